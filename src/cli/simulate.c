@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -10,7 +11,10 @@
 #include "base/watch.h"
 #include "cli/command.h"
 #include "cli/play/source.h"
+#include "cli/printable.h"
 #include "cli/simulate_report.h"
+#include "cli/trace_notes.h"
+#include "core/model/device_curve.h"
 #include "device/device.h"
 #include "simulator/fixed.h"
 
@@ -84,8 +88,10 @@ static const struct lull_option rows[] = {
         "So many nodes share the ranks, each with a governor and a driver of its own, and talk "
         "to each other as under `lull run --together`.",
         .least = 1, .most = LULL_SIMULATION_NODES, .usual = "1"),
+    LULL_CLI_COMM_KERNELS_ROW(struct simulate_arguments, source.kernels_text),
     LULL_CLI_MODEL_ROW(struct simulate_arguments, listed, "The GPU model of all ranks.",
-                       .aliases = "gpu", .usual = "A100-SXM4-40GB"),
+                       .aliases = "gpu",
+                       .otherwise = "the one that the first trace names, else A100-SXM4-40GB"),
     LULL_CLI_TOLERANCE_ROW(struct simulate_arguments, tolerance_ratio),
     LULL_VALUE("swing", "RATIO", RATIO, struct simulate_arguments, swing_ratio,
                "How much wider than at the highest clock the GPUs' power may swing in mode auto "
@@ -343,6 +349,7 @@ static void prepare(void *options)
 {
     struct simulate_arguments *const arguments = options;
 
+    arguments->source.command = "simulate";
     arguments->source.jitter_ratio = -1.0;
     arguments->call_ms = -1.0;
     arguments->modes = all_modes;
@@ -356,15 +363,40 @@ static int check(void *options, const struct lull_operands *traces, struct lull_
     arguments->source.trace_count = traces->count;
     if ((arguments->source.preset == NULL) == (traces->count == 0))
         return lull_error_set(err, -EINVAL, "give either traces or --preset");
+    return 0;
+}
+
+/* Chooses the model as `lull analyze` does: the one that is given, else the one that the product is
+ * known by, else a default; the last is told. */
+static void choose_model(struct simulate_arguments *arguments, const char *product)
+{
+    static const char usual[] = "A100-SXM4-40GB";
+    const struct lull_device_curve *curve;
+    const char *borrower = NULL;
+
+    if (arguments->listed == NULL) {
+        curve = lull_device_curve_of_product(product, &borrower);
+        if (curve != NULL)
+            arguments->listed = lull_gpu_model_find(curve->name, (uint32_t)strlen(curve->name));
+        if (borrower != NULL)
+            fprintf(stderr, "lull simulate: %s has no measured curves; those of %s stand for it\n",
+                    borrower, curve->name);
+    }
+    if (arguments->listed == NULL) {
+        arguments->listed = lull_gpu_model_find(usual, (uint32_t)strlen(usual));
+        if (arguments->source.preset == NULL)
+            fprintf(stderr,
+                    "lull simulate: the traces name no GPU that is known%s%s; played on %s\n",
+                    product[0] != '\0' ? ": " : "", lull_printable(product).text, usual);
+    }
     arguments->model = *arguments->listed;
     if (arguments->call_ms >= 0.0) /* these latencies are constant, while those of the model vary */
         lull_gpu_model_fix_latency(&arguments->model, arguments->call_ms, arguments->settle_ms);
-    return 0;
 }
 
 static int run(void *options, const struct lull_operands *operands)
 {
-    const struct simulate_arguments *const arguments = options;
+    struct simulate_arguments *const arguments = options;
     struct lull_play *play = NULL;
     struct lull_error err = {0};
     struct lull_simulate_results results = {
@@ -377,6 +409,8 @@ static int run(void *options, const struct lull_operands *operands)
     int result = lull_play_source_open(&arguments->source, &play, &err);
 
     (void)operands;
+    if (result == 0)
+        choose_model(arguments, play->product);
     if (result == 0)
         result = simulate(arguments, play, &results, &err);
     if (play != NULL)

@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +51,27 @@ static uint64_t signature_of(const struct lull_trace_kernel *kernel)
     return lull_signature_join(lull_call_signature(&call), lull_text_hash(kernel->operation));
 }
 
+/* Widens the span of kernels to as long as the marked iterations took: towards their begin first.
+ * The GPU works later than the CPU marks, so that the places of the marks alone say nothing. */
+static void widen_span(const struct lull_trace *trace, struct lull_interval *span)
+{
+    int64_t begin_ns = INT64_MAX;
+    int64_t end_ns = INT64_MIN;
+    int64_t more_ns;
+    int64_t early_ns;
+
+    for (size_t i = 0; i < trace->step_count; i++) {
+        begin_ns = lull_earlier_ns(begin_ns, trace->steps[i].begin_ns);
+        end_ns = lull_later_ns(end_ns, trace->steps[i].end_ns);
+    }
+    if (trace->step_count == 0 || end_ns - begin_ns <= span->end_ns - span->begin_ns)
+        return;
+    more_ns = end_ns - begin_ns - (span->end_ns - span->begin_ns);
+    early_ns = lull_later_ns(0, lull_earlier_ns(more_ns, span->begin_ns - begin_ns));
+    span->begin_ns -= early_ns;
+    span->end_ns += more_ns - early_ns;
+}
+
 /* Sorts kernels into what computes and what communicates, and finds the span of all. */
 static void split(struct analysis_work *work)
 {
@@ -73,6 +93,7 @@ static void split(struct analysis_work *work)
         work->busy[work->count] = interval;
         work->communications[work->count++] = (struct communication){signature_of(kernel), kernel};
     }
+    widen_span(work->trace, &work->span);
     work->works =
         (struct lull_union){work->all, lull_intervals_unite(work->all, work->trace->kernel_count)};
     work->computes =
@@ -142,6 +163,24 @@ static void count_periods(const struct analysis_work *work, size_t end, size_t p
             (double)(analysis->iterations - 1);
 }
 
+/* A layer of a model communicates as an iteration does, but takes less time. Chosen, not measured.
+ */
+#define LEAST_ITERATION_MS 5.0
+
+/* Returns whether a period that ends before the given symbol may be a model's layer: sizes, which
+ * would tell its operations from each other, are not known or all the same. */
+static bool may_be_layer(const struct analysis_work *work, size_t end, size_t period,
+                         double length_ms)
+{
+    bool has_sizes = true;
+
+    for (size_t i = end - period; i < end; i++)
+        has_sizes &= work->communications[i].kernel->bytes > 0;
+    if (period == 1 && !has_sizes)
+        return true;
+    return (period == 1 || !has_sizes) && length_ms < LEAST_ITERATION_MS;
+}
+
 /* Of several periods the one that fills most time counts. */
 static int find_periods(const struct analysis_work *work, struct lull_analysis *analysis)
 {
@@ -157,6 +196,8 @@ static int find_periods(const struct analysis_work *work, struct lull_analysis *
         if (state.event != LULL_ITERATION_FOUND || i + 1 < state.period)
             continue;
         count_periods(work, i + 1, state.period, &found);
+        if (may_be_layer(work, i + 1, state.period, found.iteration_ms))
+            continue;
         if (found.iteration_ms * (double)found.iterations >
             analysis->iteration_ms * (double)analysis->iterations) {
             analysis->iterations = found.iterations;
@@ -187,16 +228,6 @@ static int compare_doubles(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-static int compare_sections(const void *left, const void *right)
-{
-    const struct lull_analysis_section *const a = left;
-    const struct lull_analysis_section *const b = right;
-
-    if (a->exposed_ms > b->exposed_ms || a->exposed_ms < b->exposed_ms)
-        return a->exposed_ms > b->exposed_ms ? -1 : 1;
-    return (a->total_ms < b->total_ms) - (a->total_ms > b->total_ms);
-}
-
 static void describe(const struct lull_trace *trace, const struct lull_trace_kernel *kernel,
                      struct lull_analysis_section *section)
 {
@@ -208,24 +239,69 @@ static void describe(const struct lull_trace *trace, const struct lull_trace_ker
     snprintf(section->group, sizeof(section->group), "%s", lull_trace_string(trace, kernel->group));
 }
 
-/* Sums up the communications from first up to end, which all have one signature. */
-static void sum_section(const struct analysis_work *work, size_t first, size_t end,
-                        struct lull_analysis_section *section)
-{
-    double *const lengths_ms = work->lengths_ms;
-    const size_t count = end - first;
+/* A section as one run of the sorted communications, while they are compared. */
+struct section_run {
+    size_t first;
+    size_t end;
+    int64_t exposed_ns;
+    int64_t total_ns;
+};
 
-    describe(work->trace, work->communications[first].kernel, section);
-    section->count = count;
-    for (size_t i = first; i < end; i++) {
+static int compare_runs(const void *left, const void *right)
+{
+    const struct section_run *const a = left;
+    const struct section_run *const b = right;
+
+    if (a->exposed_ns != b->exposed_ns)
+        return a->exposed_ns > b->exposed_ns ? -1 : 1;
+    if (a->total_ns != b->total_ns)
+        return a->total_ns > b->total_ns ? -1 : 1;
+    return (a->first > b->first) - (a->first < b->first);
+}
+
+static void measure_run(const struct analysis_work *work, struct section_run *run)
+{
+    for (size_t i = run->first; i < run->end; i++) {
         const struct lull_trace_kernel *const kernel = work->communications[i].kernel;
         const struct lull_interval interval = {kernel->begin_ns, kernel->end_ns};
         const int64_t length_ns = kernel->end_ns - kernel->begin_ns;
 
-        lengths_ms[i - first] = lull_ms_from_ns(length_ns);
-        section->total_ms += lengths_ms[i - first];
-        section->exposed_ms +=
-            lull_ms_from_ns(length_ns - lull_union_covered(work->computes, interval));
+        run->total_ns += length_ns;
+        run->exposed_ns += length_ns - lull_union_covered(work->computes, interval);
+    }
+}
+
+/* Returns how many runs there are; runs has room for as many as there are communications. */
+static size_t find_runs(const struct analysis_work *work, struct section_run *runs)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < work->count; i++) {
+        if (i == 0 || work->communications[i].signature != work->communications[i - 1].signature)
+            runs[count++] = (struct section_run){.first = i};
+        runs[count - 1].end = i + 1;
+    }
+    for (size_t i = 0; i < count; i++)
+        measure_run(work, &runs[i]);
+    qsort(runs, count, sizeof(*runs), compare_runs);
+    return count;
+}
+
+/* Sums up the communications of one run, which all have one signature. */
+static void sum_section(const struct analysis_work *work, const struct section_run *run,
+                        struct lull_analysis_section *section)
+{
+    double *const lengths_ms = work->lengths_ms;
+    const size_t count = run->end - run->first;
+
+    describe(work->trace, work->communications[run->first].kernel, section);
+    section->count = count;
+    section->total_ms = lull_ms_from_ns(run->total_ns);
+    section->exposed_ms = lull_ms_from_ns(run->exposed_ns);
+    for (size_t i = 0; i < count; i++) {
+        const struct lull_trace_kernel *const kernel = work->communications[run->first + i].kernel;
+
+        lengths_ms[i] = lull_ms_from_ns(kernel->end_ns - kernel->begin_ns);
         section->bytes += (double)kernel->bytes / (double)count;
     }
     qsort(lengths_ms, count, sizeof(*lengths_ms), compare_doubles);
@@ -235,27 +311,26 @@ static void sum_section(const struct analysis_work *work, size_t first, size_t e
     section->p99_ms = lull_quantile_of_sorted(lengths_ms, count, 0.99);
 }
 
-/* The communications are sorted by section, so that each section is one run of the array. */
+/* Reorders the communications. */
 static int find_sections(struct analysis_work *work, struct lull_analysis *analysis)
 {
-    size_t first = 0;
+    struct section_run *runs;
+    size_t count;
 
     if (work->count == 0)
         return 0;
-    analysis->sections = calloc(work->count, sizeof(*analysis->sections));
-    if (analysis->sections == NULL)
+    runs = malloc(work->count * sizeof(*runs));
+    if (runs == NULL)
         return -ENOMEM;
     qsort(work->communications, work->count, sizeof(*work->communications), compare_communications);
-    for (size_t i = 1; i <= work->count; i++) {
-        if (i < work->count &&
-            work->communications[i].signature == work->communications[first].signature)
-            continue;
-        sum_section(work, first, i, &analysis->sections[analysis->section_count++]);
-        first = i;
-    }
-    qsort(analysis->sections, analysis->section_count, sizeof(*analysis->sections),
-          compare_sections);
-    return 0;
+    count = find_runs(work, runs);
+    analysis->section_count = count < LULL_ANALYSIS_SECTIONS ? count : LULL_ANALYSIS_SECTIONS;
+    analysis->other_sections = count - analysis->section_count;
+    analysis->sections = calloc(analysis->section_count, sizeof(*analysis->sections));
+    for (size_t i = 0; i < analysis->section_count && analysis->sections != NULL; i++)
+        sum_section(work, &runs[i], &analysis->sections[i]);
+    free(runs);
+    return analysis->sections != NULL ? 0 : -ENOMEM;
 }
 
 /* ---- the whole ---- */
@@ -324,11 +399,9 @@ int lull_analysis_init(const struct lull_trace *trace, struct lull_analysis *ana
     struct analysis_work work;
     int result;
 
-    if (trace->kernel_count == 0)
-        return lull_error_set(err, LULL_E_FORMAT,
-                              "no GPU kernels among its %" PRIu64 " events and %" PRId64
-                              " bytes; record it with ProfilerActivity.CUDA",
-                              trace->events, trace->text_bytes);
+    result = lull_trace_require_kernels(trace, err);
+    if (result < 0)
+        return result;
     result = prepare(trace, &work);
     if (result == 0)
         result = analyze(&work, &analysis);

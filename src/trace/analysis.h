@@ -2,8 +2,11 @@
  * What a recorded rank did with its GPU's time: exposure, gaps, iterations, communication sections.
  *
  * Iterations are those the program's profiler marked; without marks, the repeating sequence of
- * communication kernels (core/section/iteration.h). A section here is all communication of one
- * kernel name, process group and size class.
+ * communication kernels (core/section/iteration.h), unless that may be the layers of a model: one
+ * operation again and again, or operations of unknown size in less time than an iteration takes.
+ * The span is that of the kernels; where the marked iterations take longer, the GPU was idle at the
+ * edges for as much longer. A section here is all communication of one kernel name, process group
+ * and size class.
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -17,7 +20,11 @@
 #include "core/section/exposure.h"
 #include "trace/trace.h"
 
-enum { LULL_ANALYSIS_COLUMNS = 72, LULL_ANALYSIS_NAME_BYTES = 64 };
+enum {
+    LULL_ANALYSIS_COLUMNS = 72,
+    LULL_ANALYSIS_NAME_BYTES = 64,
+    LULL_ANALYSIS_SECTIONS = 1000, /* that are told; the others are only counted */
+};
 
 /* What fills most of one column of the timeline. */
 enum lull_activity { LULL_ACTIVITY_IDLE, LULL_ACTIVITY_COMMUNICATION, LULL_ACTIVITY_COMPUTE };
@@ -46,14 +53,15 @@ struct lull_analysis {
     uint64_t iterations;                    /* 0: none found */
     double iteration_ms;                    /* mean */
     bool has_marks;                         /* iterations are the profiler's */
-    struct lull_analysis_section *sections; /* most exposed first */
+    struct lull_analysis_section *sections; /* most exposed first, LULL_ANALYSIS_SECTIONS at most */
     size_t section_count;
+    size_t other_sections;                              /* less exposed ones, which are left out */
     enum lull_activity timeline[LULL_ANALYSIS_COLUMNS]; /* of the whole span */
 };
 
 /*
- * Analyses a trace into the caller's storage, which needs the trace no longer.
- * LULL_E_FORMAT: it has no kernels, the text does not name the file; -ENOMEM.
+ * Analyses a trace of one GPU (lull_trace_of_gpu()) into the caller's storage, which needs the
+ * trace no longer. LULL_E_FORMAT: it has no kernels, the text does not name the file; -ENOMEM.
  */
 int lull_analysis_init(const struct lull_trace *trace, struct lull_analysis *analysis_out,
                        struct lull_error *err);

@@ -42,29 +42,44 @@ static int read_text(struct lull_json_reader *reader, const struct lull_chrome_r
     if (rc == LULL_JSON_OBJECT_BEGIN)
         rc = lull_json_read_fields(reader, reading->fields, reading->object);
     else if (rc == LULL_JSON_ARRAY_BEGIN)
-        rc = lull_json_read_items(reader, LULL_JSON_OBJECT_BEGIN, reading->event, reading->object);
+        rc = lull_json_read_events(reader, reading->event, reading->object);
     else if (rc >= 0)
         rc = lull_json_refuse(reader, "this is no trace, which would begin with { or [");
     /* After the trace only the end may come; the parser refuses everything else. */
     return rc < 0 ? rc : lull_json_next(reader->json, &text, reader->err);
 }
 
+/* The end of a trace is optional where its events are whole: the text ends in the list of events,
+ * or in the object around it. */
+static bool is_end_missing(const struct lull_json_reader *reader)
+{
+    return lull_json_fault(reader->json) == LULL_JSON_OPEN &&
+           (reader->loss.has_no_end || lull_json_depth(reader->json) == 1);
+}
+
 int lull_chrome_read(struct lull_source *source, const char *path,
                      const struct lull_trace_options *options,
-                     const struct lull_chrome_reading *reading, int64_t *text_bytes_out,
-                     struct lull_error *err)
+                     const struct lull_chrome_reading *reading, struct lull_json_loss *loss_out,
+                     int64_t *text_bytes_out, struct lull_error *err)
 {
     struct chrome_input input = {source, options != NULL ? options->progress : NULL};
+    struct lull_error own = {0};
     struct lull_json_reader reader = {.name = path,
                                       .json = lull_json_create(path, fill, &input),
-                                      .err = err,
+                                      .err = err != NULL ? err : &own,
                                       .context = reading->context,
                                       .is_lenient = true};
     int rc;
 
     if (reader.json == NULL)
         return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
+    lull_json_be_lenient(reader.json);
     rc = read_text(&reader, reading);
+    if (rc < 0 && is_end_missing(&reader)) {
+        reader.loss.has_no_end = true;
+        rc = 0;
+    }
+    *loss_out = reader.loss;
     *text_bytes_out = lull_json_offset(reader.json);
     lull_json_destroy(reader.json);
     return rc;

@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUFFER_BYTES = 1 << 18 };
+/* A lenient stream keeps so much of the text before the buffer's next part, to go back to. */
+enum { BUFFER_BYTES = 1 << 19, KEPT_BYTES = 1 << 16 };
 
 enum expectation {
     EXPECT_VALUE,
@@ -31,6 +32,8 @@ struct lull_json {
     void *context;
     struct lull_error error; /* of fill; code 0: none */
     bool is_over;            /* nothing follows end */
+    bool is_lenient;
+    enum lull_json_fault fault;
 
     const char *at; /* next byte; up to end */
     const char *end;
@@ -60,9 +63,24 @@ struct lull_json *lull_json_create(const char *name, lull_json_fill fill, void *
     return json;
 }
 
+void lull_json_be_lenient(struct lull_json *json)
+{
+    json->is_lenient = true;
+}
+
 void lull_json_destroy(struct lull_json *json)
 {
     free(json);
+}
+
+enum lull_json_fault lull_json_fault(const struct lull_json *json)
+{
+    return json->fault;
+}
+
+uint32_t lull_json_depth(const struct lull_json *json)
+{
+    return json->depth;
 }
 
 int64_t lull_json_offset(const struct lull_json *json)
@@ -105,6 +123,13 @@ static int refuse(struct lull_json *json, const char *instead, struct lull_error
     const int64_t offset = lull_json_offset(json);
     const int64_t line = line_of(json);
 
+    json->fault = LULL_JSON_MALFORMED;
+    if (json->expect == EXPECT_NOTHING && (byte == '{' || byte == '['))
+        return lull_error_set(err, LULL_E_FORMAT,
+                              "%s: byte %" PRId64 ", line %" PRId64
+                              ": a second document begins behind the first; were files put into "
+                              "one, or did several ranks write this file?",
+                              json->name, offset, line);
     if (isprint(byte))
         return lull_error_set(err, LULL_E_FORMAT,
                               "%s: byte %" PRId64 ", line %" PRId64 ": expected %s, found '%c'",
@@ -122,6 +147,7 @@ static int report_end(struct lull_json *json, struct lull_error *err)
             *err = json->error;
         return json->error.code;
     }
+    json->fault = LULL_JSON_CUT;
     if (lull_json_offset(json) == 0)
         return lull_error_set(err, LULL_E_FORMAT, "%s: byte 0: the file is empty", json->name);
     return lull_error_set(err, LULL_E_FORMAT,
@@ -135,14 +161,19 @@ static int report_end(struct lull_json *json, struct lull_error *err)
 /* Makes the next part of the text available; call when at == end. False: there is none. */
 static bool refill(struct lull_json *json)
 {
+    const size_t held = (size_t)(json->end - json->buffer);
+    size_t kept = 0;
     ssize_t got;
 
     if (json->is_over)
         return false;
-    json->lines += count_lines(json->buffer, json->end);
-    json->offset += json->end - json->buffer;
-    json->at = json->end = json->buffer;
-    got = json->fill(json->context, json->buffer, BUFFER_BYTES, &json->error);
+    if (json->is_lenient)
+        kept = held < KEPT_BYTES ? held : KEPT_BYTES;
+    json->lines += count_lines(json->buffer, json->end - kept);
+    json->offset += (int64_t)(held - kept);
+    memmove(json->buffer, json->end - kept, kept);
+    json->at = json->end = json->buffer + kept;
+    got = json->fill(json->context, json->buffer + kept, BUFFER_BYTES - kept, &json->error);
     if (got <= 0) {
         json->error.code = (int)got;
         json->is_over = true;
@@ -322,10 +353,12 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-static bool is_scalar_byte(char c)
+static bool is_scalar_byte(const struct lull_json *json, char c)
 {
-    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' ||
-           c == '-' || c == '+';
+    if (is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '-' ||
+        c == '+')
+        return true;
+    return json->is_lenient && (c == '(' || c == ')' || c == '_' || c == '#' || c == '*');
 }
 
 static size_t skip_digits(const char *bytes, size_t length, size_t i)
@@ -375,7 +408,7 @@ static bool is_word(const char *bytes, size_t length)
 static struct lull_json_text gather_scalar(struct lull_json *json)
 {
     json->held = 0;
-    while (has_byte(json) && is_scalar_byte(*json->at))
+    while (has_byte(json) && is_scalar_byte(json, *json->at))
         gather(json, *json->at++);
     return gathered(json);
 }
@@ -388,12 +421,12 @@ static int read_scalar(struct lull_json *json, struct lull_json_text *text_out,
 
     while (end < json->end && is_digit(*end))
         end++;
-    if (end > json->at && end < json->end && !is_scalar_byte(*end)) { /* most numbers */
+    if (end > json->at && end < json->end && !is_scalar_byte(json, *end)) { /* most numbers */
         *text_out = (struct lull_json_text){json->at, (size_t)(end - json->at)};
         json->at = end;
         return LULL_JSON_SCALAR;
     }
-    while (end < json->end && is_scalar_byte(*end))
+    while (end < json->end && is_scalar_byte(json, *end))
         end++;
     if (end < json->end) {
         text = (struct lull_json_text){json->at, (size_t)(end - json->at)};
@@ -403,9 +436,11 @@ static int read_scalar(struct lull_json *json, struct lull_json_text *text_out,
     } else {
         text = gather_scalar(json);
     }
-    if (!is_number(text.bytes, text.length) && !is_word(text.bytes, text.length)) {
+    if (!is_number(text.bytes, text.length) && !is_word(text.bytes, text.length) &&
+        !(json->is_lenient && json->depth > 0 && text.length > 0)) {
         if (json->depth > 0 && !has_byte(json)) /* cut within a word or number */
             return report_end(json, err);
+        json->fault = LULL_JSON_MALFORMED;
         return lull_error_set(err, LULL_E_FORMAT,
                               "%s: before byte %" PRId64 ", line %" PRId64
                               ": '%.*s' is no number, true, false or null",
@@ -487,6 +522,30 @@ static int read_value(struct lull_json *json, int first, struct lull_json_text *
     return result;
 }
 
+/* A lenient stream takes an end there, too. */
+static enum expectation expected_behind_comma(const struct lull_json *json)
+{
+    const bool is_object = json->closing[json->depth - 1] == '}';
+
+    if (json->is_lenient)
+        return is_object ? EXPECT_KEY_OR_END : EXPECT_VALUE_OR_END;
+    return is_object ? EXPECT_KEY : EXPECT_VALUE;
+}
+
+/* Behind a key comes a value; everywhere else the text ends between two values. */
+static int end_text(struct lull_json *json, struct lull_error *err)
+{
+    const bool is_open = json->depth > 0 && json->expect != EXPECT_VALUE;
+    int result;
+
+    if (json->expect == EXPECT_NOTHING && json->error.code == 0)
+        return LULL_JSON_END;
+    result = report_end(json, err);
+    if (is_open && json->fault == LULL_JSON_CUT)
+        json->fault = LULL_JSON_OPEN;
+    return result;
+}
+
 /* The grammar is a small state machine: what may come next is all that is remembered, besides what
  * is open. */
 int lull_json_next(struct lull_json *json, struct lull_json_text *text_out, struct lull_error *err)
@@ -498,15 +557,15 @@ int lull_json_next(struct lull_json *json, struct lull_json_text *text_out, stru
     c = peek(json);
     if (c >= 0 && json->expect == EXPECT_MORE && c == ',') {
         json->at++;
-        json->expect = json->closing[json->depth - 1] == '}' ? EXPECT_KEY : EXPECT_VALUE;
+        json->expect = expected_behind_comma(json);
         c = peek(json);
-    } else if (c >= 0 && json->depth > 0 && c == json->closing[json->depth - 1] &&
-               json->expect != EXPECT_VALUE && json->expect != EXPECT_KEY) {
+    }
+    if (c >= 0 && json->depth > 0 && c == json->closing[json->depth - 1] &&
+        json->expect != EXPECT_VALUE && json->expect != EXPECT_KEY) {
         return close_container(json);
     }
     if (c < 0)
-        return json->expect == EXPECT_NOTHING && json->error.code == 0 ? LULL_JSON_END
-                                                                       : report_end(json, err);
+        return end_text(json, err);
     switch (json->expect) {
     case EXPECT_VALUE:
     case EXPECT_VALUE_OR_END:
@@ -545,4 +604,88 @@ int lull_json_skip(struct lull_json *json, struct lull_error *err)
 int lull_json_leave(struct lull_json *json, struct lull_error *err)
 {
     return json->depth > 0 ? read_to(json, json->depth - 1, err) : 0;
+}
+
+/* ---- going on after faults ---- */
+
+enum { KEY_BYTES = 32 };
+
+/* What the search has seen of the text. */
+struct resumption {
+    int64_t object;       /* offset of a brace that may begin the next object; negative: none */
+    bool has_quote;       /* a key behind that brace has begun */
+    bool is_first;        /* nothing but white space since the line began */
+    char last;            /* byte that is no white space */
+    char text[KEY_BYTES]; /* since the last quote, cut */
+    size_t length;
+};
+
+static bool is_one_of(const struct resumption *seen, const char *const *words)
+{
+    for (; *words != NULL; words++)
+        if (strlen(*words) == seen->length && memcmp(*words, seen->text, seen->length) == 0)
+            return true;
+    return false;
+}
+
+/* Takes a quote, before or behind a text. Returns true if the first key of an object is complete
+ * and one of those that are looked for. */
+static bool take_quote(struct resumption *seen, const char *const *keys,
+                       const char *const *strangers, uint32_t *strangers_out)
+{
+    if (is_one_of(seen, strangers))
+        (*strangers_out)++;
+    if (seen->object >= 0 && seen->has_quote) {
+        if (is_one_of(seen, keys))
+            return true;
+        seen->object = -1;
+    }
+    seen->has_quote = seen->object >= 0;
+    seen->length = 0;
+    return false;
+}
+
+static void take_byte(struct resumption *seen, char c, int64_t offset)
+{
+    const bool is_space = c == ' ' || c == '\t' || c == '\r' || c == '\n';
+
+    if (c == '{' && (seen->last == ',' || seen->is_first)) {
+        seen->object = offset;
+        seen->has_quote = false;
+    } else if (!is_space && !seen->has_quote) {
+        seen->object = -1;
+    }
+    if (seen->length < KEY_BYTES)
+        seen->text[seen->length++] = c;
+    if (!is_space)
+        seen->last = c;
+    seen->is_first = c == '\n' || (seen->is_first && is_space);
+}
+
+int lull_json_resume(struct lull_json *json, uint32_t depth, int64_t from, const char *const *keys,
+                     const char *const *strangers, uint32_t *strangers_out, struct lull_error *err)
+{
+    struct resumption seen = {.object = -1, .last = ','};
+
+    assert(depth > 0 && depth <= LULL_JSON_MAX_DEPTH);
+    if (from < json->offset)
+        from = json->offset;
+    json->at = json->buffer + (from - json->offset);
+    json->depth = depth;
+    json->closing[depth - 1] = ']';
+    json->expect = EXPECT_VALUE_OR_END;
+    json->fault = LULL_JSON_SOUND;
+    while (has_byte(json)) {
+        const char c = *json->at++;
+
+        if (c != '"') {
+            take_byte(&seen, c, lull_json_offset(json) - 1);
+            continue;
+        }
+        if (!take_quote(&seen, keys, strangers, strangers_out) || seen.object < json->offset)
+            continue;
+        json->at = json->buffer + (seen.object - json->offset);
+        return 0;
+    }
+    return json->error.code != 0 ? report_end(json, err) : 0;
 }

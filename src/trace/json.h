@@ -4,6 +4,8 @@
  *   - escapes that JSON does not know (\$, \x41, \u12): they are kept as they stand;
  *   - control characters within strings; a byte order mark before the text;
  *   - NaN, Infinity, nan, inf for numbers, also negative.
+ * A lenient stream also lets through a comma before a closing bracket and any bare word as a scalar
+ * (None, 0x1f, -nan(ind), .5), and can be resumed at the next object after text that is no JSON.
  *
  * Why not yajl: it refuses whole files for one such escape, and calls back for every token that
  * nobody wants. Most tokens here are dropped, so what counts is how fast a string is passed over.
@@ -38,7 +40,7 @@ enum lull_json_token {
 /* Gives size bytes of text, fewer only at its end, 0 behind it; negative: an error, in err. */
 typedef ssize_t (*lull_json_fill)(void *context, char *buffer, size_t size, struct lull_error *err);
 
-struct lull_json; /* opaque, some 350 KiB */
+struct lull_json; /* opaque, some 600 KiB */
 
 /* Of the KEY, STRING or SCALAR read last, without quotes, escapes decoded; not NUL-terminated. */
 struct lull_json_text {
@@ -48,6 +50,7 @@ struct lull_json_text {
 
 /* Borrows name (for messages) and context until destroyed. NULL: no memory. */
 struct lull_json *lull_json_create(const char *name, lull_json_fill fill, void *context);
+void lull_json_be_lenient(struct lull_json *json);
 void lull_json_destroy(struct lull_json *json);
 
 /*
@@ -62,6 +65,31 @@ int lull_json_skip(struct lull_json *json, struct lull_error *err);
 
 /* Reads on to the end of the innermost open object or array. Returns a negative code or 0. */
 int lull_json_leave(struct lull_json *json, struct lull_error *err);
+
+/* What went wrong when a function has returned an error. */
+enum lull_json_fault {
+    LULL_JSON_SOUND,     /* nothing, or reading the text failed */
+    LULL_JSON_MALFORMED, /* the text is no JSON here */
+    LULL_JSON_CUT,       /* the text ends inside a value */
+    LULL_JSON_OPEN,      /* the text ends between two values of an array or object */
+};
+
+enum lull_json_fault lull_json_fault(const struct lull_json *json);
+
+/*
+ * Goes on after MALFORMED text in a lenient stream, at the next object of an array that is `depth`
+ * levels deep (lull_json_depth() behind its opening). The search begins at offset `from`, as far as
+ * that text is still held (64 KiB). It ends before an object whose first key is one of `keys` and
+ * that begins a line or follows a comma; where there is none, it ends with the text, as if that had
+ * no more of the array.
+ * *strangers_out grows by how often one of `strangers` was passed, keys that do not belong into
+ * such an array. NULL stands behind the last of the keys. Returns 0; errors: what fill returned.
+ */
+int lull_json_resume(struct lull_json *json, uint32_t depth, int64_t from, const char *const *keys,
+                     const char *const *strangers, uint32_t *strangers_out, struct lull_error *err);
+
+/* How many objects and arrays are open. */
+uint32_t lull_json_depth(const struct lull_json *json);
 
 /* Bytes of text read so far. */
 int64_t lull_json_offset(const struct lull_json *json);

@@ -26,14 +26,35 @@ int lull_json_expect(const struct lull_json_reader *reader, enum lull_json_token
 
 /* ---- values ---- */
 
+/* Numbers that are no JSON, but plain: +1, .5 and 5. */
+static int parse_plain(const struct lull_json_text *text, int shift, int64_t *value_out)
+{
+    const char *bytes = text->bytes;
+    size_t length = text->length;
+    char number[40] = "0";
+
+    if (length > 0 && *bytes == '+') {
+        bytes++;
+        length--;
+    }
+    if (length > 1 && bytes[length - 1] == '.')
+        length--;
+    if (length == 0 || length + 1 >= sizeof(number))
+        return -EINVAL;
+    memcpy(number + 1, bytes, length);
+    return lull_decimal_parse(number, length + 1, shift, value_out);
+}
+
 /* A lenient reader leaves the place as it was where the value is no number, as if it were missing.
  * */
 static int store_integer(const struct lull_json_reader *reader, const struct lull_json_field *field,
                          const struct lull_json_text *text, int64_t *place)
 {
     int64_t value;
-    const int rc = lull_decimal_parse(text->bytes, text->length, field->shift, &value);
+    int rc = lull_decimal_parse(text->bytes, text->length, field->shift, &value);
 
+    if (rc == -EINVAL && reader->is_lenient)
+        rc = parse_plain(text, field->shift, &value);
     if (!reader->is_lenient && (rc < 0 || value < 0 || value > field->max))
         return lull_json_refuse(reader, "a number that is negative or too large here");
     if (rc >= 0)
@@ -185,6 +206,44 @@ int lull_json_read_items(struct lull_json_reader *reader, enum lull_json_token o
                                               : "expected an array in this array");
         else if (rc == LULL_JSON_ARRAY_BEGIN || rc == LULL_JSON_OBJECT_BEGIN)
             rc = lull_json_leave(reader->json, reader->err);
+        if (rc < 0)
+            return rc;
+    }
+}
+
+/* Leaves out what is no event, the text of which began at an offset. */
+static int leave_out(struct lull_json_reader *reader, uint32_t depth, int64_t from)
+{
+    static const char *const keys[] = {"ph", "cat", "name", "pid", "tid",
+                                       "ts", "dur", "args", NULL};
+    static const char *const strangers[] = {"schemaVersion", "traceEvents", "deviceProperties",
+                                            "distributedInfo", NULL};
+
+    if (reader->loss.events++ == 0 && reader->err != NULL)
+        reader->loss.first = *reader->err;
+    return lull_json_resume(reader->json, depth, from, keys, strangers, &reader->loss.strangers,
+                            reader->err);
+}
+
+int lull_json_read_events(struct lull_json_reader *reader, lull_json_value_fn item, void *object)
+{
+    const uint32_t depth = lull_json_depth(reader->json);
+
+    for (;;) {
+        struct lull_json_text text;
+        int rc = lull_json_next(reader->json, &text, reader->err);
+        const int64_t from = lull_json_offset(reader->json);
+
+        if (rc == LULL_JSON_ARRAY_END)
+            return 0;
+        if (rc == LULL_JSON_OBJECT_BEGIN)
+            rc = item(reader, object);
+        else if (rc == LULL_JSON_ARRAY_BEGIN)
+            rc = lull_json_leave(reader->json, reader->err);
+        else if (rc < 0)
+            reader->loss.has_no_end = lull_json_fault(reader->json) == LULL_JSON_OPEN;
+        if (rc < 0 && lull_json_fault(reader->json) == LULL_JSON_MALFORMED)
+            rc = leave_out(reader, depth, from);
         if (rc < 0)
             return rc;
     }

@@ -15,13 +15,22 @@
 #include "trace/json.h"
 #include "trace/source.h"
 
+/* What could not be read of an array of events. */
+struct lull_json_loss {
+    uint64_t events;    /* left out, because their text is no JSON */
+    uint32_t strangers; /* keys that do not belong among events, in the text that was left out */
+    bool has_no_end;    /* the text ends behind an event */
+    struct lull_error first; /* what was wrong with the first event that was left out */
+};
+
 struct lull_json_reader {
     const char *name; /* of the text, for messages */
     struct lull_json *json;
     struct lull_error *err;
-    void *context;   /* of the functions in the tables */
-    bool is_lenient; /* a value that is not of its field's kind is as good as missing */
-    bool is_strict;  /* a key that is not wanted is refused, not passed over */
+    void *context;              /* of the functions in the tables */
+    bool is_lenient;            /* a value that is not of its field's kind is as good as missing */
+    bool is_strict;             /* a key that is not wanted is refused, not passed over */
+    struct lull_json_loss loss; /* of lull_json_read_events() */
 };
 
 /* Reads a field's value, or for items of an array what stands behind their opening token. */
@@ -87,5 +96,12 @@ int lull_json_read_tuple(struct lull_json_reader *reader, const struct lull_json
 /* Reads what stands behind the opening of an array whose items begin with `opens`. */
 int lull_json_read_items(struct lull_json_reader *reader, enum lull_json_token opens,
                          lull_json_value_fn item, void *object);
+
+/*
+ * Reads what stands behind the opening of an array of events of a Chrome trace, item by item.
+ * Events whose text is no JSON are left out, and counted in reader->loss. A text that ends between
+ * two events is LULL_E_FORMAT, with loss.has_no_end: all before it has been read.
+ */
+int lull_json_read_events(struct lull_json_reader *reader, lull_json_value_fn item, void *object);
 
 #endif

@@ -8,197 +8,26 @@
 #include "trace/kineto.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
-#include "base/text.h"
-#include "trace/array.h"
 #include "trace/chrome.h"
-#include "trace/communication.h"
 #include "trace/json_fields.h"
-#include "trace/string_set.h"
+#include "trace/kineto_reading.h"
+#include "trace/plausible.h"
 
-enum { MAX_DEVICES = 64 };
-
-/* One of the events, as far as it has been read. */
-struct kineto_event {
-    int64_t ts_ns;
-    int64_t dur_ns;
-    int64_t device;
-    int64_t stream;
-    int64_t correlation;
-    int64_t elements;
-    int64_t ranks;
-    char phase[4];
-    char category[24];
-    char collective[48];
-    char dtype[24];
-    char group[LULL_STRING_SET_BYTES + 1];
-    char name[LULL_JSON_MAX_TEXT + 1];
-};
-
-struct kineto_device {
-    int64_t id;
-    char name[64];
-};
-
-struct kineto_reading {
-    const char *name; /* of the text, for messages */
-    struct lull_error *err;
-    struct lull_trace *trace;
-    struct kineto_device devices[MAX_DEVICES];
-    uint32_t device_count;
-    const regex_t *others; /* further names that communicate; null: none */
-    bool *computing;       /* of the names seen so far: they compute */
-    size_t computing_count;
-    struct kineto_event event; /* being read */
-};
-
-/* ---- what is kept ---- */
-
-/* Returns the bytes of elements of a PyTorch type ("Float", "BFloat16"); -1: unknown. */
-static int64_t bytes_of(int64_t elements, const char *dtype)
+static void begin_event(struct lull_kineto_event *event)
 {
-    static const struct {
-        const char *dtype;
-        int64_t bytes;
-    } sizes[] = {
-        {"Float", 4}, {"Half", 2}, {"BFloat16", 2}, {"Double", 8}, {"Long", 8},         {"Int", 4},
-        {"Short", 2}, {"Char", 1}, {"Byte", 1},     {"Bool", 1},   {"ComplexFloat", 8},
-    };
-
-    if (strncmp(dtype, "Float8", strlen("Float8")) == 0)
-        return elements;
-    if (elements < 0 || elements > INT64_MAX / 16)
-        return -1;
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-        if (strcmp(sizes[i].dtype, dtype) == 0)
-            return elements * sizes[i].bytes;
-    return -1;
-}
-
-static void begin_event(struct kineto_event *event)
-{
-    event->ts_ns = event->dur_ns = event->device = event->stream = LULL_TRACE_UNKNOWN;
+    event->ts_ns = event->dur_ns = LULL_KINETO_MISSING;
+    event->device = event->stream = LULL_TRACE_UNKNOWN;
     event->correlation = event->elements = event->ranks = LULL_TRACE_UNKNOWN;
+    event->step = event->chunk = LULL_TRACE_UNKNOWN;
     event->phase[0] = event->category[0] = event->name[0] = '\0';
+    event->process[0] = event->thread[0] = event->id[0] = '\0';
+    event->label[0] = event->description[0] = '\0';
     event->collective[0] = event->dtype[0] = event->group[0] = '\0';
-}
-
-/* Finds out what a kernel communicates, null for nothing. Most kernels compute, and their names are
- * looked at once. */
-static int find_operation(struct kineto_reading *reading, uint32_t name, const char **operation_out)
-{
-    const struct kineto_event *const event = &reading->event;
-
-    while (reading->computing_count <= name) {
-        static const bool unknown = false;
-        const int rc = lull_trace_append(&reading->computing, &reading->computing_count, &unknown,
-                                         sizeof(unknown), reading->name, reading->err);
-
-        if (rc < 0)
-            return rc;
-    }
-    *operation_out = NULL;
-    if (!reading->computing[name])
-        *operation_out = lull_communication_of(event->name, event->collective, reading->others);
-    reading->computing[name] = *operation_out == NULL;
-    return 0;
-}
-
-/* Of copies only those that communicate, between peers, are kept. */
-static int add_kernel(struct kineto_reading *reading, bool is_copy)
-{
-    const struct kineto_event *const event = &reading->event;
-    struct lull_trace *const trace = reading->trace;
-    struct lull_trace_kernel kernel = {
-        .begin_ns = event->ts_ns,
-        .end_ns = event->ts_ns + event->dur_ns,
-        .bytes = bytes_of(event->elements, event->dtype),
-        .ranks = event->ranks,
-        .device = event->device,
-        .stream = event->stream,
-        .correlation = event->correlation,
-    };
-    int rc =
-        lull_string_set_add(trace->strings, event->name, &kernel.name, reading->name, reading->err);
-
-    if (rc < 0)
-        return rc;
-    rc = find_operation(reading, kernel.name, &kernel.operation);
-    if (rc < 0)
-        return rc;
-    if (is_copy && kernel.operation == NULL)
-        return 0;
-    rc = lull_string_set_add(trace->strings, event->group, &kernel.group, reading->name,
-                             reading->err);
-    if (rc < 0)
-        return rc;
-    return lull_trace_append(&trace->kernels, &trace->kernel_count, &kernel, sizeof(kernel),
-                             reading->name, reading->err);
-}
-
-static int add_launch(struct kineto_reading *reading)
-{
-    const struct kineto_event *const event = &reading->event;
-    const struct lull_trace_launch launch = {event->correlation, event->ts_ns,
-                                             event->ts_ns + event->dur_ns};
-
-    return lull_trace_append(&reading->trace->launches, &reading->trace->launch_count, &launch,
-                             sizeof(launch), reading->name, reading->err);
-}
-
-static int add_step(struct kineto_reading *reading, int64_t number)
-{
-    const struct kineto_event *const event = &reading->event;
-    const struct lull_trace_step step = {number, event->ts_ns, event->ts_ns + event->dur_ns};
-
-    return lull_trace_append(&reading->trace->steps, &reading->trace->step_count, &step,
-                             sizeof(step), reading->name, reading->err);
-}
-
-static bool is_launch(const struct kineto_event *event)
-{
-    return event->correlation >= 0 &&
-           (strncasecmp(event->category, "cuda_", strlen("cuda_")) == 0 ||
-            strcasecmp(event->category, "runtime") == 0) &&
-           strstr(event->name, "Launch") != NULL;
-}
-
-/* Only the marks on the CPU count: their shadows on the GPU's timeline have another length. */
-static bool is_step(const struct kineto_event *event, int64_t *number_out)
-{
-    static const char prefix[] = "ProfilerStep#";
-
-    return strncmp(event->name, prefix, strlen(prefix)) == 0 &&
-           strncasecmp(event->category, "gpu_", strlen("gpu_")) != 0 &&
-           lull_text_parse_int(event->name + strlen(prefix), 0, INT64_MAX, number_out) == 0;
-}
-
-/* Only complete events (phase X) have a duration; kernels without usable times are counted, because
- * a trace of many is not to be trusted. */
-static int keep_event(struct kineto_reading *reading)
-{
-    const struct kineto_event *const event = &reading->event;
-    /* Times are at most INT64_MAX / 2, so their sums are times too. */
-    const bool has_times = event->ts_ns >= 0 && event->dur_ns >= 0;
-    const bool is_kernel = strcasecmp(event->category, "kernel") == 0;
-    int64_t number;
-
-    reading->trace->events++;
-    if (strcmp(event->phase, "X") != 0)
-        return 0;
-    reading->trace->unusable_kernels += is_kernel && !has_times;
-    if (!has_times)
-        return 0;
-    if (is_kernel || strcasecmp(event->category, "gpu_memcpy") == 0)
-        return add_kernel(reading, !is_kernel);
-    if (is_launch(event))
-        return add_launch(reading);
-    if (is_step(event, &number))
-        return add_step(reading, number);
-    return 0;
 }
 
 /* ---- the tables ---- */
@@ -206,143 +35,208 @@ static int keep_event(struct kineto_reading *reading)
 static int read_event(struct lull_json_reader *reader, void *object)
 {
     static const struct lull_json_field arguments[] = {
-        {LULL_JSON_INTEGER("device", struct kineto_event, device, 0)},
-        {LULL_JSON_INTEGER("stream", struct kineto_event, stream, 0)},
-        {LULL_JSON_INTEGER("correlation", struct kineto_event, correlation, 0)},
-        {LULL_JSON_TEXT("Collective name", struct kineto_event, collective)},
-        {LULL_JSON_INTEGER("In msg nelems", struct kineto_event, elements, 0)},
-        {LULL_JSON_TEXT("dtype", struct kineto_event, dtype)},
-        {LULL_JSON_INTEGER("Group size", struct kineto_event, ranks, 0)},
-        {LULL_JSON_TEXT("Process Group Name", struct kineto_event, group)},
+        {LULL_JSON_INTEGER("device", struct lull_kineto_event, device, 0)},
+        {LULL_JSON_INTEGER("stream", struct lull_kineto_event, stream, 0)},
+        {LULL_JSON_INTEGER("correlation", struct lull_kineto_event, correlation, 0)},
+        {LULL_JSON_TEXT("Collective name", struct lull_kineto_event, collective)},
+        {LULL_JSON_INTEGER("In msg nelems", struct lull_kineto_event, elements, 0)},
+        {LULL_JSON_TEXT("dtype", struct lull_kineto_event, dtype)},
+        {LULL_JSON_INTEGER("Group size", struct lull_kineto_event, ranks, 0)},
+        {LULL_JSON_TEXT("Process Group Name", struct lull_kineto_event, group)},
+        {LULL_JSON_INTEGER("step", struct lull_kineto_event, step, 0)},
+        {LULL_JSON_INTEGER("model_chunk", struct lull_kineto_event, chunk, 0)},
+        {LULL_JSON_TEXT("name", struct lull_kineto_event, label)},
+        {LULL_JSON_TEXT("desc", struct lull_kineto_event, description)},
         {NULL},
     };
     static const struct lull_json_field fields[] = {
-        {LULL_JSON_TEXT("ph", struct kineto_event, phase)},
-        {LULL_JSON_TEXT("cat", struct kineto_event, category)},
-        {LULL_JSON_TEXT("name", struct kineto_event, name)},
-        {LULL_JSON_SCALED("ts", struct kineto_event, ts_ns, 3, 0)},
-        {LULL_JSON_SCALED("dur", struct kineto_event, dur_ns, 3, 0)},
+        {LULL_JSON_TEXT("ph", struct lull_kineto_event, phase)},
+        {LULL_JSON_TEXT("cat", struct lull_kineto_event, category)},
+        {LULL_JSON_TEXT("name", struct lull_kineto_event, name)},
+        {LULL_JSON_TEXT("pid", struct lull_kineto_event, process)},
+        {LULL_JSON_TEXT("tid", struct lull_kineto_event, thread)},
+        {LULL_JSON_TEXT("id", struct lull_kineto_event, id)},
+        {LULL_JSON_SCALED("ts", struct lull_kineto_event, ts_ns, 3, 0)},
+        {LULL_JSON_SCALED("dur", struct lull_kineto_event, dur_ns, 3, 0)},
         {LULL_JSON_OBJECT("args", arguments)},
         {NULL},
     };
-    struct kineto_reading *const reading = reader->context;
+    struct lull_kineto_reading *const reading = reader->context;
     int rc;
 
     (void)object;
     begin_event(&reading->event);
     rc = lull_json_read_fields(reader, fields, &reading->event);
-    return rc < 0 ? rc : keep_event(reading);
+    return rc < 0 ? rc : lull_kineto_keep(reading);
+}
+
+static int read_events(struct lull_json_reader *reader, void *object)
+{
+    struct lull_kineto_reading *const reading = reader->context;
+    struct lull_json_text text;
+    const int token = lull_json_next(reader->json, &text, reader->err);
+
+    if (token == LULL_JSON_OBJECT_BEGIN)
+        return lull_json_leave(reader->json, reader->err);
+    if (token != LULL_JSON_ARRAY_BEGIN)
+        return token < 0 ? token : 0;
+    reading->contents.has_list = true;
+    return lull_json_read_events(reader, read_event, object);
+}
+
+static int read_graph(struct lull_json_reader *reader, void *object)
+{
+    struct lull_kineto_reading *const reading = reader->context;
+
+    (void)object;
+    reading->contents.has_graph = true;
+    return lull_json_skip(reader->json, reader->err);
+}
+
+static int read_rocprofiler(struct lull_json_reader *reader, void *object)
+{
+    struct lull_kineto_reading *const reading = reader->context;
+
+    (void)object;
+    reading->contents.has_rocprofiler = true;
+    return lull_json_skip(reader->json, reader->err);
 }
 
 static int read_device(struct lull_json_reader *reader, void *object)
 {
     static const struct lull_json_field fields[] = {
-        {LULL_JSON_INTEGER("id", struct kineto_device, id, 0)},
-        {LULL_JSON_TEXT("name", struct kineto_device, name)},
+        {LULL_JSON_INTEGER("id", struct lull_kineto_device, id, 0)},
+        {LULL_JSON_TEXT("name", struct lull_kineto_device, name)},
         {NULL},
     };
-    struct kineto_reading *const reading = reader->context;
-    struct kineto_device device = {.id = LULL_TRACE_UNKNOWN};
+    struct lull_kineto_reading *const reading = reader->context;
+    struct lull_kineto_device device = {.id = LULL_TRACE_UNKNOWN};
     const int rc = lull_json_read_fields(reader, fields, &device);
 
     (void)object;
-    if (rc >= 0 && reading->device_count < MAX_DEVICES)
+    if (rc >= 0 && reading->device_count < LULL_KINETO_DEVICES)
         reading->devices[reading->device_count++] = device;
     return rc;
 }
 
-/* ---- order ---- */
+/* ---- the end of the text ---- */
 
-static int compare(int64_t a, int64_t b)
-{
-    return (a > b) - (a < b);
-}
-
-static int compare_kernels(const void *left, const void *right)
-{
-    const struct lull_trace_kernel *const a = left;
-    const struct lull_trace_kernel *const b = right;
-    int order = compare(a->begin_ns, b->begin_ns);
-
-    if (order == 0)
-        order = compare(a->end_ns, b->end_ns);
-    if (order == 0)
-        order = compare(a->stream, b->stream);
-    return order;
-}
-
-static int compare_launches(const void *left, const void *right)
-{
-    const struct lull_trace_launch *const a = left;
-    const struct lull_trace_launch *const b = right;
-    const int order = compare(a->correlation, b->correlation);
-
-    return order != 0 ? order : compare(a->begin_ns, b->begin_ns);
-}
-
-static int compare_step_numbers(const void *left, const void *right)
-{
-    const struct lull_trace_step *const a = left;
-    const struct lull_trace_step *const b = right;
-    const int order = compare(a->number, b->number);
-
-    return order != 0 ? order : compare(a->begin_ns, b->begin_ns);
-}
-
-static int compare_step_begins(const void *left, const void *right)
-{
-    const struct lull_trace_step *const a = left;
-    const struct lull_trace_step *const b = right;
-
-    return compare(a->begin_ns, b->begin_ns);
-}
-
-/* qsort must not be given a null array. */
-static void sort(void *array, size_t count, size_t size, int (*order)(const void *, const void *))
-{
-    if (count > 1)
-        qsort(array, count, size, order);
-}
-
-/* A step may be marked by several threads; the earliest mark of each number is kept. */
-static void sort_steps(struct lull_trace *trace)
-{
-    size_t kept = 0;
-
-    sort(trace->steps, trace->step_count, sizeof(*trace->steps), compare_step_numbers);
-    for (size_t i = 0; i < trace->step_count; i++)
-        if (kept == 0 || trace->steps[i].number != trace->steps[kept - 1].number)
-            trace->steps[kept++] = trace->steps[i];
-    trace->step_count = kept;
-    sort(trace->steps, trace->step_count, sizeof(*trace->steps), compare_step_begins);
-}
-
-/* A node's trace lists all its GPUs, so the name is that of the device that the first kernel ran
- * on. */
-static void find_gpu(struct kineto_reading *reading)
-{
-    struct lull_trace *const trace = reading->trace;
-    uint32_t found = 0;
-
-    if (reading->device_count == 0)
-        return;
-    for (uint32_t i = 0; i < reading->device_count; i++)
-        if (trace->kernel_count > 0 && reading->devices[i].id == trace->kernels[0].device)
-            found = i;
-    memcpy(trace->gpu, reading->devices[found].name, sizeof(trace->gpu));
-}
-
-static void finish(struct kineto_reading *reading)
+/* A node's trace lists all its GPUs; one that does not say its number is taken for the first. */
+static void name_gpus(struct lull_kineto_reading *reading)
 {
     struct lull_trace *const trace = reading->trace;
 
-    sort(trace->kernels, trace->kernel_count, sizeof(*trace->kernels), compare_kernels);
-    sort(trace->launches, trace->launch_count, sizeof(*trace->launches), compare_launches);
-    sort_steps(trace);
-    find_gpu(reading);
+    for (size_t i = 0; i < trace->gpu_count && reading->device_count > 0; i++) {
+        uint32_t found = 0;
+
+        for (uint32_t d = 0; d < reading->device_count; d++)
+            if (reading->devices[d].id == trace->gpus[i].device)
+                found = d;
+        memcpy(trace->gpus[i].name, reading->devices[found].name, sizeof(trace->gpus[i].name));
+    }
+    if (trace->gpu_count > 0)
+        memcpy(trace->gpu, trace->gpus[0].name, sizeof(trace->gpu));
+    else if (reading->device_count > 0)
+        memcpy(trace->gpu, reading->devices[0].name, sizeof(trace->gpu));
+}
+
+static bool has_launched_twice(const struct lull_trace *trace)
+{
+    for (size_t i = 1; i < trace->launch_count; i++)
+        if (trace->launches[i].correlation == trace->launches[i - 1].correlation &&
+            trace->launches[i].label == trace->launches[i - 1].label)
+            return true;
+    return false;
+}
+
+/* Text of several writers is told from text with faults of one: what belongs before the events is
+ * among them, or they are there twice, or many cannot be read. */
+static int refuse_several_writers(const struct lull_kineto_reading *reading,
+                                  const struct lull_json_loss *loss)
+{
+    enum { MANY = 10, MANY_RATIO = 20 };
+    const struct lull_trace *const trace = reading->trace;
+
+    if (loss->events == 0 ||
+        (loss->strangers == 0 && trace->loss.doubled == 0 && !has_launched_twice(trace) &&
+         (loss->events < MANY || loss->events < trace->events / MANY_RATIO)))
+        return 0;
+    return lull_error_set(reading->err, LULL_E_FORMAT,
+                          "%s: were several ranks writing this file? %" PRIu64
+                          " events are no JSON, and others are in it twice; the first: %s",
+                          reading->name, loss->events, trace->loss.first_fault);
+}
+
+/* A text that is cut: says how much of it there is. */
+static int refuse_cut(const struct lull_kineto_reading *reading, const struct lull_error *err)
+{
+    const struct lull_error fault = *err;
+
+    return lull_error_set(reading->err, fault.code, "%s; %zu kernels could be read before it",
+                          fault.text, reading->trace->kernel_count);
+}
+
+static void note_loss(struct lull_kineto_reading *reading, const struct lull_json_loss *loss)
+{
+    struct lull_trace *const trace = reading->trace;
+    const size_t file = strlen(reading->name);
+    const char *fault = loss->first.text;
+
+    if (strncmp(fault, reading->name, file) == 0 && strncmp(fault + file, ": ", 2) == 0)
+        fault += file + 2;
+    trace->loss.events = loss->events;
+    trace->loss.has_no_end = loss->has_no_end;
+    snprintf(trace->loss.first_fault, sizeof(trace->loss.first_fault), "%.*s",
+             (int)sizeof(trace->loss.first_fault) - 1, fault);
+    for (size_t i = 0; i < reading->begun_count; i++)
+        trace->loss.unpaired += reading->begun[i].class == LULL_KINETO_KERNEL;
+}
+
+static int finish(struct lull_kineto_reading *reading, const struct lull_json_loss *loss)
+{
+    struct lull_trace *const trace = reading->trace;
+    int rc;
+
+    note_loss(reading, loss);
+    if (trace->kernel_count == 0 && lull_timeline_is_one(reading->timeline))
+        return lull_timeline_finish(reading->timeline, trace->events, &trace->timeline,
+                                    reading->err);
+    lull_plausible_sift(trace);
+    rc = refuse_several_writers(reading, loss);
+    name_gpus(reading);
+    if (trace->kernel_count == 0)
+        lull_contents_explain(&reading->contents, trace, trace->contents, sizeof(trace->contents));
+    return rc;
 }
 
 /* ---- the whole ---- */
+
+static int prepare(struct lull_kineto_reading *reading, const char *path,
+                   const struct lull_trace_options *options, struct lull_trace *trace,
+                   struct lull_error *err)
+{
+    uint32_t empty;
+
+    reading->name = path;
+    reading->err = err;
+    reading->trace = trace;
+    reading->others = options != NULL ? options->communicates : NULL;
+    reading->tracks = lull_tracks_create(path);
+    reading->timeline = lull_timeline_reading_create(path);
+    if (reading->tracks == NULL || reading->timeline == NULL)
+        return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
+    /* Number 0, which stands for "unknown". */
+    return lull_string_set_add(trace->strings, "", &empty, path, err);
+}
+
+static void destroy(struct lull_kineto_reading *reading)
+{
+    lull_tracks_destroy(reading->tracks);
+    lull_timeline_reading_destroy(reading->timeline);
+    free(reading->operations);
+    free(reading->begun);
+    free(reading);
+}
 
 int lull_kineto_read(struct lull_source *source, const char *path,
                      const struct lull_trace_options *options, struct lull_trace *trace,
@@ -354,25 +248,31 @@ int lull_kineto_read(struct lull_source *source, const char *path,
         {NULL},
     };
     static const struct lull_json_field fields[] = {
-        {LULL_JSON_OBJECTS("traceEvents", read_event)},
+        {LULL_JSON_OTHER("traceEvents", read_events)},
         {LULL_JSON_OBJECTS("deviceProperties", read_device)},
         {LULL_JSON_OBJECT("distributedInfo", distributed)},
+        {LULL_JSON_OTHER("nodes", read_graph)},
+        {LULL_JSON_OTHER("rocprofiler-sdk-tool", read_rocprofiler)},
         {NULL},
     };
-    struct kineto_reading *const reading = calloc(1, sizeof(*reading));
+    struct lull_kineto_reading *const reading = calloc(1, sizeof(*reading));
     const struct lull_chrome_reading chrome = {fields, read_event, trace, reading};
+    struct lull_json_loss loss = {0};
+    struct lull_error own = {0};
     int rc;
 
     if (reading == NULL)
         return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
-    reading->name = path;
-    reading->err = err;
-    reading->trace = trace;
-    reading->others = options != NULL ? options->communicates : NULL;
-    rc = lull_chrome_read(source, path, options, &chrome, &trace->text_bytes, err);
-    if (rc >= 0)
-        finish(reading);
-    free(reading->computing);
-    free(reading);
+    if (err == NULL)
+        err = &own;
+    rc = prepare(reading, path, options, trace, err);
+    if (rc >= 0) {
+        rc = lull_chrome_read(source, path, options, &chrome, &loss, &trace->text_bytes, err);
+        if (rc == LULL_E_FORMAT && trace->kernel_count > 0)
+            rc = refuse_cut(reading, err);
+        else if (rc >= 0)
+            rc = finish(reading, &loss);
+    }
+    destroy(reading);
     return rc;
 }

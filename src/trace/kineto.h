@@ -4,8 +4,12 @@
  * The text is that of chrome.h. Memory grows with the number of GPU kernels and launches, not with
  * the text.
  *
- * Kernels are events with cat "kernel" (any case) and ph "X". Times are ts and dur, microseconds
- * with fractions. Iterations are the marks ProfilerStep#N of the CPU.
+ * Kernels are complete events (ph X), or pairs of B and E or b and e, whose category is that of a
+ * GPU's kernels: one of a list with commas in between, "kernel" of Kineto, "gpu_op" of unitrace,
+ * "cuda" of nsys2json; or that have none and ran on a stream of a GPU (tracks.h). Times are ts and
+ * dur, microseconds with fractions, also below 0. Iterations are the marks ProfilerStep#N of the
+ * CPU. A file without kernels whose threads are those of ranks is a timeline of operations
+ * (timeline.h).
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */

@@ -255,12 +255,13 @@ int lull_recording_read(struct lull_source *source, const char *path,
                                         .trace = trace,
                                         .recording = calloc(1, sizeof(*trace->recording))};
     const struct lull_chrome_reading chrome = {fields, read_event, reading.recording, &reading};
+    struct lull_json_loss loss;
     int rc;
 
     trace->recording = reading.recording;
     if (reading.recording == NULL)
         return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
-    rc = lull_chrome_read(source, path, options, &chrome, &trace->text_bytes, err);
+    rc = lull_chrome_read(source, path, options, &chrome, &loss, &trace->text_bytes, err);
     if (rc >= 0)
         finish(reading.recording);
     return rc;

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/text.h"
 #include "trace/array.h"
-#include "trace/chrome.h"
 
 /* Rows in the order of the kinds. */
 static const struct {
@@ -34,19 +35,6 @@ static const struct {
     [LULL_TIMELINE_OTHER] = {"", "other", LULL_SCOPE_RANK},
 };
 
-/* An event as far as it has been read. */
-struct timeline_event {
-    int64_t ts_ns;
-    int64_t dur_ns;
-    int64_t process;
-    int64_t thread;
-    int64_t step;
-    int64_t chunk;
-    char phase[4];
-    char name[48];
-    char thread_name[64];
-};
-
 /* A thread that a record has named. */
 struct timeline_thread {
     int64_t process;
@@ -67,16 +55,14 @@ struct timeline_record {
     struct lull_timeline_op op;
 };
 
-struct timeline_reading {
+struct lull_timeline_reading {
     const char *name; /* of the text, for messages */
-    struct lull_error *err;
-    struct lull_trace *trace;
-    struct lull_operation_timeline *timeline;
     struct timeline_thread *threads;
     size_t thread_count;
     struct timeline_record *records;
     size_t record_count;
-    struct timeline_event event; /* being read */
+    uint64_t named;    /* operations of a known name */
+    uint64_t unusable; /* operations */
 };
 
 const char *lull_timeline_operation(enum lull_timeline_kind kind)
@@ -87,19 +73,6 @@ const char *lull_timeline_operation(enum lull_timeline_kind kind)
 enum lull_timeline_scope lull_timeline_scope(enum lull_timeline_kind kind)
 {
     return kinds[kind].scope;
-}
-
-bool lull_timeline_sniff(const char *head, size_t size)
-{
-    static const char *const words[] = {"\"forward-", "\"backward-", "\"grads-reduce-",
-                                        "\"params-all-", "PP rank "};
-
-    if (!lull_chrome_sniff(head, size))
-        return false;
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (memmem(head, size, words[i], strlen(words[i])) != NULL)
-            return true;
-    return false;
 }
 
 /* ---- events ---- */
@@ -136,74 +109,54 @@ static bool parse_thread(const char *text, struct timeline_thread *thread)
     return false;
 }
 
-static int keep_thread(struct timeline_reading *reading)
+/* -1: it is no number. */
+static int64_t parse_number(const char *text)
 {
-    const struct timeline_event *const event = &reading->event;
-    struct timeline_thread thread = {.process = event->process, .thread = event->thread};
+    int64_t number;
 
-    if (event->process < 0 || !parse_thread(event->thread_name, &thread))
-        return 0;
-    return lull_trace_append(&reading->threads, &reading->thread_count, &thread, sizeof(thread),
-                             reading->name, reading->err);
+    return lull_text_parse_int(text, 0, INT64_MAX, &number) == 0 ? number : -1;
 }
 
-static int keep_event(struct timeline_reading *reading)
+int lull_timeline_add_thread(struct lull_timeline_reading *reading, const char *process,
+                             const char *thread, const char *name, struct lull_error *err)
 {
-    const struct timeline_event *const event = &reading->event;
+    struct timeline_thread named = {.process = parse_number(process),
+                                    .thread = parse_number(thread)};
+
+    if (named.process < 0 || !parse_thread(name, &named))
+        return 0;
+    return lull_trace_append(&reading->threads, &reading->thread_count, &named, sizeof(named),
+                             reading->name, err);
+}
+
+int lull_timeline_add_event(struct lull_timeline_reading *reading,
+                            const struct lull_timeline_event *event, struct lull_error *err)
+{
+    const enum lull_timeline_kind kind = find_kind(event->name);
     const struct timeline_record record = {
-        .process = event->process,
-        .thread = event->thread,
+        .process = parse_number(event->process),
+        .thread = parse_number(event->thread),
         .step = event->step,
         .op = {.begin_ns = event->ts_ns,
                /* Clocks of several ranks are fitted to each other, so that short ones may end
                 * before they begin. */
                .duration_ns = event->dur_ns > 0 ? event->dur_ns : 0,
                .chunk = event->chunk,
-               .kind = find_kind(event->name)},
+               .kind = kind},
     };
 
-    reading->trace->events++;
-    if (strcmp(event->phase, "M") == 0 && strcmp(event->name, "thread_name") == 0)
-        return keep_thread(reading);
-    if (strcmp(event->phase, "X") != 0)
-        return 0;
-    if (event->ts_ns < 0 || event->dur_ns == INT64_MIN || event->step < 0) {
-        reading->timeline->unusable_ops++;
+    reading->named += kind != LULL_TIMELINE_OTHER;
+    if (event->ts_ns == INT64_MIN || event->dur_ns == INT64_MIN || event->step < 0) {
+        reading->unusable++;
         return 0;
     }
     return lull_trace_append(&reading->records, &reading->record_count, &record, sizeof(record),
-                             reading->name, reading->err);
+                             reading->name, err);
 }
 
-static int read_event(struct lull_json_reader *reader, void *object)
+bool lull_timeline_is_one(const struct lull_timeline_reading *reading)
 {
-    static const struct lull_json_field arguments[] = {
-        {LULL_JSON_INTEGER("step", struct timeline_event, step, 0)},
-        {LULL_JSON_INTEGER("model_chunk", struct timeline_event, chunk, 0)},
-        {LULL_JSON_TEXT("name", struct timeline_event, thread_name)},
-        {NULL},
-    };
-    static const struct lull_json_field fields[] = {
-        {LULL_JSON_TEXT("ph", struct timeline_event, phase)},
-        {LULL_JSON_TEXT("name", struct timeline_event, name)},
-        {LULL_JSON_INTEGER("pid", struct timeline_event, process, 0)},
-        {LULL_JSON_INTEGER("tid", struct timeline_event, thread, 0)},
-        {LULL_JSON_SCALED("ts", struct timeline_event, ts_ns, 3, 0)},
-        {LULL_JSON_SCALED("dur", struct timeline_event, dur_ns, 3, 0)},
-        {LULL_JSON_OBJECT("args", arguments)},
-        {NULL},
-    };
-    struct timeline_reading *const reading = reader->context;
-    struct timeline_event *const event = &reading->event;
-    int rc;
-
-    (void)object;
-    event->ts_ns = event->step = event->chunk = LULL_TRACE_UNKNOWN;
-    event->dur_ns = INT64_MIN;
-    event->process = event->thread = LULL_TRACE_UNKNOWN;
-    event->phase[0] = event->name[0] = event->thread_name[0] = '\0';
-    rc = lull_json_read_fields(reader, fields, event);
-    return rc < 0 ? rc : keep_event(reading);
+    return reading->thread_count > 0 || reading->named > 0;
 }
 
 /* ---- order ---- */
@@ -267,9 +220,9 @@ static size_t sort_unique(void *array, size_t count, size_t size,
     return kept + 1;
 }
 
-static int list_ranks(struct timeline_reading *reading)
+static int list_ranks(struct lull_timeline_reading *reading,
+                      struct lull_operation_timeline *timeline)
 {
-    struct lull_operation_timeline *const timeline = reading->timeline;
 
     reading->thread_count = sort_unique(reading->threads, reading->thread_count,
                                         sizeof(*reading->threads), compare_threads);
@@ -291,9 +244,9 @@ static int list_ranks(struct timeline_reading *reading)
     return 0;
 }
 
-static int list_steps(struct timeline_reading *reading)
+static int list_steps(const struct lull_timeline_reading *reading,
+                      struct lull_operation_timeline *timeline)
 {
-    struct lull_operation_timeline *const timeline = reading->timeline;
 
     timeline->steps = calloc(reading->record_count + 1, sizeof(*timeline->steps));
     if (timeline->steps == NULL)
@@ -306,7 +259,7 @@ static int list_steps(struct timeline_reading *reading)
 }
 
 /* bsearch() takes no NULL, which is the list of a trace that names no thread. */
-static const struct timeline_thread *find_thread(const struct timeline_reading *reading,
+static const struct timeline_thread *find_thread(const struct lull_timeline_reading *reading,
                                                  const struct timeline_record *record)
 {
     const struct timeline_thread key = {.process = record->process, .thread = record->thread};
@@ -316,9 +269,20 @@ static const struct timeline_thread *find_thread(const struct timeline_reading *
     return bsearch(&key, reading->threads, reading->thread_count, sizeof(key), compare_threads);
 }
 
-static int list_ops(struct timeline_reading *reading)
+/* Times are counted from the earliest where that is below 0. */
+static int64_t first_ns(const struct lull_timeline_reading *reading)
 {
-    struct lull_operation_timeline *const timeline = reading->timeline;
+    int64_t first = 0;
+
+    for (size_t i = 0; i < reading->record_count; i++)
+        first = lull_earlier_ns(first, reading->records[i].op.begin_ns);
+    return first;
+}
+
+static int list_ops(const struct lull_timeline_reading *reading,
+                    struct lull_operation_timeline *timeline)
+{
+    const int64_t origin_ns = first_ns(reading);
 
     timeline->ops = calloc(reading->record_count + 1, sizeof(*timeline->ops));
     if (timeline->ops == NULL)
@@ -335,6 +299,7 @@ static int list_ops(struct timeline_reading *reading)
             continue;
         }
         *op = record->op;
+        op->begin_ns -= origin_ns;
         op->step = (uint32_t)(step - timeline->steps);
         op->rank = thread->rank_index;
         op->stream = thread->stream;
@@ -344,49 +309,50 @@ static int list_ops(struct timeline_reading *reading)
     return 0;
 }
 
-static int finish(struct timeline_reading *reading)
-{
-    int rc = list_ranks(reading);
-
-    if (rc == 0)
-        rc = list_steps(reading);
-    if (rc == 0)
-        rc = list_ops(reading);
-    if (rc < 0)
-        return lull_error_set(reading->err, rc, "%s: there is no memory to read it", reading->name);
-    if (reading->timeline->op_count == 0)
-        return lull_error_set(
-            reading->err, LULL_E_FORMAT,
-            "%s: no operation of a rank is among its %llu events; complete events "
-            "(ph X) need args.step, and thread_name records name their threads "
-            "\"PP rank 0, TP rank 0, compute\"",
-            reading->name, (unsigned long long)reading->trace->events);
-    return 0;
-}
-
 /* ---- the whole ---- */
 
-int lull_timeline_read(struct lull_source *source, const char *path,
-                       const struct lull_trace_options *options, struct lull_trace *trace,
-                       struct lull_error *err)
+struct lull_timeline_reading *lull_timeline_reading_create(const char *name)
 {
-    static const struct lull_json_field fields[] = {
-        {LULL_JSON_OBJECTS("traceEvents", read_event)},
-        {NULL},
-    };
-    struct timeline_reading reading = {
-        .name = path, .err = err, .trace = trace, .timeline = calloc(1, sizeof(*trace->timeline))};
-    const struct lull_chrome_reading chrome = {fields, read_event, trace, &reading};
-    int rc;
+    struct lull_timeline_reading *const reading = calloc(1, sizeof(*reading));
 
-    trace->timeline = reading.timeline;
-    if (reading.timeline == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
-    rc = lull_chrome_read(source, path, options, &chrome, &trace->text_bytes, err);
-    if (rc >= 0)
-        rc = finish(&reading);
-    free(reading.threads);
-    free(reading.records);
+    if (reading != NULL)
+        reading->name = name;
+    return reading;
+}
+
+void lull_timeline_reading_destroy(struct lull_timeline_reading *reading)
+{
+    if (reading == NULL)
+        return;
+    free(reading->threads);
+    free(reading->records);
+    free(reading);
+}
+
+int lull_timeline_finish(struct lull_timeline_reading *reading, uint64_t events,
+                         struct lull_operation_timeline **timeline_out, struct lull_error *err)
+{
+    struct lull_operation_timeline *const timeline = calloc(1, sizeof(*timeline));
+    int rc = timeline == NULL ? -ENOMEM : list_ranks(reading, timeline);
+
+    if (rc == 0)
+        rc = list_steps(reading, timeline);
+    if (rc == 0)
+        rc = list_ops(reading, timeline);
+    if (rc < 0) {
+        lull_error_set(err, rc, "%s: there is no memory to read it", reading->name);
+    } else if (timeline->op_count == 0) {
+        rc = lull_error_set(err, LULL_E_FORMAT,
+                            "%s: no operation of a rank is among its %llu events; complete events "
+                            "(ph X) need args.step, and thread_name records name their threads "
+                            "\"PP rank 0, TP rank 0, compute\"",
+                            reading->name, (unsigned long long)events);
+    } else {
+        timeline->unusable_ops += reading->unusable;
+        *timeline_out = timeline;
+        return 0;
+    }
+    lull_timeline_destroy(timeline);
     return rc;
 }
 

@@ -17,7 +17,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "trace/source.h"
 #include "trace/trace.h"
 
 /* Which thread of its rank ran an operation. */
@@ -82,14 +81,38 @@ struct lull_operation_timeline {
     uint64_t unusable_ops; /* left out: no step, no usable times, or a thread without a rank */
 };
 
-/* What a text with the format's own names in its head looks like. */
-bool lull_timeline_sniff(const char *head, size_t size);
+/* A complete event that may be an operation. */
+struct lull_timeline_event {
+    const char *name;
+    const char *process; /* pid and tid as they stand */
+    const char *thread;
+    int64_t ts_ns; /* INT64_MIN: missing, so for dur_ns */
+    int64_t dur_ns;
+    int64_t step; /* LULL_TRACE_UNKNOWN */
+    int64_t chunk;
+};
 
-/* Reads the whole text of a source into trace->timeline. On errors, those of lull_trace_read, the
- * caller frees what is in the trace. */
-int lull_timeline_read(struct lull_source *source, const char *path,
-                       const struct lull_trace_options *options, struct lull_trace *trace,
-                       struct lull_error *err);
+struct lull_timeline_reading; /* opaque: a timeline that is being read */
+
+/* Null: there is no memory. Borrows the file's name. */
+struct lull_timeline_reading *lull_timeline_reading_create(const char *name);
+void lull_timeline_reading_destroy(struct lull_timeline_reading *reading);
+
+/* Takes the name of a thread; the order of names and events does not matter. -ENOMEM. */
+int lull_timeline_add_thread(struct lull_timeline_reading *reading, const char *process,
+                             const char *thread, const char *name, struct lull_error *err);
+
+/* Takes an event; one that has no step is none of an operation. -ENOMEM. */
+int lull_timeline_add_event(struct lull_timeline_reading *reading,
+                            const struct lull_timeline_event *event, struct lull_error *err);
+
+/* Returns whether a thread of a rank, or an operation by its name, has been taken. */
+bool lull_timeline_is_one(const struct lull_timeline_reading *reading);
+
+/* Gives the timeline. events: all in the file, for the message. -ENOMEM; LULL_E_FORMAT there is no
+ * operation of a rank. */
+int lull_timeline_finish(struct lull_timeline_reading *reading, uint64_t events,
+                         struct lull_operation_timeline **timeline_out, struct lull_error *err);
 
 /* Null is allowed. */
 void lull_timeline_destroy(struct lull_operation_timeline *timeline);

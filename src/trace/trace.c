@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "trace/chrome.h"
 #include "trace/kineto.h"
@@ -13,7 +14,8 @@
 #include "trace/string_set.h"
 #include "trace/timeline.h"
 
-/* In the order in which they are tried: any Chrome trace looks like Kineto's, which comes last. */
+/* In the order in which they are tried: any Chrome trace looks like Kineto's, which comes last.
+ * Timelines of operations are told from traces of kernels by what is in them. */
 static const struct lull_trace_format {
     const char *name; /* as messages list it */
     bool (*sniff)(const char *head, size_t size);
@@ -22,8 +24,8 @@ static const struct lull_trace_format {
                 struct lull_error *err);
 } formats[] = {
     {"trace.json of lull run", lull_recording_sniff, lull_recording_read},
-    {"operation timelines", lull_timeline_sniff, lull_timeline_read},
-    {"PyTorch profiler (Kineto) and other Chrome traces", lull_chrome_sniff, lull_kineto_read},
+    {"PyTorch profiler (Kineto) and other Chrome traces, of kernels or operations",
+     lull_chrome_sniff, lull_kineto_read},
 };
 
 enum { FORMATS = sizeof(formats) / sizeof(formats[0]) };
@@ -42,6 +44,13 @@ static int refuse(const char *path, struct lull_error *err)
                           path, names);
 }
 
+/* Text that a shell of Windows has redirected into a file. */
+static bool is_utf_16(const char *head, size_t size)
+{
+    return size >= 2 && (memcmp(head, "\xff\xfe", 2) == 0 || memcmp(head, "\xfe\xff", 2) == 0 ||
+                         ((head[0] == '{' || head[0] == '[') && head[1] == '\0'));
+}
+
 static int read_source(struct lull_source *source, const char *path,
                        const struct lull_trace_options *options, struct lull_trace *trace,
                        struct lull_error *err)
@@ -53,6 +62,12 @@ static int read_source(struct lull_source *source, const char *path,
         return (int)size;
     if (size == 0)
         return lull_error_set(err, LULL_E_FORMAT, "%s: byte 0: the file is empty", path);
+    if (is_utf_16(head, (size_t)size))
+        return lull_error_set(
+            err, LULL_E_FORMAT,
+            "%s: byte 0: the text is UTF-16, not UTF-8, as PowerShell's > writes it; "
+            "convert it: iconv -f UTF-16 -t UTF-8",
+            path);
     for (size_t i = 0; i < FORMATS; i++)
         if (formats[i].sniff(head, (size_t)size))
             return formats[i].read(source, path, options, trace, err);
@@ -88,12 +103,42 @@ void lull_trace_fini(struct lull_trace *trace)
     free(trace->kernels);
     free(trace->launches);
     free(trace->steps);
+    free(trace->gpus);
     lull_timeline_destroy(trace->timeline);
     lull_recording_destroy(trace->recording);
     lull_string_set_destroy(trace->strings);
 }
 
 /* ---- looking things up ---- */
+
+uint64_t lull_trace_unusable_kernels(const struct lull_trace_loss *loss)
+{
+    return loss->no_times + loss->before_launch + loss->other_clock + loss->unpaired;
+}
+
+int lull_trace_require_kernels(const struct lull_trace *trace, struct lull_error *err)
+{
+    if (trace->kernel_count > 0)
+        return 0;
+    return lull_error_set(err, LULL_E_FORMAT, "no GPU kernels: %s", trace->contents);
+}
+
+struct lull_trace lull_trace_of_gpu(const struct lull_trace *trace, size_t gpu)
+{
+    struct lull_trace one = *trace;
+    struct lull_trace_gpu *const of = &trace->gpus[gpu];
+
+    one.gpus = of;
+    one.gpu_count = 1;
+    one.kernels = trace->kernels + of->first_kernel;
+    one.kernel_count = of->kernel_count;
+    one.launches = trace->launches + of->first_launch;
+    one.launch_count = of->launch_count;
+    one.steps = trace->steps + of->first_step;
+    one.step_count = of->step_count;
+    memcpy(one.gpu, of->name, sizeof(one.gpu));
+    return one;
+}
 
 const char *lull_trace_string(const struct lull_trace *trace, uint32_t index)
 {

@@ -4,8 +4,12 @@
  * and a recording (recording.h) is what lull run has written of a run.
  *
  * Kernels whose names are in data/communication_kernels.json communicate, all others compute;
- * copies between peers count as kernels that communicate. Times are exact nanoseconds of the
- * trace's own clock. Unknown numbers are LULL_TRACE_UNKNOWN.
+ * copies are left out, but those between peers count as kernels that communicate. Times are exact
+ * nanoseconds of the trace's own clock; where that has times below 0, all are counted from the
+ * earliest. Unknown numbers are LULL_TRACE_UNKNOWN.
+ *
+ * A file may hold the kernels of several GPUs: of one process, or of ranks that were merged.
+ * lull_trace_of_gpu() gives each as a trace of its own.
  *
  * Threads: any; a trace belongs to its caller. SPDX-License-Identifier: Apache-2.0
  */
@@ -13,12 +17,15 @@
 #define LULL_TRACE_TRACE_H
 
 #include <regex.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
 
 #define LULL_TRACE_UNKNOWN INT64_C(-1)
+
+enum { LULL_TRACE_GPUS = 256 }; /* in one file; the kernels of more are left out */
 
 /* One kernel on a GPU. */
 struct lull_trace_kernel {
@@ -28,11 +35,11 @@ struct lull_trace_kernel {
                             * not known which; null: it computes */
     int64_t bytes;         /* payload of this rank */
     int64_t ranks;         /* size of the process group */
-    int64_t device;
     int64_t stream;
     int64_t correlation; /* the same number as its launch */
     uint32_t name;       /* lull_trace_string() */
     uint32_t group;      /* process group's name; "" unknown */
+    uint32_t gpu;        /* index into the GPUs of the file */
 };
 
 /* A call on the CPU that launched kernels, or a graph of them. */
@@ -40,6 +47,7 @@ struct lull_trace_launch {
     int64_t correlation;
     int64_t begin_ns;
     int64_t end_ns;
+    uint32_t label; /* of its process, as that of a GPU */
 };
 
 /* An iteration as the program's profiler marked it. */
@@ -47,6 +55,38 @@ struct lull_trace_step {
     int64_t number;
     int64_t begin_ns;
     int64_t end_ns;
+    uint32_t label;
+};
+
+/* One GPU of a file. */
+struct lull_trace_gpu {
+    uint32_t process;    /* lull_trace_string(): the pid of its kernels; "" unknown */
+    uint32_t label;      /* the part of that which ranks have in common that were merged; "" none */
+    int64_t device;      /* its number */
+    size_t first_kernel; /* its kernels among those of the trace */
+    size_t kernel_count;
+    size_t first_launch;
+    size_t launch_count;
+    size_t first_step;
+    size_t step_count;
+    char name[64]; /* product; "" unknown */
+};
+
+/* What was left out of a trace, because it cannot be read or cannot be. */
+struct lull_trace_loss {
+    uint64_t events;        /* their text is no JSON */
+    bool has_no_end;        /* the text ends behind an event, not behind the list of them */
+    uint64_t no_times;      /* kernels without usable ts and dur */
+    uint64_t before_launch; /* kernels that begin before they were launched */
+    uint64_t other_clock;   /* kernels far from all others */
+    uint64_t unpaired;      /* kernels of which only the begin or the end is there */
+    uint64_t doubled;       /* kernels that are there twice */
+    uint64_t cut;    /* not left out: kernels that end, as far as is known, when the next one of
+                      * their stream begins; the file has a later end */
+    uint64_t copies; /* which neither compute nor communicate: no loss */
+    uint64_t likely; /* not left out: kernels that compute, but have a collective's name */
+    uint32_t likely_name;  /* of one of these */
+    char first_fault[160]; /* of the events: where, and what was wrong */
 };
 
 struct lull_string_set; /* opaque */
@@ -54,12 +94,14 @@ struct lull_operation_timeline;
 struct lull_run_recording;
 
 struct lull_trace {
-    struct lull_trace_kernel *kernels; /* by begin_ns */
+    struct lull_trace_kernel *kernels; /* by GPU, then begin_ns */
     size_t kernel_count;
-    struct lull_trace_launch *launches; /* by correlation */
+    struct lull_trace_launch *launches; /* by label, then correlation */
     size_t launch_count;
-    struct lull_trace_step *steps; /* by begin_ns; each number once */
+    struct lull_trace_step *steps; /* by label, then begin_ns; each number once */
     size_t step_count;
+    struct lull_trace_gpu *gpus; /* those that have kernels */
+    size_t gpu_count;
     struct lull_string_set *strings;
     struct lull_operation_timeline
         *timeline; /* null: the trace is of kernels; else it has no kernels */
@@ -67,9 +109,10 @@ struct lull_trace {
         *recording; /* null: it is not what lull run wrote; else it has neither */
     int64_t rank;
     int64_t world_size;
-    char gpu[64];              /* product name of the first kernel's device; "" unknown */
-    uint64_t events;           /* of any kind */
-    uint64_t unusable_kernels; /* left out, because they have no usable times */
+    char gpu[64];    /* product name of the first GPU; "" unknown */
+    uint64_t events; /* of any kind */
+    struct lull_trace_loss loss;
+    char contents[160]; /* what is there instead of kernels; "": there are kernels */
     int64_t text_bytes;
 };
 
@@ -96,10 +139,20 @@ int lull_trace_read(const char *path, const struct lull_trace_options *options,
 /* Null is allowed. */
 void lull_trace_fini(struct lull_trace *trace);
 
+/* The kernels that were left out because their times cannot be. */
+uint64_t lull_trace_unusable_kernels(const struct lull_trace_loss *loss);
+
+/* LULL_E_FORMAT, with what is there instead, if a trace has no kernels; the text does not name the
+ * file. Else 0. */
+int lull_trace_require_kernels(const struct lull_trace *trace, struct lull_error *err);
+
+/* One GPU of a trace as a trace that has it alone and borrows all it has: it is not to be freed. */
+struct lull_trace lull_trace_of_gpu(const struct lull_trace *trace, size_t gpu);
+
 /* The text of a kernel's name or group, cut to 255 bytes. Lives as long as the trace. */
 const char *lull_trace_string(const struct lull_trace *trace, uint32_t index);
 
-/* The first launch with this correlation; null: there is none. O(log n). */
+/* The first launch with this correlation in a trace of one GPU; null: there is none. O(log n). */
 const struct lull_trace_launch *lull_trace_find_launch(const struct lull_trace *trace,
                                                        int64_t correlation);
 

@@ -22,7 +22,8 @@ static void check_kernels(const struct lull_trace *trace)
         const struct lull_trace_kernel *kernel = &trace->kernels[i];
 
         require(kernel->begin_ns >= 0 && kernel->end_ns >= kernel->begin_ns);
-        require(i == 0 || kernel->begin_ns >= trace->kernels[i - 1].begin_ns);
+        require(i == 0 || kernel->begin_ns >= kernel[-1].begin_ns);
+        require(kernel->operation == NULL || strcmp(kernel->operation, "copy") != 0);
         require(lull_trace_string(trace, kernel->name) != NULL);
         require(lull_trace_string(trace, kernel->group) != NULL);
         (void)lull_trace_find_launch(trace, kernel->correlation);
@@ -125,27 +126,43 @@ static void check_recording(const struct lull_run_recording *recording)
     }
 }
 
+/* Each GPU has kernels, and all kernels are of one. */
+static void check_gpus(const struct lull_trace *trace)
+{
+    size_t kernels = 0;
+
+    for (size_t i = 0; i < trace->gpu_count; i++) {
+        const struct lull_trace one = lull_trace_of_gpu(trace, i);
+        struct lull_error err = {0};
+        struct lull_analysis analysis;
+
+        require(one.kernel_count > 0);
+        require(one.kernels == trace->kernels + kernels);
+        kernels += one.kernel_count;
+        check_kernels(&one);
+        require(lull_analysis_init(&one, &analysis, &err) == 0);
+        check_analysis(&analysis);
+        lull_analysis_fini(&analysis);
+    }
+    require(kernels == trace->kernel_count);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct lull_error err = {0};
-    struct lull_analysis analysis;
     struct lull_trace trace;
 
     if (lull_trace_read(text_file(data, size), NULL, &trace, &err) < 0) {
         require(err.text[0] != '\0');
         return 0;
     }
-    check_kernels(&trace);
+    check_gpus(&trace);
     if (trace.timeline != NULL)
         check_timeline(trace.timeline);
     if (trace.recording != NULL)
         check_recording(trace.recording);
-    if (lull_analysis_init(&trace, &analysis, &err) == 0) {
-        check_analysis(&analysis);
-        lull_analysis_fini(&analysis);
-    } else {
-        require(trace.kernel_count == 0 && err.text[0] != '\0');
-    }
+    if (trace.kernel_count == 0 && trace.timeline == NULL && trace.recording == NULL)
+        require(lull_trace_require_kernels(&trace, &err) < 0 && trace.contents[0] != '\0');
     lull_trace_fini(&trace);
     return 0;
 }

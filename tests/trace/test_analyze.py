@@ -76,10 +76,15 @@ def expected(path):
     compute = union(time for time, comm in zip(times, communicates) if not comm)
     comm = union(time for time, comm in zip(times, communicates) if comm)
     both = union(times)
-    span = max(end for _, end in times) - min(begin for begin, _ in times)
     overlap = length(compute) + length(comm) - length(both)
-    steps = {event["name"]: event["dur"] / 1e3 for event in trace["traceEvents"]
+    marks = {event["name"]: ((event["ts"] - origin) / 1e3, (event["ts"] - origin + event["dur"]) / 1e3)
+             for event in trace["traceEvents"]
              if str(event.get("name")).startswith("ProfilerStep#") and event.get("cat") == "user_annotation"}
+    steps = {name: end - begin for name, (begin, end) in marks.items()}
+    first, last = min(begin for begin, _ in times), max(end for _, end in times)
+    marked = (min(begin for begin, _ in marks.values()), max(end for _, end in marks.values()))
+    span = max(last - first, marked[1] - marked[0])  # wherever the CPU marked its iterations
+    begin = max(first - (span - (last - first)), min(first, marked[0]))
     info = trace.get("distributedInfo", {})
     devices = {device["id"]: device["name"] for device in trace.get("deviceProperties", [])}
     return {
@@ -89,7 +94,7 @@ def expected(path):
         "exposed_ms": length(comm) - overlap, "idle_ms": span - length(both),
         "iterations": len(steps), "iteration_ms": sum(steps.values()) / len(steps),
         "lengths": [end - begin for (begin, end), comm in zip(times, communicates) if comm],
-        "compute": compute, "begin": min(begin for begin, _ in times), "span": span,
+        "compute": compute, "begin": begin, "span": span,
     }
 
 
@@ -244,10 +249,13 @@ class Recorded(unittest.TestCase):
             packed = file.read()
         text = gzip.decompress(packed)
         for whole, cut in ((packed, len(packed) // 2), (packed, len(packed) - 4), (packed, 12),
-                           (text, len(text) // 3), (text, len(text) - 3)):
+                           (text, len(text) // 3), (text, len(text) - 12)):
             done = analyze("-", data=whole[:cut])
             self.assertEqual((done.returncode, done.stdout), (1, b""), done.stderr)
             self.assertRegex(done.stderr.decode(), r"truncated.*byte \d+|byte \d+.*truncated")
+        done = analyze("--json", "-", data=text[:len(text) - 3])  # all events are there
+        self.assertIn(b"has no end", done.stderr)
+        self.assertEqual(self.times(json.loads(done.stdout)), self.times(analyze_json(path)))
         damaged = bytearray(packed)
         damaged[len(packed) // 2] ^= 0xff
         done = analyze("-", data=bytes(damaged))
@@ -262,6 +270,7 @@ def kernel(name, begin_us, length_us, **more):
 
 
 EVENTS = [kernel("gemm", 1000, 100), kernel("ncclAllReduce", 1050, 150), kernel("gemm", 1300, 100)]
+MARKED = EVENTS + [{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "ts": 1000, "dur": 400}]
 
 
 class MadeUp(unittest.TestCase):
@@ -318,6 +327,71 @@ class MadeUp(unittest.TestCase):
         for product in ("AMD Instinct MI300X", "NVIDIA H200", "NVIDIA H100 80GB HBM3"):
             data = json.dumps({"traceEvents": EVENTS, "deviceProperties": [{"id": 0, "name": product}]}).encode()
             self.assertIsNone(self.rank(data)["assumptions"]["gpu_borrowed_for"], product)
+
+    def test_names_of_products(self):
+        for product, model in (("NVIDIA A100 80GB PCIe", "A100-PCIE-80GB"), ("NVIDIA GeForce RTX 3090", "RTX3090"),
+                               ("Intel(R) Data Center GPU Max 1550", "Max1550"), ("A100-SXM-80GB", "A100-SXM4-80GB"),
+                               ("Tesla V100-SXM2-32GB", "V100-SXM2-16GB"), ("Tesla V100-PCIE-32GB", "V100-PCIE-32GB"),
+                               ("Tesla T4", None), ("Tesla P100-PCIE-16GB", None), ("NVIDIA GeForce RTX 2080 Ti", None),
+                               ("NVIDIA RTX PRO 6000 Blackwell Server Edition", None), ("Quadro RTX 6000", None)):
+            data = json.dumps({"traceEvents": MARKED, "deviceProperties": [{"id": 0, "name": product}]}).encode()
+            assumed = self.rank(data)["assumptions"]
+            first = analyze("-", data=data).stdout.decode().split("\n")[0]
+            self.assertEqual(None if assumed["gpu_assumed"] else assumed["gpu"], model, product)
+            self.assertEqual("is not known" in first, model is None, first)
+
+    def test_no_verdict_without_iterations(self):
+        for events, known in ((EVENTS, False), (MARKED, True)):
+            document = analyze_json("-", data=json.dumps(events).encode())
+            self.assertEqual(document["verdict"].startswith("no verdict"), not known)
+
+    def files(self, folder, *contents):
+        paths = []
+        for i, content in enumerate(contents):
+            paths.append(os.path.join(folder, f"{i}.json"))
+            with open(paths[-1], "w", encoding="utf-8") as file:
+                json.dump(content, file)
+        return paths
+
+    def test_files_of_one_job(self):
+        def rank(number, world, gpu="NVIDIA A100-SXM4-80GB", shift=0):
+            return {"distributedInfo": {"rank": number, "world_size": world}, "deviceProperties": [{"id": 0, "name": gpu}],
+                    "traceEvents": [{**event, "ts": event["ts"] + shift} for event in MARKED]}
+        coordinator = {"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "x", "ts": 1, "dur": 1}]}
+        with tempfile.TemporaryDirectory() as folder:
+            for contents, ranks, words, status in (
+                    ((coordinator, rank(0, 2), rank(1, 2)), 2, "0.json: no GPU kernels, so it is left out", 0),
+                    ((rank(0, 2), rank(0, 2)), 1, "counts once", 0), ((rank(0, 2), rank(0, 2, shift=9)), 2, "both count", 0),
+                    ((rank(0, 2), rank(1, 64)), 2, "no ranks of one job", 0),
+                    ((rank(0, 2), rank(1, 2, "NVIDIA H100 80GB HBM3")), 2, "another GPU", 0),
+                    ((rank(0, 2), [7]), 1, "left out", 0), ((coordinator, coordinator), 0, "none of these files", 1),
+                    (("nothing", rank(0, 2)), 1, "no trace", 1)):
+                done = analyze("--json", *self.files(folder, *contents))
+                self.assertEqual(done.returncode, status, done.stderr)
+                self.assertIn(words, done.stderr.decode())
+                if ranks > 0:
+                    self.assertEqual(len(json.loads(done.stdout)["ranks"]), ranks)
+                else:
+                    self.assertEqual(done.stdout, b"")
+
+    def test_many_names_of_collectives(self):
+        """Half a million names cost neither much memory nor a document of all of them."""
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            file.write("[{}")
+            for i in range(500000):
+                file.write(f',\n{{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce_{i}","ts":{i * 3},"dur":2}}')
+            file.write("]")
+            file.flush()
+            process = subprocess.Popen([LULL, "analyze", "--json", file.name], stdout=subprocess.PIPE)
+            document = json.loads(process.stdout.read())
+            process.stdout.close()
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = status
+        self.assertEqual(status, 0)
+        rank = document["ranks"][0]
+        self.assertEqual((len(rank["sections"]), rank["other_sections"]), (1000, 499000))
+        if not is_sanitized():
+            self.assertLess(usage.ru_maxrss, 300 << 10)  # KiB
 
     def test_a_power_limit_lowers_the_clock(self):
         """Of the mean power: in bursts computation may draw more than the limit."""

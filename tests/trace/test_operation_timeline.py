@@ -271,7 +271,7 @@ class MadeUp(unittest.TestCase):
             json.dumps([operation("forward-compute", 0, 0, 0, 1)]).encode(): "no operation of a rank",
             timeline(operation("forward-compute", 0, 0, 0, 200000)): "more than 100 s",
             timeline(operation("forward-compute", 0, 0, 0, 0)): "take no time",
-            timeline(*circle, stages=2)[:-1]: "truncated",
+            timeline(*circle, stages=2)[:-2]: "truncated",
         }
         for data, words in cases.items():
             for arguments in (("--json",), ()):

@@ -12,7 +12,9 @@
 #include "cli/analyze/report.h"
 #include "cli/analyze/timeline.h"
 #include "cli/command.h"
+#include "cli/trace_notes.h"
 #include "cli/analyze/prediction.h"
+#include "base/array.h"
 #include "base/watch.h"
 #include "trace/trace.h"
 
@@ -58,10 +60,7 @@ static const struct lull_option rows[] = {
     LULL_FLAG("quick", struct analyze_arguments, is_quick,
               "Of a timeline, tell only what-if and gaps, and do not search clocks of ranks and "
               "operations."),
-    LULL_VALUE("comm-kernels", "REGEX", TEXT, struct analyze_arguments, kernels_text,
-               "Kernels whose name this extended regular expression matches communicate, too.",
-               .more = "Those of NCCL, RCCL, MSCCL++, NVSHMEM, DeepEP, vLLM, SGLang, TensorRT-LLM, "
-                       "FlashInfer and AITER, and copies between peers, are known."),
+    LULL_CLI_COMM_KERNELS_ROW(struct analyze_arguments, kernels_text),
     LULL_VALUE("watts", "COMPUTE,WAIT,LOW", OWN, struct analyze_arguments, watts,
                "What a GPU of a timeline draws when it computes and when it waits at the highest "
                "clock, and when a gap is lowered.",
@@ -106,20 +105,52 @@ static int read_trace(const char *file, const regex_t *communicates, struct lull
 
 /* ---- the work ---- */
 
+/* The ranks that have been analysed; a file may hold several. */
+struct analyzed_ranks {
+    struct lull_analyzed_rank *list;
+    size_t count;
+};
+
+static int analyze_gpu(const struct lull_prediction_setup *setup, const char *file,
+                       const struct lull_trace *trace, size_t gpu, struct lull_analyzed_rank *rank,
+                       struct lull_error *err)
+{
+    const struct lull_trace one = lull_trace_of_gpu(trace, gpu);
+    int result = lull_analysis_init(&one, &rank->analysis, err);
+
+    if (result < 0)
+        return result;
+    rank->file = file;
+    rank->is_part = trace->gpu_count > 1;
+    rank->rank = rank->is_part ? LULL_TRACE_UNKNOWN : one.rank;
+    rank->world_size = one.world_size;
+    rank->device = one.gpus->device;
+    rank->begin_ns = one.kernels[0].begin_ns;
+    snprintf(rank->process, sizeof(rank->process), "%s",
+             lull_trace_string(&one, one.gpus->process));
+    if (gpu == 0)
+        rank->loss = one.loss;
+    memcpy(rank->gpu, one.gpu, sizeof(rank->gpu));
+    result = lull_predict(setup, &one, &rank->analysis, &rank->prediction, err);
+    lull_analysis_drop_gaps(&rank->analysis);
+    return result;
+}
+
 static int analyze_trace(const struct lull_prediction_setup *setup, const char *file,
-                         const struct lull_trace *trace, struct lull_analyzed_rank *rank,
+                         const struct lull_trace *trace, struct analyzed_ranks *ranks,
                          struct lull_error *err)
 {
-    int result = lull_analysis_init(trace, &rank->analysis, err);
+    int result = lull_trace_require_kernels(trace, err);
 
-    rank->file = file;
-    rank->rank = trace->rank;
-    rank->world_size = trace->world_size;
-    rank->unusable_kernels = trace->unusable_kernels;
-    memcpy(rank->gpu, trace->gpu, sizeof(rank->gpu));
-    if (result == 0)
-        result = lull_predict(setup, trace, &rank->analysis, &rank->prediction, err);
-    lull_analysis_drop_gaps(&rank->analysis);
+    for (size_t i = 0; i < trace->gpu_count && result == 0; i++) {
+        const struct lull_analyzed_rank none = {0};
+
+        result = lull_array_grow(&ranks->list, ranks->count, sizeof(none));
+        if (result < 0)
+            return lull_error_set(err, result, "no memory for %zu ranks", ranks->count + 1);
+        ranks->list[ranks->count] = none;
+        result = analyze_gpu(setup, file, trace, i, &ranks->list[ranks->count++], err);
+    }
     return result;
 }
 
@@ -132,13 +163,10 @@ static int fail(const char *file, const struct lull_error *err, bool names_file)
     return err->code == LULL_E_FORMAT ? LULL_EXIT_FAILED : (int)lull_error_exit_status(err->code);
 }
 
-static void note(const struct lull_analyzed_rank *rank)
+static void note_silence(const struct lull_analyzed_rank *rank)
 {
     const struct lull_analysis *const analysis = &rank->analysis;
 
-    if (rank->unusable_kernels > 0)
-        fprintf(stderr, "lull analyze: %s: %llu kernels without usable ts and dur are left out\n",
-                rank->file, (unsigned long long)rank->unusable_kernels);
     if (analysis->communication_kernel_count == 0)
         fprintf(stderr,
                 "lull analyze: %s: none of its %llu kernels communicates%s: there is nothing to "
@@ -148,6 +176,80 @@ static void note(const struct lull_analyzed_rank *rank)
                 rank->world_size == 1 ? ""
                                       : "; --comm-kernels tells the names of a library that is not "
                                         "known");
+}
+
+/* ---- several files ---- */
+
+static bool is_same_recording(const struct lull_analyzed_rank *a,
+                              const struct lull_analyzed_rank *b)
+{
+    return a->rank == b->rank && a->device == b->device && a->begin_ns == b->begin_ns &&
+           a->analysis.kernel_count == b->analysis.kernel_count &&
+           a->analysis.exposure.span_ns == b->analysis.exposure.span_ns;
+}
+
+/* A rank that is given again, with the same kernels, counts once. */
+static void drop_doubled(struct analyzed_ranks *ranks)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < ranks->count; i++) {
+        struct lull_analyzed_rank *const rank = &ranks->list[i];
+        size_t other = 0;
+
+        while (other < kept &&
+               (rank->is_part || rank->rank < 0 || !is_same_recording(&ranks->list[other], rank)))
+            other++;
+        if (other < kept) {
+            fprintf(stderr,
+                    "lull analyze: %s: rank %lld is in %s, too, with the same kernels; it counts "
+                    "once\n",
+                    rank->file, (long long)rank->rank, ranks->list[other].file);
+            lull_analysis_fini(&rank->analysis);
+            continue;
+        }
+        ranks->list[kept++] = *rank;
+    }
+    ranks->count = kept;
+}
+
+/* Warns of files that cannot be ranks of one job, whose sums mean little. */
+static void note_mixture(const struct analyzed_ranks *ranks)
+{
+    const struct lull_analyzed_rank *const first = &ranks->list[0];
+
+    for (size_t i = 1; i < ranks->count; i++) {
+        const struct lull_analyzed_rank *const rank = &ranks->list[i];
+
+        if (rank->world_size >= 0 && first->world_size >= 0 &&
+            rank->world_size != first->world_size) {
+            fprintf(stderr,
+                    "lull analyze: %s: these are no ranks of one job: %lld ranks, but %lld in %s; "
+                    "give the files of one job\n",
+                    rank->file, (long long)rank->world_size, (long long)first->world_size,
+                    first->file);
+            break;
+        }
+    }
+    for (size_t i = 1; i < ranks->count; i++) {
+        const struct lull_analyzed_rank *const rank = &ranks->list[i];
+
+        if (strcmp(rank->gpu, first->gpu) != 0) {
+            fprintf(stderr,
+                    "lull analyze: %s: another GPU than in %s; each is predicted as its own\n",
+                    rank->file, first->file);
+            break;
+        }
+    }
+    for (size_t i = 1; i < ranks->count; i++)
+        for (size_t k = 0; k < i && ranks->list[i].rank >= 0; k++)
+            if (ranks->list[k].rank == ranks->list[i].rank) {
+                fprintf(stderr,
+                        "lull analyze: %s: rank %lld is in %s, too; both count, as two "
+                        "recordings\n",
+                        ranks->list[i].file, (long long)ranks->list[i].rank, ranks->list[k].file);
+                break;
+            }
 }
 
 static int analyze_timeline(const struct analyze_arguments *arguments, const char *file,
@@ -203,9 +305,11 @@ static int analyze_whole(const struct analyze_arguments *arguments, const char *
                                    : analyze_recording(arguments, trace->recording);
 }
 
+/* One of several files that has no kernels, as of a process that only coordinates, is left out. */
 static int analyze_file(const struct analyze_arguments *arguments, const char *file, bool is_alone,
-                        struct lull_analyzed_rank *rank)
+                        struct analyzed_ranks *ranks)
 {
+    const size_t before = ranks->count;
     struct lull_error err = {0};
     struct lull_trace trace;
     int status = LULL_EXIT_OK;
@@ -213,11 +317,17 @@ static int analyze_file(const struct analyze_arguments *arguments, const char *f
     if (read_trace(file, arguments->communicates, &trace, &err) < 0)
         return fail(file, &err, true);
     if (trace.timeline != NULL || trace.recording != NULL) {
+        lull_cli_note_loss("analyze", file, &trace);
         status = analyze_whole(arguments, file, is_alone, &trace);
-    } else if (analyze_trace(&arguments->setup, file, &trace, rank, &err) < 0) {
+    } else if (trace.kernel_count == 0 && !is_alone) {
+        fprintf(stderr, "lull analyze: %s: no GPU kernels, so it is left out: %s\n", file,
+                trace.contents);
+    } else if (analyze_trace(&arguments->setup, file, &trace, ranks, &err) < 0) {
         status = fail(file, &err, false);
     } else {
-        note(rank);
+        lull_cli_note_loss("analyze", file, &trace);
+        for (size_t i = before; i < ranks->count; i++)
+            note_silence(&ranks->list[i]);
         if (arguments->has_watts)
             fprintf(stderr,
                     "lull analyze: %s: --watts is for timelines of operations; a trace of "
@@ -248,41 +358,54 @@ static void prepare(void *options)
 static int check(void *options, const struct lull_operands *files, struct lull_error *err)
 {
     struct analyze_arguments *const arguments = options;
-    char why[128];
-    int code;
+    int result = 0;
 
     (void)files;
     if (arguments->kernels_text == NULL)
         return 0;
-    code = regcomp(&arguments->kernels, arguments->kernels_text, REG_EXTENDED | REG_NOSUB);
-    if (code != 0) {
-        regerror(code, &arguments->kernels, why, sizeof(why));
-        return lull_error_set(err, -EINVAL,
-                              "--comm-kernels: %s in \"%s\"; give an extended regular expression, "
-                              "such as 'my_(dispatch|combine)'",
-                              why, arguments->kernels_text);
+    result = lull_cli_compile_kernels(arguments->kernels_text, &arguments->kernels, err);
+    if (result == 0)
+        arguments->communicates = &arguments->kernels;
+    return result;
+}
+
+/* A file that cannot be read does not cost the others, but the exit status. */
+static int analyze_files(const struct analyze_arguments *arguments,
+                         const struct lull_operands *files, struct analyzed_ranks *ranks)
+{
+    const bool is_alone = files->count == 1;
+    int worst = LULL_EXIT_OK;
+
+    for (uint32_t i = 0; i < files->count; i++) {
+        const int status = analyze_file(arguments, files->words[i], is_alone, ranks);
+
+        if (status == LULL_EXIT_USAGE)
+            return status;
+        if (worst == LULL_EXIT_OK)
+            worst = status;
     }
-    arguments->communicates = &arguments->kernels;
-    return 0;
+    if (ranks->count == 0 && !is_alone && worst == LULL_EXIT_OK) {
+        fprintf(stderr, "lull analyze: none of these files has GPU kernels\n");
+        worst = LULL_EXIT_FAILED;
+    }
+    return worst;
 }
 
 static int run(void *options, const struct lull_operands *files)
 {
     struct analyze_arguments *const arguments = options;
-    struct lull_analyzed_rank *const ranks = calloc(files->count, sizeof(*ranks));
-    int status = LULL_EXIT_OK;
+    struct analyzed_ranks ranks = {0};
+    int status = analyze_files(arguments, files, &ranks);
 
-    if (ranks == NULL) {
-        fprintf(stderr, "lull analyze: there is no memory for %u traces\n", files->count);
-        return LULL_EXIT_FAILED;
+    if (status != LULL_EXIT_USAGE && ranks.count > 0) {
+        drop_doubled(&ranks);
+        note_mixture(&ranks);
+        if (print(arguments->is_json, ranks.list, ranks.count) != LULL_EXIT_OK)
+            status = LULL_EXIT_FAILED;
     }
-    for (uint32_t i = 0; i < files->count && status == LULL_EXIT_OK; i++)
-        status = analyze_file(arguments, files->words[i], files->count == 1, &ranks[i]);
-    if (status == LULL_EXIT_OK && ranks[0].file != NULL) /* else it was printed at once */
-        status = print(arguments->is_json, ranks, files->count);
-    for (uint32_t i = 0; i < files->count; i++)
-        lull_analysis_fini(&ranks[i].analysis);
-    free(ranks);
+    for (size_t i = 0; i < ranks.count; i++)
+        lull_analysis_fini(&ranks.list[i].analysis);
+    free(ranks.list);
     if (arguments->communicates != NULL)
         regfree(&arguments->kernels);
     return status;

@@ -6,7 +6,6 @@
 #include <langinfo.h>
 #include <locale.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -111,7 +110,18 @@ static struct lull_job_frontier_point point_of(const struct total *total, int bu
     };
 }
 
-static const char *write_verdict(const struct total *total, char *text, size_t size)
+/* Copies printable ASCII as it is; each other byte becomes a question mark. */
+static const char *clean(const char *text, char *buffer, size_t size)
+{
+    size_t length = 0;
+
+    for (; *text != '\0' && length + 1 < size; text++)
+        buffer[length++] = *text >= ' ' && *text <= '~' ? *text : '?';
+    buffer[length] = '\0';
+    return buffer;
+}
+
+static void write_known_verdict(const struct total *total, char *text, size_t size)
 {
     const struct lull_job_frontier_point point = point_of(total, LULL_PREDICTION_TOLERANCE);
     const double gaps = saving_ratio(total, LULL_SWITCHING_FEED_FORWARD);
@@ -126,18 +136,48 @@ static const char *write_verdict(const struct total *total, char *text, size_t s
                                                   : "one steady clock and low clocks in gaps",
     };
 
-    return lull_analyze_verdict_write(&verdict, text, size);
+    lull_analyze_verdict_write(&verdict, text, size);
 }
 
-/* Copies printable ASCII as it is; each other byte becomes a question mark. */
-static const char *clean(const char *text, char *buffer, size_t size)
+static bool has_iterations(const struct lull_analyzed_rank *ranks, size_t count)
 {
-    size_t length = 0;
+    for (size_t i = 0; i < count; i++)
+        if (ranks[i].analysis.iterations > 0)
+            return true;
+    return false;
+}
 
-    for (; *text != '\0' && length + 1 < size; text++)
-        buffer[length++] = *text >= ' ' && *text <= '~' ? *text : '?';
-    buffer[length] = '\0';
-    return buffer;
+/* Appends whose curves the figures are of, where they are not those of the GPU itself. */
+static void append_model(const struct lull_analyzed_rank *rank, char *text, size_t size)
+{
+    const struct lull_prediction *const prediction = &rank->prediction;
+    const size_t length = strlen(text);
+    char gpu[sizeof(rank->gpu)];
+
+    if (prediction->is_model_assumed && rank->gpu[0] == '\0')
+        snprintf(text + length, size - length, "; assumed: %s, because the trace names no GPU",
+                 prediction->model->name);
+    else if (prediction->is_model_assumed)
+        snprintf(text + length, size - length, "; assumed: %s, because %s is not known",
+                 prediction->model->name, clean(rank->gpu, gpu, sizeof(gpu)));
+    else if (prediction->borrower != NULL)
+        snprintf(text + length, size - length, "; a guess: the curves are those of %s, not of %s",
+                 prediction->model->name, prediction->borrower);
+}
+
+/* Without iterations it is not known whether the job repeats what was recorded. */
+static const char *write_verdict(const struct lull_analyzed_rank *ranks, size_t count,
+                                 const struct total *total, char *text, size_t size)
+{
+    if (has_iterations(ranks, count))
+        write_known_verdict(total, text, size);
+    else
+        snprintf(text, size,
+                 "no verdict: no iterations are marked (ProfilerStep#N) or repeat in the "
+                 "communication, so these figures are of the recorded time alone; record some "
+                 "iterations with profiler.step()");
+    append_model(&ranks[0], text, size);
+    return text;
 }
 
 /* ---- JSON ---- */
@@ -253,6 +293,17 @@ static json_t *sections_json(const struct lull_analysis *analysis)
     return sections;
 }
 
+/* Also kernels that were kept with another end, which are not left out. */
+static json_t *loss_json(const struct lull_trace_loss *loss)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "unreadable_events",
+                     (json_int_t)loss->events, "no_times", (json_int_t)loss->no_times,
+                     "before_launch", (json_int_t)loss->before_launch, "other_clock",
+                     (json_int_t)loss->other_clock, "unpaired", (json_int_t)loss->unpaired,
+                     "doubled", (json_int_t)loss->doubled, "copies", (json_int_t)loss->copies,
+                     "cut_short", (json_int_t)loss->cut, "end_missing", loss->has_no_end);
+}
+
 static json_t *rank_json(const struct lull_analyzed_rank *rank)
 {
     const struct lull_analysis *const analysis = &rank->analysis;
@@ -263,10 +314,14 @@ static json_t *rank_json(const struct lull_analyzed_rank *rank)
     lull_field_json(object, "file", text_json(rank->file));
     lull_field_json(object, "rank", known_integer(rank->rank));
     lull_field_json(object, "world_size", known_integer(rank->world_size));
+    lull_field_json(object, "device", known_integer(rank->device));
+    lull_field_json(object, "process", known_text(rank->process));
     lull_field_json(object, "gpu", known_text(rank->gpu));
     lull_field_integer(object, "kernels", (json_int_t)analysis->kernel_count);
     lull_field_integer(object, "comm_kernels", (json_int_t)analysis->communication_kernel_count);
-    lull_field_integer(object, "unusable_kernels", (json_int_t)rank->unusable_kernels);
+    lull_field_integer(object, "unusable_kernels",
+                       (json_int_t)lull_trace_unusable_kernels(&rank->loss));
+    lull_field_json(object, "left_out", loss_json(&rank->loss));
     lull_field_number(object, "span_ms", lull_ms_from_ns(exposure->span_ns));
     lull_field_number(object, "compute_ms", lull_ms_from_ns(exposure->compute_ns));
     lull_field_number(object, "comm_ms", lull_ms_from_ns(exposure->communication_ns));
@@ -277,6 +332,7 @@ static json_t *rank_json(const struct lull_analyzed_rank *rank)
     lull_field_known(object, "iteration_ms", analysis->iteration_ms, analysis->iterations > 0);
     lull_field_boolean(object, "iterations_marked", analysis->has_marks);
     lull_field_json(object, "sections", sections_json(analysis));
+    lull_field_integer(object, "other_sections", (json_int_t)analysis->other_sections);
     lull_field_json(object, "switchable", switchable_json(&total));
     lull_field_json(object, "assumptions", assumptions_json(&rank->prediction));
     return object;
@@ -292,7 +348,7 @@ int lull_analyze_print_json(const struct lull_analyzed_rank *ranks, size_t count
 
     for (size_t i = 0; i < count; i++)
         json_array_append_new(array, rank_json(&ranks[i]));
-    lull_field_text(document, "verdict", write_verdict(&total, text, sizeof(text)));
+    lull_field_text(document, "verdict", write_verdict(ranks, count, &total, text, sizeof(text)));
     lull_field_json(document, "predicted", steady_json(&total));
     lull_field_json(document, "frontier", frontier_json(&total));
     lull_field_json(document, "ranks", array);
@@ -307,10 +363,13 @@ static double percent(double part, double whole)
     return whole > 0.0 ? 100.0 * part / whole : 0.0;
 }
 
-static const char *rank_name(const struct lull_analyzed_rank *rank, char *buffer, size_t size)
+const char *lull_analyzed_rank_name(const struct lull_analyzed_rank *rank, char *buffer,
+                                    size_t size)
 {
     if (rank->rank >= 0)
         snprintf(buffer, size, "%" PRId64, rank->rank);
+    else if (rank->is_part && rank->device >= 0)
+        snprintf(buffer, size, "gpu%" PRId64, rank->device);
     else
         snprintf(buffer, size, "?");
     return buffer;
@@ -328,7 +387,7 @@ static void print_ranks(const struct lull_analyzed_rank *ranks, size_t count)
 
         printf("%5s %10" PRIu64 " %9.2f %8" PRIu64 " %10.2f %6.2f %% %6.2f %% %9.2f %% %6.2f %% "
                "%6.2f %%\n",
-               rank_name(&ranks[i], name, sizeof(name)), analysis->iterations,
+               lull_analyzed_rank_name(&ranks[i], name, sizeof(name)), analysis->iterations,
                analysis->iteration_ms, analysis->kernel_count, lull_ms_from_ns(exposure->span_ns),
                percent((double)exposure->compute_ns, span_ns),
                percent((double)exposure->communication_ns, span_ns),
@@ -361,7 +420,7 @@ static void print_timelines(const struct lull_analyzed_rank *ranks, size_t count
     for (size_t i = 0; i < count; i++) {
         char name[24];
 
-        printf("%5s |", rank_name(&ranks[i], name, sizeof(name)));
+        printf("%5s |", lull_analyzed_rank_name(&ranks[i], name, sizeof(name)));
         for (int c = 0; c < LULL_ANALYSIS_COLUMNS; c++)
             fputs(shade[ranks[i].analysis.timeline[c]], stdout);
         printf("|\n");
@@ -395,13 +454,14 @@ static void print_sections(const struct lull_analyzed_rank *ranks, size_t count)
             if (section->bytes >= 0.0)
                 snprintf(bytes, sizeof(bytes), "%.4g", section->bytes);
             printf("%5s %-14s %8" PRIu64 " %10s %9.3f %9.3f %9.3f %9.3f %11.3f\n",
-                   rank_name(&ranks[i], name, sizeof(name)), section->operation, section->count,
-                   bytes, section->mean_ms, section->p50_ms, section->p90_ms, section->p99_ms,
-                   section->exposed_ms);
+                   lull_analyzed_rank_name(&ranks[i], name, sizeof(name)), section->operation,
+                   section->count, bytes, section->mean_ms, section->p50_ms, section->p90_ms,
+                   section->p99_ms, section->exposed_ms);
         }
         if (analysis->section_count > SHOWN_SECTIONS)
-            printf("%5s ... and %zu more; see --json\n", rank_name(&ranks[i], name, sizeof(name)),
-                   analysis->section_count - SHOWN_SECTIONS);
+            printf("%5s ... and %zu more; see --json\n",
+                   lull_analyzed_rank_name(&ranks[i], name, sizeof(name)),
+                   analysis->section_count - SHOWN_SECTIONS + analysis->other_sections);
     }
 }
 
@@ -452,16 +512,11 @@ static void print_borrowed(const struct lull_prediction *assumed)
             assumed->borrower, assumed->model->name);
 }
 
-static void print_meaning(const struct lull_analyzed_rank *first, const struct total *total)
+static void print_assumed(const struct lull_prediction *assumed)
 {
-    const struct lull_prediction *const assumed = &first->prediction;
     const struct lull_power_level *const high = &assumed->levels.high;
     const struct lull_power_level *const low = &assumed->levels.low;
 
-    printf("\nNothing computes for %.1f ms. With feed-forward, %.1f ms of that would run at %.0f "
-           "instead of %.0f MHz,\nwhich saves %.2f %% of the energy and slows no computation.\n",
-           total->gap_ms, total->switchable[LULL_SWITCHING_FEED_FORWARD].gap_ms, assumed->low_mhz,
-           assumed->high_mhz, 100.0 * saving_ratio(total, LULL_SWITCHING_FEED_FORWARD));
     printf(
         "Assumed: %s%s; a lower clock has effect after %.1f ms, a higher one after %.1f ms; the "
         "GPU draws %.0f W\nwhen it computes, %.0f W when idle (%.0f W at the low clock) and %.0f "
@@ -471,6 +526,35 @@ static void print_meaning(const struct lull_analyzed_rank *first, const struct t
         assumed->is_model_assumed ? " (the trace names no GPU that is known; see --model)" : "",
         assumed->down_ms, assumed->up_ms, high->compute_w, high->idle_w, low->idle_w,
         high->communication_w, low->communication_w, assumed->link_gbs);
+    print_borrowed(assumed);
+}
+
+/* Ranks of one job assume the same; of several jobs, all is told that is assumed. */
+static bool is_assumed_before(const struct lull_analyzed_rank *ranks, size_t rank)
+{
+    const struct lull_prediction *const assumed = &ranks[rank].prediction;
+
+    for (size_t i = 0; i < rank; i++)
+        if (ranks[i].prediction.model == assumed->model &&
+            ranks[i].prediction.borrower == assumed->borrower &&
+            ranks[i].prediction.link_gbs >= assumed->link_gbs &&
+            ranks[i].prediction.link_gbs <= assumed->link_gbs)
+            return true;
+    return false;
+}
+
+static void print_meaning(const struct lull_analyzed_rank *ranks, size_t count,
+                          const struct total *total)
+{
+    const struct lull_prediction *const first = &ranks[0].prediction;
+
+    printf("\nNothing computes for %.1f ms. With feed-forward, %.1f ms of that would run at %.0f "
+           "instead of %.0f MHz,\nwhich saves %.2f %% of the energy and slows no computation.\n",
+           total->gap_ms, total->switchable[LULL_SWITCHING_FEED_FORWARD].gap_ms, first->low_mhz,
+           first->high_mhz, 100.0 * saving_ratio(total, LULL_SWITCHING_FEED_FORWARD));
+    for (size_t i = 0; i < count; i++)
+        if (!is_assumed_before(ranks, i))
+            print_assumed(&ranks[i].prediction);
     printf("Power settles at once and latencies are constant. The range goes from a steady clock "
            "that leaves the guard %.0f %% of the\ntolerance to all gaps with perfect foresight; "
            "likely is %.0f %% of what these add. `lull simulate` plays this job with\nlatencies "
@@ -485,8 +569,9 @@ void lull_analyze_print_text(const struct lull_analyzed_rank *ranks, size_t coun
     char gpu[64];
     char verdict[512];
 
-    printf("%s\n", write_verdict(&total, verdict, sizeof(verdict)));
-    print_frontier(&total);
+    printf("%s\n", write_verdict(ranks, count, &total, verdict, sizeof(verdict)));
+    if (has_iterations(ranks, count))
+        print_frontier(&total);
     print_switchable(&total);
     print_steady(&total);
     putchar('\n');
@@ -494,14 +579,16 @@ void lull_analyze_print_text(const struct lull_analyzed_rank *ranks, size_t coun
         char name[24];
         char file[512];
 
-        printf("rank %s: %s%s%s\n", rank_name(&ranks[i], name, sizeof(name)),
+        printf("rank %s: %s%s%s", lull_analyzed_rank_name(&ranks[i], name, sizeof(name)),
                clean(ranks[i].file, file, sizeof(file)), ranks[i].gpu[0] != '\0' ? ", " : "",
                clean(ranks[i].gpu, gpu, sizeof(gpu)));
+        if (ranks[i].is_part)
+            printf(", process %s", clean(ranks[i].process, gpu, sizeof(gpu)));
+        putchar('\n');
     }
     putchar('\n');
     print_ranks(ranks, count);
     print_timelines(ranks, count);
     print_sections(ranks, count);
-    print_meaning(&ranks[0], &total);
-    print_borrowed(&ranks[0].prediction);
+    print_meaning(ranks, count, &total);
 }

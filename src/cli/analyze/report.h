@@ -5,22 +5,31 @@
 #ifndef LULL_CLI_ANALYZE_REPORT_H
 #define LULL_CLI_ANALYZE_REPORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "cli/analyze/prediction.h"
 #include "trace/analysis.h"
 
-/* Holds what the analysis found out about the rank of one trace. */
+/* Holds what the analysis found out about one rank, or GPU, of a trace. */
 struct lull_analyzed_rank {
     const char *file;
     int64_t rank; /* LULL_TRACE_UNKNOWN where the trace does not say it */
     int64_t world_size;
+    bool is_part;     /* one of several GPUs in the file */
+    int64_t device;   /* its number; LULL_TRACE_UNKNOWN */
+    char process[64]; /* the pid of its kernels; "" unknown */
+    int64_t begin_ns; /* of its first kernel */
     char gpu[64];
-    uint64_t unusable_kernels;
+    struct lull_trace_loss loss; /* of the file; of a part that is not the first: nothing */
     struct lull_analysis analysis;
     struct lull_prediction prediction;
 };
+
+/* Writes a rank's number, or "gpu0" of a part of a file; "?" unknown. Returns the buffer. */
+const char *lull_analyzed_rank_name(const struct lull_analyzed_rank *rank, char *buffer,
+                                    size_t size);
 
 /* Prints one JSON document on standard output. Returns 0, or -1 if it could not be written. */
 int lull_analyze_print_json(const struct lull_analyzed_rank *ranks, size_t count);

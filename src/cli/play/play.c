@@ -11,6 +11,7 @@
 #include "cli/play/pipeline.h"
 #include "cli/play/profile.h"
 #include "cli/play/source.h"
+#include "cli/trace_notes.h"
 #include "emulator/oracle_play.h"
 #include "emulator/player/run.h"
 
@@ -44,6 +45,7 @@ struct play_arguments {
 static const struct lull_option rows[] = {
     LULL_PLAY_PRESET_ROW(struct play_arguments, source.preset),
     LULL_PLAY_RANKS_ROW(struct play_arguments, source.ranks),
+    LULL_CLI_COMM_KERNELS_ROW(struct play_arguments, source.kernels_text),
     LULL_VALUE("iterations", "N", WHOLE, struct play_arguments, iterations,
                "Play at least this many iterations, in whole periods.", .least = 1,
                .most = INT32_MAX, .usual = "50", .excludes = "seconds"),
@@ -355,6 +357,7 @@ static void prepare(void *options)
 {
     struct play_arguments *const arguments = options;
 
+    arguments->source.command = "play";
     arguments->source.jitter_ratio = -1.0;
     arguments->call_ms = -1.0;
 }

@@ -7,7 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/smaller.h"
 #include "base/text.h"
+#include "cli/trace_notes.h"
 #include "emulator/player/presets.h"
 #include "emulator/player/trace.h"
 #include "trace/trace.h"
@@ -34,34 +38,59 @@ static enum lull_play_function function_of(const char *operation)
     return LULL_PLAY_SEND_RECV;
 }
 
-/* ---- communicators: one per rank and communication stream -------------------------------- */
+/* ---- communicators: one per rank and communication stream, as far as there are enough ---- */
 
 struct streams {
+    uint32_t most; /* that the rank may have */
     uint32_t count;
     int64_t streams[LULL_PLAY_STREAMS];
+    int64_t ends_ns[LULL_PLAY_STREAMS]; /* of the last kernel of each */
     uint32_t communicators[LULL_PLAY_STREAMS];
 };
 
-static int communicator_of(struct lull_play *play, uint32_t rank, int64_t stream,
-                           struct streams *known, struct lull_error *err)
+static struct streams begin_streams(const struct lull_play *play)
 {
+    const uint32_t share = LULL_PLAY_COMMUNICATORS / play->rank_count;
+    struct streams streams = {.most = lull_smaller_u32(share, LULL_PLAY_STREAMS)};
+
+    if (streams.most == 0)
+        streams.most = 1;
+    return streams;
+}
+
+/* Returns the place of a stream; of one that has none, the place that has been free for longest. */
+static uint32_t place_of(const struct streams *known, int64_t stream)
+{
+    uint32_t oldest = 0;
+
+    for (uint32_t i = 0; i < known->count; i++) {
+        if (known->streams[i] == stream)
+            return i;
+        if (known->ends_ns[i] < known->ends_ns[oldest])
+            oldest = i;
+    }
+    return known->count < known->most ? known->count : oldest;
+}
+
+static int communicator_of(struct lull_play *play, uint32_t rank,
+                           const struct lull_trace_kernel *kernel, struct streams *known,
+                           struct lull_error *err)
+{
+    const uint32_t place = place_of(known, kernel->stream);
     char name[32];
     int result;
 
-    for (uint32_t i = 0; i < known->count; i++)
-        if (known->streams[i] == stream)
-            return (int)known->communicators[i];
-    if (known->count == LULL_PLAY_STREAMS)
-        return lull_error_set(
-            err, -EINVAL, "rank %u communicates on more than %d streams, which cannot be played",
-            rank, LULL_PLAY_STREAMS);
-    snprintf(name, sizeof(name), "rank %u stream %" PRId64, rank, stream);
-    result = lull_play_add_communicator(play, name, UINT32_C(1) << rank, err);
-    if (result < 0)
-        return result;
-    known->streams[known->count] = stream;
-    known->communicators[known->count++] = (uint32_t)result;
-    return result;
+    if (place == known->count) {
+        snprintf(name, sizeof(name), "rank %u stream %" PRId64, rank, kernel->stream);
+        result = lull_play_add_communicator(play, name, UINT32_C(1) << rank, err);
+        if (result < 0)
+            return result;
+        known->communicators[known->count++] = (uint32_t)result;
+        known->ends_ns[place] = kernel->end_ns;
+    }
+    known->streams[place] = kernel->stream;
+    known->ends_ns[place] = lull_later_ns(known->ends_ns[place], kernel->end_ns);
+    return (int)known->communicators[place];
 }
 
 /* ---- traces ------------------------------------------------------------------------------ */
@@ -84,7 +113,7 @@ static int convert_kernel(struct lull_play *play, uint32_t rank, const struct lu
     if (kernel->operation == NULL)
         return 0;
     kernel_out->function = function_of(kernel->operation);
-    communicator = communicator_of(play, rank, kernel->stream, streams, err);
+    communicator = communicator_of(play, rank, kernel, streams, err);
     kernel_out->communicator = (uint32_t)communicator;
     return communicator < 0 ? communicator : 0;
 }
@@ -118,36 +147,27 @@ static int64_t *steps_of(const struct lull_trace *trace, int64_t begin_ns)
     return steps_ns;
 }
 
-static int add_trace(struct lull_play *play, uint32_t rank, const struct lull_trace *trace,
-                     const char *path, struct lull_error *err)
+/* Adds one GPU of a trace. */
+static int add_gpu(struct lull_play *play, uint32_t rank, const struct lull_trace *trace,
+                   const char *path, struct lull_error *err)
 {
-    struct lull_play_kernel *kernels = calloc(trace->kernel_count + 1, sizeof(*kernels));
-    int64_t *steps_ns =
-        trace->kernel_count == 0 ? NULL : steps_of(trace, trace->kernels[0].begin_ns);
+    struct lull_play_kernel *kernels = calloc(trace->kernel_count, sizeof(*kernels));
+    int64_t *steps_ns = steps_of(trace, trace->kernels[0].begin_ns);
     struct lull_play_trace_options options = {.profile = "training",
                                               .link_gbs = link_gbs,
                                               .channels = link_channels,
                                               .steps_ns = steps_ns,
                                               .step_count =
                                                   trace->step_count > 0 ? trace->step_count : 1};
-    struct streams streams = {0};
+    struct streams streams = begin_streams(play);
     int64_t end_ns = 0;
     int result = 0;
 
-    if (trace->timeline != NULL)
-        result =
-            lull_error_set(err, -EINVAL,
-                           "%s: this is a timeline of operations, which has no kernels to play; "
-                           "see lull analyze",
-                           path);
-    else if (trace->kernel_count == 0)
-        result = lull_error_set(
-            err, -EINVAL, "%s: the trace has no GPU kernels; record it with CUDA activities", path);
-    else if (kernels == NULL || steps_ns == NULL)
+    if (kernels == NULL || steps_ns == NULL)
         result = lull_error_set(err, -ENOMEM, "%s: there is no memory to play it", path);
     for (size_t i = 0; i < trace->kernel_count && result == 0; i++) {
         result = convert_kernel(play, rank, trace, &trace->kernels[i], &streams, &kernels[i], err);
-        end_ns = trace->kernels[i].end_ns > end_ns ? trace->kernels[i].end_ns : end_ns;
+        end_ns = lull_later_ns(trace->kernels[i].end_ns, end_ns);
     }
     if (result == 0) {
         options.pause_ns = pause_of(trace, trace->kernels[0].begin_ns, end_ns);
@@ -158,24 +178,93 @@ static int add_trace(struct lull_play *play, uint32_t rank, const struct lull_tr
     return result;
 }
 
-static int open_traces(const struct lull_play_source *source, struct lull_play **play_out,
-                       struct lull_error *err)
+/* One GPU of one of the traces. */
+struct recorded {
+    uint32_t file;
+    uint32_t gpu;
+};
+
+/* The traces that are played, as they were read. */
+struct recordings {
+    struct lull_trace *traces; /* one per file; without kernels where it is left out */
+    uint32_t trace_count;
+    struct recorded *gpus;
+    size_t gpu_count;
+};
+
+static int list_gpus(const struct lull_play_source *source, uint32_t file,
+                     struct recordings *recordings, struct lull_error *err)
 {
-    const uint32_t ranks = source->ranks > 0 ? source->ranks : source->trace_count;
+    const struct lull_trace *const trace = &recordings->traces[file];
+    const char *const path = source->traces[file];
+
+    if (trace->timeline != NULL || trace->recording != NULL)
+        return lull_error_set(
+            err, -EINVAL, "%s: this is %s, which has no kernels to play; see lull analyze", path,
+            trace->timeline != NULL ? "a timeline of operations" : "a recording of lull run");
+    lull_cli_note_loss(source->command, path, trace);
+    if (trace->kernel_count == 0 && source->trace_count > 1)
+        fprintf(stderr, "lull %s: %s: no GPU kernels, so it is left out: %s\n", source->command,
+                path, trace->contents);
+    else if (trace->kernel_count == 0)
+        return lull_error_set(err, -EINVAL, "%s: no GPU kernels: %s", path, trace->contents);
+    for (uint32_t i = 0; i < trace->gpu_count; i++) {
+        const struct recorded gpu = {file, i};
+        const int result = lull_array_grow(&recordings->gpus, recordings->gpu_count, sizeof(gpu));
+
+        if (result < 0)
+            return lull_error_set(err, result, "%s: there is no memory to play it", path);
+        recordings->gpus[recordings->gpu_count++] = gpu;
+    }
+    return 0;
+}
+
+static int read_traces(const struct lull_play_source *source, const regex_t *communicates,
+                       struct recordings *recordings, struct lull_error *err)
+{
+    const struct lull_trace_options options = {.communicates = communicates};
+    int result = 0;
+
+    recordings->traces = calloc(source->trace_count, sizeof(*recordings->traces));
+    if (recordings->traces == NULL)
+        return lull_error_set(err, -ENOMEM, "there is no memory for %u traces",
+                              source->trace_count);
+    for (uint32_t i = 0; i < source->trace_count && result == 0; i++) {
+        result = lull_trace_read(source->traces[i], &options, &recordings->traces[i], err);
+        if (result < 0)
+            break;
+        recordings->trace_count++;
+        result = list_gpus(source, i, recordings, err);
+    }
+    if (result == 0 && recordings->gpu_count == 0)
+        result = lull_error_set(err, -EINVAL, "none of these files has GPU kernels");
+    return result;
+}
+
+static void free_traces(struct recordings *recordings)
+{
+    for (uint32_t i = 0; i < recordings->trace_count; i++)
+        lull_trace_fini(&recordings->traces[i]);
+    free(recordings->traces);
+    free(recordings->gpus);
+}
+
+static int play_traces(const struct lull_play_source *source, const struct recordings *recordings,
+                       struct lull_play **play_out, struct lull_error *err)
+{
+    const uint32_t ranks = source->ranks > 0 ? source->ranks : (uint32_t)recordings->gpu_count;
     struct lull_play *play;
     int result = lull_play_create(ranks, &play, err);
 
     if (result < 0)
         return result;
     for (uint32_t rank = 0; rank < ranks && result == 0; rank++) {
-        const char *path = source->traces[rank % source->trace_count];
-        struct lull_trace trace;
+        const struct recorded *const of = &recordings->gpus[rank % recordings->gpu_count];
+        const struct lull_trace one = lull_trace_of_gpu(&recordings->traces[of->file], of->gpu);
 
-        result = lull_trace_read(path, NULL, &trace, err);
-        if (result < 0)
-            break;
-        result = add_trace(play, rank, &trace, path, err);
-        lull_trace_fini(&trace);
+        if (play->product[0] == '\0')
+            snprintf(play->product, sizeof(play->product), "%s", one.gpu);
+        result = add_gpu(play, rank, &one, source->traces[of->file], err);
     }
     if (result == 0)
         result = lull_play_finish(play, err);
@@ -185,6 +274,26 @@ static int open_traces(const struct lull_play_source *source, struct lull_play *
     }
     *play_out = play;
     return 0;
+}
+
+static int open_traces(const struct lull_play_source *source, struct lull_play **play_out,
+                       struct lull_error *err)
+{
+    struct recordings recordings = {0};
+    regex_t kernels;
+    int result = 0;
+
+    if (source->kernels_text != NULL)
+        result = lull_cli_compile_kernels(source->kernels_text, &kernels, err);
+    if (result < 0)
+        return result;
+    result = read_traces(source, source->kernels_text != NULL ? &kernels : NULL, &recordings, err);
+    if (result == 0)
+        result = play_traces(source, &recordings, play_out, err);
+    free_traces(&recordings);
+    if (source->kernels_text != NULL)
+        regfree(&kernels);
+    return result;
 }
 
 const char *lull_play_preset_name(uint32_t index)

@@ -9,11 +9,13 @@
 #include "emulator/player/play.h"
 
 struct lull_play_source {
+    const char *command; /* its name, for what is told on standard error */
     const char *preset;  /* null: traces are played */
     char *const *traces; /* files */
     uint32_t trace_count;
-    uint32_t ranks; /* 0: as many as the preset or the traces have; if there are more ranks than
-                       traces, several ranks play one trace */
+    const char *kernels_text; /* of --comm-kernels; null: not given */
+    uint32_t ranks; /* 0: as many as the preset has, or GPUs the traces have; if there are more
+                       ranks than GPUs, several ranks play one of them */
     double
         jitter_ratio; /* of computation between iterations; below 0: the preset's, of traces none */
     struct lull_play_straggler straggler; /* factor 0: there is none */
@@ -21,9 +23,11 @@ struct lull_play_source {
 
 /*
  * Builds and finishes it. Traces keep the gaps between their kernels; each communication stream is
- * a communicator of its own, as in PyTorch, and waits for nobody: the recorded length holds the
- * waiting. Errors: -EINVAL an unknown preset, or a trace without kernels; those of
- * lull_trace_read(). A straggler that is none of the ranks: -EINVAL.
+ * a communicator of its own, as in PyTorch, as long as there are enough, and waits for nobody: the
+ * recorded length holds the waiting. Of several traces, those without kernels are left out; what is
+ * left out is told on standard error. The play's product is the first GPU that a trace names.
+ * Errors: -EINVAL an unknown preset, or no trace with kernels; those of lull_trace_read(). A
+ * straggler that is none of the ranks: -EINVAL.
  */
 int lull_play_source_open(const struct lull_play_source *source, struct lull_play **play_out,
                           struct lull_error *err);

@@ -17,16 +17,6 @@ static char lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-/* Tells whether a text begins with a name, whose case is ignored. */
-static bool begins_with(const char *text, const char *name)
-{
-    size_t i = 0;
-
-    while (name[i] != '\0' && lower(text[i]) == lower(name[i]))
-        i++;
-    return name[i] == '\0';
-}
-
 static bool is_name(const char *known, const char *name, size_t length)
 {
     size_t i = 0;
@@ -50,53 +40,117 @@ const struct lull_device_curve *lull_device_curve_find(const char *name, size_t 
     return NULL;
 }
 
-/* Returns the length of a name if it stands in a product's name as whole words, else 0. */
-static size_t match(const char *product, const char *name)
-{
-    const size_t length = strlen(name);
+/* The words of a name, which anything else than letters and digits separates. */
+enum { MOST_WORDS = 16 };
 
-    for (const char *at = product; *at != '\0'; at++)
-        if (begins_with(at, name) && (at == product || !is_in_word(at[-1])) &&
-            !is_in_word(at[length]))
-            return length;
+struct product_words {
+    size_t count;
+    struct {
+        const char *text;
+        size_t length;
+    } words[MOST_WORDS];
+};
+
+static struct product_words split(const char *name)
+{
+    struct product_words words = {0};
+
+    while (*name != '\0' && words.count < MOST_WORDS) {
+        size_t length = 0;
+
+        while (is_in_word(name[length]))
+            length++;
+        if (length > 0) {
+            words.words[words.count].text = name;
+            words.words[words.count++].length = length;
+        }
+        name += length;
+        name += *name != '\0' && !is_in_word(*name);
+    }
+    return words;
+}
+
+/* Returns how many words of a product from number `at` on make this word: "RTX 3090" is RTX3090. 0:
+ * they do not. */
+static size_t match_word(const struct product_words *product, size_t at, const char *word,
+                         size_t length)
+{
+    size_t done = 0;
+
+    for (size_t i = at; i < product->count && i < at + 2; i++) {
+        if (product->words[i].length > length - done)
+            return 0;
+        for (size_t c = 0; c < product->words[i].length; c++)
+            if (lower(product->words[i].text[c]) != lower(word[done + c]))
+                return 0;
+        done += product->words[i].length;
+        if (done == length)
+            return i - at + 1;
+    }
     return 0;
 }
 
-/* Returns the length of the longest of its names that stands in the product's. */
-static size_t match_any(const char *product, const struct lull_device_curve *curve)
+/* Returns how well a name fits a product's, which must have all its words, in any order: twice the
+ * letters of the name, and one more if they follow each other. 0: it does not fit. */
+static size_t match(const struct product_words *product, const char *name)
 {
-    size_t longest = match(product, curve->name);
+    const struct product_words words = split(name);
+    size_t letters = 0;
+    size_t next = product->count; /* behind the word found last */
+    bool is_in_order = true;
+
+    for (size_t w = 0; w < words.count; w++) {
+        size_t at = 0;
+        size_t taken = 0;
+
+        while (at < product->count &&
+               (taken = match_word(product, at, words.words[w].text, words.words[w].length)) == 0)
+            at++;
+        if (taken == 0)
+            return 0;
+        is_in_order &= w == 0 || at == next;
+        next = at + taken;
+        letters += words.words[w].length;
+    }
+    return letters == 0 ? 0 : 2 * letters + is_in_order;
+}
+
+/* Returns how well the best of its names fits the product's. */
+static size_t match_any(const struct product_words *product, const struct lull_device_curve *curve)
+{
+    size_t best = match(product, curve->name);
 
     for (int a = 0; a < LULL_DEVICE_CURVE_ALIASES && curve->aliases[a] != NULL; a++) {
-        const size_t length = match(product, curve->aliases[a]);
+        const size_t fit = match(product, curve->aliases[a]);
 
-        if (length > longest)
-            longest = length;
+        if (fit > best)
+            best = fit;
     }
-    return longest;
+    return best;
 }
 
 const struct lull_device_curve *lull_device_curve_of_product(const char *product,
                                                              const char **borrower_out)
 {
     const struct lull_device_curve *found = NULL;
-    size_t longest = 0;
+    const struct product_words words = split(product);
+    size_t best = 0;
 
     *borrower_out = NULL;
     for (uint32_t i = 0; i < lull_device_curve_count; i++) {
-        const size_t length = match_any(product, &lull_device_curves[i]);
+        const size_t fit = match_any(&words, &lull_device_curves[i]);
 
-        if (length > longest) {
-            longest = length;
+        if (fit > best) {
+            best = fit;
             found = &lull_device_curves[i];
         }
     }
     for (uint32_t i = 0; i < lull_device_borrowing_count; i++) {
         const struct lull_device_borrowing *const borrowing = &lull_device_borrowings[i];
-        const size_t length = match(product, borrowing->product);
+        const size_t fit = match(&words, borrowing->product);
 
-        if (length > longest) {
-            longest = length;
+        if (fit > best) {
+            best = fit;
             found = lull_device_curve_find(borrowing->model, strlen(borrowing->model));
             *borrower_out = borrowing->product;
         }

@@ -115,6 +115,7 @@ struct lull_play {
     double jitter_ratio; /* spread of each rank's computation over the periods; by default 0 */
     uint64_t seed;       /* seed of that spread */
     bool is_recorded;    /* durations include what overlap cost, so it must not cost again */
+    char product[64];    /* name of the GPU that was recorded; "" unknown */
     struct lull_play_straggler straggler;
     /* Set by lull_play_finish(). */
     uint32_t meeting_count;
