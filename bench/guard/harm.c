@@ -13,7 +13,7 @@ bool audit_harm_parse(const char *text, struct audit_harm_spec *spec_out)
         {"none", AUDIT_HARM_NONE, 0},     {"flat", AUDIT_HARM_FLAT, 1},
         {"knee", AUDIT_HARM_KNEE, 2},     {"every", AUDIT_HARM_EVERY, 2},
         {"random", AUDIT_HARM_RANDOM, 2}, {"late", AUDIT_HARM_LATE, 2},
-        {"in-row", AUDIT_HARM_IN_ROW, 2},
+        {"in-row", AUDIT_HARM_IN_ROW, 2}, {"carry", AUDIT_HARM_CARRY, 2},
     };
     char name[16];
     double numbers[3] = {0.0, 0.0, 0.0};
@@ -46,7 +46,8 @@ void audit_harm_init(struct audit_harm *harm, const struct audit_harm_spec *spec
 void audit_harm_next(struct audit_harm *harm, bool was_low)
 {
     harm->iteration++;
-    harm->low += was_low;
+    if (harm->spec.kind != AUDIT_HARM_CARRY)
+        harm->low += was_low;
     harm->strikes = true;
     switch (harm->spec.kind) {
     case AUDIT_HARM_EVERY:
@@ -62,6 +63,12 @@ void audit_harm_next(struct audit_harm *harm, bool was_low)
         break;
     case AUDIT_HARM_LATE:
         harm->strikes = harm->low >= harm->spec.after;
+        break;
+    case AUDIT_HARM_CARRY:
+        if (was_low)
+            harm->low = harm->spec.after + 1;
+        harm->low -= harm->low > 0;
+        harm->strikes = harm->low > 0;
         break;
     case AUDIT_HARM_NONE:
     case AUDIT_HARM_FLAT:
@@ -87,6 +94,8 @@ double audit_harm_now(const struct audit_harm *harm, uint32_t point)
 
     if (!harm->strikes)
         return 0.0;
+    if (harm->spec.kind == AUDIT_HARM_CARRY)
+        return harm->spec.mean;
     if (harm->spec.kind == AUDIT_HARM_EVERY || harm->spec.kind == AUDIT_HARM_RANDOM)
         return lasting * harm->spec.every;
     return lasting;

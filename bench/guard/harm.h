@@ -21,6 +21,7 @@ enum audit_harm_kind {
     AUDIT_HARM_RANDOM, /* flat, but all of it in one of `every` iterations, drawn by lot */
     AUDIT_HARM_LATE,   /* flat, but only after `after` low iterations in all */
     AUDIT_HARM_IN_ROW, /* flat, but only after `after` low iterations in a row */
+    AUDIT_HARM_CARRY,  /* the `after` iterations after each low one are slow, at any clock */
 };
 
 struct audit_harm_spec {
@@ -41,8 +42,8 @@ struct audit_harm {
 };
 
 /*
- * none, flat:MEAN[:POINT], knee:MEAN:POINT, every:MEAN:N, random:MEAN:N, late:MEAN:AFTER or
- * in-row:MEAN:AFTER. False: it is none of them.
+ * none, flat:MEAN[:POINT], knee:MEAN:POINT, every:MEAN:N, random:MEAN:N, late:MEAN:AFTER,
+ * in-row:MEAN:AFTER or carry:MEAN:AFTER. False: it is none of them.
  */
 bool audit_harm_parse(const char *text, struct audit_harm_spec *spec_out);
 

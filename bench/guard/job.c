@@ -175,11 +175,9 @@ static void work(struct audit_job *job, uint32_t index, double dt_ms)
         rank->work_ms += done;
         rank->done_ms[rank->point] += done;
     }
-    if (rank->point == 0)
-        return;
     if (is_steady(job))
         rank->lost_since_left += share * audit_harm_expected(harm, rank->point);
-    else if (rank->phase == COMPUTING)
+    else if (rank->phase == COMPUTING && rank->point != 0)
         rank->lost_since_left += share * compute_harm(job, rank->point);
 }
 
@@ -459,6 +457,7 @@ static struct lull_controller *create_controller(const struct audit_job_config *
         points[i] = config->points;
     lull_controller_config_default(&control);
     control.tolerance_ratio = config->tolerance_ratio;
+    control.seed = config->seed;
     control.only_steady = config->sections == 0;
     control.only_sections = config->sections != 0 && !config->has_both;
     return lull_controller_create(&control, config->ranks, points);

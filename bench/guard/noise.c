@@ -125,6 +125,8 @@ bool audit_noise_parse(const char *text, struct audit_noise_spec *spec_out)
         {"t3", AUDIT_NOISE_T3, 1},           {"lognormal", AUDIT_NOISE_LOGNORMAL, 1},
         {"stalls", AUDIT_NOISE_STALLS, 2},   {"drift", AUDIT_NOISE_DRIFT, 1},
         {"regimes", AUDIT_NOISE_REGIMES, 1}, {"periodic", AUDIT_NOISE_PERIODIC, 3},
+        {"warm-up", AUDIT_NOISE_WARM_UP, 3}, {"trend", AUDIT_NOISE_TREND, 2},
+        {"pareto", AUDIT_NOISE_PARETO, 2},   {"rhythm", AUDIT_NOISE_RHYTHM, 3},
     };
     char name[16];
     double numbers[3];
@@ -138,11 +140,11 @@ bool audit_noise_parse(const char *text, struct audit_noise_spec *spec_out)
             .deviation = numbers[count - 1],
             .rho = numbers[0],
             .share = numbers[0],
+            .size = numbers[0],
+            .period = (uint32_t)numbers[1],
         };
-        if (kinds[i].kind == AUDIT_NOISE_PERIODIC) {
+        if (kinds[i].kind == AUDIT_NOISE_PERIODIC)
             spec_out->long_ones = (uint32_t)numbers[0];
-            spec_out->period = (uint32_t)numbers[1];
-        }
         return true;
     }
     return false;
@@ -190,6 +192,21 @@ static double periodic(const struct audit_noise *noise)
     return at < noise->spec.long_ones ? periodic_excess : 0.0;
 }
 
+/* Pareto's distribution from 1 on has the mean a / (a - 1) and the variance
+ * a / ((a - 1)^2 (a - 2)). */
+static double pareto(struct audit_noise *noise)
+{
+    const double a = noise->spec.size;
+    const double value = pow(1.0 - audit_random_uniform(&noise->random), -1.0 / a);
+
+    return (value - a / (a - 1.0)) * (a - 1.0) * sqrt((a - 2.0) / a);
+}
+
+static double rhythm(const struct audit_noise *noise)
+{
+    return (noise->counted + noise->phase) % noise->spec.period == 0 ? noise->spec.size - 1.0 : 0.0;
+}
+
 static double excess(struct audit_noise *noise)
 {
     const double deviation = noise->spec.deviation;
@@ -209,6 +226,16 @@ static double excess(struct audit_noise *noise)
         return deviation * audit_random_normal(&noise->random) + regime(noise);
     case AUDIT_NOISE_PERIODIC:
         return deviation * audit_random_normal(&noise->random) + periodic(noise);
+    case AUDIT_NOISE_WARM_UP:
+        return deviation * audit_random_normal(&noise->random) +
+               noise->spec.size * exp(-(double)noise->counted / noise->spec.period);
+    case AUDIT_NOISE_TREND:
+        return deviation * audit_random_normal(&noise->random) +
+               noise->spec.size * 1e-3 * noise->counted;
+    case AUDIT_NOISE_PARETO:
+        return deviation * pareto(noise);
+    case AUDIT_NOISE_RHYTHM:
+        return deviation * audit_random_normal(&noise->random) + rhythm(noise);
     case AUDIT_NOISE_GAUSS:
         break;
     }

@@ -39,6 +39,10 @@ enum audit_noise_kind {
     AUDIT_NOISE_DRIFT,     /* 1 % per 100 iterations, up for 1000 of them and down again */
     AUDIT_NOISE_REGIMES,  /* changes between two levels 3 % apart, every 60 iterations on average */
     AUDIT_NOISE_PERIODIC, /* `long_ones` of every `period` iterations take 5 % longer */
+    AUDIT_NOISE_WARM_UP,  /* `size` longer at first, which fades by 1/e every `period` iterations */
+    AUDIT_NOISE_TREND,    /* longer by `size` per 1000 iterations; negative: shorter */
+    AUDIT_NOISE_PARETO,   /* Pareto's with the exponent `size`, over 2, scaled to the deviation */
+    AUDIT_NOISE_RHYTHM,   /* every `period`-th iteration takes `size` times as long */
 };
 
 struct audit_noise_spec {
@@ -46,6 +50,7 @@ struct audit_noise_spec {
     double deviation; /* of the independent part; relative to an iteration */
     double rho;
     double share;
+    double size;
     uint32_t long_ones;
     uint32_t period;
 };
@@ -59,8 +64,9 @@ struct audit_noise {
 };
 
 /*
- * gauss:D, ar1:RHO:D, t3:D, lognormal:D, stalls:SHARE:D, drift:D, regimes:D or periodic:OF:EVERY:D,
- * where D is the deviation. False: it is none of them.
+ * gauss:D, ar1:RHO:D, t3:D, lognormal:D, stalls:SHARE:D, drift:D, regimes:D, periodic:OF:EVERY:D,
+ * warm-up:SIZE:ITERATIONS:D, trend:SIZE:D, pareto:EXPONENT:D or rhythm:TIMES:EVERY:D, where D is
+ * the deviation. False: it is none of them.
  */
 bool audit_noise_parse(const char *text, struct audit_noise_spec *spec_out);
 

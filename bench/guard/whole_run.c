@@ -12,6 +12,8 @@ enum { MOST_LOOKS = sizeof(looks) / sizeof(looks[0]) };
 
 /* Harm of the tolerance itself counts as too much; this is for rounding. */
 static const double rounding_ratio = 1e-9;
+/* By how much the job's clock may be off for what ranks compute with jitter. */
+static const double clock_ratio = 2e-5;
 
 struct look {
     uint32_t exceeding;
@@ -19,6 +21,9 @@ struct look {
     uint32_t harmful;
     double clocked;    /* sum over the runs */
     double *slowdowns; /* of all runs */
+    uint32_t bounded;  /* runs whose bound is printed... */
+    uint32_t below;    /* ...of these, those in which it is below the truth */
+    double *bounds;    /* of these */
 };
 
 struct tally {
@@ -32,6 +37,18 @@ struct tally {
     uint32_t below_whole; /* and than what the whole run has lost */
 };
 
+/* The bound of the whole run so far, as the report prints it. */
+static void look_at_bound(const struct audit_job *job, struct look *look)
+{
+    const struct lull_whole_slowdown whole =
+        lull_controller_whole_slowdown(audit_job_controller(job));
+
+    if (!isfinite(whole.upper_ratio))
+        return;
+    look->bounds[look->bounded++] = whole.upper_ratio;
+    look->below += whole.upper_ratio < audit_job_clocked_slowdown(job) - clock_ratio;
+}
+
 static void look_at(const struct audit_job *job, double tolerance, uint32_t run, struct look *look)
 {
     const double slowdown = audit_job_slowdown(job);
@@ -41,6 +58,7 @@ static void look_at(const struct audit_job *job, double tolerance, uint32_t run,
     look->exceeding += slowdown > tolerance + rounding_ratio;
     look->lowered += audit_job_keeps_any(job);
     look->harmful += audit_job_kept_slowdown(job) >= tolerance - rounding_ratio;
+    look_at_bound(job, look);
 }
 
 static void look_at_report(const struct audit_job *job, struct tally *tally)
@@ -90,7 +108,8 @@ static int prepare(struct tally *tally, uint32_t runs, uint32_t iterations)
         struct look *look = &tally->looks[tally->look_count++];
 
         look->slowdowns = calloc(runs, sizeof(double));
-        if (look->slowdowns == NULL)
+        look->bounds = calloc(runs, sizeof(double));
+        if (look->slowdowns == NULL || look->bounds == NULL)
             return -1;
     }
     return 0;
@@ -98,8 +117,10 @@ static int prepare(struct tally *tally, uint32_t runs, uint32_t iterations)
 
 static void clear(struct tally *tally)
 {
-    for (uint32_t i = 0; i < tally->look_count; i++)
+    for (uint32_t i = 0; i < tally->look_count; i++) {
         free(tally->looks[i].slowdowns);
+        free(tally->looks[i].bounds);
+    }
     free(tally->first);
     free(tally->reported);
 }
@@ -111,11 +132,13 @@ static void print(struct tally *tally, uint32_t runs)
         struct look *look = &tally->looks[i];
 
         printf("%s\"%u\": {\"exceeding\": %.5f, \"lowered\": %.5f, \"harmful\": %.5f, "
-               "\"mean\": %.6f, \"q95\": %.6f, \"clocked\": %.6f}",
+               "\"mean\": %.6f, \"q95\": %.6f, \"clocked\": %.6f, \"bounded\": %.5f, "
+               "\"uncovered\": %.5f, \"bound\": %.6f}",
                i == 0 ? "" : ", ", looks[i], look->exceeding / (double)runs,
                look->lowered / (double)runs, look->harmful / (double)runs,
                audit_mean(look->slowdowns, runs), audit_quantile(look->slowdowns, runs, 0.95),
-               look->clocked / (double)runs);
+               look->clocked / (double)runs, look->bounded / (double)runs,
+               look->below / (double)runs, audit_quantile(look->bounds, look->bounded, 0.5));
     }
     printf("}, \"staying\": %.5f, \"first\": %.0f, \"first_p90\": %.0f, \"reporting\": %.5f, "
            "\"reported_upper\": %.6f, \"reported_below_kept\": %.5f, "

@@ -128,7 +128,9 @@ enum lull_verdict lull_guard_verdict(const struct lull_guard *guard)
 
     if (guard->differences.count < SCREEN_LEAST)
         return LULL_VERDICT_UNDECIDED;
-    if (upper_bound(guard) < limit)
+    if (upper_bound(guard) < -limit)
+        return LULL_VERDICT_UNPROVEN;
+    if (upper_bound(guard) < limit && mean >= -limit)
         return LULL_VERDICT_NOT_DEGRADED;
     if (mean > limit && lower_bound(guard) > 0.0)
         return LULL_VERDICT_DEGRADED;

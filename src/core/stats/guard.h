@@ -24,7 +24,9 @@
  * few pairs, and proves nothing;
  *   - a verdict is the promise: "not degraded" only when the upper bound is below the tolerance;
  *     "degraded" when the estimate is above the tolerance and the lower bound above zero;
- * "unproven" when neither is so after max_pairs, or will hardly be so.
+ * "unproven" when neither is so after max_pairs, or will hardly be so. A lower clock does not make
+ * a job faster: an estimate below minus the tolerance is never "not degraded", and "unproven" at
+ * once where the upper bound is below that, because what is compared are not the job's iterations.
  *
  * Pure; caller's storage; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -42,7 +44,8 @@
 
 enum lull_verdict {
     LULL_VERDICT_UNDECIDED,    /* more pairs, please */
-    LULL_VERDICT_NOT_DEGRADED, /* upper bound < tolerance; of a screen: it looks like that */
+    LULL_VERDICT_NOT_DEGRADED, /* upper bound < tolerance, and no speed-up beyond it; of a screen:
+                                * it looks like that */
     LULL_VERDICT_DEGRADED,     /* slower than is tolerated, or than pays */
     LULL_VERDICT_UNPROVEN,     /* the pairs are used up, or will not do; never of a screen */
 };

@@ -10,14 +10,11 @@
 static const double reference_span = 128.0;
 /* Of what has been earned no more than this share is reserved. Chosen with tools/audit-guard. */
 static const double reserved_share = 0.25;
-/* The bound of the whole run is narrowest after so many low iterations. Chosen, not measured. */
-static const double narrowest_iterations = 500.0;
 /* From so many standard errors on all of a loss counts. Chosen, not measured. */
 static const double certain_errors = 2.0;
 
 void lull_loss_budget_take_other(struct lull_loss_budget *budget, double iteration_ms)
 {
-    budget->passed_ms += iteration_ms;
     budget->earned_ms += budget->rate * iteration_ms;
 }
 
@@ -129,34 +126,6 @@ static double spent_ms(const struct lull_loss_budget *budget)
     return budget->charged_ms + certain_ms(&budget->pooled) + point_spent_ms(budget);
 }
 
-/* Distance that a sum of variance `variance` exceeds at no time but with chance `error`; `scale` is
- * the variance around which it is narrowest. */
-static double sum_bound(double variance, double scale, double error)
-{
-    const double grown = variance / scale + 1.0;
-
-    if (scale <= 0.0)
-        return 0.0;
-    return sqrt(2.0 * grown * scale * log1p(sqrt(grown) / (2.0 * error)));
-}
-
-struct lull_whole_slowdown lull_loss_budget_whole(const struct lull_loss_budget *budget,
-                                                  double error)
-{
-    const double lost_ms =
-        budget->lost_ms + (double)budget->excess_ms.count * budget->excess_ms.mean;
-    const double variance = budget->lost_variance + sum_variance(budget);
-    const double bound_ms =
-        lost_ms + sum_bound(variance, narrowest_iterations * budget->reference.variance, error);
-
-    if (budget->passed_ms <= 0.0 || budget->reference.count < 2.0 || bound_ms >= budget->passed_ms)
-        return (struct lull_whole_slowdown){NAN, INFINITY};
-    return (struct lull_whole_slowdown){
-        .ratio = lost_ms / (budget->passed_ms - lost_ms),
-        .upper_ratio = bound_ms / (budget->passed_ms - bound_ms),
-    };
-}
-
 void lull_loss_budget_change_point(struct lull_loss_budget *budget)
 {
     const struct lull_sum_loss loss = present_loss(budget);
@@ -164,8 +133,6 @@ void lull_loss_budget_change_point(struct lull_loss_budget *budget)
     if (budget->excess_ms.count == 0)
         return;
     assert(budget->reference.count > 0.0);
-    budget->lost_ms += loss.ms;
-    budget->lost_variance += loss.variance;
     budget->last_ratio =
         point_spent_ms(budget) / (double)budget->excess_ms.count / budget->reference.mean_ms;
     if (is_known(budget))

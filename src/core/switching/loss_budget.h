@@ -42,10 +42,7 @@ struct lull_loss_budget {
     double earned_ms;
     double risk_ratio; /* share of a lowered iteration that its clocks can cost at most, [0, 1]; the
                         * owner's to change; 0: unknown */
-    double passed_ms;  /* length of all iterations */
-    double lost_ms;    /* excess of all lowered iterations of points no longer in use... */
-    double lost_variance;        /* ...and the variance of that, ms^2 */
-    struct lull_sum_loss pooled; /* of those of them whose loss is known to the rate */
+    struct lull_sum_loss pooled; /* of points no longer in use whose loss is known to the rate */
     double charged_ms;           /* what the others can have cost at most */
     double at_risk_ms;           /* what the present point can have cost at most */
     double last_ratio;           /* slowdown of the last of them, as far as it is certain */
@@ -80,20 +77,6 @@ double lull_loss_budget_left_ms(const struct lull_loss_budget *budget, double re
 /* What an iteration at the present point is to be expected to lose, ms: what those so far have lost
  * on average, before there are any what those of the point before have lost. */
 double lull_loss_budget_expected_ms(const struct lull_loss_budget *budget);
-
-/*
- * The slowdown of all iterations so far, low or not, against what they would have taken at the
- * reference, and an upper bound that errs with chance `error` (0, 0.5), whenever one looks: the
- * normal mixture of Robbins (1970), one-sided as in Waudby-Smith, Arbour, Sinha, Kennedy, Ramdas
- * (2024), of excesses that do not depend on each other. NAN and INFINITY before any iteration is
- * known.
- */
-struct lull_whole_slowdown {
-    double ratio;
-    double upper_ratio;
-};
-struct lull_whole_slowdown lull_loss_budget_whole(const struct lull_loss_budget *budget,
-                                                  double error);
 
 /* Mean slowdown of the present point's lowered iterations and its standard error, relative to the
  * reference; the error is INFINITY before two of each. */

@@ -28,7 +28,7 @@ static uint64_t block_length(const struct lull_pair_schedule *schedule, uint64_t
 {
     const bool is_second = pair % 2 == 1;
 
-    return (uint64_t)schedule->block_iterations + 1 +
+    return (uint64_t)schedule->block_iterations + schedule->washout + 1 +
            (begins_long(schedule, pair / 2) != is_second);
 }
 
@@ -48,7 +48,8 @@ static bool was_candidate(const struct lull_pair_schedule *schedule, uint64_t pa
 
 uint64_t lull_pair_schedule_round(const struct lull_pair_schedule *schedule)
 {
-    return blocks_of(schedule) * (2 * ((uint64_t)schedule->block_iterations + 1) + 1);
+    return blocks_of(schedule) *
+           (2 * ((uint64_t)schedule->block_iterations + schedule->washout + 1) + 1);
 }
 
 uint64_t lull_pair_schedule_begin(const struct lull_pair_schedule *schedule, uint32_t pair)
@@ -91,8 +92,10 @@ struct lull_pair_slot lull_pair_slot(const struct lull_pair_schedule *schedule, 
     return (struct lull_pair_slot){
         .pair = (uint32_t)pair,
         .offset = iteration,
+        .block = block,
         .candidate = candidate,
-        .measured = offset % length != 0 || candidate == was_candidate(schedule, pair, block),
+        .measured = offset % length > schedule->washout ||
+                    candidate == was_candidate(schedule, pair, block),
         .pair_ends = offset == length * blocks_of(schedule) - 1,
         .lowered = lowered_before(offset, length, reference),
     };

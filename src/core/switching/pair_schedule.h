@@ -9,8 +9,8 @@
  * same place of all blocks.
  *
  * The first iteration after every change is not measured, because it still carries the switch from
- * the other side. All of this is a pure function of numbers: ranks and nodes that count alike act
- * alike without a message.
+ * the other side; where more carries over, some more are not measured. All of this is a pure
+ * function of numbers: ranks and nodes that count alike act alike without a message.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -24,13 +24,15 @@ struct lull_pair_schedule {
     uint32_t block_iterations; /* measured at least per block, >= 1 */
     uint32_t candidate_blocks; /* per pair, >= 1 */
     uint64_t seed;             /* of the coins */
+    uint32_t washout; /* iterations after a change that are not measured, beside the first one */
 };
 
 struct lull_pair_slot {
     uint32_t pair;    /* 0, 1, ... */
     uint64_t offset;  /* of the iteration in the schedule */
+    uint64_t block;   /* of the pair, 0, 1, ... */
     bool candidate;   /* at the candidate, else at the reference */
-    bool measured;    /* false: the iteration after a change */
+    bool measured;    /* false: an iteration right after a change */
     bool pair_ends;   /* this is the pair's last iteration */
     uint64_t lowered; /* iterations of this pair at the candidate before this one */
 };

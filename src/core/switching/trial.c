@@ -42,6 +42,11 @@ enum { TELLING_BLOCK_MAX = 64 };
 /* A reference block that is off the level by so many standard errors shows that the job has
  * changed. Chosen, not measured. */
 static const double changed_errors = 4.0;
+/* Trials of a run that are begun once more, at most. Chosen, not measured: a rhythm that comes and
+ * goes must not keep trials from ending. */
+enum { MAX_RESTARTS = 16 };
+/* A level is compared with from so many iterations on. Chosen, not measured. */
+static const double least_compared = 4.0;
 
 void lull_trial_init(struct lull_trial *trial, const struct lull_trial_config *config,
                      struct lull_trial_rank *ranks)
@@ -54,6 +59,8 @@ void lull_trial_init(struct lull_trial *trial, const struct lull_trial_config *c
         .stretch = config->first_stretch,
         .cut = {.from = UINT64_MAX},
     };
+    for (uint32_t i = 0; i < config->rank_count; i++)
+        lull_whole_bound_init(&ranks[i].whole, (1.0 - config->confidence) / config->rank_count);
 }
 
 /* ---- beginning --------------------------------------------------------------------------- */
@@ -149,7 +156,8 @@ void lull_trial_begin(struct lull_trial *trial, enum lull_trial_kind kind,
     end_proof(trial);
     trial->kind = kind;
     trial->terms = *terms;
-    trial->schedule = (struct lull_pair_schedule){block_iterations, 1, trial->config.seed};
+    trial->schedule =
+        (struct lull_pair_schedule){block_iterations, 1, trial->config.seed, trial->washout};
     if (!trial->config.is_aligned)
         trial->schedule.seed += ++trial->begun << 32;
     if (kind == LULL_TRIAL_WATCH)
@@ -177,6 +185,11 @@ void lull_trial_begin(struct lull_trial *trial, enum lull_trial_kind kind,
         rank->block_ms = (struct lull_moments){0};
         rank->slowest_ms = -INFINITY;
         memset(rank->sides, 0, sizeof(rank->sides));
+        lull_whole_bound_break(&rank->whole);
+        rank->rhythm = lull_rhythm_find(&rank->memory);
+        if (kind == LULL_TRIAL_WATCH &&
+            rank->kept.differences.count > rank->whole.point.differences.count)
+            lull_whole_bound_change_point(&rank->whole, &rank->kept);
     }
 }
 
@@ -184,6 +197,7 @@ void lull_trial_change_point(struct lull_trial *trial)
 {
     for (uint32_t i = 0; i < trial->config.rank_count; i++) {
         lull_loss_budget_change_point(&trial->ranks[i].losses);
+        lull_whole_bound_change_point(&trial->ranks[i].whole, NULL);
         trial->ranks[i].kept_iterations = 0;
     }
 }
@@ -195,6 +209,9 @@ void lull_trial_forget_level(struct lull_trial *trial, uint32_t rank)
     trial->ranks[rank].losses.reference = (struct lull_recent_level){0};
     trial->ranks[rank].losses.last_ratio = 0.0;
     trial->ranks[rank].lowered = 0;
+    lull_whole_bound_forget_level(&trial->ranks[rank].whole);
+    trial->ranks[rank].memory.count = 0;
+    trial->ranks[rank].rhythm.period = 0;
 }
 
 void lull_trial_place(struct lull_trial *trial, uint32_t rank, uint64_t base)
@@ -202,7 +219,8 @@ void lull_trial_place(struct lull_trial *trial, uint32_t rank, uint64_t base)
     assert(rank < trial->config.rank_count);
     trial->ranks[rank].base = base;
     if (trial->kind != LULL_TRIAL_WATCH)
-        trial->ranks[rank].base += lull_trial_wait_iterations(trial, rank);
+        trial->ranks[rank].base +=
+            lull_trial_wait_iterations(trial, rank) + lull_trial_rhythm_wait(trial);
 }
 
 void lull_trial_join(struct lull_trial *trial, uint64_t iterations)
@@ -272,8 +290,7 @@ struct lull_whole_slowdown lull_trial_whole(const struct lull_trial *trial)
     struct lull_whole_slowdown worst = {NAN, INFINITY};
 
     for (uint32_t i = 0; i < trial->config.rank_count; i++) {
-        const struct lull_whole_slowdown own = lull_loss_budget_whole(
-            &trial->ranks[i].losses, (1.0 - trial->config.confidence) / trial->config.rank_count);
+        const struct lull_whole_slowdown own = lull_whole_bound_find(&trial->ranks[i].whole);
 
         if (isnan(worst.ratio) || own.ratio > worst.ratio)
             worst = own;
@@ -303,6 +320,11 @@ uint32_t lull_trial_telling_block(const struct lull_trial *trial)
         if (trial->ranks[i].run > longest)
             longest = trial->ranks[i].run;
     return 2 * longest <= TELLING_BLOCK_MAX ? 2 * longest : 0;
+}
+
+static double mean_of(const struct lull_trial_side *side)
+{
+    return side->sum_ms / side->count;
 }
 
 /* ---- pairs ------------------------------------------------------------------------------- */
@@ -370,6 +392,11 @@ static enum lull_trial_result judge_pairs(struct lull_trial *trial, uint32_t nex
                                     : lull_trial_find_watched(trial, present);
     if (gives_up)
         return LULL_TRIAL_GIVES_UP;
+    if (lull_trial_follows_job(trial) && trial->restarts < MAX_RESTARTS &&
+        (lull_trial_has_new_rhythm(trial) || lull_trial_find_carry(trial))) {
+        trial->restarts++;
+        return LULL_TRIAL_BEGINS_ANEW;
+    }
     lull_trial_put_off_next_pair(trial);
     if (untried && trial->kind == LULL_TRIAL_SCREEN && trial->untried_pairs == UNTRIED_IN_SCREEN)
         return LULL_TRIAL_UNTRIED;
@@ -401,11 +428,6 @@ static enum lull_trial_result look_for_pair(struct lull_trial *trial, uint64_t p
     return judge_pairs(trial, lowest, present);
 }
 
-static double mean_of(const struct lull_trial_side *side)
-{
-    return side->sum_ms / side->count;
-}
-
 /* A rank's own pair: for its own test, and for the one of all once each has it. */
 static enum lull_trial_result end_pair(struct lull_trial *trial, uint32_t index, uint32_t pair,
                                        uint64_t present)
@@ -414,7 +436,8 @@ static enum lull_trial_result end_pair(struct lull_trial *trial, uint32_t index,
     const struct lull_trial_side *sides = rank->sides;
     const bool counts =
         sides[0].count > 0 && sides[1].count > 0 && !is_set_aside(trial) && !is_untried(trial);
-    const bool may_pass = rank->measured >= trial->least_measured;
+
+    bool may_pass;
 
     if (pair < trial->joined_pair)
         return LULL_TRIAL_GOES_ON;
@@ -423,6 +446,9 @@ static enum lull_trial_result end_pair(struct lull_trial *trial, uint32_t index,
         lull_trial_watch_pair(trial, rank, mean_of(&sides[0]), mean_of(&sides[1])))
         return LULL_TRIAL_HURTS;
     if (counts && trial->kind != LULL_TRIAL_WATCH) {
+        lull_trial_add_to_carry(trial, rank);
+        may_pass =
+            rank->measured >= trial->least_measured && !lull_trial_lacks_carry_test(trial, rank);
         lull_joint_guard_add(&trial->guard, index, mean_of(&sides[0]), mean_of(&sides[1]),
                              may_pass);
         lull_joint_guard_add(&trial->tail_guard, index, lull_upper_tail_p99(&sides[0].tail_ms),
@@ -459,14 +485,21 @@ static void follow_level(struct lull_trial_rank *rank)
     rank->lowered = 0;
 }
 
-void lull_trial_take_unplaced(struct lull_trial *trial, uint32_t rank, double iteration_ms,
-                              bool is_reference)
+void lull_trial_take_unplaced(struct lull_trial *trial, uint32_t index, uint64_t iteration,
+                              double iteration_ms, bool is_reference)
 {
-    trial->ranks[rank].run = 0;
-    if (is_reference)
-        lull_loss_budget_take_reference(&trial->ranks[rank].losses, iteration_ms);
-    else
-        lull_loss_budget_take_other(&trial->ranks[rank].losses, iteration_ms);
+    struct lull_trial_rank *rank = &trial->ranks[index];
+    const double even_ms = lull_rhythm_even_ms(&rank->rhythm, iteration, iteration_ms);
+
+    rank->run = 0;
+    rank->since_low = is_reference ? rank->since_low + 1 : 0;
+    lull_whole_bound_take_unplaced(&rank->whole, even_ms, is_reference);
+    if (!is_reference) {
+        lull_loss_budget_take_other(&rank->losses, even_ms);
+        return;
+    }
+    lull_rhythm_remember(&rank->memory, iteration, iteration_ms);
+    lull_loss_budget_take_reference(&rank->losses, even_ms);
 }
 
 static void account_for(struct lull_trial_rank *rank, const struct lull_pair_slot *slot,
@@ -476,6 +509,7 @@ static void account_for(struct lull_trial_rank *rank, const struct lull_pair_slo
         if (rank->lowered == 0)
             rank->level_ms = rank->losses.reference.mean_ms;
         rank->run++;
+        rank->since_low = 0;
         rank->lowered++;
         rank->measured += slot->measured;
         rank->kept_iterations += slot->measured;
@@ -483,6 +517,7 @@ static void account_for(struct lull_trial_rank *rank, const struct lull_pair_slo
         return;
     }
     rank->run = 0;
+    rank->since_low++;
     if (slot->measured)
         lull_loss_budget_take_reference(&rank->losses, iteration_ms);
     else
@@ -490,7 +525,7 @@ static void account_for(struct lull_trial_rank *rank, const struct lull_pair_slo
 }
 
 static void add_to_pair(const struct lull_trial *trial, struct lull_trial_rank *rank,
-                        const struct lull_pair_slot *slot, double iteration_ms)
+                        const struct lull_pair_slot *slot, double iteration_ms, double even_ms)
 {
     struct lull_trial_side *side = &rank->sides[slot->candidate];
 
@@ -500,8 +535,14 @@ static void add_to_pair(const struct lull_trial *trial, struct lull_trial_rank *
     }
     if (!slot->measured)
         return;
+    if (!slot->candidate && side->count == 0) {
+        const bool is_known = rank->whole.level_count >= least_compared;
+
+        rank->reference_since = rank->since_low - 1;
+        rank->reference_level_ms = is_known ? rank->whole.level_ms : 0.0;
+    }
     side->count++;
-    side->sum_ms += iteration_ms;
+    side->sum_ms += even_ms;
     if (trial->config.tail_tolerance_ratio > 0.0)
         lull_upper_tail_add(&side->tail_ms, iteration_ms);
     if (!slot->candidate && side->count == trial->schedule.block_iterations)
@@ -534,12 +575,20 @@ enum lull_trial_result lull_trial_add(struct lull_trial *trial, uint32_t index,
 {
     struct lull_trial_rank *rank = &trial->ranks[index];
     const bool is_watch = trial->kind == LULL_TRIAL_WATCH;
+    const uint64_t iteration = rank->base + slot->offset;
+    const double even_ms = lull_rhythm_even_ms(&rank->rhythm, iteration, iteration_ms);
     enum lull_trial_result result = LULL_TRIAL_GOES_ON;
 
     assert(index < trial->config.rank_count);
-    account_for(rank, slot, iteration_ms);
-    add_to_pair(trial, rank, slot, iteration_ms);
-    if (slot->candidate && is_hopeless(trial, rank, iteration_ms)) {
+    if (slot->measured && !slot->candidate)
+        lull_rhythm_remember(&rank->memory, iteration, iteration_ms);
+    account_for(rank, slot, even_ms);
+    add_to_pair(trial, rank, slot, iteration_ms, even_ms);
+    if (trial->terms.is_idle)
+        lull_whole_bound_take_unplaced(&rank->whole, even_ms, true);
+    else
+        lull_whole_bound_take(&rank->whole, slot, even_ms);
+    if (slot->candidate && is_hopeless(trial, rank, even_ms)) {
         lull_trial_learn_from_harm(trial, index);
         return LULL_TRIAL_DEGRADED;
     }
@@ -549,7 +598,7 @@ enum lull_trial_result lull_trial_add(struct lull_trial *trial, uint32_t index,
         lull_trial_cut_pair(trial, rank, slot);
     }
     if (is_watch && slot->candidate && slot->measured &&
-        lull_trial_is_slow_block(trial, rank, iteration_ms))
+        lull_trial_is_slow_block(trial, rank, even_ms))
         result = LULL_TRIAL_SLOW_BLOCK;
     if (slot->pair_ends)
         return end_pair(trial, index, slot->pair, present);

@@ -37,10 +37,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/stats/carry_over.h"
 #include "core/stats/joint_guard.h"
 #include "core/stats/quantile.h"
+#include "core/stats/rhythm.h"
 #include "core/switching/loss_budget.h"
 #include "core/switching/pair_schedule.h"
+#include "core/switching/whole_bound.h"
 
 enum lull_trial_kind { LULL_TRIAL_SCREEN, LULL_TRIAL_PROOF, LULL_TRIAL_CHECK, LULL_TRIAL_WATCH };
 
@@ -61,6 +64,7 @@ struct lull_trial_terms {
     double worth_ratio;       /* slowdown from which it does not pay; 0: it always does */
     double loss_ratio;        /* slowdown that all trials and points together may cost; 0: any */
     uint32_t most_iterations; /* at it, after which it is unproven; 0: as long as it may decide */
+    bool is_idle; /* of a watch: nothing is lowered, so all iterations are at the reference */
 };
 
 /* The iterations of one side of a pair that are measured. */
@@ -95,6 +99,14 @@ struct lull_trial_rank {
     struct lull_guard watched;       /* of these, the pairs since the last verdict on them */
     uint64_t kept_iterations;        /* measured at what has been kept, since it was first tried */
     struct lull_loss_budget losses;
+    struct lull_whole_bound whole;
+    struct lull_rhythm_memory memory;
+    struct lull_rhythm rhythm; /* of the job at the reference, as known when the trial began */
+    struct lull_carry_over carry;
+    uint32_t since_low; /* iterations at the reference since the last one that was not... */
+    uint32_t
+        reference_since; /* ...when the pair's block at the reference began to be measured... */
+    double reference_level_ms; /* ...and the level then */
     struct lull_trial_cut cut;
 };
 
@@ -109,6 +121,8 @@ struct lull_trial {
     uint32_t proofs;                    /* and checks, begun in this run */
     uint64_t begun;                     /* trials */
     uint32_t stretch;
+    uint32_t washout;          /* of the schedules of this run: see pair_schedule.h */
+    uint32_t restarts;         /* trials of this run that were begun once more */
     uint32_t first_pair;       /* number of the first one after `base` */
     uint32_t next_pair;        /* that all ranks are to complete */
     uint32_t joined_pair;      /* the first one that counts */
@@ -127,8 +141,10 @@ enum lull_trial_result {
     LULL_TRIAL_SET_ASIDE,    /* a pair has ended and does not count */
     LULL_TRIAL_NOT_DEGRADED, /* screen, proof or check: the verdict */
     LULL_TRIAL_DEGRADED,
-    LULL_TRIAL_UNPROVEN,  /* proof or check: nothing can be said */
-    LULL_TRIAL_GIVES_UP,  /* proof: it is disturbed all the time */
+    LULL_TRIAL_UNPROVEN,    /* proof or check: nothing can be said */
+    LULL_TRIAL_GIVES_UP,    /* proof: it is disturbed all the time */
+    LULL_TRIAL_BEGINS_ANEW, /* more has been learnt of the job than its pairs could take into
+                             * account: to be begun once more, as the same kind */
     LULL_TRIAL_UNTRIED,   /* screen: too few clocks were changed in some of its pairs; it goes on */
     LULL_TRIAL_HOLDS,     /* watch: one more pair is no reason for doubt; begin the next stretch */
     LULL_TRIAL_SLOW_PAIR, /* watch: the pair that has ended is a reason to check */
@@ -166,8 +182,8 @@ bool lull_trial_slot(const struct lull_trial *trial, uint32_t rank, uint64_t ite
 
 /* An iteration for which there is no slot has taken the rank iteration_ms, all of it at the
  * reference or not. */
-void lull_trial_take_unplaced(struct lull_trial *trial, uint32_t rank, double iteration_ms,
-                              bool is_reference);
+void lull_trial_take_unplaced(struct lull_trial *trial, uint32_t rank, uint64_t iteration,
+                              double iteration_ms, bool is_reference);
 
 /* An iteration of the rank has taken iteration_ms. Ranks may be told of in any order. */
 enum lull_trial_result lull_trial_add(struct lull_trial *trial, uint32_t rank,

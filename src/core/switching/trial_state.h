@@ -2,6 +2,7 @@
  * What the trial's files share, and nobody else. Calls go down this list only:
  *   trial.c         which iterations run where, and what the pairs say
  *   trial_kept.c    what is kept: its evidence, and what speaks against it
+ *   trial_job.c     what is learnt of the job: rhythms, and what carries over
  *   trial_budget.c  what trials and kept points may cost: pairs that are cut and put off
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -41,6 +42,29 @@ bool lull_trial_pooled_hurts(struct lull_trial *trial, uint64_t present);
 
 /* What the last pair of a watch says. */
 enum lull_trial_result lull_trial_find_watched(struct lull_trial *trial, uint64_t present);
+
+/* ---- trial_job.c ---- */
+
+/* The rank's block at the reference, which a coin has placed behind the candidate or not. */
+void lull_trial_add_to_carry(const struct lull_trial *trial, struct lull_trial_rank *rank);
+
+/* Tells whether this trial may begin again for what it learns. Nodes that act alike without a
+ * message cannot change the schedule each for itself. */
+bool lull_trial_follows_job(const struct lull_trial *trial);
+
+/* A proof or check must not pass before the rank's carry-over has been tested. */
+bool lull_trial_lacks_carry_test(const struct lull_trial *trial,
+                                 const struct lull_trial_rank *rank);
+
+/* A rhythm of any rank is known now that was not when the trial began. */
+bool lull_trial_has_new_rhythm(const struct lull_trial *trial);
+
+/* Tells whether something carries over on any rank. If so, the pairs so far are charged with it,
+ * and later schedules leave out more iterations after a change. */
+bool lull_trial_find_carry(struct lull_trial *trial);
+
+/* Iterations at the reference until a rhythm that makes them uneven would have been found. */
+uint64_t lull_trial_rhythm_wait(const struct lull_trial *trial);
 
 /* ---- trial_budget.c ---- */
 

@@ -135,8 +135,12 @@ static enum lull_verdict second_verdict(const struct all_pairs *all,
     *margin_out = 1.0;
     if (all->count < 3)
         return LULL_VERDICT_UNDECIDED;
-    *margin_out = fabs(solve_upper(all, config->error) - limit);
-    if (solve_upper(all, config->error) < limit)
+    *margin_out =
+        fmin(fabs(solve_upper(all, config->error) - limit),
+             fmin(fabs(solve_upper(all, config->error) + limit), fabs(mean_of(all) + limit)));
+    if (solve_upper(all, config->error) < -limit)
+        return LULL_VERDICT_UNPROVEN;
+    if (solve_upper(all, config->error) < limit && mean_of(all) >= -limit)
         return LULL_VERDICT_NOT_DEGRADED;
     *margin_out = fmin(*margin_out, fabs(solve_bound(all, -1.0, config->refusal_error)));
     if (mean_of(all) > limit && solve_bound(all, -1.0, config->refusal_error) > 0.0)
@@ -187,7 +191,7 @@ static void test_bounds_and_decisions_are_those_of_a_second_implementation(void 
     uint32_t screened[4] = {0};
 
     (void)state;
-    for (uint64_t seed = 1; seed <= 600; seed++) {
+    for (uint64_t seed = 1; seed <= 1000; seed++) {
         struct lull_random random;
         struct lull_guard guard;
         struct all_pairs all = {0};
@@ -197,7 +201,7 @@ static void test_bounds_and_decisions_are_those_of_a_second_implementation(void 
         lull_random_init(&random, seed);
         const struct lull_guard_config config = random_config(&random);
         const double noise = 0.02 * pow(0.01, lull_random_uniform(&random));
-        const double slowdown = config.tolerance_ratio * 3.0 * lull_random_uniform(&random);
+        const double slowdown = config.tolerance_ratio * (3.5 * lull_random_uniform(&random) - 0.5);
         const double drift = 0.01 * lull_random_normal(&random, 0.0, 1.0);
 
         lull_guard_init(&guard, &config);
@@ -464,7 +468,10 @@ static void test_equal_pairs_have_no_doubt(void **state)
         /* Hopeless before it could be proven. */
         {1.0102, LULL_VERDICT_UNPROVEN, LULL_VERDICT_DEGRADED, 3},
         {1.5, LULL_VERDICT_UNPROVEN, LULL_VERDICT_DEGRADED, 3},
-        {0.5, LULL_VERDICT_NOT_DEGRADED, LULL_VERDICT_NOT_DEGRADED, 5},
+        {0.991, LULL_VERDICT_NOT_DEGRADED, LULL_VERDICT_NOT_DEGRADED, 5},
+        /* Lower clocks do not make a job faster. */
+        {0.9899, LULL_VERDICT_UNPROVEN, LULL_VERDICT_NOT_DEGRADED, 5},
+        {0.5, LULL_VERDICT_UNPROVEN, LULL_VERDICT_NOT_DEGRADED, 5},
     };
 
     (void)state;

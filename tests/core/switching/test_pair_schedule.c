@@ -19,6 +19,7 @@ static struct found_pair walk_pair(const struct lull_pair_schedule *schedule, ui
     struct found_pair found = {.begin = *iteration, .reference_block = blocks};
     uint64_t all = 0;
     uint64_t lowered = 0;
+    uint64_t changed_at = UINT64_MAX;
 
     while (!lull_pair_slot(schedule, *iteration + all).pair_ends)
         all++;
@@ -33,7 +34,6 @@ static struct found_pair walk_pair(const struct lull_pair_schedule *schedule, ui
         holds(slot.pair_ends == (i == all - 1), seed);
         holds(slot.lowered == lowered, seed);
         lowered += slot.candidate;
-        holds(slot.measured == (slot.candidate == *was_candidate), seed);
         if (!slot.candidate) {
             /* One block and no more. */
             holds(found.reference_block == blocks || found.reference_block == block, seed);
@@ -41,6 +41,11 @@ static struct found_pair walk_pair(const struct lull_pair_schedule *schedule, ui
         }
         if (i % found.length != 0)
             holds(slot.candidate == *was_candidate, seed);
+        changed_at = slot.candidate != *was_candidate ? i : changed_at;
+        holds(slot.measured == (changed_at == UINT64_MAX || i - changed_at > schedule->washout ||
+                                i / found.length != changed_at / found.length),
+              seed);
+        holds(slot.block == block, seed);
         *was_candidate = slot.candidate;
     }
     holds(found.reference_block < blocks, seed);
@@ -55,7 +60,7 @@ static void test_the_slots_follow_the_definition(void **state)
         uint64_t iteration = 0;
         uint64_t first_length = 0;
         struct lull_random random;
-        struct lull_pair_schedule schedule;
+        struct lull_pair_schedule schedule = {.washout = (uint32_t)(seed % 4)};
 
         lull_random_init(&random, seed);
         schedule.block_iterations = 1 + (uint32_t)lull_random_below(&random, 20);
@@ -65,7 +70,7 @@ static void test_the_slots_follow_the_definition(void **state)
         for (uint32_t pair = 0; pair < 40; pair++) {
             const struct found_pair found =
                 walk_pair(&schedule, pair, &iteration, &was_candidate, seed);
-            const uint64_t shorter = (uint64_t)schedule.block_iterations + 1;
+            const uint64_t shorter = (uint64_t)schedule.block_iterations + schedule.washout + 1;
 
             holds(lull_pair_schedule_begin(&schedule, pair) == found.begin, seed);
             holds(found.length == shorter || found.length == shorter + 1, seed);

@@ -242,7 +242,7 @@ static void test_clearly_slow_is_measured_by_the_noise(void **state)
     for (int slow = 0; slow < 2; slow++) {
         make_world(&world, &config);
         for (uint32_t i = 0; i < 200; i++)
-            lull_trial_take_unplaced(&world.trial, 0, 99.0 + 2.0 * (i % 2), true);
+            lull_trial_take_unplaced(&world.trial, 0, 0, 99.0 + 2.0 * (i % 2), true);
         begin(&world, LULL_TRIAL_SCREEN);
         world.candidate_ms[0] = slow ? 106.2 : 105.8;
         while (world.low[0] < 2) {
@@ -486,7 +486,7 @@ static void test_slow_is_measured_by_the_noise_of_pairs(void **state)
     for (int above = 0; above < 2; above++) {
         make_world(&world, &config);
         for (uint32_t i = 0; i < 200; i++)
-            lull_trial_take_unplaced(&world.trial, 0, 99.0 + 2.0 * (i % 2), true);
+            lull_trial_take_unplaced(&world.trial, 0, 0, 99.0 + 2.0 * (i % 2), true);
         begin(&world, LULL_TRIAL_WATCH);
         /* The block at the reference lowers the noise of the 128 last ones by so much. */
         world.candidate_ms[0] = above ? 104.0 : 103.8;

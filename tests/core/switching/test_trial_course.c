@@ -356,7 +356,7 @@ static void test_telling_blocks_are_twice_the_run(void **state)
     /* The longest run of any rank. */
     while (!world.slot.candidate)
         run_one(&world, 1);
-    lull_trial_take_unplaced(&world.trial, 1, 100.0, false);
+    lull_trial_take_unplaced(&world.trial, 1, world.iteration[1], 100.0, false);
     assert_int_equal(lull_trial_telling_block(&world.trial), 0);
     do
         run_one(&world, 0);

@@ -64,6 +64,9 @@ static inline void make_world(struct world *world, const struct lull_trial_confi
         world->iteration[i] = BASE;
         world->reference_ms[i] = 100.0;
         world->candidate_ms[i] = 100.0;
+        /* As after some screens: nothing carries over. */
+        for (uint32_t block = 0; block < 4; block++)
+            lull_carry_over_add(&world->ranks[i].carry, block > 0, 0.0);
     }
 }
 
@@ -80,7 +83,7 @@ static inline enum lull_trial_result run_one(struct world *world, uint32_t rank)
     world->low[rank] += slot->candidate;
     if (world->is_placed)
         return lull_trial_add(&world->trial, rank, slot, ms, world->present);
-    lull_trial_take_unplaced(&world->trial, rank, ms, true);
+    lull_trial_take_unplaced(&world->trial, rank, world->iteration[rank] - 1, ms, true);
     return LULL_TRIAL_GOES_ON;
 }
 
@@ -129,7 +132,7 @@ static inline void warm_up(struct world *world, uint32_t iterations)
 {
     for (uint32_t rank = 0; rank < world->config.rank_count; rank++)
         for (uint32_t i = 0; i < iterations; i++, world->iteration[rank]++)
-            lull_trial_take_unplaced(&world->trial, rank,
+            lull_trial_take_unplaced(&world->trial, rank, world->iteration[rank],
                                      world->reference_ms[rank] +
                                          world->noise_ms *
                                              lull_random_normal(&world->random, 0.0, 1.0),

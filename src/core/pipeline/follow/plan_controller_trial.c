@@ -269,6 +269,10 @@ static void act_on(struct lull_plan_controller *plan_controller, enum lull_trial
     case LULL_TRIAL_HOLDS:
         go_on_watching(plan_controller, since);
         break;
+    case LULL_TRIAL_BEGINS_ANEW:
+        plan_controller->trial.test++;
+        begin_evidence(plan_controller, plan_controller->evidence.kind, since);
+        break;
     case LULL_TRIAL_SPENT:
         if (lull_trial_affords_check(&plan_controller->evidence))
             begin_check(plan_controller, since);
@@ -297,8 +301,8 @@ void lull_plan_controller_take_iteration(struct lull_plan_controller *plan_contr
     if (slot->number != iteration->number || slot->test != trial->test || !has_pairs(trial))
         return;
     if (!slot->has_place) {
-        lull_trial_take_unplaced(&plan_controller->evidence, LEADER_RANK, length_ms,
-                                 slot->plan == LULL_PLAN_CONTROLLER_HIGHEST);
+        lull_trial_take_unplaced(&plan_controller->evidence, LEADER_RANK, iteration->number,
+                                 length_ms, slot->plan == LULL_PLAN_CONTROLLER_HIGHEST);
         return;
     }
     /* A job that is held up anyway does not become slower by a plan, so that any plan would seem

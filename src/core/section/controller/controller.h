@@ -79,6 +79,7 @@
 #include "core/section/track.h"
 #include "core/stats/guard.h"
 #include "core/switching/loss_budget.h"
+#include "core/switching/whole_bound.h"
 #include "core/switching/visit.h"
 
 /* Slowdown, by estimate, from which clocks of gaps save less than it costs. */

@@ -208,8 +208,10 @@ static void begin_trial(struct lull_controller *controller, enum lull_trial_kind
         terms.most_iterations =
             lull_larger_u32(REFINED_MOST, at_least((double)controller->settled_after, 1));
     /* Where nothing is lowered nothing can be lost. */
-    if (kind == LULL_TRIAL_WATCH && !is_lowered(controller))
+    if (kind == LULL_TRIAL_WATCH && !is_lowered(controller)) {
         terms.loss_ratio = 0.0;
+        terms.is_idle = true;
+    }
     lull_trial_begin(&controller->trial, kind, &terms, block_iterations(controller, kind),
                      lull_controller_judged(controller));
     controller->trial_begin = lull_track_iteration(controller->gpus[0].track);
@@ -604,6 +606,9 @@ void lull_controller_act_on(struct lull_controller *controller, enum lull_trial_
     case LULL_TRIAL_UNTRIED:
         put_off(controller);
         break;
+    case LULL_TRIAL_BEGINS_ANEW:
+        begin_trial(controller, controller->trial.kind);
+        break;
     case LULL_TRIAL_HURTS:
         withdraw(controller);
         break;
@@ -741,12 +746,12 @@ void lull_controller_take_iteration(struct lull_controller *controller,
     judged = lull_controller_judged(controller);
     if (controller->phase == LULL_PHASE_LEARNING) {
         lull_quantile_add(&gpu->reference_iterations_ms, iteration_ms);
-        lull_trial_take_unplaced(&controller->trial, index, iteration_ms,
+        lull_trial_take_unplaced(&controller->trial, index, ended, iteration_ms,
                                  !lull_switch_calibration_runs(&gpu->calibration));
         return;
     }
     if (!lull_trial_slot(&controller->trial, index, ended, &slot)) {
-        lull_trial_take_unplaced(&controller->trial, index, iteration_ms,
+        lull_trial_take_unplaced(&controller->trial, index, ended, iteration_ms,
                                  ended > controller->trial_begin);
         return;
     }

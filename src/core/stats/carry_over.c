@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/stats/carry_over.h"
+
+#include <math.h>
+
+#include "core/stats/student.h"
+
+/* Blocks of either kind that make a test. Chosen, not measured: a clean one comes in every fourth
+ * pair. */
+enum { LEAST_CLEAN = 1, LEAST_EXPOSED = 3 };
+/* Chance to see a carry-over at one look where there is none. Chosen, not measured: it costs longer
+ * blocks only. */
+static const double false_alarm = 0.05;
+static const double most_errors = 2.0;
+
+void lull_carry_over_add(struct lull_carry_over *carry, bool is_exposed, double deviation_ratio)
+{
+    lull_moments_add(is_exposed ? &carry->exposed : &carry->clean, deviation_ratio);
+}
+
+bool lull_carry_over_is_tested(const struct lull_carry_over *carry)
+{
+    return carry->clean.count >= LEAST_CLEAN && carry->exposed.count >= LEAST_EXPOSED;
+}
+
+double lull_carry_over_find(const struct lull_carry_over *carry, double least_ratio)
+{
+    const double exposed = (double)carry->exposed.count;
+    const double clean = (double)carry->clean.count;
+    const double excess = carry->exposed.mean - carry->clean.mean;
+    const double freedom = exposed + clean - 2.0;
+    double error;
+
+    if (!lull_carry_over_is_tested(carry) || excess <= least_ratio)
+        return 0.0;
+    error = sqrt((carry->exposed.squares + carry->clean.squares) / freedom *
+                 (1.0 / exposed + 1.0 / clean));
+    if (error > 0.0 && 1.0 - lull_student_cdf(excess / error, freedom) > false_alarm)
+        return 0.0;
+    return excess + most_errors * error;
+}

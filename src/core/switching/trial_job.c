@@ -1,0 +1,89 @@
+/* What a trial learns of the job: rhythms, and what carries over. SPDX-License-Identifier:
+ * Apache-2.0 */
+#include <math.h>
+
+#include "base/smaller.h"
+#include "core/switching/trial_state.h"
+
+/* What carries over from the candidate to the reference is acted upon from this share of the
+ * tolerance on, until so many iterations after a change are not measured. Chosen, not measured. */
+static const double carry_share = 0.25;
+enum { WASHOUT_MAX = 31 };
+
+/* The rank's block at the reference, which a coin has placed behind the candidate or not. */
+void lull_trial_add_to_carry(const struct lull_trial *trial, struct lull_trial_rank *rank)
+{
+    const uint32_t unmeasured = trial->schedule.washout + 1;
+    const bool is_exposed = rank->reference_since == unmeasured;
+
+    if (!is_exposed && rank->reference_since < unmeasured + trial->schedule.block_iterations)
+        return;
+    if (rank->reference_level_ms > 0.0)
+        lull_carry_over_add(
+            &rank->carry, is_exposed,
+            (rank->sides[0].sum_ms / rank->sides[0].count) / rank->reference_level_ms - 1.0);
+}
+
+/* Nodes that act alike without a message cannot change the schedule each for itself. */
+bool lull_trial_follows_job(const struct lull_trial *trial)
+{
+    return trial->kind != LULL_TRIAL_WATCH && !trial->config.is_aligned;
+}
+
+bool lull_trial_lacks_carry_test(const struct lull_trial *trial, const struct lull_trial_rank *rank)
+{
+    return trial->kind != LULL_TRIAL_SCREEN && lull_trial_follows_job(trial) &&
+           !lull_carry_over_is_tested(&rank->carry);
+}
+
+/* A rhythm of any rank is known now that was not when the trial began. */
+bool lull_trial_has_new_rhythm(const struct lull_trial *trial)
+{
+    for (uint32_t i = 0; i < trial->config.rank_count; i++) {
+        const struct lull_trial_rank *rank = &trial->ranks[i];
+        const uint32_t period = lull_rhythm_find(&rank->memory).period;
+
+        if (period != 0 && period != rank->rhythm.period)
+            return true;
+    }
+    return false;
+}
+
+/* Longer blocks are needed: what has been seen of the pairs so far is too little by the carry-over,
+ * on any rank. */
+bool lull_trial_find_carry(struct lull_trial *trial)
+{
+    double most = 0.0;
+
+    for (uint32_t i = 0; i < trial->config.rank_count; i++)
+        most = fmax(most, lull_carry_over_find(&trial->ranks[i].carry,
+                                               carry_share * trial->terms.tolerance_ratio));
+    if (most <= 0.0)
+        return false;
+    for (uint32_t i = 0; i < trial->config.rank_count; i++) {
+        lull_whole_bound_charge_carry(&trial->ranks[i].whole, most);
+        trial->ranks[i].carry = (struct lull_carry_over){0};
+    }
+    if (trial->washout >= WASHOUT_MAX)
+        return false;
+    trial->washout = 2 * trial->washout + 1;
+    return true;
+}
+
+/* Iterations at the reference until a rhythm that makes them uneven would have been found. */
+uint64_t lull_trial_rhythm_wait(const struct lull_trial *trial)
+{
+    uint32_t longest = 0;
+
+    if (trial->config.is_aligned)
+        return 0;
+    for (uint32_t i = 0; i < trial->config.rank_count; i++) {
+        const struct lull_trial_rank *rank = &trial->ranks[i];
+
+        if (rank->rhythm.period == 0 && rank->memory.count > 0 &&
+            rank->memory.count < 2 * LULL_RHYTHM_MOST &&
+            lull_rhythm_unevenness(&rank->memory) > trial->terms.tolerance_ratio)
+            longest = lull_larger_u32(longest, 2 * LULL_RHYTHM_MOST - (uint32_t)rank->memory.count);
+    }
+    return longest;
+}
