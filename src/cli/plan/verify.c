@@ -306,7 +306,8 @@ static void replay_proof(const struct lull_plan_file *plan, struct verify_replay
     struct lull_error err = {0};
 
     if (lull_certificate_check(&plan->certificate, &plan->graph, &err) < 0) {
-        snprintf(replay->reason, sizeof(replay->reason), "its flow proves nothing: %s", err.text);
+        snprintf(replay->reason, sizeof(replay->reason), "its flow proves nothing: %.200s",
+                 err.text);
         return;
     }
     replay->bound_j =
