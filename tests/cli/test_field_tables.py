@@ -203,12 +203,19 @@ class Plan(Case):
         for schedule in ("envpipe", "1f1b"):
             plan = self.answer("plan", "--profile", self.path("plan-envpipe-split-backward/profile.csv"), "--schedule",
                                schedule, "--stages", "4", "--microbatches", "4", "--slowdown", "0%")
-            self.assertAlmostEqual(plan["highest"]["time_s"] if "highest" in plan else plan["fastest_s"], 0.84, places=6)
+            self.assertAlmostEqual(plan["all_max"]["time_s"], 0.84, places=6)
 
     def test_ranks_of_a_stage(self):
-        plan = self.answer("plan", "--profile", self.path("plan-ranks-of-a-stage/profile.csv"), "--stages", "2",
-                           "--microbatches", "4")
-        self.assertTrue(plan)
+        with tempfile.TemporaryDirectory() as place:
+            output = os.path.join(place, "plan.json")
+            self.answer("plan", "--profile", self.path("plan-ranks-of-a-stage/profile.csv"), "--stages", "2",
+                        "--microbatches", "4", "--slowdown", "0%", "--output", output)
+            with open(output, encoding="utf-8") as file:
+                classes = json.load(file)["classes"]
+        highest = max(next(one for one in classes if one["operation"] == "forward" and one["stage"] == 0)["options"])
+        self.assertEqual(highest[0], 1410)
+        self.assertAlmostEqual(highest[1] / (1.005 * 0.051007731830843006), 1.0, places=6)
+        self.assertAlmostEqual(highest[2], 15.812396867561333, places=6)
 
     def test_stages_in_seconds(self):
         said = self.refusal("plan", "--profile", "/dev/null", "--stages", "0", "--microbatches", "2", status=2)
