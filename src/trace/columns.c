@@ -2,6 +2,7 @@
 #include "trace/columns.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -337,10 +338,15 @@ static int split_line(struct lull_columns *columns, char *rest, struct lull_erro
 static int read_record(struct lull_columns *columns, const struct lull_table *table, char *line,
                        void *context, struct lull_error *err)
 {
+    const size_t number = lull_lines_number(columns->lines);
     int rc = close_quotes(columns, &line, err);
 
     if (rc == 0)
         rc = split_line(columns, line, err);
+    if (rc == LULL_E_FORMAT && table->broken != NULL) {
+        table->broken(context, number);
+        return 0;
+    }
     return rc > 0 ? table->read(columns, context, err) : rc;
 }
 
@@ -443,6 +449,26 @@ int lull_columns_real(const struct lull_columns *columns, uint32_t field, double
         return lull_columns_refuse(columns, field, "not a number", err);
     if (!(value >= min && value <= max))
         return lull_columns_refuse(columns, field, what, err);
+    *value_out = value;
+    return 0;
+}
+
+int lull_columns_quantity(const struct lull_columns *columns, uint32_t field, double *value_out,
+                          char unit_out[LULL_COLUMNS_UNIT])
+{
+    char number[LULL_TEXT_NUMBER_BYTES];
+    char *unit;
+    double value;
+
+    if (plain(columns, field, number) != NULL)
+        return -EINVAL;
+    value = strtod(number, &unit);
+    if (unit == number || !isfinite(value))
+        return -EINVAL;
+    unit = lull_text_trim(unit);
+    if (strlen(unit) >= LULL_COLUMNS_UNIT)
+        return -EINVAL;
+    memcpy(unit_out, unit, strlen(unit) + 1);
     *value_out = value;
     return 0;
 }

@@ -61,6 +61,8 @@ struct lull_table {
     int (*check)(const struct lull_columns *columns, void *context, struct lull_error *err);
     /* Takes the current record. */
     int (*read)(const struct lull_columns *columns, void *context, struct lull_error *err);
+    /* Takes note of a line that has not the cells of the header, and goes on; null: it is refused. */
+    void (*broken)(void *context, size_t line);
 };
 
 /*
@@ -98,6 +100,13 @@ int lull_columns_integer(const struct lull_columns *columns, uint32_t field, int
                          int64_t max, const char *what, int64_t *value_out, struct lull_error *err);
 int lull_columns_real(const struct lull_columns *columns, uint32_t field, double min, double max,
                       const char *what, double *value_out, struct lull_error *err);
+
+enum { LULL_COLUMNS_UNIT = 8 };
+
+/* Parses the cell of a column that is there as a number with a unit behind it, or without one;
+ * blanks between them do not count. -EINVAL: it is none; the outputs are left alone then. */
+int lull_columns_quantity(const struct lull_columns *columns, uint32_t field, double *value_out,
+                          char unit_out[LULL_COLUMNS_UNIT]);
 
 /* Parses the cell of a column that is there as a decimal number times 10^shift, exactly
  * (lull_decimal_parse), from min to max. Other cells are refused with what. */
