@@ -73,8 +73,13 @@ int lull_power_log_find_gpu(struct lull_power_log_state *state, const char *name
 
 void lull_power_log_note_limit(struct lull_power_log_gpu *gpu, double limit_w)
 {
-    if (limit_w > 0.0 && limit_w <= highest_known_w)
+    const double lowest_limit_w = 10.0; /* of a module that has a GPU; chosen, not measured */
+
+    if (!(limit_w >= lowest_limit_w && limit_w <= highest_known_w))
+        return;
+    if (!gpu->has_limit || overshoot_ratio * limit_w > gpu->highest_w)
         gpu->highest_w = overshoot_ratio * limit_w;
+    gpu->has_limit = true;
 }
 
 void lull_power_log_note_broken(struct lull_power_log_state *state, size_t line)

@@ -43,6 +43,7 @@ struct lull_power_log_gpu {
     char name[LULL_POWER_LOG_NAME];  /* index, UUID or column; empty: the log does not tell */
     char model[LULL_POWER_LOG_NAME]; /* empty: the log does not tell */
     double highest_w;                /* that a reading may be */
+    bool has_limit;                  /* it follows from the highest power limit in the log */
     struct lull_energy_reading *readings; /* by time, each once */
     size_t count;
     struct lull_power_log_window *windows;

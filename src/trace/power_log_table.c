@@ -257,6 +257,7 @@ struct table_reading {
     uint32_t count;                               /* of known */
     uint32_t wide;
     char *names; /* what known refers to */
+    bool has_units[LULL_COLUMNS_FIELDS]; /* cells of the field have had a unit */
     int64_t day_ns;
     int64_t last_ns;
 };
@@ -363,7 +364,8 @@ static void note_broken_line(void *context, size_t line)
     lull_power_log_note_broken(reading->state, line);
 }
 
-/* Parses a quantity in W or J. Returns false where there is none, and counts why. */
+/* Parses a quantity in W or J. Returns false where there is none, and counts why. A cell without the
+ * unit that those above have was cut off with the end of the log. */
 static bool find_quantity_of(struct table_reading *reading, const struct lull_columns *columns,
                              uint32_t field, bool is_energy, int64_t milli, double *value_out)
 {
@@ -379,7 +381,8 @@ static bool find_quantity_of(struct table_reading *reading, const struct lull_co
     if (lull_columns_quantity(columns, field, &value, name) == 0) {
         const struct log_unit *const unit = find_unit(name, is_energy);
 
-        if (unit != NULL || name[0] == '\0') {
+        if (unit != NULL || (name[0] == '\0' && !reading->has_units[field])) {
+            reading->has_units[field] = unit != NULL;
             *value_out = value * (double)(unit != NULL ? unit->milli : milli) * 1e-3;
             return true;
         }
