@@ -253,10 +253,32 @@ bool lull_text_is_bare_percent(const char *text, double *value_out)
 bool lull_text_is_missing(const char *text)
 {
     static const char *const words[] = {
-        "",     "-",    "--",    "?",       "NA",  "N/A",  "#N/A",          "[N/A]",
-        "NaN",  "-nan", "null",  "(null)",  "nil", "None", "[Unavailable]", "[Not Supported]",
-        "\\N", "<NA>", "n.a.", "Unknown", "[Unknown Error]", "[GPU is lost]", "ERR!",
-        "[Requires Root]", "[Insufficient Permissions]", "Not Available",
+        "",
+        "-",
+        "--",
+        "?",
+        "NA",
+        "N/A",
+        "#N/A",
+        "[N/A]",
+        "NaN",
+        "-nan",
+        "null",
+        "(null)",
+        "nil",
+        "None",
+        "[Unavailable]",
+        "[Not Supported]",
+        "\\N",
+        "<NA>",
+        "n.a.",
+        "Unknown",
+        "[Unknown Error]",
+        "[GPU is lost]",
+        "ERR!",
+        "[Requires Root]",
+        "[Insufficient Permissions]",
+        "Not Available",
     };
 
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)

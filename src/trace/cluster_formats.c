@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "trace/array.h"
 #include "trace/decimal.h"
 #include "trace/json_fields.h"
 #include "trace/timestamp.h"
@@ -14,6 +15,24 @@
 #define UNKNOWN_NS INT64_C(-1)
 
 enum { NANO = 9, GPUS_MAX = 1 << 20, WHOLE_MILLI = 1000 };
+
+int lull_cluster_jobs_add(struct lull_cluster_jobs_table *table,
+                          const struct lull_cluster_jobs_row *row, const char *path,
+                          struct lull_error *err)
+{
+    if (row->gpus == 0)
+        table->without_gpus++;
+    else if (row->submit_ns < 0)
+        table->without_submission++;
+    else if (row->duration_ns < 0)
+        table->without_duration++;
+    else if (row->duration_ns == 0)
+        table->of_no_duration++;
+    else
+        return lull_trace_append(&table->rows, &table->count, row, sizeof(*row), path, err);
+    table->step_count -= row->step_count;
+    return 0;
+}
 
 /* A row of which only what every format tells is still missing. */
 static struct lull_cluster_jobs_row empty_row(void)
@@ -231,7 +250,8 @@ int lull_cluster_philly_read(struct lull_source *source, const char *path,
     if (reader.json == NULL)
         return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
     rc = lull_json_expect(&reader, LULL_JSON_ARRAY_BEGIN,
-                          "of JSON, only Philly's cluster_job_log, an array of jobs, is read", &text);
+                          "of JSON, only Philly's cluster_job_log, an array of jobs, is read",
+                          &text);
     if (rc >= 0)
         rc = lull_json_read_items(&reader, LULL_JSON_OBJECT_BEGIN, read_job, table);
     if (rc >= 0)
@@ -342,7 +362,8 @@ static int read_gavel_row(const struct lull_lines *lines, char *line,
     if (count == GAVEL_FIELDS)
         return lull_lines_refuse(
             lines, err,
-            "a trace of Gavel has a number of steps and no duration: divide total_steps by the steps "
+            "a trace of Gavel has a number of steps and no duration: divide total_steps by the "
+            "steps "
             "per second of its type, and write job_type, num_gpus, submit_s and duration_s");
     if (count != SHOCKWAVE_FIELDS || rest != NULL)
         return lull_lines_refuse(lines, err, "not the 12 fields of a trace of Shockwave");

@@ -544,24 +544,6 @@ static int read_row(const struct row_reading *reading, struct lull_cluster_jobs_
     return 0;
 }
 
-int lull_cluster_jobs_add(struct lull_cluster_jobs_table *table,
-                          const struct lull_cluster_jobs_row *row, const char *path,
-                          struct lull_error *err)
-{
-    if (row->gpus == 0)
-        table->without_gpus++;
-    else if (row->submit_ns < 0)
-        table->without_submission++;
-    else if (row->duration_ns < 0)
-        table->without_duration++;
-    else if (row->duration_ns == 0)
-        table->of_no_duration++;
-    else
-        return lull_trace_append(&table->rows, &table->count, row, sizeof(*row), path, err);
-    table->step_count -= row->step_count;
-    return 0;
-}
-
 /* A row of sacct for a step, such as 7.batch, repeats what the job's own row says. */
 static bool is_step(const struct row_reading *reading)
 {

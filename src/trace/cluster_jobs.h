@@ -106,9 +106,9 @@ struct lull_cluster_jobs_table {
 /*
  * Reads a file ("-" is standard input). Errors, with file, line and column: LULL_E_FORMAT a column
  * missing, cells too few or too many, no such number, a negative time, submissions over 30 years
- * apart, a deadline before the submission, deadlines or values out of order, a value or a weight that is not above 0, numbers of
- * GPUs not around num_gpus, a workload's name of more than 255 bytes; -ENOMEM; those of
- * lull_columns_read. The table is left empty then.
+ * apart, a deadline before the submission, deadlines or values out of order, a value or a weight
+ * that is not above 0, numbers of GPUs not around num_gpus, a workload's name of more than 255
+ * bytes; -ENOMEM; those of lull_columns_read. The table is left empty then.
  */
 int lull_cluster_jobs_read(const char *path, struct lull_cluster_jobs_table *table_out,
                            struct lull_error *err);

@@ -56,8 +56,8 @@ int lull_cluster_pools_read(const char *path, struct lull_cluster_pools_table *t
                             struct lull_error *err)
 {
     static const struct lull_column known[] = {{"vc", VC}, {"nodes", NODES}, {NULL}};
-    static const struct lull_table pools = {known, 1u << VC | 1u << NODES, "lull-simulate(1)",
-                                            NULL, read_pool};
+    static const struct lull_table pools = {known, 1u << VC | 1u << NODES, "lull-simulate(1)", NULL,
+                                            read_pool};
     int rc;
 
     *table_out = (struct lull_cluster_pools_table){0};

@@ -165,7 +165,8 @@ static uint32_t count_cells(const struct lull_columns *columns, const char *line
 }
 
 /* Finds the separator under which most names are known; of equal ones that with most cells. */
-static char find_separator(const struct lull_columns *columns, const char *line, uint32_t *known_out)
+static char find_separator(const struct lull_columns *columns, const char *line,
+                           uint32_t *known_out)
 {
     static const char separators[] = {',', ';', '\t', '|'};
     char best = ',';
@@ -264,7 +265,8 @@ static int read_header(struct lull_columns *columns, const struct lull_table *ta
     } while (is_preamble(columns, &line));
     columns->header_line = lull_lines_number(columns->lines);
     if (lull_lines_is_open(line, ','))
-        return refuse(columns, columns->header_line, "header", "a cell's quotes are not closed", err);
+        return refuse(columns, columns->header_line, "header", "a cell's quotes are not closed",
+                      err);
     columns->separator = find_separator(columns, line, &known);
     columns->header = strdup(line);
     if (columns->header == NULL)
@@ -287,7 +289,7 @@ static enum lull_text_comma comma_of(const struct lull_columns *columns)
     if (columns->separator == ';')
         return LULL_TEXT_COMMA_DECIMAL;
     return columns->separator == ',' || columns->lines == NULL ? LULL_TEXT_COMMA_GROUPS
-                                                                : LULL_TEXT_COMMA_AMBIGUOUS;
+                                                               : LULL_TEXT_COMMA_AMBIGUOUS;
 }
 
 /* Tells whether the current record only says what the header says: a file that others were appended
@@ -531,9 +533,8 @@ int lull_columns_instant(const struct lull_columns *columns, uint32_t field, int
         return 0;
     wrong = plain(columns, field, number);
     if (wrong != NULL)
-        return lull_columns_refuse(columns, field,
-                                   strchr(wrong, ';') != NULL ? wrong : "no such number or date",
-                                   err);
+        return lull_columns_refuse(
+            columns, field, strchr(wrong, ';') != NULL ? wrong : "no such number or date", err);
     rc = lull_decimal_parse(number, strlen(number), NANO, &time_ns);
     if (rc == -EINVAL)
         return lull_columns_refuse(columns, field, "no such number or date", err);

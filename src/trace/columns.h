@@ -38,15 +38,15 @@ struct lull_column { /* an array of them ends with a null name */
 };
 
 struct lull_columns {
-    const struct lull_column *known;                   /* borrowed */
-    const char *name;                                  /* of the file, for messages; borrowed */
-    struct lull_lines *lines;                          /* null: one file of names and values */
-    char separator;                                    /* of the table's cells */
-    uint32_t width;                                    /* columns of a table */
-    uint32_t *field_of;                                /* [width]; LULL_COLUMNS_FIELDS: passed over */
-    char *header;                                      /* the line that names the columns */
-    size_t header_line;                                /* from 1 */
-    const char *manual;                                /* as in struct lull_table */
+    const struct lull_column *known; /* borrowed */
+    const char *name;                /* of the file, for messages; borrowed */
+    struct lull_lines *lines;        /* null: one file of names and values */
+    char separator;                  /* of the table's cells */
+    uint32_t width;                  /* columns of a table */
+    uint32_t *field_of;              /* [width]; LULL_COLUMNS_FIELDS: passed over */
+    char *header;                    /* the line that names the columns */
+    size_t header_line;              /* from 1 */
+    const char *manual;              /* as in struct lull_table */
     const struct lull_column *at[LULL_COLUMNS_FIELDS]; /* null: there is no such column */
     const char *cells[LULL_COLUMNS_FIELDS];            /* of the current record */
     size_t line_of[LULL_COLUMNS_FIELDS];               /* the line of each cell, from 1 */
@@ -61,7 +61,8 @@ struct lull_table {
     int (*check)(const struct lull_columns *columns, void *context, struct lull_error *err);
     /* Takes the current record. */
     int (*read)(const struct lull_columns *columns, void *context, struct lull_error *err);
-    /* Takes note of a line that has not the cells of the header, and goes on; null: it is refused. */
+    /* Takes note of a line that has not the cells of the header, and goes on; null: it is refused.
+     */
     void (*broken)(void *context, size_t line);
 };
 

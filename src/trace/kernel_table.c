@@ -228,8 +228,7 @@ static int find_kernel(const struct lull_columns *columns, struct reading *readi
                                    "the name of the kernel's program is missing", err);
     if (snprintf(key, sizeof(key),
                  "%s" SEPARATOR "%s" SEPARATOR "%s" SEPARATOR "%s" SEPARATOR "%s" SEPARATOR "%s",
-                 columns->cells[GPU],
-                 cell_or_empty(columns, SET), cell_or_empty(columns, LIMIT_W),
+                 columns->cells[GPU], cell_or_empty(columns, SET), cell_or_empty(columns, LIMIT_W),
                  columns->cells[name_field(columns)], cell_or_empty(columns, ARG),
                  cell_or_empty(columns, CUDA_KERNEL)) >= KEY)
         return lull_columns_refuse(columns, name_field(columns),

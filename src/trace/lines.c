@@ -199,8 +199,8 @@ void lull_lines_back(struct lull_lines *lines)
     lines->number--;
 }
 
-/* The text and what follows it lie side by side in the buffer, so that only the line end, of which a
- * NUL has replaced the first byte, has to be put back. */
+/* The text and what follows it lie side by side in the buffer, so that only the line end, of which
+ * a NUL has replaced the first byte, has to be put back. */
 int lull_lines_extend(struct lull_lines *lines, char **text_out, struct lull_error *err)
 {
     const size_t length = strlen(lines->buffer + lines->text);

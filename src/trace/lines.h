@@ -1,7 +1,7 @@
 /*
  * A text file line by line, plain or gzip ("-" is standard input), and the cells of a line, which
- * commas or other characters separate. Lines end with \n or \r\n; a byte order mark before the first line is dropped.
- * One thread at a time. SPDX-License-Identifier: Apache-2.0
+ * commas or other characters separate. Lines end with \n or \r\n; a byte order mark before the
+ * first line is dropped. One thread at a time. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TRACE_LINES_H
 #define LULL_TRACE_LINES_H

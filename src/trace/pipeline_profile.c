@@ -182,7 +182,8 @@ static int add_row(const struct lull_columns *columns, void *context, struct lul
     rc = read_row(columns, &row, err);
     if (rc < 0)
         return rc;
-    return lull_trace_append(&reading->rows, &reading->count, &row, sizeof(row), columns->name, err);
+    return lull_trace_append(&reading->rows, &reading->count, &row, sizeof(row), columns->name,
+                             err);
 }
 
 /* ---- ranks ---- */
@@ -276,8 +277,8 @@ static int merge(struct profile_reading *reading, size_t begin, size_t end,
     }
     reading->notes.copies = lull_larger_u32(reading->notes.copies, copies);
     reading->notes.shards = lull_larger_u32(reading->notes.shards, (uint32_t)most);
-    *point_out = (struct lull_pipeline_point){llround(time_ns / copies), llround(energy_nj / copies),
-                                              reading->rows[begin].point.sm_mhz};
+    *point_out = (struct lull_pipeline_point){
+        llround(time_ns / copies), llround(energy_nj / copies), reading->rows[begin].point.sm_mhz};
     return 0;
 }
 
@@ -373,8 +374,8 @@ int lull_pipeline_profile_read(const char *path, struct lull_pipeline_profile *p
         {"energy_mj", ENERGY, MICRO, true},
         {NULL},
     };
-    static const struct lull_table table = {known, (1u << PARTNER) - 1,
-                                            "docs/pipeline-formats.md", NULL, add_row};
+    static const struct lull_table table = {known, (1u << PARTNER) - 1, "docs/pipeline-formats.md",
+                                            NULL, add_row};
     struct profile_reading reading = {.path = path};
     struct lull_pipeline_profile profile;
     int rc;

@@ -14,8 +14,8 @@
  * times of day; without a zone they are UTC.
  *
  * What cannot be read is counted and dropped: words for missing values, broken rows, and readings
- * that a board cannot have: a power of 0 or below, or above one and a half times its limit, which is
- * the row's own (power.limit), or that of its model's name, or 1800 W.
+ * that a board cannot have: a power of 0 or below, or above one and a half times its limit, which
+ * is the row's own (power.limit), or that of its model's name, or 1800 W.
  *
  * One thread at a time; a log belongs to its caller. SPDX-License-Identifier: Apache-2.0
  */
@@ -40,10 +40,10 @@ struct lull_power_log_window {
 };
 
 struct lull_power_log_gpu {
-    char name[LULL_POWER_LOG_NAME];  /* index, UUID or column; empty: the log does not tell */
-    char model[LULL_POWER_LOG_NAME]; /* empty: the log does not tell */
-    double highest_w;                /* that a reading may be */
-    bool has_limit;                  /* it follows from the highest power limit in the log */
+    char name[LULL_POWER_LOG_NAME];       /* index, UUID or column; empty: the log does not tell */
+    char model[LULL_POWER_LOG_NAME];      /* empty: the log does not tell */
+    double highest_w;                     /* that a reading may be */
+    bool has_limit;                       /* it follows from the highest power limit in the log */
     struct lull_energy_reading *readings; /* by time, each once */
     size_t count;
     struct lull_power_log_window *windows;

@@ -17,10 +17,10 @@ struct monitor {
     struct lull_power_log_state *state;
     const struct lull_lines *lines;
     enum monitor_column columns[MOST_COLUMNS];
-    uint32_t count;      /* 0: no header yet */
+    uint32_t count;                     /* 0: no header yet */
     uint64_t rows[LULL_POWER_LOG_GPUS]; /* of each GPU, which is its time where there are none */
-    int64_t day_ns;      /* added to times of day */
-    int64_t last_ns;     /* the last time of day with it */
+    int64_t day_ns;                     /* added to times of day */
+    int64_t last_ns;                    /* the last time of day with it */
 };
 
 static bool has_column(const struct monitor *monitor, enum monitor_column column)
@@ -37,8 +37,8 @@ static enum monitor_column column_of(const char *name)
         const char *name;
         enum monitor_column column;
     } names[] = {
-        {"Entity", ENTITY}, {"gpu", GPU},     {"Date", DATE},   {"Time", TIME},
-        {"pwr", POWER},     {"POWER", POWER}, {"PWR", POWER},   {"POWINST", POWER},
+        {"Entity", ENTITY}, {"gpu", GPU},     {"Date", DATE},     {"Time", TIME},
+        {"pwr", POWER},     {"POWER", POWER}, {"PWR", POWER},     {"POWINST", POWER},
         {"TOTEC", COUNTER}, {"PINST", POWER}, {"TENGY", COUNTER},
     };
 
@@ -127,8 +127,8 @@ static bool split_row(struct monitor *monitor, char *line, struct monitor_row *r
     return rest == NULL;
 }
 
-/* Finds the time of a row: its date and time of day, the latter alone, where midnights show by times
- * that fall, or the number of the GPU's row. False: it is none. */
+/* Finds the time of a row: its date and time of day, the latter alone, where midnights show by
+ * times that fall, or the number of the GPU's row. False: it is none. */
 static bool find_time(struct monitor *monitor, const struct monitor_row *row, size_t gpu,
                       int64_t *time_ns_out)
 {
@@ -213,11 +213,12 @@ static int check_names(const struct monitor *monitor, struct lull_error *err)
                               "nvidia-smi dmon -s p, or dcgmi dmon -e 155,156",
                               path, lull_lines_number(monitor->lines));
     if (!has_column(monitor, TIME) && monitor->state->interval_ns == 0)
-        return lull_error_set(err, LULL_E_FORMAT,
-                              "%s: there are no times; give --interval MS, the time between two rows "
-                              "of a GPU (dcgmi dmon -d and nvidia-smi dmon -d: 1000 without it), or "
-                              "log with nvidia-smi dmon -o DT",
-                              path);
+        return lull_error_set(
+            err, LULL_E_FORMAT,
+            "%s: there are no times; give --interval MS, the time between two rows "
+            "of a GPU (dcgmi dmon -d and nvidia-smi dmon -d: 1000 without it), or "
+            "log with nvidia-smi dmon -o DT",
+            path);
     return 0;
 }
 

@@ -44,8 +44,8 @@ int lull_power_log_add_window(struct lull_power_log_state *state, size_t gpu, co
                               double seconds, double energy_j, uint32_t gpus,
                               struct lull_error *err);
 
-/* Parses an instant. shift: decimal places from the number's unit to ns; 0: by its size. -EINVAL: it
- * is none. */
+/* Parses an instant. shift: decimal places from the number's unit to ns; 0: by its size. -EINVAL:
+ * it is none. */
 int lull_power_log_time_of(const char *text, int shift, int64_t *time_ns_out);
 
 /* Tells the header of a monitor: # and names between blanks. */

@@ -48,10 +48,10 @@ static const struct log_unit {
     int64_t milli;
     bool is_energy;
 } units[] = {
-    {"W", 1000, false},       {"mW", 1, false},          {"kW", 1000000, false},
-    {"watts", 1000, false},   {"watt", 1000, false},     {"J", 1000, true},
-    {"mJ", 1, true},          {"kJ", 1000000, true},     {"MJ", 1000000000, true},
-    {"joules", 1000, true},   {"Wh", 3600000, true},     {"kWh", 3600000000, true},
+    {"W", 1000, false},     {"mW", 1, false},      {"kW", 1000000, false},
+    {"watts", 1000, false}, {"watt", 1000, false}, {"J", 1000, true},
+    {"mJ", 1, true},        {"kJ", 1000000, true}, {"MJ", 1000000000, true},
+    {"joules", 1000, true}, {"Wh", 3600000, true}, {"kWh", 3600000000, true},
     {NULL, 0, false},
 };
 
@@ -150,19 +150,43 @@ static bool find_plain(const struct parted_name *parted, struct meaning *meaning
         enum log_field field;
         uint32_t rank;
     } names[] = {
-        {"timestamp", TIME, 0},   {"time", TIME, 1},        {"datetime", TIME, 2},
-        {"date_time", TIME, 3},   {"time_s", TIME, 4},      {"time_ms", TIME, 5},
-        {"time_us", TIME, 6},     {"unix_time", TIME, 7},   {"epoch", TIME, 8},
-        {"ts", TIME, 9},          {"elapsed_s", TIME, 10},  {"elapsed_ms", TIME, 11},
-        {"index", GPU, 0},        {"gpu", GPU, 1},          {"gpu_index", GPU, 2},
-        {"gpu_id", GPU, 3},       {"device", GPU, 4},       {"gpu_idx", GPU, 5},
-        {"gpu_uuid", GPU, 6},     {"uuid", GPU, 7},         {"pci.bus_id", GPU, 8},
-        {"gpu_bus_id", GPU, 9},   {"gpu.bus_id", GPU, 10},  {"name", MODEL, 0},
-        {"gpu_name", MODEL, 1},   {"gpu_model", MODEL, 2},  {"power.limit", LIMIT, 0},
-        {"power_limit", LIMIT, 1}, {"power_limit_w", LIMIT, 2},
-        {"enforced.power.limit", LIMIT, 3},                 {"power.max_limit", LIMIT, 4},
-        {"window_name", WINDOW, 0}, {"elapsed_time", ELAPSED, 0}, {"run_id", RUN, 0},
-        {"duration", DURATION, 0}, {"gpu_energy", TOLD, 0}, {"gpu_count", COUNT, 0},
+        {"timestamp", TIME, 0},
+        {"time", TIME, 1},
+        {"datetime", TIME, 2},
+        {"date_time", TIME, 3},
+        {"time_s", TIME, 4},
+        {"time_ms", TIME, 5},
+        {"time_us", TIME, 6},
+        {"unix_time", TIME, 7},
+        {"epoch", TIME, 8},
+        {"ts", TIME, 9},
+        {"elapsed_s", TIME, 10},
+        {"elapsed_ms", TIME, 11},
+        {"index", GPU, 0},
+        {"gpu", GPU, 1},
+        {"gpu_index", GPU, 2},
+        {"gpu_id", GPU, 3},
+        {"device", GPU, 4},
+        {"gpu_idx", GPU, 5},
+        {"gpu_uuid", GPU, 6},
+        {"uuid", GPU, 7},
+        {"pci.bus_id", GPU, 8},
+        {"gpu_bus_id", GPU, 9},
+        {"gpu.bus_id", GPU, 10},
+        {"name", MODEL, 0},
+        {"gpu_name", MODEL, 1},
+        {"gpu_model", MODEL, 2},
+        {"power.limit", LIMIT, 0},
+        {"power_limit", LIMIT, 1},
+        {"power_limit_w", LIMIT, 2},
+        {"enforced.power.limit", LIMIT, 3},
+        {"power.max_limit", LIMIT, 4},
+        {"window_name", WINDOW, 0},
+        {"elapsed_time", ELAPSED, 0},
+        {"run_id", RUN, 0},
+        {"duration", DURATION, 0},
+        {"gpu_energy", TOLD, 0},
+        {"gpu_count", COUNT, 0},
     };
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -183,15 +207,24 @@ static bool find_quantity(const struct parted_name *parted, struct meaning *mean
         const char *letters;
         bool is_energy;
     } names[] = {
-        {"powerdrawinstant", false}, {"powerdraw", false},
-        {"powerdrawaverage", false}, {"power", false},
-        {"gpupower", false},         {"powerusage", false},
-        {"boardpower", false},       {"socketpower", false},
-        {"averagesocketpower", false}, {"pwr", false},
-        {"watts", false},            {"draw", false},
-        {"totalenergyconsumption", true}, {"totalenergy", true},
-        {"energycounter", true},     {"cumulativeenergy", true},
-        {"energyconsumption", true}, {"totec", true},
+        {"powerdrawinstant", false},
+        {"powerdraw", false},
+        {"powerdrawaverage", false},
+        {"power", false},
+        {"gpupower", false},
+        {"powerusage", false},
+        {"boardpower", false},
+        {"socketpower", false},
+        {"averagesocketpower", false},
+        {"pwr", false},
+        {"watts", false},
+        {"draw", false},
+        {"totalenergyconsumption", true},
+        {"totalenergy", true},
+        {"energycounter", true},
+        {"cumulativeenergy", true},
+        {"energyconsumption", true},
+        {"totec", true},
     };
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -213,8 +246,7 @@ static bool find_wide(const struct parted_name *parted, struct meaning *meaning)
     const char *digits = parted->digits;
     uint32_t gpu = 0;
 
-    if (digits[0] == '\0' ||
-        lull_text_take_digits(&digits, LULL_POWER_LOG_GPUS, &gpu) < 0)
+    if (digits[0] == '\0' || lull_text_take_digits(&digits, LULL_POWER_LOG_GPUS, &gpu) < 0)
         return false;
     meaning->field = WIDE;
     meaning->gpu = gpu;
@@ -240,9 +272,9 @@ static struct meaning meaning_of(const char *name)
     struct parted_name parted;
 
     part(name, &parted);
-    if (parted.digits[0] != '\0' ? !find_wide(&parted, &meaning)
-                                 : !find_plain(&parted, &meaning) &&
-                                       !find_quantity(&parted, &meaning))
+    if (parted.digits[0] != '\0'
+            ? !find_wide(&parted, &meaning)
+            : !find_plain(&parted, &meaning) && !find_quantity(&parted, &meaning))
         meaning.field = NONE;
     return meaning;
 }
@@ -256,7 +288,7 @@ struct table_reading {
     struct meaning meanings[LULL_COLUMNS_FIELDS]; /* of the fields */
     uint32_t count;                               /* of known */
     uint32_t wide;
-    char *names; /* what known refers to */
+    char *names;                         /* what known refers to */
     bool has_units[LULL_COLUMNS_FIELDS]; /* cells of the field have had a unit */
     int64_t day_ns;
     int64_t last_ns;
@@ -341,11 +373,12 @@ static int check_names(const struct table_reading *reading, const char *line,
         (has(reading, DURATION) && has(reading, TOLD)))
         return 0;
     if (!has(reading, POWER) && !has(reading, COUNTER) && reading->wide == 0)
-        return lull_error_set(err, LULL_E_FORMAT,
-                              "%s: line 1, header: there is no power and no counter of energy, such as "
-                              "power.draw [W], power_w, gpu0_power or total_energy_mj (nvidia-smi: "
-                              "log without noheader); it is '%.120s'",
-                              path, line);
+        return lull_error_set(
+            err, LULL_E_FORMAT,
+            "%s: line 1, header: there is no power and no counter of energy, such as "
+            "power.draw [W], power_w, gpu0_power or total_energy_mj (nvidia-smi: "
+            "log without noheader); it is '%.120s'",
+            path, line);
     if (!has(reading, TIME) && reading->state->interval_ns == 0)
         return lull_error_set(err, LULL_E_FORMAT,
                               "%s: line 1, header: there is no time, such as timestamp or time_s; "
@@ -364,8 +397,8 @@ static void note_broken_line(void *context, size_t line)
     lull_power_log_note_broken(reading->state, line);
 }
 
-/* Parses a quantity in W or J. Returns false where there is none, and counts why. A cell without the
- * unit that those above have was cut off with the end of the log. */
+/* Parses a quantity in W or J. Returns false where there is none, and counts why. A cell without
+ * the unit that those above have was cut off with the end of the log. */
 static bool find_quantity_of(struct table_reading *reading, const struct lull_columns *columns,
                              uint32_t field, bool is_energy, int64_t milli, double *value_out)
 {
@@ -392,8 +425,8 @@ static bool find_quantity_of(struct table_reading *reading, const struct lull_co
 }
 
 /* Finds the time of a row. A time of day that falls has passed midnight. False: it is none. */
-static bool find_time(struct table_reading *reading, const struct lull_columns *columns,
-                      size_t row, int64_t *time_ns_out)
+static bool find_time(struct table_reading *reading, const struct lull_columns *columns, size_t row,
+                      int64_t *time_ns_out)
 {
     const int64_t half_day_ns = INT64_C(43200000000000);
     const char *cell;
@@ -441,10 +474,9 @@ static int add_long(struct table_reading *reading, const struct lull_columns *co
     if (lull_columns_has_value(columns, LIMIT) &&
         find_quantity_of(reading, columns, LIMIT, false, reading->meanings[LIMIT].unit, &limit_w))
         lull_power_log_note_limit(&state->log->gpus[gpu], limit_w);
-    taken.has_power =
-        find_quantity_of(reading, columns, POWER, false, reading->meanings[POWER].unit,
-                         &taken.power_w) &&
-        lull_power_log_can_be(state, taken.power_w, state->log->gpus[gpu].highest_w);
+    taken.has_power = find_quantity_of(reading, columns, POWER, false,
+                                       reading->meanings[POWER].unit, &taken.power_w) &&
+                      lull_power_log_can_be(state, taken.power_w, state->log->gpus[gpu].highest_w);
     taken.has_counter = find_quantity_of(reading, columns, COUNTER, true,
                                          reading->meanings[COUNTER].unit, &taken.counter_j) &&
                         taken.counter_j > 0.0;
@@ -479,9 +511,8 @@ static int add_wide(struct table_reading *reading, const struct lull_columns *co
             continue;
         taken.has_counter = meaning->is_energy && value > 0.0;
         taken.counter_j = value;
-        taken.has_power =
-            !meaning->is_energy &&
-            lull_power_log_can_be(state, value, state->log->gpus[gpu].highest_w);
+        taken.has_power = !meaning->is_energy &&
+                          lull_power_log_can_be(state, value, state->log->gpus[gpu].highest_w);
         taken.power_w = value;
         rc = lull_power_log_add(state, gpu, &taken, err);
         if (rc < 0)
@@ -576,7 +607,8 @@ int lull_power_log_read_table(struct lull_power_log_state *state, struct lull_li
                               char *line, struct lull_error *err)
 {
     struct table_reading reading = {.state = state, .last_ns = INT64_MIN / 2};
-    struct lull_table table = {reading.known, 0, "lull-energy(1)", NULL, read_row, note_broken_line};
+    struct lull_table table = {reading.known, 0,        "lull-energy(1)",
+                               NULL,          read_row, note_broken_line};
     int rc;
 
     if (read_names(&reading, line) < 0)

@@ -16,9 +16,9 @@
 int lull_timestamp_parse(const char *text, int64_t *time_ns_out);
 
 /*
- * Parses MM:SS, HH:MM:SS, D-HH:MM or D-HH:MM:SS, as Slurm prints them, or "N days, HH:MM:SS", as Python
- * does, each with an optional fraction of seconds. Returns ns through time_ns_out; -EINVAL for
- * anything else or more than 30 years, which leaves it alone.
+ * Parses MM:SS, HH:MM:SS, D-HH:MM or D-HH:MM:SS, as Slurm prints them, or "N days, HH:MM:SS", as
+ * Python does, each with an optional fraction of seconds. Returns ns through time_ns_out; -EINVAL
+ * for anything else or more than 30 years, which leaves it alone.
  */
 int lull_timestamp_elapsed(const char *text, int64_t *time_ns_out);
 

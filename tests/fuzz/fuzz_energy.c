@@ -1,7 +1,7 @@
 /*
- * Power logs: refused with a message, or readings in order that a board can have, and an energy that
- * is possible or has a reason. The first byte says whether rows without times have an interval.
- * SPDX-License-Identifier: Apache-2.0
+ * Power logs: refused with a message, or readings in order that a board can have, and an energy
+ * that is possible or has a reason. The first byte says whether rows without times have an
+ * interval. SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 
@@ -31,7 +31,8 @@ static void check_energy(const struct lull_power_log_gpu *gpu)
                                               .highest_w = gpu->highest_w};
     struct lull_log_energy energy;
 
-    require(lull_log_energy(&source, gpu->readings, gpu->count, INT64_MIN, INT64_MAX, &energy) == 0);
+    require(lull_log_energy(&source, gpu->readings, gpu->count, INT64_MIN, INT64_MAX, &energy) ==
+            0);
     if (energy.reason != NULL) {
         require(isnan(energy.joules));
         return;

@@ -85,7 +85,8 @@ static void test_refused_with_the_place(void **state)
         {"submit_s,num_gpus,duration_s\n1,8.5,3\n", "line 2, num_gpus: not a number of GPUs"},
         {"submit_s\tnum_gpus\tduration_s\n1\t1,024\t3\n", "the comma may group digits"},
         {"submit_s,num_gpus,duration_s\n1714600000000,2,3\n", "is it in milliseconds?"},
-        {"submit_s,num_gpus,duration_s\n1,2,3\n1714600000,2,3\n", "line 3: submitted over 30 years"},
+        {"submit_s,num_gpus,duration_s\n1,2,3\n1714600000,2,3\n",
+         "line 3: submitted over 30 years"},
         {"a,b,c\n1,2,3\n", "no column submit_s or submit_min or creation_s, and no num_gpus"},
         {"a;b;c\n1;2;3\n", "it has a, b, c (3 columns, separated by semicolons); the columns are"},
         {"submit_s,num_gpus,duration_s\n\"1,2,3\n4,5,6\n", "line 2, cells: a cell's quotes"},
@@ -147,14 +148,17 @@ static void expect_job(const char *text, uint32_t gpus, uint32_t gpu_milli, int6
 static void test_tables_as_programs_write_them(void **state)
 {
     (void)state;
-    expect_job("\"job_id\";\"submit_s\";\"num_gpus\";\"duration_s\"\r\n\"a;b\";0;8,0;1.000,0\r\n;;;\r\n", 8,
-               1000, 0, 1000);
-    expect_job("\"job_id\",submit_s,num_gpus,duration_s\n\"two\nlines\",1e1,\"1,024\",\"2,000\"\n", 1024,
-               1000, 10, 2000);
-    expect_job("# made by hand\nsep=\t\nSubmit_S\tNUM_GPUS\tduration_s\n5\t2\t00:01:40\n", 2, 1000, 5,
-               100);
-    expect_job("submit_s|num_gpus|duration_s|\n5|2|7|\nsubmit_s|num_gpus|duration_s|\n", 2, 1000, 5, 7);
-    expect_job("submit_s,num_gpus,duration_s\n2024-02-29 00:00:01+01:00,2,7\n", 2, 1000, 1709161201, 7);
+    expect_job(
+        "\"job_id\";\"submit_s\";\"num_gpus\";\"duration_s\"\r\n\"a;b\";0;8,0;1.000,0\r\n;;;\r\n",
+        8, 1000, 0, 1000);
+    expect_job("\"job_id\",submit_s,num_gpus,duration_s\n\"two\nlines\",1e1,\"1,024\",\"2,000\"\n",
+               1024, 1000, 10, 2000);
+    expect_job("# made by hand\nsep=\t\nSubmit_S\tNUM_GPUS\tduration_s\n5\t2\t00:01:40\n", 2, 1000,
+               5, 100);
+    expect_job("submit_s|num_gpus|duration_s|\n5|2|7|\nsubmit_s|num_gpus|duration_s|\n", 2, 1000, 5,
+               7);
+    expect_job("submit_s,num_gpus,duration_s\n2024-02-29 00:00:01+01:00,2,7\n", 2, 1000, 1709161201,
+               7);
     expect_job("submit_s,num_gpus,duration_s\n1709164801,2,7\n", 2, 1000, 1709164801, 7);
 }
 
@@ -166,17 +170,19 @@ static void test_published_tables(void **state)
                "1970-01-02 08:10:30+08:00,600,30\n"
                "2,u,1,8,RUNNING,1970-01-02 08:00:00+08:00,1970-01-02 08:00:30+08:00,,600,30\n",
                8, 1000, 86400, 600);
-    expect_job("job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n0,2,9,1,vgg,150,30\n",
-               2, 1000, 9, 150);
+    expect_job(
+        "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n0,2,9,1,vgg,150,30\n",
+        2, 1000, 9, 150);
     expect_job("name,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time,scheduled_time\n"
                "p,1,460,,0,500,20\nq,1,460,,0,,20\nr,1,460,,,500,20\n",
                1, 460, 0, 480);
     expect_job("job_name,inst_num,submit_time,start_time,end_time,plan_gpu\na,2,5,10,110,50.0\n"
                "b,2,5,110,10,100\n",
                2, 500, 5, 100);
-    expect_job("job_name,organization,gpu_model,gpu_request,worker_num,submit_time,duration,job_type\n"
-               "a,o,A10,8,4,5,100,HP\n",
-               32, 1000, 5, 100);
+    expect_job(
+        "job_name,organization,gpu_model,gpu_request,worker_num,submit_time,duration,job_type\n"
+        "a,o,A10,8,4,5,100,HP\n",
+        32, 1000, 5, 100);
     expect_job("JobID|Partition|Submit|Start|End|Elapsed|AllocTRES|State\n"
                "7|p|1970-01-02T00:00:00|1970-01-02T00:10:00|1970-01-04T01:11:12|2-01:01:12|"
                "billing=4,gres/gpu:x=1,gres/gpu:y=3,gres/gpu=4,node=1|COMPLETED\n"
@@ -189,19 +195,20 @@ static void test_published_tables(void **state)
 static void test_formats_that_are_no_tables(void **state)
 {
     (void)state;
-    expect_job("[{\"vc\":\"v\",\"jobid\":\"j\",\"submitted_time\":\"1970-01-02 00:00:00\",\"attempts\":["
-               "{\"start_time\":\"1970-01-02 00:05:00\",\"end_time\":\"1970-01-02 00:06:00\",\"detail\":"
-               "[{\"ip\":\"a\",\"gpus\":[\"gpu0\",\"gpu1\"]},{\"ip\":\"b\",\"gpus\":[\"gpu0\"]}]},"
-               "{\"start_time\":\"1970-01-02 01:05:00\",\"end_time\":\"1970-01-02 01:05:30\",\"detail\":"
-               "[{\"ip\":\"a\",\"gpus\":[\"gpu0\",\"gpu1\",\"gpu2\"]}]}]},"
-               "{\"vc\":\"v\",\"jobid\":\"k\",\"submitted_time\":\"1970-01-02 00:00:00\",\"attempts\":["
-               "{\"start_time\":null,\"end_time\":\"None\",\"detail\":[{\"gpus\":[\"gpu0\"]}]}]}]",
-               3, 1000, 86400, 90);
+    expect_job(
+        "[{\"vc\":\"v\",\"jobid\":\"j\",\"submitted_time\":\"1970-01-02 00:00:00\",\"attempts\":["
+        "{\"start_time\":\"1970-01-02 00:05:00\",\"end_time\":\"1970-01-02 00:06:00\",\"detail\":"
+        "[{\"ip\":\"a\",\"gpus\":[\"gpu0\",\"gpu1\"]},{\"ip\":\"b\",\"gpus\":[\"gpu0\"]}]},"
+        "{\"start_time\":\"1970-01-02 01:05:00\",\"end_time\":\"1970-01-02 01:05:30\",\"detail\":"
+        "[{\"ip\":\"a\",\"gpus\":[\"gpu0\",\"gpu1\",\"gpu2\"]}]}]},"
+        "{\"vc\":\"v\",\"jobid\":\"k\",\"submitted_time\":\"1970-01-02 00:00:00\",\"attempts\":["
+        "{\"start_time\":null,\"end_time\":\"None\",\"detail\":[{\"gpus\":[\"gpu0\"]}]}]}]",
+        3, 1000, 86400, 90);
     expect_job("; Version: 2.2\n\n 1 5 7 300 2 -1 -1 4 900 -1 1 1 1 -1 1 0 -1 -1\n"
                " 2 5 -1 -1 -1 -1 -1 4 900 -1 5 1 1 -1 1 0 -1 -1\n",
                2, 1000, 5, 300);
-    expect_job("t (batch size 16)\tpython3 t.py\td\t--steps\t1\t1000\t2\tstatic\t1\t-1.0\t420\t7\n", 2, 1000,
-               7, 420);
+    expect_job("t (batch size 16)\tpython3 t.py\td\t--steps\t1\t1000\t2\tstatic\t1\t-1.0\t420\t7\n",
+               2, 1000, 7, 420);
 }
 
 static void test_what_is_left_out_is_counted(void **state)

@@ -154,8 +154,9 @@ static void test_a_nul_byte(void **state)
     struct lull_error err = {0};
 
     (void)state;
-    assert_int_equal(lull_pipeline_profile_read(text_file(text, sizeof(text) - 1), &profile, NULL, &err),
-                     LULL_E_FORMAT);
+    assert_int_equal(
+        lull_pipeline_profile_read(text_file(text, sizeof(text) - 1), &profile, NULL, &err),
+        LULL_E_FORMAT);
     assert_non_null(strstr(err.text, "NUL"));
     assert_true(lull_pipeline_profile_read("/nonexistent", &profile, NULL, &err) < 0);
 }

@@ -116,11 +116,12 @@ static void test_monitors(void **state)
     struct lull_power_log log;
 
     (void)state;
-    read_text("#Date       Time        gpu    pwr  gtemp\n#YYYYMMDD   HH:MM:SS    Idx      W      C\n"
-              " 20240502   09:00:00      1     61      -\n"
-              "#Date       Time        gpu    pwr  gtemp\n#YYYYMMDD   HH:MM:SS    Idx      W      C\n"
-              " 20240502   09:00:02      1      -     40\n 20240502   09:00:03      1     63     40\n",
-              0, &log);
+    read_text(
+        "#Date       Time        gpu    pwr  gtemp\n#YYYYMMDD   HH:MM:SS    Idx      W      C\n"
+        " 20240502   09:00:00      1     61      -\n"
+        "#Date       Time        gpu    pwr  gtemp\n#YYYYMMDD   HH:MM:SS    Idx      W      C\n"
+        " 20240502   09:00:02      1      -     40\n 20240502   09:00:03      1     63     40\n",
+        0, &log);
     assert_string_equal(log.gpus[0].name, "1");
     assert_int_equal(log.gpus[0].count, 2);
     assert_int_equal(log.gpus[0].readings[1].time_ns - log.gpus[0].readings[0].time_ns, 3 * s);
@@ -189,9 +190,9 @@ static void test_refused_with_a_reason(void **state)
         struct lull_power_log log;
         struct lull_error err = {0};
 
-        assert_int_equal(lull_power_log_read(text_file(cases[i].text, strlen(cases[i].text)), 0,
-                                             &log, &err),
-                         LULL_E_FORMAT);
+        assert_int_equal(
+            lull_power_log_read(text_file(cases[i].text, strlen(cases[i].text)), 0, &log, &err),
+            LULL_E_FORMAT);
         if (strstr(err.text, cases[i].said) == NULL)
             fail_msg("'%s' lacks '%s'", err.text, cases[i].said);
         assert_null(log.gpus);
@@ -201,12 +202,9 @@ static void test_refused_with_a_reason(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nvidia_smi),
-        cmocka_unit_test(test_units),
-        cmocka_unit_test(test_times),
-        cmocka_unit_test(test_monitors),
-        cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_refused_with_a_reason),
+        cmocka_unit_test(test_nvidia_smi), cmocka_unit_test(test_units),
+        cmocka_unit_test(test_times),      cmocka_unit_test(test_monitors),
+        cmocka_unit_test(test_windows),    cmocka_unit_test(test_refused_with_a_reason),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

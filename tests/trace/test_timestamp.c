@@ -1,4 +1,5 @@
-/* Dates against the C library's calendar, and lengths of time. SPDX-License-Identifier: Apache-2.0 */
+/* Dates against the C library's calendar, and lengths of time. SPDX-License-Identifier: Apache-2.0
+ */
 #include "trace/timestamp.h"
 
 #include <setjmp.h>
@@ -18,7 +19,8 @@ static void test_dates_against_timegm(void **state)
         int64_t time_ns = -1;
 
         gmtime_r(&at, &parts);
-        strftime(text, sizeof(text), at % 2 == 0 ? "%Y-%m-%d %H:%M:%S" : "%Y/%m/%dT%H:%M:%SZ", &parts);
+        strftime(text, sizeof(text), at % 2 == 0 ? "%Y-%m-%d %H:%M:%S" : "%Y/%m/%dT%H:%M:%SZ",
+                 &parts);
         assert_int_equal(lull_timestamp_parse(text, &time_ns), 0);
         assert_int_equal(time_ns, (int64_t)at * 1000000000);
     }
@@ -71,11 +73,21 @@ static void test_elapsed(void **state)
         const char *text;
         int64_t seconds; /* -1: refused */
     } cases[] = {
-        {"01:40", 100},          {"00:01:40", 100},         {"2-01:01:12", 176472},
-        {"100:00:00", 360000},   {"1-02:03", 93780},        {"1 day, 2:03:04", 93784},
-        {"3 days 00:00:01", 259201}, {"0:00", 0},           {"00:60", -1},
-        {"1:2:3:4", -1},         {"5", -1},                 {"1-", -1},
-        {"-1:00", -1},           {"11000-00:00:00", -1},    {"00:00:00x", -1},
+        {"01:40", 100},
+        {"00:01:40", 100},
+        {"2-01:01:12", 176472},
+        {"100:00:00", 360000},
+        {"1-02:03", 93780},
+        {"1 day, 2:03:04", 93784},
+        {"3 days 00:00:01", 259201},
+        {"0:00", 0},
+        {"00:60", -1},
+        {"1:2:3:4", -1},
+        {"5", -1},
+        {"1-", -1},
+        {"-1:00", -1},
+        {"11000-00:00:00", -1},
+        {"00:00:00x", -1},
         {"999999:00:00", -1},
     };
 

@@ -120,8 +120,9 @@ static void say_end(const struct recurrence *recurrence, const struct lull_batch
             stderr, ", %.1f J in %.1f s, cost %.1f J", progress->energy_j, progress->time_s,
             lull_job_cost(&recurrence->options.job.price, progress->energy_j, progress->time_s));
     if (isfinite(progress->energy_j) && attempt->estimated_s > 0.0)
-        fprintf(stderr, "; %.1f s of it by polled power, since an energy counter stood still or went "
-                        "back",
+        fprintf(stderr,
+                "; %.1f s of it by polled power, since an energy counter stood still or went "
+                "back",
                 attempt->estimated_s);
     fputc('\n', stderr);
 }
@@ -143,10 +144,11 @@ static void say_given_up(struct recurrence *recurrence, const struct lull_batch_
     for (size_t i = 0; i < count; i++)
         if (arms[i].size == ticket->choice.size && arms[i].crashed_count > 1 &&
             !arms[i].is_candidate)
-            fprintf(stderr,
-                    "lull batch run: batch size %u has failed %u times in a row while others ran: it "
-                    "is not tried again\n",
-                    arms[i].size, arms[i].crashed_count);
+            fprintf(
+                stderr,
+                "lull batch run: batch size %u has failed %u times in a row while others ran: it "
+                "is not tried again\n",
+                arms[i].size, arms[i].crashed_count);
     lull_batch_destroy(batch);
     free(entries);
 }
@@ -266,7 +268,8 @@ const struct lull_program_command lull_batch_run_command = {
     .name = "batch run",
     .summary = "run a job with the recommended batch size",
     .arguments = "-- COMMAND [ARG...]",
-    .about = "Runs COMMAND, a recurring job, with the recommended batch size or one that is worth a try, "
+    .about = "Runs COMMAND, a recurring job, with the recommended batch size or one that is worth "
+             "a try, "
              "and learns from what it costs. In COMMAND {batch} becomes the "
              "batch size, {lr} the learning rate. Its output passes through unchanged. It is "
              "stopped when the metric reaches the target or its cost exceeds the bound; a run "

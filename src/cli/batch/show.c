@@ -155,8 +155,7 @@ static void show_text(const struct knowledge *knowledge)
     for (size_t i = 0; i < knowledge->arm_count; i++) {
         const struct lull_batch_arm *arm = &knowledge->arms[i];
 
-        printf("%8u %6u %7u %7u", arm->size, arm->run_count, arm->missed_count,
-               arm->crashed_count);
+        printf("%8u %6u %7u %7u", arm->size, arm->run_count, arm->missed_count, arm->crashed_count);
         print_value(12, 1, arm->mean_cost);
         print_value(12, 1, arm->deviation_cost);
         putchar('\n');

@@ -164,17 +164,17 @@ static json_t *more_json(const struct findings *findings, json_t *explained)
     const struct lull_cluster_totals *all = findings->all;
     json_t *conditions;
     json_t *const root = json_pack(
-        "{s:s, s:f, s:f, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o*}", "policy",
-        findings->run->policy->name, "value_j", all->value_j, "offered_j", all->offered_j,
+        "{s:s, s:f, s:f, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o*}",
+        "policy", findings->run->policy->name, "value_j", all->value_j, "offered_j", all->offered_j,
         "never_started", (json_int_t)(all->jobs - all->done - all->rejected), "average_queue_s",
         lull_cluster_totals_mean_wait_s(all), "utilisation_ratio",
         lull_cluster_totals_utilisation(all, findings->summary.makespan_s), "preemptions",
         (json_int_t)all->preemptions, "without_gpus", (json_int_t)model->table.without_gpus,
         "without_submission", (json_int_t)model->table.without_submission, "without_duration",
         (json_int_t)model->table.without_duration, "of_no_duration",
-        (json_int_t)model->table.of_no_duration, "nodes",
-        (json_int_t)model->cluster.node_count, "run_w", model->options->run_w, "idle_w",
-        model->types[0].idle_w, "pools", pools_json(findings), "explained", explained);
+        (json_int_t)model->table.of_no_duration, "nodes", (json_int_t)model->cluster.node_count,
+        "run_w", model->options->run_w, "idle_w", model->types[0].idle_w, "pools",
+        pools_json(findings), "explained", explained);
 
     if (root == NULL)
         return NULL;

@@ -63,7 +63,8 @@ static void add_waits(const struct lull_scenario_model *model, const struct lull
         ran_ns[stretches->all[i].job] += stretches->all[i].end_ns - stretches->all[i].begin_ns;
     for (size_t i = 0; i < model->jobs.count; i++)
         if (outcomes[i].fate == LULL_CLUSTER_DONE)
-            totals[jobs[i].pool].wait_s += seconds(jobs[i].arrival_ns + ran_ns[i], outcomes[i].end_ns);
+            totals[jobs[i].pool].wait_s +=
+                seconds(jobs[i].arrival_ns + ran_ns[i], outcomes[i].end_ns);
 }
 
 /* Counts pool by pool, and behind them all pools. ran_ns as for add_waits. */

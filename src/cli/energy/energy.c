@@ -109,7 +109,8 @@ const struct lull_program_command lull_energy_command = {
         "with half of the 95 % interval. LOG is what nvidia-smi (--query-gpu --format=csv, dmon), "
         "dcgmi dmon, Zeus or CodeCarbon write, or a table with the columns time, gpu and power_w, "
         "plain or gzip; - is standard input. Readings that are missing or that a board cannot have "
-        "are dropped and counted; gaps are not filled. The gain of a board's own sensor (up to 5 %) "
+        "are dropped and counted; gaps are not filled. The gain of a board's own sensor (up to 5 "
+        "%) "
         "is not part of the interval.",
     .tables = {{rows, 0}},
     .operands = {.least = 1, .most = UINT32_MAX, .missing = "give one power log or more"},

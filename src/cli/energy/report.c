@@ -52,7 +52,8 @@ static struct lull_energy_row *find_row(struct lull_energy_file *file, size_t gp
     return NULL;
 }
 
-/* Adds a window to the row of its name. Errors of windows are not in common: they add as squares. */
+/* Adds a window to the row of its name. Errors of windows are not in common: they add as squares.
+ */
 static int add_window(struct lull_energy_file *file, size_t gpu,
                       const struct lull_power_log_window *window)
 {
@@ -68,8 +69,7 @@ static int add_window(struct lull_energy_file *file, size_t gpu,
     row->count++;
     row->energy.joules += window->energy_j;
     row->energy.covered_s += window->seconds;
-    row->energy.uncertainty_j =
-        hypot(row->energy.uncertainty_j, window_uncertainty_j(window));
+    row->energy.uncertainty_j = hypot(row->energy.uncertainty_j, window_uncertainty_j(window));
     return 0;
 }
 
@@ -78,8 +78,8 @@ static int integrate_gpu(struct lull_energy_file *file, size_t gpu, int64_t from
     const struct lull_power_log_gpu *const logged = &file->log.gpus[gpu];
     const struct lull_energy_source source = source_of(logged);
     struct lull_energy_row row = {.gpu = gpu};
-    const int rc = lull_log_energy(&source, logged->readings, logged->count, from_ns, to_ns,
-                                   &row.energy);
+    const int rc =
+        lull_log_energy(&source, logged->readings, logged->count, from_ns, to_ns, &row.energy);
 
     return rc < 0 ? rc : add_row(file, &row);
 }

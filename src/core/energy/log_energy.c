@@ -66,8 +66,7 @@ static void add_stretch(const struct lull_energy_source *source,
         if (i + 1 == SETTLED || (i + 1 == count && i + 1 < SETTLED))
             has_begin = lull_energy_account_at(&account, readings[0].time_ns, &begin);
     }
-    if (!has_begin ||
-        !lull_energy_account_at(&account, readings[count - 1].time_ns, &end))
+    if (!has_begin || !lull_energy_account_at(&account, readings[count - 1].time_ns, &end))
         return;
     figure = lull_energy_between(&account, &begin, &end);
     lull_energy_sum_add(sum, &figure);

@@ -19,17 +19,17 @@
 #include "core/energy/account.h"
 
 struct lull_log_energy {
-    const char *reason;  /* null: the energy is known; else why not, for people */
-    double joules;       /* drawn in the covered time */
+    const char *reason;   /* null: the energy is known; else why not, for people */
+    double joules;        /* drawn in the covered time */
     double uncertainty_j; /* half of the 95 % interval, without the gain of the board */
-    double covered_s;    /* of the window: between its first and last reading, without gaps */
-    double gap_s;        /* the rest of it */
-    uint32_t gaps;       /* between readings */
-    int64_t begin_ns;    /* the first reading that counts */
-    int64_t end_ns;      /* the last */
-    bool has_counter;    /* joules are the counter's; else the integral of the power */
-    uint32_t resets;     /* of the counter */
-    double estimated_s;  /* in which power stood in for the counter */
+    double covered_s;     /* of the window: between its first and last reading, without gaps */
+    double gap_s;         /* the rest of it */
+    uint32_t gaps;        /* between readings */
+    int64_t begin_ns;     /* the first reading that counts */
+    int64_t end_ns;       /* the last */
+    bool has_counter;     /* joules are the counter's; else the integral of the power */
+    uint32_t resets;      /* of the counter */
+    double estimated_s;   /* in which power stood in for the counter */
 };
 
 /*

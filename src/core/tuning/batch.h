@@ -114,7 +114,8 @@ struct lull_batch_arm {
     uint32_t size;
     uint32_t run_count;    /* results that count: in the window, since the last change */
     uint32_t missed_count; /* of these */
-    uint32_t crashed_count; /* the last runs in a row that crashed; they are not among the results */
+    uint32_t
+        crashed_count;     /* the last runs in a row that crashed; they are not among the results */
     double mean_cost;      /* J; NAN where nothing is known */
     double deviation_cost; /* J, of the mean */
     bool is_candidate;     /* false: given up */

@@ -50,8 +50,7 @@ static void find_candidates(const struct lull_batch *batch, struct outlook *outl
             (i > 0 && s[i - 1].reached_count > 0) || (i + 1 < count && s[i + 1].reached_count > 0);
 
         outlook->is_candidate[i] =
-            !outlook->is_out[i] &&
-            (s[i].reached_count > 0 || (is_near && s[i].count < GIVE_UP));
+            !outlook->is_out[i] && (s[i].reached_count > 0 || (is_near && s[i].count < GIVE_UP));
     }
 }
 
@@ -236,6 +235,5 @@ void lull_batch_smooth_believe(const struct lull_batch *batch, uint32_t arm,
     belief->count = outlook.summaries[arm].count;
     belief->mean = exp(outlook.curve.mean[arm]);
     belief->deviation = belief->mean * outlook.curve.deviation[arm];
-    belief->is_candidate =
-        !outlook.is_out[arm] && (outlook.best < 0 || outlook.is_candidate[arm]);
+    belief->is_candidate = !outlook.is_out[arm] && (outlook.best < 0 || outlook.is_candidate[arm]);
 }

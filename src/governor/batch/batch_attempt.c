@@ -378,9 +378,12 @@ static int start(struct attempt *attempt, struct lull_error *err)
 static void judge(const struct attempt *attempt, int status, struct lull_batch_attempt *out)
 {
     static const enum lull_batch_event events[] = {
-        [LULL_BATCH_END_TARGET] = LULL_BATCH_REACHED,   [LULL_BATCH_END_BOUND] = LULL_BATCH_MISSED,
-        [LULL_BATCH_END_EPOCHS] = LULL_BATCH_MISSED,    [LULL_BATCH_END_OWN] = LULL_BATCH_MISSED,
-        [LULL_BATCH_END_BLIND] = LULL_BATCH_LOST,       [LULL_BATCH_END_CRASHED] = LULL_BATCH_CRASHED,
+        [LULL_BATCH_END_TARGET] = LULL_BATCH_REACHED,
+        [LULL_BATCH_END_BOUND] = LULL_BATCH_MISSED,
+        [LULL_BATCH_END_EPOCHS] = LULL_BATCH_MISSED,
+        [LULL_BATCH_END_OWN] = LULL_BATCH_MISSED,
+        [LULL_BATCH_END_BLIND] = LULL_BATCH_LOST,
+        [LULL_BATCH_END_CRASHED] = LULL_BATCH_CRASHED,
         [LULL_BATCH_END_INTERRUPTED] = LULL_BATCH_LOST,
     };
 

@@ -20,7 +20,8 @@
 struct lull_batch_attempt_options {
     char *const *command; /* NULL-terminated, at least one word */
     const struct lull_metric *metric;
-    double target; /* up to 1, a metric printed in percent is compared as a ratio; above, as it is */
+    double
+        target; /* up to 1, a metric printed in percent is compared as a ratio; above, as it is */
     bool is_lower_better;
     uint32_t max_epochs; /* values of the metric after which the run has failed; 0: no limit */
     double bound;        /* the cost that ends the run, J; INFINITY: there is none */
@@ -41,8 +42,8 @@ enum lull_batch_end {
 struct lull_batch_attempt {
     enum lull_batch_end end;
     enum lull_batch_event
-        event;  /* what the end means for the search; LOST: its energy is not known */
-    int status; /* of the command; 128 + N for a signal */
+        event;          /* what the end means for the search; LOST: its energy is not known */
+    int status;         /* of the command; 128 + N for a signal */
     double estimated_s; /* in which polled power stood in for an energy counter */
     char unread[LULL_METRIC_UNREAD_BYTES]; /* BLIND: what the pattern matched and is no number */
     struct lull_batch_progress progress;

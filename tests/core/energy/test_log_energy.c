@@ -109,8 +109,8 @@ static void test_power_against_brute_force(void **state)
 
             draw_curve(&random);
             count = log_power(&random, periods_ms[p], gap_ms, &gap_j);
-            assert_int_equal(lull_log_energy(&source, readings, count, INT64_MIN, INT64_MAX, &energy),
-                             0);
+            assert_int_equal(
+                lull_log_energy(&source, readings, count, INT64_MIN, INT64_MAX, &energy), 0);
             assert_null(energy.reason);
             assert_false(energy.has_counter);
             assert_int_equal(energy.gaps, gap_ms > 0);
@@ -146,7 +146,8 @@ static void test_counter(void **state)
             readings[k].has_counter = true;
             readings[k].counter_j = 1e6 + energy_j[readings[k].time_ns / ms / 100 * 100];
         }
-        assert_int_equal(lull_log_energy(&source, readings, count, INT64_MIN, INT64_MAX, &energy), 0);
+        assert_int_equal(lull_log_energy(&source, readings, count, INT64_MIN, INT64_MAX, &energy),
+                         0);
         assert_true(energy.has_counter && energy.gaps == 0 && energy.resets == 0);
         assert_int_equal(energy.begin_ns, readings[3].time_ns);
         assert_true(fabs(energy.joules - truth_of(&energy)) <= energy.uncertainty_j);

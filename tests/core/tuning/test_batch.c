@@ -245,14 +245,13 @@ static void run_size(struct job *job, uint32_t size, bool crashes)
     struct lull_error err = {0};
     const struct lull_batch_choice choice = {.size = size, .bound = INFINITY};
 
-    assert_int_equal(
-        lull_batch_apply(job->batch,
-                         &(struct lull_batch_record){.event = LULL_BATCH_SUBMITTED,
-                                                     .run = ++job->run,
-                                                     .size = size,
-                                                     .bound = INFINITY},
-                         &err),
-        0);
+    assert_int_equal(lull_batch_apply(job->batch,
+                                      &(struct lull_batch_record){.event = LULL_BATCH_SUBMITTED,
+                                                                  .run = ++job->run,
+                                                                  .size = size,
+                                                                  .bound = INFINITY},
+                                      &err),
+                     0);
     if (crashes)
         crash(job, job->run);
     else

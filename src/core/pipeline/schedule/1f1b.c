@@ -62,11 +62,10 @@ int lull_pipeline_write_1f1b(struct lull_pipeline_order *order, const uint32_t *
 
 /* ---- EnvPipe's warm-up ------------------------------------------------------------------- */
 
-/* Finds the class of a device's stage in the fitted profile: measured, or derived. Returns null, and
- * an error, if there is none. */
+/* Finds the class of a device's stage in the fitted profile: measured, or derived. Returns null,
+ * and an error, if there is none. */
 static const struct lull_pipeline_class *fitted_class(struct lull_pipeline_fit *fit,
-                                                      uint32_t device,
-                                                      enum lull_pipeline_kind kind,
+                                                      uint32_t device, enum lull_pipeline_kind kind,
                                                       struct lull_error *err)
 {
     const int found = lull_pipeline_fit_class(fit, device, kind, 0, err);
