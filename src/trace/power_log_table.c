@@ -382,7 +382,7 @@ static int check_names(const struct table_reading *reading, const char *line,
     if (!has(reading, TIME) && reading->state->interval_ns == 0)
         return lull_error_set(err, LULL_E_FORMAT,
                               "%s: line 1, header: there is no time, such as timestamp or time_s; "
-                              "give --interval MS, the time between two rows of a GPU; it is "
+                              "give --every S, the time between two rows of a GPU; it is "
                               "'%.120s'",
                               path, line);
     return 0;

@@ -55,8 +55,8 @@ class Energy(unittest.TestCase):
 
     def test_interval(self):
         text = "#Entity   TOTEC\nID        mJ\n" + "".join(f"GPU 0     {1000 + 50000 * i}\n" for i in range(21))
-        self.assertIn("--interval", energy("-", text=text).stderr)
-        _, rows = self.rows("--interval", "500", text=text)
+        self.assertIn("--every", energy("-", text=text).stderr)
+        _, rows = self.rows("--every", "0.5", text=text)
         self.assertEqual(rows[0]["covered_s"], 10.0)
         self.assertAlmostEqual(rows[0]["energy_j"], 1000.0, delta=rows[0]["uncertainty_j"])
 

@@ -24,9 +24,9 @@ static int parse_time(const char *text, void *place, struct lull_error *err)
 }
 
 static const struct lull_option rows[] = {
-    LULL_VALUE("interval", "MS", TIME, struct energy_arguments, interval_ns,
-               "The time between two rows of a GPU, for logs without times.", .least = 1.0,
-               .most = 86400e3, .otherwise = "logs without times are refused"),
+    LULL_VALUE("every", "S", TIME, struct energy_arguments, interval_ns,
+               "The time between two rows of a GPU, for logs without times.", .least = 0.001,
+               .most = 86400.0, .otherwise = "logs without times are refused"),
     LULL_VALUE("from", "TIME", OWN, struct energy_arguments, from_ns,
                "Count from here: a time as the log has it.", .parse = parse_time,
                .expected = "a date with a time, or a number of seconds",
