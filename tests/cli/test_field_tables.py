@@ -177,7 +177,7 @@ class Model(Case):
         done = lull("model", "evaluate", self.path("model-interval-top-clock-short/kernels.csv"))
         said = done.stdout + done.stderr
         self.assertRegex(said, r"2400 MHz")
-        self.assertRegex(said, r"2200|short")
+        self.assertIn("2400 MHz and above are left out", said)
 
     def test_one_noisy_kernel(self):
         runs = [lull("model", "evaluate", self.path("model-one-noisy-kernel/" + name)) for name in
@@ -185,7 +185,7 @@ class Model(Case):
         for run in runs:
             self.assertEqual(run.returncode, 0, run.stderr)
             self.assertNotIn("1450 MHz left out", run.stdout + run.stderr)
-        self.assertIn("app7", runs[1].stdout + runs[1].stderr)
+        self.assertIn("other kernels prove", runs[1].stdout + runs[1].stderr)
 
     def test_wider_than_64(self):
         run = self.answer("model", "evaluate", self.path("table-wider-than-64/kernels.csv"))
