@@ -176,7 +176,6 @@ class Model(Case):
     def test_top_clock_short(self):
         done = lull("model", "evaluate", self.path("model-interval-top-clock-short/kernels.csv"))
         said = done.stdout + done.stderr
-        self.assertRegex(said, r"2400 MHz")
         self.assertIn("2400 MHz and above are left out", said)
 
     def test_one_noisy_kernel(self):
