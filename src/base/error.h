@@ -33,7 +33,7 @@ enum lull_exit {
 
 struct lull_error {
     int code;
-    char text[240];
+    char text[480];
 };
 
 /* Fills err (may be NULL) and returns code, so that `return lull_error_set(...)` is one line. */

@@ -36,6 +36,27 @@ static inline int lull_text_take_digits(const char **at, uint32_t limit, uint32_
 /* Parses a finite decimal number. -EINVAL: it is none. */
 int lull_text_parse_number(const char *text, double *value_out);
 
+/* How a comma within a printed number is read where the number alone does not decide it. */
+enum lull_text_comma {
+    LULL_TEXT_COMMA_GROUPS,    /* 1,234 is 1234 */
+    LULL_TEXT_COMMA_DECIMAL,   /* 1,234 is 1.234 */
+    LULL_TEXT_COMMA_AMBIGUOUS, /* 1,234 is refused */
+};
+
+enum { LULL_TEXT_NUMBER_BYTES = 64 };
+
+/*
+ * Rewrites a number as people and programs print it to the form that the functions here parse:
+ * without a leading +, with a digit before the point, with a point for a decimal comma, and without
+ * the separators that group digits by three (comma, point, no-break blank, apostrophe).
+ * Where both a comma and a point occur, the last of them is the decimal one. The rest of the text,
+ * such as an exponent or a unit, is copied. Errors, which leave plain alone: -EINVAL the groups are
+ * not of three digits, or no digit begins the number; -EILSEQ it reads as two different numbers
+ * (LULL_TEXT_COMMA_AMBIGUOUS); -ERANGE it does not fit.
+ */
+int lull_text_plain_number(const char *text, enum lull_text_comma comma,
+                           char plain[LULL_TEXT_NUMBER_BYTES]);
+
 /* Parses a finite decimal number from least to most. -EINVAL: it is none. */
 int lull_text_parse_between(const char *text, double least, double most, double *value_out);
 
@@ -50,6 +71,10 @@ int lull_text_parse_ratio(const char *text, double *ratio_out);
  * (a slowdown that is allowed), who writes 1 means 1%, and would get 100%.
  */
 bool lull_text_is_bare_percent(const char *text, double *value_out);
+
+/* Returns whether a text stands for a missing value: empty, or a word such as NA, N/A, [N/A], NaN,
+ * null, None, Unknown, [Not Supported], \N, - or ?, in any case. */
+bool lull_text_is_missing(const char *text);
 
 /* The blanks that people put around words in files. */
 #define LULL_TEXT_BLANKS " \t\r"

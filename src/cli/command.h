@@ -24,6 +24,7 @@ extern const struct lull_program_command lull_job_add_command;
 extern const struct lull_program_command lull_job_hold_command;
 extern const struct lull_program_command lull_job_remove_command;
 extern const struct lull_program_command lull_limit_command;
+extern const struct lull_program_command lull_energy_command;
 extern const struct lull_program_command lull_meter_command;
 extern const struct lull_program_command lull_model_evaluate_command;
 extern const struct lull_program_command lull_model_job_command;

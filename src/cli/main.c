@@ -25,6 +25,7 @@ int main(int argc, char **argv)
                                                                   &batch_replay,
                                                                   &lull_gpus_command,
                                                                   &lull_meter_command,
+                                                                  &lull_energy_command,
                                                                   &lull_calibrate_command,
                                                                   &lull_status_command,
                                                                   &lull_top_command,

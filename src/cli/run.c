@@ -259,7 +259,7 @@ static const struct lull_option rows[] = {
     LULL_VALUE("microbatches", "M", WHOLE, struct run_arguments, run.online.microbatches,
                "The number of micro-batches in an iteration of the pipeline.", .least = 1,
                .most = 4096, .needs = "schedule"),
-    LULL_VALUE("stages", "S", WHOLE, struct run_arguments, run.online.stages,
+    LULL_VALUE("stages", "N", WHOLE, struct run_arguments, run.online.stages,
                "The number of stages of the pipeline.", .least = 1, .most = 4096,
                .otherwise = "as many as there are GPUs", .needs = "schedule"),
     LULL_VALUE("planner", NULL, WORD, struct run_arguments, run.online.planner,

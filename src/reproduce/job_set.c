@@ -190,7 +190,7 @@ int lull_job_set_read_text(const struct lull_job_kind *kind, const char *name, c
 
 static int read_table(struct job_reading *reading, const char *path, struct lull_error *err)
 {
-    const struct lull_table table = {reading->kind->known, 0, check, append};
+    const struct lull_table table = {reading->kind->known, 0, NULL, check, append};
     const int rc = lull_columns_read(path, &table, reading, err);
 
     if (rc == 0 && reading->count == 0)

@@ -218,7 +218,7 @@ static int take_record(void *context, const struct lull_sql_row *row)
         .time_s = lull_sql_number(row, 7, NAN),
     };
 
-    if (record.event < LULL_BATCH_SUBMITTED || record.event > LULL_BATCH_LOST)
+    if (record.event < LULL_BATCH_SUBMITTED || record.event > LULL_BATCH_CRASHED)
         return lull_error_set(replay->err, LULL_E_FORMAT, "run %" PRIu64 ": no known event",
                               record.run);
     return lull_batch_apply(replay->batch, &record, replay->err);

@@ -50,7 +50,7 @@ struct lull_batch_entry {
     struct lull_batch_owner owner;
     bool is_alive;                 /* it is not over, and its process lives */
     bool is_over;                  /* the rest tells how it ended, else how far it had come */
-    struct lull_batch_record over; /* LOST: with what was known */
+    struct lull_batch_record over; /* LOST, CRASHED: with what was known */
     uint32_t epochs;               /* values of the metric that were seen */
     double metric;                 /* the last one; NAN: there is none */
 };

@@ -5,12 +5,17 @@
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "trace/array.h"
+#include "trace/cluster_formats.h"
 #include "trace/columns.h"
 #include "trace/decimal.h"
 
 enum { GPUS_MAX = 1 << 20, WHOLE_MILLI = 1000, MEMORY_MAX_MIB = 1 << 30 };
+
+/* Of a duration that the table does not tell. */
+#define UNKNOWN_NS INT64_C(-1)
 
 enum job_field {
     ID,
@@ -32,10 +37,15 @@ enum job_field {
     MEMORY,
     PREEMPTIBLE,
     LEAST_GPUS,
-    MOST_GPUS
+    MOST_GPUS,
+    INSTANCES,
+    TRES,
+    STATE
 };
 
-/* The unit of a time is seconds. */
+/* The unit of a time is seconds; that of a number of GPUs, where it may be a fraction, thousandths
+ * of a GPU. Aliases are the names in published tables: Helios, Acme, Tiresias, openb and the later
+ * GPU traces of Alibaba, and what sacct prints. */
 static const struct lull_column known[] = {
     {"job_id", ID, 0},
     {"pod", ID, 0},
@@ -65,6 +75,39 @@ static const struct lull_column known[] = {
     {"preemptible", PREEMPTIBLE, 0},
     {"least_gpus", LEAST_GPUS, 0},
     {"most_gpus", MOST_GPUS, 0},
+    {"JobID", ID, 0, true},
+    {"job_name", ID, 0, true},
+    {"name", ID, 0, true},
+    {"instance_sn", ID, 0, true},
+    {"submit_time", SUBMIT, 1, true},
+    {"submitted_time", SUBMIT, 1, true},
+    {"Submit", SUBMIT, 1, true},
+    {"creation_time", SUBMIT, 1, true},
+    {"arrival_time", SUBMIT, 1, true},
+    {"gpu_num", GPUS, 0, true},
+    {"gpus", GPUS, 0, true},
+    {"gpu_request", GPUS, WHOLE_MILLI, true},
+    {"plan_gpu", GPUS, WHOLE_MILLI / 100, true}, /* percent */
+    {"duration", DURATION, 1, true},
+    {"run_time", DURATION, 1, true},
+    {"Elapsed", DURATION, 1, true},
+    {"ElapsedRaw", DURATION, 1, true},
+    {"scheduled_time", SCHEDULED, 1, true},
+    {"start_time", SCHEDULED, 1, true},
+    {"Start", SCHEDULED, 1, true},
+    {"deletion_time", DELETED, 1, true},
+    {"end_time", DELETED, 1, true},
+    {"End", DELETED, 1, true},
+    {"Partition", VC, 0, true},
+    {"organization", VC, 0, true},
+    {"model_name", MODEL, 0, true},
+    {"inst_num", INSTANCES, 0, true},
+    {"num_inst", INSTANCES, 0, true},
+    {"worker_num", INSTANCES, 0, true},
+    {"AllocTRES", TRES, 0, true},
+    {"ReqTRES", TRES, 0, true},
+    {"State", STATE, 0, true},
+    {"status", STATE, 0, true},
     {NULL, 0, 0},
 };
 
@@ -90,19 +133,34 @@ static bool is_filled(const struct row_reading *reading, enum job_field field)
     return lull_columns_is_filled(reading->columns, field);
 }
 
-/* Times may be given in two ways, each by one column or two; this asks for one complete way. */
+static bool has_value(const struct row_reading *reading, enum job_field field)
+{
+    return lull_columns_has_value(reading->columns, field);
+}
+
+static uint64_t bit(enum job_field field)
+{
+    return UINT64_C(1) << field;
+}
+
+/* GPUs and times may be given in two ways, each by one column or two; this asks for one complete
+ * way of each. */
 static int check_header(const struct lull_columns *columns, void *context, struct lull_error *err)
 {
+    uint64_t needed = bit(SUBMIT);
+
     (void)context;
+    if (!lull_columns_has(columns, TRES))
+        needed |= bit(GPUS);
+    if (!lull_columns_has(columns, SCHEDULED) || !lull_columns_has(columns, DELETED))
+        needed |= bit(DURATION);
+    if (lull_columns_has(columns, VALUES))
+        needed |= bit(DEADLINES);
     if (lull_columns_has(columns, DEADLINE) && lull_columns_has(columns, DEADLINES))
         return lull_error_set(err, LULL_E_FORMAT,
-                              "%s: line 1, deadlines_min: another column says the same",
-                              columns->name);
-    if (lull_columns_has(columns, VALUES) && !lull_columns_has(columns, DEADLINES))
-        return lull_columns_need(columns, DEADLINES, err);
-    if (lull_columns_has(columns, SCHEDULED) && lull_columns_has(columns, DELETED))
-        return 0;
-    return lull_columns_need(columns, DURATION, err);
+                              "%s: line %zu, deadlines_min: another column says the same",
+                              columns->name, columns->header_line);
+    return lull_columns_need(columns, needed, err);
 }
 
 /* ---- times -------------------------------------------------------------------------------- */
@@ -112,28 +170,55 @@ static int read_time(const struct row_reading *reading, enum job_field field, in
     return lull_columns_time(reading->columns, field, time_ns_out, reading->err);
 }
 
-/* Leaves 0 where the job has none. */
-static int read_duration(const struct row_reading *reading, int64_t *duration_ns_out)
+static int read_instant(const struct row_reading *reading, enum job_field field,
+                        int64_t *time_ns_out)
+{
+    return lull_columns_instant(reading->columns, field, time_ns_out, reading->err);
+}
+
+/* Accounting tables have rows of jobs that wait, and of jobs that still run, whose time so far is
+ * not their duration. */
+static bool is_over(const struct row_reading *reading)
+{
+    static const char *const unfinished[] = {"PENDING", "RUNNING", "SUSPENDED", "REQUEUED"};
+
+    for (size_t i = 0; has(reading, STATE) && i < sizeof(unfinished) / sizeof(unfinished[0]); i++)
+        if (strcasecmp(reading->columns->cells[STATE], unfinished[i]) == 0)
+            return false;
+    return true;
+}
+
+/* Reads from when to when a job ran. Published tables have rows that end before they begin. */
+static int read_span(const struct row_reading *reading, int64_t *duration_ns)
 {
     int64_t from_ns = 0;
     int64_t to_ns = 0;
-    int rc;
+    int rc = read_instant(reading, SCHEDULED, &from_ns);
 
-    *duration_ns_out = 0;
-    if (is_filled(reading, DURATION))
-        return read_time(reading, DURATION, duration_ns_out);
-    if (has(reading, DURATION) || !is_filled(reading, SCHEDULED) || !is_filled(reading, DELETED))
-        return 0;
-    rc = read_time(reading, SCHEDULED, &from_ns);
+    if (rc == 0)
+        rc = read_instant(reading, DELETED, &to_ns);
     if (rc < 0)
         return rc;
-    rc = read_time(reading, DELETED, &to_ns);
-    if (rc < 0)
-        return rc;
-    if (to_ns < from_ns)
+    if (to_ns < from_ns && !reading->columns->at[DELETED]->is_alias)
         return refuse(reading, DELETED, "before scheduled_s");
-    *duration_ns_out = to_ns - from_ns;
+    if (to_ns >= from_ns)
+        *duration_ns = to_ns - from_ns;
     return 0;
+}
+
+/* Leaves UNKNOWN_NS where the job has none: also where a column tells that it did not begin, or has
+ * not ended. */
+static int read_duration(const struct row_reading *reading, int64_t *duration_ns_out)
+{
+    const bool has_span = has(reading, SCHEDULED) && has(reading, DELETED);
+    const bool has_ends = has_value(reading, SCHEDULED) && has_value(reading, DELETED);
+
+    *duration_ns_out = UNKNOWN_NS;
+    if (!is_over(reading) || (has_span && !has_ends))
+        return 0;
+    if (has_value(reading, DURATION))
+        return read_time(reading, DURATION, duration_ns_out);
+    return has_ends ? read_span(reading, duration_ns_out) : 0;
 }
 
 /* ---- deadlines, and what meeting them is worth -------------------------------------------- */
@@ -235,9 +320,9 @@ static int read_deadline(const struct row_reading *reading, struct lull_cluster_
     row->first_step = row->step_count = 0;
     if (is_filled(reading, DEADLINES))
         return read_deadlines(reading, row);
-    if (!is_filled(reading, DEADLINE))
+    if (!has_value(reading, DEADLINE))
         return 0;
-    rc = read_time(reading, DEADLINE, &step.deadline_ns);
+    rc = read_instant(reading, DEADLINE, &step.deadline_ns);
     if (rc < 0)
         return rc;
     if (step.deadline_ns < row->submit_ns)
@@ -292,24 +377,93 @@ static int read_integer(const struct row_reading *reading, enum job_field field,
 static int read_filled(const struct row_reading *reading, enum job_field field, int64_t min,
                        int64_t max, const char *what, int64_t *value_out)
 {
-    if (!is_filled(reading, field))
+    if (!has_value(reading, field))
         return 0;
     return read_integer(reading, field, min, max, what, value_out);
+}
+
+/* Finds the GPUs in what Slurm has allocated, such as "cpu=4,gres/gpu:a100=2,gres/gpu=4". Entries
+ * of one type are part of the one without, where there is one. */
+static int read_tres(const struct row_reading *reading, int64_t *gpus_out)
+{
+    static const char word[] = "gres/gpu";
+    const char *at = reading->columns->cells[TRES];
+    int64_t all = -1;
+    int64_t typed = 0;
+
+    while (*at != '\0') {
+        const size_t length = strcspn(at, ",");
+        const char *const sign = memchr(at, '=', length);
+        int64_t count = 0;
+
+        if (length > strlen(word) && strncmp(at, word, strlen(word)) == 0 && sign != NULL &&
+            (at[strlen(word)] == ':' || at[strlen(word)] == '=')) {
+            if (lull_decimal_parse(sign + 1, length - (size_t)(sign + 1 - at), 0, &count) < 0 ||
+                count < 0 || count > GPUS_MAX)
+                return refuse(reading, TRES, "not a number of GPUs");
+            if (at[strlen(word)] == '=')
+                all = count;
+            else
+                typed += count;
+        }
+        at += length + (at[length] == ',');
+    }
+    *gpus_out = all >= 0 ? all : typed;
+    return *gpus_out <= GPUS_MAX ? 0 : refuse(reading, TRES, "not a number of GPUs");
+}
+
+/* Reads a number of GPUs that may be a share of one, in thousandths. */
+static int read_shared_gpus(const struct row_reading *reading, int64_t *gpus_out,
+                            int64_t *milli_out)
+{
+    enum { PLACES = 3 };
+    int64_t milli = 0;
+    int rc = lull_columns_decimal(reading->columns, GPUS, PLACES, 0,
+                                  (int64_t)GPUS_MAX * WHOLE_MILLI * PLACES, "not a number of GPUs",
+                                  &milli, reading->err);
+
+    if (rc < 0)
+        return rc;
+    milli = milli * reading->columns->at[GPUS]->unit / WHOLE_MILLI;
+    if (milli % WHOLE_MILLI != 0 && milli > WHOLE_MILLI)
+        return refuse(reading, GPUS, "neither whole GPUs nor a share of one");
+    *gpus_out = (milli + WHOLE_MILLI - 1) / WHOLE_MILLI;
+    if (milli > 0 && milli < WHOLE_MILLI)
+        *milli_out = milli;
+    return 0;
+}
+
+/* Reads how many GPUs each instance of a job has. A blank means none. */
+static int read_instance_gpus(const struct row_reading *reading, int64_t *gpus, int64_t *milli)
+{
+    int rc;
+
+    if (!has_value(reading, GPUS))
+        return has_value(reading, TRES) ? read_tres(reading, gpus) : 0;
+    if (reading->columns->at[GPUS]->unit > 0)
+        return read_shared_gpus(reading, gpus, milli);
+    rc = read_integer(reading, GPUS, 0, GPUS_MAX, "not a number of GPUs", gpus);
+    if (rc == 0 && *gpus > 0)
+        rc = read_filled(reading, GPU_MILLI, 1, WHOLE_MILLI, "not from 1 to 1000", milli);
+    return rc;
 }
 
 static int read_gpus(const struct row_reading *reading, struct lull_cluster_jobs_row *row)
 {
     int64_t gpus = 0;
     int64_t milli = WHOLE_MILLI;
-    int rc = read_integer(reading, GPUS, 0, GPUS_MAX, "not a number of GPUs", &gpus);
+    int64_t instances = 1;
+    int rc = read_instance_gpus(reading, &gpus, &milli);
 
+    if (rc == 0)
+        rc = read_filled(reading, INSTANCES, 0, GPUS_MAX, "not a number of instances", &instances);
     if (rc < 0)
         return rc;
-    if (gpus > 0)
-        rc = read_filled(reading, GPU_MILLI, 1, WHOLE_MILLI, "not from 1 to 1000", &milli);
-    row->gpus = (uint32_t)gpus;
+    if (gpus * instances > GPUS_MAX)
+        return refuse(reading, INSTANCES, "more than 2^20 GPUs");
+    row->gpus = (uint32_t)(gpus * instances);
     row->gpu_milli = (uint32_t)milli;
-    return rc;
+    return 0;
 }
 
 /* Reads how many GPUs a job that has some could do with. Where the table gives one end alone, the
@@ -367,8 +521,11 @@ static int read_value(const struct row_reading *reading, struct lull_cluster_job
 
 static int read_times(const struct row_reading *reading, struct lull_cluster_jobs_row *row)
 {
-    const int rc = read_time(reading, SUBMIT, &row->submit_ns);
+    int rc = 0;
 
+    row->submit_ns = UNKNOWN_NS;
+    if (has_value(reading, SUBMIT))
+        rc = read_instant(reading, SUBMIT, &row->submit_ns);
     return rc < 0 ? rc : read_duration(reading, &row->duration_ns);
 }
 
@@ -377,7 +534,7 @@ static int read_row(const struct row_reading *reading, struct lull_cluster_jobs_
     static int (*const parts[])(const struct row_reading *, struct lull_cluster_jobs_row *) = {
         read_gpus, read_times, read_names, read_needs, read_deadline, read_value};
 
-    row->line = lull_lines_number(reading->columns->lines);
+    row->line = reading->columns->line_of[SUBMIT];
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         const int rc = parts[i](reading, row);
 
@@ -387,24 +544,26 @@ static int read_row(const struct row_reading *reading, struct lull_cluster_jobs_
     return 0;
 }
 
-/* Jobs that need no GPU or whose length is unknown cannot be simulated; they are counted, so that a
- * report can say how many were left out. */
+/* A row of sacct for a step, such as 7.batch, repeats what the job's own row says. */
+static bool is_step(const struct row_reading *reading)
+{
+    return has(reading, TRES) && has(reading, ID) &&
+           strchr(reading->columns->cells[ID], '.') != NULL;
+}
+
 static int add_row(const struct lull_columns *columns, void *context, struct lull_error *err)
 {
     struct lull_cluster_jobs_table *const table = context;
     const struct row_reading reading = {columns, table, err};
     struct lull_cluster_jobs_row row;
-    int rc = read_row(&reading, &row);
+    int rc;
 
-    if (rc < 0)
-        return rc;
-    table->without_gpus += row.gpus == 0;
-    table->without_duration += row.gpus > 0 && row.duration_ns == 0;
-    if (row.gpus == 0 || row.duration_ns == 0) {
-        table->step_count -= row.step_count;
+    if (is_step(&reading)) {
+        table->job_steps++;
         return 0;
     }
-    return lull_trace_append(&table->rows, &table->count, &row, sizeof(row), columns->name, err);
+    rc = read_row(&reading, &row);
+    return rc < 0 ? rc : lull_cluster_jobs_add(table, &row, columns->name, err);
 }
 
 static int by_submission(const void *a, const void *b)
@@ -417,21 +576,90 @@ static int by_submission(const void *a, const void *b)
     return (left->line > right->line) - (left->line < right->line);
 }
 
+/* Times are counted from the first submission later on, as far as ns reach. */
+static int check_span(const struct lull_cluster_jobs_table *table, const char *path,
+                      struct lull_error *err)
+{
+    const struct lull_cluster_jobs_row *const last = &table->rows[table->count - 1];
+
+    if (last->submit_ns - table->rows[0].submit_ns <= LULL_CLUSTER_JOBS_MOST_SPAN_NS)
+        return 0;
+    return lull_error_set(err, LULL_E_FORMAT,
+                          "%s: line %zu: submitted over 30 years after the job of line %zu; one of "
+                          "the two times is wrong",
+                          path, last->line, table->rows[0].line);
+}
+
+/* Reads what is no JSON. The first line that is not empty tells the format. */
+static int read_lines(struct lull_lines *lines, struct lull_cluster_jobs_table *table,
+                      struct lull_error *err)
+{
+    static const struct lull_table jobs = {known, 0, "lull-simulate(1)", check_header, add_row};
+    enum lull_cluster_format format = LULL_CLUSTER_TABLE;
+    char *line = NULL;
+    int rc;
+
+    do {
+        rc = lull_lines_next(lines, &line, err);
+    } while (rc > 0 && line[0] == '\0');
+    if (rc < 0)
+        return rc;
+    if (rc > 0) {
+        format = lull_cluster_format_of_line(line);
+        lull_lines_back(lines);
+    }
+    if (format == LULL_CLUSTER_SWF)
+        return lull_cluster_swf_read(lines, table, err);
+    if (format == LULL_CLUSTER_GAVEL)
+        return lull_cluster_gavel_read(lines, table, err);
+    return lull_columns_read_lines(lines, &jobs, table, err);
+}
+
+/* Reads a file of any format. Standard input can be opened once only, so that what tells the format
+ * is looked at before it is read. */
+static int read_any(const char *path, struct lull_cluster_jobs_table *table, struct lull_error *err)
+{
+    struct lull_source *source = NULL;
+    struct lull_lines *lines = NULL;
+    const char *head = NULL;
+    ssize_t size;
+    int rc = lull_source_open(path, &source, err);
+
+    if (rc < 0)
+        return rc;
+    size = lull_source_peek(source, &head, err);
+    if (size < 0) {
+        rc = (int)size;
+    } else if (lull_cluster_format_of_head(head, (size_t)size) == LULL_CLUSTER_PHILLY) {
+        rc = lull_cluster_philly_read(source, path, table, err);
+    } else {
+        rc = lull_lines_wrap(source, path, &lines, err);
+        if (rc < 0)
+            return rc;
+        rc = read_lines(lines, table, err);
+        lull_lines_close(lines);
+        return rc;
+    }
+    lull_source_close(source);
+    return rc;
+}
+
 int lull_cluster_jobs_read(const char *path, struct lull_cluster_jobs_table *table_out,
                            struct lull_error *err)
 {
-    static const struct lull_table jobs = {known, 1u << SUBMIT | 1u << GPUS, check_header, add_row};
     int rc;
 
     *table_out = (struct lull_cluster_jobs_table){.names = lull_string_set_create()};
     if (table_out->names == NULL)
         return lull_error_set(err, -ENOMEM, "%s: there is no memory for its jobs", path);
-    rc = lull_columns_read(path, &jobs, table_out, err);
+    rc = read_any(path, table_out, err);
+    if (rc >= 0 && table_out->count > 0) {
+        qsort(table_out->rows, table_out->count, sizeof(*table_out->rows), by_submission);
+        rc = check_span(table_out, path, err);
+    }
     if (rc < 0)
         lull_cluster_jobs_fini(table_out);
-    else if (table_out->count > 0)
-        qsort(table_out->rows, table_out->count, sizeof(*table_out->rows), by_submission);
-    return rc;
+    return rc < 0 ? rc : 0;
 }
 
 void lull_cluster_jobs_fini(struct lull_cluster_jobs_table *table)

@@ -56,7 +56,8 @@ int lull_cluster_pools_read(const char *path, struct lull_cluster_pools_table *t
                             struct lull_error *err)
 {
     static const struct lull_column known[] = {{"vc", VC}, {"nodes", NODES}, {NULL}};
-    static const struct lull_table pools = {known, 1u << VC | 1u << NODES, NULL, read_pool};
+    static const struct lull_table pools = {known, 1u << VC | 1u << NODES, "lull-simulate(1)", NULL,
+                                            read_pool};
     int rc;
 
     *table_out = (struct lull_cluster_pools_table){0};
@@ -94,10 +95,10 @@ static int read_failure(const struct lull_columns *columns, void *context, struc
 
     if (rc < 0)
         return rc;
-    rc = lull_columns_time(columns, FROM, &row.from_ns, err);
+    rc = lull_columns_instant(columns, FROM, &row.from_ns, err);
     if (rc < 0)
         return rc;
-    rc = lull_columns_time(columns, TO, &row.to_ns, err);
+    rc = lull_columns_instant(columns, TO, &row.to_ns, err);
     if (rc < 0)
         return rc;
     if (row.to_ns <= row.from_ns)
@@ -115,8 +116,8 @@ int lull_cluster_failures_read(const char *path, uint32_t node_count,
 {
     static const struct lull_column known[] = {
         {"node", NODE}, {"from_s", FROM, 1}, {"to_s", TO, 1}, {NULL}};
-    static const struct lull_table table = {known, 1u << NODE | 1u << FROM | 1u << TO, NULL,
-                                            read_failure};
+    static const struct lull_table table = {known, 1u << NODE | 1u << FROM | 1u << TO,
+                                            "lull-simulate(1)", NULL, read_failure};
     struct failures failures = {.node_count = node_count};
     struct lull_error why = {0};
     int rc = lull_columns_read(path, &table, &failures, err);
@@ -187,7 +188,8 @@ int lull_tariff_read(const char *path, enum lull_tariff_kind kind,
         [LULL_TARIFF_PRICE] = {{"time_s", TIME, 1}, {"price_per_kwh", VALUE}, {NULL}},
         [LULL_TARIFF_CARBON] = {{"time_s", TIME, 1}, {"g_per_kwh", VALUE}, {NULL}},
     };
-    const struct lull_table table = {known[kind], 1u << TIME | 1u << VALUE, NULL, read_rate};
+    const struct lull_table table = {known[kind], 1u << TIME | 1u << VALUE, "lull-simulate(1)",
+                                     NULL, read_rate};
     int rc;
 
     *table_out = (struct lull_tariff_table){0};

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <string.h>
 
 struct scan {
     const char *at;
@@ -90,6 +91,21 @@ int lull_decimal_parse(const char *bytes, size_t length, int shift, int64_t *val
         return -ERANGE;
     *value_out = is_negative ? -(int64_t)value : (int64_t)value;
     return 0;
+}
+
+/* Compares with the same number scaled, which has lost nothing. */
+bool lull_decimal_is_whole(const char *text)
+{
+    enum { NANO = 9 };
+    int64_t value = 0;
+    int64_t scaled = 0;
+
+    if (lull_decimal_parse(text, strlen(text), 0, &value) < 0)
+        return false;
+    if (strpbrk(text, ".eE") == NULL)
+        return true;
+    return lull_decimal_parse(text, strlen(text), NANO, &scaled) == 0 &&
+           scaled == value * INT64_C(1000000000);
 }
 
 const char *lull_decimal_parse_time(const char *bytes, size_t length, int64_t unit_s,

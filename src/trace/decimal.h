@@ -5,6 +5,7 @@
 #ifndef LULL_TRACE_DECIMAL_H
 #define LULL_TRACE_DECIMAL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,9 @@
  * +-LULL_DECIMAL_MAX. The output is written on success only.
  */
 int lull_decimal_parse(const char *bytes, size_t length, int shift, int64_t *value_out);
+
+/* Tells whether a text that lull_decimal_parse takes is a whole number: 8, 8.0 and 8e0, not 8.5. */
+bool lull_decimal_is_whole(const char *text);
 
 /*
  * A time in units of unit_s seconds, from 0 to about 30 years, rounded to nanoseconds. Returns

@@ -122,7 +122,8 @@ int lull_job_rates_read(const char *path, struct lull_job_rates_table *table_out
         {"gpu", GPU},       {"consolidated", CONSOLIDATED}, {"job_type", JOB_TYPE},
         {"num_gpus", GPUS}, {"iters_per_s", RATE},          {NULL},
     };
-    static const struct lull_table rates = {known, (1u << FIELDS) - 1, NULL, add_row};
+    static const struct lull_table rates = {known, (1u << FIELDS) - 1, "lull-simulate(1)", NULL,
+                                            add_row};
     int rc;
 
     *table_out = (struct lull_job_rates_table){0};

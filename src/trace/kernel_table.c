@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "trace/array.h"
 #include "trace/columns.h"
 #include "trace/string_set.h"
@@ -34,6 +33,9 @@ enum kernel_field {
 
 static_assert(COUNTERS + LULL_GRID_COUNTERS <= LULL_COLUMNS_FIELDS,
               "a reader knows fewer fields than there are columns here");
+
+/* Between the parts of a key: names of kernels have commas in them. */
+#define SEPARATOR "\x1f"
 
 enum {
     NEEDED = 1u << GPU | 1u << CORE_MHZ | 1u << TIME_MS,
@@ -127,12 +129,9 @@ static uint32_t set_field(const struct lull_columns *columns)
 
 static int check_columns(const struct lull_columns *columns, void *context, struct lull_error *err)
 {
-    int rc = lull_columns_need(columns, memory_field(columns), err);
-
     (void)context;
-    if (rc == 0)
-        rc = lull_columns_need(columns, name_field(columns), err);
-    return rc;
+    return lull_columns_need(columns,
+                             NEEDED | 1u << memory_field(columns) | 1u << name_field(columns), err);
 }
 
 static const char *cell_or_empty(const struct lull_columns *columns, uint32_t field)
@@ -195,8 +194,7 @@ static int read_set_name(const struct lull_columns *columns, struct lull_kernel_
     return rc == 0 ? add_limit(columns, set, err) : rc;
 }
 
-/* Finds the set that the record belongs to, new or known. Cells have no commas in them, so that
- * keys are told apart by them. */
+/* Finds the set that the record belongs to, new or known. */
 static int find_set(const struct lull_columns *columns, struct reading *reading,
                     struct lull_kernel_set **set_out, struct lull_error *err)
 {
@@ -208,7 +206,7 @@ static int find_set(const struct lull_columns *columns, struct reading *reading,
 
     if (rc < 0)
         return rc;
-    snprintf(key, sizeof(key), "%s,%s", set.gpu, set.set);
+    snprintf(key, sizeof(key), "%s" SEPARATOR "%s", set.gpu, set.set);
     rc = lull_string_set_add(reading->set_names, key, &number, columns->name, err);
     if (rc < 0)
         return rc;
@@ -228,8 +226,9 @@ static int find_kernel(const struct lull_columns *columns, struct reading *readi
     if (!lull_columns_is_filled(columns, name_field(columns)))
         return lull_columns_refuse(columns, name_field(columns),
                                    "the name of the kernel's program is missing", err);
-    if (snprintf(key, sizeof(key), "%s,%s,%s,%s,%s,%s", columns->cells[GPU],
-                 cell_or_empty(columns, SET), cell_or_empty(columns, LIMIT_W),
+    if (snprintf(key, sizeof(key),
+                 "%s" SEPARATOR "%s" SEPARATOR "%s" SEPARATOR "%s" SEPARATOR "%s" SEPARATOR "%s",
+                 columns->cells[GPU], cell_or_empty(columns, SET), cell_or_empty(columns, LIMIT_W),
                  columns->cells[name_field(columns)], cell_or_empty(columns, ARG),
                  cell_or_empty(columns, CUDA_KERNEL)) >= KEY)
         return lull_columns_refuse(columns, name_field(columns),
@@ -260,7 +259,7 @@ static int read_numbers(const struct lull_columns *columns, struct lull_grid_row
     if (rc == 0)
         rc = read_time(columns, &row->time_ms, err);
     row->power_w = NAN;
-    if (rc == 0 && lull_columns_is_filled(columns, POWER_W))
+    if (rc == 0 && lull_columns_has_value(columns, POWER_W))
         rc = lull_columns_real(columns, POWER_W, 1e-3, 1e6,
                                "not from 0.001 to 1e6; leave it blank where it was not measured",
                                &row->power_w, err);
@@ -283,9 +282,8 @@ static int read_counters(const struct lull_columns *columns, struct lull_grid_ro
         double value;
 
         counters[i] = NAN;
-        if (lull_columns_is_filled(columns, COUNTERS + i) &&
-            lull_text_parse_number(columns->cells[COUNTERS + i], &value) == 0 && value >= 0.0 &&
-            value <= most)
+        if (lull_columns_has_value(columns, COUNTERS + i) &&
+            lull_columns_real(columns, COUNTERS + i, 0.0, most, "", &value, NULL) == 0)
             counters[i] = value;
         has_any = has_any || !isnan(counters[i]);
     }
@@ -378,8 +376,8 @@ static int add_row(const struct lull_columns *columns, void *context, struct lul
 
     if (reading->rows == LULL_KERNEL_ROWS_MAX)
         return lull_columns_refuse(columns, GPU, "there are more than 1048576 rows", err);
-    if (!lull_columns_is_filled(columns, CORE_MHZ) ||
-        !lull_columns_is_filled(columns, memory_field(columns))) {
+    if (!lull_columns_has_value(columns, CORE_MHZ) ||
+        !lull_columns_has_value(columns, memory_field(columns))) {
         reading->table->unclocked++;
         return 0;
     }
@@ -404,7 +402,7 @@ static int add_row(const struct lull_columns *columns, void *context, struct lul
 int lull_kernel_table_read(const char *path, struct lull_kernel_table *table_out,
                            struct lull_error *err)
 {
-    static const struct lull_table kernels = {known, NEEDED, check_columns, add_row};
+    static const struct lull_table kernels = {known, 0, "lull-model(1)", check_columns, add_row};
     struct reading reading = {.table = table_out,
                               .set_names = lull_string_set_create(),
                               .points = lull_string_set_create()};
@@ -434,12 +432,15 @@ struct lull_kernel_name lull_kernel_table_name(const struct lull_kernel_table *t
     struct lull_kernel_name name;
     size_t size;
 
-    for (int commas = 0; commas < 3; commas++)
-        text += strcspn(text, ",") + 1;
+    for (int parts = 0; parts < 3; parts++)
+        text += strcspn(text, SEPARATOR) + 1;
     size = strlen(text);
-    while (size > 0 && text[size - 1] == ',')
+    while (size > 0 && text[size - 1] == SEPARATOR[0])
         size--;
     snprintf(name.text, sizeof(name.text), "%.*s", (int)size, text);
+    for (char *c = name.text; *c != '\0'; c++)
+        if (*c == SEPARATOR[0])
+            *c = ',';
     return name;
 }
 

@@ -16,34 +16,38 @@ struct lull_lines {
     size_t capacity;
     size_t begin;
     size_t end;
+    size_t text; /* where the text that was handed out last begins in the buffer */
     size_t number;
     bool is_over; /* nothing follows end */
 };
 
-int lull_lines_open(const char *path, struct lull_lines **lines_out, struct lull_error *err)
+int lull_lines_wrap(struct lull_source *source, const char *path, struct lull_lines **lines_out,
+                    struct lull_error *err)
 {
     enum { FIRST_BYTES = 1 << 16 };
     struct lull_lines *lines = calloc(1, sizeof(*lines));
-    int rc;
+    char *buffer = malloc(FIRST_BYTES);
 
-    if (lines == NULL)
-        goto no_memory;
-    lines->name = path;
-    lines->capacity = FIRST_BYTES;
-    lines->buffer = malloc(FIRST_BYTES);
-    if (lines->buffer == NULL)
-        goto no_memory;
-    rc = lull_source_open(path, &lines->source, err);
-    if (rc < 0) {
-        lull_lines_close(lines);
-        return rc;
+    if (lines == NULL || buffer == NULL) {
+        free(lines);
+        free(buffer);
+        lull_source_close(source);
+        return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
     }
+    lines->name = path;
+    lines->source = source;
+    lines->buffer = buffer;
+    lines->capacity = FIRST_BYTES;
     *lines_out = lines;
     return 0;
+}
 
-no_memory:
-    lull_lines_close(lines);
-    return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
+int lull_lines_open(const char *path, struct lull_lines **lines_out, struct lull_error *err)
+{
+    struct lull_source *source = NULL;
+    const int rc = lull_source_open(path, &source, err);
+
+    return rc < 0 ? rc : lull_lines_wrap(source, path, lines_out, err);
 }
 
 void lull_lines_close(struct lull_lines *lines)
@@ -137,6 +141,7 @@ static int hand_out(struct lull_lines *lines, char *newline, char **text_out,
     lines->begin += length + (lines->begin + length < lines->end);
     lines->number++;
     skip_byte_order_mark(lines, &text, &length);
+    lines->text = (size_t)(text - lines->buffer);
     if (length > 0 && text[length - 1] == '\r')
         length--;
     text[length] = '\0';
@@ -148,11 +153,11 @@ static int hand_out(struct lull_lines *lines, char *newline, char **text_out,
     return 1;
 }
 
-/* A line may cross any number of reads, so the search goes on where the last read ended. */
-int lull_lines_next(struct lull_lines *lines, char **text_out, struct lull_error *err)
+/* Finds the first line end that lies searched bytes or more behind begin, and hands out the text up
+ * to it. A line may cross any number of reads, so the search goes on where the last read ended. */
+static int next_from(struct lull_lines *lines, size_t searched, char **text_out,
+                     struct lull_error *err)
 {
-    size_t searched = 0;
-
     for (;;) {
         char *const from = lines->buffer + lines->begin + searched;
         const size_t length = lines->end - lines->begin - searched;
@@ -172,20 +177,144 @@ int lull_lines_next(struct lull_lines *lines, char **text_out, struct lull_error
     }
 }
 
-static bool is_space(char c)
+int lull_lines_next(struct lull_lines *lines, char **text_out, struct lull_error *err)
+{
+    return next_from(lines, 0, text_out, err);
+}
+
+/* Puts the line end back that the NUL behind the text has replaced, if there was one. */
+static void restore_end(struct lull_lines *lines)
+{
+    const size_t length = strlen(lines->buffer + lines->text);
+    const size_t end_bytes = lines->begin - lines->text - length;
+
+    if (end_bytes > 0)
+        lines->buffer[lines->text + length] = end_bytes == 2 ? '\r' : '\n';
+}
+
+void lull_lines_back(struct lull_lines *lines)
+{
+    restore_end(lines);
+    lines->begin = lines->text;
+    lines->number--;
+}
+
+/* The text and what follows it lie side by side in the buffer, so that only the line end, of which
+ * a NUL has replaced the first byte, has to be put back. */
+int lull_lines_extend(struct lull_lines *lines, char **text_out, struct lull_error *err)
+{
+    const size_t length = strlen(lines->buffer + lines->text);
+    const size_t searched = lines->begin - lines->text;
+    int rc;
+
+    restore_end(lines);
+    lines->begin = lines->text;
+    while (lines->begin + searched == lines->end && !lines->is_over) {
+        rc = read_more(lines, err);
+        if (rc < 0)
+            return rc;
+    }
+    lines->text = lines->begin;
+    if (lines->begin + searched < lines->end)
+        return next_from(lines, searched, text_out, err);
+    lines->begin += searched;
+    *text_out = lines->buffer + lines->text;
+    (*text_out)[length] = '\0';
+    return 0;
+}
+
+/* ---- cells -------------------------------------------------------------------------------- */
+
+static bool is_blank(char c)
 {
     return c == ' ' || c == '\t';
 }
 
-char *lull_lines_cell(char **rest)
+/* Blanks around a cell are not part of it, unless they separate. */
+static bool is_padding(char c, char separator)
 {
-    char *cell = *rest;
-    char *end = cell + strcspn(cell, ",");
+    return is_blank(c) && c != separator;
+}
 
-    *rest = *end == ',' ? end + 1 : NULL;
-    while (is_space(*cell))
-        cell++;
-    while (end > cell && is_space(end[-1]))
+static const char *skip_padding(const char *text, char separator)
+{
+    while (is_padding(*text, separator) || (separator == ' ' && is_blank(*text)))
+        text++;
+    return text;
+}
+
+static bool is_separator(char c, char separator)
+{
+    return c == separator || (separator == ' ' && is_blank(c));
+}
+
+/* Returns the quote that closes the cell at text, which begins behind the opening one; the end of
+ * the text where there is none. */
+static const char *find_closing(const char *text)
+{
+    for (;;) {
+        text += strcspn(text, "\"");
+        if (text[0] == '\0' || text[1] != '"')
+            return text;
+        text += 2;
+    }
+}
+
+bool lull_lines_is_open(const char *text, char separator)
+{
+    if (strchr(text, '"') == NULL)
+        return false;
+    for (;;) {
+        text = skip_padding(text, separator);
+        if (*text == '"') {
+            text = find_closing(text + 1);
+            if (*text == '\0')
+                return true;
+        }
+        while (*text != '\0' && !is_separator(*text, separator))
+            text++;
+        if (*text == '\0')
+            return false;
+        text++;
+    }
+}
+
+/* Takes the quotes from the cell whose opening one stands at cell; text behind the closing one, up
+ * to the separator, belongs to it. Returns where the cell ends, and where the separator stands. */
+static char *take_quoted(char *cell, char separator, char **stop_out)
+{
+    const char *const closing = find_closing(cell + 1);
+    char *out = cell;
+    char *in = cell + 1;
+
+    for (; in < closing; in++) {
+        *out++ = *in;
+        in += *in == '"';
+    }
+    in += *in == '"';
+    while (*in != '\0' && !is_separator(*in, separator))
+        *out++ = *in++;
+    *stop_out = in;
+    return out;
+}
+
+char *lull_lines_cell_of(char **rest, char separator)
+{
+    char *const cell = *rest + (skip_padding(*rest, separator) - *rest);
+    char *stop = cell;
+    char *end;
+
+    if (*cell == '"') {
+        end = take_quoted(cell, separator, &stop);
+    } else {
+        while (*stop != '\0' && !is_separator(*stop, separator))
+            stop++;
+        end = stop;
+    }
+    *rest = *stop == '\0' ? NULL : stop + 1;
+    if (separator == ' ' && *rest != NULL && *skip_padding(*rest, separator) == '\0')
+        *rest = NULL;
+    while (end > cell && is_blank(end[-1]))
         end--;
     *end = '\0';
     return cell;

@@ -1,7 +1,7 @@
 /*
  * A text file line by line, plain or gzip ("-" is standard input), and the cells of a line, which
- * commas separate. Lines end with \n or \r\n; a byte order mark before the first line is dropped.
- * One thread at a time. SPDX-License-Identifier: Apache-2.0
+ * commas or other characters separate. Lines end with \n or \r\n; a byte order mark before the
+ * first line is dropped. One thread at a time. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TRACE_LINES_H
 #define LULL_TRACE_LINES_H
@@ -19,6 +19,13 @@ struct lull_lines; /* opaque */
 /* Borrows path, for messages too, until closed. Errors: those of lull_source_open. */
 int lull_lines_open(const char *path, struct lull_lines **lines_out, struct lull_error *err);
 
+struct lull_source;
+
+/* The same of a source that has been opened at path, and perhaps looked at; it belongs to the lines
+ * from here on, also after an error. Errors: -ENOMEM. */
+int lull_lines_wrap(struct lull_source *source, const char *path, struct lull_lines **lines_out,
+                    struct lull_error *err);
+
 /* Null is allowed. */
 void lull_lines_close(struct lull_lines *lines);
 
@@ -30,6 +37,16 @@ void lull_lines_close(struct lull_lines *lines);
  */
 int lull_lines_next(struct lull_lines *lines, char **text_out, struct lull_error *err);
 
+/* Puts the line that was read last back, once, so that it is the next one again. */
+void lull_lines_back(struct lull_lines *lines);
+
+/*
+ * Appends the next line to the one that was read last, with the line end between them, as a cell in
+ * quotes may need. *text_out replaces the text of the last call, also where nothing follows.
+ * Returns and errors: those of lull_lines_next.
+ */
+int lull_lines_extend(struct lull_lines *lines, char **text_out, struct lull_error *err);
+
 /* The number of the line that was read last, from 1. */
 size_t lull_lines_number(const struct lull_lines *lines);
 
@@ -40,8 +57,23 @@ const char *lull_lines_name(const struct lull_lines *lines);
 int __attribute__((format(printf, 3, 4)))
 lull_lines_refuse(const struct lull_lines *lines, struct lull_error *err, const char *format, ...);
 
-/* Takes the first cell of *rest, without the white space around it, and moves *rest behind the
- * cell's comma; *rest becomes null with the last cell. Writes into the line. */
-char *lull_lines_cell(char **rest);
+/*
+ * Takes the first cell of *rest, without the white space around it, and moves *rest behind the
+ * cell's separator; *rest becomes null with the last cell. With the separator ' ' any run of blanks
+ * and tabs separates. A cell in double quotes is taken without them (RFC 4180): separators and line
+ * ends within them belong to it, and two quotes stand for one. Writes into the line. The text must
+ * not end within quotes (lull_lines_is_open).
+ */
+char *lull_lines_cell_of(char **rest, char separator);
+
+/* lull_lines_cell_of with commas. */
+static inline char *lull_lines_cell(char **rest)
+{
+    return lull_lines_cell_of(rest, ',');
+}
+
+/* Returns whether the text ends within the quotes of a cell, so that the next line belongs to it.
+ * O(length). */
+bool lull_lines_is_open(const char *text, char separator);
 
 #endif

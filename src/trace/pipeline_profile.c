@@ -1,63 +1,125 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/pipeline_profile.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/smaller.h"
 #include "core/pipeline/model/fit.h"
+#include "trace/array.h"
 #include "trace/columns.h"
-#include "trace/decimal.h"
 
-enum profile_field { STAGE, INSTRUCTION, FREQUENCY, TIME, ENERGY, PARTNER };
+enum profile_field { STAGE, INSTRUCTION, FREQUENCY, TIME, ENERGY, PARTNER, DP_RANK, TP_RANK };
 
-enum { LARGEST_MHZ = 100000 };
+enum { LARGEST_MHZ = 100000, LARGEST_RANK = 1 << 20 };
+
+/* A row as it stands: what one rank measured. */
+struct rank_row {
+    uint32_t stage;
+    enum lull_pipeline_kind kind;
+    uint32_t partner;
+    uint32_t dp_rank;
+    uint32_t tp_rank;
+    struct lull_pipeline_point point;
+    size_t line;
+};
+
+/* A file while it is read. */
+struct profile_reading {
+    const char *path;
+    struct rank_row *rows;
+    size_t count;
+    struct lull_pipeline_profile_notes notes;
+};
+
+/* ---- instructions ---- */
+
+/* Copies a word in small letters, without what separates its parts; what does not fit is cut. */
+static void simplify(const char *word, char *simple, size_t size)
+{
+    size_t used = 0;
+
+    for (; *word != '\0' && used + 1 < size; word++)
+        if (strchr("_- .", *word) == NULL)
+            simple[used++] = (char)tolower((unsigned char)*word);
+    simple[used] = '\0';
+}
+
+/* Finds an instruction by the words of other tools. Returns LULL_PIPELINE_FIXED for one that has no
+ * clock to choose, -1 for one that is not known. */
+static int find_instruction(const char *word)
+{
+    static const struct {
+        const char *word;
+        enum lull_pipeline_kind kind;
+    } words[] = {
+        {"f", LULL_PIPELINE_FORWARD},
+        {"fwd", LULL_PIPELINE_FORWARD},
+        {"forward", LULL_PIPELINE_FORWARD},
+        {"forwardpass", LULL_PIPELINE_FORWARD},
+        {"forwardstep", LULL_PIPELINE_FORWARD},
+        {"b", LULL_PIPELINE_BACKWARD},
+        {"bwd", LULL_PIPELINE_BACKWARD},
+        {"backward", LULL_PIPELINE_BACKWARD},
+        {"backwardpass", LULL_PIPELINE_BACKWARD},
+        {"backwardstep", LULL_PIPELINE_BACKWARD},
+        {"input", LULL_PIPELINE_INPUT},
+        {"backwardinput", LULL_PIPELINE_INPUT},
+        {"backwardinputpass", LULL_PIPELINE_INPUT},
+        {"inputgrad", LULL_PIPELINE_INPUT},
+        {"dgrad", LULL_PIPELINE_INPUT},
+        {"weight", LULL_PIPELINE_WEIGHT},
+        {"backwardweight", LULL_PIPELINE_WEIGHT},
+        {"backwardweightpass", LULL_PIPELINE_WEIGHT},
+        {"weightgrad", LULL_PIPELINE_WEIGHT},
+        {"wgrad", LULL_PIPELINE_WEIGHT},
+        {"recompute", LULL_PIPELINE_RECOMPUTE},
+        {"overlap", LULL_PIPELINE_OVERLAP},
+        {"loadmicrobatch", LULL_PIPELINE_FIXED},
+        {"sendactivation", LULL_PIPELINE_FIXED},
+        {"recvactivation", LULL_PIPELINE_FIXED},
+        {"sendgrad", LULL_PIPELINE_FIXED},
+        {"recvgrad", LULL_PIPELINE_FIXED},
+        {"reducegrads", LULL_PIPELINE_FIXED},
+        {"reducetiedgrads", LULL_PIPELINE_FIXED},
+        {"optimizerstep", LULL_PIPELINE_FIXED},
+    };
+    char simple[32];
+
+    simplify(word, simple, sizeof(simple));
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strcmp(simple, words[i].word) == 0)
+            return (int)words[i].kind;
+    return -1;
+}
 
 /* ---- rows ---- */
+
+static int read_number(const struct lull_columns *columns, enum profile_field field, int64_t most,
+                       const char *what, uint32_t *number_out, struct lull_error *err)
+{
+    int64_t number = 0;
+    int rc;
+
+    if (!lull_columns_has(columns, field))
+        return 0;
+    rc = lull_columns_integer(columns, field, 0, most, what, &number, err);
+    *number_out = (uint32_t)number;
+    return rc;
+}
 
 static int read_stage(const struct lull_columns *columns, enum profile_field field,
                       uint32_t *stage_out, struct lull_error *err)
 {
-    int64_t stage = 0;
-    const int rc = lull_columns_integer(columns, field, 0, LULL_PIPELINE_MAX_STAGES - 1,
-                                        "not a stage from 0 to 4095", &stage, err);
-
-    *stage_out = (uint32_t)stage;
-    return rc;
+    return read_number(columns, field, LULL_PIPELINE_MAX_STAGES - 1, "not a stage from 0 to 4095",
+                       stage_out, err);
 }
 
-static int read_kind(const struct lull_columns *columns, enum lull_pipeline_kind *kind_out,
-                     uint32_t *partner_out, struct lull_error *err)
-{
-    if (lull_pipeline_kind_parse(columns->cells[INSTRUCTION], kind_out) < 0 ||
-        *kind_out == LULL_PIPELINE_FIXED)
-        return lull_columns_refuse(columns, INSTRUCTION,
-                                   "not forward, backward, input, weight, recompute or overlap",
-                                   err);
-    if (*kind_out != LULL_PIPELINE_OVERLAP)
-        return 0;
-    if (!lull_columns_has(columns, PARTNER))
-        return lull_columns_refuse(columns, INSTRUCTION, "not possible without a column 'partner'",
-                                   err);
-    return read_stage(columns, PARTNER, partner_out, err);
-}
-
-/* Decimals are read exactly, in nanoseconds and nanojoules, as plans must add up to the last digit.
- * */
-static int read_quantity(const struct lull_columns *columns, enum profile_field field,
-                         int64_t least, int64_t most, const char *what, int64_t *value_out,
-                         struct lull_error *err)
-{
-    enum { NANO = 9 };
-    const char *cell = columns->cells[field];
-    const int rc = lull_decimal_parse(cell, strlen(cell), NANO, value_out);
-
-    if (rc == -EINVAL)
-        return lull_columns_refuse(columns, field, "not a number", err);
-    if (rc < 0 || *value_out < least || *value_out > most)
-        return lull_columns_refuse(columns, field, what, err);
-    return 0;
-}
-
+/* Decimals are read exactly, in nanoseconds and nanojoules, as plans must add up to the last digit;
+ * the unit of a column is its decimal places to those. */
 static int read_point(const struct lull_columns *columns, struct lull_pipeline_point *point_out,
                       struct lull_error *err)
 {
@@ -67,36 +129,184 @@ static int read_point(const struct lull_columns *columns, struct lull_pipeline_p
 
     if (rc < 0)
         return rc;
-    rc = read_quantity(columns, TIME, 1, LULL_PIPELINE_MAX_TIME_NS, "not between 1 ns and 100 s",
-                       &point_out->time_ns, err);
+    rc = lull_columns_decimal(columns, TIME, (int)columns->at[TIME]->unit, 1,
+                              LULL_PIPELINE_MAX_TIME_NS, "not between 1 ns and 100 s",
+                              &point_out->time_ns, err);
     if (rc < 0)
         return rc;
     point_out->sm_mhz = (uint32_t)sm_mhz;
-    return read_quantity(columns, ENERGY, 0, LULL_PIPELINE_MAX_ENERGY_NJ, "not between 0 and 10 MJ",
-                         &point_out->energy_nj, err);
+    return lull_columns_decimal(columns, ENERGY, (int)columns->at[ENERGY]->unit, 0,
+                                LULL_PIPELINE_MAX_ENERGY_NJ, "not between 0 and 10 MJ",
+                                &point_out->energy_nj, err);
+}
+
+static int read_row(const struct lull_columns *columns, struct rank_row *row,
+                    struct lull_error *err)
+{
+    int rc = read_stage(columns, STAGE, &row->stage, err);
+
+    if (rc == 0 && row->kind == LULL_PIPELINE_OVERLAP) {
+        if (!lull_columns_has(columns, PARTNER))
+            return lull_columns_refuse(columns, INSTRUCTION,
+                                       "not possible without a column 'partner'", err);
+        rc = read_stage(columns, PARTNER, &row->partner, err);
+    }
+    if (rc == 0)
+        rc = read_number(columns, DP_RANK, LARGEST_RANK, "not a rank", &row->dp_rank, err);
+    if (rc == 0)
+        rc = read_number(columns, TP_RANK, LARGEST_RANK, "not a rank", &row->tp_rank, err);
+    return rc < 0 ? rc : read_point(columns, &row->point, err);
 }
 
 static int add_row(const struct lull_columns *columns, void *context, struct lull_error *err)
 {
-    struct lull_pipeline_point point;
-    struct lull_error why = {0};
-    enum lull_pipeline_kind kind = LULL_PIPELINE_FORWARD;
-    uint32_t stage = 0;
-    uint32_t partner = 0;
-    int rc = read_stage(columns, STAGE, &stage, err);
+    struct profile_reading *const reading = context;
+    const int kind = find_instruction(columns->cells[INSTRUCTION]);
+    struct rank_row row = {.line = columns->line_of[INSTRUCTION]};
+    int rc;
 
+    if (kind < 0)
+        return lull_columns_refuse(columns, INSTRUCTION,
+                                   "not forward, backward, input, weight, recompute or overlap",
+                                   err);
+    if (kind == LULL_PIPELINE_FIXED) {
+        reading->notes.other_rows++;
+        return 0;
+    }
+    if (!lull_columns_has_value(columns, FREQUENCY) || !lull_columns_has_value(columns, TIME) ||
+        !lull_columns_has_value(columns, ENERGY)) {
+        reading->notes.blank_rows++;
+        return 0;
+    }
+    row.kind = (enum lull_pipeline_kind)kind;
+    rc = read_row(columns, &row, err);
     if (rc < 0)
         return rc;
-    rc = read_kind(columns, &kind, &partner, err);
-    if (rc < 0)
-        return rc;
-    rc = read_point(columns, &point, err);
-    if (rc < 0)
-        return rc;
-    rc = lull_pipeline_profile_add(context, 0, stage, kind, partner, &point, &why);
-    if (rc == -ENOMEM)
-        return lull_error_set(err, rc, "%s: %s", columns->name, why.text);
-    return rc < 0 ? lull_columns_refuse(columns, FREQUENCY, why.text, err) : 0;
+    return lull_trace_append(&reading->rows, &reading->count, &row, sizeof(row), columns->name,
+                             err);
+}
+
+/* ---- ranks ---- */
+
+static int compare(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+/* Compares what tells operating points apart. */
+static int compare_points(const struct rank_row *a, const struct rank_row *b)
+{
+    if (a->stage != b->stage)
+        return compare(a->stage, b->stage);
+    if (a->kind != b->kind)
+        return compare(a->kind, b->kind);
+    if (a->partner != b->partner)
+        return compare(a->partner, b->partner);
+    return compare(a->point.sm_mhz, b->point.sm_mhz);
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct rank_row *left = a;
+    const struct rank_row *right = b;
+    const int order = compare_points(left, right);
+
+    if (order != 0)
+        return order;
+    if (left->dp_rank != right->dp_rank)
+        return compare(left->dp_rank, right->dp_rank);
+    if (left->tp_rank != right->tp_rank)
+        return compare(left->tp_rank, right->tp_rank);
+    return compare((int64_t)left->line, (int64_t)right->line);
+}
+
+static int refuse_twice(const struct profile_reading *reading, const struct rank_row *row,
+                        struct lull_error *err)
+{
+    return lull_error_set(err, LULL_E_FORMAT,
+                          "%s: line %zu, frequency: %s of stage %u has a row for %u MHz already; "
+                          "rows of several ranks need a column dp_rank or tp_rank",
+                          reading->path, row->line, lull_pipeline_kind_name(row->kind), row->stage,
+                          row->point.sm_mhz);
+}
+
+/* Counts the rows from begin on that are of the same point and dp_rank. */
+static size_t count_shards(const struct profile_reading *reading, size_t begin, size_t end)
+{
+    size_t count = 0;
+
+    while (begin + count < end &&
+           reading->rows[begin + count].dp_rank == reading->rows[begin].dp_rank)
+        count++;
+    return count;
+}
+
+/* Makes one operating point of the rows from begin to end. A dp_rank of which a shard is missing
+ * would make the stage look cheaper than it is. */
+static int merge(struct profile_reading *reading, size_t begin, size_t end,
+                 struct lull_pipeline_point *point_out, struct lull_error *err)
+{
+    double time_ns = 0.0;
+    double energy_nj = 0.0;
+    uint32_t copies = 0;
+    size_t most = 0;
+
+    for (size_t i = begin; i < end; i += count_shards(reading, i, end))
+        if (count_shards(reading, i, end) > most)
+            most = count_shards(reading, i, end);
+    for (size_t i = begin; i < end;) {
+        const size_t shards = count_shards(reading, i, end);
+        int64_t longest_ns = 0;
+
+        for (size_t k = i; k < i + shards; k++) {
+            const struct rank_row *const row = &reading->rows[k];
+
+            if (k > i && row->tp_rank == row[-1].tp_rank)
+                return refuse_twice(reading, row, err);
+            if (row->point.time_ns > longest_ns)
+                longest_ns = row->point.time_ns;
+            energy_nj += shards == most ? (double)row->point.energy_nj : 0.0;
+        }
+        i += shards;
+        if (shards < most) {
+            reading->notes.partial_copies++;
+            continue;
+        }
+        time_ns += (double)longest_ns;
+        copies++;
+    }
+    reading->notes.copies = lull_larger_u32(reading->notes.copies, copies);
+    reading->notes.shards = lull_larger_u32(reading->notes.shards, (uint32_t)most);
+    *point_out = (struct lull_pipeline_point){
+        llround(time_ns / copies), llround(energy_nj / copies), reading->rows[begin].point.sm_mhz};
+    return 0;
+}
+
+static int merge_ranks(struct profile_reading *reading, struct lull_pipeline_profile *profile,
+                       struct lull_error *err)
+{
+    if (reading->count > 0)
+        qsort(reading->rows, reading->count, sizeof(*reading->rows), by_rank);
+    for (size_t i = 0; i < reading->count;) {
+        const struct rank_row *const row = &reading->rows[i];
+        struct lull_pipeline_point point;
+        struct lull_error why = {0};
+        size_t end = i + 1;
+        int rc;
+
+        while (end < reading->count && compare_points(row, &reading->rows[end]) == 0)
+            end++;
+        rc = merge(reading, i, end, &point, err);
+        if (rc < 0)
+            return rc;
+        rc = lull_pipeline_profile_add(profile, 0, row->stage, row->kind, row->partner, &point,
+                                       &why);
+        if (rc < 0)
+            return lull_error_set(err, rc == -ENOMEM ? rc : LULL_E_FORMAT, "%s: line %zu: %.200s",
+                                  reading->path, row->line, why.text);
+        i = end;
+    }
+    return 0;
 }
 
 /* ---- the whole ---- */
@@ -132,24 +342,57 @@ static int check_complete(const struct lull_pipeline_profile *profile, const cha
 }
 
 int lull_pipeline_profile_read(const char *path, struct lull_pipeline_profile *profile_out,
+                               struct lull_pipeline_profile_notes *notes_out,
                                struct lull_error *err)
 {
+    enum { NANO = 9, MICRO = 6, MILLI = 3 };
     static const struct lull_column known[] = {
-        {"stage", STAGE}, {"instruction", INSTRUCTION}, {"frequency", FREQUENCY},
-        {"time", TIME},   {"energy", ENERGY},           {"partner", PARTNER},
+        {"stage", STAGE},
+        {"instruction", INSTRUCTION},
+        {"frequency", FREQUENCY},
+        {"time", TIME, NANO},
+        {"energy", ENERGY, NANO},
+        {"partner", PARTNER},
+        {"dp_rank", DP_RANK},
+        {"tp_rank", TP_RANK},
+        {"stage_id", STAGE, 0, true},
+        {"pp_rank", STAGE, 0, true},
+        {"instr", INSTRUCTION, 0, true},
+        {"instruction_name", INSTRUCTION, 0, true},
+        {"op", INSTRUCTION, 0, true},
+        {"freq", FREQUENCY, 0, true},
+        {"frequency_mhz", FREQUENCY, 0, true},
+        {"freq_mhz", FREQUENCY, 0, true},
+        {"sm_mhz", FREQUENCY, 0, true},
+        {"sm_clock_mhz", FREQUENCY, 0, true},
+        {"time_s", TIME, NANO, true},
+        {"time_ms", TIME, MICRO, true},
+        {"time_us", TIME, MILLI, true},
+        {"latency_ms", TIME, MICRO, true},
+        {"duration_ms", TIME, MICRO, true},
+        {"energy_j", ENERGY, NANO, true},
+        {"energy_mj", ENERGY, MICRO, true},
         {NULL},
     };
-    static const struct lull_table table = {known, (1u << PARTNER) - 1, NULL, add_row};
+    static const struct lull_table table = {known, (1u << PARTNER) - 1, "docs/pipeline-formats.md",
+                                            NULL, add_row};
+    struct profile_reading reading = {.path = path};
     struct lull_pipeline_profile profile;
     int rc;
 
     lull_pipeline_profile_init(&profile);
-    rc = lull_columns_read(path, &table, &profile, err);
+    rc = lull_columns_read(path, &table, &reading, err);
+    if (rc >= 0)
+        rc = merge_ranks(&reading, &profile, err);
     if (rc >= 0)
         rc = check_complete(&profile, path, err);
-    if (rc < 0)
+    free(reading.rows);
+    if (rc < 0) {
         lull_pipeline_profile_fini(&profile);
-    else
-        *profile_out = profile;
-    return rc;
+        return rc;
+    }
+    *profile_out = profile;
+    if (notes_out != NULL)
+        *notes_out = reading.notes;
+    return 0;
 }

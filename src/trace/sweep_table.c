@@ -406,7 +406,8 @@ int lull_sweep_table_read(const char *path, struct lull_sweep_table *table_out,
                           struct lull_error *err)
 {
     struct lull_column known[FIELDS + 1];
-    const struct lull_table columns = {known, (UINT32_C(1) << FIELDS) - 1, NULL, add_row};
+    const struct lull_table columns = {known, (UINT32_C(1) << FIELDS) - 1, "docs/dataset.md", NULL,
+                                       add_row};
     uint32_t count = 0;
     int rc;
 

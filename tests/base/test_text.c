@@ -82,6 +82,66 @@ static void test_trim_cuts_both_ends_and_nothing_else(void **state)
         assert_string_equal(lull_text_trim(cases[i].text), cases[i].expected);
 }
 
+static void test_numbers_as_they_are_printed(void **state)
+{
+    static const struct {
+        const char *text;
+        enum lull_text_comma comma;
+        const char *plain; /* null: refused */
+    } cases[] = {
+        {"8", LULL_TEXT_COMMA_GROUPS, "8"},
+        {"+0.5", LULL_TEXT_COMMA_GROUPS, "0.5"},
+        {"-.5", LULL_TEXT_COMMA_GROUPS, "-0.5"},
+        {"8.", LULL_TEXT_COMMA_GROUPS, "8"},
+        {"1,234.5", LULL_TEXT_COMMA_AMBIGUOUS, "1234.5"},
+        {"1.234,5", LULL_TEXT_COMMA_GROUPS, "1234.5"},
+        {"1,234,567", LULL_TEXT_COMMA_DECIMAL, "1234567"},
+        {"1.234.567", LULL_TEXT_COMMA_GROUPS, "1234567"},
+        {"1,234", LULL_TEXT_COMMA_GROUPS, "1234"},
+        {"1,234", LULL_TEXT_COMMA_DECIMAL, "1.234"},
+        {"1,234", LULL_TEXT_COMMA_AMBIGUOUS, NULL},
+        {"0,934", LULL_TEXT_COMMA_AMBIGUOUS, "0.934"},
+        {"93,4", LULL_TEXT_COMMA_GROUPS, "93.4"},
+        {"1'234.5", LULL_TEXT_COMMA_GROUPS, "1234.5"},
+        {"1\xc2\xa0"
+         "234",
+         LULL_TEXT_COMMA_GROUPS, "1234"},
+        {"1.5e+3", LULL_TEXT_COMMA_GROUPS, "1.5e+3"},
+        {"70,5 W", LULL_TEXT_COMMA_DECIMAL, "70.5 W"},
+        {"1,23,456", LULL_TEXT_COMMA_GROUPS, NULL},
+        {"12,3456.7", LULL_TEXT_COMMA_GROUPS, NULL},
+        {"1.2,3.4", LULL_TEXT_COMMA_GROUPS, NULL},
+        {"1 234", LULL_TEXT_COMMA_GROUPS, "1 234"}, /* which is no number to those who parse it */
+        {"", LULL_TEXT_COMMA_GROUPS, NULL},
+        {"x", LULL_TEXT_COMMA_GROUPS, NULL},
+        {",", LULL_TEXT_COMMA_DECIMAL, NULL},
+        {"1111111111111111111111111111111111111111111111111111111111111111", LULL_TEXT_COMMA_GROUPS,
+         NULL},
+    };
+    char plain[LULL_TEXT_NUMBER_BYTES];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const int rc = lull_text_plain_number(cases[i].text, cases[i].comma, plain);
+
+        assert_int_equal(rc < 0, cases[i].plain == NULL);
+        if (rc == 0)
+            assert_string_equal(plain, cases[i].plain);
+    }
+}
+
+static void test_words_for_missing_values(void **state)
+{
+    static const char *const missing[] = {"", "-", "N/A", "[N/A]", "nan", "None", "\\N", "unknown"};
+    static const char *const others[] = {"0", "x", "nano", "--x", "[W]", "none of them"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(missing) / sizeof(missing[0]); i++)
+        assert_true(lull_text_is_missing(missing[i]));
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        assert_false(lull_text_is_missing(others[i]));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -90,6 +150,8 @@ int main(void)
         cmocka_unit_test(test_bad_numbers_are_refused_and_leave_the_output),
         cmocka_unit_test(test_at_least_takes_inf_and_keeps_the_output_otherwise),
         cmocka_unit_test(test_trim_cuts_both_ends_and_nothing_else),
+        cmocka_unit_test(test_numbers_as_they_are_printed),
+        cmocka_unit_test(test_words_for_missing_values),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

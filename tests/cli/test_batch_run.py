@@ -71,7 +71,47 @@ class Command(Case):
 
     def test_status_of_a_crash_is_the_commands(self):
         status, _, _ = self.run_job(command=shell("echo val_acc=0.5; exit 7"))
-        self.assertEqual((status, self.last()["state"]), (7, "lost"))
+        self.assertEqual((status, self.last()["state"]), (7, "failed"))
+
+    def test_a_size_that_fails_falls_back_to_another(self):
+        """In the same recurrence; and after two failures it is not tried again."""
+        script = '[ $1 -lt 64 ] || exit 1; echo val_acc=0.95'
+        given_up = 0
+        for _ in range(8):
+            status, _, err = self.run_job("--default-size", "64", sizes="32,64", command=shell(script))
+            self.assertEqual(status, 0, err)
+            given_up += "it is not tried again" in err
+        failed = sum(run["size"] == 64 for run in self.show()["runs"])
+        self.assertIn((failed, given_up), ((1, 0), (2, 1)))
+        self.assertEqual(self.show()["by_size"][1]["failed_in_row"], failed)
+
+    def test_every_size_fails_once(self):
+        status, _, _ = self.run_job("--tries", "9", sizes="32,64,128", command=shell("exit 3"))
+        self.assertEqual((status, sorted(run["size"] for run in self.show()["runs"])), (3, [32, 64, 128]))
+
+    def test_nan_is_an_epoch_that_reaches_nothing(self):
+        for word, lower in (("nan", ("--lower-is-better",)), ("-inf", ("--lower-is-better",)), ("inf", ()), ("NaN", ())):
+            status, _, err = self.run_job("--epochs-max", "2", "--tries", "1", *lower, name="x" + word, target="0.5",
+                                          metric="loss=([^ ]+)", command=shell(f"for i in 1 2 3 4; do echo loss={word}; "
+                                                                               "done; sleep 30"))
+            run = self.show("x" + word)["runs"][-1]
+            self.assertEqual((status, run["state"], run["epochs"]), (1, "missed", 2), err)
+
+    def test_no_value_of_the_metric_is_a_failure(self):
+        status, _, err = self.run_job(command=shell("echo accuracy 0.95"))
+        self.assertEqual(status, 1, err)
+        self.assertIn("no line matched --metric", err)
+        status, _, err = self.run_job(metric="val_acc=(.*)", command=shell("echo val_acc=93,412"))
+        self.assertEqual(status, 1, err)
+        self.assertIn("matched '93,412', which is not a number", err)
+
+    def test_numbers_as_they_are_printed(self):
+        for text, metric in (("95.4%", 0.954), ("95.4 %", 0.954), (" +0.95.", 0.95), ("0,95", 0.95), ("9.5e-1", 0.95),
+                             ("1,095.5", 1095.5), (".95", 0.95)):
+            status, _, err = self.run_job(metric="val_acc=(.*)", command=shell(f"echo 'val_acc={text}'"))
+            self.assertEqual((status, self.last()["metric"]), (0, metric), err)
+        status, _, err = self.run_job(metric="val_acc=(.*)", target="93", command=shell("echo val_acc=95.4%"))
+        self.assertEqual((status, self.last()["metric"]), (0, 95.4), err)
 
     def test_a_command_that_is_not_there(self):
         status, _, err = self.run_job(command=["--", "/nowhere/train", "{batch}"])

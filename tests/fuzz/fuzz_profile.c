@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct lull_pipeline_profile profile;
     struct lull_error err = {0};
 
-    if (lull_pipeline_profile_read(text_file(data, size), &profile, &err) < 0) {
+    if (lull_pipeline_profile_read(text_file(data, size), &profile, NULL, &err) < 0) {
         require(err.text[0] != '\0');
         return 0;
     }

@@ -1,6 +1,7 @@
 /*
  * Runs a fuzz target on the files of a folder, and on seeded mutations of each: bytes changed, cut
- * short, repeated. What is found can be repeated: the same files give the same runs.
+ * short, repeated; as many as a second argument says. What is found can be repeated: the same files
+ * give the same runs.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <dirent.h>
@@ -52,7 +53,7 @@ static void run(const uint8_t *data, size_t size)
     free(exact);
 }
 
-static int replay(const char *path)
+static int replay(const char *path, long mutations)
 {
     static uint8_t data[LARGEST];
     static uint8_t changed[2 * LARGEST];
@@ -66,7 +67,7 @@ static int replay(const char *path)
     size = fread(data, 1, sizeof(data), file);
     fclose(file);
     run(data, size);
-    for (int i = 0; i < MUTATIONS; i++)
+    for (long i = 0; i < mutations; i++)
         run(changed, mutate(data, size, changed));
     return 0;
 }
@@ -74,7 +75,8 @@ static int replay(const char *path)
 int main(int argc, char **argv)
 {
     struct dirent **entries;
-    const int count = argc == 2 ? scandir(argv[1], &entries, NULL, alphasort) : -1;
+    const long mutations = argc == 3 ? atol(argv[2]) : MUTATIONS;
+    const int count = argc == 2 || argc == 3 ? scandir(argv[1], &entries, NULL, alphasort) : -1;
     int files = 0;
     int failed = 0;
 
@@ -83,13 +85,13 @@ int main(int argc, char **argv)
 
         snprintf(path, sizeof(path), "%s/%s", argv[1], entries[i]->d_name);
         if (entries[i]->d_name[0] != '.') {
-            failed |= replay(path);
+            failed |= replay(path, mutations);
             files++;
         }
         free(entries[i]);
     }
     if (files == 0)
-        fprintf(stderr, "usage: %s CORPUS, a folder with at least one file\n", argv[0]);
+        fprintf(stderr, "usage: %s CORPUS [MUTATIONS], a folder with at least one file\n", argv[0]);
     else
         free(entries);
     return failed || files == 0;

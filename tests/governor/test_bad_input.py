@@ -109,6 +109,17 @@ class BadInput(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertRegex(done.stderr, rf"lull run: --report: .*{directory.split('/x')[0]}.*name another directory")
 
+    def test_a_working_directory_that_takes_no_report(self):
+        """The job runs all the same; its report goes elsewhere, which is said."""
+        work = os.path.join(self.directory.name, "taken")
+        os.mkdir(work)
+        open(os.path.join(work, "lull-report"), "w", encoding="ascii").close()
+        os.chmod(os.path.join(work, "lull-report"), 0o444)
+        done = lull("emulate", "1xA100", "--", LULL, "run", "--", "sh", "-c", "echo started; exit 6", cwd=work,
+                    env={"LULL_RUNTIME_DIR": self.directory.name, "TMPDIR": self.directory.name})
+        self.assertEqual((done.returncode, done.stdout), (6, "started\n"), done.stderr)
+        self.assertIn("the report goes to " + self.directory.name, done.stderr)
+
     def test_runs_keep_their_reports_apart(self):
         both = '"$0" run --quiet -- true & "$0" run --quiet -- sh -c "exit 3"; wait'
         work = os.path.join(self.directory.name, "work")

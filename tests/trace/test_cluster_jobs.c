@@ -82,6 +82,19 @@ static void test_refused_with_the_place(void **state)
         {"submit_s,num_gpus,duration_s\n1,-2,3\n", "line 2, num_gpus"},
         {"submit_s,num_gpus,duration_s\n1,2,-3\n", "line 2, duration_s: a time below 0"},
         {"submit_s,num_gpus,duration_s\n1,2,1e12\n", "line 2, duration_s"},
+        {"submit_s,num_gpus,duration_s\n1,8.5,3\n", "line 2, num_gpus: not a number of GPUs"},
+        {"submit_s\tnum_gpus\tduration_s\n1\t1,024\t3\n", "the comma may group digits"},
+        {"submit_s,num_gpus,duration_s\n1714600000000,2,3\n", "is it in milliseconds?"},
+        {"submit_s,num_gpus,duration_s\n1,2,3\n1714600000,2,3\n",
+         "line 3: submitted over 30 years"},
+        {"a,b,c\n1,2,3\n", "no column submit_s or submit_min or creation_s, and no num_gpus"},
+        {"a;b;c\n1;2;3\n", "it has a, b, c (3 columns, separated by semicolons); the columns are"},
+        {"submit_s,num_gpus,duration_s\n\"1,2,3\n4,5,6\n", "line 2, cells: a cell's quotes"},
+        {"submit_s,gpu_request,duration_s\n1,1.5,3\n", "neither whole GPUs nor a share of one"},
+        {"[{\"a\":1}]", "only Philly's cluster_job_log is read"},
+        {"{\"a\":1}", "only Philly's cluster_job_log"},
+        {"; SWF\n1 2 3\n", "line 2: 3 of the 18 numbers"},
+        {"t\tp\td\ts\t1\t1000\t2\t1\t-1.0\t7\n", "a number of steps and no duration"},
         {"submit_s,num_gpus,duration_s,deadline_s\n5,2,1,4\n", "before the job's submission"},
         {"submit_s,num_gpus,scheduled_s,deletion_s\n5,2,9,8\n", "before scheduled_s"},
         {"submit_s,num_gpus,duration_s,num_gpus\n", "is named twice"},
@@ -112,6 +125,107 @@ static void test_refused_with_the_place(void **state)
         assert_non_null(strstr(err.text, cases[i].said));
         assert_null(table.rows);
     }
+}
+
+/* A table, and what its only job must be. */
+static void expect_job(const char *text, uint32_t gpus, uint32_t gpu_milli, int64_t submit_s,
+                       int64_t duration_s)
+{
+    struct lull_cluster_jobs_table table;
+    struct lull_error err = {0};
+
+    if (read_text(text, &table, &err) < 0)
+        fail_msg("%s", err.text);
+    if (table.count != 1)
+        fail_msg("%zu jobs in '%s'", table.count, text);
+    assert_int_equal(table.rows[0].gpus, gpus);
+    assert_int_equal(table.rows[0].gpu_milli, gpu_milli);
+    assert_int_equal(table.rows[0].submit_ns, submit_s * INT64_C(1000000000));
+    assert_int_equal(table.rows[0].duration_ns, duration_s * INT64_C(1000000000));
+    lull_cluster_jobs_fini(&table);
+}
+
+static void test_tables_as_programs_write_them(void **state)
+{
+    (void)state;
+    expect_job(
+        "\"job_id\";\"submit_s\";\"num_gpus\";\"duration_s\"\r\n\"a;b\";0;8,0;1.000,0\r\n;;;\r\n",
+        8, 1000, 0, 1000);
+    expect_job("\"job_id\",submit_s,num_gpus,duration_s\n\"two\nlines\",1e1,\"1,024\",\"2,000\"\n",
+               1024, 1000, 10, 2000);
+    expect_job("# made by hand\nsep=\t\nSubmit_S\tNUM_GPUS\tduration_s\n5\t2\t00:01:40\n", 2, 1000,
+               5, 100);
+    expect_job("submit_s|num_gpus|duration_s|\n5|2|7|\nsubmit_s|num_gpus|duration_s|\n", 2, 1000, 5,
+               7);
+    expect_job("submit_s,num_gpus,duration_s\n2024-02-29 00:00:01+01:00,2,7\n", 2, 1000, 1709161201,
+               7);
+    expect_job("submit_s,num_gpus,duration_s\n1709164801,2,7\n", 2, 1000, 1709164801, 7);
+}
+
+static void test_published_tables(void **state)
+{
+    (void)state;
+    expect_job("job_id,user,node_num,gpu_num,state,submit_time,start_time,end_time,duration,queue\n"
+               "1,u,1,8,COMPLETED,1970-01-02 08:00:00+08:00,1970-01-02 08:00:30+08:00,"
+               "1970-01-02 08:10:30+08:00,600,30\n"
+               "2,u,1,8,RUNNING,1970-01-02 08:00:00+08:00,1970-01-02 08:00:30+08:00,,600,30\n",
+               8, 1000, 86400, 600);
+    expect_job(
+        "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n0,2,9,1,vgg,150,30\n",
+        2, 1000, 9, 150);
+    expect_job("name,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time,scheduled_time\n"
+               "p,1,460,,0,500,20\nq,1,460,,0,,20\nr,1,460,,,500,20\n",
+               1, 460, 0, 480);
+    expect_job("job_name,inst_num,submit_time,start_time,end_time,plan_gpu\na,2,5,10,110,50.0\n"
+               "b,2,5,110,10,100\n",
+               2, 500, 5, 100);
+    expect_job(
+        "job_name,organization,gpu_model,gpu_request,worker_num,submit_time,duration,job_type\n"
+        "a,o,A10,8,4,5,100,HP\n",
+        32, 1000, 5, 100);
+    expect_job("JobID|Partition|Submit|Start|End|Elapsed|AllocTRES|State\n"
+               "7|p|1970-01-02T00:00:00|1970-01-02T00:10:00|1970-01-04T01:11:12|2-01:01:12|"
+               "billing=4,gres/gpu:x=1,gres/gpu:y=3,gres/gpu=4,node=1|COMPLETED\n"
+               "7.batch||1970-01-02T00:10:00|1970-01-02T00:10:00|1970-01-04T01:11:12|2-01:01:12|"
+               "gres/gpu=4|COMPLETED\n"
+               "8|p|1970-01-02T00:30:00|Unknown|Unknown|00:00:00|gres/gpu=2|PENDING\n",
+               4, 1000, 86400, 176472);
+}
+
+static void test_formats_that_are_no_tables(void **state)
+{
+    (void)state;
+    expect_job(
+        "[{\"vc\":\"v\",\"jobid\":\"j\",\"submitted_time\":\"1970-01-02 00:00:00\",\"attempts\":["
+        "{\"start_time\":\"1970-01-02 00:05:00\",\"end_time\":\"1970-01-02 00:06:00\",\"detail\":"
+        "[{\"ip\":\"a\",\"gpus\":[\"gpu0\",\"gpu1\"]},{\"ip\":\"b\",\"gpus\":[\"gpu0\"]}]},"
+        "{\"start_time\":\"1970-01-02 01:05:00\",\"end_time\":\"1970-01-02 01:05:30\",\"detail\":"
+        "[{\"ip\":\"a\",\"gpus\":[\"gpu0\",\"gpu1\",\"gpu2\"]}]}]},"
+        "{\"vc\":\"v\",\"jobid\":\"k\",\"submitted_time\":\"1970-01-02 00:00:00\",\"attempts\":["
+        "{\"start_time\":null,\"end_time\":\"None\",\"detail\":[{\"gpus\":[\"gpu0\"]}]}]}]",
+        3, 1000, 86400, 90);
+    expect_job("; Version: 2.2\n\n 1 5 7 300 2 -1 -1 4 900 -1 1 1 1 -1 1 0 -1 -1\n"
+               " 2 5 -1 -1 -1 -1 -1 4 900 -1 5 1 1 -1 1 0 -1 -1\n",
+               2, 1000, 5, 300);
+    expect_job("t (batch size 16)\tpython3 t.py\td\t--steps\t1\t1000\t2\tstatic\t1\t-1.0\t420\t7\n",
+               2, 1000, 7, 420);
+}
+
+static void test_what_is_left_out_is_counted(void **state)
+{
+    struct lull_cluster_jobs_table table;
+
+    (void)state;
+    assert_int_equal(read_text("job_id,submit_s,num_gpus,duration_s\n"
+                               "a,0,8.0,10\nb,1,,10\nc,2,1,\nd,3,1,0\ne,,1,5\nf,4,1,N/A\n",
+                               &table, NULL),
+                     0);
+    assert_int_equal(table.count, 1);
+    assert_int_equal(table.without_gpus, 1);
+    assert_int_equal(table.without_duration, 2);
+    assert_int_equal(table.of_no_duration, 1);
+    assert_int_equal(table.without_submission, 1);
+    lull_cluster_jobs_fini(&table);
 }
 
 static void test_needs(void **state)
@@ -295,6 +409,10 @@ static void test_published(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tables_as_programs_write_them),
+        cmocka_unit_test(test_published_tables),
+        cmocka_unit_test(test_formats_that_are_no_tables),
+        cmocka_unit_test(test_what_is_left_out_is_counted),
         cmocka_unit_test(test_needs),
         cmocka_unit_test(test_units_and_order),
         cmocka_unit_test(test_refused_with_the_place),

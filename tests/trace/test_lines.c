@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -101,6 +102,66 @@ static void test_cells(void **state)
     assert_null(rest);
 }
 
+static void expect_cells(const char *text, char separator, const char *const *expected)
+{
+    char copy[100];
+    char *rest = copy;
+
+    snprintf(copy, sizeof(copy), "%s", text);
+    for (; *expected != NULL; expected++) {
+        assert_non_null(rest);
+        assert_string_equal(lull_lines_cell_of(&rest, separator), *expected);
+    }
+    assert_null(rest);
+}
+
+static void test_quotes_and_separators(void **state)
+{
+    (void)state;
+    expect_cells("\"a,b\",c", ',', (const char *[]){"a,b", "c", NULL});
+    expect_cells(" \"a \"\"b\"\"\" ;c", ';', (const char *[]){"a \"b\"", "c", NULL});
+    expect_cells("a\"b\",c", ',', (const char *[]){"a\"b\"", "c", NULL});
+    expect_cells("\"a\" b,\"\"", ',', (const char *[]){"a b", "", NULL});
+    expect_cells("a\t\t b", '\t', (const char *[]){"a", "", "b", NULL});
+    expect_cells("  GPU 0 \t 61.5  ", ' ', (const char *[]){"GPU", "0", "61.5", NULL});
+    assert_true(lull_lines_is_open("a,\"b", ','));
+    assert_true(lull_lines_is_open("a,\"b\"\"", ','));
+    assert_false(lull_lines_is_open("a,\"b;c\"", ','));
+    assert_false(lull_lines_is_open("5\" disk,b", ','));
+}
+
+/* Lines that are put together lie at the end of a read, or across two. */
+static void test_lines_extended_and_put_back(void **state)
+{
+    enum { LONG = 65530 };
+    char *const text = malloc(LONG + 100);
+    struct lull_lines *lines;
+    char *line;
+
+    (void)state;
+    for (size_t ahead = LONG - 20; ahead < LONG + 20; ahead++) {
+        memset(text, 'x', ahead);
+        memcpy(text + ahead, "\na\r\nb\nc", 7);
+        assert_int_equal(lull_lines_open(text_file(text, ahead + 7), &lines, NULL), 0);
+        assert_int_equal(lull_lines_next(lines, &line, NULL), 1);
+        assert_int_equal(lull_lines_next(lines, &line, NULL), 1);
+        assert_string_equal(line, "a");
+        lull_lines_back(lines);
+        assert_int_equal(lull_lines_next(lines, &line, NULL), 1);
+        assert_string_equal(line, "a");
+        assert_int_equal(lull_lines_number(lines), 2);
+        assert_int_equal(lull_lines_extend(lines, &line, NULL), 1);
+        assert_string_equal(line, "a\r\nb");
+        assert_int_equal(lull_lines_extend(lines, &line, NULL), 1);
+        assert_string_equal(line, "a\r\nb\nc");
+        assert_int_equal(lull_lines_extend(lines, &line, NULL), 0);
+        assert_string_equal(line, "a\r\nb\nc");
+        assert_int_equal(lull_lines_next(lines, &line, NULL), 0);
+        lull_lines_close(lines);
+    }
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -108,6 +169,8 @@ int main(void)
         cmocka_unit_test(test_lines_longer_than_the_buffer),
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_cells),
+        cmocka_unit_test(test_quotes_and_separators),
+        cmocka_unit_test(test_lines_extended_and_put_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -99,7 +100,7 @@ static void say_end(const struct recurrence *recurrence, const struct lull_batch
         [LULL_BATCH_END_BOUND] = "stopped, it became too dear: its cost passed the bound",
         [LULL_BATCH_END_EPOCHS] = "stopped: it missed the target in --epochs-max epochs",
         [LULL_BATCH_END_OWN] = "ended short of the target",
-        [LULL_BATCH_END_BLIND] = "ended, and no line matched --metric; check the expression",
+        [LULL_BATCH_END_BLIND] = "ended without a value of the metric",
         [LULL_BATCH_END_CRASHED] = "failed",
         [LULL_BATCH_END_INTERRUPTED] = "interrupted",
     };
@@ -108,13 +109,48 @@ static void say_end(const struct recurrence *recurrence, const struct lull_batch
     if (recurrence->options.is_quiet && attempt->end != LULL_BATCH_END_BLIND)
         return;
     fprintf(stderr, "lull batch run: run %" PRIu64 ": %s", ticket->run, texts[attempt->end]);
-    if (isfinite(progress->metric))
+    if (attempt->end == LULL_BATCH_END_BLIND && attempt->unread[0] != '\0')
+        fprintf(stderr, ": --metric matched '%s', which is not a number", attempt->unread);
+    else if (attempt->end == LULL_BATCH_END_BLIND)
+        fputs(": no line matched --metric; check the expression", stderr);
+    if (progress->epochs > 0)
         fprintf(stderr, ", metric %g after %u", progress->metric, progress->epochs);
     if (isfinite(progress->energy_j))
         fprintf(
             stderr, ", %.1f J in %.1f s, cost %.1f J", progress->energy_j, progress->time_s,
             lull_job_cost(&recurrence->options.job.price, progress->energy_j, progress->time_s));
+    if (isfinite(progress->energy_j) && attempt->estimated_s > 0.0)
+        fprintf(stderr,
+                "; %.1f s of it by polled power, since an energy counter stood still or went "
+                "back",
+                attempt->estimated_s);
     fputc('\n', stderr);
+}
+
+/* Says so once a size that crashes is given up. */
+static void say_given_up(struct recurrence *recurrence, const struct lull_batch_ticket *ticket)
+{
+    struct lull_batch_arm arms[LULL_BATCH_SIZES];
+    struct lull_batch_entry *entries = NULL;
+    struct lull_batch *batch = NULL;
+    struct lull_batch_job job;
+    size_t count;
+
+    if (recurrence->options.is_quiet || recurrence->jobs == NULL ||
+        lull_batch_jobs_load(recurrence->jobs, recurrence->options.job.name, &job, &entries, &count,
+                             &batch, NULL) < 0)
+        return;
+    count = lull_batch_arms(batch, arms, LULL_BATCH_SIZES);
+    for (size_t i = 0; i < count; i++)
+        if (arms[i].size == ticket->choice.size && arms[i].crashed_count > 1 &&
+            !arms[i].is_candidate)
+            fprintf(
+                stderr,
+                "lull batch run: batch size %u has failed %u times in a row while others ran: it "
+                "is not tried again\n",
+                arms[i].size, arms[i].crashed_count);
+    lull_batch_destroy(batch);
+    free(entries);
 }
 
 static void record(struct recurrence *recurrence, const struct lull_batch_ticket *ticket,
@@ -159,11 +195,22 @@ static bool has_missed(const struct lull_batch_attempt *attempt)
            attempt->end == LULL_BATCH_END_OWN;
 }
 
+/* Tells whether another run may do better: the target was missed, or a size failed and there are
+ * others. Without a store the size would be the same. */
+static bool can_try_again(const struct recurrence *recurrence,
+                          const struct lull_batch_attempt *attempt, uint32_t failed)
+{
+    if (attempt->end == LULL_BATCH_END_CRASHED)
+        return recurrence->jobs != NULL && failed < recurrence->options.job.size_count;
+    return has_missed(attempt);
+}
+
 static int recur(struct recurrence *recurrence, struct lull_error *err)
 {
     struct lull_batch_attempt attempt = {.event = LULL_BATCH_LOST,
                                          .progress = {.energy_j = NAN, .metric = NAN}};
     uint64_t retry_of = 0;
+    uint32_t failed = 0;
     int result = 0;
 
     for (uint32_t i = 0; i < recurrence->options.tries; i++) {
@@ -178,13 +225,17 @@ static int recur(struct recurrence *recurrence, struct lull_error *err)
         if (result < 0)
             return lull_cli_fail_to_start("batch run", err);
         say_end(recurrence, &ticket, &attempt);
-        if (!has_missed(&attempt))
+        if (attempt.end == LULL_BATCH_END_CRASHED) {
+            failed++;
+            say_given_up(recurrence, &ticket);
+        }
+        if (!can_try_again(recurrence, &attempt, failed))
             break;
         retry_of = ticket.run;
     }
     if (attempt.end == LULL_BATCH_END_TARGET)
         return LULL_EXIT_OK;
-    return has_missed(&attempt) ? LULL_EXIT_FAILED : attempt.status;
+    return attempt.status != 0 && !has_missed(&attempt) ? attempt.status : LULL_EXIT_FAILED;
 }
 
 static void prepare(void *options)
@@ -215,13 +266,16 @@ static int run(void *options, const struct lull_operands *operands)
 
 const struct lull_program_command lull_batch_run_command = {
     .name = "batch run",
-    .summary = "run a job with the batch size that is thought best",
+    .summary = "run a job with the recommended batch size",
     .arguments = "-- COMMAND [ARG...]",
-    .about = "Runs COMMAND, a job that comes again and again, with the batch size that is thought "
-             "best or worth a try, and learns from what it costs. In COMMAND {batch} becomes the "
+    .about = "Runs COMMAND, a recurring job, with the recommended batch size or one that is worth "
+             "a try, "
+             "and learns from what it costs. In COMMAND {batch} becomes the "
              "batch size, {lr} the learning rate. Its output passes through unchanged. It is "
              "stopped when the metric reaches the target or its cost exceeds the bound; a run "
-             "that missed the target is repeated.",
+             "that missed the target, or failed, is repeated with another size. The exit status is "
+             "0 where the target was reached, that of the command where its last run failed, and "
+             "else 1.",
     .after = "Example:\n"
              "  lull batch run --job nightly --sizes 32,64,128 --metric 'val_acc=([0-9.]+)' "
              "--target 0.93 -- python train.py --batch-size {batch}",

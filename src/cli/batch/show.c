@@ -59,7 +59,8 @@ static const char *state_text(const struct lull_batch_entry *entry)
     static const char *const texts[] = {[LULL_BATCH_SUBMITTED] = "?",
                                         [LULL_BATCH_REACHED] = "reached",
                                         [LULL_BATCH_MISSED] = "missed",
-                                        [LULL_BATCH_LOST] = "lost"};
+                                        [LULL_BATCH_LOST] = "lost",
+                                        [LULL_BATCH_CRASHED] = "failed"};
 
     if (entry->is_over)
         return texts[entry->over.event];
@@ -92,8 +93,9 @@ static json_t *job_json(const struct knowledge *knowledge)
 
 static json_t *arm_json(const struct lull_batch_arm *arm)
 {
-    return json_pack("{s:I, s:I, s:I, s:o, s:o, s:b}", "size", (json_int_t)arm->size, "runs",
-                     (json_int_t)arm->run_count, "missed", (json_int_t)arm->missed_count, "cost_j",
+    return json_pack("{s:I, s:I, s:I, s:I, s:o, s:o, s:b}", "size", (json_int_t)arm->size, "runs",
+                     (json_int_t)arm->run_count, "missed", (json_int_t)arm->missed_count,
+                     "failed_in_row", (json_int_t)arm->crashed_count, "cost_j",
                      number(arm->mean_cost), "cost_deviation_j", number(arm->deviation_cost),
                      "candidate", arm->is_candidate);
 }
@@ -148,11 +150,12 @@ static void show_text(const struct knowledge *knowledge)
         printf("%u\n", lull_batch_best_size(knowledge->batch));
     else
         printf("not known yet\n");
-    printf("\n%8s %6s %7s %12s %12s\n", "size", "runs", "missed", "cost J", "deviation");
+    printf("\n%8s %6s %7s %7s %12s %12s\n", "size", "runs", "missed", "failed", "cost J",
+           "deviation");
     for (size_t i = 0; i < knowledge->arm_count; i++) {
         const struct lull_batch_arm *arm = &knowledge->arms[i];
 
-        printf("%8u %6u %7u", arm->size, arm->run_count, arm->missed_count);
+        printf("%8u %6u %7u %7u", arm->size, arm->run_count, arm->missed_count, arm->crashed_count);
         print_value(12, 1, arm->mean_cost);
         print_value(12, 1, arm->deviation_cost);
         putchar('\n');

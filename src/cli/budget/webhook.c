@@ -107,7 +107,7 @@ static enum MHD_Result finish(const struct lull_webhook *webhook, struct MHD_Con
                               const struct webhook_request *request)
 {
     struct lull_error error = {0};
-    char text[256];
+    char text[512];
     int result;
 
     if (request->is_refused)

@@ -164,15 +164,17 @@ static json_t *more_json(const struct findings *findings, json_t *explained)
     const struct lull_cluster_totals *all = findings->all;
     json_t *conditions;
     json_t *const root = json_pack(
-        "{s:s, s:f, s:f, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o*}", "policy",
-        findings->run->policy->name, "value_j", all->value_j, "offered_j", all->offered_j,
+        "{s:s, s:f, s:f, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o*}",
+        "policy", findings->run->policy->name, "value_j", all->value_j, "offered_j", all->offered_j,
         "never_started", (json_int_t)(all->jobs - all->done - all->rejected), "average_queue_s",
         lull_cluster_totals_mean_wait_s(all), "utilisation_ratio",
         lull_cluster_totals_utilisation(all, findings->summary.makespan_s), "preemptions",
         (json_int_t)all->preemptions, "without_gpus", (json_int_t)model->table.without_gpus,
-        "without_duration", (json_int_t)model->table.without_duration, "nodes",
-        (json_int_t)model->cluster.node_count, "run_w", model->options->run_w, "idle_w",
-        model->types[0].idle_w, "pools", pools_json(findings), "explained", explained);
+        "without_submission", (json_int_t)model->table.without_submission, "without_duration",
+        (json_int_t)model->table.without_duration, "of_no_duration",
+        (json_int_t)model->table.of_no_duration, "nodes", (json_int_t)model->cluster.node_count,
+        "run_w", model->options->run_w, "idle_w", model->types[0].idle_w, "pools",
+        pools_json(findings), "explained", explained);
 
     if (root == NULL)
         return NULL;
@@ -295,6 +297,23 @@ static void print_pools(const struct findings *findings)
     }
 }
 
+/* Prints which rows of the table were not run. */
+static void print_left_out(const struct lull_cluster_jobs_table *table)
+{
+    printf("left out            %s jobs without GPUs, %s of unknown duration",
+           lull_amount_count(table->without_gpus).text,
+           lull_amount_count(table->without_duration).text);
+    if (table->without_submission > 0)
+        printf(", %s of unknown submission", lull_amount_count(table->without_submission).text);
+    if (table->of_no_duration > 0)
+        printf(", %s that took 0 s", lull_amount_count(table->of_no_duration).text);
+    if (table->job_steps > 0)
+        printf("; %s rows are steps of jobs", lull_amount_count(table->job_steps).text);
+    putchar('\n');
+    if (table->has_processors)
+        printf("processors          of the trace (SWF) are counted as GPUs\n");
+}
+
 static void print(struct findings *findings)
 {
     const struct lull_scenario_model *model = &findings->scenario->model;
@@ -313,9 +332,7 @@ static void print(struct findings *findings)
            model->cluster.node_count == 1 ? "" : "s",
            100.0 * lull_cluster_totals_utilisation(all, findings->summary.makespan_s));
     print_quality(findings);
-    printf("left out            %s jobs without GPUs, %s of unknown duration\n",
-           lull_amount_count(model->table.without_gpus).text,
-           lull_amount_count(model->table.without_duration).text);
+    print_left_out(&model->table);
     if (model->options->type_count > 0)
         lull_scenario_points_print(&model->points, model->jobs.count);
     if (model->pools.rows != NULL)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "trace/cluster_tables.h"
 
 /* ---- the cluster -------------------------------------------------------------------------- */
@@ -136,6 +137,42 @@ static void complete_relaxed(struct lull_scenario_model *model)
     }
 }
 
+/* Finds the pool of each job; those of pools that the table lacks come last. Each such pool is
+ * rather a slip than wanted, so that one is named. */
+static int find_pools(struct lull_scenario_model *model, struct lull_error *err)
+{
+    const struct lull_cluster_jobs_table *table = &model->table;
+    const struct lull_scenario_model_options *options = model->options;
+    size_t lost = 0;
+    size_t first = 0;
+
+    if (model->pools.rows == NULL || table->count == 0)
+        return 0;
+    if (table->rows[0].vc == UINT32_MAX)
+        return lull_error_set(err, -EINVAL, "--pools needs a column vc in %s", options->path);
+    for (size_t i = 0; i < table->count; i++) {
+        model->all[i].pool = lull_cluster_pools_find(
+            &model->pools, lull_cluster_jobs_name(table, table->rows[i].vc));
+        if (model->all[i].pool == model->pools.count && lost++ == 0)
+            first = i;
+    }
+    if (lost == table->count)
+        return lull_error_set(
+            err, -EINVAL,
+            "no job of %s is in a pool of %s: line %zu has '%.60s', the pools are "
+            "'%s'%s",
+            options->path, options->pools, table->rows[first].line,
+            lull_cluster_jobs_name(table, table->rows[first].vc), model->pools.rows[0].name,
+            model->pools.count > 1 ? ", ..." : "");
+    if (lost > 0)
+        lull_log(LULL_LOG_WARNING, "simulate cluster",
+                 "%zu of %zu jobs are in no pool of %s, so they are rejected: line %zu of %s has "
+                 "'%.60s'",
+                 lost, table->count, options->pools, table->rows[first].line, options->path,
+                 lull_cluster_jobs_name(table, table->rows[first].vc));
+    return 0;
+}
+
 /* Makes a job of each row of the table. Operating points come first, since the value of a job whose
  * row has none is a multiple of the energy at full clocks. */
 static int make_jobs(struct lull_scenario_model *model, int64_t checkpoint_ns, bool is_bounded,
@@ -164,10 +201,10 @@ static int make_jobs(struct lull_scenario_model *model, int64_t checkpoint_ns, b
         };
         if (row->preemptible >= 0)
             job->is_preemptible = row->preemptible == 1;
-        if (model->pools.rows != NULL)
-            job->pool =
-                lull_cluster_pools_find(&model->pools, lull_cluster_jobs_name(table, row->vc));
     }
+    rc = find_pools(model, err);
+    if (rc < 0)
+        return rc;
     model->jobs = (struct lull_cluster_jobs){model->all, table->count};
     rc = lull_scenario_points_make(&model->points, options, model->told, table, is_bounded,
                                    model->all, err);

@@ -49,10 +49,11 @@ struct lull_scenario {
 /*
  * Reads the files that the options name, draws random failures and builds the rest; borrows the
  * options. Time counts from the first submission, so that nothing depends on where the clock of the
- * tables begins: times of failures and tariffs are moved along. Random failures go on until the
- * longest job could have run after the last arrival. Errors: -EINVAL there are too many nodes;
- * -ENOMEM; those of the readers, of lull_scenario_points_make and of lull_cluster_failures_draw.
- * lull_scenario_fini() must follow, also after an error.
+ * tables begins: times of failures and tariffs are moved along. Says on standard error which pools
+ * of jobs the table of pools lacks. Random failures go on until the
+ * longest job could have run after the last arrival. Errors: -EINVAL there are too many nodes, or
+ * pools but no job of one of them; -ENOMEM; those of the readers, of lull_scenario_points_make and
+ * of lull_cluster_failures_draw. lull_scenario_fini() must follow, also after an error.
  */
 int lull_scenario_init(struct lull_scenario *scenario, const struct lull_scenario_options *options,
                        struct lull_error *err);

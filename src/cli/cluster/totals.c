@@ -30,7 +30,6 @@ static void add_job(const struct lull_cluster_job *job, const struct lull_cluste
     if (outcome->fate != LULL_CLUSTER_DONE)
         return;
     totals->done++;
-    totals->wait_s += seconds(job->arrival_ns, outcome->start_ns);
     totals->completion_s += seconds(job->arrival_ns, outcome->end_ns);
     if (outcome->end_ns <= job->deadline_ns)
         totals->value_j += job->value_j;
@@ -51,9 +50,26 @@ static void add_pool(struct lull_cluster_totals *all, const struct lull_cluster_
     all->offered_j += pool->offered_j;
 }
 
-/* Counts pool by pool, and behind them all pools. */
+/* Adds up how long jobs that are done did not run between their arrival and their end: before they
+ * first started, and after they were preempted or lost a node. ran_ns is of zeros, one per job. */
+static void add_waits(const struct lull_scenario_model *model, const struct lull_cluster_run *run,
+                      int64_t *ran_ns, struct lull_cluster_totals *totals)
+{
+    const struct lull_cluster_outcome *outcomes = lull_cluster_run_outcomes(run);
+    const struct lull_cluster_stretches *stretches = lull_cluster_run_stretches(run);
+    const struct lull_cluster_job *jobs = model->jobs.all;
+
+    for (size_t i = 0; i < stretches->count; i++)
+        ran_ns[stretches->all[i].job] += stretches->all[i].end_ns - stretches->all[i].begin_ns;
+    for (size_t i = 0; i < model->jobs.count; i++)
+        if (outcomes[i].fate == LULL_CLUSTER_DONE)
+            totals[jobs[i].pool].wait_s +=
+                seconds(jobs[i].arrival_ns + ran_ns[i], outcomes[i].end_ns);
+}
+
+/* Counts pool by pool, and behind them all pools. ran_ns as for add_waits. */
 static void count(const struct lull_scenario_model *model, const struct lull_cluster_run *run,
-                  struct lull_cluster_totals *totals)
+                  int64_t *ran_ns, struct lull_cluster_totals *totals)
 {
     const struct lull_cluster_outcome *outcomes = lull_cluster_run_outcomes(run);
     const struct lull_cluster_stretches *stretches = lull_cluster_run_stretches(run);
@@ -73,6 +89,7 @@ static void count(const struct lull_scenario_model *model, const struct lull_clu
         totals[job->pool].busy_gpu_s +=
             job->points[stretch->point].gpus * seconds(stretch->begin_ns, stretch->end_ns);
     }
+    add_waits(model, run, ran_ns, totals);
     for (uint32_t i = 0; i < cluster->pool_count; i++)
         add_pool(&totals[cluster->pool_count], &totals[i]);
 }
@@ -97,12 +114,13 @@ int lull_cluster_totals_summarise(const struct lull_scenario_model *model,
     const struct lull_cluster_outcome *outcomes = lull_cluster_run_outcomes(run->run);
     const struct lull_cluster_totals *all = &totals_out[model->cluster.pool_count];
     double *completion_s = malloc((model->jobs.count + 1) * sizeof(*completion_s));
+    int64_t *ran_ns = calloc(model->jobs.count + 1, sizeof(*ran_ns));
     size_t done = 0;
-    int rc;
+    int rc = -ENOMEM;
 
-    if (completion_s == NULL)
-        return -ENOMEM;
-    count(model, run->run, totals_out);
+    if (completion_s == NULL || ran_ns == NULL)
+        goto end;
+    count(model, run->run, ran_ns, totals_out);
     *summary_out = (struct lull_cluster_summary){
         .jobs = all->jobs,
         .rejected = all->rejected,
@@ -125,6 +143,9 @@ int lull_cluster_totals_summarise(const struct lull_scenario_model *model,
             lull_dual_ratio(run->certificate.bound_j, run->certificate.cost_j);
     }
     rc = lull_cluster_summarise_times(completion_s, done, summary_out);
+
+end:
     free(completion_s);
+    free(ran_ns);
     return rc;
 }

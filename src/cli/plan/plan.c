@@ -97,7 +97,7 @@ static const struct lull_option rows[] = {
           "How many micro-batches a stage has room for, each from its forward to its backward: one "
           "number, or one for each stage.",
           .otherwise = "no limit", .needs = "schedule=best"),
-    VALUE("stages", "S", WHOLE, source.stages,
+    VALUE("stages", "N", WHOLE, source.stages,
           "The number of stages of the pipeline, each one device.", .least = 1,
           .most = LULL_PIPELINE_MAX_STAGES, .excludes = "graph"),
     VALUE("microbatches", "M", WHOLE, source.microbatches,
@@ -259,7 +259,7 @@ static int check_source(struct lull_plan_source *source, struct lull_error *err)
         return 0;
     if (source->stages == 0 || source->microbatches == 0)
         return lull_error_set(err, -EINVAL,
-                              "give --stages S and --microbatches M, or --graph FILE");
+                              "give --stages N and --microbatches M, or --graph FILE");
     if (source->schedule == NULL)
         source->schedule = "1f1b";
     return 0;

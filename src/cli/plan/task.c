@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "cli/plan/stages.h"
 #include "core/pipeline/schedule/schedule.h"
 #include "trace/graph_lines.h"
@@ -16,16 +17,46 @@
 
 /* ---- profiles ---------------------------------------------------------------------------- */
 
+int lull_plan_profile_read(const char *path, struct lull_pipeline_profile *profile_out,
+                           struct lull_error *err)
+{
+    struct lull_pipeline_profile_notes notes;
+    const int result = lull_pipeline_profile_read(path, profile_out, &notes, err);
+
+    if (result < 0)
+        return result;
+    if (notes.copies > 1 || notes.shards > 1)
+        lull_log(LULL_LOG_INFO, "plan",
+                 "%s: stages are means over %u data parallel ranks, each the longest time and the "
+                 "sum of the energies of %u tensor parallel ranks",
+                 path, notes.copies, notes.shards);
+    if (notes.partial_copies > 0)
+        lull_log(LULL_LOG_WARNING, "plan",
+                 "%s: %zu times a data parallel rank is left out, since it lacks tensor parallel "
+                 "ranks that others have",
+                 path, notes.partial_copies);
+    if (notes.blank_rows > 0)
+        lull_log(LULL_LOG_WARNING, "plan",
+                 "%s: %zu rows without a frequency, time or energy are left out", path,
+                 notes.blank_rows);
+    if (notes.other_rows > 0)
+        lull_log(LULL_LOG_WARNING, "plan",
+                 "%s: %zu rows of communication and optimizer are left out; --sync-ms and "
+                 "--latency-ms take their times",
+                 path, notes.other_rows);
+    return 0;
+}
+
 int lull_plan_profiles_read(const struct lull_plan_source *source,
                             struct lull_plan_profiles *profiles_out, struct lull_error *err)
 {
-    int result = lull_pipeline_profile_read(source->profile, &profiles_out->measured, err);
+    int result = lull_plan_profile_read(source->profile, &profiles_out->measured, err);
 
     profiles_out->copy_count = 0;
     if (result < 0)
         return result;
     for (uint32_t i = 0; i < source->copy_count; i++) {
-        result = lull_pipeline_profile_read(source->copies[i], &profiles_out->copies[i], err);
+        result = lull_plan_profile_read(source->copies[i], &profiles_out->copies[i], err);
         if (result < 0) {
             lull_plan_profiles_fini(profiles_out);
             return result;

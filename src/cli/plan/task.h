@@ -40,6 +40,11 @@ struct lull_plan_profiles {
     uint32_t copy_count;
 };
 
+/* Reads a profile and says on standard error what of it was merged or left out. Errors: those of
+ * lull_pipeline_profile_read. */
+int lull_plan_profile_read(const char *path, struct lull_pipeline_profile *profile_out,
+                           struct lull_error *err);
+
 /* Reads every profile that the source names. The caller owns the contents of *profiles_out after a
  * success. Errors: those of lull_pipeline_profile_read. */
 int lull_plan_profiles_read(const struct lull_plan_source *source,

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "cli/plan/task.h"
 #include "core/pipeline/model/fit.h"
 #include "trace/pipeline_profile.h"
 #include "trace/plan_file.h"
@@ -103,7 +104,7 @@ static int replace_profile(struct lull_plan_file *plan, const char *path, struct
     struct lull_pipeline_profile measured;
     struct lull_pipeline_profile replaced;
     struct lull_pipeline_profile before;
-    int result = lull_pipeline_profile_read(path, &measured, err);
+    int result = lull_plan_profile_read(path, &measured, err);
 
     if (result < 0)
         return result;
@@ -306,7 +307,8 @@ static void replay_proof(const struct lull_plan_file *plan, struct verify_replay
     struct lull_error err = {0};
 
     if (lull_certificate_check(&plan->certificate, &plan->graph, &err) < 0) {
-        snprintf(replay->reason, sizeof(replay->reason), "its flow proves nothing: %s", err.text);
+        snprintf(replay->reason, sizeof(replay->reason), "its flow proves nothing: %.200s",
+                 err.text);
         return;
     }
     replay->bound_j =

@@ -126,7 +126,7 @@ static const struct lull_option pipeline_rows[] = {
                "or zbv.",
                .aliases = "pipeline", LULL_GIVEN(struct pipeline_arguments, is_given),
                .excludes = "preset"),
-    LULL_VALUE("stages", "S", WHOLE, struct pipeline_arguments, pipeline.stages,
+    LULL_VALUE("stages", "N", WHOLE, struct pipeline_arguments, pipeline.stages,
                "The number of stages of the pipeline.", .least = 1, .most = LULL_PLAY_RANKS,
                .usual = "4", .needs = "schedule"),
     LULL_VALUE("microbatches", "M", WHOLE, struct pipeline_arguments, pipeline.microbatches,

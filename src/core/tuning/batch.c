@@ -139,6 +139,7 @@ static int submit(struct lull_batch *batch, const struct lull_batch_record *reco
         .id = record->run,
         .arm = (uint32_t)arm,
         .attempt = before->attempt + 1,
+        .retry_of = before->id,
         .bound = record->bound,
         .attempts_cost = before->attempts_cost,
     };
@@ -179,7 +180,8 @@ static int end(struct lull_batch *batch, const struct lull_batch_record *record,
                struct lull_error *err)
 {
     struct lull_batch_run *run = lull_batch_find_run(batch, record->run);
-    const bool has_result = record->event != LULL_BATCH_LOST;
+    const bool has_result =
+        record->event == LULL_BATCH_REACHED || record->event == LULL_BATCH_MISSED;
 
     if (run == NULL || run->is_over)
         return lull_error_set(err, -ENOENT, "run %" PRIu64 ": not running", record->run);
@@ -188,9 +190,13 @@ static int end(struct lull_batch *batch, const struct lull_batch_record *record,
         return lull_error_set(err, -EINVAL, "run %" PRIu64 ": %g J in %g s cannot be", record->run,
                               record->energy_j, record->time_s);
     run->is_over = true;
+    run->has_result = has_result;
     run->has_reached = record->event == LULL_BATCH_REACHED;
+    run->has_crashed = record->event == LULL_BATCH_CRASHED;
     if (has_result)
         learn(batch, run, observed_cost(batch, run, record));
+    else if (run->has_crashed && record->energy_j >= 0.0 && record->time_s >= 0.0)
+        run->attempts_cost += lull_job_cost(&batch->config.price, record->energy_j, record->time_s);
     return 0;
 }
 
@@ -208,7 +214,7 @@ void lull_batch_choose(const struct lull_batch *batch, uint64_t retry_of,
                        struct lull_batch_choice *choice_out)
 {
     *choice_out = (struct lull_batch_choice){0};
-    lull_batch_smooth_choose(batch, run_before(batch, retry_of)->attempt + 1, choice_out);
+    lull_batch_smooth_choose(batch, run_before(batch, retry_of), choice_out);
 }
 
 /* ---- to look at --------------------------------------------------------------------------- */
@@ -243,6 +249,7 @@ size_t lull_batch_arms(const struct lull_batch *batch, struct lull_batch_arm *ar
         arms[arm] = (struct lull_batch_arm){
             .size = batch->sizes[arm],
             .run_count = (uint32_t)results,
+            .crashed_count = lull_batch_crashes(batch, arm),
             .mean_cost = belief.mean,
             .deviation_cost = belief.deviation,
             .is_candidate = belief.is_candidate,

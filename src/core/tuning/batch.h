@@ -62,9 +62,10 @@ struct lull_batch_choice {
 };
 
 /*
- * What the next run is to use. retry_of: the run that missed the target and is now repeated, 0:
- * none (an unknown one counts as none). Never fails: where all sizes have failed, it is the
- * cheapest that ever reached the target, else one of those tried least, without a bound.
+ * What the next run is to use. retry_of: the run that missed the target or crashed and is now
+ * repeated, 0: none (an unknown one counts as none). Sizes that crashed in this recurrence are not
+ * taken again while there is another. Never fails: where all sizes have failed, it is the cheapest
+ * that ever reached the target, else one of those tried least, without a bound.
  */
 void lull_batch_choose(const struct lull_batch *batch, uint64_t retry_of,
                        struct lull_batch_choice *choice_out);
@@ -73,7 +74,8 @@ enum lull_batch_event {
     LULL_BATCH_SUBMITTED,
     LULL_BATCH_REACHED, /* the target, at whatever cost: success is success */
     LULL_BATCH_MISSED,  /* stopped by the bound, or the most epochs were not enough */
-    LULL_BATCH_LOST,    /* crashed or cancelled: tells nothing */
+    LULL_BATCH_LOST,    /* cancelled, or its process is gone: tells nothing */
+    LULL_BATCH_CRASHED, /* ended with a failure of its own, such as a lack of memory */
 };
 
 struct lull_batch_record {
@@ -82,8 +84,9 @@ struct lull_batch_record {
     uint64_t retry_of; /* SUBMITTED: as above */
     uint32_t size;     /* SUBMITTED */
     double bound;      /* SUBMITTED */
-    double energy_j;   /* REACHED, MISSED: of all GPUs; both 0: not even one epoch fitted */
-    double time_s;     /* REACHED, MISSED */
+    double energy_j;   /* REACHED, MISSED: of all GPUs; both 0: not even one epoch fitted. CRASHED:
+                          may be NAN */
+    double time_s;     /* REACHED, MISSED, CRASHED */
 };
 
 /*
@@ -111,6 +114,8 @@ struct lull_batch_arm {
     uint32_t size;
     uint32_t run_count;    /* results that count: in the window, since the last change */
     uint32_t missed_count; /* of these */
+    uint32_t
+        crashed_count;     /* the last runs in a row that crashed; they are not among the results */
     double mean_cost;      /* J; NAN where nothing is known */
     double deviation_cost; /* J, of the mean */
     bool is_candidate;     /* false: given up */

@@ -65,6 +65,53 @@ struct lull_batch_run *lull_batch_find_run(const struct lull_batch *batch, uint6
     return NULL;
 }
 
+/* ---- crashes ------------------------------------------------------------------------------- */
+
+/* The last crashes in a row of an arm, and what ran before and beside them. */
+struct crash_row {
+    uint32_t count;
+    bool has_result;       /* of the arm, ever */
+    bool has_other_since;  /* another arm had a result after the first of these crashes */
+    bool has_other_before; /* or before it */
+};
+
+static struct crash_row crash_row_of(const struct lull_batch *batch, uint32_t arm)
+{
+    struct crash_row row = {0};
+    bool has_other = false;
+
+    for (size_t i = batch->run_count; i > 0; i--) {
+        const struct lull_batch_run *run = &batch->runs[i - 1];
+
+        if (run->arm != arm) {
+            has_other |= run->has_result;
+        } else if (run->has_crashed && !row.has_result) {
+            row.count++;
+            row.has_other_since |= has_other;
+            has_other = false;
+        } else {
+            row.has_result |= run->has_result;
+        }
+    }
+    row.has_other_before = has_other;
+    return row;
+}
+
+uint32_t lull_batch_crashes(const struct lull_batch *batch, uint32_t arm)
+{
+    return crash_row_of(batch, arm).count;
+}
+
+/* One crash may be a node's. Two in a row of one size, while others run, are the size's. */
+bool lull_batch_has_crashed(const struct lull_batch *batch, uint32_t arm)
+{
+    enum { IN_ROW = 2 }; /* chosen, not measured */
+    const struct crash_row row = crash_row_of(batch, arm);
+
+    return row.count >= IN_ROW &&
+           (row.has_other_since || (row.has_other_before && !row.has_result));
+}
+
 uint64_t lull_batch_draw_seed(const struct lull_batch *batch)
 {
     const uint64_t golden = 0x9e3779b97f4a7c15u;

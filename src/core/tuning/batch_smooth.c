@@ -34,7 +34,8 @@ struct outlook {
     struct lull_curve curve;
     double noise_variance;
     bool is_candidate[LULL_BATCH_SIZES];
-    int best; /* of those that have reached the target; -1: none */
+    bool is_out[LULL_BATCH_SIZES]; /* it crashes, or has crashed in this recurrence */
+    int best; /* of those that have reached the target and are not out; -1: none */
 };
 
 /* Candidates are the sizes that have reached the target and their neighbours; a size that has
@@ -48,13 +49,27 @@ static void find_candidates(const struct lull_batch *batch, struct outlook *outl
         const bool is_near =
             (i > 0 && s[i - 1].reached_count > 0) || (i + 1 < count && s[i + 1].reached_count > 0);
 
-        outlook->is_candidate[i] = s[i].reached_count > 0 || (is_near && s[i].count < GIVE_UP);
+        outlook->is_candidate[i] =
+            !outlook->is_out[i] && (s[i].reached_count > 0 || (is_near && s[i].count < GIVE_UP));
     }
 }
 
-/* Fits the curve to all results, and finds the candidates and the best of them. Returns false if
- * nothing has been seen since the last change. */
-static bool look(const struct lull_batch *batch, struct outlook *outlook)
+/* Finds the sizes that crash, and those that have crashed in the recurrence of the run that is
+ * repeated. */
+static void find_out(const struct lull_batch *batch, const struct lull_batch_run *before,
+                     struct outlook *outlook)
+{
+    for (uint32_t i = 0; i < batch->config.size_count; i++)
+        outlook->is_out[i] = lull_batch_has_crashed(batch, i);
+    for (; before != NULL; before = lull_batch_find_run(batch, before->retry_of))
+        if (before->has_crashed)
+            outlook->is_out[before->arm] = true;
+}
+
+/* Fits the curve to all results, and finds the candidates and the best of them. before: the run
+ * that is repeated; null: none. Returns false if nothing has been seen since the last change. */
+static bool look(const struct lull_batch *batch, const struct lull_batch_run *before,
+                 struct outlook *outlook)
 {
     const size_t count = batch->config.size_count;
     struct lull_curve_point points[LULL_BATCH_SIZES];
@@ -68,12 +83,13 @@ static bool look(const struct lull_batch *batch, struct outlook *outlook)
         observed += points[i].count > 0;
     }
     outlook->best = -1;
+    find_out(batch, before, outlook);
     if (observed == 0)
         return false;
     lull_curve_fit(&prior, points, count, outlook->noise_variance, &outlook->curve);
     find_candidates(batch, outlook);
     for (size_t i = 0; i < count; i++)
-        if (outlook->summaries[i].reached_count > 0 &&
+        if (outlook->summaries[i].reached_count > 0 && !outlook->is_out[i] &&
             (outlook->best < 0 || outlook->curve.mean[i] < outlook->curve.mean[outlook->best]))
             outlook->best = (int)i;
     return true;
@@ -135,22 +151,29 @@ static double find_bound(const struct lull_batch *batch, const struct outlook *o
 }
 
 /* Where nothing has reached the target, sizes are tried in turn, from the default on, those tried
- * least first. */
+ * least first. Sizes that are out come last. */
 static uint32_t try_in_turn(const struct lull_batch *batch, const struct outlook *outlook)
 {
     uint32_t least = batch->default_arm;
 
-    for (uint32_t i = 0; i < batch->config.size_count; i++)
-        if (outlook->summaries[i].count < outlook->summaries[least].count)
+    for (uint32_t i = 0; i < batch->config.size_count; i++) {
+        const bool is_better = outlook->is_out[least] && !outlook->is_out[i];
+        const bool is_worse = outlook->is_out[i] && !outlook->is_out[least];
+
+        if (is_better ||
+            (!is_worse && outlook->summaries[i].count + lull_batch_crashes(batch, i) <
+                              outlook->summaries[least].count + lull_batch_crashes(batch, least)))
             least = i;
+    }
     return least;
 }
 
-void lull_batch_smooth_choose(const struct lull_batch *batch, uint32_t attempt,
+void lull_batch_smooth_choose(const struct lull_batch *batch, const struct lull_batch_run *before,
                               struct lull_batch_choice *choice)
 {
     struct outlook outlook;
-    const bool is_known = look(batch, &outlook);
+    const bool is_known = look(batch, before, &outlook);
+    const uint32_t attempt = before->attempt + 1;
     uint32_t arm;
 
     choice->bound = INFINITY;
@@ -158,7 +181,7 @@ void lull_batch_smooth_choose(const struct lull_batch *batch, uint32_t attempt,
         const bool has_ever = lull_batch_cheapest_arm(batch) >= 0;
 
         arm = fallback(batch);
-        if (is_known && !has_ever)
+        if ((is_known && !has_ever) || outlook.is_out[arm])
             arm = try_in_turn(batch, &outlook);
         choice->is_exploring = !has_ever;
     } else {
@@ -176,7 +199,7 @@ uint32_t lull_batch_smooth_best(const struct lull_batch *batch)
 {
     struct outlook outlook;
 
-    look(batch, &outlook);
+    look(batch, NULL, &outlook);
     if (outlook.best < 0)
         return fallback(batch);
     return (uint32_t)outlook.best;
@@ -188,7 +211,7 @@ bool lull_batch_is_exploring(const struct lull_batch *batch)
     const double doubt = 2.0; /* deviations */
     struct outlook outlook;
 
-    if (!look(batch, &outlook) || outlook.best < 0)
+    if (!look(batch, NULL, &outlook) || outlook.best < 0)
         return true;
     for (size_t i = 0; i < batch->config.size_count; i++)
         if (outlook.is_candidate[i] && outlook.summaries[i].count == 0 &&
@@ -202,13 +225,15 @@ void lull_batch_smooth_believe(const struct lull_batch *batch, uint32_t arm,
                                struct lull_batch_belief *belief)
 {
     struct outlook outlook;
-    const bool is_known = look(batch, &outlook);
+    const bool is_known = look(batch, NULL, &outlook);
 
     *belief = (struct lull_batch_belief){.is_candidate = true, .mean = NAN, .deviation = NAN};
-    if (!is_known)
+    if (!is_known) {
+        belief->is_candidate = !outlook.is_out[arm];
         return;
+    }
     belief->count = outlook.summaries[arm].count;
     belief->mean = exp(outlook.curve.mean[arm]);
     belief->deviation = belief->mean * outlook.curve.deviation[arm];
-    belief->is_candidate = outlook.best < 0 || outlook.is_candidate[arm];
+    belief->is_candidate = !outlook.is_out[arm] && (outlook.best < 0 || outlook.is_candidate[arm]);
 }

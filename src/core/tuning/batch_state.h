@@ -18,11 +18,14 @@ struct lull_batch_run {
     uint64_t id;
     uint32_t arm;
     uint32_t attempt;     /* from 1 */
+    uint64_t retry_of;    /* as in the record */
     double bound;         /* J */
     double cost;          /* J, as observed */
     double attempts_cost; /* J, of it and the attempts before it */
     bool is_over;
+    bool has_result; /* it reached or missed the target */
     bool has_reached;
+    bool has_crashed;
 };
 
 /* One side of the test for changes. */
@@ -59,6 +62,13 @@ size_t lull_batch_results(const struct lull_batch *batch, uint32_t arm,
    is none ever; -1: none. */
 int lull_batch_cheapest_arm(const struct lull_batch *batch);
 
+/* How many of an arm's last runs in a row have crashed; lost ones are passed over. O(runs). */
+uint32_t lull_batch_crashes(const struct lull_batch *batch, uint32_t arm);
+
+/* Tells whether an arm is given up because it crashes: twice in a row and more, while another arm
+ * had a result; of an arm that has had one itself, after the first of these crashes. O(runs). */
+bool lull_batch_has_crashed(const struct lull_batch *batch, uint32_t arm);
+
 /* Seed of the draws of the next choice. */
 uint64_t lull_batch_draw_seed(const struct lull_batch *batch);
 
@@ -72,8 +82,8 @@ struct lull_batch_belief {
 
 /* ---- the search (batch_smooth.c) ---------------------------------------------------------- */
 
-/* attempt: of the recurrence, from 1. */
-void lull_batch_smooth_choose(const struct lull_batch *batch, uint32_t attempt,
+/* before: the run that is repeated; one of no attempts: none. */
+void lull_batch_smooth_choose(const struct lull_batch *batch, const struct lull_batch_run *before,
                               struct lull_batch_choice *choice);
 uint32_t lull_batch_smooth_best(const struct lull_batch *batch);
 void lull_batch_smooth_believe(const struct lull_batch *batch, uint32_t arm,

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -151,18 +152,27 @@ static void stop(struct attempt *attempt, enum lull_batch_end why)
     lull_child_signal_group(&attempt->child, SIGTERM);
 }
 
-static void take_value(void *context, double value)
+/* A value that is not finite has diverged: it counts as an epoch, and reaches no target. */
+static bool is_reached(const struct lull_batch_attempt_options *options, double value)
+{
+    if (!isfinite(value))
+        return false;
+    return options->is_lower_better ? value <= options->target : value >= options->target;
+}
+
+static void take_value(void *context, struct lull_metric_value read)
 {
     struct attempt *attempt = context;
     const struct lull_batch_attempt_options *options = attempt->options;
+    const bool is_ratio = read.is_percent && options->target <= 1.0;
+    const double value = is_ratio ? read.number / 100.0 : read.number;
 
     /* Epochs beyond the most that were allowed do not count; what a dear run still says does. */
     if (attempt->has_reached || (attempt->is_stopping && attempt->why == LULL_BATCH_END_EPOCHS))
         return;
     attempt->progress.metric = value;
     attempt->progress.epochs++;
-    attempt->has_reached =
-        options->is_lower_better ? value <= options->target : value >= options->target;
+    attempt->has_reached = is_reached(options, value);
     if (attempt->has_reached)
         stop(attempt, LULL_BATCH_END_TARGET);
     else if (options->max_epochs != 0 && attempt->progress.epochs >= options->max_epochs)
@@ -368,9 +378,12 @@ static int start(struct attempt *attempt, struct lull_error *err)
 static void judge(const struct attempt *attempt, int status, struct lull_batch_attempt *out)
 {
     static const enum lull_batch_event events[] = {
-        [LULL_BATCH_END_TARGET] = LULL_BATCH_REACHED,   [LULL_BATCH_END_BOUND] = LULL_BATCH_MISSED,
-        [LULL_BATCH_END_EPOCHS] = LULL_BATCH_MISSED,    [LULL_BATCH_END_OWN] = LULL_BATCH_MISSED,
-        [LULL_BATCH_END_BLIND] = LULL_BATCH_LOST,       [LULL_BATCH_END_CRASHED] = LULL_BATCH_LOST,
+        [LULL_BATCH_END_TARGET] = LULL_BATCH_REACHED,
+        [LULL_BATCH_END_BOUND] = LULL_BATCH_MISSED,
+        [LULL_BATCH_END_EPOCHS] = LULL_BATCH_MISSED,
+        [LULL_BATCH_END_OWN] = LULL_BATCH_MISSED,
+        [LULL_BATCH_END_BLIND] = LULL_BATCH_LOST,
+        [LULL_BATCH_END_CRASHED] = LULL_BATCH_CRASHED,
         [LULL_BATCH_END_INTERRUPTED] = LULL_BATCH_LOST,
     };
 
@@ -386,7 +399,13 @@ static void judge(const struct attempt *attempt, int status, struct lull_batch_a
         out->end = LULL_BATCH_END_CRASHED;
     else
         out->end = out->progress.epochs > 0 ? LULL_BATCH_END_OWN : LULL_BATCH_END_BLIND;
-    out->event = isfinite(out->progress.energy_j) ? events[out->end] : LULL_BATCH_LOST;
+    out->event = events[out->end];
+    if (!isfinite(out->progress.energy_j) && out->event != LULL_BATCH_CRASHED)
+        out->event = LULL_BATCH_LOST;
+    out->estimated_s = attempt->meter != NULL ? attempt->meter->estimated_s : 0.0;
+    for (int i = 0; i < STREAMS; i++)
+        if (attempt->relays[i].stream.unread[0] != '\0')
+            memcpy(out->unread, attempt->relays[i].stream.unread, sizeof(out->unread));
 }
 
 int lull_batch_attempt_run(const struct lull_batch_attempt_options *options,

@@ -5,9 +5,12 @@
 #include <math.h>
 #include <regex.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
+#include "base/smaller.h"
 #include "base/text.h"
 
 struct lull_metric {
@@ -147,6 +150,44 @@ void lull_metric_destroy(struct lull_metric *metric)
     free(metric);
 }
 
+/* Reads a word for what is no finite number: nan, -nan, inf, infinity, in any case. */
+static bool parse_word(const char *text, double *number_out)
+{
+    static const struct {
+        const char *word;
+        double number;
+    } words[] = {{"nan", NAN}, {"inf", INFINITY}, {"infinity", INFINITY}};
+    const bool is_negative = *text == '-';
+
+    text += *text == '-' || *text == '+';
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcasecmp(text, words[i].word) != 0)
+            continue;
+        *number_out = is_negative ? -words[i].number : words[i].number;
+        return true;
+    }
+    return false;
+}
+
+/* Parses what a group has matched. */
+static bool parse_value(char *text, struct lull_metric_value *value_out)
+{
+    char plain[LULL_TEXT_NUMBER_BYTES];
+    size_t length;
+
+    text = lull_text_trim(text);
+    for (length = strlen(text); length > 0 && strchr(".,;:)]", text[length - 1]) != NULL;)
+        text[--length] = '\0';
+    value_out->is_percent = length > 0 && text[length - 1] == '%';
+    if (value_out->is_percent)
+        text[length - 1] = '\0';
+    text = lull_text_trim(text);
+    if (parse_word(text, &value_out->number))
+        return true;
+    return lull_text_plain_number(text, LULL_TEXT_COMMA_AMBIGUOUS, plain) == 0 &&
+           lull_text_parse_number(plain, &value_out->number) == 0;
+}
+
 /* Looks at the line that is complete. The text of its group is copied, because the number must end
  * where the group does, whatever follows in the line. */
 static void end_line(const struct lull_metric *metric, struct lull_metric_stream *stream,
@@ -154,20 +195,25 @@ static void end_line(const struct lull_metric *metric, struct lull_metric_stream
 {
     regmatch_t matches[2];
     char number[NUMBER_BYTES];
+    struct lull_metric_value value;
     size_t length;
-    double value;
 
     stream->line[stream->used] = '\0';
     stream->used = 0;
     if (regexec(&metric->pattern, stream->line, 2, matches, 0) != 0 || matches[1].rm_so < 0)
         return;
     length = (size_t)(matches[1].rm_eo - matches[1].rm_so);
+    snprintf(stream->unread, sizeof(stream->unread), "%.*s",
+             (int)lull_smaller_size(length, sizeof(stream->unread)),
+             stream->line + matches[1].rm_so);
     if (length >= sizeof(number))
         return;
     memcpy(number, stream->line + matches[1].rm_so, length);
     number[length] = '\0';
-    if (lull_text_parse_number(number, &value) == 0)
-        each(context, value);
+    if (!parse_value(number, &value))
+        return;
+    stream->unread[0] = '\0';
+    each(context, value);
 }
 
 void lull_metric_feed(const struct lull_metric *metric, struct lull_metric_stream *stream,

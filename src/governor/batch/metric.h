@@ -23,16 +23,31 @@ int lull_metric_create(const char *pattern, struct lull_metric **metric_out,
                        struct lull_error *err);
 void lull_metric_destroy(struct lull_metric *metric);
 
+enum { LULL_METRIC_UNREAD_BYTES = 40 };
+
 /* One source of lines; all zero is a new one. Lines end with a newline or a carriage return. */
 struct lull_metric_stream {
     size_t used;
     char line[LULL_METRIC_LINE_BYTES];
+    char unread[LULL_METRIC_UNREAD_BYTES]; /* the last group that is no number, cut to fit */
 };
 
-typedef void (*lull_metric_each)(void *context, double value);
+/* A value that a line tells: the number as it is printed, which may be NAN or +-INFINITY; percent:
+ * a % follows it. */
+struct lull_metric_value {
+    double number;
+    bool is_percent;
+};
 
-/* Takes size bytes of output; calls each for every line complete by them that tells a value. Of
- * several matches in a line the first counts; a group that is no finite number is none. */
+typedef void (*lull_metric_each)(void *context, struct lull_metric_value value);
+
+/*
+ * Takes size bytes of output; calls each for every line complete by them that tells a value. Of
+ * several matches in a line the first counts. Numbers are read as programs print them
+ * (lull_text_plain_number), nan and inf too, with a % or punctuation behind them or without. A
+ * group that is none, or that reads as two different numbers, such as 93,412, goes to
+ * stream->unread.
+ */
 void lull_metric_feed(const struct lull_metric *metric, struct lull_metric_stream *stream,
                       const char *data, size_t size, lull_metric_each each, void *context);
 

@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 
+#include "base/clock.h"
 #include "governor/run/visible_gpus.h"
 
 static int check(struct lull_energy_meter *meter, struct lull_error *err)
@@ -36,6 +38,11 @@ int lull_energy_meter_open(struct lull_energy_meter *meter, struct lull_error *e
         return result;
     meter->gpu_count = lull_visible_gpus(meter->devices, meter->gpus, LULL_DEVICE_MAX_GPUS);
     result = check(meter, err);
+    if (result == 0)
+        meter->accounts = calloc(meter->gpu_count, sizeof(*meter->accounts));
+    if (result == 0 && meter->accounts == NULL)
+        result = lull_error_set(err, -ENOMEM, "there is no memory for the energy of %u GPUs",
+                                meter->gpu_count);
     if (result < 0)
         lull_energy_meter_close(meter);
     return result;
@@ -45,26 +52,41 @@ void lull_energy_meter_close(struct lull_energy_meter *meter)
 {
     if (meter->devices != NULL)
         lull_devices_close(meter->devices);
+    free(meter->accounts);
     *meter = (struct lull_energy_meter){0};
 }
 
-static int read_counter(struct lull_energy_meter *meter, uint32_t i, uint64_t *energy_mj_out)
+/* Takes a reading of counter and power. Returns the energy that the account then tells; NAN: it
+ * tells none. */
+static double take_reading(struct lull_energy_meter *meter, uint32_t i)
 {
     struct lull_device_reading reading;
+    struct lull_energy_reading taken = {.time_ns = lull_now_ns()};
+    double energy_j = NAN;
 
-    lull_device_read(meter->devices, meter->gpus[i], LULL_READING_ENERGY, &reading);
-    if ((reading.valid & LULL_READING_ENERGY) == 0)
-        return -EIO;
-    *energy_mj_out = reading.energy_mj;
-    return 0;
+    lull_device_read(meter->devices, meter->gpus[i], LULL_READING_ENERGY | LULL_READING_POWER,
+                     &reading);
+    taken.has_counter = (reading.valid & LULL_READING_ENERGY) != 0;
+    taken.counter_j = (double)reading.energy_mj * 1e-3;
+    taken.has_power = (reading.valid & LULL_READING_POWER) != 0;
+    taken.power_w = (double)reading.power_mw * 1e-3;
+    lull_energy_account_take(&meter->accounts[i], &taken);
+    lull_energy_account_last(&meter->accounts[i], taken.time_ns, &energy_j);
+    return energy_j;
 }
 
 int lull_energy_meter_begin(struct lull_energy_meter *meter, struct lull_error *err)
 {
-    for (uint32_t i = 0; i < meter->gpu_count; i++)
-        if (read_counter(meter, i, &meter->begin_mj[i]) < 0)
+    for (uint32_t i = 0; i < meter->gpu_count; i++) {
+        const struct lull_energy_source source =
+            lull_energy_source_of_gpu(lull_device_info(meter->devices, meter->gpus[i]));
+
+        lull_energy_account_init(&meter->accounts[i], &source);
+        meter->begin_j[i] = take_reading(meter, i);
+        if (!meter->accounts[i].has_counter || isnan(meter->begin_j[i]))
             return lull_error_set(err, -EIO, "GPU %u: its energy counter cannot be read",
                                   meter->gpus[i]);
+    }
     return 0;
 }
 
@@ -72,12 +94,10 @@ double lull_energy_meter_read(struct lull_energy_meter *meter)
 {
     double energy_j = 0.0;
 
+    meter->estimated_s = 0.0;
     for (uint32_t i = 0; i < meter->gpu_count; i++) {
-        uint64_t now_mj = 0;
-
-        if (read_counter(meter, i, &now_mj) < 0 || now_mj < meter->begin_mj[i])
-            return NAN;
-        energy_j += (double)(now_mj - meter->begin_mj[i]) * 1e-3;
+        energy_j += take_reading(meter, i) - meter->begin_j[i];
+        meter->estimated_s = fmax(meter->estimated_s, meter->accounts[i].estimated_s);
     }
     return energy_j;
 }

@@ -33,7 +33,9 @@ struct lull_energy_meter {
     struct lull_devices *devices;
     uint32_t gpus[LULL_DEVICE_MAX_GPUS];
     uint32_t gpu_count;
-    uint64_t begin_mj[LULL_DEVICE_MAX_GPUS];
+    struct lull_energy_account *accounts; /* one per GPU */
+    double begin_j[LULL_DEVICE_MAX_GPUS];
+    double estimated_s; /* as of the last read: in which polled power stood in for a counter */
     const char *name;   /* the name of the first GPU */
     double max_power_w; /* the highest power limit that any of them takes */
 };
@@ -49,7 +51,11 @@ void lull_energy_meter_close(struct lull_energy_meter *meter);
 /* Counts from here. Errors: -EIO a counter cannot be read. */
 int lull_energy_meter_begin(struct lull_energy_meter *meter, struct lull_error *err);
 
-/* Returns the energy of all GPUs since begin, J; NAN: a counter cannot be read or has begun anew.
+/*
+ * Returns the energy of all GPUs since begin, J. Where a counter stands still though power is
+ * drawn, or has gone back, the power that was read at each call stands in for it
+ * (core/energy/account.h), and estimated_s says for how long; the more often this is called, the
+ * better. NAN: neither a counter nor a power can be read.
  */
 double lull_energy_meter_read(struct lull_energy_meter *meter);
 

@@ -53,6 +53,7 @@ enum { LULL_RUN_REPORT_SIZE = 64 };
 /*
  * Makes the folder of such a report: LULL_RUN_REPORTS/DATE-TIME, or with -2, -3 and so on behind
  * it, so that no two runs have the same, on this node or on another that shares the file system.
+ * Where the working directory cannot be written, one in $TMPDIR or /tmp, which is said.
  * unix_s: the time now. Errors: -EINVAL it cannot be made.
  */
 int lull_run_make_report(time_t unix_s, char folder_out[LULL_RUN_REPORT_SIZE],

@@ -5,11 +5,13 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "core/section/agreement.h"
 #include "governor/run/run_pass.h"
 
@@ -39,8 +41,8 @@ int lull_run_check_folders(const struct lull_run_options *options, struct lull_e
 /* So many runs may begin in one second, such as those of a job's nodes. */
 enum { MOST_AT_ONCE = 10 * LULL_AGREEMENT_MAX_NODES };
 
-int lull_run_make_report(time_t unix_s, char folder_out[LULL_RUN_REPORT_SIZE],
-                         struct lull_error *err)
+/* Makes the folder of a report below the working directory. */
+static int make_here(time_t unix_s, char folder_out[LULL_RUN_REPORT_SIZE], struct lull_error *err)
 {
     int result = check_folder("--report", LULL_RUN_REPORTS, err);
     struct tm now;
@@ -62,6 +64,24 @@ int lull_run_make_report(time_t unix_s, char folder_out[LULL_RUN_REPORT_SIZE],
     }
     return lull_error_set(err, -EINVAL, "%s cannot be made: %s; name a folder with --report",
                           folder_out, strerror(errno));
+}
+
+/* A job that names no report must not fail because its working directory is read-only. */
+int lull_run_make_report(time_t unix_s, char folder_out[LULL_RUN_REPORT_SIZE],
+                         struct lull_error *err)
+{
+    const char *const place = getenv("TMPDIR");
+    struct lull_error why = {0};
+
+    if (make_here(unix_s, folder_out, &why) == 0)
+        return 0;
+    if (place == NULL || snprintf(folder_out, LULL_RUN_REPORT_SIZE, "%s/lull-report-XXXXXX",
+                                  place) >= LULL_RUN_REPORT_SIZE)
+        snprintf(folder_out, LULL_RUN_REPORT_SIZE, "/tmp/lull-report-XXXXXX");
+    if (mkdtemp(folder_out) == NULL)
+        return lull_error_set(err, -EINVAL, "%s", why.text);
+    lull_log(LULL_LOG_WARNING, "run", "%s; the report goes to %s", why.text, folder_out);
+    return 0;
 }
 
 int lull_run_check_limit(const struct lull_managed_run *run, struct lull_error *err)

@@ -41,7 +41,7 @@ static int check_names(const struct lull_columns *record, struct lull_error *err
     int rc = 0;
 
     for (uint32_t field = 0; rc == 0 && field < NEEDED; field++)
-        rc = lull_columns_need(record, field, err);
+        rc = lull_columns_need(record, UINT64_C(1) << field, err);
     return rc;
 }
 

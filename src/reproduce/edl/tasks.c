@@ -44,10 +44,12 @@ static const struct lull_column known[] = {
 
 static int check_names(const struct lull_columns *record, struct lull_error *err)
 {
-    int rc = lull_columns_has(record, LOAD) ? 0 : lull_columns_need(record, DEADLINE, err);
+    int rc = lull_columns_has(record, LOAD)
+                 ? 0
+                 : lull_columns_need(record, UINT64_C(1) << DEADLINE, err);
 
     for (uint32_t field = 0; rc == 0 && field <= ID; field++)
-        rc = lull_columns_need(record, field, err);
+        rc = lull_columns_need(record, UINT64_C(1) << field, err);
     return rc;
 }
 

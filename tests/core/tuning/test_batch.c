@@ -176,6 +176,118 @@ static void test_one_run_explores_at_a_time(void **state)
     lull_batch_destroy(job.batch);
 }
 
+/* ---- crashes ------------------------------------------------------------------------------ */
+
+/* Ends a run with a crash. */
+static void crash(struct job *job, uint64_t run)
+{
+    struct lull_error err = {0};
+
+    assert_int_equal(lull_batch_apply(job->batch,
+                                      &(struct lull_batch_record){.event = LULL_BATCH_CRASHED,
+                                                                  .run = run,
+                                                                  .energy_j = NAN,
+                                                                  .time_s = 0.1},
+                                      &err),
+                     0);
+}
+
+/* A recurrence of a job of which sizes from `from` on do not fit into memory. Returns the attempts
+ * that it took; counts the crashes. */
+static uint32_t recur_within(struct job *job, uint32_t from, uint32_t *crashes)
+{
+    uint64_t before = 0;
+
+    for (uint32_t attempt = 1; attempt <= MOST; attempt++) {
+        const struct lull_batch_choice choice = submit(job, before);
+
+        before = job->run;
+        if (choice.size < from && finish(job, job->run, &choice))
+            return attempt;
+        if (choice.size >= from) {
+            crash(job, job->run);
+            crashes[arm_of(choice.size)]++;
+        }
+    }
+    return MOST;
+}
+
+/* No recurrence fails while a size works, and none of the others is run more than twice. */
+static void test_sizes_that_crash_are_given_up(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        struct lull_batch_config config = config_of(seed);
+        uint32_t crashes[SIZES] = {0};
+        struct job job;
+
+        config.default_size = seed % 2 == 0 ? 32 : 256;
+        begin(&job, &config, valley);
+        for (int i = 0; i < 60; i++)
+            holds(recur_within(&job, 128, crashes) <= 3, seed);
+        for (size_t arm = 0; arm < SIZES; arm++)
+            holds(crashes[arm] <= 2, seed);
+        lull_batch_destroy(job.batch);
+    }
+}
+
+static struct lull_batch_arm arm_at(const struct job *job, uint32_t size)
+{
+    struct lull_batch_arm arms[SIZES];
+
+    assert_int_equal(lull_batch_arms(job->batch, arms, SIZES), SIZES);
+    return arms[arm_of(size)];
+}
+
+/* A run of the size, chosen or not. */
+static void run_size(struct job *job, uint32_t size, bool crashes)
+{
+    struct lull_error err = {0};
+    const struct lull_batch_choice choice = {.size = size, .bound = INFINITY};
+
+    assert_int_equal(lull_batch_apply(job->batch,
+                                      &(struct lull_batch_record){.event = LULL_BATCH_SUBMITTED,
+                                                                  .run = ++job->run,
+                                                                  .size = size,
+                                                                  .bound = INFINITY},
+                                      &err),
+                     0);
+    if (crashes)
+        crash(job, job->run);
+    else
+        finish(job, job->run, &choice);
+}
+
+/* A script that is broken for a week is not the size's fault; a size that crashes while others run
+ * is. One success clears it. */
+static void test_whose_fault_a_crash_is(void **state)
+{
+    const struct lull_batch_config config = config_of(1);
+    struct job job;
+
+    (void)state;
+    begin(&job, &config, valley);
+    run_size(&job, 32, false);
+    run_size(&job, 64, false);
+    run_size(&job, 64, true);
+    assert_true(arm_at(&job, 64).is_candidate);
+    run_size(&job, 64, true);
+    run_size(&job, 64, true);
+    assert_int_equal(arm_at(&job, 64).crashed_count, 3);
+    assert_true(arm_at(&job, 64).is_candidate);
+    run_size(&job, 32, false);
+    assert_false(arm_at(&job, 64).is_candidate);
+    assert_int_equal(lull_batch_best_size(job.batch), 32);
+    run_size(&job, 64, false);
+    assert_true(arm_at(&job, 64).is_candidate);
+    assert_int_equal(arm_at(&job, 64).crashed_count, 0);
+    run_size(&job, 128, true);
+    assert_true(arm_at(&job, 128).is_candidate);
+    run_size(&job, 128, true);
+    assert_false(arm_at(&job, 128).is_candidate);
+    lull_batch_destroy(job.batch);
+}
+
 /* ---- what is refused ---------------------------------------------------------------------- */
 
 static void test_settings_that_cannot_be_are_refused(void **state)
@@ -249,6 +361,8 @@ int main(void)
         cmocka_unit_test(test_the_state_is_its_records),
         cmocka_unit_test(test_runs_may_overlap_and_end_in_any_order),
         cmocka_unit_test(test_one_run_explores_at_a_time),
+        cmocka_unit_test(test_sizes_that_crash_are_given_up),
+        cmocka_unit_test(test_whose_fault_a_crash_is),
         cmocka_unit_test(test_settings_that_cannot_be_are_refused),
         cmocka_unit_test(test_records_that_cannot_be_change_nothing),
     };

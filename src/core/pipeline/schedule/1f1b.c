@@ -62,23 +62,15 @@ int lull_pipeline_write_1f1b(struct lull_pipeline_order *order, const uint32_t *
 
 /* ---- EnvPipe's warm-up ------------------------------------------------------------------- */
 
-/* Finds the measured class of a device's stage. Returns null, and an error, if the profile lacks
- * it. */
-static const struct lull_pipeline_class *
-measured_class(const struct lull_pipeline_shape *shape,
-               const struct lull_pipeline_profile *measured, uint32_t device,
-               enum lull_pipeline_kind kind, struct lull_error *err)
+/* Finds the class of a device's stage in the fitted profile: measured, or derived. Returns null,
+ * and an error, if there is none. */
+static const struct lull_pipeline_class *fitted_class(struct lull_pipeline_fit *fit,
+                                                      uint32_t device, enum lull_pipeline_kind kind,
+                                                      struct lull_error *err)
 {
-    const struct lull_pipeline_fit fit = {
-        .measured = measured, .stages = shape->devices, .parts = 1};
-    const uint32_t stage = lull_pipeline_fit_stage(&fit, device);
-    const int found = lull_pipeline_profile_find(measured, 0, stage, kind, 0);
+    const int found = lull_pipeline_fit_class(fit, device, kind, 0, err);
 
-    if (found >= 0)
-        return &measured->classes[found];
-    (void)lull_error_set(err, -ENOENT, "envpipe needs %s of stage %u, which the profile lacks",
-                         lull_pipeline_kind_name(kind), stage);
-    return NULL;
+    return found >= 0 ? &fit->fitted->classes[found] : NULL;
 }
 
 /* Finds the time at the clock of least energy; of equal ones it is the fastest, which a sweep
@@ -102,20 +94,22 @@ static int64_t left_over(const struct lull_pipeline_shape *shape, uint32_t devic
 /* How many more forwards a device wants, before lull_pipeline_envpipe_hoist evens them out.
  * Negative: an error. */
 static int64_t wanted(const struct lull_pipeline_schedule *schedule,
-                      const struct lull_pipeline_shape *shape,
-                      const struct lull_pipeline_profile *measured, uint32_t device,
-                      struct lull_error *err)
+                      const struct lull_pipeline_shape *shape, struct lull_pipeline_fit *fit,
+                      uint32_t device, struct lull_error *err)
 {
-    const struct lull_pipeline_class *forward =
-        measured_class(shape, measured, device, LULL_PIPELINE_FORWARD, err);
-    const struct lull_pipeline_class *backward =
-        measured_class(shape, measured, device, LULL_PIPELINE_BACKWARD, err);
+    const struct lull_pipeline_class *operations =
+        fitted_class(fit, device, LULL_PIPELINE_FORWARD, err);
+    int64_t forward_ns;
     int64_t more;
 
-    if (forward == NULL || backward == NULL)
+    if (operations == NULL)
         return -ENOENT;
-    more = backward->points[LULL_PIPELINE_HIGHEST].time_ns *
-           (int64_t)(shape->devices - device - 1) / low_time_ns(forward);
+    forward_ns = low_time_ns(operations);
+    operations = fitted_class(fit, device, LULL_PIPELINE_BACKWARD, err);
+    if (operations == NULL)
+        return -ENOENT;
+    more = operations->points[LULL_PIPELINE_HIGHEST].time_ns *
+           (int64_t)(shape->devices - device - 1) / forward_ns;
     if (schedule->limits == 1)
         more = min(more, schedule->limit[0]);
     else if (schedule->limits > 1)
@@ -131,13 +125,23 @@ int lull_pipeline_envpipe_hoist(const struct lull_pipeline_schedule *schedule,
                                 const struct lull_pipeline_profile *measured, uint32_t *hoist_out,
                                 struct lull_error *err)
 {
-    for (uint32_t d = 0; d < shape->devices; d++) {
-        const int64_t more = wanted(schedule, shape, measured, d, err);
+    struct lull_pipeline_profile fitted;
+    struct lull_pipeline_fit fit = {.measured = measured,
+                                    .fitted = &fitted,
+                                    .stages = shape->devices,
+                                    .parts = 1,
+                                    .input_ratio = 0.5};
+    int64_t more = 0;
 
-        if (more < 0)
-            return (int)more;
-        hoist_out[d] = d + 1 < shape->devices ? (uint32_t)more : 0;
+    lull_pipeline_profile_init(&fitted);
+    for (uint32_t d = 0; d < shape->devices && more >= 0; d++) {
+        more = wanted(schedule, shape, &fit, d, err);
+        if (more >= 0)
+            hoist_out[d] = d + 1 < shape->devices ? (uint32_t)more : 0;
     }
+    lull_pipeline_profile_fini(&fitted);
+    if (more < 0)
+        return (int)more;
     for (uint32_t d = 0; d + 1 < shape->devices; d++)
         if (hoist_out[d] < hoist_out[d + 1] && hoist_out[d] != left_over(shape, d))
             hoist_out[d + 1] = hoist_out[d];
