@@ -448,9 +448,13 @@ void audit_job_step(struct audit_job *job)
 
 /* ---- life and looking -------------------------------------------------------------------- */
 
+/* No harm of the audit is larger than what this clock can cost. */
+static const double lowest_ratio = 0.8;
+
 static struct lull_controller *create_controller(const struct audit_job_config *config)
 {
     struct lull_controller_config control;
+    struct lull_controller *controller;
     uint32_t points[AUDIT_MAX_RANKS];
 
     for (uint32_t i = 0; i < AUDIT_MAX_RANKS; i++)
@@ -460,7 +464,10 @@ static struct lull_controller *create_controller(const struct audit_job_config *
     control.seed = config->seed;
     control.only_steady = config->sections == 0;
     control.only_sections = config->sections != 0 && !config->has_both;
-    return lull_controller_create(&control, config->ranks, points);
+    controller = lull_controller_create(&control, config->ranks, points);
+    for (uint32_t i = 0; i < config->ranks && controller != NULL; i++)
+        lull_controller_set_lowest(controller, i, lowest_ratio);
+    return controller;
 }
 
 struct audit_job *audit_job_create(const struct audit_job_config *config)

@@ -401,8 +401,12 @@ static bool make_site(struct simulation *simulation, struct node_site *site)
     site->controller = lull_controller_create(&control, site->count, points);
     site->driver = lull_virtual_driver_create(gpus, site->count, options->look_ns,
                                               options->seed + site->first, on_driven, site);
-    for (uint32_t i = 0; i < site->count && site->controller != NULL; i++)
+    for (uint32_t i = 0; i < site->count && site->controller != NULL; i++) {
         lull_controller_set_model(site->controller, i, 0);
+        lull_controller_set_lowest(site->controller, i,
+                                   lull_gpu_model_step_mhz(options->model, 0) /
+                                       lull_gpu_model_step_mhz(options->model, points[i] - 1));
+    }
     return site->controller != NULL && site->driver != NULL;
 }
 

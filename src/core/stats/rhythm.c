@@ -10,7 +10,10 @@
 static const double explained_share = 0.5;
 /* A longer period must leave at most this share of what a shorter one leaves: multiples of a period
  * explain as much. Chosen, not measured. */
-static const double better_share = 0.8;
+static const double better_share = 0.5;
+/* Iterations that differ by less than this share of their mean have no rhythm worth subtracting:
+ * pairs decide as soon without. Chosen, not measured. */
+static const double notable_share = 0.02;
 /* Iterations of each phase that make a period. Chosen, not measured: with fewer there is nothing to
  * compare. */
 enum { LEAST_PER_PHASE = 3 };
@@ -64,9 +67,13 @@ struct lull_rhythm lull_rhythm_find(const struct lull_rhythm_memory *memory)
 {
     struct lull_rhythm rhythm = {0};
     double means_ms[LULL_RHYTHM_MOST];
+    const double alone = left_over(memory, 1, means_ms);
+    const double notable_ms = notable_share * means_ms[0];
+    double least = explained_share * alone;
     double mean_ms = 0.0;
-    double least = explained_share * left_over(memory, 1, means_ms);
 
+    if (alone < notable_ms * notable_ms * (double)size_of(memory))
+        return rhythm;
     for (uint32_t period = 2; period <= LULL_RHYTHM_MOST; period++) {
         const double squares = left_over(memory, period, means_ms);
 

@@ -33,7 +33,8 @@ struct lull_rhythm_memory {
 /* Iteration number `iteration` has taken ms. */
 void lull_rhythm_remember(struct lull_rhythm_memory *memory, uint64_t iteration, double ms);
 
-/* Finds the rhythm of what is remembered. O(memory * longest period). */
+/* Finds the rhythm of what is remembered; none where iterations hardly differ. O(memory * longest
+ * period). */
 struct lull_rhythm lull_rhythm_find(const struct lull_rhythm_memory *memory);
 
 /* By how much the mean of what is remembered exceeds its median, relative to that: a rhythm or

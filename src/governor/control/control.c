@@ -24,11 +24,16 @@ static const int64_t idle_wait_ns = 20 * LULL_NS_PER_MS;
 static const int64_t release_spacing_ns = 5 * LULL_NS_PER_MS;
 
 /* GPUs of the same name switch alike: the first of them stands for all. */
-static void tell_models(struct lull_control *control)
+static void describe_gpus(struct lull_control *control)
 {
     for (uint32_t i = 0; i < control->gpu_count; i++) {
+        const struct lull_device_info *info = control->gpus[i].info;
         uint32_t first = 0;
 
+        if (info->sm_clock_count > 0)
+            lull_controller_set_lowest(control->controller, i,
+                                       (double)info->sm_clocks_mhz[info->sm_clock_count - 1] /
+                                           info->sm_clocks_mhz[0]);
         while (strcmp(control->gpus[first].info->name, control->gpus[i].info->name) != 0)
             first++;
         lull_controller_set_model(control->controller, i, first);
@@ -89,7 +94,7 @@ int lull_control_create(struct lull_event_segment *job, struct lull_devices *dev
         lull_control_destroy(control);
         return lull_error_set(err, -ENOMEM, "no memory for the controller");
     }
-    tell_models(control);
+    describe_gpus(control);
     recall_calibrations(control);
     *control_out = control;
     return 0;

@@ -204,6 +204,11 @@ void lull_controller_set_switch_cost(struct lull_controller *controller, uint32_
  */
 void lull_controller_set_model(struct lull_controller *controller, uint32_t gpu, uint32_t model);
 
+/* The lowest clock of this GPU as a share of its highest, [0, 1]: the most that its clocks can cost
+ * follows from it. 0 if it is never set. To be called before the first call. */
+void lull_controller_set_lowest(struct lull_controller *controller, uint32_t gpu,
+                                double lowest_ratio);
+
 /* Takes a call of the rank on this GPU. Calls of one GPU come in the order of their times. */
 void lull_controller_take_call(struct lull_controller *controller, uint32_t gpu,
                                const struct lull_call *call);

@@ -712,8 +712,9 @@ static void restart_screen(struct lull_controller *controller)
 }
 
 /*
- * The share of an iteration that its clocks can have cost at most: of the time at point p of n,
- * with clocks about equally far apart, p / (n - 1). Gaps in which nothing computes can cost none.
+ * The share of an iteration that its clocks can have cost at most: of the time at the clock f,
+ * 1 - f / f_max, with clocks that are equally far apart. Gaps in which nothing computes can cost
+ * none.
  */
 static double risk_of(const struct lull_controller *controller,
                       const struct lull_controlled_gpu *gpu, uint64_t iteration)
@@ -728,7 +729,9 @@ static double risk_of(const struct lull_controller *controller,
         if (sections[i].is_cautious)
             risk += lull_controller_planned_point(controller, gpu, gpu->target_of[i], iteration) *
                     sections[i].length_ms.mean / length_ms;
-    return gpu->points < 2 ? 0.0 : fmin(risk / (gpu->points - 1), 1.0);
+    if (gpu->points < 2)
+        return 0.0;
+    return fmin(risk / (gpu->points - 1) * (1.0 - gpu->lowest_ratio), 1.0);
 }
 
 void lull_controller_take_iteration(struct lull_controller *controller,

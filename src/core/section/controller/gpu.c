@@ -155,6 +155,13 @@ void lull_controller_set_model(struct lull_controller *controller, uint32_t gpu,
     controller->gpus[gpu].model = model;
 }
 
+void lull_controller_set_lowest(struct lull_controller *controller, uint32_t gpu,
+                                double lowest_ratio)
+{
+    assert(lowest_ratio >= 0.0 && lowest_ratio <= 1.0);
+    controller->gpus[gpu].lowest_ratio = lowest_ratio;
+}
+
 /* A GPU learns of its own changes, and of those of its model. */
 static bool learns_from(const struct lull_controlled_gpu *gpu,
                         const struct lull_controlled_gpu *changed)

@@ -36,6 +36,7 @@ enum { LULL_CONTROLLER_MIN_OCCURRENCES = 3 }; /* of a section, before it can be 
 struct lull_controlled_gpu {
     struct lull_track *track;
     uint32_t points;
+    double lowest_ratio; /* the lowest clock as a share of the highest */
     bool exited;
     bool failed;
     uint32_t model; /* UINT32_MAX: one of its own */
