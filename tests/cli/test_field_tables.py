@@ -13,7 +13,7 @@ import sys
 import tempfile
 import unittest
 
-LULL = sys.argv[1]
+LULL = os.path.abspath(sys.argv[1])
 FOLDER = sys.argv[2]
 FIFO = ("simulate", "cluster", "--policy", "fifo")
 
