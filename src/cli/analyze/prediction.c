@@ -234,18 +234,51 @@ static struct lull_prediction_budget predict_budget(const struct steady_points *
     };
 }
 
-/* Where iterations are too short, a run stays on one clock (core/section/duty.h). Where they are
- * not known, it may take turns. */
+/* Where iterations are too short, a run stays on one clock (core/section/duty.h). Where their
+ * length is not known, it may take turns. A run finds iterations in communication. */
 static bool takes_turns(const struct lull_prediction *prediction,
                         const struct lull_analysis *analysis)
 {
     const double change_ms = fmax(prediction->down_ms, 1e-3); /* of no latency: short, but > 0 */
 
+    if (analysis->communication_kernel_count == 0)
+        return false;
     return !(analysis->iteration_ms > 0.0) ||
            lull_duty_beat(analysis->iteration_ms, change_ms) > 0;
 }
 
-static void find_frontier(double tolerance_ratio, const struct lull_analysis *analysis,
+static double step_ms(const struct lull_trace_step *step)
+{
+    return lull_ms_from_ns(step->end_ns - step->begin_ns);
+}
+
+/* Returns the standard deviation of the marked iterations' lengths over their mean; 0: not known.
+ */
+static double scatter_of(const struct lull_trace *trace)
+{
+    const double count = (double)trace->step_count;
+    double sum_ms = 0.0;
+    double squares = 0.0;
+
+    if (trace->step_count < 2)
+        return 0.0;
+    for (size_t i = 0; i < trace->step_count; i++)
+        sum_ms += step_ms(&trace->steps[i]);
+    for (size_t i = 0; i < trace->step_count; i++)
+        squares += pow(step_ms(&trace->steps[i]) - sum_ms / count, 2.0);
+    return sum_ms > 0.0 ? sqrt(squares / count) / (sum_ms / count) : 0.0;
+}
+
+/* Returns the share of a proven clock's saving that is sure to be reached. */
+static double proven_share(const struct lull_trace *trace, const struct lull_analysis *analysis)
+{
+    if (analysis->communication_kernel_count == 0)
+        return 0.0;
+    return scatter_of(trace) > LULL_PREDICTION_MOST_SCATTER ? LULL_PREDICTION_PROOF_SHARE : 1.0;
+}
+
+static void find_frontier(double tolerance_ratio, const struct lull_trace *trace,
+                          const struct lull_analysis *analysis,
                           const struct lull_prediction_clocks *clocks,
                           struct lull_prediction *prediction)
 {
@@ -254,9 +287,11 @@ static void find_frontier(double tolerance_ratio, const struct lull_analysis *an
 
     for (uint32_t i = 0; i < all.count; i++)
         all.points[i] = evaluate_clock(prediction, &analysis->exposure, &clocks->clocks[i]);
-    for (int b = 0; b < LULL_PREDICTION_BUDGETS; b++)
+    for (int b = 0; b < LULL_PREDICTION_BUDGETS; b++) {
         prediction->budgets[b] = predict_budget(
             &all, b < LULL_PREDICTION_TOLERANCE ? lull_job_frontier_budgets[b] : tolerance_ratio);
+        prediction->budgets[b].cautious_j *= proven_share(trace, analysis);
+    }
 }
 
 /* ---- switching ---- */
@@ -304,7 +339,7 @@ int lull_predict(const struct lull_prediction_setup *setup, const struct lull_tr
     for (int i = 0; i < LULL_SWITCHING_COUNT; i++)
         prediction.saving_j[i] = lull_savings_estimate_j(&switchable[i], &prediction.levels);
     if (analysis->exposure.span_ns > 0)
-        find_frontier(setup->tolerance_ratio, analysis, &clocks, &prediction);
+        find_frontier(setup->tolerance_ratio, trace, analysis, &clocks, &prediction);
     *prediction_out = prediction;
     return 0;
 }

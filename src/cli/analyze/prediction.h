@@ -45,7 +45,7 @@ struct lull_prediction_budget {
     double both_j;     /* saved by it and gaps, >= steady_j */
     double likely_j;   /* saved by the point that is aimed at, with the gaps that are reached */
     double most_j;     /* saved by a point that costs all of the tolerance, with all gaps */
-    double cautious_j; /* saved by a steady clock that leaves the guard some of the tolerance */
+    double cautious_j; /* sure to be saved by a clock that leaves the guard some of the tolerance */
 };
 
 /* The share of the tolerance that a clock may cost for certain to be proven before long: on
@@ -59,6 +59,12 @@ struct lull_prediction_budget {
  * watch what was kept. Of made-up jobs of 60 to 4000 ms per iteration, the settled part is 1 to 11 %
  * less slow than the clocks that were kept; likely is half of it. */
 #define LULL_PREDICTION_WATCH_SHARE 0.12
+/* Where iterations scatter by more (standard deviation over mean), proofs may go on to the end of
+ * the run, and half of a proof runs at the highest clocks: a made-up job that is evaluated in every
+ * 50th iteration saves half of its clock's saving over 1000 iterations. The limit is chosen, not
+ * measured. */
+#define LULL_PREDICTION_MOST_SCATTER 0.2
+#define LULL_PREDICTION_PROOF_SHARE 0.5
 /* The share of what perfect foresight saves in gaps that is reached below a steady clock, at the
  * driver's own latency, which varies: 0.31, 0.38 and 0.07 on sampled_rank-0 and -1 and
  * a100-ddp-2ranks (docs/joint.md). */
