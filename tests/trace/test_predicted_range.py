@@ -54,6 +54,10 @@ class PredictedRange(unittest.TestCase):
                 self.assertGreater(predicted["low_ratio"], predicted["high_ratio"] / 3)
                 self.assertLess(abs(predicted["saving_ratio"] / played["settled_saving_ratio"] - 1), 0.25)
 
+    def test_iterations_that_scatter(self):
+        """Their proofs go on, half of which runs at the highest clocks."""
+        self.check(self.make("evaluation-50"))
+
     def test_a_tolerance_below_the_first_lower_clock(self):
         """Turns reach what one clock cannot: the first one below the highest costs more than 0.5 %."""
         path = self.make("moe-24")

@@ -160,8 +160,7 @@ static struct steady_point evaluate_clock(const struct lull_prediction *predicti
     const struct lull_power_levels levels = {.high = power_at(prediction, clock),
                                              .low = prediction->levels.low,
                                              .low_speed_ratio = prediction->levels.low_speed_ratio};
-    const struct lull_switchable *const gaps =
-        &prediction->switchable[LULL_SWITCHING_FEED_FORWARD];
+    const struct lull_switchable *const gaps = &prediction->switchable[LULL_SWITCHING_FEED_FORWARD];
 
     return (struct steady_point){
         .mhz = clock->mhz,
@@ -190,8 +189,8 @@ static double best_of_turns(const struct steady_points *all, double tolerance_ra
             point->slowdown_ratio >= aimed_ratio)
             continue;
 
-        const double share = (aimed_ratio - point->slowdown_ratio) /
-                             (next->slowdown_ratio - point->slowdown_ratio);
+        const double share =
+            (aimed_ratio - point->slowdown_ratio) / (next->slowdown_ratio - point->slowdown_ratio);
         const double taken = parts > 0 ? floor(share * parts) / parts : share;
         const double next_j = next->steady_j + gaps_share * next->gaps_j;
 
@@ -243,8 +242,7 @@ static bool takes_turns(const struct lull_prediction *prediction,
 
     if (analysis->communication_kernel_count == 0)
         return false;
-    return !(analysis->iteration_ms > 0.0) ||
-           lull_duty_beat(analysis->iteration_ms, change_ms) > 0;
+    return !(analysis->iteration_ms > 0.0) || lull_duty_beat(analysis->iteration_ms, change_ms) > 0;
 }
 
 static double step_ms(const struct lull_trace_step *step)

@@ -56,8 +56,8 @@ struct lull_prediction_budget {
  * in core/section/controller/expectation.c. */
 #define LULL_PREDICTION_AIMED_SHARE 0.95
 /* At most this share of the iterations runs at the highest clocks once the search has settled, to
- * watch what was kept. Of made-up jobs of 60 to 4000 ms per iteration, the settled part is 1 to 11 %
- * less slow than the clocks that were kept; likely is half of it. */
+ * watch what was kept. Of made-up jobs of 60 to 4000 ms per iteration, the settled part is 1 to 11
+ * % less slow than the clocks that were kept; likely is half of it. */
 #define LULL_PREDICTION_WATCH_SHARE 0.12
 /* Where iterations scatter by more (standard deviation over mean), proofs may go on to the end of
  * the run, and half of a proof runs at the highest clocks: a made-up job that is evaluated in every
