@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "core/section/duty.h"
 
 static const char default_model[] = "A100-SXM4-40GB";
 /* Jobs of more than one node with eight GPUs are assumed to have one 200 Gb/s adapter per GPU; this
@@ -137,48 +138,157 @@ static struct lull_exposure slower_exposure(const struct lull_exposure *exposure
     return slower;
 }
 
-/* Tries one steady clock, and keeps it where it is the best within the budget so far. */
-static void try_steady(const struct lull_prediction *prediction,
-                       const struct lull_exposure *exposure,
-                       const struct lull_prediction_clock *clock,
-                       struct lull_prediction_budget *budget)
+/* What one steady clock costs, and what it and the gaps below it save. */
+struct steady_point {
+    double mhz;
+    double slowdown_ratio;
+    double steady_j;
+    double gaps_j;
+};
+
+struct steady_points {
+    uint32_t count;
+    bool takes_turns; /* iterations are long enough for turns between two clocks */
+    struct steady_point points[LULL_DEVICE_CURVE_CLOCKS]; /* the highest clock first */
+};
+
+static struct steady_point evaluate_clock(const struct lull_prediction *prediction,
+                                          const struct lull_exposure *exposure,
+                                          const struct lull_prediction_clock *clock)
 {
     const struct lull_exposure slower = slower_exposure(exposure, clock->speed_ratio);
     const struct lull_power_levels levels = {.high = power_at(prediction, clock),
                                              .low = prediction->levels.low,
                                              .low_speed_ratio = prediction->levels.low_speed_ratio};
-    const double slowdown = (double)slower.span_ns / (double)exposure->span_ns - 1.0;
-    const double steady_j = prediction->energy_j - lull_exposure_energy_j(&slower, &levels);
-    const double gaps_j =
-        fmax(lull_savings_estimate_j(&prediction->switchable[LULL_SWITCHING_FEED_FORWARD], &levels),
-             0.0);
+    const struct lull_switchable *const gaps = &prediction->switchable[LULL_SWITCHING_FEED_FORWARD];
 
-    if (slowdown > budget->tolerance_ratio || steady_j + gaps_j <= budget->both_j)
-        return;
-    budget->slowdown_ratio = slowdown;
-    budget->steady_mhz = clock->mhz;
-    budget->steady_j = steady_j;
-    budget->both_j = steady_j + gaps_j;
+    return (struct steady_point){
+        .mhz = clock->mhz,
+        .slowdown_ratio = (double)slower.span_ns / (double)exposure->span_ns - 1.0,
+        .steady_j = prediction->energy_j - lull_exposure_energy_j(&slower, &levels),
+        .gaps_j = fmax(lull_savings_estimate_j(gaps, &levels), 0.0),
+    };
 }
 
-static void find_frontier(double tolerance_ratio, const struct lull_exposure *exposure,
+/* Returns what a steady point saves within a slowdown, with a share of the gaps below it: the best
+ * of all clocks within tolerance_ratio, each alone and by turns with the next lower one until the
+ * slowdown is aimed_ratio. The next clock has a share of the iterations that is a multiple of one
+ * part; parts 0: any share. */
+static double best_of_turns(const struct steady_points *all, double tolerance_ratio,
+                            double aimed_ratio, uint32_t parts, double gaps_share)
+{
+    double best_j = 0.0;
+
+    for (uint32_t i = 0; i < all->count && all->points[i].slowdown_ratio <= tolerance_ratio; i++) {
+        const struct steady_point *const point = &all->points[i];
+        const struct steady_point *const next = point + 1;
+        const double alone_j = point->steady_j + gaps_share * point->gaps_j;
+
+        best_j = fmax(best_j, alone_j);
+        if (!all->takes_turns || i + 1 == all->count || next->slowdown_ratio <= aimed_ratio ||
+            point->slowdown_ratio >= aimed_ratio)
+            continue;
+
+        const double share =
+            (aimed_ratio - point->slowdown_ratio) / (next->slowdown_ratio - point->slowdown_ratio);
+        const double taken = parts > 0 ? floor(share * parts) / parts : share;
+        const double next_j = next->steady_j + gaps_share * next->gaps_j;
+
+        best_j = fmax(best_j, alone_j + taken * (next_j - alone_j));
+    }
+    return best_j;
+}
+
+/* Finds the best single clock within a slowdown, with gaps below it. */
+static struct steady_point best_clock(const struct steady_points *all, double tolerance_ratio)
+{
+    struct steady_point best = {.mhz = all->points[0].mhz};
+
+    for (uint32_t i = 0; i < all->count; i++) {
+        const struct steady_point *const point = &all->points[i];
+
+        if (point->slowdown_ratio <= tolerance_ratio &&
+            point->steady_j + point->gaps_j > best.steady_j + best.gaps_j)
+            best = *point;
+    }
+    return best;
+}
+
+static struct lull_prediction_budget predict_budget(const struct steady_points *all,
+                                                    double tolerance_ratio)
+{
+    const struct steady_point best = best_clock(all, tolerance_ratio);
+    const double aimed_ratio = LULL_PREDICTION_AIMED_SHARE * tolerance_ratio;
+
+    return (struct lull_prediction_budget){
+        .tolerance_ratio = tolerance_ratio,
+        .slowdown_ratio = best.slowdown_ratio,
+        .steady_mhz = best.mhz,
+        .steady_j = best.steady_j,
+        .both_j = best.steady_j + best.gaps_j,
+        .likely_j = best_of_turns(all, tolerance_ratio, aimed_ratio, LULL_DUTY_BEATS,
+                                  LULL_PREDICTION_GAPS_SHARE),
+        .most_j = best_of_turns(all, tolerance_ratio, tolerance_ratio, 0, 1.0),
+        .cautious_j = best_clock(all, LULL_PREDICTION_PROVEN_SHARE * tolerance_ratio).steady_j,
+    };
+}
+
+/* Where iterations are too short, a run stays on one clock (core/section/duty.h). Where their
+ * length is not known, it may take turns. A run finds iterations in communication. */
+static bool takes_turns(const struct lull_prediction *prediction,
+                        const struct lull_analysis *analysis)
+{
+    const double change_ms = fmax(prediction->down_ms, 1e-3); /* of no latency: short, but > 0 */
+
+    if (analysis->communication_kernel_count == 0)
+        return false;
+    return !(analysis->iteration_ms > 0.0) || lull_duty_beat(analysis->iteration_ms, change_ms) > 0;
+}
+
+static double step_ms(const struct lull_trace_step *step)
+{
+    return lull_ms_from_ns(step->end_ns - step->begin_ns);
+}
+
+/* Returns the standard deviation of the marked iterations' lengths over their mean; 0: not known.
+ */
+static double scatter_of(const struct lull_trace *trace)
+{
+    const double count = (double)trace->step_count;
+    double sum_ms = 0.0;
+    double squares = 0.0;
+
+    if (trace->step_count < 2)
+        return 0.0;
+    for (size_t i = 0; i < trace->step_count; i++)
+        sum_ms += step_ms(&trace->steps[i]);
+    for (size_t i = 0; i < trace->step_count; i++)
+        squares += pow(step_ms(&trace->steps[i]) - sum_ms / count, 2.0);
+    return sum_ms > 0.0 ? sqrt(squares / count) / (sum_ms / count) : 0.0;
+}
+
+/* Returns the share of a proven clock's saving that is sure to be reached. */
+static double proven_share(const struct lull_trace *trace, const struct lull_analysis *analysis)
+{
+    if (analysis->communication_kernel_count == 0)
+        return 0.0;
+    return scatter_of(trace) > LULL_PREDICTION_MOST_SCATTER ? LULL_PREDICTION_PROOF_SHARE : 1.0;
+}
+
+static void find_frontier(double tolerance_ratio, const struct lull_trace *trace,
+                          const struct lull_analysis *analysis,
                           const struct lull_prediction_clocks *clocks,
                           struct lull_prediction *prediction)
 {
-    for (int b = 0; b < LULL_PREDICTION_BUDGETS; b++) {
-        struct lull_prediction_budget *const budget = &prediction->budgets[b];
-        struct lull_prediction_budget cautious;
+    struct steady_points all = {.count = clocks->count,
+                                .takes_turns = takes_turns(prediction, analysis)};
 
-        budget->tolerance_ratio =
-            b < LULL_PREDICTION_TOLERANCE ? lull_job_frontier_budgets[b] : tolerance_ratio;
-        budget->steady_mhz = prediction->high_mhz;
-        cautious = (struct lull_prediction_budget){.tolerance_ratio = LULL_PREDICTION_PROVEN_SHARE *
-                                                                      budget->tolerance_ratio};
-        for (uint32_t i = 0; i < clocks->count; i++) {
-            try_steady(prediction, exposure, &clocks->clocks[i], budget);
-            try_steady(prediction, exposure, &clocks->clocks[i], &cautious);
-        }
-        budget->cautious_j = cautious.steady_j;
+    for (uint32_t i = 0; i < all.count; i++)
+        all.points[i] = evaluate_clock(prediction, &analysis->exposure, &clocks->clocks[i]);
+    for (int b = 0; b < LULL_PREDICTION_BUDGETS; b++) {
+        prediction->budgets[b] = predict_budget(
+            &all, b < LULL_PREDICTION_TOLERANCE ? lull_job_frontier_budgets[b] : tolerance_ratio);
+        prediction->budgets[b].cautious_j *= proven_share(trace, analysis);
     }
 }
 
@@ -227,7 +337,7 @@ int lull_predict(const struct lull_prediction_setup *setup, const struct lull_tr
     for (int i = 0; i < LULL_SWITCHING_COUNT; i++)
         prediction.saving_j[i] = lull_savings_estimate_j(&switchable[i], &prediction.levels);
     if (analysis->exposure.span_ns > 0)
-        find_frontier(setup->tolerance_ratio, &analysis->exposure, &clocks, &prediction);
+        find_frontier(setup->tolerance_ratio, trace, analysis, &clocks, &prediction);
     *prediction_out = prediction;
     return 0;
 }

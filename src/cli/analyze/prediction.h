@@ -35,21 +35,36 @@ enum {
     LULL_PREDICTION_BUDGETS,
 };
 
-/* What one steady clock saves within a slowdown, alone and with gaps lowered ahead of time below
- * it. */
+/* What a steady point saves within a slowdown: one clock, or by turns that and the next lower one
+ * (core/section/duty.h), with gaps lowered ahead of time below it. */
 struct lull_prediction_budget {
     double tolerance_ratio;
-    double slowdown_ratio;
+    double slowdown_ratio; /* of one clock */
     double steady_mhz;
-    double steady_j;   /* saved */
-    double both_j;     /* saved, >= steady_j */
-    double cautious_j; /* saved by a steady clock that leaves the guard some of the tolerance */
+    double steady_j;   /* saved by that clock alone */
+    double both_j;     /* saved by it and gaps, >= steady_j */
+    double likely_j;   /* saved by the point that is aimed at, with the gaps that are reached */
+    double most_j;     /* saved by a point that costs all of the tolerance, with all gaps */
+    double cautious_j; /* sure to be saved by a clock that leaves the guard some of the tolerance */
 };
 
 /* The share of the tolerance that a clock may cost for certain to be proven before long: on
  * a100-ddp-2ranks, whose iterations scatter, one of 0.96 % is not told from 1 % within 1000 of
  * them, and one of 0.81 % is kept (docs/joint.md). */
 #define LULL_PREDICTION_PROVEN_SHARE 0.75
+/* The share of the tolerance at which a run aims when it turns between two clocks: the wanted share
+ * in core/section/controller/expectation.c. */
+#define LULL_PREDICTION_AIMED_SHARE 0.95
+/* At most this share of the iterations runs at the highest clocks once the search has settled, to
+ * watch what was kept. Of made-up jobs of 60 to 4000 ms per iteration, the settled part is 1 to 11
+ * % less slow than the clocks that were kept; likely is half of it. */
+#define LULL_PREDICTION_WATCH_SHARE 0.12
+/* Where iterations scatter by more (standard deviation over mean), proofs may go on to the end of
+ * the run, and half of a proof runs at the highest clocks: a made-up job that is evaluated in every
+ * 50th iteration saves half of its clock's saving over 1000 iterations. The limit is chosen, not
+ * measured. */
+#define LULL_PREDICTION_MOST_SCATTER 0.2
+#define LULL_PREDICTION_PROOF_SHARE 0.5
 /* The share of what perfect foresight saves in gaps that is reached below a steady clock, at the
  * driver's own latency, which varies: 0.31, 0.38 and 0.07 on sampled_rank-0 and -1 and
  * a100-ddp-2ranks (docs/joint.md). */

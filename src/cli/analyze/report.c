@@ -50,6 +50,8 @@ static void add_budgets(struct total *total, const struct lull_prediction *predi
         sum->tolerance_ratio = one->tolerance_ratio;
         sum->steady_j += one->steady_j;
         sum->both_j += one->both_j;
+        sum->likely_j += one->likely_j;
+        sum->most_j += one->most_j;
         sum->cautious_j += one->cautious_j;
         sum->slowdown_ratio = fmax(sum->slowdown_ratio, one->slowdown_ratio);
         if (sum->steady_mhz <= 0.0 || one->steady_mhz < sum->steady_mhz)
@@ -95,18 +97,19 @@ static double ratio(double part, double whole)
     return whole > 0.0 ? part / whole : 0.0;
 }
 
-/* From what a steady clock saves that leaves room for its proof, to it and all gaps that foresight
- * could lower. */
+/* From what a steady clock saves that leaves room for its proof, less the watch, to what two clocks
+ * by turns save that cost all of the tolerance, and all gaps that foresight could lower. */
 static struct lull_job_frontier_point point_of(const struct total *total, int budget)
 {
     const struct lull_prediction_budget *const one = &total->budgets[budget];
-    const double gaps_j = one->both_j - one->steady_j;
+    const double least = (1.0 - LULL_PREDICTION_WATCH_SHARE) * (1.0 - LULL_PREDICTION_POWER_RATIO);
+    const double likely = 1.0 - LULL_PREDICTION_WATCH_SHARE / 2.0;
 
     return (struct lull_job_frontier_point){
         .slowdown_ratio = one->tolerance_ratio,
-        .saving_ratio = ratio(one->steady_j + LULL_PREDICTION_GAPS_SHARE * gaps_j, total->energy_j),
-        .low_ratio = ratio((1.0 - LULL_PREDICTION_POWER_RATIO) * one->cautious_j, total->energy_j),
-        .high_ratio = ratio((1.0 + LULL_PREDICTION_POWER_RATIO) * one->both_j, total->energy_j),
+        .saving_ratio = ratio(likely * one->likely_j, total->energy_j),
+        .low_ratio = ratio(least * one->cautious_j, total->energy_j),
+        .high_ratio = ratio((1.0 + LULL_PREDICTION_POWER_RATIO) * one->most_j, total->energy_j),
     };
 }
 
@@ -132,6 +135,7 @@ static void write_known_verdict(const struct total *total, char *text, size_t si
         .tolerance_ratio = point.slowdown_ratio,
         .compute_ratio = ratio(total->compute_ms, total->span_ms),
         .gaps_ratio = gaps,
+        .is_of_run = true,
         .levers = gaps < LULL_VERDICT_LEAST_RATIO ? "one steady clock"
                                                   : "one steady clock and low clocks in gaps",
     };
@@ -555,11 +559,12 @@ static void print_meaning(const struct lull_analyzed_rank *ranks, size_t count,
     for (size_t i = 0; i < count; i++)
         if (!is_assumed_before(ranks, i))
             print_assumed(&ranks[i].prediction);
-    printf("Power settles at once and latencies are constant. The range goes from a steady clock "
-           "that leaves the guard %.0f %% of the\ntolerance to all gaps with perfect foresight; "
-           "likely is %.0f %% of what these add. `lull simulate` plays this job with\nlatencies "
-           "that vary, heat, and the trials of `lull run`, whose saving is to be expected within "
-           "the range.\n",
+    printf("Power settles at once and latencies are constant. The range is of a run whose search "
+           "has settled. It goes from one steady\nclock that leaves the guard %.0f %% of the "
+           "tolerance to two clocks by turns that cost all of it, with all gaps by\nperfect "
+           "foresight; likely is %.0f %% of what these gaps add. A run saves less while it "
+           "searches, for some 50 to 400\niterations; `lull simulate` plays this job with "
+           "latencies that vary, heat, and that search.\n",
            100.0 * (1.0 - LULL_PREDICTION_PROVEN_SHARE), 100.0 * LULL_PREDICTION_GAPS_SHARE);
 }
 

@@ -39,9 +39,9 @@ const char *lull_analyze_verdict_write(const struct lull_analyze_verdict *verdic
                  100.0 * verdict->compute_ratio, 100.0 * fmax(verdict->most_ratio, 0.0), tolerance);
     else
         snprintf(text, size,
-                 "saves %s for at most %.3g %% of time: %s%s; run: lull run%s -- COMMAND",
+                 "saves %s for at most %.3g %% of time: %s%s%s; run: lull run%s -- COMMAND",
                  write_range(verdict, range), tolerance, verdict->levers,
                  verdict->gaps_ratio < LULL_VERDICT_LEAST_RATIO ? " (nothing to gain in gaps)" : "",
-                 option);
+                 verdict->is_of_run ? ", once settled" : "", option);
     return text;
 }

@@ -5,6 +5,7 @@
 #ifndef LULL_CLI_ANALYZE_VERDICT_H
 #define LULL_CLI_ANALYZE_VERDICT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* What saves less is not worth a run. Chosen, not measured: `lull run` itself saves that little in
@@ -21,6 +22,7 @@ struct lull_analyze_verdict {
     double tolerance_ratio;
     double compute_ratio; /* share of the time in which GPUs compute */
     double gaps_ratio;    /* what gaps alone save */
+    bool is_of_run;       /* the range is of a run once its search has settled */
     const char *levers;   /* "one steady clock and low clocks in gaps" */
 };
 
