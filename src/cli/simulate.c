@@ -53,6 +53,10 @@ static int parse_modes(const char *text, void *place, struct lull_error *err)
 
     (void)err;
     *modes = least_modes;
+    if (strcmp(text, "all") == 0) {
+        *modes = all_modes;
+        return 0;
+    }
     for (;;) {
         const size_t length = strcspn(text, ",");
         uint32_t index = 0;

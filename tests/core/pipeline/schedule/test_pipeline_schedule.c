@@ -269,7 +269,7 @@ static void test_envpipe_needs_a_profile(void **state)
     add_clock(&profile, 0, LULL_PIPELINE_FORWARD, 1, 1, 1);
     assert_int_equal(lull_pipeline_schedule_order(&schedule, &shape, &profile, &order, &err),
                      -ENOENT);
-    assert_non_null(strstr(err.text, "backward of stage 0"));
+    assert_non_null(strstr(err.text, "stage 0 of the pipeline needs backward"));
     lull_pipeline_profile_fini(&profile);
 }
 
