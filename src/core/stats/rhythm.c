@@ -13,7 +13,10 @@ static const double explained_share = 0.5;
 static const double better_share = 0.5;
 /* Iterations that differ by less than this share of their mean have no rhythm worth subtracting:
  * pairs decide as soon without. Chosen, not measured. */
-static const double notable_share = 0.02;
+static const double notable_share = 0.01;
+/* A rhythm that leaves less than this share of the mean needs no longer period. Chosen, not
+ * measured: what is left is the driver's. */
+static const double settled_share = 0.0025;
 /* Iterations of each phase that make a period. Chosen, not measured: with fewer there is nothing to
  * compare. */
 enum { LEAST_PER_PHASE = 3 };
@@ -69,16 +72,21 @@ struct lull_rhythm lull_rhythm_find(const struct lull_rhythm_memory *memory)
     double means_ms[LULL_RHYTHM_MOST];
     const double alone = left_over(memory, 1, means_ms);
     const double notable_ms = notable_share * means_ms[0];
+    const double settled_ms = settled_share * means_ms[0];
+    double left = alone;
     double least = explained_share * alone;
     double mean_ms = 0.0;
 
     if (alone < notable_ms * notable_ms * (double)size_of(memory))
         return rhythm;
-    for (uint32_t period = 2; period <= LULL_RHYTHM_MOST; period++) {
+    for (uint32_t period = 2;
+         period <= LULL_RHYTHM_MOST && left > settled_ms * settled_ms * (double)size_of(memory);
+         period++) {
         const double squares = left_over(memory, period, means_ms);
 
         if (!(squares < least))
             continue;
+        left = squares;
         least = better_share * squares;
         rhythm.period = period;
         memcpy(rhythm.excess_ms, means_ms, sizeof(means_ms));
