@@ -271,7 +271,7 @@ bool lull_file_is_node_emulated(void)
     return node != NULL && *node != '\0';
 }
 
-/* What is learnt on an emulated node stands apart. */
+/* Writes the path of the state directory; state of an emulated node has a folder of its own. */
 static int write_state_directory(const char *base, const char *below, char *path_out, size_t size,
                                  struct lull_error *err)
 {

@@ -215,7 +215,7 @@ static int solve(const struct lull_time_indexed *program, double time_limit_s,
 
 /* ---- in a process of its own --------------------------------------------------------------- */
 
-/* What the solver's process leaves in shared memory. */
+/* The answer that the solver's process writes to shared memory. */
 struct lp_answer {
     bool is_whole; /* set last; false: the process ended before */
     int rc;

@@ -133,7 +133,7 @@ static const int64_t way_ns = 10 * LULL_NS_PER_MS;
 
 /* ---- playing ----------------------------------------------------------------------------- */
 
-/* What is shown on a terminal while a mode is played. */
+/* The progress that a terminal shows while a mode is played. */
 struct simulate_progress {
     struct lull_watch watch;
     const char *mode;

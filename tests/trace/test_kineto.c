@@ -456,7 +456,8 @@ static void test_faults_in_a_long_text(void **state)
         "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"a \"b\" c\",\"ts\":1,\"dur\":1}",
         "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"a",
         "{\"ph\":\"X\",\"args\":{\"a\":[1,{\"b\":2]}}"};
-    char *const text = malloc((size_t)EVENTS * EVENT_BYTES);
+    const size_t size = (size_t)EVENTS * EVENT_BYTES;
+    char *const text = malloc(size);
     size_t length = 0;
     struct lull_trace_loss loss;
 
@@ -464,12 +465,13 @@ static void test_faults_in_a_long_text(void **state)
     assert_non_null(text);
     for (int i = 0; i < EVENTS; i++)
         if (i % FAULTY == FAULTY / 2)
-            length += (size_t)sprintf(text + length, "%s%s", i == 0 ? "[" : ",\n",
-                                      faults[i / FAULTY % 3]);
+            length += (size_t)snprintf(text + length, size - length, "%s%s", i == 0 ? "[" : ",\n",
+                                       faults[i / FAULTY % 3]);
         else
-            length += (size_t)sprintf(text + length, "%s" KERNEL("%0*d", "%d", "1", "7", ""),
-                                      i == 0 ? "[" : ",\n", 1 + i % 90, i, 2 * i + 1);
-    strcpy(text + length, "]");
+            length += (size_t)snprintf(text + length, size - length,
+                                       "%s" KERNEL("%0*d", "%d", "1", "7", ""),
+                                       i == 0 ? "[" : ",\n", 1 + i % 90, i, 2 * i + 1);
+    snprintf(text + length, size - length, "]");
     assert_int_equal(kernels_of(text, &loss), EVENTS - EVENTS / FAULTY);
     assert_int_equal(loss.events, EVENTS / FAULTY);
     free(text);

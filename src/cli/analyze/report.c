@@ -533,7 +533,7 @@ static void print_assumed(const struct lull_prediction *assumed)
     print_borrowed(assumed);
 }
 
-/* Ranks of one job assume the same; of several jobs, all is told that is assumed. */
+/* Ranks of one job assume the same; of several jobs, each assumption is printed. */
 static bool is_assumed_before(const struct lull_analyzed_rank *ranks, size_t rank)
 {
     const struct lull_prediction *const assumed = &ranks[rank].prediction;

@@ -116,7 +116,7 @@ bool lull_energy_is_known(const struct lull_energy_file *files, size_t count)
     return false;
 }
 
-/* What a row's energy comes from. */
+/* Names the source of a row's energy. */
 static const char *origin(const struct lull_energy_file *file, const struct lull_energy_row *row)
 {
     if (file->log.is_windows)

@@ -146,7 +146,7 @@ static int try_grid(struct faster *faster, int64_t target_ns)
     return code;
 }
 
-/* The same at the corners that an extended pipeline knows. */
+/* Tries the corners that an extended pipeline knows. */
 static int try_extended(struct faster *faster, int64_t target_ns)
 {
     struct lull_plan_solver *const solver = faster->solver;

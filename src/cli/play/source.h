@@ -9,7 +9,7 @@
 #include "emulator/player/play.h"
 
 struct lull_play_source {
-    const char *command; /* its name, for what is told on standard error */
+    const char *command; /* its name, for messages on standard error */
     const char *preset;  /* null: traces are played */
     char *const *traces; /* files */
     uint32_t trace_count;
@@ -25,7 +25,7 @@ struct lull_play_source {
  * Builds and finishes it. Traces keep the gaps between their kernels; each communication stream is
  * a communicator of its own, as in PyTorch, as long as there are enough, and waits for nobody: the
  * recorded length holds the waiting. Of several traces, those without kernels are left out; what is
- * left out is told on standard error. The play's product is the first GPU that a trace names.
+ * left out is reported on standard error. The play's product is the first GPU that a trace names.
  * Errors: -EINVAL an unknown preset, or no trace with kernels; those of lull_trace_read(). A
  * straggler that is none of the ranks: -EINVAL.
  */
