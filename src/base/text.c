@@ -165,7 +165,7 @@ static int check_groups(const char *digits, const char *decimal)
 int lull_text_plain_number(const char *text, enum lull_text_comma comma,
                            char plain[LULL_TEXT_NUMBER_BYTES])
 {
-    struct printed printed;
+    struct printed printed = {0};
     const char *decimal = NULL;
     char number[2 * LULL_TEXT_NUMBER_BYTES];
     const bool is_negative = *text == '-';
