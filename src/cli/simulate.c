@@ -382,7 +382,7 @@ static void choose_model(struct simulate_arguments *arguments, const char *produ
         curve = lull_device_curve_of_product(product, &borrower);
         if (curve != NULL)
             arguments->listed = lull_gpu_model_find(curve->name, (uint32_t)strlen(curve->name));
-        if (borrower != NULL)
+        if (curve != NULL && borrower != NULL)
             fprintf(stderr, "lull simulate: %s has no measured curves; those of %s stand for it\n",
                     borrower, curve->name);
     }
