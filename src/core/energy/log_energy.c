@@ -30,6 +30,7 @@ static int by_value(const void *a, const void *b)
 static int find_gap_ns(const struct lull_energy_reading *readings, size_t count, int64_t *gap_out)
 {
     int64_t *const steps = malloc(count * sizeof(*steps));
+    const size_t middle = (count - 1) / 2;
     double usual_ns;
 
     if (steps == NULL)
@@ -37,7 +38,7 @@ static int find_gap_ns(const struct lull_energy_reading *readings, size_t count,
     for (size_t i = 1; i < count; i++)
         steps[i - 1] = readings[i].time_ns - readings[i - 1].time_ns;
     qsort(steps, count - 1, sizeof(*steps), by_value);
-    usual_ns = (double)steps[(count - 1) / 2];
+    usual_ns = (double)steps[middle];
     free(steps);
     *gap_out = INT64_MAX;
     if (gap_steps * usual_ns < (double)INT64_MAX / 2)
