@@ -139,7 +139,7 @@ uint32_t lull_rounds_find(const double *intervals_ms, uint32_t count, uint32_t p
                           uint32_t current)
 {
     struct look look = {.intervals_ms = intervals_ms, .count = count};
-    uint32_t longest[LONGEST];
+    uint32_t longest[LONGEST] = {0};
     uint32_t lags[LONGEST * (LONGEST - 1) / 2];
     struct best best;
     uint32_t found;

@@ -81,7 +81,7 @@ uint64_t lull_trial_rhythm_wait(const struct lull_trial *trial)
         const struct lull_trial_rank *rank = &trial->ranks[i];
 
         if (rank->rhythm.period == 0 && rank->memory.count > 0 &&
-            rank->memory.count < 2 * LULL_RHYTHM_MOST &&
+            rank->memory.count < UINT64_C(2) * LULL_RHYTHM_MOST &&
             lull_rhythm_unevenness(&rank->memory) > trial->terms.tolerance_ratio)
             longest = lull_larger_u32(longest, 2 * LULL_RHYTHM_MOST - (uint32_t)rank->memory.count);
     }

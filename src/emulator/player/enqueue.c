@@ -43,7 +43,7 @@ int lull_play_enqueue_create(const struct lull_play *play, uint32_t rank, uint64
 {
     const struct lull_play_rank *ops = &play->ranks[rank];
     struct lull_play_enqueue *feed =
-        calloc(1, sizeof(*feed) + 3 * ops->count * sizeof(feed->ends_ns[0]));
+        calloc(1, sizeof(*feed) + 3 * (size_t)ops->count * sizeof(feed->ends_ns[0]));
 
     if (feed == NULL)
         return lull_error_set(err, -ENOMEM, "play: no memory");
@@ -52,7 +52,7 @@ int lull_play_enqueue_create(const struct lull_play *play, uint32_t rank, uint64
     feed->rank = rank;
     feed->start_ns = start_ns;
     feed->total = periods * ops->count;
-    feed->delays_ns = &feed->ends_ns[2 * ops->count];
+    feed->delays_ns = &feed->ends_ns[2 * (size_t)ops->count];
     for (uint32_t i = 0; i < ops->count; i++)
         feed->delays_ns[i] = llround(ops->ops[i].delay_ms * 1e6);
     *feed_out = feed;
@@ -173,7 +173,8 @@ static void add_dependency(const struct lull_play_enqueue *feed, uint64_t number
     else if (is_pending(feed, dependency))
         *after_out = dependency;
     else
-        put_off(work, feed->ends_ns[dependency % (2 * feed->ops->count)] + work->delay_ns);
+        put_off(work,
+                feed->ends_ns[dependency % (2 * (uint64_t)feed->ops->count)] + work->delay_ns);
 }
 
 /* The profile of an operation. Names are compared by their places: most operations share one. */
@@ -262,7 +263,7 @@ static void mark(struct lull_play_enqueue *feed, uint32_t place,
         feed->begun |= UINT32_C(1) << place;
         return;
     }
-    feed->ends_ns[event->number % (2 * feed->ops->count)] = event->end_ns;
+    feed->ends_ns[event->number % (2 * (uint64_t)feed->ops->count)] = event->end_ns;
     feed->pending &= ~(UINT32_C(1) << place);
     feed->pending_count--;
 }
