@@ -391,7 +391,7 @@ static bool make_site(struct simulation *simulation, struct node_site *site)
     const struct lull_simulation_options *options = simulation->options;
     struct lull_controller_config control = options->control;
     struct lull_physics *gpus[LULL_PLAY_RANKS];
-    uint32_t points[LULL_PLAY_RANKS];
+    uint32_t points[LULL_PLAY_RANKS] = {0};
 
     for (uint32_t i = 0; i < site->count; i++) {
         gpus[i] = lull_play_sim_gpu(simulation->sim, site->first + i);
