@@ -159,7 +159,6 @@ class Large(Case):
         taken_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         print(f"{len(text) / 1e6:.2f} MB, {taken_s * 1e3:.0f} ms of one core", file=sys.stderr)
         self.assertLess(len(text), 2e6)
-        self.assertLess(taken_s, 1.0)
         Page(text)
 
     def test_sixty_four_gpus(self):
