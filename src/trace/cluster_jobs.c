@@ -14,7 +14,7 @@
 
 enum { GPUS_MAX = 1 << 20, WHOLE_MILLI = 1000, MEMORY_MAX_MIB = 1 << 30 };
 
-/* Of a duration that the table does not tell. */
+/* Stands for a duration that the table lacks. */
 #define UNKNOWN_NS INT64_C(-1)
 
 enum job_field {

@@ -92,7 +92,7 @@ static struct lull_sum_loss present_loss(const struct lull_loss_budget *budget)
     };
 }
 
-/* What the present point has cost by itself. */
+/* Returns the cost of the present point alone. */
 static double point_spent_ms(const struct lull_loss_budget *budget)
 {
     const struct lull_sum_loss loss = present_loss(budget);
@@ -115,7 +115,7 @@ static struct lull_sum_loss pool(const struct lull_sum_loss *pooled,
     };
 }
 
-/* What all points have cost. */
+/* Returns the cost of all points. */
 static double spent_ms(const struct lull_loss_budget *budget)
 {
     const struct lull_sum_loss present = present_loss(budget);

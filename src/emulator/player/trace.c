@@ -128,7 +128,7 @@ static int64_t cut_after(struct cuts *cuts, int64_t time_ns)
     return cuts->next < cuts->count ? cuts->times_ns[cuts->next] : INT64_MAX;
 }
 
-/* What compute kernels have become so far. */
+/* The runs of computation that kernels have been merged into so far. */
 struct merger {
     struct trace_run *runs;
     size_t count;
@@ -335,7 +335,7 @@ static int check_kernels(const struct lull_play *play, uint32_t rank,
     return 0;
 }
 
-/* What adding a trace needs while it lasts. */
+/* State while a trace is added. */
 struct workspace {
     struct lull_play_kernel *sorted;
     struct trace_run *runs;
