@@ -53,11 +53,27 @@ static void write_success(const struct lull_simulate_results *results, char *tex
              results->periods, settled, results->model->name, option);
 }
 
+/* Says that the periods cannot carry a test to the tolerance, where that is so. */
+static const char *describe_unevenness(const struct lull_simulate_results *results, char *text,
+                                       size_t size)
+{
+    const double unevenness = results->modes[LULL_SIMULATE_AUTO].outcome.unevenness_ratio;
+
+    if (unevenness <= results->tolerance_ratio)
+        return "";
+    snprintf(text, size,
+             ": its periods are too uneven to be tested to %.3g %%, on average %.0f %% longer than "
+             "most, in no rhythm",
+             100.0 * results->tolerance_ratio, 100.0 * unevenness);
+    return text;
+}
+
 const char *lull_simulate_verdict(const struct lull_simulate_results *results, char *text,
                                   size_t size)
 {
     const struct lull_simulate_mode *managed = &results->modes[LULL_SIMULATE_AUTO];
     double saving = managed->whole.saving_ratio;
+    char uneven[160];
 
     if (managed->has_settled_part)
         saving = fmax(saving, managed->settled.saving_ratio);
@@ -66,15 +82,17 @@ const char *lull_simulate_verdict(const struct lull_simulate_results *results, c
     else if (managed->outcome.settled_in == 0)
         snprintf(text, size,
                  "still searching after %" PRIu64
-                 " periods, with %.1f %% saved for %.2f %% of time so far, on %s: give more "
+                 " periods, with %.1f %% saved for %.2f %% of time so far, on %s%s; give more "
                  "--periods",
                  results->periods, 100.0 * managed->whole.saving_ratio,
-                 100.0 * managed->whole.slowdown_ratio, results->model->name);
+                 100.0 * managed->whole.slowdown_ratio, results->model->name,
+                 describe_unevenness(results, uneven, sizeof(uneven)));
     else if (!managed->outcome.keeps)
         snprintf(text, size,
                  "nothing to gain: no lower clock was proven harmless within %" PRIu64
-                 " periods, on %s",
-                 results->periods, results->model->name);
+                 " periods, on %s%s",
+                 results->periods, results->model->name,
+                 describe_unevenness(results, uneven, sizeof(uneven)));
     else if (saving < LULL_VERDICT_LEAST_RATIO)
         snprintf(text, size, "nothing to gain: all levers together save %.1f %%, on %s",
                  100.0 * fmax(saving, 0.0), results->model->name);

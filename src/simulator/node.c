@@ -498,6 +498,7 @@ static void describe_target(const struct simulation *simulation,
         outcome->steady_mhz = lull_gpu_model_step_mhz(model, top - steady->proven.common);
         outcome->below_ratio = lull_target_below_ratio(steady);
     }
+    outcome->unevenness_ratio = lull_controller_unevenness(controller, 0);
     outcome->kept_others = lull_controller_kept_others(controller);
     outcome->keeps = lull_controller_is_proven(controller) || outcome->kept_others != 0;
     targets = lull_controller_targets(controller, &count);

@@ -59,11 +59,12 @@ struct lull_simulation_outcome {
     uint64_t calls;    /* number of driver calls in the whole run */
     uint64_t settled_in; /* period, from 1, since which nothing has been searched that would change
                           * what is kept; 0: at the end of the run the search still goes on */
-    bool keeps;          /* something is lowered and proven at the end */
-    double steady_mhz;   /* the point that whole iterations keep; the highest: they keep none */
-    double below_ratio;  /* share of the iterations that run one clock below that one */
-    double point_mhz;    /* the lowest point of all sections; the steady one: there is none */
-    struct lull_swing swing;        /* of the GPUs' power together, in pieces of a second */
+    double unevenness_ratio; /* of rank 0's periods: see lull_controller_unevenness */
+    bool keeps;              /* something is lowered and proven at the end */
+    double steady_mhz;       /* the point that whole iterations keep; the highest: they keep none */
+    double below_ratio;      /* share of the iterations that run one clock below that one */
+    double point_mhz;        /* the lowest point of all sections; the steady one: there is none */
+    struct lull_swing swing; /* of the GPUs' power together, in pieces of a second */
     struct lull_swing_cut given_up; /* for its swings, at the end */
     uint32_t switched;    /* how many sections of the first GPU are switched in each pass */
     uint64_t kept_others; /* what stands for their points (lull_controller_kept_others) */

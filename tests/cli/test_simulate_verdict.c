@@ -80,6 +80,9 @@ static void test_a_search_recommends_nothing(void **state)
     mode->outcome.settled_in = 0;
     mode->has_settled_part = false;
     check(&results, true, "still searching after 400 periods", "give more --periods");
+    mode->outcome.unevenness_ratio = 0.23;
+    check(&results, true, "still searching after 400 periods",
+          "on average 23 % longer than most, in no rhythm; give more --periods");
     mode->outcome.settled_in = 398; /* too late for a settled part */
     check(&results, true, "saves 5.0 % for 0.60 % of time over all 400 periods, on", "run: ");
 }
@@ -96,6 +99,12 @@ static void test_little_is_nothing(void **state)
     check(&results, true, "nothing to gain: all levers together save 0.6 %", "A100");
     mode->outcome.keeps = false;
     check(&results, true, "nothing to gain: no lower clock was proven", "A100");
+    mode->outcome.unevenness_ratio = 0.009;
+    check(&results, true, "nothing to gain: no lower clock was proven", "A100");
+    mode->outcome.unevenness_ratio = 0.5;
+    check(&results, true, "nothing to gain: no lower clock was proven",
+          "its periods are too uneven to be tested to 1 %, on average 50 % longer than most, in no "
+          "rhythm");
 }
 
 int main(void)

@@ -21,6 +21,7 @@ enum { GPUS = 2, COMPUTE_MS = 30, EXCHANGE_MS = 20 };
 
 static struct lull_controller *learnt;
 static bool is_settled;
+static double unevenness;
 
 static const struct lull_controller *controller_fake(const struct lull_control *control)
 {
@@ -34,6 +35,13 @@ static bool settled_fake(const struct lull_control *control)
     return is_settled;
 }
 
+static double unevenness_fake(const struct lull_controller *controller, uint32_t gpu)
+{
+    (void)controller;
+    return gpu == 0 ? unevenness : 0.0;
+}
+
+#define lull_controller_unevenness unevenness_fake
 #define lull_control_gpu_count count_fake
 #define lull_control_gpu(control, gpu) gpu_fake(control, gpu)
 #define lull_control_log log_fake
@@ -58,6 +66,7 @@ static int set_up(void **state)
     /* The control is never looked into: the fakes above stand for it. */
     last = (struct lull_run_pass){.run = &run, .control = (struct lull_control *)&states};
     is_settled = false;
+    unevenness = 0.0;
     for (uint32_t i = 0; i < GPUS; i++) {
         lull_run_log_init(&logs[i], &(struct lull_energy_source){.power_refresh_s = 0.1});
         states[i] =
@@ -143,6 +152,21 @@ static void a_proof_is_the_least_that_is_missing(void **state)
            "about 72 more were missing (4 s)");
 }
 
+static void uneven_iterations_are_the_reason(void **state)
+{
+    (void)state;
+    iterate(20);
+    states[1].process = -1;
+    unevenness = 0.23;
+    expect("GPU 4: kept at the highest clocks, because its iterations are too uneven to be tested "
+           "to 1 %: they take 23 % longer on average than most of them do, in no rhythm of up to "
+           "32 iterations; run it longer, or give a wider --tolerance");
+    is_settled = true;
+    expect("GPU 4: kept at the highest clocks, because its iterations are too uneven");
+    unevenness = 0.0099;
+    expect("GPU 4: kept at the highest clocks: no lower one");
+}
+
 /* A deviation makes the track count anew, and not the log. */
 static void iterations_before_a_deviation_count(void **state)
 {
@@ -211,6 +235,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(nothing_was_lowered, set_up, tear_down),
         cmocka_unit_test_setup_teardown(iterations_that_were_missing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_proof_is_the_least_that_is_missing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(uneven_iterations_are_the_reason, set_up, tear_down),
         cmocka_unit_test_setup_teardown(iterations_before_a_deviation_count, set_up, tear_down),
         cmocka_unit_test_setup_teardown(idle_in_nine_of_ten_readings, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_final_comes_alone, set_up, tear_down),

@@ -1,5 +1,6 @@
 /* What a trial learns of the job: rhythms, and what carries over. SPDX-License-Identifier:
  * Apache-2.0 */
+#include <assert.h>
 #include <math.h>
 
 #include "base/smaller.h"
@@ -86,4 +87,14 @@ uint64_t lull_trial_rhythm_wait(const struct lull_trial *trial)
             longest = lull_larger_u32(longest, 2 * LULL_RHYTHM_MOST - (uint32_t)rank->memory.count);
     }
     return longest;
+}
+
+double lull_trial_unevenness(const struct lull_trial *trial, uint32_t rank)
+{
+    const struct lull_trial_rank *state = &trial->ranks[rank];
+
+    assert(rank < trial->config.rank_count);
+    if (state->rhythm.period != 0 || lull_rhythm_find(&state->memory).period != 0)
+        return 0.0;
+    return fmax(lull_rhythm_unevenness(&state->memory), 0.0);
 }

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "core/section/iteration.h"
+#include "core/stats/rhythm.h"
 #include "governor/run/program.h"
 #include "governor/run/run_missing.h"
 
@@ -226,6 +227,29 @@ static bool has_lowered(const struct lull_run_pass *pass, uint32_t gpu)
     return is_any;
 }
 
+/* ---- iterations that cannot carry a test ---------------------------------------------------- */
+
+static double unevenness_of(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    return lull_controller_unevenness(lull_control_controller(pass->control), gpu);
+}
+
+static bool is_uneven(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    return is_by_section(pass) && !has_lowered(pass, gpu) &&
+           unevenness_of(pass, gpu) > pass->run->options->control.tolerance_ratio;
+}
+
+static void say_uneven(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+{
+    say(text,
+        "kept at the highest clocks, because its iterations are too uneven to be tested to %g %%: "
+        "they take %.0f %% longer on average than most of them do, in no rhythm of up to %d "
+        "iterations; run it longer, or give a wider --tolerance",
+        pass->run->options->control.tolerance_ratio * 100.0, unevenness_of(pass, gpu) * 100.0,
+        LULL_RHYTHM_MOST);
+}
+
 /* ---- a run that ended while it was learnt --------------------------------------------------- */
 
 static bool is_unlearnt(const struct lull_run_pass *pass, uint32_t gpu)
@@ -275,17 +299,12 @@ static const struct finding {
     void (*say)(const struct lull_run_pass *pass, uint32_t gpu, struct text *text);
     bool is_final;
 } findings[] = {
-    {is_refused, say_refused, true},
-    {is_shared, say_shared, true},
-    {is_silent, say_silent, true},
-    {is_idle, say_idle, true},
-    {is_denied, say_denied, true},
-    {is_without_effect, say_without_effect, true},
-    {is_foreign, say_foreign, false},
-    {is_unrepeated, say_unrepeated, true},
-    {is_blocked, say_blocked, true},
-    {is_unlearnt, say_unlearnt, true},
-    {is_nothing_lowered, say_nothing_lowered, true},
+    {is_refused, say_refused, true},   {is_shared, say_shared, true},
+    {is_silent, say_silent, true},     {is_idle, say_idle, true},
+    {is_denied, say_denied, true},     {is_without_effect, say_without_effect, true},
+    {is_foreign, say_foreign, false},  {is_unrepeated, say_unrepeated, true},
+    {is_blocked, say_blocked, true},   {is_uneven, say_uneven, true},
+    {is_unlearnt, say_unlearnt, true}, {is_nothing_lowered, say_nothing_lowered, true},
 };
 
 enum { FINDINGS = sizeof(findings) / sizeof(findings[0]) };

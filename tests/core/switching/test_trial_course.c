@@ -662,9 +662,40 @@ static void test_a_cut_holds_for_all_ranks(void **state)
     }
 }
 
+/* A rank's iterations at the reference, every tenth or one of ten by a coin longer. */
+static double find_unevenness(bool is_rhythm, double longer_ms, bool is_reference)
+{
+    const struct lull_trial_config config = usual_config(2);
+    struct lull_random coins;
+    struct world world;
+
+    lull_random_init(&coins, 11);
+    make_world(&world, &config);
+    for (uint64_t i = 0; i < 120; i++) {
+        const bool is_longer = is_rhythm ? i % 10 == 3 : lull_random_below(&coins, 10) == 0;
+
+        lull_trial_take_unplaced(&world.trial, 1, i, 100.0 + (is_longer ? longer_ms : 0.0),
+                                 is_reference);
+    }
+    assert_true(lull_trial_unevenness(&world.trial, 0) == 0.0); /* nothing was measured of it */
+    return lull_trial_unevenness(&world.trial, 1);
+}
+
+static void test_unevenness_is_what_no_rhythm_explains(void **state)
+{
+    (void)state;
+    assert_true(find_unevenness(true, 100.0, true) == 0.0);
+    assert_true(find_unevenness(false, 0.0, true) == 0.0);
+    assert_true(find_unevenness(false, 100.0, false) == 0.0);
+    /* One of ten twice as long adds a tenth to the mean. */
+    assert_in_range(lround(1000.0 * find_unevenness(false, 100.0, true)), 50, 170);
+    assert_in_range(lround(1000.0 * find_unevenness(false, 300.0, true)), 150, 510);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_unevenness_is_what_no_rhythm_explains),
         cmocka_unit_test(test_a_pair_is_cut_when_the_budget_is_spent),
         cmocka_unit_test(test_the_next_pair_waits_for_the_budget),
         cmocka_unit_test(test_what_is_lost_stays_within_the_budget),

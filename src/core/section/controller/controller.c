@@ -580,6 +580,12 @@ double lull_controller_rarest_excluded(const struct lull_controller *controller)
     return lull_trial_rarest_excluded(&controller->trial);
 }
 
+double lull_controller_unevenness(const struct lull_controller *controller, uint32_t gpu)
+{
+    assert(gpu < controller->gpu_count);
+    return lull_trial_unevenness(&controller->trial, gpu);
+}
+
 bool lull_controller_has_settled(const struct lull_controller *controller)
 {
     /* While sections rest, the steady point is still to be sought. */

@@ -383,6 +383,10 @@ bool lull_controller_is_proven(const struct lull_controller *controller);
  * confidence of the run; 1: nothing is kept. */
 double lull_controller_rarest_excluded(const struct lull_controller *controller);
 
+/* By how much the mean of a GPU's last iterations at the highest clock exceeds their median,
+ * relative to it, where no rhythm explains that: see lull_trial_unevenness. */
+double lull_controller_unevenness(const struct lull_controller *controller, uint32_t gpu);
+
 /* Every target has its result, and all of it together is proven harmless, or nothing is lowered;
  * whatever a job does at its very end. */
 bool lull_controller_has_settled(const struct lull_controller *controller);
