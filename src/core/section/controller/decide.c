@@ -7,9 +7,6 @@
 #include "base/smaller.h"
 #include "core/section/controller/state.h"
 
-/* The blocks of a check are twice as long as those of the check before, up to this factor: harm may
- * need many iterations in a row. Chosen, not measured. */
-enum { CHECK_FACTOR_MAX = 8 };
 /* Points that are given up at once, at most, after one failed proof more. */
 enum { BACK_OFF_MAX = 16 };
 /* Iterations between two checks, at first and at most. Chosen, not measured. */
@@ -25,16 +22,6 @@ enum { GIVEN_UP_SHARE = 8 };
  * takes this share of the run so far from then on. Chosen with tools/audit-guard: with short proofs
  * harm in one of a hundred iterations is kept at the end of 16 runs in 100, with these in 4. */
 enum { RETRY_SHARE = 4 };
-/* With a deviation of iterations of the first share of the tolerance blocks of a single iteration
- * would do; with less than the second share iterations count as steady. Chosen, not measured. */
-static const double decisive_noise_share = 0.35;
-static const double steady_noise_share = 0.1;
-/* Iterations per block: at most if they are short, at most because of noise, and at least if they
- * are steady. Chosen, not measured. */
-enum { WINDOW_MAX = 4000, NOISY_WINDOW_MAX = 12, STEADY_WINDOW = 2 };
-/* Blocks of a screen are shorter than those of a proof by this factor where other nodes take part.
- * Chosen, not measured. */
-enum { SCREEN_SHARE = 4 };
 /* How long sections are left alone before the steady point is sought, in iterations that their own
  * search took, times the share of time that they lower. Every other block of a search runs
  * at the reference, so one that a job does not outlive costs half of what its sections save: that
@@ -45,12 +32,11 @@ static const double rest_factor = 6.0;
  * and 10 % of a proof saved 2.4 % and 2.0 % (sampled_rank-0 and -1, in virtual time). After 400
  * iterations these two together had saved 2.3 % with a rest, and 6.8 % without. */
 static const double least_rest_share = 0.15;
-/* Blocks of a proof of a duty have at least so many iterations, because the first one of each is
- * not measured. It ends after so many iterations at it, or as many as the first search has taken,
- * and half of it is only tried after that where the search for a duty has not taken more than the
- * last number. Chosen: a job that has settled is to be done with it before it has run four times as
- * long. */
-enum { REFINED_BLOCK = 8, REFINED_MOST = 256, REFINED_TWICE = 128 };
+/* The proof of a duty ends after so many iterations at it, or as many as the first search has
+ * taken, and half of it is only tried after that where the search for a duty has not taken more
+ * than the last number. Chosen: a job that has settled is to be done with it before it has run four
+ * times as long. */
+enum { REFINED_MOST = 256, REFINED_LONGEST = 4000, REFINED_TWICE = 128 };
 /* A steady point is left alone for this share of the first search before it is refined. Chosen, not
  * measured. */
 enum { REFINEMENT_REST = 4 };
@@ -70,54 +56,6 @@ void lull_controller_init_decisions(struct lull_controller *controller)
 
 /* ---- tests ------------------------------------------------------------------------------- */
 
-/* This many of the job's iterations in iterations of the track, which may stand for several. */
-static uint32_t of_track(const struct lull_controller *controller, uint32_t iterations)
-{
-    const uint32_t fold = controller->gpus[0].fold;
-
-    return (iterations + fold - 1) / fold;
-}
-
-/*
- * Iterations per block: as many as take the least time that the user wants, and with noise as many
- * more as let some eight pairs decide. The spread is taken below the median, where hiccups of the
- * host do not reach.
- */
-static double wanted_iterations(const struct lull_controller *controller, double *noise_out)
-{
-    const struct lull_quantile *recent = &controller->gpus[0].reference_iterations_ms;
-    const double median_ms = lull_quantile_get(recent, 0.5);
-    const double deviation = (median_ms - lull_quantile_get(recent, 0.1)) / (1.28 * median_ms);
-    double wanted;
-
-    *noise_out = deviation / (decisive_noise_share * controller->config.tolerance_ratio);
-    wanted = fmax(ceil(controller->config.window_ms / median_ms),
-                  fmin(ceil(*noise_out * *noise_out), NOISY_WINDOW_MAX));
-    if (controller->config.tail_tolerance_ratio > 0.0)
-        wanted = fmin(fmax(wanted, LULL_UPPER_TAIL_LEAST), LULL_UPPER_TAIL_MOST);
-    return wanted;
-}
-
-static uint32_t at_least(double wanted, uint32_t least)
-{
-    if (!isfinite(wanted) || wanted < least)
-        return least;
-    return (uint32_t)fmin(wanted, WINDOW_MAX);
-}
-
-/* Of a proof, a check or a watch: at least as many as the user wants. */
-uint32_t lull_controller_window(const struct lull_controller *controller)
-{
-    const struct lull_quantile *recent = &controller->gpus[0].reference_iterations_ms;
-    uint32_t least = of_track(controller, controller->config.window_iterations);
-    double noise;
-    const double wanted = wanted_iterations(controller, &noise);
-
-    if (recent->count >= LULL_TRACK_LEARN_ITERATIONS && noise < steady_noise_share)
-        least = of_track(controller, STEADY_WINDOW);
-    return at_least(wanted, least);
-}
-
 /* A longer iteration costs energy as well, so a steady point may cost less time than the user
  * allows. So do the clocks of gaps. But this is only a matter of profit, judged by the
  * estimate: noise that hides such a small slowdown must not keep them high. */
@@ -133,49 +71,6 @@ static double worth_of(const struct lull_controller *controller)
     else if (targets->list[targets->current].of_gaps)
         most = LULL_GAP_WORTH;
     return fmin(most, controller->config.tolerance_ratio);
-}
-
-/* So many iterations or a few more, in which the beats of the steady point's duty come out even. */
-static uint32_t whole_rounds(const struct lull_controller *controller, uint32_t iterations)
-{
-    const struct lull_targets *targets = &controller->targets;
-    struct lull_duty duty = {0};
-    uint32_t round;
-
-    if (targets->steady != LULL_CONTROLLER_NO_TARGET)
-        duty = lull_target_duty(&targets->list[targets->steady]);
-    round = lull_duty_round(&duty);
-    if (duty.low > 0)
-        iterations = lull_larger_u32(iterations, REFINED_BLOCK);
-    return (lull_smaller_u32(iterations, WINDOW_MAX) + round - 1) / round * round;
-}
-
-/* With other nodes a power of two, so that all of them choose the same. */
-static uint32_t block_iterations(const struct lull_controller *controller,
-                                 enum lull_trial_kind kind)
-{
-    const uint32_t own = lull_controller_window(controller);
-    uint32_t iterations = 1;
-    uint32_t factor = 1;
-    double noise;
-
-    if (controller->config.together) {
-        while (iterations < own || iterations < controller->aligned_window)
-            iterations *= 2;
-        if (kind == LULL_TRIAL_SCREEN)
-            iterations = lull_larger_u32(iterations / SCREEN_SHARE, STEADY_WINDOW);
-        return lull_smaller_u32(iterations, WINDOW_MAX);
-    }
-    if (kind == LULL_TRIAL_SCREEN)
-        return at_least(wanted_iterations(controller, &noise), of_track(controller, STEADY_WINDOW));
-    if (kind == LULL_TRIAL_WATCH)
-        return own;
-    if (kind == LULL_TRIAL_PROOF)
-        return whole_rounds(controller, own);
-    for (uint32_t i = 0; i < controller->acquittals && factor < CHECK_FACTOR_MAX; i++)
-        factor *= 2;
-    return whole_rounds(
-        controller, lull_larger_u32(own * factor, lull_trial_telling_block(&controller->trial)));
 }
 
 /* True where something runs below the reference: for a section, for all, or because its rank waits.
@@ -205,14 +100,14 @@ static void begin_trial(struct lull_controller *controller, enum lull_trial_kind
 
     assert(controller->phase != LULL_PHASE_LEARNING);
     if (kind == LULL_TRIAL_PROOF && is_refining(controller))
-        terms.most_iterations =
-            lull_larger_u32(REFINED_MOST, at_least((double)controller->settled_after, 1));
+        terms.most_iterations = lull_larger_u32(
+            REFINED_MOST, (uint32_t)fmin((double)controller->settled_after, REFINED_LONGEST));
     /* Where nothing is lowered nothing can be lost. */
     if (kind == LULL_TRIAL_WATCH && !is_lowered(controller)) {
         terms.loss_ratio = 0.0;
         terms.is_idle = true;
     }
-    lull_trial_begin(&controller->trial, kind, &terms, block_iterations(controller, kind),
+    lull_trial_begin(&controller->trial, kind, &terms, lull_controller_block(controller, kind),
                      lull_controller_judged(controller));
     controller->trial_begin = lull_track_iteration(controller->gpus[0].track);
     controller->screened_descents = controller->slack.descents;

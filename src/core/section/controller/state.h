@@ -3,6 +3,7 @@
  *   controller.c  what comes in and goes out
  *   visits.c      at which points an iteration runs, for whoever compares them
  *   decide.c      what to do next: which trial runs, and what follows from its verdicts
+ *   blocks.c      how many iterations the blocks of a trial have
  *   gaps.c        GPUs whose sections are gaps: what is asked of the driver for them, and when
  *   plan.c        which section has which target, point and forecast
  *   beats.c       the steady point between two clocks: which duty, and when it is low
@@ -117,6 +118,11 @@ void lull_controller_act_on(struct lull_controller *controller, enum lull_trial_
 /* An iteration of this GPU's rank has ended: it may complete a block, a pair, a verdict. */
 void lull_controller_take_iteration(struct lull_controller *controller,
                                     struct lull_controlled_gpu *gpu, double iteration_ms);
+
+/* ---- blocks.c ----------------------------------------------------------------- */
+
+/* Iterations per block of a trial of this kind that begins now, at least 1. */
+uint32_t lull_controller_block(const struct lull_controller *controller, enum lull_trial_kind kind);
 
 /* ---- gpu.c -------------------------------------------------------------------- */
 
