@@ -130,12 +130,16 @@ struct lull_trace lull_trace_of_gpu(const struct lull_trace *trace, size_t gpu)
 
     one.gpus = of;
     one.gpu_count = 1;
-    one.kernels = trace->kernels + of->first_kernel;
     one.kernel_count = of->kernel_count;
-    one.launches = trace->launches + of->first_launch;
     one.launch_count = of->launch_count;
-    one.steps = trace->steps + of->first_step;
     one.step_count = of->step_count;
+    /* An array of nothing may be NULL, to which nothing may be added. */
+    if (of->kernel_count > 0)
+        one.kernels = trace->kernels + of->first_kernel;
+    if (of->launch_count > 0)
+        one.launches = trace->launches + of->first_launch;
+    if (of->step_count > 0)
+        one.steps = trace->steps + of->first_step;
     memcpy(one.gpu, of->name, sizeof(one.gpu));
     return one;
 }
