@@ -235,8 +235,9 @@ struct lull_loss_left lull_trial_loss_left(const struct lull_trial *trial);
 double lull_trial_rarest_excluded(const struct lull_trial *trial);
 
 /* By how much the mean of a rank's last iterations at the reference exceeds their median, relative
- * to it, where no rhythm explains that; 0: a rhythm does, or none has been measured. Beyond the
- * tolerance few blocks are alike, so that a test takes many of them. O(lull_rhythm_find). */
+ * to it, where no rhythm explains that; 0: a rhythm does, or too few iterations were measured to
+ * find one. Well beyond the tolerance few blocks are alike, so that a test takes many of them.
+ * O(lull_rhythm_find). */
 double lull_trial_unevenness(const struct lull_trial *trial, uint32_t rank);
 
 /* Tells whether what is kept, and has spent the loss budget, can be checked before long; else it

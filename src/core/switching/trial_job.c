@@ -94,7 +94,8 @@ double lull_trial_unevenness(const struct lull_trial *trial, uint32_t rank)
     const struct lull_trial_rank *state = &trial->ranks[rank];
 
     assert(rank < trial->config.rank_count);
-    if (state->rhythm.period != 0 || lull_rhythm_find(&state->memory).period != 0)
+    if (state->memory.count < UINT64_C(2) * LULL_RHYTHM_MOST || state->rhythm.period != 0 ||
+        lull_rhythm_find(&state->memory).period != 0)
         return 0.0;
     return fmax(lull_rhythm_unevenness(&state->memory), 0.0);
 }

@@ -663,7 +663,8 @@ static void test_a_cut_holds_for_all_ranks(void **state)
 }
 
 /* A rank's iterations at the reference, every tenth or one of ten by a coin longer. */
-static double find_unevenness(bool is_rhythm, double longer_ms, bool is_reference)
+static double find_unevenness(uint32_t iterations, bool is_rhythm, double longer_ms,
+                              bool is_reference)
 {
     const struct lull_trial_config config = usual_config(2);
     struct lull_random coins;
@@ -671,7 +672,7 @@ static double find_unevenness(bool is_rhythm, double longer_ms, bool is_referenc
 
     lull_random_init(&coins, 11);
     make_world(&world, &config);
-    for (uint64_t i = 0; i < 120; i++) {
+    for (uint64_t i = 0; i < iterations; i++) {
         const bool is_longer = is_rhythm ? i % 10 == 3 : lull_random_below(&coins, 10) == 0;
 
         lull_trial_take_unplaced(&world.trial, 1, i, 100.0 + (is_longer ? longer_ms : 0.0),
@@ -684,12 +685,13 @@ static double find_unevenness(bool is_rhythm, double longer_ms, bool is_referenc
 static void test_unevenness_is_what_no_rhythm_explains(void **state)
 {
     (void)state;
-    assert_true(find_unevenness(true, 100.0, true) == 0.0);
-    assert_true(find_unevenness(false, 0.0, true) == 0.0);
-    assert_true(find_unevenness(false, 100.0, false) == 0.0);
+    assert_true(find_unevenness(120, true, 100.0, true) == 0.0);
+    assert_true(find_unevenness(120, false, 0.0, true) == 0.0);
+    assert_true(find_unevenness(120, false, 100.0, false) == 0.0);
+    assert_true(find_unevenness(63, false, 100.0, true) == 0.0);
     /* One of ten twice as long adds a tenth to the mean. */
-    assert_in_range(lround(1000.0 * find_unevenness(false, 100.0, true)), 50, 170);
-    assert_in_range(lround(1000.0 * find_unevenness(false, 300.0, true)), 150, 510);
+    assert_in_range(lround(1000.0 * find_unevenness(120, false, 100.0, true)), 50, 170);
+    assert_in_range(lround(1000.0 * find_unevenness(120, false, 300.0, true)), 150, 510);
 }
 
 int main(void)
