@@ -3,6 +3,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/command.h"
 #include "cli/node_json.h"
@@ -65,6 +66,66 @@ static void print_state(const struct lull_message_state *state)
         (unsigned long long)state->disobeyed);
 }
 
+/* --- jobs --- */
+
+static int ask_job(struct lull_client *client, const struct lull_message_job *last,
+                   struct lull_message_job *job_out, struct lull_error *err)
+{
+    struct lull_message message = {.type = LULL_MESSAGE_JOB_NEXT};
+    struct lull_message answer;
+    int result;
+
+    memcpy(message.body.job_next.id, last->id, sizeof(message.body.job_next.id));
+    memcpy(message.body.job_next.uuid, last->uuid, sizeof(message.body.job_next.uuid));
+    result = lull_client_call(client, &message, LULL_MESSAGE_JOB, ANSWER_MS, &answer, NULL, err);
+    if (result == 0)
+        *job_out = answer.body.job;
+    return result;
+}
+
+static json_t *job_json(const struct lull_message_job *job)
+{
+    return json_pack("{s:s, s:I, s:s, s:o, s:o}", "id", job->id, "uid", (json_int_t)job->uid,
+                     "gpu_uuid", job->uuid, "cgroup",
+                     job->cgroup[0] != '\0' ? json_string(job->cgroup) : json_null(), "min_sm_mhz",
+                     job->min_mhz != 0 ? json_integer((json_int_t)job->min_mhz) : json_null());
+}
+
+static void print_job(const struct lull_message_job *job)
+{
+    printf("job %s of user %u: %s", job->id, job->uid, job->uuid);
+    if (job->min_mhz != 0)
+        printf(", not below %u MHz", job->min_mhz);
+    if (job->cgroup[0] != '\0')
+        printf(", control group %s", job->cgroup);
+    printf("\n");
+}
+
+static int show_jobs(struct lull_client *client, json_t *document, bool is_json,
+                     struct lull_error *err)
+{
+    struct lull_message_job job = {0};
+    json_t *const jobs = json_array();
+    int result;
+
+    json_object_set_new(document, "jobs", jobs);
+    while ((result = ask_job(client, &job, &job, err)) == 0 && job.id[0] != '\0')
+        if (is_json)
+            json_array_append_new(jobs, job_json(&job));
+        else
+            print_job(&job);
+    if (result < 0)
+        return result;
+    json_object_set_new(document, "hidden_job_gpus", json_integer((json_int_t)job.hidden_count));
+    if (!is_json && job.hidden_count != 0)
+        printf("%u GPUs belong to jobs of other users; only root and administrators see those "
+               "jobs\n",
+               job.hidden_count);
+    return 0;
+}
+
+/* --- the command --- */
+
 static int show(struct lull_client *client, uint32_t gpu_count, bool is_json,
                 struct lull_error *err)
 {
@@ -88,6 +149,8 @@ static int show(struct lull_client *client, uint32_t gpu_count, bool is_json,
         else if (result == 0)
             print_state(&state);
     }
+    if (result == 0)
+        result = show_jobs(client, document, is_json, err);
     if (result == 0 && is_json)
         return lull_cli_print_json(document, 0);
     json_decref(document);
@@ -125,7 +188,8 @@ static const struct lull_option rows[] = {
 const struct lull_program_command lull_status_command = {
     .name = "status",
     .summary = "show what lulld has leased and changed",
-    .about = "Shows who holds which GPU of this node, and what lulld has set on it.",
+    .about = "Shows who holds which GPU of this node, what lulld has set on it, and the jobs of "
+             "lull job add. Root and administrators see all jobs, other users their own.",
     .tables = {{rows, 0}},
     .size = sizeof(struct status_arguments),
     .run = run,

@@ -170,6 +170,30 @@ void lull_server_serve_job_add(struct lull_server *server, struct lull_connectio
     lull_server_reply(connection, message->sequence, &error);
 }
 
+/* Who is no administrator sees the own jobs only, and how much is hidden. */
+void lull_server_serve_job_next(struct lull_server *server, struct lull_connection *connection,
+                                const struct lull_message *message)
+{
+    const struct lull_message_job_next *const last = &message->body.job_next;
+    struct lull_message answer = {.type = LULL_MESSAGE_JOB, .sequence = message->sequence};
+    struct lull_message_job *const next = &answer.body.job;
+    const bool sees_all = lull_server_is_administrator(server, connection);
+    const uid_t uid = connection->peer.uid;
+    const struct lull_job *const job =
+        lull_jobs_next(&server->jobs, last->id, last->uuid, sees_all, uid);
+
+    if (!sees_all)
+        next->hidden_count = lull_jobs_count_others(&server->jobs, uid);
+    if (job != NULL) {
+        next->uid = job->uid;
+        next->min_mhz = job->min_mhz;
+        memcpy(next->id, job->id, sizeof(next->id));
+        memcpy(next->uuid, job->uuid, sizeof(next->uuid));
+        memcpy(next->cgroup, job->cgroup, sizeof(next->cgroup));
+    }
+    lull_connection_send(connection, &answer, false);
+}
+
 void lull_server_serve_job_remove(struct lull_server *server, struct lull_connection *connection,
                                   const struct lull_message *message)
 {

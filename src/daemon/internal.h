@@ -123,6 +123,10 @@ void lull_server_serve_job_add(struct lull_server *server, struct lull_connectio
 void lull_server_serve_job_remove(struct lull_server *server, struct lull_connection *connection,
                                   const struct lull_message *message);
 
+/* Serves anyone: the next pair of a job and a GPU that this client may see. */
+void lull_server_serve_job_next(struct lull_server *server, struct lull_connection *connection,
+                                const struct lull_message *message);
+
 /* --- requests.c --- */
 
 /* Serves a packet of size bytes that sender has sent. */

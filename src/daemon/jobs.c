@@ -77,6 +77,37 @@ uint32_t lull_jobs_remove(struct lull_jobs *jobs, const char *id)
     return before - kept;
 }
 
+static int compare_pair(const struct lull_job *job, const char *id, const char *uuid)
+{
+    const int by_id = strcmp(job->id, id);
+
+    return by_id != 0 ? by_id : strcmp(job->uuid, uuid);
+}
+
+const struct lull_job *lull_jobs_next(const struct lull_jobs *jobs, const char *id,
+                                      const char *uuid, bool sees_all, uid_t uid)
+{
+    const struct lull_job *next = NULL;
+
+    for (uint32_t i = 0; i < jobs->count; i++) {
+        const struct lull_job *const job = &jobs->jobs[i];
+
+        if ((sees_all || job->uid == uid) && compare_pair(job, id, uuid) > 0 &&
+            (next == NULL || compare_pair(job, next->id, next->uuid) < 0))
+            next = job;
+    }
+    return next;
+}
+
+uint32_t lull_jobs_count_others(const struct lull_jobs *jobs, uid_t uid)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < jobs->count; i++)
+        count += jobs->jobs[i].uid != uid;
+    return count;
+}
+
 /* --- files --- */
 
 struct job_lines {

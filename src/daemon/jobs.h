@@ -36,6 +36,16 @@ int lull_jobs_add(struct lull_jobs *jobs, const struct lull_job *job, struct lul
 /* Removes all pairs of a job; returns how many. */
 uint32_t lull_jobs_remove(struct lull_jobs *jobs, const char *id);
 
+/* Finds the pair that follows the one of this id and UUID in the order of ids, then of UUIDs; two
+ * empty texts: the first one. Only the pairs of a user's jobs count, or all of them. A walk by this
+ * order misses no pair that exists throughout, whatever is added and removed meanwhile. NULL: there
+ * are no more. */
+const struct lull_job *lull_jobs_next(const struct lull_jobs *jobs, const char *id,
+                                      const char *uuid, bool sees_all, uid_t uid);
+
+/* Returns how many pairs belong to jobs of other users. */
+uint32_t lull_jobs_count_others(const struct lull_jobs *jobs, uid_t uid);
+
 /* Writes what is known of a job to its file in the directory, or removes that where nothing is
  * known. Errors: -errno. */
 int lull_jobs_save(const struct lull_jobs *jobs, const char *directory, const char *id,

@@ -242,6 +242,7 @@ static serve_function *const serve_functions[LULL_MESSAGE_TYPE_COUNT] = {
     [LULL_MESSAGE_REVOKE] = lull_server_serve_revoke,
     [LULL_MESSAGE_JOB_ADD] = lull_server_serve_job_add,
     [LULL_MESSAGE_JOB_REMOVE] = lull_server_serve_job_remove,
+    [LULL_MESSAGE_JOB_NEXT] = lull_server_serve_job_next,
     [LULL_MESSAGE_QUIESCE] = lull_server_quiesce,
     [LULL_MESSAGE_RESUME] = lull_server_resume,
     [LULL_MESSAGE_CAP] = lull_server_serve_cap,

@@ -107,6 +107,20 @@ static const struct field job_add_fields[] = {
     FIELD(TEXT, job_add, cgroup), FIELD(U32, job_add, min_mhz), {END, 0, 0},
 };
 static const struct field job_remove_fields[] = {FIELD(TEXT, job_remove, id), {END, 0, 0}};
+static const struct field job_next_fields[] = {
+    FIELD(TEXT, job_next, id),
+    FIELD(TEXT, job_next, uuid),
+    {END, 0, 0},
+};
+static const struct field job_fields[] = {
+    FIELD(TEXT, job, id),
+    FIELD(U32, job, uid),
+    FIELD(TEXT, job, uuid),
+    FIELD(TEXT, job, cgroup),
+    FIELD(U32, job, min_mhz),
+    FIELD(U32, job, hidden_count),
+    {END, 0, 0},
+};
 
 static const struct field cap_fields[] = {
     FIELD(U32, cap, gpu),
@@ -132,6 +146,8 @@ static const struct field *const fields_of[LULL_MESSAGE_TYPE_COUNT] = {
     [LULL_MESSAGE_REVOKE] = revoke_fields,
     [LULL_MESSAGE_JOB_ADD] = job_add_fields,
     [LULL_MESSAGE_JOB_REMOVE] = job_remove_fields,
+    [LULL_MESSAGE_JOB_NEXT] = job_next_fields,
+    [LULL_MESSAGE_JOB] = job_fields,
     [LULL_MESSAGE_PROVE] = no_fields,
     [LULL_MESSAGE_CAP] = cap_fields,
     [LULL_MESSAGE_QUIESCE] = gpus_fields,

@@ -45,7 +45,10 @@ enum lull_message_type {
     LULL_MESSAGE_JOB_REMOVE = 24, /* root: a job has ended; REPLY when its GPUs are restored */
     LULL_MESSAGE_PROVE = 25, /* client, with descriptors of the GPUs' devices; answered by REPLY */
     LULL_MESSAGE_CAP = 26,   /* administrator: caps a GPU for a time; answered by REPLY */
-    LULL_MESSAGE_TYPE_COUNT = 27,
+    LULL_MESSAGE_JOB_NEXT = 27, /* anyone: asks for the next pair of a job and a GPU; answered by
+                                 * JOB. Administrators see all pairs, others those of their jobs */
+    LULL_MESSAGE_JOB = 28,      /* daemon: one such pair, or that there are no more */
+    LULL_MESSAGE_TYPE_COUNT = 29,
 };
 
 struct lull_message_hello {
@@ -165,6 +168,21 @@ struct lull_message_job_remove {
     char id[64];
 };
 
+/* The pair that was answered last; two empty texts ask for the first one. */
+struct lull_message_job_next {
+    char id[64];
+    char uuid[96];
+};
+
+struct lull_message_job {
+    char id[64]; /* "": there are no more pairs */
+    uint32_t uid;
+    char uuid[96];
+    char cgroup[192];
+    uint32_t min_mhz;      /* 0: none */
+    uint32_t hidden_count; /* pairs of other users' jobs that this client may not see */
+};
+
 struct lull_message {
     uint16_t type; /* enum lull_message_type */
     uint32_t sequence;
@@ -182,6 +200,8 @@ struct lull_message {
         struct lull_message_revoke revoke;
         struct lull_message_job_add job_add;
         struct lull_message_job_remove job_remove;
+        struct lull_message_job_next job_next;
+        struct lull_message_job job;
         struct lull_message_cap cap;
     } body;
 };

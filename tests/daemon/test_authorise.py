@@ -332,6 +332,31 @@ class Jobs(Case):
         self.assertEqual(self.ask(ALICE, 1).returncode, REFUSED)
         self.assertEqual(self.ask(BOB, 1).returncode, 0)
 
+    def listed(self, **options):
+        """The jobs that status shows: pairs of id and UUID, how many are hidden, and the text."""
+        document = json.loads(lull("status", "--json", **options).stdout)
+        return ([(job["id"], job["gpu_uuid"]) for job in document["jobs"]], document["hidden_job_gpus"],
+                lull("status", **options).stdout)
+
+    def test_status_shows_jobs_to_those_who_may_see_them(self):
+        self.start("[lulld]\nadministrators = 1\n")
+        self.assertEqual(self.listed()[:2], ([], 0))
+        self.add("7", ALICE, "0", "1", options=["--min-sm-mhz", "600", "--cgroup", "/slurm/job_7"])
+        self.add("8", BOB, "1")
+        first, second = sorted(self.uuids)
+        everything = [("7", first), ("7", second), ("8", self.uuids[1])]
+        for options in ({}, as_user(BOB, groups=[1])):  # root, and an administrator
+            pairs, hidden, text = self.listed(**options)
+            self.assertEqual((pairs, hidden), (everything, 0))
+            self.assertIn(f"job 7 of user {ALICE}: {first}, not below 600 MHz, control group /slurm/job_7\n", text)
+            self.assertIn(f"job 8 of user {BOB}: {self.uuids[1]}\n", text)
+        pairs, hidden, text = self.listed(**as_user(BOB))
+        self.assertEqual((pairs, hidden), ([("8", self.uuids[1])], 2))
+        self.assertNotIn("job 7", text)
+        self.assertIn("2 GPUs belong to jobs of other users", text)
+        self.assertEqual(lull("job", "remove", "7").returncode, 0)
+        self.assertEqual(self.listed()[:2], ([("8", self.uuids[1])], 0))
+
     def test_f27_a_process_outside_the_control_group(self):
         self.start("")
         with open("/proc/self/cgroup", encoding="utf-8") as file:

@@ -281,6 +281,58 @@ static void jobs_outlive_the_daemon(void **state)
     assert_int_equal(lull_jobs_save(&jobs, directory, "../x", &error), -EINVAL);
 }
 
+/* Walks over the pairs that a user may see, and removes a job meanwhile; checks the order. Returns
+ * how many pairs of other jobs were seen. */
+static uint32_t walk_jobs(bool sees_all, uid_t uid, const char *removed)
+{
+    static struct lull_jobs whole;
+    struct lull_job last = {0};
+    const struct lull_job *next;
+    uint32_t seen = 0;
+
+    whole = jobs;
+    while ((next = lull_jobs_next(&jobs, last.id, last.uuid, sees_all, uid)) != NULL) {
+        assert_true(sees_all || next->uid == uid);
+        assert_true(strcmp(next->id, last.id) > 0 ||
+                    (strcmp(next->id, last.id) == 0 && strcmp(next->uuid, last.uuid) > 0));
+        last = *next;
+        seen += strcmp(last.id, removed) != 0;
+        if (seen == 1)
+            lull_jobs_remove(&jobs, removed);
+    }
+    jobs = whole;
+    return seen;
+}
+
+static void jobs_are_listed_in_order(void **state)
+{
+    uint32_t total = 0, of_alice = 0, of_five = 0;
+
+    (void)state;
+    assert_null(lull_jobs_next(&jobs, "", "", true, 0));
+    for (uint32_t i = 0; i < 60; i++) {
+        char id[16], uuid[16];
+        const uint32_t job = i * 7 % 15;
+
+        snprintf(id, sizeof(id), "%u", job);
+        snprintf(uuid, sizeof(uuid), "GPU-%u", i * 11 % 4 + i % 2 * 10);
+        assert_int_equal(add(id, job % 3 == 0 ? 1000 : 1001, uuid, "", 0), 0);
+    }
+    total = jobs.count;
+    for (uint32_t i = 0; i < total; i++) {
+        of_alice += jobs.jobs[i].uid == 1000;
+        of_five += strcmp(jobs.jobs[i].id, "5") == 0;
+    }
+    assert_in_range(of_alice, 1, total - 1);
+    assert_in_range(of_five, 1, total - 1);
+    assert_int_equal(walk_jobs(true, 1000, "none"), total);
+    assert_int_equal(walk_jobs(false, 1000, "none"), of_alice);
+    assert_int_equal(walk_jobs(false, 1002, "none"), 0);
+    assert_int_equal(walk_jobs(true, 0, "5"), total - of_five);
+    assert_int_equal(lull_jobs_count_others(&jobs, 1000), total - of_alice);
+    assert_int_equal(lull_jobs_count_others(&jobs, 1002), total);
+}
+
 #define TEST(function) cmocka_unit_test_setup(function, set_up)
 
 int main(void)
@@ -297,6 +349,7 @@ int main(void)
         TEST(test_f31_another_user_who_computes_shares_the_gpu),
         TEST(jobs_are_checked),
         TEST(jobs_outlive_the_daemon),
+        TEST(jobs_are_listed_in_order),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
