@@ -40,7 +40,7 @@ void lull_server_serve_reload(struct lull_server *server, struct lull_connection
 
     if (!lull_server_admit_administrator(server, connection, message))
         return;
-    if (lull_policy_load(server->policy_path, &policy, &error) < 0) {
+    if (lull_policy_load(server->policy_path, NULL, &policy, &error) < 0) {
         lull_log(LULL_LOG_WARNING, "lulld", "the policy stays as it was: %s", error.text);
         lull_server_reply(connection, message->sequence, &error);
         return;

@@ -23,6 +23,7 @@ struct settings {
     bool is_mode_given;
     bool is_policy_given;
     bool is_restoring;
+    bool is_checking;
     bool is_unconfined;
 };
 
@@ -71,6 +72,9 @@ static const struct lull_option rows[] = {
                LULL_GIVEN(struct settings, is_policy_given)),
     LULL_FLAG("restore", struct settings, is_restoring,
               "Put back what a dead lulld has left, and exit."),
+    LULL_FLAG("check", struct settings, is_checking,
+              "Check the policy, print each error, and exit; starts and changes nothing.",
+              .excludes = "restore|allow-all"),
     LULL_FLAG("reset-at-start", struct settings, server.is_resetting,
               "First reset the clocks and set the default power limit of every GPU.",
               .more = "For containers, whose journals are lost with them."),
@@ -115,7 +119,7 @@ static int load_policy(struct settings *settings, struct lull_error *err)
     const bool has_group = server->socket_group != (gid_t)-1;
 
     if (!settings->is_for_all) {
-        const int result = lull_policy_load(server->policy_path, &server->policy, err);
+        const int result = lull_policy_load(server->policy_path, NULL, &server->policy, err);
 
         if (result == 0 && !settings->is_mode_given && !has_group)
             server->socket_mode = 0666;
@@ -179,6 +183,41 @@ static int work(struct lull_devices *devices, struct lull_journal *journal,
     return lull_server_run(devices, journal, &settings->server, err);
 }
 
+static void print_error(void *context, const char *text)
+{
+    uint32_t *const count = context;
+
+    (*count)++;
+    fprintf(stderr, "%s\n", text);
+}
+
+/* Checks the policy that lulld would read, with all errors in one go. */
+static int check(const struct settings *settings)
+{
+    uint32_t count = 0;
+    const struct lull_policy_listener listener = {print_error, &count};
+    const char *const path = settings->server.policy_path;
+    struct lull_policy policy;
+    struct lull_error error = {0};
+    const int result = lull_policy_load(path, &listener, &policy, &error);
+
+    if (result == 0)
+        printf("%s: no errors; sections about users, groups and GPUs: %u\n", path,
+               policy.rule_count);
+    else if (result == -ENOENT && !settings->is_policy_given)
+        printf("%s: no such file; lulld runs without a policy: its socket's group has all GPUs\n",
+               path);
+    else if (count == 0)
+        fprintf(stderr, "%s\n", error.text);
+    else
+        fprintf(stderr,
+                "%s: errors: %u; lulld does not start with this policy, and lull reload "
+                "keeps the one before\n",
+                path, count);
+    return result == 0 || (result == -ENOENT && !settings->is_policy_given) ? LULL_EXIT_OK
+                                                                            : LULL_EXIT_FAILED;
+}
+
 static int run(void *options, const struct lull_operands *operands)
 {
     struct settings *const settings = options;
@@ -188,6 +227,8 @@ static int run(void *options, const struct lull_operands *operands)
     int result;
 
     (void)operands;
+    if (settings->is_checking)
+        return check(settings);
     if (settings->is_for_all)
         settings->server.socket_mode = 0666;
     /* A reader of standard error that has gone, or a limit on the size of files, is told by the

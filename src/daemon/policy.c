@@ -21,25 +21,34 @@ struct policy_reader {
     struct lull_policy *policy;
     struct lull_policy_rule *rule; /* NULL: the section of lulld itself, or none yet */
     bool is_in_section;
+    bool is_section_unknown; /* nothing can be said about the keys of a section of no known kind */
     uint32_t section_line;
     uint32_t keys_given; /* in this section, a bit for each key */
+    uint32_t error_count;
     struct lull_error *err;
+    const struct lull_policy_listener *listener;
 };
 
-__attribute__((format(printf, 3, 4))) static int refuse(const struct policy_reader *reader,
-                                                        uint32_t line, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static int refuse(struct policy_reader *reader, uint32_t line,
+                                                        const char *format, ...)
 {
-    char what[160];
+    struct lull_error error;
+    char what[240];
     va_list args;
 
     va_start(args, format);
     vsnprintf(what, sizeof(what), format, args);
     va_end(args);
-    return lull_error_set(reader->err, -EINVAL, "%.70s:%u: %s", reader->path, line, what);
+    lull_error_set(&error, -EINVAL, "%.200s:%u: %s", reader->path, line, what);
+    if (reader->error_count++ == 0 && reader->err != NULL)
+        *reader->err = error;
+    if (reader->listener != NULL)
+        reader->listener->report(reader->listener->context, error.text);
+    return -EINVAL;
 }
 
-static int read_id(const struct policy_reader *reader, int (*find)(const char *, uint32_t *),
-                   const char *kind, const char *name, uint32_t *id_out)
+static int read_id(struct policy_reader *reader, int (*find)(const char *, uint32_t *),
+                   const char *field, const char *kind, const char *name, uint32_t *id_out)
 {
     int64_t number;
 
@@ -49,26 +58,30 @@ static int read_id(const struct policy_reader *reader, int (*find)(const char *,
         return 0;
     }
     if (find(name, id_out) < 0)
-        return refuse(reader, reader->line, "there is no %s \"%.40s\" on this node", kind, name);
+        return refuse(reader, reader->line,
+                      "%s: no %s \"%.40s\" on this node; correct the name, or give the number",
+                      field, kind, name);
     return 0;
 }
 
-static int read_flag(const struct policy_reader *reader, const char *value, bool *flag_out)
+static int read_flag(struct policy_reader *reader, const char *field, const char *value,
+                     bool *flag_out)
 {
     if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
-        return refuse(reader, reader->line, "\"%.40s\" is neither yes nor no", value);
+        return refuse(reader, reader->line, "%s: must be yes or no, not \"%.40s\"", field, value);
     *flag_out = strcmp(value, "yes") == 0;
     return 0;
 }
 
-static int read_number(const struct policy_reader *reader, const char *value, uint32_t factor,
-                       const char *unit, uint32_t *number_out)
+static int read_number(struct policy_reader *reader, const char *field, const char *value,
+                       uint32_t factor, const char *unit, uint32_t *number_out)
 {
     int64_t number;
 
     if (lull_text_parse_int(value, 1, 100000, &number) < 0)
-        return refuse(reader, reader->line, "\"%.40s\" is no whole number of %s from 1 to 100000",
-                      value, unit);
+        return refuse(reader, reader->line,
+                      "%s: must be a whole number of %s from 1 to 100000, not \"%.40s\"", field,
+                      unit, value);
     *number_out = (uint32_t)number * factor;
     return 0;
 }
@@ -82,46 +95,50 @@ static bool parse_address(const char *text, uint32_t *parts)
                                         &parts[3], &rest) == 4;
 }
 
-static int add_gpu(struct policy_reader *reader, const char *name)
+static int add_gpu(struct policy_reader *reader, const char *field, const char *name)
 {
     struct lull_policy *const policy = reader->policy;
     uint32_t parts[4];
 
     if (policy->gpu_count == LULL_POLICY_MAX_GPUS)
-        return refuse(reader, reader->line, "more than %d GPUs are named", LULL_POLICY_MAX_GPUS);
+        return refuse(reader, reader->line,
+                      "%s: more than %d GPUs are named in this file; write all where it applies",
+                      field, LULL_POLICY_MAX_GPUS);
     /* An index would mean another GPU after a reboot, and in a container. */
     if (strlen(name) < 8 || strlen(name) >= LULL_POLICY_NAME_BYTES ||
         (strchr(name, '-') == NULL && !parse_address(name, parts)))
         return refuse(reader, reader->line,
-                      "\"%.40s\" is neither a UUID nor a PCI address; see lull gpus --json", name);
+                      "%s: \"%.40s\" is not a UUID or a PCI address; lull gpus --json prints both",
+                      field, name);
     snprintf(policy->gpus[policy->gpu_count++], LULL_POLICY_NAME_BYTES, "%s", name);
     reader->rule->gpu_count++;
     return 0;
 }
 
-static int read_gpus(struct policy_reader *reader, char *value)
+static int read_gpus(struct policy_reader *reader, const char *field, char *value)
 {
     char *rest = NULL;
+    int result = 0;
 
     if (strcmp(value, "all") == 0) {
         reader->rule->is_for_all_gpus = true;
         return 0;
     }
     reader->rule->first_gpu = reader->policy->gpu_count;
-    for (char *word = strtok_r(value, ",", &rest); word != NULL;
-         word = strtok_r(NULL, ",", &rest)) {
-        const int result = add_gpu(reader, lull_text_trim(word));
-
-        if (result < 0)
-            return result;
-    }
-    return 0;
+    for (char *word = strtok_r(value, ",", &rest); word != NULL; word = strtok_r(NULL, ",", &rest))
+        if (add_gpu(reader, field, lull_text_trim(word)) < 0)
+            result = -EINVAL;
+    if (result == 0 && reader->rule->gpu_count == 0)
+        return refuse(reader, reader->line,
+                      "%s: no GPU is named; write all, or UUIDs or PCI addresses", field);
+    return result;
 }
 
-static int read_device(const struct policy_reader *reader, const char *value)
+static int read_device(struct policy_reader *reader, const char *value)
 {
     if (strncmp(value, "/dev/", 5) != 0 || strlen(value) >= LULL_POLICY_NAME_BYTES)
-        return refuse(reader, reader->line, "\"%.40s\" is no path of a device below /dev", value);
+        return refuse(reader, reader->line,
+                      "device: must be the path of a device below /dev, not \"%.40s\"", value);
     memcpy(reader->rule->device, value, strlen(value) + 1);
     return 0;
 }
@@ -151,12 +168,14 @@ static int read_own_key(struct policy_reader *reader, enum key key, char *value)
     int result;
 
     if (key == CONTAINERS)
-        return read_flag(reader, value, &policy->allows_containers);
+        return read_flag(reader, key_names[key], value, &policy->allows_containers);
     if (key == SHARED)
-        return read_flag(reader, value, &policy->allows_shared);
+        return read_flag(reader, key_names[key], value, &policy->allows_shared);
     if (key != ADMINISTRATORS)
-        return refuse(reader, reader->line, "%s does not belong in [lulld]", key_names[key]);
-    result = read_id(reader, reader->names->group, "group", value, &id);
+        return refuse(reader, reader->line,
+                      "%s: not a key of [lulld], which has administrators, containers and shared",
+                      key_names[key]);
+    result = read_id(reader, reader->names->group, key_names[key], "group", value, &id);
     policy->administrators = id;
     policy->has_administrators = result == 0;
     return result;
@@ -170,15 +189,15 @@ static int read_rule_key(struct policy_reader *reader, enum key key, char *value
     case GPUS:
         if (reader->rule->subject == LULL_POLICY_GPU)
             break;
-        return read_gpus(reader, value);
+        return read_gpus(reader, key_names[key], value);
     case MIN_SM:
-        return read_number(reader, value, 1, "MHz", &limits->min_mhz);
+        return read_number(reader, key_names[key], value, 1, "MHz", &limits->min_mhz);
     case MAX_SM:
-        return read_number(reader, value, 1, "MHz", &limits->max_mhz);
+        return read_number(reader, key_names[key], value, 1, "MHz", &limits->max_mhz);
     case MIN_POWER:
-        return read_number(reader, value, 1000, "watts", &limits->min_limit_mw);
+        return read_number(reader, key_names[key], value, 1000, "watts", &limits->min_limit_mw);
     case MAX_POWER:
-        return read_number(reader, value, 1000, "watts", &limits->max_limit_mw);
+        return read_number(reader, key_names[key], value, 1000, "watts", &limits->max_limit_mw);
     case DEVICE:
         if (reader->rule->subject != LULL_POLICY_GPU || reader->rule->is_for_all_gpus)
             break;
@@ -186,7 +205,8 @@ static int read_rule_key(struct policy_reader *reader, enum key key, char *value
     default:
         break;
     }
-    return refuse(reader, reader->line, "%s does not belong in this section", key_names[key]);
+    return refuse(reader, reader->line, "%s: not a key of this section; see lulld-policy(5)",
+                  key_names[key]);
 }
 
 static int read_key(struct policy_reader *reader, char *line)
@@ -196,38 +216,41 @@ static int read_key(struct policy_reader *reader, char *line)
     char *name;
 
     if (equals == NULL)
-        return refuse(reader, reader->line, "\"%.40s\" is neither KEY = VALUE nor [SECTION]", line);
+        return refuse(reader, reader->line, "\"%.40s\": must be KEY = VALUE or [SECTION]", line);
     *equals = '\0';
     name = lull_text_trim(line);
     while (key < KEYS && strcmp(name, key_names[key]) != 0)
         key++;
     if (key == KEYS)
-        return refuse(reader, reader->line, "there is no key \"%.40s\"; see lulld-policy(5)", name);
+        return refuse(reader, reader->line, "%.40s: no such key; see lulld-policy(5)", name);
     if (!reader->is_in_section)
-        return refuse(reader, reader->line, "%s stands before the first [SECTION]", name);
+        return refuse(reader, reader->line, "%s: must be below a [SECTION]", name);
     if ((reader->keys_given >> key & 1) != 0)
-        return refuse(reader, reader->line, "%s is given twice in this section", name);
+        return refuse(reader, reader->line, "%s: given twice in this section; remove one", name);
     reader->keys_given |= UINT32_C(1) << key;
+    if (reader->is_section_unknown)
+        return 0;
     if (reader->rule == NULL)
         return read_own_key(reader, (enum key)key, lull_text_trim(equals + 1));
     return read_rule_key(reader, (enum key)key, lull_text_trim(equals + 1));
 }
 
 /* Checks what a section lacks, which shows only at its end. */
-static int end_section(const struct policy_reader *reader)
+static void end_section(struct policy_reader *reader)
 {
     const struct lull_policy_rule *const rule = reader->rule;
 
-    if (rule == NULL)
-        return 0;
-    if (!rule->is_for_all_gpus && rule->gpu_count == 0)
-        return refuse(reader, reader->section_line,
-                      "this section needs gpus = all, or a list of UUIDs or PCI addresses");
+    if (rule == NULL || reader->is_section_unknown)
+        return;
+    if (rule->subject != LULL_POLICY_GPU && (reader->keys_given >> GPUS & 1) == 0)
+        refuse(reader, reader->section_line,
+               "gpus: missing in this section; write gpus = all, or UUIDs or PCI addresses");
     if (rule->limits.max_mhz != 0 && rule->limits.min_mhz > rule->limits.max_mhz)
-        return refuse(reader, reader->section_line, "min-sm-mhz is above max-sm-mhz");
+        refuse(reader, reader->section_line,
+               "min-sm-mhz: above max-sm-mhz of this section; lower one, or raise the other");
     if (rule->limits.max_limit_mw != 0 && rule->limits.min_limit_mw > rule->limits.max_limit_mw)
-        return refuse(reader, reader->section_line, "min-power-w is above max-power-w");
-    return 0;
+        refuse(reader, reader->section_line,
+               "min-power-w: above max-power-w of this section; lower one, or raise the other");
 }
 
 static int read_subject(struct policy_reader *reader, const char *kind, char *name)
@@ -240,18 +263,22 @@ static int read_subject(struct policy_reader *reader, const char *kind, char *na
     }
     if (strcmp(kind, "user") == 0 && name[0] != '\0') {
         rule->subject = LULL_POLICY_USER;
-        return read_id(reader, reader->names->user, "user", name, &rule->id);
+        return read_id(reader, reader->names->user, "[user]", "user", name, &rule->id);
     }
     if (strcmp(kind, "group") == 0 && name[0] != '\0') {
         rule->subject = LULL_POLICY_GROUP;
-        return read_id(reader, reader->names->group, "group", name, &rule->id);
+        return read_id(reader, reader->names->group, "[group]", "group", name, &rule->id);
     }
     if (strcmp(kind, "gpu") == 0 && name[0] != '\0') {
         rule->subject = LULL_POLICY_GPU;
-        return read_gpus(reader, name);
+        return read_gpus(reader, "[gpu]", name);
     }
-    return refuse(reader, reader->line,
-                  "sections are [lulld], [everybody], [user NAME], [group NAME] and [gpu GPU]");
+    reader->is_section_unknown = true;
+    return refuse(
+        reader, reader->line,
+        "[%.40s]: no such section; use [lulld], [everybody], [user NAME], [group NAME] or "
+        "[gpu GPU]",
+        kind);
 }
 
 static int begin_section(struct policy_reader *reader, char *line)
@@ -259,25 +286,27 @@ static int begin_section(struct policy_reader *reader, char *line)
     struct lull_policy *const policy = reader->policy;
     char *const end = strchr(line, ']');
     char *kind, *name;
-    int result = end_section(reader);
 
-    if (result < 0)
-        return result;
+    end_section(reader);
+    reader->is_in_section = true;
+    reader->is_section_unknown = true;
+    reader->section_line = reader->line;
+    reader->keys_given = 0;
+    reader->rule = NULL;
     if (end == NULL || end[1] != '\0')
-        return refuse(reader, reader->line, "a section is written [SECTION]");
+        return refuse(reader, reader->line, "\"%.40s\": must be written [SECTION]", line);
     *end = '\0';
     kind = lull_text_trim(line + 1);
     name = kind + strcspn(kind, LULL_TEXT_BLANKS);
     if (*name != '\0')
         *name++ = '\0';
-    reader->is_in_section = true;
-    reader->section_line = reader->line;
-    reader->keys_given = 0;
-    reader->rule = NULL;
+    reader->is_section_unknown = false;
     if (strcmp(kind, "lulld") == 0 && *lull_text_trim(name) == '\0')
         return 0;
-    if (policy->rule_count == LULL_POLICY_MAX_RULES)
-        return refuse(reader, reader->line, "there are more than %d sections",
+    reader->is_section_unknown = policy->rule_count == LULL_POLICY_MAX_RULES;
+    if (reader->is_section_unknown)
+        return refuse(reader, reader->line,
+                      "[%.40s]: more than %d sections; join those that say the same", kind,
                       LULL_POLICY_MAX_RULES);
     reader->rule = &policy->rules[policy->rule_count++];
     return read_subject(reader, kind, lull_text_trim(name));
@@ -292,34 +321,37 @@ static int read_line(struct policy_reader *reader, char *line)
 }
 
 int lull_policy_read(const char *path, const char *text, size_t size,
-                     const struct lull_policy_names *names, struct lull_policy *policy_out,
+                     const struct lull_policy_names *names,
+                     const struct lull_policy_listener *listener, struct lull_policy *policy_out,
                      struct lull_error *err)
 {
     struct lull_policy policy = {0};
-    struct policy_reader reader = {.path = path, .names = names, .policy = &policy, .err = err};
+    struct policy_reader reader = {
+        .path = path, .names = names, .policy = &policy, .err = err, .listener = listener};
     const char *at = text;
     const char *const end = text + size;
     char line[LINE_BYTES];
-    int result;
 
-    while (at < end) {
+    while (at < end && (reader.error_count == 0 || listener != NULL)) {
         const char *const newline = memchr(at, '\n', (size_t)(end - at));
         const size_t length = (size_t)((newline != NULL ? newline : end) - at);
 
         reader.line++;
-        if (length >= sizeof(line) || memchr(at, '\0', length) != NULL)
-            return refuse(&reader, reader.line, "this is no line of text");
-        memcpy(line, at, length);
-        line[length] = '\0';
-        result = read_line(&reader, line);
-        if (result < 0)
-            return result;
+        if (length >= sizeof(line) || memchr(at, '\0', length) != NULL) {
+            refuse(&reader, reader.line,
+                   "not a line of text of at most %d bytes; correct or remove it", LINE_BYTES - 1);
+        } else {
+            memcpy(line, at, length);
+            line[length] = '\0';
+            read_line(&reader, line);
+        }
         at = newline != NULL ? newline + 1 : end;
     }
-    result = end_section(&reader);
-    if (result == 0)
-        *policy_out = policy;
-    return result;
+    end_section(&reader);
+    if (reader.error_count != 0)
+        return -EINVAL;
+    *policy_out = policy;
+    return 0;
 }
 
 /* --- asking --- */

@@ -72,12 +72,21 @@ struct lull_policy_names {
     int (*group)(const char *name, uint32_t *id_out);
 };
 
+/* Receives each error of a policy: one line without a newline, which names file, line and field and
+ * says what to do. */
+struct lull_policy_listener {
+    void (*report)(void *context, const char *text);
+    void *context;
+};
+
 /*
  * Reads the text of a policy; path is for messages only. policy_out is written on success only.
- * Errors: -EINVAL; the text says file, line, what is wrong and what is expected.
+ * With a listener, all errors are reported to it; without one (NULL), reading ends at the first
+ * error. Errors: -EINVAL; err (may be NULL) has the first error.
  */
 int lull_policy_read(const char *path, const char *text, size_t size,
-                     const struct lull_policy_names *names, struct lull_policy *policy_out,
+                     const struct lull_policy_names *names,
+                     const struct lull_policy_listener *listener, struct lull_policy *policy_out,
                      struct lull_error *err);
 
 /* Tells whether a person is in a group, and whether one may administer: root, or the policy's

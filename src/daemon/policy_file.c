@@ -67,8 +67,8 @@ static int read_all(int fd, const char *path, char *text, size_t *size_out, stru
     return 0;
 }
 
-static int read_open(int fd, const char *path, struct lull_policy *policy_out,
-                     struct lull_error *err)
+static int read_open(int fd, const char *path, const struct lull_policy_listener *listener,
+                     struct lull_policy *policy_out, struct lull_error *err)
 {
     static const struct lull_policy_names names = {find_user, find_group};
     char *text;
@@ -82,12 +82,13 @@ static int read_open(int fd, const char *path, struct lull_policy *policy_out,
         return lull_error_set(err, -ENOMEM, "%s: there is no memory for it", path);
     result = read_all(fd, path, text, &size, err);
     if (result == 0)
-        result = lull_policy_read(path, text, size, &names, policy_out, err);
+        result = lull_policy_read(path, text, size, &names, listener, policy_out, err);
     free(text);
     return result;
 }
 
-int lull_policy_load(const char *path, struct lull_policy *policy_out, struct lull_error *err)
+int lull_policy_load(const char *path, const struct lull_policy_listener *listener,
+                     struct lull_policy *policy_out, struct lull_error *err)
 {
     /* A pipe in its place must not be waited for. */
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -95,7 +96,7 @@ int lull_policy_load(const char *path, struct lull_policy *policy_out, struct lu
 
     if (fd < 0)
         return lull_error_set(err, -errno, "%s: cannot read the policy: %s", path, strerror(errno));
-    result = read_open(fd, path, policy_out, err);
+    result = read_open(fd, path, listener, policy_out, err);
     close(fd);
     return result;
 }

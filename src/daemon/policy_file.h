@@ -11,10 +11,12 @@
 
 /*
  * Reads a policy, whose file must belong to root or to the user of this process, and be writable by
- * nobody else. Errors: -ENOENT no file; -EPERM somebody else could have written it; -EINVAL as
- * lull_policy_read() says; -errno.
+ * nobody else. With a listener (NULL: none), all errors in its text are reported to it. Errors:
+ * -ENOENT no file; -EPERM somebody else could have written it; -EINVAL as lull_policy_read() says;
+ * -errno.
  */
-int lull_policy_load(const char *path, struct lull_policy *policy_out, struct lull_error *err);
+int lull_policy_load(const char *path, const struct lull_policy_listener *listener,
+                     struct lull_policy *policy_out, struct lull_error *err);
 
 /* The policy where there is no file: a group has all GPUs, or everybody has. */
 void lull_policy_without_file(gid_t group, bool is_for_all, struct lull_policy *policy_out);

@@ -456,7 +456,7 @@ class Reload(Case):
         self.write_policy("[lulld]\nshared = no\n[user 1]\ngpu = all\n")
         failed = lull("reload")
         self.assertEqual(failed.returncode, 2)
-        self.assertIn(f"{self.policy}:4: there is no key \"gpu\"", failed.stderr)
+        self.assertIn(f"{self.policy}:4: gpu: no such key", failed.stderr)
         self.write_policy("")
         os.chmod(self.policy, 0o622)
         self.assertEqual(lull("reload").returncode, REFUSED)
@@ -497,11 +497,38 @@ class Reload(Case):
         reloaded = lull("reload")
         self.assertEqual(reloaded.returncode, 0, reloaded.stderr)
 
+    def check(self, *options):
+        return call(LULLD, "--check", "--policy", self.policy, *options)
+
+    def test_check_prints_all_errors(self):
+        self.write_policy("[user 1]\ngpu = all\n[lulld]\nshared = 1\n")
+        checked = self.check()
+        self.assertEqual((checked.returncode, checked.stdout), (1, ""))
+        places = [line.partition(": ")[0] for line in checked.stderr.splitlines()]
+        self.assertEqual(places, [f"{self.policy}:2", f"{self.policy}:1", f"{self.policy}:4", self.policy])
+        self.assertIn(f"{self.policy}:4: shared: must be yes or no, not \"1\"\n", checked.stderr)
+        self.assertIn(": errors: 3; ", checked.stderr)
+
+    def test_check_of_a_good_and_of_no_policy(self):
+        self.write_policy("[user 1]\ngpus = all\n[gpu all]\nmin-sm-mhz = 600\n")
+        checked = self.check()
+        self.assertEqual((checked.returncode, checked.stderr), (0, ""))
+        self.assertIn(f"{self.policy}: no errors; sections about users, groups and GPUs: 2", checked.stdout)
+        os.chmod(self.policy, 0o622)
+        checked = self.check()
+        self.assertEqual(checked.returncode, 1)
+        self.assertIn("chmod go-w", checked.stderr)
+        os.unlink(self.policy)
+        self.assertEqual(self.check().returncode, 1)
+        checked = call(LULLD, "--check")  # the default policy may be missing
+        self.assertEqual((checked.returncode, checked.stderr), (0, ""))
+        self.assertEqual(os.listdir(os.environ["LULL_RUNTIME_DIR"]) if os.path.exists(os.environ["LULL_RUNTIME_DIR"]) else [], [])
+
     def test_f37_lulld_does_not_start_with_an_error(self):
         self.write_policy("[nonsense]\n")
         daemon = call(LULLD, "--policy", self.policy)
         self.assertEqual(daemon.returncode, 2)
-        self.assertIn(f"{self.policy}:1: sections are", daemon.stderr)
+        self.assertIn(f"{self.policy}:1: [", daemon.stderr)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ static int read_text(const char *text)
 {
     static const struct lull_policy_names names = {find, find};
 
-    return lull_policy_read("p.conf", text, strlen(text), &names, &policy, &error);
+    return lull_policy_read("p.conf", text, strlen(text), &names, NULL, &policy, &error);
 }
 
 static const struct lull_policy_rule *ask(uid_t uid, gid_t group, const char *uuid)
@@ -89,6 +89,58 @@ static void an_empty_policy_gives_nothing(void **state)
     assert_false(policy.has_administrators);
 }
 
+static char seen[2048];
+
+static void collect(void *context, const char *text)
+{
+    uint32_t *const count = context;
+    const size_t used = strlen(seen);
+
+    (*count)++;
+    snprintf(seen + used, sizeof(seen) - used, "%.*s\n", (int)(strchr(text + 9, ':') - text), text);
+}
+
+/* One pass finds each error, and none that only follows from another one. */
+static void all_errors_are_reported(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *errors; /* line and field of each */
+    } cases[] = {
+        {"", ""},
+        {"[everybody]\ngpus = all\n", ""},
+        {"gpus = all\n[lulld]\nshared = 1\nspeed = 3\n[everybody]\n[user bob]\nmin-sm-mhz = x\n",
+         "p.conf:1: gpus\np.conf:3: shared\np.conf:4: speed\np.conf:5: gpus\np.conf:6: [user]\n"
+         "p.conf:7: min-sm-mhz\np.conf:6: gpus\n"},
+        {"[nobody]\ngpus = 0\nshared = no\nshared = no\n[gpu 1]\ndevice = /dev/x\n",
+         "p.conf:1: [nobody]\np.conf:4: shared\np.conf:5: [gpu]\n"},
+        {"[everybody]\ngpus = 0,1\nmin-sm-mhz = 9\nmax-sm-mhz = 8\nmin-power-w = 9\n"
+         "max-power-w = 8\n",
+         "p.conf:2: gpus\np.conf:2: gpus\np.conf:1: min-sm-mhz\np.conf:1: min-power-w\n"},
+        {"[everybody]\ngpus =\n[gpu ,]\n", "p.conf:2: gpus\np.conf:3: [gpu]\n"},
+        {"[everybody\nshared = no\n[lulld]\nshared = no", "p.conf:1: \"[everybody\"\n"},
+    };
+    static const struct lull_policy_names names = {find, find};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint32_t count = 0, lines = 0;
+        const struct lull_policy_listener listener = {collect, &count};
+        const char *const text = cases[i].text;
+        int result;
+
+        seen[0] = '\0';
+        error.text[0] = '\0';
+        result = lull_policy_read("p.conf", text, strlen(text), &names, &listener, &policy, &error);
+        assert_string_equal(seen, cases[i].errors);
+        for (const char *at = seen; *at != '\0'; at++)
+            lines += *at == '\n';
+        assert_int_equal(count, lines);
+        assert_int_equal(result, count == 0 ? 0 : -EINVAL);
+        assert_memory_equal(error.text, seen, count == 0 ? 0 : strcspn(seen, "\n"));
+    }
+}
+
 /* F37: the error says where it is, and what was there before stays. */
 static void test_f37_an_error_is_told_with_its_line(void **state)
 {
@@ -96,39 +148,43 @@ static void test_f37_an_error_is_told_with_its_line(void **state)
         const char *text;
         const char *told;
     } cases[] = {
-        {"gpus = all\n", "p.conf:1: gpus stands before"},
-        {"\n[lulld]\nspeed = 3\n", "p.conf:3: there is no key \"speed\""},
-        {"[lulld]\ncontainers = maybe\n", "p.conf:2: \"maybe\" is neither"},
-        {"[lulld]\nshared = no\nshared = no\n", "p.conf:3: shared is given twice"},
-        {"[lulld]\ngpus = all\n", "p.conf:2: gpus does not belong"},
-        {"[lulld]\nadministrators = bob\n", "p.conf:2: there is no group \"bob\""},
-        {"[user bob]\ngpus = all\n", "p.conf:1: there is no user \"bob\""},
-        {"[user 4294967295]\ngpus = all\n", "p.conf:1: there is no user"},
-        {"[user]\n", "p.conf:1: sections are"},
-        {"[lulld x]\n", "p.conf:1: sections are"},
-        {"[everybody x]\n", "p.conf:1: sections are"},
-        {"[group]\n", "p.conf:1: sections are"},
-        {"[gpu]\n", "p.conf:1: sections are"},
-        {"[nobody]\n", "p.conf:1: sections are"},
-        {"[nobody x]\n", "p.conf:1: sections are"},
-        {"[everybody\n", "p.conf:1: a section is written"},
-        {"[everybody] x\n", "p.conf:1: a section is written"},
-        {"[everybody]\n\n[lulld]\n", "p.conf:1: this section needs gpus"},
-        {"[everybody]\n", "p.conf:1: this section needs gpus"},
-        {"[everybody]\ngpus = 0\n", "p.conf:2: \"0\" is neither a UUID"},
-        {"[everybody]\ngpus = " UUID ",,3\n", "p.conf:2: \"3\" is neither a UUID"},
-        {"[gpu 1]\n", "p.conf:1: \"1\" is neither a UUID"},
-        {"[gpu all]\ngpus = all\n", "p.conf:2: gpus does not belong"},
-        {"[gpu all]\nshared = yes\n", "p.conf:2: shared does not belong"},
-        {"[gpu all]\nmin-sm-mhz = 0\n", "p.conf:2: \"0\" is no whole number of MHz"},
-        {"[gpu all]\nmin-power-w = 100001\n", "p.conf:2: \"100001\" is no whole"},
-        {"[gpu all]\nmin-sm-mhz = 900\nmax-sm-mhz = 800\n", "p.conf:1: min-sm-mhz is above"},
-        {"[gpu all]\nmin-power-w = 90\nmax-power-w = 80\n", "p.conf:1: min-power-w is above"},
-        {"[gpu all]\ndevice = /dev/x\n", "p.conf:2: device does not belong"},
-        {"[user alice]\ndevice = /dev/x\n", "p.conf:2: device does not belong"},
-        {"[gpu " UUID "]\ndevice = /tmp/x\n", "p.conf:2: \"/tmp/x\" is no path of a device"},
-        {"[gpu " UUID "]\ndevice = /device\n", "p.conf:2: \"/device\" is no path of a device"},
-        {"[lulld]\nwhat\n", "p.conf:2: \"what\" is neither KEY"},
+        {"gpus = all\n", "p.conf:1: gpus: must be below a [SECTION]"},
+        {"\n[lulld]\nspeed = 3\n", "p.conf:3: speed: no such key"},
+        {"[lulld]\ncontainers = maybe\n", "p.conf:2: containers: must be yes or no, not \"maybe\""},
+        {"[lulld]\nshared = no\nshared = no\n", "p.conf:3: shared: given twice"},
+        {"[lulld]\ngpus = all\n", "p.conf:2: gpus: not a key of [lulld]"},
+        {"[lulld]\nadministrators = bob\n", "p.conf:2: administrators: no group \"bob\""},
+        {"[user bob]\ngpus = all\n", "p.conf:1: [user]: no user \"bob\""},
+        {"[user 4294967295]\ngpus = all\n", "p.conf:1: [user]: no user"},
+        {"[user]\n", "p.conf:1: [user]: no such section"},
+        {"[lulld x]\n", "p.conf:1: ["},
+        {"[everybody x]\n", "p.conf:1: ["},
+        {"[group]\n", "p.conf:1: ["},
+        {"[gpu]\n", "p.conf:1: ["},
+        {"[nobody]\n", "p.conf:1: ["},
+        {"[nobody x]\n", "p.conf:1: ["},
+        {"[everybody\n", "p.conf:1: \"[everybody\": must be written"},
+        {"[everybody] x\n", "p.conf:1: \"[everybody] x\": must be written"},
+        {"[everybody]\n\n[lulld]\n", "p.conf:1: gpus: missing"},
+        {"[everybody]\n", "p.conf:1: gpus: missing"},
+        {"[everybody]\ngpus = 0\n", "p.conf:2: gpus: \"0\" is not a UUID"},
+        {"[everybody]\ngpus = " UUID ",,3\n", "p.conf:2: gpus: \"3\" is not a UUID"},
+        {"[gpu 1]\n", "p.conf:1: [gpu]: \"1\" is not a UUID"},
+        {"[gpu all]\ngpus = all\n", "p.conf:2: gpus: not a key"},
+        {"[gpu all]\nshared = yes\n", "p.conf:2: shared: not a key"},
+        {"[gpu all]\nmin-sm-mhz = 0\n",
+         "p.conf:2: min-sm-mhz: must be a whole number of MHz from 1 to 100000, not \"0\""},
+        {"[gpu all]\nmin-power-w = 100001\n",
+         "p.conf:2: min-power-w: must be a whole number of watts"},
+        {"[gpu all]\nmin-sm-mhz = 900\nmax-sm-mhz = 800\n", "p.conf:1: min-sm-mhz: above"},
+        {"[gpu all]\nmin-power-w = 90\nmax-power-w = 80\n", "p.conf:1: min-power-w: above"},
+        {"[gpu all]\ndevice = /dev/x\n", "p.conf:2: device: not a key"},
+        {"[user alice]\ndevice = /dev/x\n", "p.conf:2: device: not a key"},
+        {"[gpu " UUID "]\ndevice = /tmp/x\n",
+         "p.conf:2: device: must be the path of a device below /dev, not \"/tmp/x\""},
+        {"[gpu " UUID "]\ndevice = /device\n",
+         "p.conf:2: device: must be the path of a device below /dev, not \"/device\""},
+        {"[lulld]\nwhat\n", "p.conf:2: \"what\": must be KEY"},
     };
 
     (void)state;
@@ -139,7 +195,7 @@ static void test_f37_an_error_is_told_with_its_line(void **state)
             fail_msg("case %zu: %s", i, error.text);
         assert_non_null(ask(1, 1, UUID));
     }
-    assert_int_equal(lull_policy_read("p", "[lulld]\n\0", 9, NULL, &policy, &error), -EINVAL);
+    assert_int_equal(lull_policy_read("p", "[lulld]\n\0", 9, NULL, NULL, &policy, &error), -EINVAL);
 }
 
 static void too_much_is_refused(void **state)
@@ -178,7 +234,7 @@ static void as_many_gpus_are_named_as_there_is_room(void **state)
     assert_int_equal(policy.rules[sections - 1].gpu_count, 8);
     snprintf(text + at, sizeof(text) - at, "[everybody]\ngpus = 0000:3b:00.0\n");
     assert_int_equal(read_text(text), -EINVAL);
-    assert_non_null(strstr(error.text, "GPUs are named"));
+    assert_non_null(strstr(error.text, "GPUs are named in this file"));
 }
 
 /* Numbers, identities and names at their bounds and just beyond. */
@@ -313,22 +369,22 @@ static void a_file_of_others_is_refused(void **state)
     (void)state;
     close(mkstemp(path));
     write_file(path, "[everybody]\ngpus = all\n", 0644);
-    assert_int_equal(lull_policy_load(path, &policy, &error), 0);
+    assert_int_equal(lull_policy_load(path, NULL, &policy, &error), 0);
     assert_non_null(ask(1, 1, UUID));
     for (mode_t mode = 0620; mode != 0; mode = mode == 0620 ? 0602 : 0) {
         write_file(path, "", mode);
-        assert_int_equal(lull_policy_load(path, &policy, &error), -EPERM);
+        assert_int_equal(lull_policy_load(path, NULL, &policy, &error), -EPERM);
     }
     if (geteuid() == 0) {
         write_file(path, "", 0644);
         assert_int_equal(chown(path, 1, (gid_t)-1), 0);
-        assert_int_equal(lull_policy_load(path, &policy, &error), -EPERM);
+        assert_int_equal(lull_policy_load(path, NULL, &policy, &error), -EPERM);
     }
     assert_non_null(ask(1, 1, UUID));
     unlink(path);
-    assert_int_equal(lull_policy_load(path, &policy, &error), -ENOENT);
+    assert_int_equal(lull_policy_load(path, NULL, &policy, &error), -ENOENT);
     assert_int_equal(mkfifo(path, 0600), 0); /* is not waited for */
-    assert_int_equal(lull_policy_load(path, &policy, &error), -EPERM);
+    assert_int_equal(lull_policy_load(path, NULL, &policy, &error), -EPERM);
     unlink(path);
 }
 
@@ -338,6 +394,7 @@ int main(void)
         cmocka_unit_test(a_whole_policy_is_read),
         cmocka_unit_test(an_empty_policy_gives_nothing),
         cmocka_unit_test(test_f37_an_error_is_told_with_its_line),
+        cmocka_unit_test(all_errors_are_reported),
         cmocka_unit_test(too_much_is_refused),
         cmocka_unit_test(as_many_gpus_are_named_as_there_is_room),
         cmocka_unit_test(bounds_of_values),

@@ -55,14 +55,27 @@ static void check(const struct lull_policy *policy)
     }
 }
 
+static void count_error(void *context, const char *text)
+{
+    require(strncmp(text, "policy:", strlen("policy:")) == 0);
+    (*(uint32_t *)context)++;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct lull_policy_names names = {find_number, find_number};
-    static struct lull_policy policy;
+    static struct lull_policy policy, checked;
+    uint32_t count = 0;
+    const struct lull_policy_listener listener = {count_error, &count};
     struct lull_error err = {0};
+    int result;
 
     memset(&policy, 0, sizeof(policy));
-    if (lull_policy_read("policy", (const char *)data, size, &names, &policy, &err) < 0) {
+    result = lull_policy_read("policy", (const char *)data, size, &names, NULL, &policy, &err);
+    require((lull_policy_read("policy", (const char *)data, size, &names, &listener, &checked,
+                              NULL) < 0) == (result < 0));
+    require((count > 0) == (result < 0));
+    if (result < 0) {
         require(strncmp(err.text, "policy", strlen("policy")) == 0);
         require(policy.rule_count == 0 && policy.gpu_count == 0);
         return 0;
