@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "daemon/policy_file.h"
+#include "wire/viewers.h"
 
 bool lull_server_admit_administrator(struct lull_server *server, struct lull_connection *connection,
                                      const struct lull_message *message)
@@ -32,6 +33,15 @@ static bool admit_root(struct lull_connection *connection, const struct lull_mes
     return false;
 }
 
+void lull_server_publish_viewers(const struct lull_server *server)
+{
+    struct lull_error error;
+
+    if (lull_viewers_write(server->runtime_dir, server->policy.has_viewers, server->policy.viewers,
+                           &error) < 0)
+        lull_log(LULL_LOG_WARNING, "lulld", "%s", error.text);
+}
+
 void lull_server_serve_reload(struct lull_server *server, struct lull_connection *connection,
                               const struct lull_message *message)
 {
@@ -46,6 +56,7 @@ void lull_server_serve_reload(struct lull_server *server, struct lull_connection
         return;
     }
     server->policy = policy;
+    lull_server_publish_viewers(server);
     lull_log(LULL_LOG_INFO, "lulld", "policy read again (file=%s)", server->policy_path);
     lull_server_judge_again(server);
     lull_server_reply_code(connection, message->sequence, 0, "");

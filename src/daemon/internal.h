@@ -53,6 +53,7 @@ struct lull_server {
     struct lull_enforcer *enforcer;
     int64_t reading_since_ns; /* what the enforcer waits for is being read; 0: nothing */
     struct lull_quota quota;
+    const char *runtime_dir; /* borrowed */
     const char *policy_path;
     struct lull_policy policy;
     char jobs_directory[4096];
@@ -112,6 +113,10 @@ void lull_server_judge_again(struct lull_server *server);
 /* Answers who may not ask for what is an administrator's; returns whether one may. */
 bool lull_server_admit_administrator(struct lull_server *server, struct lull_connection *connection,
                                      const struct lull_message *message);
+
+/* Tells governors which group may see their runs (wire/viewers.h). Without that they stay private.
+ */
+void lull_server_publish_viewers(const struct lull_server *server);
 
 /* Serve administrators. */
 void lull_server_serve_reload(struct lull_server *server, struct lull_connection *connection,

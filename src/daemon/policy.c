@@ -145,6 +145,7 @@ static int read_device(struct policy_reader *reader, const char *value)
 
 enum key {
     ADMINISTRATORS,
+    VIEWERS,
     CONTAINERS,
     SHARED,
     GPUS,
@@ -157,8 +158,8 @@ enum key {
 };
 
 static const char *const key_names[KEYS] = {
-    "administrators", "containers",  "shared",      "gpus",   "min-sm-mhz",
-    "max-sm-mhz",     "min-power-w", "max-power-w", "device",
+    "administrators", "viewers",    "containers",  "shared",      "gpus",
+    "min-sm-mhz",     "max-sm-mhz", "min-power-w", "max-power-w", "device",
 };
 
 static int read_own_key(struct policy_reader *reader, enum key key, char *value)
@@ -171,14 +172,22 @@ static int read_own_key(struct policy_reader *reader, enum key key, char *value)
         return read_flag(reader, key_names[key], value, &policy->allows_containers);
     if (key == SHARED)
         return read_flag(reader, key_names[key], value, &policy->allows_shared);
-    if (key != ADMINISTRATORS)
+    if (key != ADMINISTRATORS && key != VIEWERS)
         return refuse(reader, reader->line,
-                      "%s: not a key of [lulld], which has administrators, containers and shared",
+                      "%s: not a key of [lulld], which has administrators, viewers, containers and "
+                      "shared",
                       key_names[key]);
     result = read_id(reader, reader->names->group, key_names[key], "group", value, &id);
-    policy->administrators = id;
-    policy->has_administrators = result == 0;
-    return result;
+    if (result < 0)
+        return result;
+    if (key == VIEWERS) {
+        policy->viewers = id;
+        policy->has_viewers = true;
+    } else {
+        policy->administrators = id;
+        policy->has_administrators = true;
+    }
+    return 0;
 }
 
 static int read_rule_key(struct policy_reader *reader, enum key key, char *value)

@@ -51,6 +51,8 @@ struct lull_policy_rule {
 struct lull_policy {
     bool has_administrators;
     gid_t administrators;
+    bool has_viewers;
+    gid_t viewers;          /* may see the live states of all users' runs */
     bool allows_containers; /* processes that this node's kernel gives no number or no user here */
     bool allows_shared;     /* control over a GPU that several jobs have */
     uint32_t rule_count;

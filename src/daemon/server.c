@@ -321,6 +321,8 @@ int lull_server_run(struct lull_devices *devices, struct lull_journal *journal,
     server->policy = options->policy;
     lull_users_init(&server->users);
     load_jobs(server, options->runtime_dir);
+    server->runtime_dir = options->runtime_dir;
+    lull_server_publish_viewers(server);
     server->everybody.fd = server->everybody.spare_fd = -1;
     server->root.fd = server->root.spare_fd = -1;
     for (uint32_t gpu = 0; gpu < LULL_DEVICE_MAX_GPUS; gpu++)

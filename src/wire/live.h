@@ -1,8 +1,9 @@
 /*
  * Live state of a run: what its governor knows now, published in shared memory for whoever looks on
  * (`lull top`, `lull serve`): a file of fixed size beside the job's segment (job_file.h), written
- * by the governor alone a few times a second. Whoever may read the file may look; the governor's
- * umask says who that is. The writer never waits for readers, and a reader sees one moment or none.
+ * by the governor alone a few times a second. Whoever may read the file may look: the user, root,
+ * and a group that the governor opens it to (wire/viewers.h). The writer never waits for readers,
+ * and a reader sees one moment or none.
  *
  * A figure that is not known is NAN and has a reason. Text ends with a NUL, and holds whatever the
  * governor's user chose: it is escaped before it goes to a terminal or into a document. The
@@ -195,10 +196,14 @@ const char *lull_live_ruler_text(uint32_t ruler);
 
 struct lull_live_writer; /* opaque */
 
-/* Creates the file of a pass that this process runs, locked. The name of the pass has no '/'.
- * Errors: -errno with the path. */
+/* Creates the file of a pass that this process runs, locked and private. The name of the pass has
+ * no '/'. Errors: -errno with the path. */
 int lull_live_writer_create(const char *directory, const char *pass,
                             struct lull_live_writer **writer_out, struct lull_error *err);
+
+/* Lets a group read the file, whether or not this process is a member of it. Errors: -errno with
+ * the path; the file stays private. */
+int lull_live_writer_share(struct lull_live_writer *writer, gid_t group, struct lull_error *err);
 
 /* Removes the file. NULL is allowed. */
 void lull_live_writer_destroy(struct lull_live_writer *writer);
@@ -218,7 +223,8 @@ struct lull_live_entry {
 };
 
 /* Lists the runs in a directory whose governor lives, in the order of their names; returns how
- * many were written, `most` at most. What cannot be read, or is of another version, is left out. */
+ * many were written, `most` at most. What cannot be read, or is of another version, is left out.
+ * Where there are more, users have equal shares: many files of one displace none of another. */
 uint32_t lull_live_list(const char *directory, struct lull_live_entry *entries_out, uint32_t most);
 
 /*

@@ -19,9 +19,9 @@ LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 class Serve:
     """A `lull serve` on a port of its own."""
 
-    def __init__(self, lull, *options, host_name="127.0.0.1"):
+    def __init__(self, lull, *options, host_name="127.0.0.1", **process):
         self.process = subprocess.Popen([lull, "serve", "--port", "0", *options], stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, **process)
         self.address = self.process.stdout.readline().strip()
         assert self.address, "lull serve did not start"
         self.host, self.port = host_name, int(self.address.rstrip("/").rsplit(":", 1)[1])
@@ -95,11 +95,11 @@ class Node:
         self.ends.append(serve.stop)
         return serve
 
-    def publish(self, *gpus):
+    def publish(self, *gpus, **options):
         """A governor that publishes a run on GPUs (index, ranks, joules); returns its process and the run's name."""
         process = subprocess.Popen([self.live_run, *(f"{self.gpus[index]['uuid']}:{index}:{ranks}:{joules}"
                                                      for index, ranks, joules in gpus)],
-                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options)
         name = f"lull-live-{int(process.stdout.readline())}-managed"
         self.ends.append(lambda: end(process))
         return process, name

@@ -18,7 +18,7 @@ import serve_case  # noqa: E402
 from serve_case import find, host  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-LULL, LULLD, LIVE_RUN, TOOL = sys.argv[1:5]
+LULL, LULLD, LIVE_RUN, TOOL = map(os.path.abspath, sys.argv[1:5])
 WELL, NO_COUNTER, RESET, PARTITIONED, LOST = range(5)
 TOKEN = "correct-horse-battery-staple"
 BOUND_S = 60
@@ -285,6 +285,69 @@ class Requests(unittest.TestCase):
             got, headers, _ = serve.ask("/metrics", {"Authorization": value} if value else {})
             self.assertEqual(got, status, value)
             self.assertEqual("WWW-Authenticate" in headers, status == 401)
+
+
+class OtherUsers(unittest.TestCase):
+    """Whose runs are shown, by whom."""
+    ALICE, BOB, VIEWERS = 12001, 12002, 12345
+
+    def setUp(self):
+        if os.geteuid() != 0:
+            self.skipTest("skipped: only root can be other users")
+        for program in (LULL, LIVE_RUN):
+            host.require_open(program)
+        self.node = serve_case.Node(LULL, LULLD, LIVE_RUN)
+        self.addCleanup(self.node.close)
+        os.chmod(self.node.directory.name, 0o755)
+
+    def as_user(self, user, *groups):
+        return {"user": user, "group": user, "extra_groups": list(groups), "cwd": "/"}
+
+    def token(self, user):
+        path = os.path.join(self.node.directory.name, f"token-{user}")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(TOKEN + "\n")
+        os.chmod(path, 0o600)
+        os.chown(path, user, user)
+        return path
+
+    def users_shown(self, user, *groups, is_for_all):
+        options = ("--all-users", "--token-file", self.token(user)) if is_for_all else ()
+        serve = self.node.serve(*options, **self.as_user(user, *groups))
+        _, _, body = serve.ask("/api/v1/node", {"Authorization": "Bearer " + TOKEN})
+        return sorted(job["uid"] for job in json.loads(body)["jobs"] if job["uid"] in (self.ALICE, self.BOB))
+
+    def test_runs_are_shown_to_those_who_may_see_them(self):
+        self.node.publish((0, 1, 10), **self.as_user(self.ALICE))
+        self.node.publish((1, 1, 10), **self.as_user(self.BOB),
+                          env=dict(os.environ, LIVE_RUN_VIEWERS=str(self.VIEWERS)))
+        for user, groups, is_for_all, shown_users in (
+                (self.ALICE, (), False, [self.ALICE]),
+                (self.ALICE, (), True, [self.ALICE]),                          # Bob's is open to viewers alone
+                (self.ALICE, (self.VIEWERS,), False, [self.ALICE]),
+                (self.ALICE, (self.VIEWERS,), True, [self.ALICE, self.BOB]),
+                (12003, (self.VIEWERS,), True, [self.BOB]),                     # a service of its own
+                (0, (), True, [self.ALICE, self.BOB]),
+                (0, (), False, [])):
+            self.assertEqual(self.users_shown(user, *groups, is_for_all=is_for_all), shown_users, (user, groups, is_for_all))
+
+    def test_runs_of_others_need_a_token(self):
+        done = subprocess.run([LULL, "serve", "--all-users", "--port", "0"], capture_output=True, text=True, check=False, timeout=60)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--token-file", done.stderr)
+
+    def test_a_forged_run_does_not_speak_for_a_leased_gpu(self):
+        """Bob claims a GPU that lulld has leased to Alice; the page shows her run, in whatever order their names come."""
+        holder = subprocess.Popen([TOOL, "hold", "daemon", self.node.gpus[0]["uuid"], "900"], stdout=subprocess.PIPE, text=True,
+                                  **self.as_user(self.ALICE))
+        self.node.ends.append(lambda: host.stop_all([holder]))
+        self.assertIn("lowered", holder.stdout.readline())
+        for user, ranks in ((self.BOB, 7), (self.ALICE, 3), (self.BOB, 7)):
+            self.node.publish((0, ranks, 10), **self.as_user(user))
+        serve = self.node.serve("--all-users", "--token-file", self.token(0))
+        _, _, page = serve.ask("/", {"Authorization": "Bearer " + TOKEN})
+        work = re.search(r'<td data-live="work-0">(.*?)</td>', page, re.S)[1]
+        self.assertIn(", 3 ranks", work)
 
 
 class Bounds(unittest.TestCase):

@@ -486,6 +486,27 @@ class Reload(Case):
         self.assertEqual(lull("reload").returncode, 0)  # it fits now, and stays
         self.assertEqual(truth(0), "locked")
 
+    def test_viewers_see_runs_from_the_next_one_on(self):
+        """The group is told to governors, whose runs open to it; without it they are private."""
+        shown = r"""
+import os, time
+for _ in range(600):
+    mine = [f for f in os.listdir("/dev/shm") if f.startswith(f"lull-live-{os.getppid()}-")]
+    if mine:
+        break
+    time.sleep(0.1)
+print(oct(os.stat("/dev/shm/" + mine[0]).st_mode & 0o777), "system.posix_acl_access" in os.listxattr("/dev/shm/" + mine[0]))
+"""
+        self.start("[lulld]\nviewers = 12345\n")
+
+        def run():
+                return call(os.path.abspath(LULL), "run", "--", sys.executable, "-c", shown, cwd=self.directory).stdout.strip()
+
+        self.assertEqual(run(), "0o640 True")
+        self.write_policy("")
+        self.assertEqual(lull("reload").returncode, 0)
+        self.assertEqual(run(), "0o600 False")
+
     def test_f37_the_example_is_a_policy(self):
         root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         with open(os.path.join(root, "packaging", "policy.conf"), encoding="utf-8") as file:
@@ -493,7 +514,7 @@ class Reload(Case):
         self.start(text)
         self.assertEqual(self.ask(ALICE).returncode, REFUSED)
         with_all = re.sub(r"(?m)^#(?=\S)", "", text)  # what it only proposes; its names are of no host
-        self.write_policy(re.sub(r"\b(gpu-admins|ml|alice)\b", "1", with_all))
+        self.write_policy(re.sub(r"\b(gpu-admins|lull-viewers|ml|alice)\b", "1", with_all))
         reloaded = lull("reload")
         self.assertEqual(reloaded.returncode, 0, reloaded.stderr)
 

@@ -51,6 +51,7 @@ static void a_whole_policy_is_read(void **state)
     static const char text[] = "# comment\n"
                                "[lulld]\r\n"
                                " administrators = ml \n"
+                               "viewers = 2001\n"
                                "containers=yes\nshared = no\n\n"
                                "[gpu all]\nmax-sm-mhz = 1800\nmax-power-w=350\n"
                                "[gpu 0000:3b:00.0]\nmin-sm-mhz = 600\nmin-power-w = 150\n"
@@ -66,6 +67,8 @@ static void a_whole_policy_is_read(void **state)
     assert_true(lull_policy_is_administrator(&policy, &person));
     assert_true(lull_policy_is_administrator(&policy, &root));
     assert_false(lull_policy_is_administrator(&policy, &stranger));
+    assert_true(policy.has_viewers);
+    assert_int_equal(policy.viewers, 2001);
     assert_true(policy.allows_containers);
     assert_false(policy.allows_shared);
     assert_int_equal(ask(1000, 1, OTHER)->limits.min_mhz, 900);
@@ -87,6 +90,7 @@ static void an_empty_policy_gives_nothing(void **state)
     assert_null(ask(0, 0, UUID));
     assert_false(policy.allows_containers);
     assert_false(policy.has_administrators);
+    assert_false(policy.has_viewers);
 }
 
 static char seen[2048];

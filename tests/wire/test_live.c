@@ -4,6 +4,7 @@
  */
 #include "wire/live.c" /* to write what no writer writes */
 
+#include <grp.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -90,6 +91,79 @@ static void runs_are_listed_in_order_and_no_more_than_asked_for(void **state)
         assert_int_equal(entries[i].file[strlen(entries[i].file) - 1], 'a' + i);
     for (int i = 0; i < 3; i++)
         lull_live_writer_destroy(writers[i]);
+}
+
+/* Users have equal shares of a list that is too short, in whatever order their files come. */
+static void one_user_displaces_none_of_another(void **state)
+{
+    static struct lull_live_run run;
+    static const uid_t users[] = {1, 1, 1, 2, 1, 1, 3, 3, 1};
+    enum { FILES = sizeof(users) / sizeof(users[0]) };
+    struct lull_live_writer *writers[FILES];
+    struct lull_live_entry entries[FILES];
+    static const struct {
+        uint32_t most, shares[3];
+    } cases[] = {{9, {6, 1, 2}}, {7, {4, 1, 2}}, {5, {2, 1, 2}}, {3, {1, 1, 1}}};
+
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    for (int i = 0; i < FILES; i++) {
+        char pass[16];
+
+        snprintf(pass, sizeof(pass), "%d", i);
+        writers[i] = create(pass);
+        lull_live_write(writers[i], &run);
+        assert_int_equal(fchown(writers[i]->fd, users[i], (gid_t)-1), 0);
+    }
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint32_t seen[3] = {0};
+
+        assert_int_equal(lull_live_list(directory, entries, cases[i].most), cases[i].most);
+        for (uint32_t k = 0; k < cases[i].most; k++)
+            seen[entries[k].user - 1]++;
+        assert_memory_equal(seen, cases[i].shares, sizeof(seen));
+    }
+    for (int i = 0; i < FILES; i++)
+        lull_live_writer_destroy(writers[i]);
+}
+
+/* Tells whether a user who is in a group can read a file. */
+static bool can_read(const char *path, uid_t user, gid_t group)
+{
+    const pid_t child = fork();
+    int status;
+
+    if (child == 0)
+        _exit(setgroups(1, &group) == 0 && setgid(9) == 0 && setuid(user) == 0 &&
+                      access(path, R_OK) == 0
+                  ? 0
+                  : 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status == 0;
+}
+
+static void a_run_is_private_unless_it_is_shared(void **state)
+{
+    const mode_t mask = umask(0);
+    struct lull_live_writer *const writer = create("managed");
+    struct lull_error err;
+    struct stat info;
+
+    (void)state;
+    umask(mask);
+    assert_int_equal(fstat(writer->fd, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0600);
+    if (geteuid() == 0) {
+        assert_int_equal(chmod(directory, 0755), 0);
+        assert_false(can_read(writer->path, 12002, 12345));
+        assert_int_equal(lull_live_writer_share(writer, 12345, &err), 0);
+        assert_true(can_read(writer->path, 12002, 12345));
+        assert_false(can_read(writer->path, 12002, 12346));
+        assert_int_equal(fstat(writer->fd, &info), 0);
+        assert_int_equal(info.st_mode & 0007, 0);
+    }
+    lull_live_writer_destroy(writer);
 }
 
 static void the_governor_hears_what_is_asked(void **state)
@@ -270,6 +344,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(runs_are_listed_in_order_and_no_more_than_asked_for),
+        cmocka_unit_test(one_user_displaces_none_of_another),
+        cmocka_unit_test(a_run_is_private_unless_it_is_shared),
         cmocka_unit_test(the_governor_hears_what_is_asked),
         cmocka_unit_test(a_killed_governors_state_is_not_listed_and_is_cleared_away),
         cmocka_unit_test(a_reader_sees_one_moment),

@@ -2,6 +2,7 @@
 #include "cli/serve/jobs.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "cli/live_json.h"
@@ -24,7 +25,8 @@ json_t *lull_serve_jobs_look(struct lull_serve_jobs *jobs)
         jobs->count = lull_live_list(LULL_JOB_DIRECTORY, jobs->entries, LULL_SERVE_MOST_JOBS);
     }
     for (uint32_t i = 0; i < jobs->count; i++)
-        if (lull_live_read(LULL_JOB_DIRECTORY, jobs->entries[i].file, run, NULL) == 0)
+        if ((jobs->is_for_all || jobs->entries[i].user == geteuid()) &&
+            lull_live_read(LULL_JOB_DIRECTORY, jobs->entries[i].file, run, NULL) == 0)
             json_array_append_new(found, lull_live_run_json(&jobs->entries[i], run, lull_now_ns()));
     free(run);
     return found;

@@ -1,10 +1,11 @@
 /*
- * The runs that go on on this node, as their governors tell of them. Those of other users are seen
- * where their umask lets them be. Threads: one. SPDX-License-Identifier: Apache-2.0
+ * The runs that go on on this node, as their governors tell of them: those of this user, or all
+ * that this user may read (wire/viewers.h). Threads: one. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_SERVE_JOBS_H
 #define LULL_CLI_SERVE_JOBS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <jansson.h>
@@ -14,8 +15,9 @@
 /* More runs than this are not shown; a node with 64 GPUs has fewer. */
 enum { LULL_SERVE_MOST_JOBS = 64 };
 
-/* Which runs go on: zeros to begin with. */
+/* Which runs go on: zeros to begin with, but for is_for_all. */
 struct lull_serve_jobs {
+    bool is_for_all; /* those of other users as well */
     int64_t listed_ns;
     uint32_t count;
     struct lull_live_entry entries[LULL_SERVE_MOST_JOBS];

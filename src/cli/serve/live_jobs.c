@@ -190,9 +190,19 @@ void lull_serve_write_jobs(FILE *out, const json_t *document)
 
 /* ---- what a GPU does --------------------------------------------------------------------- */
 
-/* Finds what a run tells of a GPU; NULL: none uses it. */
-static const json_t *find_work(const json_t *document, const char *uuid)
+/* Tells whether a run may speak for a GPU: where lulld has leased it, only runs of that user do. */
+static bool is_of_owner(const json_t *job, const json_t *gpu)
 {
+    const double owner =
+        lull_report_number(lull_report_at(lull_report_at(gpu, "daemon"), "lease"), "uid");
+
+    return !isfinite(owner) || lull_report_number(job, "uid") == owner;
+}
+
+/* Finds what a run tells of a GPU; NULL: none uses it. */
+static const json_t *find_work(const json_t *document, const json_t *of_node)
+{
+    const char *const uuid = lull_report_text(of_node, "uuid");
     size_t of_job;
     size_t index;
     json_t *job;
@@ -200,6 +210,8 @@ static const json_t *find_work(const json_t *document, const char *uuid)
 
     json_array_foreach(lull_report_at(document, "jobs"), of_job, job)
     {
+        if (!is_of_owner(job, of_node))
+            continue;
         json_array_foreach(lull_report_at(job, "gpus"), index, gpu)
         {
             const char *const own = lull_report_text(gpu, "uuid");
@@ -213,7 +225,7 @@ static const json_t *find_work(const json_t *document, const char *uuid)
 
 void lull_serve_write_work(FILE *out, const json_t *document, const json_t *gpu, size_t index)
 {
-    const json_t *const work = find_work(document, lull_report_text(gpu, "uuid"));
+    const json_t *const work = find_work(document, gpu);
     const double ranks = lull_report_number(work, "ranks");
     const char *const section = lull_report_text(work, "section");
     const char *const name = lull_report_text(work, "section_name");

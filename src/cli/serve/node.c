@@ -52,13 +52,14 @@ struct lull_serve_node {
     struct lull_serve_jobs jobs;
 };
 
-struct lull_serve_node *lull_serve_node_create(const char *runtime_dir)
+struct lull_serve_node *lull_serve_node_create(const char *runtime_dir, bool is_for_all)
 {
     struct lull_serve_node *node = calloc(1, sizeof(*node));
 
     if (node == NULL)
         return NULL;
     node->runtime_dir = runtime_dir;
+    node->jobs.is_for_all = is_for_all;
     gethostname(node->hostname, sizeof(node->hostname) - 1);
     return node;
 }

@@ -11,12 +11,15 @@
 #ifndef LULL_CLI_SERVE_NODE_H
 #define LULL_CLI_SERVE_NODE_H
 
+#include <stdbool.h>
+
 #include <jansson.h>
 
 struct lull_serve_node;
 
-/* Begins; runtime_dir of lulld, borrowed. NULL: no memory. */
-struct lull_serve_node *lull_serve_node_create(const char *runtime_dir);
+/* Begins; runtime_dir of lulld, borrowed. is_for_all: runs of other users are shown as well, where
+ * this user may read them. NULL: no memory. */
+struct lull_serve_node *lull_serve_node_create(const char *runtime_dir, bool is_for_all);
 
 /* Frees it; NULL is allowed. A driver that hangs keeps its thread. */
 void lull_serve_node_destroy(struct lull_serve_node *node);

@@ -22,6 +22,7 @@ struct serve_arguments {
     const char *token_file;
     const char *runs;
     const char *runtime_dir;
+    bool is_for_all;
     double rate_hz;
 };
 
@@ -42,6 +43,12 @@ static const struct lull_option rows[] = {
     LULL_VALUE("runs", "DIR", TEXT, struct serve_arguments, runs,
                "Show the runs whose folders lie in this one.", .hint = LULL_OPTION_FOLDER,
                .usual = LULL_RUN_REPORTS),
+    LULL_FLAG("all-users", struct serve_arguments, is_for_all,
+              "Show the runs of all users that this user may read, instead of the own ones.",
+              .needs = "token-file",
+              .more = "It needs a token, because every user of the machine reaches a loopback "
+                      "address. The key viewers of lulld-policy(5) names the group that may read "
+                      "them; root always may."),
     LULL_VALUE("rate", "HZ", NUMBER, struct serve_arguments, rate_hz,
                "Tell viewers so often per second.", .least = 0.1, .most = 5.0, .usual = "5"),
     LULL_CLI_RUNTIME_DIR_ROW(struct serve_arguments, runtime_dir),
@@ -102,6 +109,7 @@ static int run(void *options, const struct lull_operands *operands)
         .token = arguments->token_file != NULL ? token : NULL,
         .runs = arguments->runs,
         .runtime_dir = arguments->runtime_dir,
+        .is_for_all = arguments->is_for_all,
         .rate_hz = arguments->rate_hz,
     };
     if (lull_serve_start(&serve, &server, &err) < 0)
@@ -121,6 +129,7 @@ const struct lull_program_command lull_serve_command = {
     .after = "Examples:\n"
              "  lull serve\n"
              "  lull serve --address 0.0.0.0 --token-file ~/.config/lull/token\n"
+             "  lull serve --all-users --token-file /etc/lull/serve-token\n"
              "  curl -s http://127.0.0.1:9477/metrics",
     .tables = {{rows, 0}},
     .size = sizeof(struct serve_arguments),

@@ -215,6 +215,7 @@ static int start(struct lull_serve_server *server, struct lull_error *err)
     struct lull_serve_watch_options watch = {
         .runtime_dir = server->options.runtime_dir,
         .runs = server->options.runs,
+        .is_for_all = server->options.is_for_all,
         .rate_hz = server->options.rate_hz,
         .told = lull_serve_streams_tell,
     };

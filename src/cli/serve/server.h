@@ -10,6 +10,7 @@
 #ifndef LULL_CLI_SERVE_SERVER_H
 #define LULL_CLI_SERVE_SERVER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -28,7 +29,8 @@ struct lull_serve_options {
     const char *token;   /* NULL: none is asked for; the address must be a loopback one then */
     const char *runs;    /* the folder of runs */
     const char *runtime_dir;
-    double rate_hz; /* of streams, 0 < rate_hz <= 5 */
+    bool is_for_all; /* runs of all users are shown */
+    double rate_hz;  /* of streams, 0 < rate_hz <= 5 */
 };
 
 struct lull_serve_server;

@@ -310,7 +310,7 @@ int lull_serve_watch_start(const struct lull_serve_watch_options *options,
     pthread_cond_init(&watch->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
     lull_serve_history_init(&watch->history);
-    watch->node = lull_serve_node_create(options->runtime_dir);
+    watch->node = lull_serve_node_create(options->runtime_dir, options->is_for_all);
     watch->run_list = lull_serve_run_list_create(options->runs);
     result = -ENOMEM;
     if (watch->node != NULL && watch->run_list != NULL)

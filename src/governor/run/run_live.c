@@ -18,6 +18,7 @@
 #include "governor/run/run_pass.h"
 #include "governor/run/run_progress.h"
 #include "wire/job_file.h"
+#include "wire/viewers.h"
 
 /* A tick is 50 ms (run_watch.c). */
 enum { SAVING_TICKS = 20 };
@@ -110,6 +111,7 @@ void lull_run_live_open(struct lull_run_pass *pass)
 {
     struct lull_run_live *const live = &pass->live;
     struct lull_error err = {0};
+    gid_t viewers;
 
     live->run = calloc(1, sizeof(*live->run));
     if (live->run == NULL)
@@ -119,6 +121,9 @@ void lull_run_live_open(struct lull_run_pass *pass)
         lull_run_live_close(live);
         return;
     }
+    if (lull_viewers_read(pass->run->options->runtime_dir, &viewers) &&
+        lull_live_writer_share(live->writer, viewers, &err) < 0)
+        lull_run_note(pass->run, err.text);
     begin_run(pass, live->run);
     lull_run_live_show(pass, lull_now_ns());
 }
