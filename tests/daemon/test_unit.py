@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The systemd unit, and what lulld owes to it: the exposure, the sandbox, READY and the watchdog.
 
-Run as: lull emulate SPEC -- test_unit.py LULLD TOOL LULL UNIT DROP-IN. SPDX-License-Identifier: Apache-2.0
+Run as: lull emulate SPEC -- test_unit.py LULLD TOOL LULL UNIT DROP-IN USERS SERVICE-UNIT... SPDX-License-Identifier: Apache-2.0
 """
 import grp
 import json
@@ -19,7 +19,9 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import host  # noqa: E402
 
-LULLD, TOOL, LULL, UNIT, DROP_IN = sys.argv[1:6]
+LULLD, TOOL, LULL, UNIT, DROP_IN, USERS = sys.argv[1:7]
+SERVICES = {os.path.basename(path): path for path in sys.argv[7:]}
+SCHEDULE = os.path.join(os.path.dirname(LULL), "..", "slurm", "lull-schedule")  # absent without libslurm
 EXPOSURE_TENTHS = 20
 HAS_SANITIZER = b"__asan_init" in open(LULLD, "rb").read() or b"__tsan_init" in open(LULLD, "rb").read()
 
@@ -33,11 +35,12 @@ def read(path):
 class Unit(unittest.TestCase):
     def analyze(self, text, *command):
         with tempfile.TemporaryDirectory() as directory:
-            path = os.path.join(directory, "lulld.service")
+            path = os.path.join(directory, "lull-under-test.service")
             with open(path, "w", encoding="utf-8") as file:
                 # The installed programs need not be there; verifying asks for ones that are.
-                text = re.sub(r"=\S+/lulld\b", "=" + os.path.abspath(LULLD), text)
-                file.write(re.sub(r"=\S+/lull ", f"={os.path.abspath(LULL)} ", text))
+                for name, program in (("lulld", LULLD), ("lull", LULL), ("lull-schedule", LULL)):
+                    text = re.sub(rf"(?m)^(Exec\w+=)\S+/{name}(?= |$)", r"\1" + os.path.abspath(program), text)
+                file.write(text)
             return subprocess.run(["systemd-analyze", *command, path], capture_output=True, text=True, timeout=60,
                                   check=False)
 
@@ -61,8 +64,49 @@ class Unit(unittest.TestCase):
         self.assertNotEqual(self.exposure(text).returncode, 0)
 
     def test_settings_are_known(self):
-        seen = self.analyze(read(UNIT), "verify", "--man=no")
-        self.assertEqual((seen.returncode, seen.stderr), (0, ""))
+        for name, path in {"lulld.service": UNIT, **SERVICES}.items():
+            seen = self.analyze(read(path), "verify", "--man=no")
+            self.assertEqual((seen.returncode, seen.stderr), (0, ""), name)
+
+    def test_services_are_closed(self):
+        self.assertEqual(sorted(SERVICES), ["lull-budget.service", "lull-schedule.service", "lull-serve.service"])
+        for name, path in SERVICES.items():
+            seen = self.exposure(read(path))
+            self.assertEqual(seen.returncode, 0, name + "\n" + seen.stdout[-300:] + seen.stderr)
+            seen = self.exposure(re.sub("(?m)^(CapabilityBoundingSet|SystemCallFilter|RestrictNamespaces)=.*", "", read(path)))
+            self.assertNotEqual(seen.returncode, 0, name)
+
+
+class Services(unittest.TestCase):
+    """What the units start exists, runs as a user of its own, and takes these options."""
+
+    def test_commands_take_their_options(self):
+        programs = {"lull": LULL, "lulld": LULLD, "lull-schedule": SCHEDULE}
+        for name, path in {"lulld.service": UNIT, **SERVICES}.items():
+            commands = re.findall(r"(?m)^Exec\w+=\S+/(\S+) ?(.*)$", read(path))
+            self.assertTrue(commands, name)
+            for program, options in commands:
+                if not os.path.exists(programs[program]):
+                    continue
+                seen = subprocess.run([programs[program], *options.split(), "--help"], capture_output=True, text=True,
+                                      check=False)
+                self.assertEqual((seen.returncode, seen.stderr), (0, ""), f"{name}: {program} {options}")
+
+    def test_users_are_made(self):
+        """Each unit's user and groups are those that systemd-sysusers makes, and none is root."""
+        made = dict(line.split()[1::-1] for line in read(USERS).splitlines() if line[:2] in ("u ", "g "))
+        members = [tuple(line.split()[1:]) for line in read(USERS).splitlines() if line.startswith("m ")]
+        self.assertEqual({name: kind for name, kind in made.items() if kind == "u"},
+                         {"lull-serve": "u", "lull-budget": "u"})
+        for name, path in SERVICES.items():
+            user = re.search(r"(?m)^User=(.+)$", read(path))[1]
+            if name == "lull-schedule.service":
+                self.assertEqual(user, "slurm")  # Slurm's packages make it
+                continue
+            self.assertEqual(made.get(user), "u", name)
+            for group in re.findall(r"(?m)^SupplementaryGroups=(.+)$", read(path)):
+                self.assertEqual(made.get(group), "g", name)
+                self.assertIn((user, group), members)
 
 
 class Manager(unittest.TestCase):
@@ -187,4 +231,4 @@ if __name__ == "__main__":
     if os.geteuid() != 0:
         print("skipped: only root may set the emulated clocks")
         sys.exit(77)
-    unittest.main(argv=[sys.argv[0], *sys.argv[6:]], verbosity=2)
+    unittest.main(argv=sys.argv[:1], verbosity=2)
