@@ -162,10 +162,10 @@ static const struct lull_option rows[] = {
               .letter = 'j',
               .more = "The standard output of the command then goes to standard error."),
     LULL_QUIET_ROW(struct run_arguments, run.quiet),
-    LULL_FLAG(
-        "verbose", struct run_arguments, run.verbose,
-        "Print every step of the descents as well: the clock, the verdict, and what was kept.",
-        .letter = 'v', .excludes = "quiet"),
+    LULL_FLAG("verbose", struct run_arguments, run.verbose,
+              "Print every step of the clock searches as well: the clock, the verdict, and what "
+              "was kept.",
+              .letter = 'v', .excludes = "quiet"),
     LULL_CLI_NO_DAEMON_ROW(struct run_arguments, run.no_daemon),
     LULL_CLI_RUNTIME_DIR_ROW(struct run_arguments, run.runtime_dir),
 

@@ -153,7 +153,8 @@ static void what_is_not_known_is_no_figure(void **state)
     run.iterations_left = known(78.0);
     run.gpus[0].forecasts = 0;
     run.gpus[0].forecast_hits = 0;
-    assert_line("  saves nothing yet; not slower so far, trials and all");
+    assert_line(
+        "  saves nothing yet; no slowdown measured (no bound known) so far, search included");
     assert_non_null(find("settled, 78 iterations or more; guard: undecided"));
     assert_non_null(find("power not known, 22.50 kJ"));
     assert_non_null(find("42%    -  allreduce"));

@@ -121,8 +121,8 @@ static struct lull_report report;
 
 static struct lull_report_gain gain(double saving, double half, double slowdown, double upper)
 {
-    return (struct lull_report_gain){"trials", saving, saving - half, saving + half,
-                                     slowdown, upper,  NULL,          NULL};
+    return (struct lull_report_gain){"trials", saving, saving - half, saving + half, slowdown,
+                                     upper,    0.01,   NULL,          NULL};
 }
 
 static int set_up(void **state)
@@ -193,7 +193,7 @@ static void expect(const char *sentence)
     assert_int_equal(json_is_null(json_object_get(object, "slowdown_ratio")),
                      json_is_string(json_object_get(object, "slowdown_reason")));
     assert_int_equal(json_is_true(json_object_get(object, "lowered")),
-                     strncmp(sentence, "nothing lowered", strlen("nothing lowered")) != 0);
+                     strstr(sentence, "nothing lowered") == NULL);
     free(text);
     json_decref(object);
 }
@@ -208,7 +208,8 @@ static void saved_and_proven(void **state)
     lower(0, 210, 250);
     lower(1, 210, 162);
     lower(2, 1305, 7); /* that is not the clock of gaps */
-    expect("saved 11.4 % +- 0.6 of the energy per iteration, 0.2 % slower (at most 0.7 %): steady "
+    expect("saved 11.4 % (10.8 to 12.0) of the energy per iteration, 0.2 % slower (at most 0.7 %): "
+           "steady "
            "1320 MHz on all GPUs, 412 gaps lowered to 210 MHz");
 }
 
@@ -220,7 +221,8 @@ static void what_is_kept_is_not_said_of_a_gpu_left_alone(void **state)
     lower(0, 210, 250);
     lower(2, 210, 162);
     states[1].shared = true;
-    expect("saved 11.4 % +- 0.6 of the energy per iteration, 0.2 % slower (at most 0.7 %): steady "
+    expect("saved 11.4 % (10.8 to 12.0) of the energy per iteration, 0.2 % slower (at most 0.7 %): "
+           "steady "
            "1320 MHz on GPUs 4, 6, 412 gaps lowered to 210 MHz");
 }
 
@@ -229,10 +231,12 @@ static void a_slowdown_that_does_not_show(void **state)
     (void)state;
     keep_everywhere(STEADY, 1320);
     gain_of_trials = gain(0.05, 0.01, -0.01, -0.002);
-    expect("saved 5.0 % +- 1.0 of the energy per iteration, not slower (at most 0.0 %): steady "
-           "1320 MHz on all GPUs");
+    expect(
+        "saved 5.0 % (4.0 to 6.0) of the energy per iteration, not slower (at most 0.0 %): steady "
+        "1320 MHz on all GPUs");
     gain_of_trials = gain(0.05, 0.01, 0.0006, 0.003);
-    expect("saved 5.0 % +- 1.0 of the energy per iteration, 0.1 % slower (at most 0.3 %): steady "
+    expect("saved 5.0 % (4.0 to 6.0) of the energy per iteration, 0.1 % slower (at most 0.3 %): "
+           "steady "
            "1320 MHz on all GPUs");
 }
 
@@ -241,14 +245,43 @@ static void saved_but_not_proven(void **state)
     (void)state;
     keep_everywhere(STEADY, 1320);
     gain_of_trials = gain(0.02, 0.03, 0.002, 0.007);
-    expect("saved 2.0 % +- 3.0 of the energy per iteration, which may be nothing, 0.2 % slower (at "
-           "most 0.7 %): steady 1320 MHz on all GPUs");
-    gain_of_trials = gain(-0.003, 0.01, 0.002, (double)INFINITY);
-    expect("saved nothing that shows (-0.3 % +- 1.0 of the energy per iteration), 0.2 % slower: "
-           "steady 1320 MHz on all GPUs");
+    expect("no saving proven yet: 2.0 % (-1.0 to 5.0) of the energy per iteration, 0.2 % slower "
+           "(at most 0.7 %): steady 1320 MHz on all GPUs");
+    gain_of_trials = gain(-0.051, 0.254, -0.001, 0.07);
+    expect("no saving proven yet: -5.1 % (-30.5 to 20.3) of the energy per iteration, slowdown not "
+           "known to 1 % yet: no slowdown measured, at most 7.0 %: steady 1320 MHz on all GPUs");
     gain_of_trials.low_ratio = gain_of_trials.high_ratio = (double)NAN;
     gain_of_trials.saving_ratio = 0.04;
-    expect("saved 4.0 % of the energy per iteration, 0.2 % slower: steady 1320 MHz on all GPUs");
+    gain_of_trials.slowdown_upper_ratio = (double)INFINITY;
+    expect(
+        "saved about 4.0 % of the energy per iteration (no interval known), no slowdown measured "
+        "(no bound known): steady 1320 MHz on all GPUs");
+}
+
+static void slower_than_allowed(void **state)
+{
+    (void)state;
+    keep_everywhere(STEADY, 1320);
+    gain_of_trials = gain(0.114, 0.006, 0.023, 0.031);
+    expect(
+        "slower than allowed: 2.3 % (at most 3.1 %), 1 % allowed; saved 11.4 % (10.8 to 12.0) of "
+        "the energy per iteration: steady 1320 MHz on all GPUs");
+}
+
+static void the_command_failed(void **state)
+{
+    (void)state;
+    report.status = 3;
+    findings[0] = "no rank was seen: no probe was loaded into the command";
+    expect("the command failed: exit status 3; nothing lowered");
+    assert_null(lull_verdict_report_finding(&report)); /* it is printed below the sentence */
+    keep_everywhere(STEADY, 1320);
+    expect(
+        "the command failed: exit status 3; until then saved 11.4 % (10.8 to 12.0) of the energy "
+        "per iteration, 0.2 % slower (at most 0.7 %): steady 1320 MHz on all GPUs");
+    report.status = 128 + SIGTERM;
+    keep_everywhere(STEADY, 0);
+    expect("the command failed: exit status 143 (signal 15, Terminated); nothing lowered");
 }
 
 static void nothing_is_known_of_it(void **state)
@@ -256,16 +289,18 @@ static void nothing_is_known_of_it(void **state)
     (void)state;
     keep_everywhere(STEADY, 1320);
     gain_of_trials = lull_report_no_gain("GPU 5 was lost");
-    expect("saving not known (GPU 5 was lost; --compare tells), slowdown not known (GPU 5 was "
-           "lost): steady 1320 MHz on all GPUs");
+    expect(
+        "saving not known (GPU 5 was lost), slowdown not known (GPU 5 was lost): steady 1320 MHz "
+        "on all GPUs");
 }
 
 /* ---- by what ----------------------------------------------------------------------------- */
 
 static void on_which_gpus(void **state)
 {
-    const char *const begin = "saved 11.4 % +- 0.6 of the energy per iteration, 0.2 % slower (at "
-                              "most 0.7 %): ";
+    const char *const begin =
+        "saved 11.4 % (10.8 to 12.0) of the energy per iteration, 0.2 % slower (at "
+        "most 0.7 %): ";
     char text[256];
 
     (void)state;
@@ -285,8 +320,9 @@ static void on_which_gpus(void **state)
 
 static void levers_together(void **state)
 {
-    const char *const begin = "saved 11.4 % +- 0.6 of the energy per iteration, 0.2 % slower (at "
-                              "most 0.7 %): ";
+    const char *const begin =
+        "saved 11.4 % (10.8 to 12.0) of the energy per iteration, 0.2 % slower (at "
+        "most 0.7 %): ";
     char text[256];
 
     (void)state;
@@ -319,11 +355,13 @@ static void runs_that_were_compared_tell_most(void **state)
     keep_everywhere(STEADY, 1320);
     report.comparison = &comparison;
     gain_of_runs = gain(0.1, 0.02, 0.0, 0.004);
-    expect("saved 10.0 % +- 2.0 of the energy per iteration, not slower (at most 0.4 %): steady "
+    expect("saved 10.0 % (8.0 to 12.0) of the energy per iteration, not slower (at most 0.4 %): "
+           "steady "
            "1320 MHz on all GPUs");
     /* One of them was interrupted. */
     gain_of_runs = lull_report_no_gain("no pair of runs is complete");
-    expect("saved 11.4 % +- 0.6 of the energy per iteration, 0.2 % slower (at most 0.7 %): steady "
+    expect("saved 11.4 % (10.8 to 12.0) of the energy per iteration, 0.2 % slower (at most 0.7 %): "
+           "steady "
            "1320 MHz on all GPUs");
 }
 
@@ -335,13 +373,13 @@ static void power_limits_and_plans(void **state)
     gain_of_limits = lull_report_no_gain("the limit was given, and nothing ran without it");
     gain_of_limits.slowdown_ratio = 0.013;
     gain_of_limits.slowdown_reason = NULL;
-    expect("saving not known (the limit was given, and nothing ran without it; --compare tells), "
-           "1.3 % slower: power limit 275 W");
+    expect("saving not known (the limit was given, and nothing ran without it), 1.3 % slower (no "
+           "bound known): power limit 275 W");
     limits_summary.profile = (const struct lull_limit_profile *)&limits_summary;
     gain_of_limits = gain(0.12, 0.01, 0.004, (double)NAN);
     expect(
-        "saved 12.0 % +- 1.0 of the energy per iteration, 0.4 % slower: power limit 250 W (least "
-        "cost)");
+        "saved 12.0 % (11.0 to 13.0) of the energy per iteration, 0.4 % slower (no bound known): "
+        "power limit 250 W (least cost)");
     limits_summary.is_held = false;
     expect("nothing lowered: no power limit was chosen before the run ended; give it more time");
     report.limits = NULL;
@@ -349,7 +387,7 @@ static void power_limits_and_plans(void **state)
     expect("nothing lowered: the plan was not kept; the pipeline's part of the report says why");
     is_plan_kept = true;
     gain_of_plan = gain(0.09, 0.004, 0.0, 0.002);
-    expect("saved 9.0 % +- 0.4 of the energy per iteration, not slower (at most 0.2 %): the "
+    expect("saved 9.0 % (8.6 to 9.4) of the energy per iteration, not slower (at most 0.2 %): the "
            "pipeline's plan");
 }
 
@@ -398,6 +436,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_slowdown_that_does_not_show, set_up, tear_down),
         cmocka_unit_test_setup_teardown(saved_but_not_proven, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(slower_than_allowed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_command_failed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nothing_is_known_of_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(on_which_gpus, set_up, tear_down),
         cmocka_unit_test_setup_teardown(levers_together, set_up, tear_down),

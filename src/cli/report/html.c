@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "cli/picture/picture.h"
+#include "core/energy/gain.h"
 
 static const char unknown[] = "not known";
 
@@ -21,6 +22,23 @@ struct lull_amount lull_html_percent(double ratio)
     else
         snprintf(amount.text, sizeof(amount.text), "%.1f %%", 100.0 * ratio);
     return amount;
+}
+
+static const struct lull_amount not_proven = {"not proven"};
+
+struct lull_amount lull_html_saved(double saving_ratio, double low_ratio, double high_ratio)
+{
+    if (lull_gain_judge_saving(saving_ratio, low_ratio, high_ratio) == LULL_GAIN_SAVING_UNPROVEN)
+        return not_proven;
+    return lull_html_percent(saving_ratio);
+}
+
+struct lull_amount lull_html_slower(double slowdown_ratio, double upper_ratio, double allowed_ratio)
+{
+    if (lull_gain_judge_slowdown(slowdown_ratio, upper_ratio, allowed_ratio) ==
+        LULL_GAIN_SLOWDOWN_UNPROVEN)
+        return not_proven;
+    return lull_html_percent(slowdown_ratio);
 }
 
 struct lull_amount lull_html_figure(double number, const char *unit)

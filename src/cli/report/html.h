@@ -18,6 +18,12 @@ struct lull_amount lull_html_percent(double ratio);                      /* "11.
 struct lull_amount lull_html_figure(double number, const char *unit);    /* "106.2 ms" */
 struct lull_amount lull_html_range(double low_ratio, double high_ratio); /* "10.8 to 12.0 %" */
 
+/* Format what a run has saved, and how much slower it was, as far as its figures prove it
+ * (core/energy/gain.h): "not proven" where they do not. */
+struct lull_amount lull_html_saved(double saving_ratio, double low_ratio, double high_ratio);
+struct lull_amount lull_html_slower(double slowdown_ratio, double upper_ratio,
+                                    double allowed_ratio);
+
 /* Writes an escaped text between tags, such as "<td>" and "</td>"; a NULL one as "not known". */
 void lull_html_text(FILE *out, const char *before, const char *text, const char *after);
 

@@ -9,6 +9,7 @@
 #include "cli/report/html.h"
 #include "cli/report/page_parts.h"
 #include "cli/report/pictures.h"
+#include "core/energy/gain.h"
 
 /* ---- a run's head ------------------------------------------------------------------------ */
 
@@ -71,16 +72,21 @@ static void write_saving_tile(FILE *out, const json_t *report)
     const double saving = lull_report_number(verdict, "saving_ratio");
     const double low = lull_report_number(verdict, "saving_low_ratio");
     const double high = lull_report_number(verdict, "saving_high_ratio");
-    char range[96] = "without an interval";
+    char range[128] = "without an interval";
 
-    if (isfinite(low) && isfinite(high))
-        snprintf(range, sizeof(range), "%s, 95 %% interval", lull_html_range(low, high).text);
-    if (isfinite(saving))
-        write_tile(out, "Energy saved per iteration", lull_html_percent(saving).text, range,
-                   lull_report_text(verdict, "basis"));
-    else
+    if (!isfinite(saving)) {
         write_tile(out, "Energy saved per iteration", NULL,
                    lull_report_text(verdict, "saving_reason"), NULL);
+        return;
+    }
+    if (lull_gain_judge_saving(saving, low, high) == LULL_GAIN_SAVING_UNPROVEN)
+        snprintf(range, sizeof(range), "%s measured%s%s", lull_html_percent(saving).text,
+                 isfinite(low) && isfinite(high) ? ", 95 % interval " : "",
+                 isfinite(low) && isfinite(high) ? lull_html_range(low, high).text : "");
+    else if (isfinite(low) && isfinite(high))
+        snprintf(range, sizeof(range), "%s, 95 %% interval", lull_html_range(low, high).text);
+    write_tile(out, "Energy saved per iteration", lull_html_saved(saving, low, high).text, range,
+               lull_report_text(verdict, "basis"));
 }
 
 static void write_slowdown_tile(FILE *out, const json_t *report)
@@ -88,8 +94,9 @@ static void write_slowdown_tile(FILE *out, const json_t *report)
     const json_t *const verdict = lull_report_at(report, "verdict");
     const double slowdown = lull_report_number(verdict, "slowdown_ratio");
     const double upper = lull_report_number(verdict, "slowdown_upper_ratio");
-    const double tolerance = lull_report_number(report, "tolerance_ratio");
+    const double allowed = lull_report_number(verdict, "slowdown_allowed_ratio");
     char bound[128] = "without a bound";
+    char measured[80] = "";
 
     if (isfinite(upper))
         snprintf(
@@ -99,10 +106,13 @@ static void write_slowdown_tile(FILE *out, const json_t *report)
         write_tile(out, "Slower", NULL, lull_report_text(verdict, "slowdown_reason"), NULL);
         return;
     }
-    if (isfinite(tolerance))
+    if (isfinite(allowed))
         snprintf(bound + strlen(bound), sizeof(bound) - strlen(bound), "; %s allowed",
-                 lull_html_percent(tolerance).text);
-    write_tile(out, "Slower", lull_html_percent(slowdown).text, bound, NULL);
+                 lull_html_percent(allowed).text);
+    if (lull_gain_judge_slowdown(slowdown, upper, allowed) == LULL_GAIN_SLOWDOWN_UNPROVEN)
+        snprintf(measured, sizeof(measured), "%s measured", lull_html_percent(slowdown).text);
+    write_tile(out, "Slower", lull_html_slower(slowdown, upper, allowed).text,
+               measured[0] != '\0' ? measured : bound, measured[0] != '\0' ? bound : NULL);
 }
 
 static void write_cost_tile(FILE *out, const json_t *report)
@@ -185,7 +195,11 @@ static void write_run(FILE *out, const struct lull_report_document *document, si
 
 static struct lull_amount saved(const json_t *report)
 {
-    return lull_html_percent(lull_report_number(lull_report_at(report, "verdict"), "saving_ratio"));
+    const json_t *const verdict = lull_report_at(report, "verdict");
+
+    return lull_html_saved(lull_report_number(verdict, "saving_ratio"),
+                           lull_report_number(verdict, "saving_low_ratio"),
+                           lull_report_number(verdict, "saving_high_ratio"));
 }
 
 static struct lull_amount saved_range(const json_t *report)
@@ -198,8 +212,11 @@ static struct lull_amount saved_range(const json_t *report)
 
 static struct lull_amount slower(const json_t *report)
 {
-    return lull_html_percent(
-        lull_report_number(lull_report_at(report, "verdict"), "slowdown_ratio"));
+    const json_t *const verdict = lull_report_at(report, "verdict");
+
+    return lull_html_slower(lull_report_number(verdict, "slowdown_ratio"),
+                            lull_report_number(verdict, "slowdown_upper_ratio"),
+                            lull_report_number(verdict, "slowdown_allowed_ratio"));
 }
 
 static struct lull_amount slower_bound(const json_t *report)

@@ -34,24 +34,28 @@ void lull_report_write_iterations(FILE *out, const json_t *report)
     static const char *const heads[] = {"part",           "iterations", "each",
                                         "energy of each", "power",      NULL};
 
-    if (!has_iterations(report, "unmanaged") && !has_iterations(report, "descent") &&
-        !has_iterations(report, "managed")) {
+    const json_t *const comparison = lull_report_at(report, "comparison");
+    const bool is_compared = has_iterations(comparison, "managed");
+
+    if (!is_compared && !has_iterations(report, "managed")) {
         fputs("<p class=\"none\">Not known: no iteration was seen.</p>\n", out);
         return;
     }
     lull_html_begin_table(out, "Iterations of the job, energy of all its GPUs on this node", heads);
-    write_part(out, "without Lull (last run)", lull_report_at(report, "unmanaged"));
-    if (lull_report_is(report, "settled"))
-        write_part(out, "while it was searched", lull_report_at(report, "descent"));
-    write_part(out, lull_report_is(report, "settled") ? "settled" : "all of the run, not settled",
-               lull_report_at(report, "managed"));
+    if (is_compared) {
+        write_part(out, "without Lull", lull_report_at(comparison, "unmanaged"));
+        write_part(out, "with Lull", lull_report_at(comparison, "managed"));
+    } else {
+        write_part(out, lull_report_is(report, "settled") ? "settled" : "whole run, not settled",
+                   lull_report_at(report, "managed"));
+    }
     lull_html_end_table(out);
-    if (lull_report_at(report, "unmanaged") == NULL)
-        fputs("<p class=\"note\">The reference is iterations at the highest clocks within this "
-              "run, in pairs of blocks next to lowered ones, so these rows are no comparison: they "
-              "differ in temperature and in what was tried. <code>--compare</code> runs the "
-              "command without Lull as well.</p>\n",
-              out);
+    fputs(is_compared ? "<p class=\"note\">Means over the pairs of runs: the time of whole runs, "
+                        "energy and power of their settled iterations.</p>\n"
+                      : "<p class=\"note\">The saving and the slowdown come from pairs of blocks "
+                        "within this run. <code>--compare</code> runs the command without Lull as "
+                        "well.</p>\n",
+          out);
 }
 
 /* ---- levers ------------------------------------------------------------------------------ */
@@ -95,7 +99,7 @@ static void write_descents(FILE *out, const json_t *report, const json_t *levers
             is_any || lull_report_count(lull_report_at(json_array_get(levers, i), "descent")) > 0;
     if (!is_any)
         return;
-    fputs("<h3>Descents</h3>\n<div class=\"figures\">", out);
+    fputs("<h3>Clocks tried for each lever</h3>\n<div class=\"figures\">", out);
     for (size_t i = 0; i < lull_report_count(levers); i++) {
         const json_t *const lever = json_array_get(levers, i);
         const json_t *const descent = lull_report_at(lever, "descent");

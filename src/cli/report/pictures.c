@@ -352,7 +352,7 @@ static void draw_steps(FILE *out, const struct lull_html_chart *chart, const jso
     }
     if (isfinite(highest_mhz))
         lull_html_draw_mark(out, chart, LULL_HTML_OPEN, 0.0, highest_mhz, (double)NAN, (double)NAN,
-                            "the highest clock, where the descent begins (S221)");
+                            "the highest clock, where the search begins (S221)");
 }
 
 void lull_report_draw_descent(FILE *out, const char *name, const json_t *descent,

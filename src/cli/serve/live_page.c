@@ -134,8 +134,12 @@ static void write_run(FILE *out, const json_t *run)
     lull_html_text(out, "", lull_report_text(run, "name"), "</a></th>");
     lull_html_text(out, "<td class=\"whole\">", text, "</td>");
     lull_html_text(out, "<td class=\"sentence\">", lull_report_text(run, "sentence"), "</td>");
-    lull_html_number_cell(out, lull_html_percent(lull_report_number(run, "saving_ratio")));
-    lull_html_number_cell(out, lull_html_percent(lull_report_number(run, "slowdown_ratio")));
+    lull_html_number_cell(out, lull_html_saved(lull_report_number(run, "saving_ratio"),
+                                               lull_report_number(run, "saving_low_ratio"),
+                                               lull_report_number(run, "saving_high_ratio")));
+    lull_html_number_cell(out, lull_html_slower(lull_report_number(run, "slowdown_ratio"),
+                                                lull_report_number(run, "slowdown_upper_ratio"),
+                                                lull_report_number(run, "slowdown_allowed_ratio")));
     lull_html_number_cell(out, lull_html_figure(lull_report_number(run, "energy_kwh"), "kWh"));
     fputs("</tr>\n", out);
 }

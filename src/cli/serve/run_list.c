@@ -92,6 +92,7 @@ static json_t *summarize(const struct lull_serve_run_list *list, const struct ru
     lull_field_text(summary, "saving_reason", lull_report_text(verdict, "saving_reason"));
     copy(summary, verdict, "slowdown_ratio");
     copy(summary, verdict, "slowdown_upper_ratio");
+    copy(summary, verdict, "slowdown_allowed_ratio");
     lull_field_text(summary, "slowdown_reason", lull_report_text(verdict, "slowdown_reason"));
     copy(summary, lull_report_at(document.root, "cost"), "energy_kwh");
     lull_field_number(summary, "wall_s", lull_report_number(document.root, "managed_wall_s"));

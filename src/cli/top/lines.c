@@ -17,13 +17,11 @@
 #include "base/smaller.h"
 #include "cli/node_json.h"
 #include "cli/printable.h"
+#include "governor/report/gain_text.h"
 
 struct top_cell {
     char text[32];
 };
-
-/* A difference of time below half of what is shown of it is none. */
-static const double shown_ratio = 0.0005;
 
 /* A governor tells what it does every 200 ms; a busy host may hold it up. Chosen, not measured. */
 static const int64_t silent_ns = 3 * LULL_NS_PER_S;
@@ -214,28 +212,20 @@ static void say_slowdown(const struct lull_live_run *run, char *text, size_t siz
     const double slowdown = is_kept ? run->slowdown_ratio.value : run->whole_slowdown_ratio.value;
     const double upper =
         is_kept ? run->slowdown_upper_ratio.value : run->whole_slowdown_upper_ratio.value;
-    size_t length;
+    char claim[128];
 
     text[0] = '\0';
     if (!isfinite(slowdown))
         return;
-    if (slowdown < shown_ratio)
-        snprintf(text, size, "; not slower");
-    else
-        snprintf(text, size, "; %.1f %% slower", 100.0 * slowdown);
-    length = strlen(text);
-    if (isfinite(upper))
-        snprintf(text + length, size - length, " (at most %.1f %%)", 100.0 * fmax(upper, 0.0));
-    length = strlen(text);
-    if (!is_kept)
-        snprintf(text + length, size - length, " so far, trials and all");
+    lull_gain_slowdown_text(slowdown, upper, run->tolerance_ratio, NULL, claim, sizeof(claim));
+    snprintf(text, size, "; %s%s", claim, is_kept ? "" : " so far, search included");
 }
 
 static void add_figures(const struct lull_top_view *view, uint32_t index,
                         struct lull_top_lines *lines)
 {
     char saving[128];
-    char slower[128];
+    char slower[192];
 
     say_saving(view->runs[index], saving, sizeof(saving));
     say_slowdown(view->runs[index], slower, sizeof(slower));

@@ -345,3 +345,23 @@ uint32_t lull_job_frontier_list(const struct lull_job_frontier *frontier, uint32
             tried_out[count++] = tried_of(&frontier->settings[i], &times, &energies, gpus);
     return count;
 }
+
+void lull_job_frontier_include(const struct lull_job_frontier_tried *proven, double tolerance_ratio,
+                               struct lull_job_frontier_point *points)
+{
+    if (!isfinite(proven->saving_ratio) || !isfinite(proven->low_ratio) ||
+        !isfinite(proven->high_ratio))
+        return;
+    for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS; b++) {
+        struct lull_job_frontier_point *point = &points[b];
+
+        if (point->slowdown_ratio < tolerance_ratio ||
+            (point->reason == NULL && point->saving_ratio >= proven->saving_ratio))
+            continue;
+        point->saving_ratio = proven->saving_ratio;
+        point->low_ratio = proven->low_ratio;
+        point->high_ratio = proven->high_ratio;
+        point->is_measured = true;
+        point->reason = NULL;
+    }
+}

@@ -123,6 +123,14 @@ void lull_job_frontier_answer(const struct lull_job_frontier *frontier, uint64_t
                               struct lull_job_frontier_point *points_out);
 
 /*
+ * Makes points agree with a setting that a proof has found to be within a tolerance: no budget from
+ * the tolerance on saves less than it, and what the setting saves is one figure everywhere. points:
+ * as above; one whose saving or interval is not known changes nothing.
+ */
+void lull_job_frontier_include(const struct lull_job_frontier_tried *proven, double tolerance_ratio,
+                               struct lull_job_frontier_point *points);
+
+/*
  * Lists the settings that whole pairs of blocks have compared with the reference, in the order in
  * which they were first tried. gpus: as above. tried_out: LULL_JOB_FRONTIER_SETTINGS of them.
  * Returns how many there are.

@@ -263,8 +263,9 @@ static void print_lever(const struct lull_report *report, const struct lever *le
 {
     const struct lull_device_info *info = lull_control_info(report->managed, lever->gpu);
 
-    fprintf(out, "  descent of the %s, %s, from %u MHz (S221): %s at %u MHz (%s)\n", lever->lever,
-            lever->text.signature, info->sm_clock_count > 0 ? info->sm_clocks_mhz[0] : 0,
+    fprintf(out, "  clock search of the %s, %s, from %u MHz (S221): %s at %u MHz (%s)\n",
+            lever->lever, lever->text.signature,
+            info->sm_clock_count > 0 ? info->sm_clocks_mhz[0] : 0,
             lull_target_verdict_text(lever->target),
             lull_report_kept_mhz(report, lever->gpu, lever->target),
             lull_target_reason_text(lever->target));

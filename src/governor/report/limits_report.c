@@ -158,10 +158,22 @@ static struct limits_report_slowdown find_slowdown(const struct lull_report *rep
     return slowdown;
 }
 
+/* A limit that was chosen for something else than the slowdown promises none. */
+static double allowed_of(const struct lull_report *report,
+                         const struct lull_limits_summary *summary)
+{
+    const struct lull_job_selector *selector;
+
+    if (summary->profile == NULL)
+        return report->tolerance_ratio;
+    selector = &summary->profile->selector;
+    return selector->aim == LULL_JOB_SLOWDOWN ? selector->slowdown_ratio : (double)NAN;
+}
+
 struct lull_report_gain lull_limits_report_gain(const struct lull_report *report)
 {
-    struct lull_report_gain gain =
-        lull_report_no_gain("a limit that is given is not measured against others");
+    struct lull_report_gain gain = lull_report_no_gain(
+        "a limit that is given is not measured against others; --compare measures it");
     struct limits_report_slowdown slowdown;
     struct lull_limits_summary summary;
 
@@ -170,6 +182,7 @@ struct lull_report_gain lull_limits_report_gain(const struct lull_report *report
     gain.slowdown_ratio = slowdown.ratio;
     gain.slowdown_upper_ratio = slowdown.ratio + slowdown.half_width_ratio;
     gain.slowdown_reason = slowdown.reason;
+    gain.allowed_ratio = allowed_of(report, &summary);
     if (!summary.is_held || summary.profile == NULL)
         return gain;
     gain.basis = summary.is_stored ? "the stored profile of power limits"

@@ -28,6 +28,7 @@ struct lull_report_gain {
     double high_ratio;
     double slowdown_ratio;
     double slowdown_upper_ratio;
+    double allowed_ratio;        /* the slowdown that was promised; NAN: none was */
     const char *saving_reason;   /* why it is not known; NULL: it is */
     const char *slowdown_reason; /* likewise */
 };
@@ -35,8 +36,10 @@ struct lull_report_gain {
 /* A gain of which nothing is known, for the reason. */
 static inline struct lull_report_gain lull_report_no_gain(const char *reason)
 {
-    return (struct lull_report_gain){NULL,        (double)NAN, (double)NAN, (double)NAN,
-                                     (double)NAN, (double)NAN, reason,      reason};
+    return (struct lull_report_gain){
+        NULL,        (double)NAN, (double)NAN, (double)NAN, (double)NAN,
+        (double)NAN, (double)NAN, reason,      reason,
+    };
 }
 
 /* Makes "verdict": the one sentence about the run, and what it rests on. */

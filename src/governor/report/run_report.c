@@ -7,11 +7,23 @@
 #include "governor/report/report_parts.h"
 #include "governor/run/run_statistics.h"
 
+/* Geometric means over the pairs of runs that the slowdown and the saving come from, so that their
+ * ratios are these figures. Sums of logarithms, and over how many pairs. */
+struct side {
+    uint64_t iterations;
+    uint32_t times;
+    double log_ms; /* of whole runs */
+    uint32_t energies;
+    double log_j; /* of settled iterations... */
+    double log_w;
+};
+
 /* What both the document and the table show; all zero where there was no such run. */
 struct parts {
     struct lull_run_statistics unmanaged;
     struct lull_run_statistics managed;
     struct lull_run_statistics descent;
+    struct side sides[2];                          /* unmanaged and managed, of a comparison */
     const struct lull_compared_run *unmanaged_run; /* NULL: there is none */
     struct lull_run_difference difference;         /* with a comparison only */
     struct lull_energy_saving saving; /* of one pair; its half width is NAN where it is not known,
@@ -29,6 +41,40 @@ static void compute_uncertainty(const struct lull_report *report, struct parts *
         parts->saving.half_width_ratio = NAN;
 }
 
+static void add_pair(const struct lull_compared_run *pair, struct side sides[2])
+{
+    double energies_j[2];
+
+    for (int i = 0; i < 2; i++)
+        energies_j[i] = lull_run_statistics_energy_per_iteration_j(&pair[i].settled);
+    for (int i = 0; i < 2; i++) {
+        struct side *const side = &sides[pair[i].is_managed];
+
+        side->iterations += pair[i].whole.iterations;
+        if (pair[0].whole.iteration_ms > 0.0 && pair[1].whole.iteration_ms > 0.0) {
+            side->times++;
+            side->log_ms += log(pair[i].whole.iteration_ms);
+        }
+        if (energies_j[0] > 0.0 && energies_j[1] > 0.0) {
+            side->energies++;
+            side->log_j += log(energies_j[i]);
+            side->log_w += log(pair[i].settled.average_power_w);
+        }
+    }
+}
+
+static void compute_sides(const struct lull_run_comparison *comparison, struct side sides[2])
+{
+    for (uint32_t i = 0; i + 1 < comparison->run_count; i += 2)
+        if (comparison->runs[i].status == 0 && comparison->runs[i + 1].status == 0)
+            add_pair(&comparison->runs[i], sides);
+}
+
+static double mean_of(double log_sum, uint32_t count)
+{
+    return count > 0 ? exp(log_sum / count) : (double)NAN;
+}
+
 static void compute_parts(const struct lull_report *report, struct parts *parts)
 {
     *parts = (struct parts){.saving.half_width_ratio = NAN};
@@ -42,6 +88,7 @@ static void compute_parts(const struct lull_report *report, struct parts *parts)
     if (parts->unmanaged_run != NULL)
         parts->unmanaged = parts->unmanaged_run->settled;
     lull_run_comparison_difference(report->comparison, report->confidence, &parts->difference);
+    compute_sides(report->comparison, parts->sides);
     compute_uncertainty(report, parts);
 }
 
@@ -112,9 +159,21 @@ static json_t *compared_run_json(const struct lull_compared_run *run)
     return object;
 }
 
-static json_t *comparison_json(const struct lull_run_comparison *comparison,
-                               const struct lull_run_difference *difference)
+static json_t *mean_json(const struct side *side)
 {
+    json_t *object = json_object();
+
+    lull_field_integer(object, "iterations", (json_int_t)side->iterations);
+    lull_field_number(object, "iteration_ms", mean_of(side->log_ms, side->times));
+    lull_field_number(object, "energy_per_iteration_j", mean_of(side->log_j, side->energies));
+    lull_field_number(object, "average_power_w", mean_of(side->log_w, side->energies));
+    return object;
+}
+
+static json_t *comparison_json(const struct lull_run_comparison *comparison,
+                               const struct parts *parts)
+{
+    const struct lull_run_difference *difference = &parts->difference;
     json_t *object;
     json_t *runs;
 
@@ -127,6 +186,8 @@ static json_t *comparison_json(const struct lull_run_comparison *comparison,
     lull_field_integer(object, "pairs_wanted", comparison->pairs_wanted);
     lull_field_integer(object, "pairs", difference->pairs_done);
     lull_field_text(object, "no_bound_reason", lull_run_difference_no_bound(difference));
+    lull_field_json(object, "unmanaged", mean_json(&parts->sides[0]));
+    lull_field_json(object, "managed", mean_json(&parts->sides[1]));
     lull_field_json(object, "runs", runs);
     return object;
 }
@@ -228,23 +289,61 @@ void lull_run_report_add(const struct lull_report *report, json_t *root)
         lull_field_json(root, "settled_after_iterations", json_null());
     add_saving(&parts, is_compared, root);
     add_slowdown(report, &parts, root);
-    lull_field_json(root, "comparison", comparison_json(report->comparison, &parts.difference));
+    lull_field_json(root, "comparison", comparison_json(report->comparison, &parts));
 }
 
 /* ---- the table --------------------------------------------------------------------------- */
 
-static void print_statistics(FILE *out, const char *name,
-                             const struct lull_run_statistics *statistics)
+static void print_row(FILE *out, const char *name, uint64_t iterations, double iteration_ms,
+                      double energy_j, double power_w)
 {
-    if (statistics->iterations == 0)
-        return; /* nothing is known, which is not 0 */
-    fprintf(out, "  %-10s %9" PRIu64 " %12.2f", name, statistics->iterations,
-            statistics->iteration_ms);
-    if (statistics->has_energy)
-        fprintf(out, " %14.2f %12.1f\n", lull_run_statistics_energy_per_iteration_j(statistics),
-                statistics->average_power_w);
+    fprintf(out, "  %-10s %9" PRIu64, name, iterations);
+    if (isfinite(iteration_ms))
+        fprintf(out, " %12.2f", iteration_ms);
+    else
+        fprintf(out, " %12s", "-");
+    if (isfinite(energy_j))
+        fprintf(out, " %14.2f %12.1f\n", energy_j, power_w);
     else
         fprintf(out, " %14s %12s\n", "-", "-");
+}
+
+static void print_heads(FILE *out)
+{
+    fprintf(out, "\n  %-10s %9s %12s %14s %12s\n", "", "iterations", "ms/iteration", "J/iteration",
+            "average W");
+}
+
+static void print_side(FILE *out, const char *name, const struct side *side)
+{
+    print_row(out, name, side->iterations, mean_of(side->log_ms, side->times),
+              mean_of(side->log_j, side->energies), mean_of(side->log_w, side->energies));
+}
+
+/* Both sides of a comparison, with the figures that the slowdown and the saving come from. */
+static void print_sides(FILE *out, const struct parts *parts)
+{
+    if (parts->difference.pairs_done == 0)
+        return;
+    print_heads(out);
+    print_side(out, "unmanaged", &parts->sides[0]);
+    print_side(out, "managed", &parts->sides[1]);
+    fprintf(out, "  (ms of whole runs; J and W of their settled iterations)\n");
+}
+
+/* The iterations of a run without a comparison. One row: parts of one run differ in temperature and
+ * in what was tried, and next to each other they would be taken for a comparison. */
+static void print_part(FILE *out, const struct lull_report *report, const struct parts *parts)
+{
+    const struct lull_run_statistics *part = &parts->managed;
+    const bool is_settled = lull_control_has_settled(report->managed);
+
+    if (part->iterations == 0)
+        return; /* nothing is known, which is not 0 */
+    print_heads(out);
+    print_row(out, is_settled ? "settled" : "whole run", part->iterations, part->iteration_ms,
+              part->has_energy ? lull_run_statistics_energy_per_iteration_j(part) : (double)NAN,
+              part->average_power_w);
 }
 
 /* A sensor in step with the iterations is told where it leaves more than this open. Chosen, not
@@ -259,12 +358,12 @@ static void print_saving(FILE *out, const struct lull_report *report, const stru
 
     if (!isfinite(saving->ratio))
         return;
-    fprintf(out, "  energy saved per iteration, %s: %.2f %%",
+    fprintf(out, "  energy per iteration, managed against unmanaged, %s: %+.2f %%",
             has_settled ? "once settled" : "the last run not having settled",
-            saving->ratio * 100.0);
+            -saving->ratio * 100.0);
     if (saving->pairs >= 2)
-        fprintf(out, " (%.2f to %.2f %%)", saving->lower_ratio * 100.0,
-                saving->upper_ratio * 100.0);
+        fprintf(out, " (%+.2f to %+.2f %%)", -saving->upper_ratio * 100.0,
+                -saving->lower_ratio * 100.0);
     if (isfinite(parts->saving.half_width_ratio))
         fprintf(out,
                 " +- %.2f (95 %%; one run each: how much runs differ is known from other jobs)",
@@ -330,16 +429,12 @@ void lull_run_report_print(const struct lull_report *report, FILE *out)
     struct parts parts;
 
     compute_parts(report, &parts);
-    if (parts.unmanaged.iterations + parts.descent.iterations + parts.managed.iterations > 0)
-        fprintf(out, "\n  %-10s %9s %12s %14s %12s\n", "", "iterations", "ms/iteration",
-                "J/iteration", "average W");
-    if (parts.unmanaged_run != NULL)
-        print_statistics(out, "unmanaged", &parts.unmanaged);
-    if (report->managed != NULL && lull_control_has_settled(report->managed))
-        print_statistics(out, "descent", &parts.descent);
-    print_statistics(out, "managed", &parts.managed); /* without a settling it is all of the run */
-    if (report->comparison != NULL)
+    if (report->comparison == NULL) {
+        print_part(out, report, &parts);
+    } else {
+        print_sides(out, &parts);
         print_difference(out, report, &parts);
+    }
     print_guard(out, report);
     fprintf(out, "\n");
 }

@@ -36,14 +36,14 @@ const char *lull_target_verdict_text(const struct lull_target *target)
 const char *lull_target_reason_text(const struct lull_target *target)
 {
     if (lull_target_is_kept_low(target) && target->proven.common == target->descent.count - 1)
-        return "the device's lowest clock is proven harmless";
+        return "lowest clock of the GPU, no slowdown detected";
     if (lull_target_is_kept_low(target))
-        return "the next lower clock is not proven harmless";
+        return "a slowdown at the next lower clock is not excluded";
     if (awaits_proof(target))
-        return "a lower clock looks harmless, but the run ended before the proof did";
+        return "the run ended before a lower clock was proven harmless";
     switch (target->reason) {
     case LULL_REASON_NONE:
-        return "the run ended before the descent did";
+        return "the run ended during the clock search";
     case LULL_REASON_LOWEST:
         return "the device has no lower clock";
     case LULL_REASON_DEGRADES_BELOW:

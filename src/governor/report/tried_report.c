@@ -78,13 +78,15 @@ struct lull_report_gain lull_tried_report_gain(const struct lull_report *report)
 
     gain.slowdown_ratio = whole.ratio;
     gain.slowdown_upper_ratio = whole.upper_ratio;
+    gain.allowed_ratio = report->tolerance_ratio;
     if (!isfinite(whole.ratio) || !isfinite(whole.upper_ratio))
         gain.slowdown_reason = "too few iterations ran at the highest clocks";
     if (report->frontier != NULL)
         kept = lull_run_frontier_find(report->frontier, report->frontier->kept_point,
                                       report->frontier->kept_others);
     if (kept == NULL) {
-        gain.saving_reason = "no trial has compared the energy at what is kept";
+        gain.saving_reason =
+            "no trial has compared the energy at what is kept; --compare measures it";
     } else if (!isfinite(kept->saving_ratio)) {
         gain.saving_reason = "the blocks of the trials are too short for the GPUs' sensors, or "
                              "their counters were not read";

@@ -3,17 +3,19 @@
  * what; or that nothing was lowered, why, and what to try. SPDX-License-Identifier: Apache-2.0
  */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/smaller.h"
+#include "governor/report/gain_text.h"
 #include "governor/report/limits_report.h"
 #include "governor/report/report_fields.h"
 #include "governor/report/report_parts.h"
 #include "governor/report/section_text.h"
 
-/* A difference of time below half of what a sentence shows of it is none. */
-static const double shown_ratio = 0.0005;
+/* A shell's exit status of a command that a signal ended is this much above the signal. */
+enum { SIGNAL_BASE = 128 };
 
 /* ---- what was lowered -------------------------------------------------------------------- */
 
@@ -190,61 +192,48 @@ static void say_what(const struct lull_report *report, FILE *out)
     fprintf(out, "power limit %s", choice);
 }
 
-/* Half of the interval, on its longer side; NAN: it is not known. */
-static double half_width(const struct lull_report_gain *gain)
+static enum lull_gain_saving judge_saving(const struct lull_report_gain *gain)
 {
-    return fmax(gain->high_ratio - gain->saving_ratio, gain->saving_ratio - gain->low_ratio);
+    return lull_gain_judge_saving(gain->saving_ratio, gain->low_ratio, gain->high_ratio);
 }
 
-static void say_saving(const struct lull_report_gain *gain, FILE *out)
+static enum lull_gain_slowdown judge_slowdown(const struct lull_report_gain *gain)
 {
-    const double half = half_width(gain);
-    bool is_open;
-
-    if (!isfinite(gain->saving_ratio)) {
-        fprintf(out, "saving not known (%s; --compare tells)", gain->saving_reason);
-        return;
-    }
-    is_open = isfinite(half) && gain->low_ratio <= 0.0;
-    fprintf(out, gain->saving_ratio > 0.0 ? "saved %.1f %%" : "saved nothing that shows (%.1f %%",
-            100.0 * gain->saving_ratio);
-    if (isfinite(half))
-        fprintf(out, " +- %.1f", 100.0 * half);
-    fprintf(out, " of the energy per iteration");
-    if (!(gain->saving_ratio > 0.0))
-        fprintf(out, ")");
-    else if (is_open)
-        fprintf(out, ", which may be nothing");
+    return lull_gain_judge_slowdown(gain->slowdown_ratio, gain->slowdown_upper_ratio,
+                                    gain->allowed_ratio);
 }
 
-static void say_slowdown(const struct lull_report_gain *gain, FILE *out)
+/* Says what was saved and at what price; a slowdown beyond what is allowed comes first. */
+static void say_gain(const struct lull_report_gain *gain, FILE *out)
 {
-    if (!isfinite(gain->slowdown_ratio)) {
-        fprintf(out, "slowdown not known (%s)", gain->slowdown_reason);
-        return;
-    }
-    if (gain->slowdown_ratio < shown_ratio)
-        fprintf(out, "not slower");
+    char saving[256];
+    char slowdown[256];
+
+    lull_gain_saving_text(gain->saving_ratio, gain->low_ratio, gain->high_ratio,
+                          gain->saving_reason, saving, sizeof(saving));
+    lull_gain_slowdown_text(gain->slowdown_ratio, gain->slowdown_upper_ratio, gain->allowed_ratio,
+                            gain->slowdown_reason, slowdown, sizeof(slowdown));
+    if (judge_slowdown(gain) == LULL_GAIN_SLOWDOWN_ABOVE)
+        fprintf(out, "%s; %s", slowdown, saving);
     else
-        fprintf(out, "%.1f %% slower", 100.0 * gain->slowdown_ratio);
-    if (isfinite(gain->slowdown_upper_ratio))
-        fprintf(out, " (at most %.1f %%)", 100.0 * fmax(gain->slowdown_upper_ratio, 0.0));
+        fprintf(out, "%s, %s", saving, slowdown);
+}
+
+/* A command that failed is the first thing to say: its run proves little. */
+static void say_failure(int status, FILE *out)
+{
+    if (status > SIGNAL_BASE && status < SIGNAL_BASE + NSIG)
+        fprintf(out, "the command failed: exit status %d (signal %d, %s)", status,
+                status - SIGNAL_BASE, strsignal(status - SIGNAL_BASE));
+    else
+        fprintf(out, "the command failed: exit status %d", status);
 }
 
 /* ---- the sentence ------------------------------------------------------------------------ */
 
-/* Comparing whole runs tells most, whatever has ruled. */
-static struct lull_report_gain find_gain(const struct lull_report *report)
+/* The gain that the run itself shows, without other runs. */
+static struct lull_report_gain find_gain_within(const struct lull_report *report)
 {
-    struct lull_report_gain gain;
-
-    if (!has_lowered(report))
-        return lull_report_no_gain("nothing was lowered");
-    if (report->comparison != NULL) {
-        gain = lull_run_report_gain(report);
-        if (gain.saving_reason == NULL)
-            return gain;
-    }
     if (report->runner != NULL)
         return lull_pipeline_report_gain(report);
     if (report->limits != NULL)
@@ -252,9 +241,25 @@ static struct lull_report_gain find_gain(const struct lull_report *report)
     return lull_tried_report_gain(report);
 }
 
+/* A comparison of whole runs takes precedence; what was promised is the same either way. */
+static struct lull_report_gain find_gain(const struct lull_report *report)
+{
+    struct lull_report_gain within;
+    struct lull_report_gain between;
+
+    if (!has_lowered(report))
+        return lull_report_no_gain("nothing was lowered");
+    within = find_gain_within(report);
+    if (report->comparison == NULL)
+        return within;
+    between = lull_run_report_gain(report);
+    between.allowed_ratio = within.allowed_ratio;
+    return between.saving_reason == NULL ? between : within;
+}
+
 const char *lull_verdict_report_finding(const struct lull_report *report)
 {
-    return has_lowered(report) ? NULL : report->findings[0];
+    return has_lowered(report) || report->status != 0 ? NULL : report->findings[0];
 }
 
 /* Why nothing was lowered: what was found at the end, else the last thing that went wrong. */
@@ -283,12 +288,15 @@ static char *make_sentence(const struct lull_report *report, const struct lull_r
 
     if (out == NULL)
         return NULL;
+    if (report->status != 0)
+        say_failure(report->status, out);
     if (has_lowered(report)) {
-        say_saving(gain, out);
-        fprintf(out, ", ");
-        say_slowdown(gain, out);
+        fprintf(out, report->status != 0 ? "; until then " : "");
+        say_gain(gain, out);
         fprintf(out, ": ");
         say_what(report, out);
+    } else if (report->status != 0) {
+        fprintf(out, "; nothing lowered");
     } else {
         fprintf(out, "nothing lowered: %s", find_reason(report));
     }
@@ -297,6 +305,23 @@ static char *make_sentence(const struct lull_report *report, const struct lull_r
         return NULL;
     }
     return text;
+}
+
+/* The energy of the last managed run from its start to its end against that of the last unmanaged
+ * one, as a ratio minus 1: its search and its trials are in it, unlike in what is saved per settled
+ * iteration. NAN: not compared, or not known. */
+static double whole_energy_change(const struct lull_report *report)
+{
+    struct lull_accounting_total managed;
+    struct lull_accounting_total unmanaged;
+
+    if (report->energy.managed == NULL || report->energy.unmanaged == NULL)
+        return NAN;
+    lull_accounting_gpus(report->energy.managed, &managed);
+    lull_accounting_gpus(report->energy.unmanaged, &unmanaged);
+    if (!managed.is_known || !unmanaged.is_known || !(unmanaged.sum.joules > 0.0))
+        return NAN;
+    return managed.sum.joules / unmanaged.sum.joules - 1.0;
 }
 
 json_t *lull_verdict_report_json(const struct lull_report *report)
@@ -308,19 +333,24 @@ json_t *lull_verdict_report_json(const struct lull_report *report)
     lull_field_text(object, "sentence", sentence);
     lull_field_boolean(object, "lowered", has_lowered(report));
     lull_field_text(object, "basis", gain.basis);
+    lull_field_text(object, "saving_claim", lull_gain_saving_word(judge_saving(&gain)));
     lull_field_number(object, "saving_ratio", gain.saving_ratio);
     lull_field_number(object, "saving_low_ratio", gain.low_ratio);
     lull_field_number(object, "saving_high_ratio", gain.high_ratio);
     lull_field_text(object, "saving_reason", gain.saving_reason);
+    lull_field_text(object, "slowdown_claim", lull_gain_slowdown_word(judge_slowdown(&gain)));
     lull_field_number(object, "slowdown_ratio", gain.slowdown_ratio);
     lull_field_number(object, "slowdown_upper_ratio", gain.slowdown_upper_ratio);
+    lull_field_number(object, "slowdown_allowed_ratio", gain.allowed_ratio);
     lull_field_text(object, "slowdown_reason", gain.slowdown_reason);
+    lull_field_number(object, "whole_run_energy_change_ratio", whole_energy_change(report));
     free(sentence);
     return object;
 }
 
 void lull_verdict_report_print(const struct lull_report *report, FILE *out)
 {
+    const double change = whole_energy_change(report);
     const struct lull_report_gain gain = find_gain(report);
     char *const sentence = make_sentence(report, &gain);
 
@@ -328,5 +358,8 @@ void lull_verdict_report_print(const struct lull_report *report, FILE *out)
         fprintf(out, "\n  %s\n", sentence);
     if (gain.basis != NULL)
         fprintf(out, "  (from %s)\n", gain.basis);
+    if (isfinite(change))
+        fprintf(out, "  energy of the whole run, search included: %+.1f %% against unmanaged\n",
+                100.0 * change);
     free(sentence);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/smaller.h"
+#include "core/energy/gain.h"
 #include "governor/run/run_statistics.h"
 
 static bool is_used(const struct lull_control *control, uint32_t gpu)
@@ -69,6 +70,21 @@ static void take_boundaries(const struct lull_control *control, int32_t gpu, int
     }
 }
 
+static const struct lull_job_frontier_tried *find(const struct lull_job_frontier_tried *tried,
+                                                  uint32_t count, uint32_t point, uint64_t others)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (tried[i].point == point && tried[i].others == others)
+            return &tried[i];
+    return NULL;
+}
+
+const struct lull_job_frontier_tried *
+lull_run_frontier_find(const struct lull_run_frontier *frontier, uint32_t point, uint64_t others)
+{
+    return find(frontier->tried, frontier->tried_count, point, others);
+}
+
 /* ---- a run that has ended ---------------------------------------------------------------- */
 
 static uint32_t kept_point(const struct lull_control *control)
@@ -83,7 +99,18 @@ static uint32_t kept_point(const struct lull_control *control)
     return kept;
 }
 
-bool lull_run_frontier_compute(const struct lull_control *control,
+/* Makes the frontier agree with what is kept, where that is proven. */
+static void include_kept(const struct lull_control *control, double tolerance_ratio,
+                         struct lull_run_frontier *frontier)
+{
+    const struct lull_job_frontier_tried *kept =
+        lull_run_frontier_find(frontier, frontier->kept_point, frontier->kept_others);
+
+    if (kept != NULL && lull_controller_is_proven(lull_control_controller(control)))
+        lull_job_frontier_include(kept, tolerance_ratio, frontier->points);
+}
+
+bool lull_run_frontier_compute(const struct lull_control *control, double tolerance_ratio,
                                struct lull_run_frontier *frontier_out)
 {
     const uint32_t gpus = used_gpus(control);
@@ -104,23 +131,9 @@ bool lull_run_frontier_compute(const struct lull_control *control,
     lull_job_frontier_answer(&trials->pairs, frontier_out->kept_others, info->sm_clocks_mhz,
                              info->sm_clock_count, gpus, frontier_out->points);
     frontier_out->tried_count = lull_job_frontier_list(&trials->pairs, gpus, frontier_out->tried);
+    include_kept(control, tolerance_ratio, frontier_out);
     free(trials);
     return true;
-}
-
-static const struct lull_job_frontier_tried *find(const struct lull_job_frontier_tried *tried,
-                                                  uint32_t count, uint32_t point, uint64_t others)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (tried[i].point == point && tried[i].others == others)
-            return &tried[i];
-    return NULL;
-}
-
-const struct lull_job_frontier_tried *
-lull_run_frontier_find(const struct lull_run_frontier *frontier, uint32_t point, uint64_t others)
-{
-    return find(frontier->tried, frontier->tried_count, point, others);
 }
 
 uint32_t lull_run_frontier_of_gpu(const struct lull_control *control, uint32_t gpu,
@@ -157,5 +170,13 @@ double lull_run_trials_saving(const struct lull_run_trials *trials,
     if (gpus == 0 || (point == 0 && others == 0))
         return NAN;
     kept = find(tried, lull_job_frontier_list(&trials->pairs, gpus, tried), point, others);
-    return kept != NULL ? kept->saving_ratio : NAN;
+    if (kept == NULL)
+        return NAN;
+    switch (lull_gain_judge_saving(kept->saving_ratio, kept->low_ratio, kept->high_ratio)) {
+    case LULL_GAIN_SAVING_PROVEN:
+    case LULL_GAIN_SAVING_NEGATIVE:
+        return kept->saving_ratio;
+    default:
+        return NAN;
+    }
 }

@@ -20,9 +20,10 @@ struct lull_run_frontier {
     uint64_t kept_others; /* what is kept of all else, as in a visit */
 };
 
-/* Computes the frontier with what is kept in sections and gaps. False: the job used no GPU, or
- * there is no memory; nothing is written then. */
-bool lull_run_frontier_compute(const struct lull_control *control,
+/* Computes the frontier with what is kept in sections and gaps; what is kept itself counts as
+ * within tolerance_ratio where it is proven. False: the job used no GPU, or there is no memory;
+ * nothing is written then. */
+bool lull_run_frontier_compute(const struct lull_control *control, double tolerance_ratio,
                                struct lull_run_frontier *frontier_out);
 
 /* Returns what was tried at a steady point with these points of all else; NULL: it was not. */
@@ -55,7 +56,7 @@ void lull_run_trials_take(struct lull_run_trials *trials, const struct lull_cont
                           int64_t until_ns);
 
 /* Returns what is kept now is found to save of the job's energy, as a ratio; NAN: nothing is kept,
- * or it is not known yet. Likewise locked. */
+ * or its interval does not exclude 0 yet. Likewise locked. */
 double lull_run_trials_saving(const struct lull_run_trials *trials,
                               const struct lull_control *control);
 

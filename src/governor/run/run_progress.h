@@ -21,7 +21,7 @@ void lull_run_progress_clear(void);
 void lull_run_progress_describe(const struct lull_control *control, char *text, size_t size);
 
 /* Returns what is kept now is found to save of the job's energy, as a ratio; NAN: nothing is kept,
- * or it is not known yet. */
+ * or its interval does not exclude 0 yet. */
 double lull_run_progress_saving(struct lull_run_pass *pass, int64_t now_ns);
 
 #endif

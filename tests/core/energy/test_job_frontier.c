@@ -413,6 +413,38 @@ static void test_other_sections_are_told_apart(void **state)
                         "a single clock was tried with what is kept in sections and gaps");
 }
 
+/* What a run has kept within its tolerance is in the frontier as the same figure, and no budget
+ * from the tolerance on saves less. */
+static void test_what_is_proven_is_in_the_frontier(void **state)
+{
+    struct lull_job_frontier_point points[LULL_JOB_FRONTIER_BUDGETS];
+    struct lull_job_frontier_tried kept = {
+        .saving_ratio = 0.133, .low_ratio = 0.101, .high_ratio = 0.165};
+
+    (void)state;
+    for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS; b++)
+        points[b] = (struct lull_job_frontier_point){.slowdown_ratio = lull_job_frontier_budgets[b],
+                                                     .saving_ratio = 0.123,
+                                                     .low_ratio = 0.1,
+                                                     .high_ratio = 0.15};
+    points[4].reason = "a single clock was tried";
+    points[5].saving_ratio = 0.21;
+    kept.high_ratio = INFINITY; /* one pair proves no interval */
+    lull_job_frontier_include(&kept, tolerance_ratio, points);
+    assert_near(points[3].saving_ratio, 0.123, 0.0);
+    kept.high_ratio = 0.165;
+    lull_job_frontier_include(&kept, tolerance_ratio, points);
+    assert_near(points[2].saving_ratio, 0.123, 0.0); /* 0.5 % */
+    for (int b = 3; b <= 4; b++) {
+        assert_near(points[b].saving_ratio, 0.133, 0.0);
+        assert_near(points[b].low_ratio, 0.101, 0.0);
+        assert_near(points[b].high_ratio, 0.165, 0.0);
+        assert_true(points[b].is_measured && points[b].reason == NULL);
+    }
+    assert_near(points[5].saving_ratio, 0.21, 0.0);
+    assert_false(points[5].is_measured);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -421,6 +453,7 @@ int main(void)
         cmocka_unit_test(test_what_was_tried_is_listed),
         cmocka_unit_test(test_what_is_late_or_stalls_does_not_count),
         cmocka_unit_test(test_other_sections_are_told_apart),
+        cmocka_unit_test(test_what_is_proven_is_in_the_frontier),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

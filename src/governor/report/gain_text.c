@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "governor/report/gain_text.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* A slowdown below half of what a sentence shows of it is none. */
+static const double shown_ratio = 0.0005;
+
+enum { MOST_DECIMALS = 6 };
+
+/* ---- figures ----------------------------------------------------------------------------- */
+
+static double rounded(double ratio, int decimals)
+{
+    const double scale = pow(10.0, decimals + 2);
+
+    return round(ratio * scale) / scale;
+}
+
+/* A bound must not be printed as less than it is. */
+static double rounded_up(double ratio, int decimals)
+{
+    const double scale = pow(10.0, decimals + 2);
+
+    return ceil(ratio * scale - 1e-6) / scale;
+}
+
+/* The fewest decimals of a percentage with which an interval still proves what it does. */
+static int saving_decimals(double saving, double low, double high)
+{
+    const enum lull_gain_saving claim = lull_gain_judge_saving(saving, low, high);
+    int decimals = 1;
+
+    while (decimals < MOST_DECIMALS &&
+           lull_gain_judge_saving(rounded(saving, decimals), rounded(low, decimals),
+                                  rounded(high, decimals)) != claim)
+        decimals++;
+    return decimals;
+}
+
+static int slowdown_decimals(double slowdown, double upper, double allowed)
+{
+    const enum lull_gain_slowdown claim = lull_gain_judge_slowdown(slowdown, upper, allowed);
+    int decimals = 1;
+
+    while (decimals < MOST_DECIMALS &&
+           lull_gain_judge_slowdown(rounded(slowdown, decimals), rounded_up(upper, decimals),
+                                    allowed) != claim)
+        decimals++;
+    return decimals;
+}
+
+/* ---- the saving -------------------------------------------------------------------------- */
+
+/* Writes an interval in percent; one without ends has no such text. */
+static void write_range(double low, double high, int decimals, char *text, size_t size)
+{
+    const double low_percent = 100.0 * rounded(low, decimals);
+    const double high_percent = 100.0 * rounded(high, decimals);
+
+    if (isfinite(low) && isfinite(high))
+        snprintf(text, size, "%.*f to %.*f", decimals, low_percent, decimals, high_percent);
+    else if (isfinite(low))
+        snprintf(text, size, "%.*f or more", decimals, low_percent);
+    else if (isfinite(high))
+        snprintf(text, size, "%.*f or less", decimals, high_percent);
+    else
+        snprintf(text, size, "no interval known");
+}
+
+const char *lull_gain_saving_text(double saving_ratio, double low_ratio, double high_ratio,
+                                  const char *reason, char *text, size_t size)
+{
+    const int decimals = saving_decimals(saving_ratio, low_ratio, high_ratio);
+    const double percent = 100.0 * rounded(saving_ratio, decimals);
+    char range[96];
+
+    write_range(low_ratio, high_ratio, decimals, range, sizeof(range));
+    switch (lull_gain_judge_saving(saving_ratio, low_ratio, high_ratio)) {
+    case LULL_GAIN_SAVING_PROVEN:
+        snprintf(text, size, "saved %.*f %% (%s) of the energy per iteration", decimals, percent,
+                 range);
+        break;
+    case LULL_GAIN_SAVING_ESTIMATED:
+        snprintf(text, size, "saved about %.*f %% of the energy per iteration (%s)", decimals,
+                 percent, range);
+        break;
+    case LULL_GAIN_SAVING_NEGATIVE:
+        snprintf(text, size, "needed more energy per iteration: saving %.*f %% (%s)", decimals,
+                 percent, range);
+        break;
+    case LULL_GAIN_SAVING_UNPROVEN:
+        snprintf(text, size, "no saving proven yet: %.*f %% (%s) of the energy per iteration",
+                 decimals, percent, range);
+        break;
+    default:
+        snprintf(text, size, "saving not known (%s)", reason != NULL ? reason : "not measured");
+    }
+    return text;
+}
+
+/* ---- the slowdown ------------------------------------------------------------------------ */
+
+/* Writes the measured slowdown. Only a bound within a promise proves that a run is not slower. */
+static void write_measured(double slowdown, enum lull_gain_slowdown claim, double allowed,
+                           int decimals, char *text, size_t size)
+{
+    const double percent = 100.0 * rounded(slowdown, decimals);
+
+    if (claim == LULL_GAIN_SLOWDOWN_ABOVE)
+        snprintf(text, size, "slower than allowed: %.*f %%", decimals, percent);
+    else if (slowdown >= shown_ratio)
+        snprintf(text, size, "%.*f %% slower", decimals, percent);
+    else if (claim == LULL_GAIN_SLOWDOWN_WITHIN && isfinite(allowed))
+        snprintf(text, size, "not slower");
+    else
+        snprintf(text, size, "no slowdown measured");
+}
+
+const char *lull_gain_slowdown_text(double slowdown_ratio, double upper_ratio, double allowed_ratio,
+                                    const char *reason, char *text, size_t size)
+{
+    const enum lull_gain_slowdown claim =
+        lull_gain_judge_slowdown(slowdown_ratio, upper_ratio, allowed_ratio);
+    const int decimals = slowdown_decimals(slowdown_ratio, upper_ratio, allowed_ratio);
+    const double upper = 100.0 * fmax(rounded_up(upper_ratio, decimals), 0.0);
+    char bound[48] = "no bound known";
+    char measured[48];
+
+    if (isfinite(upper_ratio))
+        snprintf(bound, sizeof(bound), "at most %.*f %%", decimals, upper);
+    write_measured(slowdown_ratio, claim, allowed_ratio, decimals, measured, sizeof(measured));
+    switch (claim) {
+    case LULL_GAIN_SLOWDOWN_WITHIN:
+    case LULL_GAIN_SLOWDOWN_UNBOUNDED:
+        snprintf(text, size, "%s (%s)", measured, bound);
+        break;
+    case LULL_GAIN_SLOWDOWN_UNPROVEN:
+        snprintf(text, size, "slowdown not known to %.6g %% yet: %s, %s", 100.0 * allowed_ratio,
+                 measured, bound);
+        break;
+    case LULL_GAIN_SLOWDOWN_ABOVE:
+        snprintf(text, size, "%s (%s), %.6g %% allowed", measured, bound, 100.0 * allowed_ratio);
+        break;
+    default:
+        snprintf(text, size, "slowdown not known (%s)", reason != NULL ? reason : "not measured");
+    }
+    return text;
+}
+
+/* ---- words of documents ------------------------------------------------------------------ */
+
+const char *lull_gain_saving_word(enum lull_gain_saving claim)
+{
+    static const char *const words[] = {
+        [LULL_GAIN_SAVING_UNKNOWN] = NULL,           [LULL_GAIN_SAVING_PROVEN] = "proven",
+        [LULL_GAIN_SAVING_ESTIMATED] = "estimated",  [LULL_GAIN_SAVING_UNPROVEN] = "not proven",
+        [LULL_GAIN_SAVING_NEGATIVE] = "more energy",
+    };
+
+    return words[claim];
+}
+
+const char *lull_gain_slowdown_word(enum lull_gain_slowdown claim)
+{
+    static const char *const words[] = {
+        [LULL_GAIN_SLOWDOWN_UNKNOWN] = NULL,         [LULL_GAIN_SLOWDOWN_WITHIN] = "within",
+        [LULL_GAIN_SLOWDOWN_UNBOUNDED] = "no bound", [LULL_GAIN_SLOWDOWN_UNPROVEN] = "not proven",
+        [LULL_GAIN_SLOWDOWN_ABOVE] = "above",
+    };
+
+    return words[claim];
+}

@@ -1,0 +1,30 @@
+/*
+ * The sentences about what a run saves and at what price in time (core/energy/gain.h): the verdict,
+ * `lull top` and the pages take their words from here.
+ *
+ * A figure is printed with as many decimals as it takes that the printed figures support the same
+ * claim; upper bounds are rounded up. Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_REPORT_GAIN_TEXT_H
+#define LULL_GOVERNOR_REPORT_GAIN_TEXT_H
+
+#include <stddef.h>
+
+#include "core/energy/gain.h"
+
+/* Writes "saved 11.4 % (10.8 to 12.0) of the energy per iteration", or that no saving is proven.
+ * reason: why it is not known, where it is not. Returns text. */
+const char *lull_gain_saving_text(double saving_ratio, double low_ratio, double high_ratio,
+                                  const char *reason, char *text, size_t size);
+
+/* Writes "not slower (at most 0.7 %)", or that the slowdown is above what is allowed, or may be.
+ * allowed_ratio: INFINITY or NAN where no limit was promised. reason: as above. Returns text. */
+const char *lull_gain_slowdown_text(double slowdown_ratio, double upper_ratio, double allowed_ratio,
+                                    const char *reason, char *text, size_t size);
+
+/* The word for a claim in documents: "proven", "within" and so on; NULL: the figure is not known.
+ */
+const char *lull_gain_saving_word(enum lull_gain_saving claim);
+const char *lull_gain_slowdown_word(enum lull_gain_slowdown claim);
+
+#endif
