@@ -9,7 +9,7 @@
 
 /* Geometric means over the pairs of runs that the slowdown and the saving come from, so that their
  * ratios are these figures. Sums of logarithms, and over how many pairs. */
-struct side {
+struct compared_side {
     uint64_t iterations;
     uint32_t times;
     double log_ms; /* of whole runs */
@@ -23,7 +23,7 @@ struct parts {
     struct lull_run_statistics unmanaged;
     struct lull_run_statistics managed;
     struct lull_run_statistics descent;
-    struct side sides[2];                          /* unmanaged and managed, of a comparison */
+    struct compared_side sides[2];                 /* unmanaged and managed, of a comparison */
     const struct lull_compared_run *unmanaged_run; /* NULL: there is none */
     struct lull_run_difference difference;         /* with a comparison only */
     struct lull_energy_saving saving; /* of one pair; its half width is NAN where it is not known,
@@ -41,14 +41,14 @@ static void compute_uncertainty(const struct lull_report *report, struct parts *
         parts->saving.half_width_ratio = NAN;
 }
 
-static void add_pair(const struct lull_compared_run *pair, struct side sides[2])
+static void add_pair(const struct lull_compared_run *pair, struct compared_side sides[2])
 {
     double energies_j[2];
 
     for (int i = 0; i < 2; i++)
         energies_j[i] = lull_run_statistics_energy_per_iteration_j(&pair[i].settled);
     for (int i = 0; i < 2; i++) {
-        struct side *const side = &sides[pair[i].is_managed];
+        struct compared_side *const side = &sides[pair[i].is_managed];
 
         side->iterations += pair[i].whole.iterations;
         if (pair[0].whole.iteration_ms > 0.0 && pair[1].whole.iteration_ms > 0.0) {
@@ -63,7 +63,8 @@ static void add_pair(const struct lull_compared_run *pair, struct side sides[2])
     }
 }
 
-static void compute_sides(const struct lull_run_comparison *comparison, struct side sides[2])
+static void compute_sides(const struct lull_run_comparison *comparison,
+                          struct compared_side sides[2])
 {
     for (uint32_t i = 0; i + 1 < comparison->run_count; i += 2)
         if (comparison->runs[i].status == 0 && comparison->runs[i + 1].status == 0)
@@ -159,7 +160,7 @@ static json_t *compared_run_json(const struct lull_compared_run *run)
     return object;
 }
 
-static json_t *mean_json(const struct side *side)
+static json_t *mean_json(const struct compared_side *side)
 {
     json_t *object = json_object();
 
@@ -314,7 +315,7 @@ static void print_heads(FILE *out)
             "average W");
 }
 
-static void print_side(FILE *out, const char *name, const struct side *side)
+static void print_side(FILE *out, const char *name, const struct compared_side *side)
 {
     print_row(out, name, side->iterations, mean_of(side->log_ms, side->times),
               mean_of(side->log_j, side->energies), mean_of(side->log_w, side->energies));
