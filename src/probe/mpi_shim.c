@@ -5,8 +5,13 @@
  * It is built once per MPI from that MPI's header and not linked to it. Every wrapper passes its
  * arguments and result on unchanged and never blocks or allocates. The functions behind are looked
  * up by their PMPI_ names when the first of them is called, also in an MPI that was loaded with
- * dlopen(RTLD_LOCAL), so preloading into programs without MPI is harmless. Preloading into a
- * program of the other MPI is not: their handles have different sizes.
+ * dlopen(RTLD_LOCAL), so preloading into programs without MPI is harmless.
+ *
+ * Both shims are preloaded into every process, Open MPI's first. In a process of another MPI it
+ * passes every call on to what comes next, which is MPICH's shim: its parameters are at least as
+ * wide as those of the other MPI (handles are addresses, in MPICH they are int), and each takes a
+ * register or a slot of 8 bytes in the calling conventions of x86-64 and AArch64, so that they pass
+ * through whole. The other way round handles would be cut: MPICH's shim never comes first.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -92,11 +97,11 @@ static const struct function functions[] = {EACH_FUNCTION(ROW)
 /* A function that is not in the program's scope may be in a library that it loaded for itself. */
 static void *find_symbol(const char *name)
 {
+    static const char *const libraries[] = {
 #ifdef OPEN_MPI
-    static const char *const libraries[] = {"libmpi.so.40", "libmpi.so.80"};
-#else
-    static const char *const libraries[] = {"libmpich.so.12", "libmpi.so.12"};
+        "libmpi.so.40", "libmpi.so.80",
 #endif
+        "libmpich.so.12", "libmpi.so.12"};
     void *symbol = dlsym(RTLD_DEFAULT, name);
 
     for (size_t i = 0; symbol == NULL && i < sizeof(libraries) / sizeof(*libraries); i++) {
@@ -110,13 +115,45 @@ static void *find_symbol(const char *name)
     return symbol;
 }
 
+/* Whether the process uses the MPI that this shim is of. A library of another name and ABI is left
+ * to its program. */
+#ifdef OPEN_MPI
+static int is_own_mpi(void)
+{
+    return find_symbol("ompi_mpi_comm_world") != NULL;
+}
+#else
+static int is_own_mpi(void)
+{
+    Dl_info info;
+    const char *name;
+
+    if (dladdr(find_symbol("PMPI_Init"), &info) == 0 || info.dli_fname == NULL)
+        return 0;
+    name = strrchr(info.dli_fname, '/');
+    name = name != NULL ? name + 1 : info.dli_fname;
+    return strncmp(name, "libmpich.so", 11) == 0 || strncmp(name, "libmpi.so.12", 12) == 0;
+}
+#endif
+
+/* What stands behind a function: in a process of another MPI what is loaded next, by the name
+ * without P, which may be the shim of that MPI. */
+static void *find_next(const char *name, int is_own)
+{
+    void *symbol = is_own ? NULL : dlsym(RTLD_NEXT, name + 1);
+
+    return symbol != NULL ? symbol : find_symbol(name);
+}
+
 static int all_found;
 
 static void find_functions(void)
 {
-    all_found = 1;
+    const int is_own = is_own_mpi();
+
+    all_found = is_own;
     for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++) {
-        *functions[i].next = find_symbol(functions[i].name);
+        *functions[i].next = find_next(functions[i].name, is_own);
         if (*functions[i].next == NULL)
             all_found = 0;
     }
@@ -648,7 +685,7 @@ static void end_fortran_POLL(struct lull_event *event)
 /* A program that calls a binding has the library, under whatever name; else the call has failed. */
 static void *find_fortran(const char *name)
 {
-    void *symbol = find_symbol(name);
+    void *symbol = find_next(name, is_own_mpi());
 
     if (symbol == NULL)
         symbol = lull_loaded_symbol(name);

@@ -1,5 +1,7 @@
 """A Fortran program, with and without the shim: same results, expected events.
 
+SHIM may be several, parted by colons as in LD_PRELOAD.
+
 usage: test_mpi_fortran.py FLAVOR READER SHIM SOURCE
 """
 # SPDX-License-Identifier: Apache-2.0
@@ -25,7 +27,8 @@ def run(command):
 
 def main():
     flavor = sys.argv[1]
-    reader, shim, source = (os.path.abspath(path) for path in sys.argv[2:])
+    shim = sys.argv.pop(3)
+    reader, source = (os.path.abspath(path) for path in sys.argv[2:])
     compiler, mpirun = shutil.which("mpif90." + flavor), shutil.which("mpirun." + flavor)
     if compiler is None or mpirun is None:
         print("skipped: no Fortran compiler or mpirun of", flavor)

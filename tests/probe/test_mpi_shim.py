@@ -1,5 +1,7 @@
 """Every wrapped MPI call, with and without the shim: same results, expected events.
 
+SHIM may be several, parted by colons as in LD_PRELOAD: `lull run` loads Open MPI's and MPICH's, in this order.
+
 usage: test_mpi_shim.py FLAVOR READER SHIM PROGRAM SOURCE_DIR
 """
 # SPDX-License-Identifier: Apache-2.0
@@ -80,7 +82,8 @@ def check_events(process, size):
 
 def main():
     flavor = sys.argv[1]
-    reader, shim, program, source_dir = (os.path.abspath(path) for path in sys.argv[2:])
+    shim = sys.argv.pop(3)
+    reader, program, source_dir = (os.path.abspath(path) for path in sys.argv[2:])
     start = launcher(flavor)
     check_calls_are_covered(source_dir)
     plain = results(run(start + [program]))

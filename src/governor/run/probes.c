@@ -9,27 +9,16 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "governor/run/mpi_flavor.h"
-#include "governor/run/program.h"
 #include "wire/event.h"
 
 #define NCCL_PLUGIN_ENV "NCCL_PROFILER_PLUGIN"
 
 /* ---- which commands need which probe ------------------------------------------------------ */
 
-static bool is_openmpi(const struct lull_probes_request *request)
+static bool is_always(const struct lull_probes_request *request)
 {
-    return lull_mpi_flavor_of_command(request->command) == LULL_MPI_OPENMPI;
-}
-
-static bool is_mpich(const struct lull_probes_request *request)
-{
-    return lull_mpi_flavor_of_command(request->command) == LULL_MPI_MPICH;
-}
-
-static bool is_python(const struct lull_probes_request *request)
-{
-    return lull_command_runs_python(request->command);
+    (void)request;
+    return true;
 }
 
 static bool wants_markers(const struct lull_probes_request *request)
@@ -40,12 +29,6 @@ static bool wants_markers(const struct lull_probes_request *request)
 static bool wants_plugin(const struct lull_probes_request *request)
 {
     return !request->markers;
-}
-
-static bool wants_ranges(const struct lull_probes_request *request)
-{
-    (void)request;
-    return true;
 }
 
 static bool wants_exposure(const struct lull_probes_request *request)
@@ -72,6 +55,7 @@ static bool is_no_plugin(const char *chosen)
 static const struct probe {
     const char *library;
     bool (*is_needed)(const struct lull_probes_request *request);
+    bool is_optional;      /* it is built only where the headers of its MPI are */
     const char *variable;  /* of the environment, that gets it loaded; +: added to what it holds */
     const char *chain;     /* variable that tells it what the user has chosen instead; NULL: none */
     const char *otherwise; /* what would be loaded if the user has chosen nothing; NULL: nothing */
@@ -79,9 +63,28 @@ static const struct probe {
     const char *loss;                         /* what is not observed then, and what to do */
     const char *besides;                      /* another variable that is set with it; NULL: none */
 } all_probes[] = {
-    {.library = "liblull-mpi-openmpi.so", .is_needed = is_openmpi, .variable = "+LD_PRELOAD"},
-    {.library = "liblull-mpi-mpich.so", .is_needed = is_mpich, .variable = "+LD_PRELOAD"},
-    {.library = "liblull-gloo.so", .is_needed = is_python, .variable = "+LD_PRELOAD"},
+    /* What a command starts is not known before it runs (make, a Python program, a container's
+     * entry), so these go into every process: without their library nothing in them is called. Each
+     * goes before what is there, and Open MPI's must come before MPICH's (mpi_shim.c). */
+    {
+        .library = "liblull-gloo.so",
+        .is_needed = is_always,
+        .variable = "+LD_PRELOAD",
+        /* AddressSanitizer ends a program that has a library before its own. */
+        .besides = "+ASAN_OPTIONS=verify_asan_link_order=0",
+    },
+    {
+        .library = "liblull-mpi-mpich.so",
+        .is_needed = is_always,
+        .is_optional = true,
+        .variable = "+LD_PRELOAD",
+    },
+    {
+        .library = "liblull-mpi-openmpi.so",
+        .is_needed = is_always,
+        .is_optional = true,
+        .variable = "+LD_PRELOAD",
+    },
     {
         .library = "liblull-nccl.so",
         .is_needed = wants_markers,
@@ -99,7 +102,7 @@ static const struct probe {
     },
     {
         .library = "liblull-nvtx.so",
-        .is_needed = wants_ranges,
+        .is_needed = is_always,
         .variable = "NVTX_INJECTION64_PATH",
         .chain = LULL_NVTX_CHAIN_ENV,
     },
@@ -133,6 +136,28 @@ __attribute__((format(printf, 2, 3))) static void add(struct lull_probes *probes
     va_end(arguments);
 }
 
+/* Adds a library to a list in a variable, before those that are there already. Errors:
+ * -ENAMETOOLONG. */
+static int add_to_list(struct lull_probes *probes, const char *variable, const char *path)
+{
+    const size_t length = strlen(variable);
+    char text[LULL_PROBES_TEXT_BYTES];
+
+    for (uint32_t i = 1; i < probes->count; i++) {
+        char *const list = probes->variables[i];
+
+        if (strncmp(list, variable, length) != 0 || list[length] != '=')
+            continue;
+        if (snprintf(text, sizeof(text), "%s=%s:%s", variable, path, list + length + 1) >=
+            (int)sizeof(text))
+            return -ENAMETOOLONG;
+        memcpy(list, text, sizeof(text));
+        return 0;
+    }
+    add(probes, "%s=%s", variable, path);
+    return 0;
+}
+
 /* Tells whether it is our probe already: this is a run within a run. */
 static bool is_ours(const struct probe *probe, const char *chosen)
 {
@@ -158,6 +183,7 @@ int lull_probes_add(struct lull_probes *probes, uint32_t index,
     const struct probe *probe = &all_probes[index];
     const char *chosen = getenv(probe->variable);
     const char *behind;
+    struct lull_error missing = {0};
     char path[PATH_MAX];
     int result;
 
@@ -169,10 +195,13 @@ int lull_probes_add(struct lull_probes *probes, uint32_t index,
         probe->is_respected(chosen))
         return lull_error_set(err, LULL_E_UNSUPPORTED, "%s=%s: %s", probe->variable, chosen,
                               probe->loss);
-    result = find_probe(probe->library, path, sizeof(path), err);
+    result = find_probe(probe->library, path, sizeof(path), &missing);
+    if (result < 0 && probe->is_optional)
+        return 0;
     if (result < 0)
-        return result;
-    add(probes, "%s=%s", probe->variable, path);
+        return lull_error_set(err, result, "%s", missing.text);
+    if (add_to_list(probes, probe->variable, path) < 0)
+        return lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long to be loaded", path);
     behind = find_behind(probe, chosen);
     if (probe->chain != NULL && behind != NULL && getenv(probe->chain) == NULL)
         add(probes, "%s=%s", probe->chain, behind);

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 
-enum { LULL_PROBES_VARIABLES = 10, LULL_PROBES_TEXT_BYTES = PATH_MAX + 32 };
+enum { LULL_PROBES_VARIABLES = 10, LULL_PROBES_TEXT_BYTES = 2 * PATH_MAX };
 
 /* In the caller's storage; all zero is empty. */
 struct lull_probes {

@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "core/section/iteration.h"
 #include "core/stats/rhythm.h"
-#include "governor/run/program.h"
 #include "governor/run/run_missing.h"
+#include "governor/run/run_witness.h"
 
 /* A GPU that is idle in so many of its readings has no work to be slowed down; a job that waits on
  * its GPU for communication is not idle there. Chosen, not measured. */
@@ -329,6 +329,15 @@ static void tell(struct lull_run_pass *pass, const struct finding *finding, uint
     lull_run_found(pass->run, sentence);
 }
 
+/* Says what the command's processes were, none of which has joined the job. */
+static void tell_unseen(struct lull_run_pass *pass)
+{
+    char text[LULL_RUN_NOTE_SIZE];
+
+    lull_run_witness_describe(&pass->witness, pass->run->options->command, text, sizeof(text));
+    lull_run_found(pass->run, text);
+}
+
 /* Says why no rank was seen at all. */
 static void tell_no_rank(struct lull_run_pass *pass)
 {
@@ -337,25 +346,8 @@ static void tell_no_rank(struct lull_run_pass *pass)
                        "no rank was seen for long enough: the command ended within a tenth of a "
                        "second of its first communication; there is nothing to save in so short a "
                        "job");
-    else if (lull_command_is_script(pass->run->options->command))
-        lull_run_found(
-            pass->run,
-            "no rank was seen: the command is a shell script, and what it starts has not "
-            "communicated through NCCL, MPI, gloo or lull.h. Where the script names its "
-            "MPI by a variable or a module, or clears LD_PRELOAD, put lull run in front "
-            "of the program within the script, as in: lull run -- mpirun ...");
-    else if (lull_command_runs_python(pass->run->options->command))
-        lull_run_found(pass->run,
-                       "no rank was seen: no process of the command has communicated through NCCL, "
-                       "MPI, gloo or lull.h. Python programs whose gloo is linked statically (see "
-                       "nm -D libtorch_cpu.so) cannot be observed: mark steps and sections with "
-                       "lull.h, or let them use NCCL");
     else
-        lull_run_found(pass->run,
-                       "no rank was seen: no probe was loaded into the command, or it has not "
-                       "communicated through NCCL, MPI, gloo or lull.h. Where it starts the job "
-                       "elsewhere (ssh, a container, a scheduler), put lull run in front of the "
-                       "program there; else mark its sections with lull_section_begin() of lull.h");
+        tell_unseen(pass);
 }
 
 void lull_run_findings_add(struct lull_run_pass *pass)

@@ -28,6 +28,7 @@
 #include "governor/run/run_frontier.h"
 #include "governor/run/run_leases.h"
 #include "governor/run/run_live.h"
+#include "governor/run/run_witness.h"
 #include "governor/run/sampler.h"
 
 enum { LULL_RUN_MAX_NOTES = 24, LULL_RUN_NOTE_SIZE = 640, LULL_RUN_PATH_SIZE = 512 };
@@ -76,6 +77,7 @@ struct lull_run_pass {
     uint64_t ticks;
     struct lull_run_trials trials; /* as far as who looks on has looked at them */
     struct lull_run_live live;
+    struct lull_run_witness witness; /* of the command's processes, until one has joined */
     struct lull_scalar_files *scalar_files; /* NULL: none are written */
     struct lull_scalars scalars;
     double wall_s;

@@ -18,7 +18,8 @@ enum {
     LIVE_TICKS = 4,
     PROGRESS_TICKS = 10,
     ENERGY_TICKS = 20,
-    SCALAR_TICKS = 20
+    SCALAR_TICKS = 20,
+    WITNESS_TICKS = 4
 };
 /* How long the readings at the begin and at the end of a job are waited for: they have to fit into
  * the 2 s after which `lull run` ends, beside what closing the actuator takes. 64 GPUs of five
@@ -226,12 +227,22 @@ static void tick_samples(struct lull_run_pass *pass)
     look_for_hang(pass);
 }
 
+/* Looks at the command's processes while none has joined, ever more rarely: after 0.2 s, 0.4 s... */
+static void look_for_ranks(struct lull_run_pass *pass)
+{
+    const bool is_due = pass->ticks >= WITNESS_TICKS && (pass->ticks & (pass->ticks - 1)) == 0;
+
+    if (is_due && pass->child.pid > 0 && lull_event_segment_process_count(pass->job) == 0)
+        lull_run_witness_look(&pass->witness, pass->child.pid);
+}
+
 static void on_tick(uv_timer_t *timer)
 {
     struct lull_run_pass *pass = timer->data;
 
     if (pass->control != NULL) {
         lull_control_bind(pass->control);
+        look_for_ranks(pass);
         if (pass->peers != NULL && pass->ticks % PEER_TICKS == 0)
             lull_peers_tick(pass->peers, pass->control, pass->run->devices, lull_now_ns());
         if (pass->run->sampler != NULL)

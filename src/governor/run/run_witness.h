@@ -1,0 +1,43 @@
+/*
+ * What the processes of a command were seen to be while none of them had joined the job: why a job
+ * stays unmanaged is found out where it can still be seen, in /proc.
+ *
+ * Threads: one. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_GOVERNOR_RUN_RUN_WITNESS_H
+#define LULL_GOVERNOR_RUN_RUN_WITNESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* What was seen of a process, the less telling first. */
+enum lull_run_sight {
+    LULL_RUN_SIGHT_NONE,        /* no process was seen */
+    LULL_RUN_SIGHT_PLAIN,       /* it has the probes and no library that communicates */
+    LULL_RUN_SIGHT_UNPROBED,    /* it has neither */
+    LULL_RUN_SIGHT_SILENT,      /* it has both, and has not communicated yet */
+    LULL_RUN_SIGHT_STATIC_GLOO, /* likewise, of PyTorch with gloo linked in */
+    LULL_RUN_SIGHT_NO_SHIM,     /* likewise, of an MPI for which this Lull has no shim */
+    LULL_RUN_SIGHT_MISSED,      /* it has a library that communicates and not the probes */
+};
+
+struct lull_run_witness {
+    enum lull_run_sight sight; /* the most telling one */
+    pid_t pid;                 /* of that process */
+    char name[32];
+    char library[64]; /* that communicates; "": none */
+};
+
+/* Looks at a process and all that descend from it. What cannot be read is left out. */
+void lull_run_witness_look(struct lull_run_witness *witness, pid_t command);
+
+/* Returns the name of the program in a command that starts the job out of reach (a container, a
+ * terminal's server, another node), such as "docker"; NULL: it names none. */
+const char *lull_run_witness_elsewhere(char *const command[]);
+
+/* Writes why no rank was seen, as one sentence with what to do. */
+void lull_run_witness_describe(const struct lull_run_witness *witness, char *const command[],
+                               char *text, size_t size);
+
+#endif
