@@ -67,10 +67,16 @@ class Launcher(unittest.TestCase):
         self.assertEqual(self.process.wait(10), 5)
 
     def test_lists_are_told_complete(self):
-        variables = self.start("python3", "train.py", LD_PRELOAD="libm.so.6", NCCL_PROFILER_PLUGIN="inspector")
+        variables = self.start("python3", "train.py", LD_PRELOAD="libm.so.6", NCCL_PROFILER_PLUGIN="inspector",
+                               ASAN_OPTIONS="detect_leaks=1")
         preloaded = variables["LD_PRELOAD"].split(":")
-        self.assertIn("liblull-gloo.so", preloaded[0])
-        self.assertEqual(preloaded[1:], ["libm.so.6"])
+        names = [os.path.basename(path) for path in preloaded]
+        # Open MPI's shim, if it is built, comes before MPICH's.
+        self.assertEqual(names, [name for name in ("liblull-mpi-openmpi.so", "liblull-mpi-mpich.so", "liblull-gloo.so", "libm.so.6")
+                                 if name in names])
+        self.assertEqual(names[-2:], ["liblull-gloo.so", "libm.so.6"])
+        self.assertTrue(all(os.path.exists(path) for path in preloaded[:-1]))
+        self.assertEqual(variables["ASAN_OPTIONS"], "verify_asan_link_order=0:detect_leaks=1")
         self.assertIn("libnccl-profiler-lull.so", variables["NCCL_PROFILER_PLUGIN"])
         self.assertEqual(variables["LULL_NCCL_CHAIN"], "inspector")
         self.assertTrue(os.path.exists(variables["LULL_JOB"]))

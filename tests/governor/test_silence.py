@@ -34,14 +34,14 @@ class Silence(unittest.TestCase):
         self.addCleanup(directory.cleanup)
         self.directory = directory.name
 
-    def run_job(self, *job, options=("--no-daemon",), emulate=(), node="1xA100", **variables):
+    def run_job(self, *job, options=("--no-daemon",), emulate=(), node="1xA100", status=0, **variables):
         """Runs a job with a table; returns the report, and what standard error has."""
         directory = os.path.join(self.directory, "report")
         done = subprocess.run(
             [LULL, "emulate", *emulate, node, "--", LULL, "run", "--report", directory, *options, "--", *job],
             env=dict(os.environ, LULL_RUNTIME_DIR=self.directory, **variables), stdin=subprocess.DEVNULL, capture_output=True,
             text=True, check=False)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.returncode, status, done.stderr)
         with open(os.path.join(directory, "report.json"), encoding="utf-8") as file:
             return json.load(file), done.stderr
 
@@ -93,18 +93,16 @@ class Silence(unittest.TestCase):
 
     def test_no_rank(self):
         run = self.run_job("true")
-        self.check(run, "no rank was seen: no probe was loaded", "put lull run in front of the program there")
+        self.check(run, "no rank was seen: no process of the command has communicated", "put lull run in front of the program there")
         self.assertNotIn("ms/iteration", run[1])  # a table of zeros says nothing
         self.check_verdict(run, "no rank was seen", "put lull run in front of the program there")
         self.check(self.run_job("true", options=("--no-daemon", "--quiet")), "no rank was seen")
 
-    def test_no_rank_of_a_script(self):
-        self.check(self.run_job("sh", "-c", "true"), "no rank was seen: the command is a shell script",
-                   "lull run -- mpirun ...")
-
-    def test_no_rank_of_python(self):
-        self.check(self.run_job(sys.executable, "-c", "pass"), "no rank was seen",
-                   "gloo is linked statically", "mark steps and sections with lull.h")
+    def test_a_command_that_failed(self):
+        report, said = self.run_job("sh", "-c", "exit 3", status=3)
+        self.assertEqual(report["verdict"]["sentence"], "the command failed: exit status 3; nothing lowered")
+        self.assertIn("the command failed: exit status 3", said)
+        self.check((report, said), "no rank was seen")
 
     def test_ranks_that_a_script_starts_are_seen(self):
         if not os.path.exists(MPI_JOB):
