@@ -106,6 +106,11 @@ static int parse_co2(const char *text, void *place, struct lull_error *err)
 /* ---- options ------------------------------------------------------------------------------- */
 
 static const char *const yes_or_no[] = {[EXPOSURE_YES] = "yes", [EXPOSURE_NO] = "no", NULL};
+static const char *const progress_words[] = {[LULL_RUN_PROGRESS_AUTO] = "auto",
+                                             [LULL_RUN_PROGRESS_NONE] = "none",
+                                             [LULL_RUN_PROGRESS_LINE] = "line",
+                                             [LULL_RUN_PROGRESS_LOG] = "log",
+                                             NULL};
 static const char *const descents[] = {[LULL_DESCENT_STEP] = "step",
                                        [LULL_DESCENT_BISECT] = "bisect",
                                        [LULL_DESCENT_GALLOP] = "gallop",
@@ -162,6 +167,12 @@ static const struct lull_option rows[] = {
               .letter = 'j',
               .more = "The standard output of the command then goes to standard error."),
     LULL_QUIET_ROW(struct run_arguments, run.quiet),
+    LULL_VALUE("progress", NULL, WORD, struct run_arguments, run.progress,
+               "Where progress goes: nowhere, to the terminal's status line (its title), or to "
+               "standard error as a few whole lines.",
+               .words = progress_words, .usual = "auto",
+               .more = "auto: line on a terminal that shows a title, log where standard error is "
+                       "none. See PROGRESS."),
     LULL_FLAG("verbose", struct run_arguments, run.verbose,
               "Print every step of the clock searches as well: the clock, the verdict, and what "
               "was kept.",

@@ -1,6 +1,7 @@
 /*
  * What `lull run` reads of a job: the variables that say which GPUs it sees, the words of its
- * command, and what the kernel says of its processes, whose names somebody has chosen. SPDX-License-Identifier: Apache-2.0
+ * command, and what the kernel says of its processes, whose names somebody has chosen.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "../device/fake_devices.h"
 #include "../text_file.h"

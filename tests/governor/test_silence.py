@@ -1,15 +1,10 @@
 """A run that comes to nothing says why, and what to do: in the notes of its report, in the table, and without a table at
 once. Each test is one such case and its message. SPDX-License-Identifier: Apache-2.0"""
-import fcntl
 import json
 import os
-import pty
-import re
-import struct
 import subprocess
 import sys
 import tempfile
-import termios
 import unittest
 
 LULL, LIBLULL, JOB, MPI_JOB = (os.path.abspath(sys.argv.pop(1)) for _ in range(4))
@@ -67,29 +62,6 @@ class Silence(unittest.TestCase):
         self.assertEqual(report["verdict"]["lowered"], False)
         self.assertEqual((report["verdict"]["saving_ratio"], report["verdict"]["saving_reason"]), (None, "nothing was lowered"))
         self.assertEqual(next(line.strip() for line in said.splitlines() if line.startswith("  ")), sentence)
-
-    def test_progress_on_a_terminal(self):
-        """From before the first iteration on it says what is being done, in lines that fit the terminal."""
-        terminal, end = pty.openpty()
-        fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("4H", 24, 66, 0, 0))
-        job = subprocess.Popen([LULL, "emulate", "--seed", "1", "1xA100", "--", LULL, "run", "--no-daemon", "--report",
-                                os.path.join(self.directory, "report"), "--", JOB, "0", "60", "30", "60", "0"],
-                               env=dict(os.environ, LULL_RUNTIME_DIR=self.directory), stdin=subprocess.DEVNULL,
-                               stdout=subprocess.DEVNULL, stderr=end)
-        os.close(end)
-        said = b""
-        try:
-            while block := os.read(terminal, 4096):
-                said += block
-        except OSError:  # the other end is closed
-            pass
-        os.close(terminal)
-        self.assertEqual(job.wait(), 0, said)
-        lines = [line.decode() for line in re.findall(rb"\r\x1b\[K(lull: [^\r]*)", said)]
-        self.assertTrue(any("learning its iterations" in line for line in lines), said)
-        self.assertTrue(any(re.search(r"ms\): trying \d+ MHz in sections, \d+ s", line) for line in lines), lines)
-        self.assertLess(max(len(line) for line in lines), 66)
-        self.assertIn("nothing lowered: GPU 0: still being tried", said.decode())
 
     def test_no_rank(self):
         run = self.run_job("true")

@@ -81,8 +81,7 @@ static int make_pass(struct lull_run_pass *pass, bool observe_only, struct lull_
         if (told.code != 0)
             lull_run_note(run, told.text);
     }
-    if (!run->options->quiet)
-        lull_run_progress_clear();
+    lull_run_progress_clear(pass);
     return 0;
 }
 

@@ -57,6 +57,14 @@ struct lull_managed_run {
                              * as many as there are */
 };
 
+/* What progress has said so far. */
+struct lull_run_progress {
+    bool has_title;   /* the terminal's title is ours */
+    bool has_settled; /* a sentence has said that the search has settled */
+    int64_t pause_ns; /* before the next sentence; 0: none has been said */
+    int64_t next_ns;  /* when it is due */
+};
+
 struct lull_run_pass {
     struct lull_managed_run *run;
     const char *name;
@@ -77,7 +85,8 @@ struct lull_run_pass {
     uint64_t ticks;
     struct lull_run_trials trials; /* as far as who looks on has looked at them */
     struct lull_run_live live;
-    struct lull_run_witness witness; /* of the command's processes, until one has joined */
+    struct lull_run_progress progress;
+    struct lull_run_witness witness;        /* of the command's processes, until one has joined */
     struct lull_scalar_files *scalar_files; /* NULL: none are written */
     struct lull_scalars scalars;
     double wall_s;

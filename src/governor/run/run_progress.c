@@ -4,21 +4,18 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/smaller.h"
 #include "governor/run/run_missing.h"
-
-static const char clear_line[] = "\r\033[K";
 
 /* Energy is read once a second, so that what is older than this has readings on both sides. */
 static const int64_t late_ns = 3 * LULL_NS_PER_S;
 
-enum { LINE_BYTES = 256, LEAST_COLUMNS = 20 };
+enum { STATE_BYTES = 256 };
 
 /* ---- what is being learnt ---------------------------------------------------------------- */
 
@@ -97,41 +94,139 @@ static void describe(struct lull_run_pass *pass, int64_t now_ns, char *text, siz
     add_saving(pass, now_ns, text, size);
 }
 
-/* ---- the line ---------------------------------------------------------------------------- */
-
-/* A line that is wider than the terminal would be wrapped, and then not be taken back. */
-static size_t find_width(void)
-{
-    struct winsize window;
-
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) < 0 || window.ws_col < LEAST_COLUMNS)
-        return 79;
-    return window.ws_col - 1U;
-}
-
-void lull_run_progress_show(struct lull_run_pass *pass, int64_t now_ns)
+/* Says which iteration it is and what is being done, without the end of the line. To be called
+ * while the control is not locked. */
+static void write_state(struct lull_run_pass *pass, int64_t now_ns, char *text, size_t size)
 {
     const struct lull_track *track;
     char what[160];
-    char line[LINE_BYTES];
 
-    if (!isatty(STDERR_FILENO) || lull_control_gpu_count(pass->control) == 0)
-        return;
     lull_control_lock(pass->control);
     track = lull_controller_track(lull_control_controller(pass->control), 0);
     describe(pass, now_ns, what, sizeof(what));
-    snprintf(line, sizeof(line), "lull: %s%siteration %" PRIu64 " (%.1f ms)%s",
+    snprintf(text, size, "lull: %s%siteration %" PRIu64 " (%.1f ms)%s",
              pass->run->options->compare ? pass->title : "",
              pass->run->options->compare ? ", " : "", lull_track_iteration(track),
              lull_track_iteration_ms(track)->mean, what);
     lull_control_unlock(pass->control);
-    line[lull_smaller_size(strlen(line), find_width())] = '\0';
-    lull_log_text(clear_line, strlen(clear_line), 0);
-    lull_log_text(line, strlen(line), 0);
 }
 
-void lull_run_progress_clear(void)
+/* ---- the terminal's status line ---------------------------------------------------------- */
+
+/* Put the title away, set it, and bring it back: xterm's sequences, which terminals that do not
+ * know them leave out. */
+static const char title_save[] = "\033[22;0t";
+static const char title_begin[] = "\033]0;";
+static const char title_end[] = "\007";
+static const char title_restore[] = "\033]0;\007\033[23;0t";
+
+/* Terminals that show a title; others would show the text of it in the job's output. */
+static bool has_title(void)
 {
-    if (isatty(STDERR_FILENO))
-        lull_log_text(clear_line, strlen(clear_line), 0);
+    static const char *const prefixes[] = {
+        "xterm", "screen", "tmux",  "rxvt",    "alacritty", "foot",   "kitty",
+        "st-",   "vte",    "gnome", "konsole", "wezterm",   "putty",  "contour",
+        "iterm", "mintty", "ms-",   "eterm-",  "ghostty",   "cygwin",
+    };
+    const char *const term = getenv("TERM");
+
+    for (size_t i = 0; term != NULL && i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+        if (strncmp(term, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    return false;
+}
+
+/* A run in the background leaves the title to whoever is in front. */
+static bool is_in_front(void)
+{
+    const pid_t front = tcgetpgrp(STDERR_FILENO);
+
+    return front < 0 || front == getpgrp();
+}
+
+/* One write, so that nothing of the job comes between its parts. */
+static void show_title(struct lull_run_pass *pass, int64_t now_ns)
+{
+    char state[STATE_BYTES];
+    char text[STATE_BYTES + 32];
+
+    if (!is_in_front())
+        return;
+    write_state(pass, now_ns, state, sizeof(state));
+    snprintf(text, sizeof(text), "%s%s%s%s", pass->progress.has_title ? "" : title_save,
+             title_begin, state, title_end);
+    pass->progress.has_title = true;
+    lull_log_text(text, strlen(text), 0);
+}
+
+/* ---- sentences --------------------------------------------------------------------------- */
+
+static const int64_t first_pause_ns = 60 * LULL_NS_PER_S;
+
+static bool is_known(struct lull_run_pass *pass)
+{
+    bool known;
+
+    lull_control_lock(pass->control);
+    known = lull_track_phase(lull_controller_track(lull_control_controller(pass->control), 0)) ==
+            LULL_TRACK_KNOWN;
+    lull_control_unlock(pass->control);
+    return known;
+}
+
+/* Says a sentence when iterations are known, when the search has settled, and in between after one
+ * minute, two more, four more and so on: a run of a day says a dozen. */
+static void log_state(struct lull_run_pass *pass, int64_t now_ns)
+{
+    struct lull_run_progress *const progress = &pass->progress;
+    const bool has_settled = lull_control_has_settled(pass->control) && !pass->observe_only;
+    const bool is_due = progress->pause_ns > 0 && now_ns >= progress->next_ns;
+    char text[STATE_BYTES + 1];
+
+    if (progress->has_settled || !is_known(pass))
+        return;
+    if (progress->pause_ns > 0 && !is_due && !has_settled)
+        return;
+    write_state(pass, now_ns, text, STATE_BYTES);
+    strcat(text, "\n");
+    progress->has_settled = has_settled;
+    progress->pause_ns = progress->pause_ns > 0 ? 2 * progress->pause_ns : first_pause_ns;
+    progress->next_ns = now_ns + progress->pause_ns;
+    lull_log_text(text, strlen(text), 0);
+}
+
+/* ---- either ------------------------------------------------------------------------------ */
+
+static enum lull_run_progress_kind find_kind(const struct lull_run_options *options)
+{
+    if (options->quiet)
+        return LULL_RUN_PROGRESS_NONE;
+    if (options->progress != LULL_RUN_PROGRESS_AUTO)
+        return options->progress;
+    if (isatty(STDERR_FILENO) != 1)
+        return LULL_RUN_PROGRESS_LOG;
+    return has_title() ? LULL_RUN_PROGRESS_LINE : LULL_RUN_PROGRESS_NONE;
+}
+
+void lull_run_progress_show(struct lull_run_pass *pass, int64_t now_ns)
+{
+    if (lull_control_gpu_count(pass->control) == 0)
+        return;
+    switch (find_kind(pass->run->options)) {
+    case LULL_RUN_PROGRESS_LINE:
+        show_title(pass, now_ns);
+        break;
+    case LULL_RUN_PROGRESS_LOG:
+        log_state(pass, now_ns);
+        break;
+    default:
+        break;
+    }
+}
+
+void lull_run_progress_clear(struct lull_run_pass *pass)
+{
+    if (pass->progress.has_title)
+        lull_log_text(title_restore, strlen(title_restore), 0);
+    pass->progress.has_title = false;
 }

@@ -1,6 +1,10 @@
 /*
- * The line of progress of a managed run on a terminal: which iteration it is at, what is being
- * learnt, about how long that still takes, and what is saved so far.
+ * The progress of a managed run: which iteration it is at, what is being learnt, about how long
+ * that still takes, and what is saved so far.
+ *
+ * The job writes to the same terminal, and nothing tells when: whatever lull run writes onto the
+ * screen may stand in the job's lines. So on a terminal progress goes to the terminal's own status
+ * line, its title, and the screen is the job's. Elsewhere it is a few whole lines.
  *
  * Threads: the main thread of `lull run`. SPDX-License-Identifier: Apache-2.0
  */
@@ -9,12 +13,12 @@
 
 #include "governor/run/run_pass.h"
 
-/* Rewrites the line, if standard error is a terminal and the job uses a GPU. It takes the control's
- * lock, for as long as it takes to look at what has happened since the last call. */
+/* Shows the state as --progress says, if the job uses a GPU. It takes the control's lock, for as
+ * long as it takes to look at what has happened since the last call. */
 void lull_run_progress_show(struct lull_run_pass *pass, int64_t now_ns);
 
-/* Takes the line away from the terminal. */
-void lull_run_progress_clear(void);
+/* Gives the terminal its own title again. */
+void lull_run_progress_clear(struct lull_run_pass *pass);
 
 /* Says what the section controller does now: "trying 1230 MHz steady". To be called while the
  * control is locked, as the next. */

@@ -227,7 +227,8 @@ static void tick_samples(struct lull_run_pass *pass)
     look_for_hang(pass);
 }
 
-/* Looks at the command's processes while none has joined, ever more rarely: after 0.2 s, 0.4 s... */
+/* Looks at the command's processes while none has joined, ever more rarely: after 0.2 s, 0.4 s...
+ */
 static void look_for_ranks(struct lull_run_pass *pass)
 {
     const bool is_due = pass->ticks >= WITNESS_TICKS && (pass->ticks & (pass->ticks - 1)) == 0;
@@ -262,7 +263,7 @@ static void on_tick(uv_timer_t *timer)
             heartbeat(pass);
         if (pass->ticks % LIVE_TICKS == 0)
             lull_run_live_show(pass, lull_now_ns());
-        if (pass->ticks % PROGRESS_TICKS == 0 && !pass->run->options->quiet)
+        if (pass->ticks % PROGRESS_TICKS == 0)
             lull_run_progress_show(pass, lull_now_ns());
     }
     pass->ticks++;
