@@ -135,15 +135,15 @@ static void look_at(struct lull_run_witness *witness, pid_t pid)
 
 /* ---- all of them ------------------------------------------------------------------------- */
 
-struct search {
+struct witness_search {
     struct lull_run_witness *witness;
     uint32_t left;
 };
 
-static void visit(struct search *search, pid_t pid, int depth);
+static void visit(struct witness_search *search, pid_t pid, int depth);
 
 /* Visits the children that one thread of a process has started. */
-static void visit_children(struct search *search, pid_t pid, const char *thread, int depth)
+static void visit_children(struct witness_search *search, pid_t pid, const char *thread, int depth)
 {
     char path[64];
     FILE *file;
@@ -158,7 +158,7 @@ static void visit_children(struct search *search, pid_t pid, const char *thread,
     fclose(file);
 }
 
-static void visit(struct search *search, pid_t pid, int depth)
+static void visit(struct witness_search *search, pid_t pid, int depth)
 {
     const struct dirent *entry;
     char path[64];
@@ -180,7 +180,7 @@ static void visit(struct search *search, pid_t pid, int depth)
 
 void lull_run_witness_look(struct lull_run_witness *witness, pid_t command)
 {
-    struct search search = {.witness = witness, .left = MOST_PROCESSES};
+    struct witness_search search = {.witness = witness, .left = MOST_PROCESSES};
 
     visit(&search, command, 0);
 }
