@@ -94,21 +94,28 @@ static void describe(struct lull_run_pass *pass, int64_t now_ns, char *text, siz
     add_saving(pass, now_ns, text, size);
 }
 
+static bool has_iterations(const struct lull_track *track)
+{
+    return lull_track_iteration(track) > 0 && lull_track_iteration_ms(track)->mean > 0.0;
+}
+
 /* Says which iteration it is and what is being done, without the end of the line. To be called
  * while the control is not locked. */
 static void write_state(struct lull_run_pass *pass, int64_t now_ns, char *text, size_t size)
 {
     const struct lull_track *track;
     char what[160];
+    char where[80] = "no iteration yet";
 
     lull_control_lock(pass->control);
     track = lull_controller_track(lull_control_controller(pass->control), 0);
     describe(pass, now_ns, what, sizeof(what));
-    snprintf(text, size, "lull: %s%siteration %" PRIu64 " (%.1f ms)%s",
-             pass->run->options->compare ? pass->title : "",
-             pass->run->options->compare ? ", " : "", lull_track_iteration(track),
-             lull_track_iteration_ms(track)->mean, what);
+    if (has_iterations(track))
+        snprintf(where, sizeof(where), "iteration %" PRIu64 " (%.1f ms)",
+                 lull_track_iteration(track), lull_track_iteration_ms(track)->mean);
     lull_control_unlock(pass->control);
+    snprintf(text, size, "lull: %s%s%s%s", pass->run->options->compare ? pass->title : "",
+             pass->run->options->compare ? ", " : "", where, what);
 }
 
 /* ---- the terminal's status line ---------------------------------------------------------- */
@@ -168,8 +175,7 @@ static bool is_known(struct lull_run_pass *pass)
     bool known;
 
     lull_control_lock(pass->control);
-    known = lull_track_phase(lull_controller_track(lull_control_controller(pass->control), 0)) ==
-            LULL_TRACK_KNOWN;
+    known = has_iterations(lull_controller_track(lull_control_controller(pass->control), 0));
     lull_control_unlock(pass->control);
     return known;
 }
