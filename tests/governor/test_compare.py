@@ -107,11 +107,11 @@ class Compare(unittest.TestCase):
         with os.fdopen(ours, "rb") as terminal:
             with subprocess.Popen(["cat"], stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                   text=True) as reader:
-                self.compare("sleep", "0.2", options=["--compare-pairs", "2"], stderr=theirs)
+                self.compare("sleep", "0.2", options=["--compare-pairs", "2", "--progress=line"], stderr=theirs)
                 os.close(theirs)
                 said = reader.stdout.read()
         for number, name in enumerate(("unmanaged", "managed", "managed", "unmanaged"), 1):
-            self.assertIn(f"lull: run {number} of 4, {name}, iteration", said)
+            self.assertIn(f"lull: run {number} of 4, {name}, no iteration yet", said)
 
     def test_pairs_belong_to_a_comparison(self):
         for options in (["--compare-pairs", "2"], ["--compare", "--compare-pairs", "0"]):
