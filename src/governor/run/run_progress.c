@@ -187,14 +187,15 @@ static void log_state(struct lull_run_pass *pass, int64_t now_ns)
     struct lull_run_progress *const progress = &pass->progress;
     const bool has_settled = lull_control_has_settled(pass->control) && !pass->observe_only;
     const bool is_due = progress->pause_ns > 0 && now_ns >= progress->next_ns;
+    char state[STATE_BYTES];
     char text[STATE_BYTES + 1];
 
     if (progress->has_settled || !is_known(pass))
         return;
     if (progress->pause_ns > 0 && !is_due && !has_settled)
         return;
-    write_state(pass, now_ns, text, STATE_BYTES);
-    strcat(text, "\n");
+    write_state(pass, now_ns, state, sizeof(state));
+    snprintf(text, sizeof(text), "%s\n", state);
     progress->has_settled = has_settled;
     progress->pause_ns = progress->pause_ns > 0 ? 2 * progress->pause_ns : first_pause_ns;
     progress->next_ns = now_ns + progress->pause_ns;
