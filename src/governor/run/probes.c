@@ -11,7 +11,16 @@
 #include "base/file.h"
 #include "wire/event.h"
 
+#define OPENMPI_SHIM "liblull-mpi-openmpi.so"
 #define NCCL_PLUGIN_ENV "NCCL_PROFILER_PLUGIN"
+
+static int find_probe(const char *file, char *path_out, size_t size, struct lull_error *err)
+{
+    char build_path[64];
+
+    snprintf(build_path, sizeof(build_path), "probe/%s", file);
+    return lull_file_find_own(build_path, file, path_out, size, err);
+}
 
 /* ---- which commands need which probe ------------------------------------------------------ */
 
@@ -34,6 +43,16 @@ static bool wants_plugin(const struct lull_probes_request *request)
 static bool wants_exposure(const struct lull_probes_request *request)
 {
     return request->exposure;
+}
+
+/* Alone, MPICH's shim would cut the handles of a program of Open MPI (mpi_shim.c). */
+static bool follows_openmpi(const struct lull_probes_request *request)
+{
+    struct lull_error missing = {0};
+    char path[PATH_MAX];
+
+    (void)request;
+    return find_probe(OPENMPI_SHIM, path, sizeof(path), &missing) == 0;
 }
 
 /* CUDA loads one library only, and says nothing of others to it. */
@@ -75,12 +94,12 @@ static const struct probe {
     },
     {
         .library = "liblull-mpi-mpich.so",
-        .is_needed = is_always,
+        .is_needed = follows_openmpi,
         .is_optional = true,
         .variable = "+LD_PRELOAD",
     },
     {
-        .library = "liblull-mpi-openmpi.so",
+        .library = OPENMPI_SHIM,
         .is_needed = is_always,
         .is_optional = true,
         .variable = "+LD_PRELOAD",
@@ -114,14 +133,6 @@ static const struct probe {
         .loss = "compute kernels are not recorded; unset it to let Lull record them",
     },
 };
-
-static int find_probe(const char *file, char *path_out, size_t size, struct lull_error *err)
-{
-    char build_path[64];
-
-    snprintf(build_path, sizeof(build_path), "probe/%s", file);
-    return lull_file_find_own(build_path, file, path_out, size, err);
-}
 
 __attribute__((format(printf, 2, 3))) static void add(struct lull_probes *probes,
                                                       const char *format, ...)
