@@ -22,6 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "slurm/allocation.h"
 #include "slurm/helper.h"
 #include "slurm/node_address.h"
 #include "slurm/site.h"
@@ -148,18 +149,34 @@ static bool is_batch(void)
     return step.number == STEP_OF_BATCH || step.number == STEP_OF_INTERACTIVE;
 }
 
-/* A step that a batch script starts inherits SLURM_JOB_GPUS, but those are the batch node's. */
+/* Writes what the step's environment says. A step that a batch script starts inherits
+ * SLURM_JOB_GPUS, but those are the batch node's. */
+static void read_claim(spank_t spank, char claim[GPUS_BYTES])
+{
+    if (spank_getenv(spank, "SLURM_STEP_GPUS", claim, GPUS_BYTES) == ESPANK_SUCCESS)
+        return;
+    if (!is_batch() || spank_getenv(spank, "SLURM_JOB_GPUS", claim, GPUS_BYTES) != ESPANK_SUCCESS)
+        claim[0] = '\0';
+}
+
+/* The environment of a step may be its user's, so it counts for GPUs of the job alone. */
 static void find_step(spank_t spank)
 {
+    char allocated[GPUS_BYTES], claim[GPUS_BYTES];
+
     if (spank_get_item(spank, S_JOB_ID, &step.job) != ESPANK_SUCCESS ||
         spank_get_item(spank, S_JOB_STEPID, &step.number) != ESPANK_SUCCESS ||
         step.number == STEP_OF_EXTERN)
         return;
-    if (spank_getenv(spank, "SLURM_STEP_GPUS", step.gpus, GPUS_BYTES) == ESPANK_SUCCESS)
-        return;
-    if (!is_batch() ||
-        spank_getenv(spank, "SLURM_JOB_GPUS", step.gpus, GPUS_BYTES) != ESPANK_SUCCESS)
-        step.gpus[0] = '\0';
+    read_claim(spank, claim);
+    lull_allocation_read(site.runtime_dir, step.job, allocated, sizeof(allocated));
+    if (lull_allocation_covers(allocated, claim))
+        memcpy(step.gpus, claim, sizeof(step.gpus));
+    else if (claim[0] != '\0')
+        slurm_error(
+            "lull: job %u: its environment names GPUs that slurmd's prolog has not given it "
+            "here; they are not managed",
+            step.job);
 }
 
 /* Takes the key out of the environment, in which neither tasks nor prologs are to see it. */
@@ -617,6 +634,24 @@ int slurm_spank_exit(spank_t spank, int ac, char **av)
     return 0;
 }
 
+/* Runs before the job's first step on a node, with slurmd's environment: nothing in it is the
+ * user's but what begins with SPANK_. */
+int slurm_spank_job_prolog(spank_t spank, int ac, char **av)
+{
+    uint32_t job;
+    int result;
+
+    take_settings(ac, av);
+    if (spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS ||
+        access(site.runtime_dir, F_OK) < 0)
+        return 0;
+    result = lull_allocation_keep(site.runtime_dir, job, getenv("SLURM_JOB_GPUS"));
+    if (result < 0)
+        slurm_error("lull: job %u: its GPUs cannot be kept below %s, so it runs unmanaged: %s", job,
+                    site.runtime_dir, strerror(-result));
+    return 0;
+}
+
 /* Ends the job's leases, and waits until its GPUs are as they were, before others get them. lulld
  * keeps a file for each job that it knows. Slurm calls no other hook in this process. */
 int slurm_spank_job_epilog(spank_t spank, int ac, char **av)
@@ -629,6 +664,7 @@ int slurm_spank_job_epilog(spank_t spank, int ac, char **av)
     take_settings(ac, av);
     if (spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS)
         return 0;
+    lull_allocation_forget(site.runtime_dir, job);
     snprintf(path, sizeof(path), "%s/jobs/%u", site.runtime_dir, job);
     if (access(path, F_OK) < 0)
         return 0;

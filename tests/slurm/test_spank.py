@@ -296,6 +296,32 @@ class Users(unittest.TestCase):
         self.assertIsNotNone(host.wait_for(lambda: self.cluster.log("lulld.log").count("has ended") >= 4, 10))
         self.assertEqual(run(TOOL, "rules", "daemon", self.uuids[0], **ALICE).returncode, 3)
 
+    def test_f53_a_user_names_gpus_of_others(self):
+        """Whatever a job's environment says, it has the GPUs that Slurm has given it, and no others."""
+        def await_log(words):
+            self.assertIsNotNone(host.wait_for(lambda: words in self.cluster.log("lulld.log"), 10))
+
+        def registered():
+            return [line for line in self.cluster.log("lulld.log").splitlines() if "of user 2 has" in line]
+
+        claims = [dict(BOB, env=dict(os.environ, **{name: "0,1,2,3", "CUDA_VISIBLE_DEVICES": "0,1,2,3"}))
+                  for name in ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")]
+        hers = subprocess.Popen(["srun", "-Q", "--lull", "--gres=gpu:1", "sleep", "100"], stdin=subprocess.DEVNULL, **ALICE)
+        self.addCleanup(hers.wait)
+        self.addCleanup(hers.kill)
+        await_log("of user 1 has")
+        for claim in claims:
+            for command in (["srun", "-Q", "--lull", "true"], ["sbatch", "-Q", "-W", "--lull", "-o", "/dev/null", "--wrap", "true"],
+                            ["sbatch", "-Q", "-W", "--lull-batch-job=x", "-o", "/dev/null", "--wrap", "true"]):
+                self.assertEqual(run(*command, **claim).returncode, 0)
+        self.assertEqual(registered(), [])
+        # His own GPU he has all the same.
+        for claim in claims:
+            done = run("srun", "-Q", "--lull", "--gres=gpu:1", "true", **claim)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(registered())
+        self.assertFalse([line for line in registered() if self.uuids[0] in line], registered())
+
 
 if __name__ == "__main__":
     reason = slurm.reason_to_skip(TOOLS)
