@@ -22,12 +22,31 @@ static int find_probe(const char *file, char *path_out, size_t size, struct lull
     return lull_file_find_own(build_path, file, path_out, size, err);
 }
 
+/* A library with a sanitizer cannot be loaded into programs that have none, such as a shell. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define IS_SANITIZED true
+#endif
+#endif
+#if !defined(IS_SANITIZED) && (defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__))
+#define IS_SANITIZED true
+#endif
+#ifndef IS_SANITIZED
+#define IS_SANITIZED false
+#endif
+
 /* ---- which commands need which probe ------------------------------------------------------ */
 
 static bool is_always(const struct lull_probes_request *request)
 {
     (void)request;
     return true;
+}
+
+static bool may_be_preloaded(const struct lull_probes_request *request)
+{
+    (void)request;
+    return !IS_SANITIZED;
 }
 
 static bool wants_markers(const struct lull_probes_request *request)
@@ -52,7 +71,7 @@ static bool follows_openmpi(const struct lull_probes_request *request)
     char path[PATH_MAX];
 
     (void)request;
-    return find_probe(OPENMPI_SHIM, path, sizeof(path), &missing) == 0;
+    return !IS_SANITIZED && find_probe(OPENMPI_SHIM, path, sizeof(path), &missing) == 0;
 }
 
 /* CUDA loads one library only, and says nothing of others to it. */
@@ -87,7 +106,7 @@ static const struct probe {
      * goes before what is there, and Open MPI's must come before MPICH's (mpi_shim.c). */
     {
         .library = "liblull-gloo.so",
-        .is_needed = is_always,
+        .is_needed = may_be_preloaded,
         .variable = "+LD_PRELOAD",
         /* AddressSanitizer ends a program that has a library before its own. */
         .besides = "+ASAN_OPTIONS=verify_asan_link_order=0",
@@ -100,7 +119,7 @@ static const struct probe {
     },
     {
         .library = OPENMPI_SHIM,
-        .is_needed = is_always,
+        .is_needed = may_be_preloaded,
         .is_optional = true,
         .variable = "+LD_PRELOAD",
     },
