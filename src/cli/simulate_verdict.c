@@ -5,6 +5,7 @@
 
 #include "cli/analyze/verdict.h"
 #include "cli/simulate_report.h"
+#include "core/section/controller/controller.h"
 
 bool lull_simulate_is_within(const struct lull_simulate_results *results,
                              const struct lull_simulate_mode *mode)
@@ -53,17 +54,13 @@ static void write_success(const struct lull_simulate_results *results, char *tex
              results->periods, settled, results->model->name, option);
 }
 
-/* Periods carry no test where some add this much of the tolerance to their mean. Chosen, not
- * measured. */
-static const double uneven_factor = 3.0;
-
 /* Says that the periods cannot carry a test to the tolerance, where that is so. */
 static const char *describe_unevenness(const struct lull_simulate_results *results, char *text,
                                        size_t size)
 {
     const double unevenness = results->modes[LULL_SIMULATE_AUTO].outcome.unevenness_ratio;
 
-    if (unevenness <= uneven_factor * results->tolerance_ratio)
+    if (unevenness <= LULL_UNEVEN_FACTOR * results->tolerance_ratio)
         return "";
     snprintf(text, size,
              ": its periods are too uneven to be tested to %.3g %%, on average %.0f %% longer than "

@@ -48,7 +48,7 @@ static void see_gpus(const char *text)
     }
 }
 
-/* As what is mapped into a process of the command. */
+/* Reads the input as the /proc/PID/maps of a process of the command. */
 static void see_maps(const char *text, size_t size)
 {
     struct mapped mapped;
@@ -62,7 +62,7 @@ static void see_maps(const char *text, size_t size)
     fclose(file);
 }
 
-/* As a word of the command, such as a shell's text. */
+/* Reads the input as a word of the command, such as the script behind `sh -c`. */
 static void see_command(const char *text)
 {
     char *const command[] = {(char *)(uintptr_t)text, NULL};

@@ -111,8 +111,10 @@ static void write_slowdown_tile(FILE *out, const json_t *report)
                  lull_html_percent(allowed).text);
     if (lull_gain_judge_slowdown(slowdown, upper, allowed) == LULL_GAIN_SLOWDOWN_UNPROVEN)
         snprintf(measured, sizeof(measured), "%s measured", lull_html_percent(slowdown).text);
-    write_tile(out, "Slower", lull_html_slower(slowdown, upper, allowed).text,
-               measured[0] != '\0' ? measured : bound, measured[0] != '\0' ? bound : NULL);
+    if (measured[0] != '\0')
+        write_tile(out, "Slower", lull_html_slower(slowdown, upper, allowed).text, measured, bound);
+    else
+        write_tile(out, "Slower", lull_html_slower(slowdown, upper, allowed).text, bound, NULL);
 }
 
 static void write_cost_tile(FILE *out, const json_t *report)

@@ -1,5 +1,5 @@
 /*
- * The runs that go on on this node, as their governors tell of them: those of this user, or all
+ * The runs in progress on this node, as their governors publish them: those of this user, or all
  * that this user may read (wire/viewers.h). Threads: one. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_SERVE_JOBS_H

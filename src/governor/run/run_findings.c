@@ -229,10 +229,6 @@ static bool has_lowered(const struct lull_run_pass *pass, uint32_t gpu)
 
 /* ---- iterations that cannot carry a test ---------------------------------------------------- */
 
-/* Iterations carry no test where stalls add this much of the tolerance to them. Chosen, not
- * measured: a busy host adds once the tolerance. */
-static const double uneven_factor = 3.0;
-
 static double unevenness_of(const struct lull_run_pass *pass, uint32_t gpu)
 {
     return lull_controller_unevenness(lull_control_controller(pass->control), gpu);
@@ -241,7 +237,8 @@ static double unevenness_of(const struct lull_run_pass *pass, uint32_t gpu)
 static bool is_uneven(const struct lull_run_pass *pass, uint32_t gpu)
 {
     return is_by_section(pass) && !has_lowered(pass, gpu) &&
-           unevenness_of(pass, gpu) > uneven_factor * pass->run->options->control.tolerance_ratio;
+           unevenness_of(pass, gpu) >
+               LULL_UNEVEN_FACTOR * pass->run->options->control.tolerance_ratio;
 }
 
 static void say_uneven(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)

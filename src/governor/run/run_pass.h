@@ -57,7 +57,7 @@ struct lull_managed_run {
                              * as many as there are */
 };
 
-/* What progress has said so far. */
+/* The state of the progress display: what it has shown, and when the next sentence is due. */
 struct lull_run_progress {
     bool has_title;   /* the terminal's title is ours */
     bool has_settled; /* a sentence has said that the search has settled */

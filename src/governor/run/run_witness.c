@@ -13,7 +13,7 @@ enum { MOST_PROCESSES = 256, MOST_DEPTH = 16, MOST_MAPS = 4 << 20, CHUNK = 1 << 
 
 /* ---- one process ------------------------------------------------------------------------- */
 
-/* What lines of /proc/PID/maps name. */
+/* The libraries that a process has mapped, by the names in its /proc/PID/maps. */
 struct mapped {
     bool has_probe;
     bool has_openmpi_shim;

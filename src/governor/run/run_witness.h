@@ -11,7 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* What was seen of a process, the less telling first. */
+/* How far a process of the command got toward joining the job, by what it has loaded. Later values
+ * explain more, and replace earlier ones. */
 enum lull_run_sight {
     LULL_RUN_SIGHT_NONE,        /* no process was seen */
     LULL_RUN_SIGHT_PLAIN,       /* it has the probes and no library that communicates */

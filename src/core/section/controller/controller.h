@@ -383,6 +383,10 @@ bool lull_controller_is_proven(const struct lull_controller *controller);
  * confidence of the run; 1: nothing is kept. */
 double lull_controller_rarest_excluded(const struct lull_controller *controller);
 
+/* Iterations cannot be tested once their unevenness exceeds the tolerance by this factor. Chosen,
+ * not measured: stalls of a busy host add about the tolerance. */
+#define LULL_UNEVEN_FACTOR 3.0
+
 /* By how much the mean of a GPU's last iterations at the highest clock exceeds their median,
  * relative to it, where no rhythm explains that: see lull_trial_unevenness. */
 double lull_controller_unevenness(const struct lull_controller *controller, uint32_t gpu);
