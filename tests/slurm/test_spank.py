@@ -298,6 +298,8 @@ class Users(unittest.TestCase):
 
     def test_f53_a_user_names_gpus_of_others(self):
         """Whatever a job's environment says, it has the GPUs that Slurm has given it, and no others."""
+        host.require_open(PLUGIN)
+
         def await_log(words):
             self.assertIsNotNone(host.wait_for(lambda: words in self.cluster.log("lulld.log"), 10))
 
