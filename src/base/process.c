@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Reads the beginning of a file as text. Returns its length; 0: it cannot be read. */
@@ -59,6 +60,42 @@ int lull_process_user(pid_t pid, uid_t *uid_out)
         return -ESRCH;
     *uid_out = (uid_t)strtoul(line + sizeof(key) - 1, NULL, 10);
     return 0;
+}
+
+static uint64_t inode_of(const char *path)
+{
+    struct stat status;
+
+    return stat(path, &status) < 0 ? 0 : status.st_ino;
+}
+
+uint64_t lull_process_pid_space(void)
+{
+    return inode_of("/proc/self/ns/pid");
+}
+
+bool lull_process_is_within(pid_t pid, uint64_t space, pid_t number)
+{
+    static const char key[] = "\nNSpid:\t"; /* its numbers, from the outermost namespace inwards */
+    char path[64];
+    char text[4096];
+    const char *line;
+    size_t length;
+
+    snprintf(path, sizeof(path), "/proc/%ld/ns/pid", (long)pid);
+    if (space == 0 || inode_of(path) != space)
+        return false;
+    snprintf(path, sizeof(path), "/proc/%ld/status", (long)pid);
+    if (read_text(path, text, sizeof(text)) == 0)
+        return false;
+    line = strstr(text, key);
+    if (line == NULL)
+        return false;
+    line += sizeof(key) - 1;
+    length = strcspn(line, "\n");
+    while (length > 0 && line[length - 1] != '\t')
+        length--;
+    return strtol(line + length, NULL, 10) == number;
 }
 
 int lull_boot_id(char boot_id_out[LULL_BOOT_ID_BYTES])

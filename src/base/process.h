@@ -5,6 +5,7 @@
 #ifndef LULL_BASE_PROCESS_H
 #define LULL_BASE_PROCESS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -20,6 +21,17 @@ int64_t lull_process_start_ticks(pid_t pid);
 /* Finds who runs a process (its real user). Errors: -ESRCH there is no such process, or /proc does
  * not tell. */
 int lull_process_user(pid_t pid, uid_t *uid_out);
+
+/* Names the PID namespace of this process, whose numbers mean nothing in another one, by its inode.
+ * 0: /proc does not tell. */
+uint64_t lull_process_pid_space(void);
+
+/* The PID namespace of the host, in which drivers number processes (PROC_PID_INIT_INO of Linux). */
+#define LULL_PROCESS_HOST_SPACE UINT64_C(0xeffffffc)
+
+/* Tells whether a process, by its number here, is the one with another number in a PID namespace
+ * within this one. False also where /proc does not tell. */
+bool lull_process_is_within(pid_t pid, uint64_t space, pid_t number);
 
 /* Writes what names this boot, the rest of the buffer zero. Errors: -EIO /proc does not tell. */
 int lull_boot_id(char boot_id_out[LULL_BOOT_ID_BYTES]);

@@ -17,6 +17,7 @@
 #ifndef LULL_WIRE_EVENT_H
 #define LULL_WIRE_EVENT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -35,6 +36,7 @@ enum {
     LULL_JOB_NAME_BYTES = 48,    /* NUL included */
     LULL_JOB_MAX_THREADS = 64,   /* numbered threads per process; the last number is shared */
     LULL_JOB_MAX_WINDOWS = 64,   /* energy windows that a process may have open */
+    LULL_JOB_MAX_GPUS = 16,      /* GPUs that a process reports */
 };
 
 #define LULL_EVENT_NO_COMMUNICATOR UINT32_MAX
@@ -127,6 +129,12 @@ struct lull_process_info {
     char program[32];
 };
 
+/* A GPU on which a process is seen by its own probes. */
+struct lull_process_gpu {
+    uint64_t pci;          /* its address (base/pci.h) */
+    bool is_communicating; /* a communicator of the process runs on it; false: only a context */
+};
+
 struct lull_event_segment; /* one open segment */
 
 /*
@@ -157,6 +165,18 @@ int lull_event_segment_release(struct lull_event_segment *job, uint32_t slot);
 
 /* 1: the slot is some process', which may have ended; 0: it is released and nobody's yet. */
 int lull_event_segment_is_held(const struct lull_event_segment *job, uint32_t slot);
+
+/* Copies the GPUs that the probes of a slot's process report; returns how many, at most
+ * LULL_JOB_MAX_GPUS. Any thread. */
+uint32_t lull_event_segment_gpus(const struct lull_event_segment *job, uint32_t slot,
+                                 struct lull_process_gpu *gpus_out);
+
+/* Names the PID namespace that the number of the slot's process is of (base/process.h); 0: it is
+ * unknown. Any thread. */
+uint64_t lull_event_segment_pid_space(const struct lull_event_segment *job, uint32_t slot);
+
+/* Tells whether the slot's process has ended; false also where that cannot be known. Any thread. */
+bool lull_event_segment_has_ended(const struct lull_event_segment *job, uint32_t slot);
 
 /* Copies the name of a user section, "" if there is none. name_out: LULL_JOB_NAME_BYTES bytes. */
 void lull_event_segment_name(const struct lull_event_segment *job, uint32_t slot, uint32_t name,
@@ -206,6 +226,11 @@ int lull_event_segment_join(const char *path, const struct lull_process_info *in
 /* Probe: renews the identity of this process' slot (MPI_Init learns the ranks later than join). */
 void lull_event_segment_identify(struct lull_event_segment *job, uint32_t slot,
                                  const struct lull_process_info *info);
+
+/* Probe: reports a GPU that this process uses, once or again. Beyond LULL_JOB_MAX_GPUS the report
+ * is dropped. Any thread; lock-free. */
+void lull_event_segment_report_gpu(struct lull_event_segment *job, uint32_t slot,
+                                   const struct lull_process_gpu *gpu);
 
 /*
  * Probe: returns the index for a name, adding it; LULL_JOB_MAX_NAMES - 1 ("other") once the table

@@ -33,6 +33,10 @@ enum {
  */
 enum { SLOT_TAKEN, SLOT_RELEASED, SLOT_CHANGING };
 
+/* A GPU in a slot. */
+#define GPU_REPORTED (UINT64_C(1) << 62)
+#define GPU_COMMUNICATES (UINT64_C(1) << 63)
+
 /* The doorbell. Only SLEEPING obliges a producer to wake the reader. */
 enum { AWAKE, SLEEPING, DOZING, RUNG };
 
@@ -73,6 +77,7 @@ struct lull_event_slot {
     _Atomic uint64_t start_ticks; /* of the process since boot: tells it from a later one */
     _Atomic uint64_t pid_space; /* inode of the namespace that its number is of; 0: it is unknown */
     _Atomic uint32_t holder;
+    _Atomic uint64_t gpus[LULL_JOB_MAX_GPUS]; /* PCI addresses, a bit of GPU_...; 0: free */
     _Atomic uint64_t info[INFO_WORDS];
     _Atomic int32_t threads[LULL_JOB_MAX_THREADS]; /* kernel thread ids */
     struct lull_event_name names[LULL_JOB_MAX_NAMES];

@@ -19,7 +19,7 @@
 #define MAGIC UINT64_C(0x4a4f424c4c554c31)
 
 enum {
-    FORMAT_VERSION = 4,
+    FORMAT_VERSION = 5,
     SPINS = 1000,
 };
 
@@ -211,21 +211,11 @@ static int reserve_slot_memory(int fd, uint32_t slot)
     return 0;
 }
 
-/* Names the space that process numbers of this process are of; 0: it is unknown. */
-static uint64_t own_pid_space(void)
-{
-    struct stat status;
-
-    if (stat("/proc/self/ns/pid", &status) < 0)
-        return 0;
-    return status.st_ino;
-}
-
 static void introduce(struct lull_event_slot *slot, uint64_t start_ticks,
                       const struct lull_process_info *info)
 {
     atomic_store(&slot->start_ticks, start_ticks);
-    atomic_store(&slot->pid_space, own_pid_space());
+    atomic_store(&slot->pid_space, lull_process_pid_space());
     write_info(slot, info);
 }
 
@@ -243,6 +233,8 @@ static int reclaim_slot(struct lull_event_memory *segment, uint64_t start_ticks,
         for (uint32_t thread = 0; thread < LULL_JOB_MAX_THREADS; thread++)
             atomic_store(&slot->threads[thread], 0);
         atomic_store(&slot->communicators, 0);
+        for (uint32_t gpu = 0; gpu < LULL_JOB_MAX_GPUS; gpu++)
+            atomic_store(&slot->gpus[gpu], 0);
         introduce(slot, start_ticks, info);
         atomic_store(&slot->holder, SLOT_TAKEN);
         *slot_out = i;
@@ -350,12 +342,13 @@ int lull_event_segment_process(const struct lull_event_segment *job, uint32_t sl
 }
 
 /* A number means the same process only within one space of numbers. */
-static bool has_ended(const struct lull_event_slot *slot)
+bool lull_event_segment_has_ended(const struct lull_event_segment *job, uint32_t slot_index)
 {
+    const struct lull_event_slot *slot = &job->segment->slots[slot_index % LULL_JOB_MAX_PROCESSES];
     const uint64_t space = atomic_load(&slot->pid_space);
     struct lull_process_info info;
 
-    if (space == 0 || space != own_pid_space() || read_info(slot, &info) < 0)
+    if (space == 0 || space != lull_process_pid_space() || read_info(slot, &info) < 0)
         return false;
     return (uint64_t)lull_process_start_ticks(info.pid) != atomic_load(&slot->start_ticks);
 }
@@ -365,7 +358,7 @@ int lull_event_segment_release(struct lull_event_segment *job, uint32_t slot_ind
     struct lull_event_slot *slot = &job->segment->slots[slot_index % LULL_JOB_MAX_PROCESSES];
 
     assert(slot_index < claimed_slots(job->segment));
-    if (atomic_load(&slot->holder) != SLOT_TAKEN || !has_ended(slot))
+    if (atomic_load(&slot->holder) != SLOT_TAKEN || !lull_event_segment_has_ended(job, slot_index))
         return -EBUSY;
     if (atomic_load(&slot->head) != job->tails[slot_index])
         return -EAGAIN;
@@ -384,6 +377,47 @@ void lull_event_segment_identify(struct lull_event_segment *job, uint32_t slot,
                                  const struct lull_process_info *info)
 {
     write_info(&job->segment->slots[slot % LULL_JOB_MAX_PROCESSES], info);
+}
+
+uint64_t lull_event_segment_pid_space(const struct lull_event_segment *job, uint32_t slot)
+{
+    if (slot >= LULL_JOB_MAX_PROCESSES)
+        return 0;
+    return atomic_load(&job->segment->slots[slot].pid_space);
+}
+
+void lull_event_segment_report_gpu(struct lull_event_segment *job, uint32_t slot,
+                                   const struct lull_process_gpu *gpu)
+{
+    _Atomic uint64_t *gpus = job->segment->slots[slot % LULL_JOB_MAX_PROCESSES].gpus;
+    const uint64_t known = gpu->pci | GPU_REPORTED;
+
+    for (uint32_t i = 0; i < LULL_JOB_MAX_GPUS; i++) {
+        uint64_t present = 0;
+
+        if (!atomic_compare_exchange_strong(&gpus[i], &present, known) &&
+            (present & ~GPU_COMMUNICATES) != known)
+            continue;
+        if (gpu->is_communicating)
+            atomic_fetch_or(&gpus[i], GPU_COMMUNICATES);
+        return;
+    }
+}
+
+uint32_t lull_event_segment_gpus(const struct lull_event_segment *job, uint32_t slot,
+                                 struct lull_process_gpu *gpus_out)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; slot < LULL_JOB_MAX_PROCESSES && i < LULL_JOB_MAX_GPUS; i++) {
+        const uint64_t gpu = atomic_load(&job->segment->slots[slot].gpus[i]);
+
+        if ((gpu & GPU_REPORTED) == 0)
+            continue;
+        gpus_out[count].pci = gpu & ~(GPU_REPORTED | GPU_COMMUNICATES);
+        gpus_out[count++].is_communicating = (gpu & GPU_COMMUNICATES) != 0;
+    }
+    return count;
 }
 
 void lull_event_segment_name(const struct lull_event_segment *job, uint32_t slot, uint32_t name,
