@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "device/amdsmi_library.h"
 
@@ -266,6 +268,42 @@ static bool amdsmi_read(void *state, uint32_t gpu, enum lull_reading_field field
     return false;
 }
 
+/* A process that has opened all GPUs it may use is listed for each of them: it uses those where it
+ * has memory or has run kernels. */
+static bool is_used_by(const struct amdsmi_process *process)
+{
+    return process->memory_bytes != 0 || process->vram_bytes != 0 || process->graphics_ns != 0;
+}
+
+static void amdsmi_list_processes(void *state, uint32_t gpu,
+                                  struct lull_device_processes *processes_out)
+{
+    const struct lull_amdsmi *amdsmi = state;
+    const size_t names = 2 * (size_t)amdsmi->name_bytes;
+    const size_t tail =
+        amdsmi->power_offset == 0 ? AMDSMI_PROCESS_TAIL_BYTES_24 : AMDSMI_PROCESS_TAIL_BYTES;
+    const size_t row = names + sizeof(struct amdsmi_process) + tail;
+    uint32_t count = LULL_DEVICE_MOST_PROCESSES;
+    char *list = calloc(count, row);
+
+    if (list == NULL)
+        return;
+    if (amdsmi->processes != NULL &&
+        amdsmi->processes(amdsmi->dies[gpu].handle, &count, list) == AMDSMI_SUCCESS &&
+        count <= LULL_DEVICE_MOST_PROCESSES) {
+        processes_out->is_known = true;
+        processes_out->count = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            struct amdsmi_process process;
+
+            memcpy(&process, list + i * row + amdsmi->name_bytes, sizeof(process));
+            if (is_used_by(&process))
+                processes_out->pids[processes_out->count++] = (pid_t)process.pid;
+        }
+    }
+    free(list);
+}
+
 /* ---- setting ---- */
 
 static int set_limit(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die, int limit,
@@ -333,6 +371,7 @@ const struct lull_vendor lull_amdsmi_vendor = {
     .driver_version = amdsmi_driver_version,
     .describe = amdsmi_describe,
     .read = amdsmi_read,
+    .list_processes = amdsmi_list_processes,
     .lock_sm = amdsmi_lock_sm,
     .reset_sm = amdsmi_reset_sm,
     .set_power_limit = amdsmi_set_power_limit,

@@ -189,8 +189,11 @@ static void read_versions(struct lull_amdsmi *amdsmi)
 
     /* In versions 24 and 25 the first number is the year; since then it is the major version, which
      * goes on from 26. */
-    if (amdsmi->version(&room) == AMDSMI_SUCCESS && room.words[0] >= 25)
+    amdsmi->name_bytes = 32;
+    if (amdsmi->version(&room) == AMDSMI_SUCCESS && room.words[0] >= 25) {
         amdsmi->power_offset = 2;
+        amdsmi->name_bytes = 256;
+    }
     room = (union amdsmi_room){.bytes = {0}};
     if (amdsmi->driver_info != NULL &&
         amdsmi->driver_info(amdsmi->dies[0].handle, &room) == AMDSMI_SUCCESS)

@@ -34,6 +34,16 @@ struct amdsmi_power_cap_info {
     uint64_t max_uw;
 };
 
+/* What stands between the two names of amdsmi_proc_info_t; four words or more follow the second. */
+struct amdsmi_process {
+    uint32_t pid;
+    uint64_t memory_bytes;
+    uint64_t graphics_ns, encoder_ns;
+    uint32_t reserved_1[12];
+    uint64_t gtt_bytes, cpu_bytes, vram_bytes;
+    uint32_t reserved_2[10];
+};
+
 struct amdsmi_power_info { /* from version 25 on, it follows 8 bytes of another field */
     uint32_t current_w;
     uint32_t average_w;
@@ -81,6 +91,7 @@ typedef int amdsmi_call_energy(void *gpu, uint64_t *count, float *resolution_uj,
 typedef int amdsmi_call_temperature(void *gpu, int sensor, int metric, int64_t *celsius);
 typedef int amdsmi_call_clock_limit(void *gpu, int clock, int limit, uint64_t mhz);
 typedef int amdsmi_call_set(void *gpu, int value);
+typedef int amdsmi_call_processes(void *gpu, uint32_t *count, void *list);
 typedef int amdsmi_call_power_cap(void *gpu, uint32_t sensor, uint64_t uw);
 
 enum {
@@ -96,6 +107,8 @@ enum {
     AMDSMI_TEMPERATURE_HOTSPOT = 1,
     AMDSMI_TEMPERATURE_CURRENT = 0,
     AMDSMI_UUID_SIZE = 38,
+    AMDSMI_PROCESS_TAIL_BYTES_24 = 16, /* behind the names of a process */
+    AMDSMI_PROCESS_TAIL_BYTES = 48,    /* since version 25 */
     /* Any MHz may be requested; this is the step of the list that Lull makes of them. Chosen, not
      * measured. */
     CLOCK_STEP_MHZ = 20,
@@ -133,6 +146,7 @@ struct amdsmi_die {
     CALL(amdsmi_call_text, uuid, "amdsmi_get_gpu_device_uuid", NULL)                               \
     CALL(amdsmi_call_energy, energy, "amdsmi_get_energy_count", NULL)                              \
     CALL(amdsmi_call_temperature, temperature, "amdsmi_get_temp_metric", NULL)                     \
+    CALL(amdsmi_call_processes, processes, "amdsmi_get_gpu_process_list", NULL)                    \
     CALL(amdsmi_call_clock_limit, set_clock_limit, "amdsmi_set_gpu_clk_limit", NULL)               \
     CALL(amdsmi_call_set, set_level, "amdsmi_set_gpu_perf_level", NULL)                            \
     CALL(amdsmi_call_power_cap, set_power_cap, "amdsmi_set_power_cap", NULL)
@@ -143,6 +157,7 @@ struct lull_amdsmi {
     char library_name[256];
     char driver_version[96];
     uint32_t power_offset; /* how many words stand before struct amdsmi_power_info */
+    uint32_t name_bytes;   /* of a process and its container in amdsmi_proc_info_t */
     uint32_t die_count;
     struct amdsmi_die dies[LULL_DEVICE_MAX_GPUS];
 };

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "device/amdsmi.h"
 #include "device/levelzero.h"
 #include "device/nvml.h"
@@ -359,6 +361,30 @@ void lull_device_read(struct lull_devices *devices, uint32_t gpu, uint32_t wante
             reading_out->valid |= field;
     if (!leave(devices))
         reading_out->valid = 0;
+}
+
+/* Drivers number processes as the host does; emulated ones as the process that opened the GPU. */
+static uint64_t pid_space(void)
+{
+    return getenv(LULL_EMULATED_NODE_VARIABLE) != NULL ? lull_process_pid_space()
+                                                       : LULL_PROCESS_HOST_SPACE;
+}
+
+void lull_device_list_processes(struct lull_devices *devices, uint32_t gpu,
+                                struct lull_device_processes *processes_out)
+{
+    uint32_t slot;
+
+    processes_out->is_known = false;
+    if (devices->vendor == NULL || devices->vendor->list_processes == NULL)
+        return;
+    slot = enter(devices, gpu);
+    if (slot == ABSENT)
+        return;
+    processes_out->pid_space = pid_space();
+    devices->vendor->list_processes(devices->state, slot, processes_out);
+    if (!leave(devices))
+        processes_out->is_known = false;
 }
 
 void lull_device_keep_reading(struct lull_device_reading *kept, uint32_t wanted,

@@ -103,6 +103,14 @@ struct lull_device_reading {
  * not measured. */
 enum { LULL_DEVICE_MOST_PROCESSES = 256 };
 
+/* The processes that compute on a GPU. */
+struct lull_device_processes {
+    bool is_known;      /* false: the driver does not tell, or there are too many */
+    uint64_t pid_space; /* the PID namespace that their numbers are of (base/process.h) */
+    uint32_t count;
+    pid_t pids[LULL_DEVICE_MOST_PROCESSES]; /* some may be listed twice */
+};
+
 /* What has happened to a GPU without Lull's doing since it was looked at last. */
 struct lull_device_news {
     uint32_t event_count; /* of all kinds; the rest comes with the next look */
@@ -111,9 +119,7 @@ struct lull_device_news {
     bool is_partitioned;   /* NVIDIA: MIG is on, so its clock belongs to several users */
     bool is_repartitioned; /* that, or the partitions, have changed */
     uint32_t sm_mhz;       /* its clock; 0: it could not be read */
-    bool has_processes;    /* NVIDIA: what follows is known */
-    uint32_t process_count;
-    pid_t processes[LULL_DEVICE_MOST_PROCESSES]; /* those that compute on it; some may be twice */
+    struct lull_device_processes processes; /* known for NVIDIA only */
 };
 
 /* A GPU that reports without end must not hold up the others. Chosen, not measured. */
@@ -174,6 +180,10 @@ int lull_device_fit_band(const struct lull_device_info *info, struct lull_band *
 /* Reads the wanted fields; what could not be read has no bit in reading_out->valid. */
 void lull_device_read(struct lull_devices *devices, uint32_t gpu, uint32_t wanted,
                       struct lull_device_reading *reading_out);
+
+/* Lists the processes that compute on a GPU; unknown after any failure. */
+void lull_device_list_processes(struct lull_devices *devices, uint32_t gpu,
+                                struct lull_device_processes *processes_out);
 
 /* Takes the fields that were wanted of a reading over into what is kept of a GPU, valid or not;
  * the others stay as they are. */

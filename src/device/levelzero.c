@@ -328,6 +328,28 @@ static void levelzero_describe(void *state, uint32_t gpu, struct lull_device_inf
         info->capabilities |= LULL_CAPABILITY_ENERGY_COUNTER | LULL_CAPABILITY_INSTANT_POWER;
 }
 
+/* A process that has opened all GPUs it may use is listed for each of them: it uses those where it
+ * has memory or runs on an engine. */
+static void levelzero_list_processes(void *state, uint32_t gpu,
+                                     struct lull_device_processes *processes_out)
+{
+    const struct lull_levelzero *levelzero = state;
+    struct zes_process list[LULL_DEVICE_MOST_PROCESSES];
+    uint32_t count = LULL_DEVICE_MOST_PROCESSES;
+
+    for (uint32_t i = 0; i < count; i++)
+        list[i] = (struct zes_process){.head = {.type = ZES_TYPE_PROCESS_STATE}};
+    if (levelzero->processes == NULL ||
+        levelzero->processes(levelzero->cards[gpu].device, &count, list) != ZE_OK ||
+        count > LULL_DEVICE_MOST_PROCESSES)
+        return;
+    processes_out->is_known = true;
+    processes_out->count = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (list[i].memory_bytes != 0 || list[i].engines != 0)
+            processes_out->pids[processes_out->count++] = (pid_t)list[i].pid;
+}
+
 /* ---- setting ---- */
 
 static int set_range(struct lull_levelzero *levelzero, const struct zes_card *card,
@@ -384,6 +406,7 @@ const struct lull_vendor lull_levelzero_vendor = {
     .driver_version = levelzero_driver_version,
     .describe = levelzero_describe,
     .read = levelzero_read,
+    .list_processes = levelzero_list_processes,
     .lock_sm = levelzero_lock_sm,
     .reset_sm = levelzero_reset_sm,
     .set_power_limit = levelzero_set_power_limit,

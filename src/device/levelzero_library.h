@@ -27,6 +27,7 @@ enum {
     ZES_TYPE_FREQUENCY_PROPERTIES = 9,
     ZES_TYPE_POWER_PROPERTIES = 0xd,
     ZES_TYPE_TEMPERATURE_PROPERTIES = 0x14,
+    ZES_TYPE_PROCESS_STATE = 0x16,
     ZES_TYPE_FREQUENCY_STATE = 0x1b,
     ZES_TYPE_POWER_LIMIT = 0x27,
     ZES_FREQUENCY_GPU = 0,
@@ -73,6 +74,14 @@ struct zes_pci_properties {
     int32_t generation, width;
     int64_t bytes_per_s;
     uint8_t has[3];
+};
+
+struct zes_process {
+    struct zes_head head;
+    uint32_t pid;
+    uint64_t memory_bytes;
+    uint64_t shared_bytes;
+    uint32_t engines; /* a bit for each kind of engine that it uses */
 };
 
 struct zes_frequency_properties {
@@ -155,6 +164,7 @@ typedef int zes_call_clocks(void *domain, uint32_t *count, double *mhz);
 typedef int zes_call_range(void *domain, const struct zes_frequency_range *range);
 typedef int zes_call_counter(void *handle, struct zes_counter *counter);
 typedef int zes_call_limits(void *domain, uint32_t *count, struct zes_power_limit *limits);
+typedef int zes_call_processes(void *device, uint32_t *count, struct zes_process *processes);
 typedef int zes_call_temperature(void *sensor, double *celsius);
 
 /* A counter with its rate: how much it has grown per microsecond between the two latest readings.
@@ -190,6 +200,7 @@ struct zes_card {
     CALL(zes_call_list_of, devices, "zesDeviceGet", NULL)                                          \
     CALL(zes_call_info, device_properties, "zesDeviceGetProperties", NULL)                         \
     CALL(zes_call_info, pci_properties, "zesDevicePciGetProperties", NULL)                         \
+    CALL(zes_call_processes, processes, "zesDeviceProcessesGetState", NULL)                        \
     CALL(zes_call_list_of, frequency_domains, "zesDeviceEnumFrequencyDomains", NULL)               \
     CALL(zes_call_info, frequency_properties, "zesFrequencyGetProperties", NULL)                   \
     CALL(zes_call_clocks, available_clocks, "zesFrequencyGetAvailableClocks", NULL)                \

@@ -553,8 +553,10 @@ static void take_mode(struct nvml *nvml, uint32_t gpu, struct lull_device_news *
 
 /* Lists the processes that compute, and behind them the clients of MPS, which older drivers do not
  * tell. A list that is too long is unknown. */
-static void take_processes(struct nvml *nvml, uint32_t gpu, struct lull_device_news *news)
+static void nvml_list_processes(void *state, uint32_t gpu,
+                                struct lull_device_processes *processes_out)
 {
+    struct nvml *nvml = state;
     struct nvml_process list[LULL_DEVICE_MOST_PROCESSES];
     unsigned int computing = LULL_DEVICE_MOST_PROCESSES;
     unsigned int of_mps;
@@ -564,10 +566,10 @@ static void take_processes(struct nvml *nvml, uint32_t gpu, struct lull_device_n
     of_mps = LULL_DEVICE_MOST_PROCESSES - computing;
     if (INVOKE(nvml, mps_processes, nvml->devices[gpu], &of_mps, list + computing) != NVML_SUCCESS)
         of_mps = 0;
-    news->has_processes = true;
-    news->process_count = computing + of_mps;
-    for (uint32_t i = 0; i < news->process_count; i++)
-        news->processes[i] = (pid_t)list[i].pid;
+    processes_out->is_known = true;
+    processes_out->count = computing + of_mps;
+    for (uint32_t i = 0; i < processes_out->count; i++)
+        processes_out->pids[i] = (pid_t)list[i].pid;
 }
 
 static int nvml_check(void *state, uint32_t gpu, struct lull_device_news *news,
@@ -582,7 +584,7 @@ static int nvml_check(void *state, uint32_t gpu, struct lull_device_news *news,
                        "read the SM clock", err);
     if (result == 0) {
         take_mode(nvml, gpu, news);
-        take_processes(nvml, gpu, news);
+        nvml_list_processes(nvml, gpu, &news->processes);
     }
     /* The handle of a GPU that has new partitions, or was lost, is looked up anew. */
     nvml->is_gone[gpu] = nvml->is_gone[gpu] || news->is_repartitioned;
@@ -625,6 +627,7 @@ const struct lull_vendor lull_nvml_vendor = {
     .driver_version = nvml_driver_version,
     .describe = nvml_describe,
     .read = nvml_read,
+    .list_processes = nvml_list_processes,
     .lock_sm = nvml_lock_sm,
     .reset_sm = nvml_reset_sm,
     .reset_memory = nvml_reset_memory,

@@ -25,6 +25,10 @@ struct lull_vendor {
     bool (*read)(void *state, uint32_t gpu, enum lull_reading_field field,
                  struct lull_device_reading *out);
 
+    /* Lists the processes that compute on a GPU; leaves *processes_out alone where they are not
+     * known. NULL: the vendor never tells. */
+    void (*list_processes)(void *state, uint32_t gpu, struct lull_device_processes *processes_out);
+
     /* These set something; their errors are those of device.h. */
     int (*lock_sm)(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t max_mhz,
                    struct lull_error *err);

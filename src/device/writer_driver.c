@@ -279,9 +279,9 @@ static void take_news(struct lull_writer *writer, uint32_t index,
         lull_log(LULL_LOG_WARNING, "writer", "GPU %u: the driver reports XID %u (%llu so far)",
                  index, news->last_xid, (unsigned long long)gpu->state.xids);
     }
-    if (news->has_processes && writer->options.processes != NULL)
-        writer->options.processes(writer->options.context, index, news->processes,
-                                  news->process_count);
+    if (news->processes.is_known && writer->options.processes != NULL)
+        writer->options.processes(writer->options.context, index, news->processes.pids,
+                                  news->processes.count);
     if (!news->is_repartitioned)
         return;
     lull_log(LULL_LOG_WARNING, "writer", "GPU %u: its partitions were changed; MIG is %s", index,

@@ -170,6 +170,28 @@ struct lull_driver_gpu *lull_driver_gpu_at(struct lull_driver *driver, uint32_t 
     return NULL;
 }
 
+uint32_t lull_driver_processes(struct lull_node *node, uint32_t gpu,
+                               struct lull_driver_process *processes_out)
+{
+    const struct lull_physics *physics = lull_node_begin(node, gpu);
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < LULL_PHYSICS_CONTEXTS; i++) {
+        const int32_t pid = (int32_t)physics->contexts[i].owner;
+        uint32_t at = 0;
+
+        if (!physics->contexts[i].is_live)
+            continue;
+        while (at < count && processes_out[at].pid != pid)
+            at++;
+        if (at == count)
+            processes_out[count++] = (struct lull_driver_process){.pid = pid};
+        processes_out[at].contexts++;
+    }
+    lull_node_end(node, gpu, false);
+    return count;
+}
+
 /* ---- faults and rights ---- */
 
 static bool take(const struct lull_driver_gpu *gpu, enum lull_fault_kind kind)
@@ -200,6 +222,11 @@ bool lull_driver_may_set(const struct lull_driver_gpu *gpu)
 bool lull_driver_has_energy(const struct lull_driver_gpu *gpu)
 {
     return !take(gpu, LULL_FAULT_NO_ENERGY);
+}
+
+bool lull_driver_lists_processes(const struct lull_driver_gpu *gpu)
+{
+    return !take(gpu, LULL_FAULT_NO_PROCESSES);
 }
 
 uint64_t lull_driver_energy_mj(const struct lull_driver_gpu *gpu)

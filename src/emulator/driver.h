@@ -98,6 +98,20 @@ bool lull_driver_has_get_fault(const struct lull_driver_gpu *gpu, int *code_out)
 /* Tells whether the caller may set: only root may, unless a fault says otherwise. */
 bool lull_driver_may_set(const struct lull_driver_gpu *gpu);
 
+/* Tells whether the GPU's driver lists processes, which a fault can take away. */
+bool lull_driver_lists_processes(const struct lull_driver_gpu *gpu);
+
+/* A process that has contexts on a GPU, listed once. */
+struct lull_driver_process {
+    int32_t pid;
+    uint32_t contexts;
+};
+
+/* Lists the processes that have contexts on a GPU; returns how many. processes_out has room for
+ * LULL_PHYSICS_CONTEXTS. */
+uint32_t lull_driver_processes(struct lull_node *node, uint32_t gpu,
+                               struct lull_driver_process *processes_out);
+
 /* Tells whether the GPU has its energy counter, which a fault can take away. */
 bool lull_driver_has_energy(const struct lull_driver_gpu *gpu);
 

@@ -106,6 +106,7 @@ static const char *const names[LULL_FAULT_KINDS] = {
     [LULL_FAULT_SETTLE_FACTOR] = "settle_factor",
     [LULL_FAULT_NO_PERMISSION] = "no_permission",
     [LULL_FAULT_NO_ENERGY] = "no_energy",
+    [LULL_FAULT_NO_PROCESSES] = "no_processes",
     [LULL_FAULT_GET_CODE] = "get_code",
     [LULL_FAULT_ANY_USER] = "any_user",
     [LULL_FAULT_XID] = "xid",

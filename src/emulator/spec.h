@@ -39,6 +39,7 @@ enum lull_fault_kind {
     LULL_FAULT_SETTLE_FACTOR, /* settle_factor: clocks take this many times as long to settle */
     LULL_FAULT_NO_PERMISSION, /* no_permission: set calls are refused, even to root */
     LULL_FAULT_NO_ENERGY,     /* no_energy: the energy counter is not supported */
+    LULL_FAULT_NO_PROCESSES,  /* no_processes: lists of processes are not supported */
     LULL_FAULT_GET_CODE,      /* get_code: readings return this code */
     LULL_FAULT_ANY_USER,      /* any_user: set calls are allowed without root */
     LULL_FAULT_XID,           /* xid: the GPU reports this XID as an event */

@@ -363,29 +363,29 @@ static void processes_are_listed_those_of_mps_as_well(void **state)
     computing_count = 2;
     mps_count = 1;
     assert_int_equal(open_gpus(), 1);
-    assert_false(check_gpu().has_processes); /* the driver has no such function */
+    assert_false(check_gpu().processes.is_known); /* the driver has no such function */
     close_gpus();
     made_up.processes = fake_processes;
     assert_int_equal(open_gpus(), 1);
     news = check_gpu();
-    assert_true(news.has_processes);
-    assert_int_equal(news.process_count, 2);
-    assert_int_equal(news.processes[1], 1001);
+    assert_true(news.processes.is_known);
+    assert_int_equal(news.processes.count, 2);
+    assert_int_equal(news.processes.pids[1], 1001);
     close_gpus();
     made_up.mps_processes = fake_mps_processes;
     assert_int_equal(open_gpus(), 1);
     news = check_gpu();
-    assert_int_equal(news.process_count, 3);
-    assert_int_equal(news.processes[2], 1002);
+    assert_int_equal(news.processes.count, 3);
+    assert_int_equal(news.processes.pids[2], 1002);
     gpus[0].set_code = 3;
     news = check_gpu();
-    assert_false(news.has_processes);
-    assert_int_equal(news.process_count, 0);
+    assert_false(news.processes.is_known);
+    assert_int_equal(news.processes.count, 0);
     gpus[0].set_code = 0;
     computing_count = LULL_DEVICE_MOST_PROCESSES;
-    assert_int_equal(check_gpu().process_count, LULL_DEVICE_MOST_PROCESSES);
+    assert_int_equal(check_gpu().processes.count, LULL_DEVICE_MOST_PROCESSES);
     computing_count++;
-    assert_false(check_gpu().has_processes); /* unknown, rather than a part */
+    assert_false(check_gpu().processes.is_known); /* unknown, rather than a part */
     close_gpus();
 }
 

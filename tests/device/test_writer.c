@@ -638,8 +638,8 @@ static void keep_processes(void *context, uint32_t gpu, const pid_t *pids, uint3
     (void)context;
     tellings++;
     assert_int_equal(gpu, 1);
-    told.process_count = count;
-    memcpy(told.processes, pids, count * sizeof(pids[0]));
+    told.processes.count = count;
+    memcpy(told.processes.pids, pids, count * sizeof(pids[0]));
 }
 
 /* GPUs that are looked at every second, and whose leases are ended for what is seen. */
@@ -662,11 +662,11 @@ static void test_f31_processes_are_told_where_they_are_known(void **state)
     advance(T0 + MS);
     assert_int_equal(tellings, 0);
     fake.gpus[1].news = (struct lull_device_news){
-        .has_processes = true, .process_count = 2, .processes = {4711, 4712}};
+        .processes = {.is_known = true, .count = 2, .pids = {4711, 4712}}};
     advance(T0 + LULL_NS_PER_S + 10 * MS);
     assert_int_equal(tellings, 1);
-    assert_int_equal(told.process_count, 2);
-    assert_int_equal(told.processes[1], 4712);
+    assert_int_equal(told.processes.count, 2);
+    assert_int_equal(told.processes.pids[1], 4712);
     assert_int_equal(end(), 0);
 }
 

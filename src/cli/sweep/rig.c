@@ -167,10 +167,10 @@ bool lull_sweep_rig_is_busy(struct lull_sweep_rig *rig, pid_t *process_out)
     struct lull_device_reading reading;
 
     *process_out = 0;
-    if (lull_device_check(rig->devices, rig->gpu, &news, NULL) == 0 && news.has_processes) {
-        if (news.process_count > 0)
-            *process_out = news.processes[0];
-        return news.process_count > 0;
+    if (lull_device_check(rig->devices, rig->gpu, &news, NULL) == 0 && news.processes.is_known) {
+        if (news.processes.count > 0)
+            *process_out = news.processes.pids[0];
+        return news.processes.count > 0;
     }
     lull_device_read(rig->devices, rig->gpu, LULL_READING_UTILIZATION, &reading);
     return (reading.valid & LULL_READING_UTILIZATION) && reading.utilization_percent > 0;
@@ -180,10 +180,10 @@ static bool has_foreign(struct lull_sweep_rig *rig)
 {
     struct lull_device_news news;
 
-    if (lull_device_check(rig->devices, rig->gpu, &news, NULL) < 0 || !news.has_processes)
+    if (lull_device_check(rig->devices, rig->gpu, &news, NULL) < 0 || !news.processes.is_known)
         return false;
-    for (uint32_t i = 0; i < news.process_count; i++)
-        if (is_foreign(news.processes[i]))
+    for (uint32_t i = 0; i < news.processes.count; i++)
+        if (is_foreign(news.processes.pids[i]))
             return true;
     return false;
 }

@@ -72,6 +72,33 @@ struct amdsmi_od {
     struct amdsmi_freq_range current_sclk, current_mclk, sclk_limits, mclk_limits;
 };
 
+struct amdsmi_proc_24 {
+    char name[32];
+    uint32_t pid;
+    uint64_t mem;
+    uint64_t gfx, enc;
+    uint32_t engine_reserved[12];
+    uint64_t gtt_mem, cpu_mem, vram_mem;
+    uint32_t memory_reserved[10];
+    char container_name[32];
+    uint32_t reserved[4];
+};
+
+struct amdsmi_proc_25 { /* since version 25 [from memory; 26 by its documentation] */
+    char name[256];
+    uint32_t pid;
+    uint64_t mem;
+    uint64_t gfx, enc;
+    uint32_t engine_reserved[12];
+    uint64_t gtt_mem, cpu_mem, vram_mem;
+    uint32_t memory_reserved[10];
+    char container_name[256];
+    uint32_t cu_occupancy;
+    uint32_t reserved[11];
+};
+
+_Static_assert(sizeof(struct amdsmi_proc_24) == 224, "amdsmi_proc_info_t of 24");
+_Static_assert(sizeof(struct amdsmi_proc_25) == 704, "amdsmi_proc_info_t of 26");
 _Static_assert(sizeof(struct amdsmi_clk) == 32, "amdsmi_clk_info_t");
 _Static_assert(sizeof(struct amdsmi_cap) == 64, "amdsmi_power_cap_info_t");
 _Static_assert(sizeof(struct amdsmi_power_24) == 68, "amdsmi_power_info_t of 24");

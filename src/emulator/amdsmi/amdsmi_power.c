@@ -1,5 +1,5 @@
 /*
- * Reads power, energy, temperature and activity, and sets the power cap.
+ * Reads power, energy, temperature, activity and processes, and sets the power cap.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
@@ -133,5 +133,32 @@ AMDSMI_EXPORT(amdsmi_get_gpu_activity, void *handle, struct amdsmi_usage *usage)
         .mm = AMDSMI_NOT_TOLD,
     };
     lull_node_end(gpu->node, gpu->index, false);
+    return AMDSMI_OK;
+}
+
+/* ---- processes ---- */
+
+static const uint64_t context_bytes = UINT64_C(512) << 20; /* chosen, not measured */
+
+AMDSMI_EXPORT(amdsmi_get_gpu_process_list, void *handle, uint32_t *count, void *list)
+{
+    struct lull_driver_process processes[LULL_PHYSICS_CONTEXTS];
+    uint32_t there;
+
+    AMDSMI_ENTER(amdsmi_enter(handle, count, &gpu));
+    if (!lull_driver_lists_processes(gpu))
+        return AMDSMI_UNSUPPORTED;
+    there = lull_driver_processes(gpu->node, gpu->index, processes);
+    for (uint32_t i = 0; list != NULL && i < there && i < *count; i++) {
+        const uint64_t bytes = processes[i].contexts * context_bytes;
+        const struct amdsmi_proc_24 old = {.pid = (uint32_t)processes[i].pid, .mem = bytes};
+        const struct amdsmi_proc_25 new = {.pid = (uint32_t)processes[i].pid, .mem = bytes};
+
+        if (amdsmi_abi() == 24)
+            memcpy((struct amdsmi_proc_24 *)list + i, &old, sizeof(old));
+        else
+            memcpy((struct amdsmi_proc_25 *)list + i, &new, sizeof(new));
+    }
+    *count = there;
     return AMDSMI_OK;
 }

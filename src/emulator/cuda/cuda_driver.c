@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "emulator/driver.h"
 #include "emulator/node.h"
@@ -29,6 +30,7 @@ enum {
     CUDA_NOT_INITIALIZED = 3,
     CUDA_NO_DEVICE = 100,
     CUDA_INVALID_DEVICE = 101,
+    CUDA_INVALID_CONTEXT = 201,
     CUDA_NOT_SUPPORTED = 801,
 };
 
@@ -185,16 +187,56 @@ CUDA_EXPORT(cuCtxSetCurrent, void *context)
     return enter(context);
 }
 
+/* Tells whether this process has a context on a GPU, which is what its workload opens. */
+static bool has_context(int device)
+{
+    struct lull_driver_process processes[LULL_PHYSICS_CONTEXTS];
+    const uint32_t count = lull_driver_processes(driver.node, (uint32_t)device, processes);
+
+    for (uint32_t i = 0; i < count; i++)
+        if (processes[i].pid == getpid())
+            return true;
+    return false;
+}
+
+/* Opens a context on the emulated GPU unless this process has one. It is never closed. */
 CUDA_EXPORT(cuDevicePrimaryCtxRetain, void **context, int device)
 {
     LULL_DRIVER_CHECK(enter_device(device, context));
+    if (!has_context(device) && lull_node_open_context(driver.node, (uint32_t)device) < 0)
+        return CUDA_OUT_OF_MEMORY;
     *context = &driver.context;
     return CUDA_SUCCESS;
 }
 
+CUDA_EXPORT(cuDevicePrimaryCtxGetState, int device, unsigned *flags, int *is_active)
+{
+    LULL_DRIVER_CHECK(enter_device(device, is_active));
+    if (flags == NULL)
+        return CUDA_INVALID_VALUE;
+    *flags = 0;
+    *is_active = has_context(device);
+    return CUDA_SUCCESS;
+}
+
+/* A process of the emulated node computes on one GPU. */
 CUDA_EXPORT(cuCtxGetDevice, int *device)
 {
-    return cuDeviceGet(device, 0);
+    LULL_DRIVER_CHECK(enter(device));
+    for (uint32_t i = 0; i < lull_node_gpu_count(driver.node); i++)
+        if (has_context((int)i))
+            return cuDeviceGet(device, (int)i);
+    return CUDA_INVALID_CONTEXT;
+}
+
+/* The addresses are those that the emulated NVML gives, in CUDA's spelling. */
+CUDA_EXPORT(cuDeviceGetPCIBusId, char *address, int size, int device)
+{
+    LULL_DRIVER_CHECK(enter_device(device, address));
+    if (size < 13)
+        return CUDA_INVALID_VALUE;
+    snprintf(address, (size_t)size, "0000:%02x:00.0", (7 + 3 * (unsigned)device) & 0xff);
+    return CUDA_SUCCESS;
 }
 
 /* ---- memory ---- */

@@ -114,6 +114,14 @@ struct zes_engine_facts {
     uint32_t subdevice;
 };
 
+struct zes_process_now {
+    struct ze_base base;
+    uint32_t pid;
+    uint64_t memory, shared;
+    uint32_t engines;
+};
+
+_Static_assert(sizeof(struct zes_process_now) == 48, "zes_process_state_t");
 _Static_assert(sizeof(struct ze_core_properties) == 368, "ze_device_properties_t");
 _Static_assert(sizeof(struct zes_device_facts) == 776, "zes_device_properties_t");
 _Static_assert(sizeof(struct zes_pci_facts) == 56, "zes_pci_properties_t");

@@ -12,6 +12,8 @@ enum {
     TYPE_LIMIT = 0x27,
     TYPE_TEMPERATURE = 0x14,
     TYPE_ENGINE = 5,
+    TYPE_PROCESS = 0x16,
+    ENGINE_COMPUTE = 1 << 1,
     LEVEL_SUSTAINED = 1,
     LEVEL_PEAK = 3,
     UNIT_POWER = 2,
@@ -169,5 +171,31 @@ ZES_EXPORT(zesEngineGetActivity, const void *group, struct zes_snapshot *out)
     out->value = (uint64_t)physics->busy_ns / 1000;
     out->time_us = (uint64_t)physics->now_ns / 1000;
     lull_node_end(handle->gpu->node, handle->gpu->index, false);
+    return ZE_SUCCESS;
+}
+
+/* ---- processes ---- */
+
+static const uint64_t context_bytes = UINT64_C(512) << 20; /* chosen, not measured */
+
+ZES_EXPORT(zesDeviceProcessesGetState, const void *device, uint32_t *count,
+           struct zes_process_now *list)
+{
+    struct lull_driver_process processes[LULL_PHYSICS_CONTEXTS];
+    uint32_t there;
+
+    ZES_ENTER(zes_enter(device, ZES_DEVICE, ZES_DEVICE, count, &handle));
+    if (!lull_driver_lists_processes(handle->gpu))
+        return ZE_UNSUPPORTED;
+    there = lull_driver_processes(handle->gpu->node, handle->gpu->index, processes);
+    for (uint32_t i = 0; list != NULL && i < there && i < *count; i++) {
+        if (list[i].base.stype != TYPE_PROCESS)
+            return ZE_INVALID_ARGUMENT;
+        list[i] = (struct zes_process_now){.base = list[i].base,
+                                           .pid = (uint32_t)processes[i].pid,
+                                           .memory = processes[i].contexts * context_bytes,
+                                           .engines = ENGINE_COMPUTE};
+    }
+    zes_give_count(count, there);
     return ZE_SUCCESS;
 }

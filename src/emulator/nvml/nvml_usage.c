@@ -35,22 +35,14 @@ struct processes {
 
 static void list_processes(const struct lull_nvml_gpu *gpu, struct processes *out)
 {
-    const struct lull_physics *physics = lull_node_begin(gpu->node, gpu->index);
+    struct lull_driver_process processes[LULL_PHYSICS_CONTEXTS];
 
-    out->count = 0;
-    for (uint32_t i = 0; i < LULL_PHYSICS_CONTEXTS; i++) {
-        const uint32_t pid = (uint32_t)physics->contexts[i].owner;
-        uint32_t at = 0;
-
-        if (!physics->contexts[i].is_live)
-            continue;
-        while (at < out->count && out->items[at].pid != pid)
-            at++;
-        if (at == out->count)
-            out->items[out->count++] = (struct nvml_process_v2){pid, 0, UINT32_MAX, UINT32_MAX};
-        out->items[at].memory_bytes += context_mib * mib;
-    }
-    out->utilization_percent = physics->utilization_percent;
+    out->count = lull_driver_processes(gpu->node, gpu->index, processes);
+    for (uint32_t i = 0; i < out->count; i++)
+        out->items[i] = (struct nvml_process_v2){(uint32_t)processes[i].pid,
+                                                 processes[i].contexts * context_mib * mib,
+                                                 UINT32_MAX, UINT32_MAX};
+    out->utilization_percent = lull_node_begin(gpu->node, gpu->index)->utilization_percent;
     lull_node_end(gpu->node, gpu->index, false);
 }
 
@@ -60,9 +52,12 @@ static int enter_processes(nvmlDevice_t device, const void *required,
 {
     const int code = nvml_enter_reading(device, required, gpu_out);
 
-    if (code == NVML_SUCCESS)
-        list_processes(*gpu_out, out);
-    return code;
+    if (code != NVML_SUCCESS)
+        return code;
+    if (!lull_driver_lists_processes((*gpu_out)->driver))
+        return NVML_NOT_SUPPORTED;
+    list_processes(*gpu_out, out);
+    return NVML_SUCCESS;
 }
 
 NVML_EXPORT(nvmlDeviceGetComputeRunningProcesses_v3, nvmlDevice_t device, unsigned *count,
