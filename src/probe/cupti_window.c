@@ -2,10 +2,11 @@
  * The CUPTI window tells the governor, while it asks, when compute kernels ran, so that exposed
  * communication can be told from overlapped. The CUDA driver loads it (CUDA_INJECTION64_PATH).
  *
- * One thread of low priority looks every 20 ms whether LULL_ASK_COMPUTE is set, and only then
- * subscribes to CUPTI. CUPTI has one subscriber: if somebody else is it, or comes first, the window
- * says so once (COMPLETE with -errno) and stands aside for good. Nothing here runs on a thread of
- * the application, except handing CUPTI one of a few buffers that are reserved at the beginning.
+ * One thread of low priority reports on which devices the process has contexts. It looks every 20
+ * ms whether LULL_ASK_COMPUTE is set, and only then subscribes to CUPTI. CUPTI has one subscriber:
+ * if somebody else is it, or comes first, the window says so once (COMPLETE with -errno) and stands
+ * aside for good. Nothing here runs on a thread of the application, except handing CUPTI one of a
+ * few buffers that are reserved at the beginning.
  *
  * CUPTI delivers records late, and those of different streams out of order. The time up to which
  * the window calls its runs complete therefore lags behind the newest record by twice the longest
@@ -31,6 +32,7 @@
 #include "probe/client.h"
 #include "probe/compute_runs.h"
 #include "probe/cupti_abi.h"
+#include "probe/own_gpu.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -38,6 +40,11 @@
 #define LOOK_EVERY_NS (20 * LULL_NS_PER_MS)
 #define FLUSH_EVERY_NS (60 * LULL_NS_PER_MS)
 #define SLACK_NS (20 * LULL_NS_PER_MS)
+
+/* How often the thread looks for contexts: until there is one, and then for others. Chosen, not
+ * measured. */
+#define CONTEXTS_SOON_NS (100 * LULL_NS_PER_MS)
+#define CONTEXTS_LATER_NS (2 * LULL_NS_PER_S)
 
 enum {
     BUFFERS = 4,
@@ -333,31 +340,57 @@ static int is_asked(void)
            (lull_event_segment_asked(lull_client.job, lull_client.slot) & LULL_ASK_COMPUTE) != 0;
 }
 
+/* Opens or closes the window as is asked, and keeps an open one going. Returns -errno once the
+ * window is out for good. */
+static int tend_window(int64_t now_ns)
+{
+    static int64_t flushed_ns;
+    static int is_open;
+
+    if (is_asked() && !is_open) {
+        const int result = open_window();
+
+        if (result < 0)
+            return result;
+        is_open = 1;
+    } else if (!is_asked() && is_open) {
+        close_window();
+        is_open = 0;
+    } else if (is_open && now_ns - flushed_ns >= FLUSH_EVERY_NS) {
+        align_clocks();
+        cupti.flush_all(0);
+        flushed_ns = now_ns;
+    }
+    return 0;
+}
+
+/* A process may open a context on another device at any time, so the look goes on. */
+static void look_for_contexts(int64_t now_ns)
+{
+    static int64_t next_ns;
+
+    if (now_ns < next_ns)
+        return;
+    next_ns = now_ns + (lull_own_gpu_report_contexts() > 0 ? CONTEXTS_LATER_NS : CONTEXTS_SOON_NS);
+}
+
 static void *watch(void *unused)
 {
-    int64_t flushed_ns = 0;
-    int is_open = 0;
     int result = 0;
 
     (void)unused;
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), LOWEST_PRIORITY);
-    while (result == 0) {
+    for (;;) {
         const int64_t now_ns = lull_now_ns();
 
-        if (is_asked() && !is_open) {
-            result = open_window();
-            is_open = result == 0;
-        } else if (!is_asked() && is_open) {
-            close_window();
-            is_open = 0;
-        } else if (is_open && now_ns - flushed_ns >= FLUSH_EVERY_NS) {
-            align_clocks();
-            cupti.flush_all(0);
-            flushed_ns = now_ns;
+        look_for_contexts(now_ns);
+        if (result == 0) {
+            result = tend_window(now_ns);
+            if (result < 0)
+                push(LULL_EVENT_COMPLETE, lull_now_ns(), 0, result);
         }
-        lull_sleep_until_ns(now_ns + LOOK_EVERY_NS);
+        lull_sleep_until_ns(now_ns + (result == 0 ? LOOK_EVERY_NS : CONTEXTS_SOON_NS));
     }
-    push(LULL_EVENT_COMPLETE, lull_now_ns(), 0, result);
     return NULL;
 }
 

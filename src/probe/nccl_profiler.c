@@ -10,6 +10,7 @@
 #include "probe/client.h"
 #include "probe/gpu_time.h"
 #include "probe/nccl_chain.h"
+#include "probe/own_gpu.h"
 
 enum { CALLS = LULL_NCCL_COLL_API | LULL_NCCL_P2P_API, TASKS = LULL_NCCL_COLL | LULL_NCCL_P2P };
 enum { WORD_CHANNELS = 16, WORDS = LULL_NCCL_CHANNELS / WORD_CHANNELS };
@@ -219,6 +220,7 @@ static void fill_in(struct nccl_profiler_communicator *communicator,
         communicator->number =
             lull_event_segment_new_communicator(lull_client.job, lull_client.slot);
         announce(communicator, identity);
+        lull_own_gpu_report_current(); /* NCCL has made the communicator's device current */
     }
     atomic_store(&communicator->asked_mask, wanted_mask(communicator));
     __atomic_store_n(mask, atomic_load(&communicator->asked_mask), __ATOMIC_RELAXED);

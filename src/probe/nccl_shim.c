@@ -30,6 +30,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "probe/client.h"
+#include "probe/own_gpu.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -419,8 +420,10 @@ static struct nccl_shim_communicator communicators[COMMUNICATORS];
 
 int ncclCommCount(const ncclComm_t comm, int *count); /* it is only called here and not wrapped */
 int ncclCommUserRank(const ncclComm_t comm, int *rank);
+int ncclCommCuDevice(const ncclComm_t comm, int *device);
 NEXT(CommCount)
 NEXT(CommUserRank)
+NEXT(CommCuDevice)
 
 static struct nccl_shim_communicator *find_communicator(ncclComm_t comm)
 {
@@ -477,6 +480,7 @@ static struct nccl_shim_communicator *add_communicator(ncclComm_t comm,
     struct nccl_shim_communicator *entry = comm != NULL ? claim_communicator() : NULL;
     int ranks = 0;
     int rank = -1;
+    int device;
 
     if (entry == NULL)
         return NULL;
@@ -489,6 +493,8 @@ static struct nccl_shim_communicator *add_communicator(ncclComm_t comm,
     entry->is_non_blocking =
         config != NULL && config->magic == CONFIG_MAGIC && config->blocking == 0;
     announce(entry, rank, name_in(config));
+    if (next_CommCuDevice() != NULL && next_CommCuDevice()(comm, &device) == NCCL_SUCCESS)
+        lull_own_gpu_report(device);
     atomic_store_explicit(&entry->key, (uintptr_t)comm, memory_order_release);
     return entry;
 }

@@ -8,6 +8,12 @@ import tempfile
 import unittest
 
 LULL, LIBLULL, JOB, MPI_JOB = (os.path.abspath(sys.argv.pop(1)) for _ in range(4))
+# Opens a context on the first GPU, as a program of CUDA does.
+ON_GPU_0 = """
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(ctypes.c_void_p()), 0) == 0
+"""
 # A rank that computes on the processor, beside an idle GPU; without exchanges it only counts its steps.
 ON_THE_PROCESSOR = r"""
 import ctypes, sys, time
@@ -92,8 +98,14 @@ class Silence(unittest.TestCase):
         self.check(run, "it may use none of this node's 2 GPUs", "CUDA_VISIBLE_DEVICES names none of them", "unset that")
 
     def test_a_rank_that_never_communicates(self):
-        self.check(self.run_job(sys.executable, "-c", ON_THE_PROCESSOR, LIBLULL, "3"),
+        self.check(self.run_job(sys.executable, "-c", ON_GPU_0 + ON_THE_PROCESSOR, LIBLULL, "3"),
                    "GPU 0: its rank loaded a probe and never communicated", "lull_section_begin() of lull.h")
+
+    def test_a_job_on_the_processor(self):
+        """No GPU is managed for a process that uses none."""
+        run = self.run_job(sys.executable, "-c", ON_THE_PROCESSOR, LIBLULL, "12", "communicate")
+        self.check(run, "no clock was changed: no process of the job was seen on a GPU", "run it without Lull")
+        self.assertEqual([gpu["switches"] for gpu in run[0]["gpus"] if gpu.get("switches")], [])
 
     def test_no_iteration(self):
         self.check(self.run_job(JOB, "0", "2", "20", "30", "0"),
@@ -108,7 +120,8 @@ class Silence(unittest.TestCase):
         self.assertRegex(note, r"after (29|30) iterations: about \d+ more were missing")
 
     def test_an_idle_gpu(self):
-        run = self.run_job(sys.executable, "-c", ON_THE_PROCESSOR, LIBLULL, "60", "exchanges",
+        # Its driver lists no processes, and the node has no other GPU that the job could mean.
+        run = self.run_job(sys.executable, "-c", ON_THE_PROCESSOR, LIBLULL, "60", "exchanges", emulate=("--fault", "no_processes"),
                            options=("--no-daemon", "--tolerance", "5%"))
         self.check(run, "GPU 0: idle in 100 % of the readings", "CUDA_VISIBLE_DEVICES")
         self.check_verdict(run, "GPU 0: idle in 100 % of the readings", "CUDA_VISIBLE_DEVICES")

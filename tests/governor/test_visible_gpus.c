@@ -38,14 +38,14 @@ static int set_up(void **state)
 /* Compares what is seen with "3 1", the indices of this node. */
 static void check(const char *expected)
 {
-    uint32_t gpus[LULL_DEVICE_MAX_GPUS];
-    const uint32_t count = lull_visible_gpus(NULL, gpus, LULL_DEVICE_MAX_GPUS);
+    struct lull_visible_gpus visible;
     char seen[256] = "";
     size_t length = 0;
 
-    for (uint32_t i = 0; i < count; i++)
-        length +=
-            (size_t)snprintf(seen + length, sizeof(seen) - length, i > 0 ? " %u" : "%u", gpus[i]);
+    lull_visible_gpus(NULL, &visible);
+    for (uint32_t i = 0; i < visible.count; i++)
+        length += (size_t)snprintf(seen + length, sizeof(seen) - length, i > 0 ? " %u" : "%u",
+                                   visible.gpus[i]);
     assert_string_equal(seen, expected);
 }
 

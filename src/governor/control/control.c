@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -88,7 +87,7 @@ int lull_control_create(struct lull_event_segment *job, struct lull_devices *dev
         points[i] = gpu->info->sm_clock_count > 0 ? gpu->info->sm_clock_count : 1;
     }
     for (uint32_t i = 0; i < LULL_JOB_MAX_PROCESSES; i++)
-        control->gpu_of_process[i] = -1;
+        control->processes[i].gpu = -1;
     control->controller = lull_controller_create(config, control->gpu_count, points);
     if (control->controller == NULL) {
         lull_control_destroy(control);
@@ -105,6 +104,8 @@ void lull_control_destroy(struct lull_control *control)
     if (control == NULL)
         return;
     lull_control_stop(control);
+    for (uint32_t i = 0; i < LULL_JOB_MAX_PROCESSES; i++)
+        free(control->processes[i].held);
     for (uint32_t i = 0; i < control->gpu_count; i++) {
         lull_control_forget_device(&control->gpus[i]);
         lull_run_log_fini(&control->gpus[i].log);
@@ -238,17 +239,47 @@ static void take_event(struct lull_control *control, uint32_t index, const struc
     control->decider->take_event(control->deciding, index, event);
 }
 
+/* Keeps an event of a process whose GPU is not known yet. A process that waits for too long begins
+ * in the middle. */
+static void hold_event(struct lull_control_process *process, const struct lull_event *event)
+{
+    if (process->held == NULL)
+        process->held = malloc(LULL_CONTROL_EVENTS_HELD * sizeof(*process->held));
+    if (process->held == NULL)
+        return;
+    if (process->held_count == LULL_CONTROL_EVENTS_HELD)
+        process->held_count = 0;
+    process->held[process->held_count++] = *event;
+}
+
 /* Energy windows count for processes without a GPU (-1) as well. */
-static void take_event_of(struct lull_control *control, uint32_t slot, int32_t gpu,
+static void take_event_of(struct lull_control *control, uint32_t slot,
                           const struct lull_event *event)
 {
+    struct lull_control_process *const process = &control->processes[slot];
     const bool is_of_window =
         event->kind == LULL_EVENT_WINDOW_BEGIN || event->kind == LULL_EVENT_WINDOW_END;
 
     if (is_of_window && control->accounting != NULL)
         lull_accounting_tell(control->accounting, control->job, slot, event);
-    if (!is_of_window && gpu >= 0)
-        take_event(control, (uint32_t)gpu, event);
+    if (is_of_window)
+        return;
+    if (process->gpu >= 0)
+        take_event(control, (uint32_t)process->gpu, event);
+    else if (process->is_waiting)
+        hold_event(process, event);
+}
+
+/* Takes what was kept while the process waited. */
+static void take_held(struct lull_control *control, struct lull_control_process *process)
+{
+    if (process->is_waiting)
+        return;
+    for (uint32_t i = 0; process->gpu >= 0 && i < process->held_count; i++)
+        take_event(control, (uint32_t)process->gpu, &process->held[i]);
+    free(process->held);
+    process->held = NULL;
+    process->held_count = 0;
 }
 
 /* Takes all events that the bound processes have pushed; those of others wait in their rings. */
@@ -257,14 +288,16 @@ static void drain(struct lull_control *control)
     struct lull_event events[EVENTS_AT_ONCE];
 
     for (uint32_t slot = 0; slot < control->bound; slot++) {
-        const int32_t gpu = control->gpu_of_process[slot];
+        struct lull_control_process *const process = &control->processes[slot];
         uint32_t count;
 
+        take_held(control, process);
         while ((count = lull_event_segment_read(control->job, slot, events, EVENTS_AT_ONCE)) > 0)
             for (uint32_t i = 0; i < count; i++)
-                take_event_of(control, slot, gpu, &events[i]);
-        if (gpu >= 0)
-            control->gpus[gpu].state.lost_events = lull_event_segment_lost(control->job, slot);
+                take_event_of(control, slot, &events[i]);
+        if (process->gpu >= 0)
+            control->gpus[process->gpu].state.lost_events =
+                lull_event_segment_lost(control->job, slot);
     }
 }
 
@@ -294,7 +327,8 @@ static void release_slots(struct lull_control *control, int64_t now_ns)
         lull_event_segment_release(control->job, slot) < 0)
         return;
     control->is_released[slot] = true;
-    control->gpu_of_process[slot] = -1;
+    control->processes[slot].gpu = -1;
+    control->processes[slot].is_waiting = false;
 }
 
 /* ---- the thread -------------------------------------------------------------------------- */
@@ -349,143 +383,6 @@ void lull_control_stop(struct lull_control *control)
     control->running = false;
 }
 
-/* ---- processes to GPUs ------------------------------------------------------------------- */
-
-static int lease_through(const struct lull_control *control, const struct lull_governed_gpu *gpu,
-                         struct lull_actuator *actuator, uint32_t *slot_out, struct lull_error *err)
-{
-    struct lull_band band = {
-        .min_mhz = gpu->info->sm_clocks_mhz[gpu->info->sm_clock_count - 1],
-        .max_mhz = gpu->info->sm_clocks_mhz[0],
-    };
-
-    if (control->wants_limits) {
-        band.min_limit_mw = gpu->info->power_limit_min_mw;
-        band.max_limit_mw = gpu->info->power_limit_max_mw;
-    }
-    return lull_actuator_lease(actuator, gpu->info->uuid, &band, slot_out, err);
-}
-
-/* From now on the GPU is driven through that slot, which has seen no request yet. */
-static void begin_lease(struct lull_governed_gpu *gpu, uint32_t slot)
-{
-    memset(gpu->requests, 0, sizeof(gpu->requests));
-    gpu->posted = 0;
-    gpu->taken = 0;
-    gpu->calls = 0;
-    gpu->point = 0;
-    gpu->cap_mhz = 0;
-    gpu->actuator_slot = slot;
-    gpu->state.leased = true;
-    gpu->armed = true;
-}
-
-/* Leases a GPU for its first rank. A daemon that dies just now refuses nothing: the lease is taken
- * when there is one again. */
-static void lease(struct lull_control *control, struct lull_governed_gpu *gpu)
-{
-    struct lull_error err = {0};
-    uint32_t slot;
-    int result;
-
-    gpu->wants_lease = gpu->info->sm_clock_count > 0;
-    if (control->actuator == NULL || !gpu->wants_lease)
-        return;
-    result = lease_through(control, gpu, control->actuator, &slot, &err);
-    if (result == -EPIPE || result == -ETIMEDOUT)
-        return;
-    if (result < 0) {
-        gpu->wants_lease = false;
-        gpu->state.refusal = err;
-        lull_log(LULL_LOG_WARNING, "run", "GPU %u is left alone: %s", gpu->state.device, err.text);
-        return;
-    }
-    pthread_mutex_lock(&control->lock);
-    begin_lease(gpu, slot);
-    pthread_mutex_unlock(&control->lock);
-}
-
-/* True if the GPU is free for another rank: never used, or its rank has ended. */
-static bool is_free(struct lull_control *control, struct lull_governed_gpu *gpu)
-{
-    struct lull_process_info info;
-
-    if (gpu->state.process < 0 || gpu->left)
-        return true;
-    return lull_event_segment_process(control->job, (uint32_t)gpu->state.process, &info) == 0 &&
-           kill(info.pid, 0) < 0 && errno == ESRCH;
-}
-
-static void share(struct lull_control *control, uint32_t index)
-{
-    control->gpus[index].state.shared = true;
-    control->gpus[index].state.ranks++;
-    pthread_mutex_lock(&control->lock);
-    control->decider->take_exit(control->deciding, index);
-    pthread_mutex_unlock(&control->lock);
-}
-
-static void bind_process(struct lull_control *control, uint32_t slot,
-                         const struct lull_process_info *info)
-{
-    uint32_t rank = info->local_rank >= 0 ? (uint32_t)info->local_rank : slot;
-    uint32_t index = rank % control->gpu_count;
-    struct lull_governed_gpu *gpu = &control->gpus[index];
-    bool is_usable;
-
-    if (!is_free(control, gpu)) {
-        share(control, index);
-        return;
-    }
-    if (!gpu->armed)
-        lease(control, gpu);
-    pthread_mutex_lock(&control->lock);
-    is_usable =
-        control->decider->take_start(control->deciding, index, info, gpu->state.process >= 0);
-    gpu->state.communicators.count = 0;
-    gpu->state.process = (int32_t)slot;
-    gpu->state.ranks = 1;
-    gpu->left = false;
-    lull_section_meter_leave(&gpu->meter, lull_now_ns());
-    control->gpu_of_process[slot] = is_usable ? (int32_t)index : -1;
-    pthread_mutex_unlock(&control->lock);
-}
-
-/* A released slot that has become another process' since. */
-static void bind_again(struct lull_control *control, uint32_t slot)
-{
-    struct lull_process_info info;
-
-    if (!control->is_released[slot] || !lull_event_segment_is_held(control->job, slot) ||
-        lull_event_segment_process(control->job, slot, &info) < 0)
-        return;
-    if (control->gpu_count > 0)
-        bind_process(control, slot, &info);
-    pthread_mutex_lock(&control->lock);
-    control->is_released[slot] = false;
-    pthread_mutex_unlock(&control->lock);
-}
-
-/* Only processes that have joined the segment are bound: an MPI launcher does not join it. */
-void lull_control_bind(struct lull_control *control)
-{
-    uint32_t processes = lull_event_segment_process_count(control->job);
-
-    for (uint32_t slot = 0; slot < control->bound; slot++)
-        bind_again(control, slot);
-    while (control->bound < processes) {
-        struct lull_process_info info;
-
-        if (lull_event_segment_process(control->job, control->bound, &info) < 0)
-            return;
-        if (control->gpu_count > 0)
-            bind_process(control, control->bound, &info);
-        pthread_mutex_lock(&control->lock);
-        control->bound++;
-        pthread_mutex_unlock(&control->lock);
-    }
-}
-
 /* ---- for the main thread ----------------------------------------------------------------- */
 
 void lull_control_disarm(struct lull_control *control)
@@ -505,29 +402,6 @@ void lull_control_disarm(struct lull_control *control)
     }
     control->actuator = NULL;
     pthread_mutex_unlock(&control->lock);
-}
-
-int lull_control_arm(struct lull_control *control, struct lull_actuator *actuator,
-                     struct lull_error *err)
-{
-    uint32_t slots[LULL_CONTROLLER_MAX_GPUS] = {0};
-
-    assert(control->actuator == NULL);
-    for (uint32_t i = 0; i < control->gpu_count; i++) {
-        int result = 0;
-
-        if (control->gpus[i].wants_lease)
-            result = lease_through(control, &control->gpus[i], actuator, &slots[i], err);
-        if (result < 0)
-            return result;
-    }
-    pthread_mutex_lock(&control->lock);
-    control->actuator = actuator;
-    for (uint32_t i = 0; i < control->gpu_count; i++)
-        if (control->gpus[i].wants_lease)
-            begin_lease(&control->gpus[i], slots[i]);
-    pthread_mutex_unlock(&control->lock);
-    return 0;
 }
 
 void lull_control_hold(struct lull_control *control, enum lull_hold reason, bool held)

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "core/section/communicator.h"
 #include "core/section/controller/controller.h"
+#include "core/section/placement.h"
 #include "device/device.h"
 #include "governor/energy/accounting.h"
 #include "governor/control/actuator.h"
@@ -118,8 +119,28 @@ int lull_control_start(struct lull_control *control, struct lull_error *err);
 void lull_control_stop(struct lull_control *control);
 void lull_control_destroy(struct lull_control *control);
 
-/* Binds new processes to GPUs and leases these. The main thread calls it a few times a second. */
+/*
+ * Binds processes to the GPUs on which they are seen (core/section/placement.h) and leases these.
+ * A process that is seen on none waits, and nothing is switched for it. The main thread calls it a
+ * few times a second, and the functions below.
+ */
 void lull_control_bind(struct lull_control *control);
+
+/* Takes for granted, where neither probes nor the driver can tell, that processes run on the only
+ * GPU. To be called before start, on a control of one GPU that the environment names for certain.
+ */
+void lull_control_trust_environment(struct lull_control *control);
+
+/* Tells whether the driver's lists of processes are to be read now, and takes one. */
+bool lull_control_wants_lists(struct lull_control *control, int64_t now_ns);
+void lull_control_take_list(struct lull_control *control, uint32_t gpu,
+                            const struct lull_device_processes *list);
+
+/* Tells whether the driver's lists cannot name the job's processes on some GPU. */
+bool lull_control_is_blind(const struct lull_control *control);
+
+/* Counts the processes that wait for their GPU, and of which this was seen last. */
+uint32_t lull_control_count_placed(struct lull_control *control, enum lull_placement placement);
 
 /* Enters one reading of a GPU into its run log and hands it to the decider. */
 void lull_control_sample(struct lull_control *control, uint32_t gpu,

@@ -1,6 +1,7 @@
 /*
  * The control loop's state, shared by its files and nobody else:
- *   control.c         its life, events, commands, processes, what the main thread asks
+ *   control.c         its life, events, commands, what the main thread asks
+ *   control_processes.c which process runs on which GPU, leases
  *   control_results.c what came of commands, and how the driver does
  *   control_samples.c what is read of the GPUs beside the job
  *   control_sections.c in which section each GPU is, for whoever looks on
@@ -15,10 +16,22 @@
 #include <stdatomic.h>
 
 #include "core/section/gaps/gap_map.h"
+#include "core/section/placement.h"
 #include "governor/control/control.h"
 #include "governor/control/power_round.h"
 
-enum { LULL_CONTROL_REQUESTS_KEPT = 8 };
+/* Chosen, not measured. */
+enum { LULL_CONTROL_REQUESTS_KEPT = 8, LULL_CONTROL_EVENTS_HELD = 1024 };
+
+/* A process of the job, by its slot. Guarded by the control's lock, but for placement, which is the
+ * main thread's. */
+struct lull_control_process {
+    bool is_waiting;               /* on which GPU it runs is not known yet */
+    int32_t gpu;                   /* that it governs; -1: none */
+    enum lull_placement placement; /* what was seen of it last, while it waits */
+    struct lull_event *held;       /* its events while it waits; NULL: none */
+    uint32_t held_count;
+};
 
 /* A request that has been posted. The writer may still be busy with one when the next is posted. */
 struct lull_posted_request {
@@ -55,8 +68,10 @@ struct lull_governed_gpu {
     uint64_t forecasts; /* raisings after that... */
     uint64_t hits;      /* ...that were asked for while the section still went on */
     struct lull_section_meter meter;
-    bool is_idle; /* it had nothing to do when it was read last */
-    bool left;    /* its rank has ended, and another one may take the GPU over */
+    bool is_idle;  /* it had nothing to do when it was read last */
+    bool left;     /* its rank has ended, and another one may take the GPU over */
+    bool has_list; /* list has been read; it is the main thread's */
+    struct lull_device_processes list;
     int64_t section_begin_ns;
     uint32_t depth; /* how many calls of the rank are nested now */
     /* What follows is NULL unless the rank communicates on the GPU. */
@@ -84,7 +99,10 @@ struct lull_control {
     enum lull_controller_phase phase;
     atomic_bool stopping;
     uint32_t bound; /* how many processes have been looked at so far */
-    int32_t gpu_of_process[LULL_JOB_MAX_PROCESSES];
+    struct lull_control_process processes[LULL_JOB_MAX_PROCESSES];
+    bool is_certain;    /* the environment leaves the job the first GPU alone */
+    int64_t awaited_ns; /* when the last process came */
+    int64_t listed_ns;  /* when the driver listed processes last; 0: never */
     bool is_released[LULL_JOB_MAX_PROCESSES]; /* its slot; guarded by the lock */
     uint32_t next_release;                    /* the slot that is looked at next, and... */
     int64_t release_ns;                       /* ...not before */

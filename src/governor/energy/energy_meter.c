@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "governor/run/visible_gpus.h"
@@ -30,13 +31,16 @@ static int check(struct lull_energy_meter *meter, struct lull_error *err)
 
 int lull_energy_meter_open(struct lull_energy_meter *meter, struct lull_error *err)
 {
+    struct lull_visible_gpus visible;
     int result;
 
     *meter = (struct lull_energy_meter){0};
     result = lull_devices_open(&meter->devices, err);
     if (result < 0)
         return result;
-    meter->gpu_count = lull_visible_gpus(meter->devices, meter->gpus, LULL_DEVICE_MAX_GPUS);
+    lull_visible_gpus(meter->devices, &visible);
+    meter->gpu_count = visible.count;
+    memcpy(meter->gpus, visible.gpus, sizeof(meter->gpus));
     result = check(meter, err);
     if (result == 0)
         meter->accounts = calloc(meter->gpu_count, sizeof(*meter->accounts));

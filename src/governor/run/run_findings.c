@@ -20,6 +20,9 @@ static const double idle_share = 0.9;
 /* Fewer readings say nothing of a GPU. Chosen, not measured. */
 enum { LEAST_READINGS = 10 };
 
+/* A run of this length has looked for its processes often enough. Chosen, not measured. */
+static const double least_to_see_s = 1.0;
+
 struct text {
     char *at;
     size_t left;
@@ -327,7 +330,7 @@ static void tell(struct lull_run_pass *pass, const struct finding *finding, uint
 }
 
 /* Says what the command's processes were, none of which has joined the job. */
-static void tell_unseen(struct lull_run_pass *pass)
+static void tell_witnessed(struct lull_run_pass *pass)
 {
     char text[LULL_RUN_NOTE_SIZE];
 
@@ -335,16 +338,57 @@ static void tell_unseen(struct lull_run_pass *pass)
     lull_run_found(pass->run, text);
 }
 
+/* Says which processes use GPUs that are not managed for them, and what would help. False: none. */
+static bool tell_placements(struct lull_run_pass *pass)
+{
+    const bool on_several = lull_control_count_placed(pass->control, LULL_PLACEMENT_SEVERAL) > 0;
+    const bool is_elsewhere =
+        lull_control_count_placed(pass->control, LULL_PLACEMENT_ELSEWHERE) > 0;
+
+    if (on_several)
+        lull_run_found(pass->run,
+                       "a process of the job uses several GPUs, which are not managed: start one "
+                       "process per GPU, as torchrun --nproc-per-node does");
+    if (is_elsewhere)
+        lull_run_found(pass->run,
+                       "a process of the job uses a GPU that lull run was not given, which is not "
+                       "managed: name the job's GPUs in front of lull run, as in "
+                       "CUDA_VISIBLE_DEVICES=GPU-... (lull gpus shows the UUIDs)");
+    return on_several || is_elsewhere;
+}
+
+/* Says that the job's processes were seen on no GPU. False: they may have been too short-lived. */
+static bool tell_unseen(struct lull_run_pass *pass)
+{
+    if (lull_control_count_placed(pass->control, LULL_PLACEMENT_UNSEEN) == 0 ||
+        pass->wall_s < least_to_see_s)
+        return false;
+    if (lull_control_is_blind(pass->control))
+        lull_run_found(pass->run,
+                       "no clock was changed: which GPU the job uses is not known, because neither "
+                       "CUDA nor NCCL reports it, and the driver does not list the processes of "
+                       "this PID namespace. Name the job's GPU in front of lull run, as in "
+                       "CUDA_VISIBLE_DEVICES=GPU-... (lull gpus shows the UUIDs)");
+    else
+        lull_run_found(pass->run,
+                       "no clock was changed: no process of the job was seen on a GPU. If it "
+                       "computes on processors alone, run it without Lull; if it computes in "
+                       "processes that Lull has no probe in, mark their steps with lull.h");
+    return true;
+}
+
 /* Says why no rank was seen at all. */
 static void tell_no_rank(struct lull_run_pass *pass)
 {
+    if (tell_unseen(pass))
+        return;
     if (lull_event_segment_process_count(pass->job) > 0)
         lull_run_found(pass->run,
                        "no rank was seen for long enough: the command ended within a tenth of a "
                        "second of its first communication; there is nothing to save in so short a "
                        "job");
     else
-        tell_unseen(pass);
+        tell_witnessed(pass);
 }
 
 void lull_run_findings_add(struct lull_run_pass *pass)
@@ -365,7 +409,7 @@ void lull_run_findings_add(struct lull_run_pass *pass)
             is_over = findings[i].is_final;
         }
     }
-    if (!has_rank)
+    if (!tell_placements(pass) && !has_rank)
         tell_no_rank(pass);
     for (uint32_t i = 0; i < FINDINGS; i++)
         if (found[i] != 0)

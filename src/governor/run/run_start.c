@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "governor/run/opening.h"
@@ -33,6 +34,31 @@ void lull_run_open_actuator(struct lull_managed_run *run)
     }
 }
 
+/* Chooses the GPUs that the job may be seen on. */
+static void choose_gpus(struct lull_managed_run *run)
+{
+    struct lull_visible_gpus visible;
+    char text[256];
+
+    lull_visible_gpus(run->devices, &visible);
+    run->gpu_count = visible.count;
+    run->is_certain = visible.is_certain;
+    memcpy(run->gpus, visible.gpus, sizeof(run->gpus));
+    if (visible.count > 0)
+        return;
+    if (visible.has_slice)
+        snprintf(text, sizeof(text),
+                 "the command runs unmanaged: %s gives it a MIG slice, whose clock belongs to all "
+                 "slices of its GPU",
+                 lull_visible_gpus_variable(run->devices));
+    else
+        snprintf(text, sizeof(text),
+                 "the command runs unmanaged: it may use none of this node's %u GPUs, because %s "
+                 "names none of them; unset that, or name them as lull gpus does",
+                 lull_devices_count(run->devices), lull_visible_gpus_variable(run->devices));
+    lull_run_note(run, text);
+}
+
 void lull_run_open_devices(struct lull_managed_run *run)
 {
     struct lull_error err = {0};
@@ -45,14 +71,7 @@ void lull_run_open_devices(struct lull_managed_run *run)
         lull_run_note(run, text);
         return;
     }
-    run->gpu_count = lull_visible_gpus(run->devices, run->gpus, LULL_CONTROLLER_MAX_GPUS);
-    if (run->gpu_count == 0) {
-        snprintf(text, sizeof(text),
-                 "the command runs unmanaged: it may use none of this node's %u GPUs, because %s "
-                 "names none of them; unset that, or name them as lull gpus does",
-                 lull_devices_count(run->devices), lull_visible_gpus_variable(run->devices));
-        lull_run_note(run, text);
-    }
+    choose_gpus(run);
     if (run->gpu_count > 0 &&
         lull_sampler_start(run->devices, run->gpus, run->gpu_count, &run->sampler, &err) < 0)
         lull_run_note(run, err.text);
@@ -146,6 +165,8 @@ static int start(struct lull_run_pass *pass, struct lull_error *err)
     pass->accounting =
         lull_accounting_create(pass->run->devices, pass->run->gpus, pass->run->gpu_count);
     lull_control_set_accounting(pass->control, pass->accounting);
+    if (pass->run->is_certain)
+        lull_control_trust_environment(pass->control);
     if (pass->limits != NULL)
         lull_control_want_limits(pass->control);
     if (pass->runner != NULL)

@@ -83,11 +83,23 @@ static void ask_samples(struct lull_run_pass *pass, bool energy)
 
     for (uint32_t i = 0; i < pass->run->gpu_count; i++)
         round.wanted[i] = wanted_of(pass, i, energy);
+    round.lists = lull_control_wants_lists(pass->control, lull_now_ns());
     if (!lull_sampler_ask(pass->run->sampler, &round))
         return;
     for (uint32_t i = 0; i < pass->run->gpu_count; i++)
         pass->has_energy[i] = (round.wanted[i] & LULL_READING_SM_CLOCK) != 0 &&
                               (pass->has_energy[i] || (round.wanted[i] & LULL_READING_ENERGY) != 0);
+}
+
+/* Takes which processes are on which GPU, and binds those that are new to their GPUs. */
+static void bind_processes(struct lull_run_pass *pass)
+{
+    struct lull_device_processes list;
+    uint32_t gpu;
+
+    while (pass->run->sampler != NULL && lull_sampler_take_list(pass->run->sampler, &gpu, &list))
+        lull_control_take_list(pass->control, gpu, &list);
+    lull_control_bind(pass->control);
 }
 
 static void take_samples(struct lull_run_pass *pass)
@@ -212,7 +224,8 @@ static void limit_power(struct lull_run_pass *pass)
 static bool is_sample_due(const struct lull_run_pass *pass)
 {
     const int64_t now_ns = lull_now_ns();
-    bool is_due = pass->ticks % SAMPLE_TICKS == 0;
+    bool is_due =
+        pass->ticks % SAMPLE_TICKS == 0 || lull_control_wants_lists(pass->control, now_ns);
 
     for (uint32_t i = 0; pass->limits != NULL && i < pass->run->gpu_count; i++)
         is_due = is_due || lull_limits_wanted(pass->limits, pass->control, i, now_ns) != 0;
@@ -242,7 +255,7 @@ static void on_tick(uv_timer_t *timer)
     struct lull_run_pass *pass = timer->data;
 
     if (pass->control != NULL) {
-        lull_control_bind(pass->control);
+        bind_processes(pass);
         look_for_ranks(pass);
         if (pass->peers != NULL && pass->ticks % PEER_TICKS == 0)
             lull_peers_tick(pass->peers, pass->control, pass->run->devices, lull_now_ns());

@@ -27,6 +27,8 @@ struct lull_sampler {
     int64_t since_ns;  /* since when; 0: none is */
     uint64_t is_fresh; /* bits: samples that were not taken */
     struct lull_sample samples[LULL_DEVICE_MAX_GPUS];
+    uint64_t has_list; /* bits: lists that were not taken */
+    struct lull_device_processes lists[LULL_DEVICE_MAX_GPUS];
 };
 
 static void read_one(struct lull_sampler *sampler, uint32_t gpu)
@@ -45,6 +47,20 @@ static void read_one(struct lull_sampler *sampler, uint32_t gpu)
     sampler->is_fresh |= UINT64_C(1) << gpu;
 }
 
+static void list_one(struct lull_sampler *sampler, uint32_t gpu)
+{
+    struct lull_device_processes list = {0};
+
+    sampler->reading = gpu;
+    sampler->since_ns = lull_now_ns();
+    pthread_mutex_unlock(&sampler->lock);
+    lull_device_list_processes(sampler->devices, sampler->gpus[gpu], &list);
+    pthread_mutex_lock(&sampler->lock);
+    sampler->since_ns = 0;
+    sampler->lists[gpu] = list;
+    sampler->has_list |= UINT64_C(1) << gpu;
+}
+
 static void *work(void *argument)
 {
     struct lull_sampler *sampler = argument;
@@ -58,6 +74,9 @@ static void *work(void *argument)
         for (uint32_t i = 0; i < sampler->gpu_count && !sampler->is_stopping; i++)
             if (sampler->round.wanted[i] != 0)
                 read_one(sampler, i);
+        for (uint32_t i = 0; i < sampler->gpu_count && !sampler->is_stopping; i++)
+            if (sampler->round.lists)
+                list_one(sampler, i);
         sampler->is_asked = false;
         pthread_cond_broadcast(&sampler->changed);
     }
@@ -111,6 +130,7 @@ bool lull_sampler_ask(struct lull_sampler *sampler, const struct lull_sampler_ro
     if (is_free) {
         sampler->round = *round;
         sampler->is_fresh = 0;
+        sampler->has_list = 0;
         sampler->is_asked = true;
         pthread_cond_broadcast(&sampler->changed);
     }
@@ -132,6 +152,22 @@ bool lull_sampler_take(struct lull_sampler *sampler, uint32_t *gpu_out, uint32_t
         *gpu_out = gpu;
         *wanted_out = sampler->round.wanted[gpu];
         *sample_out = sampler->samples[gpu];
+    }
+    pthread_mutex_unlock(&sampler->lock);
+    return has_any;
+}
+
+bool lull_sampler_take_list(struct lull_sampler *sampler, uint32_t *gpu_out,
+                            struct lull_device_processes *list_out)
+{
+    bool has_any;
+
+    pthread_mutex_lock(&sampler->lock);
+    has_any = sampler->has_list != 0;
+    if (has_any) {
+        *gpu_out = (uint32_t)__builtin_ctzll(sampler->has_list);
+        sampler->has_list &= sampler->has_list - 1;
+        *list_out = sampler->lists[*gpu_out];
     }
     pthread_mutex_unlock(&sampler->lock);
     return has_any;

@@ -18,9 +18,10 @@
 
 struct lull_sampler;
 
-/* What to read of the Nth GPU, enum lull_reading_field; 0: it is left out. */
 struct lull_sampler_round {
-    uint32_t wanted[LULL_DEVICE_MAX_GPUS];
+    uint32_t wanted[LULL_DEVICE_MAX_GPUS]; /* what to read of the Nth GPU, enum lull_reading_field;
+                                            * 0: it is left out */
+    bool lists;                            /* which processes compute on each GPU, too */
 };
 
 /* Starts the thread, for the devices gpus[]; devices is borrowed until stop. Errors: -errno. */
@@ -34,6 +35,10 @@ bool lull_sampler_ask(struct lull_sampler *sampler, const struct lull_sampler_ro
  * was wanted of it. False: there is none. */
 bool lull_sampler_take(struct lull_sampler *sampler, uint32_t *gpu_out, uint32_t *wanted_out,
                        struct lull_sample *sample_out);
+
+/* Takes a list of the Nth GPU's processes that was not taken yet. False: there is none. */
+bool lull_sampler_take_list(struct lull_sampler *sampler, uint32_t *gpu_out,
+                            struct lull_device_processes *list_out);
 
 /* Waits until the round is over, at most until until_ns. False: it is not. */
 bool lull_sampler_wait(struct lull_sampler *sampler, int64_t until_ns);

@@ -40,15 +40,42 @@ static long find_uuid(const struct lull_devices *devices, const char *begin, con
     return found == 1 ? place : -1;
 }
 
+static bool is_number(const char *word)
+{
+    char *end;
+
+    strtol(word, &end, 10);
+    return end != word && (*end == '\0' || *end == '.');
+}
+
+/* CUDA numbers GPUs from the fastest to the slowest unless it is told to number them by their
+ * addresses, as NVML does. The other vendors' libraries have no such promise. */
+static bool has_bus_order(const struct lull_devices *devices)
+{
+    const char *const order = getenv("CUDA_DEVICE_ORDER");
+
+    return lull_devices_count(devices) == 1 ||
+           (strcmp(lull_devices_vendor(devices), "nvidia") == 0 && order != NULL &&
+            strcmp(order, "PCI_BUS_ID") == 0);
+}
+
+/* GPUs of one model have the same numbers in all libraries, as far as is known. */
+static bool has_one_model(const struct lull_devices *devices)
+{
+    for (uint32_t i = 1; i < lull_devices_count(devices); i++)
+        if (strcmp(lull_device_info(devices, i)->name, lull_device_info(devices, 0)->name) != 0)
+            return false;
+    return true;
+}
+
 /* Finds the place in the list that a word means: an index, one with a stack (0.1), or a UUID or its
  * begin. -1: there is none. */
 static long find_word(const struct lull_devices *devices, const char *word, const uint32_t *gpus,
                       uint32_t count)
 {
-    char *end;
-    const long index = strtol(word, &end, 10);
+    const long index = strtol(word, NULL, 10);
 
-    if (end != word && (*end == '\0' || *end == '.'))
+    if (is_number(word))
         return index < (long)count ? index : -1;
     return find_uuid(devices, word, gpus, count);
 }
@@ -61,9 +88,9 @@ static bool holds(const uint32_t *gpus, uint32_t count, uint32_t gpu)
     return false;
 }
 
-/* Keeps of the list what the text names, in the text's order; returns how many. */
-static uint32_t narrow(const struct lull_devices *devices, const char *text, uint32_t *gpus,
-                       uint32_t count)
+/* Keeps of the list what the text names, in the text's order. */
+static void narrow(const struct lull_devices *devices, const char *text, bool is_numbered,
+                   struct lull_visible_gpus *visible)
 {
     uint32_t kept[LULL_DEVICE_MAX_GPUS];
     uint32_t kept_count = 0;
@@ -72,17 +99,24 @@ static uint32_t narrow(const struct lull_devices *devices, const char *text, uin
 
     for (char *word = copy == NULL ? NULL : strtok_r(copy, ",", &rest); word != NULL;
          word = strtok_r(NULL, ",", &rest)) {
-        const long place = find_word(devices, word, gpus, count);
+        const long place = find_word(devices, word, visible->gpus, visible->count);
 
+        visible->has_slice = visible->has_slice || strncmp(word, "MIG-", 4) == 0;
         /* Like CUDA: the first entry that does not exist ends the list. */
         if (place < 0 || kept_count == LULL_DEVICE_MAX_GPUS)
             break;
-        if (!holds(kept, kept_count, gpus[place])) /* two stacks of one card count as one GPU */
-            kept[kept_count++] = gpus[place];
+        if (is_number(word) && !is_numbered) {
+            visible->is_by_number = true;
+            free(copy);
+            return; /* it may mean any of them */
+        }
+        if (!holds(kept, kept_count, visible->gpus[place])) /* two stacks of one card are one GPU */
+            kept[kept_count++] = visible->gpus[place];
+        visible->is_certain = visible->is_certain && (!is_number(word) || has_bus_order(devices));
     }
     free(copy);
-    memcpy(gpus, kept, kept_count * sizeof(kept[0]));
-    return kept_count;
+    memcpy(visible->gpus, kept, kept_count * sizeof(kept[0]));
+    visible->count = kept_count;
 }
 
 /* Returns the variable of a pair that counts; NULL: neither is set. */
@@ -102,26 +136,24 @@ static const struct narrowing *narrowing_of(const struct lull_devices *devices)
     return NULL;
 }
 
-uint32_t lull_visible_gpus(const struct lull_devices *devices, uint32_t *gpus_out,
-                           uint32_t capacity)
+void lull_visible_gpus(const struct lull_devices *devices, struct lull_visible_gpus *visible_out)
 {
     const struct narrowing *const narrowing = narrowing_of(devices);
-    uint32_t gpus[LULL_DEVICE_MAX_GPUS];
-    uint32_t count = lull_devices_count(devices);
+    const bool is_numbered = has_bus_order(devices) || has_one_model(devices);
 
-    for (uint32_t i = 0; i < count; i++)
-        gpus[i] = i;
+    *visible_out =
+        (struct lull_visible_gpus){.count = lull_devices_count(devices), .is_certain = true};
+    for (uint32_t i = 0; i < visible_out->count; i++)
+        visible_out->gpus[i] = i;
     for (size_t step = 0; narrowing != NULL && step < 2; step++) {
         const char *const variable = first_set(narrowing->variables[step]);
         const char *const text = variable != NULL ? getenv(variable) : NULL;
 
         if (text != NULL)
-            count = narrow(devices, text, gpus, count);
+            narrow(devices, text, is_numbered, visible_out);
     }
-    if (count > capacity)
-        count = capacity;
-    memcpy(gpus_out, gpus, count * sizeof(gpus[0]));
-    return count;
+    visible_out->is_certain =
+        visible_out->is_certain && visible_out->count == 1 && !visible_out->is_by_number;
 }
 
 const char *lull_visible_gpus_variable(const struct lull_devices *devices)

@@ -2,19 +2,28 @@
 #ifndef LULL_GOVERNOR_RUN_VISIBLE_GPUS_H
 #define LULL_GOVERNOR_RUN_VISIBLE_GPUS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "device/device.h"
 
+struct lull_visible_gpus {
+    uint32_t count;
+    uint32_t gpus[LULL_DEVICE_MAX_GPUS]; /* indices of devices, in the job's order */
+    bool is_certain;                     /* it is one GPU, and the job can mean no other */
+    bool is_by_number; /* the job's numbers may mean any of these, which are all that are left */
+    bool has_slice;    /* a MIG slice is named, which ends the list */
+};
+
 /*
- * Writes the GPUs that a job started from here sees, in its order, at most capacity indices of
- * devices; returns how many. For NVIDIA CUDA_VISIBLE_DEVICES names them, by index, UUID or its
- * begin, and a slice (MIG-) ends the list; for AMD ROCR_VISIBLE_DEVICES, and within it
- * HIP_VISIBLE_DEVICES or else CUDA_VISIBLE_DEVICES; for Intel ZE_AFFINITY_MASK, whole cards.
- * Without these variables the job sees all. Threads: nobody may change the environment meanwhile.
+ * Finds the GPUs that a job started from here may see. For NVIDIA CUDA_VISIBLE_DEVICES names them,
+ * by number, UUID or its begin, and a slice (MIG-) ends the list; for AMD ROCR_VISIBLE_DEVICES, and
+ * within it HIP_VISIBLE_DEVICES or else CUDA_VISIBLE_DEVICES; for Intel ZE_AFFINITY_MASK, whole
+ * cards. Without these variables the job sees all. Where the GPUs are of several models, their
+ * numbers are the driver library's only with CUDA_DEVICE_ORDER=PCI_BUS_ID; otherwise a number
+ * narrows nothing. Threads: nobody may change the environment meanwhile.
  */
-uint32_t lull_visible_gpus(const struct lull_devices *devices, uint32_t *gpus_out,
-                           uint32_t capacity);
+void lull_visible_gpus(const struct lull_devices *devices, struct lull_visible_gpus *visible_out);
 
 /* Returns the name of the first variable that is set and narrows the list; "no variable": none is,
  * and the job sees all. Threads: as above. */
