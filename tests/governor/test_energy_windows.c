@@ -71,24 +71,40 @@ static void open_one(struct lull_energy_windows *windows, struct model *model,
     model->names[slot][place] = name;
 }
 
+/* Closes a window; of one on all GPUs this one alone remains, unless it is GPUS. */
+static void end(struct lull_energy_windows *windows, uint32_t slot, uint64_t number, uint32_t only,
+                int64_t time_ns)
+{
+    const struct lull_energy_window entry = {
+        .slot = slot,
+        .number = number,
+        .first_gpu = only < GPUS ? only : 0,
+        .gpu_count = only < GPUS ? 1 : GPUS,
+    };
+
+    lull_energy_windows_close(windows, &entry, time_ns);
+}
+
 static void close_one(struct lull_energy_windows *windows, struct model *model,
                       struct lull_random *random, uint32_t slot, int64_t time_ms)
 {
     const uint64_t place = lull_random_below(random, LULL_JOB_MAX_WINDOWS);
     const uint32_t name = model->names[slot][place];
     const double seconds = 1e-3 * (double)(time_ms - model->begin_ms[slot][place]);
+    uint32_t only = GPUS;
 
     if (lull_random_below(random, 10) == 0 || !model->is_open[slot][place]) {
-        lull_energy_windows_close(windows, slot, model->numbers[slot][place] + LULL_JOB_MAX_WINDOWS,
-                                  time_ms * ms);
+        end(windows, slot, model->numbers[slot][place] + LULL_JOB_MAX_WINDOWS, 0, time_ms * ms);
         model->lost++;
         return;
     }
-    lull_energy_windows_close(windows, slot, model->numbers[slot][place], time_ms * ms);
+    if (slot == 0 && lull_random_below(random, 2) == 0)
+        only = (uint32_t)lull_random_below(random, GPUS);
+    end(windows, slot, model->numbers[slot][place], only, time_ms * ms);
     model->is_open[slot][place] = false;
     model->counts[name]++;
     for (uint32_t i = 0; i < GPUS; i++) {
-        if (slot != 0 && i != slot - 1)
+        if ((slot != 0 && i != slot - 1) || (only < GPUS && i != only))
             continue;
         model->seconds[name] += seconds;
         model->joules[name] += seconds * power_of(i);
@@ -165,7 +181,7 @@ static void names_and_waiting_windows_are_bounded(void **state)
                                                               .name = name,
                                                               .begin_ns = INT64_MIN,
                                                               .gpu_count = 1});
-        lull_energy_windows_close(windows, 1000, i, INT64_MAX);
+        end(windows, 1000, i, GPUS, INT64_MAX);
     }
     lull_energy_windows_end(windows);
     assert_int_equal(lull_energy_windows_row_count(windows), LULL_ACCOUNTING_MAX_ROWS);

@@ -2,6 +2,7 @@
 not use, as the emulated node itself has it. Usage: test_placement.py LULL SECTION_JOB. SPDX-License-Identifier: Apache-2.0"""
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -76,6 +77,33 @@ class Placement(unittest.TestCase):
 
     def test_f54_no_lists_and_one_gpu(self):
         self.check(self.run_ranks([0], node="1xA100-SXM4-40GB", emulate=("--fault", "no_processes")), 0)
+
+    def test_f54_two_jobs(self):
+        """The second job is unmanaged, and no kernel of it ever starts on a lowered clock, wherever both are."""
+        choice = random.Random(54)
+        for _ in range(4):
+            gpus = choice.sample(range(4), 4)
+            split = choice.randint(1, 3)
+            order = {} if choice.random() < 0.5 else {"CUDA_VISIBLE_DEVICES": ",".join(map(str, choice.sample(range(4), 4)))}
+            with self.subTest(managed=gpus[:split], other=gpus[split:], **order):
+                self.check_two_jobs(gpus[:split], gpus[split:], order)
+
+    def check_two_jobs(self, managed, others, variables):
+        truth = os.path.join(self.directory, "truth.json")
+        ranks = " ".join(f"LOCAL_RANK={rank} RANK={rank} {JOB} {gpu} 150 10 20 0 &" for rank, gpu in enumerate(managed))
+        beside = " ".join(f"{JOB} {gpu} 400 10 2 0 &" for gpu in others)
+        words = " ".join(f"{name}={value}" for name, value in variables.items())
+        done = subprocess.run(
+            [LULL, "emulate", "--seed", "0", "--truth", truth, "4xA100-SXM4-40GB", "--", "sh", "-c",
+             f"{beside} {words} {LULL} run --no-daemon --quiet -- sh -c '{ranks} wait'; wait"],
+            env=dict(os.environ, LULL_RUNTIME_DIR=self.directory), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            cwd=self.directory, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(truth, encoding="utf-8") as file:
+            gpus = json.load(file)["gpus"]
+        for gpu in others:
+            self.assertGreater(gpus[gpu]["kernels_started"], 0)
+            self.assertEqual(gpus[gpu]["kernels_started_low"], 0, gpus[gpu])
 
 
 if __name__ == "__main__":

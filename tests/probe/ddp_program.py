@@ -1,10 +1,12 @@
-"""An ordinary data-parallel training program on CPUs with PyTorch and gloo; nothing in it knows of Lull.
+"""An ordinary data-parallel training program on CPUs with PyTorch and gloo; nothing in it knows of Lull. Where there is
+a CUDA driver it takes the GPU of its local rank, as a program that computes there does.
 
 usage: ddp_program.py OUTPUT_DIR [STATUS]
 Started without RANK it starts two ranks of itself and ends with STATUS (0) if both ended well. Each rank
 writes its losses, digit for digit, and what PyTorch's own profiler saw of gloo and of the main thread.
 """
 # SPDX-License-Identifier: Apache-2.0
+import ctypes
 import json
 import os
 import socket
@@ -29,6 +31,16 @@ def launch(directory):
                               env=dict(os.environ, **shared, RANK=str(rank), LOCAL_RANK=str(rank)))
              for rank in range(RANKS)]
     return [rank.wait() for rank in ranks]
+
+
+def take_gpu():
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return
+    if cuda.cuInit(0) != 0:
+        return
+    assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(ctypes.c_void_p()), int(os.environ["LOCAL_RANK"])) == 0
 
 
 def train(dist, torch):
@@ -56,6 +68,7 @@ def work(directory):
     import torch
     import torch.distributed as dist
 
+    take_gpu()
     torch.set_num_threads(1)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
         dist.init_process_group("gloo")

@@ -87,7 +87,8 @@ int lull_control_create(struct lull_event_segment *job, struct lull_devices *dev
         points[i] = gpu->info->sm_clock_count > 0 ? gpu->info->sm_clock_count : 1;
     }
     for (uint32_t i = 0; i < LULL_JOB_MAX_PROCESSES; i++)
-        control->processes[i].gpu = -1;
+        control->processes[i] =
+            (struct lull_control_process){.gpu = -1, .seen_on = LULL_ACCOUNTING_UNSEEN};
     control->controller = lull_controller_create(config, control->gpu_count, points);
     if (control->controller == NULL) {
         lull_control_destroy(control);
@@ -261,7 +262,7 @@ static void take_event_of(struct lull_control *control, uint32_t slot,
         event->kind == LULL_EVENT_WINDOW_BEGIN || event->kind == LULL_EVENT_WINDOW_END;
 
     if (is_of_window && control->accounting != NULL)
-        lull_accounting_tell(control->accounting, control->job, slot, event);
+        lull_accounting_tell(control->accounting, control->job, slot, process->seen_on, event);
     if (is_of_window)
         return;
     if (process->gpu >= 0)

@@ -205,6 +205,7 @@ static void share(struct lull_control *control, uint32_t slot, uint32_t index)
     control->gpus[index].state.ranks++;
     pthread_mutex_lock(&control->lock);
     control->decider->take_exit(control->deciding, index);
+    control->processes[slot].seen_on = (int32_t)index;
     control->processes[slot].is_waiting = false;
     pthread_mutex_unlock(&control->lock);
 }
@@ -230,7 +231,16 @@ static void bind_process(struct lull_control *control, uint32_t slot, uint32_t i
     gpu->left = false;
     lull_section_meter_leave(&gpu->meter, lull_now_ns());
     control->processes[slot].gpu = is_usable ? (int32_t)index : -1;
+    control->processes[slot].seen_on = (int32_t)index;
     control->processes[slot].is_waiting = false;
+    pthread_mutex_unlock(&control->lock);
+}
+
+/* The process uses a GPU that is none of the job's. */
+static void leave_job(struct lull_control *control, uint32_t slot)
+{
+    pthread_mutex_lock(&control->lock);
+    control->processes[slot].seen_on = LULL_ACCOUNTING_NOWHERE;
     pthread_mutex_unlock(&control->lock);
 }
 
@@ -244,6 +254,7 @@ static void unbind(struct lull_control *control, uint32_t slot)
     index = (uint32_t)control->processes[slot].gpu;
     control->decider->take_exit(control->deciding, index);
     control->processes[slot].gpu = -1;
+    control->processes[slot].seen_on = LULL_ACCOUNTING_UNSEEN;
     lull_error_set(&control->gpus[index].state.refusal, LULL_E_UNSUPPORTED,
                    "its process uses other GPUs as well, and Lull manages one GPU per process: "
                    "start one process per GPU, as torchrun --nproc-per-node does");
@@ -283,12 +294,15 @@ static void look_at(struct lull_control *control, uint32_t slot)
     control->processes[slot].placement = placement;
     if (placement == LULL_PLACEMENT_ON)
         bind_process(control, slot, index, &info);
+    else if (placement == LULL_PLACEMENT_ELSEWHERE)
+        leave_job(control, slot);
 }
 
 static void begin_waiting(struct lull_control *control, uint32_t slot)
 {
     pthread_mutex_lock(&control->lock);
     control->processes[slot].gpu = -1;
+    control->processes[slot].seen_on = LULL_ACCOUNTING_UNSEEN;
     control->processes[slot].placement = LULL_PLACEMENT_UNSEEN;
     control->processes[slot].is_waiting = control->gpu_count > 0;
     pthread_mutex_unlock(&control->lock);

@@ -28,6 +28,7 @@ enum { LULL_CONTROL_REQUESTS_KEPT = 8, LULL_CONTROL_EVENTS_HELD = 1024 };
 struct lull_control_process {
     bool is_waiting;               /* on which GPU it runs is not known yet */
     int32_t gpu;                   /* that it governs; -1: none */
+    int32_t seen_on;               /* the GPU that its energy windows count for (accounting.h) */
     enum lull_placement placement; /* what was seen of it last, while it waits */
     struct lull_event *held;       /* its events while it waits; NULL: none */
     uint32_t held_count;

@@ -16,7 +16,7 @@ enum { QUEUE = 1 << 15 };
 struct told {
     struct lull_event event;
     uint32_t slot;
-    int32_t local_rank;
+    int32_t gpu; /* that its process was seen on; LULL_ACCOUNTING_UNSEEN, _NOWHERE */
     char name[LULL_JOB_NAME_BYTES];
 };
 
@@ -164,13 +164,10 @@ struct lull_accounting_so_far lull_accounting_so_far(const struct lull_accountin
 /* ---- windows ----------------------------------------------------------------------------- */
 
 void lull_accounting_tell(struct lull_accounting *accounting, const struct lull_event_segment *job,
-                          uint32_t slot, const struct lull_event *event)
+                          uint32_t slot, int32_t gpu, const struct lull_event *event)
 {
-    struct told told = {.event = *event, .slot = slot, .local_rank = -1};
-    struct lull_process_info info;
+    struct told told = {.event = *event, .slot = slot, .gpu = gpu};
 
-    if (lull_event_segment_process(job, slot, &info) == 0)
-        told.local_rank = info.local_rank;
     lull_event_segment_name(job, slot, event->name, told.name);
     pthread_mutex_lock(&accounting->lock);
     if (accounting->queued < QUEUE)
@@ -180,25 +177,38 @@ void lull_accounting_tell(struct lull_accounting *accounting, const struct lull_
     pthread_mutex_unlock(&accounting->lock);
 }
 
+/* The GPUs of the job that a window counts for. */
+static void find_gpus(const struct lull_accounting *accounting, int32_t gpu, uint32_t *first_out,
+                      uint32_t *count_out)
+{
+    *first_out = 0;
+    *count_out = gpu == LULL_ACCOUNTING_NOWHERE ? 0 : accounting->gpu_count;
+    if (gpu < 0 || (uint32_t)gpu >= accounting->gpu_count)
+        return;
+    *first_out = (uint32_t)gpu;
+    *count_out = 1;
+}
+
 /* Enters an edge. What a process says of its windows is not trusted: an edge that does not lie
  * between the begin of the pass and now is refused. */
 static void enter_told(struct lull_accounting *accounting, const struct told *told)
 {
-    uint32_t first = 0;
-    uint32_t count = accounting->gpu_count;
+    uint32_t first;
+    uint32_t count;
 
     if (told->event.time_ns < accounting->begin_ns || told->event.time_ns > lull_now_ns()) {
         accounting->refused++;
         return;
     }
+    find_gpus(accounting, told->gpu, &first, &count);
     if (told->event.kind == LULL_EVENT_WINDOW_END) {
-        lull_energy_windows_close(accounting->windows, told->slot, told->event.bytes,
+        lull_energy_windows_close(accounting->windows,
+                                  &(struct lull_energy_window){.slot = told->slot,
+                                                               .number = told->event.bytes,
+                                                               .first_gpu = first,
+                                                               .gpu_count = count},
                                   told->event.time_ns);
         return;
-    }
-    if (told->local_rank >= 0 && count > 0) {
-        first = (uint32_t)told->local_rank % count;
-        count = 1;
     }
     lull_energy_windows_open(accounting->windows,
                              &(struct lull_energy_window){.slot = told->slot,

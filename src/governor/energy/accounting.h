@@ -3,10 +3,10 @@
  * it, and in the energy windows that the program's processes opened (lull_window_begin).
  *
  * Counters are read once a second and shaped by the power readings in between
- * (core/energy/account.h). A window counts for the GPUs of its process: the Nth for local rank N,
- * all of the job for a process without one. Windows of one name are one row, of whatever process.
- * Their edges are settled by the first readings behind them, so what is kept does not grow with the
- * length of the run.
+ * (core/energy/account.h). A window counts for the GPU that its process was seen on when it ended,
+ * or for all of the job if it was seen on none. Windows of one name are one row, of whatever
+ * process. Their edges are settled by the first readings behind them, so what is kept does not grow
+ * with the length of the run.
  *
  * Threads: tell from any; everything else from the main thread alone.
  * SPDX-License-Identifier: Apache-2.0
@@ -24,6 +24,7 @@
 #include "wire/event.h"
 
 enum { LULL_ACCOUNTING_MAX_ROWS = LULL_JOB_MAX_NAMES };
+enum { LULL_ACCOUNTING_UNSEEN = -1, LULL_ACCOUNTING_NOWHERE = -2 };
 
 /* What something drew over the whole pass. */
 struct lull_accounting_total {
@@ -72,10 +73,11 @@ void lull_accounting_take(struct lull_accounting *accounting, uint32_t gpu,
 /* Reads processors and memory; to be called once a second, before their counters wrap around. */
 void lull_accounting_read_node(struct lull_accounting *accounting);
 
-/* Takes WINDOW_BEGIN or WINDOW_END from that slot of the job. It only queues them, so that the
- * control loop is not held up. */
+/* Takes WINDOW_BEGIN or WINDOW_END from that slot of the job, whose process was seen on its Nth
+ * GPU, or on none (LULL_ACCOUNTING_UNSEEN), or outside the job (LULL_ACCOUNTING_NOWHERE). It only
+ * queues them, so that the control loop is not held up. */
 void lull_accounting_tell(struct lull_accounting *accounting, const struct lull_event_segment *job,
-                          uint32_t slot, const struct lull_event *event);
+                          uint32_t slot, int32_t gpu, const struct lull_event *event);
 
 /* Enters what was told into the books; to be called a few times a second, before readings are
  * taken. */

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/smaller.h"
+
 /* How many closed windows of one process may wait for the readings behind their ends, which come a
  * second later at most: enough for some three thousand windows per second. Chosen, not measured. */
 enum { WAITING = 4096 };
@@ -177,10 +179,24 @@ static void enter_oldest(struct process *process)
     free(oldest);
 }
 
-void lull_energy_windows_close(struct lull_energy_windows *windows, uint32_t slot, uint64_t number,
-                               int64_t end_ns)
+/* Leaves a window those of its GPUs that are among these, too. */
+static void narrow(struct energy_windows_window *window, uint32_t first_gpu, uint32_t gpu_count)
 {
-    struct process *process = windows->processes[slot % LULL_JOB_MAX_PROCESSES];
+    const uint32_t first = lull_larger_u32(window->first_gpu, first_gpu);
+    const uint32_t end =
+        lull_smaller_u32(window->first_gpu + window->gpu_count, first_gpu + gpu_count);
+
+    window->gpu_count = end > first ? end - first : 0;
+    memmove(window->spans, window->spans + (first - window->first_gpu),
+            window->gpu_count * sizeof(window->spans[0]));
+    window->first_gpu = first;
+}
+
+void lull_energy_windows_close(struct lull_energy_windows *windows,
+                               const struct lull_energy_window *entry, int64_t end_ns)
+{
+    const uint64_t number = entry->number;
+    struct process *process = windows->processes[entry->slot % LULL_JOB_MAX_PROCESSES];
     struct energy_windows_window **place =
         process == NULL ? NULL : &process->open[number % LULL_JOB_MAX_WINDOWS];
     struct energy_windows_window *window = place == NULL ? NULL : *place;
@@ -190,6 +206,7 @@ void lull_energy_windows_close(struct lull_energy_windows *windows, uint32_t slo
         return;
     }
     *place = NULL;
+    narrow(window, entry->first_gpu, entry->gpu_count);
     window->is_closed = true;
     window->end_ns = end_ns > window->begin_ns ? end_ns : window->begin_ns;
     if (process->waiting_count == WAITING)

@@ -24,8 +24,8 @@ struct lull_energy_window {
     uint64_t number; /* in its process */
     const char *name;
     int64_t begin_ns;
-    uint32_t first_gpu; /* the window counts for gpu_count GPUs of the job from this one on; at
-                           least one */
+    uint32_t first_gpu; /* the window counts for gpu_count GPUs of the job from this one on; its
+                           energy is unknown if there are none */
     uint32_t gpu_count;
 };
 
@@ -37,9 +37,11 @@ void lull_energy_windows_destroy(struct lull_energy_windows *windows);
 void lull_energy_windows_open(struct lull_energy_windows *windows,
                               const struct lull_energy_window *entry);
 
-/* Closes a window. One that is not open counts as lost. */
-void lull_energy_windows_close(struct lull_energy_windows *windows, uint32_t slot, uint64_t number,
-                               int64_t end_ns);
+/* Closes the window of that slot and number, which from now on counts for those of its GPUs alone
+ * that are among the entry's, too: a process may have come to its GPU after it began a window. One
+ * that is not open counts as lost. */
+void lull_energy_windows_close(struct lull_energy_windows *windows,
+                               const struct lull_energy_window *entry, int64_t end_ns);
 
 /* Looks up the edges on that GPU that its account has settled; with is_final those of all closed
  * windows, because no more readings will come. */

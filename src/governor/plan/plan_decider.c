@@ -159,6 +159,23 @@ static void take_event(void *state, uint32_t gpu, const struct lull_event *event
     ask(runner, gpu, had_sections);
 }
 
+static void take_exit(void *state, uint32_t gpu)
+{
+    struct lull_plan_runner *runner = state;
+
+    if (follows_plan(runner, gpu))
+        lull_plan_controller_take_lost(runner->plan_controller, gpu);
+}
+
+/* What was lowered is raised, and nothing is lowered any more. */
+static void give_up(struct lull_plan_runner *runner)
+{
+    for (uint32_t i = 0; i < runner->gpu_count; i++)
+        take_exit(runner, i);
+    runner->is_refused = true;
+    runner->gpu_count = 0;
+}
+
 /* The first rank tells where all of them stand. */
 static bool take_start(void *state, uint32_t gpu, const struct lull_process_info *info,
                        bool has_predecessor)
@@ -166,17 +183,11 @@ static bool take_start(void *state, uint32_t gpu, const struct lull_process_info
     struct lull_error err = {0};
 
     (void)has_predecessor;
-    if (lull_plan_runner_bind(state, gpu, info, &err) < 0)
+    if (lull_plan_runner_bind(state, gpu, info, &err) < 0) {
         lull_log(LULL_LOG_WARNING, "run", "%s", err.text);
+        give_up(state);
+    }
     return true;
-}
-
-static void take_exit(void *state, uint32_t gpu)
-{
-    struct lull_plan_runner *runner = state;
-
-    if (follows_plan(runner, gpu))
-        lull_plan_controller_take_lost(runner->plan_controller, gpu);
 }
 
 static void take_switch(void *state, uint32_t gpu, const struct lull_switch_outcome *outcome)

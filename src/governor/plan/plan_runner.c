@@ -188,6 +188,7 @@ static int place_ranks(struct lull_plan_runner *runner, uint32_t gpu,
                               "the plan is not carried out: it is for %u devices, the job has %u "
                               "ranks",
                               devices, world);
+    runner->first = first;
     runner->copies = world / devices;
     runner->world = world;
     for (uint32_t i = 0; i < runner->node_gpu_count && first + i < world && result == 0; i++) {
@@ -203,19 +204,28 @@ static int place_ranks(struct lull_plan_runner *runner, uint32_t gpu,
     return 0;
 }
 
+/* The other ranks were taken to be on the GPUs in their order. */
+static int check_rank(struct lull_plan_runner *runner, uint32_t gpu,
+                      const struct lull_process_info *info, struct lull_error *err)
+{
+    const uint32_t expected = runner->first + gpu;
+
+    if (info->world_rank >= 0 && (uint32_t)info->world_rank == expected)
+        return 0;
+    return lull_error_set(err, -EINVAL,
+                          "the plan is not carried out: rank %d runs on the GPU of rank %u; have "
+                          "each rank use the GPU with the number of its LOCAL_RANK",
+                          info->world_rank, expected);
+}
+
 int lull_plan_runner_bind(struct lull_plan_runner *runner, uint32_t gpu,
                           const struct lull_process_info *info, struct lull_error *err)
 {
-    int result;
-
-    if (runner->gpu_count > 0 || runner->is_refused)
+    if (runner->is_refused)
         return 0;
-    result = place_ranks(runner, gpu, info, err);
-    if (result < 0) {
-        runner->is_refused = true;
-        runner->gpu_count = 0;
-    }
-    return result;
+    if (runner->gpu_count > 0)
+        return check_rank(runner, gpu, info, err);
+    return place_ranks(runner, gpu, info, err);
 }
 
 /* ---- looking ----------------------------------------------------------------------------- */

@@ -58,6 +58,7 @@ struct lull_plan_runner {
     uint32_t node_gpu_count;
     uint32_t stages;    /* devices of one copy of the pipeline */
     uint32_t world;     /* ranks of the job, once one is bound */
+    uint32_t first;     /* the rank of the node's first GPU, once one is bound */
     uint32_t gpu_count; /* GPUs that the job uses on this node; 0 before the first rank */
     uint32_t copies;    /* copies of all that is planned, in the whole job */
     bool is_refused;
@@ -79,8 +80,8 @@ lull_plan_runner_problem(const struct lull_plan_file *plan)
 
 /*
  * A rank of the job begins on this GPU; with the first one it becomes known where all of them
- * stand. Errors: -EINVAL the job does not fit the plan, or does not say its ranks; nothing is
- * carried out then. -ENOMEM.
+ * stand. Errors: -EINVAL the job does not fit the plan, does not say its ranks, or its ranks do not
+ * use the GPUs in their order; nothing is carried out then, or no more. -ENOMEM.
  */
 int lull_plan_runner_bind(struct lull_plan_runner *runner, uint32_t gpu,
                           const struct lull_process_info *info, struct lull_error *err);

@@ -119,7 +119,7 @@ bool lull_run_frontier_compute(const struct lull_control *control, double tolera
 
     if (gpus == 0)
         return false;
-    info = lull_control_info(control, 0);
+    info = lull_control_info(control, lull_controller_lead(lull_control_controller(control)));
     trials = calloc(1, sizeof(*trials));
     if (info->sm_clock_count == 0 || trials == NULL) {
         free(trials);

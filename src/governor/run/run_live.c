@@ -380,18 +380,20 @@ static void show_search(struct lull_run_pass *pass, struct lull_live_run *run)
 {
     const struct lull_controller *controller = lull_control_controller(pass->control);
     const bool is_sought = run->ruler == LULL_LIVE_BY_SECTION;
-    const uint64_t iterations = lull_run_seen_iterations(pass, 0);
+    const uint32_t lead = lull_controller_lead(controller);
+    const uint64_t iterations = lull_run_seen_iterations(pass, lead);
     double left = (double)NAN;
 
     run->iterations = iterations;
-    run->iteration_ms = lull_live_figure(
-        iterations == 0 ? (double)NAN : lull_run_iteration_s(pass, 0) * 1e3, LULL_LIVE_TOO_EARLY);
+    run->iteration_ms =
+        lull_live_figure(iterations == 0 ? (double)NAN : lull_run_iteration_s(pass, lead) * 1e3,
+                         LULL_LIVE_TOO_EARLY);
     run->learning[0] = '\0';
     if (is_sought) {
         lull_run_progress_describe(pass->control, run->learning, sizeof(run->learning));
         left = lull_controller_phase(controller) == LULL_PHASE_SETTLED
                    ? 0.0
-                   : (double)lull_run_missing_iterations(pass, 0);
+                   : (double)lull_run_missing_iterations(pass, lead);
     }
     run->iterations_left = lull_live_figure(left, LULL_LIVE_NOT_SOUGHT);
 }

@@ -30,7 +30,8 @@ static const char *name_target(const struct lull_controller *controller,
 void lull_run_progress_describe(const struct lull_control *control, char *text, size_t size)
 {
     const struct lull_controller *controller = lull_control_controller(control);
-    const struct lull_device_info *info = lull_control_info(control, 0);
+    const uint32_t lead = lull_controller_lead(controller);
+    const struct lull_device_info *info = lull_control_info(control, lead);
     const struct lull_target *target = lull_controller_descending(controller);
     uint32_t point;
 
@@ -47,7 +48,7 @@ void lull_run_progress_describe(const struct lull_control *control, char *text, 
     snprintf(text, size, "proving what was found");
     if (target == NULL)
         return;
-    point = lull_controller_point_on(controller, 0, target, lull_controller_candidate(target));
+    point = lull_controller_point_on(controller, lead, target, lull_controller_candidate(target));
     if (point < info->sm_clock_count)
         snprintf(text, size, "trying %u MHz %s", info->sm_clocks_mhz[point],
                  name_target(controller, target));
@@ -57,11 +58,13 @@ void lull_run_progress_describe(const struct lull_control *control, char *text, 
 static void add_rest(const struct lull_run_pass *pass, char *text, size_t size)
 {
     const size_t length = strlen(text);
+    const struct lull_controller *controller = lull_control_controller(pass->control);
+    const uint32_t lead = lull_controller_lead(controller);
     double rest_s;
 
-    if (lull_controller_phase(lull_control_controller(pass->control)) == LULL_PHASE_SETTLED)
+    if (lull_controller_phase(controller) == LULL_PHASE_SETTLED)
         return;
-    rest_s = (double)lull_run_missing_iterations(pass, 0) * lull_run_iteration_s(pass, 0);
+    rest_s = (double)lull_run_missing_iterations(pass, lead) * lull_run_iteration_s(pass, lead);
     if (rest_s >= 1.0)
         snprintf(text + length, size - length, ", %.0f s or more", rest_s);
 }
@@ -94,6 +97,13 @@ static void describe(struct lull_run_pass *pass, int64_t now_ns, char *text, siz
     add_saving(pass, now_ns, text, size);
 }
 
+static const struct lull_track *lead_track(const struct lull_run_pass *pass)
+{
+    const struct lull_controller *controller = lull_control_controller(pass->control);
+
+    return lull_controller_track(controller, lull_controller_lead(controller));
+}
+
 static bool has_iterations(const struct lull_track *track)
 {
     return lull_track_iteration(track) > 0 && lull_track_iteration_ms(track)->mean > 0.0;
@@ -108,7 +118,7 @@ static void write_state(struct lull_run_pass *pass, int64_t now_ns, char *text, 
     char where[80] = "no iteration yet";
 
     lull_control_lock(pass->control);
-    track = lull_controller_track(lull_control_controller(pass->control), 0);
+    track = lead_track(pass);
     describe(pass, now_ns, what, sizeof(what));
     if (has_iterations(track))
         snprintf(where, sizeof(where), "iteration %" PRIu64 " (%.1f ms)",
@@ -175,7 +185,7 @@ static bool is_known(struct lull_run_pass *pass)
     bool known;
 
     lull_control_lock(pass->control);
-    known = has_iterations(lull_controller_track(lull_control_controller(pass->control), 0));
+    known = has_iterations(lead_track(pass));
     lull_control_unlock(pass->control);
     return known;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include "job_sim.h"
 
 #include <math.h>
@@ -120,6 +121,12 @@ static struct lull_controller *controller_of(const struct world *world, uint32_t
     return world->nodes->controllers[gpu / world->gpus_per_node];
 }
 
+/* Its number on its node. */
+static uint32_t number_of(const struct world *world, uint32_t gpu)
+{
+    return world->config->idle_gpus + gpu % world->gpus_per_node;
+}
+
 static void call(struct world *world, uint32_t gpu, uint16_t operation, bool begin)
 {
     struct lull_call edge = {
@@ -132,7 +139,7 @@ static void call(struct world *world, uint32_t gpu, uint16_t operation, bool beg
     };
 
     if (controller_of(world, gpu) != NULL)
-        lull_controller_take_call(controller_of(world, gpu), gpu % world->gpus_per_node, &edge);
+        lull_controller_take_call(controller_of(world, gpu), number_of(world, gpu), &edge);
 }
 
 static bool changed_shape(const struct world *world)
@@ -388,7 +395,8 @@ static void hear_driver(struct world *world, uint32_t node)
         if (gpu->return_ns != 0 && gpu->return_ns <= world->now_ns) {
             gpu->return_ns = 0;
             gpu->asked_ns = gpu->request.waits ? gpu->request.posted_ns : 0;
-            lull_controller_take_blocked(world->nodes->controllers[node], i, gpu->blocked_ms);
+            lull_controller_take_blocked(world->nodes->controllers[node], number_of(world, i),
+                                         gpu->blocked_ms);
         }
         if (gpu->asked_ns != 0 && gpu->asked_ns < since_ns)
             since_ns = gpu->asked_ns;
@@ -411,7 +419,7 @@ static void settle_clocks(struct world *world)
         come_into_force(world, gpu);
         if (gpu->result_waits)
             lull_controller_take_switch(
-                controller_of(world, i), i % world->gpus_per_node,
+                controller_of(world, i), number_of(world, i),
                 &(struct lull_switch_outcome){
                     .was_point = gpu->was_written,
                     .point = gpu->written,
@@ -431,8 +439,15 @@ static void take_commands(struct world *world, uint32_t node)
         lull_controller_poll(world->nodes->controllers[node], world->now_ns, commands, MAX_GPUS);
 
     for (uint32_t i = 0; i < count; i++) {
-        struct gpu *gpu = &world->gpus[node * world->gpus_per_node + commands[i].gpu];
+        const uint32_t idle = world->config->idle_gpus;
+        struct gpu *gpu;
 
+        /* Of a GPU without a rank no clock may be lowered. */
+        if (commands[i].gpu < idle) {
+            assert(commands[i].point == 0);
+            continue;
+        }
+        gpu = &world->gpus[node * world->gpus_per_node + commands[i].gpu - idle];
         gpu->request = (struct request){true, commands[i], world->now_ns};
         if (gpu->asked_ns == 0)
             gpu->asked_ns = world->now_ns;
@@ -446,18 +461,19 @@ static void sample_power(struct world *world)
         return;
     for (uint32_t i = 0; i < world->config->gpus; i++)
         lull_controller_take_power(
-            controller_of(world, i), i % world->gpus_per_node,
+            controller_of(world, i), number_of(world, i),
             power_w(world->config, world->gpus[i].doing, world->gpus[i].point));
 }
 
 struct lull_controller *job_sim_create_controller(const struct job_sim_config *config,
                                                   const struct lull_controller_config *control)
 {
+    const uint32_t gpus = config->idle_gpus + config->gpus;
     uint32_t points[JOB_SIM_MAX_GPUS];
 
-    for (uint32_t i = 0; i < config->gpus; i++)
+    for (uint32_t i = 0; i < gpus; i++)
         points[i] = config->points;
-    return lull_controller_create(control, config->gpus, points);
+    return lull_controller_create(control, gpus, points);
 }
 
 double job_sim_saving(const struct job_sim_result *unmanaged, const struct job_sim_result *managed)

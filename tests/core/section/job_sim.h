@@ -15,7 +15,8 @@ enum { JOB_SIM_MAX_POINTS = 128, JOB_SIM_MAX_GPUS = 16, JOB_SIM_MAX_NODES = 4 };
 
 struct job_sim_config {
     uint32_t gpus;
-    uint32_t points; /* clocks from fmax downwards in equal steps to fmax / 7 */
+    uint32_t idle_gpus; /* of each node, before those that ranks use */
+    uint32_t points;    /* clocks from fmax downwards in equal steps to fmax / 7 */
     uint32_t iterations;
     double compute_ms;    /* at the highest clock */
     double memory_share;  /* of the computation that does not care for the clock */

@@ -36,15 +36,12 @@ static struct lull_controller *create(const struct job_sim_config *config, enum 
                                       enum lull_descent_strategy strategy)
 {
     struct lull_controller_config control;
-    uint32_t points[16];
 
-    for (uint32_t i = 0; i < config->gpus; i++)
-        points[i] = config->points;
     lull_controller_config_default(&control);
     control.strategy = strategy;
     control.only_sections = levers == SECTIONS;
     control.only_steady = levers == STEADY;
-    return lull_controller_create(&control, config->gpus, points);
+    return job_sim_create_controller(config, &control);
 }
 
 static double lowest_ideal_j(const struct job_sim_config *config)
@@ -109,6 +106,41 @@ static void test_it_saves_nearly_all_at_no_time(void **state)
         assert_true(c->slowdown < 0.005);
         assert_true(c->saving > 0.7 * c->ideal_saving);
     }
+}
+
+/* A job may use any of the node's GPUs: those before them, without a rank, change nothing. */
+static void test_the_first_gpu_may_have_no_rank(void **state)
+{
+    struct comparison *c = *state;
+    struct job_sim_result first;
+
+    c->levers = SECTIONS;
+    c->config.gpus = 2;
+    compare(c, LULL_DESCENT_BISECT, "on the first GPUs");
+    first = c->managed;
+    c->config.idle_gpus = 3;
+    compare(c, LULL_DESCENT_BISECT, "on the last GPUs");
+    assert_int_equal(c->managed.settled_iterations, first.settled_iterations);
+    /* Pulses begin in other iterations on other GPUs. */
+    assert_true(fabs(c->managed.settled_energy_j / first.settled_energy_j - 1.0) < 1e-3);
+    assert_true(fabs(c->managed.total_ms / first.total_ms - 1.0) < 1e-3);
+}
+
+/* The rank that led has left: the others go on being checked. */
+static void test_the_leading_rank_may_leave(void **state)
+{
+    struct comparison *c = *state;
+    uint64_t iterations;
+
+    c->levers = SECTIONS;
+    c->config.gpus = 2;
+    compare(c, LULL_DESCENT_BISECT, "both ranks");
+    assert_int_equal(lull_controller_lead(c->controller), 0);
+    iterations = lull_track_iteration(lull_controller_track(c->controller, 0));
+    lull_controller_take_exit(c->controller, 0);
+    assert_int_equal(lull_controller_lead(c->controller), 1);
+    assert_true(lull_track_iteration(lull_controller_track(c->controller, 1)) >= iterations - 1);
+    assert_int_equal(lull_controller_phase(c->controller), LULL_PHASE_SETTLED);
 }
 
 /* How often computation begins low until the descent begins. */
@@ -531,6 +563,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_it_saves_nearly_all_at_no_time),
+        TEST(test_the_first_gpu_may_have_no_rank),
+        TEST(test_the_leading_rank_may_leave),
         TEST(test_a_job_is_spared_pulses_where_their_result_is_known),
         TEST(test_all_strategies_end_at_the_knee),
         TEST(test_f32_calls_that_fit_nothing),

@@ -105,7 +105,7 @@ static const struct job jobs[] = {
      {0},
      {.knee_moves_at = 800, .knee_after = 10, .iterations = 1200}},
     {"often bound", 338.3104096847398, {0}, {.bound_every = 7, .iterations = 1600}},
-    {"another shape", 471.67174837435647, {0}, {.change_at = 720, .iterations = 1440}},
+    {"another shape", 471.70913642882925, {0}, {.change_at = 720, .iterations = 1440}},
     {"unlike ranks", 538.48126147626658, {0}, {.uneven = true, .iterations = 1200}},
     {"uncoupled", 278.86123429629095, {0}, {.uneven = true, .uncoupled = true, .iterations = 1200}},
     {"noisy", 334.2030915431306, {0}, {.jitter = 0.03, .iterations = 1200}},

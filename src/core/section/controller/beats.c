@@ -85,8 +85,10 @@ struct lull_duty lull_controller_find_duty(const struct lull_controller *control
     if (steady == NULL || !may_refine(controller, steady))
         return duty;
     duty.point = steady->descent.good;
-    duty.beat = lull_duty_beat(lull_quantile_get(&controller->gpus[0].reference_iterations_ms, 0.5),
-                               change_ms(controller));
+    duty.beat = lull_duty_beat(
+        lull_quantile_get(
+            &controller->gpus[lull_controller_lead(controller)].reference_iterations_ms, 0.5),
+        change_ms(controller));
     slope = lull_controller_slope(controller, steady);
     if (duty.beat == 0 || !(slope > 0.0))
         return (struct lull_duty){0};

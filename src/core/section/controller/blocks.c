@@ -24,7 +24,7 @@ enum { REFINED_BLOCK = 8 };
 /* This many of the job's iterations in iterations of the track, which may stand for several. */
 static uint32_t of_track(const struct lull_controller *controller, uint32_t iterations)
 {
-    const uint32_t fold = controller->gpus[0].fold;
+    const uint32_t fold = controller->gpus[lull_controller_lead(controller)].fold;
 
     return (iterations + fold - 1) / fold;
 }
@@ -36,7 +36,8 @@ static uint32_t of_track(const struct lull_controller *controller, uint32_t iter
  */
 static double wanted_iterations(const struct lull_controller *controller, double *noise_out)
 {
-    const struct lull_quantile *recent = &controller->gpus[0].reference_iterations_ms;
+    const struct lull_quantile *recent =
+        &controller->gpus[lull_controller_lead(controller)].reference_iterations_ms;
     const double median_ms = lull_quantile_get(recent, 0.5);
     const double deviation = (median_ms - lull_quantile_get(recent, 0.1)) / (1.28 * median_ms);
     double wanted;
@@ -59,7 +60,8 @@ static uint32_t at_least(double wanted, uint32_t least)
 /* Of a proof, a check or a watch: at least as many as the user wants. */
 uint32_t lull_controller_window(const struct lull_controller *controller)
 {
-    const struct lull_quantile *recent = &controller->gpus[0].reference_iterations_ms;
+    const struct lull_quantile *recent =
+        &controller->gpus[lull_controller_lead(controller)].reference_iterations_ms;
     uint32_t least = of_track(controller, controller->config.window_iterations);
     double noise;
     const double wanted = wanted_iterations(controller, &noise);

@@ -80,6 +80,7 @@ struct lull_controller *lull_controller_create(const struct lull_controller_conf
     if (controller == NULL)
         return NULL;
     controller->config = *config;
+    controller->lead = UINT32_MAX;
     lull_controller_init_decisions(controller);
     for (uint32_t i = 0; i < gpu_count; i++) {
         struct lull_controlled_gpu *gpu = &controller->gpus[i];
@@ -115,15 +116,6 @@ void lull_controller_destroy(struct lull_controller *controller)
 }
 
 /* ---- trust ------------------------------------------------------------------------------- */
-
-static uint32_t active_count(const struct lull_controller *controller)
-{
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < controller->gpu_count; i++)
-        count += lull_controller_is_active(&controller->gpus[i]);
-    return lull_larger_u32(count, 1);
-}
 
 /* The longest section of all GPUs. Sections are looked at only where a call or wait of `ms` may be
  * too long; else the result is 0. */
@@ -181,9 +173,10 @@ void lull_controller_take_blocked(struct lull_controller *controller, uint32_t g
 
     lull_switch_calibration_take_call(&controller->gpus[gpu].calibration, controller->now_ns);
     act_on_driver(controller,
-                  lull_driver_queue_take_blocked(&controller->queue, controller->now_ns, blocked_ms,
-                                                 longest_ms, active_count(controller),
-                                                 controller->went_deep ? deep_loss : step_loss));
+                  lull_driver_queue_take_blocked(
+                      &controller->queue, controller->now_ns, blocked_ms, longest_ms,
+                      lull_larger_u32(lull_controller_active_before(controller, UINT32_MAX), 1),
+                      controller->went_deep ? deep_loss : step_loss));
 }
 
 void lull_controller_take_waiting(struct lull_controller *controller, double waiting_ms)
@@ -355,6 +348,7 @@ void lull_controller_take_exit(struct lull_controller *controller, uint32_t inde
     gpu->exited = true;
     if (controller->phase == LULL_PHASE_LEARNING)
         return;
+    lull_controller_choose_lead(controller);
     lull_controller_act_on(controller, lull_trial_leave(&controller->trial, index,
                                                         lull_controller_judged(controller)));
 }
@@ -373,11 +367,13 @@ bool lull_controller_take_start(struct lull_controller *controller, uint32_t ind
 {
     struct lull_controlled_gpu *gpu = &controller->gpus[index];
     struct lull_track *track = lull_track_create(true);
+    const uint64_t iteration = lull_controller_iteration(controller);
 
     if (track == NULL)
         return false;
     lull_track_destroy(gpu->track);
     gpu->track = track;
+    lull_controller_count_on(controller, iteration);
     gpu->exited = false;
     lull_controller_forget_sections(gpu);
     /* The proof was of the rank that has left; this one may react to lower clocks otherwise. */

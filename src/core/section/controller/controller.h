@@ -302,6 +302,9 @@ int64_t lull_controller_wake_ns(const struct lull_controller *controller);
 
 /* What follows only looks; everything borrowed stays valid until the next take or poll. */
 enum lull_controller_phase lull_controller_phase(const struct lull_controller *controller);
+/* Returns the GPU whose iterations are counted, by decisions and for people: the first that takes
+ * part, or until one does the first with a rank; 0 if there is none. */
+uint32_t lull_controller_lead(const struct lull_controller *controller);
 const struct lull_track *lull_controller_track(const struct lull_controller *controller,
                                                uint32_t gpu);
 const struct lull_target *lull_controller_targets(const struct lull_controller *controller,

@@ -109,7 +109,7 @@ static void begin_trial(struct lull_controller *controller, enum lull_trial_kind
     }
     lull_trial_begin(&controller->trial, kind, &terms, lull_controller_block(controller, kind),
                      lull_controller_judged(controller));
-    controller->trial_begin = lull_track_iteration(controller->gpus[0].track);
+    controller->trial_begin = lull_controller_iteration(controller);
     controller->screened_descents = controller->slack.descents;
     if (kind == LULL_TRIAL_PROOF) {
         controller->proof_from_ns = controller->now_ns;
@@ -170,7 +170,7 @@ static void map_targets(struct lull_controller *controller)
  */
 static void settle(struct lull_controller *controller)
 {
-    const uint64_t iteration = lull_track_iteration(controller->gpus[0].track);
+    const uint64_t iteration = lull_controller_iteration(controller);
 
     if (controller->next_retry <= iteration)
         controller->next_retry = iteration + controller->retry_spacing;
@@ -203,8 +203,9 @@ static double lowered_share(const struct lull_controller *controller)
  * as long begin in the same iteration, a power of two. */
 static void rest(struct lull_controller *controller)
 {
-    const uint64_t iteration = lull_track_iteration(controller->gpus[0].track);
-    const double searched = (double)(iteration - controller->searched_from);
+    const uint64_t iteration = lull_controller_iteration(controller);
+    /* A rank whose sections became known once more counts from 0. */
+    const double searched = fmax((double)iteration - (double)controller->searched_from, 0.0);
     const double share = lowered_share(controller);
     uint64_t from = iteration;
 
@@ -226,7 +227,7 @@ static int32_t next_target(const struct lull_controller *controller)
 
     if (lull_targets_want_proof_first(targets) ||
         (next == targets->steady &&
-         lull_track_iteration(controller->gpus[0].track) < controller->steady_from))
+         lull_controller_iteration(controller) < controller->steady_from))
         return LULL_CONTROLLER_NO_TARGET;
     return next;
 }
@@ -234,8 +235,8 @@ static int32_t next_target(const struct lull_controller *controller)
 /* A loop within the iteration passes for it until the iteration has come a few times. */
 static bool was_inner_loop(const struct lull_controller *controller)
 {
-    const double iteration_ms =
-        lull_quantile_get(&controller->gpus[0].reference_iterations_ms, 0.5);
+    const double iteration_ms = lull_quantile_get(
+        &controller->gpus[lull_controller_lead(controller)].reference_iterations_ms, 0.5);
 
     return controller->decided_ns > 0 &&
            (double)controller->decided_ns < INNER_LOOP_ITERATIONS * iteration_ms * LULL_NS_PER_MS;
@@ -279,6 +280,7 @@ void lull_controller_reconsider(struct lull_controller *controller)
         end_decisions(controller);
         return;
     }
+    lull_controller_choose_lead(controller);
     if (controller->phase == LULL_PHASE_LEARNING)
         begin_decisions(controller);
     map_targets(controller);
@@ -322,8 +324,7 @@ static void record(struct lull_controller *controller, struct lull_target *targe
         .slowdown_ratio = estimate.slowdown_ratio,
         .upper_ratio = estimate.upper_ratio,
         .pairs = estimate.pairs,
-        .iterations =
-            (uint32_t)(lull_track_iteration(controller->gpus[0].track) - controller->trial_begin),
+        .iterations = (uint32_t)(lull_controller_iteration(controller) - controller->trial_begin),
         .verdict = verdict,
     };
 }
@@ -332,7 +333,7 @@ void lull_controller_forget_proof(struct lull_controller *controller)
 {
     lull_targets_disprove(&controller->targets);
     lull_trial_drop_kept(&controller->trial);
-    controller->searched_from = lull_track_iteration(controller->gpus[0].track);
+    controller->searched_from = lull_controller_iteration(controller);
     controller->steady_from = 0;
 }
 
@@ -373,8 +374,8 @@ static void give_up(struct lull_controller *controller)
 {
     lull_targets_give_up(&controller->targets);
     lull_trial_change_point(&controller->trial);
-    controller->next_retry = lull_track_iteration(controller->gpus[0].track) +
-                             controller->retry_spacing / GIVEN_UP_SHARE;
+    controller->next_retry =
+        lull_controller_iteration(controller) + controller->retry_spacing / GIVEN_UP_SHARE;
     lull_controller_reconsider(controller);
 }
 
@@ -410,8 +411,8 @@ static void withdraw(struct lull_controller *controller)
 static void conclude_proof(struct lull_controller *controller, enum lull_verdict verdict)
 {
     if (verdict != LULL_VERDICT_NOT_DEGRADED) {
-        if (is_refining(controller) && lull_track_iteration(controller->gpus[0].track) >
-                                           controller->refined_from + REFINED_TWICE)
+        if (is_refining(controller) &&
+            lull_controller_iteration(controller) > controller->refined_from + REFINED_TWICE)
             stop_refining(controller);
         else
             back_off(controller);
@@ -442,8 +443,7 @@ static void conclude_check(struct lull_controller *controller, enum lull_verdict
     }
     lull_trial_keep(&controller->trial);
     controller->acquittals++;
-    controller->next_check =
-        lull_track_iteration(controller->gpus[0].track) + controller->check_spacing;
+    controller->next_check = lull_controller_iteration(controller) + controller->check_spacing;
     if (controller->check_spacing < LONGEST_CHECK_SPACING)
         controller->check_spacing *= 2;
     begin_trial(controller, LULL_TRIAL_WATCH);
@@ -473,7 +473,7 @@ static void conclude(struct lull_controller *controller, enum lull_verdict verdi
 static bool may_check(const struct lull_controller *controller)
 {
     return !controller->config.together && is_lowered(controller) &&
-           lull_track_iteration(controller->gpus[0].track) >= controller->next_check;
+           lull_controller_iteration(controller) >= controller->next_check;
 }
 
 /* The next stretch of what is settled, longer than the one before. */
@@ -559,11 +559,11 @@ static void refine_steady(struct lull_controller *controller)
         return;
     steady = &targets->list[targets->steady];
     if (!steady->settled || steady->proven.common == controller->refined_point ||
-        lull_track_iteration(controller->gpus[0].track) <
+        lull_controller_iteration(controller) <
             controller->trial_begin + controller->settled_after / REFINEMENT_REST)
         return;
     controller->refined_point = steady->proven.common;
-    controller->refined_from = lull_track_iteration(controller->gpus[0].track);
+    controller->refined_from = lull_controller_iteration(controller);
     duty = lull_controller_find_duty(controller);
     if (duty.low == 0)
         return;
@@ -577,7 +577,7 @@ static void refine_steady(struct lull_controller *controller)
  * the same time, so with them nothing is tried again. */
 static void retry(struct lull_controller *controller)
 {
-    const uint64_t iteration = lull_track_iteration(controller->gpus[0].track);
+    const uint64_t iteration = lull_controller_iteration(controller);
     bool any;
 
     if (controller->config.together || controller->phase != LULL_PHASE_SETTLED ||

@@ -32,6 +32,56 @@ bool lull_controller_takes_part(const struct lull_controlled_gpu *gpu)
     return lull_controller_is_active(gpu) && lull_controller_is_known(gpu);
 }
 
+void lull_controller_count_on(struct lull_controller *controller, uint64_t iteration)
+{
+    /* The other nodes count as the ranks themselves do. */
+    if (!controller->config.together)
+        controller->lead_offset += iteration - lull_controller_iteration(controller);
+}
+
+void lull_controller_choose_lead(struct lull_controller *controller)
+{
+    const uint64_t iteration = lull_controller_iteration(controller);
+
+    if (controller->lead != UINT32_MAX &&
+        lull_controller_takes_part(&controller->gpus[controller->lead]))
+        return;
+    for (uint32_t i = 0; i < controller->gpu_count; i++) {
+        if (!lull_controller_takes_part(&controller->gpus[i]))
+            continue;
+        controller->lead = i;
+        if (iteration > 0)
+            lull_controller_count_on(controller, iteration);
+        return;
+    }
+}
+
+uint64_t lull_controller_iteration(const struct lull_controller *controller)
+{
+    if (controller->lead == UINT32_MAX)
+        return 0;
+    return lull_track_iteration(controller->gpus[controller->lead].track) + controller->lead_offset;
+}
+
+uint32_t lull_controller_lead(const struct lull_controller *controller)
+{
+    if (controller->lead != UINT32_MAX)
+        return controller->lead;
+    for (uint32_t i = 0; i < controller->gpu_count; i++)
+        if (lull_controller_is_active(&controller->gpus[i]))
+            return i;
+    return 0;
+}
+
+uint32_t lull_controller_active_before(const struct lull_controller *controller, uint32_t gpu)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < gpu && i < controller->gpu_count; i++)
+        count += lull_controller_is_active(&controller->gpus[i]);
+    return count;
+}
+
 uint64_t lull_controller_present(const struct lull_controller *controller)
 {
     uint64_t present = 0;

@@ -203,7 +203,7 @@ static void expect_calls(const struct lull_controller *controller,
 {
     const double iteration_ms = lull_track_iteration_ms(gpu->track)->mean;
     const double allowed_ms = controller->config.tolerance_ratio * lateness_share * iteration_ms /
-                              (double)controller->gpu_count;
+                              fmax(lull_controller_active_before(controller, UINT32_MAX), 1.0);
 
     out->ahead_ms = lull_switch_cost_call_ms(&gpu->cost, LULL_DIRECTION_DOWN, 0.1);
     out->lead_ms = lull_switch_cost_lead_ms(&gpu->cost, allowed_ms);
@@ -243,7 +243,8 @@ void lull_controller_forecast(const struct lull_controller *controller,
     expect_calls(controller, gpu, out);
     /* The GPUs of a node queue in the driver, so each raising waits for those of the GPUs before.
      */
-    out->lead_ms += index * lull_switch_cost_call_ms(&gpu->cost, LULL_DIRECTION_UP, 0.5);
+    out->lead_ms += lull_controller_active_before(controller, index) *
+                    lull_switch_cost_call_ms(&gpu->cost, LULL_DIRECTION_UP, 0.5);
 }
 
 /* ---- targets ----------------------------------------------------------------------------- */

@@ -79,15 +79,17 @@ struct lull_controller {
     uint32_t screened_descents;     /* of the slack, when the present trial began */
     uint32_t failures;              /* proofs and checks in a row that have made it back off */
     uint32_t acquittals;            /* checks since what is settled has been proven */
+    uint32_t lead;                  /* GPU whose iterations are counted; UINT32_MAX: none yet */
+    uint64_t lead_offset;           /* of its count, so that the count goes on with a new lead */
     uint64_t check_spacing;
-    uint64_t next_check; /* iteration of GPU 0 before which no check starts */
+    uint64_t next_check; /* iteration before which no check starts */
     uint64_t retry_spacing;
-    uint64_t next_retry;    /* iteration of GPU 0 before which nothing is tried again */
+    uint64_t next_retry;    /* iteration before which nothing is tried again */
     bool is_retrying;       /* what has settled stays the result until something lower is proven */
-    uint64_t searched_from; /* iteration of GPU 0 with which the search for sections began */
+    uint64_t searched_from; /* iteration with which the search for sections began */
     uint64_t steady_from;   /* ...and before which no steady point is sought; 0: not known yet */
     uint32_t refined_point; /* steady point that a duty has been sought for; UINT32_MAX: none */
-    uint64_t refined_from;  /* iteration of GPU 0 with which that began */
+    uint64_t refined_from;  /* iteration with which that began */
     int64_t proof_from_ns;
     uint64_t trial_begin;
     uint64_t settled_after;
@@ -134,6 +136,19 @@ bool lull_controller_is_known(const struct lull_controlled_gpu *gpu);
 
 /* Both: its iterations count. */
 bool lull_controller_takes_part(const struct lull_controlled_gpu *gpu);
+
+/* Lets a GPU that takes part lead, unless the present one still does. The job may use any of the
+ * node's GPUs, so the first one may have no rank. */
+void lull_controller_choose_lead(struct lull_controller *controller);
+
+/* Has the present iteration bear this number, although the lead's track counts from another one. */
+void lull_controller_count_on(struct lull_controller *controller, uint64_t iteration);
+
+/* The number of the present iteration, of the GPU that leads; 0 before there is one. */
+uint64_t lull_controller_iteration(const struct lull_controller *controller);
+
+/* How many active GPUs there are before this one, or of all (UINT32_MAX). */
+uint32_t lull_controller_active_before(const struct lull_controller *controller, uint32_t gpu);
 
 /* A bit for each GPU that takes part. */
 uint64_t lull_controller_present(const struct lull_controller *controller);
