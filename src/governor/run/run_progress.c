@@ -40,7 +40,10 @@ void lull_run_progress_describe(const struct lull_control *control, char *text, 
         snprintf(text, size, "learning its iterations");
         return;
     case LULL_PHASE_SETTLED:
-        snprintf(text, size, "settled");
+        snprintf(text, size, "%s",
+                 lull_controller_is_searching(controller)
+                     ? "low in sections; a clock for whole iterations is searched later"
+                     : "settled");
         return;
     default:
         break;
@@ -190,12 +193,23 @@ static bool is_known(struct lull_run_pass *pass)
     return known;
 }
 
+static bool is_searching(struct lull_run_pass *pass)
+{
+    bool searches;
+
+    lull_control_lock(pass->control);
+    searches = lull_controller_is_searching(lull_control_controller(pass->control));
+    lull_control_unlock(pass->control);
+    return searches;
+}
+
 /* Says a sentence when iterations are known, when the search has settled, and in between after one
  * minute, two more, four more and so on: a run of a day says a dozen. */
 static void log_state(struct lull_run_pass *pass, int64_t now_ns)
 {
     struct lull_run_progress *const progress = &pass->progress;
-    const bool has_settled = lull_control_has_settled(pass->control) && !pass->observe_only;
+    const bool has_settled =
+        !is_searching(pass) && lull_control_has_settled(pass->control) && !pass->observe_only;
     const bool is_due = progress->pause_ns > 0 && now_ns >= progress->next_ns;
     char state[STATE_BYTES];
     char text[STATE_BYTES + 1];

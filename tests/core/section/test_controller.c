@@ -499,6 +499,8 @@ static void test_sections_rest_before_a_steady_point_is_sought(void **state)
         c->levers = levers;
         compare(c, LULL_DESCENT_BISECT, "rest");
         assert_true(lull_controller_has_settled(c->controller));
+        /* A run that rests is not at its end: it says so. */
+        assert_int_equal(lull_controller_is_searching(c->controller), levers == ALL);
         savings[levers] = c->saving;
     }
     assert_true(fabs(savings[ALL] - savings[SECTIONS]) < 0.005);

@@ -587,8 +587,13 @@ bool lull_controller_has_settled(const struct lull_controller *controller)
     /* While sections rest, the steady point is still to be sought. */
     return controller->settled_after > 0 &&
            (controller->is_retrying || controller->phase == LULL_PHASE_SETTLED ||
-            (lull_targets_next(&controller->targets) == LULL_CONTROLLER_NO_TARGET &&
-             lull_targets_are_proven(&controller->targets)));
+            !lull_controller_is_searching(controller));
+}
+
+bool lull_controller_is_searching(const struct lull_controller *controller)
+{
+    return lull_targets_next(&controller->targets) != LULL_CONTROLLER_NO_TARGET ||
+           !lull_targets_are_proven(&controller->targets);
 }
 
 uint64_t lull_controller_settled_after(const struct lull_controller *controller)

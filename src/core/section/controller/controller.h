@@ -397,6 +397,9 @@ double lull_controller_unevenness(const struct lull_controller *controller, uint
 /* Every target has its result, and all of it together is proven harmless, or nothing is lowered;
  * whatever a job does at its very end. */
 bool lull_controller_has_settled(const struct lull_controller *controller);
+/* True while a target has no result yet, or the results are not proven: in a search and a proof,
+ * and while sections are low and rest before the search for the steady point. */
+bool lull_controller_is_searching(const struct lull_controller *controller);
 
 /* Iterations of GPU 0's track until the first settling; 0 not yet. */
 uint64_t lull_controller_settled_after(const struct lull_controller *controller);
