@@ -1,10 +1,12 @@
 /* Who may connect. SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/internal.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "wire/client.h"
 
@@ -15,6 +17,7 @@ enum {
     MAX_DESCRIPTORS = 4 * MAX_CONNECTIONS + 256,
     DESCRIPTORS_OF_CLIENT = 4, /* socket, pidfd, command table, doorbell */
     DESCRIPTORS_OF_ROOT = 64,  /* and of the driver's libraries */
+    MAX_STRAYS = 256, /* refused clients whose descriptors are still being closed */
 };
 
 static bool has_room(const struct lull_server *server, uid_t uid)
@@ -26,33 +29,51 @@ static bool has_room(const struct lull_server *server, uid_t uid)
         total += c->peer.uid != 0;
         of_user += c->peer.uid == uid;
     }
-    /* Root is never refused: it must be able to restore the GPUs at any time. */
-    return uid == 0 || (total < server->max_connections && of_user < MAX_CONNECTIONS_PER_USER);
+    return total < server->max_connections && of_user < MAX_CONNECTIONS_PER_USER;
 }
 
+/* Refuses a client in words. The REPLY has sequence 0, because the greeting may not be there yet. */
+static void refuse(struct lull_server *server, int fd, uid_t uid)
+{
+    struct lull_message message = {
+        .type = LULL_MESSAGE_REPLY,
+        .body.reply = {.code = -EBUSY,
+                       .text = "too many connections of this user to lulld; try again in a second"}};
+    const uint64_t count = lull_quota_count_refusal(&server->quota, uid, lull_now_ns());
+    uint8_t packet[LULL_MESSAGE_MAX_BYTES];
+    const int size = lull_message_encode(&message, packet, sizeof(packet));
+
+    if (count > 0)
+        lull_server_say(server, uid, LULL_LOG_WARNING,
+                        "too many connections, client refused (uid=%u refused=%llu)",
+                        (unsigned int)uid, (unsigned long long)count);
+    send(fd, packet, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    lull_peer_close(server->foreign, fd, NULL, NULL);
+}
+
+/* The user comes first, so that a client of a flood costs no more than its refusal. Root is never
+ * refused: it must be able to restore the GPUs at any time. */
 static void admit(void *context, int fd)
 {
     struct lull_server *const server = context;
+    const uid_t uid = lull_peer_uid(fd);
     struct lull_peer peer;
     struct lull_connection *connection;
     struct lull_proof proof = {0};
 
-    if (lull_peer_identify(fd, &peer, NULL) < 0) {
-        lull_peer_close(fd, NULL, NULL); /* the process has ended before it was heard */
+    if (uid != 0 && (!lull_quota_allows_connect(&server->quota, uid, lull_now_ns()) ||
+                     !has_room(server, uid))) {
+        refuse(server, fd, uid);
         return;
     }
-    if (!has_room(server, peer.uid)) {
-        lull_server_say(server, peer.uid, LULL_LOG_WARNING,
-                        "too many connections, client refused (uid=%u)", (unsigned int)peer.uid);
-        lull_peer_close(fd, NULL, NULL);
-        if (peer.pid_fd >= 0)
-            close(peer.pid_fd);
+    if (lull_peer_identify(fd, &peer, NULL) < 0) {
+        lull_peer_close(server->foreign, fd, NULL, NULL); /* the process has ended */
         return;
     }
     connection = lull_connection_create(server, ++server->last_connection_id, fd, &peer);
     if (connection == NULL)
         return;
-    if (lull_server_prepare_proof(server, connection, &proof))
+    if (lull_server_prepare_proof(server, &proof))
         lull_peer_accept_descriptors(fd);
     connection->next = server->connections;
     server->connections = connection;
@@ -61,11 +82,20 @@ static void admit(void *context, int fd)
     lull_server_keep_house(server);
 }
 
-static void on_exhausted(void *context)
+static bool is_full(void *context)
+{
+    const struct lull_server *const server = context;
+
+    return lull_foreign_stray_count(server->foreign) >= MAX_STRAYS;
+}
+
+static void on_exhausted(void *context, int fd)
 {
     struct lull_server *const server = context;
 
     lull_server_say(server, (uid_t)-1, LULL_LOG_WARNING, "no descriptors left, client refused");
+    if (fd >= 0)
+        lull_peer_close(server->foreign, fd, NULL, NULL);
 }
 
 /* Raises the limit of descriptors as far as it may, and divides them: what root and the driver need
@@ -80,7 +110,7 @@ static void divide_descriptors(struct lull_server *server, uint64_t used)
         setrlimit(RLIMIT_NOFILE, &limit);
         getrlimit(RLIMIT_NOFILE, &limit);
     }
-    used += DESCRIPTORS_OF_ROOT;
+    used += DESCRIPTORS_OF_ROOT + MAX_STRAYS;
     server->max_connections = MAX_CONNECTIONS;
     if (limit.rlim_cur < used + (uint64_t)DESCRIPTORS_OF_CLIENT * MAX_CONNECTIONS)
         server->max_connections =
@@ -97,6 +127,7 @@ static int open_one(struct lull_server *server, struct lull_listener *listener,
     snprintf(path, sizeof(path), "%s/%s", directory, name);
     options->path = path;
     options->admit = admit;
+    options->is_full = is_full;
     options->exhausted = on_exhausted;
     options->context = server;
     return lull_listener_open(listener, options, err);

@@ -8,9 +8,6 @@
 #include "base/log.h"
 #include "daemon/evidence.h"
 
-/* Threads that look at foreign descriptors, which may sleep for ever. Chosen, not measured. */
-enum { MAX_PROOFS = 16, MAX_PROOFS_OF_USER = 2 };
-
 int lull_server_judge(struct lull_server *server, const struct lull_connection *connection,
                       uint32_t gpu, struct lull_policy_limits *limits_out, struct lull_error *err)
 {
@@ -61,16 +58,10 @@ int lull_server_find_gpu(const struct lull_server *server, const char *name)
     return -ENODEV;
 }
 
-bool lull_server_prepare_proof(const struct lull_server *server,
-                               const struct lull_connection *connection, struct lull_proof *proof)
+bool lull_server_prepare_proof(const struct lull_server *server, struct lull_proof *proof)
 {
-    uint32_t running = 0, of_user = 0;
     bool is_any = false;
 
-    for (const struct lull_connection *c = server->connections; c != NULL; c = c->next) {
-        running += c->is_proving;
-        of_user += c->is_proving && c->peer.uid == connection->peer.uid;
-    }
     proof->gpu_count = lull_devices_count(server->devices);
     for (uint32_t gpu = 0; gpu < proof->gpu_count; gpu++) {
         const struct lull_device_info *const info = lull_device_info(server->devices, gpu);
@@ -81,7 +72,7 @@ bool lull_server_prepare_proof(const struct lull_server *server,
                  device != NULL ? device : "");
         is_any |= device != NULL;
     }
-    return is_any && running < MAX_PROOFS && of_user < MAX_PROOFS_OF_USER;
+    return is_any;
 }
 
 static void answer_proof(struct lull_server *server, struct lull_connection *connection)

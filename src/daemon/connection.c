@@ -37,7 +37,8 @@ static void on_handle_closed(uv_handle_t *handle)
     struct lull_connection *connection = handle->data;
 
     if (handle == (uv_handle_t *)&connection->input) {
-        lull_peer_close(connection->fd, let_go, connection);
+        lull_peer_close(lull_server_foreign(connection->server), connection->fd, let_go,
+                        connection);
         return;
     }
     close(connection->peer.pid_fd);
@@ -73,23 +74,24 @@ static void proof_done(void *context)
 /* The packet with the descriptors stays for the proof's thread, and so does all behind it. */
 static int begin_proof(struct lull_connection *connection)
 {
-    struct lull_proof proof = {.sender = connection->peer.pid,
+    struct lull_proof proof = {.uid = connection->peer.uid,
+                               .sender = connection->peer.pid,
                                .result = &connection->proof,
                                .done = proof_done,
                                .context = connection};
     int result;
 
-    if (!lull_server_prepare_proof(connection->server, connection, &proof))
+    if (!lull_server_prepare_proof(connection->server, &proof))
         return -EACCES;
     atomic_store(&connection->is_proof_done, false);
     atomic_fetch_add(&connection->open_handles, 1);
-    result = lull_proof_start(connection->fd, &proof);
+    result = lull_proof_start(lull_server_foreign(connection->server), connection->fd, &proof);
     if (result < 0) {
         atomic_fetch_sub(&connection->open_handles, 1);
         return result;
     }
     connection->is_proving = true;
-    /* A thread costs as much as some packets. */
+    /* A proof costs as much as some packets. */
     for (int i = 0; i < PACKETS_OF_PROOF; i++)
         if (!lull_bucket_take(&connection->asking, lull_now_ns())) {
             pause_input(connection);
@@ -145,7 +147,7 @@ struct lull_connection *lull_connection_create(struct lull_server *server, uint6
     struct lull_connection *connection = calloc(1, sizeof(*connection));
 
     if (connection == NULL) {
-        lull_peer_close(fd, NULL, NULL);
+        lull_peer_close(lull_server_foreign(server), fd, NULL, NULL);
         if (peer->pid_fd >= 0)
             close(peer->pid_fd);
         return NULL;
@@ -174,7 +176,7 @@ void lull_connection_close(struct lull_connection *connection)
     if (connection->input.data != NULL)
         uv_close((uv_handle_t *)&connection->input, on_handle_closed);
     else
-        lull_peer_close(connection->fd, NULL, NULL);
+        lull_peer_close(lull_server_foreign(connection->server), connection->fd, NULL, NULL);
     if (connection->death.data != NULL)
         uv_close((uv_handle_t *)&connection->death, on_handle_closed);
     else if (connection->peer.pid_fd >= 0)

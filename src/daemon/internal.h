@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "daemon/connection.h"
 #include "daemon/enforcer.h"
+#include "daemon/foreign.h"
 #include "daemon/jobs.h"
 #include "daemon/listener.h"
 #include "daemon/notify.h"
@@ -52,6 +53,7 @@ struct lull_server {
     struct lull_writer *writer;
     struct lull_enforcer *enforcer;
     int64_t reading_since_ns; /* what the enforcer waits for is being read; 0: nothing */
+    struct lull_foreign *foreign;
     struct lull_quota quota;
     const char *runtime_dir; /* borrowed */
     const char *policy_path;
@@ -97,10 +99,11 @@ bool lull_server_is_administrator(const struct lull_server *server,
 /* Finds a GPU by its UUID or PCI address; -ENODEV: there is none. */
 int lull_server_find_gpu(const struct lull_server *server, const char *name);
 
-/* Names the devices that give a right, for a proof of the connection. False: there are none, or too
- * many are being looked at. */
-bool lull_server_prepare_proof(const struct lull_server *server,
-                               const struct lull_connection *connection, struct lull_proof *proof);
+/* Names the devices that give a right. False: there are none. */
+bool lull_server_prepare_proof(const struct lull_server *server, struct lull_proof *proof);
+
+/* Returns the pool of threads for descriptors of clients. */
+struct lull_foreign *lull_server_foreign(struct lull_server *server);
 
 /* Answers the clients whose proofs have been looked at. */
 void lull_server_end_proofs(struct lull_server *server);

@@ -22,8 +22,11 @@ struct lull_listener_options {
     bool is_bounded;
     /* Takes over a connected socket. */
     void (*admit)(void *context, int fd);
-    /* A client was refused for want of descriptors. */
-    void (*exhausted)(void *context);
+    /* Returns whether nobody may be accepted for a moment. */
+    bool (*is_full)(void *context);
+    /* Takes over the socket of a client that is refused because descriptors ran out. -1: it could
+     * not be accepted either. */
+    void (*exhausted)(void *context, int fd);
     void *context;
 };
 

@@ -13,7 +13,7 @@
 
 #include "base/file.h"
 #include "base/process.h"
-#include "base/thread.h"
+#include "daemon/foreign.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* Linux 6.5 */
@@ -184,26 +184,36 @@ ssize_t lull_peer_receive(int fd, void *buffer, size_t size, pid_t *sender_out)
 
 /* --- closing --- */
 
+uid_t lull_peer_uid(int fd)
+{
+    struct ucred credentials;
+    socklen_t size = sizeof(credentials);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) < 0)
+        return (uid_t)-1;
+    return credentials.uid;
+}
+
 struct closing {
+    struct lull_foreign_job job; /* the first member */
     int fd;
     void (*done)(void *context);
     void *context;
 };
 
-static void finish_closing(const struct closing *closing)
+static void finish_closing(int fd, void (*done)(void *context), void *context)
 {
-    close(closing->fd);
-    if (closing->done != NULL)
-        closing->done(closing->context);
+    close(fd);
+    if (done != NULL)
+        done(context);
 }
 
-static void *close_patiently(void *argument)
+static void close_patiently(struct lull_foreign_job *job)
 {
-    struct closing *const closing = argument;
+    struct closing *const closing = (struct closing *)job;
 
-    finish_closing(closing);
+    finish_closing(closing->fd, closing->done, closing->context);
     free(closing);
-    return NULL;
 }
 
 /* Empties the queue as far as nothing in it can make this thread sleep. */
@@ -222,22 +232,23 @@ static bool is_harmless(int fd)
     return next != NEXT_DESCRIPTORS;
 }
 
-void lull_peer_close(int fd, void (*done)(void *context), void *context)
+void lull_peer_close(struct lull_foreign *foreign, int fd, void (*done)(void *context),
+                     void *context)
 {
-    const struct closing closing = {fd, done, context};
     struct closing *later;
-    pthread_t thread;
 
     if (is_harmless(fd)) {
-        finish_closing(&closing);
+        finish_closing(fd, done, context);
         return;
     }
     later = malloc(sizeof(*later));
     if (later == NULL)
         return; /* a descriptor that stays open is better than a daemon that sleeps */
-    *later = closing;
-    if (lull_thread_start(&thread, close_patiently, later) == 0)
-        pthread_detach(thread);
-    else
-        free(later);
+    *later = (struct closing){
+        .job = {.uid = lull_peer_uid(fd), .is_stray = done == NULL, .work = close_patiently},
+        .fd = fd,
+        .done = done,
+        .context = context,
+    };
+    lull_foreign_add(foreign, &later->job);
 }

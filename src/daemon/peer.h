@@ -11,6 +11,8 @@
 
 #include "base/error.h"
 
+struct lull_foreign;
+
 struct lull_peer {
     pid_t pid; /* 0: in a PID namespace that this process cannot see */
     uid_t uid;
@@ -53,11 +55,16 @@ void lull_peer_accept_descriptors(int fd);
  */
 ssize_t lull_peer_receive(int fd, void *buffer, size_t size, pid_t *sender_out);
 
+/* Returns the user of the process that connected fd, also after its end; (uid_t)-1: the kernel does
+ * not report it. */
+uid_t lull_peer_uid(int fd);
+
 /*
  * Closes a client's socket without sleeping in descriptors that wait in its queue: where there are
- * some, a thread of its own does it, and done(context) follows from there; else done is called from
- * here. done may be NULL.
+ * some, a thread of the pool does it, and done(context) follows from there; else done is called
+ * from here. done may be NULL; then the pool counts the socket as a stray.
  */
-void lull_peer_close(int fd, void (*done)(void *context), void *context);
+void lull_peer_close(struct lull_foreign *foreign, int fd, void (*done)(void *context),
+                     void *context);
 
 #endif

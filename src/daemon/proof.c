@@ -9,13 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/thread.h"
 #include "daemon/evidence.h"
 #include "wire/message.h"
 
 enum { MOST_DESCRIPTORS = 253 }; /* in one packet, by the kernel's own limit (SCM_MAX_FD) */
 
 struct proof_work {
+    struct lull_foreign_job job; /* the first member */
     struct lull_proof proof;
     int fd; /* a copy of the client's socket */
 };
@@ -88,9 +88,9 @@ static void take_packet(struct proof_work *work)
     result->code = result->gpus != 0 ? 0 : -EACCES;
 }
 
-static void *prove(void *argument)
+static void prove(struct lull_foreign_job *job)
 {
-    struct proof_work *const work = argument;
+    struct proof_work *const work = (struct proof_work *)job;
     void (*const done)(void *) = work->proof.done;
     void *const context = work->proof.context;
 
@@ -98,30 +98,23 @@ static void *prove(void *argument)
     close(work->fd);
     free(work);
     done(context);
-    return NULL;
 }
 
-int lull_proof_start(int fd, const struct lull_proof *proof)
+int lull_proof_start(struct lull_foreign *foreign, int fd, const struct lull_proof *proof)
 {
     struct proof_work *const work = malloc(sizeof(*work));
-    pthread_t thread;
     int result;
 
     if (work == NULL)
         return -ENOMEM;
-    work->proof = *proof;
-    work->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    *work = (struct proof_work){.job = {.uid = proof->uid, .work = prove},
+                                .proof = *proof,
+                                .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)};
     if (work->fd < 0) {
         result = -errno;
         free(work);
         return result;
     }
-    result = lull_thread_start(&thread, prove, work);
-    if (result < 0) {
-        close(work->fd);
-        free(work);
-        return result;
-    }
-    pthread_detach(thread);
+    lull_foreign_add(foreign, &work->job);
     return 0;
 }

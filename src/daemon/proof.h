@@ -1,8 +1,6 @@
 /*
  * Proofs: a client shows that it has opened a GPU's device by passing the descriptor (SCM_RIGHTS).
- * Whoever takes, looks at or closes a foreign descriptor may sleep in it for as long as its owner
- * likes (a lingering socket, a file system of the client's own), so each proof has a thread of its
- * own, and there are few. SPDX-License-Identifier: Apache-2.0
+ * The pool of threads for foreign descriptors (foreign.h) takes, examines and closes it. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_DAEMON_PROOF_H
 #define LULL_DAEMON_PROOF_H
@@ -10,10 +8,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/foreign.h"
 #include "daemon/policy.h"
 #include "device/device.h"
 
-/* What a proof came to; the thread writes it before it calls done(). */
+/* The result of a proof; the pool's thread writes it before it calls done(). */
 struct lull_proof_result {
     int code; /* 0; -EACCES, or -EPROTO: nothing to be answered */
     uint32_t sequence;
@@ -21,6 +20,7 @@ struct lull_proof_result {
 };
 
 struct lull_proof {
+    uid_t uid;    /* of the client */
     pid_t sender; /* whose packets count */
     uint32_t gpu_count;
     char devices[LULL_DEVICE_MAX_GPUS][LULL_POLICY_NAME_BYTES]; /* "": none gives a right */
@@ -30,9 +30,9 @@ struct lull_proof {
 };
 
 /*
- * Takes the next packet of a client's socket, which has descriptors, on a thread of its own; proof
+ * Takes the next packet of a client's socket, which has descriptors, on a thread of the pool; proof
  * is copied. done() is called there, and last. Errors, after which nothing is called: -errno.
  */
-int lull_proof_start(int fd, const struct lull_proof *proof);
+int lull_proof_start(struct lull_foreign *foreign, int fd, const struct lull_proof *proof);
 
 #endif

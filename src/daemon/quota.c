@@ -5,29 +5,36 @@
 
 #include "base/clock.h"
 
-/* The user's entry; a new one takes the place of the longest silent once all are taken. */
-static struct lull_log_user *find_user(struct lull_quota *quota, uid_t uid)
+/* Returns the user's entry. Once all are taken, a new one replaces the one that was idle longest. */
+static struct lull_log_user *find_user(struct lull_quota *quota, uid_t uid, int64_t now_ns)
 {
     struct lull_log_user *oldest = &quota->users[0];
 
     for (uint32_t i = 0; i < quota->user_count; i++) {
         struct lull_log_user *const user = &quota->users[i];
 
-        if (user->uid == uid)
+        if (user->uid == uid) {
+            user->used_ns = now_ns;
             return user;
-        if (user->second < oldest->second)
+        }
+        if (user->used_ns < oldest->used_ns)
             oldest = user;
     }
     if (quota->user_count < LULL_QUOTA_USERS)
         oldest = &quota->users[quota->user_count++];
     quota->left_out += oldest->left_out;
-    *oldest = (struct lull_log_user){.uid = uid};
+    *oldest = (struct lull_log_user){
+        .uid = uid,
+        .used_ns = now_ns,
+        .connects = {.interval_ns = LULL_NS_PER_S / LULL_QUOTA_CONNECTS_PER_S,
+                     .burst = LULL_QUOTA_CONNECTS_IN_A_ROW},
+    };
     return oldest;
 }
 
 bool lull_quota_allows_line(struct lull_quota *quota, uid_t uid, int64_t now_ns)
 {
-    struct lull_log_user *const user = find_user(quota, uid);
+    struct lull_log_user *const user = find_user(quota, uid, now_ns);
     const int64_t second = now_ns / LULL_NS_PER_S;
 
     if (quota->second != second) {
@@ -78,9 +85,28 @@ bool lull_quota_has_left_out(const struct lull_quota *quota)
     return quota->left_out > 0;
 }
 
-void lull_quota_bar(struct lull_quota *quota, uid_t uid, int64_t until_ns)
+bool lull_quota_allows_connect(struct lull_quota *quota, uid_t uid, int64_t now_ns)
 {
-    find_user(quota, uid)->barred_until_ns = until_ns;
+    return lull_bucket_take(&find_user(quota, uid, now_ns)->connects, now_ns);
+}
+
+uint64_t lull_quota_count_refusal(struct lull_quota *quota, uid_t uid, int64_t now_ns)
+{
+    struct lull_log_user *const user = find_user(quota, uid, now_ns);
+    uint64_t count;
+
+    user->refused++;
+    if (user->refusal_ns != 0 && now_ns - user->refusal_ns < LULL_QUOTA_REFUSALS_S * LULL_NS_PER_S)
+        return 0;
+    count = user->refused;
+    user->refusal_ns = now_ns;
+    user->refused = 0;
+    return count;
+}
+
+void lull_quota_bar(struct lull_quota *quota, uid_t uid, int64_t now_ns, int64_t until_ns)
+{
+    find_user(quota, uid, now_ns)->barred_until_ns = until_ns;
 }
 
 bool lull_quota_is_barred(const struct lull_quota *quota, uid_t uid, int64_t now_ns)

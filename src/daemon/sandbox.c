@@ -63,7 +63,9 @@ static const int time_calls[] = {
     SCMP_SYS(clock_nanosleep), SCMP_SYS(nanosleep),
     SCMP_SYS(gettimeofday),    SCMP_SYS(time),
     SCMP_SYS(timerfd_create),  SCMP_SYS(timerfd_settime),
-    SCMP_SYS(timerfd_gettime), END,
+    SCMP_SYS(timerfd_gettime), /* The threads of foreign.c interrupt themselves. */
+    SCMP_SYS(timer_create),    SCMP_SYS(timer_settime),
+    SCMP_SYS(timer_delete),    END,
 };
 
 /* Journals, the command tables of clients, and what a driver's library reads below /sys and /proc.

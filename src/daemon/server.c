@@ -51,6 +51,11 @@ struct lull_writer *lull_server_writer(struct lull_server *server)
     return server->writer;
 }
 
+struct lull_foreign *lull_server_foreign(struct lull_server *server)
+{
+    return server->foreign;
+}
+
 static void wake_up(void *context)
 {
     lull_server_wake(context);
@@ -327,8 +332,14 @@ int lull_server_run(struct lull_devices *devices, struct lull_journal *journal,
     server->root.fd = server->root.spare_fd = -1;
     for (uint32_t gpu = 0; gpu < LULL_DEVICE_MAX_GPUS; gpu++)
         atomic_init(&server->ended[gpu], LULL_SERVER_NO_RESULT);
+    result = lull_foreign_start(&server->foreign, err);
+    if (result < 0) {
+        free(server);
+        return result;
+    }
     result = init_loop(server);
     if (result < 0) {
+        lull_foreign_stop(server->foreign);
         free(server);
         return lull_error_set(err, result, "there is no memory for the event loop");
     }
@@ -337,7 +348,9 @@ int lull_server_run(struct lull_devices *devices, struct lull_journal *journal,
     lull_listener_close(&server->everybody);
     if (result == -EINPROGRESS)
         return result; /* the writer's thread may still use all of it */
-    if (fini_loop(server))
-        free(server);
+    if (!fini_loop(server))
+        return result;
+    lull_foreign_stop(server->foreign);
+    free(server);
     return result;
 }

@@ -106,7 +106,8 @@ static void stop_flood(struct lull_server *server)
     lull_server_say(server, ringer->peer.uid, LULL_LOG_WARNING,
                     "client closed, because it rings its doorbell without end (pid=%ld uid=%u)",
                     (long)ringer->peer.pid, (unsigned int)ringer->peer.uid);
-    lull_quota_bar(&server->quota, ringer->peer.uid, lull_now_ns() + BAR_MS * LULL_NS_PER_MS);
+    lull_quota_bar(&server->quota, ringer->peer.uid, lull_now_ns(),
+                   lull_now_ns() + BAR_MS * LULL_NS_PER_MS);
     lull_connection_close(ringer);
 }
 

@@ -4,7 +4,9 @@
  *
  * It stays small and has nothing open: no socket, no driver, no journal. Each restoring is a child,
  * which opens the driver's library and the journal for itself, so that a driver that hangs or
- * crashes takes a child and not the keeper. Every signal that can be blocked is.
+ * crashes takes a child and not the keeper. The next child is forked in advance and waits, because
+ * no process may be left to fork (TasksMax, RLIMIT_NPROC, memory) when it is needed. Every signal
+ * that can be blocked is.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
@@ -43,6 +45,8 @@ struct keeper {
     const char *runtime_dir;
     struct lull_keeper_page *page;
     bool is_ward_dead;
+    pid_t standby;  /* the child that waits; 0: there is none */
+    int standby_fd; /* one byte to here begins its work: whether the ward is dead */
 };
 
 /* --- restoring --- */
@@ -95,20 +99,63 @@ static enum restore_outcome await(pid_t pid)
     return (enum restore_outcome)WEXITSTATUS(status);
 }
 
-static enum restore_outcome restore_in_child(const struct keeper *keeper)
+/* Runs in a child, and waits until it is needed. */
+__attribute__((noreturn)) static void stand_by(struct keeper *keeper, pid_t parent, int begin_fd)
+{
+    uint8_t is_ward_dead;
+
+    lull_thread_set_realtime(); /* a child is ordinary at first */
+    prctl(PR_SET_NAME, "lull-standby");
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent || read(begin_fd, &is_ward_dead, 1) != 1)
+        _exit(FAILED);
+    keeper->is_ward_dead = is_ward_dead != 0;
+    _exit((int)restore(keeper));
+}
+
+/* Forks the next child, unless one waits already. */
+static void prepare(struct keeper *keeper)
 {
     const pid_t self = getpid();
-    const pid_t pid = fork();
+    int fds[2];
+    pid_t pid;
 
-    if (pid < 0)
+    if (keeper->standby != 0 && waitpid(keeper->standby, NULL, WNOHANG) == 0)
+        return;
+    if (keeper->standby != 0)
+        close(keeper->standby_fd);
+    keeper->standby = 0;
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return;
+    pid = fork();
+    if (pid == 0) {
+        close(fds[1]);
+        stand_by(keeper, self, fds[0]);
+    }
+    close(fds[0]);
+    if (pid < 0) {
+        close(fds[1]);
+        return;
+    }
+    keeper->standby = pid;
+    keeper->standby_fd = fds[1];
+}
+
+static enum restore_outcome restore_in_child(struct keeper *keeper)
+{
+    const uint8_t is_ward_dead = keeper->is_ward_dead;
+    enum restore_outcome outcome = FAILED;
+    pid_t pid;
+
+    prepare(keeper);
+    if (keeper->standby == 0)
         return FAILED;
-    if (pid > 0)
-        return await(pid);
-    lull_thread_set_realtime(); /* a child is ordinary at first */
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != self)
-        _exit(FAILED);
-    _exit((int)restore(keeper));
+    pid = keeper->standby;
+    keeper->standby = 0;
+    if (write(keeper->standby_fd, &is_ward_dead, 1) == 1)
+        outcome = await(pid);
+    close(keeper->standby_fd);
+    return outcome;
 }
 
 /* --- a ward that stands still --- */
@@ -149,6 +196,7 @@ static void watch(struct keeper *keeper)
         const int64_t now_ns = lull_now_ns();
         const int64_t beat_ns = atomic_load(&keeper->page->beat_ns);
 
+        prepare(keeper);
         if (!is_stalled(keeper, now_ns) || beat_ns == answered_ns || now_ns < next_ns)
             continue;
         if (take_over(keeper)) {
@@ -171,7 +219,7 @@ static void pause_ms(int64_t ms)
 
 /* Restores until nothing is left to put back, or another process has taken the journal: it restores
  * before it does anything else, and has a keeper of its own. */
-static enum restore_outcome put_back(const struct keeper *keeper)
+static enum restore_outcome put_back(struct keeper *keeper)
 {
     const int64_t begin_ns = lull_now_ns();
     int64_t retry_ms = RETRY_FIRST_MS;
@@ -221,6 +269,7 @@ int main(int argc, char **argv)
     avoid_being_chosen();
     /* A job keeps every processor of its node busy, and some 10 ms of work would wait behind it. */
     lull_thread_set_realtime();
+    prepare(&keeper);
     watch(&keeper);
     if (put_back(&keeper) != FAILED)
         return LULL_EXIT_OK;

@@ -24,6 +24,14 @@ static char directory[] = "/tmp/lull-listener-XXXXXX";
 static char path[64];
 static uint32_t admitted, exhausted;
 
+static bool is_full_now;
+
+static bool is_full(void *context)
+{
+    (void)context;
+    return is_full_now;
+}
+
 static void count_client(void *context, int fd)
 {
     (void)context;
@@ -31,10 +39,11 @@ static void count_client(void *context, int fd)
     close(fd);
 }
 
-static void count_exhaustion(void *context)
+static void count_exhaustion(void *context, int fd)
 {
     (void)context;
     exhausted++;
+    close(fd);
 }
 
 static struct lull_listener_options options = {.path = path,
@@ -42,6 +51,7 @@ static struct lull_listener_options options = {.path = path,
                                                .group = (gid_t)-1,
                                                .is_bounded = true,
                                                .admit = count_client,
+                                               .is_full = is_full,
                                                .exhausted = count_exhaustion};
 
 static int set_up(void **state)
@@ -105,6 +115,29 @@ static void f48_a_client_is_refused_when_descriptors_run_out(void **state)
     close(client);
 }
 
+/* F61: clients that wait are taken many at a time, so that a crowd does not keep others waiting, and
+ * no more of them than leave the loop its turn. */
+static void f61_a_crowd_is_taken_in_few_turns(void **state)
+{
+    int clients[2 * ACCEPTS_PER_TURN];
+    int turns = 0;
+
+    (void)state;
+    assert_int_equal(lull_listener_open(&listener, &options, NULL), 0);
+    for (int i = 0; i < 2 * ACCEPTS_PER_TURN; i++)
+        clients[i] = connect_client();
+    is_full_now = true; /* nobody is taken */
+    on_connect(&listener.input, 0, 0);
+    assert_int_equal(admitted, 0);
+    assert_int_equal(paused_ms, PAUSE_MS);
+    is_full_now = false;
+    for (; admitted < 2 * ACCEPTS_PER_TURN && turns < 100; turns++)
+        on_connect(&listener.input, 0, 0);
+    assert_int_equal(turns, 2);
+    for (int i = 0; i < 2 * ACCEPTS_PER_TURN; i++)
+        close(clients[i]);
+}
+
 /* F48: a flood of connections is served at a bounded rate, but root's never waits. */
 static void f48_accepting_pauses_in_a_flood(void **state)
 {
@@ -114,10 +147,11 @@ static void f48_accepting_pauses_in_a_flood(void **state)
         admitted = 0;
         assert_int_equal(lull_listener_open(&listener, &options, NULL), 0);
         listener.accepts.interval_ns = LULL_NS_PER_S * 3600; /* however slow this host is */
-        for (int i = 0; i < ACCEPTS_IN_A_ROW + 5; i++) {
+        paused_ms = 0;
+        for (int i = 0; i < ACCEPTS_IN_A_ROW + 5; i++)
             close(connect_client());
+        for (int i = 0; i < ACCEPTS_IN_A_ROW && paused_ms == 0; i++)
             on_connect(&listener.input, 0, 0);
-        }
         assert_int_equal(admitted, is_bounded ? ACCEPTS_IN_A_ROW : ACCEPTS_IN_A_ROW + 5);
         assert_int_equal(paused_ms, is_bounded ? PAUSE_MS : 0);
         lull_listener_close(&listener);
@@ -164,6 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(f48_a_client_is_refused_when_descriptors_run_out),
         TEST(f48_accepting_pauses_in_a_flood),
+        TEST(f61_a_crowd_is_taken_in_few_turns),
         TEST(the_socket_has_its_mode),
     };
 

@@ -21,6 +21,7 @@
 enum { SEQUENCE = 31, MOST_SENT = 3 };
 
 static sem_t is_done;
+static struct lull_foreign *foreign;
 
 static void note_done(void *context)
 {
@@ -60,7 +61,7 @@ static struct lull_proof_result prove(uint16_t type, const int *fds, size_t coun
     assert_int_equal(sendmsg(pair[0], &header, 0), (ssize_t)part.iov_len);
     for (size_t i = 0; i < count; i++)
         close(fds[i]);
-    assert_int_equal(lull_proof_start(pair[1], &proof), 0);
+    assert_int_equal(lull_proof_start(foreign, pair[1], &proof), 0);
     assert_int_equal(sem_wait(&is_done), 0);
     close(pair[0]);
     close(pair[1]);
@@ -141,10 +142,10 @@ static void nothing_to_read_is_no_proof(void **state)
     int pair[2];
 
     (void)state;
-    assert_int_equal(lull_proof_start(-1, &proof), -EBADF);
+    assert_int_equal(lull_proof_start(foreign, -1, &proof), -EBADF);
     assert_int_equal(result.code, 1);
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-    assert_int_equal(lull_proof_start(pair[1], &proof), 0);
+    assert_int_equal(lull_proof_start(foreign, pair[1], &proof), 0);
     assert_int_equal(sem_wait(&is_done), 0);
     assert_int_equal(result.code, -EPROTO);
     assert_int_equal(result.gpus, 0);
@@ -162,5 +163,7 @@ int main(void)
     };
 
     sem_init(&is_done, 0, 0);
+    if (lull_foreign_start(&foreign, NULL) < 0)
+        return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

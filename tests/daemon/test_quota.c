@@ -57,13 +57,60 @@ static void f48_lines_are_bounded_and_those_left_out_counted(void **state)
     assert_true(lull_quota_allows_line(&quota, 299, begin_ns + LULL_NS_PER_S));
 }
 
+/* F61: a user who connects without end has a share of the connections, and fills no log. */
+static void f61_a_user_has_a_share_of_the_connections(void **state)
+{
+    static struct lull_quota quota;
+    const int64_t begin_ns = LULL_NS_PER_S;
+    uint32_t allowed = 0, of_other = 0, lines = 0;
+    uint64_t refused = 0;
+
+    (void)state;
+    for (int i = 0; i < 50000; i++) { /* 5 s */
+        const int64_t now_ns = begin_ns + i * LULL_NS_PER_S / 10000;
+        uint64_t count;
+
+        if (lull_quota_allows_connect(&quota, 1, now_ns)) {
+            allowed++;
+            continue;
+        }
+        count = lull_quota_count_refusal(&quota, 1, now_ns);
+        lines += count > 0;
+        refused += count;
+        of_other += i % 1000 == 500 + 1 && lull_quota_allows_connect(&quota, 2, now_ns);
+    }
+    assert_in_range(allowed, LULL_QUOTA_CONNECTS_IN_A_ROW + 5 * LULL_QUOTA_CONNECTS_PER_S - 1,
+                    LULL_QUOTA_CONNECTS_IN_A_ROW + 5 * LULL_QUOTA_CONNECTS_PER_S + 1);
+    assert_int_equal(lines, 1);
+    assert_int_equal(refused, 1);
+    assert_in_range(of_other, 45, 50);
+    assert_int_equal(
+        lull_quota_count_refusal(&quota, 1,
+                                 begin_ns + (LULL_QUOTA_REFUSALS_S + 5) * LULL_NS_PER_S),
+        50000 - allowed);
+}
+
+/* Of more users than there are entries, the one that was idle longest is forgotten. */
+static void an_idle_user_is_forgotten_first(void **state)
+{
+    static struct lull_quota quota;
+
+    (void)state;
+    for (uid_t user = 0; user < LULL_QUOTA_USERS; user++)
+        lull_quota_bar(&quota, user, 1 + user, 1000);
+    assert_true(lull_quota_allows_connect(&quota, 0, 100)); /* user 1 is idle longest now */
+    assert_true(lull_quota_allows_connect(&quota, 5000, 101));
+    assert_true(lull_quota_is_barred(&quota, 0, 102));
+    assert_false(lull_quota_is_barred(&quota, 1, 102));
+}
+
 static void a_barred_user_waits(void **state)
 {
     static struct lull_quota quota;
 
     (void)state;
     assert_false(lull_quota_is_barred(&quota, 5, 0));
-    lull_quota_bar(&quota, 5, 100);
+    lull_quota_bar(&quota, 5, 0, 100);
     assert_true(lull_quota_is_barred(&quota, 5, 99));
     assert_false(lull_quota_is_barred(&quota, 5, 100));
     assert_false(lull_quota_is_barred(&quota, 6, 99));
@@ -74,6 +121,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_bucket_gives_a_burst_and_then_its_rate),
         cmocka_unit_test(f48_lines_are_bounded_and_those_left_out_counted),
+        cmocka_unit_test(f61_a_user_has_a_share_of_the_connections),
+        cmocka_unit_test(an_idle_user_is_forgotten_first),
         cmocka_unit_test(a_barred_user_waits),
     };
 

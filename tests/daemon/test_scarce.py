@@ -122,7 +122,7 @@ class Crowd:
                 connection.settimeout(5)
                 connection.connect(os.path.join(os.environ["LULL_RUNTIME_DIR"], "lulld.sock"))
                 connection.send(message(GREET, struct.pack("<I", 0)))
-                if connection.recv(512):
+                if connection.recv(512)[6:7] == b"\2":  # WELCOME; who is refused gets a REPLY
                     open_connections.append(connection)
                     continue
             except OSError:
