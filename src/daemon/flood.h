@@ -9,8 +9,9 @@
 #include <stdint.h>
 
 /*
- * Watches count doorbells (eventfds), at most LULL_DEVICE_MAX_GPUS, for 10 to 20 ms and returns the
- * index of the one that is rung most. Errors: -ENOENT none is rung in a loop; -errno.
+ * Watches count doorbells (eventfds), at most LULL_DEVICE_MAX_GPUS, in windows of 10 to 20 ms, for
+ * 200 ms at most. Returns the index of the one that is rung most in the first window in which one is
+ * rung in a loop. Errors: -ENOENT none is; -errno.
  */
 int lull_flood_find(const int *doorbells, uint32_t count);
 

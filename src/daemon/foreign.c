@@ -37,7 +37,7 @@ struct lull_foreign {
     uint32_t stray_count;
     uint32_t thread_count;
     bool is_stopping;
-    struct foreign_thread threads[LULL_FOREIGN_THREADS];
+    struct foreign_thread threads[LULL_FOREIGN_THREADS + 1]; /* the first is for lulld itself */
 };
 
 static void on_interrupt(int number)
@@ -49,19 +49,21 @@ static void on_interrupt(int number)
 
 static bool is_served(const struct lull_foreign *foreign, uid_t uid)
 {
-    for (size_t i = 0; i < LULL_FOREIGN_THREADS; i++)
+    for (size_t i = 1; i <= LULL_FOREIGN_THREADS; i++)
         if (foreign->threads[i].is_working && foreign->threads[i].uid == uid)
             return true;
     return false;
 }
 
-/* Takes the oldest job of a user for whom no thread works. */
-static struct lull_foreign_job *take(struct lull_foreign *foreign)
+/* Takes the oldest job for the thread, of a user for whom no thread works. */
+static struct lull_foreign_job *take(struct lull_foreign *foreign,
+                                     const struct foreign_thread *thread)
 {
+    const bool is_own = thread == &foreign->threads[0];
     struct lull_foreign_job *before = NULL;
 
     for (struct lull_foreign_job *job = foreign->first; job != NULL; before = job, job = job->next) {
-        if (is_served(foreign, job->uid))
+        if (job->is_own != is_own || (!is_own && is_served(foreign, job->uid)))
             continue;
         if (before != NULL)
             before->next = job->next;
@@ -127,7 +129,7 @@ static void *run(void *argument)
     pthread_setname_np(pthread_self(), "lull-foreign");
     pthread_mutex_lock(&foreign->mutex);
     while (!foreign->is_stopping) {
-        struct lull_foreign_job *const job = take(foreign);
+        struct lull_foreign_job *const job = take(foreign, thread);
 
         if (job != NULL)
             work_on(thread, job, has_timer ? &timer : NULL);
@@ -176,7 +178,7 @@ int lull_foreign_start(struct lull_foreign **foreign_out, struct lull_error *err
         return lull_error_set(err, -ENOMEM, "there is no memory for the descriptors of clients");
     sigaction(INTERRUPT, &action, NULL);
     pthread_mutex_lock(&foreign->mutex);
-    while (result == 0 && foreign->thread_count < LULL_FOREIGN_THREADS) {
+    while (result == 0 && foreign->thread_count <= LULL_FOREIGN_THREADS) {
         struct foreign_thread *const thread = &foreign->threads[foreign->thread_count];
         pthread_t handle;
 
@@ -188,8 +190,8 @@ int lull_foreign_start(struct lull_foreign **foreign_out, struct lull_error *err
         }
     }
     pthread_mutex_unlock(&foreign->mutex);
-    if (foreign->thread_count == 0) {
-        destroy(foreign);
+    if (result < 0 && foreign->thread_count < 2) { /* one for lulld, one for clients */
+        lull_foreign_stop(foreign);
         return lull_error_set(err, result, "cannot start a thread for descriptors of clients: %s",
                               strerror(-result));
     }
@@ -207,7 +209,7 @@ void lull_foreign_add(struct lull_foreign *foreign, struct lull_foreign_job *job
         foreign->first = job;
     foreign->last = job;
     foreign->stray_count += job->is_stray;
-    pthread_cond_signal(&foreign->changed);
+    pthread_cond_broadcast(&foreign->changed); /* not every thread takes every job */
     pthread_mutex_unlock(&foreign->mutex);
 }
 

@@ -19,7 +19,7 @@
 
 #include "base/error.h"
 
-enum { LULL_FOREIGN_THREADS = 8 }; /* chosen, not measured */
+enum { LULL_FOREIGN_THREADS = 8 }; /* for clients; chosen, not measured */
 
 struct lull_foreign; /* opaque */
 
@@ -28,10 +28,12 @@ struct lull_foreign_job {
     struct lull_foreign_job *next; /* the pool's */
     uid_t uid;                     /* the user whose descriptors these are */
     bool is_stray;                 /* no connection counts it */
+    bool is_own; /* lulld's own; a further thread does these, so that no client delays them */
     void (*work)(struct lull_foreign_job *job);
 };
 
-/* Starts the threads. Errors: -ENOMEM; -errno no thread could be started. */
+/* Starts the threads. Errors: -ENOMEM; -errno fewer than two threads could be
+ * started. */
 int lull_foreign_start(struct lull_foreign **foreign_out, struct lull_error *err);
 
 /* Appends a job to the queue; work() is called once, on a thread of the pool. */

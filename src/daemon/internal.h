@@ -1,7 +1,7 @@
 /*
  * What the parts of the server know of each other: accepting (accept.c), requests (requests.c),
  * ends of leases (endings.c), GPUs that cannot be driven (undrivable.c), the loop's turns
- * (turns.c), start and stop (server.c). Threads: the loop's, except where said.
+ * (turns.c), floods (ringer.c), start and stop (server.c). Threads: the loop's, except where said.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_DAEMON_INTERNAL_H
@@ -32,6 +32,21 @@ enum { LULL_SERVER_LEASE_TTL_MS = 3000, LULL_SERVER_HEARTBEAT_MS = 500 };
 /* Results are 0 or negative, so this is none. */
 enum { LULL_SERVER_NO_RESULT = 1 };
 
+enum lull_ringer_state { LULL_RINGER_NONE, LULL_RINGER_SEARCHED, LULL_RINGER_FOUND };
+
+/* The search for the client that keeps the writer busy. Between SEARCHED and FOUND it belongs to a
+ * thread of the pool. */
+struct lull_ringer_search {
+    struct lull_foreign_job job; /* the first member */
+    struct lull_server *server;
+    atomic_int state;  /* enum lull_ringer_state */
+    atomic_uint users; /* 1: the thread still uses the server */
+    uint32_t count;
+    int doorbells[LULL_DEVICE_MAX_GPUS]; /* copies; each client has a GPU of its own */
+    uint64_t clients[LULL_DEVICE_MAX_GPUS];
+    uint64_t ringer; /* a client; 0: none rings all the time */
+};
+
 struct lull_server {
     uv_loop_t loop;
     uv_prepare_t before_poll;
@@ -54,6 +69,7 @@ struct lull_server {
     struct lull_enforcer *enforcer;
     int64_t reading_since_ns; /* what the enforcer waits for is being read; 0: nothing */
     struct lull_foreign *foreign;
+    struct lull_ringer_search ringer;
     struct lull_quota quota;
     const char *runtime_dir; /* borrowed */
     const char *policy_path;
@@ -216,6 +232,11 @@ void lull_server_quiesce(struct lull_server *server, struct lull_connection *con
                          const struct lull_message *message);
 void lull_server_resume(struct lull_server *server, struct lull_connection *connection,
                         const struct lull_message *message);
+
+/* --- ringer.c --- */
+
+/* Searches for the client that keeps the writer busy, where one does, and closes the one found. */
+void lull_server_stop_flood(struct lull_server *server);
 
 /* --- turns.c --- */
 

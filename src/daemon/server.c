@@ -193,7 +193,7 @@ static bool fini_loop(struct lull_server *server)
 {
     const int64_t until_ns = lull_now_ns() + LULL_NS_PER_S / 2;
 
-    while (server->connections != NULL) {
+    while (server->connections != NULL || atomic_load(&server->ringer.users) > 0) {
         if (lull_now_ns() > until_ns)
             return false;
         uv_run(&server->loop, UV_RUN_NOWAIT);

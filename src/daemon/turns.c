@@ -7,14 +7,12 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon/flood.h"
 
 /* Chosen, not measured. */
 enum {
     GREETING_MS = 2000, /* a client that has not greeted by then is closed */
     HOUSEKEEPING_MS = 250,
     RESUME_MS = 20, /* a client that asks too often is not read for so long */
-    BAR_MS = 5000,  /* a user who has kept the writer busy may not lease for so long */
 };
 
 void lull_server_wake(struct lull_server *server)
@@ -78,39 +76,6 @@ void lull_server_reap(struct lull_server *server)
     }
 }
 
-/* --- who keeps the writer busy --- */
-
-/* Finds the client that rings most, if it rings in a loop. */
-static struct lull_connection *find_ringer(struct lull_server *server)
-{
-    struct lull_connection *ringers[LULL_DEVICE_MAX_GPUS]; /* each has a GPU of its own */
-    int doorbells[LULL_DEVICE_MAX_GPUS];
-    uint32_t count = 0;
-    int found;
-
-    for (struct lull_connection *c = server->connections; c != NULL; c = c->next)
-        if (c->source_state == LULL_SOURCE_LISTENED && count < LULL_DEVICE_MAX_GPUS) {
-            doorbells[count] = c->doorbell_fd;
-            ringers[count++] = c;
-        }
-    found = lull_flood_find(doorbells, count);
-    return found >= 0 ? ringers[found] : NULL;
-}
-
-static void stop_flood(struct lull_server *server)
-{
-    struct lull_connection *const ringer = find_ringer(server);
-
-    if (ringer == NULL)
-        return;
-    lull_server_say(server, ringer->peer.uid, LULL_LOG_WARNING,
-                    "client closed, because it rings its doorbell without end (pid=%ld uid=%u)",
-                    (long)ringer->peer.pid, (unsigned int)ringer->peer.uid);
-    lull_quota_bar(&server->quota, ringer->peer.uid, lull_now_ns(),
-                   lull_now_ns() + BAR_MS * LULL_NS_PER_MS);
-    lull_connection_close(ringer);
-}
-
 /* --- the loop's turns --- */
 
 void lull_server_on_wake(uv_async_t *async)
@@ -130,8 +95,7 @@ void lull_server_on_wake(uv_async_t *async)
     lull_server_tell_ended(server);
     if (atomic_exchange(&server->has_new_users, false))
         lull_server_judge_again(server);
-    if (atomic_exchange(&server->is_flooded, false))
-        stop_flood(server);
+    lull_server_stop_flood(server);
     lull_server_reap(server);
 }
 
