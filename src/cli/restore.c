@@ -80,9 +80,8 @@ static int restore_here(const char *runtime_dir, bool is_forced, char *said, str
 int lull_cli_restore(const char *runtime_dir, bool is_forced,
                      char said_out[LULL_CLI_RESTORED_BYTES], struct lull_error *err)
 {
-    struct lull_message_welcome welcome;
     struct lull_client *client;
-    int result = lull_client_open(runtime_dir, &client, &welcome, err);
+    int result = lull_client_open_any(runtime_dir, &client, err);
 
     said_out[0] = '\0';
     if (result == -ENOENT || result == -ECONNREFUSED)

@@ -202,10 +202,14 @@ void lull_connection_send(struct lull_connection *connection, const struct lull_
 {
     uint8_t packet[LULL_MESSAGE_MAX_BYTES];
     _Alignas(struct cmsghdr) char control_bytes[CMSG_SPACE(2 * sizeof(int))] = {0};
-    int size = lull_message_encode(message, packet, sizeof(packet));
-    struct iovec part = {.iov_base = packet, .iov_len = (size_t)size};
+    struct lull_message versioned = *message;
+    int size;
+    struct iovec part = {.iov_base = packet};
     struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
 
+    versioned.version = connection->version;
+    size = lull_message_encode(&versioned, packet, sizeof(packet));
+    part.iov_len = (size_t)size;
     if (connection->is_closing || size < 0)
         return;
     if (is_passing_table) {

@@ -2,6 +2,7 @@
 #include "daemon/internal.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -261,12 +262,53 @@ static void refuse_sender(struct lull_server *server, struct lull_connection *co
     lull_server_reply_code(connection, sequence, -EPERM, "only the process that connected may ask");
 }
 
+/* Serves what is frozen for all versions, so that a client of another one learns why, and an
+ * administrator can restore the GPUs before an update. */
+static void serve_other_version(struct lull_server *server, struct lull_connection *connection,
+                                const struct lull_message *message)
+{
+    char text[sizeof(message->body.reply.text)];
+
+    if (message->type == LULL_MESSAGE_REPLY) {
+        lull_connection_close(connection);
+        return;
+    }
+    connection->version = message->version;
+    if (message->type == LULL_MESSAGE_RESTORE && connection->is_greeted) {
+        serve_restore(server, connection, message);
+        return;
+    }
+    connection->is_greeted = true;
+    snprintf(text, sizeof(text),
+             "lulld speaks version %d of its protocol and this program version %u: install the "
+             "same release of both, then restart lulld (systemctl restart lulld)",
+             LULL_MESSAGE_VERSION, message->version);
+    lull_server_say(server, connection->peer.uid, LULL_LOG_WARNING,
+                    "client of protocol version %u refused, this is version %d (pid=%ld uid=%u)",
+                    message->version, LULL_MESSAGE_VERSION, (long)connection->peer.pid,
+                    (unsigned int)connection->peer.uid);
+    lull_server_reply_code(connection, message->sequence, -EPROTONOSUPPORT, text);
+}
+
+static void serve_own_version(struct lull_server *server, struct lull_connection *connection,
+                              const struct lull_message *message)
+{
+    /* A message that only the daemon sends, or one before HELLO, comes from no client of ours. */
+    if (serve_functions[message->type] == NULL || connection->version != 0 ||
+        (!connection->is_greeted && message->type != LULL_MESSAGE_HELLO)) {
+        lull_connection_close(connection);
+        return;
+    }
+    serve_functions[message->type](server, connection, message);
+}
+
 void lull_server_serve(struct lull_server *server, struct lull_connection *connection,
                        const uint8_t *packet, size_t size, pid_t sender)
 {
     struct lull_message message;
+    const int result = lull_message_decode(packet, size, &message);
 
-    if (lull_message_decode(packet, size, &message) < 0) {
+    if (result < 0 && result != -EPROTONOSUPPORT) {
         lull_server_say(server, connection->peer.uid, LULL_LOG_INFO,
                         "malformed message, client closed (pid=%ld uid=%u)",
                         (long)connection->peer.pid, (unsigned int)connection->peer.uid);
@@ -277,11 +319,8 @@ void lull_server_serve(struct lull_server *server, struct lull_connection *conne
         refuse_sender(server, connection, message.sequence, sender);
         return;
     }
-    /* A message that only the daemon sends, or one before HELLO, comes from no client of ours. */
-    if (serve_functions[message.type] == NULL ||
-        (!connection->is_greeted && message.type != LULL_MESSAGE_HELLO)) {
-        lull_connection_close(connection);
-        return;
-    }
-    serve_functions[message.type](server, connection, &message);
+    if (message.version != LULL_MESSAGE_VERSION)
+        serve_other_version(server, connection, &message);
+    else
+        serve_own_version(server, connection, &message);
 }

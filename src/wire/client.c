@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,11 @@ enum { GREETING_MS = 2000 };
 struct lull_client {
     int fd;
     uint32_t sequence;
+    uint16_t version; /* of its messages; 0: this program's */
 };
+
+static const char same_release[] =
+    "install the same release of both, then restart lulld (systemctl restart lulld)";
 
 static const char *say_what_helps(int result)
 {
@@ -56,8 +61,8 @@ static int connect_to(const char *runtime_dir, const char *name, int flags, stru
     return fd;
 }
 
-static int open_with(const char *runtime_dir, int flags, struct lull_client **client_out,
-                     struct lull_error *err)
+static int open_with(const char *runtime_dir, int flags, uint16_t version,
+                     struct lull_client **client_out, struct lull_error *err)
 {
     struct lull_message message = {.type = LULL_MESSAGE_HELLO};
     struct lull_client *client = calloc(1, sizeof(*client));
@@ -72,10 +77,12 @@ static int open_with(const char *runtime_dir, int flags, struct lull_client **cl
     if (client->fd < 0)
         client->fd = connect_to(runtime_dir, LULL_CLIENT_SOCKET, flags, err);
     result = client->fd;
+    client->version = version;
     message.body.hello.process_id = (uint32_t)getpid();
     if (result >= 0)
         result = lull_client_send(client, &message, err);
-    if (result < 0) {
+    /* A daemon that has refused and closed the connection has left its answer. */
+    if (result < 0 && result != -EPIPE) {
         lull_client_close(client);
         return result;
     }
@@ -86,14 +93,14 @@ static int open_with(const char *runtime_dir, int flags, struct lull_client **cl
 int lull_client_connect(const char *runtime_dir, struct lull_client **client_out,
                         struct lull_error *err)
 {
-    return open_with(runtime_dir, SOCK_NONBLOCK, client_out, err);
+    return open_with(runtime_dir, SOCK_NONBLOCK, 0, client_out, err);
 }
 
 int lull_client_open(const char *runtime_dir, struct lull_client **client_out,
                      struct lull_message_welcome *welcome_out, struct lull_error *err)
 {
     struct lull_client *client;
-    int result = open_with(runtime_dir, 0, &client, err);
+    int result = open_with(runtime_dir, 0, 0, &client, err);
 
     if (result < 0)
         return result;
@@ -129,6 +136,7 @@ int lull_client_send(struct lull_client *client, struct lull_message *message,
     int size;
 
     message->sequence = ++client->sequence;
+    message->version = client->version;
     size = lull_message_encode(message, buffer, sizeof(buffer));
     if (size < 0)
         return lull_error_set(err, size, "connection to lulld: message of no known type");
@@ -192,11 +200,21 @@ int lull_client_receive(struct lull_client *client, int timeout_ms,
         return describe_failure(size == 0 ? -EPIPE : -errno, err);
     take_fds(&header, fds_out);
     result = lull_message_decode(buffer, (size_t)size, message_out);
+    if (result == -EPROTONOSUPPORT)
+        return lull_error_set(err, result,
+                              "lulld speaks version %u of its protocol and this program version "
+                              "%d; %s",
+                              message_out->version, LULL_MESSAGE_VERSION, same_release);
     if (result < 0)
-        return lull_error_set(
-            err, result,
-            "lulld sent a message that this version cannot read; restart it after an update");
+        return lull_error_set(err, result, "lulld sent a message that cannot be read; %s",
+                              same_release);
     return 0;
+}
+
+/* Returns whether lulld refuses the connection as a whole. */
+static bool is_refusal(const struct lull_message *message)
+{
+    return message->type == LULL_MESSAGE_REPLY && message->sequence == 0;
 }
 
 /* Waits for the answer to the message that was sent last. */
@@ -211,14 +229,14 @@ static int await(struct lull_client *client, enum lull_message_type expected, in
 
         result =
             lull_client_receive(client, left_ms > 0 ? (int)left_ms : 0, answer_out, fds_out, err);
-    } while (result == 0 && answer_out->sequence != client->sequence);
+    } while (result == 0 && answer_out->sequence != client->sequence && !is_refusal(answer_out));
     if (result < 0)
         return result;
     if (answer_out->type == LULL_MESSAGE_REPLY && answer_out->body.reply.code < 0)
         return lull_error_set(err, answer_out->body.reply.code, "%s", answer_out->body.reply.text);
     if (answer_out->type != expected)
         return lull_error_set(err, LULL_E_FORMAT,
-                              "lulld sent an answer of another type; restart it after an update");
+                              "lulld sent an answer of another type; %s", same_release);
     return 0;
 }
 
@@ -239,6 +257,56 @@ int lull_client_greet(struct lull_client *client, int timeout_ms,
 
     if (result == 0)
         *welcome_out = answer.body.welcome;
+    if (result == -EPIPE)
+        return lull_error_set(err, result,
+                              "lulld closed the connection instead of a greeting: it has just "
+                              "ended, or it is of another release than this program (protocol "
+                              "version %d); in that case %s",
+                              LULL_MESSAGE_VERSION, same_release);
+    return result;
+}
+
+/* --- a daemon of another version --- */
+
+/* Greets in an older version. Daemons of before the frozen messages close the connection of any
+ * version but their own. */
+static int open_older(const char *runtime_dir, uint16_t version, struct lull_client **client_out,
+                      struct lull_error *err)
+{
+    struct lull_message answer;
+    struct lull_client *client;
+    int result = open_with(runtime_dir, 0, version, &client, err);
+
+    if (result < 0)
+        return result;
+    result = lull_client_receive(client, GREETING_MS, &answer, NULL, err);
+    if (result < 0 && result != -EPROTONOSUPPORT) {
+        lull_client_close(client);
+        return result;
+    }
+    *client_out = client;
+    return 0;
+}
+
+int lull_client_open_any(const char *runtime_dir, struct lull_client **client_out,
+                         struct lull_error *err)
+{
+    struct lull_message_welcome welcome;
+    struct lull_client *client;
+    struct lull_error older;
+    int result = open_with(runtime_dir, 0, 0, &client, err);
+
+    if (result < 0)
+        return result;
+    result = lull_client_greet(client, GREETING_MS, &welcome, err);
+    if (result == 0 || result == -EPROTONOSUPPORT) {
+        *client_out = client;
+        return 0;
+    }
+    lull_client_close(client);
+    for (uint16_t version = LULL_MESSAGE_VERSION - 1; result == -EPIPE && version > 0; version--)
+        if (open_older(runtime_dir, version, client_out, &older) == 0)
+            return 0;
     return result;
 }
 

@@ -25,6 +25,14 @@ struct lull_client;
 int lull_client_open(const char *runtime_dir, struct lull_client **client_out,
                      struct lull_message_welcome *welcome_out, struct lull_error *err);
 
+/*
+ * Connects as lull_client_open does, also to a daemon of another version, for RESTORE alone: the
+ * other messages may mean something else there. Errors: those of lull_client_open but
+ * -EPROTONOSUPPORT.
+ */
+int lull_client_open_any(const char *runtime_dir, struct lull_client **client_out,
+                         struct lull_error *err);
+
 /* The two halves of lull_client_open, for a caller that must not wait: the first connects and sends
  * the greeting (-EAGAIN: the daemon accepts nobody now), the second waits at most timeout_ms for
  * the answer, and may be called again after -ETIMEDOUT. */

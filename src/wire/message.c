@@ -5,6 +5,7 @@
 #include "wire/message.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 enum { HEADER_BYTES = 16 };
@@ -262,7 +263,7 @@ int lull_message_encode(const struct lull_message *message, uint8_t *buffer, siz
     if (total > size)
         return -EINVAL;
     put(buffer, message_magic, 4);
-    put(buffer + 4, LULL_MESSAGE_VERSION, 2);
+    put(buffer + 4, message->version != 0 ? message->version : LULL_MESSAGE_VERSION, 2);
     put(buffer + 6, message->type, 2);
     put(buffer + 8, total - HEADER_BYTES, 4);
     put(buffer + 12, message->sequence, 4);
@@ -273,22 +274,39 @@ int lull_message_encode(const struct lull_message *message, uint8_t *buffer, siz
     return (int)total;
 }
 
+/* Returns whether a message has the same body in all versions. */
+static bool is_frozen(uint16_t type)
+{
+    return type == LULL_MESSAGE_HELLO || type == LULL_MESSAGE_RESTORE || type == LULL_MESSAGE_REPLY;
+}
+
+/* Returns whether a body of this size can be read: only a later HELLO may be longer than ours. */
+static bool is_body_size(const struct lull_message *message, const struct field *field, size_t size)
+{
+    if (message->version != LULL_MESSAGE_VERSION && message->type == LULL_MESSAGE_HELLO)
+        return size >= body_size(field);
+    return size == body_size(field);
+}
+
 int lull_message_decode(const uint8_t *buffer, size_t size, struct lull_message *message_out)
 {
     struct lull_message message = {0};
     const struct field *field;
     const uint8_t *bytes = buffer + HEADER_BYTES;
 
-    if (size < HEADER_BYTES || get(buffer, 4) != message_magic)
+    if (size < HEADER_BYTES || get(buffer, 4) != message_magic ||
+        get(buffer + 8, 4) != size - HEADER_BYTES || get(buffer + 4, 2) == 0)
         return LULL_E_FORMAT;
-    if (get(buffer + 4, 2) != LULL_MESSAGE_VERSION)
-        return -EPROTONOSUPPORT;
-    field = find_fields(get(buffer + 6, 2));
-    if (field == NULL || get(buffer + 8, 4) != size - HEADER_BYTES ||
-        body_size(field) != size - HEADER_BYTES)
-        return LULL_E_FORMAT;
+    message.version = (uint16_t)get(buffer + 4, 2);
     message.type = (uint16_t)get(buffer + 6, 2);
     message.sequence = (uint32_t)get(buffer + 12, 4);
+    if (message.version != LULL_MESSAGE_VERSION && !is_frozen(message.type)) {
+        *message_out = message;
+        return -EPROTONOSUPPORT;
+    }
+    field = find_fields(message.type);
+    if (field == NULL || !is_body_size(&message, field, size - HEADER_BYTES))
+        return LULL_E_FORMAT;
     for (; field->kind != END; field++) {
         if (get_field(bytes, field, &message) < 0)
             return LULL_E_FORMAT;

@@ -3,6 +3,12 @@
  * body of fixed size, little-endian. A 32-bit sequence number, chosen by the asker, comes back in
  * the answer. Pure functions: no I/O, no allocation, no log; any bytes may be decoded.
  *
+ * Frozen for all versions are the header (magic "LULL", u16 version, u16 type, u32 bytes of the
+ * body, u32 sequence), the numbers and bodies of HELLO, RESTORE and REPLY, and this rule: lulld
+ * answers a HELLO of another version with a REPLY of -EPROTONOSUPPORT, in the version of the asker,
+ * and then serves a RESTORE, and anything else with the same REPLY. A later version may only append
+ * to the body of HELLO. A REPLY of sequence 0 refuses the connection.
+ *
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_WIRE_MESSAGE_H
@@ -184,7 +190,8 @@ struct lull_message_job {
 };
 
 struct lull_message {
-    uint16_t type; /* enum lull_message_type */
+    uint16_t version; /* the sender's; 0 is encoded as LULL_MESSAGE_VERSION */
+    uint16_t type;    /* enum lull_message_type */
     uint32_t sequence;
     union {
         struct lull_message_hello hello;
@@ -214,8 +221,9 @@ int lull_message_encode(const struct lull_message *message, uint8_t *buffer, siz
 
 /*
  * Reads exactly one message of size bytes. Control characters in texts become '?', so that they
- * can be printed. Errors: LULL_E_FORMAT not a message, wrong length, or a text without end;
- * -EPROTONOSUPPORT another version. message_out is written on success only.
+ * can be printed. Of other versions, the frozen messages are read. Errors: LULL_E_FORMAT not a
+ * message, wrong length, or a text without end; -EPROTONOSUPPORT another message of another version:
+ * then the body is zero. message_out is written on success and with -EPROTONOSUPPORT.
  */
 int lull_message_decode(const uint8_t *buffer, size_t size, struct lull_message *message_out);
 

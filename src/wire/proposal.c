@@ -2,11 +2,16 @@
 #include "wire/proposal.h"
 
 #include <assert.h>
-#include <errno.h>
 
 #include "base/error.h"
 
 static const uint32_t proposal_magic = 0x47544c4c; /* "LLTG" */
+
+enum {
+    ARRIVAL_VERSION = 2, /* the first that has it */
+    ARRIVAL_BYTES = 28,
+    LEAST_BYTES = LULL_PROPOSAL_HEADER_BYTES - ARRIVAL_BYTES,
+};
 
 /* The place in a message where the next number is written or read. */
 struct writer {
@@ -64,14 +69,16 @@ static void put_kind(struct writer *writer, const struct lull_arrival_kind *kind
     put(writer, kind->common_us, 4);
 }
 
-size_t lull_proposal_encode(const struct lull_proposal *proposal, uint8_t *buffer)
+size_t lull_proposal_encode(const struct lull_proposal *proposal, uint32_t version, uint8_t *buffer)
 {
     struct writer writer = {buffer};
+    const bool has_arrival = version >= ARRIVAL_VERSION;
 
+    assert(version >= LULL_PROPOSAL_OLDEST && version <= LULL_PROPOSAL_VERSION);
     assert(proposal->entry_count <= LULL_PROPOSAL_MAX_ENTRIES &&
            proposal->arrival.kind_count <= LULL_ARRIVAL_KINDS);
     put(&writer, proposal_magic, 4);
-    put(&writer, LULL_PROPOSAL_VERSION, 2);
+    put(&writer, version, 2);
     put(&writer, proposal->entry_count, 2);
     put(&writer, proposal->node, 4);
     put(&writer, proposal->nodes, 4);
@@ -80,10 +87,11 @@ size_t lull_proposal_encode(const struct lull_proposal *proposal, uint8_t *buffe
     put(&writer, proposal->structure, 8);
     put(&writer, proposal->window_iterations, 4);
     put(&writer, proposal->leaving, 4);
-    put_arrival(&writer, &proposal->arrival);
+    if (has_arrival)
+        put_arrival(&writer, &proposal->arrival);
     for (uint32_t i = 0; i < proposal->entry_count; i++)
         put_entry(&writer, &proposal->entries[i]);
-    for (uint32_t i = 0; i < proposal->arrival.kind_count; i++)
+    for (uint32_t i = 0; has_arrival && i < proposal->arrival.kind_count; i++)
         put_kind(&writer, &proposal->arrival.kinds[i]);
     return (size_t)(writer.bytes - buffer);
 }
@@ -119,15 +127,19 @@ static bool get_kind(struct reader *reader, struct lull_arrival_kind *kind)
     return kind->common_us >= kind->longest_us;
 }
 
-/* Returns the length of a message with so many entries and kinds. */
-static size_t size_of(const struct lull_proposal *proposal)
+/* Returns whether a message with so many entries and kinds may have this size. */
+static bool is_size(const struct lull_proposal *proposal, uint32_t version, size_t size)
 {
-    return LULL_PROPOSAL_HEADER_BYTES + (size_t)proposal->entry_count * LULL_PROPOSAL_ENTRY_BYTES +
-           (size_t)proposal->arrival.kind_count * LULL_PROPOSAL_KIND_BYTES;
+    const size_t header = version < ARRIVAL_VERSION ? LEAST_BYTES : LULL_PROPOSAL_HEADER_BYTES;
+    const size_t known = header + (size_t)proposal->entry_count * LULL_PROPOSAL_ENTRY_BYTES +
+                         (size_t)proposal->arrival.kind_count * LULL_PROPOSAL_KIND_BYTES;
+
+    return version > LULL_PROPOSAL_VERSION ? size >= known : size == known;
 }
 
 /* Reads what comes after the version. False: no governor writes that. */
-static bool get_proposal(struct reader *reader, size_t size, struct lull_proposal *proposal)
+static bool get_proposal(struct reader *reader, uint32_t version, size_t size,
+                         struct lull_proposal *proposal)
 {
     proposal->entry_count = (uint32_t)get(reader, 2);
     proposal->node = get_u32(reader);
@@ -137,9 +149,10 @@ static bool get_proposal(struct reader *reader, size_t size, struct lull_proposa
     proposal->structure = get(reader, 8);
     proposal->window_iterations = get_u32(reader);
     proposal->leaving = get_u32(reader);
-    get_arrival(reader, &proposal->arrival);
+    if (version >= ARRIVAL_VERSION)
+        get_arrival(reader, &proposal->arrival);
     if (proposal->entry_count > LULL_PROPOSAL_MAX_ENTRIES ||
-        proposal->arrival.kind_count > LULL_ARRIVAL_KINDS || size != size_of(proposal) ||
+        proposal->arrival.kind_count > LULL_ARRIVAL_KINDS || !is_size(proposal, version, size) ||
         proposal->node >= proposal->nodes || proposal->leaving > 1)
         return false;
     for (uint32_t i = 0; i < proposal->entry_count; i++)
@@ -157,13 +170,13 @@ int lull_proposal_decode(const uint8_t *buffer, size_t size, struct lull_proposa
     struct reader reader = {buffer};
     uint32_t version;
 
-    if (size < LULL_PROPOSAL_HEADER_BYTES || get_u32(&reader) != proposal_magic)
+    if (size < LEAST_BYTES || get_u32(&reader) != proposal_magic)
         return LULL_E_FORMAT;
     version = (uint32_t)get(&reader, 2);
-    if (version != LULL_PROPOSAL_VERSION)
-        return -EPROTONOSUPPORT;
-    if (!get_proposal(&reader, size, &proposal))
+    if (version < LULL_PROPOSAL_OLDEST ||
+        (version >= ARRIVAL_VERSION && size < LULL_PROPOSAL_HEADER_BYTES) ||
+        !get_proposal(&reader, version, size, &proposal))
         return LULL_E_FORMAT;
     *proposal_out = proposal;
-    return 0;
+    return (int)version;
 }

@@ -10,8 +10,10 @@
  * signature, iteration (u64 each), kept, refused, settled, 0 (u32 each); then kinds of 16 bytes:
  * signature (u64), longest, common (u32 each)
  *
- * Version 2 has added the arrival. Governors of different versions refuse each other's messages, so
- * that each node is managed alone.
+ * Version 2 has added the arrival: bytes 48 to 75, and the kinds. During a rolling update, nodes of
+ * neighbouring releases agree: version 1 is read and written too, and of a later version the part
+ * that version 2 has is read. A later version may therefore only append, up to
+ * LULL_PROPOSAL_MOST_READ bytes.
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -25,21 +27,25 @@
 
 enum {
     LULL_PROPOSAL_VERSION = 2,
+    LULL_PROPOSAL_OLDEST = 1,
     LULL_PROPOSAL_HEADER_BYTES = 76,
     LULL_PROPOSAL_ENTRY_BYTES = 32,
     LULL_PROPOSAL_KIND_BYTES = 16,
     LULL_PROPOSAL_MAX_BYTES = LULL_PROPOSAL_HEADER_BYTES +
                               LULL_PROPOSAL_MAX_ENTRIES * LULL_PROPOSAL_ENTRY_BYTES +
                               LULL_ARRIVAL_KINDS * LULL_PROPOSAL_KIND_BYTES,
+    LULL_PROPOSAL_MOST_READ = LULL_PROPOSAL_MAX_BYTES + 1024,
 };
 
-/* Writes the proposal into LULL_PROPOSAL_MAX_BYTES of buffer; returns its size. */
-size_t lull_proposal_encode(const struct lull_proposal *proposal, uint8_t *buffer);
+/* Writes the proposal in a version, LULL_PROPOSAL_OLDEST to LULL_PROPOSAL_VERSION, into
+ * LULL_PROPOSAL_MAX_BYTES of buffer; returns its size. */
+size_t lull_proposal_encode(const struct lull_proposal *proposal, uint32_t version,
+                            uint8_t *buffer);
 
 /*
- * Reads exactly one proposal of size bytes. Errors: LULL_E_FORMAT not a proposal, wrong length, or
- * numbers that no governor writes; -EPROTONOSUPPORT another version. proposal_out is written on
- * success only.
+ * Reads exactly one proposal of size bytes, and returns its version, above 0. Of version 1 the
+ * arrival is zero. Errors: LULL_E_FORMAT not a proposal, wrong length, or numbers that no governor
+ * writes. proposal_out is written on success only.
  */
 int lull_proposal_decode(const uint8_t *buffer, size_t size, struct lull_proposal *proposal_out);
 

@@ -34,10 +34,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct lull_agreement *agreement;
     struct lull_proposal proposal;
     uint8_t buffer[LULL_PROPOSAL_MAX_BYTES];
+    const int version = lull_proposal_decode(data, size, &proposal);
 
-    if (lull_proposal_decode(data, size, &proposal) < 0)
+    if (version < 0)
         return 0;
-    if (lull_proposal_encode(&proposal, buffer) != size || memcmp(buffer, data, size) != 0)
+    if (version <= LULL_PROPOSAL_VERSION &&
+        (lull_proposal_encode(&proposal, (uint32_t)version, buffer) != size ||
+         memcmp(buffer, data, size) != 0))
         abort();
     agreement = lull_agreement_create(0, 2, 1000);
     if (agreement == NULL)

@@ -23,6 +23,7 @@ static void test_every_type_round_trips(void **state)
         int size;
 
         memset(&message, 'a', sizeof(message));
+        message.version = 0;
         message.type = type;
         message.sequence = 77;
         /* Texts without an end are cut, never overrun. */
@@ -59,6 +60,43 @@ static void test_layout_is_fixed(void **state)
     assert_int_equal(message.body.grant.max_mhz, 4);
 }
 
+/* F63: what is frozen is read and written in any version, and nothing else is. */
+static void f63_frozen_messages_have_all_versions(void **state)
+{
+    static const uint8_t hello[] = {'L', 'U', 'L', 'L', 9, 0, 1, 0, 6, 0, 0, 0,
+                                    7,   0,   0,   0,   1, 2, 0, 0, 5, 5};
+    static const uint8_t restore[] = {'L', 'U', 'L', 'L', 9, 0, 9, 0, 0, 0, 0, 0, 7, 0, 0, 0};
+    struct lull_message message;
+    struct lull_message reply = {.version = 2, .type = LULL_MESSAGE_REPLY, .sequence = 7};
+    uint8_t buffer[LULL_MESSAGE_MAX_BYTES];
+
+    (void)state;
+    assert_int_equal(lull_message_decode(hello, sizeof(hello), &message), 0);
+    assert_int_equal(message.version, 9);
+    assert_int_equal(message.body.hello.process_id, 0x201);
+    assert_int_equal(lull_message_decode(restore, sizeof(restore), &message), 0);
+    assert_int_equal(message.type, LULL_MESSAGE_RESTORE);
+    reply.body.reply.code = -5;
+    assert_int_equal(lull_message_encode(&reply, buffer, sizeof(buffer)), 16 + 4 + 240);
+    assert_int_equal(buffer[4], 2);
+    assert_int_equal(lull_message_decode(buffer, 16 + 4 + 240, &message), 0);
+    assert_int_equal(message.version, 2);
+    assert_int_equal(message.body.reply.code, -5);
+    memcpy(buffer, hello, sizeof(hello));
+    buffer[4] = LULL_MESSAGE_VERSION; /* of this version the size is known */
+    assert_int_equal(lull_message_decode(buffer, sizeof(hello), &message), LULL_E_FORMAT);
+    buffer[4] = 0;
+    assert_int_equal(lull_message_decode(buffer, sizeof(hello), &message), LULL_E_FORMAT);
+    for (uint8_t type = 1; type < LULL_MESSAGE_TYPE_COUNT; type++) {
+        memcpy(buffer, restore, sizeof(restore));
+        buffer[6] = type;
+        if (type != LULL_MESSAGE_HELLO && type != LULL_MESSAGE_REPLY &&
+            type != LULL_MESSAGE_RESTORE)
+            assert_int_equal(lull_message_decode(buffer, sizeof(restore), &message),
+                             -EPROTONOSUPPORT);
+    }
+}
+
 static void test_negative_codes_survive(void **state)
 {
     struct lull_message message = {.type = LULL_MESSAGE_REPLY};
@@ -92,6 +130,9 @@ static void test_malformed_is_refused(void **state)
             assert_int_equal(lull_message_decode(buffer, (size_t)length, &message), LULL_E_FORMAT);
     buffer[4]++;
     assert_int_equal(lull_message_decode(buffer, (size_t)size, &message), -EPROTONOSUPPORT);
+    assert_int_equal(message.version, LULL_MESSAGE_VERSION + 1);
+    assert_int_equal(message.type, LULL_MESSAGE_LEASE);
+    message = untouched;
     buffer[4]--;
     buffer[6] = LULL_MESSAGE_TYPE_COUNT;
     assert_int_equal(lull_message_decode(buffer, (size_t)size, &message), LULL_E_FORMAT);
@@ -154,6 +195,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_type_round_trips),
         cmocka_unit_test(test_layout_is_fixed),
+        cmocka_unit_test(f63_frozen_messages_have_all_versions),
         cmocka_unit_test(test_negative_codes_survive),
         cmocka_unit_test(test_malformed_is_refused),
         cmocka_unit_test(test_texts_lose_control_characters_alone),

@@ -1,5 +1,4 @@
 /* Proposals between governors: layout, and what is refused. SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,9 +56,9 @@ static void test_layout_is_fixed(void **state)
 
     (void)state;
     assert_int_equal(sizeof(layout), 76 + 2 * 32 + 16);
-    assert_int_equal(lull_proposal_encode(&whole, buffer), sizeof(layout));
+    assert_int_equal(lull_proposal_encode(&whole, LULL_PROPOSAL_VERSION, buffer), sizeof(layout));
     assert_memory_equal(buffer, layout, sizeof(layout));
-    assert_int_equal(lull_proposal_decode(layout, sizeof(layout), &read), 0);
+    assert_int_equal(lull_proposal_decode(layout, sizeof(layout), &read), LULL_PROPOSAL_VERSION);
     assert_memory_equal(&read, &whole, sizeof(read));
 }
 
@@ -73,8 +72,8 @@ static void test_none_and_all_entries(void **state)
     proposal.entry_count = 0;
     memset(proposal.entries, 0, sizeof(proposal.entries));
     proposal.arrival = (struct lull_arrival){0};
-    assert_int_equal(lull_proposal_encode(&proposal, buffer), LULL_PROPOSAL_HEADER_BYTES);
-    assert_int_equal(lull_proposal_decode(buffer, LULL_PROPOSAL_HEADER_BYTES, &read), 0);
+    assert_int_equal(lull_proposal_encode(&proposal, LULL_PROPOSAL_VERSION, buffer), LULL_PROPOSAL_HEADER_BYTES);
+    assert_int_equal(lull_proposal_decode(buffer, LULL_PROPOSAL_HEADER_BYTES, &read), LULL_PROPOSAL_VERSION);
     assert_memory_equal(&read, &proposal, sizeof(read));
     proposal.entry_count = LULL_PROPOSAL_MAX_ENTRIES;
     for (uint32_t i = 0; i < LULL_PROPOSAL_MAX_ENTRIES; i++)
@@ -82,8 +81,8 @@ static void test_none_and_all_entries(void **state)
     proposal.arrival.kind_count = LULL_ARRIVAL_KINDS;
     for (uint32_t i = 0; i < LULL_ARRIVAL_KINDS; i++)
         proposal.arrival.kinds[i] = (struct lull_arrival_kind){i, i, LULL_ARRIVAL_NONE};
-    assert_int_equal(lull_proposal_encode(&proposal, buffer), LULL_PROPOSAL_MAX_BYTES);
-    assert_int_equal(lull_proposal_decode(buffer, LULL_PROPOSAL_MAX_BYTES, &read), 0);
+    assert_int_equal(lull_proposal_encode(&proposal, LULL_PROPOSAL_VERSION, buffer), LULL_PROPOSAL_MAX_BYTES);
+    assert_int_equal(lull_proposal_decode(buffer, LULL_PROPOSAL_MAX_BYTES, &read), LULL_PROPOSAL_VERSION);
     assert_memory_equal(&read, &proposal, sizeof(read));
 }
 
@@ -106,14 +105,14 @@ static void test_what_no_governor_writes_is_refused(void **state)
     (void)state;
     for (size_t at = 0; at < 4; at++)
         assert_int_equal(decode_with(at, 'x'), LULL_E_FORMAT);
-    assert_int_equal(decode_with(4, 1), -EPROTONOSUPPORT);
-    assert_int_equal(decode_with(5, 1), -EPROTONOSUPPORT);
+    assert_int_equal(decode_with(4, 0), LULL_E_FORMAT); /* there was no version 0 */
+    assert_int_equal(decode_with(4, 1), LULL_E_FORMAT); /* version 1 has no arrival */
     assert_int_equal(decode_with(6, 1), LULL_E_FORMAT); /* fewer entries than the size tells */
     assert_int_equal(decode_with(6, 3), LULL_E_FORMAT);
     assert_int_equal(decode_with(7, 1), LULL_E_FORMAT);
-    assert_int_equal(decode_with(44, 0), 0);
+    assert_int_equal(decode_with(44, 0), 2);
     assert_int_equal(decode_with(44, 2), LULL_E_FORMAT); /* leaving is 0 or 1 */
-    assert_int_equal(decode_with(100, 0), 0);
+    assert_int_equal(decode_with(100, 0), 2);
     assert_int_equal(decode_with(100, 2), LULL_E_FORMAT); /* so is settled */
     assert_int_equal(decode_with(104, 1), LULL_E_FORMAT); /* the last number is 0 */
     assert_int_equal(decode_with(107, 1), LULL_E_FORMAT);
@@ -122,13 +121,13 @@ static void test_what_no_governor_writes_is_refused(void **state)
     assert_int_equal(decode_with(72, 2), LULL_E_FORMAT);
     assert_int_equal(decode_with(75, 1), LULL_E_FORMAT);
     /* No rank of those at the common point comes later than all ranks. */
-    assert_int_equal(decode_with(155, 0xe1), 0);
+    assert_int_equal(decode_with(155, 0xe1), 2);
     assert_int_equal(decode_with(155, 0xe0), LULL_E_FORMAT);
     memcpy(buffer, layout, sizeof(layout));
     memcpy(buffer + 8, buffer + 12, 4); /* its number is not below the count of nodes */
     assert_int_equal(lull_proposal_decode(buffer, sizeof(buffer), &read), LULL_E_FORMAT);
     buffer[8]--;
-    assert_int_equal(lull_proposal_decode(buffer, sizeof(buffer), &read), 0);
+    assert_int_equal(lull_proposal_decode(buffer, sizeof(buffer), &read), LULL_PROPOSAL_VERSION);
 }
 
 static void test_every_other_size_is_refused(void **state)
@@ -155,6 +154,33 @@ static void test_every_other_size_is_refused(void **state)
     assert_memory_equal(&read, &untouched, sizeof(read));
 }
 
+/* F63: during a rolling update, nodes of neighbouring releases read each other. */
+static void f63_neighbouring_versions_are_read(void **state)
+{
+    uint8_t buffer[LULL_PROPOSAL_MOST_READ] = {0};
+    struct lull_proposal without_arrival = whole;
+    struct lull_proposal read;
+    size_t size;
+
+    (void)state;
+    memset(&without_arrival.arrival, 0, sizeof(without_arrival.arrival));
+    size = lull_proposal_encode(&whole, 1, buffer);
+    assert_int_equal(size, 48 + 2 * 32);
+    assert_int_equal(buffer[4], 1);
+    assert_memory_equal(buffer + 5, layout + 5, 43);  /* the header up to the arrival */
+    assert_memory_equal(buffer + 48, layout + 76, 64); /* the entries */
+    assert_int_equal(lull_proposal_decode(buffer, size, &read), 1);
+    assert_memory_equal(&read, &without_arrival, sizeof(read));
+    assert_int_equal(lull_proposal_decode(buffer, size + 1, &read), LULL_E_FORMAT);
+    memcpy(buffer, layout, sizeof(layout));
+    buffer[4] = 3;
+    for (size = sizeof(layout); size <= sizeof(buffer); size += 100) {
+        assert_int_equal(lull_proposal_decode(buffer, size, &read), 3);
+        assert_memory_equal(&read, &whole, sizeof(read));
+    }
+    assert_int_equal(lull_proposal_decode(buffer, sizeof(layout) - 1, &read), LULL_E_FORMAT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +188,7 @@ int main(void)
         cmocka_unit_test(test_none_and_all_entries),
         cmocka_unit_test(test_what_no_governor_writes_is_refused),
         cmocka_unit_test(test_every_other_size_is_refused),
+        cmocka_unit_test(f63_neighbouring_versions_are_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

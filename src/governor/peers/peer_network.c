@@ -46,6 +46,7 @@ struct lull_peer_network {
     pthread_t thread;
     bool running;
     atomic_bool stopping;
+    uint32_t version; /* of proposals: the oldest that a node has used; the network's thread */
     struct peer_network_queue outgoing;
     struct peer_network_queue incoming;
     struct peer_network_peer peers[LULL_AGREEMENT_MAX_NODES];
@@ -167,7 +168,7 @@ static void send_to_peer(struct lull_peer_network *network, const struct peer_ne
 static void send_around(struct lull_peer_network *network, const struct lull_proposal *proposal)
 {
     uint8_t message[LULL_PROPOSAL_MAX_BYTES];
-    const size_t size = lull_proposal_encode(proposal, message);
+    const size_t size = lull_proposal_encode(proposal, network->version, message);
 
     for (uint32_t i = 1; i < network->nodes.count; i++)
         if (i != proposal->node)
@@ -183,7 +184,8 @@ static void send_queued(struct lull_peer_network *network)
         if (is_router(network))
             send_around(network, &proposal);
         else if (network->zmq.send(network->socket, message,
-                                   lull_proposal_encode(&proposal, message), ZMQ_DONTWAIT) < 0)
+                                   lull_proposal_encode(&proposal, network->version, message),
+                                   ZMQ_DONTWAIT) < 0)
             count(&network->dropped);
     }
 }
@@ -221,13 +223,16 @@ static void take_message(struct lull_peer_network *network, const struct peer_ne
                          const uint8_t *message, size_t size)
 {
     struct lull_proposal proposal;
+    const int version = lull_proposal_decode(message, size, &proposal);
 
-    if (lull_proposal_decode(message, size, &proposal) < 0 ||
+    if (version < 0 ||
         proposal.node >= network->nodes.count || proposal.node == network->nodes.self) {
         count(&network->malformed);
         return;
     }
     count(&network->received);
+    if ((uint32_t)version < network->version)
+        network->version = (uint32_t)version;
     if (is_router(network)) {
         network->peers[proposal.node] = *sender;
         send_around(network, &proposal);
@@ -238,7 +243,7 @@ static void take_message(struct lull_peer_network *network, const struct peer_ne
 
 static void receive_all(struct lull_peer_network *network)
 {
-    uint8_t message[LULL_PROPOSAL_MAX_BYTES];
+    uint8_t message[LULL_PROPOSAL_MOST_READ];
     struct peer_network_peer sender = {.identity_size = 0};
     int size;
 
@@ -305,7 +310,7 @@ static bool set_bounds(const struct lull_peer_network *network)
            set_number(network, network->socket, ZMQ_RECONNECT_IVL, 200) &&
            set_number(network, network->socket, ZMQ_RECONNECT_IVL_MAX, 2000) &&
            network->zmq.setsockopt(network->socket, ZMQ_MAXMSGSIZE,
-                                   &(int64_t){LULL_PROPOSAL_MAX_BYTES}, sizeof(int64_t)) == 0;
+                                   &(int64_t){LULL_PROPOSAL_MOST_READ}, sizeof(int64_t)) == 0;
 }
 
 static bool open_zap(struct lull_peer_network *network)
@@ -344,6 +349,7 @@ int lull_peer_network_open(const char *endpoint, const struct lull_nodes *nodes,
         return lull_error_set(err, -ENOMEM, "no memory for the other nodes");
     network->zmq = zmq;
     network->nodes = *nodes;
+    network->version = LULL_PROPOSAL_VERSION;
     if (network->zmq.z85_decode(network->public_key, key->public_key) == NULL ||
         !open_sockets(network, endpoint, key) ||
         lull_thread_start(&network->thread, serve, network) < 0) {
