@@ -17,12 +17,14 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 import urllib.error
 import urllib.request
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import host  # noqa: E402
+from slow_clients import SlowClients  # noqa: E402
 
 LULLD, TOOL, LULL = sys.argv[1:4]
 GPUS = 4
@@ -228,6 +230,17 @@ class Budget(unittest.TestCase):
         self.assertIn("target_w", text)
         self.assertEqual(self.post(port, b" " * 300000)[0], 413)
         self.assertEqual(self.post(port, event)[0], 204)
+        self.f62_slow_clients_keep_no_event_out(port, event)
+
+    def f62_slow_clients_keep_no_event_out(self, port, event):
+        slow = SlowClients(port, 40, [b"POST /grid HTTP/1.1\r\nHost: a\r\nX-A: ",
+                                      b"POST /grid HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n"])
+        for _ in range(4):
+            began = time.monotonic()
+            self.assertEqual(self.post(port, event)[0], 204)
+            self.assertLess(time.monotonic() - began, 5)
+            time.sleep(0.5)
+        slow.end()
 
     def by_openadr(self, port, target_w):
         now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

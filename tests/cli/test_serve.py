@@ -15,6 +15,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import serve_case  # noqa: E402
+from slow_clients import SlowClients  # noqa: E402
 from serve_case import find, host  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -373,6 +374,30 @@ class Bounds(unittest.TestCase):
         self.assertEqual(codes, {200, 429})
         self.assertEqual(self.serve.ask("/metrics")[0], 200)  # another path has its own share
         self.assertGreater(find(self.serve.metrics(), "lull_serve_refused_requests_total")[0][1], 0)
+
+    def test_f62_slow_clients_keep_nobody_out(self):
+        slow = SlowClients(self.serve.port, 80, [b"GET / HTTP/1.1\r\nHost: localhost\r\nX-A: ", b"", b"GET /metrics HTTP/1.1\r\n\r"])
+        self.addCleanup(slow.end)
+        for _ in range(8):
+            began = time.monotonic()
+            self.assertEqual(self.serve.ask("/metrics")[0], 200)
+            self.assertLess(time.monotonic() - began, 5)
+            time.sleep(0.5)
+
+    def test_f62_a_request_has_a_deadline(self):
+        slow = SlowClients(self.serve.port, 4, [b"GET / HTTP/1.1\r\nHost: localhost\r\nX-A: "], is_lasting=False)
+        self.addCleanup(slow.end)
+        time.sleep(3)
+        self.assertTrue(all(slow.is_open(connection) for connection in slow.connections))
+        self.assertIsNotNone(slow.wait_closed(30))
+        connection = self.serve.connect()  # the deadline is of each request, not of the connection
+        for _ in range(2):
+            connection.request("GET", "/metrics")
+            self.assertEqual(connection.getresponse().read()[:1], b"#")
+            time.sleep(9)
+        connection.request("GET", "/metrics")
+        self.assertEqual(connection.getresponse().status, 200)
+        connection.close()
 
     def test_a_stream(self):
         connection = self.serve.open_stream()

@@ -11,22 +11,33 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/budget/grid.h"
+#include "cli/http_guard.h"
 
-enum { LEAST_SECRET = 16, SECRET_BYTES = 4096, MOST_CONNECTIONS = 16, PATIENCE_S = 5 };
+/* The numbers of connections and seconds were chosen, not measured. */
+enum {
+    LEAST_SECRET = 16,
+    SECRET_BYTES = 4096,
+    MOST_CONNECTIONS = 32,
+    MOST_OF_ADDRESS = 24,
+    SILENCE_S = 5,
+    REQUEST_S = 10,
+};
 
 struct lull_webhook {
     const struct lull_budget_settings *settings;
     struct MHD_Daemon *daemon;
+    struct lull_http_guard *guard;
     char secret[SECRET_BYTES];
 };
 
 /* A request under way. */
 struct webhook_request {
-    bool is_refused; /* its body is not kept */
+    bool is_refused; /* its body has become too long, and is not kept */
     unsigned status;
     size_t size;
     char body[];
@@ -41,6 +52,7 @@ static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status
     if (response == NULL)
         return MHD_NO;
     MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/plain; charset=utf-8");
+    lull_http_guard_note(connection, LULL_HTTP_ANSWERED);
     result = MHD_queue_response(connection, status, response);
     MHD_destroy_response(response);
     return result;
@@ -131,12 +143,13 @@ static enum MHD_Result serve(void *context, struct MHD_Connection *connection, c
     (void)version;
     if (request == NULL) { /* the head */
         const unsigned status = judge(webhook, connection, url, method);
-        const bool is_refused = status != MHD_HTTP_NO_CONTENT;
 
-        request = calloc(1, sizeof(*request) + (is_refused ? 0 : LULL_GRID_MOST_BYTES));
+        /* Before the body: who has no secret may not keep the connection by sending one. */
+        if (status != MHD_HTTP_NO_CONTENT)
+            return answer(connection, status, "refused\n");
+        request = calloc(1, sizeof(*request) + LULL_GRID_MOST_BYTES);
         if (request == NULL)
             return MHD_NO;
-        request->is_refused = is_refused;
         request->status = status;
         *state = request;
         return MHD_YES;
@@ -159,10 +172,10 @@ static void forget(void *context, struct MHD_Connection *connection, void **stat
                    enum MHD_RequestTerminationCode code)
 {
     (void)context;
-    (void)connection;
     (void)code;
     free(*state);
     *state = NULL;
+    lull_http_guard_note(connection, LULL_HTTP_ASKING);
 }
 
 static int read_secret(const char *path, char *secret_out, struct lull_error *err)
@@ -196,6 +209,32 @@ refuse:
                           text);
 }
 
+static int listen_at(struct lull_webhook *webhook, const struct sockaddr_in *address,
+                     struct lull_error *err)
+{
+    static const struct lull_http_limits limits = {
+        .most = MOST_CONNECTIONS,
+        .most_of_address = MOST_OF_ADDRESS,
+        .request_ns = REQUEST_S * LULL_NS_PER_S,
+        .answer_ns = REQUEST_S * LULL_NS_PER_S,
+    };
+    const int result = lull_http_guard_create(&limits, &webhook->guard, err);
+
+    if (result < 0)
+        return result;
+    webhook->daemon = MHD_start_daemon(
+        MHD_USE_INTERNAL_POLLING_THREAD, ntohs(address->sin_port), NULL, NULL, serve, webhook,
+        MHD_OPTION_SOCK_ADDR, (const struct sockaddr *)address, MHD_OPTION_CONNECTION_LIMIT,
+        lull_http_guard_room(webhook->guard), MHD_OPTION_NOTIFY_CONNECTION, lull_http_guard_notify,
+        webhook->guard, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SILENCE_S,
+        MHD_OPTION_NOTIFY_COMPLETED, forget, NULL, MHD_OPTION_END);
+    if (webhook->daemon != NULL)
+        return 0;
+    lull_http_guard_destroy(webhook->guard);
+    return lull_error_set(err, -EADDRNOTAVAIL, "webhook: cannot listen at %s: %s",
+                          webhook->settings->webhook, strerror(errno));
+}
+
 int lull_webhook_start(const struct lull_budget_settings *settings,
                        struct lull_webhook **webhook_out, struct lull_error *err)
 {
@@ -209,16 +248,8 @@ int lull_webhook_start(const struct lull_budget_settings *settings,
     result = parse_address(settings->webhook, &address, err);
     if (result == 0)
         result = read_secret(settings->webhook_token_file, webhook->secret, err);
-    if (result == 0) {
-        webhook->daemon = MHD_start_daemon(
-            MHD_USE_INTERNAL_POLLING_THREAD, ntohs(address.sin_port), NULL, NULL, serve, webhook,
-            MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&address, MHD_OPTION_CONNECTION_LIMIT,
-            (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)PATIENCE_S,
-            MHD_OPTION_NOTIFY_COMPLETED, forget, NULL, MHD_OPTION_END);
-        if (webhook->daemon == NULL)
-            result = lull_error_set(err, -EADDRNOTAVAIL, "webhook: cannot listen at %s: %s",
-                                    settings->webhook, strerror(errno));
-    }
+    if (result == 0)
+        result = listen_at(webhook, &address, err);
     if (result < 0) {
         free(webhook);
         return result;
@@ -232,5 +263,6 @@ void lull_webhook_stop(struct lull_webhook *webhook)
     if (webhook == NULL)
         return;
     MHD_stop_daemon(webhook->daemon);
+    lull_http_guard_destroy(webhook->guard);
     free(webhook);
 }

@@ -230,6 +230,7 @@ static void answer_stream(struct lull_serve_exchange *exchange)
         return;
     }
     exchange->status = MHD_HTTP_OK;
+    exchange->is_stream = true;
     MHD_add_response_header(exchange->response, "Content-Type", "text/event-stream");
 }
 

@@ -27,6 +27,7 @@ struct lull_serve_exchange {
     const char *rest;              /* of the path, behind the route's own */
     unsigned int status;           /* of HTTP */
     struct MHD_Response *response; /* NULL: there is no memory */
+    bool is_stream;                /* the response has no end */
 };
 
 /* A path that is answered; it ends with a slash where a name follows. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/bucket.h"
+#include "cli/http_guard.h"
 #include "cli/serve/answer.h"
 #include "cli/serve/metrics.h"
 #include "cli/serve/request.h"
@@ -18,6 +19,7 @@ struct lull_serve_server {
     struct lull_serve_sources sources;
     json_t *metrics;
     struct MHD_Daemon *daemon;
+    struct lull_http_guard *guard;
     struct lull_bucket buckets[LULL_SERVE_ROUTES + 1]; /* by route; the last is for the rest */
 };
 
@@ -117,7 +119,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
                               size_t *upload_size, void **state)
 {
     struct lull_serve_server *const server = context;
-    struct lull_serve_exchange exchange = {&server->sources, connection, NULL, 0, NULL};
+    struct lull_serve_exchange exchange = {.sources = &server->sources, .connection = connection};
     enum MHD_Result result;
 
     (void)version;
@@ -135,9 +137,19 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     MHD_add_response_header(exchange.response, "X-Content-Type-Options", "nosniff");
     MHD_add_response_header(exchange.response, "Referrer-Policy", "no-referrer");
     MHD_add_response_header(exchange.response, "Cross-Origin-Resource-Policy", "same-origin");
+    lull_http_guard_note(connection, exchange.is_stream ? LULL_HTTP_STREAMING : LULL_HTTP_ANSWERED);
     result = MHD_queue_response(connection, exchange.status, exchange.response);
     MHD_destroy_response(exchange.response);
     return result;
+}
+
+static void complete(void *context, struct MHD_Connection *connection, void **state,
+                     enum MHD_RequestTerminationCode code)
+{
+    (void)context;
+    (void)code;
+    *state = NULL;
+    lull_http_guard_note(connection, LULL_HTTP_ASKING);
 }
 
 /* ---- start ------------------------------------------------------------------------------- */
@@ -184,11 +196,23 @@ static int find_place(const struct lull_serve_options *options, struct endpoint 
 static int listen_there(struct lull_serve_server *server, const struct endpoint *place,
                         struct lull_error *err)
 {
+    static const struct lull_http_limits limits = {
+        .most = LULL_SERVE_MOST_CONNECTIONS,
+        .most_of_address = LULL_SERVE_MOST_OF_ADDRESS,
+        .request_ns = LULL_SERVE_REQUEST_S * LULL_NS_PER_S,
+        .answer_ns = LULL_SERVE_ANSWER_S * LULL_NS_PER_S,
+    };
+    const int result = lull_http_guard_create(&limits, &server->guard, err);
+
+    if (result < 0)
+        return result;
     errno = 0;
     server->daemon = MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | place->flags,
         server->options.port, NULL, NULL, handle, server, MHD_OPTION_SOCK_ADDR, &place->address.any,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned int)LULL_SERVE_MOST_CONNECTIONS,
+        MHD_OPTION_CONNECTION_LIMIT, lull_http_guard_room(server->guard),
+        MHD_OPTION_NOTIFY_CONNECTION, lull_http_guard_notify, server->guard,
+        MHD_OPTION_NOTIFY_COMPLETED, complete, server,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)LULL_SERVE_MOST_HEAD,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)LULL_SERVE_SILENCE_S, MHD_OPTION_END);
     if (server->daemon != NULL)
@@ -204,6 +228,7 @@ static void end(struct lull_serve_server *server)
         lull_serve_streams_end(server->sources.streams);
         MHD_stop_daemon(server->daemon);
     }
+    lull_http_guard_destroy(server->guard);
     lull_serve_watch_stop(server->sources.watch);
     lull_serve_streams_destroy(server->sources.streams);
     json_decref(server->metrics);

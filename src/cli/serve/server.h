@@ -2,8 +2,9 @@
  * The HTTP server of `lull serve`: what is asked for, by whom, how often. One thread of the HTTP
  * library (libmicrohttpd) answers everything; nothing that it does waits for a GPU.
  *
- * Bounded are: connections, streams, bytes of a request's head, requests per second, and how long a
- * connection may say nothing, or read nothing.
+ * Bounded are: connections, in all and of one address (cli/http_guard.h), streams, bytes of a
+ * request's head, requests per second, the time of a request and of its answer, and how long a
+ * connection may send nothing, or read nothing.
  *
  * Threads: one starts and stops it. SPDX-License-Identifier: Apache-2.0
  */
@@ -18,6 +19,9 @@
 /* Chosen, not measured: several times what one page and one Prometheus need. */
 enum {
     LULL_SERVE_MOST_CONNECTIONS = 64,
+    LULL_SERVE_MOST_OF_ADDRESS = 48, /* a page's streams and requests, behind one proxy */
+    LULL_SERVE_REQUEST_S = 15,
+    LULL_SERVE_ANSWER_S = 60,
     LULL_SERVE_MOST_HEAD = 32 * 1024, /* of a request, with what is sent to it at a time */
     LULL_SERVE_SILENCE_S = 15,
     LULL_SERVE_REQUESTS_PER_S = 50, /* of each path, and as many at once after a pause */
