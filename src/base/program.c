@@ -2,8 +2,10 @@
 #include "base/program.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- one command --------------------------------------------------------------------------- */
 
@@ -217,12 +219,26 @@ static bool is_single(const struct lull_program *program)
 }
 
 /* A word that names no command may still be the first word of commands that have two. */
+/* Fills closed standard descriptors with /dev/null. A file that took such a number would get what is
+ * written to standard output or standard error. */
+static void fill_standard_descriptors(void)
+{
+    int fd;
+
+    do {
+        fd = open("/dev/null", O_RDWR);
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 int lull_program_main(const struct lull_program *program, int argc, char **argv)
 {
     const struct lull_program_command *command;
     char *const word = argc >= 2 ? argv[1] : NULL;
     int words;
 
+    fill_standard_descriptors();
     if (word != NULL && strcmp(word, "--print-options") == 0) {
         print_options(program);
         return finish(program->name, LULL_EXIT_OK);

@@ -1,5 +1,6 @@
 /* lull job: what a batch system tells lulld of its jobs. SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,8 @@
 
 #include "cli/administer.h"
 #include "cli/command.h"
+
+enum { ANSWER_MS = 6000 };
 
 struct job_arguments {
     const char *runtime_dir;
@@ -28,12 +31,37 @@ static int check_id(const char *id, struct lull_error *err)
 
 /* --- add --- */
 
+/* Returns whether lulld knows a job. */
+static bool is_known(struct lull_client *client, const char *id)
+{
+    struct lull_message message = {.type = LULL_MESSAGE_JOB_NEXT};
+    struct lull_message answer;
+
+    snprintf(message.body.job_next.id, sizeof(message.body.job_next.id), "%s", id);
+    return lull_client_call(client, &message, LULL_MESSAGE_JOB, ANSWER_MS, &answer, NULL, NULL) ==
+               0 &&
+           strcmp(answer.body.job.id, id) == 0;
+}
+
+/* Removes a job of which only a part of the GPUs could be added. */
+static void take_back(struct lull_client *client, const char *id)
+{
+    struct lull_message message = {.type = LULL_MESSAGE_JOB_REMOVE};
+    struct lull_error error;
+
+    snprintf(message.body.job_remove.id, sizeof(message.body.job_remove.id), "%s", id);
+    if (lull_cli_ask_lulld(client, &message, &error) < 0)
+        fprintf(stderr, "lull job add: job %s has some of its GPUs, and cannot be removed: %s\n", id,
+                error.text);
+}
+
 static int add_each(struct lull_client *client, struct lull_message *message, char *gpus,
-                    struct lull_error *err)
+                    uint32_t *count_out, struct lull_error *err)
 {
     char *rest = NULL;
     int result = 0;
 
+    *count_out = 0;
     for (const char *gpu = strtok_r(gpus, ",", &rest); gpu != NULL && result == 0;
          gpu = strtok_r(NULL, ",", &rest)) {
         struct lull_message_job_add *const add = &message->body.job_add;
@@ -41,6 +69,7 @@ static int add_each(struct lull_client *client, struct lull_message *message, ch
         result = lull_cli_name_gpu(client, gpu, add->gpu, sizeof(add->gpu), err);
         if (result == 0)
             result = lull_cli_ask_lulld(client, message, err);
+        *count_out += result == 0;
     }
     return result;
 }
@@ -51,6 +80,8 @@ static int add_job(struct lull_client *client, const struct job_arguments *argum
     struct lull_message message = {.type = LULL_MESSAGE_JOB_ADD};
     struct lull_message_job_add *const add = &message.body.job_add;
     char *gpus;
+    bool was_known;
+    uint32_t count;
     int result = check_id(id, err);
 
     if (result == 0)
@@ -67,8 +98,11 @@ static int add_job(struct lull_client *client, const struct job_arguments *argum
     gpus = strdup(arguments->gpus);
     if (gpus == NULL)
         return lull_error_set(err, -ENOMEM, "there is no memory for a list of GPUs");
-    result = add_each(client, &message, gpus, err);
+    was_known = is_known(client, id);
+    result = add_each(client, &message, gpus, &count, err);
     free(gpus);
+    if (result < 0 && count > 0 && !was_known)
+        take_back(client, id);
     return result;
 }
 

@@ -152,7 +152,6 @@ static int add_job(struct lull_server *server, const struct lull_message_job_add
 {
     const int gpu = lull_server_find_gpu(server, told->gpu);
     struct lull_job job = {.uid = told->uid, .min_mhz = told->min_mhz};
-    int result;
 
     if (gpu < 0)
         return lull_error_set(err, -ENODEV, "%s: no such GPU on this node; see lull gpus",
@@ -160,10 +159,7 @@ static int add_job(struct lull_server *server, const struct lull_message_job_add
     memcpy(job.id, told->id, sizeof(job.id));
     memcpy(job.cgroup, told->cgroup, sizeof(job.cgroup));
     memcpy(job.uuid, lull_device_info(server->devices, (uint32_t)gpu)->uuid, sizeof(job.uuid));
-    result = lull_jobs_add(&server->jobs, &job, err);
-    if (result == 0)
-        result = lull_jobs_save(&server->jobs, server->jobs_directory, job.id, err);
-    return result;
+    return lull_jobs_record(&server->jobs, server->jobs_directory, &job, err);
 }
 
 void lull_server_serve_job_add(struct lull_server *server, struct lull_connection *connection,
@@ -174,10 +170,11 @@ void lull_server_serve_job_add(struct lull_server *server, struct lull_connectio
 
     if (!admit_root(connection, message))
         return;
-    if (add_job(server, told, &error) == 0)
+    if (add_job(server, told, &error) == 0) {
         lull_log(LULL_LOG_INFO, "lulld", "job %s of user %u has %s", told->id, told->uid,
                  told->gpu);
-    lull_server_judge_again(server); /* another user may have leased it by a rule */
+        lull_server_judge_again(server); /* another user may have leased it by a rule */
+    }
     lull_server_reply(connection, message->sequence, &error);
 }
 
@@ -215,13 +212,14 @@ void lull_server_serve_job_remove(struct lull_server *server, struct lull_connec
 
     if (!admit_root(connection, message))
         return;
+    /* The file comes first: where it stays, so does the job, and the Epilog fails and is repeated. */
+    if (lull_jobs_delete(server->jobs_directory, id, &error) < 0) {
+        lull_server_reply(connection, message->sequence, &error);
+        return;
+    }
     snprintf(wanted.name, sizeof(wanted.name), "%s", id);
     ended = revoke_meant(server, &wanted, "its job has ended");
     if (lull_jobs_remove(&server->jobs, id) > 0)
         lull_log(LULL_LOG_INFO, "lulld", "job %s has ended", id);
-    if (lull_jobs_save(&server->jobs, server->jobs_directory, id, &error) < 0) {
-        lull_server_reply(connection, message->sequence, &error);
-        return;
-    }
     lull_server_reply_when_settled(connection, message->sequence, ended);
 }

@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "base/text.h"
 
-enum { FILE_BYTES = 64 * 1024 };
+enum { FILE_BYTES = 64 * 1024, PATH_BYTES = 4096 };
 
 /* Tells whether a text can be a word of a line, and the id the name of a file as well. */
 static bool is_word(const char *text)
@@ -35,12 +35,21 @@ static bool is_cgroup(const char *text)
     return *text == '\0' || (is_word(text) && text[0] == '/' && text[1] != '\0');
 }
 
-static struct lull_job *find_place(struct lull_jobs *jobs, const struct lull_job *job)
+static struct lull_job *find_pair(struct lull_jobs *jobs, const struct lull_job *job)
 {
     for (uint32_t i = 0; i < jobs->count; i++)
         if (strcmp(jobs->jobs[i].id, job->id) == 0 && strcmp(jobs->jobs[i].uuid, job->uuid) == 0)
             return &jobs->jobs[i];
-    return jobs->count < LULL_JOBS_MAX ? &jobs->jobs[jobs->count++] : NULL;
+    return NULL;
+}
+
+static struct lull_job *find_place(struct lull_jobs *jobs, const struct lull_job *job)
+{
+    struct lull_job *const found = find_pair(jobs, job);
+
+    if (found != NULL || jobs->count == LULL_JOBS_MAX)
+        return found;
+    return &jobs->jobs[jobs->count++];
 }
 
 int lull_jobs_add(struct lull_jobs *jobs, const struct lull_job *job, struct lull_error *err)
@@ -137,22 +146,61 @@ static bool is_known(const struct lull_jobs *jobs, const char *id)
     return false;
 }
 
+static int name_file(const char *directory, const char *id, char path_out[PATH_BYTES],
+                     struct lull_error *err)
+{
+    if (!is_id(id) || (size_t)snprintf(path_out, PATH_BYTES, "%s/%s", directory, id) >= PATH_BYTES)
+        return lull_error_set(err, -EINVAL, "\"%s\" cannot be the name of a job", id);
+    return 0;
+}
+
+int lull_jobs_delete(const char *directory, const char *id, struct lull_error *err)
+{
+    char path[PATH_BYTES];
+    const int result = name_file(directory, id, path, err);
+
+    if (result < 0)
+        return result;
+    if (unlink(path) < 0 && errno != ENOENT)
+        return lull_error_set(err, -errno, "%s: cannot remove it: %s", path, strerror(errno));
+    return 0;
+}
+
 int lull_jobs_save(const struct lull_jobs *jobs, const char *directory, const char *id,
                    struct lull_error *err)
 {
     const struct job_lines told = {jobs, id};
-    char path[4096];
+    char path[PATH_BYTES];
     int result;
 
-    if (!is_id(id) || (size_t)snprintf(path, sizeof(path), "%s/%s", directory, id) >= sizeof(path))
-        return lull_error_set(err, -EINVAL, "\"%s\" cannot be the name of a job", id);
-    if (!is_known(jobs, id)) {
-        if (unlink(path) < 0 && errno != ENOENT)
-            return lull_error_set(err, -errno, "%s: cannot remove it: %s", path, strerror(errno));
-        return 0;
-    }
+    if (!is_known(jobs, id))
+        return lull_jobs_delete(directory, id, err);
+    result = name_file(directory, id, path, err);
+    if (result < 0)
+        return result;
     result = lull_file_make_directory(directory, 0700, err);
     return result < 0 ? result : lull_file_write_with(path, write_job, &told, err);
+}
+
+int lull_jobs_record(struct lull_jobs *jobs, const char *directory, const struct lull_job *job,
+                     struct lull_error *err)
+{
+    struct lull_job *place = find_pair(jobs, job);
+    struct lull_job before;
+    const bool is_new = place == NULL;
+    int result;
+
+    if (!is_new)
+        before = *place;
+    result = lull_jobs_add(jobs, job, err);
+    if (result < 0)
+        return result;
+    result = lull_jobs_save(jobs, directory, job->id, err);
+    if (result < 0 && is_new)
+        jobs->count--; /* it was added behind all others */
+    else if (result < 0)
+        *place = before;
+    return result;
 }
 
 /* Reads a line that write_job() wrote. */
@@ -171,7 +219,7 @@ static int read_line(struct lull_jobs *jobs, const char *id, const char *line)
 
 static int load_file(struct lull_jobs *jobs, const char *directory, const char *id)
 {
-    char path[4096];
+    char path[PATH_BYTES];
     char *text, *rest = NULL;
     size_t size;
     int result;

@@ -33,6 +33,11 @@ struct lull_jobs {
  * is no such thing; -EEXIST the job is another user's; -ENOSPC. */
 int lull_jobs_add(struct lull_jobs *jobs, const struct lull_job *job, struct lull_error *err);
 
+/* Adds a pair as lull_jobs_add() does, and saves the job; where either fails, nothing changes.
+ * Errors: those of both. */
+int lull_jobs_record(struct lull_jobs *jobs, const char *directory, const struct lull_job *job,
+                     struct lull_error *err);
+
 /* Removes all pairs of a job; returns how many. */
 uint32_t lull_jobs_remove(struct lull_jobs *jobs, const char *id);
 
@@ -50,6 +55,9 @@ uint32_t lull_jobs_count_others(const struct lull_jobs *jobs, uid_t uid);
  * known. Errors: -errno. */
 int lull_jobs_save(const struct lull_jobs *jobs, const char *directory, const char *id,
                    struct lull_error *err);
+
+/* Removes the file of a job, which may be missing. Errors: -EINVAL the id is none; -errno. */
+int lull_jobs_delete(const char *directory, const char *id, struct lull_error *err);
 
 /* Adds what the files in the directory say; returns how many of them could not be read. */
 uint32_t lull_jobs_load(struct lull_jobs *jobs, const char *directory);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +17,9 @@
 #include "daemon/server.h"
 #include "device/keeper.h"
 #include "device/restore.h"
+
+/* Some 30 of lulld's own, those of the driver's library, and the keeper's. Chosen, not measured. */
+enum { LEAST_DESCRIPTORS = 128 };
 
 struct settings {
     struct lull_server_options server;
@@ -218,13 +222,31 @@ static int check(const struct settings *settings)
                                                                             : LULL_EXIT_FAILED;
 }
 
+/* Without the descriptors of its own threads and of root's clients lulld could not restore, and the
+ * event loop's library ends the process. */
+static int check_descriptors(struct lull_error *err)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= LEAST_DESCRIPTORS)
+        return 0;
+    if (limit.rlim_max >= LEAST_DESCRIPTORS) {
+        limit.rlim_cur = LEAST_DESCRIPTORS; /* it is raised further once it serves */
+        return setrlimit(RLIMIT_NOFILE, &limit) < 0 ? -errno : 0;
+    }
+    return lull_error_set(err, -EMFILE,
+                          "the limit of open files is %llu, and lulld needs %d: raise it with "
+                          "LimitNOFILE= of its unit, or ulimit -n",
+                          (unsigned long long)limit.rlim_max, LEAST_DESCRIPTORS);
+}
+
 static int run(void *options, const struct lull_operands *operands)
 {
     struct settings *const settings = options;
     struct lull_journal *journal = NULL;
     struct lull_devices *devices = NULL;
     struct lull_error error = {0};
-    int result;
+    int result = 0;
 
     (void)operands;
     if (settings->is_checking)
@@ -236,7 +258,10 @@ static int run(void *options, const struct lull_operands *operands)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     lull_log_init(LULL_LOG_INFO);
-    result = lull_journal_open(settings->server.runtime_dir, &journal, &error);
+    if (!settings->is_restoring)
+        result = check_descriptors(&error);
+    if (result == 0)
+        result = lull_journal_open(settings->server.runtime_dir, &journal, &error);
     if (result == 0) {
         start_keeper(settings);
         result = open_devices(settings, &devices, &error);

@@ -9,6 +9,7 @@ import encodings.idna  # noqa: F401, for sockets of a user who cannot read the l
 import errno
 import json
 import os
+import resource
 import re
 import shutil
 import socket
@@ -331,6 +332,21 @@ class Jobs(Case):
         self.assertEqual(self.ask(ALICE, 0).returncode, 0)
         self.assertEqual(self.ask(ALICE, 1).returncode, REFUSED)
         self.assertEqual(self.ask(BOB, 1).returncode, 0)
+
+    def test_f64_a_job_is_added_whole_or_not_at_all(self):
+        daemon = self.start("[everybody]\ngpus = all\n")
+        done = lull("job", "add", "7", "--user", str(ALICE), "--gpus", "0,no-such-gpu")
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertEqual(self.ask(BOB, 0).returncode, 0)
+        self.add("9", ALICE, "1")
+        resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))  # as on a full disk
+        done = lull("job", "add", "8", "--user", str(ALICE), "--gpus", "0")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        self.assertEqual(self.ask(BOB, 0).returncode, 0)
+        self.assertEqual(self.ask(BOB, 1).returncode, REFUSED)
+        self.add("8", ALICE, "0")
+        self.assertEqual(self.ask(BOB, 0).returncode, REFUSED)
 
     def listed(self, **options):
         """The jobs that status shows: pairs of id and UUID, how many are hidden, and the text."""

@@ -335,6 +335,33 @@ static void jobs_are_listed_in_order(void **state)
 
 #define TEST(function) cmocka_unit_test_setup(function, set_up)
 
+/* F64: what cannot be saved is not known either, so that lulld says the same after a restart. */
+static void f64_a_job_is_recorded_whole_or_not_at_all(void **state)
+{
+    char directory[] = "/tmp/lull-jobs-XXXXXX";
+    static struct lull_jobs recorded;
+    struct lull_job job = {.id = "7", .uid = 1000, .uuid = "GPU-a", .min_mhz = 700};
+
+    (void)state;
+    recorded.count = 0;
+    assert_non_null(mkdtemp(directory));
+    assert_true(lull_jobs_record(&recorded, "/dev/null/x", &job, &error) < 0);
+    assert_int_equal(recorded.count, 0);
+    assert_int_equal(lull_jobs_record(&recorded, directory, &job, &error), 0);
+    job.min_mhz = 900;
+    assert_true(lull_jobs_record(&recorded, "/dev/null/x", &job, &error) < 0);
+    assert_int_equal(recorded.count, 1);
+    assert_int_equal(recorded.jobs[0].min_mhz, 700);
+    job.uid = 1001;
+    assert_int_equal(lull_jobs_record(&recorded, directory, &job, &error), -EEXIST);
+    assert_int_equal(recorded.jobs[0].uid, 1000);
+    assert_true(lull_jobs_delete("/dev/null/x", "7", &error) < 0);
+    assert_int_equal(lull_jobs_delete(directory, "7", &error), 0);
+    assert_int_equal(lull_jobs_delete(directory, "7", &error), 0); /* it may be missing */
+    assert_int_equal(lull_jobs_delete(directory, "../7", &error), -EINVAL);
+    assert_int_equal(rmdir(directory), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -350,6 +377,7 @@ int main(void)
         TEST(jobs_are_checked),
         TEST(jobs_outlive_the_daemon),
         TEST(jobs_are_listed_in_order),
+        cmocka_unit_test(f64_a_job_is_recorded_whole_or_not_at_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,9 +8,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "slurm/schedule/journal.h"
@@ -225,11 +228,74 @@ static void it_is_told_in_order_but_for_what_waits_again(void **state)
     lull_past_fini(&past);
 }
 
+/* Adds a document of a job whose line has `length` bytes or more. */
+static int add_job_line(struct lull_schedule_journal *journal, int id, size_t length)
+{
+    char *const name = calloc(1, length + 1);
+    json_t *document;
+    struct lull_error err;
+    int result;
+
+    assert_non_null(name);
+    memset(name, 'x', length);
+    document = json_pack("{s:i,s:s}", "job", id, "name", name);
+    result = lull_schedule_journal_add(journal, document, &err);
+    json_decref(document);
+    free(name);
+    return result;
+}
+
+static bool is_found(const char *folder, uint32_t id)
+{
+    json_t *document = NULL;
+    struct lull_error err;
+
+    assert_int_equal(lull_schedule_journal_find(folder, "p", id, &document, &err), 0);
+    json_decref(document);
+    return document != NULL;
+}
+
+/* F64: a line that a full disk cuts is lost alone, as is one that a death has cut. */
+static void f64_a_line_that_is_cut_is_lost_alone(void **state)
+{
+    char folder[] = "/tmp/lull-journal-XXXXXX";
+    struct lull_schedule_journal journal;
+    struct lull_error err;
+    struct rlimit before, full;
+    FILE *torn;
+
+    (void)state;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(lull_schedule_journal_open(folder, "p", &journal, &err), 0);
+    assert_int_equal(add_job_line(&journal, 1, 100), 0);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    full = before;
+    full.rlim_cur = 200; /* some bytes of the next line fit */
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
+    assert_true(add_job_line(&journal, 2, 300) < 0);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(add_job_line(&journal, 3, 10), 0);
+    lull_schedule_journal_close(&journal);
+    torn = fopen(journal.path, "a");
+    assert_non_null(torn);
+    fputs("{\"job\": 4, \"na", torn);
+    fclose(torn);
+    assert_int_equal(lull_schedule_journal_open(folder, "p", &journal, &err), 0);
+    assert_int_equal(add_job_line(&journal, 5, 10), 0);
+    lull_schedule_journal_close(&journal);
+    for (uint32_t id = 1; id <= 5; id++)
+        assert_int_equal(is_found(folder, id), id != 2 && id != 4);
+    unlink(journal.path);
+    rmdir(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_last_are_kept_once_each_and_in_order),
         cmocka_unit_test(the_last_lines_of_the_journal_are_told),
+        cmocka_unit_test(f64_a_line_that_is_cut_is_lost_alone),
         cmocka_unit_test(it_is_told_in_order_but_for_what_waits_again),
     };
 

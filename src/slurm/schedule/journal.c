@@ -3,11 +3,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -27,7 +30,7 @@ static int name_file(const char *directory, const char *partition, const char *s
 
 static int open_file(struct lull_schedule_journal *journal, struct lull_error *err)
 {
-    journal->fd = open(journal->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    journal->fd = open(journal->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (journal->fd < 0)
         return lull_error_set(err, -errno, "%s: %s", journal->path, strerror(errno));
     if (flock(journal->fd, LOCK_EX | LOCK_NB) == 0)
@@ -73,22 +76,48 @@ static int rotate(struct lull_schedule_journal *journal, struct lull_error *err)
     return open_file(journal, err);
 }
 
-/* One call of write(), so that a death leaves a whole line or none. */
+/* Returns whether the last line has no end: a full disk or a death has cut it. */
+static bool is_torn(int fd, off_t size)
+{
+    char last;
+
+    return size > 0 && (pread(fd, &last, 1, size - 1) != 1 || last != '\n');
+}
+
+/* Appends a line with one call of write(). A line that is cut is removed, and where that fails, the
+ * next one begins on a line of its own. Errors: -errno. */
+static int append_line(int fd, const char *text, size_t length)
+{
+    struct stat before;
+    char newline[] = "\n";
+    struct iovec parts[] = {{newline, 1}, {(char *)(uintptr_t)text, length}, {newline, 1}};
+    ssize_t written;
+    int first, result;
+
+    if (fstat(fd, &before) < 0)
+        return -errno;
+    first = is_torn(fd, before.st_size) ? 0 : 1;
+    written = writev(fd, &parts[first], 3 - first);
+    if (written == (ssize_t)length + 2 - first)
+        return 0;
+    result = written < 0 ? -errno : -ENOSPC;
+    if (written > 0 && ftruncate(fd, before.st_size) < 0)
+        return result; /* is_torn() finds it */
+    return result;
+}
+
 int lull_schedule_journal_add(struct lull_schedule_journal *journal, const json_t *document,
                               struct lull_error *err)
 {
     char *const text = json_dumps(document, JSON_COMPACT | JSON_REAL_PRECISION(15));
-    const size_t length = text != NULL ? strlen(text) : 0;
-    ssize_t written;
+    int result;
 
     if (text == NULL)
         return lull_error_set(err, -ENOMEM, "there is no memory for a line of the journal");
-    text[length] = '\n'; /* in place of its end */
-    written = write(journal->fd, text, length + 1);
+    result = append_line(journal->fd, text, strlen(text));
     free(text);
-    if (written != (ssize_t)length + 1)
-        return lull_error_set(err, written < 0 ? -errno : -ENOSPC, "%s: %s", journal->path,
-                              written < 0 ? strerror(errno) : "the disk is full");
+    if (result < 0)
+        return lull_error_set(err, result, "%s: %s", journal->path, strerror(-result));
     return rotate(journal, err);
 }
 
