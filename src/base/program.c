@@ -219,8 +219,8 @@ static bool is_single(const struct lull_program *program)
 }
 
 /* A word that names no command may still be the first word of commands that have two. */
-/* Fills closed standard descriptors with /dev/null. A file that took such a number would get what is
- * written to standard output or standard error. */
+/* Fills closed standard descriptors with /dev/null. A file that took such a number would get what
+ * is written to standard output or standard error. */
 static void fill_standard_descriptors(void)
 {
     int fd;

@@ -56,8 +56,7 @@ static bool is_overdue(const struct guarded *connection, int64_t now_ns)
 static bool counts(const struct guarded *connection, const struct guarded *same)
 {
     return !connection->is_dropped &&
-           (same == NULL ||
-            memcmp(connection->address, same->address, sizeof(same->address)) == 0);
+           (same == NULL || memcmp(connection->address, same->address, sizeof(same->address)) == 0);
 }
 
 /* Returns the connection that has been longest in a state. */

@@ -3,9 +3,9 @@
  * each byte: clients that send a request, or read an answer, a byte at a time would hold all
  * connections.
  * - A request must be complete within a time, and so must be its answer.
- * - Of one address (IPv6: one /64 network), and in all, there are at most so many connections. A new
- *   one beyond that replaces the oldest one that has not sent a request yet, else the oldest whose
- *   answer is on its way. Streams are never replaced; the server bounds them itself.
+ * - Of one address (IPv6: one /64 network), and in all, there are at most so many connections. A
+ * new one beyond that replaces the oldest one that has not sent a request yet, else the oldest
+ * whose answer is on its way. Streams are never replaced; the server bounds them itself.
  *
  * Threads: create and destroy belong to one thread; the library's threads call the others.
  * SPDX-License-Identifier: Apache-2.0

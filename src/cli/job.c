@@ -51,8 +51,8 @@ static void take_back(struct lull_client *client, const char *id)
 
     snprintf(message.body.job_remove.id, sizeof(message.body.job_remove.id), "%s", id);
     if (lull_cli_ask_lulld(client, &message, &error) < 0)
-        fprintf(stderr, "lull job add: job %s has some of its GPUs, and cannot be removed: %s\n", id,
-                error.text);
+        fprintf(stderr, "lull job add: job %s has some of its GPUs, and cannot be removed: %s\n",
+                id, error.text);
 }
 
 static int add_each(struct lull_client *client, struct lull_message *message, char *gpus,

@@ -17,7 +17,7 @@ enum {
     MAX_DESCRIPTORS = 4 * MAX_CONNECTIONS + 256,
     DESCRIPTORS_OF_CLIENT = 4, /* socket, pidfd, command table, doorbell */
     DESCRIPTORS_OF_ROOT = 64,  /* and of the driver's libraries */
-    MAX_STRAYS = 256, /* refused clients whose descriptors are still being closed */
+    MAX_STRAYS = 256,          /* refused clients whose descriptors are still being closed */
 };
 
 static bool has_room(const struct lull_server *server, uid_t uid)
@@ -32,13 +32,15 @@ static bool has_room(const struct lull_server *server, uid_t uid)
     return total < server->max_connections && of_user < MAX_CONNECTIONS_PER_USER;
 }
 
-/* Refuses a client in words. The REPLY has sequence 0, because the greeting may not be there yet. */
+/* Refuses a client in words. The REPLY has sequence 0, because the greeting may not be there yet.
+ */
 static void refuse(struct lull_server *server, int fd, uid_t uid)
 {
     struct lull_message message = {
         .type = LULL_MESSAGE_REPLY,
         .body.reply = {.code = -EBUSY,
-                       .text = "too many connections of this user to lulld; try again in a second"}};
+                       .text =
+                           "too many connections of this user to lulld; try again in a second"}};
     const uint64_t count = lull_quota_count_refusal(&server->quota, uid, lull_now_ns());
     uint8_t packet[LULL_MESSAGE_MAX_BYTES];
     const int size = lull_message_encode(&message, packet, sizeof(packet));

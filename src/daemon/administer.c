@@ -212,7 +212,8 @@ void lull_server_serve_job_remove(struct lull_server *server, struct lull_connec
 
     if (!admit_root(connection, message))
         return;
-    /* The file comes first: where it stays, so does the job, and the Epilog fails and is repeated. */
+    /* The file comes first: where it stays, so does the job, and the Epilog fails and is repeated.
+     */
     if (lull_jobs_delete(server->jobs_directory, id, &error) < 0) {
         lull_server_reply(connection, message->sequence, &error);
         return;

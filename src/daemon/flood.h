@@ -10,8 +10,8 @@
 
 /*
  * Watches count doorbells (eventfds), at most LULL_DEVICE_MAX_GPUS, in windows of 10 to 20 ms, for
- * 200 ms at most. Returns the index of the one that is rung most in the first window in which one is
- * rung in a loop. Errors: -ENOENT none is; -errno.
+ * 200 ms at most. Returns the index of the one that is rung most in the first window in which one
+ * is rung in a loop. Errors: -ENOENT none is; -errno.
  */
 int lull_flood_find(const int *doorbells, uint32_t count);
 

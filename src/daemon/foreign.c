@@ -62,7 +62,8 @@ static struct lull_foreign_job *take(struct lull_foreign *foreign,
     const bool is_own = thread == &foreign->threads[0];
     struct lull_foreign_job *before = NULL;
 
-    for (struct lull_foreign_job *job = foreign->first; job != NULL; before = job, job = job->next) {
+    for (struct lull_foreign_job *job = foreign->first; job != NULL;
+         before = job, job = job->next) {
         if (job->is_own != is_own || (!is_own && is_served(foreign, job->uid)))
             continue;
         if (before != NULL)

@@ -100,9 +100,8 @@ static bool accept_one(struct lull_listener *listener)
 {
     int fd;
 
-    if (listener->options.is_bounded &&
-        (listener->options.is_full(listener->options.context) ||
-         !lull_bucket_take(&listener->accepts, lull_now_ns()))) {
+    if (listener->options.is_bounded && (listener->options.is_full(listener->options.context) ||
+                                         !lull_bucket_take(&listener->accepts, lull_now_ns()))) {
         pause_accepting(listener, PAUSE_MS);
         return false;
     }

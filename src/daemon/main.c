@@ -19,7 +19,7 @@
 #include "device/restore.h"
 
 /* Some 30 of lulld's own, those of the driver's library, and the keeper's. Chosen, not measured. */
-enum { LEAST_DESCRIPTORS = 128 };
+enum { LEAST_DESCRIPTORS = 64 };
 
 struct settings {
     struct lull_server_options server;

@@ -1,6 +1,7 @@
 /*
  * Proofs: a client shows that it has opened a GPU's device by passing the descriptor (SCM_RIGHTS).
- * The pool of threads for foreign descriptors (foreign.h) takes, examines and closes it. SPDX-License-Identifier: Apache-2.0
+ * The pool of threads for foreign descriptors (foreign.h) takes, examines and closes it.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_DAEMON_PROOF_H
 #define LULL_DAEMON_PROOF_H

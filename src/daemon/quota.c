@@ -5,7 +5,8 @@
 
 #include "base/clock.h"
 
-/* Returns the user's entry. Once all are taken, a new one replaces the one that was idle longest. */
+/* Returns the user's entry. Once all are taken, a new one replaces the one that was idle longest.
+ */
 static struct lull_log_user *find_user(struct lull_quota *quota, uid_t uid, int64_t now_ns)
 {
     struct lull_log_user *oldest = &quota->users[0];

@@ -15,7 +15,7 @@
 #include "base/bucket.h"
 
 enum {
-    LULL_QUOTA_USERS = 64, /* of more users, the one that was idle longest is forgotten */
+    LULL_QUOTA_USERS = 64,         /* of more users, the one that was idle longest is forgotten */
     LULL_QUOTA_LINES_OF_USER = 10, /* in a second; the same numbers as in faults.md, F48 */
     LULL_QUOTA_LINES = 100,
     LULL_QUOTA_CONNECTS_PER_S = 100, /* of a user; a governor connects once per run. Chosen. */
@@ -31,7 +31,7 @@ struct lull_log_user {
     uint64_t left_out;
     int64_t barred_until_ns;
     struct lull_bucket connects;
-    uint64_t refused; /* connections since the last line about them */
+    uint64_t refused;   /* connections since the last line about them */
     int64_t refusal_ns; /* when that was; 0: never */
 };
 

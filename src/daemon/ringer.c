@@ -1,5 +1,6 @@
 /* Finds and closes the client that keeps the device writer busy by ringing its doorbell. The search
- * takes up to a fifth of a second, so a thread of the pool does it. SPDX-License-Identifier: Apache-2.0 */
+ * takes up to a fifth of a second, so a thread of the pool does it. SPDX-License-Identifier:
+ * Apache-2.0 */
 #include "daemon/internal.h"
 
 #include <fcntl.h>

@@ -235,8 +235,8 @@ static int await(struct lull_client *client, enum lull_message_type expected, in
     if (answer_out->type == LULL_MESSAGE_REPLY && answer_out->body.reply.code < 0)
         return lull_error_set(err, answer_out->body.reply.code, "%s", answer_out->body.reply.text);
     if (answer_out->type != expected)
-        return lull_error_set(err, LULL_E_FORMAT,
-                              "lulld sent an answer of another type; %s", same_release);
+        return lull_error_set(err, LULL_E_FORMAT, "lulld sent an answer of another type; %s",
+                              same_release);
     return 0;
 }
 

@@ -222,8 +222,8 @@ int lull_message_encode(const struct lull_message *message, uint8_t *buffer, siz
 /*
  * Reads exactly one message of size bytes. Control characters in texts become '?', so that they
  * can be printed. Of other versions, the frozen messages are read. Errors: LULL_E_FORMAT not a
- * message, wrong length, or a text without end; -EPROTONOSUPPORT another message of another version:
- * then the body is zero. message_out is written on success and with -EPROTONOSUPPORT.
+ * message, wrong length, or a text without end; -EPROTONOSUPPORT another message of another
+ * version: then the body is zero. message_out is written on success and with -EPROTONOSUPPORT.
  */
 int lull_message_decode(const uint8_t *buffer, size_t size, struct lull_message *message_out);
 

@@ -45,7 +45,8 @@ static int set_up(void **state)
 
 static void add(struct lull_foreign *foreign, struct test_job *job, uid_t uid, sem_t *waits_for)
 {
-    *job = (struct test_job){{.uid = uid, .is_stray = true, .work = work}, &begun, waits_for, &done};
+    *job =
+        (struct test_job){{.uid = uid, .is_stray = true, .work = work}, &begun, waits_for, &done};
     lull_foreign_add(foreign, &job->job);
 }
 

@@ -115,8 +115,8 @@ static void f48_a_client_is_refused_when_descriptors_run_out(void **state)
     close(client);
 }
 
-/* F61: clients that wait are taken many at a time, so that a crowd does not keep others waiting, and
- * no more of them than leave the loop its turn. */
+/* F61: clients that wait are taken many at a time, so that a crowd does not keep others waiting,
+ * and no more of them than leave the loop its turn. */
 static void f61_a_crowd_is_taken_in_few_turns(void **state)
 {
     int clients[2 * ACCEPTS_PER_TURN];

@@ -85,8 +85,7 @@ static void f61_a_user_has_a_share_of_the_connections(void **state)
     assert_int_equal(refused, 1);
     assert_in_range(of_other, 45, 50);
     assert_int_equal(
-        lull_quota_count_refusal(&quota, 1,
-                                 begin_ns + (LULL_QUOTA_REFUSALS_S + 5) * LULL_NS_PER_S),
+        lull_quota_count_refusal(&quota, 1, begin_ns + (LULL_QUOTA_REFUSALS_S + 5) * LULL_NS_PER_S),
         50000 - allowed);
 }
 

@@ -63,8 +63,8 @@ static void test_layout_is_fixed(void **state)
 /* F63: what is frozen is read and written in any version, and nothing else is. */
 static void f63_frozen_messages_have_all_versions(void **state)
 {
-    static const uint8_t hello[] = {'L', 'U', 'L', 'L', 9, 0, 1, 0, 6, 0, 0, 0,
-                                    7,   0,   0,   0,   1, 2, 0, 0, 5, 5};
+    static const uint8_t hello[] = {'L', 'U', 'L', 'L', 9, 0, 1, 0, 6, 0, 0,
+                                    0,   7,   0,   0,   0, 1, 2, 0, 0, 5, 5};
     static const uint8_t restore[] = {'L', 'U', 'L', 'L', 9, 0, 9, 0, 0, 0, 0, 0, 7, 0, 0, 0};
     struct lull_message message;
     struct lull_message reply = {.version = 2, .type = LULL_MESSAGE_REPLY, .sequence = 7};

@@ -72,8 +72,10 @@ static void test_none_and_all_entries(void **state)
     proposal.entry_count = 0;
     memset(proposal.entries, 0, sizeof(proposal.entries));
     proposal.arrival = (struct lull_arrival){0};
-    assert_int_equal(lull_proposal_encode(&proposal, LULL_PROPOSAL_VERSION, buffer), LULL_PROPOSAL_HEADER_BYTES);
-    assert_int_equal(lull_proposal_decode(buffer, LULL_PROPOSAL_HEADER_BYTES, &read), LULL_PROPOSAL_VERSION);
+    assert_int_equal(lull_proposal_encode(&proposal, LULL_PROPOSAL_VERSION, buffer),
+                     LULL_PROPOSAL_HEADER_BYTES);
+    assert_int_equal(lull_proposal_decode(buffer, LULL_PROPOSAL_HEADER_BYTES, &read),
+                     LULL_PROPOSAL_VERSION);
     assert_memory_equal(&read, &proposal, sizeof(read));
     proposal.entry_count = LULL_PROPOSAL_MAX_ENTRIES;
     for (uint32_t i = 0; i < LULL_PROPOSAL_MAX_ENTRIES; i++)
@@ -81,8 +83,10 @@ static void test_none_and_all_entries(void **state)
     proposal.arrival.kind_count = LULL_ARRIVAL_KINDS;
     for (uint32_t i = 0; i < LULL_ARRIVAL_KINDS; i++)
         proposal.arrival.kinds[i] = (struct lull_arrival_kind){i, i, LULL_ARRIVAL_NONE};
-    assert_int_equal(lull_proposal_encode(&proposal, LULL_PROPOSAL_VERSION, buffer), LULL_PROPOSAL_MAX_BYTES);
-    assert_int_equal(lull_proposal_decode(buffer, LULL_PROPOSAL_MAX_BYTES, &read), LULL_PROPOSAL_VERSION);
+    assert_int_equal(lull_proposal_encode(&proposal, LULL_PROPOSAL_VERSION, buffer),
+                     LULL_PROPOSAL_MAX_BYTES);
+    assert_int_equal(lull_proposal_decode(buffer, LULL_PROPOSAL_MAX_BYTES, &read),
+                     LULL_PROPOSAL_VERSION);
     assert_memory_equal(&read, &proposal, sizeof(read));
 }
 
@@ -167,7 +171,7 @@ static void f63_neighbouring_versions_are_read(void **state)
     size = lull_proposal_encode(&whole, 1, buffer);
     assert_int_equal(size, 48 + 2 * 32);
     assert_int_equal(buffer[4], 1);
-    assert_memory_equal(buffer + 5, layout + 5, 43);  /* the header up to the arrival */
+    assert_memory_equal(buffer + 5, layout + 5, 43);   /* the header up to the arrival */
     assert_memory_equal(buffer + 48, layout + 76, 64); /* the entries */
     assert_int_equal(lull_proposal_decode(buffer, size, &read), 1);
     assert_memory_equal(&read, &without_arrival, sizeof(read));

@@ -212,9 +212,9 @@ static int listen_there(struct lull_serve_server *server, const struct endpoint 
         server->options.port, NULL, NULL, handle, server, MHD_OPTION_SOCK_ADDR, &place->address.any,
         MHD_OPTION_CONNECTION_LIMIT, lull_http_guard_room(server->guard),
         MHD_OPTION_NOTIFY_CONNECTION, lull_http_guard_notify, server->guard,
-        MHD_OPTION_NOTIFY_COMPLETED, complete, server,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)LULL_SERVE_MOST_HEAD,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)LULL_SERVE_SILENCE_S, MHD_OPTION_END);
+        MHD_OPTION_NOTIFY_COMPLETED, complete, server, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)LULL_SERVE_MOST_HEAD, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned int)LULL_SERVE_SILENCE_S, MHD_OPTION_END);
     if (server->daemon != NULL)
         return 0;
     return lull_error_set(err, errno != 0 ? -errno : -EIO, "cannot listen on %.60s, port %u: %s",

@@ -225,8 +225,8 @@ static void take_message(struct lull_peer_network *network, const struct peer_ne
     struct lull_proposal proposal;
     const int version = lull_proposal_decode(message, size, &proposal);
 
-    if (version < 0 ||
-        proposal.node >= network->nodes.count || proposal.node == network->nodes.self) {
+    if (version < 0 || proposal.node >= network->nodes.count ||
+        proposal.node == network->nodes.self) {
         count(&network->malformed);
         return;
     }
