@@ -21,6 +21,9 @@ import test_trust  # noqa: E402
 from test_daemon import LULLD, TOOL, host, lull, truth  # noqa: E402
 
 
+ATTACK_S = 12
+
+
 def ask_without_end(seconds):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -74,32 +77,35 @@ def restore_ms():
 
 
 def measure(users, directory):
+    """One row of the table."""
     os.environ["LULL_RUNTIME_DIR"] = os.path.join(directory, f"run{users}")
-    processes = []
+    policy = os.path.join(directory, "policy.conf")
+    processes, crowd = [], []
 
     def spawn(*command, **options):
-        processes.append(subprocess.Popen(command, text=True, **options))
+        processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options))
         return processes[-1]
 
-    policy = os.path.join(directory, "policy.conf")
     with open(policy, "w", encoding="utf-8") as file:
         file.write("[everybody]\ngpus = all\n")
-    daemon = host.start_lulld(spawn, LULLD, "--policy", policy, stderr=subprocess.DEVNULL)
-    crowd = [test_trust.User(30000 + i, lambda: attack(15)) for i in range(users)]
-    time.sleep(2 if users else 0)
-    honest = test_trust.User(29999, honest_p99_ms)
-    p99_ms = float(honest.done())
-    honest.end()
-    restored_ms = restore_ms()
-    spawn(TOOL, "hold", "daemon", first_uuid(), "900", stdout=subprocess.DEVNULL)
-    host.wait_for(lambda: truth(0) == "locked", 10)
-    daemon.kill()
-    keeper_s = host.wait_for(lambda: truth(0) == "free", 20, 0.001)
-    for user in crowd:
-        user.done()
-        user.end()
-    host.stop_all(processes)
-    lull("restore")
+    try:
+        daemon = host.start_lulld(spawn, LULLD, "--policy", policy, stderr=subprocess.DEVNULL)
+        crowd = [test_trust.User(30000 + i, lambda: attack(ATTACK_S)) for i in range(users)]
+        time.sleep(2 if users else 0)
+        crowd.append(test_trust.User(29999, honest_p99_ms))
+        p99_ms = float(crowd[-1].done())
+        restored_ms = restore_ms()
+        spawn(TOOL, "hold", "daemon", first_uuid(), "900")
+        assert host.wait_for(lambda: truth(0) == "locked", 10) is not None, "the GPU was not lowered"
+        daemon.kill()
+        keeper_s = host.wait_for(lambda: truth(0) == "free", 20, 0.001)
+        assert keeper_s is not None, "the keeper has not restored the GPU"
+    finally:
+        for user in crowd:
+            user.end()
+        host.stop_all(processes)
+        lull("restore")
+        time.sleep(ATTACK_S if users else 0)  # what the users have started ends by itself
     return p99_ms, restored_ms, 1000 * keeper_s
 
 
