@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/printable.h"
 
 static const char *const level_names[] = {"error", "warning", "info", "debug"};
 
@@ -105,6 +106,7 @@ static bool tell_lost(void)
 void lull_log(enum lull_log_level level, const char *object, const char *format, ...)
 {
     char text[400];
+    char shown[480];
     char line[512];
     va_list args;
     int length;
@@ -114,9 +116,10 @@ void lull_log(enum lull_log_level level, const char *object, const char *format,
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
+    lull_printable_write(text, shown, sizeof(shown));
     length =
         snprintf(line, sizeof(line), "%s%s: %s: %s\n",
-                 strncmp(object, "lull", 4) == 0 ? "" : "lull ", object, level_names[level], text);
+                 strncmp(object, "lull", 4) == 0 ? "" : "lull ", object, level_names[level], shown);
     if (length > (int)sizeof(line) - 1)
         length = (int)sizeof(line) - 1;
     /* The line is one write, so that lines of several processes do not mix. */

@@ -25,7 +25,7 @@ void lull_log_init(enum lull_log_level fallback);
 
 /*
  * Writes one line if level is enabled. object: the command of lull that speaks, or a program with
- * its whole name, such as lulld. Text of foreign origin must be quoted by the caller. A line that
+ * its whole name, such as lulld. The text becomes one printable line (printable.h). A line that
  * standard error does not take now is lost; the next one that it takes says how many were.
  */
 void lull_log(enum lull_log_level level, const char *object, const char *format, ...)

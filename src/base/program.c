@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/program.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "base/output.h"
+#include "base/printable.h"
 
 /* ---- one command --------------------------------------------------------------------------- */
 
@@ -26,16 +26,21 @@ static void print_help(const struct lull_program_command *command, const char *n
 
 int lull_program_fail(const char *name, const struct lull_error *err)
 {
-    fprintf(stderr, "%s: %s\n", name, err->text);
+    char shown[2 * sizeof(err->text)];
+
+    lull_printable_write(err->text, shown, sizeof(shown));
+    fprintf(stderr, "%s: %s\n", name, shown);
     return (int)lull_error_exit_status(err->code);
 }
 
 /* A full disk fails a command as much as anything else does. Returns the exit status. */
 static int finish(const char *name, int status)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout))
+    const int result = lull_output_finish();
+
+    if (result == 0)
         return status;
-    fprintf(stderr, "%s: standard output cannot be written: %s\n", name, strerror(errno));
+    fprintf(stderr, "%s: standard output cannot be written: %s\n", name, strerror(-result));
     return status == LULL_EXIT_OK ? LULL_EXIT_FAILED : status;
 }
 
@@ -219,26 +224,13 @@ static bool is_single(const struct lull_program *program)
 }
 
 /* A word that names no command may still be the first word of commands that have two. */
-/* Fills closed standard descriptors with /dev/null. A file that took such a number would get what
- * is written to standard output or standard error. */
-static void fill_standard_descriptors(void)
-{
-    int fd;
-
-    do {
-        fd = open("/dev/null", O_RDWR);
-    } while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd >= 0)
-        close(fd);
-}
-
 int lull_program_main(const struct lull_program *program, int argc, char **argv)
 {
     const struct lull_program_command *command;
     char *const word = argc >= 2 ? argv[1] : NULL;
     int words;
 
-    fill_standard_descriptors();
+    lull_output_begin();
     if (word != NULL && strcmp(word, "--print-options") == 0) {
         print_options(program);
         return finish(program->name, LULL_EXIT_OK);

@@ -3,9 +3,15 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
+#include "base/printable.h"
+
+/* Moves to the first column and clears the line. */
+static const char clear_line[] = "\r\033[K";
 
 static const int64_t silent_ns = 2 * LULL_NS_PER_S;
 static const int64_t redraw_ns = 200 * LULL_NS_PER_MS;
@@ -28,17 +34,21 @@ bool lull_watch_is_due(struct lull_watch *watch)
 
 void lull_watch_draw(const char *format, ...)
 {
+    char text[512];
+    char shown[500];
     va_list arguments;
+    int length;
 
     va_start(arguments, format);
-    fputs("\r\033[K", stderr);
-    vfprintf(stderr, format, arguments);
+    vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    fflush(stderr);
+    lull_printable_write(text, shown, sizeof(shown));
+    length = snprintf(text, sizeof(text), "%s%s", clear_line, shown);
+    lull_log_text(text, (size_t)length, 0);
 }
 
 void lull_watch_end(const struct lull_watch *watch)
 {
     if (watch->drawn_ns != 0)
-        fputs("\r\033[K", stderr);
+        lull_log_text(clear_line, strlen(clear_line), 0);
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/program.h"
+#include "base/watch.h"
 #include "bound/report.h"
 
 /* ---- progress, on a terminal -------------------------------------------------------------- */
@@ -50,7 +51,7 @@ static void stop_progress(void)
 
     setitimer(ITIMER_REAL, &never, NULL);
     if (seconds >= 2)
-        fputs("\r\033[K", stderr);
+        lull_watch_draw("%s", "");
 }
 
 /* ---- the work ----------------------------------------------------------------------------- */

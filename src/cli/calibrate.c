@@ -10,7 +10,9 @@
 #include <jansson.h>
 
 #include "base/file.h"
+#include "base/json_string.h"
 #include "base/text.h"
+#include "base/watch.h"
 #include "cli/command.h"
 #include "cli/stop_signals.h"
 #include "governor/control/calibrate.h"
@@ -76,7 +78,7 @@ static void show_progress(void *context, uint32_t done, uint32_t total)
     const struct watch *watch = context;
 
     if (watch->is_terminal)
-        fprintf(stderr, "\r\033[Klull: round %u of %u", done, total);
+        lull_watch_draw("lull: round %u of %u", done, total);
 }
 
 /* ---- what was measured ---- */
@@ -186,9 +188,9 @@ static void print_json(const struct calibrate_arguments *arguments,
     }
     for (uint32_t i = 0; i < arguments->gpu_count; i++)
         if (findings->outcomes[i].reason.code != 0)
-            json_array_append_new(left_out,
-                                  json_pack("{s:I, s:s}", "index", (json_int_t)arguments->gpus[i],
-                                            "reason", findings->outcomes[i].reason.text));
+            json_array_append_new(
+                left_out, json_pack("{s:I, s:o}", "index", (json_int_t)arguments->gpus[i], "reason",
+                                    lull_json_string(findings->outcomes[i].reason.text)));
     lull_cli_print_json(document, 0);
 }
 
@@ -330,7 +332,7 @@ static int calibrate(const struct calibrate_arguments *arguments, struct lull_de
     watch.is_terminal = isatty(STDERR_FILENO) == 1;
     result = lull_calibrate(devices, &wanted, findings.records, findings.outcomes, &measured);
     if (watch.is_terminal)
-        fputs("\r\033[K", stderr);
+        lull_watch_draw("%s", "");
     if (result < 0)
         status = lull_cli_fail("calibrate", &measured);
     if (keep(arguments, &findings, &kept) < 0)

@@ -27,8 +27,13 @@ int lull_cli_fail_to_start(const char *command, const struct lull_error *err)
 
 int lull_cli_print_json(json_t *document, size_t flags)
 {
-    const int result = json_dumpf(document, stdout, JSON_INDENT(2) | flags);
+    int result = -1;
 
+    if (document == NULL) {
+        fprintf(stderr, "lull: no memory for the JSON document\n");
+        return result;
+    }
+    result = json_dumpf(document, stdout, JSON_INDENT(2) | flags);
     putchar('\n');
     json_decref(document);
     return result;

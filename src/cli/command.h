@@ -53,7 +53,8 @@ int lull_cli_fail(const char *command, const struct lull_error *err);
 int lull_cli_fail_to_start(const char *command, const struct lull_error *err);
 
 /* Prints a document, which it takes over, with these flags of json_dumpf beside the indentation.
- * Returns 0; -1: standard output cannot be written. */
+ * Returns 0; -1: standard output cannot be written, or the document is NULL, for lack of memory,
+ * which is reported. */
 int lull_cli_print_json(json_t *document, size_t flags);
 
 /* ---- rows: more initializers, such as aliases, may follow in each ------------------------- */

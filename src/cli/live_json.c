@@ -5,7 +5,6 @@
 #include <stdint.h>
 
 #include "cli/node_json.h"
-#include "cli/printable.h"
 #include "governor/report/report_fields.h"
 
 /* A figure of a struct, under a key. */
@@ -66,10 +65,7 @@ static void set_figures(json_t *object, json_t *unknown, const struct figure_row
 /* Sets a text that the user of a governor chose; one that is empty is null. */
 static void set_text(json_t *object, const char *key, const char *text)
 {
-    char shown[LULL_LIVE_PATH_BYTES];
-
-    lull_printable_write(text, shown, sizeof(shown));
-    lull_field_text(object, key, shown[0] != '\0' ? shown : NULL);
+    lull_field_text(object, key, text[0] != '\0' ? text : NULL);
 }
 
 static void set_count(json_t *object, const char *key, uint64_t count)

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 
+#include "base/json_string.h"
 #include "device/writer.h"
 #include "governor/report/report_fields.h"
 
@@ -34,7 +35,7 @@ json_t *lull_node_words_json(const struct lull_node_word *words, uint64_t bits)
 
     for (; words->text != NULL; words++)
         if ((bits & words->bit) != 0)
-            json_array_append_new(array, json_string(words->text));
+            json_array_append_new(array, lull_json_string(words->text));
     return array;
 }
 
@@ -105,10 +106,11 @@ json_t *lull_node_state_json(const struct lull_message_state *state)
                           "band_max_mhz", (json_int_t)state->max_mhz, "left_s",
                           state->lease_left_ms * 1e-3);
     return json_pack(
-        "{s:I, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:b, "
+        "{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:b, "
         "s:o, s:o, s:o}",
-        "index", (json_int_t)state->gpu, "name", state->name, "uuid", state->uuid, "state",
-        lull_node_health_name(state), "lease", lease, "applied_sm_mhz",
+        "index", (json_int_t)state->gpu, "name", lull_json_string(state->name), "uuid",
+        lull_json_string(state->uuid), "state", lull_json_string(lull_node_health_name(state)),
+        "lease", lease, "applied_sm_mhz",
         state->applied_mhz != 0 ? json_integer((json_int_t)state->applied_mhz) : json_null(),
         "observed_sm_mhz",
         state->observed_mhz != 0 ? json_integer((json_int_t)state->observed_mhz) : json_null(),

@@ -11,7 +11,7 @@
 #include "base/watch.h"
 #include "cli/command.h"
 #include "cli/play/source.h"
-#include "cli/printable.h"
+#include "base/printable.h"
 #include "cli/simulate_report.h"
 #include "cli/trace_notes.h"
 #include "core/model/device_curve.h"

@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 
+#include "base/json_string.h"
 #include "cli/command.h"
 #include "governor/report/frontier_report.h"
 
@@ -151,20 +152,20 @@ static void add_settled(json_t *object, const struct lull_simulate_mode *mode, b
         json_object_update_new(object, json_pack("{s:n, s:n, s:n}", "settled_in_period",
                                                  "settled_saving_ratio", "settled_slowdown_ratio"));
     json_object_set_new(object, "settled_reason",
-                        reason == NULL ? json_null() : json_string(reason));
+                        reason == NULL ? json_null() : lull_json_string(reason));
 }
 
 static json_t *mode_json(const struct lull_simulate_results *results, int policy)
 {
     const struct lull_simulate_mode *mode = &results->modes[policy];
     const struct lull_simulation_outcome *outcome = &mode->outcome;
-    json_t *object =
-        json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:b, s:f, s:I}", "name",
-                  lull_simulate_policy_names[policy], "period_ms", outcome->period_ms, "energy_j",
-                  outcome->energy_j, "saving_ratio", mode->whole.saving_ratio, "slowdown_ratio",
-                  mode->whole.slowdown_ratio, "worst_slowdown_ratio", mode->worst_ratio,
-                  "within_tolerance", lull_simulate_is_within(results, mode), "low_ratio",
-                  outcome->late_ratio, "driver_calls", (json_int_t)outcome->calls);
+    json_t *object = json_pack(
+        "{s:o, s:f, s:f, s:f, s:f, s:f, s:b, s:f, s:I}", "name",
+        lull_json_string(lull_simulate_policy_names[policy]), "period_ms", outcome->period_ms,
+        "energy_j", outcome->energy_j, "saving_ratio", mode->whole.saving_ratio, "slowdown_ratio",
+        mode->whole.slowdown_ratio, "worst_slowdown_ratio", mode->worst_ratio, "within_tolerance",
+        lull_simulate_is_within(results, mode), "low_ratio", outcome->late_ratio, "driver_calls",
+        (json_int_t)outcome->calls);
 
     add_settled(object, mode, is_managed(policy));
     json_object_update_new(object,
@@ -219,7 +220,7 @@ void lull_simulate_report_json(const struct lull_simulate_results *results)
     json_t *root = json_object();
 
     json_object_set_new(root, "verdict",
-                        json_string(lull_simulate_verdict(results, text, sizeof(text))));
+                        lull_json_string(lull_simulate_verdict(results, text, sizeof(text))));
     json_object_set_new(
         root, "within_tolerance",
         json_boolean(lull_simulate_is_within(results, &results->modes[LULL_SIMULATE_AUTO])));

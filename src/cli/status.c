@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json_string.h"
 #include "cli/command.h"
 #include "cli/node_json.h"
 #include "device/writer.h"
@@ -85,9 +86,10 @@ static int ask_job(struct lull_client *client, const struct lull_message_job *la
 
 static json_t *job_json(const struct lull_message_job *job)
 {
-    return json_pack("{s:s, s:I, s:s, s:o, s:o}", "id", job->id, "uid", (json_int_t)job->uid,
-                     "gpu_uuid", job->uuid, "cgroup",
-                     job->cgroup[0] != '\0' ? json_string(job->cgroup) : json_null(), "min_sm_mhz",
+    return json_pack("{s:o, s:I, s:o, s:o, s:o}", "id", lull_json_string(job->id), "uid",
+                     (json_int_t)job->uid, "gpu_uuid", lull_json_string(job->uuid), "cgroup",
+                     job->cgroup[0] != '\0' ? lull_json_string(job->cgroup) : json_null(),
+                     "min_sm_mhz",
                      job->min_mhz != 0 ? json_integer((json_int_t)job->min_mhz) : json_null());
 }
 

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "cli/printable.h"
+#include "base/printable.h"
 
 int lull_cli_compile_kernels(const char *text, regex_t *kernels_out, struct lull_error *err)
 {

@@ -4,6 +4,9 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "base/printable.h"
 
 static void write_seconds(FILE *file, const char *before, int64_t time_ns)
 {
@@ -22,10 +25,18 @@ static void write_real(FILE *file, const char *before, double value)
 
 static void write_text(FILE *file, const char *member, const char *text)
 {
+    size_t left = strlen(text);
+
     fprintf(file, "  \"%s\": \"", member);
-    for (; *text != '\0'; text++)
-        if ((unsigned char)*text >= ' ' && *text != '"' && *text != '\\')
-            putc(*text, file);
+    while (left > 0) {
+        const struct lull_printable_piece piece =
+            lull_printable_take(LULL_PRINTABLE_LINE, text, left);
+
+        if (*text != '"' && *text != '\\')
+            fwrite(piece.text, 1, piece.length, file);
+        text += piece.taken;
+        left -= piece.taken;
+    }
     fprintf(file, "\",\n");
 }
 

@@ -625,6 +625,46 @@ static void a_deadline_lets_a_job_wait_for_cheaper_power(void **state)
     lull_schedule_destroy(schedule);
 }
 
+/* F55: a name of any bytes is decided on, written to the journal and found again, and the other
+ * jobs run as if it were a plain one. */
+static void names_of_any_bytes_change_nothing(void **state)
+{
+    const struct lull_scheduling_rules rules = {lull_cluster_policy_find("backfill"), NULL, 0.0};
+    static char names[JOBS][24];
+    struct memory memory = {.folder = "odd-names-XXXXXX", .dies = true};
+    struct system plain, odd;
+    struct lull_random random;
+    struct lull_error err = {0};
+    json_t *document;
+
+    (void)state;
+    lull_random_init(&random, 11);
+    assert_non_null(mkdtemp(memory.folder));
+    for (uint32_t at = 0; at < CASES; at++) {
+        make(&plain, &random, false);
+        odd = plain;
+        for (uint32_t job = 0; job < JOBS; job++) {
+            odd.jobs[job].shares = odd.shares[job];
+            for (size_t i = 0; i + 1 < sizeof(names[job]); i++)
+                names[job][i] = (char)(1 + lull_random_below(&random, 255));
+            odd.jobs[job].name = names[job];
+        }
+        odd.memory = &memory;
+        assert_int_equal(lull_schedule_journal_open(memory.folder, "p", &memory.journal, &err), 0);
+        run(&plain, &rules);
+        run(&odd, &rules);
+        check_once(&odd, "backfill");
+        assert_memory_equal(odd.start_s, plain.start_s, sizeof(odd.start_s));
+        assert_int_equal(lull_schedule_journal_find(memory.folder, "p", 1, &document, &err), 0);
+        assert_non_null(json_string_value(json_object_get(document, "name")));
+        json_decref(document);
+        lull_schedule_journal_close(&memory.journal);
+        lull_past_fini(&memory.past);
+        assert_int_equal(unlink(memory.journal.path), 0);
+    }
+    assert_int_equal(rmdir(memory.folder), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -633,6 +673,7 @@ int main(void)
         cmocka_unit_test(a_client_that_dies_before_each_look_decides_the_same),
         cmocka_unit_test(every_policy_runs_every_job_once),
         cmocka_unit_test(a_deadline_lets_a_job_wait_for_cheaper_power),
+        cmocka_unit_test(names_of_any_bytes_change_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
 #include <jansson.h>
 
 #include "base/clock.h"
+#include "base/json_string.h"
 #include "cli/command.h"
 #include "governor/report/report_fields.h"
 
@@ -89,7 +90,7 @@ int lull_analyze_recording_print_json(const struct lull_run_recording *recording
     for (size_t i = 0; i < recording->gpu_count; i++)
         json_array_append_new(gpus, gpu_json(recording, &recording->gpus[i]));
     lull_field_json(document, "verdict",
-                    recording->sentence[0] != '\0' ? json_string(recording->sentence)
+                    recording->sentence[0] != '\0' ? lull_json_string(recording->sentence)
                                                    : json_null());
     lull_field_json(document, "recording", json_pack("{s:o}", "gpus", gpus));
     return lull_cli_print_json(document, JSON_REAL_PRECISION(12));

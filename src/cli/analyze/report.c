@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/json_string.h"
+#include "base/printable.h"
 #include "cli/analyze/verdict.h"
 #include "cli/command.h"
 #include "governor/report/frontier_report.h"
@@ -113,17 +115,6 @@ static struct lull_job_frontier_point point_of(const struct total *total, int bu
     };
 }
 
-/* Copies printable ASCII as it is; each other byte becomes a question mark. */
-static const char *clean(const char *text, char *buffer, size_t size)
-{
-    size_t length = 0;
-
-    for (; *text != '\0' && length + 1 < size; text++)
-        buffer[length++] = *text >= ' ' && *text <= '~' ? *text : '?';
-    buffer[length] = '\0';
-    return buffer;
-}
-
 static void write_known_verdict(const struct total *total, char *text, size_t size)
 {
     const struct lull_job_frontier_point point = point_of(total, LULL_PREDICTION_TOLERANCE);
@@ -156,14 +147,13 @@ static void append_model(const struct lull_analyzed_rank *rank, char *text, size
 {
     const struct lull_prediction *const prediction = &rank->prediction;
     const size_t length = strlen(text);
-    char gpu[sizeof(rank->gpu)];
 
     if (prediction->is_model_assumed && rank->gpu[0] == '\0')
         snprintf(text + length, size - length, "; assumed: %s, because the trace names no GPU",
                  prediction->model->name);
     else if (prediction->is_model_assumed)
         snprintf(text + length, size - length, "; assumed: %s, because %s is not known",
-                 prediction->model->name, clean(rank->gpu, gpu, sizeof(gpu)));
+                 prediction->model->name, lull_printable(rank->gpu).text);
     else if (prediction->borrower != NULL)
         snprintf(text + length, size - length, "; a guess: the curves are those of %s, not of %s",
                  prediction->model->name, prediction->borrower);
@@ -186,19 +176,9 @@ static const char *write_verdict(const struct lull_analyzed_rank *ranks, size_t 
 
 /* ---- JSON ---- */
 
-/* Makes a JSON string of a text. Text that is not UTF-8, which JSON cannot hold, is cleaned first.
- */
-static json_t *text_json(const char *text)
-{
-    char buffer[4096];
-    json_t *const string = json_string(text);
-
-    return string != NULL ? string : json_string(clean(text, buffer, sizeof(buffer)));
-}
-
 static json_t *known_text(const char *text)
 {
-    return text[0] != '\0' ? text_json(text) : json_null();
+    return text[0] != '\0' ? lull_json_string(text) : json_null();
 }
 
 static json_t *known_integer(int64_t value)
@@ -208,9 +188,10 @@ static json_t *known_integer(int64_t value)
 
 static json_t *section_json(const struct lull_analysis_section *section)
 {
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:I, s:f, s:f, s:f, s:f, s:f, s:f}", "operation",
-                     section->operation, "name", text_json(section->kernel), "group",
-                     known_text(section->group), "ranks", known_integer(section->ranks), "bytes",
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:I, s:f, s:f, s:f, s:f, s:f, s:f}", "operation",
+                     lull_json_string(section->operation), "name",
+                     lull_json_string(section->kernel), "group", known_text(section->group),
+                     "ranks", known_integer(section->ranks), "bytes",
                      section->bytes >= 0.0 ? json_real(section->bytes) : json_null(), "count",
                      (json_int_t)section->count, "mean_ms", section->mean_ms, "p50_ms",
                      section->p50_ms, "p90_ms", section->p90_ms, "p99_ms", section->p99_ms,
@@ -278,9 +259,10 @@ static json_t *level_json(double mhz, const struct lull_power_level *level)
 
 static json_t *assumptions_json(const struct lull_prediction *prediction)
 {
-    return json_pack("{s:s, s:b, s:s?, s:f, s:f, s:f, s:f, s:f, s:o, s:o}", "gpu",
-                     prediction->model->name, "gpu_assumed", prediction->is_model_assumed,
-                     "gpu_borrowed_for", prediction->borrower, "down_ms", prediction->down_ms,
+    return json_pack("{s:o, s:b, s:o, s:f, s:f, s:f, s:f, s:f, s:o, s:o}", "gpu",
+                     lull_json_string(prediction->model->name), "gpu_assumed",
+                     prediction->is_model_assumed, "gpu_borrowed_for",
+                     lull_json_string_or_null(prediction->borrower), "down_ms", prediction->down_ms,
                      "up_ms", prediction->up_ms, "link_gbs", prediction->link_gbs,
                      "tolerance_ratio", LULL_PREDICTION_TOLERANCE_RATIO, "low_speed_ratio",
                      prediction->levels.low_speed_ratio, "high",
@@ -315,7 +297,7 @@ static json_t *rank_json(const struct lull_analyzed_rank *rank)
     const struct total total = sum_ranks(rank, 1);
     json_t *const object = json_object();
 
-    lull_field_json(object, "file", text_json(rank->file));
+    lull_field_json(object, "file", lull_json_string(rank->file));
     lull_field_json(object, "rank", known_integer(rank->rank));
     lull_field_json(object, "world_size", known_integer(rank->world_size));
     lull_field_json(object, "device", known_integer(rank->device));
@@ -571,7 +553,6 @@ static void print_meaning(const struct lull_analyzed_rank *ranks, size_t count,
 void lull_analyze_print_text(const struct lull_analyzed_rank *ranks, size_t count)
 {
     const struct total total = sum_ranks(ranks, count);
-    char gpu[64];
     char verdict[512];
 
     printf("%s\n", write_verdict(ranks, count, &total, verdict, sizeof(verdict)));
@@ -584,11 +565,11 @@ void lull_analyze_print_text(const struct lull_analyzed_rank *ranks, size_t coun
         char name[24];
         char file[512];
 
-        printf("rank %s: %s%s%s", lull_analyzed_rank_name(&ranks[i], name, sizeof(name)),
-               clean(ranks[i].file, file, sizeof(file)), ranks[i].gpu[0] != '\0' ? ", " : "",
-               clean(ranks[i].gpu, gpu, sizeof(gpu)));
+        lull_printable_write(ranks[i].file, file, sizeof(file));
+        printf("rank %s: %s%s%s", lull_analyzed_rank_name(&ranks[i], name, sizeof(name)), file,
+               ranks[i].gpu[0] != '\0' ? ", " : "", lull_printable(ranks[i].gpu).text);
         if (ranks[i].is_part)
-            printf(", process %s", clean(ranks[i].process, gpu, sizeof(gpu)));
+            printf(", process %s", lull_printable(ranks[i].process).text);
         putchar('\n');
     }
     putchar('\n');

@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 
+#include "base/json_string.h"
 #include "cli/analyze/verdict.h"
 #include "cli/command.h"
 #include "governor/report/report_fields.h"
@@ -250,11 +251,12 @@ int lull_analyze_timeline_print_json(const struct lull_analyzed_timeline *analyz
     lull_field_text(document, "verdict", write_verdict(analyzed, text, sizeof(text)));
     lull_field_json(document, "timeline", timeline_json(analyzed));
     lull_field_json(document, "assumptions",
-                    json_pack("{s:s, s:b, s:f, s:f, s:f, s:f, s:f}", "gpu", analyzed->model->name,
-                              "gpu_assumed", analyzed->is_model_assumed, "compute_w",
-                              analyzed->watts.compute_w, "wait_w", analyzed->watts.wait_w, "low_w",
-                              analyzed->watts.low_w, "driver_ms", analyzed->answer.driver_ms,
-                              "tolerance_ratio", analyzed->tolerance_ratio));
+                    json_pack("{s:o, s:b, s:f, s:f, s:f, s:f, s:f}", "gpu",
+                              lull_json_string(analyzed->model->name), "gpu_assumed",
+                              analyzed->is_model_assumed, "compute_w", analyzed->watts.compute_w,
+                              "wait_w", analyzed->watts.wait_w, "low_w", analyzed->watts.low_w,
+                              "driver_ms", analyzed->answer.driver_ms, "tolerance_ratio",
+                              analyzed->tolerance_ratio));
     return lull_cli_print_json(document, JSON_REAL_PRECISION(12));
 }
 

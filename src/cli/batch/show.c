@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_string.h"
 #include "cli/batch/run_options.h"
 #include "cli/command.h"
 #include "store/batch_jobs.h"
@@ -80,15 +81,15 @@ static json_t *job_json(const struct knowledge *knowledge)
 
     for (size_t i = 0; i < job->size_count; i++)
         json_array_append_new(sizes, json_integer(job->sizes[i]));
-    return json_pack("{s:s, s:o, s:I, s:o, s:o, s:f, s:o, s:s, s:I, s:f, s:I, s:b, s:I}", "job",
-                     job->name, "sizes", sizes, "default_size", (json_int_t)job->default_size,
-                     "best_size", best != 0 ? json_integer(best) : json_null(), "least_cost_j",
-                     number(lull_batch_least_cost(knowledge->batch)), "eta_ratio",
-                     job->price.eta_ratio, "beta_ratio", number(job->beta_ratio), "gpu",
-                     job->gpu_name, "gpu_count", (json_int_t)job->price.gpu_count, "max_power_w",
-                     job->price.max_power_w, "run_count", (json_int_t)knowledge->count, "exploring",
-                     lull_batch_is_exploring(knowledge->batch), "changes",
-                     (json_int_t)lull_batch_change_count(knowledge->batch));
+    return json_pack(
+        "{s:o, s:o, s:I, s:o, s:o, s:f, s:o, s:o, s:I, s:f, s:I, s:b, s:I}", "job",
+        lull_json_string(job->name), "sizes", sizes, "default_size", (json_int_t)job->default_size,
+        "best_size", best != 0 ? json_integer(best) : json_null(), "least_cost_j",
+        number(lull_batch_least_cost(knowledge->batch)), "eta_ratio", job->price.eta_ratio,
+        "beta_ratio", number(job->beta_ratio), "gpu", lull_json_string(job->gpu_name), "gpu_count",
+        (json_int_t)job->price.gpu_count, "max_power_w", job->price.max_power_w, "run_count",
+        (json_int_t)knowledge->count, "exploring", lull_batch_is_exploring(knowledge->batch),
+        "changes", (json_int_t)lull_batch_change_count(knowledge->batch));
 }
 
 static json_t *arm_json(const struct lull_batch_arm *arm)
@@ -106,15 +107,15 @@ static json_t *entry_json(const struct knowledge *knowledge, const struct lull_b
         lull_job_cost(&knowledge->job.price, entry->over.energy_j, entry->over.time_s);
 
     return json_pack(
-        "{s:I, s:o, s:I, s:o, s:b, s:s, s:I, s:o, s:f, s:o, s:I, s:o}", "run",
+        "{s:I, s:o, s:I, s:o, s:b, s:o, s:I, s:o, s:f, s:o, s:I, s:o}", "run",
         (json_int_t)entry->submitted.run, "retry_of",
         entry->submitted.retry_of != 0 ? json_integer((json_int_t)entry->submitted.retry_of)
                                        : json_null(),
         "size", (json_int_t)entry->submitted.size, "bound_j", number(entry->submitted.bound),
-        "exploring", entry->is_exploring, "state", state_text(entry), "submitted_s",
-        (json_int_t)entry->submitted_s, "energy_j", number(entry->over.energy_j), "time_s",
-        entry->over.time_s, "cost_j", number(cost), "epochs", (json_int_t)entry->epochs, "metric",
-        number(entry->metric));
+        "exploring", entry->is_exploring, "state", lull_json_string(state_text(entry)),
+        "submitted_s", (json_int_t)entry->submitted_s, "energy_j", number(entry->over.energy_j),
+        "time_s", entry->over.time_s, "cost_j", number(cost), "epochs", (json_int_t)entry->epochs,
+        "metric", number(entry->metric));
 }
 
 static void show_json(const struct knowledge *knowledge)
@@ -285,7 +286,7 @@ static int forget_job(void *options, const struct lull_operands *names)
     if (result < 0)
         return lull_cli_fail("batch forget", &err);
     if (arguments->is_json)
-        lull_cli_print_json(json_pack("{s:s}", "forgotten", names->words[0]),
+        lull_cli_print_json(json_pack("{s:o}", "forgotten", lull_json_string(names->words[0])),
                             JSON_REAL_PRECISION(12));
     return LULL_EXIT_OK;
 }

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/json_string.h"
+
 /* A reading under way. */
 struct grid_reader {
     const char *name;
@@ -279,7 +281,7 @@ static json_t *print_time(int64_t time_s)
     if (gmtime_r(&time, &parts) == NULL ||
         strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts) == 0)
         return NULL;
-    return json_string(text);
+    return lull_json_string(text);
 }
 
 char *lull_grid_print(const struct lull_grid_events *grid)

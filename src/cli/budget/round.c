@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/json_string.h"
 #include "base/log.h"
 
 enum { MOST_GROUPS = 1 + LULL_BUDGET_MOST_RACKS + LULL_BUDGET_MOST_NODES };
@@ -314,8 +315,8 @@ static json_t *gpu_as_json(const struct lull_budget_round *round, uint32_t gpu)
     const struct lull_message_state *state = state_of(round, gpu);
     const struct lull_steer_order *order = &round->orders[gpu];
 
-    return json_pack("{s:s, s:I, s:I, s:b, s:o, s:o, s:o}", "node",
-                     round->settings->nodes[round->places[gpu].node].name, "gpu",
+    return json_pack("{s:o, s:I, s:I, s:b, s:o, s:o, s:o}", "node",
+                     lull_json_string(round->settings->nodes[round->places[gpu].node].name), "gpu",
                      (json_int_t)round->places[gpu].gpu, "job", (json_int_t)round->news[gpu].job,
                      "answers", !round->news[gpu].is_away, "power_w",
                      number_or_null(state->power_mw * 1e-3, state->power_mw != 0), "cap_sm_mhz",

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/amount.h"
+#include "base/json_string.h"
 #include "base/text.h"
 #include "base/watch.h"
 #include "cli/cluster/scenario.h"
@@ -211,9 +212,9 @@ static json_t *row_json(const struct compared *row)
     json_t *const root = lull_cluster_summary_json(&row->summary);
     json_t *const setting = row->policy.is_set ? json_real(row->policy.setting) : json_null();
     json_t *const more = json_pack(
-        "{s:s, s:o, s:f, s:f, s:f, s:f, s:I}", "policy", row->policy.name, "setting", setting,
-        "value_j", row->all.value_j, "offered_j", row->all.offered_j, "average_queue_s",
-        lull_cluster_totals_mean_wait_s(&row->all), "utilisation_ratio",
+        "{s:o, s:o, s:f, s:f, s:f, s:f, s:I}", "policy", lull_json_string(row->policy.name),
+        "setting", setting, "value_j", row->all.value_j, "offered_j", row->all.offered_j,
+        "average_queue_s", lull_cluster_totals_mean_wait_s(&row->all), "utilisation_ratio",
         lull_cluster_totals_utilisation(&row->all, row->summary.makespan_s), "preemptions",
         (json_int_t)row->all.preemptions);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/amount.h"
+#include "base/json_string.h"
 #include "base/text.h"
 
 enum { MOST_POINT_LINES = 8 };
@@ -386,8 +387,8 @@ static json_t *names_json(const struct lull_scenario_model *model,
     json_t *const first = json_array();
 
     for (uint64_t i = 0; i < names->count && i < LULL_CLUSTER_WAIT_NAMES; i++)
-        json_array_append_new(first,
-                              json_string(lull_scenario_job_name(model, names->first[i]).text));
+        json_array_append_new(
+            first, lull_json_string(lull_scenario_job_name(model, names->first[i]).text));
     return json_pack("{s:I, s:I, s:o}", "jobs", (json_int_t)names->count, "gpus",
                      (json_int_t)names->gpus, "first", first);
 }
@@ -407,9 +408,9 @@ static json_t *behind_json(const struct lull_explained *explained)
 
     if (wait->behind == UINT32_MAX)
         return json_null();
-    return json_pack("{s:s, s:f}", "job_id",
-                     lull_scenario_job_name(explained->model, wait->behind).text, "behind_s",
-                     seconds(wait->behind_ns));
+    return json_pack("{s:o, s:f}", "job_id",
+                     lull_json_string(lull_scenario_job_name(explained->model, wait->behind).text),
+                     "behind_s", seconds(wait->behind_ns));
 }
 
 static json_t *wait_json(const struct lull_explained *explained)
@@ -438,9 +439,9 @@ static json_t *points_json(const struct lull_explained *explained)
         const struct lull_cluster_point *point = &explained->job->points[i];
 
         json_array_append_new(
-            points, json_pack("{s:s, s:I, s:I, s:f, s:f, s:b}", "type",
-                              explained->model->cluster.types[point->type].name, "gpus",
-                              (json_int_t)point->gpus, "sm_mhz", (json_int_t)point->sm_mhz,
+            points, json_pack("{s:o, s:I, s:I, s:f, s:f, s:b}", "type",
+                              lull_json_string(explained->model->cluster.types[point->type].name),
+                              "gpus", (json_int_t)point->gpus, "sm_mhz", (json_int_t)point->sm_mhz,
                               "time_s", seconds(point->time_ns), "energy_j", point->energy_j,
                               "is_chosen", (int)is_chosen(explained, i)));
     }
@@ -461,12 +462,13 @@ static json_t *workload_json(const struct lull_explained *explained)
     exposed = json_array();
     for (uint32_t i = 0; i < explained->job->point_count; i++)
         json_array_append_new(exposed, json_real((double)explained->job->points[i].exposed_ratio));
-    return json_pack(
-        "{s:s, s:s, s:f, s:f, s:o}", "file",
-        lull_printable(lull_cluster_jobs_name(&model->table, row->workload)).text, "form",
-        lull_job_workload_form(model->points.workloads.files[recorded->file].read), "step_s",
-        seconds(recorded->made.step_ns), "iterations",
-        (double)row->duration_ns / (double)recorded->made.step_ns, "exposed_ratio", exposed);
+    return json_pack("{s:o, s:o, s:f, s:f, s:o}", "file",
+                     lull_json_string(lull_cluster_jobs_name(&model->table, row->workload)), "form",
+                     lull_json_string(lull_job_workload_form(
+                         model->points.workloads.files[recorded->file].read)),
+                     "step_s", seconds(recorded->made.step_ns), "iterations",
+                     (double)row->duration_ns / (double)recorded->made.step_ns, "exposed_ratio",
+                     exposed);
 }
 
 json_t *lull_explain_json(const struct lull_explained *explained)
@@ -474,12 +476,13 @@ json_t *lull_explain_json(const struct lull_explained *explained)
     static const char *const fates[] = {"waited", "done", "rejected"};
     const struct lull_cluster_outcome *outcome = explained->outcome;
 
-    return json_pack("{s:s, s:I, s:s, s:s, s:s?, s:f, s:o, s:o, s:o}", "job_id",
-                     lull_scenario_job_name(explained->model, explained->number).text, "number",
-                     (json_int_t)explained->number, "pool",
-                     lull_scenario_pool_name(explained->model, explained->job->pool).text, "fate",
-                     fates[outcome->fate], "reason", outcome->reason, "shared_s",
-                     seconds(outcome->shared_ns), "modes", points_json(explained), "workload",
-                     workload_json(explained), "waiting",
-                     outcome->fate == LULL_CLUSTER_REJECTED ? json_null() : wait_json(explained));
+    return json_pack(
+        "{s:o, s:I, s:o, s:o, s:o, s:f, s:o, s:o, s:o}", "job_id",
+        lull_json_string(lull_scenario_job_name(explained->model, explained->number).text),
+        "number", (json_int_t)explained->number, "pool",
+        lull_json_string(lull_scenario_pool_name(explained->model, explained->job->pool).text),
+        "fate", lull_json_string(fates[outcome->fate]), "reason",
+        lull_json_string_or_null(outcome->reason), "shared_s", seconds(outcome->shared_ns), "modes",
+        points_json(explained), "workload", workload_json(explained), "waiting",
+        outcome->fate == LULL_CLUSTER_REJECTED ? json_null() : wait_json(explained));
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "cli/cluster/gantt_elements.h"
+#include "base/printable.h"
 #include "cli/picture/picture.h"
 
 /* Fewer groups than FEW_GROUPS are split, to about WANTED_BANDS bands. All bands together have
@@ -150,11 +151,12 @@ static void draw_label(const struct bands *bands, const struct band *band, doubl
     fprintf(file, "<text class=\"label\" x=\"%.1f\" y=\"%.1f\">", bands->gantt->left - 8.0,
             y + bands->height / 2.0 + 4.0);
     if (model->pools.rows != NULL) {
-        lull_picture_write_text(file, lull_scenario_pool_name(model, node->pool).text);
+        lull_printable_print(LULL_PRINTABLE_PAGE, lull_scenario_pool_name(model, node->pool).text,
+                             file);
         fputs(": ", file);
     }
     if (cluster->type_count > 1) {
-        lull_picture_write_text(file, cluster->types[node->type].name);
+        lull_printable_print(LULL_PRINTABLE_PAGE, cluster->types[node->type].name, file);
         fputs(" ", file);
     }
     if (cluster->node_count > 1 && model->pools.rows == NULL)

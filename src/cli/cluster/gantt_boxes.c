@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/cluster/gantt.h"
+#include "base/printable.h"
 #include "cli/cluster/gantt_elements.h"
 #include "cli/picture/picture.h"
 
@@ -101,9 +102,10 @@ static double draw_rows(struct boxes *boxes, double top)
             fprintf(gantt->file, "<text class=\"label\" x=\"%.1f\" y=\"%.1f\">", gantt->left - 8.0,
                     y + height / 2.0 + 4.0);
             if (gantt->model->pools.rows != NULL)
-                lull_picture_write_text(
-                    gantt->file,
-                    lull_scenario_pool_name(gantt->model, cluster->nodes[node].pool).text);
+                lull_printable_print(
+                    LULL_PRINTABLE_PAGE,
+                    lull_scenario_pool_name(gantt->model, cluster->nodes[node].pool).text,
+                    gantt->file);
             fprintf(gantt->file, "%s%u</text>\n", gantt->model->pools.rows != NULL ? ":" : "node ",
                     node - lull_scenario_first_node(cluster, cluster->nodes[node].pool));
         }
@@ -206,7 +208,7 @@ static void draw_names(const struct boxes *boxes)
         fprintf(gantt->file, "<text fill=\"#%s\" x=\"%.1f\" y=\"%.1f\">",
                 gantt->layers[lull_gantt_layer_of(gantt, stretch)].is_dark ? "fff" : "111",
                 begin + width / 2.0, boxes->y[box->lane] + height / 2.0 + 3.6);
-        lull_picture_write_text(gantt->file, name.text);
+        lull_printable_print(LULL_PRINTABLE_PAGE, name.text, gantt->file);
         fprintf(gantt->file, "</text>\n");
     }
     fprintf(gantt->file, "</g>\n");

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "base/amount.h"
+#include "base/json_string.h"
 
 enum { MOST_NOTES = 16 };
 
@@ -186,7 +187,7 @@ int lull_guarantee_json(const struct lull_guarantee *guarantee, json_t *into)
     has_ratio = notes.count == 0;
     list_jobs(guarantee, &notes);
     for (size_t i = 0; i < notes.count; i++)
-        json_array_append_new(texts, json_string(notes.all[i].text));
+        json_array_append_new(texts, lull_json_string(notes.all[i].text));
     rc = json_object_set_new(into, "proven_ratio",
                              has_ratio ? json_real(guarantee->theorem.ratio) : json_null());
     rc |= json_object_set_new(into, "assumed", assumed_json(guarantee));

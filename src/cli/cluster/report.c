@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/amount.h"
+#include "base/json_string.h"
 #include "cli/cluster/totals.h"
 
 /* A run, and what is counted of it to be told. */
@@ -87,11 +88,12 @@ static json_t *pools_json(const struct findings *findings)
         if (!is_shown(pool))
             continue;
         json_array_append_new(
-            pools, json_pack("{s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:I}", "pool",
-                             lull_scenario_pool_name(model, i).text, "gpus", (json_int_t)pool->gpus,
-                             "jobs", (json_int_t)pool->jobs, "rejected", (json_int_t)pool->rejected,
-                             "average_queue_s", lull_cluster_totals_mean_wait_s(pool),
-                             "average_completion_s", mean_completion_s(pool), "utilisation_ratio",
+            pools, json_pack("{s:o, s:I, s:I, s:I, s:f, s:f, s:f, s:I}", "pool",
+                             lull_json_string(lull_scenario_pool_name(model, i).text), "gpus",
+                             (json_int_t)pool->gpus, "jobs", (json_int_t)pool->jobs, "rejected",
+                             (json_int_t)pool->rejected, "average_queue_s",
+                             lull_cluster_totals_mean_wait_s(pool), "average_completion_s",
+                             mean_completion_s(pool), "utilisation_ratio",
                              lull_cluster_totals_utilisation(pool, findings->summary.makespan_s),
                              "deadline_misses", (json_int_t)pool->misses));
     }
@@ -138,7 +140,7 @@ static int add_bound(const struct findings *findings, json_t *root)
         lull_cluster_bound_notes(&scenario->model.jobs, &scenario->conditions, notes);
 
     for (size_t i = 0; i < count; i++)
-        json_array_append_new(texts, json_string(notes[i]));
+        json_array_append_new(texts, lull_json_string(notes[i]));
     if (json_object_set_new(root, "not_bounded", texts) < 0)
         return -ENOMEM;
     return json_object_set_new(root, "run_bound_j", json_real(findings->run->bound.run_j));
@@ -164,9 +166,10 @@ static json_t *more_json(const struct findings *findings, json_t *explained)
     const struct lull_cluster_totals *all = findings->all;
     json_t *conditions;
     json_t *const root = json_pack(
-        "{s:s, s:f, s:f, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o*}",
-        "policy", findings->run->policy->name, "value_j", all->value_j, "offered_j", all->offered_j,
-        "never_started", (json_int_t)(all->jobs - all->done - all->rejected), "average_queue_s",
+        "{s:o, s:f, s:f, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o*}",
+        "policy", lull_json_string(findings->run->policy->name), "value_j", all->value_j,
+        "offered_j", all->offered_j, "never_started",
+        (json_int_t)(all->jobs - all->done - all->rejected), "average_queue_s",
         lull_cluster_totals_mean_wait_s(all), "utilisation_ratio",
         lull_cluster_totals_utilisation(all, findings->summary.makespan_s), "preemptions",
         (json_int_t)all->preemptions, "without_gpus", (json_int_t)model->table.without_gpus,

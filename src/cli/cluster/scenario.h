@@ -14,7 +14,7 @@
 #include "cli/cluster/guarantee.h"
 #include "cli/cluster/scenario_options.h"
 #include "cli/cluster/scenario_points.h"
-#include "cli/printable.h"
+#include "base/printable.h"
 #include "simulator/cluster/engine.h"
 #include "trace/cluster_jobs.h"
 #include "trace/cluster_tables.h"

@@ -9,7 +9,7 @@
 #include <strings.h>
 
 #include "base/array.h"
-#include "cli/printable.h"
+#include "base/printable.h"
 
 /* ---- one kernel on one type --------------------------------------------------------------- */
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/json_string.h"
 #include "core/cluster/model/operating_points.h"
 
 enum { MOST_COUNTS = 9 }; /* a sixteenth of a job's GPUs to sixteen times as many */
@@ -502,16 +503,17 @@ json_t *lull_scenario_points_json(const struct lull_scenario_points *points, siz
     json_t *classes = json_object();
 
     for (uint32_t i = 0; i < options->type_count; i++)
-        json_array_append_new(types, json_string(options->types[i].name));
+        json_array_append_new(types, lull_json_string(options->types[i].name));
     for (uint32_t i = 0; i < LULL_JOB_CLASSES; i++)
         json_object_set_new(classes, lull_job_classes[i].name,
                             json_integer((json_int_t)points->of_class[i]));
-    return json_pack("{s:o, s:b, s:I, s:s, s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:f}", "gpus", types,
+    return json_pack("{s:o, s:b, s:I, s:o, s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:f}", "gpus", types,
                      "clocks", (int)options->has_clocks, "elastic", (json_int_t)options->elastic,
-                     "network", network_name(points), "seed", (json_int_t)options->seed, "classes",
-                     classes, "classes_drawn", (json_int_t)points->drawn, "pipelines",
-                     (json_int_t)points->pipelines, "workloads", (json_int_t)points->workloads.jobs,
-                     "workload_files", (json_int_t)points->workloads.file_count, "modelled",
+                     "network", lull_json_string(network_name(points)), "seed",
+                     (json_int_t)options->seed, "classes", classes, "classes_drawn",
+                     (json_int_t)points->drawn, "pipelines", (json_int_t)points->pipelines,
+                     "workloads", (json_int_t)points->workloads.jobs, "workload_files",
+                     (json_int_t)points->workloads.file_count, "modelled",
                      (json_int_t)points->modelled, "modes_per_job", mean_count(points, jobs));
 }
 

@@ -9,8 +9,9 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/json_string.h"
 #include "cli/command.h"
-#include "cli/printable.h"
+#include "base/printable.h"
 #include "governor/energy/energy_meter.h"
 
 /* ---- rows --------------------------------------------------------------------------------- */
@@ -200,19 +201,20 @@ static json_t *row_json(const struct lull_energy_file *file, const struct lull_e
     const bool has_times = is_known && !file->log.is_windows;
 
     return json_pack(
-        "{s:s, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:s, s:I, s:f, s:s?}", "gpu",
-        lull_printable(gpu->name).text, "model",
-        gpu->model[0] != '\0' ? json_string(lull_printable(gpu->model).text) : json_null(),
-        "window", row->name != NULL ? json_string(lull_printable(row->name).text) : json_null(),
-        "windows", (json_int_t)(row->count > 0 ? row->count : 1), "begin_s",
+        "{s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:I, s:f, s:o}", "gpu",
+        lull_json_string(gpu->name), "model",
+        gpu->model[0] != '\0' ? lull_json_string(gpu->model) : json_null(), "window",
+        row->name != NULL ? lull_json_string(row->name) : json_null(), "windows",
+        (json_int_t)(row->count > 0 ? row->count : 1), "begin_s",
         real_or_null((double)energy->begin_ns * 1e-9, has_times), "end_s",
         real_or_null((double)energy->end_ns * 1e-9, has_times), "energy_j",
         real_or_null(energy->joules, is_known), "uncertainty_j",
         real_or_null(energy->uncertainty_j, is_known), "mean_w",
         real_or_null(energy->joules / energy->covered_s, is_known), "covered_s",
         real_or_null(energy->covered_s, is_known), "gaps", (json_int_t)energy->gaps, "gap_s",
-        real_or_null(energy->gap_s, is_known), "from", origin(file, row), "resets",
-        (json_int_t)energy->resets, "estimated_s", energy->estimated_s, "reason", energy->reason);
+        real_or_null(energy->gap_s, is_known), "from", lull_json_string(origin(file, row)),
+        "resets", (json_int_t)energy->resets, "estimated_s", energy->estimated_s, "reason",
+        lull_json_string_or_null(energy->reason));
 }
 
 static json_t *file_json(const struct lull_energy_file *file)
@@ -222,8 +224,8 @@ static json_t *file_json(const struct lull_energy_file *file)
 
     for (size_t i = 0; i < file->count; i++)
         json_array_append_new(rows, row_json(file, &file->rows[i]));
-    return json_pack("{s:s, s:s, s:I, s:{s:I, s:I, s:I, s:I, s:I}, s:o}", "file",
-                     lull_printable(file->path).text, "format", log->format, "rows",
+    return json_pack("{s:o, s:o, s:I, s:{s:I, s:I, s:I, s:I, s:I}, s:o}", "file",
+                     lull_json_string(file->path), "format", lull_json_string(log->format), "rows",
                      (json_int_t)log->rows, "dropped", "missing", (json_int_t)log->missing,
                      "impossible", (json_int_t)log->impossible, "broken", (json_int_t)log->broken,
                      "same_time", (json_int_t)log->same_time, "unordered",

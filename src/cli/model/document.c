@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json_string.h"
 
 enum { FORMAT_VERSION = 2, DOCUMENT_BYTES = 256 << 20 };
 
@@ -74,9 +75,10 @@ static json_t *kernel_json(const struct lull_model_set *set, uint32_t index)
     const struct lull_fitted_kernel *const kernel = &set->device.kernels[index];
     const uint32_t points = set->device.point_count;
 
-    return json_pack("{s:s, s:f, s:o, s:o, s:o, s:o}", "name", set->kernel_names[index].text,
-                     "fixed_ms", kernel->time.fixed_ms, "shapes_ms", shapes_json(&kernel->time),
-                     "power", power_json(kernel), "time_left_log_ratio",
+    return json_pack("{s:o, s:f, s:o, s:o, s:o, s:o}", "name",
+                     lull_json_string(set->kernel_names[index].text), "fixed_ms",
+                     kernel->time.fixed_ms, "shapes_ms", shapes_json(&kernel->time), "power",
+                     power_json(kernel), "time_left_log_ratio",
                      values_json(kernel->time_left, points), "power_left_log_ratio",
                      kernel->has_power ? values_json(kernel->power_left, points) : json_null());
 }
@@ -98,11 +100,11 @@ static json_t *set_json(const struct lull_model_set *set)
 
     for (uint32_t k = 0; k < set->device.kernel_count; k++)
         json_array_append_new(kernels, kernel_json(set, k));
-    return json_pack("{s:s, s:s, s:I, s:b, s:o, s:o, s:o, s:o}", "gpu", set->gpu, "set", set->set,
-                     "base", (json_int_t)set->device.base, "has_curve", set->device.has_curve,
-                     "known_errors", errors_json(&set->device.known), "probed_errors",
-                     errors_json(&set->device.probed), "points", points_json(&set->device),
-                     "kernels", kernels);
+    return json_pack(
+        "{s:o, s:o, s:I, s:b, s:o, s:o, s:o, s:o}", "gpu", lull_json_string(set->gpu), "set",
+        lull_json_string(set->set), "base", (json_int_t)set->device.base, "has_curve",
+        set->device.has_curve, "known_errors", errors_json(&set->device.known), "probed_errors",
+        errors_json(&set->device.probed), "points", points_json(&set->device), "kernels", kernels);
 }
 
 json_t *lull_model_document_make(const struct lull_model_sets *sets, const char *source)
@@ -111,9 +113,9 @@ json_t *lull_model_document_make(const struct lull_model_sets *sets, const char 
 
     for (size_t i = 0; i < sets->count; i++)
         json_array_append_new(array, set_json(&sets->all[i]));
-    return json_pack("{s:i, s:s, s:s?, s:f, s:o}", "model_version", FORMAT_VERSION, "lull_version",
-                     LULL_VERSION, "source", source, "confidence_ratio", LULL_ERROR_CONFIDENCE,
-                     "sets", array);
+    return json_pack("{s:i, s:s, s:o, s:f, s:o}", "model_version", FORMAT_VERSION, "lull_version",
+                     LULL_VERSION, "source", lull_json_string_or_null(source), "confidence_ratio",
+                     LULL_ERROR_CONFIDENCE, "sets", array);
 }
 
 /* ---- reading ------------------------------------------------------------------------------- */

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "cli/command.h"
-#include "cli/printable.h"
+#include "base/printable.h"
 #include "core/model/training_power.h"
 #include "simulator/cluster/job_classes.h"
 

@@ -3,9 +3,10 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/json_string.h"
 #include "cli/command.h"
 #include "cli/model/job.h"
-#include "cli/printable.h"
+#include "base/printable.h"
 
 /* predicted / measured - 1; NAN: nothing was measured, or with another number of GPUs. */
 static double error_of(const struct lull_model_job *job, double predicted, double measured)
@@ -102,18 +103,18 @@ static json_t *job_json(const struct lull_model_job *job)
         json_array_append_new(points, point_json(job, &job->points[i]));
     for (int i = 0; i < LULL_MODEL_JOB_BINS; i++)
         json_array_append_new(bins, known(job->bins_w[i]));
-    return json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:f, s:b, s:f, s:o, s:o, s:o, s:o, s:o, "
-        "s:o, s:s?}",
-        "name", lull_printable(entry->name).text, "gpu", lull_printable(entry->gpu).text,
-        "software", lull_printable(entry->software).text, "use", lull_printable(entry->use).text,
-        "node_use", lull_printable(entry->node_use).text, "gpus", (json_int_t)job->job.gpus,
-        "copies", (json_int_t)job->step.copies, "matrix_ratio", job->job.matrix_ratio, "is_fitted",
-        job->is_fitted, "gap_s", job->job.gap_s, "measured_step_s", measured(entry->step_s),
-        "error_ratio", known(error_of(job, highest->step_s, entry->step_s)), "measured_node_w",
-        measured(entry->node_w), "node_w_error_ratio",
-        known(error_of(job, highest->node_w, entry->node_w)), "points", points, "node_w_in_step",
-        bins, "why_null", job->why_null);
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:f, s:b, s:f, s:o, s:o, s:o, s:o, s:o, "
+                     "s:o, s:o}",
+                     "name", lull_json_string(entry->name), "gpu", lull_json_string(entry->gpu),
+                     "software", lull_json_string(entry->software), "use",
+                     lull_json_string(entry->use), "node_use", lull_json_string(entry->node_use),
+                     "gpus", (json_int_t)job->job.gpus, "copies", (json_int_t)job->step.copies,
+                     "matrix_ratio", job->job.matrix_ratio, "is_fitted", job->is_fitted, "gap_s",
+                     job->job.gap_s, "measured_step_s", measured(entry->step_s), "error_ratio",
+                     known(error_of(job, highest->step_s, entry->step_s)), "measured_node_w",
+                     measured(entry->node_w), "node_w_error_ratio",
+                     known(error_of(job, highest->node_w, entry->node_w)), "points", points,
+                     "node_w_in_step", bins, "why_null", lull_json_string_or_null(job->why_null));
 }
 
 int lull_model_job_print_json(const struct lull_model_job *jobs, size_t count,

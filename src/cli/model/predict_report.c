@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/json_string.h"
 #include "cli/command.h"
 #include "cli/model/report.h"
 #include "core/model/online.h"
@@ -215,12 +216,12 @@ static json_t *kernel_json(const struct lull_prediction_list *list, size_t kerne
 
     for (uint32_t i = 0; i < count_points(list); i++)
         json_array_append_new(points, point_json(list, kernel, i));
-    return json_pack("{s:s, s:b, s:o, s:o, s:o, s:s?}", "name",
-                     lull_printable(list->names[kernel].text).text, "is_known",
+    return json_pack("{s:o, s:b, s:o, s:o, s:o, s:o}", "name",
+                     lull_json_string(list->names[kernel].text), "is_known",
                      fitted->time_left != NULL, "points", points, "least_energy",
                      picked_json(list, kernel, INFINITY), "least_energy_within",
                      picked_json(list, kernel, list->slowdown_ratio), "why_null",
-                     fitted->has_power ? NULL : "no power was measured");
+                     lull_json_string_or_null(fitted->has_power ? NULL : "no power was measured"));
 }
 
 int lull_predictions_print_json(const struct lull_prediction_list *list)
@@ -230,8 +231,8 @@ int lull_predictions_print_json(const struct lull_prediction_list *list)
     for (size_t k = 0; k < list->count; k++)
         json_array_append_new(kernels, kernel_json(list, k));
     return lull_cli_print_json(
-        json_pack("{s:s, s:s, s:o, s:f, s:o}", "gpu", lull_printable(list->set->gpu).text, "set",
-                  lull_printable(list->set->set).text, "confidence_ratio",
+        json_pack("{s:o, s:o, s:o, s:f, s:o}", "gpu", lull_json_string(list->set->gpu), "set",
+                  lull_json_string(list->set->set), "confidence_ratio",
                   number(is_confident(list) ? LULL_ERROR_CONFIDENCE : NAN), "slowdown_ratio",
                   list->slowdown_ratio, "kernels", kernels),
         0);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/json_string.h"
 #include "cli/command.h"
 
 struct lull_model_set_name lull_model_set_name(const char *gpu, const char *set)
@@ -188,10 +189,10 @@ static json_t *set_json(const struct lull_evaluated_set *set)
     const char *const why = why_unknown(set);
 
     return json_pack(
-        "{s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, "
-        "s:o, s:o, s:I, s:s?, s:I, s:o, s:o, s:o, s:o, s:s?, s:o, s:o, s:o, s:o}",
-        "gpu", lull_printable(set->set->gpu).text, "set", lull_printable(set->set->set).text,
-        "kernels", (json_int_t)set->grid.kernel_count, "points", (json_int_t)set->grid.point_count,
+        "{s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, "
+        "s:o, s:o, s:I, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "gpu", lull_json_string(set->set->gpu), "set", lull_json_string(set->set->set), "kernels",
+        (json_int_t)set->grid.kernel_count, "points", (json_int_t)set->grid.point_count,
         "left_out_kernels", (json_int_t)set->grid.left_out, "base_sm_mhz", clock_json(set, false),
         "base_mem_mhz", clock_json(set, true), "time_mape_heldout_ratio",
         ratio_json(evaluation->time_error), "time_mape_alone_ratio",
@@ -208,12 +209,12 @@ static json_t *set_json(const struct lull_evaluated_set *set)
         "pick_within5_slow_kernels", (json_int_t)evaluation->pick_within.slow_kernels, "unhonoured",
         unhonoured_json(&set->grid), "short_sm_mhz",
         ratio_json(set->grid.short_mhz > 0.0 ? set->grid.short_mhz : NAN), "disturbed_rows",
-        (json_int_t)set->grid.disturbed, "why_null", why, "counters", (json_int_t)prior->counters,
-        "time_mape_prior_ratio", ratio_json(prior->time_error), "time_mape_neighbours_ratio",
-        ratio_json(prior->time_neighbours_error), "power_mape_prior_ratio",
-        ratio_json(prior->power_error), "power_mape_neighbours_ratio",
-        ratio_json(prior->power_neighbours_error), "why_prior_null", why_prior_unknown(set),
-        "pick_share_online_ratio",
+        (json_int_t)set->grid.disturbed, "why_null", lull_json_string_or_null(why), "counters",
+        (json_int_t)prior->counters, "time_mape_prior_ratio", ratio_json(prior->time_error),
+        "time_mape_neighbours_ratio", ratio_json(prior->time_neighbours_error),
+        "power_mape_prior_ratio", ratio_json(prior->power_error), "power_mape_neighbours_ratio",
+        ratio_json(prior->power_neighbours_error), "why_prior_null",
+        lull_json_string_or_null(why_prior_unknown(set)), "pick_share_online_ratio",
         ratio_json(share_of(&evaluation->pick, evaluation->online.realised_ratio)),
         "pick_kept_within5_online_ratio",
         ratio_json(share_of(&evaluation->pick_within, evaluation->online.kept_ratio)),

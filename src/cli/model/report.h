@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-#include "cli/printable.h"
+#include "base/printable.h"
 #include "core/model/evaluation.h"
 #include "trace/kernel_table.h"
 

@@ -19,20 +19,6 @@ double lull_picture_tick(double span, double about)
     return 10.0 * power;
 }
 
-void lull_picture_write_text(FILE *file, const char *text)
-{
-    for (; *text != '\0'; text++) {
-        if (*text == '<')
-            fputs("&lt;", file);
-        else if (*text == '&')
-            fputs("&amp;", file);
-        else if (*text == '"')
-            fputs("&quot;", file);
-        else
-            fputc(*text, file);
-    }
-}
-
 /* ---- time --------------------------------------------------------------------------------- */
 
 struct axis_unit {

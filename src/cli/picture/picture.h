@@ -15,10 +15,6 @@
 
 #include "base/amount.h"
 
-/* Writes a text in which the characters that XML and HTML reserve are escaped, so that it may stand
- * between tags or in an attribute within double quotes. */
-void lull_picture_write_text(FILE *file, const char *text);
-
 /* Returns the distance of the marks of an axis: 1, 2 or 5 times a power of ten, so that about this
  * many fit into the span, which is above 0. */
 double lull_picture_tick(double span, double about);

@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/file.h"
+#include "base/printable.h"
 #include "cli/picture/picture.h"
 
 /* All lengths are in pixels. */
@@ -453,7 +454,7 @@ static void draw_waiting_keys(const struct drawing *drawing)
 static void draw_header(const struct drawing *drawing, const char *title)
 {
     fprintf(drawing->file, "<text x=\"%.0f\" y=\"30\" font-size=\"18\" font-weight=\"600\">", left);
-    lull_picture_write_text(drawing->file, title);
+    lull_printable_print(LULL_PRINTABLE_PAGE, title, drawing->file);
     fprintf(drawing->file, "</text>\n<g font-size=\"12\" fill=\"#333\">\n");
     draw_waiting_keys(drawing);
     draw_keys(drawing, lull_clock_colours_draw(&drawing->colours, drawing->file, left, 48.0));

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/printable.h"
 #include "cli/picture/picture.h"
 #include "core/energy/gain.h"
 
@@ -73,7 +74,7 @@ void lull_html_text(FILE *out, const char *before, const char *text, const char 
     if (text == NULL)
         fprintf(out, "<em>%s</em>", unknown);
     else
-        lull_picture_write_text(out, text);
+        lull_printable_print(LULL_PRINTABLE_PAGE, text, out);
     fputs(after, out);
 }
 
@@ -82,9 +83,9 @@ void lull_html_text(FILE *out, const char *before, const char *text, const char 
 void lull_html_begin_table(FILE *out, const char *caption, const char *const *heads)
 {
     fputs("<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"", out);
-    lull_picture_write_text(out, caption);
+    lull_printable_print(LULL_PRINTABLE_PAGE, caption, out);
     fputs("\"><table><caption><span>", out);
-    lull_picture_write_text(out, caption);
+    lull_printable_print(LULL_PRINTABLE_PAGE, caption, out);
     fputs("</span></caption>\n<thead><tr>", out);
     for (; *heads != NULL; heads++)
         lull_html_text(out, "<th scope=\"col\">", *heads, "</th>");

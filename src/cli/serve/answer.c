@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/json_string.h"
 #include "base/text.h"
 #include "cli/report/page.h"
 #include "cli/serve/files.h"
@@ -43,7 +44,7 @@ static void answer_json(struct lull_serve_exchange *exchange, const json_t *docu
 void lull_serve_answer_error(struct lull_serve_exchange *exchange, unsigned int status,
                              const char *text)
 {
-    json_t *const document = json_pack("{s:s}", "error", text);
+    json_t *const document = json_pack("{s:o}", "error", lull_json_string(text));
 
     answer_json(exchange, document);
     json_decref(document);

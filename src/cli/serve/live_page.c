@@ -129,8 +129,8 @@ static void write_run(FILE *out, const json_t *run)
 
     if (localtime_r(&when, &parts) != NULL)
         strftime(text, sizeof(text), "%d %b %Y %H:%M", &parts);
-    lull_html_text(out, "<tr><th class=\"whole\" scope=\"row\"><a href=\"/runs/",
-                   lull_report_text(run, "name"), "\">");
+    lull_html_text(out, "<tr><th class=\"whole\" scope=\"row\"><a href=\"",
+                   lull_report_text(run, "address"), "\">");
     lull_html_text(out, "", lull_report_text(run, "name"), "</a></th>");
     lull_html_text(out, "<td class=\"whole\">", text, "</td>");
     lull_html_text(out, "<td class=\"sentence\">", lull_report_text(run, "sentence"), "</td>");

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/printable.h"
 #include "cli/serve/files.h"
 
 /* Labels of a sample, written as they come. More than fits is cut at a whole label. */
@@ -50,19 +51,26 @@ static const char *text_at(const json_t *object, const char *key)
 
 /* ---- labels ------------------------------------------------------------------------------ */
 
+static void put_escaped(struct labels *labels, char byte)
+{
+    if (strchr("\\\"\n", byte) != NULL)
+        labels->text[labels->size++] = '\\';
+    labels->text[labels->size++] = byte == '\n' ? 'n' : byte;
+}
+
 /* Writes a label's value, in which backslash, quote and line feed are escaped; false: no room. */
 static bool escape(struct labels *labels, const char *text)
 {
-    for (; *text != '\0'; text++) {
-        const char *const escaped = strchr("\\\"\n", *text);
+    for (size_t left = strlen(text); left > 0;) {
+        const struct lull_printable_piece piece = lull_printable_take(
+            *text == '\n' ? LULL_PRINTABLE_LINES : LULL_PRINTABLE_LINE, text, left);
 
-        if (labels->size + 4 >= sizeof(labels->text))
+        if (labels->size + 2 * LULL_PRINTABLE_PIECE >= sizeof(labels->text))
             return false;
-        if (escaped != NULL)
-            labels->text[labels->size++] = '\\';
-        labels->text[labels->size++] = *text;
-        if (*text == '\n')
-            labels->text[labels->size - 1] = 'n';
+        for (size_t i = 0; i < piece.length; i++)
+            put_escaped(labels, piece.text[i]);
+        text += piece.taken;
+        left -= piece.taken;
     }
     return true;
 }

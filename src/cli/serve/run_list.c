@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/printable.h"
 #include "cli/serve/request.h"
 #include "governor/report/report_fields.h"
 
@@ -72,6 +73,17 @@ static void copy(json_t *summary, const json_t *from, const char *key)
     lull_field_number(summary, key, lull_report_number(from, key));
 }
 
+/* Sets where the run's page is. The name in JSON may have lost bytes that are no UTF-8. */
+static void set_address(json_t *summary, const char *name)
+{
+    char *const part = lull_printable_copy(LULL_PRINTABLE_ADDRESS, name, strlen(name));
+    char address[sizeof("/runs/") + 3 * sizeof(((struct run *)NULL)->name)];
+
+    snprintf(address, sizeof(address), "/runs/%s", part != NULL ? part : "");
+    lull_field_text(summary, "address", part != NULL ? address : NULL);
+    free(part);
+}
+
 static json_t *summarize(const struct lull_serve_run_list *list, const struct run *run)
 {
     struct lull_report_document document;
@@ -83,6 +95,7 @@ static json_t *summarize(const struct lull_serve_run_list *list, const struct ru
     verdict = lull_report_at(document.root, "verdict");
     summary = json_object();
     lull_field_text(summary, "name", run->name);
+    set_address(summary, run->name);
     lull_field_number(summary, "time_s",
                       (double)run->changed.tv_sec + (double)run->changed.tv_nsec * 1e-9);
     lull_field_text(summary, "sentence", lull_report_text(verdict, "sentence"));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json_string.h"
 #include "cli/sweep/files.h"
 #include "cli/sweep/output.h"
 #include "trace/string_set.h"
@@ -54,8 +55,9 @@ static void add_sidecar(json_t *sources, const char *path)
     if (json_object_get(sidecar, "merged") != NULL)
         json_array_extend(sources, json_object_get(sidecar, "merged"));
     else
-        json_array_append_new(sources,
-                              json_pack("{s:s, s:O?}", "file", basename(name), "sidecar", sidecar));
+        json_array_append_new(
+            sources,
+            json_pack("{s:o, s:O?}", "file", lull_json_string(basename(name)), "sidecar", sidecar));
     json_decref(sidecar);
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/printable.h"
 #include "cli/picture/picture.h"
 #include "cli/sweep/curves.h"
 #include "cli/sweep/files.h"
@@ -59,7 +60,7 @@ write_label(FILE *file, double x, double y, const char *class, const char *ancho
     va_end(arguments);
     fprintf(file, "<text class=\"%s\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", class, x, y,
             anchor);
-    lull_picture_write_text(file, text);
+    lull_printable_print(LULL_PRINTABLE_PAGE, text, file);
     fputs("</text>\n", file);
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/amount.h"
+#include "base/json_string.h"
 #include "base/watch.h"
 #include "cli/sweep/cuda_workload.h"
 #include "cli/sweep/output.h"
@@ -178,7 +179,7 @@ static int write_sidecar(struct sweep_session *session, const char *state, struc
 {
     json_t *const sidecar = session->sidecar;
 
-    json_object_set_new(sidecar, "state", json_string(state));
+    json_object_set_new(sidecar, "state", lull_json_string(state));
     json_object_set_new(sidecar, "rows", json_integer((json_int_t)session->outcome->rows));
     json_object_set_new(sidecar, "marked_rows", json_integer((json_int_t)session->outcome->marked));
     json_object_set_new(sidecar, "marks", marks_json(session->outcome));
@@ -192,8 +193,9 @@ static void note_left_out(struct sweep_session *session, uint32_t kernel,
     struct lull_sweep_row named;
 
     name_kernel(session, kernel, &named);
-    json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "kernel", named.kernel, "arg",
-                                          named.arg, "reason", reason->text));
+    json_array_append_new(
+        list, json_pack("{s:o, s:o, s:o}", "kernel", lull_json_string(named.kernel), "arg",
+                        lull_json_string(named.arg), "reason", lull_json_string(reason->text)));
     fprintf(stderr, "lull sweep: left out: %s %s: %s\n", named.kernel, named.arg, reason->text);
     session->outcome->left_out++;
 }

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/json_string.h"
 #include "base/text.h"
 #include "cli/sweep/output.h"
 
@@ -43,9 +44,10 @@ static json_t *describe_gpu(const struct lull_sweep_rig *rig)
     char hash[LULL_SWEEP_HASH];
 
     lull_sweep_hash_unit(info->uuid, hash);
-    return json_pack("{s:s, s:s, s:s, s:n, s:n, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "name",
-                     info->name, "uuid_hash", hash, "driver", lull_sweep_rig_driver(rig), "vbios",
-                     "cuda", "architecture", (json_int_t)info->architecture, "sm_clocks_mhz",
+    return json_pack("{s:o, s:o, s:o, s:n, s:n, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "name",
+                     lull_json_string(info->name), "uuid_hash", lull_json_string(hash), "driver",
+                     lull_json_string(lull_sweep_rig_driver(rig)), "vbios", "cuda", "architecture",
+                     (json_int_t)info->architecture, "sm_clocks_mhz",
                      list_numbers(info->sm_clocks_mhz, info->sm_clock_count), "memory_clocks_mhz",
                      list_numbers(info->memory_clocks_mhz, info->memory_clock_count), "limit_min_w",
                      limit_json(info->power_limit_min_mw), "limit_max_w",
@@ -96,7 +98,8 @@ static json_t *list_kernels(const struct lull_sweep_load *load)
 
         lull_sweep_name(kernel.kernel, name);
         lull_sweep_name(kernel.arg, arg);
-        json_array_append_new(list, json_pack("[s, s]", name, arg));
+        json_array_append_new(list,
+                              json_pack("[o, o]", lull_json_string(name), lull_json_string(arg)));
     }
     return list;
 }
@@ -109,10 +112,10 @@ static json_t *list_words(char *const *command)
         return json_null();
     list = json_array();
     for (; *command != NULL; command++) {
-        json_t *const word = json_string(*command);
+        json_t *const word = lull_json_string(*command);
 
         /* A word need not be UTF-8. */
-        json_array_append_new(list, word != NULL ? word : json_string("?"));
+        json_array_append_new(list, word != NULL ? word : lull_json_string("?"));
     }
     return list;
 }
@@ -125,7 +128,7 @@ static json_t *date_now(void)
 
     if (gmtime_r(&now, &when) != NULL)
         strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &when);
-    return json_string(text);
+    return lull_json_string(text);
 }
 
 json_t *lull_sweep_sidecar_make(const struct lull_sweep_wishes *wishes,
@@ -136,12 +139,13 @@ json_t *lull_sweep_sidecar_make(const struct lull_sweep_wishes *wishes,
     char host[256] = "";
 
     gethostname(host, sizeof(host) - 1);
-    return json_pack("{s:s, s:s, s:o, s:s?, s:b, s:o, s:o, s:s, s:o, s:o, s:o, s:[], s:n, s:n, "
+    return json_pack("{s:s, s:s, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:[], s:n, s:n, "
                      "s:n, s:n, s:{s:s, "
                      "s:s, s:s}}",
                      "schema", LULL_SWEEP_SCHEMA, "lull_version", LULL_VERSION, "date", date_now(),
-                     "host", host, "is_emulated", is_emulated, "gpu", describe_gpu(rig), "grid",
-                     describe_grid(points), "suite", lull_sweep_load_kind(load)->name, "command",
+                     "host", lull_json_string_or_null(host), "is_emulated", is_emulated, "gpu",
+                     describe_gpu(rig), "grid", describe_grid(points), "suite",
+                     lull_json_string(lull_sweep_load_kind(load)->name), "command",
                      list_words(wishes->command), "kernels", list_kernels(load), "protocol",
                      describe_protocol(wishes), "left_out", "ambient_c", "counter_refresh_ms",
                      "idle_w", "warmed_up_s", "unknown", "gpu.vbios", "Lull does not read it",

@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 
+#include "base/json_string.h"
 #include "cli/command.h"
 #include "cli/sweep/files.h"
 #include "cli/sweep/run.h"
@@ -160,9 +161,9 @@ static json_t *outcome_json(const struct sweep_arguments *arguments,
 
     for (uint32_t i = 0; i < LULL_SWEEP_MARKS; i++)
         json_object_set_new(marks, lull_sweep_mark_name(i), json_integer(outcome->marks[i]));
-    return json_pack("{s:s, s:I, s:I, s:o, s:i}", "file", arguments->output, "rows",
-                     (json_int_t)outcome->rows, "marked_rows", (json_int_t)outcome->marked, "marks",
-                     marks, "left_out_kernels", (int)outcome->left_out);
+    return json_pack("{s:o, s:I, s:I, s:o, s:i}", "file", lull_json_string(arguments->output),
+                     "rows", (json_int_t)outcome->rows, "marked_rows", (json_int_t)outcome->marked,
+                     "marks", marks, "left_out_kernels", (int)outcome->left_out);
 }
 
 static void print_outcome(const struct sweep_arguments *arguments,

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_string.h"
 #include "cli/command.h"
 #include "cli/sweep/curves.h"
 #include "cli/sweep/files.h"
@@ -42,7 +43,7 @@ find(struct judgement *judgement, const char *format, ...)
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
     if (judgement->found++ < SHOWN)
-        json_array_append_new(judgement->findings, json_string(text));
+        json_array_append_new(judgement->findings, lull_json_string(text));
 }
 
 /* ---- the sidecar --------------------------------------------------------------------------- */

@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/smaller.h"
 #include "cli/node_json.h"
-#include "cli/printable.h"
+#include "base/printable.h"
 #include "governor/report/gain_text.h"
 
 struct top_cell {

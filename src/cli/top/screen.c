@@ -428,7 +428,7 @@ int lull_top_show_screen(struct lull_top *top, const struct lull_top_options *op
 
     setlocale(LC_CTYPE, "");
     if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
-        terminal = newterm(NULL, stdout, stdin);
+        terminal = newterm(NULL, fdopen(STDOUT_FILENO, "w"), stdin); /* base/output.h has stdout */
     if (terminal == NULL)
         return lull_error_set(err, -ENOTTY,
                               "this is no terminal that can be drawn on: give --once or --json, or "

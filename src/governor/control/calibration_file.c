@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/json_string.h"
 #include "base/log.h"
 
 static const char *const direction_names[LULL_DIRECTION_COUNT] = {"down", "up"};
@@ -150,11 +151,12 @@ json_t *lull_calibration_json(const struct lull_calibration_record *record)
         strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", &parts);
     for (uint32_t i = 0; i < record->target_count; i++)
         json_array_append_new(targets, target_json(&record->targets[i]));
-    return json_pack("{s:i, s:s, s:s, s:s, s:I, s:I, s:o, s:o}", "version", FORMAT_VERSION,
-                     "gpu_name", record->gpu_name, "driver_version", record->driver_version,
-                     "measured", date, "measured_s", (json_int_t)record->measured_s,
-                     "reference_sm_mhz", (json_int_t)record->reference_mhz, "targets", targets,
-                     "together", together_json(record));
+    return json_pack("{s:i, s:o, s:o, s:o, s:I, s:I, s:o, s:o}", "version", FORMAT_VERSION,
+                     "gpu_name", lull_json_string(record->gpu_name), "driver_version",
+                     lull_json_string(record->driver_version), "measured", lull_json_string(date),
+                     "measured_s", (json_int_t)record->measured_s, "reference_sm_mhz",
+                     (json_int_t)record->reference_mhz, "targets", targets, "together",
+                     together_json(record));
 }
 
 /* ---- from JSON --------------------------------------------------------------------------- */

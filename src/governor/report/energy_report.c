@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "base/printable.h"
 #include "governor/energy/energy_meter.h"
 #include "governor/report/report_fields.h"
 #include "governor/report/report_parts.h"
@@ -209,11 +210,13 @@ static void print_run(const struct lull_accounting *accounting, const char *name
 static void print_row(const struct lull_accounting *accounting,
                       const struct lull_accounting_row *row, FILE *out)
 {
+    const struct lull_printable name = lull_printable(row->name);
+
     if (row->all.count > 0)
-        print_energy(out, row->name, row->count, row->all.seconds, &row->all);
+        print_energy(out, name.text, row->count, row->all.seconds, &row->all);
     if (row->unmeasured > 0)
         fprintf(out, "  %-20s %7" PRIu64 " of %" PRIu64 " windows could not be measured\n",
-                row->name, row->unmeasured, row->count);
+                name.text, row->unmeasured, row->count);
     if (row->all.estimates > 0)
         fprintf(out,
                 "    %" PRIu64 " of its %" PRIu64 " figures are estimates: too short for the "

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json_string.h"
 #include "governor/report/frontier_report.h"
 #include "governor/report/report_fields.h"
 #include "governor/report/report_parts.h"
@@ -23,7 +24,7 @@ static json_t *strings_json(const char *const *strings)
     json_t *array = json_array();
 
     for (; strings != NULL && *strings != NULL; strings++)
-        json_array_append_new(array, json_string(*strings));
+        json_array_append_new(array, lull_json_string(*strings));
     return array;
 }
 

@@ -11,6 +11,8 @@
 
 #include <jansson.h>
 
+#include "base/json_string.h"
+
 /* Sets a field to a value, which it takes over. */
 static inline void lull_field_json(json_t *object, const char *key, json_t *value)
 {
@@ -40,7 +42,7 @@ static inline void lull_field_boolean(json_t *object, const char *key, bool valu
 
 static inline void lull_field_text(json_t *object, const char *key, const char *text)
 {
-    json_object_set_new(object, key, text != NULL ? json_string(text) : json_null());
+    json_object_set_new(object, key, lull_json_string_or_null(text));
 }
 
 #endif

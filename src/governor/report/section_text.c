@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/printable.h"
+
 const char *lull_verdict_text(enum lull_verdict verdict)
 {
     switch (verdict) {
@@ -121,6 +123,7 @@ static void describe_name(const struct lull_control *control, uint32_t gpu,
                           const struct lull_section *section, struct lull_section_text *text)
 {
     char bytes[32];
+    char shown[25];
 
     if (section->operation == LULL_OPERATION_USER) {
         lull_event_segment_name(lull_control_job(control),
@@ -136,8 +139,9 @@ static void describe_name(const struct lull_control *control, uint32_t gpu,
         text->kind = "communication";
     }
     format_bytes(section->bytes, bytes, sizeof(bytes));
-    snprintf(text->signature, sizeof(text->signature), "%.24s %s, %u ranks, %u calls #%08" PRIx32,
-             text->name, bytes, section->ranks, section->calls, (uint32_t)section->signature);
+    lull_printable_write(text->name, shown, sizeof(shown));
+    snprintf(text->signature, sizeof(text->signature), "%s %s, %u ranks, %u calls #%08" PRIx32,
+             shown, bytes, section->ranks, section->calls, (uint32_t)section->signature);
 }
 
 void lull_section_describe_untargeted(const struct lull_control *control, uint32_t gpu,

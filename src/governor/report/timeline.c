@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json_string.h"
 
 /* Rows of one GPU in the picture. Numbers of processes and threads are each used once: what shows
  * them takes thread numbers for those of one machine, and 0 for the kernel. */
@@ -129,7 +130,7 @@ static int64_t earliest_ns(const struct lull_control *control)
 
 static void write_sentence(FILE *out, const char *sentence)
 {
-    json_t *const text = json_string(sentence);
+    json_t *const text = lull_json_string(sentence);
     char *const quoted = json_dumps(text, JSON_ENCODE_ANY);
 
     if (quoted != NULL)

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "base/clock.h"
+#include "base/json_string.h"
 #include "governor/report/report_fields.h"
 #include "governor/report/report_parts.h"
 #include "governor/run/run_statistics.h"
@@ -99,7 +100,7 @@ static json_t *spans_json(const struct lull_spans *spans, const struct told_stre
 
 static json_t *operation_json(uint32_t index)
 {
-    return json_string(lull_operation_name((enum lull_operation)index));
+    return lull_json_string(lull_operation_name((enum lull_operation)index));
 }
 
 static json_t *mhz_json(uint32_t index)

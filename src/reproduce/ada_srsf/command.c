@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json_string.h"
 #include "base/text.h"
 #include "reproduce/ada_srsf/shared_gpus.h"
 #include "reproduce/ada_srsf/training_jobs.h"
@@ -76,9 +77,9 @@ static json_t *errors_json(const struct lull_shared_setup *setup)
     json_t *list = json_array();
 
     if (setup->asking_moves_transfers)
-        json_array_append_new(list, json_string(error_names[0]));
+        json_array_append_new(list, lull_json_string(error_names[0]));
     if (setup->skips_after_removal)
-        json_array_append_new(list, json_string(error_names[1]));
+        json_array_append_new(list, lull_json_string(error_names[1]));
     return list;
 }
 
@@ -86,13 +87,14 @@ static json_t *details_json(const struct shared_run *run)
 {
     const struct lull_shared_setup *setup = &run->options->setup;
 
-    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:f, s:I, s:I, s:f, s:f, s:f, s:f, s:f}", "policy",
-                     "ada-srsf", "transfers", run->options->transfers, "place", run->options->place,
-                     "variant", run->options->variant, "errors", errors_json(setup), "busy_ratio",
-                     run->result.busy_ratio, "nodes", (json_int_t)setup->nodes, "gpus_per_node",
-                     (json_int_t)setup->gpus_per_node, "memory_mb", setup->memory_mb, "beta_ms",
-                     setup->beta_ms, "eta_ms", setup->eta_ms, "run_w", run->options->run_w,
-                     "idle_w", run->options->idle_w);
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:f, s:I, s:I, s:f, s:f, s:f, s:f, s:f}", "policy",
+                     "ada-srsf", "transfers", lull_json_string(run->options->transfers), "place",
+                     lull_json_string(run->options->place), "variant",
+                     lull_json_string(run->options->variant), "errors", errors_json(setup),
+                     "busy_ratio", run->result.busy_ratio, "nodes", (json_int_t)setup->nodes,
+                     "gpus_per_node", (json_int_t)setup->gpus_per_node, "memory_mb",
+                     setup->memory_mb, "beta_ms", setup->beta_ms, "eta_ms", setup->eta_ms, "run_w",
+                     run->options->run_w, "idle_w", run->options->idle_w);
 }
 
 /* Prints the summary for people, or as one JSON document. Errors: -ENOMEM. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json_string.h"
 #include "reproduce/command.h"
 #include "reproduce/edl/online.h"
 #include "reproduce/edl/tasks.h"
@@ -71,18 +72,19 @@ static json_t *errors_json(unsigned errors)
 
     for (unsigned i = 0; (name = lull_edl_error_name(i)) != NULL; i++)
         if (errors & (1U << i))
-            json_array_append_new(list, json_string(name));
+            json_array_append_new(list, lull_json_string(name));
     return list;
 }
 
 static json_t *details_json(const struct edl_run *run)
 {
     return json_pack(
-        "{s:s, s:s, s:o, s:b, s:b, s:s, s:f, s:b, s:I, s:I, s:f, s:f, s:f, s:I, s:I}", "policy",
-        "edl", "variant", run->options->variant, "errors", errors_json(run->options->config.errors),
-        "is_online", run->options->is_online, "has_dvfs", run->options->config.has_dvfs, "range",
-        run->options->range, "theta_ratio", run->options->config.theta_ratio, "is_frugal",
-        run->options->is_frugal, "gpus", (json_int_t)run->options->gpus, "gpus_per_node",
+        "{s:s, s:o, s:o, s:b, s:b, s:o, s:f, s:b, s:I, s:I, s:f, s:f, s:f, s:I, s:I}", "policy",
+        "edl", "variant", lull_json_string(run->options->variant), "errors",
+        errors_json(run->options->config.errors), "is_online", run->options->is_online, "has_dvfs",
+        run->options->config.has_dvfs, "range", lull_json_string(run->options->range),
+        "theta_ratio", run->options->config.theta_ratio, "is_frugal", run->options->is_frugal,
+        "gpus", (json_int_t)run->options->gpus, "gpus_per_node",
         (json_int_t)run->options->config.gpus_per_node, "idle_w", run->options->idle_w,
         "node_turn_on_j", run->options->turn_on_j, "idle_gpu_s", run->outcome.idle_s, "turn_ons",
         (json_int_t)run->outcome.turn_ons, "most_nodes_on", (json_int_t)run->outcome.most_nodes);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
+#include "base/json_string.h"
 #include "reproduce/zeus/replay.h"
 
 double lull_replay_regret_ratio(const struct lull_comparison *comparison,
@@ -175,7 +176,7 @@ static json_t *policy_json(const struct lull_replay *replay,
                            const struct lull_replay_policy *policy)
 {
     return json_pack(
-        "{s:s, s:I, s:o, s:o, s:o, s:o, s:o}", "policy", policy->name, "window",
+        "{s:o, s:I, s:o, s:o, s:o, s:o, s:o}", "policy", lull_json_string(policy->name), "window",
         (json_int_t)policy->config.batch.window, "saving_ratio",
         spread_json(lull_replay_spread_of(replay, policy, lull_comparison_saving_ratio)),
         "last_saving_ratio",
@@ -194,9 +195,9 @@ json_t *lull_replay_json(const struct lull_replay *replay)
 
     for (int i = 0; i < LULL_REPLAY_POLICIES; i++)
         json_array_append_new(policies, policy_json(replay, &replay->policies[i]));
-    return json_pack("{s:s, s:s, s:f, s:o, s:I, s:f, s:f, s:f, s:o, s:o}", "dataset",
-                     c->phases[0].trace->job.dataset, "gpu", replay->gpu, "eta_ratio", c->eta_ratio,
-                     "beta_ratio",
+    return json_pack("{s:o, s:o, s:f, s:o, s:I, s:f, s:f, s:f, s:o, s:o}", "dataset",
+                     lull_json_string(c->phases[0].trace->job.dataset), "gpu",
+                     lull_json_string(replay->gpu), "eta_ratio", c->eta_ratio, "beta_ratio",
                      isfinite(replay->beta_ratio) ? json_real(replay->beta_ratio) : json_null(),
                      "recurrences", (json_int_t)c->recurrences, "default_energy_j",
                      c->base_energy_j, "default_time_s", c->base_time_s, "oracle_cost_j",

@@ -161,12 +161,11 @@ static int check(void *place, const struct lull_operands *operands, struct lull_
 
 /* ---- one look ------------------------------------------------------------------------------ */
 
-static int print_json(json_t *document)
+/* Whether it could be written is checked at the end of the program. */
+static void print_json(json_t *document)
 {
-    if (json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) < 0)
-        return -ENOMEM;
+    json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
     putchar('\n');
-    return 0;
 }
 
 static void print_told(const json_t *told)
@@ -292,7 +291,7 @@ static int run_once(struct schedule_work *work, struct lull_error *err)
     if (rc == 0 && told == NULL)
         rc = lull_error_set(err, -ENOMEM, "there is no memory for the result");
     if (rc == 0 && work->options->is_json)
-        rc = print_json(told);
+        print_json(told);
     else if (rc == 0) {
         print_told(told);
         lull_report_print_shifted(json_object_get(told, "shifted"), stdout);
@@ -409,7 +408,7 @@ static int explain_waiting(struct schedule_work *work, const struct lull_queue *
     if (document == NULL)
         rc = err->code < 0 ? err->code : lull_error_set(err, -ENOMEM, "there is no memory");
     else if (work->options->is_json)
-        rc = print_json(document);
+        print_json(document);
     else
         lull_report_print_waiting(document, stdout);
     json_decref(document);
@@ -432,7 +431,7 @@ static int explain_past(struct schedule_work *work, struct lull_error *err)
                               "it: Slurm's own scheduler has it, or there is no such job",
                               id, work->state);
     if (work->options->is_json)
-        rc = print_json(document);
+        print_json(document);
     else
         lull_report_print_decision(document, false, stdout);
     json_decref(document);

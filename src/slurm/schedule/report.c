@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/json_string.h"
+
 /* How many jobs are named that go first. */
 enum { MOST_NAMED = 8 };
 
@@ -14,11 +16,6 @@ enum { MOST_NAMED = 8 };
 static bool set(json_t *object, const char *name, json_t *value)
 {
     return json_object_set_new(object, name, value) == 0;
-}
-
-static json_t *text_or_null(const char *text)
-{
-    return text != NULL ? json_string(text) : json_null();
 }
 
 static json_t *number_or_null(bool is_known, double value)
@@ -42,7 +39,7 @@ static json_t *point_document(const struct lull_queue *queue, const struct lull_
     const bool is_full = point->sm_mhz == 0;
 
     if (object == NULL ||
-        !set(object, "gpu", json_string(lull_schedule_type(schedule, point->type))) ||
+        !set(object, "gpu", lull_json_string(lull_schedule_type(schedule, point->type))) ||
         !set(object, "sm_mhz", is_full ? json_null() : json_integer(point->sm_mhz)) ||
         !set(object, "time_s", json_real((double)point->time_ns * 1e-9)) ||
         !set(object, "energy_j",
@@ -78,9 +75,9 @@ static json_t *nodes_document(const struct lull_queue *queue,
     for (size_t i = 0; list != NULL && i < decision->share_count; i++) {
         const struct lull_cluster_share *const share = &decision->shares[i];
 
-        if (json_array_append_new(list,
-                                  json_pack("{s:s, s:i}", "node", queue->nodes[share->node].name,
-                                            "gpus", (int)share->gpus)) < 0) {
+        if (json_array_append_new(list, json_pack("{s:o, s:i}", "node",
+                                                  lull_json_string(queue->nodes[share->node].name),
+                                                  "gpus", (int)share->gpus)) < 0) {
             json_decref(list);
             return NULL;
         }
@@ -121,21 +118,22 @@ json_t *lull_report_decision(const struct lull_queue *queue, const struct lull_s
 {
     const double now_s = lull_schedule_now_s(schedule);
     json_t *const object = json_object();
-    bool is_whole =
-        object != NULL && set(object, "job", json_integer(queue->jobs[decision->job].id)) &&
-        set(object, "name", json_string(queue->jobs[decision->job].name)) &&
-        set(object, "submit_s", json_integer(queue->jobs[decision->job].submit_s)) &&
-        set(object, "time_s", json_real(now_s)) && set(object, "policy", json_string(policy)) &&
-        set(object, "reason", text_or_null(decision->reason)) &&
-        set(object, "is_rejected", json_boolean(decision->is_rejected));
+    bool is_whole = object != NULL &&
+                    set(object, "job", json_integer(queue->jobs[decision->job].id)) &&
+                    set(object, "name", lull_json_string(queue->jobs[decision->job].name)) &&
+                    set(object, "submit_s", json_integer(queue->jobs[decision->job].submit_s)) &&
+                    set(object, "time_s", json_real(now_s)) &&
+                    set(object, "policy", lull_json_string(policy)) &&
+                    set(object, "reason", lull_json_string_or_null(decision->reason)) &&
+                    set(object, "is_rejected", json_boolean(decision->is_rejected));
 
     if (is_whole && !decision->is_rejected)
-        is_whole =
-            set(object, "nodes", nodes_document(queue, decision)) &&
-            set(object, "chosen", json_integer(decision->point_number)) &&
-            set(object, "points", points_document(queue, schedule, decision->job, now_s)) &&
-            set(object, "why_null", text_or_null(why_null(queue, schedule, decision->job))) &&
-            set(object, "free_afterwards", free_document(schedule));
+        is_whole = set(object, "nodes", nodes_document(queue, decision)) &&
+                   set(object, "chosen", json_integer(decision->point_number)) &&
+                   set(object, "points", points_document(queue, schedule, decision->job, now_s)) &&
+                   set(object, "why_null",
+                       lull_json_string_or_null(why_null(queue, schedule, decision->job))) &&
+                   set(object, "free_afterwards", free_document(schedule));
     if (is_whole)
         return object;
     json_decref(object);
@@ -197,10 +195,11 @@ json_t *lull_report_waiting(const struct lull_queue *queue, struct lull_schedule
         return NULL;
     }
     if (object != NULL && set(object, "job", json_integer(asked->id)) &&
-        set(object, "state", json_string("waits")) && set(object, "policy", json_string(policy)) &&
+        set(object, "state", lull_json_string("waits")) &&
+        set(object, "policy", lull_json_string(policy)) &&
         set(object, "now_s", json_real((double)queue->now_s)) &&
         set(object, "gpus", json_integer(asked->gpus)) && set(object, "free", free_now) &&
-        set(object, "obstacle", text_or_null(obstacle)) &&
+        set(object, "obstacle", lull_json_string_or_null(obstacle)) &&
         set(object, "shift", shift != NULL ? lull_report_shift(shift) : json_null()) &&
         set(object, "ahead", seen.ahead) &&
         set(object, "ahead_count", json_integer(seen.ahead_count)) &&

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "base/json_string.h"
 #include "base/log.h"
 #include "slurm/schedule/report.h"
 
@@ -33,9 +34,10 @@ static int add(json_t *list, json_t *value)
 static json_t *finish(const struct lull_round *round, const struct lull_queue *queue,
                       struct round_told *told)
 {
-    return json_pack("{s:s, s:s, s:I, s:b, s:i, s:o, s:o, s:o, s:o}", "policy",
-                     round->rules.policy->name, "partition", lull_slurm_partition(round->slurm),
-                     "now_s", (json_int_t)queue->now_s, "is_dry", round->journal == NULL, "waiting",
+    return json_pack("{s:o, s:o, s:I, s:b, s:i, s:o, s:o, s:o, s:o}", "policy",
+                     lull_json_string(round->rules.policy->name), "partition",
+                     lull_json_string(lull_slurm_partition(round->slurm)), "now_s",
+                     (json_int_t)queue->now_s, "is_dry", round->journal == NULL, "waiting",
                      (int)told->waiting, "decisions", told->decisions, "handed_over",
                      told->handed_over, "held_again", told->held_again, "shifted", told->shifted);
 }
@@ -111,8 +113,8 @@ static int hand_over(struct lull_round *round, const struct lull_queue *queue,
         if (round->journal != NULL)
             rc = pass(lull_slurm_hand_over(round->slurm, i, err), err);
         if (rc == 0)
-            rc = add(told->handed_over,
-                     json_pack("{s:i, s:s}", "job", (int)queue->jobs[i].id, "why", reason));
+            rc = add(told->handed_over, json_pack("{s:i, s:o}", "job", (int)queue->jobs[i].id,
+                                                  "why", lull_json_string(reason)));
         if (rc < 0)
             return rc;
     }
