@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,9 @@
 #include <unistd.h>
 
 #include "base/array.h"
+
+/* How long a reader of a pipe with a name may pause. Chosen, not measured. */
+enum { PIPE_WAIT_MS = 2000 };
 
 /* The directory in which root keeps what is learnt. */
 #define NODE_STATE_DIRECTORY "/var/lib/lull"
@@ -79,14 +83,37 @@ static bool is_stream(const char *path)
     return lstat(path, &status) == 0 && (S_ISCHR(status.st_mode) || S_ISFIFO(status.st_mode));
 }
 
+/* Writes to a pipe that has a name while its reader reads; others may have put it there, and hold
+ * nobody up. */
+static int write_pipe(int fd, const char *data, size_t size)
+{
+    while (size > 0) {
+        struct pollfd polled = {.fd = fd, .events = POLLOUT};
+        const ssize_t written = write(fd, data, size);
+
+        if (written >= 0) {
+            data += written;
+            size -= (size_t)written;
+        } else if (errno == EAGAIN) {
+            if (poll(&polled, 1, PIPE_WAIT_MS) == 0)
+                return -ETIMEDOUT;
+        } else if (errno != EINTR) {
+            return -errno;
+        }
+    }
+    return 0;
+}
+
 static int write_stream(const char *path, const void *data, size_t size)
 {
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    struct stat status;
+    const bool is_pipe = lstat(path, &status) == 0 && S_ISFIFO(status.st_mode);
+    const int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | (is_pipe ? O_NONBLOCK : 0));
     int result;
 
     if (fd < 0)
         return -errno;
-    result = write_all(fd, data, size);
+    result = is_pipe ? write_pipe(fd, data, size) : write_all(fd, data, size);
     if (close(fd) < 0 && result >= 0)
         result = -errno;
     return result;
@@ -148,35 +175,52 @@ int lull_file_write_with(const char *path, int (*write)(const void *context, FIL
     return result;
 }
 
-int lull_file_read(const char *path, size_t limit, char **data_out, size_t *size_out,
-                   struct lull_error *err)
+/* Opens a file whose path others may control: what is no regular file, such as a pipe without a
+ * writer, is refused without waiting for it. Returns the descriptor. */
+static int open_regular(const char *path, struct stat *status_out, struct lull_error *err)
 {
-    FILE *file = fopen(path, "re");
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    int result;
+
+    if (fd < 0)
+        return lull_error_set(err, -errno, "%s: cannot open: %s", path, strerror(errno));
+    if (fstat(fd, status_out) == 0 && S_ISREG(status_out->st_mode))
+        return fd;
+    result = S_ISDIR(status_out->st_mode) ? -EISDIR : -EINVAL;
+    close(fd);
+    return lull_error_set(err, result, "%s: not a regular file; give one", path);
+}
+
+/* Reads the rest of a descriptor, and closes it. */
+static int read_all(int fd, const char *path, size_t limit, char **data_out, size_t *size_out,
+                    struct lull_error *err)
+{
     char *data = NULL;
     size_t size = 0;
     size_t capacity = 0;
     int result = 0;
 
-    if (file == NULL)
-        return lull_error_set(err, -errno, "%s: cannot open: %s", path, strerror(errno));
     for (;;) {
+        ssize_t got;
+
         if (lull_array_reserve(&data, &capacity, size + 1, 1) < 0) {
             result = lull_error_set(err, -ENOMEM, "%s: no memory to read it", path);
             goto out;
         }
-        size_t got = fread(data + size, 1, capacity - size - 1, file);
-
+        got = read(fd, data + size, capacity - size - 1);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            result = lull_error_set(err, -errno, "%s: cannot read: %s", path, strerror(errno));
+            goto out;
+        }
         if (got == 0)
             break;
-        size += got;
+        size += (size_t)got;
         if (size > limit) {
             result = lull_error_set(err, -EFBIG, "%s: longer than %zu bytes", path, limit);
             goto out;
         }
-    }
-    if (ferror(file)) {
-        result = lull_error_set(err, -EIO, "%s: cannot read", path);
-        goto out;
     }
     data[size] = '\0';
     *data_out = data;
@@ -184,21 +228,35 @@ int lull_file_read(const char *path, size_t limit, char **data_out, size_t *size
     data = NULL;
 out:
     free(data);
-    fclose(file);
+    close(fd);
     return result;
+}
+
+int lull_file_read(const char *path, size_t limit, char **data_out, size_t *size_out,
+                   struct lull_error *err)
+{
+    struct stat status = {0};
+    const int fd = open_regular(path, &status, err);
+
+    return fd < 0 ? fd : read_all(fd, path, limit, data_out, size_out, err);
 }
 
 int lull_file_read_secret(const char *path, char *text_out, size_t size, struct lull_error *err)
 {
-    struct stat info;
+    struct stat status = {0};
+    const int fd = open_regular(path, &status, err);
     size_t length;
     char *data;
     int result;
 
-    if (stat(path, &info) == 0 && (info.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+    if (fd < 0)
+        return fd;
+    if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+        close(fd);
         return lull_error_set(err, -EPERM, "%s: others can read the secret in it; chmod 600 it",
                               path);
-    result = lull_file_read(path, size - 1, &data, &length, err);
+    }
+    result = read_all(fd, path, size - 1, &data, &length, err);
     if (result < 0)
         return result;
     data[strcspn(data, "\r\n")] = '\0';

@@ -16,7 +16,8 @@
 /*
  * Writes size bytes to path so that a reader, a crash or a full disk never shows half of them:
  * new file beside it (O_EXCL|O_NOFOLLOW, given mode), fsync, rename, fsync of the directory.
- * A terminal, a pipe, /dev/stdout and the like are written to as they are.
+ * A terminal, a pipe, /dev/stdout and the like are written to as they are; a pipe with a name only
+ * while somebody reads it: -ENXIO nobody does, -ETIMEDOUT its reader pauses for 2 s.
  * Errors: -errno with the path and the reason; the old file, if any, is then untouched.
  */
 int lull_file_write_atomic(const char *path, const void *data, size_t size, mode_t mode,
@@ -31,7 +32,8 @@ int lull_file_write_with(const char *path, int (*write)(const void *context, FIL
 
 /*
  * Reads at most limit bytes of a regular file into a new buffer with a NUL behind them.
- * The caller frees *data_out. Errors: -errno; -EFBIG longer than limit.
+ * What is none, such as a pipe that others have put there, is not waited for. The caller frees
+ * *data_out. Errors: -errno; -EFBIG longer than limit; -EISDIR, -EINVAL it is no regular file.
  */
 int lull_file_read(const char *path, size_t limit, char **data_out, size_t *size_out,
                    struct lull_error *err);

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,6 +121,56 @@ static void test_a_pipe_is_written_to_and_not_replaced(void **state)
     rmdir(directory);
 }
 
+/* F56: what others have put in the place of a file is not waited for. */
+static void test_what_is_no_file_is_not_waited_for(void **state)
+{
+    char directory[] = "/tmp/lull-XXXXXX";
+    char path[64];
+    char secret[64];
+    char large[100000] = "";
+    struct lull_error err = {0};
+    char *data;
+    size_t size;
+    int reader;
+
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof(path), "%s/pipe", directory);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(lull_file_read(path, 100, &data, &size, &err), -EINVAL);
+    assert_non_null(strstr(err.text, path));
+    assert_int_equal(lull_file_read_secret(path, secret, sizeof(secret), &err), -EINVAL);
+    assert_int_equal(lull_file_read(directory, 100, &data, &size, &err), -EISDIR);
+    assert_int_equal(lull_file_read("/dev/zero", 100, &data, &size, &err), -EINVAL);
+    assert_int_equal(lull_file_write_atomic(path, "one", 3, 0600, &err), -ENXIO);
+    reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    assert_int_equal(lull_file_write_atomic(path, large, sizeof(large), 0600, &err), -ETIMEDOUT);
+    close(reader);
+    unlink(path);
+    rmdir(directory);
+}
+
+/* F56: the owner of a file may hold up those who open it for 45 s, by a lease. */
+static void test_a_leased_file_is_not_waited_for(void **state)
+{
+    char path[] = "/tmp/lull-XXXXXX";
+    const int fd = mkstemp(path);
+    struct lull_error err = {0};
+    char *data;
+    size_t size;
+
+    (void)state;
+    assert_true(fd >= 0);
+    signal(SIGIO, SIG_IGN);
+    if (fcntl(fd, F_SETLEASE, F_WRLCK) < 0) {
+        unlink(path);
+        skip();
+    }
+    assert_int_equal(lull_file_read(path, 100, &data, &size, &err), -EAGAIN);
+    close(fd);
+    unlink(path);
+}
+
 static void require_state(const char *chosen, const char *expected)
 {
     char found[128];
@@ -171,6 +222,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_pipe_is_written_to_and_not_replaced),
+        cmocka_unit_test(test_what_is_no_file_is_not_waited_for),
+        cmocka_unit_test(test_a_leased_file_is_not_waited_for),
         cmocka_unit_test(test_write_then_read_gives_the_same_bytes),
         cmocka_unit_test(test_a_file_that_a_function_writes_is_whole_or_as_before),
         cmocka_unit_test(test_a_full_disk_says_so_and_leaves_nothing),

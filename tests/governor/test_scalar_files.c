@@ -4,6 +4,8 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +18,39 @@
 #include "base/clock.h"
 #include "governor/report/scalar_files.h"
 #include "trace/event_file.h"
+
+/* ---- a disk that hangs --------------------------------------------------------------------- */
+
+static atomic_bool has_hung_disk;
+static atomic_bool hangs; /* somebody waits for it */
+
+ssize_t __real_write(int fd, const void *data, size_t size);
+ssize_t __wrap_write(int fd, const void *data, size_t size);
+int __real_open64(const char *path, int flags, mode_t mode);
+int __wrap_open64(const char *path, int flags, mode_t mode);
+
+static void reach_disk(void)
+{
+    while (atomic_load(&has_hung_disk)) {
+        atomic_store(&hangs, true);
+        for (;;)
+            pause();
+    }
+}
+
+ssize_t __wrap_write(int fd, const void *data, size_t size)
+{
+    reach_disk();
+    return __real_write(fd, data, size);
+}
+
+int __wrap_open64(const char *path, int flags, mode_t mode)
+{
+    reach_disk();
+    return __real_open64(path, flags, mode);
+}
+
+/* -------------------------------------------------------------------------------------------- */
 
 static char folder[] = "/tmp/lull-scalars-XXXXXX";
 static char lines_path[64];
@@ -44,23 +79,26 @@ static void add_row(struct lull_scalar_files *files, int64_t step)
     lull_scalar_files_add(files, &row);
 }
 
-/* Nobody reads the pipe, so that the thread hangs in it after some rows of 8 kB. */
+/* Waits until the thread stands in the call that hangs. */
+static void wait_until_it_hangs(void)
+{
+    while (!atomic_load(&hangs))
+        lull_sleep_until_ns(lull_now_ns() + LULL_NS_PER_MS);
+    atomic_store(&hangs, false);
+}
+
 static void test_a_disk_that_hangs(void **state)
 {
-    struct lull_scalar_files *files;
+    struct lull_scalar_files *files = open_files();
     struct lull_error text = {0};
     const int64_t begin_ns = lull_now_ns();
-    int reader;
 
     (void)state;
-    assert_int_equal(unlink(lines_path), 0);
-    assert_int_equal(mkfifo(lines_path, 0600), 0);
-    reader = open(lines_path, O_RDONLY | O_NONBLOCK);
-    assert_true(reader >= 0);
-    files = open_files();
     assert_false(lull_scalar_files_complain(files, &text));
+    atomic_store(&has_hung_disk, true);
     for (int64_t step = 0; step < 200; step++)
         add_row(files, step);
+    wait_until_it_hangs();
     assert_true(lull_scalar_files_complain(files, &text));
     assert_non_null(strstr(text.text, "too slow"));
     assert_false(lull_scalar_files_complain(files, &text));
@@ -68,8 +106,46 @@ static void test_a_disk_that_hangs(void **state)
     lull_scalar_files_close(files, lull_now_ns() + 50 * LULL_NS_PER_MS, &text);
     assert_int_equal(text.code, -ETIMEDOUT);
     assert_non_null(strstr(text.text, "does not answer"));
-    /* None of it has waited for the pipe, which nobody ever empties. */
+    /* None of it has waited for the disk, which never answers. */
     assert_true(lull_now_ns() - begin_ns < 60 * LULL_NS_PER_S);
+    atomic_store(&has_hung_disk, false);
+    assert_int_equal(unlink(lines_path), 0);
+}
+
+/* F56: a job begins although its files cannot be opened for ever. */
+static void test_a_disk_that_hangs_from_the_beginning(void **state)
+{
+    struct lull_scalar_files *files;
+    struct lull_error text = {0};
+
+    (void)state;
+    atomic_store(&has_hung_disk, true);
+    files = open_files();
+    wait_until_it_hangs();
+    add_row(files, 1);
+    lull_scalar_files_close(files, lull_now_ns() + 50 * LULL_NS_PER_MS, &text);
+    assert_int_equal(text.code, -ETIMEDOUT);
+    assert_non_null(strstr(text.text, "does not answer"));
+    atomic_store(&has_hung_disk, false);
+}
+
+/* F56: a pipe that others have put there is refused, whether somebody reads it or not. */
+static void test_a_pipe_is_no_file(void **state)
+{
+    static const struct lull_scalar scalar = {.name = "lull/a", .help = "A number."};
+    struct lull_scalar_files *files = NULL;
+    struct lull_error err = {0};
+    int reader;
+
+    (void)state;
+    unlink(lines_path);
+    assert_int_equal(mkfifo(lines_path, 0600), 0);
+    assert_true(lull_scalar_files_open(folder, &scalar, 1, 1.7e9, &files, &err) < 0);
+    assert_non_null(strstr(err.text, lines_path));
+    reader = open(lines_path, O_RDONLY | O_NONBLOCK);
+    assert_int_equal(lull_scalar_files_open(folder, &scalar, 1, 1.7e9, &files, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "not a regular file"));
+    assert_null(files);
     close(reader);
     assert_int_equal(unlink(lines_path), 0);
 }
@@ -145,6 +221,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_are_appended),
         cmocka_unit_test(test_a_disk_that_hangs),
+        cmocka_unit_test(test_a_disk_that_hangs_from_the_beginning),
+        cmocka_unit_test(test_a_pipe_is_no_file),
         cmocka_unit_test(test_checksum),
         cmocka_unit_test(test_numbers),
     };

@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "cli/budget/grid_file.h"
 #include "cli/budget/round.h"
 #include "cli/budget/openadr.h"
 #include "cli/budget/webhook.h"
@@ -34,7 +34,7 @@ struct budget {
     struct lull_budget_round *round;
     struct lull_openadr *openadr; /* NULL: none */
     struct lull_webhook *webhook; /* NULL: none */
-    struct lull_file_stamp grid_stamp;
+    struct lull_grid_file *grid_file;
     struct lull_grid_events file_grid;
     struct lull_grid_events server_grid;
 };
@@ -72,38 +72,11 @@ static int load_settings(const char *path, struct lull_budget_settings *settings
 
 /* --- what the grid asks for --- */
 
-/* A file that is not there asks for nothing; one that is wrong leaves what was asked before. */
-static void read_grid_file(struct budget *budget)
-{
-    const char *path = budget->settings->grid_file;
-    struct lull_error error = {0};
-    char *text;
-    size_t size;
-    struct stat unused;
-
-    if (path[0] == '\0')
-        return;
-    if (stat(path, &unused) < 0 && errno == ENOENT) {
-        budget->file_grid.count = 0;
-        budget->grid_stamp = (struct lull_file_stamp){0};
-        return;
-    }
-    if (!lull_file_has_changed(path, &budget->grid_stamp))
-        return;
-    if (lull_file_read(path, LULL_GRID_MOST_BYTES, &text, &size, &error) < 0) {
-        lull_log(LULL_LOG_WARNING, "budget", "%s; what was asked before goes on", error.text);
-        return;
-    }
-    if (lull_grid_read(path, text, size, (int64_t)time(NULL), &budget->file_grid, &error) < 0)
-        lull_log(LULL_LOG_WARNING, "budget", "%s; what was asked before goes on", error.text);
-    free(text);
-}
-
 static double target_w(struct budget *budget)
 {
     const int64_t now_s = (int64_t)time(NULL);
 
-    read_grid_file(budget);
+    lull_grid_file_read(budget->grid_file, &budget->file_grid);
     lull_openadr_read(budget->openadr, &budget->server_grid);
     return fmin(lull_grid_target_w(&budget->file_grid, now_s),
                 lull_grid_target_w(&budget->server_grid, now_s));
@@ -113,8 +86,10 @@ static double target_w(struct budget *budget)
 
 static void stop_sources(struct budget *budget)
 {
+    lull_grid_file_stop(budget->grid_file);
     lull_openadr_stop(budget->openadr);
     lull_webhook_stop(budget->webhook);
+    budget->grid_file = NULL;
     budget->openadr = NULL;
     budget->webhook = NULL;
 }
@@ -141,13 +116,14 @@ static int begin(struct budget *budget, struct lull_budget_settings *settings,
     lull_budget_nodes_close(&budget->nodes);
     free(budget->settings);
     budget->settings = settings;
-    budget->grid_stamp = (struct lull_file_stamp){0};
     result = lull_budget_nodes_open(settings, budget->runtime_dir, &budget->nodes);
     if (result == 0)
         result = lull_budget_round_create(settings, &budget->nodes, &budget->round);
     if (result < 0)
         return lull_error_set(err, result, "there is no memory");
-    if (settings->openadr[0] != '\0')
+    if (settings->grid_file[0] != '\0')
+        result = lull_grid_file_start(settings->grid_file, &budget->grid_file, err);
+    if (result == 0 && settings->openadr[0] != '\0')
         result = lull_openadr_start(settings, &budget->openadr, err);
     if (result == 0 && settings->webhook[0] != '\0')
         result = lull_webhook_start(settings, &budget->webhook, err);

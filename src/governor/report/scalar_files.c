@@ -22,6 +22,9 @@
 enum { QUEUE_ROWS = 32 };
 enum { EVENTS, LINES, FILES };
 
+/* How long the beginning of a job waits for the files to open. Chosen, not measured. */
+static const int64_t open_ns = LULL_NS_PER_S;
+
 struct scalar_file {
     int fd;      /* -1: it is not written any more */
     off_t whole; /* where its last whole row ends */
@@ -41,7 +44,10 @@ struct lull_scalar_files {
     bool is_ending;
     bool is_over;
     bool is_given_up; /* the thread frees this */
+    int opened;       /* 0: not yet; 1; -errno, and the complaint says why */
 
+    double unix_s; /* of the beginning */
+    char folder[PATH_MAX];
     struct scalar_file files[FILES]; /* the thread's */
     struct lull_scalar scalars[LULL_SCALARS_MOST];
     bool is_described[LULL_SCALARS_MOST]; /* in the event file */
@@ -145,6 +151,60 @@ static void write_row(struct lull_scalar_files *files, const struct lull_scalar_
     }
 }
 
+static int open_file(struct scalar_file *file, const char *folder, const char *name,
+                     struct lull_error *err)
+{
+    struct stat status;
+
+    if ((size_t)snprintf(file->path, sizeof(file->path), "%s/%s", folder, name) >=
+        sizeof(file->path))
+        return lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long", folder);
+    file->fd =
+        open(file->path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0644);
+    if (file->fd < 0)
+        return lull_error_set(err, -errno, "%s: %s", file->path, strerror(errno));
+    if (fstat(file->fd, &status) < 0 || !S_ISREG(status.st_mode)) {
+        close(file->fd);
+        file->fd = -1;
+        return lull_error_set(err, -EINVAL, "%s: not a regular file; choose another folder",
+                              file->path);
+    }
+    file->whole = lseek(file->fd, 0, SEEK_END);
+    return 0;
+}
+
+/* TensorBoard looks for "tfevents" and shows files of one folder as one run, by the time in their
+ * names. */
+static int open_files(struct lull_scalar_files *files, struct lull_error *err)
+{
+    const char *const folder = files->folder;
+    char host[64] = "node";
+    char name[160];
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out;
+    int result = lull_file_make_directory(folder, 0777, err);
+
+    if (result < 0)
+        return result;
+    gethostname(host, sizeof(host) - 1);
+    snprintf(name, sizeof(name), "events.out.tfevents.%010.0f.%s.%d.lull", files->unix_s, host,
+             (int)getpid());
+    result = open_file(&files->files[LINES], folder, "scalars.jsonl", err);
+    if (result == 0)
+        result = open_file(&files->files[EVENTS], folder, name, err);
+    if (result < 0)
+        return result;
+    out = open_memstream(&text, &size);
+    if (out == NULL)
+        return lull_error_set(err, -ENOMEM, "%s: no memory for scalars", folder);
+    result = lull_event_file_begin(out, files->unix_s);
+    if (fclose(out) == 0 && result == 0)
+        append(files, &files->files[EVENTS], text, size);
+    free(text);
+    return result;
+}
+
 /* ---- the thread -------------------------------------------------------------------------- */
 
 static void finish(struct lull_scalar_files *files)
@@ -160,10 +220,17 @@ static void finish(struct lull_scalar_files *files)
 static void *work(void *argument)
 {
     struct lull_scalar_files *const files = argument;
+    struct lull_error err = {0};
     bool is_given_up;
+    int opened;
 
     pthread_setname_np(pthread_self(), "lull-scalars");
+    opened = open_files(files, &err);
     pthread_mutex_lock(&files->lock);
+    files->opened = opened < 0 ? opened : 1;
+    if (opened < 0)
+        files->complaint = err;
+    pthread_cond_broadcast(&files->changed);
     for (;;) {
         struct lull_scalar_row row;
 
@@ -189,51 +256,6 @@ static void *work(void *argument)
 
 /* ---- the owner --------------------------------------------------------------------------- */
 
-static int open_file(struct scalar_file *file, const char *folder, const char *name,
-                     struct lull_error *err)
-{
-    if ((size_t)snprintf(file->path, sizeof(file->path), "%s/%s", folder, name) >=
-        sizeof(file->path))
-        return lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long", folder);
-    file->fd = open(file->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (file->fd < 0)
-        return lull_error_set(err, -errno, "%s: %s", file->path, strerror(errno));
-    file->whole = lseek(file->fd, 0, SEEK_END);
-    return 0;
-}
-
-/* TensorBoard looks for "tfevents" and shows files of one folder as one run, by the time in their
- * names. */
-static int open_files(struct lull_scalar_files *files, const char *folder, double unix_s,
-                      struct lull_error *err)
-{
-    char host[64] = "node";
-    char name[160];
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out;
-    int result = lull_file_make_directory(folder, 0777, err);
-
-    if (result < 0)
-        return result;
-    gethostname(host, sizeof(host) - 1);
-    snprintf(name, sizeof(name), "events.out.tfevents.%010.0f.%s.%d.lull", unix_s, host,
-             (int)getpid());
-    result = open_file(&files->files[LINES], folder, "scalars.jsonl", err);
-    if (result == 0)
-        result = open_file(&files->files[EVENTS], folder, name, err);
-    if (result < 0)
-        return result;
-    out = open_memstream(&text, &size);
-    if (out == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: no memory for scalars", folder);
-    result = lull_event_file_begin(out, unix_s);
-    if (fclose(out) == 0 && result == 0)
-        append(files, &files->files[EVENTS], text, size);
-    free(text);
-    return result;
-}
-
 static struct lull_scalar_files *create(void)
 {
     struct lull_scalar_files *const files = calloc(1, sizeof(*files));
@@ -251,25 +273,51 @@ static struct lull_scalar_files *create(void)
     return files;
 }
 
+/* Waits for the thread to open the files. A file system that hangs does not hold up the job. */
+static int wait_until_open(struct lull_scalar_files *files, struct lull_error *err)
+{
+    const struct timespec until = lull_timespec_from_ns(lull_now_ns() + open_ns);
+    int opened;
+
+    pthread_mutex_lock(&files->lock);
+    while (files->opened == 0)
+        if (pthread_cond_timedwait(&files->changed, &files->lock, &until) == ETIMEDOUT)
+            break;
+    opened = files->opened;
+    if (opened < 0) {
+        *err = files->complaint;
+        files->is_ending = true;
+        pthread_cond_broadcast(&files->changed);
+    }
+    pthread_mutex_unlock(&files->lock);
+    return opened < 0 ? opened : 0;
+}
+
 int lull_scalar_files_open(const char *folder, const struct lull_scalar *scalars, uint32_t count,
                            double unix_s, struct lull_scalar_files **files_out,
                            struct lull_error *err)
 {
-    struct lull_scalar_files *const files = create();
+    struct lull_scalar_files *files;
     int result;
 
+    if (strlen(folder) >= sizeof(files->folder))
+        return lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long", folder);
+    files = create();
     if (files == NULL)
         return lull_error_set(err, -ENOMEM, "%s: no memory for scalars", folder);
     files->count = count;
+    files->unix_s = unix_s;
+    strcpy(files->folder, folder);
     memcpy(files->scalars, scalars, count * sizeof(*scalars));
-    result = open_files(files, folder, unix_s, err);
-    if (result == 0) {
-        result = lull_thread_start(&files->thread, work, files);
-        if (result < 0)
-            lull_error_set(err, result, "%s: no thread to write scalars: %s", folder,
-                           strerror(-result));
-    }
+    result = lull_thread_start(&files->thread, work, files);
     if (result < 0) {
+        finish(files);
+        return lull_error_set(err, result, "%s: no thread to write scalars: %s", folder,
+                              strerror(-result));
+    }
+    result = wait_until_open(files, err);
+    if (result < 0) {
+        pthread_join(files->thread, NULL);
         finish(files);
         return result;
     }
@@ -300,7 +348,7 @@ bool lull_scalar_files_complain(struct lull_scalar_files *files, struct lull_err
         lull_error_set(
             text_out, -EAGAIN,
             "%.200s: the disk is too slow; the job runs on, and scalars are missing there",
-            files->files[LINES].path);
+            files->folder);
         files->is_lost_said = true;
     } else {
         is_said = false;
@@ -327,7 +375,7 @@ void lull_scalar_files_close(struct lull_scalar_files *files, int64_t until_ns,
     files->is_given_up = !is_over;
     if (!is_over) {
         lull_error_set(text_out, -ETIMEDOUT, "%.200s: the disk does not answer; its end is missing",
-                       files->files[LINES].path);
+                       files->folder);
         pthread_detach(files->thread);
     }
     pthread_mutex_unlock(&files->lock);

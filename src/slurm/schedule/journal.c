@@ -30,7 +30,9 @@ static int name_file(const char *directory, const char *partition, const char *s
 
 static int open_file(struct lull_schedule_journal *journal, struct lull_error *err)
 {
-    journal->fd = open(journal->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    journal->fd =
+        open(journal->path,
+             O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0644);
     if (journal->fd < 0)
         return lull_error_set(err, -errno, "%s: %s", journal->path, strerror(errno));
     if (flock(journal->fd, LOCK_EX | LOCK_NB) == 0)
