@@ -3,16 +3,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 
 /* How long a reader of a pipe with a name may pause. Chosen, not measured. */
 enum { PIPE_WAIT_MS = 2000 };
@@ -119,10 +122,21 @@ static int write_stream(const char *path, const void *data, size_t size)
     return result;
 }
 
+void lull_file_draw_name(char name_out[LULL_FILE_DRAWN])
+{
+    uint64_t drawn;
+
+    /* Without random numbers, early in a boot, the name differs from others all the same. */
+    if (getrandom(&drawn, sizeof(drawn), GRND_NONBLOCK) != (ssize_t)sizeof(drawn))
+        drawn = (uint64_t)lull_now_ns() << 16 ^ (uint64_t)getpid();
+    snprintf(name_out, LULL_FILE_DRAWN, "%016" PRIx64, drawn);
+}
+
 int lull_file_write_atomic(const char *path, const void *data, size_t size, mode_t mode,
                            struct lull_error *err)
 {
     char temporary[PATH_MAX];
+    char drawn[LULL_FILE_DRAWN];
     int result;
 
     if (is_stream(path)) {
@@ -131,10 +145,10 @@ int lull_file_write_atomic(const char *path, const void *data, size_t size, mode
             goto failed;
         return 0;
     }
-    if ((size_t)snprintf(temporary, sizeof(temporary), "%s.new-%ld", path, (long)getpid()) >=
+    lull_file_draw_name(drawn);
+    if ((size_t)snprintf(temporary, sizeof(temporary), "%s.new-%s", path, drawn) >=
         sizeof(temporary))
         return lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long", path);
-    unlink(temporary); /* a process of the same number may have died and left it */
     result = write_new(temporary, data, size, mode);
     if (result < 0)
         goto failed;

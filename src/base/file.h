@@ -15,13 +15,19 @@
 
 /*
  * Writes size bytes to path so that a reader, a crash or a full disk never shows half of them:
- * new file beside it (O_EXCL|O_NOFOLLOW, given mode), fsync, rename, fsync of the directory.
- * A terminal, a pipe, /dev/stdout and the like are written to as they are; a pipe with a name only
- * while somebody reads it: -ENXIO nobody does, -ETIMEDOUT its reader pauses for 2 s.
+ * new file of a random name beside it (O_EXCL|O_NOFOLLOW, given mode), fsync, rename, fsync of the
+ * directory. A terminal, a pipe, /dev/stdout and the like are written to as they are; a pipe with a
+ * name only while somebody reads it: -ENXIO nobody does, -ETIMEDOUT its reader pauses for 2 s.
  * Errors: -errno with the path and the reason; the old file, if any, is then untouched.
  */
 int lull_file_write_atomic(const char *path, const void *data, size_t size, mode_t mode,
                            struct lull_error *err);
+
+enum { LULL_FILE_DRAWN = 17 };
+
+/* Writes 16 random hexadecimal digits: a part of a name that nobody else can have taken in a
+ * directory that all users share. */
+void lull_file_draw_name(char name_out[LULL_FILE_DRAWN]);
 
 /*
  * Writes what `write` writes of the context to a file in memory, in the same way with mode 0644.

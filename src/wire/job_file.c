@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 static const char *const prefixes[LULL_JOB_FILE_KINDS] = {
     [LULL_JOB_FILE_EVENTS] = "lull-job-",
     [LULL_JOB_FILE_LIVE] = "lull-live-",
@@ -22,7 +24,11 @@ static const char *const prefixes[LULL_JOB_FILE_KINDS] = {
 void lull_job_file_path(const char *directory, enum lull_job_file kind, const char *pass,
                         char *path_out, size_t size)
 {
-    snprintf(path_out, size, "%s/%s%ld-%s", directory, prefixes[kind], (long)getpid(), pass);
+    char drawn[LULL_FILE_DRAWN];
+
+    lull_file_draw_name(drawn);
+    snprintf(path_out, size, "%s/%s%ld-%s-%s", directory, prefixes[kind], (long)getpid(), pass,
+             drawn);
 }
 
 /* Returns the process that the name of a file of this kind tells of; 0: it is no such name. */

@@ -2,9 +2,9 @@
  * Where the segments of jobs (wire/event.h) and the live states of runs (wire/live.h) lie, and
  * clearing away what killed runs have left.
  *
- * A file's name tells the process that made it, and that process keeps it locked: so a dead
- * owner's can be told from a living one's even where process ids are used again, or counted anew
- * (containers that share /dev/shm).
+ * A file's name, `lull-job-PID-PASS-RANDOM`, tells the process that made it, and that process keeps
+ * it locked: so a dead owner's can be told from a living one's even where process ids are used
+ * again, or counted anew (containers that share /dev/shm).
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -20,7 +20,9 @@
 
 enum lull_job_file { LULL_JOB_FILE_EVENTS, LULL_JOB_FILE_LIVE, LULL_JOB_FILE_KINDS };
 
-/* Writes the path of a file of a pass that this process runs; it is cut if it does not fit. */
+/* Writes a path for a file of a pass that this process runs; it is cut if it does not fit. It ends
+ * in random digits, because all users share the directory: a name that could be foreseen could be
+ * taken. */
 void lull_job_file_path(const char *directory, enum lull_job_file kind, const char *pass,
                         char *path_out, size_t size);
 

@@ -100,7 +100,8 @@ class Node:
         process = subprocess.Popen([self.live_run, *(f"{self.gpus[index]['uuid']}:{index}:{ranks}:{joules}"
                                                      for index, ranks, joules in gpus)],
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options)
-        name = f"lull-live-{int(process.stdout.readline())}-managed"
+        begin = f"lull-live-{int(process.stdout.readline())}-managed-"
+        name = next(name for name in os.listdir("/dev/shm") if name.startswith(begin))
         self.ends.append(lambda: end(process))
         return process, name
 

@@ -47,7 +47,6 @@ static pid_t start_owner(char *path_out, size_t size)
 {
     int ready[2];
     pid_t pid;
-    char byte;
 
     assert_int_equal(pipe(ready), 0);
     pid = fork();
@@ -55,14 +54,14 @@ static pid_t start_owner(char *path_out, size_t size)
         struct lull_event_segment *job;
 
         lull_job_file_path(directory, LULL_JOB_FILE_EVENTS, "managed", path_out, size);
-        if (lull_event_segment_create(path_out, &job, NULL) == 0 && write(ready[1], "", 1) == 1)
+        if (lull_event_segment_create(path_out, &job, NULL) == 0 &&
+            write(ready[1], path_out, size) == (ssize_t)size)
             pause();
         _exit(1);
     }
     close(ready[1]);
-    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_int_equal(read(ready[0], path_out, size), size);
     close(ready[0]);
-    snprintf(path_out, size, "%s/lull-job-%ld-managed", directory, (long)pid);
     return pid;
 }
 
@@ -190,8 +189,11 @@ static void names_that_tell_of_a_process(void **state)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         assert_int_equal(owner_of(rows[i].name), rows[i].owner);
     lull_job_file_path("/d", LULL_JOB_FILE_EVENTS, "managed", path, sizeof(path));
-    snprintf(expected, sizeof(expected), "/d/lull-job-%ld-managed", (long)getpid());
-    assert_string_equal(path, expected);
+    snprintf(expected, sizeof(expected), "/d/lull-job-%ld-managed-", (long)getpid());
+    assert_memory_equal(path, expected, strlen(expected));
+    assert_int_equal(strlen(path), strlen(expected) + 16);
+    lull_job_file_path("/d", LULL_JOB_FILE_EVENTS, "managed", expected, sizeof(expected));
+    assert_string_not_equal(path, expected); /* F57: nobody can take it beforehand */
     assert_false(is_dead(getpid()));
     assert_false(is_dead(1)); /* of another user, perhaps */
 }

@@ -88,7 +88,7 @@ static void runs_are_listed_in_order_and_no_more_than_asked_for(void **state)
     assert_int_equal(lull_live_list(directory, entries, 2), 2);
     assert_int_equal(lull_live_list(directory, entries, 3), 3);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(entries[i].file[strlen(entries[i].file) - 1], 'a' + i);
+        assert_int_equal(strrchr(entries[i].file, '-')[-1], 'a' + i);
     for (int i = 0; i < 3; i++)
         lull_live_writer_destroy(writers[i]);
 }
