@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/output.h"
 #include "base/printable.h"
 
 static const char *const level_names[] = {"error", "warning", "info", "debug"};
@@ -51,6 +52,7 @@ void lull_log_init(enum lull_log_level fallback)
 {
     const char *wanted = getenv("LULL_LOG");
 
+    lull_output_reserve();
     atomic_store(&enabled_level, (int)fallback);
     for (int i = 0; wanted != NULL && i <= LULL_LOG_DEBUG; i++)
         if (strcmp(wanted, level_names[i]) == 0)

@@ -2,6 +2,7 @@
 #include "base/output.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -108,8 +109,19 @@ static FILE *open_output(struct output *output, FILE *fallback, int mode)
     return stream;
 }
 
+/* What is opened next would come in the place of a closed descriptor, and be taken for it by this
+ * program and its children. What stands there instead refuses as a closed one does, and children
+ * find it closed. */
+void lull_output_reserve(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+            open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+}
+
 void lull_output_begin(void)
 {
+    lull_output_reserve();
     stdout = open_output(&outputs[0], stdout, isatty(STDOUT_FILENO) == 1 ? _IOLBF : _IOFBF);
     stderr = open_output(&outputs[1], stderr, _IOLBF);
 }

@@ -13,6 +13,7 @@ int lull_thread_start(pthread_t *thread_out, void *(*run)(void *), void *argumen
     int result;
 
     sigfillset(&all);
+    sigdelset(&all, SIGBUS); /* blocked, it would end the process (mapping.h) */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     result = pthread_create(thread_out, NULL, run, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

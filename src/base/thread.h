@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Starts a thread that blocks every signal. Errors: -errno; then no thread runs. */
+/* Starts a thread that blocks every signal but SIGBUS. Errors: -errno; then no thread runs. */
 int lull_thread_start(pthread_t *thread_out, void *(*run)(void *), void *argument);
 
 /*

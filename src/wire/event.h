@@ -10,7 +10,7 @@
  * governor sleeps on it.
  *
  * The reader trusts nothing that a process wrote: indices are masked, counts bounded, text cut.
- * It does rely on the file keeping its length; whoever may truncate it may kill the reader too.
+ * If the file is cut off, the reader goes on with an empty segment; a producer ends by SIGBUS.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -146,6 +146,13 @@ int lull_event_segment_create(const char *path, struct lull_event_segment **job_
 
 /* Unmaps; a created segment's file is removed. NULL is allowed. */
 void lull_event_segment_destroy(struct lull_event_segment *job);
+
+/* Returns how many processes could not join, because /dev/shm was full or all slots were taken. */
+uint32_t lull_event_segment_turned_away(const struct lull_event_segment *job);
+
+/* Tells whether somebody has cut the file of a created segment, so that what it held is lost, and
+ * no event comes any more. */
+bool lull_event_segment_is_cut(const struct lull_event_segment *job);
 
 /* Returns how many slots are claimed: slots 0..count-1 are valid, and stay so after their process
  * has ended. Only one that is released becomes another process'. */

@@ -53,6 +53,7 @@ struct lull_event_header {
     uint64_t segment_bytes;
     _Alignas(64) _Atomic uint32_t doorbell;
     _Alignas(64) _Atomic uint32_t claimed; /* slots */
+    _Atomic uint32_t without_room;         /* processes that found no memory for a slot */
 };
 
 struct lull_event_name {
@@ -95,6 +96,7 @@ struct lull_event_segment {
     int64_t woken_ns; /* reader only: the last time events ended a wait */
     char *path;       /* reader only: the file to remove */
     int fd;           /* reader only: keeps the file locked (job_file.h); -1 none */
+    int guard;        /* reader only: of the mapping (base/mapping.h) */
 };
 
 /* ---- words: text and records are copied once, by whole words, into private memory ---- */

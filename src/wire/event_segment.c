@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/mapping.h"
 #include "base/process.h"
 #include "wire/event_layout.h"
 
@@ -126,6 +127,7 @@ int lull_event_segment_create(const char *path, struct lull_event_segment **job_
     if (result < 0)
         goto free_job;
     job->fd = result;
+    job->guard = lull_mapping_guard(job->segment, sizeof(*job->segment));
     write_header(&job->segment->header);
     *job_out = job;
     return 0;
@@ -144,6 +146,7 @@ void lull_event_segment_destroy(struct lull_event_segment *job)
 
     if (job == NULL)
         return;
+    lull_mapping_release(job->guard);
     munmap(job->segment, sizeof(struct lull_event_memory));
     if (job->path != NULL)
         unlink(job->path);
@@ -153,6 +156,11 @@ void lull_event_segment_destroy(struct lull_event_segment *job)
     free(job->path);
     free(job);
     errno = saved_errno;
+}
+
+bool lull_event_segment_is_cut(const struct lull_event_segment *job)
+{
+    return lull_mapping_is_cut(job->guard);
 }
 
 static int read_info(const struct lull_event_slot *slot, struct lull_process_info *info_out)
@@ -306,6 +314,7 @@ int lull_event_segment_join(const char *path, const struct lull_process_info *in
     if (job == NULL)
         return lull_error_set(err, -ENOMEM, "%s: no memory", path);
     job->fd = -1;
+    job->guard = -1;
     fd = open_segment(path, &job->segment);
     if (fd < 0) {
         free(job);
@@ -316,6 +325,8 @@ int lull_event_segment_join(const char *path, const struct lull_process_info *in
     result = find_own_slot(job->segment, start_ticks, &slot);
     if (result < 0)
         result = claim_slot(job->segment, fd, start_ticks, info, &slot);
+    if (result == -ENOSPC)
+        atomic_fetch_add(&job->segment->header.without_room, 1);
     close(fd);
     if (result < 0) {
         lull_event_segment_destroy(job);
@@ -324,6 +335,11 @@ int lull_event_segment_join(const char *path, const struct lull_process_info *in
     *job_out = job;
     *slot_out = slot;
     return 0;
+}
+
+uint32_t lull_event_segment_turned_away(const struct lull_event_segment *job)
+{
+    return atomic_load(&job->segment->header.without_room);
 }
 
 /* ---- what a slot says about its process ---- */
@@ -357,7 +373,9 @@ int lull_event_segment_release(struct lull_event_segment *job, uint32_t slot_ind
 {
     struct lull_event_slot *slot = &job->segment->slots[slot_index % LULL_JOB_MAX_PROCESSES];
 
-    assert(slot_index < claimed_slots(job->segment));
+    /* No slot is claimed in a segment that was cut. */
+    if (slot_index >= claimed_slots(job->segment))
+        return -EBUSY;
     if (atomic_load(&slot->holder) != SLOT_TAKEN || !lull_event_segment_has_ended(job, slot_index))
         return -EBUSY;
     if (atomic_load(&slot->head) != job->tails[slot_index])

@@ -15,6 +15,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/mapping.h"
 #include "wire/job_file.h"
 
 #define MAGIC UINT64_C(0x4556494c4c554c31)
@@ -49,7 +50,8 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "shared
 
 struct lull_live_writer {
     struct live_memory *memory;
-    int fd; /* keeps the file locked */
+    int fd;    /* keeps the file locked */
+    int guard; /* of the mapping (base/mapping.h) */
     char path[LULL_LIVE_PATH_BYTES];
 };
 
@@ -189,6 +191,7 @@ int lull_live_writer_create(const char *directory, const char *pass,
         free(writer);
         return result;
     }
+    writer->guard = lull_mapping_guard(writer->memory, sizeof(*writer->memory));
     writer->memory->version = FORMAT_VERSION;
     writer->memory->run_bytes = sizeof(struct lull_live_run);
     *writer_out = writer;
@@ -228,6 +231,7 @@ void lull_live_writer_destroy(struct lull_live_writer *writer)
 {
     if (writer == NULL)
         return;
+    lull_mapping_release(writer->guard);
     munmap(writer->memory, sizeof(*writer->memory));
     unlink(writer->path);
     close(writer->fd);

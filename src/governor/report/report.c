@@ -176,5 +176,6 @@ void lull_report_print(const struct lull_report *report, FILE *out)
         lull_energy_report_print(&report->energy, report->verbose, out);
         lull_cost_report_print(report, out);
     }
-    fprintf(out, "\n  report: %s/report.html\n", report->folder);
+    if (report->folder != NULL)
+        fprintf(out, "\n  report: %s/report.html\n", report->folder);
 }

@@ -51,7 +51,7 @@ struct lull_report {
     double swing_ratio;                             /* how much wider managed swings may be */
     const struct lull_run_frontier *frontier;       /* NULL: nothing was managed */
     struct lull_energy_price price;
-    const char *folder; /* where the report is written */
+    const char *folder; /* where the report was written; NULL: it was not */
     struct lull_energy_report energy;
 };
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/printable.h"
 #include "base/smaller.h"
 #include "governor/report/report_parts.h"
 #include "governor/report/section_text.h"
@@ -124,7 +125,7 @@ static void print_group(const struct lull_report *report, uint32_t gpu,
     else
         lull_section_describe_untargeted(report->managed, gpu, group->least_ms, group->most_ms,
                                          reason, sizeof(reason));
-    print_line(group->count, group->text.name,
+    print_line(group->count, lull_printable(group->text.name).text,
                group->occurrences > 0 ? group->length_ms / (double)group->occurrences : (double)NAN,
                group->mhz, out);
     fprintf(out, "%s: %s\n", group->text.verdict, reason);

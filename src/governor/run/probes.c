@@ -194,6 +194,12 @@ static bool is_ours(const struct probe *probe, const char *chosen)
     return strcmp(chosen, "lull") == 0 || strstr(chosen, probe->library) != NULL;
 }
 
+/* Tells whether the path would be read as several. */
+static bool is_split(const struct probe *probe, const char *path)
+{
+    return strcmp(probe->variable, "+LD_PRELOAD") == 0 && strpbrk(path, " :") != NULL;
+}
+
 /* What ours has to load in its turn: the user's choice, if it is not ours already. */
 static const char *find_behind(const struct probe *probe, const char *chosen)
 {
@@ -226,6 +232,11 @@ int lull_probes_add(struct lull_probes *probes, uint32_t index,
         return lull_error_set(err, LULL_E_UNSUPPORTED, "%s=%s: %s", probe->variable, chosen,
                               probe->loss);
     result = find_probe(probe->library, path, sizeof(path), &missing);
+    if (result == 0 && is_split(probe, path))
+        return lull_error_set(err, -EINVAL,
+                              "%s: cannot be loaded, because the dynamic linker splits "
+                              "LD_PRELOAD at blanks and colons; install Lull in another place",
+                              path);
     if (result < 0 && probe->is_optional)
         return 0;
     if (result < 0)

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "governor/report/report.h"
 #include "governor/run/run_findings.h"
 #include "governor/run/run_frontier.h"
@@ -44,6 +45,11 @@ static void leave_nodes(struct lull_run_pass *pass)
     lull_peers_destroy(pass->peers);
     pass->peers = NULL;
 }
+
+/* What is said of a job that has cut off its own segment. */
+static const char cut_off[] =
+    "the job's file in /dev/shm was cut off while it ran, so what its probes sent after that is "
+    "missing, and the rest of the run was not managed; let nothing truncate /dev/shm/lull-job-*";
 
 static int make_pass(struct lull_run_pass *pass, bool observe_only, struct lull_error *err)
 {
@@ -82,6 +88,8 @@ static int make_pass(struct lull_run_pass *pass, bool observe_only, struct lull_
             lull_run_note(run, told.text);
     }
     lull_run_progress_clear(pass);
+    if (pass->job != NULL && lull_event_segment_is_cut(pass->job))
+        lull_run_note(run, cut_off);
     return 0;
 }
 
@@ -102,6 +110,7 @@ static void end_pass(struct lull_run_pass *pass)
 static void print_report(const struct lull_report *report)
 {
     char *text = NULL;
+    char *shown = NULL;
     size_t size = 0;
     FILE *const out = open_memstream(&text, &size);
 
@@ -109,7 +118,10 @@ static void print_report(const struct lull_report *report)
         return;
     lull_report_print(report, out);
     if (fclose(out) == 0)
-        lull_log_text(text, size, lull_now_ns() + PRINT_MS * LULL_NS_PER_MS);
+        shown = lull_printable_copy(LULL_PRINTABLE_LINES, text, size);
+    if (shown != NULL)
+        lull_log_text(shown, strlen(shown), lull_now_ns() + PRINT_MS * LULL_NS_PER_MS);
+    free(shown);
     free(text);
 }
 
@@ -180,10 +192,12 @@ static void write_report(struct lull_managed_run *run, const struct lull_run_pas
     };
     struct lull_error err = {0};
 
+    if (lull_report_write(&report, run->options->report, &err) < 0) {
+        lull_log(LULL_LOG_WARNING, "run", "no report: %s", err.text);
+        report.folder = NULL;
+    }
     if (!run->options->quiet)
         print_report(&report);
-    if (lull_report_write(&report, run->options->report, &err) < 0)
-        lull_log(LULL_LOG_WARNING, "run", "no report: %s", err.text);
 }
 
 /* Gives the GPUs back after a managed pass: the next pass must find them as the first one did, and

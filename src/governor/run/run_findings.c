@@ -12,6 +12,7 @@
 #include "core/stats/rhythm.h"
 #include "governor/run/run_missing.h"
 #include "governor/run/run_witness.h"
+#include "wire/job_file.h"
 
 /* A GPU that is idle in so many of its readings has no work to be slowed down; a job that waits on
  * its GPU for communication is not idle there. Chosen, not measured. */
@@ -380,6 +381,13 @@ static bool tell_unseen(struct lull_run_pass *pass)
 /* Says why no rank was seen at all. */
 static void tell_no_rank(struct lull_run_pass *pass)
 {
+    if (lull_event_segment_turned_away(pass->job) > 0) {
+        lull_run_found(pass->run,
+                       "no rank was seen: " LULL_JOB_DIRECTORY " is full, so that the processes of "
+                       "the job have nowhere to write what they do; free it, or enlarge it (in a "
+                       "container: --shm-size)");
+        return;
+    }
     if (tell_unseen(pass))
         return;
     if (lull_event_segment_process_count(pass->job) > 0)
@@ -387,7 +395,7 @@ static void tell_no_rank(struct lull_run_pass *pass)
                        "no rank was seen for long enough: the command ended within a tenth of a "
                        "second of its first communication; there is nothing to save in so short a "
                        "job");
-    else
+    else if (!lull_event_segment_is_cut(pass->job))
         tell_witnessed(pass);
 }
 
