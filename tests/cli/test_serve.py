@@ -8,6 +8,7 @@ import base64
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -202,6 +203,33 @@ class Figures(unittest.TestCase):
         for name in ("second", "..", ".", "%2e%2e", "..%2ffirst", "first%2f..", ""):
             self.assertEqual(self.serve.ask("/api/v1/runs/" + name)[0], 404, name)
             self.assertEqual(self.serve.ask("/runs/" + name)[0], 404, name)
+
+    def test_runs_of_any_name(self):
+        """F55, F56: each name is shown as text and its link leads to its page; a pipe for a report is not waited for."""
+        names = [b"odd#name?x=1%41", b'q"><b>', b"ctl\x1b[31m\n", b"bad\xff\xfe", b"a b&c'+;", "\u00e4\u20ac".encode()]
+        for name in names:
+            folder = os.path.join(self.node.directory.name.encode(), name)
+            os.makedirs(folder)
+            self.addCleanup(shutil.rmtree, folder)
+            shutil.copy(os.path.join(ROOT, "docs", "report-example.json").encode(), os.path.join(folder, b"report.json"))
+        pipe = os.path.join(self.node.directory.name, "pipe")
+        os.makedirs(pipe)
+        os.mkfifo(os.path.join(pipe, "report.json"))
+        wanted = sorted(name.decode("utf-8", "replace") for name in names)
+        runs = host.wait_for(lambda: [run for run in self.serve.json("/api/v1/runs")["runs"] if run["name"] in wanted]
+                             if set(wanted) <= {run["name"] for run in self.serve.json("/api/v1/runs")["runs"]} else None,
+                             BOUND_S, 0.1)
+        self.assertEqual(sorted(run["name"] for run in runs), wanted)
+        page = self.serve.ask("/")[2]
+        for run in runs:
+            self.assertRegex(run["address"], r"^/runs/[A-Za-z0-9._~%-]+$")
+            self.assertIn(f'<a href="{run["address"]}">', page)
+            self.assertEqual(self.serve.ask(run["address"])[0], 200, run)
+            self.assertEqual(self.serve.ask("/api/v1" + run["address"])[0], 200, run)
+        self.assertNotIn("q\"><b>", page)
+        self.assertNotIn("\x1b", page)
+        self.assertEqual(self.serve.ask("/runs/pipe")[0], 404)
+        self.assertEqual(self.serve.ask("/metrics")[0], 200)
 
 
 class Requests(unittest.TestCase):

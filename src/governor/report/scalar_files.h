@@ -7,8 +7,8 @@
  * slow, hangs or is full holds nobody up. A file that cannot be written ends with its last whole
  * row.
  *
- * Threads: the owner calls these functions, none of which waits for a disk but open; and close, for
- * as long as it is told. SPDX-License-Identifier: Apache-2.0
+ * Threads: the owner calls these functions, of which two wait for a disk: open for 1 s, and close
+ * for as long as it is told. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_GOVERNOR_REPORT_SCALAR_FILES_H
 #define LULL_GOVERNOR_REPORT_SCALAR_FILES_H
@@ -36,8 +36,9 @@ struct lull_scalar_row {
 struct lull_scalar_files; /* opaque */
 
 /*
- * Makes the folder, and opens both files behind what is there. scalars[count] is copied. Errors:
- * -errno with the path.
+ * Makes the folder, and opens both files behind what is there. scalars[count] is copied. Files that
+ * take longer than 1 s to open are opened later. Errors: -errno with the path; -EINVAL no regular
+ * file.
  */
 int lull_scalar_files_open(const char *folder, const struct lull_scalar *scalars, uint32_t count,
                            double unix_s, struct lull_scalar_files **files_out,
