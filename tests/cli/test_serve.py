@@ -150,9 +150,9 @@ class Figures(unittest.TestCase):
         self.assertEqual(sections, {"communication": 2500})
         self.assertIn("shorter", job["gpus"][0]["sections"][1]["unknown"]["energy_j"])
         self.assertEqual(find(samples, "lull_run_budget_left_seconds", run=name)[0][1], -0.02)
-        self.assertEqual(job["command"], 'torchrun train.py --tag "<b>?"')
+        self.assertEqual(job["command"], 'torchrun train.py --tag "<b>\ufffd"')
         page = self.serve.ask("/")[2]
-        self.assertIn("&quot;&lt;b>", page)
+        self.assertIn("&quot;&lt;b&gt;", page)
         self.assertNotIn('"<b>', page)
         serve_case.end(process)
         self.settle(lambda node: name not in [job["name"] for job in node["jobs"]])
@@ -216,9 +216,9 @@ class Figures(unittest.TestCase):
         os.makedirs(pipe)
         os.mkfifo(os.path.join(pipe, "report.json"))
         wanted = sorted(name.decode("utf-8", "replace") for name in names)
-        runs = host.wait_for(lambda: [run for run in self.serve.json("/api/v1/runs")["runs"] if run["name"] in wanted]
-                             if set(wanted) <= {run["name"] for run in self.serve.json("/api/v1/runs")["runs"]} else None,
-                             BOUND_S, 0.1)
+        self.assertIsNotNone(host.wait_for(
+            lambda: set(wanted) <= {run["name"] for run in self.serve.json("/api/v1/runs")["runs"]}, BOUND_S, 0.1))
+        runs = [run for run in self.serve.json("/api/v1/runs")["runs"] if run["name"] in wanted]
         self.assertEqual(sorted(run["name"] for run in runs), wanted)
         page = self.serve.ask("/")[2]
         for run in runs:
