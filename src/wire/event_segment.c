@@ -1,6 +1,5 @@
 /* The segment's file, its slots, and what a slot says of its process.
  * SPDX-License-Identifier: Apache-2.0 */
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>

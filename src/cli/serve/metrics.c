@@ -65,7 +65,7 @@ static bool escape(struct labels *labels, const char *text)
         const struct lull_printable_piece piece = lull_printable_take(
             *text == '\n' ? LULL_PRINTABLE_LINES : LULL_PRINTABLE_LINE, text, left);
 
-        if (labels->size + 2 * LULL_PRINTABLE_PIECE >= sizeof(labels->text))
+        if (labels->size + (size_t)2 * LULL_PRINTABLE_PIECE >= sizeof(labels->text))
             return false;
         for (size_t i = 0; i < piece.length; i++)
             put_escaped(labels, piece.text[i]);

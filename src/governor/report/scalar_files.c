@@ -307,7 +307,7 @@ int lull_scalar_files_open(const char *folder, const struct lull_scalar *scalars
         return lull_error_set(err, -ENOMEM, "%s: no memory for scalars", folder);
     files->count = count;
     files->unix_s = unix_s;
-    strcpy(files->folder, folder);
+    memcpy(files->folder, folder, strlen(folder) + 1);
     memcpy(files->scalars, scalars, count * sizeof(*scalars));
     result = lull_thread_start(&files->thread, work, files);
     if (result < 0) {
