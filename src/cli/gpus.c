@@ -61,6 +61,8 @@ static void print_gpu(struct lull_devices *devices, uint32_t gpu)
         printf(" (%u to %u)", info->sm_clocks_mhz[count - 1], info->sm_clocks_mhz[0]);
     print_reading(now.valid & LULL_READING_MEMORY_CLOCK, "  memory ", now.memory_mhz, 0, "MHz");
     print_reading(now.valid & LULL_READING_POWER, "  power ", now.power_mw * 1e-3, 1, "W");
+    if ((now.refused & LULL_READING_POWER) != 0)
+        printf("  power not known (its reading is outside what the GPU can draw)");
     print_reading(now.valid & LULL_READING_POWER_LIMIT,
                   (now.valid & LULL_READING_POWER) != 0 ? " of " : "  power limit ",
                   now.power_limit_mw * 1e-3, 0, "W");

@@ -62,6 +62,8 @@ json_t *lull_node_gpu_json(uint32_t index, const struct lull_device_info *info,
     set_integer(object, "memory_clock_mhz", now->valid & LULL_READING_MEMORY_CLOCK,
                 now->memory_mhz);
     lull_field_known(object, "power_w", now->power_mw * 1e-3, now->valid & LULL_READING_POWER);
+    if ((now->refused & LULL_READING_POWER) != 0)
+        lull_field_text(object, "power_reason", "its reading is outside what the GPU can draw");
     lull_field_known(object, "power_limit_w", now->power_limit_mw * 1e-3,
                      now->valid & LULL_READING_POWER_LIMIT);
     lull_field_known(object, "energy_j", (double)now->energy_mj * 1e-3,

@@ -125,7 +125,7 @@ static bool read_power(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
     watts = room.words[amdsmi->power_offset + (*is_instant_out ? 0 : 1)];
     if (!is_told(watts))
         return false;
-    *power_mw_out = watts * 1000 / die->sharers;
+    *power_mw_out = watts < UINT32_MAX / 1000 ? watts * 1000 / die->sharers : UINT32_MAX;
     return true;
 }
 
@@ -134,7 +134,8 @@ static bool read_energy(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die
 {
     double energy_uj;
 
-    if (!lull_amdsmi_read_energy_uj(amdsmi, &amdsmi->dies[die->counter], &energy_uj))
+    if (!lull_amdsmi_read_energy_uj(amdsmi, &amdsmi->dies[die->counter], &energy_uj) ||
+        !(energy_uj >= 0.0 && energy_uj < 1e20))
         return false;
     *energy_mj_out = (uint64_t)(energy_uj * 1e-3 / die->sharers);
     return true;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/process.h"
@@ -18,6 +19,13 @@
 
 /* The driver's number of a GPU that it does not have at present. */
 #define ABSENT UINT32_MAX
+
+/* No GPU has drawn more since its driver was loaded: 1500 W for 20 years. Chosen, not measured. */
+#define MOST_ENERGY_MJ UINT64_C(1000000000000000)
+
+/* A counter that says 0 is read again after this time, which is several refreshes, and counts as
+ * none if it still says 0. Chosen, not measured. */
+#define ZERO_COUNTER_NS (300 * LULL_NS_PER_MS)
 
 struct lull_devices {
     const struct lull_vendor *vendor; /* NULL: none has been found yet */
@@ -107,6 +115,31 @@ static int open_library(struct lull_devices *devices, uint32_t *count_out, struc
     return result < 0 ? fail_open(&error, err) : 0;
 }
 
+/* Tells whether the driver says of a counter that nothing was ever drawn. */
+static bool is_counter_zero(struct lull_devices *devices, uint32_t gpu)
+{
+    struct lull_device_reading reading = {0};
+
+    return (devices->infos[gpu].capabilities & LULL_CAPABILITY_ENERGY_COUNTER) != 0 &&
+           devices->vendor->read(devices->state, gpu, LULL_READING_ENERGY, &reading) &&
+           reading.energy_mj == 0;
+}
+
+/* A counter that stays at 0 is no counter. */
+static void drop_zero_counters(struct lull_devices *devices, uint32_t listed)
+{
+    uint64_t zero = 0;
+
+    for (uint32_t gpu = 0; gpu < listed; gpu++)
+        zero |= (uint64_t)is_counter_zero(devices, gpu) << gpu;
+    if (zero == 0)
+        return;
+    lull_sleep_until_ns(lull_now_ns() + ZERO_COUNTER_NS);
+    for (uint32_t gpu = 0; gpu < listed; gpu++)
+        if ((zero >> gpu & 1) != 0 && is_counter_zero(devices, gpu))
+            devices->infos[gpu].capabilities &= ~(uint32_t)LULL_CAPABILITY_ENERGY_COUNTER;
+}
+
 /* Takes all GPUs of a driver that was just opened. */
 static void take_all(struct lull_devices *devices, uint32_t listed)
 {
@@ -114,6 +147,7 @@ static void take_all(struct lull_devices *devices, uint32_t listed)
         devices->vendor->describe(devices->state, gpu, &devices->infos[gpu]);
         atomic_store(&devices->slots[gpu], gpu);
     }
+    drop_zero_counters(devices, listed);
     atomic_store(&devices->count, listed);
 }
 
@@ -346,6 +380,33 @@ static int fail_absent(struct lull_devices *devices, uint32_t gpu, struct lull_e
                           gpu);
 }
 
+/* Tells whether a field that was read can be true of the GPU. */
+static bool is_plausible(const struct lull_device_info *info, uint32_t field,
+                         const struct lull_device_reading *reading)
+{
+    const struct lull_power_range range = lull_device_power_range(info);
+
+    if (field == LULL_READING_POWER)
+        return lull_power_is_plausible(&range, reading->power_mw * 1e-3);
+    return field != LULL_READING_ENERGY || reading->energy_mj < MOST_ENERGY_MJ;
+}
+
+/* Reads one field, or refuses what is read. */
+static void read_field(struct lull_devices *devices, uint32_t gpu, uint32_t slot, uint32_t field,
+                       struct lull_device_reading *reading)
+{
+    const struct lull_device_info *info = &devices->infos[gpu];
+
+    if (field == LULL_READING_ENERGY && (info->capabilities & LULL_CAPABILITY_ENERGY_COUNTER) == 0)
+        return;
+    if (!devices->vendor->read(devices->state, slot, (enum lull_reading_field)field, reading))
+        return;
+    if (is_plausible(info, field, reading))
+        reading->valid |= field;
+    else
+        reading->refused |= field;
+}
+
 void lull_device_read(struct lull_devices *devices, uint32_t gpu, uint32_t wanted,
                       struct lull_device_reading *reading_out)
 {
@@ -355,12 +416,10 @@ void lull_device_read(struct lull_devices *devices, uint32_t gpu, uint32_t wante
     if (slot == ABSENT)
         return;
     for (uint32_t field = 1; field <= LULL_READING_XIDS; field <<= 1)
-        if ((wanted & field) != 0 &&
-            devices->vendor->read(devices->state, slot, (enum lull_reading_field)field,
-                                  reading_out))
-            reading_out->valid |= field;
+        if ((wanted & field) != 0)
+            read_field(devices, gpu, slot, field, reading_out);
     if (!leave(devices))
-        reading_out->valid = 0;
+        *reading_out = (struct lull_device_reading){0};
 }
 
 /* Drivers number processes as the host does; emulated ones as the process that opened the GPU. */
@@ -413,6 +472,7 @@ void lull_device_keep_reading(struct lull_device_reading *kept, uint32_t wanted,
         kept->last_xid = reading->last_xid;
     }
     kept->valid = (kept->valid & ~wanted) | valid;
+    kept->refused = (kept->refused & ~wanted) | (reading->refused & wanted);
 }
 
 /* Ends a call that has a result. */

@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/switch.h"
+#include "core/energy/plausible.h"
 
 enum {
     LULL_DEVICE_MAX_GPUS = 64,
@@ -86,7 +87,8 @@ enum lull_clock_reason {
 };
 
 struct lull_device_reading {
-    uint32_t valid; /* enum lull_reading_field */
+    uint32_t valid;   /* enum lull_reading_field */
+    uint32_t refused; /* of the others, those that were read and cannot be true of this GPU */
     uint32_t sm_mhz;
     uint32_t memory_mhz;
     uint32_t power_mw;
@@ -177,13 +179,23 @@ int lull_device_find(const struct lull_devices *devices, const char *uuid);
 int lull_device_fit_band(const struct lull_device_info *info, struct lull_band *band,
                          struct lull_error *err);
 
-/* Reads the wanted fields; what could not be read has no bit in reading_out->valid. */
+/*
+ * Reads the wanted fields; what could not be read has no bit in reading_out->valid. A power that
+ * the board cannot draw (core/energy/plausible.h) is not valid but refused, and so is an energy
+ * that no board can have drawn.
+ */
 void lull_device_read(struct lull_devices *devices, uint32_t gpu, uint32_t wanted,
                       struct lull_device_reading *reading_out);
 
 /* Lists the processes that compute on a GPU; unknown after any failure. */
 void lull_device_list_processes(struct lull_devices *devices, uint32_t gpu,
                                 struct lull_device_processes *processes_out);
+
+/* Returns what a GPU can draw. */
+static inline struct lull_power_range lull_device_power_range(const struct lull_device_info *info)
+{
+    return lull_power_range_of_gpu(info->power_limit_max_mw * 1e-3);
+}
 
 /* Takes the fields that were wanted of a reading over into what is kept of a GPU, valid or not;
  * the others stay as they are. */

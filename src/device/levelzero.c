@@ -25,10 +25,11 @@ static const char *levelzero_driver_version(const void *state)
 
 /* ---- reading ---- */
 
-/* Rounds a number >= 0 without libm, which lulld does not link. */
+/* Rounds a number >= 0 without libm, which lulld does not link. Larger ones than the type holds
+ * become its largest. */
 static uint32_t rounded(double number)
 {
-    return (uint32_t)(number + 0.5);
+    return number < UINT32_MAX ? (uint32_t)(number + 0.5) : UINT32_MAX;
 }
 
 /* Adds up the counters of a card; the sum has the time of the latest. Returns false if one of them

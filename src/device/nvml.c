@@ -293,8 +293,8 @@ static int read_field(struct nvml *nvml, void *device, unsigned int field, uint6
     return status;
 }
 
-/* Tells whether the memory clock can be locked. The A100 has the function but not the ability;
- * newer drivers have a field that says so. */
+/* Tells whether the memory clock can be locked. The A100 has the function but not the ability, so
+ * only the field of newer drivers shows it. */
 static bool can_lock_memory(struct nvml *nvml, void *device, uint32_t architecture)
 {
     uint64_t mode;
@@ -302,7 +302,7 @@ static bool can_lock_memory(struct nvml *nvml, void *device, uint32_t architectu
     if (nvml->lock_memory == NULL || nvml->reset_memory == NULL ||
         architecture < NVML_ARCHITECTURE_AMPERE)
         return false;
-    return read_field(nvml, device, NVML_FIELD_MEMORY_CLOCK_SWITCH, &mode) != NVML_SUCCESS ||
+    return read_field(nvml, device, NVML_FIELD_MEMORY_CLOCK_SWITCH, &mode) == NVML_SUCCESS &&
            mode != 0;
 }
 
@@ -365,7 +365,7 @@ static bool read_power(struct nvml *nvml, uint32_t gpu, uint32_t *power_mw_out)
     if (nvml->has_instant_power[gpu] &&
         read_field(nvml, nvml->devices[gpu], NVML_FIELD_POWER_INSTANT, &instant_mw) ==
             NVML_SUCCESS) {
-        *power_mw_out = (uint32_t)instant_mw;
+        *power_mw_out = instant_mw < UINT32_MAX ? (uint32_t)instant_mw : UINT32_MAX;
         return true;
     }
     return INVOKE(nvml, power_usage, nvml->devices[gpu], power_mw_out) == NVML_SUCCESS;

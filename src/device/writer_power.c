@@ -19,11 +19,24 @@
 #define LONGEST_SEEK_NS (250 * LULL_NS_PER_MS)
 #define WATCHED_NS (600 * LULL_NS_PER_S)
 
+/* Returns the mean power by what a counter has grown; a counter that was reset, or misread, does
+ * not tell it, and the driver's power stands in. */
+static uint32_t mean_mw(const struct lull_power_range *range, uint64_t grown_mj, int64_t passed_ns,
+                        uint32_t driver_mw)
+{
+    const double power_mw = (double)grown_mj * LULL_NS_PER_S / (double)passed_ns;
+
+    return lull_power_is_plausible(range, power_mw * 1e-3) ? (uint32_t)power_mw : driver_mw;
+}
+
 /* Notes what the counter said at a time, and what was drawn since the time before. driver_mw is
  * what the driver says of the power, for where the counter does not tell; 0: nothing. */
-static void conclude(struct lull_writer_gpu *gpu, uint64_t energy_mj, int64_t at_ns,
+static void conclude(struct lull_writer *writer, uint32_t index, uint64_t energy_mj, int64_t at_ns,
                      int64_t least_ns, uint32_t driver_mw)
 {
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    const struct lull_power_range range =
+        lull_device_power_range(lull_device_info(writer->devices, index));
     const int64_t passed_ns = at_ns - gpu->energy_ns;
     const bool is_obeyed = gpu->raise_ns == LULL_WRITER_NEVER_NS && at_ns >= gpu->settled_ns;
     const bool is_of_cap = is_obeyed && gpu->power_cap_mhz == gpu->cap.max_mhz;
@@ -32,7 +45,7 @@ static void conclude(struct lull_writer_gpu *gpu, uint64_t energy_mj, int64_t at
     if (gpu->energy_ns != 0 && passed_ns < least_ns)
         power_mw = gpu->state.power_mw;
     else if (gpu->energy_ns != 0 && energy_mj > gpu->energy_mj)
-        power_mw = (uint32_t)((energy_mj - gpu->energy_mj) * LULL_NS_PER_S / (uint64_t)passed_ns);
+        power_mw = mean_mw(&range, energy_mj - gpu->energy_mj, passed_ns, driver_mw);
     gpu->energy_mj = energy_mj;
     gpu->energy_ns = at_ns;
     gpu->seek_begin_ns = 0;
@@ -69,7 +82,7 @@ void lull_writer_read_power(struct lull_writer *writer, uint32_t index)
         reading.power_mw = 0;
     if ((reading.valid & LULL_READING_ENERGY) == 0) {
         gpu->energy_ns = 0;
-        conclude(gpu, 0, 0, 0, reading.power_mw);
+        conclude(writer, index, 0, 0, 0, reading.power_mw);
     } else if (is_watched(gpu, now_ns) && gpu->energy_ns != 0 &&
                reading.energy_mj > gpu->energy_mj) {
         gpu->sought_mj = reading.energy_mj;
@@ -77,7 +90,7 @@ void lull_writer_read_power(struct lull_writer *writer, uint32_t index)
         gpu->seek_begin_ns = now_ns;
         gpu->seek_ns = now_ns + SEEK_NS;
     } else {
-        conclude(gpu, reading.energy_mj, now_ns, LEAST_POWER_NS, reading.power_mw);
+        conclude(writer, index, reading.energy_mj, now_ns, LEAST_POWER_NS, reading.power_mw);
     }
 }
 
@@ -97,10 +110,11 @@ void lull_writer_seek_step(struct lull_writer *writer, uint32_t index)
     now_ns = lull_now_ns();
     if ((reading.valid & LULL_READING_ENERGY) != 0 && reading.energy_mj != gpu->sought_mj &&
         now_ns - gpu->sought_ns < LATE_NS)
-        conclude(gpu, reading.energy_mj, gpu->sought_ns + (now_ns - gpu->sought_ns) / 2,
+        conclude(writer, index, reading.energy_mj, gpu->sought_ns + (now_ns - gpu->sought_ns) / 2,
                  LEAST_STEPS_NS, gpu->state.power_mw);
     else if (now_ns - gpu->seek_begin_ns >= LONGEST_SEEK_NS)
-        conclude(gpu, gpu->sought_mj, gpu->sought_ns, LEAST_POWER_NS, gpu->state.power_mw);
+        conclude(writer, index, gpu->sought_mj, gpu->sought_ns, LEAST_POWER_NS,
+                 gpu->state.power_mw);
     else
         gpu->seek_ns = now_ns + SEEK_NS;
     gpu->sought_ns = now_ns;

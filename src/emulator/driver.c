@@ -229,17 +229,37 @@ bool lull_driver_lists_processes(const struct lull_driver_gpu *gpu)
     return !take(gpu, LULL_FAULT_NO_PROCESSES);
 }
 
+uint64_t lull_driver_spoil_energy_mj(const struct lull_driver_gpu *gpu, uint64_t mj)
+{
+    double value;
+
+    if (lull_node_take_fault(gpu->node, gpu->index, LULL_FAULT_ENERGY_FACTOR, &value))
+        mj = (uint64_t)((double)mj * value);
+    if (lull_node_take_fault(gpu->node, gpu->index, LULL_FAULT_ENERGY_WRAP_J, &value))
+        mj %= (uint64_t)(value * 1e3);
+    if (lull_node_take_fault(gpu->node, gpu->index, LULL_FAULT_ENERGY_STUCK_J, &value))
+        mj = (uint64_t)(value * 1e3);
+    return mj;
+}
+
+uint32_t lull_driver_spoil_power_mw(const struct lull_driver_gpu *gpu, uint32_t mw)
+{
+    double value;
+    double spoilt_mw = mw;
+
+    if (lull_node_take_fault(gpu->node, gpu->index, LULL_FAULT_POWER_FACTOR, &value))
+        spoilt_mw *= value;
+    if (lull_node_take_fault(gpu->node, gpu->index, LULL_FAULT_POWER_W, &value))
+        spoilt_mw = value * 1e3;
+    return spoilt_mw < UINT32_MAX ? (uint32_t)spoilt_mw : UINT32_MAX;
+}
+
 uint64_t lull_driver_energy_mj(const struct lull_driver_gpu *gpu)
 {
-    uint64_t mj = lull_physics_published_mj(lull_node_begin(gpu->node, gpu->index));
-    double joules;
+    const uint64_t mj = lull_physics_published_mj(lull_node_begin(gpu->node, gpu->index));
 
     lull_node_end(gpu->node, gpu->index, false);
-    if (lull_node_take_fault(gpu->node, gpu->index, LULL_FAULT_ENERGY_WRAP_J, &joules))
-        mj %= (uint64_t)(joules * 1e3);
-    if (lull_node_take_fault(gpu->node, gpu->index, LULL_FAULT_ENERGY_STUCK_J, &joules))
-        mj = (uint64_t)(joules * 1e3);
-    return mj;
+    return lull_driver_spoil_energy_mj(gpu, mj);
 }
 
 bool lull_driver_accepts_limit(const struct lull_driver_gpu *gpu, double limit_w)

@@ -118,6 +118,11 @@ bool lull_driver_has_energy(const struct lull_driver_gpu *gpu);
 /* What its energy counter says. */
 uint64_t lull_driver_energy_mj(const struct lull_driver_gpu *gpu);
 
+/* What a reading of energy, or of power, becomes by the faults of its sensor. The GPU must not be
+ * between lull_node_begin and lull_node_end. */
+uint64_t lull_driver_spoil_energy_mj(const struct lull_driver_gpu *gpu, uint64_t mj);
+uint32_t lull_driver_spoil_power_mw(const struct lull_driver_gpu *gpu, uint32_t mw);
+
 /* Tells whether the GPU accepts this power limit. */
 bool lull_driver_accepts_limit(const struct lull_driver_gpu *gpu, double limit_w);
 

@@ -118,12 +118,15 @@ static const char *const names[LULL_FAULT_KINDS] = {
     [LULL_FAULT_IDLE_RESET] = "idle_reset",
     [LULL_FAULT_ENERGY_WRAP_J] = "energy_wrap_j",
     [LULL_FAULT_ENERGY_STUCK_J] = "energy_stuck_j",
+    [LULL_FAULT_ENERGY_FACTOR] = "energy_factor",
+    [LULL_FAULT_POWER_W] = "power_w",
+    [LULL_FAULT_POWER_FACTOR] = "power_factor",
     [LULL_FAULT_SM_RESETS_MEMORY] = "sm_resets_memory",
 };
 
 static int refuse_entry(const char *entry, size_t length, struct lull_error *err)
 {
-    char known[400] = "";
+    char known[480] = "";
     size_t used = 0;
 
     for (int i = 0; i < LULL_FAULT_KINDS && used < sizeof(known); i++)

@@ -12,13 +12,6 @@ enum { MAX_PROCESSES = 64, NVML_SUCCESS = 0 };
 
 /* The slowest refresh of a counter that is known: 100 ms, measured on an A100. */
 static const double counter_refresh_s = 0.1;
-/* How far power may briefly overshoot the highest limit, and what is taken where no limit is known.
- * Both are chosen generously, because they only widen the interval of uncertainty. */
-static const double overshoot_ratio = 1.2;
-static const double highest_known_w = 1500.0;
-/* A GPU whose driver answers draws more than this; the smallest boards idle at some 5 W. Chosen,
- * not measured. */
-static const double lowest_w = 2.0;
 
 struct process_info { /* nvmlProcessInfo_t, versions 2 and 3 */
     unsigned pid;
@@ -136,14 +129,14 @@ static uint32_t own_gpus(struct gpu **gpus)
 
 /* ---- accounts ---------------------------------------------------------------------------- */
 
-static double highest_power_w(struct gpu *gpu)
+static struct lull_power_range power_range(struct gpu *gpu)
 {
     unsigned min_mw = 0;
     unsigned max_mw = 0;
 
-    if (nvml.limits == NULL || nvml.limits(gpu, &min_mw, &max_mw) != NVML_SUCCESS || max_mw == 0)
-        return highest_known_w;
-    return overshoot_ratio * 1e-3 * (double)max_mw;
+    if (nvml.limits == NULL || nvml.limits(gpu, &min_mw, &max_mw) != NVML_SUCCESS)
+        max_mw = 0;
+    return lull_power_range_of_gpu(1e-3 * (double)max_mw);
 }
 
 /* The place of a GPU that has a number, else the first free one, LULL_WINDOW_MAX_GPUS at last. */
@@ -162,7 +155,7 @@ static struct lull_window_counter read_counter(struct gpu *gpu)
     unsigned long long energy_mj = 0;
 
     if (place_of(gpu) == metered_count)
-        counter.highest_w = highest_power_w(gpu);
+        counter.range = power_range(gpu);
     counter.is_valid = nvml.energy(gpu, &energy_mj) == NVML_SUCCESS;
     counter.time_ns = lull_now_ns();
     counter.energy_j = (double)energy_mj * 1e-3;
@@ -188,8 +181,8 @@ static void take_counter(const struct lull_window_counter *counter)
         return;
     if (place == metered_count) {
         const struct lull_energy_source source = {.counter_refresh_s = counter_refresh_s,
-                                                  .highest_w = counter->highest_w,
-                                                  .lowest_w = lowest_w};
+                                                  .highest_w = counter->range.highest_w,
+                                                  .lowest_w = counter->range.lowest_w};
 
         metered[place].gpu = counter->gpu;
         lull_energy_account_init(&metered[place].account, &source);

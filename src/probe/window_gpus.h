@@ -28,8 +28,8 @@ struct lull_window_gpus {
 
 /* A counter as it was read. */
 struct lull_window_counter {
-    struct gpu *gpu;  /* NVML's handle */
-    double highest_w; /* that the GPU can draw; 0 for one that has a number already */
+    struct gpu *gpu;               /* NVML's handle */
+    struct lull_power_range range; /* of the GPU; not set for one that has a number already */
     bool is_valid;
     int64_t time_ns;
     double energy_j;

@@ -450,8 +450,10 @@ static void generations_differ_in_what_can_be_locked(void **state)
     }
     gpus[0].fields[1].value = 0; /* the field says that it cannot */
     assert_int_equal(capabilities_of_gpu(), everything & ~(uint32_t)LULL_CAPABILITY_MEMORY_LOCK);
-    gpus[0].fields[1].status = 3; /* an older driver does not tell: the function has to do */
-    assert_int_equal(capabilities_of_gpu(), everything);
+    gpus[0].fields[1].status = 3; /* an older driver does not have it: nothing shows that it can */
+    assert_int_equal(capabilities_of_gpu(), everything & ~(uint32_t)LULL_CAPABILITY_MEMORY_LOCK);
+    gpus[0].fields[1].status = 0;
+    gpus[0].fields[1].value = 1;
     gpus[0].set_code = 3; /* no list of clocks */
     assert_int_equal(capabilities_of_gpu(), everything & ~(uint32_t)LULL_CAPABILITY_SM_LOCK);
 }
@@ -474,7 +476,8 @@ static void each_missing_function_is_one_ability_less(void **state)
         {offsetof(struct nvml, set_power_limit), LULL_CAPABILITY_POWER_LIMIT, 0},
         {offsetof(struct nvml, power_limit_range), LULL_CAPABILITY_POWER_LIMIT, 0},
         {offsetof(struct nvml, energy), LULL_CAPABILITY_ENERGY_COUNTER, LULL_READING_ENERGY},
-        {offsetof(struct nvml, fields), LULL_CAPABILITY_INSTANT_POWER, 0},
+        {offsetof(struct nvml, fields), LULL_CAPABILITY_INSTANT_POWER | LULL_CAPABILITY_MEMORY_LOCK,
+         0},
         {offsetof(struct nvml, power_limit_default), 0, 0},
         {offsetof(struct nvml, name), 0, 0},
         {offsetof(struct nvml, pci_info), 0, 0},

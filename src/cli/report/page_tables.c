@@ -240,8 +240,9 @@ static void write_energy_gpu(FILE *out, const json_t *gpu)
     const char *const reason = lull_report_text(gpu, "reason");
     const double resets = lull_report_number(gpu, "counter_resets");
     const double estimated_s = lull_report_number(gpu, "estimated_seconds");
+    const double refused = lull_report_number(gpu, "power_refused");
     char name[32];
-    char text[160];
+    char text[256];
 
     snprintf(name, sizeof(name), "GPU %.20s",
              lull_html_figure(lull_report_number(gpu, "index"), "").text);
@@ -256,6 +257,9 @@ static void write_energy_gpu(FILE *out, const json_t *gpu)
     if (estimated_s > 0.0)
         snprintf(text + strlen(text), sizeof(text) - strlen(text),
                  "; polled power stood in for %.0f s", estimated_s);
+    if (refused > 0.0)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text),
+                 "; power readings outside what it can draw: %.0f", refused);
     write_energy_row(out, name, gpu, text);
 }
 

@@ -18,6 +18,9 @@ static const double missing_s = 3.0;
 /* A power that is read this long after the last one is late. Chosen, not measured: powers are read
  * ten times a second. */
 static const double late_s = 0.25;
+/* Where there is no counter, a gap between powers that is this many times the mean of those before
+ * it is a time without a sensor. Chosen, not measured. */
+static const double gap_ratio = 10.0;
 /* A counter that grows again has gone on in its silence if it grew by this share of what was
  * polled. Chosen, not measured. */
 static const double gone_on_ratio = 0.5;
@@ -94,6 +97,13 @@ static void note_estimate(struct lull_energy_account *account,
     account->estimated_s = after->estimated_s;
 }
 
+/* Tells whether the power is known from a time up to a point. */
+static bool is_power_known(const struct lull_energy_account *account, int64_t since_ns,
+                           const struct lull_energy_point *after)
+{
+    return after->has_power && account->power_begin_ns <= since_ns;
+}
+
 /* Estimates the energy since the point before, of which the counter does not tell: what the power
  * says, and no less than least_j, which has been counted. */
 static void estimate(struct lull_energy_account *account, const struct lull_energy_point *before,
@@ -103,11 +113,12 @@ static void estimate(struct lull_energy_account *account, const struct lull_ener
     const double most_j = account->source.highest_w * gap_s;
     const double polled_j = after->polled_j - before->polled_j;
 
-    if (before->has_power && after->has_power) {
+    if (is_power_known(account, before->time_ns, after)) {
         after->energy_j += fmax(polled_j, least_j);
         after->variance_j2 +=
             lull_energy_square(scale_ratio * polled_j) + step_variance(account, before, after);
     } else {
+        account->blind_s += gap_s;
         after->energy_j += 0.5 * (least_j + most_j);
         after->variance_j2 += lull_energy_square(most_j - least_j) / 12.0;
     }
@@ -123,7 +134,7 @@ static void replace(struct lull_energy_account *account, const struct lull_energ
     const double until_s = lull_energy_seconds(account->counter_ns, after->time_ns);
     double added_j = after->polled_j - before->polled_j;
 
-    if (before->has_power && after->has_power) {
+    if (is_power_known(account, before->time_ns, after)) {
         const double since_j = before->polled_j - account->counter_polled_j;
         const double until_j = after->polled_j - account->counter_polled_j;
 
@@ -131,6 +142,7 @@ static void replace(struct lull_energy_account *account, const struct lull_energ
                                   (lull_energy_square(until_j) - lull_energy_square(since_j)) +
                               step_variance(account, before, after);
     } else {
+        account->blind_s += until_s - since_s;
         added_j = 0.5 * account->source.highest_w * (until_s - since_s);
         after->variance_j2 += lull_energy_square(account->source.highest_w) / 12.0 *
                               (lull_energy_square(until_s) - lull_energy_square(since_s));
@@ -159,17 +171,14 @@ static bool stands_still(const struct lull_energy_account *account,
            account->source.lowest_w > 0.0 && drawn_j(account, after) >= still_j;
 }
 
-/* The counter grows again after a silence: has it gone on in the meantime? */
-static void count_after_silence(struct lull_energy_account *account,
-                                const struct lull_energy_point *before,
-                                struct lull_energy_point *after, double grown_j)
+/* Tells whether a counter that grows again after a silence has gone on in the meantime. */
+static bool has_gone_on(const struct lull_energy_account *account,
+                        const struct lull_energy_point *before,
+                        const struct lull_energy_point *after, double grown_j)
 {
     const double polled_j = fmax(0.0, after->polled_j - before->polled_j);
 
-    if (grown_j >= gone_on_ratio * (account->replaced_j + polled_j))
-        after->energy_j += fmax(0.0, grown_j - account->replaced_j);
-    else
-        estimate(account, before, after, 0.0);
+    return grown_j >= gone_on_ratio * (account->replaced_j + polled_j);
 }
 
 static void note_counter(struct lull_energy_account *account, double counter_j,
@@ -178,34 +187,109 @@ static void note_counter(struct lull_energy_account *account, double counter_j,
     account->counter_j = counter_j;
     account->counter_ns = point->time_ns;
     account->counter_polled_j = point->polled_j;
+    account->counter_blind_s = account->blind_s;
     account->replaced_j = 0.0;
+}
+
+/* Notes what the counter has grown by, and the power of that time, for the cross-check. */
+static void check_growth(struct lull_energy_account *account, const struct lull_energy_point *after,
+                         double grown_j, int64_t since_ns, double since_polled_j)
+{
+    if (!is_power_known(account, since_ns, after))
+        return;
+    account->counted_j += grown_j;
+    account->counted_s += lull_energy_seconds(since_ns, after->time_ns);
+    account->checked_j += after->polled_j - since_polled_j;
+}
+
+/* The most that a counter can have grown by since a time. */
+static double most_grown_j(const struct lull_energy_account *account, int64_t since_ns,
+                           int64_t time_ns)
+{
+    return leap_ratio * account->source.highest_w *
+           (lull_energy_seconds(since_ns, time_ns) + account->source.counter_refresh_s);
+}
+
+/* Tells whether a counter goes on from where it was before its reset rather than from where it was
+ * read last: if both can be, the one nearer to what the power says. */
+static bool is_back_on_course(const struct lull_energy_account *account,
+                              const struct lull_energy_point *after, double counter_j)
+{
+    const struct lull_energy_course *course = &account->course;
+    const double grown_j = counter_j - course->counter_j;
+    const double since_read_j = counter_j - account->counter_j;
+    const double polled_j = after->polled_j - course->counter_polled_j;
+
+    if (!course->is_open || grown_j < 0.0 ||
+        grown_j > most_grown_j(account, course->counter_ns, after->time_ns))
+        return false;
+    if (since_read_j < 0.0 ||
+        since_read_j > most_grown_j(account, account->counter_ns, after->time_ns))
+        return true;
+    return fabs(grown_j - polled_j) <
+           fabs(since_read_j - (after->polled_j - account->counter_polled_j));
+}
+
+static void resume_course(struct lull_energy_account *account, struct lull_energy_point *after,
+                          double counter_j)
+{
+    struct lull_energy_course *course = &account->course;
+    const double grown_j = counter_j - course->counter_j;
+
+    after->energy_j = fmax(after->energy_j, course->energy_j + grown_j);
+    check_growth(account, after, grown_j, course->counter_ns, course->counter_polled_j);
+    course->is_open = false;
+    account->blind_s = course->blind_s;
+    account->glitches++;
 }
 
 /* A counter that falls, or leaps by more than the device can draw, has been reset; then the power
  * has to bridge the gap. */
+static void take_reset(struct lull_energy_account *account, const struct lull_energy_point *before,
+                       struct lull_energy_point *after, double counter_j)
+{
+    const double most_counted_j =
+        account->source.highest_w * lull_energy_seconds(before->time_ns, after->time_ns);
+    const bool may_be_counted = counter_j >= 0.0 && counter_j <= most_counted_j;
+
+    if (!account->course.is_open)
+        account->course = (struct lull_energy_course){
+            .is_open = true,
+            .counter_j = account->counter_j,
+            .counter_ns = account->counter_ns,
+            .counter_polled_j = account->counter_polled_j,
+            .energy_j = before->energy_j - account->replaced_j,
+            .blind_s = account->counter_blind_s,
+        };
+    estimate(account, before, after, may_be_counted ? counter_j : 0.0);
+    account->leaps += counter_j > account->counter_j;
+    account->resets++;
+}
+
 static void count(struct lull_energy_account *account, const struct lull_energy_point *before,
                   struct lull_energy_point *after, double counter_j)
 {
     const double grown_j = counter_j - account->counter_j;
-    const double gap_s = lull_energy_seconds(account->counter_ns, after->time_ns);
-    const double most_j =
-        leap_ratio * account->source.highest_w * (gap_s + account->source.counter_refresh_s);
-    const double most_counted_j =
-        account->source.highest_w * lull_energy_seconds(before->time_ns, after->time_ns);
 
     if (grown_j >= 0.0 && grown_j <= 0.0) {
         if (stands_still(account, after))
             replace(account, before, after);
         return;
     }
-    if (grown_j < 0.0 || grown_j > most_j) {
-        estimate(account, before, after,
-                 counter_j >= 0.0 && counter_j <= most_counted_j ? counter_j : 0.0);
-        account->resets++;
-    } else if (account->replaced_j > 0.0) {
-        count_after_silence(account, before, after, grown_j);
+    if (is_back_on_course(account, after, counter_j)) {
+        resume_course(account, after, counter_j);
+    } else if (grown_j < 0.0 ||
+               grown_j > most_grown_j(account, account->counter_ns, after->time_ns)) {
+        take_reset(account, before, after, counter_j);
+    } else if (has_gone_on(account, before, after, grown_j) || account->replaced_j <= 0.0) {
+        account->course.is_open = false;
+        after->energy_j += fmax(0.0, grown_j - account->replaced_j);
+        if (grown_j >= account->replaced_j)
+            account->blind_s = account->counter_blind_s;
+        check_growth(account, after, grown_j, account->counter_ns, account->counter_polled_j);
     } else {
-        after->energy_j += grown_j;
+        account->course.is_open = false;
+        estimate(account, before, after, 0.0);
     }
     note_counter(account, counter_j, after);
 }
@@ -265,32 +349,76 @@ static void take_power(const struct lull_energy_account *account,
         step_variance(account, before, taken) + late_variance(account, before, taken);
 }
 
+/* Takes what can be true of a reading; a power that cannot be is counted. */
+static struct lull_energy_reading believe(struct lull_energy_account *account,
+                                          const struct lull_energy_reading *read)
+{
+    const struct lull_power_range range = lull_energy_range(account);
+    struct lull_energy_reading reading = *read;
+
+    reading.has_counter = read->has_counter && isfinite(read->counter_j);
+    reading.has_power = read->has_power && lull_power_is_plausible(&range, read->power_w);
+    account->refused_powers += read->is_refused || (read->has_power && !reading.has_power);
+    return reading;
+}
+
+/* Notes when powers were read. Where they are all there is, nothing tells what was drawn in a gap
+ * that is long against those before it. */
+static void note_power(struct lull_energy_account *account,
+                       const struct lull_energy_reading *reading, bool was_known)
+{
+    const double gap_s = lull_energy_seconds(account->power_ns, reading->time_ns);
+    const double usual_s = lull_energy_seconds(account->begin_ns, account->power_ns) /
+                           fmax(1.0, (double)account->power.count);
+    const bool is_gap =
+        account->power.count > 1 && gap_s > missing_s && gap_s > gap_ratio * usual_s;
+
+    if (is_gap && !account->has_counter)
+        account->blind_s += gap_s;
+    if (!was_known || is_gap)
+        account->power_begin_ns = reading->time_ns;
+    account->power_ns = reading->time_ns;
+    lull_moments_add(&account->power, reading->power_w);
+}
+
+/* Fills the point of a reading but for its energy. A power that was read too long ago says nothing
+ * of the present one. */
+static void begin_point(struct lull_energy_account *account,
+                        const struct lull_energy_reading *reading,
+                        const struct lull_energy_point *before, struct lull_energy_point *taken)
+{
+    taken->time_ns = reading->time_ns;
+    if (reading->has_power) {
+        note_power(account, reading, taken->has_power);
+        taken->has_power = true;
+        taken->power_w = reading->power_w;
+    } else if (taken->has_power &&
+               lull_energy_seconds(account->power_ns, reading->time_ns) > missing_s) {
+        taken->has_power = false;
+    }
+    if (before != NULL)
+        extend_polled(account, before, taken);
+}
+
 /* The counter decides where energy lies; the polled power only says how it is spread between two of
  * its readings. */
 void lull_energy_account_take(struct lull_energy_account *account,
                               const struct lull_energy_reading *read)
 {
-    struct lull_energy_reading reading = *read;
+    const struct lull_energy_reading reading = believe(account, read);
     const struct lull_energy_point *before = NULL;
     struct lull_energy_point taken = {0};
 
-    reading.has_counter = read->has_counter && isfinite(read->counter_j);
-    reading.has_power = read->has_power && isfinite(read->power_w) && read->power_w >= 0.0;
     if (!is_usable(account, &reading))
         return;
     if (account->count == 0) {
         account->has_counter = reading.has_counter;
+        account->begin_ns = reading.time_ns;
     } else {
         before = lull_energy_point(account, account->count - 1);
         taken = *before;
     }
-    taken.time_ns = reading.time_ns;
-    if (reading.has_power) {
-        taken.has_power = true;
-        taken.power_w = reading.power_w;
-    }
-    if (before != NULL)
-        extend_polled(account, before, &taken);
+    begin_point(account, &reading, before, &taken);
     if (account->has_counter)
         take_counter(account, &reading, &taken);
     else

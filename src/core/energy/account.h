@@ -21,7 +21,10 @@
  *
  * Resets: a counter that goes back (driver reload), or leaps further than the device can draw,
  * counts on from what the power says of the time between; the uncertainty grows by what is not
- * known of it.
+ * known of it. If a later reading goes on where the counter was before, what lay between was no
+ * reset but wrong readings, and the counter's growth over all of it counts.
+ *
+ * Refusals: a power that the device cannot draw (plausible.h) is no reading; it is counted.
  *
  * Silence: a counter that stands still while power is drawn, or can no longer be read, is replaced
  * by the polled power. When it counts again, what it has grown by in the meantime counts if it may
@@ -37,6 +40,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "core/energy/plausible.h"
+#include "core/stats/moments.h"
 
 enum { LULL_ENERGY_KEPT = 64 }; /* readings: six seconds and more at ten per second */
 
@@ -55,18 +61,29 @@ struct lull_energy_reading {
     bool has_power;   /* power_w was read */
     double counter_j;
     double power_w;
+    bool is_refused; /* a power was read, and found beforehand to be none that can be */
 };
 
 /* A reading in the account. */
 struct lull_energy_point {
     int64_t time_ns;
     bool has_energy;
-    bool has_power;
+    bool has_power;     /* it was read lately */
     double energy_j;    /* counted since the account began */
     double power_w;     /* the last one known */
     double polled_j;    /* integral of the power as it was read, steps */
     double variance_j2; /* of energy_j, grown since the account began: resets, unseen power */
     double estimated_s; /* as in the account */
+};
+
+/* Where a counter was before it was reset, or before a wrong reading. */
+struct lull_energy_course {
+    bool is_open; /* it may still go on from there */
+    double counter_j;
+    int64_t counter_ns;
+    double counter_polled_j;
+    double energy_j;
+    double blind_s;
 };
 
 struct lull_energy_account {
@@ -79,7 +96,20 @@ struct lull_energy_account {
     double counter_polled_j; /* ...and the polled integral then */
     double replaced_j;       /* what has been put in the place of the counter's growth since */
     uint32_t resets;         /* of the counter */
-    double estimated_s;      /* time in which power stood in for the counter */
+    uint32_t leaps;          /* those of them that were rises beyond what the device can draw */
+    uint32_t glitches;       /* wrong readings of the counter that it went on from */
+    uint32_t refused_powers; /* readings of power that cannot be */
+    struct lull_energy_course course;
+    int64_t begin_ns;          /* of the first reading */
+    int64_t power_begin_ns;    /* since when powers are read without a long gap... */
+    int64_t power_ns;          /* ...and when one was read last; valid once one was */
+    struct lull_moments power; /* of the powers read, W */
+    double estimated_s;        /* time in which power stood in for the counter */
+    double blind_s;            /* time in which nothing told the energy... */
+    double counter_blind_s;    /* ...up to when the counter last grew */
+    double counted_j;          /* growth of the counter while the power was known... */
+    double counted_s;          /* ...in this time... */
+    double checked_j;          /* ...and the polled integral of it */
 };
 
 /* The energy up to a time, J since the account's first reading. */
@@ -155,9 +185,12 @@ void lull_energy_sum_add(struct lull_energy_sum *sum, const struct lull_energy_f
 double lull_energy_sum_uncertainty_j(const struct lull_energy_sum *sum);
 
 /*
- * The polled power's integral over the counter's count, minus 1, from the first point to the last;
- * a cross-check that needs many seconds. False: there is no counter, no power, or nothing counted.
+ * The polled power's integral over the counter's count, minus 1, of the time in which both were
+ * read; a cross-check that needs many seconds. False: there is no such time, or nothing counted.
  */
 bool lull_energy_account_check(const struct lull_energy_account *account, double *ratio_out);
+
+/* Judges what the account has taken so far as a whole: whether its energies can be true. */
+enum lull_energy_doubt lull_energy_account_doubt(const struct lull_energy_account *account);
 
 #endif

@@ -318,10 +318,34 @@ double lull_energy_sum_uncertainty_j(const struct lull_energy_sum *sum)
 
 bool lull_energy_account_check(const struct lull_energy_account *account, double *ratio_out)
 {
-    const struct lull_energy_point *last = lull_energy_last(account);
-
-    if (last == NULL || !account->has_counter || !last->has_power || last->energy_j <= 0.0)
+    if (account->counted_j <= 0.0)
         return false;
-    *ratio_out = last->polled_j / last->energy_j - 1.0;
+    *ratio_out = account->checked_j / account->counted_j - 1.0;
     return true;
+}
+
+enum lull_energy_doubt lull_energy_account_doubt(const struct lull_energy_account *account)
+{
+    const struct lull_energy_point *last = lull_energy_last(account);
+    const struct lull_energy_source *source = &account->source;
+    const double error_w =
+        account->power.count > 1
+            ? sqrt(lull_moments_variance(&account->power) / (double)account->power.count)
+            : 0.0;
+    struct lull_energy_evidence evidence = {
+        .range = lull_energy_range(account),
+        .blind_s = account->blind_s,
+        .leaps = account->leaps,
+        .counted_j = account->counted_j,
+        .counted_s = account->counted_s,
+        .polled_j = account->checked_j,
+        .polled_ratio = account->power.mean > 0.0 ? error_w / account->power.mean : 0.0,
+        .edge_s = source->counter_refresh_s + source->power_refresh_s + source->power_window_s,
+    };
+
+    if (last == NULL)
+        return LULL_ENERGY_CREDIBLE;
+    evidence.seconds = lull_energy_seconds(account->begin_ns, last->time_ns);
+    evidence.energy_j = last->energy_j;
+    return lull_energy_judge(&evidence);
 }

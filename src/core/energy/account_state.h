@@ -33,6 +33,11 @@ static inline uint64_t lull_energy_oldest(const struct lull_energy_account *acco
     return account->count - LULL_ENERGY_KEPT;
 }
 
+static inline struct lull_power_range lull_energy_range(const struct lull_energy_account *account)
+{
+    return (struct lull_power_range){account->source.lowest_w, account->source.highest_w};
+}
+
 /* The last point with energy; null: there is none. */
 const struct lull_energy_point *lull_energy_last(const struct lull_energy_account *account);
 

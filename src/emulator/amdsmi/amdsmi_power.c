@@ -45,7 +45,7 @@ AMDSMI_EXPORT(amdsmi_get_power_info, void *handle, void *info)
 
     AMDSMI_ENTER(amdsmi_enter(handle, info, &gpu));
     values[gpu->model.dies_per_module == 2 ? 1 : 0] =
-        (uint32_t)((read_drawn(gpu).power_mw + 500) / 1000);
+        (lull_driver_spoil_power_mw(gpu, (uint32_t)read_drawn(gpu).power_mw) + 500) / 1000;
     if (amdsmi_abi() == 24) {
         const struct amdsmi_power_24 power = {.current_socket_power = values[0],
                                               .average_socket_power = values[1]};
@@ -70,7 +70,8 @@ AMDSMI_EXPORT(amdsmi_get_energy_count, void *handle, uint64_t *count_out, float 
         return AMDSMI_INVAL;
     if (!lull_driver_has_energy(gpu))
         return AMDSMI_UNSUPPORTED;
-    *count_out = (uint64_t)((double)read_drawn(gpu).energy_mj * 1e3 / resolution_uj);
+    *count_out = (uint64_t)((double)lull_driver_spoil_energy_mj(gpu, read_drawn(gpu).energy_mj) *
+                            1e3 / resolution_uj);
     if (resolution_out != NULL)
         *resolution_out = (float)resolution_uj;
     *time_out = (uint64_t)lull_node_now_ns(gpu->node);

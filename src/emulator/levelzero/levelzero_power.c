@@ -67,6 +67,7 @@ ZES_EXPORT(zesPowerGetEnergyCounter, const void *domain, struct zes_snapshot *ou
                               lull_ns_from_ms(physics->model.energy_period_ms)) /
                    1000;
     lull_node_end(handle->gpu->node, handle->gpu->index, false);
+    out->value = lull_driver_spoil_energy_mj(handle->gpu, out->value / 1000) * 1000;
     if (handle->part != ZES_CARD_POWER)
         out->value /= STACKS;
     return ZE_SUCCESS;

@@ -13,8 +13,24 @@ static unsigned mw_from_w(double w)
 
 /* ---- power and its limit ---- */
 
-NVML_GET_READING(nvmlDeviceGetPowerUsage, unsigned,
-                 lull_physics_published_mw(physics, &physics->usage))
+/* What the sensor says of the power, of this moment or averaged as the plain call tells it. */
+static unsigned read_power_mw(const struct lull_nvml_gpu *gpu, bool is_usage)
+{
+    const struct lull_physics *physics = lull_node_begin(gpu->node, gpu->index);
+    const unsigned mw =
+        lull_physics_published_mw(physics, is_usage ? &physics->usage : &physics->instant);
+
+    lull_node_end(gpu->node, gpu->index, false);
+    return lull_driver_spoil_power_mw(gpu->driver, mw);
+}
+
+NVML_EXPORT(nvmlDeviceGetPowerUsage, nvmlDevice_t device, unsigned *mw_out)
+{
+    NVML_ENTER(nvml_enter_reading(device, mw_out, &gpu));
+    *mw_out = read_power_mw(gpu, true);
+    return NVML_SUCCESS;
+}
+
 NVML_GET_READING(nvmlDeviceGetPowerManagementLimit, unsigned, mw_from_w(physics->limit_w))
 NVML_GET_READING(nvmlDeviceGetEnforcedPowerLimit, unsigned, mw_from_w(physics->limit_w))
 NVML_GET_FACT(nvmlDeviceGetPowerManagementDefaultLimit, unsigned,
@@ -167,14 +183,9 @@ static int give_energy(const struct lull_nvml_gpu *gpu, struct nvml_field *field
 /* Serves only the scope of the GPU, since no source says how memory and module power behave. */
 static int give_power(const struct lull_nvml_gpu *gpu, struct nvml_field *field, int is_average)
 {
-    const struct lull_physics *physics;
-
     if (field->scope != 0 || (is_average && !gpu->model.power_is_average))
         return NVML_NOT_SUPPORTED;
-    physics = lull_node_begin(gpu->node, gpu->index);
-    give_uint(field,
-              lull_physics_published_mw(physics, is_average ? &physics->usage : &physics->instant));
-    lull_node_end(gpu->node, gpu->index, false);
+    give_uint(field, read_power_mw(gpu, is_average != 0));
     return NVML_SUCCESS;
 }
 
@@ -253,13 +264,15 @@ NVML_EXPORT(nvmlDeviceGetFieldValues, nvmlDevice_t device, int count, struct nvm
 
 static int read_sample(const struct lull_nvml_gpu *gpu, int type, unsigned *value_out)
 {
-    const struct lull_physics *physics = lull_node_begin(gpu->node, gpu->index);
+    const struct lull_physics *physics;
     int code = NVML_SUCCESS;
 
+    if (type == 0) {
+        *value_out = read_power_mw(gpu, false);
+        return NVML_SUCCESS;
+    }
+    physics = lull_node_begin(gpu->node, gpu->index);
     switch (type) {
-    case 0:
-        *value_out = lull_physics_published_mw(physics, &physics->instant);
-        break;
     case 1:
         *value_out = physics->utilization_percent;
         break;

@@ -152,6 +152,7 @@ struct lull_accounting_so_far lull_accounting_so_far(const struct lull_accountin
     struct lull_energy_edge now;
 
     if (!metered->has_begin || settled_ns < metered->begin.time_ns ||
+        lull_energy_account_doubt(&metered->account) != LULL_ENERGY_CREDIBLE ||
         !lull_energy_account_at(&metered->account, settled_ns, &now))
         return so_far;
     so_far.is_known = true;
@@ -280,7 +281,8 @@ static void total_of(const struct lull_accounting *accounting, const struct mete
 {
     struct lull_energy_figure figure;
 
-    if (!metered->has_begin || !metered->has_end || unread_s(accounting, metered) > 0.0)
+    if (!metered->has_begin || !metered->has_end || unread_s(accounting, metered) > 0.0 ||
+        lull_energy_account_doubt(&metered->account) != LULL_ENERGY_CREDIBLE)
         return;
     figure = lull_energy_between(&metered->account, &metered->begin, &metered->end);
     lull_energy_sum_add(&total->sum, &figure);
@@ -305,7 +307,14 @@ void lull_accounting_gpu(const struct lull_accounting *accounting, uint32_t gpu,
     *gpu_out = (struct lull_accounting_gpu){.device = accounting->devices_of_gpus[gpu],
                                             .is_counted = metered->account.has_counter,
                                             .resets = metered->account.resets,
-                                            .estimated_s = metered->account.estimated_s};
+                                            .glitches = metered->account.glitches,
+                                            .refused = metered->account.refused_powers,
+                                            .estimated_s = metered->account.estimated_s,
+                                            .blind_s = metered->account.blind_s,
+                                            .doubt = lull_energy_account_doubt(&metered->account)};
+    if (metered->has_begin && metered->has_end)
+        gpu_out->mean_w =
+            (metered->end.energy_j - metered->begin.energy_j) / lull_accounting_seconds(accounting);
     gpu_out->has_check = lull_energy_account_check(&metered->account, &gpu_out->check_ratio);
     gpu_out->unread_s = unread_s(accounting, metered);
     total_of(accounting, metered, &gpu_out->total);
@@ -326,6 +335,14 @@ void lull_accounting_node(const struct lull_accounting *accounting, enum lull_ra
 {
     *total_out = (struct lull_accounting_total){0};
     total_of(accounting, &accounting->node[kind], total_out);
+}
+
+bool lull_accounting_is_doubtful(const struct lull_accounting *accounting)
+{
+    for (uint32_t i = 0; i < accounting->gpu_count; i++)
+        if (lull_energy_account_doubt(&accounting->gpus[i].account) != LULL_ENERGY_CREDIBLE)
+            return true;
+    return false;
 }
 
 uint32_t lull_accounting_row_count(const struct lull_accounting *accounting)

@@ -34,9 +34,14 @@ struct lull_accounting_total {
 
 struct lull_accounting_gpu {
     uint32_t device;
-    bool is_counted;    /* its own counter told it; else polled power */
-    uint32_t resets;    /* of the counter */
-    double estimated_s; /* in which polled power stood in for the counter */
+    bool is_counted;              /* its own counter told it; else polled power */
+    uint32_t resets;              /* of the counter */
+    uint32_t glitches;            /* wrong readings of the counter, which it went on from */
+    uint32_t refused;             /* readings of power that the GPU cannot draw */
+    double estimated_s;           /* in which polled power stood in for the counter */
+    double blind_s;               /* in which neither was read */
+    enum lull_energy_doubt doubt; /* why its energy is not known though it was read */
+    double mean_w;                /* as its sensors say, doubtful or not */
     double unread_s; /* how long before the end it was read last, if that is why its energy is not
                       * known; else 0 */
     bool has_check;
@@ -108,6 +113,9 @@ void lull_accounting_gpus(const struct lull_accounting *accounting,
                           struct lull_accounting_total *total_out);
 void lull_accounting_node(const struct lull_accounting *accounting, enum lull_rapl_kind kind,
                           struct lull_accounting_total *total_out);
+
+/* Tells whether the sensors of a GPU contradict each other, or what it can draw. */
+bool lull_accounting_is_doubtful(const struct lull_accounting *accounting);
 
 uint32_t lull_accounting_row_count(const struct lull_accounting *accounting);
 const struct lull_accounting_row *lull_accounting_row(const struct lull_accounting *accounting,

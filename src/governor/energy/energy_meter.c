@@ -74,6 +74,7 @@ static double take_reading(struct lull_energy_meter *meter, uint32_t i)
     taken.counter_j = (double)reading.energy_mj * 1e-3;
     taken.has_power = (reading.valid & LULL_READING_POWER) != 0;
     taken.power_w = (double)reading.power_mw * 1e-3;
+    taken.is_refused = (reading.refused & LULL_READING_POWER) != 0;
     lull_energy_account_take(&meter->accounts[i], &taken);
     lull_energy_account_last(&meter->accounts[i], taken.time_ns, &energy_j);
     return energy_j;
@@ -101,6 +102,8 @@ double lull_energy_meter_read(struct lull_energy_meter *meter)
     meter->estimated_s = 0.0;
     for (uint32_t i = 0; i < meter->gpu_count; i++) {
         energy_j += take_reading(meter, i) - meter->begin_j[i];
+        if (lull_energy_account_doubt(&meter->accounts[i]) != LULL_ENERGY_CREDIBLE)
+            energy_j = NAN;
         meter->estimated_s = fmax(meter->estimated_s, meter->accounts[i].estimated_s);
     }
     return energy_j;
@@ -111,13 +114,6 @@ double lull_energy_meter_read(struct lull_energy_meter *meter)
 /* NVML's numbers of architectures. */
 enum { VOLTA = 5, AMPERE = 7 };
 
-/* Power may briefly overshoot the highest limit by this ratio. Where there is no limit,
- * highest_known_w is the bound. Chosen, not measured. */
-static const double overshoot_ratio = 1.2;
-static const double highest_known_w = 1500.0;
-/* A GPU whose driver answers draws more than this; the smallest boards idle at some 5 W. Chosen,
- * not measured. */
-static const double lowest_gpu_w = 2.0;
 /* Readings above this are wrong: no processor draws more with the memory beside it. Chosen, not
  * measured. */
 static const double highest_zone_w = 1500.0;
@@ -125,14 +121,13 @@ static const double highest_zone_w = 1500.0;
 struct lull_energy_source lull_energy_source_of_gpu(const struct lull_device_info *info)
 {
     const bool is_instant = (info->capabilities & LULL_CAPABILITY_INSTANT_POWER) != 0;
+    const struct lull_power_range range = lull_device_power_range(info);
     struct lull_energy_source source = {
         .counter_refresh_s = 0.1,
         .power_refresh_s = 0.1,
         .power_window_s = 0.1,
-        .lowest_w = lowest_gpu_w,
-        .highest_w = info->power_limit_max_mw > 0
-                         ? overshoot_ratio * 1e-3 * (double)info->power_limit_max_mw
-                         : highest_known_w,
+        .lowest_w = range.lowest_w,
+        .highest_w = range.highest_w,
     };
 
     if (info->architecture > 0 && info->architecture <= VOLTA) {

@@ -55,7 +55,7 @@ int lull_energy_meter_begin(struct lull_energy_meter *meter, struct lull_error *
  * Returns the energy of all GPUs since begin, J. Where a counter stands still though power is
  * drawn, or has gone back, the power that was read at each call stands in for it
  * (core/energy/account.h), and estimated_s says for how long; the more often this is called, the
- * better. NAN: neither a counter nor a power can be read.
+ * better. NAN: neither a counter nor a power can be read, or they contradict each other.
  */
 double lull_energy_meter_read(struct lull_energy_meter *meter);
 

@@ -387,17 +387,24 @@ static void find_begin_energies(struct lull_limits *limits)
     limits->begin_known = are_known;
 }
 
-/* Finds the energy of the piece. False: it is not known yet. */
-static bool find_energy(const struct lull_limits *limits, double *joules_out)
+/* Finds the energy of the piece; NAN: a counter says more or less than its GPU can draw. False: it
+ * is not known yet. */
+static bool find_energy(const struct lull_limits *limits, const struct lull_control *control,
+                        double *joules_out)
 {
+    const double seconds = (double)(limits->end_ns - limits->begin_ns) * 1e-9;
     double joules = 0.0;
 
     for (uint32_t i = 0; i < limits->gpu_count; i++) {
+        struct lull_power_range range;
+        double drawn_j;
         double end_j;
 
         if (!lull_counter_at(&limits->gpus[i].counter, limits->end_ns, &end_j))
             return false;
-        joules += end_j - limits->gpus[i].begin_j;
+        range = lull_device_power_range(info_of(limits, control, i));
+        drawn_j = end_j - limits->gpus[i].begin_j;
+        joules += lull_power_is_plausible(&range, drawn_j / seconds) ? drawn_j : NAN;
     }
     *joules_out = joules;
     return true;
@@ -467,16 +474,16 @@ static void finish(struct lull_limits *limits, struct lull_control *control,
 static void profile_job(struct lull_limits *limits, struct lull_control *control,
                         struct lull_error *note_out)
 {
-    double joules;
+    double joules = NAN;
 
     find_edges(limits, control);
     if (!limits->begin_known)
         find_begin_energies(limits);
     if (limits->end_ns == 0)
         return;
-    if (limits->begin_known && !find_energy(limits, &joules))
+    if (limits->begin_known && !find_energy(limits, control, &joules))
         return;
-    if (limits->begin_known)
+    if (isfinite(joules))
         lull_limit_search_take(limits->search, limits->iterations,
                                (double)(limits->end_ns - limits->begin_ns) * 1e-9, joules,
                                temperature_c(limits));

@@ -36,8 +36,29 @@ static json_t *energy_json(const struct lull_accounting_total *total)
 /* Says why the energy of a GPU is not known. */
 static void describe_unknown(const struct lull_accounting_gpu *gpu, char *text, size_t size)
 {
-    if (gpu->unread_s > 0.0)
+    const double factor = gpu->has_check ? 1.0 + gpu->check_ratio : 0.0;
+
+    if (gpu->doubt == LULL_ENERGY_BLIND)
+        snprintf(text, size, "neither its counter nor its power was read for %.1f s of the run",
+                 gpu->blind_s);
+    else if (gpu->doubt == LULL_ENERGY_LEAPING)
+        snprintf(text, size,
+                 "its energy counter rose %" PRIu32 " times by more than the GPU can draw",
+                 gpu->resets);
+    else if (gpu->doubt == LULL_ENERGY_CONTRADICTED)
+        snprintf(text, size,
+                 "its power readings add up to %.2f times its energy counter, and nothing says "
+                 "which is right",
+                 factor);
+    else if (gpu->doubt != LULL_ENERGY_CREDIBLE)
+        snprintf(text, size, "its sensors say %.3g W on average, which the GPU cannot draw",
+                 gpu->mean_w);
+    else if (gpu->unread_s > 0.0)
         snprintf(text, size, "it could not be read in the last %.0f s of the run", gpu->unread_s);
+    else if (gpu->refused > 0)
+        snprintf(text, size,
+                 "its counter could not be read, and its power readings were outside what the "
+                 "GPU can draw");
     else
         snprintf(text, size, "neither its counter nor its power could be read");
 }
@@ -45,11 +66,13 @@ static void describe_unknown(const struct lull_accounting_gpu *gpu, char *text, 
 static json_t *run_gpu_json(const struct lull_accounting_gpu *gpu)
 {
     json_t *object = json_object();
-    char reason[96];
+    char reason[160];
 
     lull_field_integer(object, "index", gpu->device);
     lull_field_text(object, "source", gpu->is_counted ? "counter" : "power");
     lull_field_integer(object, "counter_resets", gpu->resets);
+    lull_field_integer(object, "counter_glitches", gpu->glitches);
+    lull_field_integer(object, "power_refused", gpu->refused);
     lull_field_number(object, "estimated_seconds", gpu->estimated_s);
     lull_field_known(object, "power_check_ratio", gpu->check_ratio, gpu->has_check);
     set_energy(object, &gpu->total.sum, gpu->total.is_known);
@@ -85,6 +108,20 @@ static json_t *run_json(const struct lull_accounting *accounting)
     return object;
 }
 
+/* Tells whether a GPU that windows of a name count for has sensors that contradict each other. */
+static bool is_row_doubtful(const struct lull_accounting *accounting,
+                            const struct lull_accounting_row *row)
+{
+    struct lull_accounting_gpu gpu;
+
+    for (uint32_t i = 0; i < lull_accounting_gpu_count(accounting); i++) {
+        lull_accounting_gpu(accounting, i, &gpu);
+        if (row->gpus[i].count > 0 && gpu.doubt != LULL_ENERGY_CREDIBLE)
+            return true;
+    }
+    return false;
+}
+
 /* Makes what the windows of a name came to on each GPU that they count for. */
 static json_t *row_gpus_json(const struct lull_accounting *accounting,
                              const struct lull_accounting_row *row)
@@ -103,7 +140,7 @@ static json_t *row_gpus_json(const struct lull_accounting *accounting,
         lull_field_integer(object, "count", (json_int_t)row->gpus[i].count);
         lull_field_integer(object, "estimates", (json_int_t)row->gpus[i].estimates);
         lull_field_number(object, "seconds", row->gpus[i].seconds);
-        set_energy(object, &row->gpus[i], true);
+        set_energy(object, &row->gpus[i], gpu.doubt == LULL_ENERGY_CREDIBLE);
         json_array_append_new(gpus, object);
     }
     return gpus;
@@ -122,7 +159,7 @@ static json_t *windows_json(const struct lull_accounting *accounting)
         lull_field_integer(object, "unmeasured", (json_int_t)row->unmeasured);
         lull_field_integer(object, "estimates", (json_int_t)row->all.estimates);
         lull_field_number(object, "gpu_seconds", row->all.seconds);
-        set_energy(object, &row->all, row->all.count > 0);
+        set_energy(object, &row->all, row->all.count > 0 && !is_row_doubtful(accounting, row));
         lull_field_json(object, "gpus", row_gpus_json(accounting, row));
         json_array_append_new(rows, object);
     }
@@ -170,6 +207,35 @@ static void print_total(FILE *out, const char *name, double seconds,
         print_energy(out, name, 0, seconds, &total->sum);
 }
 
+/* Prints why the energy of a GPU is not known, or what its readings were like. */
+static void print_doubts(const struct lull_accounting_gpu *gpu, const char *name, FILE *out)
+{
+    char reason[160];
+
+    if (!gpu->total.is_known) {
+        describe_unknown(gpu, reason, sizeof(reason));
+        fprintf(out, "  %-20s not known: %s\n", name, reason);
+    }
+    if (gpu->refused > 0)
+        fprintf(out, "    power readings dropped, outside what the GPU can draw: %" PRIu32 "\n",
+                gpu->refused);
+    if (!gpu->total.is_known)
+        return;
+    if (gpu->glitches > 0)
+        fprintf(out, "    wrong readings of its energy counter dropped: %" PRIu32 "\n",
+                gpu->glitches);
+    if (gpu->estimated_s > 0.0)
+        fprintf(out,
+                "    its counter was reset, stood still or could not be read: for %.1f s its "
+                "power was integrated\n",
+                gpu->estimated_s);
+    if (gpu->has_check && fabs(gpu->check_ratio) > suspicious_ratio)
+        fprintf(out,
+                "    its power readings add up to %+.1f %% against its energy counter: the power "
+                "changes between readings, or the counter falls short\n",
+                gpu->check_ratio * 100.0);
+}
+
 static void print_run(const struct lull_accounting *accounting, const char *name, FILE *out)
 {
     const double seconds = lull_accounting_seconds(accounting);
@@ -179,27 +245,12 @@ static void print_run(const struct lull_accounting *accounting, const char *name
     print_total(out, name, seconds, &total);
     for (uint32_t i = 0; i < lull_accounting_gpu_count(accounting); i++) {
         struct lull_accounting_gpu gpu;
-        char reason[96];
         char text[32];
 
         lull_accounting_gpu(accounting, i, &gpu);
         snprintf(text, sizeof(text), "  GPU %" PRIu32, gpu.device);
         print_total(out, text, seconds, &gpu.total);
-        if (!gpu.total.is_known) {
-            describe_unknown(&gpu, reason, sizeof(reason));
-            fprintf(out, "  %-20s not known: %s\n", text, reason);
-        }
-        if (gpu.estimated_s > 0.0)
-            fprintf(out,
-                    "    its counter was reset, stood still or could not be read: for %.0f s its "
-                    "power was integrated\n",
-                    gpu.estimated_s);
-        if (gpu.has_check && fabs(gpu.check_ratio) > suspicious_ratio)
-            fprintf(
-                out,
-                "    its power readings add up to %+.1f %% against its energy counter: the power "
-                "changes between readings, or the counter falls short\n",
-                gpu.check_ratio * 100.0);
+        print_doubts(&gpu, text, out);
     }
     for (enum lull_rapl_kind kind = 0; kind < LULL_RAPL_KINDS; kind++) {
         lull_accounting_node(accounting, kind, &total);
@@ -212,7 +263,10 @@ static void print_row(const struct lull_accounting *accounting,
 {
     const struct lull_printable name = lull_printable(row->name);
 
-    if (row->all.count > 0)
+    if (row->all.count > 0 && is_row_doubtful(accounting, row))
+        fprintf(out, "  %-20s %7" PRIu64 " windows, energy not known: see the GPUs above\n",
+                name.text, row->count);
+    else if (row->all.count > 0)
         print_energy(out, name.text, row->count, row->all.seconds, &row->all);
     if (row->unmeasured > 0)
         fprintf(out, "  %-20s %7" PRIu64 " of %" PRIu64 " windows could not be measured\n",
@@ -230,7 +284,8 @@ static void print_row(const struct lull_accounting *accounting,
             continue;
         lull_accounting_gpu(accounting, i, &gpu);
         snprintf(text, sizeof(text), "  GPU %" PRIu32, gpu.device);
-        print_energy(out, text, row->gpus[i].count, row->gpus[i].seconds, &row->gpus[i]);
+        if (gpu.doubt == LULL_ENERGY_CREDIBLE)
+            print_energy(out, text, row->gpus[i].count, row->gpus[i].seconds, &row->gpus[i]);
     }
 }
 

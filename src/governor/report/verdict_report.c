@@ -241,6 +241,14 @@ static struct lull_report_gain find_gain_within(const struct lull_report *report
     return lull_tried_report_gain(report);
 }
 
+static bool has_doubtful_energy(const struct lull_report *report)
+{
+    return (report->energy.managed != NULL &&
+            lull_accounting_is_doubtful(report->energy.managed)) ||
+           (report->energy.unmanaged != NULL &&
+            lull_accounting_is_doubtful(report->energy.unmanaged));
+}
+
 /* A comparison of whole runs takes precedence; what was promised is the same either way. */
 static struct lull_report_gain find_gain(const struct lull_report *report)
 {
@@ -250,6 +258,17 @@ static struct lull_report_gain find_gain(const struct lull_report *report)
     if (!has_lowered(report))
         return lull_report_no_gain("nothing was lowered");
     within = find_gain_within(report);
+    if (has_doubtful_energy(report)) {
+        const struct lull_report_gain unknown = lull_report_no_gain(
+            "the energy of a GPU is not known: its sensors contradict each other or what it can "
+            "draw; see the energy of each GPU");
+
+        within.saving_ratio = unknown.saving_ratio;
+        within.low_ratio = unknown.low_ratio;
+        within.high_ratio = unknown.high_ratio;
+        within.saving_reason = unknown.saving_reason;
+        return within;
+    }
     if (report->comparison == NULL)
         return within;
     between = lull_run_report_gain(report);

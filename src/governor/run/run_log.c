@@ -139,18 +139,24 @@ static size_t next_energy(const struct lull_samples *samples, size_t from)
     return from;
 }
 
-/* Integral of the power readings between two times inside [first, last], in arbitrary units. */
+/* Integral of the power readings between two times inside [first, last], in arbitrary units. Where
+ * a power is missing, the one before holds; where none was read, the energy lies evenly. */
 static double power_integral(const struct lull_samples *samples, size_t first, size_t last,
                              int64_t until_ns)
 {
     double sum = 0.0;
+    double power = 1.0;
 
+    for (size_t i = first; i <= last; i++)
+        if (has(&samples->items[i], LULL_READING_POWER)) {
+            power = (double)samples->items[i].reading.power_mw;
+            break;
+        }
     for (size_t i = first; i < last && samples->items[i].time_ns < until_ns; i++) {
         int64_t end_ns = samples->items[i + 1].time_ns;
-        double power = has(&samples->items[i + 1], LULL_READING_POWER)
-                           ? (double)samples->items[i + 1].reading.power_mw
-                           : 1.0;
 
+        if (has(&samples->items[i + 1], LULL_READING_POWER))
+            power = (double)samples->items[i + 1].reading.power_mw;
         if (end_ns > until_ns)
             end_ns = until_ns;
         sum += power * (double)(end_ns - samples->items[i].time_ns);
@@ -169,6 +175,8 @@ bool lull_run_log_energy_j(const struct lull_run_log *log, int64_t time_ns, doub
     double first_j;
     double last_j;
 
+    if (lull_energy_account_doubt(&log->energy) != LULL_ENERGY_CREDIBLE)
+        return false;
     while (last < samples->count && samples->items[last].time_ns < time_ns) {
         first = last;
         last = next_energy(samples, last + 1);
@@ -205,6 +213,7 @@ struct lull_energy_reading lull_sample_energy_reading(const struct lull_sample *
         .has_power = has(sample, LULL_READING_POWER),
         .counter_j = (double)sample->reading.energy_mj * 1e-3,
         .power_w = (double)sample->reading.power_mw * 1e-3,
+        .is_refused = (sample->reading.refused & LULL_READING_POWER) != 0,
     };
 }
 

@@ -102,7 +102,8 @@ bool lull_run_log_reaction_us(const struct lull_run_log *log, double p, double *
 
 /*
  * Finds the energy from the first reading until time_ns, J: the counter where it was read, and in
- * between in proportion to the power readings. False: that time has no readings on both sides.
+ * between in proportion to the power readings. False: that time has no readings on both sides, or
+ * the sensors contradict each other.
  */
 bool lull_run_log_energy_j(const struct lull_run_log *log, int64_t time_ns, double *energy_out);
 
