@@ -37,8 +37,8 @@ static const struct lull_option rows[] = {
         "read_hang_ms, no_effect, settle_factor, no_permission, no_energy, no_processes, get_code, "
         "any_user "
         "(clocks may be set without root), xid, lost_ms, mig, reload_ms, foreign_mhz, "
-        "foreign_limit_w, idle_reset, energy_wrap_j, energy_stuck_j, energy_factor, power_w, "
-        "power_factor or sm_resets_memory.",
+        "foreign_limit_w, idle_reset, reset_code, energy_wrap_j, energy_stuck_j, "
+        "energy_factor, power_w, power_factor or sm_resets_memory.",
         .more =
             "A fault happens COUNT times instead of for ever, after AFTER calls without one. "
             "Codes are the vendor's own. The last eight happen to the GPU itself, at its next "

@@ -31,6 +31,7 @@ static int ask_daemon(struct lull_client *client, char *said, struct lull_error 
 /* Says what was seen, and no more. */
 static void tell(const struct lull_restore_report *report, char *said)
 {
+    const uint32_t held = report->unconfirmed - report->idle - report->untold;
     FILE *const out = fmemopen(said, LULL_CLI_RESTORED_BYTES, "w");
 
     if (out == NULL)
@@ -39,11 +40,16 @@ static void tell(const struct lull_restore_report *report, char *said)
     if (report->idle > 0)
         fprintf(out, "; %u were reset while idle, unconfirmed: run this again when they are busy",
                 report->idle);
-    if (report->unconfirmed > report->idle)
+    if (report->untold > 0)
+        fprintf(out,
+                "; %u were reset, unconfirmed: their clocks are low, and their driver does not say "
+                "why: run this again when they are busy",
+                report->untold);
+    if (held > 0)
         fprintf(out,
                 "; %u were reset, unconfirmed: something else holds their clocks, such as power or "
                 "heat (lull status names it): run this again when it does not",
-                report->unconfirmed - report->idle);
+                held);
     if (report->foreign > 0)
         fprintf(out, "; %u keep what somebody else has set", report->foreign);
     fclose(out);

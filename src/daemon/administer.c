@@ -141,7 +141,7 @@ void lull_server_serve_revoke(struct lull_server *server, struct lull_connection
         lull_server_reply(connection, message->sequence, &error);
         return;
     }
-    lull_server_reply_when_settled(connection, message->sequence,
+    lull_server_reply_when_settled(server, connection, message->sequence,
                                    revoke_meant(server, wanted, "an administrator revokes it"));
 }
 
@@ -222,5 +222,5 @@ void lull_server_serve_job_remove(struct lull_server *server, struct lull_connec
     ended = revoke_meant(server, &wanted, "its job has ended");
     if (lull_jobs_remove(&server->jobs, id) > 0)
         lull_log(LULL_LOG_INFO, "lulld", "job %s has ended", id);
-    lull_server_reply_when_settled(connection, message->sequence, ended);
+    lull_server_reply_when_settled(server, connection, message->sequence, ended);
 }

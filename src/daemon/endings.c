@@ -25,18 +25,35 @@ void lull_server_reply_code(struct lull_connection *connection, uint32_t sequenc
     lull_server_reply(connection, sequence, &error);
 }
 
-const char lull_server_not_restored[] =
-    "not every GPU could be restored; lulld goes on trying, see lull status";
-
-static void finish_waiting(struct lull_connection *connection)
+void lull_server_reply_unrestored(struct lull_server *server, struct lull_connection *connection,
+                                  uint32_t sequence, int code)
 {
-    lull_server_reply_code(connection, connection->awaited_sequence, connection->awaited_result,
-                           connection->awaited_result == 0 ? "" : lull_server_not_restored);
+    struct lull_writer_state written = {.trouble = ""};
+    struct lull_error error;
+
+    for (uint32_t gpu = 0; gpu < lull_devices_count(server->devices); gpu++) {
+        lull_writer_state(server->writer, gpu, &written);
+        if (written.is_unrestored && written.trouble[0] != '\0')
+            break;
+        written.trouble[0] = '\0';
+    }
+    lull_error_set(&error, code, "not every GPU could be restored%s%.140s; lulld goes on trying",
+                   written.trouble[0] != '\0' ? ": " : "", written.trouble);
+    lull_server_reply(connection, sequence, &error);
+}
+
+static void finish_waiting(struct lull_server *server, struct lull_connection *connection)
+{
+    if (connection->awaited_result == 0)
+        lull_server_reply_code(connection, connection->awaited_sequence, 0, "");
+    else
+        lull_server_reply_unrestored(server, connection, connection->awaited_sequence,
+                                     connection->awaited_result);
 }
 
 /* Answers a request once the GPUs in the mask are restored; at once if the mask is empty. */
-void lull_server_reply_when_settled(struct lull_connection *connection, uint32_t sequence,
-                                    uint64_t mask)
+void lull_server_reply_when_settled(struct lull_server *server, struct lull_connection *connection,
+                                    uint32_t sequence, uint64_t mask)
 {
     if (connection->awaited != 0) {
         lull_server_reply_code(connection, sequence, -EALREADY,
@@ -47,7 +64,7 @@ void lull_server_reply_when_settled(struct lull_connection *connection, uint32_t
     connection->awaited_sequence = sequence;
     connection->awaited_result = 0;
     if (mask == 0)
-        finish_waiting(connection);
+        finish_waiting(server, connection);
 }
 
 /* --- leases --- */
@@ -156,6 +173,6 @@ void lull_server_settle(struct lull_server *server, uint32_t gpu, int result)
         if (result < 0)
             c->awaited_result = result;
         if (c->awaited == 0)
-            finish_waiting(c);
+            finish_waiting(server, c);
     }
 }

@@ -174,7 +174,9 @@ void lull_server_on_caps_end(uv_timer_t *timer);
 
 /* --- endings.c --- */
 
-extern const char lull_server_not_restored[]; /* the text of an answer */
+/* Answers that not every GPU could be restored, and why. */
+void lull_server_reply_unrestored(struct lull_server *server, struct lull_connection *connection,
+                                  uint32_t sequence, int code);
 
 /* Answer a request. */
 void lull_server_reply(struct lull_connection *connection, uint32_t sequence,
@@ -183,8 +185,8 @@ void lull_server_reply_code(struct lull_connection *connection, uint32_t sequenc
                             const char *text);
 
 /* Answers a request once the GPUs in the mask are restored; at once if the mask is empty. */
-void lull_server_reply_when_settled(struct lull_connection *connection, uint32_t sequence,
-                                    uint64_t mask);
+void lull_server_reply_when_settled(struct lull_server *server, struct lull_connection *connection,
+                                    uint32_t sequence, uint64_t mask);
 
 /* Notes that a GPU is back, or cannot be restored, and answers who waited for it. */
 void lull_server_settle(struct lull_server *server, uint32_t gpu, int result);

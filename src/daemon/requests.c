@@ -114,7 +114,7 @@ static void serve_release(struct lull_server *server, struct lull_connection *co
     lull_server_end_leases(server, mask);
     if (mask != 0)
         lull_server_close_idle_doorbell(server, connection);
-    lull_server_reply_when_settled(connection, message->sequence, mask);
+    lull_server_reply_when_settled(server, connection, message->sequence, mask);
 }
 
 static void describe_lease(struct lull_server *server, uint32_t gpu,
@@ -195,14 +195,16 @@ static void serve_status(struct lull_server *server, struct lull_connection *con
     lull_connection_send(connection, &answer, false);
 }
 
-/* Tells whether a GPU does not answer; nobody waits for it, and it is not restored either. */
-static bool has_hung_gpu(struct lull_server *server)
+/* Tells whether a GPU without a lease is not restored: it does not answer, or its driver refuses.
+ * It is not waited for. */
+static bool has_unrestored_gpu(struct lull_server *server)
 {
     for (uint32_t gpu = 0; gpu < lull_devices_count(server->devices); gpu++) {
         struct lull_writer_state written;
 
         lull_writer_state(server->writer, gpu, &written);
-        if (written.health == LULL_WRITER_SUSPECT || written.health == LULL_WRITER_HUNG)
+        if (written.health == LULL_WRITER_SUSPECT || written.health == LULL_WRITER_HUNG ||
+            written.is_unrestored)
             return true;
     }
     return false;
@@ -223,10 +225,10 @@ static void serve_restore(struct lull_server *server, struct lull_connection *co
         lull_server_revoke(server, gpu, LULL_E_STALE, "restore asked by the administrator");
     /* GPUs whose leases ended earlier are waited for as well: the caller wants all of them back. */
     settling = lull_enforcer_settling(server->enforcer);
-    if (settling == 0 && has_hung_gpu(server))
-        lull_server_reply_code(connection, message->sequence, -ETIMEDOUT, lull_server_not_restored);
+    if (settling == 0 && has_unrestored_gpu(server))
+        lull_server_reply_unrestored(server, connection, message->sequence, -ETIMEDOUT);
     else
-        lull_server_reply_when_settled(connection, message->sequence, settling);
+        lull_server_reply_when_settled(server, connection, message->sequence, settling);
 }
 
 typedef void serve_function(struct lull_server *, struct lull_connection *,

@@ -493,13 +493,29 @@ int lull_device_lock_sm(struct lull_devices *devices, uint32_t gpu, uint32_t min
                       devices->vendor->lock_sm(devices->state, slot, min_mhz, max_mhz, err), err);
 }
 
+/* Frees the clock. Some drivers lock clocks and refuse to reset them; a lock from the lowest clock
+ * to the highest is as good. */
+static int free_clock(struct lull_devices *devices, uint32_t gpu, uint32_t slot,
+                      struct lull_error *err)
+{
+    const struct lull_device_info *info = &devices->infos[gpu];
+    const int result = devices->vendor->reset_sm(devices->state, slot, err);
+
+    if ((result != LULL_E_UNSUPPORTED && result != -EINVAL) || info->sm_clock_count == 0 ||
+        devices->vendor->lock_sm(devices->state, slot,
+                                 info->sm_clocks_mhz[info->sm_clock_count - 1],
+                                 info->sm_clocks_mhz[0], NULL) < 0)
+        return result;
+    return 0;
+}
+
 int lull_device_reset_sm(struct lull_devices *devices, uint32_t gpu, struct lull_error *err)
 {
     const uint32_t slot = enter(devices, gpu);
 
     if (slot == ABSENT)
         return fail_absent(devices, gpu, err);
-    return leave_with(devices, gpu, devices->vendor->reset_sm(devices->state, slot, err), err);
+    return leave_with(devices, gpu, free_clock(devices, gpu, slot, err), err);
 }
 
 int lull_device_reset_memory(struct lull_devices *devices, uint32_t gpu, struct lull_error *err)

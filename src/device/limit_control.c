@@ -35,6 +35,7 @@ void lull_limit_control_end(struct lull_limit_control *control, int64_t now_ns)
     control->is_leased = false;
     control->has_pending = false;
     control->cap_mw = 0;
+    control->failures = 0; /* those of the lease do not count towards the report of its end */
     control->next_ns = now_ns;
 }
 

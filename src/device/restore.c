@@ -29,7 +29,8 @@ struct job {
     bool is_foreign;     /* somebody else's setting was found */
     bool is_resetting;   /* its clock was reset and is to be seen free */
     bool is_unseen;      /* and could not be seen */
-    bool is_idle;        /* because the GPU is idle */
+    bool is_idle;        /* because the GPU is idle... */
+    bool is_untold;      /* ...or for a reason that its driver does not give */
     uint32_t before_mhz; /* the clock before the reset; 0 unknown */
     bool was_busy;       /* and the GPU was not idle then */
     struct lull_journal_record record;
@@ -184,6 +185,17 @@ static enum lull_sight find_owner(struct lull_devices *devices, struct job *job,
     return sight;
 }
 
+/* Notes why the effect of a reset is not seen. */
+static void note_unseen(struct lull_devices *devices, struct job *job)
+{
+    struct lull_device_reading reading;
+
+    lull_device_read(devices, job->gpu, LULL_SIGHT_IDLE_READINGS, &reading);
+    job->is_unseen = true;
+    job->is_idle = lull_sight_seems_idle(&reading);
+    job->is_untold = !job->is_idle && (reading.valid & LULL_READING_REASONS) == 0;
+}
+
 /* Tells whether the clock is to be reset. */
 static bool wants_reset(struct lull_devices *devices, struct job *job)
 {
@@ -205,8 +217,7 @@ static bool wants_reset(struct lull_devices *devices, struct job *job)
     if (sight == LULL_SIGHT_NOTHING && job->was_deferred) {
         /* It was reset before. Another reset would show no more, and might undo what an
          * administrator has set since. */
-        job->is_unseen = true;
-        job->is_idle = lull_sight_is_idle(&reading);
+        note_unseen(devices, job);
         return false;
     }
     if (sight == LULL_SIGHT_FOREIGN && job->record.is_blind == 0) {
@@ -275,9 +286,9 @@ static void confirm(struct lull_devices *devices, struct job *job, int64_t until
             break;
         lull_sleep_until_ns(lull_now_ns() + CONFIRM_STEP_MS * LULL_NS_PER_MS);
     }
-    job->is_unseen = sight == LULL_SIGHT_NOTHING;
-    job->is_idle = job->is_unseen && lull_sight_is_idle(&reading);
-    if (!job->is_unseen)
+    if (sight == LULL_SIGHT_NOTHING)
+        note_unseen(devices, job);
+    else
         job->result =
             lull_error_set(&job->error, LULL_E_NOT_OBEYED,
                            "GPU %u: still at %u MHz after the reset, and names no reason; "
@@ -334,6 +345,14 @@ static int save_blind(struct lull_devices *devices, struct lull_journal *journal
     return lull_journal_save(journal, &record, err);
 }
 
+static const char *why_unseen(const struct job *job)
+{
+    if (job->is_idle)
+        return "it is idle";
+    return job->is_untold ? "its driver does not say why its clock is low"
+                          : "its driver names something else that holds it";
+}
+
 /* Removes, defers or keeps the record, as the device has shown itself. */
 static void settle_record(struct lull_devices *devices, struct lull_journal *journal,
                           const char *uuid, struct job *job)
@@ -368,12 +387,11 @@ static void finish(struct lull_devices *devices, struct lull_journal *journal, c
     } else if (job->is_unseen) {
         report->unconfirmed++;
         report->idle += job->is_idle;
+        report->untold += job->is_untold;
         lull_log(LULL_LOG_INFO, "restore",
                  "GPU %u: its clock was reset, unconfirmed: %s, so the effect is not seen yet; its "
                  "record is kept until it is (uuid=%s)",
-                 job->gpu,
-                 job->is_idle ? "it is idle" : "its driver names something else that holds it",
-                 uuid);
+                 job->gpu, why_unseen(job), uuid);
     } else if (job->is_foreign) {
         report->foreign++;
     } else {

@@ -27,7 +27,9 @@
 struct lull_restore_report {
     uint32_t restored;    /* put back and seen, and their record removed */
     uint32_t unconfirmed; /* reset, and nobody can see yet whether that has had an effect */
-    uint32_t idle;        /* of these, because they are idle; something else holds the others */
+    uint32_t idle;        /* of these, because they are idle... */
+    uint32_t untold;      /* ...or for a reason that the driver does not give; something else holds
+                           * the others */
     uint32_t foreign;     /* something that somebody else has set was found, and stays */
     uint32_t dropped;     /* records of an earlier boot, which the reboot has undone */
     uint32_t failed; /* their record stays, for the next start or `lull restore` to try again */

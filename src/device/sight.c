@@ -7,6 +7,13 @@ bool lull_sight_is_idle(const struct lull_device_reading *reading)
            (reading->reasons & LULL_CLOCK_REASON_IDLE) != 0;
 }
 
+bool lull_sight_seems_idle(const struct lull_device_reading *reading)
+{
+    if ((reading->valid & LULL_READING_REASONS) != 0)
+        return lull_sight_is_idle(reading);
+    return (reading->valid & LULL_READING_UTILIZATION) != 0 && reading->utilization_percent == 0;
+}
+
 uint32_t lull_sight_step_above(const struct lull_device_info *info, uint32_t sm_mhz)
 {
     uint32_t above_mhz = sm_mhz;

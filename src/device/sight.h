@@ -26,8 +26,11 @@ enum lull_sight {
  * sooner than this after a writing is not judged. Twice the slowest published settling (48 ms). */
 #define LULL_SIGHT_SETTLING_NS INT64_C(100000000)
 
-/* What lull_sight_of_clock() needs to read. */
-enum { LULL_SIGHT_READINGS = LULL_READING_SM_CLOCK | LULL_READING_REASONS };
+/* What lull_sight_of_clock() needs to read, and what lull_sight_seems_idle() does. */
+enum {
+    LULL_SIGHT_READINGS = LULL_READING_SM_CLOCK | LULL_READING_REASONS,
+    LULL_SIGHT_IDLE_READINGS = LULL_READING_REASONS | LULL_READING_UTILIZATION,
+};
 
 /* Judges a reading. One FOREIGN may be a clock on its way up from idle: it takes several. */
 enum lull_sight lull_sight_of_clock(const struct lull_device_info *info,
@@ -36,6 +39,10 @@ enum lull_sight lull_sight_of_clock(const struct lull_device_info *info,
 
 /* Tells whether the reading says that the GPU is idle. */
 bool lull_sight_is_idle(const struct lull_device_reading *reading);
+
+/* The same, where the driver gives no reasons: a GPU that is not used at all is idle. Enough for a
+ * message to a user, not for a decision: utilization is a mean of the time before. */
+bool lull_sight_seems_idle(const struct lull_device_reading *reading);
 
 /* Tells whether a clock is the highest, or so close to it that a reading may show it so. */
 bool lull_sight_is_high(const struct lull_device_info *info, uint32_t sm_mhz);

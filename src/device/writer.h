@@ -113,6 +113,8 @@ struct lull_writer_state {
     uint32_t last_xid;   /* 0: none */
     bool is_partitioned; /* MIG is on */
     int64_t seen_ns;     /* when a call for it returned last, on CLOCK_MONOTONIC; 0: never */
+    bool is_unrestored;  /* it has no lease, and what was set is not undone yet */
+    char trouble[192];   /* what the driver said when it refused last; "": it never has */
 };
 
 /* Starts the thread; borrows devices and journal until stop. Errors: -errno. */

@@ -4,6 +4,8 @@
  */
 #include "device/writer_internal.h"
 
+#include <stdio.h>
+
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -48,6 +50,9 @@ void lull_writer_show_state(struct lull_writer *writer, uint32_t index)
     gpu->state.limit_mw = gpu->limit.applied_mw;
     gpu->state.cap = gpu->cap;
     gpu->state.health = health_of(writer, gpu);
+    gpu->state.is_unrestored =
+        gpu->stage != LULL_STAGE_LEASED && (gpu->applied_mhz != 0 || gpu->is_uncertain ||
+                                            !lull_limit_control_is_restored(&gpu->limit));
     pthread_mutex_lock(&writer->mailbox_lock);
     writer->states[index] = gpu->state;
     pthread_mutex_unlock(&writer->mailbox_lock);
@@ -56,6 +61,7 @@ void lull_writer_show_state(struct lull_writer *writer, uint32_t index)
 void lull_writer_complain(struct lull_writer_gpu *gpu, const struct lull_error *error)
 {
     gpu->state.failed++;
+    snprintf(gpu->state.trouble, sizeof(gpu->state.trouble), "%.190s", error->text);
     if (!gpu->is_noisy)
         lull_log(LULL_LOG_ERROR, "writer", "%s", error->text);
     gpu->is_noisy = true;
@@ -75,6 +81,7 @@ static void begin_ending(const struct lull_writer *writer, struct lull_writer_gp
     const bool is_waiting = gpu->is_lost && writer->stop_seen_ns == 0;
 
     gpu->stage = LULL_STAGE_ENDING;
+    gpu->raise_failures = 0; /* those of the lease do not count towards the report of its end */
     gpu->source = NULL;
     gpu->has_pending = false;
     gpu->reference_mhz = 0;

@@ -323,7 +323,10 @@ int lull_driver_lock(const struct lull_driver_gpu *gpu, uint32_t min_step, uint3
 int lull_driver_unlock(const struct lull_driver_gpu *gpu)
 {
     const struct lull_clock_setting unlocked = {.is_locked = false};
+    double code;
 
+    if (lull_node_take_fault(gpu->node, gpu->index, LULL_FAULT_RESET_CODE, &code))
+        return (int)code;
     if (is_idle(gpu) && take(gpu, LULL_FAULT_IDLE_RESET))
         return lull_node_call(gpu->node, gpu->index, 1.0, apply_nothing, NULL);
     return set_clock(gpu, &unlocked);

@@ -116,6 +116,7 @@ static const char *const names[LULL_FAULT_KINDS] = {
     [LULL_FAULT_FOREIGN_MHZ] = "foreign_mhz",
     [LULL_FAULT_FOREIGN_LIMIT_W] = "foreign_limit_w",
     [LULL_FAULT_IDLE_RESET] = "idle_reset",
+    [LULL_FAULT_RESET_CODE] = "reset_code",
     [LULL_FAULT_ENERGY_WRAP_J] = "energy_wrap_j",
     [LULL_FAULT_ENERGY_STUCK_J] = "energy_stuck_j",
     [LULL_FAULT_ENERGY_FACTOR] = "energy_factor",

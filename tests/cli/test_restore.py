@@ -148,6 +148,22 @@ class Restore(Case):
         daemon.terminate()
         self.assertEqual(daemon.wait(10), 0)
 
+    def test_lulld_names_the_error_of_the_driver_that_refuses(self):
+        """The lease has failed often before it ends, and its end is answered all the same."""
+        self.start_busy()
+        self.start_daemon()
+        client = self.spawn(TOOL, "hold", "daemon", self.uuid, "900")
+        client.stdout.readline()
+        self.wait_clock(900)
+        call(TOOL, "fault", "0:set_code=999x12")
+        client.kill()
+        time.sleep(0.3)
+        outcome = call(LULL, "restore")
+        self.assertEqual(outcome.returncode, 1, outcome.stderr)
+        self.assertIn("GPU 0: cannot reset the SM clock: unknown error of the driver (NVML 999)", outcome.stderr)
+        self.assertNotIn("does not answer", outcome.stderr)
+        self.assertIsNotNone(host.wait_restored(lambda: not is_locked(), 20.0), "still locked")
+
     def test_f46_a_damaged_journal_is_no_success(self):
         self.start_busy()
         self.die_low()

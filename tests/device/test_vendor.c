@@ -271,6 +271,31 @@ static void test_a_lock_takes_effect_and_a_reset_undoes_it(void **state)
 }
 
 /* What somebody has lowered must not be taken for what the GPU can do. */
+/* Where the driver refuses to reset a clock, its whole range is as good. */
+static void test_a_reset_that_is_refused_is_a_lock_of_the_whole_range(void **state)
+{
+    struct lull_error error = {0};
+
+    (void)state;
+    open_contexts();
+    set_fault(LULL_FAULT_RESET_CODE, vendor->codes[1]);
+    assert_int_equal(
+        lull_device_lock_sm(devices, 0, vendor->target_mhz, vendor->target_mhz, &error), 0);
+    wait_for_clock(0, vendor->target_mhz);
+    assert_int_equal(lull_device_reset_sm(devices, 0, &error), 0);
+    wait_for_clock(0, vendor->highest_mhz);
+}
+
+/* Other refusals are told: the clock stays. */
+static void test_a_reset_that_is_not_permitted_fails(void **state)
+{
+    struct lull_error error = {0};
+
+    (void)state;
+    set_fault(LULL_FAULT_RESET_CODE, vendor->codes[0]);
+    assert_int_equal(lull_device_reset_sm(devices, 0, &error), -EPERM);
+}
+
 static void test_a_lowered_gpu_is_still_known(void **state)
 {
     struct lull_devices *again;
@@ -372,6 +397,8 @@ int main(int argc, char **argv)
         WITH_NODE(test_readings_are_near_the_truth),
         WITH_NODE(test_energy_and_power_are_what_is_drawn),
         WITH_NODE(test_a_lock_takes_effect_and_a_reset_undoes_it),
+        WITH_NODE(test_a_reset_that_is_refused_is_a_lock_of_the_whole_range),
+        WITH_NODE(test_a_reset_that_is_not_permitted_fails),
         WITH_NODE(test_a_lowered_gpu_is_still_known),
         WITH_NODE(test_a_power_limit_is_set_within_its_range),
         WITH_NODE(test_failures_have_lulls_codes),
