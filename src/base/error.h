@@ -20,6 +20,7 @@ enum {
     LULL_E_NOT_OBEYED = -5004,  /* the driver said yes, the device did something else */
     LULL_E_STALE = -5005,       /* the lease or request is no longer valid */
     LULL_E_NO_DRIVER = -5006,   /* the driver is not loaded, or is another one than its library */
+    LULL_E_DRIVER = -5007,      /* the driver failed and does not say why; it may pass */
 };
 
 /* The exit statuses of all commands. */

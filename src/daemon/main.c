@@ -135,14 +135,15 @@ static int load_policy(struct settings *settings, struct lull_error *err)
     return 0;
 }
 
-/* A driver that is not there yet, as at boot, is waited for by the device writer, which restores
- * before it lets anybody lease. */
+/* A driver that is not there yet, as at boot, or that fails in a way that may pass, is waited for
+ * by the device writer, which restores before it lets anybody lease. */
 static int open_devices(const struct settings *settings, struct lull_devices **devices_out,
                         struct lull_error *err)
 {
     const int result = lull_devices_open(devices_out, err);
 
-    if (result != LULL_E_NO_DEVICE || settings->is_restoring)
+    if ((result != LULL_E_NO_DEVICE && result != LULL_E_DRIVER && result != -EAGAIN) ||
+        settings->is_restoring)
         return result;
     lull_log(LULL_LOG_WARNING, "lulld", "%s; serving without GPUs until the driver is there",
              err->text);

@@ -46,7 +46,7 @@ static const struct lull_library_meaning meanings[] = {
     {52, LULL_E_UNSUPPORTED, "the driver has no such file"},
     {53, -EINVAL, "a missing argument"},
     {55, LULL_E_UNSUPPORTED, "this setting is not available"},
-    {-1, -EAGAIN, "unknown error of the library"},
+    {-1, LULL_E_DRIVER, "unknown error of the library"},
 };
 
 const struct lull_library_meaning *lull_amdsmi_meaning(int code)

@@ -225,7 +225,7 @@ void lull_device_let_go(struct lull_devices *devices, uint32_t gpu);
 /* These functions set something. Where the driver does not reset the SM clock, it is locked to its
  * whole range instead. Errors: -EPERM this process is not permitted to;
  * LULL_E_UNSUPPORTED; LULL_E_NO_DEVICE the GPU is lost; LULL_E_NO_DRIVER the driver is away;
- * -EAGAIN the call may succeed later; -EINVAL. */
+ * -EAGAIN and LULL_E_DRIVER the call may succeed later; -EINVAL. */
 int lull_device_lock_sm(struct lull_devices *devices, uint32_t gpu, uint32_t min_mhz,
                         uint32_t max_mhz, struct lull_error *err);
 int lull_device_reset_sm(struct lull_devices *devices, uint32_t gpu, struct lull_error *err);

@@ -34,7 +34,7 @@ static const struct lull_library_meaning meanings[] = {
     {0x7800000c, -EINVAL, "invalid value"},
     {0x7800000d, LULL_E_UNSUPPORTED, "unsupported value"},
     {0x78000020, LULL_E_NO_DEVICE, "the GPU is in survivability mode: its firmware needs repair"},
-    {0x7ffffffe, -EAGAIN, "unknown error of the driver"},
+    {0x7ffffffe, LULL_E_DRIVER, "unknown error of the driver"},
 };
 
 const struct lull_library_meaning *lull_levelzero_meaning(int code)

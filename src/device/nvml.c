@@ -126,7 +126,7 @@ static const struct lull_library_meaning meanings[] = {
     {28, LULL_E_NO_DEVICE, "there is no such GPU"},
     {29, -EAGAIN, "not possible in the present state"},
     {30, LULL_E_UNSUPPORTED, "this kind of reset is not supported"},
-    {999, -EAGAIN, "unknown error of the driver"},
+    {999, LULL_E_DRIVER, "unknown error of the driver"},
 };
 
 const struct lull_library_meaning *lull_nvml_meaning(int code)

@@ -7,10 +7,11 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "device/fault.h"
 #include "device/sight.h"
 
 enum {
-    ATTEMPTS = 3, /* how often a reset is tried that fails with -EAGAIN; chosen, not measured */
+    ATTEMPTS = 3, /* how often a reset is tried whose failure may pass; chosen, not measured */
     /* How long the clock has to show the reset: longer than the slowest published settling (48 ms),
        so that the reading is refreshed several times. */
     CONFIRM_MS = 500,
@@ -51,7 +52,8 @@ static int reset_sm(struct lull_devices *devices, uint32_t gpu, struct lull_erro
 {
     int result = -EAGAIN;
 
-    for (int attempt = 0; attempt < ATTEMPTS && result == -EAGAIN; attempt++) {
+    for (int attempt = 0; attempt < ATTEMPTS && lull_fault_of(result) == LULL_FAULT_PASSING;
+         attempt++) {
         /* A driver that is busy needs some time, and more each time. */
         if (attempt > 0)
             lull_sleep_until_ns(lull_now_ns() + (int64_t)attempt * 10 * LULL_NS_PER_MS);

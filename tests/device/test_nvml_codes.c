@@ -39,7 +39,7 @@ static void test_errors_follow_the_fault_table(void **state)
         {4, -EPERM},
         {2, -EINVAL},
         {10, -EAGAIN},
-        {999, -EAGAIN},
+        {999, LULL_E_DRIVER},
         {8, -EIO},
     };
 

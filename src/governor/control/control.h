@@ -53,6 +53,7 @@ struct lull_control_gpu {
     struct lull_error refusal; /* why it is not leased; code 0: not asked yet */
     uint32_t device;           /* index in devices */
     struct lull_driver_watch driver;
+    uint32_t limit_changes;                  /* of its power limit, by somebody else */
     struct lull_communicators communicators; /* empty where communication runs on the host */
     uint64_t events;                         /* of its ranks */
     uint64_t lost_events;

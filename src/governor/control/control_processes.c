@@ -60,6 +60,10 @@ static void lease(struct lull_control *control, struct lull_governed_gpu *gpu)
     int result;
 
     gpu->wants_lease = gpu->info->sm_clock_count > 0;
+    if (!gpu->wants_lease)
+        lull_error_set(&gpu->state.refusal, LULL_E_UNSUPPORTED,
+                       "its driver does not list its clocks, so that they cannot be set (not "
+                       "supported), as on Jetson boards and vGPUs; run the job without Lull");
     if (control->actuator == NULL || !gpu->wants_lease)
         return;
     result = lease_through(control, gpu, control->actuator, &slot, &err);

@@ -34,6 +34,27 @@ static bool has_new_xids(struct lull_governed_gpu *gpu, const struct lull_device
     return true;
 }
 
+/* Tells whether somebody else has lowered the power limit since the run began. */
+static bool is_limited_by_others(const struct lull_control *control, struct lull_governed_gpu *gpu,
+                                 const struct lull_device_reading *reading)
+{
+    if (control->wants_limits)
+        return false;
+    if ((reading->valid & LULL_READING_POWER_LIMIT) != 0) {
+        if (gpu->first_limit_mw == 0)
+            gpu->first_limit_mw = reading->power_limit_mw;
+        if (reading->power_limit_mw != gpu->limit_mw && gpu->limit_mw != 0) {
+            gpu->state.limit_changes++;
+            lull_log(LULL_LOG_WARNING, "run",
+                     "GPU %u: its power limit was changed from %u to %u W, not by Lull: what is "
+                     "measured meanwhile is set aside",
+                     gpu->state.device, gpu->limit_mw / 1000, reading->power_limit_mw / 1000);
+        }
+        gpu->limit_mw = reading->power_limit_mw;
+    }
+    return gpu->limit_mw < gpu->first_limit_mw;
+}
+
 static bool is_throttled(const struct lull_device_reading *reading)
 {
     return (reading->valid & LULL_READING_REASONS) != 0 &&
@@ -46,6 +67,7 @@ void lull_control_sample(struct lull_control *control, uint32_t index,
     struct lull_governed_gpu *const gpu = &control->gpus[index];
     const struct lull_device_reading *const reading = &sample->reading;
     const struct lull_decider *decider;
+    bool is_limited;
 
     pthread_mutex_lock(&control->lock);
     decider = control->decider;
@@ -55,7 +77,8 @@ void lull_control_sample(struct lull_control *control, uint32_t index,
         lull_section_meter_take_power(&gpu->meter, sample->time_ns, reading->power_mw * 1e-3);
     if (decider->take_power != NULL && (reading->valid & LULL_READING_POWER) != 0)
         decider->take_power(control->deciding, index, sample->time_ns, reading->power_mw * 1e-3);
-    if (has_new_xids(gpu, reading) || is_throttled(reading))
+    is_limited = is_limited_by_others(control, gpu, reading);
+    if (has_new_xids(gpu, reading) || is_throttled(reading) || is_limited)
         decider->take_disturbance(control->deciding, index);
     pthread_mutex_unlock(&control->lock);
 }

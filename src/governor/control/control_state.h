@@ -51,13 +51,15 @@ struct lull_governed_gpu {
     bool wants_lease; /* its rank may have it switched, as soon as there is an actuator */
     const struct lull_device_info *info;
     struct lull_posted_request requests[LULL_CONTROL_REQUESTS_KEPT]; /* by sequence */
-    uint64_t posted;    /* sequence of the last request */
-    uint64_t taken;     /* sequence of the last outcome taken */
-    uint16_t calls;     /* calls of the driver that have been taken, modulo 65536 */
-    uint32_t xids;      /* errors of the driver that have been taken... */
-    uint32_t xids_told; /* ...as the log has them */
-    uint32_t point;     /* the point that was requested last */
-    uint32_t cap_mhz;   /* what the reference point is, because the GPU is capped; 0: it is not */
+    uint64_t posted;         /* sequence of the last request */
+    uint64_t taken;          /* sequence of the last outcome taken */
+    uint16_t calls;          /* calls of the driver that have been taken, modulo 65536 */
+    uint32_t xids;           /* errors of the driver that have been taken... */
+    uint32_t xids_told;      /* ...as the log has them */
+    uint32_t point;          /* the point that was requested last */
+    uint32_t first_limit_mw; /* its power limit when the run began; 0: not known */
+    uint32_t limit_mw;       /* ...and as it was read last */
+    uint32_t cap_mhz; /* what the reference point is, because the GPU is capped; 0: it is not */
     struct lull_switch_result
         seen; /* result of a call whose clock is still settling; sequence 0: none */
     struct lull_clock_expectation expected; /* since_ns 0: nothing is expected */

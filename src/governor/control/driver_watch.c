@@ -21,12 +21,33 @@ static const uint32_t margin_mhz = 20;
  * in a row count as another program's doing. Chosen, not measured. */
 enum { WITHOUT_EFFECT_MAX = 5, STRANGE_MIN = 3 };
 
+/* So many refusals in a row are no passing trouble: the writer has tried each several times.
+ * Chosen, not measured. */
+enum { REFUSED_MIN = 3 };
+
+/* Notes whether the driver has refused a request for a reason that may pass. */
+static void note_refusal(struct lull_driver_watch *watch, const struct lull_switch_result *result)
+{
+    const bool is_refused =
+        result->status == -EAGAIN || result->status == -EIO || result->status == LULL_E_DRIVER;
+
+    if (is_refused) {
+        watch->refusal = result->status;
+        watch->refused++;
+    } else if (result->status == 0 && result->call_ns != 0) {
+        watch->refusal = 0;
+        watch->refused = 0;
+    }
+}
+
 void lull_driver_watch_take_result(struct lull_driver_watch *watch,
                                    const struct lull_switch_result *result)
 {
     const bool is_denied = result->status == -EPERM || result->status == LULL_E_UNSUPPORTED ||
                            result->status == LULL_E_NO_DEVICE;
 
+    watch->is_locked = result->status == -EBUSY || (watch->is_locked && result->call_ns == 0);
+    note_refusal(watch, result);
     if (is_denied)
         watch->denial = result->status;
     else if (result->status == 0 && result->call_ns != 0)
@@ -78,6 +99,11 @@ bool lull_driver_watch_follows(const struct lull_switch_result *result,
 bool lull_driver_watch_denies(const struct lull_driver_watch *watch)
 {
     return watch->denial != 0;
+}
+
+bool lull_driver_watch_is_refused(const struct lull_driver_watch *watch)
+{
+    return watch->refused >= REFUSED_MIN;
 }
 
 bool lull_driver_watch_has_no_effect(const struct lull_driver_watch *watch)

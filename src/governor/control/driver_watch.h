@@ -23,6 +23,10 @@ struct lull_driver_watch {
     double slowest_call_ms;
     int32_t denial; /* -EPERM, LULL_E_UNSUPPORTED or LULL_E_NO_DEVICE, if the last request ended so,
                      * which it will for ever; 0: it did not */
+    int32_t refusal;  /* -EAGAIN, LULL_E_DRIVER or another code of a failure that may pass, if the
+                       * last request ended so; 0: it did not */
+    uint32_t refused; /* how many of the latest requests in a row ended so */
+    bool is_locked;   /* the last request was refused because another program holds the clock */
     uint64_t foreign; /* stretches in which the clock was not what had been set */
     uint32_t in_vain; /* how many of the latest changes in a row had no effect */
     uint32_t strange; /* how many of the latest readings in a row do not fit what was set */
@@ -55,6 +59,9 @@ bool lull_driver_watch_follows(const struct lull_switch_result *result,
 
 /* Tells whether requests are refused for good. */
 bool lull_driver_watch_denies(const struct lull_driver_watch *watch);
+
+/* Tells whether so many requests in a row were refused that nothing can be learnt. */
+bool lull_driver_watch_is_refused(const struct lull_driver_watch *watch);
 
 /* Tells whether the clock has not followed for so many times in a row that the GPU is better left
  * alone.

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "governor/report/section_text.h"
 
+#include <errno.h>
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -189,6 +191,18 @@ void lull_section_describe(const struct lull_control *control, uint32_t gpu, uin
              text_out->verdict, text_out->reason);
 }
 
+static const char *denial_text(int32_t denial)
+{
+    switch (denial) {
+    case LULL_E_NO_DEVICE:
+        return "left alone: the driver has lost it";
+    case -EPERM:
+        return "left alone: its clocks cannot be set: not permitted";
+    default:
+        return "left alone: its clocks cannot be set: not supported";
+    }
+}
+
 const char *lull_gpu_state_text(const struct lull_control *control, uint32_t gpu)
 {
     const struct lull_control_gpu *state = lull_control_gpu(control, gpu);
@@ -202,7 +216,11 @@ const char *lull_gpu_state_text(const struct lull_control *control, uint32_t gpu
     if (!state->leased)
         return "observed only";
     if (lull_driver_watch_denies(&state->driver))
-        return "left alone: its clocks cannot be set";
+        return denial_text(state->driver.denial);
+    if (lull_driver_watch_is_refused(&state->driver))
+        return "left alone: the driver refuses to set its clocks";
+    if (state->driver.is_locked)
+        return "left alone: another program has locked its clock";
     if (lull_driver_watch_has_no_effect(&state->driver))
         return "left alone: the driver does not do what it says";
     if (lull_control_decider(control)->gpu_text != NULL)

@@ -44,6 +44,8 @@ void lull_run_comparison_add(struct lull_run_comparison *comparison,
     run->wall_s = wall_s;
     if (control == NULL)
         return;
+    for (uint32_t gpu = 0; gpu < lull_control_gpu_count(control); gpu++)
+        run->is_disturbed = run->is_disturbed || lull_control_gpu(control, gpu)->limit_changes > 0;
     lull_run_statistics_compute(control, LULL_RUN_PART_WHOLE, &run->whole);
     lull_run_comparison_settled(control, run->is_managed, &run->settled);
 }
@@ -96,7 +98,8 @@ void lull_run_comparison_difference(const struct lull_run_comparison *comparison
     for (uint32_t i = 0; i + 1 < comparison->run_count; i += 2) {
         const struct lull_compared_run *const pair = &comparison->runs[i];
 
-        if (pair[0].status != 0 || pair[1].status != 0)
+        if (pair[0].status != 0 || pair[1].status != 0 || pair[0].is_disturbed ||
+            pair[1].is_disturbed)
             continue;
         difference_out->pairs_done++;
         add_pair(pair, &times, &energies);
@@ -116,7 +119,7 @@ const char *lull_run_difference_no_bound(const struct lull_run_difference *diffe
     if (difference->slowdown.pairs >= 2)
         return NULL;
     if (difference->pairs_done == 0)
-        return "no pair of runs is complete";
+        return "no pair of runs is complete and had the same power limits throughout";
     if (difference->slowdown.pairs < difference->pairs_done)
         return "iterations were found in fewer than two pairs of runs";
     return "one run each: how much runs differ from each other is not known";

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "core/section/iteration.h"
@@ -17,6 +18,9 @@
 /* A GPU that is idle in so many of its readings has no work to be slowed down; a job that waits on
  * its GPU for communication is not idle there. Chosen, not measured. */
 static const double idle_share = 0.9;
+
+/* What holds the clock in this share of the readings is worth a sentence. Chosen, not measured. */
+static const double held_share = 0.1;
 
 /* Fewer readings say nothing of a GPU. Chosen, not measured. */
 enum { LEAST_READINGS = 10 };
@@ -108,6 +112,13 @@ static void say_idle(const struct lull_run_pass *pass, uint32_t gpu, struct text
         idle_ratio(pass, gpu) * 100.0);
 }
 
+/* Advises a power limit where one can be set. */
+static void say_power_limit(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+{
+    if ((lull_control_info(pass->control, gpu)->capabilities & LULL_CAPABILITY_POWER_LIMIT) != 0)
+        say(text, "; try --power-limit auto");
+}
+
 static bool is_without_effect(const struct lull_run_pass *pass, uint32_t gpu)
 {
     return lull_driver_watch_has_no_effect(&lull_control_gpu(pass->control, gpu)->driver);
@@ -120,8 +131,9 @@ static void say_without_effect(const struct lull_run_pass *pass, uint32_t gpu, s
     say(text,
         "left alone: %" PRIu64 " of %" PRIu64 " clock changes had no effect although the "
         "driver reported success, as under virtualisation or another manager's lock; see what "
-        "holds the clock with nvidia-smi -q -d CLOCK,PERFORMANCE, or try --power-limit auto",
+        "holds the clock with nvidia-smi -q -d CLOCK,PERFORMANCE",
         watch->without_effect, watch->changes);
+    say_power_limit(pass, gpu, text);
 }
 
 static bool is_denied(const struct lull_run_pass *pass, uint32_t gpu)
@@ -141,8 +153,185 @@ static void say_denied(const struct lull_run_pass *pass, uint32_t gpu, struct te
         say(text, "left alone: the driver has lost it; see dmesg for Xid, and lull gpus");
         return;
     default:
-        say(text, "left alone: it has no clocks that can be set; try --power-limit auto");
+        say(text, "left alone: its clocks cannot be set: not supported by this GPU or its driver");
+        say_power_limit(pass, gpu, text);
     }
+}
+
+/* ---- what others do to a GPU ----------------------------------------------------------------- */
+
+static bool is_refused_by_driver(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    return lull_driver_watch_is_refused(&lull_control_gpu(pass->control, gpu)->driver);
+}
+
+static void say_refused_by_driver(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+{
+    const struct lull_driver_watch *watch = &lull_control_gpu(pass->control, gpu)->driver;
+
+    if (watch->refusal == LULL_E_DRIVER)
+        say(text,
+            "left alone: the driver refuses to set its clocks: unknown error (999 of NVML; the "
+            "last "
+            "%" PRIu32
+            " requests); see dmesg, and start a container that has lost its devices again",
+            watch->refused);
+    else if (watch->refusal == -EIO)
+        say(text, "left alone: the driver refuses to set its clocks and reports a fault of the "
+                  "board, such as missing power cables; see lull status and dmesg");
+    else
+        say(text,
+            "left alone: the driver refused the last %" PRIu32
+            " changes of its clocks: busy, or in "
+            "use by another client; see lull status and dmesg",
+            watch->refused);
+}
+
+static bool is_locked(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    return lull_control_gpu(pass->control, gpu)->driver.is_locked;
+}
+
+/* The latest clock of a GPU that had work; 0: there is none. */
+static uint32_t busy_mhz(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    const struct lull_samples *samples = &lull_control_log(pass->control, gpu)->samples;
+
+    for (size_t i = samples->count; i-- > 0;) {
+        const struct lull_device_reading *reading = &samples->items[i].reading;
+
+        if ((reading->valid & LULL_READING_SM_CLOCK) != 0 &&
+            (reading->reasons & LULL_CLOCK_REASON_IDLE) == 0)
+            return reading->sm_mhz;
+    }
+    return 0;
+}
+
+/* The command that frees the clocks of a vendor's GPU. */
+static const char *reset_command(const struct lull_run_pass *pass)
+{
+    const char *const vendor = lull_devices_vendor(pass->run->devices);
+
+    if (strcmp(vendor, "amd") == 0)
+        return "amd-smi reset --clocks";
+    return strcmp(vendor, "intel") == 0 ? "xpu-smi config --frequencyrange" : "nvidia-smi -rgc";
+}
+
+static void say_locked(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+{
+    say(text,
+        "left alone: another program has locked its clock at %" PRIu32 " MHz; free it with %s as "
+        "root, or stop that program",
+        busy_mhz(pass, gpu), reset_command(pass));
+}
+
+/* The power limit of a GPU at the begin of the run and at its end, mW; 0: not known. */
+struct limits {
+    uint32_t first_mw;
+    uint32_t last_mw;
+};
+
+static struct limits limits_of(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    const struct lull_samples *samples = &lull_control_log(pass->control, gpu)->samples;
+    struct limits limits = {0};
+
+    for (size_t i = 0; i < samples->count; i++) {
+        const struct lull_device_reading *reading = &samples->items[i].reading;
+
+        if ((reading->valid & LULL_READING_POWER_LIMIT) == 0)
+            continue;
+        if (limits.first_mw == 0)
+            limits.first_mw = reading->power_limit_mw;
+        limits.last_mw = reading->power_limit_mw;
+    }
+    return limits;
+}
+
+static bool is_limit_changed(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    return lull_control_gpu(pass->control, gpu)->limit_changes > 0;
+}
+
+static void say_limit_changed(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+{
+    const struct limits limits = limits_of(pass, gpu);
+
+    say(text,
+        "its power limit was changed from %" PRIu32 " to %" PRIu32
+        " W during the run, not by Lull: "
+        "the job's speed changed with it, and what was measured meanwhile is set aside; see who "
+        "sets power limits (nvidia-smi -pl, DCGM, a power manager)",
+        limits.first_mw / 1000, limits.last_mw / 1000);
+}
+
+/* The share of the readings of a GPU with work in which one of these reasons held its clock. */
+static double held_ratio(const struct lull_run_pass *pass, uint32_t gpu, uint64_t reasons,
+                         uint64_t *found_out)
+{
+    const struct lull_samples *samples = &lull_control_log(pass->control, gpu)->samples;
+    size_t readings = 0;
+    size_t held = 0;
+
+    *found_out = 0;
+    for (size_t i = 0; i < samples->count; i++) {
+        const struct lull_device_reading *reading = &samples->items[i].reading;
+
+        if ((reading->valid & LULL_READING_REASONS) == 0 ||
+            (reading->reasons & LULL_CLOCK_REASON_IDLE) != 0)
+            continue;
+        readings++;
+        held += (reading->reasons & reasons) != 0;
+        *found_out |= reading->reasons & reasons;
+    }
+    return readings < LEAST_READINGS ? 0.0 : (double)held / (double)readings;
+}
+
+static bool is_throttled(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    uint64_t found;
+
+    return held_ratio(pass, gpu, LULL_CLOCK_REASON_THROTTLED, &found) >= held_share;
+}
+
+static void say_throttled(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+{
+    const uint64_t heat = LULL_CLOCK_REASON_THERMAL | LULL_CLOCK_REASON_HARDWARE_THERMAL;
+    uint64_t found;
+    const double ratio = held_ratio(pass, gpu, LULL_CLOCK_REASON_THROTTLED, &found);
+    const char *what = "a slowdown of the hardware";
+
+    if ((found & LULL_CLOCK_REASON_POWER_BRAKE) != 0)
+        what = "the power brake of the node's power supply";
+    else if ((found & heat) != 0)
+        what = "heat";
+    say(text,
+        "%s held its clock down in %.0f %% of the readings (%" PRIu32 " MHz at the end): what was "
+        "measured meanwhile is set aside; check cooling and power supply",
+        what, 100.0 * ratio, busy_mhz(pass, gpu));
+}
+
+/* A power limit below the default holds the clock down. */
+static bool is_limited(const struct lull_run_pass *pass, uint32_t gpu)
+{
+    const uint32_t default_mw = lull_control_info(pass->control, gpu)->power_limit_default_mw;
+    const struct limits limits = limits_of(pass, gpu);
+    uint64_t found;
+
+    return pass->limits == NULL && limits.last_mw != 0 && limits.last_mw < default_mw &&
+           held_ratio(pass, gpu, LULL_CLOCK_REASON_POWER_CAP, &found) >= held_share;
+}
+
+static void say_limited(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+{
+    const uint32_t default_mw = lull_control_info(pass->control, gpu)->power_limit_default_mw;
+
+    say(text,
+        "its power limit of %" PRIu32 " W, below the default of %" PRIu32 " W, holds its clock at "
+        "%" PRIu32 " MHz, so that clocks above that change nothing; if nobody wants the limit, set "
+        "%" PRIu32 " W (nvidia-smi -pl %" PRIu32 ")",
+        limits_of(pass, gpu).last_mw / 1000, default_mw / 1000, busy_mhz(pass, gpu),
+        default_mw / 1000, default_mw / 1000);
 }
 
 static bool is_foreign(const struct lull_run_pass *pass, uint32_t gpu)
@@ -287,12 +476,13 @@ static bool is_nothing_lowered(const struct lull_run_pass *pass, uint32_t gpu)
 
 static void say_nothing_lowered(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
-    (void)gpu;
     say(text,
         "kept at the highest clocks: no lower one saves energy and is proven to cost no more "
-        "than %g %% of time; try --tolerance %g%%, or --power-limit auto",
+        "than %g %% of time; try --tolerance %g%%",
         pass->run->options->control.tolerance_ratio * 100.0,
         pass->run->options->control.tolerance_ratio * 200.0);
+    if ((lull_control_info(pass->control, gpu)->capabilities & LULL_CAPABILITY_POWER_LIMIT) != 0)
+        say(text, ", or --power-limit auto");
 }
 
 /* ---- sentences ------------------------------------------------------------------------------ */
@@ -304,12 +494,23 @@ static const struct finding {
     void (*say)(const struct lull_run_pass *pass, uint32_t gpu, struct text *text);
     bool is_final;
 } findings[] = {
-    {is_refused, say_refused, true},   {is_shared, say_shared, true},
-    {is_silent, say_silent, true},     {is_idle, say_idle, true},
-    {is_denied, say_denied, true},     {is_without_effect, say_without_effect, true},
-    {is_foreign, say_foreign, false},  {is_unrepeated, say_unrepeated, true},
-    {is_blocked, say_blocked, true},   {is_uneven, say_uneven, true},
-    {is_unlearnt, say_unlearnt, true}, {is_nothing_lowered, say_nothing_lowered, true},
+    {is_refused, say_refused, true},
+    {is_shared, say_shared, true},
+    {is_silent, say_silent, true},
+    {is_idle, say_idle, true},
+    {is_denied, say_denied, true},
+    {is_refused_by_driver, say_refused_by_driver, true},
+    {is_locked, say_locked, true},
+    {is_without_effect, say_without_effect, true},
+    {is_limit_changed, say_limit_changed, false},
+    {is_throttled, say_throttled, false},
+    {is_limited, say_limited, false},
+    {is_foreign, say_foreign, false},
+    {is_unrepeated, say_unrepeated, true},
+    {is_blocked, say_blocked, true},
+    {is_uneven, say_uneven, true},
+    {is_unlearnt, say_unlearnt, true},
+    {is_nothing_lowered, say_nothing_lowered, true},
 };
 
 enum { FINDINGS = sizeof(findings) / sizeof(findings[0]) };
