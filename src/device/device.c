@@ -38,6 +38,9 @@ struct lull_devices {
     _Atomic uint32_t slots[LULL_DEVICE_MAX_GPUS]; /* the driver's numbers of the GPUs */
     char driver_version[96];
     struct lull_device_info infos[LULL_DEVICE_MAX_GPUS];
+    /* The facts of GPUs that the driver did not open at first and has opened since; else NULL. They
+     * replace those of before, which others may still be reading. */
+    _Atomic(struct lull_device_info *) late_infos[LULL_DEVICE_MAX_GPUS];
 };
 
 /* The vendors in the order in which they are tried. */
@@ -148,6 +151,9 @@ static void take_all(struct lull_devices *devices, uint32_t listed)
         atomic_store(&devices->slots[gpu], gpu);
     }
     drop_zero_counters(devices, listed);
+    for (uint32_t gpu = 0; gpu < listed; gpu++)
+        if (devices->infos[gpu].uuid[0] == '\0')
+            lull_log(LULL_LOG_WARNING, "device", "GPU %u: %s", gpu, devices->infos[gpu].name);
     atomic_store(&devices->count, listed);
 }
 
@@ -167,6 +173,9 @@ static int match_all(struct lull_devices *devices, uint32_t listed, struct lull_
         *info = (struct lull_device_info){0};
         devices->vendor->describe(devices->state, slot, info);
         gpu = lull_device_find(devices, info->uuid);
+        /* One that the driver does not open has no UUID, and its number is all that is known. */
+        if (info->uuid[0] == '\0' && lull_device_info(devices, slot)->uuid[0] == '\0')
+            gpu = (int)slot;
         if (gpu >= 0)
             atomic_store(&devices->slots[gpu], slot);
         else
@@ -240,6 +249,8 @@ void lull_devices_close(struct lull_devices *devices)
         return;
     if (devices->state != NULL)
         devices->vendor->close(devices->state);
+    for (uint32_t gpu = 0; gpu < LULL_DEVICE_MAX_GPUS; gpu++)
+        free(devices->late_infos[gpu]);
     free(devices);
 }
 
@@ -260,13 +271,15 @@ const char *lull_devices_driver_version(const struct lull_devices *devices)
 
 const struct lull_device_info *lull_device_info(const struct lull_devices *devices, uint32_t gpu)
 {
-    return &devices->infos[gpu];
+    const struct lull_device_info *late = atomic_load(&devices->late_infos[gpu]);
+
+    return late != NULL ? late : &devices->infos[gpu];
 }
 
 int lull_device_find(const struct lull_devices *devices, const char *uuid)
 {
     for (uint32_t gpu = 0; gpu < atomic_load(&devices->count); gpu++)
-        if (uuid[0] != '\0' && strcmp(devices->infos[gpu].uuid, uuid) == 0)
+        if (uuid[0] != '\0' && strcmp(lull_device_info(devices, gpu)->uuid, uuid) == 0)
             return (int)gpu;
     return -ENODEV;
 }
@@ -395,7 +408,7 @@ static bool is_plausible(const struct lull_device_info *info, uint32_t field,
 static void read_field(struct lull_devices *devices, uint32_t gpu, uint32_t slot, uint32_t field,
                        struct lull_device_reading *reading)
 {
-    const struct lull_device_info *info = &devices->infos[gpu];
+    const struct lull_device_info *info = lull_device_info(devices, gpu);
 
     if (field == LULL_READING_ENERGY && (info->capabilities & LULL_CAPABILITY_ENERGY_COUNTER) == 0)
         return;
@@ -498,7 +511,7 @@ int lull_device_lock_sm(struct lull_devices *devices, uint32_t gpu, uint32_t min
 static int free_clock(struct lull_devices *devices, uint32_t gpu, uint32_t slot,
                       struct lull_error *err)
 {
-    const struct lull_device_info *info = &devices->infos[gpu];
+    const struct lull_device_info *info = lull_device_info(devices, gpu);
     const int result = devices->vendor->reset_sm(devices->state, slot, err);
 
     if ((result != LULL_E_UNSUPPORTED && result != -EINVAL) || info->sm_clock_count == 0 ||
@@ -554,7 +567,8 @@ static void find_absent(struct lull_devices *devices, uint32_t gpu)
     atomic_fetch_add(&devices->inside, 1);
     lull_turn_call_begin(gpu);
     if (atomic_load(&devices->is_open) && devices->vendor->find != NULL &&
-        devices->vendor->find(devices->state, devices->infos[gpu].uuid, &slot, NULL) == 0)
+        devices->vendor->find(devices->state, lull_device_info(devices, gpu)->uuid, &slot, NULL) ==
+            0)
         atomic_store(&devices->slots[gpu], slot);
     leave(devices);
 }
@@ -573,10 +587,31 @@ static int check_slot(struct lull_devices *devices, uint32_t slot, struct lull_d
     return 0;
 }
 
+/* Learns the facts of a GPU that the driver has opened only now. */
+static void describe_late(struct lull_devices *devices, uint32_t gpu, uint32_t slot)
+{
+    struct lull_device_info *info;
+
+    if (lull_device_info(devices, gpu)->uuid[0] != '\0')
+        return;
+    info = calloc(1, sizeof(*info));
+    if (info == NULL)
+        return;
+    devices->vendor->describe(devices->state, slot, info);
+    if (info->uuid[0] == '\0') {
+        free(info);
+        return;
+    }
+    atomic_store(&devices->late_infos[gpu], info);
+    lull_log(LULL_LOG_INFO, "device", "GPU %u: the driver has opened it: %s (uuid=%s)", gpu,
+             info->name, info->uuid);
+}
+
 int lull_device_check(struct lull_devices *devices, uint32_t gpu, struct lull_device_news *news_out,
                       struct lull_error *err)
 {
     uint32_t slot;
+    int result;
 
     *news_out = (struct lull_device_news){0};
     if (atomic_load(&devices->slots[gpu]) == ABSENT)
@@ -584,7 +619,10 @@ int lull_device_check(struct lull_devices *devices, uint32_t gpu, struct lull_de
     slot = enter(devices, gpu);
     if (slot == ABSENT)
         return fail_absent(devices, gpu, err);
-    return leave_with(devices, gpu, check_slot(devices, slot, news_out, err), err);
+    result = check_slot(devices, slot, news_out, err);
+    if (result == 0)
+        describe_late(devices, gpu, slot);
+    return leave_with(devices, gpu, result, err);
 }
 
 void lull_device_let_go(struct lull_devices *devices, uint32_t gpu)

@@ -57,8 +57,9 @@ enum lull_reading_field {
     LULL_READING_POWER = 1 << 2,  /* what the driver reports, which may be a 1 s average */
     LULL_READING_ENERGY = 1 << 3, /* the energy since the driver was loaded */
     LULL_READING_TEMPERATURE = 1 << 4,
-    LULL_READING_REASONS = 1 << 5,     /* enum lull_clock_reason */
-    LULL_READING_POWER_LIMIT = 1 << 6, /* the limit that was requested last */
+    LULL_READING_REASONS = 1 << 5, /* enum lull_clock_reason */
+    LULL_READING_POWER_LIMIT =
+        1 << 6, /* requested last; else the one in force, where it is fixed */
     LULL_READING_UTILIZATION = 1 << 7,
     LULL_READING_ALL = (1 << 8) - 1,
     /* NVIDIA: errors since they were first asked for, so not among all. For one thread alone. */
@@ -166,7 +167,9 @@ const char *lull_devices_vendor(const struct lull_devices *devices);
 /* Returns the driver's version for reports, borrowed from devices; "" if it is not known. */
 const char *lull_devices_driver_version(const struct lull_devices *devices);
 
-/* Returns the facts of one GPU, 0..count-1; borrowed, and fixed while devices is open. */
+/* Returns the facts of one GPU, 0..count-1; borrowed while devices is open. They are fixed, but for
+ * a GPU that the driver lists and does not open: its UUID is "", its name says why, and it has no
+ * capability, until lull_device_check() finds it; then this returns its facts. */
 const struct lull_device_info *lull_device_info(const struct lull_devices *devices, uint32_t gpu);
 
 /* Returns the index of the GPU with this UUID; -ENODEV: there is none. */

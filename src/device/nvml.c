@@ -46,6 +46,7 @@ enum {
     CALL(nvml_call_device_select, clock, "nvmlDeviceGetClockInfo", NULL)                           \
     CALL(nvml_call_device_value, power_usage, "nvmlDeviceGetPowerUsage", NULL)                     \
     CALL(nvml_call_device_value, power_limit, "nvmlDeviceGetPowerManagementLimit", NULL)           \
+    CALL(nvml_call_device_value, enforced_limit, "nvmlDeviceGetEnforcedPowerLimit", NULL)          \
     CALL(nvml_call_device_value, power_limit_default, "nvmlDeviceGetPowerManagementDefaultLimit",  \
          NULL)                                                                                     \
     CALL(nvml_call_device_pair, power_limit_range, "nvmlDeviceGetPowerManagementLimitConstraints", \
@@ -79,6 +80,7 @@ struct nvml {
     char version[96];
     bool has_instant_power[LULL_DEVICE_MAX_GPUS];  /* field 186 works on this GPU */
     _Atomic(void *) devices[LULL_DEVICE_MAX_GPUS]; /* others may read while one is found anew */
+    int failures[LULL_DEVICE_MAX_GPUS]; /* why a GPU has no handle since the library was opened */
     char uuids[LULL_DEVICE_MAX_GPUS][96];
     uint32_t device_count;
     /* The device writer's alone. */
@@ -169,30 +171,33 @@ static int load_library(struct nvml *nvml, struct lull_error *err)
 static int find_devices(struct nvml *nvml, uint32_t *count_out, struct lull_error *err)
 {
     unsigned int listed = 0;
-    uint32_t count = 0;
+    uint32_t usable = 0;
     int status = nvml->count(&listed);
     int last_failure = NVML_SUCCESS;
 
-    for (unsigned int i = 0; status == NVML_SUCCESS && i < listed && count < LULL_DEVICE_MAX_GPUS;
-         i++) {
+    if (listed > LULL_DEVICE_MAX_GPUS)
+        listed = LULL_DEVICE_MAX_GPUS;
+    /* A GPU that fails keeps its number, and must not hide the others. */
+    for (unsigned int i = 0; status == NVML_SUCCESS && i < listed; i++) {
         void *device = NULL;
-        int result = nvml->handle(i, &device);
 
-        if (result == NVML_SUCCESS)
-            nvml->devices[count++] = device;
+        nvml->failures[i] = nvml->handle(i, &device);
+        if (nvml->failures[i] == NVML_SUCCESS)
+            nvml->devices[i] = device;
         else
-            last_failure = result; /* a GPU that fails must not hide the others */
+            last_failure = nvml->failures[i];
+        usable += nvml->failures[i] == NVML_SUCCESS;
     }
-    if (status == NVML_SUCCESS && count == 0)
+    if (status == NVML_SUCCESS && usable == 0)
         status = last_failure;
     if (status != NVML_SUCCESS)
         return lull_error_set(err, lull_nvml_meaning(status)->error,
                               "%s: no usable GPU: %s (NVML %d)", nvml->library_name,
                               lull_nvml_meaning(status)->text, status);
-    if (count == 0)
+    if (usable == 0)
         return lull_error_set(err, LULL_E_NO_DEVICE, "%s: this node has no NVIDIA GPU",
                               nvml->library_name);
-    *count_out = nvml->device_count = count;
+    *count_out = nvml->device_count = listed;
     return 0;
 }
 
@@ -342,6 +347,11 @@ static void nvml_describe(void *state, uint32_t gpu, struct lull_device_info *in
     struct lull_nvml_pci_info pci = {0};
     unsigned int architecture;
 
+    if (device == NULL) {
+        snprintf(info->name, sizeof(info->name), "not opened: %s (NVML %d)",
+                 lull_nvml_meaning(nvml->failures[gpu])->text, nvml->failures[gpu]);
+        return;
+    }
     if (INVOKE(nvml, name, device, info->name, sizeof(info->name)) != NVML_SUCCESS)
         info->name[0] = '\0';
     if (nvml->uuid(device, info->uuid, sizeof(info->uuid)) != NVML_SUCCESS)
@@ -433,6 +443,8 @@ static bool nvml_read(void *state, uint32_t gpu, enum lull_reading_field field,
     struct nvml *nvml = state;
     void *device = nvml->devices[gpu];
 
+    if (device == NULL)
+        return false;
     switch (field) {
     case LULL_READING_SM_CLOCK:
         return nvml->clock(device, NVML_CLOCK_SM, &out->sm_mhz) == NVML_SUCCESS;
@@ -448,7 +460,8 @@ static bool nvml_read(void *state, uint32_t gpu, enum lull_reading_field field,
     case LULL_READING_REASONS:
         return read_long(nvml->reasons, device, &out->reasons);
     case LULL_READING_POWER_LIMIT:
-        return INVOKE(nvml, power_limit, device, &out->power_limit_mw) == NVML_SUCCESS;
+        return INVOKE(nvml, power_limit, device, &out->power_limit_mw) == NVML_SUCCESS ||
+               INVOKE(nvml, enforced_limit, device, &out->power_limit_mw) == NVML_SUCCESS;
     case LULL_READING_UTILIZATION:
         return read_utilization(nvml, device, &out->utilization_percent);
     case LULL_READING_XIDS:
@@ -465,6 +478,8 @@ static void find_again(struct nvml *nvml, uint32_t gpu)
 {
     void *device;
 
+    if (nvml->devices[gpu] == NULL && nvml->handle(gpu, &device) == NVML_SUCCESS)
+        nvml->devices[gpu] = device;
     if (nvml->is_gone[gpu] && nvml->uuids[gpu][0] != '\0' &&
         INVOKE(nvml, find, nvml->uuids[gpu], &device) == NVML_SUCCESS)
         nvml->devices[gpu] = device;
@@ -579,6 +594,12 @@ static int nvml_check(void *state, uint32_t gpu, struct lull_device_news *news,
     int result;
 
     find_again(nvml, gpu);
+    if (nvml->devices[gpu] == NULL)
+        return lull_error_set(err, LULL_E_NO_DEVICE,
+                              "GPU %u: the driver does not open it: %s "
+                              "(NVML %d)",
+                              gpu, lull_nvml_meaning(nvml->failures[gpu])->text,
+                              nvml->failures[gpu]);
     take_events(nvml, gpu, news);
     result = check_set(nvml, nvml->clock(nvml->devices[gpu], NVML_CLOCK_SM, &news->sm_mhz), gpu,
                        "read the SM clock", err);
@@ -609,7 +630,8 @@ static int nvml_find(void *state, const char *uuid, uint32_t *gpu_out, struct lu
 
     while (gpu < nvml->device_count && strcmp(nvml->uuids[gpu], uuid) != 0)
         gpu++;
-    if (gpu == LULL_DEVICE_MAX_GPUS || INVOKE(nvml, find, uuid, &device) != NVML_SUCCESS)
+    if (uuid[0] == '\0' || gpu == LULL_DEVICE_MAX_GPUS ||
+        INVOKE(nvml, find, uuid, &device) != NVML_SUCCESS)
         return lull_error_set(err, LULL_E_NO_DEVICE, "%s: the driver does not find this GPU", uuid);
     nvml->devices[gpu] = device;
     nvml->is_gone[gpu] = false;

@@ -67,6 +67,7 @@ static void find_gpu(struct lull_writer *writer, uint32_t index)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     const int64_t now_ns = lull_now_ns();
+    struct lull_error error;
 
     if (!gpu->is_lost)
         return;
@@ -77,6 +78,9 @@ static void find_gpu(struct lull_writer *writer, uint32_t index)
         gpu->raise_ns = now_ns;
     lull_writer_distrust(gpu, index, now_ns);
     plan_check(writer, gpu);
+    /* One that was never there has not been claimed yet. */
+    if (lull_journal_claim(writer->journal, writer->devices, &error) < 0)
+        lull_log(LULL_LOG_ERROR, "writer", "%s", error.text);
     lull_log(LULL_LOG_INFO, "writer", "GPU %u: found again", index);
     lull_writer_show_state(writer, index);
 }

@@ -60,7 +60,10 @@ static void lease(struct lull_control *control, struct lull_governed_gpu *gpu)
     int result;
 
     gpu->wants_lease = gpu->info->sm_clock_count > 0;
-    if (!gpu->wants_lease)
+    if (gpu->info->uuid[0] == '\0')
+        lull_error_set(&gpu->state.refusal, LULL_E_NO_DEVICE, "the GPU was %s; see dmesg for Xid",
+                       gpu->info->name);
+    else if (!gpu->wants_lease)
         lull_error_set(&gpu->state.refusal, LULL_E_UNSUPPORTED,
                        "its driver does not list its clocks, so that they cannot be set (not "
                        "supported), as on Jetson boards and vGPUs; run the job without Lull");

@@ -228,6 +228,45 @@ static void hold_clock(struct lull_limits *limits, struct lull_control *control,
                                now_ns + clock_validity_ns);
 }
 
+/* Says why a GPU has not taken the power limit that was requested. */
+static int refuse_limit(const struct lull_limits *limits, uint32_t device,
+                        const struct lull_limit_result *result, struct lull_error *err)
+{
+    char present[32] = "its own limit";
+
+    if (result->limit_mw > 0)
+        snprintf(present, sizeof(present), "%u W", result->limit_mw / 1000);
+    switch (result->status) {
+    case LULL_E_UNSUPPORTED:
+        return lull_error_set(err, result->status,
+                              "power limits are left alone: GPU %u: its driver does not let the "
+                              "power limit be set (not supported)",
+                              device);
+    case -EPERM:
+        return lull_error_set(
+            err, result->status,
+            "power limits are left alone: GPU %u: the driver does not permit its "
+            "power limit to be set; run lulld, or lull run --no-daemon, as root of "
+            "the host, for in containers and virtual machines root is not enough",
+            device);
+    case LULL_E_NO_DEVICE:
+        return lull_error_set(err, result->status,
+                              "power limits are left alone: GPU %u: the driver has lost it; see "
+                              "dmesg for Xid",
+                              device);
+    case LULL_E_NOT_OBEYED:
+        return lull_error_set(err, result->status,
+                              "power limits are left alone: GPU %u: the driver took %g W, and the "
+                              "GPU stays at %s",
+                              device, limits->asked.limit_w, present);
+    default:
+        return lull_error_set(err, result->status,
+                              "power limits are left alone: GPU %u stays at %s: the driver refuses "
+                              "%g W (busy, or an unknown error); see lull status and dmesg",
+                              device, present, limits->asked.limit_w);
+    }
+}
+
 /* Returns 1 when all GPUs have taken what was requested, 0 before. Errors: a GPU refused it. */
 static int look_at_requests(struct lull_limits *limits, struct lull_control *control,
                             struct lull_error *err)
@@ -240,11 +279,8 @@ static int look_at_requests(struct lull_limits *limits, struct lull_control *con
             return 0;
         limits->read_w = fmax(limits->read_w, result.limit_mw * 1e-3);
         if (result.status < 0)
-            return lull_error_set(err, result.status,
-                                  "power limits are left alone: GPU %u stays at %u W when %g W are "
-                                  "asked for",
-                                  lull_control_gpu(control, limits->gpus[i].index)->device,
-                                  result.limit_mw / 1000, limits->asked.limit_w);
+            return refuse_limit(limits, lull_control_gpu(control, limits->gpus[i].index)->device,
+                                &result, err);
     }
     limits->is_set = true;
     return 1;
