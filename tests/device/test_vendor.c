@@ -348,7 +348,7 @@ static void test_failures_have_lulls_codes(void **state)
                          wanted[i]);
     }
     set_fault(LULL_FAULT_SET_CODE, 12345); /* not documented: may pass */
-    assert_int_equal(lull_device_reset_sm(devices, 0, &error), -EAGAIN);
+    assert_int_equal(lull_device_reset_sm(devices, 0, &error), LULL_E_DRIVER);
     assert_int_equal(lull_device_reset_sm(devices, 0, &error), 0);
     assert_int_equal(lull_device_reset_memory(devices, 0, &error), LULL_E_UNSUPPORTED);
 }

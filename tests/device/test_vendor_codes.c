@@ -23,11 +23,17 @@ struct row {
 static void test_codes_of_amd_smi(void **state)
 {
     static const struct row rows[] = {
-        {0, 0},         {1, -EINVAL},           {2, LULL_E_UNSUPPORTED}, {10, -EPERM},
-        {30, -EAGAIN},  {31, LULL_E_NO_DEVICE}, {34, LULL_E_NO_DEVICE},  {55, LULL_E_UNSUPPORTED},
-        {-1, -EAGAIN},  /* unknown error */
-        {-2, -EAGAIN},  /* not mapped */
-        {777, -EAGAIN}, /* not documented */
+        {0, 0},
+        {1, -EINVAL},
+        {2, LULL_E_UNSUPPORTED},
+        {10, -EPERM},
+        {30, -EAGAIN},
+        {31, LULL_E_NO_DEVICE},
+        {34, LULL_E_NO_DEVICE},
+        {55, LULL_E_UNSUPPORTED},
+        {-1, LULL_E_DRIVER},  /* unknown error */
+        {-2, LULL_E_DRIVER},  /* not mapped */
+        {777, LULL_E_DRIVER}, /* not documented */
     };
 
     (void)state;
@@ -49,8 +55,8 @@ static void test_codes_of_level_zero(void **state)
         {0x78000001, LULL_E_NO_DEVICE},
         {0x78000003, LULL_E_UNSUPPORTED},
         {0x78000004, -EINVAL},
-        {0x7ffffffe, -EAGAIN},
-        {777, -EAGAIN},
+        {0x7ffffffe, LULL_E_DRIVER},
+        {777, LULL_E_DRIVER},
     };
 
     (void)state;

@@ -1,10 +1,12 @@
 /* What the watch of a driver makes of single readings. SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/error.h"
 #include "governor/control/driver_watch.h"
 
 static void a_lowered_clock_follows_from_half_the_way_on(void **state)
@@ -37,10 +39,56 @@ static void a_lowered_clock_follows_from_half_the_way_on(void **state)
     }
 }
 
+/* What becomes of requests, one after the other. */
+static struct lull_driver_watch watch_results(const struct lull_switch_result *results,
+                                              uint32_t count)
+{
+    struct lull_driver_watch watch = {0};
+
+    for (uint32_t i = 0; i < count; i++)
+        lull_driver_watch_take_result(&watch, &results[i]);
+    return watch;
+}
+
+static void three_refusals_in_a_row_are_no_passing_trouble(void **state)
+{
+    const struct lull_switch_result refused = {.status = LULL_E_DRIVER, .call_ns = 1};
+    const struct lull_switch_result busy = {.status = -EAGAIN, .call_ns = 1};
+    const struct lull_switch_result made = {.sm_mhz = 900, .call_ns = 1};
+    const struct lull_switch_result unneeded = {0}; /* no call was made, so it shows nothing */
+    const struct lull_switch_result passing[] = {refused, busy, made, refused, busy};
+    const struct lull_switch_result lasting[] = {made, refused, unneeded, refused, busy};
+    struct lull_driver_watch watch = watch_results(passing, 5);
+
+    (void)state;
+    assert_false(lull_driver_watch_is_refused(&watch));
+    watch = watch_results(lasting, 5);
+    assert_true(lull_driver_watch_is_refused(&watch));
+    assert_int_equal(watch.refused, 3);
+    assert_int_equal(watch.refusal, -EAGAIN);
+    assert_false(lull_driver_watch_denies(&watch));
+}
+
+static void a_lock_of_others_holds_until_a_call_is_made(void **state)
+{
+    const struct lull_switch_result locked = {.status = -EBUSY};
+    const struct lull_switch_result unneeded = {0};
+    const struct lull_switch_result made = {.sm_mhz = 900, .call_ns = 1};
+    const struct lull_switch_result results[] = {made, locked, unneeded, made};
+
+    (void)state;
+    assert_false(watch_results(results, 1).is_locked);
+    assert_true(watch_results(results, 2).is_locked);
+    assert_true(watch_results(results, 3).is_locked);
+    assert_false(watch_results(results, 4).is_locked);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lowered_clock_follows_from_half_the_way_on),
+        cmocka_unit_test(three_refusals_in_a_row_are_no_passing_trouble),
+        cmocka_unit_test(a_lock_of_others_holds_until_a_call_is_made),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

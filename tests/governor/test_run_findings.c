@@ -41,7 +41,18 @@ static double unevenness_fake(const struct lull_controller *controller, uint32_t
     return gpu == 0 ? unevenness : 0.0;
 }
 
+static const struct lull_device_info info = {.capabilities = LULL_CAPABILITY_POWER_LIMIT,
+                                             .power_limit_default_mw = 400000};
+
+static const struct lull_device_info *info_fake(const struct lull_control *control, uint32_t gpu)
+{
+    (void)control;
+    (void)gpu;
+    return &info;
+}
+
 #define lull_controller_unevenness unevenness_fake
+#define lull_control_info info_fake
 #define lull_control_gpu_count count_fake
 #define lull_control_gpu(control, gpu) gpu_fake(control, gpu)
 #define lull_control_log log_fake
@@ -113,15 +124,20 @@ static void read_reasons(uint32_t gpu, uint32_t idle, uint32_t busy)
 }
 
 /* One sentence is found, and it begins so. */
-static void expect(const char *begin)
+static void expect_among(const char *begin, uint32_t count)
 {
     lull_run_findings_add(&last);
-    assert_int_equal(run.note_count, 1);
+    assert_int_equal(run.note_count, count);
     if (strncmp(run.notes[0], begin, strlen(begin)) != 0)
         fail_msg("found: %s", run.notes[0]);
     for (uint32_t i = 0; i < run.note_count; i++)
         free(run.notes[i]);
     run.note_count = 0;
+}
+
+static void expect(const char *begin)
+{
+    expect_among(begin, 1);
 }
 
 static void nothing_was_lowered(void **state)
@@ -191,6 +207,53 @@ static void idle_in_nine_of_ten_readings(void **state)
     expect("GPU 4: kept at the highest clocks");
 }
 
+/* Twenty readings of a GPU with work. */
+static void read_held(uint32_t gpu, uint64_t reasons, uint32_t limit_mw)
+{
+    const struct lull_sample sample = {.reading = {.valid = LULL_READING_REASONS |
+                                                            LULL_READING_SM_CLOCK |
+                                                            LULL_READING_POWER_LIMIT,
+                                                   .sm_mhz = 510,
+                                                   .reasons = reasons,
+                                                   .power_limit_mw = limit_mw}};
+
+    for (int i = 0; i < 20; i++)
+        lull_run_log_add_sample(&logs[gpu], &sample);
+}
+
+/* What follows from it comes behind: that nothing was lowered. */
+static void what_others_do_comes_first(void **state)
+{
+    (void)state;
+    iterate(20);
+    is_settled = true;
+    states[1].process = -1;
+    read_held(0, LULL_CLOCK_REASON_POWER_CAP, 150000);
+    expect_among("GPU 4: its power limit of 150 W, below the default of 400 W, holds its clock at "
+                 "510 MHz",
+                 2);
+    states[0].limit_changes = 1;
+    read_held(0, LULL_CLOCK_REASON_POWER_BRAKE, 160000);
+    expect_among("GPU 4: its power limit was changed from 150 to 160 W during the run, not by Lull",
+                 4);
+    states[0].limit_changes = 0;
+    read_held(0, LULL_CLOCK_REASON_POWER_BRAKE, 400000);
+    expect_among("GPU 4: the power brake of the node's power supply held its clock down in 67 % of "
+                 "the readings (510 MHz at the end)",
+                 2);
+}
+
+static void a_driver_that_refuses_is_the_reason(void **state)
+{
+    (void)state;
+    iterate(20);
+    states[1].process = -1;
+    states[0].driver = (struct lull_driver_watch){.refusal = LULL_E_DRIVER, .refused = 3};
+    expect("GPU 4: left alone: the driver refuses to set its clocks: unknown error (999 in NVML");
+    states[0].driver.refused = 2;
+    expect("GPU 4: still being");
+}
+
 static void what_is_final_comes_alone(void **state)
 {
     (void)state;
@@ -238,6 +301,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(uneven_iterations_are_the_reason, set_up, tear_down),
         cmocka_unit_test_setup_teardown(iterations_before_a_deviation_count, set_up, tear_down),
         cmocka_unit_test_setup_teardown(idle_in_nine_of_ten_readings, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_others_do_comes_first, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_driver_that_refuses_is_the_reason, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_final_comes_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_else_is_true_comes_beside, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_was_only_observed_misses_nothing, set_up, tear_down),

@@ -171,7 +171,7 @@ static void say_refused_by_driver(const struct lull_run_pass *pass, uint32_t gpu
 
     if (watch->refusal == LULL_E_DRIVER)
         say(text,
-            "left alone: the driver refuses to set its clocks: unknown error (999 of NVML; the "
+            "left alone: the driver refuses to set its clocks: unknown error (999 in NVML; the "
             "last "
             "%" PRIu32
             " requests); see dmesg, and start a container that has lost its devices again",
