@@ -55,7 +55,7 @@ FIELD = [
      [*FALSE_FIGURES, r"power-limit", r"memory_lock"]),
     ("laptop-limit", A100, "", "S laptop", "--power-limit 300", 6, [r"of 400 W", r"does not let the power limit be set"],
      [r" 0 W", r"can:[^\n]*power_limit"]),
-    ("mig-uuid", A100, "", "CUDA_VISIBLE_DEVICES=MIG-11111111-2222-3333-4444-555555555555", "", 4, [r"shares the clock"], [r"unset"]),
+    ("mig-uuid", A100, "", "CUDA_VISIBLE_DEVICES=MIG-11111111-2222-3333-4444-555555555555", "", 4, [r"a MIG slice, whose clock"], [r"unset"]),
     ("mismatch-18", A100, "", "S init=18", "", 4, [r"versions differ"], FALSE_FIGURES),
     ("no-energy", A100, "no_energy", "", "", 6, [r"whole run +\d"], []),
     ("no-lgc", A100, "", "S nolgc", "", 8, [r"clocks cannot be set: not supported"], FALSE_FIGURES),
