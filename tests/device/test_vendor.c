@@ -271,6 +271,28 @@ static void test_a_lock_takes_effect_and_a_reset_undoes_it(void **state)
 }
 
 /* What somebody has lowered must not be taken for what the GPU can do. */
+/* A power that the board cannot draw is no reading, and is told apart from none. */
+static void test_a_power_that_cannot_be_is_refused(void **state)
+{
+    static const uint32_t watts[] = {3700000, 0, 1500};
+    struct lull_device_reading reading;
+
+    (void)state;
+    if (strcmp(vendor->argument, "intel") == 0)
+        return; /* its power is the growth of its counter */
+    for (size_t i = 0; i < sizeof(watts) / sizeof(watts[0]); i++) {
+        set_fault(LULL_FAULT_POWER_W, watts[i]);
+        lull_device_read(devices, 0, LULL_READING_POWER | LULL_READING_ENERGY, &reading);
+        assert_int_equal(reading.valid, LULL_READING_ENERGY);
+        assert_int_equal(reading.refused, watts[i] == 0 && strncmp(vendor->argument, "amd", 3) == 0
+                                              ? 0 /* to AMD SMI 0 is a value that is not known */
+                                              : LULL_READING_POWER);
+    }
+    lull_device_read(devices, 0, LULL_READING_POWER, &reading);
+    assert_int_equal(reading.valid, LULL_READING_POWER);
+    assert_int_equal(reading.refused, 0);
+}
+
 /* Where the driver refuses to reset a clock, its whole range is as good. */
 static void test_a_reset_that_is_refused_is_a_lock_of_the_whole_range(void **state)
 {
@@ -397,6 +419,7 @@ int main(int argc, char **argv)
         WITH_NODE(test_readings_are_near_the_truth),
         WITH_NODE(test_energy_and_power_are_what_is_drawn),
         WITH_NODE(test_a_lock_takes_effect_and_a_reset_undoes_it),
+        WITH_NODE(test_a_power_that_cannot_be_is_refused),
         WITH_NODE(test_a_reset_that_is_refused_is_a_lock_of_the_whole_range),
         WITH_NODE(test_a_reset_that_is_not_permitted_fails),
         WITH_NODE(test_a_lowered_gpu_is_still_known),
