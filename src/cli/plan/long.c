@@ -138,7 +138,7 @@ static double probe(const struct lull_plan_long *extended, const struct lull_pla
     return worst;
 }
 
-struct lull_plan_long *lull_plan_long_create(const struct lull_plan_task *task)
+struct lull_plan_long *lull_plan_long_create(const struct lull_plan_task *task, bool is_single)
 {
     const struct repetition repetition = repetition_of(task->source);
     const int64_t microbatches = task->source->microbatches;
@@ -147,7 +147,7 @@ struct lull_plan_long *lull_plan_long_create(const struct lull_plan_task *task)
     struct lull_plan_long *extended = NULL;
 
     if (task->graph.op_count < LEAST_OPS || repetition.period == 0 ||
-        (can_be_solved && !repetition.soon))
+        (can_be_solved && !repetition.soon) || (is_single && !is_affordable(task, length)))
         return NULL;
     for (;; length *= 4) {
         length = fit_length(task, repetition.period, length);

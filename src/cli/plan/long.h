@@ -19,9 +19,10 @@ struct lull_plan_long;
 /*
  * Extends the shortest pipeline whose relaxation comes near to its bound, as a few probes tell.
  * Returns null, and the caller solves the whole pipeline, where extending is not worth while or not
- * possible, or where no extension is near and the whole can be solved in a few seconds.
+ * possible, or where no extension is near and the whole can be solved in a few seconds; for a
+ * single deadline also where the short pipeline is itself too long to be solved at all times.
  */
-struct lull_plan_long *lull_plan_long_create(const struct lull_plan_task *task);
+struct lull_plan_long *lull_plan_long_create(const struct lull_plan_task *task, bool is_single);
 void lull_plan_long_destroy(struct lull_plan_long *extended);
 
 /* The estimated corners of the frontier, the slow end first. */

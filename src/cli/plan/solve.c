@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "cli/plan/solver.h"
 #include "core/pipeline/rounding/beam.h"
 
@@ -36,23 +37,24 @@ static int refuse_deadline(const struct lull_plan_solver *solver, int64_t deadli
                           (double)solver->task->all_max.time_ns * 1e-6);
 }
 
-/* Finds the time of the least energy. */
+/* Finds the time of the least energy up to the deadline. */
 static int find_cheapest(const struct lull_plan_solver *solver, int64_t *time_out)
 {
+    const int64_t deadline_ns = solver->options->deadline_ns;
     const struct lull_frontier_point *points;
     size_t count;
     size_t i = 0;
     int result;
 
     if (solver->extended == NULL) {
-        result = lull_frontier_seek_cheapest(solver->frontier);
+        result = lull_frontier_seek_cheapest_within(solver->frontier, deadline_ns);
         *time_out = lull_frontier_here(solver->frontier).time_ns;
         return result;
     }
     points = lull_plan_long_points(solver->extended, &count);
     while (i + 1 < count && points[i + 1].slope_w < solver->task->blocking_sum_w)
         i++;
-    *time_out = points[i].time_ns;
+    *time_out = lull_earlier_ns(points[i].time_ns, deadline_ns);
     return 0;
 }
 
@@ -62,14 +64,10 @@ static int find_cheapest(const struct lull_plan_solver *solver, int64_t *time_ou
  */
 static int find_target(const struct lull_plan_solver *solver, int64_t *target_out)
 {
-    const struct lull_plan_options *const options = solver->options;
-    int64_t cheapest_ns;
-    const int result = find_cheapest(solver, &cheapest_ns);
-
-    *target_out = options->deadline_ns;
-    if (result == 0 && options->straggler_ns == 0 && cheapest_ns < options->deadline_ns)
-        *target_out = cheapest_ns;
-    return result;
+    *target_out = solver->options->deadline_ns;
+    if (solver->options->straggler_ns != 0)
+        return 0;
+    return find_cheapest(solver, target_out);
 }
 
 /* Finds a flow for about the plan's time. A flow for another time proves less, but no less surely.

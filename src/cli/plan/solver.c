@@ -16,7 +16,7 @@ int lull_plan_solver_init(struct lull_plan_solver *solver)
     solver->option = calloc(count, sizeof(*solver->option));
     if (result < 0 || solver->duration_ns == NULL || solver->option == NULL)
         return -ENOMEM;
-    solver->extended = lull_plan_long_create(solver->task);
+    solver->extended = lull_plan_long_create(solver->task, solver->options->deadline_ns > 0);
     return solver->extended != NULL ? 0 : lull_plan_solve_directly(solver);
 }
 

@@ -32,6 +32,12 @@ static void list_carriers(struct lull_frontier_network *network, struct lull_fro
     }
 }
 
+void lull_network_list_carriers(struct lull_frontier_network *network)
+{
+    for (uint32_t i = 0; i < network->op_count; i++)
+        list_carriers(network, &network->ops[i]);
+}
+
 void lull_network_carry(struct lull_frontier_network *network, uint32_t edge, int64_t change)
 {
     struct lull_frontier_flow_edge *changed = &network->edges[edge];
@@ -196,6 +202,5 @@ void lull_network_return(struct lull_frontier_network *network,
     }
     for (size_t i = 0; i < network->graph->edge_count; i++)
         network->edges[i].flow = *next++;
-    for (uint32_t i = 0; i < network->op_count; i++)
-        list_carriers(network, &network->ops[i]);
+    lull_network_list_carriers(network);
 }

@@ -3,10 +3,15 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+
+/* Pipelines of fewer operations, and moves by a smaller share of the slow end, go by points, which
+ * takes a second at most. Chosen, not measured. */
+enum { LEAST_JUMP_OPS = 2049, JUMPED_SHARE = 256 };
 
 struct lull_frontier {
     struct lull_frontier_network network;
@@ -14,6 +19,7 @@ struct lull_frontier {
     double slow_nj;      /* effective energy at the slow end */
     double effective_nj; /* here */
     int64_t slow_ns;     /* time of the slow end */
+    int64_t fastest_ns;  /* time of the fastest lengths */
     bool begun;          /* whether the slow end has been handed out */
     bool found; /* whether the last search led here: its way to the sink has no slack left */
     struct lull_frontier_point *points;
@@ -62,20 +68,24 @@ static void thin_out(struct lull_frontier *frontier)
     frontier->kept_every *= 2;
 }
 
-/* Remembers the place here if it is far enough from the last one. Without memory it does not. */
+/* Remembers the place here, behind all longer times. Without memory it does not. */
+static void keep_here(struct lull_frontier *frontier)
+{
+    struct lull_frontier_kept *const kept = &frontier->kept[frontier->kept_count];
+
+    kept->effective_nj = frontier->effective_nj;
+    frontier->kept_count += lull_network_keep(&frontier->network, kept) == 0;
+}
+
+/* Remembers the place here if it is far enough from the last one. */
 static void keep(struct lull_frontier *frontier)
 {
-    struct lull_frontier_kept *kept;
-
     if (frontier->point_count % frontier->kept_every != 0)
         return;
     if (frontier->kept_count == LULL_FRONTIER_KEPT)
         thin_out(frontier);
-    if (frontier->point_count % frontier->kept_every != 0)
-        return;
-    kept = &frontier->kept[frontier->kept_count];
-    kept->effective_nj = frontier->effective_nj;
-    frontier->kept_count += lull_network_keep(&frontier->network, kept) == 0;
+    if (frontier->point_count % frontier->kept_every == 0)
+        keep_here(frontier);
 }
 
 /* Remembers the point here, unless it has been passed before. */
@@ -131,6 +141,55 @@ static bool is_far(const struct lull_frontier *frontier, int64_t time_ns)
     return count > 0 && frontier->kept[count - 1].time_ns < here_ns;
 }
 
+/* How long the fastest lengths take, 0 where no jump asks for it; negative: -ENOMEM. */
+static int64_t find_fastest_ns(const struct lull_frontier_network *network)
+{
+    int64_t *length_ns;
+    int64_t fastest_ns;
+
+    if (network->op_count < LEAST_JUMP_OPS)
+        return 0;
+    length_ns = malloc(network->op_count * sizeof(*length_ns));
+    if (length_ns == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < network->op_count; i++) {
+        const struct lull_frontier_curve *const curve = &network->curves.all[network->ops[i].curve];
+
+        length_ns[network->graph->topological[i]] = curve->length_ns[curve->steps];
+    }
+    fastest_ns = lull_pipeline_earliest(network->graph, length_ns, NULL);
+    free(length_ns);
+    return fastest_ns;
+}
+
+/* Tells whether so much lies between here and a shorter time that a jump is cheaper. */
+static bool is_jump(const struct lull_frontier *frontier, int64_t time_ns)
+{
+    return frontier->network.op_count >= LEAST_JUMP_OPS && time_ns >= frontier->fastest_ns &&
+           frontier->network.time_ns - time_ns > frontier->slow_ns / JUMPED_SHARE;
+}
+
+/* Jumps to a time, or to the shorter one at which least_w watts flow. Where that fails it stands at
+ * the slow end, from where it can go by points. */
+static void jump_to(struct lull_frontier *frontier, int64_t time_ns, double least_w)
+{
+    struct lull_frontier_network *const network = &frontier->network;
+    const int64_t least = (int64_t)ceil(least_w / network->curves.unit_w);
+    const bool has_jumped = lull_network_jump(network, time_ns, least) == 0;
+
+    frontier->found = false;
+    frontier->effective_nj = 0.0;
+    for (uint32_t i = 0; i < network->op_count; i++)
+        frontier->effective_nj += lull_curve_energy_nj(
+            &network->curves.all[network->ops[i].curve], network->curves.unit_w,
+            network->potential[2 * (size_t)i + 1] - network->potential[2 * (size_t)i]);
+    if (has_jumped && count_kept(frontier, network->time_ns) == frontier->kept_count) {
+        if (frontier->kept_count == LULL_FRONTIER_KEPT)
+            thin_out(frontier);
+        keep_here(frontier);
+    }
+}
+
 struct lull_frontier *lull_frontier_create(const struct lull_pipeline_problem *problem,
                                            struct lull_error *err)
 {
@@ -149,8 +208,9 @@ struct lull_frontier *lull_frontier_create(const struct lull_pipeline_problem *p
         frontier->slow_nj += frontier->network.curves.all[frontier->network.ops[i].curve].slow_nj;
     frontier->effective_nj = frontier->slow_nj;
     frontier->slow_ns = frontier->network.time_ns;
+    frontier->fastest_ns = find_fastest_ns(&frontier->network);
     frontier->kept_every = 4;
-    if (record(frontier) != 0) {
+    if (frontier->fastest_ns < 0 || record(frontier) != 0) {
         lull_frontier_destroy(frontier);
         lull_error_set(err, -ENOMEM, "no memory for the frontier");
         return NULL;
@@ -230,6 +290,8 @@ int lull_frontier_seek(struct lull_frontier *frontier, int64_t time_ns)
 
     if (is_far(frontier, time_ns))
         go_near(frontier, time_ns);
+    if (is_jump(frontier, time_ns))
+        jump_to(frontier, time_ns, 0.0);
     frontier->begun = true;
     while (status == 0 && frontier->network.time_ns > time_ns) {
         const int64_t left_ns = frontier->network.time_ns - time_ns;
@@ -239,6 +301,21 @@ int lull_frontier_seek(struct lull_frontier *frontier, int64_t time_ns)
             return (int)segment_ns;
         status = move(frontier, lull_earlier_ns(segment_ns, left_ns));
     }
+    return status;
+}
+
+int lull_frontier_seek_cheapest_within(struct lull_frontier *frontier, int64_t most_ns)
+{
+    int status;
+
+    if (is_jump(frontier, most_ns)) {
+        jump_to(frontier, most_ns, frontier->blocking_w);
+        if (frontier->network.time_ns <= most_ns)
+            return 0;
+    }
+    status = lull_frontier_seek_cheapest(frontier);
+    if (status == 0 && frontier->network.time_ns > most_ns)
+        status = lull_frontier_seek(frontier, most_ns);
     return status;
 }
 

@@ -13,7 +13,8 @@
  * A frontier object stands at one iteration time: at first at the slow end, where every operation
  * is at its cheapest. It moves to the next point, or to any time; durations and the flow are those
  * of the time where it stands. Moves to times that it has passed before start from the nearest of a
- * few places that it remembers.
+ * few places that it remembers. In large pipelines a move to a much shorter time jumps there
+ * (cost scaling) without passing the points before it.
  *
  * An iteration that takes longer than the slow end is the plan of the slow end, and waiting.
  *
@@ -66,6 +67,11 @@ int lull_frontier_seek(struct lull_frontier *frontier, int64_t time_ns);
 /* Moves to the time where an iteration costs least: where slope_w crosses the blocking power of all
  * devices. Error: -ENOMEM. */
 int lull_frontier_seek_cheapest(struct lull_frontier *frontier);
+
+/* The same among the times up to most_ns, which some plan holds. Errors: -ERANGE none does,
+ * -ENOMEM.
+ */
+int lull_frontier_seek_cheapest_within(struct lull_frontier *frontier, int64_t most_ns);
 
 /* Where the frontier stands: the time, the least energy, and the slope between here and the point
  * before. */

@@ -132,6 +132,9 @@ int lull_network_keep(const struct lull_frontier_network *network, struct lull_f
 void lull_network_return(struct lull_frontier_network *network,
                          const struct lull_frontier_kept *kept);
 
+/* Lists the carriers of all operations, after the flow of many edges has changed. */
+void lull_network_list_carriers(struct lull_frontier_network *network);
+
 /* Updates an operation's level and lengths after its flow has changed. */
 void lull_network_update(const struct lull_frontier_curve *curve, struct lull_frontier_flow_op *op);
 
@@ -151,5 +154,13 @@ void lull_network_shift(struct lull_frontier_network *network, int64_t by_ns);
  * shorter.
  */
 bool lull_network_push(struct lull_frontier_network *network);
+
+/*
+ * jump.c. Goes from anywhere to the state that is optimal at time_ns or, where less than
+ * least_value flows there, at the shorter time where that much flows. The slow end takes no less
+ * than time_ns, the fastest lengths no longer. Errors: -ENOMEM; -EOVERFLOW the times are too long
+ * to be scaled. The network then stands at the slow end.
+ */
+int lull_network_jump(struct lull_frontier_network *network, int64_t time_ns, int64_t least_value);
 
 #endif
