@@ -9,9 +9,9 @@
 
 #include "base/clock.h"
 
-/* Pipelines of fewer operations, and moves by a smaller share of the slow end, go by points, which
- * takes a second at most. Chosen, not measured. */
-enum { LEAST_JUMP_OPS = 2049, JUMPED_SHARE = 256 };
+/* A move passes so many operations at points before it jumps, unless a smaller share of the slow
+ * end is left. Chosen, not measured: tools/bench pipeline shows no more than tenths of a second. */
+enum { MOST_WALKED_OPS = 4000000, JUMPED_SHARE = 256 };
 
 struct lull_frontier {
     struct lull_frontier_network network;
@@ -141,15 +141,12 @@ static bool is_far(const struct lull_frontier *frontier, int64_t time_ns)
     return count > 0 && frontier->kept[count - 1].time_ns < here_ns;
 }
 
-/* How long the fastest lengths take, 0 where no jump asks for it; negative: -ENOMEM. */
+/* How long the fastest lengths take; negative: -ENOMEM. */
 static int64_t find_fastest_ns(const struct lull_frontier_network *network)
 {
-    int64_t *length_ns;
+    int64_t *const length_ns = malloc(network->op_count * sizeof(*length_ns));
     int64_t fastest_ns;
 
-    if (network->op_count < LEAST_JUMP_OPS)
-        return 0;
-    length_ns = malloc(network->op_count * sizeof(*length_ns));
     if (length_ns == NULL)
         return -ENOMEM;
     for (uint32_t i = 0; i < network->op_count; i++) {
@@ -162,16 +159,22 @@ static int64_t find_fastest_ns(const struct lull_frontier_network *network)
     return fastest_ns;
 }
 
-/* Tells whether so much lies between here and a shorter time that a jump is cheaper. */
+/* How many points a move may pass before it jumps. */
+static size_t most_walked(const struct lull_frontier *frontier)
+{
+    return MOST_WALKED_OPS / frontier->network.op_count;
+}
+
+/* Tells whether a time can be jumped to, and is worth it. */
 static bool is_jump(const struct lull_frontier *frontier, int64_t time_ns)
 {
-    return frontier->network.op_count >= LEAST_JUMP_OPS && time_ns >= frontier->fastest_ns &&
+    return time_ns >= frontier->fastest_ns &&
            frontier->network.time_ns - time_ns > frontier->slow_ns / JUMPED_SHARE;
 }
 
-/* Jumps to a time, or to the shorter one at which least_w watts flow. Where that fails it stands at
- * the slow end, from where it can go by points. */
-static void jump_to(struct lull_frontier *frontier, int64_t time_ns, double least_w)
+/* Jumps to a time, or to the shorter one at which least_w watts flow. Returns whether it stands
+ * there; otherwise at the slow end, from where it can go by points. */
+static bool jump_to(struct lull_frontier *frontier, int64_t time_ns, double least_w)
 {
     struct lull_frontier_network *const network = &frontier->network;
     const int64_t least = (int64_t)ceil(least_w / network->curves.unit_w);
@@ -188,6 +191,7 @@ static void jump_to(struct lull_frontier *frontier, int64_t time_ns, double leas
             thin_out(frontier);
         keep_here(frontier);
     }
+    return has_jumped;
 }
 
 struct lull_frontier *lull_frontier_create(const struct lull_pipeline_problem *problem,
@@ -282,21 +286,25 @@ int lull_frontier_next(struct lull_frontier *frontier, struct lull_frontier_poin
     return 1;
 }
 
-/* Remembered places make going back cheap; from the nearest one the way forwards is the usual one.
- * */
+/* Remembered places make going back cheap; from the nearest one the move goes on by points. */
 int lull_frontier_seek(struct lull_frontier *frontier, int64_t time_ns)
 {
+    size_t left = most_walked(frontier);
     int status = 0;
 
     if (is_far(frontier, time_ns))
         go_near(frontier, time_ns);
-    if (is_jump(frontier, time_ns))
-        jump_to(frontier, time_ns, 0.0);
     frontier->begun = true;
     while (status == 0 && frontier->network.time_ns > time_ns) {
         const int64_t left_ns = frontier->network.time_ns - time_ns;
-        const int64_t segment_ns = open_segment(frontier);
+        int64_t segment_ns;
 
+        /* Once: a jump that fails leaves the points. */
+        if (left-- == 0 && is_jump(frontier, time_ns)) {
+            (void)jump_to(frontier, time_ns, 0.0);
+            continue;
+        }
+        segment_ns = open_segment(frontier);
         if (segment_ns < 0)
             return (int)segment_ns;
         status = move(frontier, lull_earlier_ns(segment_ns, left_ns));
@@ -304,36 +312,51 @@ int lull_frontier_seek(struct lull_frontier *frontier, int64_t time_ns)
     return status;
 }
 
-int lull_frontier_seek_cheapest_within(struct lull_frontier *frontier, int64_t most_ns)
-{
-    int status;
-
-    if (is_jump(frontier, most_ns)) {
-        jump_to(frontier, most_ns, frontier->blocking_w);
-        if (frontier->network.time_ns <= most_ns)
-            return 0;
-    }
-    status = lull_frontier_seek_cheapest(frontier);
-    if (status == 0 && frontier->network.time_ns > most_ns)
-        status = lull_frontier_seek(frontier, most_ns);
-    return status;
-}
-
-int lull_frontier_seek_cheapest(struct lull_frontier *frontier)
+/* Goes by `most` points towards the time of the least energy. Returns whether it stands there;
+ * -ENOMEM. */
+static int walk_to_cheapest(struct lull_frontier *frontier, size_t most)
 {
     if (slope_w(frontier) > frontier->blocking_w)
         go_near(frontier, INT64_MAX);
     frontier->begun = true;
-    for (;;) {
+    for (; most > 0; most--) {
         const int64_t segment_ns = open_segment(frontier);
 
         if (segment_ns == -ERANGE || slope_w(frontier) >= frontier->blocking_w)
-            return 0;
+            return 1;
         if (segment_ns < 0)
             return (int)segment_ns;
         if (move(frontier, segment_ns) != 0)
             return -ENOMEM;
     }
+    return 0;
+}
+
+int lull_frontier_seek_cheapest(struct lull_frontier *frontier)
+{
+    const int status = walk_to_cheapest(frontier, SIZE_MAX);
+
+    return status < 0 ? status : 0;
+}
+
+int lull_frontier_seek_cheapest_within(struct lull_frontier *frontier, int64_t most_ns)
+{
+    int status = walk_to_cheapest(frontier, most_walked(frontier));
+
+    if (status < 0)
+        return status;
+    if (status == 0) {
+        const int64_t time_ns = lull_earlier_ns(most_ns, frontier->slow_ns);
+
+        if (time_ns < frontier->fastest_ns)
+            return lull_frontier_seek(frontier, most_ns);
+        if (jump_to(frontier, time_ns, frontier->blocking_w))
+            return 0;
+        status = lull_frontier_seek_cheapest(frontier);
+    }
+    if (status >= 0 && frontier->network.time_ns > most_ns)
+        status = lull_frontier_seek(frontier, most_ns);
+    return status < 0 ? status : 0;
 }
 
 void lull_frontier_durations(const struct lull_frontier *frontier, int64_t *duration_out)

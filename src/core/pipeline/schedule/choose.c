@@ -60,10 +60,10 @@ static int find_energy(const struct choosing *it, const struct lull_pipeline_pro
 
     if (frontier == NULL)
         return -ENOMEM;
-    rc = lull_frontier_seek_cheapest(frontier);
-    if (rc == 0 &&
-        (options->straggler_ns > 0 || lull_frontier_here(frontier).time_ns > options->deadline_ns))
+    if (options->straggler_ns > 0)
         rc = lull_frontier_seek(frontier, options->deadline_ns);
+    else
+        rc = lull_frontier_seek_cheapest_within(frontier, options->deadline_ns);
     point = lull_frontier_here(frontier);
     lull_frontier_destroy(frontier);
     choice->is_in_time = rc == 0;

@@ -4,6 +4,10 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "core/pipeline/frontier/state.h"
+
+#include <errno.h>
+#include <unistd.h>
+
 #include "../pipeline_case.h"
 #include "../../property.h"
 
@@ -141,9 +145,100 @@ static void test_random(void **state)
     }
 }
 
+/* The least energy at a time, on the line between the points that have been passed. */
+static double energy_at_j(const struct lull_frontier *walked, int64_t time_ns)
+{
+    size_t count;
+    const struct lull_frontier_point *const points = lull_frontier_points(walked, &count);
+    size_t i = 1;
+
+    while (i + 1 < count && points[i].time_ns > time_ns)
+        i++;
+    return points[i].energy_j + (points[i - 1].energy_j - points[i].energy_j) *
+                                    (double)(time_ns - points[i].time_ns) /
+                                    (double)(points[i - 1].time_ns - points[i].time_ns);
+}
+
+static void check_here(const struct lull_frontier *moved, const struct lull_frontier *walked,
+                       int64_t time_ns, uint64_t seed)
+{
+    const struct lull_frontier_point here = lull_frontier_here(moved);
+    const double least_j = energy_at_j(walked, time_ns);
+    size_t passed;
+    size_t all;
+
+    (void)lull_frontier_points(moved, &passed);
+    (void)lull_frontier_points(walked, &all);
+    holds(passed < all / 2, seed); /* it has jumped */
+    holds(here.time_ns == time_ns, seed);
+    holds(fabs(here.energy_j / least_j - 1.0) < 1e-9, seed);
+}
+
+/* 1F1B of eight stages that all differ, with many clocks: so many points that a move along them
+ * becomes a jump. */
+static void draw_many_points(struct pipeline_case *it, struct lull_random *random)
+{
+    char path[] = "/tmp/lull-jump-XXXXXX";
+    const int descriptor = mkstemp(path);
+    FILE *const file = fdopen(descriptor, "w");
+
+    assert_non_null(file);
+    for (uint32_t i = 0; i < 16; i++) {
+        const double length_s = 0.03 + 0.03 * lull_random_uniform(random);
+
+        for (uint32_t mhz = 240; mhz <= 1410; mhz += 15) {
+            const double ratio = mhz / 1410.0;
+            const double time_s =
+                length_s * (0.2 + 0.8 / ratio) * (1.0 + 0.003 * lull_random_uniform(random));
+
+            fprintf(file, "%u,%s,%u,%.9f,%.9f\n", i / 2, i % 2 == 0 ? "forward" : "backward", mhz,
+                    time_s, time_s * (100.0 + 230.0 * pow(ratio, 2.5)));
+        }
+    }
+    assert_int_equal(fclose(file), 0);
+    assert_true(pipeline_case_1f1b(it, path, 8, 64, PIPELINE_CASE_A100_W));
+    assert_int_equal(unlink(path), 0);
+}
+
+/* A long move ends where all points lead to: at a deadline, and at the least energy before one. */
+static void test_long_moves(void **state)
+{
+    const uint64_t seed = 1;
+    struct lull_frontier_point fast;
+    struct lull_frontier *walked;
+    struct lull_frontier *moved;
+    struct lull_random random;
+    struct pipeline_case it;
+    int64_t cheapest_ns;
+
+    (void)state;
+    lull_random_init(&random, seed);
+    draw_many_points(&it, &random);
+    walked = lull_frontier_create(&it.problem, NULL);
+    moved = lull_frontier_create(&it.problem, NULL);
+    assert_non_null(walked);
+    assert_non_null(moved);
+    assert_int_equal(lull_frontier_seek_cheapest(walked), 0);
+    cheapest_ns = lull_frontier_here(walked).time_ns;
+    while (lull_frontier_next(walked, &fast) == 1)
+        ;
+    assert_int_equal(lull_frontier_seek(moved, fast.time_ns), 0);
+    check_here(moved, walked, fast.time_ns, seed);
+    lull_frontier_destroy(moved);
+    moved = lull_frontier_create(&it.problem, NULL);
+    assert_non_null(moved);
+    assert_int_equal(lull_frontier_seek_cheapest_within(moved, INT64_MAX), 0);
+    check_here(moved, walked, cheapest_ns, seed);
+    assert_int_equal(lull_frontier_seek_cheapest_within(moved, fast.time_ns - 1), -ERANGE);
+    lull_frontier_destroy(moved);
+    lull_frontier_destroy(walked);
+    pipeline_case_fini(&it);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random),
+                                       cmocka_unit_test(test_long_moves)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
