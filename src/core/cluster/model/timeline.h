@@ -1,6 +1,6 @@
 /*
- * How many GPUs will be free, and when: a step function of time, for reservations. Steps are few
- * (two per reservation), so that a linear scan is the fastest way to look for room.
+ * How many GPUs will be free, and when: a step function of time, for reservations.
+ * timeline_search.h looks for room.
  *
  * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -34,15 +34,5 @@ void lull_timeline_advance(struct lull_timeline *timeline, int64_t now_ns);
  * (INT64_MAX: for ever). -ENOMEM. O(steps). */
 int lull_timeline_take(struct lull_timeline *timeline, int64_t from_ns, int64_t until_ns,
                        int64_t gpus);
-
-/*
- * The first time from the first step on, and by latest_ns, from which `gpus` GPUs are free for
- * time_ns; INT64_MAX: there is none. What is free is the sum of two timelines: what is free where
- * nothing is reserved, which never falls (running jobs only end), and what is reserved of it, as
- * free GPUs below 0. Both begin at the same time. O(reserved steps * log of the others).
- */
-int64_t lull_timeline_first_fit_beside(const struct lull_timeline *rising,
-                                       const struct lull_timeline *reserved, int64_t gpus,
-                                       int64_t time_ns, int64_t latest_ns);
 
 #endif

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/smaller.h"
+#include "core/cluster/model/timeline_search.h"
+
 /* Near prices to try, in what the jobs that wait would pay on average for a GPU-second. These and
  * the numbers below were tuned with bench/bench_pd_rats.c, on other seeds than its tests draw. */
 static const double near_ratios[] = {0.0, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0, 1.25, 1.6};
@@ -22,15 +25,37 @@ static const double stray = 0.3;
 /* What leaving out a job that has to run counts, against any gain or price. */
 static const double left_out_j = 1e15;
 
+/* Searches that go on side by side while one job is placed: for each number of GPUs and type. */
+enum { MOST_SEARCHES = 8 };
+
+/* What holds of an operating point in all plans that are tried. */
+struct reserved_option {
+    bool is_possible;
+    double now_j;       /* its gain if it could start now */
+    double faded_ratio; /* of the near price over its time, if that did not end */
+};
+
 struct reserved_entry {
-    bool has_to_run; /* ahead of all that need not */
-    double key;      /* the highest first */
+    bool has_to_run;                       /* ahead of all that need not */
+    double key;                            /* the highest first */
+    const struct reserved_option *options; /* [point] */
     struct lull_reservation reservation;
+};
+
+/* Looks for room for the operating points of one job. */
+struct reserved_room {
+    struct lull_timeline_search searches[MOST_SEARCHES];
+    uint32_t count;
+    int64_t start_ns;  /* the start found last, mostly that of the next point too, */
+    double near_ratio; /* and how much of the near price is left there */
 };
 
 struct lull_reserver {
     uint32_t type_count;
-    struct lull_timeline *reserved; /* [type], while jobs are placed */
+    struct lull_timeline *reserved;          /* [type], while jobs are placed */
+    struct lull_timeline_earliest *earliest; /* [type], on free and reserved GPUs */
+    struct reserved_option *options;         /* of all jobs that are tried */
+    size_t option_room;
     struct reserved_entry *entries; /* what the next three point into */
     struct reserved_entry *first;   /* all jobs, in the order of what they would pay */
     struct reserved_entry *tried;   /* the plan being made; it and the best one take turns */
@@ -47,7 +72,10 @@ int lull_reserver_create(uint32_t type_count, struct lull_reserver **reserver_ou
         return -ENOMEM;
     reserver->type_count = type_count;
     reserver->reserved = calloc(type_count, sizeof(*reserver->reserved));
-    if (reserver->reserved == NULL) {
+    reserver->earliest = calloc(type_count, sizeof(*reserver->earliest));
+    if (reserver->reserved == NULL || reserver->earliest == NULL) {
+        free(reserver->reserved);
+        free(reserver->earliest);
         free(reserver);
         return -ENOMEM;
     }
@@ -59,9 +87,13 @@ void lull_reserver_destroy(struct lull_reserver *reserver)
 {
     if (reserver == NULL)
         return;
-    for (uint32_t i = 0; i < reserver->type_count; i++)
+    for (uint32_t i = 0; i < reserver->type_count; i++) {
         lull_timeline_fini(&reserver->reserved[i]);
+        lull_timeline_earliest_fini(&reserver->earliest[i]);
+    }
     free(reserver->reserved);
+    free(reserver->earliest);
+    free(reserver->options);
     free(reserver->entries);
     free(reserver);
 }
@@ -86,21 +118,12 @@ static int make_room(struct lull_reserver *reserver, size_t count)
 
 /* ---- prices and keys ---------------------------------------------------------------------- */
 
-/* How many of the seconds from start_ns on count at the near price: the later, the fewer. */
-static double near_s(const struct lull_reservation_room *room, int64_t start_ns, int64_t time_ns)
-{
-    const double after = exp(-(double)(start_ns - room->now_ns) / room->fade_ns);
-
-    return room->fade_ns * 1e-9 * after * -expm1(-(double)time_ns / room->fade_ns);
-}
-
+/* What an operating point of which near_s seconds count at the near price pays. */
 static double price_j(const struct lull_reservation_room *room,
-                      const struct lull_cluster_point *point, int64_t start_ns, double near_j)
+                      const struct lull_cluster_point *point, double near_s, double near_j)
 {
-    const double near = near_s(room, start_ns, point->time_ns);
-
     return point->gpus *
-           (near_j * near + room->far_j[point->type] * ((double)point->time_ns * 1e-9 - near));
+           (near_j * near_s + room->far_j[point->type] * ((double)point->time_ns * 1e-9 - near_s));
 }
 
 static bool is_possible(const struct lull_reservation_room *room,
@@ -149,39 +172,89 @@ static int compare(const void *left, const void *right)
 
 /* ---- one plan ----------------------------------------------------------------------------- */
 
-/* The schedule of highest gain less price that fits; what it would add to the plan's score. */
-static double choose(const struct lull_reserver *reserver, const struct lull_reservation_room *room,
-                     struct lull_reservation *reservation)
+/* The first time with room for an operating point; INT64_MAX: there is none. Searches go on where
+ * points of a job have the same GPUs and, as they mostly do, ever longer times. Negative: -ENOMEM.
+ */
+static int64_t first_fit(const struct lull_reserver *reserver,
+                         const struct lull_reservation_room *room,
+                         const struct lull_cluster_point *point, struct reserved_room *found)
 {
-    const struct lull_cluster_job *job = &room->jobs[reservation->job];
-    const bool is_free = !has_to_run(job);
-    double best_j = is_free ? 0.0 : -INFINITY;
-    double score_j = is_free ? 0.0 : -left_out_j;
+    const struct lull_timeline *const rising = &room->free[point->type];
+    struct lull_timeline_search *search;
+    uint32_t i = 0;
 
+    while (i < found->count &&
+           (found->searches[i].rising != rising || found->searches[i].gpus != point->gpus ||
+            found->searches[i].time_ns > point->time_ns))
+        i++;
+    search = &found->searches[i < MOST_SEARCHES ? i : 0];
+    if (i < found->count) {
+        lull_timeline_search_longer(search, point->time_ns);
+        return search->start_ns;
+    }
+    if (lull_timeline_search_begin(search, &reserver->earliest[point->type], rising,
+                                   &reserver->reserved[point->type], point->gpus,
+                                   point->time_ns) < 0)
+        return -ENOMEM;
+    found->count = lull_larger_u32(found->count, (i < MOST_SEARCHES ? i : 0) + 1);
+    return search->start_ns;
+}
+
+/* How much of the near price is left at start_ns. */
+static double near_ratio(const struct lull_reservation_room *room, int64_t start_ns,
+                         struct reserved_room *found)
+{
+    if (start_ns != found->start_ns) {
+        found->start_ns = start_ns;
+        found->near_ratio = exp(-(double)(start_ns - room->now_ns) / room->fade_ns);
+    }
+    return found->near_ratio;
+}
+
+/* The schedule of highest gain less price that fits; what it adds to the plan's score. -ENOMEM. */
+static int choose(const struct lull_reserver *reserver, const struct lull_reservation_room *room,
+                  struct reserved_entry *entry, double *score_j_out)
+{
+    struct lull_reservation *const reservation = &entry->reservation;
+    const struct lull_cluster_job *job = &room->jobs[reservation->job];
+    const bool is_free = !entry->has_to_run;
+    double best_j = is_free ? 0.0 : -INFINITY;
+    struct reserved_room found;
+
+    found.count = 0;
+    found.start_ns = room->now_ns;
+    found.near_ratio = 1.0;
+    *score_j_out = is_free ? 0.0 : -left_out_j;
     reservation->point = LULL_RESERVATION_NONE;
     reservation->price_j = 0.0;
     for (uint32_t i = 0; i < job->point_count; i++) {
         const struct lull_cluster_point *point = &job->points[i];
-        double gain_j = lull_cluster_gain_j(job, i, room->now_ns, room->second_j);
+        const struct reserved_option *const option = &entry->options[i];
+        double gain_j = option->now_j;
         int64_t start_ns;
+        double near_s;
         double paid_j;
 
-        if (gain_j <= best_j || !is_possible(room, job, i))
+        if (gain_j <= best_j || !option->is_possible)
             continue;
-        start_ns = lull_timeline_first_fit_beside(
-            &room->free[point->type], &reserver->reserved[point->type], point->gpus, point->time_ns,
-            is_free ? job->deadline_ns - point->time_ns : INT64_MAX - 1);
-        if (start_ns == INT64_MAX)
+        start_ns = first_fit(reserver, room, point, &found);
+        if (start_ns < 0)
+            return (int)start_ns;
+        if (start_ns == INT64_MAX || (is_free && start_ns > job->deadline_ns - point->time_ns))
             continue;
-        gain_j = lull_cluster_gain_j(job, i, start_ns, room->second_j);
-        paid_j = price_j(room, point, start_ns, reserver->near_j);
+        if (start_ns > room->now_ns)
+            gain_j = lull_cluster_gain_j(job, i, start_ns, room->second_j);
+        if (gain_j <= best_j)
+            continue;
+        near_s = room->fade_ns * 1e-9 * near_ratio(room, start_ns, &found) * option->faded_ratio;
+        paid_j = price_j(room, point, near_s, reserver->near_j);
         if (gain_j - paid_j <= best_j)
             continue;
         best_j = gain_j - paid_j;
-        score_j = gain_j - price_j(room, point, start_ns, 0.0);
+        *score_j_out = gain_j - price_j(room, point, near_s, 0.0);
         *reservation = (struct lull_reservation){reservation->job, i, start_ns, paid_j};
     }
-    return score_j;
+    return 0;
 }
 
 /* Places all jobs of the plan being made in its order. -ENOMEM. */
@@ -190,14 +263,19 @@ static int place(struct lull_reserver *reserver, const struct lull_reservation_r
 {
     double score_j = 0.0;
 
-    for (uint32_t i = 0; i < room->type_count; i++)
+    for (uint32_t i = 0; i < room->type_count; i++) {
         if (lull_timeline_reset(&reserver->reserved[i], room->now_ns, 0) < 0)
             return -ENOMEM;
+        lull_timeline_earliest_reset(&reserver->earliest[i]);
+    }
     for (size_t i = 0; i < count; i++) {
         struct lull_reservation *const reservation = &reserver->tried[i].reservation;
         const struct lull_cluster_point *point;
+        double its_score_j;
 
-        score_j += choose(reserver, room, reservation);
+        if (choose(reserver, room, &reserver->tried[i], &its_score_j) < 0)
+            return -ENOMEM;
+        score_j += its_score_j;
         if (reservation->point == LULL_RESERVATION_NONE)
             continue;
         point = &room->jobs[reservation->job].points[reservation->point];
@@ -313,9 +391,41 @@ static void sort(const struct lull_reserver *reserver, const struct lull_reserva
         reserver->first[i] =
             (struct reserved_entry){has_to_run(job),
                                     density_of(room, job),
+                                    NULL,
                                     {.job = plan[i].job, .point = LULL_RESERVATION_NONE}};
     }
     qsort(reserver->first, count, sizeof(*reserver->first), compare);
+}
+
+/* Fills the options of the first `count` jobs. -ENOMEM. */
+static int fill_options(struct lull_reserver *reserver, const struct lull_reservation_room *room,
+                        size_t count)
+{
+    struct reserved_option *next;
+    size_t points = 0;
+
+    for (size_t i = 0; i < count; i++)
+        points += room->jobs[reserver->first[i].reservation.job].point_count;
+    if (points > reserver->option_room) {
+        next = realloc(reserver->options, 2 * points * sizeof(*next));
+        if (next == NULL)
+            return -ENOMEM;
+        reserver->options = next;
+        reserver->option_room = 2 * points;
+    }
+    next = reserver->options;
+    for (size_t i = 0; i < count; i++) {
+        const struct lull_cluster_job *const job = &room->jobs[reserver->first[i].reservation.job];
+
+        reserver->first[i].options = next;
+        for (uint32_t point = 0; point < job->point_count; point++)
+            *next++ = (struct reserved_option){
+                is_possible(room, job, point),
+                lull_cluster_gain_j(job, point, room->now_ns, room->second_j),
+                -expm1(-(double)job->points[point].time_ns / room->fade_ns),
+            };
+    }
+    return 0;
 }
 
 int lull_reserver_plan(struct lull_reserver *reserver, const struct lull_reservation_room *room,
@@ -331,6 +441,8 @@ int lull_reserver_plan(struct lull_reserver *reserver, const struct lull_reserva
     sort(reserver, room, plan, count);
     while (tried > LEAST_TRIED && NEAR_COUNT * pass_steps(reserver, room, tried) > most_steps)
         tried -= tried / 4;
+    if (fill_options(reserver, room, tried) < 0)
+        return -ENOMEM;
     if (search_prices(reserver, room, tried, usual_j(room, plan, count), &best_j) < 0)
         return -ENOMEM;
     orders = most_steps / fmax(pass_steps(reserver, room, tried), 1.0) - NEAR_COUNT;

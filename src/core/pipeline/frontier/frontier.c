@@ -144,9 +144,11 @@ static bool is_far(const struct lull_frontier *frontier, int64_t time_ns)
 /* How long the fastest lengths take; negative: -ENOMEM. */
 static int64_t find_fastest_ns(const struct lull_frontier_network *network)
 {
-    int64_t *const length_ns = malloc(network->op_count * sizeof(*length_ns));
+    int64_t *length_ns;
     int64_t fastest_ns;
 
+    assert(network->op_count > 0);
+    length_ns = malloc(network->op_count * sizeof(*length_ns));
     if (length_ns == NULL)
         return -ENOMEM;
     for (uint32_t i = 0; i < network->op_count; i++) {

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "core/cluster/model/timeline_search.h"
 #include "core/cluster/policy/fluid_price.h"
 #include "timeline_fit.h"
 #include "core/stats/random.h"
@@ -72,9 +73,29 @@ static void test_against_brute_force(void **state)
     lull_timeline_fini(&copy);
 }
 
-/* A rising timeline and reservations, beside the one that both make. */
-static void test_beside_reservations(void **state)
+/* Searches for ever longer times go on, and each is where a search from the first step on ends. */
+static void check_search(struct lull_timeline_earliest *earliest,
+                         const struct lull_timeline *rising, const struct lull_timeline *reserved,
+                         const struct lull_timeline *both, struct lull_random *random)
 {
+    const uint32_t gpus = 1 + (uint32_t)below(random, 9);
+    int64_t time = 1 + below(random, 12);
+    struct lull_timeline_search search;
+
+    assert_int_equal(lull_timeline_search_begin(&search, earliest, rising, reserved, gpus, time),
+                     0);
+    for (int i = 0; i < 5; i++) {
+        assert_true(search.start_ns == timeline_first_fit(both, gpus, time, INT64_MAX - 1));
+        time += below(random, 8);
+        lull_timeline_search_longer(&search, time);
+    }
+}
+
+/* A rising timeline and reservations, beside the one that both make: jobs are placed where they
+ * fit, as in a plan, or anywhere. What is known stays true until the next plan. */
+static void test_searches(void **state)
+{
+    struct lull_timeline_earliest earliest = {0};
     struct lull_random random;
 
     (void)state;
@@ -84,6 +105,7 @@ static void test_beside_reservations(void **state)
         struct lull_timeline reserved = {0};
         struct lull_timeline both = {0};
 
+        lull_timeline_earliest_reset(&earliest);
         assert_int_equal(lull_timeline_reset(&rising, 0, below(&random, 4)), 0);
         assert_int_equal(lull_timeline_reset(&reserved, 0, 0), 0);
         for (int i = 0; i < 6; i++)
@@ -91,23 +113,24 @@ static void test_beside_reservations(void **state)
                                                 -(1 + below(&random, 3))),
                              0);
         timeline_copy(&both, &rising);
-        for (int i = 0; i < 10; i++) {
-            const int64_t from = below(&random, TIMES);
-            const int64_t until = from + 1 + below(&random, 12);
-            const int64_t taken = 1 + below(&random, 3);
-            const int64_t gpus = 1 + below(&random, 6);
-            const int64_t time = 1 + below(&random, 20);
-            const int64_t latest = below(&random, 2) == 0 ? 2 * TIMES : below(&random, TIMES);
+        for (int i = 0; i < 20; i++) {
+            const int64_t taken = 1 + below(&random, 4);
+            const int64_t time = 1 + below(&random, 12);
+            int64_t from = below(&random, TIMES);
 
-            assert_int_equal(lull_timeline_take(&reserved, from, until, taken), 0);
-            assert_int_equal(lull_timeline_take(&both, from, until, taken), 0);
-            assert_true(lull_timeline_first_fit_beside(&rising, &reserved, gpus, time, latest) ==
-                        timeline_first_fit(&both, gpus, time, latest));
+            check_search(&earliest, &rising, &reserved, &both, &random);
+            if (below(&random, 3) > 0)
+                from = timeline_first_fit(&both, taken, time, TIMES);
+            if (from == INT64_MAX)
+                continue;
+            assert_int_equal(lull_timeline_take(&reserved, from, from + time, taken), 0);
+            assert_int_equal(lull_timeline_take(&both, from, from + time, taken), 0);
         }
         lull_timeline_fini(&rising);
         lull_timeline_fini(&reserved);
         lull_timeline_fini(&both);
     }
+    lull_timeline_earliest_fini(&earliest);
 }
 
 static void test_for_ever(void **state)
@@ -172,7 +195,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_brute_force),
-        cmocka_unit_test(test_beside_reservations),
+        cmocka_unit_test(test_searches),
         cmocka_unit_test(test_for_ever),
         cmocka_unit_test(test_price_of_a_stream),
     };
