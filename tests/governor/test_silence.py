@@ -108,7 +108,7 @@ class Silence(unittest.TestCase):
         self.assertEqual([gpu["switches"] for gpu in run[0]["gpus"] if gpu.get("switches")], [])
 
     def test_no_iteration(self):
-        self.check(self.run_job(JOB, "0", "2", "20", "30", "0"),
+        self.check(self.run_job(JOB, "0", "2", "200", "300", "0"),
                    "GPU 0: no iteration was found: the 2 calls", "run it longer")
 
     def test_a_run_that_ends_while_it_is_learnt(self):

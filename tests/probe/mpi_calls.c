@@ -3,12 +3,13 @@
  * the same with and without the shim. Also uses a communicator, frees it, and uses another.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include <dlfcn.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "emulated_cuda.h"
 
 enum { INTS = 64 };
 
@@ -151,23 +152,6 @@ static void communicators(void)
     report("communicators");
 }
 
-/* On an emulated node each rank has a GPU, and lives long enough to be seen on it. */
-static void use_gpu(void)
-{
-    void *const library =
-        getenv("LULL_EMULATED_NODE") != NULL ? dlopen("libcuda.so.1", RTLD_NOW) : NULL;
-    int (*init)(unsigned flags);
-    int (*retain)(void **context, int device);
-    void *context;
-
-    if (library == NULL)
-        return;
-    *(void **)&init = dlsym(library, "cuInit");
-    *(void **)&retain = dlsym(library, "cuDevicePrimaryCtxRetain");
-    if (init(0) == 0 && retain(&context, rank) == 0)
-        usleep(500000);
-}
-
 int main(int argc, char **argv)
 {
     static char buffer[1 << 16];
@@ -178,7 +162,9 @@ int main(int argc, char **argv)
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    use_gpu();
+    /* It lives long enough to be seen there. */
+    if (emulated_cuda_take(rank))
+        usleep(500000);
     MPI_Comm_dup(MPI_COMM_WORLD, &world);
     MPI_Cart_create(world, 1, &ranks, &periodic, 0, &ring);
     MPI_Buffer_attach(buffer, sizeof(buffer));

@@ -244,8 +244,10 @@ static void take_event(struct lull_control *control, uint32_t index, const struc
  * in the middle. */
 static void hold_event(struct lull_control_process *process, const struct lull_event *event)
 {
-    if (process->held == NULL)
+    if (process->held == NULL) {
         process->held = malloc(LULL_CONTROL_EVENTS_HELD * sizeof(*process->held));
+        process->waiting_ns = lull_now_ns();
+    }
     if (process->held == NULL)
         return;
     if (process->held_count == LULL_CONTROL_EVENTS_HELD)

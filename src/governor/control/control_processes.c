@@ -14,8 +14,8 @@
 #include "base/pci.h"
 #include "base/process.h"
 
-/* How often the driver's lists of processes are read: while a process that came less than soon_ns
- * ago waits for its GPU, and otherwise. Chosen, not measured. */
+/* How often the driver's lists of processes are read: while a process waits for its GPU that came,
+ * or began to communicate, less than soon_ns ago, and otherwise. Chosen, not measured. */
 static const int64_t soon_ns = 10 * LULL_NS_PER_S;
 static const int64_t often_ns = 100 * LULL_NS_PER_MS;
 static const int64_t rarely_ns = 2 * LULL_NS_PER_S;
@@ -312,8 +312,8 @@ static void begin_waiting(struct lull_control *control, uint32_t slot)
     control->processes[slot].seen_on = LULL_ACCOUNTING_UNSEEN;
     control->processes[slot].placement = LULL_PLACEMENT_UNSEEN;
     control->processes[slot].is_waiting = control->gpu_count > 0;
+    control->processes[slot].waiting_ns = lull_now_ns();
     pthread_mutex_unlock(&control->lock);
-    control->awaited_ns = lull_now_ns();
 }
 
 /* A released slot that has become another process' since. */
@@ -364,11 +364,14 @@ void lull_control_trust_environment(struct lull_control *control)
 
 bool lull_control_wants_lists(struct lull_control *control, int64_t now_ns)
 {
-    bool is_any_waiting = false;
+    bool is_awaited = false;
 
-    for (uint32_t slot = 0; slot < control->bound; slot++)
-        is_any_waiting = is_any_waiting || copy_process(control, slot).is_waiting;
-    if (is_any_waiting && now_ns - control->awaited_ns < soon_ns)
+    for (uint32_t slot = 0; slot < control->bound; slot++) {
+        const struct lull_control_process process = copy_process(control, slot);
+
+        is_awaited = is_awaited || (process.is_waiting && now_ns - process.waiting_ns < soon_ns);
+    }
+    if (is_awaited)
         return now_ns - control->listed_ns >= often_ns;
     return control->bound > 0 && now_ns - control->listed_ns >= rarely_ns;
 }

@@ -21,12 +21,13 @@
 #include "governor/control/power_round.h"
 
 /* Chosen, not measured. */
-enum { LULL_CONTROL_REQUESTS_KEPT = 8, LULL_CONTROL_EVENTS_HELD = 1024 };
+enum { LULL_CONTROL_REQUESTS_KEPT = 8, LULL_CONTROL_EVENTS_HELD = 4096 };
 
 /* A process of the job, by its slot. Guarded by the control's lock, but for placement, which is the
  * main thread's. */
 struct lull_control_process {
     bool is_waiting;               /* on which GPU it runs is not known yet */
+    int64_t waiting_ns;            /* since when it waits, or has communicated */
     int32_t gpu;                   /* that it governs; -1: none */
     int32_t seen_on;               /* the GPU that its energy windows count for (accounting.h) */
     enum lull_placement placement; /* what was seen of it last, while it waits */
@@ -103,9 +104,8 @@ struct lull_control {
     atomic_bool stopping;
     uint32_t bound; /* how many processes have been looked at so far */
     struct lull_control_process processes[LULL_JOB_MAX_PROCESSES];
-    bool is_certain;    /* the environment leaves the job the first GPU alone */
-    int64_t awaited_ns; /* when the last process came */
-    int64_t listed_ns;  /* when the driver listed processes last; 0: never */
+    bool is_certain;   /* the environment leaves the job the first GPU alone */
+    int64_t listed_ns; /* when the driver listed processes last; 0: never */
     bool is_released[LULL_JOB_MAX_PROCESSES]; /* its slot; guarded by the lock */
     uint32_t next_release;                    /* the slot that is looked at next, and... */
     int64_t release_ns;                       /* ...not before */

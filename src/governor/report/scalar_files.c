@@ -163,11 +163,11 @@ static int open_file(struct scalar_file *file, const char *folder, const char *n
         open(file->path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0644);
     if (file->fd < 0)
         return lull_error_set(err, -errno, "%s: %s", file->path, strerror(errno));
-    if (fstat(file->fd, &status) < 0 || !S_ISREG(status.st_mode)) {
+    if (fstat(file->fd, &status) < 0 || (!S_ISREG(status.st_mode) && !S_ISCHR(status.st_mode))) {
         close(file->fd);
         file->fd = -1;
-        return lull_error_set(err, -EINVAL, "%s: not a regular file; choose another folder",
-                              file->path);
+        return lull_error_set(err, -EINVAL,
+                              "%s: neither a file nor a device; choose another folder", file->path);
     }
     file->whole = lseek(file->fd, 0, SEEK_END);
     return 0;
