@@ -28,6 +28,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "client_process.h"
+#include "daemon/foreign.h"
 #include "daemon/server.h"
 #include "device/restore.h"
 #include "passing_time.h"
@@ -533,8 +534,9 @@ static size_t memory_used(void)
     return mallinfo2().uordblks;
 }
 
-/* The main thread, the server's three and a spare, one that closes, and one for each GPU. */
-enum { MOST_THREADS = 6 + DRIVER_GPUS };
+/* The main thread, the server's three and a spare, those for descriptors of clients and one for the
+ * server's own, and one for each GPU. */
+enum { MOST_THREADS = 6 + LULL_FOREIGN_THREADS + DRIVER_GPUS };
 
 static void check_growth(uint64_t done)
 {
