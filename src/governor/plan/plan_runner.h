@@ -44,7 +44,7 @@ struct lull_plan_runner;
 
 /*
  * Carries out plan_count plans of one and the same pipeline, 1..LULL_PLAN_RUNNER_MAX_PLANS, tried
- * in this order, on the GPUs gpus[] of devices, which are in the order of the job's local ranks. Of
+ * in this order, on the GPUs gpus[] of devices, which the ranks must use in this order. Of
  * config, tolerance, confidence and observe_only count. Plans and devices are borrowed until
  * destroy. Errors: -EINVAL plans of different pipelines, or a device without operations; -ENOMEM.
  */
