@@ -106,10 +106,10 @@ class Explain(unittest.TestCase):
                 file.write(b"job_id,submit_s,vc,num_gpus,duration_s\n\x1b\xed\xa0\x80\xc3\xa9<" + b"a" * 90 +
                            b",0,x\xff\x1b[31m<&>,8,10\n\xf4\x90\x80\x80\xc2\x9b,1,x\xff\x1b[31m<&>,8,10\n")
             got = answer(jobs, "--pools", pools, "--explain", 1, "--gantt", picture)
-            self.assertEqual(got["explained"]["job_id"], "\ufffd" * 4 + "\\u009b")
-            self.assertEqual(got["pools"][0]["pool"], "x\ufffd\\u001b[31m<&>")
+            self.assertEqual(got["explained"]["job_id"], "\ufffd" * 4 + "\x9b")
+            self.assertEqual(got["pools"][0]["pool"], "x\ufffd\x1b[31m<&>")
             self.assertEqual(got["explained"]["waiting"]["freed"]["first"],
-                             ["\\u001b\ufffd\ufffd\ufffd\u00e9<" + "a" * 45])
+                             ["\x1b\ufffd\ufffd\ufffd\u00e9<" + "a" * 90])
             said = cluster(jobs, "--pools", pools, "--explain", 1)
             self.assertNotIn("\x1b", said.stdout)
             ElementTree.parse(picture)

@@ -387,8 +387,7 @@ static json_t *names_json(const struct lull_scenario_model *model,
     json_t *const first = json_array();
 
     for (uint64_t i = 0; i < names->count && i < LULL_CLUSTER_WAIT_NAMES; i++)
-        json_array_append_new(
-            first, lull_json_string(lull_scenario_job_name(model, names->first[i]).text));
+        json_array_append_new(first, lull_scenario_job_json(model, names->first[i]));
     return json_pack("{s:I, s:I, s:o}", "jobs", (json_int_t)names->count, "gpus",
                      (json_int_t)names->gpus, "first", first);
 }
@@ -408,8 +407,7 @@ static json_t *behind_json(const struct lull_explained *explained)
 
     if (wait->behind == UINT32_MAX)
         return json_null();
-    return json_pack("{s:o, s:f}", "job_id",
-                     lull_json_string(lull_scenario_job_name(explained->model, wait->behind).text),
+    return json_pack("{s:o, s:f}", "job_id", lull_scenario_job_json(explained->model, wait->behind),
                      "behind_s", seconds(wait->behind_ns));
 }
 
@@ -476,13 +474,13 @@ json_t *lull_explain_json(const struct lull_explained *explained)
     static const char *const fates[] = {"waited", "done", "rejected"};
     const struct lull_cluster_outcome *outcome = explained->outcome;
 
-    return json_pack(
-        "{s:o, s:I, s:o, s:o, s:o, s:f, s:o, s:o, s:o}", "job_id",
-        lull_json_string(lull_scenario_job_name(explained->model, explained->number).text),
-        "number", (json_int_t)explained->number, "pool",
-        lull_json_string(lull_scenario_pool_name(explained->model, explained->job->pool).text),
-        "fate", lull_json_string(fates[outcome->fate]), "reason",
-        lull_json_string_or_null(outcome->reason), "shared_s", seconds(outcome->shared_ns), "modes",
-        points_json(explained), "workload", workload_json(explained), "waiting",
-        outcome->fate == LULL_CLUSTER_REJECTED ? json_null() : wait_json(explained));
+    return json_pack("{s:o, s:I, s:o, s:o, s:o, s:f, s:o, s:o, s:o}", "job_id",
+                     lull_scenario_job_json(explained->model, explained->number), "number",
+                     (json_int_t)explained->number, "pool",
+                     lull_scenario_pool_json(explained->model, explained->job->pool), "fate",
+                     lull_json_string(fates[outcome->fate]), "reason",
+                     lull_json_string_or_null(outcome->reason), "shared_s",
+                     seconds(outcome->shared_ns), "modes", points_json(explained), "workload",
+                     workload_json(explained), "waiting",
+                     outcome->fate == LULL_CLUSTER_REJECTED ? json_null() : wait_json(explained));
 }

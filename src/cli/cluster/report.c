@@ -89,11 +89,10 @@ static json_t *pools_json(const struct findings *findings)
             continue;
         json_array_append_new(
             pools, json_pack("{s:o, s:I, s:I, s:I, s:f, s:f, s:f, s:I}", "pool",
-                             lull_json_string(lull_scenario_pool_name(model, i).text), "gpus",
-                             (json_int_t)pool->gpus, "jobs", (json_int_t)pool->jobs, "rejected",
-                             (json_int_t)pool->rejected, "average_queue_s",
-                             lull_cluster_totals_mean_wait_s(pool), "average_completion_s",
-                             mean_completion_s(pool), "utilisation_ratio",
+                             lull_scenario_pool_json(model, i), "gpus", (json_int_t)pool->gpus,
+                             "jobs", (json_int_t)pool->jobs, "rejected", (json_int_t)pool->rejected,
+                             "average_queue_s", lull_cluster_totals_mean_wait_s(pool),
+                             "average_completion_s", mean_completion_s(pool), "utilisation_ratio",
                              lull_cluster_totals_utilisation(pool, findings->summary.makespan_s),
                              "deadline_misses", (json_int_t)pool->misses));
     }

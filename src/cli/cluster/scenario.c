@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/json_string.h"
 #include "base/log.h"
 #include "trace/cluster_tables.h"
 
@@ -370,12 +371,29 @@ struct lull_printable lull_scenario_job_name(const struct lull_scenario_model *m
     return shown;
 }
 
+json_t *lull_scenario_job_json(const struct lull_scenario_model *model, uint32_t job)
+{
+    const char *const name = lull_cluster_jobs_name(&model->table, model->table.rows[job].id);
+
+    return lull_json_string(name[0] != '\0' ? name : lull_scenario_job_name(model, job).text);
+}
+
+static const char *pool_of(const struct lull_scenario_model *model, uint32_t pool)
+{
+    if (pool >= count_pools(model))
+        return "others";
+    return model->pools.rows != NULL ? model->pools.rows[pool].name : "all";
+}
+
 struct lull_printable lull_scenario_pool_name(const struct lull_scenario_model *model,
                                               uint32_t pool)
 {
-    if (pool >= count_pools(model))
-        return lull_printable("others");
-    return lull_printable(model->pools.rows != NULL ? model->pools.rows[pool].name : "all");
+    return lull_printable(pool_of(model, pool));
+}
+
+json_t *lull_scenario_pool_json(const struct lull_scenario_model *model, uint32_t pool)
+{
+    return lull_json_string(pool_of(model, pool));
 }
 
 uint32_t lull_scenario_first_node(const struct lull_cluster *cluster, uint32_t pool)

@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include <jansson.h>
+
 #include "base/error.h"
 #include "cli/cluster/bound.h"
 #include "cli/cluster/guarantee.h"
@@ -65,6 +67,10 @@ struct lull_printable lull_scenario_job_name(const struct lull_scenario_model *m
 /* "all" where there is one pool; "others" for jobs of pools that have no nodes. */
 struct lull_printable lull_scenario_pool_name(const struct lull_scenario_model *model,
                                               uint32_t pool);
+
+/* The same as JSON strings: whole, with the characters that they have. NULL: no memory. */
+json_t *lull_scenario_job_json(const struct lull_scenario_model *model, uint32_t job);
+json_t *lull_scenario_pool_json(const struct lull_scenario_model *model, uint32_t pool);
 
 /* The first node of a pool: in what users see, the nodes of each pool count from 0. O(nodes). */
 uint32_t lull_scenario_first_node(const struct lull_cluster *cluster, uint32_t pool);
