@@ -63,22 +63,24 @@ static void f48_who_rings_in_a_loop_is_found(void **state)
         close(doorbells[i]);
 }
 
-/* Rings for some 15 ms, and pauses for 60 ms. */
+/* Rings for 15 ms without a break, and pauses for 60 ms. */
 static void *ring_in_bursts(void *argument)
 {
     while (!atomic_load(&has_ended)) {
-        lull_sleep_until_ns(lull_now_ns() + 60 * LULL_NS_PER_MS);
-        for (int i = 0; i < 150; i++) {
+        const int64_t until_ns = lull_now_ns() + 75 * LULL_NS_PER_MS;
+
+        lull_sleep_until_ns(until_ns - 15 * LULL_NS_PER_MS);
+        while (lull_now_ns() < until_ns)
             eventfd_write(*(int *)argument, 1);
-            lull_sleep_until_ns(lull_now_ns() + LULL_NS_PER_MS / 20);
-        }
     }
     return NULL;
 }
 
-/* F61: a search that comes in a pause sees the next burst. */
+/* F61: a search that begins in a pause sees the next burst. Of ten searches that end before it two
+ * or three would; a busy host may delay the bursts of some rounds. */
 static void f61_who_pauses_between_bursts_is_found(void **state)
 {
+    enum { ROUNDS = 20, SEARCHES = 10, WANTED = 8 };
     pthread_t other;
     uint32_t found = 0;
 
@@ -86,9 +88,12 @@ static void f61_who_pauses_between_bursts_is_found(void **state)
     atomic_store(&has_ended, false);
     doorbells[0] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     assert_int_equal(pthread_create(&other, NULL, ring_in_bursts, &doorbells[0]), 0);
-    for (int i = 0; i < 200 && found < 3; i++) /* one window would see few of the bursts */
-        found += lull_flood_find(doorbells, 1) == 0;
-    assert_int_equal(found, 3);
+    for (int round = 0; round < ROUNDS && found < WANTED; round++) {
+        found = 0;
+        for (int i = 0; i < SEARCHES; i++)
+            found += lull_flood_find(doorbells, 1) == 0;
+    }
+    assert_true(found >= WANTED);
     atomic_store(&has_ended, true);
     pthread_join(other, NULL);
     close(doorbells[0]);
