@@ -22,9 +22,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     written = lull_message_encode(&message, buffer, sizeof(buffer));
     /* A later version may have appended to its HELLO. */
-    if ((written != (int)size &&
+    if (written < 0 ||
+        (written != (int)size &&
          (message.type != LULL_MESSAGE_HELLO || message.version == LULL_MESSAGE_VERSION)) ||
-        lull_message_decode(buffer, size, &again) < 0 ||
+        lull_message_decode(buffer, (size_t)written, &again) < 0 ||
         memcmp(&message, &again, sizeof(message)) != 0)
         abort();
     return 0;
