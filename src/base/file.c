@@ -17,7 +17,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 
-/* How long a reader of a pipe with a name may pause. Chosen, not measured. */
+/* How long the reader of a named pipe may pause. Chosen, not measured. */
 enum { PIPE_WAIT_MS = 2000 };
 
 /* The directory in which root keeps what is learnt. */
@@ -86,8 +86,8 @@ static bool is_stream(const char *path)
     return lstat(path, &status) == 0 && (S_ISCHR(status.st_mode) || S_ISFIFO(status.st_mode));
 }
 
-/* Writes to a pipe that has a name while its reader reads; others may have put it there, and hold
- * nobody up. */
+/* Writes to a named pipe while its reader reads. Another user may have put it there, so the wait is
+ * bounded. */
 static int write_pipe(int fd, const char *data, size_t size)
 {
     while (size > 0) {

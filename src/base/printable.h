@@ -18,7 +18,7 @@ enum lull_printable_form {
     /* One line of a terminal or a log. Control characters, and characters that reverse the
      * direction of text, become \u001b and the like, which JSON strings read as the character. */
     LULL_PRINTABLE_LINE,
-    /* The same for text of several lines: line feeds and tabs stay. */
+    /* Several lines of a terminal: as LINE, but line feeds and tabs stay. */
     LULL_PRINTABLE_LINES,
     /* HTML, SVG and XML, also in attributes: < > & " ' become entities. Control characters, which
      * XML does not allow, become U+FFFD; line feeds and tabs stay. */

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 int lull_thread_start(pthread_t *thread_out, void *(*run)(void *), void *argument)
 {
@@ -18,6 +19,16 @@ int lull_thread_start(pthread_t *thread_out, void *(*run)(void *), void *argumen
     result = pthread_create(thread_out, NULL, run, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return -result;
+}
+
+void lull_thread_init_condition(pthread_cond_t *condition_out)
+{
+    pthread_condattr_t monotonic;
+
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(condition_out, &monotonic);
+    pthread_condattr_destroy(&monotonic);
 }
 
 void lull_thread_set_realtime(void)

@@ -1,5 +1,6 @@
 /*
- * Starts threads of Lull's own, which leave signals to the threads of the program that they run in.
+ * Starts threads of Lull's own, which leave signals to the threads of the program that they run in,
+ * and initialises the conditions that they wait for.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_BASE_THREAD_H
@@ -11,6 +12,9 @@
 
 /* Starts a thread that blocks every signal but SIGBUS. Errors: -errno; then no thread runs. */
 int lull_thread_start(pthread_t *thread_out, void *(*run)(void *), void *argument);
+
+/* Initialises a condition whose waits end at times of the monotonic clock (clock.h). */
+void lull_thread_init_condition(pthread_cond_t *condition_out);
 
 /*
  * Asks that the calling thread run before all ordinary threads (SCHED_RR, the lowest real-time

@@ -205,17 +205,13 @@ int lull_http_guard_create(const struct lull_http_limits *limits,
                            struct lull_http_guard **guard_out, struct lull_error *err)
 {
     struct lull_http_guard *const guard = calloc(1, sizeof(*guard));
-    pthread_condattr_t attributes;
     int result;
 
     if (guard == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for the connections of the server");
     guard->limits = *limits;
     pthread_mutex_init(&guard->mutex, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&guard->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    lull_thread_init_condition(&guard->changed);
     result = lull_thread_start(&guard->thread, run, guard);
     if (result < 0) {
         pthread_cond_destroy(&guard->changed);

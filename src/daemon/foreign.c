@@ -150,15 +150,11 @@ static void *run(void *argument)
 static struct lull_foreign *create(void)
 {
     struct lull_foreign *const foreign = calloc(1, sizeof(*foreign));
-    pthread_condattr_t attributes;
 
     if (foreign == NULL)
         return NULL;
     pthread_mutex_init(&foreign->mutex, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&foreign->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    lull_thread_init_condition(&foreign->changed);
     return foreign;
 }
 

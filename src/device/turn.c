@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 
 /* The longest calls that were published take some 20 ms, and a mistake costs only that two calls
  * overlap. With one look more this stays well below 100 ms. Chosen, not measured. */
@@ -30,14 +31,9 @@ static _Thread_local struct {
 
 void lull_turn_init(struct lull_turn *turn)
 {
-    pthread_condattr_t attributes;
-
     *turn = (struct lull_turn){0};
     pthread_mutex_init(&turn->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&turn->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    lull_thread_init_condition(&turn->changed);
 }
 
 void lull_turn_fini(struct lull_turn *turn)

@@ -68,12 +68,7 @@ static int open_fds(struct lull_writer *writer)
 
 static void init_locks(struct lull_writer *writer)
 {
-    pthread_condattr_t attributes;
-
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&writer->finished, &attributes);
-    pthread_condattr_destroy(&attributes);
+    lull_thread_init_condition(&writer->finished);
     pthread_mutex_init(&writer->mailbox_lock, NULL);
 }
 

@@ -106,17 +106,13 @@ static void *work(void *argument)
 int lull_grid_file_start(const char *path, struct lull_grid_file **file_out, struct lull_error *err)
 {
     struct lull_grid_file *const file = calloc(1, sizeof(*file) + strlen(path) + 1);
-    pthread_condattr_t monotonic;
     int result;
 
     if (file == NULL)
         return lull_error_set(err, -ENOMEM, "%s: no memory to read it", path);
     memcpy(file->path, path, strlen(path) + 1);
     pthread_mutex_init(&file->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&file->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    lull_thread_init_condition(&file->changed);
     result = lull_thread_start(&file->thread, work, file);
     if (result < 0) {
         destroy(file);

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/thread.h"
 
 enum { TOKEN_BYTES = 4096, CONFIG_BYTES = 8192, ANSWER_S = 10 };
 
@@ -276,7 +277,6 @@ int lull_openadr_start(const struct lull_budget_settings *settings,
                        struct lull_openadr **openadr_out, struct lull_error *err)
 {
     struct lull_openadr *openadr = calloc(1, sizeof(*openadr));
-    pthread_condattr_t attributes;
     int result;
 
     if (openadr == NULL)
@@ -288,10 +288,7 @@ int lull_openadr_start(const struct lull_budget_settings *settings,
         return result;
     }
     pthread_mutex_init(&openadr->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&openadr->stop, &attributes);
-    pthread_condattr_destroy(&attributes);
+    lull_thread_init_condition(&openadr->stop);
     result = -pthread_create(&openadr->thread, NULL, run, openadr);
     if (result < 0) {
         pthread_cond_destroy(&openadr->stop);

@@ -298,17 +298,13 @@ int lull_serve_watch_start(const struct lull_serve_watch_options *options,
                            struct lull_serve_watch **watch_out, struct lull_error *err)
 {
     struct lull_serve_watch *const watch = calloc(1, sizeof(*watch));
-    pthread_condattr_t monotonic;
     int result;
 
     if (watch == NULL)
         return lull_error_set(err, -ENOMEM, "no memory to watch the node");
     watch->options = *options;
     pthread_mutex_init(&watch->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&watch->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    lull_thread_init_condition(&watch->changed);
     lull_serve_history_init(&watch->history);
     watch->node = lull_serve_node_create(options->runtime_dir, options->is_for_all);
     watch->run_list = lull_serve_run_list_create(options->runs);

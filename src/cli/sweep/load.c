@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 
 /* Runs that were not taken; older ones are dropped. A sweep takes them ten times a second, and a
  * run takes a slice or more. */
@@ -134,13 +135,8 @@ static void wait_a_moment(struct lull_sweep_load *load)
 
 static void init_monitor(struct lull_sweep_load *load)
 {
-    pthread_condattr_t attributes;
-
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_mutex_init(&load->mutex, NULL);
-    pthread_cond_init(&load->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    lull_thread_init_condition(&load->changed);
 }
 
 static void destroy(struct lull_sweep_load *load)

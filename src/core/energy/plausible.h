@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a board can draw, W. */
+/* The powers that a board can draw, W. */
 struct lull_power_range {
     double lowest_w; /* at all times; 0: it may draw nothing */
     double highest_w;
@@ -36,7 +36,7 @@ static inline bool lull_power_is_plausible(const struct lull_power_range *range,
     return power_w >= range->lowest_w && power_w <= range->highest_w;
 }
 
-/* What an energy was made of. */
+/* The readings that an energy was computed from. */
 struct lull_energy_evidence {
     struct lull_power_range range;
     double seconds;      /* from the first reading to the last */

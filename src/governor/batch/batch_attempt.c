@@ -69,7 +69,6 @@ static void *beat(void *argument)
 static struct pulse *begin_pulse(struct lull_batch_jobs *jobs, const char *name, uint64_t run)
 {
     struct pulse *pulse = calloc(1, sizeof(*pulse));
-    pthread_condattr_t monotonic;
 
     if (pulse == NULL)
         return NULL;
@@ -78,10 +77,7 @@ static struct pulse *begin_pulse(struct lull_batch_jobs *jobs, const char *name,
     pulse->run = run;
     pulse->progress = (struct lull_batch_progress){.energy_j = NAN, .metric = NAN};
     pthread_mutex_init(&pulse->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&pulse->over, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    lull_thread_init_condition(&pulse->over);
     if (lull_thread_start(&pulse->thread, beat, pulse) == 0)
         return pulse;
     pthread_cond_destroy(&pulse->over);

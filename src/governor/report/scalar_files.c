@@ -259,15 +259,11 @@ static void *work(void *argument)
 static struct lull_scalar_files *create(void)
 {
     struct lull_scalar_files *const files = calloc(1, sizeof(*files));
-    pthread_condattr_t monotonic;
 
     if (files == NULL)
         return NULL;
     pthread_mutex_init(&files->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&files->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    lull_thread_init_condition(&files->changed);
     for (int kind = 0; kind < FILES; kind++)
         files->files[kind].fd = -1;
     return files;

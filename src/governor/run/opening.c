@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 
 struct opening {
     pthread_mutex_t lock; /* guards what follows, except while the driver works on it */
@@ -47,16 +48,12 @@ static void *work(void *argument)
 static int start(struct opening **opening_out, pthread_t *thread_out, struct lull_error *err)
 {
     struct opening *opening = calloc(1, sizeof(*opening));
-    pthread_condattr_t monotonic;
     int result;
 
     if (opening == NULL)
         return lull_error_set(err, -ENOMEM, "no memory to open the GPUs");
     pthread_mutex_init(&opening->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&opening->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    lull_thread_init_condition(&opening->changed);
     result = pthread_create(thread_out, NULL, work, opening);
     if (result != 0) {
         finish(opening);

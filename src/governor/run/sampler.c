@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 
 /* A reading takes some milliseconds; what takes this long hangs (design of the device writer). */
 static const int64_t stuck_ns = LULL_NS_PER_S;
@@ -97,7 +98,6 @@ int lull_sampler_start(struct lull_devices *devices, const uint32_t *gpus, uint3
                        struct lull_sampler **sampler_out, struct lull_error *err)
 {
     struct lull_sampler *sampler = calloc(1, sizeof(*sampler));
-    pthread_condattr_t monotonic;
     int result;
 
     assert(gpu_count <= LULL_DEVICE_MAX_GPUS);
@@ -107,10 +107,7 @@ int lull_sampler_start(struct lull_devices *devices, const uint32_t *gpus, uint3
     sampler->gpu_count = gpu_count;
     memcpy(sampler->gpus, gpus, gpu_count * sizeof(gpus[0]));
     pthread_mutex_init(&sampler->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&sampler->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    lull_thread_init_condition(&sampler->changed);
     result = pthread_create(&sampler->thread, NULL, work, sampler);
     if (result != 0) {
         finish(sampler);

@@ -23,7 +23,7 @@ struct lull_timeline_known {
     int64_t start_ns;
 };
 
-/* What is known of one number of GPUs: both times ascend. */
+/* The results of earlier searches for one number of GPUs: both times ascend. */
 struct lull_timeline_stairs {
     struct lull_timeline_known *all;
     size_t count;

@@ -28,7 +28,7 @@ static const double left_out_j = 1e15;
 /* Searches that go on side by side while one job is placed: for each number of GPUs and type. */
 enum { MOST_SEARCHES = 8 };
 
-/* What holds of an operating point in all plans that are tried. */
+/* The part of a plan for an operating point that does not depend on when it begins. */
 struct reserved_option {
     bool is_possible;
     double now_j;       /* its gain if it could start now */
