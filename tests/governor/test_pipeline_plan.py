@@ -40,7 +40,8 @@ class PipelinePlan(unittest.TestCase):
 
     def check_saving(self, *options):
         with tempfile.TemporaryDirectory(prefix="lull-") as directory:
-            report, _ = self.run_job([make_plan(directory, "plan.json", "--planner", "envpipe")], *options)
+            # A few iterations are lost until ranks are seen on their GPUs, and where the host is late.
+            report, _ = self.run_job([make_plan(directory, "plan.json", "--planner", "envpipe")], *options, iterations=44)
         pipeline = report["pipeline"]
         self.assertIn(pipeline["state"], ("kept", "the run ended while it was tried"))
         self.assertGreater(pipeline["predicted"]["saving_ratio"], 0.05)
