@@ -64,7 +64,7 @@ enum {
     FAULTS = sizeof(faults) / sizeof(faults[0]),
     TENTHS = 240, /* of a virtual second that each case takes */
     LEAD = 5,     /* readings before the time that counts */
-    SCALE = 10,   /* virtual seconds per second */
+    SCALE = 4,    /* virtual seconds per second: a busy host may read late */
 };
 
 static const struct vendor {
@@ -87,23 +87,26 @@ static void take(struct lull_node *node, struct lull_devices *devices, uint32_t 
     lull_accounting_take(accounting, gpu, &sample);
 }
 
-/* Compares what the books say of a GPU with what it has drawn. */
-static void check(const struct fault *fault, const struct lull_accounting *accounting, uint32_t gpu,
-                  double drawn_j)
+/* Compares the books' energy of a GPU with what it has drawn, and prints a difference. */
+static bool is_right(const struct fault *fault, const struct lull_accounting *accounting,
+                     uint32_t gpu, double drawn_j)
 {
     struct lull_accounting_gpu found;
     double energy_j;
+    bool is_near;
 
     lull_accounting_gpu(accounting, gpu, &found);
     energy_j = found.total.sum.joules;
+    is_near = !found.total.is_known || fabs(energy_j / drawn_j - 1.0) <= 0.02;
     if (fault->is_hidden && !vendor->has_power)
-        return;
-    if (!found.total.is_known && fault->is_known && vendor->has_power)
-        fail_msg("%s: not known (doubt %d)", fault->text, (int)found.doubt);
-    if (found.total.is_known && !fault->is_known && vendor->has_power)
-        fail_msg("%s: %.0f J, and %.0f J were drawn", fault->text, energy_j, drawn_j);
-    if (found.total.is_known && fabs(energy_j / drawn_j - 1.0) > 0.02)
-        fail_msg("%s: %.0f J, and %.0f J were drawn", fault->text, energy_j, drawn_j);
+        return true;
+    if (is_near && (!vendor->has_power || found.total.is_known == fault->is_known))
+        return true;
+    if (found.total.is_known)
+        print_error("%s: %.0f J, and %.0f J were drawn\n", fault->text, energy_j, drawn_j);
+    else
+        print_error("%s: not known (doubt %d)\n", fault->text, (int)found.doubt);
+    return false;
 }
 
 /* Makes a GPU compute for longer than the test takes. */
@@ -154,6 +157,7 @@ static void test_energies_are_right_or_unknown(void **state)
     uint32_t gpus[FAULTS];
     char text[96];
     int64_t begin_ns;
+    int right = 0;
 
     (void)state;
     snprintf(text, sizeof(text), "%dx%s", FAULTS, vendor->model);
@@ -184,10 +188,11 @@ static void test_energies_are_right_or_unknown(void **state)
     }
     lull_accounting_end(accounting, lull_node_now_ns(node));
     for (uint32_t gpu = 0; gpu < FAULTS; gpu++)
-        check(&faults[gpu], accounting, gpu, drawn_j(node, gpu) - before_j[gpu]);
+        right += is_right(&faults[gpu], accounting, gpu, drawn_j(node, gpu) - before_j[gpu]);
     lull_accounting_destroy(accounting);
     lull_devices_close(devices);
     lull_node_remove(node);
+    assert_int_equal(right, FAULTS);
 }
 
 int main(int argc, char **argv)
