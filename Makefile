@@ -66,7 +66,7 @@ experiment:
 	tools/install-deps
 	tools/configure $(BUILD) --tests $(MESON_FLAGS)
 	ninja -C $(BUILD)
-	bench/experiment.py $(BUILD) tools/slurm-cluster || [ $$? -eq 77 ]
+	cluster/bench/experiment.py $(BUILD) tools/slurm-cluster || [ $$? -eq 77 ]
 
 figures: all
 	tools/figures $(BUILD)

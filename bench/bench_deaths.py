@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests", "slurm"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "cluster", "tests", "slurm"))
 import cluster as slurm  # noqa: E402
 from cluster import host, run  # noqa: E402
 
@@ -90,10 +90,10 @@ class Bench:
         self.lull = self.program("src/cli/lull")
         self.chance = random.Random(options.seed)
         os.environ["LULL_SUBMIT_CONF"] = "/dev/null"
-        plugin = self.program("src/slurm/spank_lull.so")
+        plugin = self.program("cluster/slurm/spank_lull.so")
         self.cluster = slurm.Cluster(
             os.path.abspath(options.tools), None, plugin, PORT, nodes=NODES, gpus=GPUS,
-            plugin_options=[f"lull={self.lull}", f"scheduler={self.program('src/slurm/lull-schedule')}"],
+            plugin_options=[f"lull={self.lull}", f"scheduler={self.program('cluster/slurm/lull-schedule')}"],
             conf=["JobSubmitPlugins=lull", slurm.plugin_dir(plugin)])
         self.work = self.cluster.work
         self.nodes = []
@@ -129,7 +129,7 @@ class Bench:
             return
         with open(os.path.join(self.work, "client.log"), "a", encoding="utf-8") as log:
             self.client = subprocess.Popen(
-                [self.program("src/slurm/lull-schedule"), "--interval=0.1", "--state", os.path.join(self.work, "state"), "--policy=greedy-energy",
+                [self.program("cluster/slurm/lull-schedule"), "--interval=0.1", "--state", os.path.join(self.work, "state"), "--policy=greedy-energy",
                  "--knob=0", "--points", os.path.join(self.work, "points.json")], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def kill_daemon_of_slurm(self, name):

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../tests/probe/nccl_driver.h"
+#include "tests/probe/nccl_driver.h"
 #include "base/clock.h"
 #include "wire/event.h"
 

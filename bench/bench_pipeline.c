@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "../tests/core/pipeline/pipeline_case.h"
+#include "tests/core/pipeline/pipeline_case.h"
 #include "core/pipeline/frontier/frontier.h"
 
 enum { CERTIFIED_EVERY = 10 };

@@ -11,7 +11,7 @@
 
 #include "base/text.h"
 
-#include "../tests/core/energy/saving_case.h"
+#include "tests/core/energy/saving_case.h"
 
 static const double least_covered = 0.9;
 /* Iterations of a run. */

@@ -26,6 +26,16 @@ def list_files(root, folders, endings):
                     yield os.path.relpath(os.path.join(directory, name), root)
 
 
+PARTS = ("src", "cluster", "lab")
+
+
+def list_part(root, part, endings):
+    """The files of a part that are built into what is installed."""
+    for path in list_files(root, (part,), endings):
+        if path.split(os.sep)[1] not in ("tests", "bench"):
+            yield path
+
+
 def read(root, path):
     with open(os.path.join(root, path), encoding="utf-8", errors="replace") as file:
         return file.read()

@@ -186,7 +186,7 @@ def write_curves(target, document):
     unknown = sorted(set(borrowed.values()) - set(gpus))
     if unknown:
         sys.exit(f"borrowed from models that are not there: {', '.join(unknown)}")
-    target.write('#include "core/model/device_curve.h"\n\n')
+    target.write('#include "core/energy/device_curve.h"\n\n')
     target.write("const struct lull_device_curve lull_device_curves[] = {\n")
     target.writelines(device_curve(name, gpu) for name, gpu in gpus.items())
     target.write(f"}};\nconst uint32_t lull_device_curve_count = {len(gpus)};\n\n")

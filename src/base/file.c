@@ -316,20 +316,28 @@ int lull_file_make_directory(const char *path, mode_t mode, struct lull_error *e
 int lull_file_find_own(const char *build_path, const char *installed_name, char *path_out,
                        size_t size, struct lull_error *err)
 {
+    /* Programs of src/, then those of the other parts. */
+    const struct {
+        const char *below;
+        const char *name;
+    } places[] = {
+        {"/../", build_path},
+        {"/../src/", build_path},
+        {"/../lib/lull/", installed_name},
+        {"/", installed_name},
+    };
     char self[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    char *directory;
+    const ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
     if (length > 0) {
         self[length] = '\0';
-        directory = dirname(self);
-        if ((size_t)snprintf(path_out, size, "%s/../%s", directory, build_path) < size &&
-            access(path_out, R_OK) == 0)
-            return 0;
-        if ((size_t)snprintf(path_out, size, "%s/../lib/lull/%s", directory, installed_name) <
-                size &&
-            access(path_out, R_OK) == 0)
-            return 0;
+        const char *const directory = dirname(self);
+
+        for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+            if ((size_t)snprintf(path_out, size, "%s%s%s", directory, places[i].below,
+                                 places[i].name) < size &&
+                access(path_out, R_OK) == 0)
+                return 0;
     }
     return lull_error_set(err, -ENOENT,
                           "%s: not found beside this program; is Lull installed whole?",

@@ -65,7 +65,8 @@ int lull_file_make_directory(const char *path, mode_t mode, struct lull_error *e
 
 /*
  * Path of a file that belongs to Lull (a probe library, the emulated driver): beside the running
- * executable in a build tree (<dir>/../<build_path>), else in the installed library directory.
+ * executable in a build tree (<dir>/../<build_path>, <dir>/../src/<build_path>), else in the
+ * installed library directory, where the executable may lie itself.
  * Errors: -ENOENT in neither place.
  */
 int lull_file_find_own(const char *build_path, const char *installed_name, char *path_out,

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/program.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/file.h"
 #include "base/output.h"
 #include "base/printable.h"
 
@@ -77,6 +81,42 @@ static int read_and_run(const struct lull_program *program,
     return command->returns_jobs_status ? status : finish(name, status);
 }
 
+/* Executes the program that has the command. argv[0] is the command's last word. */
+static int run_part(const struct lull_program_command *command, const char *name, int argc,
+                    char **argv)
+{
+    const struct lull_program_part *const part = command->part;
+    const size_t known = strlen(part->executable); /* as long as the words that it stands for */
+    char **const words = calloc((size_t)argc + 2, sizeof(*words));
+    char build_path[64];
+    char path[PATH_MAX];
+    char *last = NULL; /* "lull model fit" is lull-model with the word "fit" */
+    int count = 1;
+
+    if (words != NULL && name[known] == ' ')
+        last = strdup(name + known + 1);
+    if (words == NULL || (last == NULL && name[known] == ' ')) {
+        fprintf(stderr, "%s: no memory for its arguments\n", name);
+        goto out;
+    }
+    words[0] = path;
+    if (last != NULL)
+        words[count++] = last;
+    memcpy(words + count, argv + 1, (size_t)(argc - 1) * sizeof(*words));
+    snprintf(build_path, sizeof(build_path), "%s/%s", part->build_folder, part->executable);
+    if (lull_file_find_own(build_path, part->executable, path, sizeof(path), NULL) < 0) {
+        fprintf(stderr, "%s: this command is not installed. Install the package %s.\n", name,
+                part->package);
+        goto out;
+    }
+    execv(path, words);
+    fprintf(stderr, "%s: cannot execute %s: %s\n", name, path, strerror(errno));
+out:
+    free(last);
+    free(words);
+    return LULL_EXIT_FAILED;
+}
+
 static int run_command(const struct lull_program *program,
                        const struct lull_program_command *command, const char *name, int argc,
                        char **argv)
@@ -84,10 +124,8 @@ static int run_command(const struct lull_program *program,
     void *options;
     int status;
 
-    if (command->moved != NULL) {
-        fprintf(stderr, "%s: this command is no longer here; %s\n", name, command->moved);
-        return LULL_EXIT_USAGE;
-    }
+    if (command->part != NULL)
+        return run_part(command, name, argc, argv);
     options = calloc(1, command->size > 0 ? command->size : 1);
     if (options == NULL) {
         fprintf(stderr, "%s: there is no memory for its options\n", name);
@@ -175,6 +213,23 @@ static int refuse_command(const struct lull_program *program, char **argv)
     return LULL_EXIT_USAGE;
 }
 
+/* Executes PROGRAM-WORD, if there is one. Returns only if there is none. */
+static void run_extension(const struct lull_program *program, char **argv)
+{
+    char *const word = argv[0];
+    char name[64];
+    char path[PATH_MAX];
+
+    if (strspn(word, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(word) ||
+        (size_t)snprintf(name, sizeof(name), "%s-%s", program->name, word) >= sizeof(name))
+        return;
+    argv[0] = name;
+    if (lull_file_find_own(name, name, path, sizeof(path), NULL) == 0)
+        execv(path, argv);
+    execvp(name, argv);
+    argv[0] = word;
+}
+
 static int call(const struct lull_program *program, const struct lull_program_command *command,
                 int argc, char **argv)
 {
@@ -206,6 +261,8 @@ static int help(const struct lull_program *program, char **words)
 static void print_options(const struct lull_program *program)
 {
     for (const struct lull_program_command *const *at = program->commands; *at != NULL; at++) {
+        if ((*at)->part != NULL)
+            continue;
         printf("command\t%s\t%s\t%s\n", (*at)->name, (*at)->summary,
                (*at)->operands.takes_command ? "@command" : "@file");
         lull_options_list((*at)->tables, (*at)->name, stdout);
@@ -224,13 +281,12 @@ static bool is_single(const struct lull_program *program)
 }
 
 /* A word that names no command may still be the first word of commands that have two. */
-int lull_program_main(const struct lull_program *program, int argc, char **argv)
+static int run_program(const struct lull_program *program, int argc, char **argv)
 {
     const struct lull_program_command *command;
     char *const word = argc >= 2 ? argv[1] : NULL;
     int words;
 
-    lull_output_begin();
     if (word != NULL && strcmp(word, "--print-options") == 0) {
         print_options(program);
         return finish(program->name, LULL_EXIT_OK);
@@ -255,5 +311,40 @@ int lull_program_main(const struct lull_program *program, int argc, char **argv)
         print_commands(program, word, argc == 2 ? stderr : stdout);
         return argc == 2 ? LULL_EXIT_USAGE : finish(program->name, LULL_EXIT_OK);
     }
+    if (program->runs_extensions && !is_group(program, word))
+        run_extension(program, argv + 1);
     return refuse_command(program, argv + 1);
+}
+
+/* Runs a part as the words that it stands for: `lull-model fit` as `lull model fit`. */
+static int run_words(const struct lull_program *program, int argc, char **argv)
+{
+    char *const words = strdup(program->words);
+    char **const all = calloc((size_t)argc + strlen(program->words) + 1, sizeof(*all));
+    char *rest = NULL;
+    int count = 1;
+    int status = LULL_EXIT_FAILED;
+
+    if (words == NULL || all == NULL) {
+        fprintf(stderr, "%s %s: no memory for its arguments\n", program->name, program->words);
+        goto out;
+    }
+    all[0] = argv[0];
+    for (char *word = strtok_r(words, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest))
+        all[count++] = word;
+    memcpy(all + count, argv + 1, (size_t)(argc - 1) * sizeof(*all));
+    status = run_program(program, count + argc - 1, all);
+out:
+    free(all);
+    free(words);
+    return status;
+}
+
+int lull_program_main(const struct lull_program *program, int argc, char **argv)
+{
+    lull_output_begin();
+    if (program->words == NULL || argc < 1 ||
+        (argc == 2 && strcmp(argv[1], "--print-options") == 0))
+        return run_program(program, argc, argv);
+    return run_words(program, argc, argv);
 }

@@ -11,6 +11,13 @@
 
 #include "base/option.h"
 
+/* A program that runs commands of another one: lull-model has the commands of `lull model`. */
+struct lull_program_part {
+    const char *executable;   /* "lull-model" */
+    const char *build_folder; /* that a build has it in, seen from the folder of src/ */
+    const char *package;      /* to install where the program is missing */
+};
+
 struct lull_program_command {
     const char *name;      /* behind the program's: "run", "batch run"; or the program's own */
     const char *summary;   /* what it does, as a line in the list of commands */
@@ -30,8 +37,8 @@ struct lull_program_command {
     int (*check)(void *options, const struct lull_operands *operands, struct lull_error *err);
     /* Returns the exit status. */
     int (*run)(void *options, const struct lull_operands *operands);
-    /* A command that is no longer here: what to type now, instead of all but name and summary. */
-    const char *moved;
+    /* The program that has the command; beside it only name and summary are set. Null: this one. */
+    const struct lull_program_part *part;
 };
 
 struct lull_program {
@@ -39,6 +46,10 @@ struct lull_program {
     const char *version;
     const char *about;                                  /* one sentence */
     const struct lull_program_command *const *commands; /* ends with null; most useful first */
+    /* Of a part, the words behind the program's name that its executable stands for: "model". */
+    const char *words;
+    /* `lull WORD` executes lull-WORD, from the folder of the parts or from PATH. */
+    bool runs_extensions;
 };
 
 /*

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "cli/administer.h"
-#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/shared/command.h"
 #include "base/text.h"
 
 enum { ANSWER_MS = 6000 }; /* a GPU is restored within a second, or reported */

@@ -13,8 +13,9 @@
 #include "base/json_string.h"
 #include "base/text.h"
 #include "base/watch.h"
-#include "cli/command.h"
-#include "cli/stop_signals.h"
+#include "cli/commands.h"
+#include "cli/shared/command.h"
+#include "cli/shared/stop_signals.h"
 #include "governor/control/calibrate.h"
 
 struct calibrate_arguments {

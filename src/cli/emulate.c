@@ -9,9 +9,10 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/shared/command.h"
 #include "emulator/node.h"
-#include "governor/run/launch.h"
+#include "base/child.h"
 
 struct emulate_arguments {
     const char *faults;

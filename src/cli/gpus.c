@@ -3,7 +3,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/shared/command.h"
 #include "cli/node_json.h"
 #include "device/device.h"
 #include "governor/report/report_fields.h"

@@ -7,7 +7,8 @@
 #include <unistd.h>
 
 #include "cli/administer.h"
-#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/shared/command.h"
 
 enum { ANSWER_MS = 6000 };
 

@@ -13,8 +13,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/administer.h"
-#include "cli/command.h"
-#include "cli/stop_signals.h"
+#include "cli/commands.h"
+#include "cli/shared/command.h"
+#include "cli/shared/stop_signals.h"
 #include "governor/control/actuator.h"
 
 enum { MOST_GPUS = 64, NAME_BYTES = 96 };

@@ -7,7 +7,8 @@
 
 #include <jansson.h>
 
-#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/shared/command.h"
 #include "governor/report/limits_report.h"
 
 struct limit_request {

@@ -2,12 +2,48 @@
  * lull: the table of its commands. SPDX-License-Identifier: Apache-2.0
  */
 #include "base/log.h"
-#include "cli/command.h"
+#include "cli/commands.h"
 
-static const struct lull_program_command batch_replay = {
-    .name = "batch replay",
-    .summary = "has moved: lull-reproduce zeus",
-    .moved = "type, with the same options: lull-reproduce zeus",
+/* ---- commands of other parts, which are programs of their own ------------------------------ */
+
+#define CLUSTER(EXECUTABLE)                                                                        \
+    (&(const struct lull_program_part){EXECUTABLE, "../cluster", "lull-cluster"})
+#define LAB(EXECUTABLE) (&(const struct lull_program_part){EXECUTABLE, "../lab", "lull-lab"})
+
+static const struct lull_program_command budget = {
+    .name = "budget",
+    .summary = "hold GPUs within a power budget, and within what a grid asks for",
+    .part = CLUSTER("lull-budget"),
+};
+static const struct lull_program_command simulate_cluster = {
+    .name = "simulate cluster",
+    .summary = "run many jobs on a cluster in virtual time, under a policy",
+    .part = CLUSTER("lull-simulate-cluster"),
+};
+static const struct lull_program_command model_job = {
+    .name = "model job",
+    .summary = "predict step, power and energy of training jobs at any clock and size",
+    .part = CLUSTER("lull-model-job"),
+};
+static const struct lull_program_command model_evaluate = {
+    .name = "model evaluate",
+    .summary = "tell how well time and power of measured kernels are predicted",
+    .part = LAB("lull-model"),
+};
+static const struct lull_program_command model_fit = {
+    .name = "model fit",
+    .summary = "fit models of time and power to measured kernels",
+    .part = LAB("lull-model"),
+};
+static const struct lull_program_command model_predict = {
+    .name = "model predict",
+    .summary = "predict time, power and energy of kernels at any clock",
+    .part = LAB("lull-model"),
+};
+static const struct lull_program_command sweep = {
+    .name = "sweep",
+    .summary = "measure time, power and energy over clocks and power limits",
+    .part = LAB("lull-sweep"),
 };
 
 int main(int argc, char **argv)
@@ -22,7 +58,6 @@ int main(int argc, char **argv)
                                                                   &lull_batch_list_command,
                                                                   &lull_batch_show_command,
                                                                   &lull_batch_forget_command,
-                                                                  &batch_replay,
                                                                   &lull_gpus_command,
                                                                   &lull_meter_command,
                                                                   &lull_energy_command,
@@ -32,19 +67,19 @@ int main(int argc, char **argv)
                                                                   &lull_restore_command,
                                                                   &lull_revoke_command,
                                                                   &lull_reload_command,
-                                                                  &lull_budget_command,
+                                                                  &budget,
                                                                   &lull_job_add_command,
                                                                   &lull_job_remove_command,
                                                                   &lull_job_hold_command,
                                                                   &lull_quiesce_command,
                                                                   &lull_resume_command,
-                                                                  &lull_sweep_command,
-                                                                  &lull_model_evaluate_command,
-                                                                  &lull_model_job_command,
-                                                                  &lull_model_fit_command,
-                                                                  &lull_model_predict_command,
+                                                                  &sweep,
+                                                                  &model_evaluate,
+                                                                  &model_job,
+                                                                  &model_fit,
+                                                                  &model_predict,
                                                                   &lull_simulate_command,
-                                                                  &lull_cluster_command,
+                                                                  &simulate_cluster,
                                                                   &lull_emulate_command,
                                                                   &lull_play_command,
                                                                   NULL};
@@ -53,6 +88,7 @@ int main(int argc, char **argv)
         .version = LULL_VERSION,
         .about = "Lowers the clocks of GPUs where training and inference do not need them.",
         .commands = commands,
+        .runs_extensions = true,
     };
 
     lull_log_init(LULL_LOG_WARNING);

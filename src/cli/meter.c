@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/shared/command.h"
 #include "governor/energy/energy_meter.h"
 
 static int answer(struct lull_energy_meter *meter)

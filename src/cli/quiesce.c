@@ -10,7 +10,8 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/shared/command.h"
 #include "device/writer.h"
 #include "wire/client.h"
 

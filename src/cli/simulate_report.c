@@ -8,7 +8,7 @@
 #include <jansson.h>
 
 #include "base/json_string.h"
-#include "cli/command.h"
+#include "cli/shared/command.h"
 #include "governor/report/frontier_report.h"
 
 const char *const lull_simulate_policy_names[LULL_SIMULATE_POLICIES] = {

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "base/json_string.h"
-#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/shared/command.h"
 #include "cli/node_json.h"
 #include "device/writer.h"
 #include "wire/client.h"

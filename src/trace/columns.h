@@ -1,7 +1,7 @@
 /*
  * Records of named fields: the lines of a table, plain or gzip, whose header line names its
- * columns; or one file of names and values (reproduce/config_map.h). A reader says which names it
- * knows and what each means. Several names may mean the same field, of which a record has one:
+ * columns; or one file of names and values (lab/reproduce/config_map.h). A reader says which names
+ * it knows and what each means. Several names may mean the same field, of which a record has one:
  * their endings are units. Names that the reader does not know are passed over, whatever their
  * number.
  *
@@ -130,8 +130,8 @@ int lull_columns_name(const struct lull_columns *columns, uint32_t field, char *
                       size_t size, struct lull_error *err);
 
 /*
- * For those who fill a record by other means (reproduce/config_map.h): notes a cell under its name,
- * unless the reader does not know the name. LULL_E_FORMAT: another name says the same.
+ * For those who fill a record by other means (lab/reproduce/config_map.h): notes a cell under its
+ * name, unless the reader does not know the name. LULL_E_FORMAT: another name says the same.
  */
 int lull_columns_note(struct lull_columns *columns, const char *name, const char *cell, size_t line,
                       struct lull_error *err);

@@ -8,8 +8,8 @@
 
 #include "../text_file.h"
 #include "fuzz.h"
-#include "reproduce/zeus/series.h"
-#include "reproduce/zeus/trace.h"
+#include "lab/reproduce/zeus/series.h"
+#include "lab/reproduce/zeus/trace.h"
 
 static void check_trace(const struct lull_batch_trace *trace)
 {

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "cli/budget/settings.h"
+#include "cluster/cli/budget/settings.h"
 #include "fuzz.h"
 
 static int find_user(const char *name, uint32_t *uid_out)

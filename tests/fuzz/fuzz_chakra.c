@@ -4,7 +4,7 @@
  */
 #include "../text_file.h"
 #include "fuzz.h"
-#include "trace/chakra.h"
+#include "cluster/trace/chakra.h"
 
 static void check_node(const struct lull_chakra_graph *graph, size_t place)
 {

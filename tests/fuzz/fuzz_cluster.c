@@ -6,8 +6,8 @@
 #include "../text_file.h"
 #include "fuzz.h"
 
-#include "trace/cluster_jobs.h"
-#include "trace/cluster_tables.h"
+#include "cluster/trace/cluster_jobs.h"
+#include "cluster/trace/cluster_tables.h"
 
 static void check_table(const struct lull_cluster_jobs_table *table)
 {

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "trace/cluster_tables.h"
+#include "cluster/trace/cluster_tables.h"
 
 enum { NODES = 16 };
 

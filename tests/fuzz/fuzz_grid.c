@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/budget/grid.h"
+#include "cluster/cli/budget/grid.h"
 #include "fuzz.h"
 
 static const int64_t now_s = 1796000000; /* in November 2026 */

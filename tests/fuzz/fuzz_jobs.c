@@ -7,8 +7,8 @@
 
 #include "../text_file.h"
 #include "fuzz.h"
-#include "reproduce/edl/tasks.h"
-#include "reproduce/ada_srsf/training_jobs.h"
+#include "lab/reproduce/edl/tasks.h"
+#include "lab/reproduce/ada_srsf/training_jobs.h"
 
 static void read_training(char *text)
 {

@@ -6,7 +6,7 @@
 
 #include "../text_file.h"
 #include "fuzz.h"
-#include "trace/kernel_table.h"
+#include "lab/trace/kernel_table.h"
 
 static void check_row(const struct lull_grid_row *row)
 {

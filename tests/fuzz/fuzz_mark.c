@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "slurm/schedule/mark.h"
+#include "cluster/slurm/schedule/mark.h"
 
 static const int64_t now_s = 1800000000;
 

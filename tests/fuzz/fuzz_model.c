@@ -3,8 +3,8 @@
  * at all its points, and then it is written and read as the same.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "cli/model/document.h"
-#include "core/model/online.h"
+#include "lab/trace/document.h"
+#include "lab/core/online.h"
 
 #include <math.h>
 #include <stdlib.h>

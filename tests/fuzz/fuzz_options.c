@@ -13,7 +13,7 @@ static FILE *quiet;
 
 #include "base/option.c"
 
-#include "cli/command.h"
+#include "cli/commands.h"
 #include "fuzz.h"
 
 #define main lulld_main

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "slurm/schedule/past.h"
-#include "slurm/schedule/schedule.h"
+#include "cluster/slurm/schedule/past.h"
+#include "cluster/slurm/schedule/schedule.h"
 
 static void check(const struct lull_past *past)
 {

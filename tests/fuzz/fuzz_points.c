@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "trace/point_table.h"
+#include "cluster/trace/point_table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "trace/job_rates.h"
+#include "cluster/trace/job_rates.h"
 
 static void check_row(const struct lull_job_rates_table *table,
                       const struct lull_job_rates_row *row)

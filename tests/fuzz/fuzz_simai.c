@@ -4,7 +4,7 @@
  */
 #include "../text_file.h"
 #include "fuzz.h"
-#include "trace/simai.h"
+#include "cluster/trace/simai.h"
 
 static void check_work(const struct lull_simai_workload *workload,
                        const struct lull_simai_work *work)

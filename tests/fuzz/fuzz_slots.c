@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/cluster/bound/dual_bound.h"
-#include "trace/slot_file.h"
+#include "cluster/core/bound/dual_bound.h"
+#include "cluster/trace/slot_file.h"
 
 enum { FEW = 1 << 16 }; /* of slots times types: what a run has memory for */
 

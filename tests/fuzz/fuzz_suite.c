@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "cli/sweep/suite/description.h"
+#include "lab/sweep/suite/description.h"
 #include "fuzz.h"
 
 static void check_launch(const struct lull_suite_kernel *kernel,

@@ -7,7 +7,7 @@
 
 #include "../text_file.h"
 #include "fuzz.h"
-#include "trace/sweep_table.h"
+#include "lab/trace/sweep_table.h"
 
 static void check_row(const struct lull_sweep_row *row)
 {

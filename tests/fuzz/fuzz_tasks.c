@@ -6,7 +6,7 @@
 
 #include "../text_file.h"
 #include "fuzz.h"
-#include "reproduce/edl/tasks.h"
+#include "lab/reproduce/edl/tasks.h"
 
 static void check(const struct lull_dvfs_task *task)
 {

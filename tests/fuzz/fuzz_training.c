@@ -6,7 +6,7 @@
 
 #include "../text_file.h"
 #include "fuzz.h"
-#include "trace/training_jobs.h"
+#include "cluster/trace/training_jobs.h"
 
 /* So many tasks that one input does not take seconds. */
 static bool is_small(const struct lull_training_setup *job)

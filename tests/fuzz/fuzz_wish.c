@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "slurm/site.h"
-#include "slurm/submit_settings.h"
-#include "slurm/wish.h"
+#include "cluster/slurm/site.h"
+#include "cluster/slurm/submit_settings.h"
+#include "cluster/slurm/wish.h"
 
 static void check_deadline(const char *text)
 {

@@ -3,10 +3,10 @@
  * whose schedule is no shorter than its longest path, and no longer than all tasks in turn.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "../core/cluster/model/critical_path.h"
+#include "cluster/tests/core/model/critical_path.h"
 #include "../text_file.h"
 #include "fuzz.h"
-#include "simulator/cluster/job_workload_graph.h"
+#include "cluster/simulator/job_workload_graph.h"
 
 enum { MOST_GPUS = 4096, MOST_ACTIONS = 4096 };
 

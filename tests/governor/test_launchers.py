@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path[:0] = [TESTS, os.path.join(TESTS, "slurm")]
+sys.path[:0] = [TESTS, os.path.join(os.path.dirname(TESTS), "cluster", "tests", "slurm")]
 import cluster  # noqa: E402
 import host  # noqa: E402
 

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "cli/sweep/suite/description.h"
-#include "cli/sweep/suite/files.h"
-#include "cli/sweep/cuda_workload.h"
+#include "lab/sweep/suite/description.h"
+#include "lab/sweep/suite/files.h"
+#include "lab/sweep/cuda_workload.h"
 
 /* The description once more: the workload does not tell how much a launch moves and computes. */
 static struct lull_suite *read_suite(const char *path, struct lull_error *err)

@@ -30,11 +30,12 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertEqual(lines, [
             "src/base/upwards.h:2: base must not include core/impure.h",
+            "src/core/uphill.c:2: core must not include cluster/core/jobs.h",
             "src/daemon/decides.c:2: daemon must not include core/impure.h",
             "src/daemon/decides.c:3: daemon must not include ../core/impure.h",
             "src/probe/sideways.c:2: probe must not include daemon/decides.h",
-            "src/reproduce/paper.c:3: reproduce must not include cli/command.h",
             "src/unknown/stray.c: belongs to no known layer",
+            "lab/reproduce/paper.c:3: lab/reproduce must not include cli/shared/command.h",
         ])
 
     def test_impure_symbols_of_the_archive_are_named(self):

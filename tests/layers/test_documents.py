@@ -13,7 +13,7 @@ SOURCE = sys.argv.pop(1)
 sys.dont_write_bytecode = True
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "docs/architecture.md"]
 PATH = re.compile(r"`(\w[\w.-]*(?:/[\w.{}*,-]+)*/?)`|\]\(([\w./-]+)\)")
-NAMES = {name for top in ("src", "include", "tests", "tools", "docs", "bench")
+NAMES = {name for top in ("src", "cluster", "lab", "include", "tests", "tools", "docs", "bench")
          for _, _, files in os.walk(os.path.join(SOURCE, top)) for name in files}
 STEP = re.compile(r"^( *)([\w/]+\.[ch]): (\w+)(?: \(as (\w+)\))?")
 
@@ -44,7 +44,8 @@ class Documents(unittest.TestCase):
 
     def test_paths(self):
         """What has a slash is a path from the document, the root or src/; what only has a known ending is any file."""
-        documents = DOCUMENTS + [os.path.relpath(path, SOURCE) for path in glob.glob(SOURCE + "/src/*/README.md")]
+        documents = DOCUMENTS + [os.path.relpath(path, SOURCE) for path in glob.glob(SOURCE + "/src/*/README.md") + glob.glob(SOURCE + "/cluster/**/README.md", recursive=True)
+                                  + glob.glob(SOURCE + "/lab/**/README.md", recursive=True)]
         self.assertGreater(len(documents), 12)
         for document in documents:
             for quoted, linked in PATH.findall(re.sub(r"```.*?```", "", read(document), flags=re.S)):

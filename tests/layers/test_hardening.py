@@ -11,7 +11,7 @@ import unittest
 
 READELF, IS_FORTIFIED, ARCHIVE = sys.argv[1], sys.argv[2] == "true", sys.argv[3]
 FILES = sys.argv[4:]
-# They look names up when they are called (src/slurm/meson.build).
+# They look names up when they are called (cluster/slurm/meson.build).
 LAZY = ("spank_lull.so", "job_submit_lull.so", "acct_gather_energy_lull.so")
 
 

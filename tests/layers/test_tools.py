@@ -55,7 +55,7 @@ class Tree(unittest.TestCase):
 
     def test_lines(self):
         self.write("src/core/a.c", "/* One.\n * Two. */\nint f(void) // and code\n\n{\n    return *\"/* x */\";\n}\n")
-        self.write("src/reproduce/b.c", "int g(void);\n")
+        self.write("lab/reproduce/b.c", "int g(void);\n")
         self.write("tests/t.c", "int h;\n")
         tool = load("count-lines")
         found = tool.measure(self.root, os.path.join(self.root, "build"))

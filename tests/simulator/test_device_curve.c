@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "core/model/device_curve.h"
+#include "core/energy/device_curve.h"
 #include "emulator/gpu_model.h"
 
 static void assert_near(double got, double wanted)

@@ -1,6 +1,6 @@
 /*
  * Predicts what could be saved on a recorded rank. Time and power of the GPU are those of its model
- * (core/model/device_curve.h) at its default power limit: where a rank would draw more on average,
+ * (core/energy/device_curve.h) at its default power limit: where a rank would draw more on average,
  * the board computes at a lower clock than it is asked for, and the recorded times are of that one.
  *
  * Assumed: power settles at once; computation is the model's kernel "training", or what stands for
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 
 #include "core/energy/job_frontier.h"
-#include "core/model/device_curve.h"
+#include "core/energy/device_curve.h"
 #include "core/section/savings_estimate.h"
 #include "trace/analysis.h"
 

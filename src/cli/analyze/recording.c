@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/json_string.h"
-#include "cli/command.h"
+#include "cli/shared/command.h"
 #include "governor/report/report_fields.h"
 
 static double seconds(int64_t ns)

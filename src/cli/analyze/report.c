@@ -13,7 +13,7 @@
 #include "base/json_string.h"
 #include "base/printable.h"
 #include "cli/analyze/verdict.h"
-#include "cli/command.h"
+#include "cli/shared/command.h"
 #include "governor/report/frontier_report.h"
 #include "governor/report/report_fields.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/json_string.h"
 #include "cli/analyze/verdict.h"
-#include "cli/command.h"
+#include "cli/shared/command.h"
 #include "governor/report/report_fields.h"
 
 /* Timelines name no GPU. Without --model and --watts, GPUs are taken to draw what the data's own

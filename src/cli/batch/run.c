@@ -12,7 +12,8 @@
 
 #include "base/log.h"
 #include "cli/batch/run_options.h"
-#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/shared/command.h"
 
 struct recurrence {
     struct lull_batch_run_options options;

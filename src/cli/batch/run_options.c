@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "cli/command.h"
+#include "cli/shared/command.h"
 
 static int parse_job(const char *text, void *place, struct lull_error *err)
 {

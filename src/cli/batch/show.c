@@ -12,7 +12,8 @@
 
 #include "base/json_string.h"
 #include "cli/batch/run_options.h"
-#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/shared/command.h"
 #include "store/batch_jobs.h"
 
 struct show_arguments {

@@ -10,7 +10,7 @@
 
 #include "base/array.h"
 #include "base/json_string.h"
-#include "cli/command.h"
+#include "cli/shared/command.h"
 #include "base/printable.h"
 #include "governor/energy/energy_meter.h"
 

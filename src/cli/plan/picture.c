@@ -10,7 +10,7 @@
 #include "base/array.h"
 #include "base/file.h"
 #include "base/printable.h"
-#include "cli/picture/picture.h"
+#include "cli/shared/picture.h"
 
 /* All lengths are in pixels. */
 static const double page_width = 1400.0;

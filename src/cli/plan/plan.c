@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/shared/command.h"
 #include "cli/plan/output.h"
 #include "cli/plan/report.h"
 #include "cli/plan/solve.h"

@@ -8,7 +8,7 @@
 #include "base/array.h"
 #include "base/error.h"
 #include "cli/plan/task.h"
-#include "core/model/device_curve.h"
+#include "core/energy/device_curve.h"
 #include "core/pipeline/schedule/schedule.h"
 
 /* Finds the GPU model that an option names, such as "A40", or "8xA40" for stages of eight GPUs;

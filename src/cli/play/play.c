@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/shared/command.h"
 #include "cli/play/pipeline.h"
 #include "cli/play/profile.h"
 #include "cli/play/source.h"

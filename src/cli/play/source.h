@@ -5,7 +5,7 @@
 #ifndef LULL_CLI_PLAY_SOURCE_H
 #define LULL_CLI_PLAY_SOURCE_H
 
-#include "cli/command.h"
+#include "cli/shared/command.h"
 #include "emulator/player/play.h"
 
 struct lull_play_source {

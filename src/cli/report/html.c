@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/printable.h"
-#include "cli/picture/picture.h"
+#include "cli/shared/picture.h"
 #include "core/energy/gain.h"
 
 static const char unknown[] = "not known";

@@ -8,7 +8,8 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
-#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/shared/command.h"
 #include "cli/report/page.h"
 #include "governor/run/run.h"
 

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include "cli/picture/picture.h"
+#include "cli/shared/picture.h"
 #include "cli/report/html.h"
 #include "cli/report/pictures.h"
 

@@ -10,10 +10,11 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/shared/command.h"
 #include "cli/serve/request.h"
 #include "cli/serve/server.h"
-#include "cli/stop_signals.h"
+#include "cli/shared/stop_signals.h"
 #include "governor/run/run.h"
 
 struct serve_arguments {

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/bucket.h"
-#include "cli/http_guard.h"
+#include "cli/shared/http_guard.h"
 #include "cli/serve/answer.h"
 #include "cli/serve/metrics.h"
 #include "cli/serve/request.h"

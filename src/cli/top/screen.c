@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/smaller.h"
 #include "cli/restore.h"
-#include "cli/stop_signals.h"
+#include "cli/shared/stop_signals.h"
 #include "cli/top/lines.h"
 
 enum {

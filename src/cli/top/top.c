@@ -5,7 +5,8 @@
 #include <stdlib.h>
 
 #include "base/text.h"
-#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/shared/command.h"
 #include "cli/live_json.h"
 #include "cli/node_json.h"
 #include "cli/top/lines.h"

@@ -1,6 +1,6 @@
 /*
  * What a power limit that was not visited can make of a job, from the limits that were and the
- * curves of its GPUs (core/model/device_curve.h).
+ * curves of its GPUs (core/energy/device_curve.h).
  *
  * Of a job nothing is known but its time and power at some limits. So all jobs of a grid are
  * considered: which share of an iteration computes; which share of that waits for memory, and which
@@ -22,7 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/model/device_curve.h"
+#include "core/energy/device_curve.h"
 #include "core/tuning/cost.h"
 
 /* What is known of a limit, of an iteration. */

@@ -45,7 +45,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/model/device_curve.h"
+#include "core/energy/device_curve.h"
 #include "core/tuning/cost.h"
 #include "core/tuning/limit_visits.h"
 #include "core/stats/moments.h"

@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "governor/run/launch.h"
+#include "base/child.h"
 
 enum { TICK_NS = 200 * 1000 * 1000, READ_BYTES = 65536, MOST_READS = 16 };
 enum { OUTPUT, ERRORS, STREAMS };

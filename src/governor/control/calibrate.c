@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "governor/control/actuator.h"
-#include "governor/run/launch.h"
+#include "base/child.h"
 
 enum { TARGETS = 4 };
 

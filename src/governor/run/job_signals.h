@@ -16,7 +16,7 @@
 #include <signal.h>
 
 #include "base/error.h"
-#include "governor/run/launch.h"
+#include "base/child.h"
 
 struct lull_job_signals {
     int fd; /* readable when there is something to pass on */

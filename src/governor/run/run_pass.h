@@ -21,7 +21,7 @@
 #include "governor/plan/straggler_response.h"
 #include "governor/report/scalars.h"
 #include "governor/run/job_signals.h"
-#include "governor/run/launch.h"
+#include "base/child.h"
 #include "governor/run/probes.h"
 #include "governor/run/run.h"
 #include "governor/run/run_comparison.h"

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cluster/cli/budget/grid.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/json_string.h"
+
+/* A reading under way. */
+struct grid_reader {
+    const char *name;
+    int64_t now_s;
+    struct lull_grid_events grid;
+    struct lull_error *err;
+};
+
+static const double most_w = 1e12;
+
+static int refuse(const struct grid_reader *reader, size_t index, const char *what)
+{
+    return lull_error_set(reader->err, -EINVAL, "%.80s: event %zu: %s", reader->name, index + 1,
+                          what);
+}
+
+static int add_event(struct grid_reader *reader, size_t index, int64_t begin_s, int64_t end_s,
+                     double target_w)
+{
+    if (!(target_w >= 0.0 && target_w <= most_w))
+        return refuse(reader, index, "the target is no number of watts, 0 or more");
+    if (end_s <= begin_s)
+        return refuse(reader, index, "it ends before it has begun");
+    if (reader->grid.count == LULL_GRID_MOST_EVENTS)
+        return lull_error_set(reader->err, -EINVAL, "%.80s: more than %d events", reader->name,
+                              LULL_GRID_MOST_EVENTS);
+    reader->grid.events[reader->grid.count++] = (struct lull_grid_event){begin_s, end_s, target_w};
+    return 0;
+}
+
+static int64_t later_by(int64_t time_s, int64_t duration_s)
+{
+    if (duration_s >= LULL_GRID_FOR_EVER || time_s >= LULL_GRID_FOR_EVER - duration_s)
+        return LULL_GRID_FOR_EVER;
+    return time_s + duration_s;
+}
+
+/* Reads a time of ISO 8601; without one the time stays. */
+static int read_time(const json_t *object, const char *key, int64_t *time_s)
+{
+    const json_t *value = json_object_get(object, key);
+
+    if (value == NULL)
+        return 0;
+    return json_is_string(value) ? lull_grid_parse_time(json_string_value(value), time_s) : -EINVAL;
+}
+
+/* --- Lull's own --- */
+
+static int read_event(struct grid_reader *reader, size_t index, const json_t *event)
+{
+    const json_t *duration = json_object_get(event, "duration_s");
+    int64_t begin_s = reader->now_s;
+    int64_t end_s = LULL_GRID_FOR_EVER;
+    const char *key;
+    json_t *unused;
+
+    if (!json_is_object(event) || !json_is_number(json_object_get(event, "target_w")))
+        return refuse(reader, index, "it needs \"target_w\", a number of watts");
+    json_object_foreach((json_t *)event, key, unused) if (
+        strcmp(key, "target_w") != 0 && strcmp(key, "begin") != 0 && strcmp(key, "end") != 0 &&
+        strcmp(key, "duration_s") !=
+            0) return refuse(reader, index,
+                             "it has only \"target_w\", \"begin\", \"end\" and \"duration_s\"");
+    if (read_time(event, "begin", &begin_s) < 0 || read_time(event, "end", &end_s) < 0)
+        return refuse(reader, index, "a time is written 2026-11-28T17:00:00Z");
+    if (duration != NULL) {
+        const double duration_s = json_number_value(duration);
+
+        if (json_object_get(event, "end") != NULL || !(duration_s >= 1.0 && duration_s <= 1e9))
+            return refuse(reader, index,
+                          "\"duration_s\" is a number of seconds from 1 on, and stands for "
+                          "\"end\"");
+        end_s = later_by(begin_s, (int64_t)duration_s);
+    }
+    return add_event(reader, index, begin_s, end_s,
+                     json_number_value(json_object_get(event, "target_w")));
+}
+
+static int read_own(struct grid_reader *reader, const json_t *root)
+{
+    const json_t *events = json_object_get(root, "events");
+    int result = 0;
+
+    if (json_is_object(root) && events == NULL)
+        return read_event(reader, 0, root);
+    if (!json_is_array(events) || json_object_size(root) != 1)
+        return lull_error_set(reader->err, -EINVAL,
+                              "%.80s: it is neither an event nor {\"events\": [...]}",
+                              reader->name);
+    for (size_t i = 0; i < json_array_size(events) && result == 0; i++)
+        result = read_event(reader, i, json_array_get(events, i));
+    return result;
+}
+
+/* --- OpenADR 3 --- */
+
+/* Writes how many watts a unit of this type of payload is; the standard's default is a kilowatt. */
+static int find_unit(const json_t *event, const char *type, double *unit_w_out)
+{
+    const json_t *descriptors = json_object_get(event, "payloadDescriptors");
+    const char *units = "KW";
+
+    for (size_t i = 0; i < json_array_size(descriptors); i++) {
+        const json_t *descriptor = json_array_get(descriptors, i);
+        const char *of = json_string_value(json_object_get(descriptor, "payloadType"));
+        const char *said = json_string_value(json_object_get(descriptor, "units"));
+
+        if (of != NULL && said != NULL && strcmp(of, type) == 0)
+            units = said;
+    }
+    if (strcmp(units, "KW") == 0)
+        *unit_w_out = 1e3;
+    else if (strcmp(units, "W") == 0)
+        *unit_w_out = 1.0;
+    else if (strcmp(units, "MW") == 0)
+        *unit_w_out = 1e6;
+    else
+        return -EINVAL;
+    return 0;
+}
+
+/* The begin of an interval and how long it lasts. */
+struct period {
+    int64_t begin_s;
+    int64_t duration_s;
+};
+
+/* Reads the period of an event or interval; what it leaves out stays. *has_begin tells whether it
+ * says when it begins. */
+static int read_period(const struct grid_reader *reader, const json_t *object,
+                       struct period *period, bool *has_begin)
+{
+    const json_t *value = json_object_get(object, "intervalPeriod");
+    const json_t *duration = json_object_get(value, "duration");
+
+    *has_begin = json_is_string(json_object_get(value, "start"));
+    if (value == NULL || json_is_null(value))
+        return 0;
+    if (read_time(value, "start", &period->begin_s) < 0)
+        return -EINVAL;
+    if (*has_begin && strncmp(json_string_value(json_object_get(value, "start")), "0001-01-01",
+                              strlen("0001-01-01")) == 0)
+        period->begin_s = reader->now_s; /* the standard's word for at once */
+    if (duration == NULL || json_is_null(duration))
+        return 0;
+    if (!json_is_string(duration))
+        return -EINVAL;
+    return lull_grid_parse_duration(json_string_value(duration), &period->duration_s);
+}
+
+static int read_payloads(struct grid_reader *reader, size_t index, const json_t *event,
+                         const json_t *interval, const struct period *period)
+{
+    const json_t *payloads = json_object_get(interval, "payloads");
+
+    for (size_t i = 0; i < json_array_size(payloads); i++) {
+        const json_t *payload = json_array_get(payloads, i);
+        const char *type = json_string_value(json_object_get(payload, "type"));
+        const json_t *value = json_array_get(json_object_get(payload, "values"), 0);
+        double unit_w;
+        int result;
+
+        if (type == NULL ||
+            (strcmp(type, "IMPORT_CAPACITY_LIMIT") != 0 && strcmp(type, "DISPATCH_SETPOINT") != 0))
+            continue;
+        if (!json_is_number(value))
+            return refuse(reader, index, "the values of its payload are no numbers");
+        if (find_unit(event, type, &unit_w) < 0)
+            return refuse(reader, index, "its payload is in other units than W, KW and MW");
+        result =
+            add_event(reader, index, period->begin_s, later_by(period->begin_s, period->duration_s),
+                      json_number_value(value) * unit_w);
+        if (result < 0)
+            return result;
+    }
+    return 0;
+}
+
+/* Intervals that do not say when they begin follow each other. */
+static int read_openadr_event(struct grid_reader *reader, size_t index, const json_t *event)
+{
+    const json_t *intervals = json_object_get(event, "intervals");
+    struct period whole = {reader->now_s, LULL_GRID_FOR_EVER};
+    int64_t next_s;
+    bool has_begin;
+    int result = 0;
+
+    if (!json_is_object(event) || !json_is_array(intervals))
+        return refuse(reader, index, "it is no event of OpenADR 3: it has no intervals");
+    if (read_period(reader, event, &whole, &has_begin) < 0)
+        return refuse(reader, index, "its intervalPeriod is not understood");
+    next_s = whole.begin_s;
+    for (size_t i = 0; i < json_array_size(intervals) && result == 0; i++) {
+        const json_t *interval = json_array_get(intervals, i);
+        struct period period = whole;
+
+        if (read_period(reader, interval, &period, &has_begin) < 0)
+            return refuse(reader, index, "the intervalPeriod of an interval is not understood");
+        if (!has_begin)
+            period.begin_s = next_s;
+        next_s = later_by(period.begin_s, period.duration_s);
+        if (period.duration_s == 0) /* the standard's word for: until something else is said */
+            period.duration_s = LULL_GRID_FOR_EVER;
+        if (period.begin_s < LULL_GRID_FOR_EVER)
+            result = read_payloads(reader, index, event, interval, &period);
+    }
+    return result;
+}
+
+static int read_openadr(struct grid_reader *reader, const json_t *root)
+{
+    int result = 0;
+
+    if (!json_is_array(root))
+        return lull_error_set(reader->err, -EINVAL,
+                              "%.80s: the answer is no array of OpenADR 3 events", reader->name);
+    for (size_t i = 0; i < json_array_size(root) && result == 0; i++)
+        result = read_openadr_event(reader, i, json_array_get(root, i));
+    return result;
+}
+
+/* --- both --- */
+
+static int read_text(struct grid_reader *reader, const char *text, size_t size,
+                     int (*read)(struct grid_reader *reader, const json_t *root),
+                     struct lull_grid_events *grid_out)
+{
+    json_error_t error;
+    json_t *root;
+    int result;
+
+    if (size > LULL_GRID_MOST_BYTES)
+        return lull_error_set(reader->err, -EINVAL, "%.80s: longer than %d bytes", reader->name,
+                              LULL_GRID_MOST_BYTES);
+    root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    if (root == NULL)
+        return lull_error_set(reader->err, -EINVAL, "%.80s:%d: no JSON: %.100s", reader->name,
+                              error.line, error.text);
+    result = read(reader, root);
+    json_decref(root);
+    if (result == 0)
+        *grid_out = reader->grid;
+    return result;
+}
+
+int lull_grid_read(const char *name, const char *text, size_t size, int64_t now_s,
+                   struct lull_grid_events *grid_out, struct lull_error *err)
+{
+    struct grid_reader reader = {.name = name, .now_s = now_s, .err = err};
+
+    return read_text(&reader, text, size, read_own, grid_out);
+}
+
+int lull_grid_read_openadr(const char *name, const char *text, size_t size, int64_t now_s,
+                           struct lull_grid_events *grid_out, struct lull_error *err)
+{
+    struct grid_reader reader = {.name = name, .now_s = now_s, .err = err};
+
+    return read_text(&reader, text, size, read_openadr, grid_out);
+}
+
+static json_t *print_time(int64_t time_s)
+{
+    const time_t time = (time_t)time_s;
+    struct tm parts;
+    char text[64];
+
+    if (gmtime_r(&time, &parts) == NULL ||
+        strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts) == 0)
+        return NULL;
+    return lull_json_string(text);
+}
+
+char *lull_grid_print(const struct lull_grid_events *grid)
+{
+    json_t *events = json_array();
+    json_t *root = json_pack("{s:o}", "events", events);
+    char *text;
+
+    for (uint32_t i = 0; i < grid->count; i++) {
+        const struct lull_grid_event *event = &grid->events[i];
+        json_t *object = json_pack("{s:f, s:o}", "target_w", event->target_w, "begin",
+                                   print_time(event->begin_s));
+
+        if (event->end_s != LULL_GRID_FOR_EVER)
+            json_object_set_new(object, "end", print_time(event->end_s));
+        json_array_append_new(events, object);
+    }
+    text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+    json_decref(root);
+    return text;
+}
+
+double lull_grid_target_w(const struct lull_grid_events *grid, int64_t now_s)
+{
+    double target_w = INFINITY;
+
+    for (uint32_t i = 0; i < grid->count; i++)
+        if (grid->events[i].begin_s <= now_s && now_s < grid->events[i].end_s)
+            target_w = fmin(target_w, grid->events[i].target_w);
+    return target_w;
+}

@@ -1,0 +1,65 @@
+/*
+ * What a grid, or whoever speaks for it, asks for: targets in watts for times. Read from Lull's own
+ * JSON (a file, a webhook), or from the events of an OpenADR 3 server. The readers are pure: text
+ * in, struct out. Threads: any. SPDX-License-Identifier: Apache-2.0
+ *
+ * Lull's own: {"events": [EVENT...]}, or one EVENT alone:
+ *     {"target_w": 7000, "begin": "2026-11-28T17:00:00Z", "end": "2026-11-28T19:00:00Z"}
+ * "duration_s" may stand for "end"; without "begin" it has begun, without an end it goes on.
+ */
+#ifndef LULL_CLUSTER_CLI_BUDGET_GRID_H
+#define LULL_CLUSTER_CLI_BUDGET_GRID_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum {
+    LULL_GRID_MOST_EVENTS = 256,
+    LULL_GRID_MOST_BYTES = 256 * 1024, /* of a text */
+};
+
+#define LULL_GRID_FOR_EVER (INT64_MAX / 4)
+
+struct lull_grid_event {
+    int64_t begin_s; /* since 1970 */
+    int64_t end_s;   /* > begin_s; LULL_GRID_FOR_EVER: it goes on */
+    double target_w; /* >= 0 */
+};
+
+struct lull_grid_events {
+    uint32_t count;
+    struct lull_grid_event events[LULL_GRID_MOST_EVENTS];
+};
+
+/*
+ * Parses a time of ISO 8601, such as 2026-11-28T17:00:00Z or 2026-11-28T18:00:00.5+01:00; a
+ * fraction of a second is cut off. -EINVAL: it is none.
+ */
+int lull_grid_parse_time(const char *text, int64_t *time_s_out);
+
+/* Parses a duration of ISO 8601, such as PT1H30M or P2D; a month counts as 30 days, a year as 365.
+ * -EINVAL: it is none. */
+int lull_grid_parse_duration(const char *text, int64_t *duration_s_out);
+
+/* Reads Lull's own text of this name. now_s: when an event begins that does not say so. The grid is
+ * written on success only. Errors: -EINVAL, which says what is wrong. */
+int lull_grid_read(const char *name, const char *text, size_t size, int64_t now_s,
+                   struct lull_grid_events *grid_out, struct lull_error *err);
+
+/*
+ * Reads what an OpenADR 3 server answers to GET /events: an array of events, whose payloads of the
+ * types IMPORT_CAPACITY_LIMIT and DISPATCH_SETPOINT are targets, in kilowatts unless a descriptor
+ * says W or MW; other types are left alone. Errors: as above.
+ */
+int lull_grid_read_openadr(const char *name, const char *text, size_t size, int64_t now_s,
+                           struct lull_grid_events *grid_out, struct lull_error *err);
+
+/* Writes a grid as Lull's own text, which the caller frees; NULL: there is no memory. */
+char *lull_grid_print(const struct lull_grid_events *grid);
+
+/* Returns the lowest target of the events at a time, W; INFINITY: there is none. */
+double lull_grid_target_w(const struct lull_grid_events *grid, int64_t now_s);
+
+#endif

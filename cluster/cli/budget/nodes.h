@@ -1,0 +1,50 @@
+/*
+ * The nodes of a budget, by their lulld: what their GPUs draw and who has them, and the caps that
+ * they are given. A node that does not answer is left out and tried again.
+ * Threads: one. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLUSTER_CLI_BUDGET_NODES_H
+#define LULL_CLUSTER_CLI_BUDGET_NODES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cluster/cli/budget/settings.h"
+#include "cluster/core/power/power_steer.h"
+#include "wire/client.h"
+
+enum { LULL_BUDGET_MOST_GPUS = 64 /* of a node */ };
+
+struct lull_budget_connection {
+    const char *name;
+    const char *runtime_dir;
+    struct lull_client *client; /* NULL: it does not answer */
+    bool was_told;              /* that it does not */
+    bool is_refusing;   /* this user may not cap its GPUs, as long as the connection lasts */
+    uint32_t gpu_count; /* as it was when it answered last */
+    struct lull_message_state states[LULL_BUDGET_MOST_GPUS];
+    struct lull_message_cap sent[LULL_BUDGET_MOST_GPUS];
+    int64_t sent_ns[LULL_BUDGET_MOST_GPUS]; /* 0: nothing was sent over this connection */
+};
+
+struct lull_budget_nodes {
+    uint32_t count;
+    struct lull_budget_connection *nodes;
+};
+
+/* Borrows the settings, where the nodes' names stay, and the runtime directory of those nodes that
+ * have none of their own. -ENOMEM. */
+int lull_budget_nodes_open(const struct lull_budget_settings *settings, const char *runtime_dir,
+                           struct lull_budget_nodes *nodes_out);
+
+/* Closes the connections; the caps stay until they fall away. */
+void lull_budget_nodes_close(struct lull_budget_nodes *nodes);
+
+/* Asks all nodes for the state of their GPUs. True: other GPUs are there than before. */
+bool lull_budget_nodes_look(struct lull_budget_nodes *nodes);
+
+/* Gives a GPU its cap for hold_ms, if it has another one or none, or has to be reminded. */
+void lull_budget_nodes_order(struct lull_budget_nodes *nodes, uint32_t node, uint32_t gpu,
+                             const struct lull_steer_order *order, uint32_t hold_ms);
+
+#endif

@@ -1,0 +1,31 @@
+/*
+ * A client of an OpenADR 3 server (VTN): asks it for its events again and again, on a thread of its
+ * own, through curl(1), which knows TLS, proxies and certificates. What was understood last counts
+ * while the server does not answer; its events have ends of their own.
+ *
+ * Threads: start and stop belong to one thread, read may be called by any.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLUSTER_CLI_BUDGET_OPENADR_H
+#define LULL_CLUSTER_CLI_BUDGET_OPENADR_H
+
+#include "cluster/cli/budget/grid.h"
+#include "cluster/cli/budget/settings.h"
+
+struct lull_openadr; /* opaque */
+
+/*
+ * Starts to ask; borrows the settings until stop. Errors: -EINVAL an address, a program or a token
+ * that cannot be used: a token goes over https only, or to this host; those of lull_file_read() for
+ * the token's file; -ENOMEM; -errno.
+ */
+int lull_openadr_start(const struct lull_budget_settings *settings,
+                       struct lull_openadr **openadr_out, struct lull_error *err);
+
+/* Stops asking, at once also where an answer is waited for. NULL is allowed. */
+void lull_openadr_stop(struct lull_openadr *openadr);
+
+/* Copies the events that are known; none before the first answer. NULL: none. */
+void lull_openadr_read(struct lull_openadr *openadr, struct lull_grid_events *grid_out);
+
+#endif

@@ -1,0 +1,42 @@
+/*
+ * The least energy that a run of a policy could have needed: lull-bound, a program of its own,
+ * finds it for the jobs that the run brought to their ends. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLUSTER_CLI_SIMULATE_BOUND_H
+#define LULL_CLUSTER_CLI_SIMULATE_BOUND_H
+
+#include "base/error.h"
+#include "cluster/core/model/job.h"
+#include "cluster/simulator/engine.h"
+
+/* Energy below which no schedule as good as the run can be, J; 0 where no job was done. */
+struct lull_cluster_bound {
+    double all_j; /* of all GPUs, with jobs and without; >= run_j */
+    double run_j; /* of GPUs with jobs */
+};
+
+/*
+ * Lower bounds on the energy of any schedule that runs the jobs which the policy brought to their
+ * ends, jobs[i] being the run's job i with operating points that bound all it could run at
+ * (operating_points.h, relaxed), each with GPUs of one type from start to end at clocks that may
+ * change as it runs (in any pieces where the job may be stopped), ends no later than the policy
+ * did, meets every deadline that the policy met, and keeps under the run's power cap
+ * (cluster/core/bound/slot_relaxation.h: how times become slots of slot_s; 0: a 288th of the whole;
+ * cluster/core/power/baseline_power.h: what idle GPUs add). conditions are those of the run.
+ * Errors: -ENOENT there is no lull-bound, neither beside this program nor on the path;
+ * LULL_E_FORMAT it failed, and has said why; -EPROTO the run needed less than the bound, which is a
+ * mistake in the bound; -ENOMEM; -errno of the process.
+ */
+int lull_cluster_bound(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                       const struct lull_cluster_run *run,
+                       const struct lull_cluster_conditions *conditions, double slot_s,
+                       struct lull_cluster_bound *bound_out, struct lull_error *err);
+
+/* Lists for users what such a bound does not count. notes_out has room for LULL_CLUSTER_BOUND_NOTES
+ * static texts. Returns how many there are. */
+enum { LULL_CLUSTER_BOUND_NOTES = 4 };
+size_t lull_cluster_bound_notes(const struct lull_cluster_jobs *jobs,
+                                const struct lull_cluster_conditions *conditions,
+                                const char **notes_out);
+
+#endif

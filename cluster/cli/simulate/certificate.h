@@ -1,0 +1,46 @@
+/*
+ * Certifies how far a run was from the optimum at most, by prices that are found after the run
+ * (cluster/core/bound/dual_search.h; preemptive_bound.h where jobs may stop and go on).
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLUSTER_CLI_SIMULATE_CERTIFICATE_H
+#define LULL_CLUSTER_CLI_SIMULATE_CERTIFICATE_H
+
+#include "base/error.h"
+#include "cluster/simulator/engine.h"
+
+/*
+ * The cost of a schedule: the energy of its jobs, plus second_j for each second of a job from its
+ * arrival to its end, times the job's weight, less the values of jobs that ended in time. Below 0
+ * it is a gain. No schedule costs less than the bound that runs the jobs without a value which this
+ * run brought to their ends, meets the deadlines of theirs that it met, and runs any of the jobs
+ * with a value, however late it ends. Clocks may change while a job runs; jobs stop and go on only
+ * where they may in this scenario.
+ */
+struct lull_cluster_certificate {
+    double second_j;
+    double cost_j; /* of the run */
+    double bound_j;
+};
+
+enum { LULL_CERTIFICATE_MOST = 100000 };
+
+/* How hard to search, each up to LULL_CERTIFICATE_MOST; 0: the search's own choice. */
+struct lull_certificate_effort {
+    int64_t slots;
+    int64_t steps;
+};
+
+/*
+ * Certifies a run, and draws its progress. second_j >= 0. Where jobs run whole, the bound counts
+ * each as up to a slot shorter than it is, so that fewer slots give a lower bound. Errors: -ENOMEM;
+ * -EINVAL and -ERANGE of lull_slot_relaxation_create(); -EPROTO: the run is below the bound, which
+ * is a mistake in the bound.
+ */
+int lull_cluster_certify(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                         const struct lull_cluster_run *run,
+                         const struct lull_cluster_conditions *conditions,
+                         const struct lull_certificate_effort *effort, double second_j,
+                         struct lull_cluster_certificate *certificate_out, struct lull_error *err);
+
+#endif

@@ -1,0 +1,22 @@
+/*
+ * What `lull simulate cluster` prints of one run, for people or as one JSON document.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLUSTER_CLI_SIMULATE_REPORT_H
+#define LULL_CLUSTER_CLI_SIMULATE_REPORT_H
+
+#include <jansson.h>
+
+#include "cluster/cli/simulate/scenario.h"
+
+/* Prints lines for people. Errors: -ENOMEM. */
+int lull_cluster_report_print(const struct lull_scenario *scenario,
+                              const struct lull_scenario_run *run, struct lull_error *err);
+
+/* Prints one JSON document, with what explains a job in it (null: nothing), which it takes.
+ * Errors: -ENOMEM. */
+int lull_cluster_report_print_json(const struct lull_scenario *scenario,
+                                   const struct lull_scenario_run *run, json_t *explained,
+                                   struct lull_error *err);
+
+#endif

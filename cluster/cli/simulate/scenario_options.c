@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cluster/cli/simulate/scenario_options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "cluster/core/model/cluster.h"
+#include "cluster/core/model/job.h"
+#include "cluster/core/power/power_cap.h"
+
+/* ---- values ------------------------------------------------------------------------------- */
+
+/* index: at most the number of policies. */
+static const char *policy_name(uint32_t index)
+{
+    const struct lull_cluster_policy_ops *ops = lull_cluster_policy_all()[index];
+
+    return ops != NULL ? ops->name : NULL;
+}
+
+static int parse_policy(const char *text, void *ops, struct lull_error *err)
+{
+    const struct lull_cluster_policy_ops *const found = lull_cluster_policy_find(text);
+
+    /* lull-reproduce has a command of the same name for each policy that is no longer here. */
+    if (strcmp(text, "edl") == 0 || strcmp(text, "ada-srsf") == 0)
+        return lull_error_set(err, -EINVAL,
+                              "this is now a command of a program of its own, with the same "
+                              "options; type: lull-reproduce %s",
+                              text);
+    if (found == NULL)
+        return -EINVAL;
+    memcpy(ops, &found, sizeof(found));
+    return 0;
+}
+
+/* word: MODEL or MODEL:NODES, which is cut at the colon. */
+static int parse_type(char *word, struct lull_scenario_model_options *model)
+{
+    const uint32_t type = model->type_count;
+    char *const colon = strchr(word, ':');
+
+    if (type == LULL_SCENARIO_MOST_TYPES)
+        return -E2BIG;
+    if (colon != NULL)
+        *colon = '\0';
+    if (lull_job_type_find(word, (uint32_t)strlen(word), &model->types[type]) < 0)
+        return -ENOENT;
+    if (colon != NULL &&
+        lull_text_parse_int(colon + 1, 1, LULL_CLUSTER_MOST_NODES, &model->type_nodes[type]) < 0)
+        return -EINVAL;
+    model->type_count++;
+    return 0;
+}
+
+static int refuse_type(struct lull_error *err)
+{
+    char known[sizeof(err->text)] = "";
+    size_t used = 0;
+
+    for (uint32_t i = 0; i < lull_device_curve_count && used < sizeof(known); i++)
+        used += (size_t)snprintf(known + used, sizeof(known) - used, "%s, ",
+                                 lull_device_curves[i].name);
+    return lull_error_set(err, -EINVAL,
+                          "there is no such model; known are %sP100-PCIE-16GB and K80-12GB", known);
+}
+
+/* One type may go without a number of nodes, several need one each. */
+static int parse_gpu(const char *text, void *options, struct lull_error *err)
+{
+    struct lull_scenario_model_options *const model =
+        &((struct lull_scenario_options *)options)->model;
+    char copy[256];
+    char *rest = copy;
+
+    model->type_count = 0;
+    memset(model->type_nodes, 0, sizeof(model->type_nodes));
+    if ((size_t)snprintf(copy, sizeof(copy), "%s", text) >= sizeof(copy))
+        return -EINVAL;
+    for (char *word = strsep(&rest, ","); word != NULL; word = strsep(&rest, ",")) {
+        const int rc = parse_type(word, model);
+
+        if (rc < 0)
+            return rc == -ENOENT ? refuse_type(err) : -EINVAL;
+    }
+    for (uint32_t i = 0; model->type_count > 1 && i < model->type_count; i++)
+        if (model->type_nodes[i] == 0)
+            return -EINVAL;
+    return 0;
+}
+
+static int parse_elastic(const char *text, void *factor, struct lull_error *err)
+{
+    int64_t value;
+
+    (void)err;
+    if (lull_text_parse_int(text, 1, LULL_SCENARIO_MOST_ELASTIC, &value) < 0 ||
+        (value & (value - 1)) != 0)
+        return -EINVAL;
+    memcpy(factor, &value, sizeof(value));
+    return 0;
+}
+
+static const char *class_name(uint32_t index)
+{
+    if (index < LULL_JOB_CLASSES)
+        return lull_job_classes[index].name;
+    return index == LULL_JOB_CLASSES ? "mixed" : NULL;
+}
+
+static const char *const networks[] = {
+    [LULL_JOB_NVLINK] = "nvlink", [LULL_JOB_ETHERNET] = "ethernet", NULL};
+
+/* ---- rows --------------------------------------------------------------------------------- */
+
+/* More joules or watts are a mistake of the user. */
+#define MOST_AMOUNT 1e15
+
+/* What a run of one policy tells or writes: several policies, or settings, have none of it. */
+#define OF_ONE_RUN "knob|bound|explain|gantt|jobs-out|power-out"
+
+#define FLAG(NAME, FIELD, HELP, ...)                                                               \
+    LULL_FLAG(NAME, struct lull_scenario_options, FIELD, HELP, __VA_ARGS__)
+#define VALUE(NAME, UNIT, TYPE, FIELD, HELP, ...)                                                  \
+    LULL_VALUE(NAME, UNIT, TYPE, struct lull_scenario_options, FIELD, HELP, __VA_ARGS__)
+#define FILE_ROW(NAME, FIELD, HELP, ...)                                                           \
+    VALUE(NAME, "FILE", TEXT, FIELD, HELP, .hint = LULL_OPTION_FILE, __VA_ARGS__)
+#define GIVEN(FIELD) LULL_GIVEN(struct lull_scenario_options, FIELD)
+
+const struct lull_option lull_scenario_rows[] = {
+    LULL_GROUP("The policy and how its run is judged"),
+    VALUE("policy", "NAME", OWN, policy.ops, "The policy, one of those below.",
+          .parse = parse_policy, .word_at = policy_name),
+    VALUE("knob", "VALUE", NUMBER, policy.knob,
+          "The number by which the policy trades time for energy, if it has one.",
+          GIVEN(policy.has_knob), .least = -INFINITY, .expected = "a number",
+          .otherwise = "what is told of the policy below"),
+    VALUE("policies", "NAME,NAME...|all", TEXT, policy.compare,
+          "Run several policies instead, and print them side by side.", .aliases = "compare",
+          .excludes = "policy|sweep|" OF_ONE_RUN,
+          .more = "With --json it is an array compared of summaries, each with its policy."),
+    VALUE("sweep", "[FROM:TO:]COUNT", TEXT, policy.sweep,
+          "Run the policy with COUNT values of its knob, and print them side by side.",
+          .needs = "policy", .excludes = OF_ONE_RUN,
+          .more = "Without FROM and TO they go from a hundredth to a hundred times what is usual "
+                  "(1 where that is 0), as far as the knob goes: by equal steps, over more than a "
+                  "decade by equal factors. With --json as --policies, each with its setting."),
+    VALUE("bound", "S", NUMBER, policy.bound_slot_s,
+          "Tell what any schedule as good as this one needs at least, found by lull-bound in slots "
+          "of this many seconds.",
+          GIVEN(policy.is_bounded), .is_bare_allowed = true, .is_open = true,
+          .otherwise = "a 288th of the run", .more = "See Bounds below."),
+    VALUE("certificate-slots", "N", WHOLE, policy.certificate.slots,
+          "How many slots of time the certificate of pd-rats and pd-rats-safe is searched for in.",
+          .least = 1, .most = LULL_CERTIFICATE_MOST,
+          .otherwise = "2048, or 1024 with --preemptible",
+          .more = "Whatever is found is proven; more slots and steps prove more."),
+    VALUE("certificate-steps", "N", WHOLE, policy.certificate.steps,
+          "How many steps that search takes.", .least = 1, .most = LULL_CERTIFICATE_MOST,
+          .otherwise = "60"),
+    VALUE("posted-slot", "S", TIME, policy.rules.slot_ns,
+          "How long the slots are in which pd-rats-safe promises GPUs.",
+          .most = (double)LULL_CLUSTER_MOST_NS / 1e9, .is_open = true, .otherwise = "300",
+          .more = "Jobs begin and end with slots, and the proven ratio grows with the logarithm of "
+                  "a job's length in slots."),
+    VALUE("posted-ratio", "R", NUMBER, policy.rules.ratio,
+          "The ratio to the optimum that pd-rats-safe is to keep.", .least = 1.0, .most = 1e12,
+          .otherwise = "a quarter more than the least that can be proven, but 1 to 4",
+          .more =
+              "The higher it is, the fuller it may fill slots with jobs that gain little. A ratio "
+              "below the least that can be proven counts as that."),
+    VALUE("posted-gang", "N", WHOLE, policy.rules.gang,
+          "The most GPUs that pd-rats-safe assumes jobs to take of a type.", .least = 1,
+          .most = LULL_CLUSTER_MOST_NODES, .otherwise = "what the jobs of the table take",
+          .more = "A policy that is online does not know the table. Its ratio holds for what is "
+                  "within this and the two below."),
+    VALUE("posted-least", "J", NUMBER, policy.rules.least_j,
+          "The least that it assumes jobs to gain per GPU and slot.", .most = MOST_AMOUNT,
+          .is_open = true, .otherwise = "what the jobs of the table gain", .needs = "posted-most"),
+    VALUE("posted-most", "J", NUMBER, policy.rules.most_j,
+          "The most that it assumes jobs to gain per GPU.", .most = MOST_AMOUNT, .is_open = true,
+          .otherwise = "what the jobs of the table gain", .needs = "posted-least"),
+
+    LULL_GROUP("The jobs, the cluster and its GPUs"),
+    FILE_ROW("pools", model.pools,
+             "Virtual clusters with queues and nodes of their own, a table vc,nodes; jobs of "
+             "others are rejected.",
+             .excludes = "nodes"),
+    VALUE("nodes", "N", WHOLE, model.nodes, "Without --pools: the nodes of the one cluster.",
+          .least = 1, .most = LULL_CLUSTER_MOST_NODES),
+    VALUE("gpus-per-node", "N", WHOLE, model.gpus_per_node, "GPUs of a node.", .least = 1,
+          .most = LULL_CLUSTER_MOST_NODE_GPUS, .usual = "8"),
+    VALUE("run-w", "W", NUMBER, model.run_w, "Power of a GPU with a job.", .usual = "350",
+          .excludes = "gpu-types"),
+    VALUE("idle-w", "W", NUMBER, model.idle_w, "Power of a GPU without a job in a node that is on.",
+          .otherwise = "60, or what --gpu-types or --points tells"),
+    FLAG("preemptible", model.is_preemptible,
+         "Jobs may be stopped for others; they go on after 7 to 60 s, by their number of GPUs.",
+         .more =
+             "By srtf, srsf, hdf, powerflow and pd-rats, and where the table does not say it of "
+             "each job; 7 s with one GPU, 30 s with up to 8, 60 s beyond that."),
+    VALUE("value", "FACTOR", NUMBER, model.value_ratio,
+          "A job that ends in time is worth FACTOR times the energy that it takes at full clocks, "
+          "where the table has no value_j for it.",
+          .most = 1e6, .is_open = true,
+          .more = "pd-rats and pd-rats-safe reject jobs that are worth less than they cost; others "
+                  "run every job, and what their jobs are worth is counted all the same."),
+    LULL_OWN("gpu-types", "MODEL[:NODES],...", parse_gpu,
+             "The types of GPU, whose curves tell the power of jobs; the table's durations are "
+             "those on the first.",
+             .aliases = "gpu", .expected = "one MODEL, or up to 4 of them, each with :NODES",
+             .more = "Models are those of lull emulate, P100-PCIE-16GB and K80-12GB; NODES stands "
+                     "instead of --nodes or --pools. Jobs that name a workload (a Chakra execution "
+                     "trace, as JSON or messages, or a SimAI text; plain or gzip) get modes of its "
+                     "task graph, scheduled at every clock, on the first type and as many GPUs as "
+                     "they ask for; they compute with the kernels of their class, compute if "
+                     "nothing tells."),
+    FILE_ROW("points", model.points,
+             "What is known of jobs by their job_type, and of the one type of GPU that there is: "
+             "the table of lull-schedule(1).",
+             .excludes = "gpu-types|run-w",
+             .more = "The jobs' durations are those at full clocks, whatever the table's time_s "
+                     "says. A job of another type runs at full clocks, where a GPU draws full_w."),
+    FLAG("clocks", model.has_clocks, "Jobs may run at each clock that is worth it.",
+         .needs = "gpu-types",
+         .more = "A job has at most 16 operating points, none of which another beats in time and "
+                 "energy. Queues take the fastest one."),
+    FLAG("pipelines", model.has_pipelines,
+         "Compute jobs of 16 GPUs and more are pipelines, which may run by the plans of lull plan "
+         "(A100, H100).",
+         .needs = "clocks", .more = "Their number of GPUs is a multiple of 8."),
+    VALUE("elastic", "FACTOR", OWN, model.elastic,
+          "Jobs may have up to FACTOR times fewer or more GPUs than they ask for.",
+          .parse = parse_elastic, .expected = "2, 4, 8 or 16", .usual = "1", .needs = "gpu-types"),
+    VALUE("class", "NAME", WORD, model.job_class,
+          "What jobs compute: compute, vision, memory or host; or mixed: known from the model or "
+          "type of job that the table names, else drawn.",
+          .word_at = class_name, .usual = "mixed", .needs = "gpu-types"),
+    LULL_SEED_ROW(struct lull_scenario_options, model.seed, "Seed of drawn classes."),
+    VALUE("network", NULL, WORD, model.network,
+          "What joins the GPUs of a job: it tells how much of the time communication is exposed.",
+          .words = networks, .usual = "nvlink", .needs = "gpu-types"),
+    FILE_ROW("rates", model.rates,
+             "How fast kinds of jobs are on types and numbers of GPUs, a CSV as Gavel's; needed "
+             "for more than one type of GPU.",
+             .needs = "gpu-types",
+             .more = "Columns: gpu,consolidated,job_type,num_gpus,iters_per_s. A job runs on the "
+                     "types that have a rate for it."),
+    FILE_ROW("fitted", model.models,
+             "What `lull model fit` has written: jobs whose model the table names as one of its "
+             "kernels run over clocks as that was measured, whatever their class.",
+             .needs = "gpu-types",
+             .more = "A kernel is named as APP/ARG/KERNEL, or as much of that as tells it apart. "
+                     "What such a job communicates is in what was measured, so it gains nothing "
+                     "and loses nothing by --network."),
+
+    LULL_GROUP("Power, and nodes that are turned off"),
+    FLAG("power-down", power.turns_nodes_off,
+         "Turn a node off when it has idled for as much energy as turning it on takes, and on "
+         "again for jobs that wait."),
+    VALUE("turn-on-j", "J", NUMBER, power.turn_on_j, "Energy of turning a node on.",
+          .most = MOST_AMOUNT, .usual = "100000"),
+    VALUE("turn-on-s", "S", TIME, power.turn_on_ns, "How long turning a node on takes.",
+          .most = (double)LULL_CLUSTER_MOST_TURN_ON_NS / 1e9, .usual = "180"),
+    VALUE("off-w", "W", NUMBER, power.off_w, "Power of a node that is off.", .most = 1e9,
+          .usual = "0"),
+    VALUE("power-cap", "W", NUMBER, power.cap_w,
+          "The cluster never draws more, with all jobs at their peaks.", .most = MOST_AMOUNT,
+          .is_open = true,
+          .more =
+              "GPUs without a job and nodes that turn on count too. Jobs start in another mode, "
+              "on another node, or wait; while others wait, at the clock with which most gets "
+              "done under the cap. Those that would exceed the cap alone are rejected, and "
+              "none is preempted."),
+    VALUE("node-cap", "W", NUMBER, power.node_cap_w, "No node ever draws more.",
+          .most = MOST_AMOUNT, .is_open = true),
+    VALUE("peak-ratio", "R", NUMBER, power.peak_ratio, "Peak power of a job over its mean.",
+          .least = 1.0, .most = 1000.0, .otherwise = "1.05", .needs = "power-cap|node-cap"),
+    FILE_ROW("price", power.price, "What energy costs, a table time_s,price_per_kwh.",
+             .more = "A row holds until the next one."),
+    FILE_ROW("carbon", power.carbon, "What energy emits, a table time_s,g_per_kwh."),
+
+    LULL_GROUP("Nodes that fail"),
+    FILE_ROW("failures", failures.table, "When nodes are down, a table node,from_s,to_s.",
+             .excludes = "mtbf-h",
+             .more = "Nodes count from 0 over all pools. A job on a failed node waits again, "
+                     "without what it had done."),
+    VALUE("mtbf-h", "H", TIME, failures.mtbf_ns,
+          "Nodes fail at random, each after this many hours on average.",
+          .most = (double)LULL_CLUSTER_MOST_NS / 3.6e12, .is_open = true,
+          .more = "Failures go on until the longest job could have run after the last arrival."),
+    VALUE("repair-minutes", "MIN", TIME, failures.repair_ns,
+          "How long a node is down after a random failure.",
+          .most = (double)LULL_CLUSTER_MOST_NS / 6e10, .is_open = true, .usual = "60",
+          .needs = "mtbf-h"),
+    VALUE("failure-seed", "N", WHOLE, failures.seed, "Seed of random failures.", .usual = "1",
+          .needs = "mtbf-h"),
+    VALUE("checkpoint-minutes", "MIN", TIME, failures.checkpoint_ns,
+          "Jobs save their progress each time they have run this long, and go on from there after "
+          "a failure.",
+          .most = (double)LULL_CLUSTER_MOST_NS / 6e10, .otherwise = "they begin anew",
+          .more = "Saving takes no time."),
+
+    LULL_GROUP("What jobs share, with --gpu-types"),
+    FLAG("contention", network.contention.shares_links,
+         "Jobs on several nodes share the links of these: their communication takes longer beside "
+         "others.",
+         .more = "By how much of the time the others communicate; policies see the ends that this "
+                 "makes."),
+    VALUE("rack-nodes", "N", WHOLE, network.rack_nodes,
+          "Nodes of a rack, in the order of pools and nodes.", .least = 1,
+          .most = LULL_CLUSTER_MOST_NODES, .needs = "rack-uplink",
+          .more = "Policies keep gangs within a rack where they can."),
+    VALUE("rack-uplink", "R", NUMBER, network.contention.uplink_links,
+          "What can leave or enter a rack at once, in links of a node; implies --contention.",
+          GIVEN(network.contention.shares_links), .most = 1e9, .is_open = true,
+          .needs = "rack-nodes"),
+    VALUE(
+        "contention-penalty", "R", NUMBER, network.contention.penalty_ratio,
+        "What each further transfer on a link costs beyond its part, over the time alone; implies "
+        "--contention.",
+        GIVEN(network.contention.shares_links), .most = 1000.0, .usual = "0",
+        .more = "AdaDUAL's is 0.27."),
+    VALUE("storage-mb-s", "MB/S", NUMBER, network.contention.storage_mb_s,
+          "What all jobs together can read of their training data.", .most = MOST_AMOUNT,
+          .is_open = true, .more = "Each GPU gets as much as any other, up to what it wants."),
+
+    LULL_GROUP("Output"),
+    FILE_ROW("jobs-out", output.jobs_out, "Write when and where each job ran, and why then (CSV).",
+             .more = "Columns: job_id,vc,gpus,fate,submit_s,start_s,end_s,placement,shared_s,"
+                     "reason. placement is node:GPUs, nodes counted in their pool; shared_s how "
+                     "much longer the job ran for sharing links and the storage."),
+    FILE_ROW("power-out", output.power_out,
+             "Write what the cluster drew over time, as Batsim does (CSV).",
+             .more = "What one sees of gangs, below, tells the columns."),
+    FILE_ROW("gantt", output.gantt,
+             "Draw what ran where, the power and who waited over time (SVG)."),
+    VALUE("explain", "JOB", TEXT, output.explain,
+          "Tell why this job (its id, else its number) waited, and why it had its place and "
+          "clock."),
+    LULL_JSON_ROW(struct lull_scenario_options, output.is_json),
+    {0},
+};
+
+_Static_assert(LULL_SCENARIO_MOST_TYPES == 4 && LULL_SCENARIO_MOST_ELASTIC == 16,
+               "what --gpu-types and --elastic expect names these numbers");
+
+/* ---- what goes together ------------------------------------------------------------------- */
+
+void lull_scenario_options_prepare(void *given)
+{
+    struct lull_scenario_options *const options = given;
+
+    options->model.idle_w = -1.0; /* it is not given */
+    options->power.peak_ratio = LULL_POWER_CAP_PEAK_RATIO;
+}
+
+int lull_scenario_options_check(struct lull_scenario_options *options, struct lull_error *err)
+{
+    struct lull_scenario_model_options *const model = &options->model;
+    const bool has_gpu = model->type_count > 0;
+
+    if (options->policy.ops == NULL && options->policy.compare == NULL)
+        return lull_error_set(err, -EINVAL, "give either --policy NAME or --policies NAME,NAME...");
+    if (model->type_count > 1 && model->rates == NULL)
+        return lull_error_set(err, -EINVAL, "more than one type of GPU needs --rates");
+    if ((model->pools != NULL) + (model->nodes != 0) + (model->type_nodes[0] != 0) != 1)
+        return lull_error_set(err, -EINVAL,
+                              "give either --pools or --nodes, or --gpu-types with nodes");
+    if (options->policy.rules.most_j < options->policy.rules.least_j)
+        return lull_error_set(err, -EINVAL, "--posted-most is below --posted-least");
+    if (lull_contention_is_on(&options->network.contention) && !has_gpu)
+        return lull_error_set(err, -EINVAL,
+                              "what jobs send and read is only known with --gpu-types");
+    options->policy.rules.storage_mb_s = options->network.contention.storage_mb_s;
+    if (model->idle_w < 0.0 && !has_gpu && model->points == NULL)
+        model->idle_w = 60.0;
+    return 0;
+}

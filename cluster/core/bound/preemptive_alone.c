@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cluster/core/bound/preemptive_alone.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdbool.h>
+
+/* Chosen with the two below so that a search ends near the best worth; not measured by themselves:
+ * any worth proves a bound. */
+enum { MOST_TRIALS = 10 };
+
+/* The first step from the last search's worth, of what lies between the least worth and it. */
+static const double first_step = 0.02;
+
+/* How far above the best worth a job asks for the slots that cost as much, of the worth itself.
+ * Chosen, not measured: it only leads the search. */
+static const double least_above = 1e-6;
+
+/* How near 1 the progress asked for has to come: where it is 1, the bound is highest. */
+static const double close_enough = 0.01;
+
+/* One search. */
+struct alone_search {
+    const struct lull_preemptive_job *job;
+    const struct lull_preemptive_slots *slots;
+    const double *gpu_w;
+    double *use;                            /* NULL: only look */
+    double use_ratio;                       /* of what is asked for, that counts as use */
+    double own_j[LULL_CLUSTER_MOST_POINTS]; /* of a unit in each operating point, with no prices */
+    double least_j;                         /* nothing is asked for at that worth or less */
+    double bound_j;                         /* the best */
+    double worth_j;                         /* where it was */
+};
+
+/* How much a job would ask for if a unit of progress had some worth. */
+struct preemptive_alone_asked {
+    double loss_j;
+    double progress;
+    double time_s;
+};
+
+const struct lull_preemptive_point *
+lull_preemptive_best_point(const struct lull_preemptive_job *job, double *cost_j_out)
+{
+    const struct lull_preemptive_point *best = NULL;
+
+    *cost_j_out = INFINITY;
+    for (uint32_t i = 0; i < job->point_count; i++) {
+        const double cost_j = job->points[i].energy_j + job->second_j * job->points[i].time_s;
+
+        if (cost_j < *cost_j_out) {
+            *cost_j_out = cost_j;
+            best = &job->points[i];
+        }
+    }
+    return best;
+}
+
+/* ---- one worth ---------------------------------------------------------------------------- */
+
+/* What a unit of progress costs in each operating point, but for the wait until then. Returns the
+ * least. */
+static double price_units(const struct alone_search *search, uint32_t slot, double *unit_j_out)
+{
+    double least_j = INFINITY;
+
+    for (uint32_t i = 0; i < search->job->point_count; i++) {
+        const struct lull_preemptive_point *point = &search->job->points[i];
+
+        unit_j_out[i] = search->own_j[i] + point->gpu_s * search->gpu_w[point->row + slot];
+        least_j = fmin(least_j, unit_j_out[i]);
+    }
+    return least_j;
+}
+
+/* Adds half of what the best operating point would do in a time, where a unit is worth so much: the
+ * trapezoid over a slot is half of what its begin asks for and half of what its end does. */
+static void ask(struct alone_search *search, uint32_t slot, const double *unit_j, double worth_j,
+                double time_s, struct preemptive_alone_asked *asked)
+{
+    const struct lull_preemptive_point *best = NULL;
+    double most_w = -INFINITY;
+
+    for (uint32_t i = 0; i < search->job->point_count; i++) {
+        const struct lull_preemptive_point *point = &search->job->points[i];
+        const double gain_w = (worth_j - unit_j[i]) * point->rate;
+
+        if (gain_w > most_w) {
+            most_w = gain_w;
+            best = point;
+        }
+    }
+    assert(best != NULL);
+    asked->loss_j += 0.5 * time_s * fmax(most_w, 0.0);
+    asked->progress += 0.5 * time_s * best->rate;
+    asked->time_s += 0.5 * time_s;
+    if (search->use != NULL)
+        search->use[best->row + slot] +=
+            search->use_ratio * 0.5 * time_s * best->gpu_s * best->rate;
+}
+
+static struct preemptive_alone_asked ask_all(struct alone_search *search, double worth_j)
+{
+    const struct lull_preemptive_job *job = search->job;
+    const struct lull_preemptive_slots *slots = search->slots;
+    double unit_j[LULL_CLUSTER_MOST_POINTS];
+    struct preemptive_alone_asked asked = {0};
+    double at_s = job->arrival_s;
+
+    for (uint32_t slot = (uint32_t)fmin(at_s / slots->slot_s, slots->slots); slot < slots->slots;
+         slot++) {
+        const double left_j = worth_j - job->second_j * (at_s - job->arrival_s);
+        const double end_s = fmin((slot + 1.0) * slots->slot_s, job->deadline_s);
+        double gain_j;
+
+        if (left_j <= search->least_j || at_s >= job->deadline_s)
+            break;
+        gain_j = left_j - price_units(search, slot, unit_j);
+        if (gain_j > 0.0 && end_s > at_s) {
+            const double time_s = fmin(end_s - at_s, gain_j / job->second_j);
+
+            ask(search, slot, unit_j, left_j, time_s, &asked);
+            ask(search, slot, unit_j, left_j - job->second_j * time_s, time_s, &asked);
+        }
+        at_s = fmax(at_s, end_s);
+    }
+    return asked;
+}
+
+/* ---- the best worth ----------------------------------------------------------------------- */
+
+static struct preemptive_alone_asked look(struct alone_search *search, double worth_j)
+{
+    const struct preemptive_alone_asked asked = ask_all(search, worth_j);
+    const double bound_j =
+        worth_j - asked.loss_j - 0.5 * search->job->second_j * search->job->tau_s;
+
+    if (bound_j > search->bound_j) {
+        search->bound_j = bound_j;
+        search->worth_j = worth_j;
+    }
+    return asked;
+}
+
+static bool ends_within_slots(const struct alone_search *search)
+{
+    return search->job->deadline_s <= search->slots->slot_s * search->slots->slots;
+}
+
+/* The least first step, of the most worth: with a deadline the most is far above what is likely,
+ * and a job that waits at no cost starts at the least. Chosen, not measured. */
+static double least_step(const struct alone_search *search)
+{
+    return ends_within_slots(search) ? 1e-4 : 1e-9;
+}
+
+/* The bound rises with the worth as long as less than all progress is asked for: from where the
+ * last search ended, ever longer steps until it falls, then halves. Above most_j all would be asked
+ * for after the slots. */
+static void climb(struct alone_search *search, double most_j)
+{
+    double low_j = search->least_j;
+    double high_j = most_j;
+    double at_j = fmin(fmax(search->job->worth_j, low_j), most_j);
+    double step_j = first_step * (at_j - low_j) + least_step(search) * most_j;
+
+    for (int i = 0; i < MOST_TRIALS && high_j > low_j; i++) {
+        const double progress = look(search, at_j).progress;
+
+        if (fabs(progress - 1.0) < close_enough || search->bound_j >= search->job->value_j)
+            break;
+        if (progress < 1.0) {
+            low_j = at_j;
+            at_j = fmin(at_j + step_j, 0.5 * (low_j + high_j));
+        } else {
+            high_j = at_j;
+            at_j = fmax(at_j - step_j, 0.5 * (low_j + high_j));
+        }
+        step_j *= 4.0;
+    }
+}
+
+/* The highest worth that makes sense: of doing all the work after the slots, where GPUs are free;
+ * or where the deadline forbids that some times what leaves the job out (chosen, not measured: any
+ * worth proves a bound there). */
+static double most_worth_j(const struct alone_search *search)
+{
+    const double end_s = search->slots->slot_s * search->slots->slots;
+
+    if (ends_within_slots(search) && !isinf(search->job->value_j))
+        return search->least_j + 4.0 * (search->job->value_j + fabs(search->least_j));
+    return search->least_j + search->job->second_j * fmax(end_s - search->job->arrival_s, 0.0);
+}
+
+static void set_own(struct alone_search *search)
+{
+    const struct lull_preemptive_job *job = search->job;
+
+    search->least_j = INFINITY;
+    for (uint32_t i = 0; i < job->point_count; i++) {
+        search->own_j[i] =
+            job->points[i].energy_j + job->second_j * fmin(job->points[i].time_s, job->tau_s);
+        search->least_j = fmin(search->least_j, search->own_j[i]);
+    }
+}
+
+/* Adds what the job would take at the worth where the bound is highest. Without a cost of waiting
+ * many slots cost the same, and at their very worth nothing asks for them, a little above it all of
+ * them: the job then takes its share of each. */
+static struct preemptive_alone_asked add_use(struct alone_search *search, double *use)
+{
+    double worth_j = search->worth_j;
+
+    search->use_ratio = 1.0;
+    if (ends_within_slots(search)) {
+        worth_j += least_above * (fabs(worth_j) + fabs(search->least_j));
+        search->use_ratio = 1.0 / fmax(ask_all(search, worth_j).progress, 1.0);
+    }
+    search->use = use;
+    return ask_all(search, worth_j);
+}
+
+double lull_preemptive_alone_j(struct lull_preemptive_job *job,
+                               const struct lull_preemptive_slots *slots, const double *gpu_w,
+                               double *use)
+{
+    struct alone_search search = {.job = job, .slots = slots, .gpu_w = gpu_w, .bound_j = -INFINITY};
+    double alone_j;
+    const struct lull_preemptive_point *best = lull_preemptive_best_point(job, &alone_j);
+    struct preemptive_alone_asked asked;
+
+    if (job->tau_s <= 0.0) {
+        job->tau_s = best->time_s;
+        job->worth_j = alone_j + 0.5 * job->second_j * job->tau_s;
+    }
+    set_own(&search);
+    climb(&search, most_worth_j(&search));
+    if (fmax(search.bound_j, alone_j) >= job->value_j)
+        return 0.0;
+    asked = add_use(&search, use);
+    job->worth_j = search.worth_j;
+    if (asked.progress > 0.0)
+        job->tau_s = asked.time_s / asked.progress;
+    return fmax(search.bound_j, alone_j) - (isinf(job->value_j) ? 0.0 : job->value_j);
+}

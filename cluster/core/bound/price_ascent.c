@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cluster/core/bound/price_ascent.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The scales that a guess is tried at, a tenth apart. */
+enum { SCALES = 13 };
+
+/* How far beyond the best bound the goal lies at first, and how it comes nearer each time that more
+   steps than `patience` in a row have proven no higher bound. The first length is a part of the way
+   to what a schedule achieved (chosen, not measured), or, where none is known, of the bound that
+   the guess proves (measured with cluster/bench/bench_bound.py: of patience 29 to 44 and shrinking
+   to 0.7 or 0.75 the only one that raises all five bounds at about the same time). */
+struct goal {
+    double first;
+    double shrink;
+    int patience;
+};
+static const struct goal to_schedule = {.first = 0.5, .shrink = 0.5, .patience = 6};
+static const struct goal to_level = {.first = 0.1, .shrink = 0.75, .patience = 33};
+
+/* The state of one search. */
+struct climb {
+    const struct lull_price_ascent *ascent;
+    size_t cells;
+    lull_price_look look;
+    void *asked;
+    double *tried;
+    double *best; /* of the caller */
+    double *excess;
+    double bound; /* of the trial */
+    double best_bound;
+};
+
+/* Finds the bound of the trial, and keeps the best. */
+static int look(struct climb *climb)
+{
+    const int rc = climb->look(climb->asked, climb->tried, &climb->bound, climb->excess);
+
+    if (rc < 0)
+        return rc;
+    if (climb->bound > climb->best_bound) {
+        climb->best_bound = climb->bound;
+        memcpy(climb->best, climb->tried, climb->cells * sizeof(*climb->tried));
+    }
+    return 0;
+}
+
+static bool is_zero(const double *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (values[i] > 0.0)
+            return false;
+    return true;
+}
+
+/* Tries the guessed prices times 0, 0.1 and so on. A guess of all zeros is tried once. */
+static int scale(struct climb *climb)
+{
+    const int scales = is_zero(climb->best, climb->cells) ? 1 : SCALES;
+    double *guess = malloc((climb->cells + 1) * sizeof(*guess));
+    int rc = 0;
+
+    if (guess == NULL)
+        return -ENOMEM;
+    memcpy(guess, climb->best, climb->cells * sizeof(*guess));
+    for (int i = 0; i < scales; i++) {
+        for (size_t cell = 0; cell < climb->cells; cell++)
+            climb->tried[cell] = guess[cell] * 0.1 * i;
+        rc = look(climb);
+        if (rc < 0)
+            break;
+    }
+    free(guess);
+    return rc;
+}
+
+/* The excess's squared length without the parts that would lower prices of 0, which become 0. */
+static double square(struct climb *climb)
+{
+    double squares = 0.0;
+
+    for (size_t cell = 0; cell < climb->cells; cell++) {
+        if (climb->tried[cell] <= 0.0 && climb->excess[cell] < 0.0)
+            climb->excess[cell] = 0.0;
+        squares += climb->excess[cell] * climb->excess[cell];
+    }
+    return squares;
+}
+
+static void go_back(struct climb *climb)
+{
+    memcpy(climb->tried, climb->best, climb->cells * sizeof(*climb->tried));
+}
+
+/* How far beyond the best bound the goal lies, if it has been drawn nearer to this part. */
+static double way_to_goal(const struct climb *climb, double part, double level)
+{
+    const double achieved = climb->ascent->achieved;
+
+    return isinf(achieved) ? part * level : part * (achieved - climb->best_bound);
+}
+
+/* Tells whether the search ends before its last step. */
+static bool is_over(const struct climb *climb, double way)
+{
+    const struct lull_price_ascent *ascent = climb->ascent;
+
+    if (isinf(ascent->achieved) && way <= ascent->fine_ratio * fabs(climb->best_bound))
+        return true;
+    return ascent->is_over != NULL && ascent->is_over(ascent->user);
+}
+
+/* Steps along the subgradient. After many steps without a better bound the goal comes nearer, and
+ * the search goes on from the best prices. */
+static int step_up(struct climb *climb)
+{
+    const struct lull_price_ascent *ascent = climb->ascent;
+    const struct goal *goal = isinf(ascent->achieved) ? &to_level : &to_schedule;
+    const double level = fabs(climb->best_bound);
+    double part = goal->first;
+    int stuck = 0;
+
+    go_back(climb);
+    for (uint32_t i = 0; i < ascent->steps; i++) {
+        const double before = climb->best_bound;
+        double squares;
+        double step;
+        int rc;
+
+        if (ascent->tell != NULL)
+            ascent->tell(ascent->user, i);
+        rc = look(climb);
+        if (rc < 0)
+            return rc;
+        assert(climb->best_bound >= before);
+        squares = square(climb);
+        if (squares <= 0.0 || is_over(climb, way_to_goal(climb, part, level)))
+            return 0;
+        stuck = climb->best_bound > before ? 0 : stuck + 1;
+        if (stuck > goal->patience) {
+            part *= goal->shrink;
+            stuck = 0;
+            go_back(climb);
+            continue;
+        }
+        step = (climb->best_bound + way_to_goal(climb, part, level) - climb->bound) / squares;
+        for (size_t cell = 0; cell < climb->cells; cell++)
+            climb->tried[cell] = fmax(climb->tried[cell] + step * climb->excess[cell], 0.0);
+    }
+    return look(climb);
+}
+
+int lull_price_ascend(size_t cells, lull_price_look look_at, void *asked,
+                      const struct lull_price_ascent *ascent, double *prices, double *bound_out)
+{
+    struct climb climb = {
+        .ascent = ascent,
+        .cells = cells,
+        .look = look_at,
+        .asked = asked,
+        .tried = calloc(cells + 1, sizeof(double)),
+        .best = prices,
+        .excess = calloc(cells + 1, sizeof(double)),
+        .best_bound = -INFINITY,
+    };
+    int rc = -ENOMEM;
+
+    if (climb.tried == NULL || climb.excess == NULL)
+        goto end;
+    rc = scale(&climb);
+    if (rc < 0)
+        goto end;
+    rc = step_up(&climb);
+    if (rc < 0)
+        goto end;
+    *bound_out = climb.best_bound;
+end:
+    free(climb.tried);
+    free(climb.excess);
+    return rc;
+}

@@ -1,0 +1,40 @@
+/*
+ * When nodes of a cluster fail and work again. Pure. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLUSTER_CORE_MODEL_FAILURES_H
+#define LULL_CLUSTER_CORE_MODEL_FAILURES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum { LULL_CLUSTER_MOST_FAILURES = 1 << 24 };
+
+struct lull_cluster_failure {
+    uint32_t node;
+    int64_t from_ns; /* >= 0 */
+    int64_t to_ns;   /* > from_ns; works again then */
+};
+
+/*
+ * Sorts failures by their beginning, equal ones by node, and checks that they are possible: times
+ * and nodes are in their ranges, and no node fails while it is down. O(n log n). Errors: -EINVAL,
+ * with the node; -ENOMEM.
+ */
+int lull_cluster_failures_order(struct lull_cluster_failure *failures, size_t count,
+                                uint32_t node_count, struct lull_error *err);
+
+/*
+ * Draws failures at random, in order: each node works for an exponentially distributed time of mean
+ * mtbf_ns, then is down for repair_ns, and so on; none begins at until_ns or later. Each node draws
+ * from a sequence of its own (seed, node), so that a larger cluster leaves the others' alone.
+ * mtbf_ns > 0, repair_ns > 0. The caller frees *failures_out. Errors: -EINVAL more than
+ * LULL_CLUSTER_MOST_FAILURES; -ENOMEM.
+ */
+int lull_cluster_failures_draw(uint32_t node_count, int64_t mtbf_ns, int64_t repair_ns,
+                               int64_t until_ns, uint64_t seed,
+                               struct lull_cluster_failure **failures_out, size_t *count_out,
+                               struct lull_error *err);
+
+#endif

@@ -1,0 +1,124 @@
+/*
+ * The time and energy of a job over how many GPUs it has and the clock that they run at: what
+ * policies that choose both look at (PowerFlow, arXiv 2304.06381, section 4), and what operating
+ * points are made of (operating_points.h).
+ *
+ * A job's work is a mix of kernels, whose time and power at a clock the curves of the GPU's model
+ * tell (core/energy/device_curve.h), of time that the host takes, when the GPU waits, and of
+ * exposed communication, which only slows down once the clock can no longer feed the link. Where a
+ * kernel draws more than the power limit, the highest clock below it that does not is what the GPU
+ * runs at.
+ *
+ * Pure. Threads: any for const objects. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLUSTER_CORE_MODEL_JOB_SURFACE_H
+#define LULL_CLUSTER_CORE_MODEL_JOB_SURFACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/energy/device_curve.h"
+
+enum {
+    LULL_JOB_MOST_CLOCKS = LULL_DEVICE_CURVE_CLOCKS,
+    LULL_JOB_MOST_PARTS = 4,
+    LULL_JOB_MOST_RATES = 16,
+};
+
+/* ---- a GPU -------------------------------------------------------------------------------- */
+
+/* The exposed communication of a job at one clock. */
+struct lull_job_transfer {
+    double rate_ratio; /* to that at the highest clock; > 0, at most 1 */
+    double watts;      /* beyond waiting; >= 0 */
+};
+
+struct lull_job_gpu {
+    const struct lull_device_clock *clocks;    /* the highest first */
+    const struct lull_job_transfer *transfers; /* of each clock */
+    uint32_t clock_count;                      /* 1 to LULL_JOB_MOST_CLOCKS */
+    double limit_w; /* where the board holds its power; > 0, may be INFINITY */
+};
+
+/* ---- the work of a job -------------------------------------------------------------------- */
+
+struct lull_job_part {
+    struct lull_device_kernel kernel; /* on one model of GPU */
+    double share_ratio;               /* of the job's time without communication; >= 0 */
+};
+
+struct lull_job_work {
+    struct lull_job_part parts[LULL_JOB_MOST_PARTS];
+    uint32_t part_count;
+    /* The share of the time in which the GPU waits for the host. With the shares of the parts it
+       adds up to 1. */
+    double host_ratio;
+    /* Exposed communication: its share of the time with LULL_JOB_SYNC_GPUS GPUs; 0 to below 1. */
+    double sync_ratio;
+};
+
+/* With how many GPUs communication shares were measured; with n GPUs a ring moves (n - 1) / n. */
+enum { LULL_JOB_SYNC_GPUS = 8 };
+
+/*
+ * What a second of work at the highest clock becomes at another; made once per kind of work, model
+ * of GPU and clock.
+ */
+struct lull_job_tempo {
+    uint32_t sm_mhz;
+    double compute_ratio;  /* time, of all but communication; 1 at the highest clock */
+    double compute_w;      /* on average over that time */
+    double transfer_ratio; /* time of communication; 1 at the highest clock */
+    double transfer_w;     /* all that a GPU draws then */
+    double waiting_w;      /* with nothing to do */
+};
+
+/* tempo_out: gpu->clock_count places, in the order of the clocks. */
+void lull_job_tempo(const struct lull_job_gpu *gpu, const struct lull_job_work *work,
+                    struct lull_job_tempo *tempo_out);
+
+/* ---- time and energy ---------------------------------------------------------------------- */
+
+/* Rates that were measured with several numbers of GPUs, all else equal; numbers rising. */
+struct lull_job_rates {
+    uint32_t count; /* 0: none */
+    struct {
+        uint32_t gpus;
+        double rate; /* > 0, in any unit */
+    } rows[LULL_JOB_MOST_RATES];
+};
+
+/* The rate with this many GPUs; 0: it was not measured. */
+double lull_job_rate_with(const struct lull_job_rates *rates, uint32_t gpus);
+
+struct lull_job_surface {
+    const struct lull_job_tempo *tempo; /* of one type of GPU */
+    uint32_t clock_count;
+    double sync_ratio;                  /* of the work */
+    const struct lull_job_rates *rates; /* NULL: from sync_ratio */
+    uint32_t gpus;                      /* that time_ns is with, at the highest clock; > 0 */
+    int64_t time_ns;                    /* > 0 */
+    double read_mb_s; /* that a GPU reads from a storage while it computes then; >= 0 */
+};
+
+struct lull_job_surface_point {
+    int64_t time_ns;      /* at least 1, at most LULL_CLUSTER_MOST_NS */
+    double energy_j;      /* of all its GPUs */
+    double exposed_ratio; /* of its time, that it only communicates */
+    double waiting_w;     /* of all its GPUs when they wait for others' transfers */
+    double read_mb_s;     /* by all of them, on average */
+};
+
+/*
+ * The point of this many GPUs (> 0) at clock number `clock` (0: the highest), O(1).
+ *
+ * The job's batch stays as it is, so that each of n GPUs computes the n-th part. With measured
+ * rates, what the time is longer than that, as seen from the fewest GPUs of the table, is exposed
+ * communication. False, and nothing written: there is a table, and it lacks this number of GPUs or
+ * the job's own. Without a table communication follows the ring: sync_ratio of the time at
+ * LULL_JOB_SYNC_GPUS GPUs, if each had the work that one has in this job.
+ */
+bool lull_job_surface_at(const struct lull_job_surface *surface, uint32_t gpus, uint32_t clock,
+                         struct lull_job_surface_point *point_out);
+
+#endif

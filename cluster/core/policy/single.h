@@ -1,0 +1,30 @@
+/*
+ * What the policies that have a file of their own each give to the table of policies (policy.c).
+ * Private to policies. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLUSTER_CORE_POLICY_SINGLE_H
+#define LULL_CLUSTER_CORE_POLICY_SINGLE_H
+
+#include "cluster/core/policy/ranked.h"
+
+/* First come, first served; others may run ahead if they do not delay the first (backfill.c). */
+extern const struct lull_cluster_policy_calls lull_backfill_calls;
+
+/* Highest density first, with clocks by the weight that waits (hdf.c). */
+extern const struct lull_cluster_ranking lull_hdf_ranking;
+
+/* Least service first, at an energy budget (powerflow.c). */
+extern const struct lull_cluster_ranking lull_powerflow_ranking;
+
+/* Online primal-dual with posted prices (cluster/docs/competitive.md): tuned (pd_rats.c), and as it is
+ * proven (pd_rats_safe.c), which rejects jobs without a value. */
+extern const struct lull_cluster_policy_calls lull_pd_rats_calls;
+extern const struct lull_cluster_policy_calls lull_pd_rats_safe_calls;
+
+/* The two halves of the tuned one: reservations that stay once they have begun, for any jobs
+ * (pd_rats_reserved.c); and a ranking for jobs that may all be preempted and have to run
+ * (pd_rats_ranked.c). Their parameter is that of the whole. */
+extern const struct lull_cluster_policy_calls lull_pd_rats_reserved_calls;
+extern const struct lull_cluster_ranking lull_pd_rats_ranking;
+
+#endif

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cluster/core/power/power_steer.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* A raising comes no sooner than this many rounds after the last orders, and later where no job
+ * would rise by more than a level. Measured with cluster/bench/bench_budget.py: two rounds are
+ * enough for what the last orders have done to be known; the later one is chosen. */
+enum { ROUNDS_TO_RAISE = 2, ROUNDS_TO_REFINE = 10 };
+
+/* A cap counts as another one from this on; one that is not there is higher than any. Chosen. */
+static const double higher_ratio = 0.01;
+
+/* A GPU that draws less than this part of its power limit is not held by it: boards hold their mean
+ * power within a percent or two of the limit, meters are good to some more. Chosen, not measured.
+ */
+static const double free_ratio = 0.9;
+
+enum { TOP = LULL_POWER_LEVELS - 1 };
+
+struct steered {
+    struct lull_steered_gpu facts;
+    struct lull_power_draw draw;
+    double power_w[LULL_POWER_LEVELS]; /* as predicted in this round */
+    uint32_t level;
+    double limit_w; /* 0: none is ordered */
+    uint32_t looks_taken;
+};
+
+struct lull_power_steer {
+    uint32_t gpu_count;
+    uint32_t rounds;  /* since the last orders */
+    uint32_t careful; /* for so many rounds less is aimed at, because a cap has fallen */
+    double *caps_w;   /* [group] as in the round before */
+    uint32_t cap_count;
+    struct steered *gpus;
+};
+
+/* What one round works on. */
+struct steer_round {
+    const struct lull_steer_news *news;
+    struct lull_power_group *groups; /* with what is aimed at */
+    uint32_t group_count;
+    uint32_t job_count;
+    struct lull_power_claimant *claimants; /* [job] */
+    struct lull_power_claim *parts;        /* [gpu] */
+    uint32_t part_count;
+    uint32_t *levels; /* [job] */
+    double *group_w;  /* [group] */
+    double *give_w;   /* [group] what a power limit may lower */
+};
+
+int lull_power_steer_create(const struct lull_steered_gpu *gpus, uint32_t gpu_count,
+                            struct lull_power_steer **steer_out)
+{
+    struct lull_power_steer *steer = calloc(1, sizeof(*steer));
+
+    if (steer == NULL)
+        return -ENOMEM;
+    steer->gpus = calloc(gpu_count + 1, sizeof(*steer->gpus));
+    if (steer->gpus == NULL) {
+        free(steer);
+        return -ENOMEM;
+    }
+    steer->gpu_count = gpu_count;
+    for (uint32_t i = 0; i < gpu_count; i++) {
+        struct steered *gpu = &steer->gpus[i];
+        const double cap_ratio = gpus[i].highest_mhz == 0 || gpus[i].cap_mhz == 0
+                                     ? 1.0
+                                     : (double)gpus[i].cap_mhz / gpus[i].highest_mhz;
+
+        gpu->facts = gpus[i];
+        lull_power_draw_init(&gpu->draw, gpus[i].lowest_mhz, gpus[i].highest_mhz);
+        gpu->level = TOP;
+        while (gpu->level > 0 && gpu->draw.clock_ratio[gpu->level - 1] >= cap_ratio &&
+               cap_ratio < 1.0)
+            gpu->level--;
+    }
+    *steer_out = steer;
+    return 0;
+}
+
+void lull_power_steer_destroy(struct lull_power_steer *steer)
+{
+    if (steer == NULL)
+        return;
+    free(steer->gpus);
+    free(steer->caps_w);
+    free(steer);
+}
+
+/* --- what the GPUs draw --- */
+
+/* Returns the highest clock that a GPU is let; 0: any. */
+static uint32_t order_mhz(const struct steered *gpu)
+{
+    if (gpu->level == TOP || gpu->facts.highest_mhz == 0)
+        return 0;
+    return (uint32_t)lround(gpu->draw.clock_ratio[gpu->level] * gpu->facts.highest_mhz);
+}
+
+/* Under a power limit a GPU draws what it is let, which tells nothing of it, unless it draws less.
+ */
+static bool is_free_of_limit(const struct steered *gpu, double power_w)
+{
+    return gpu->limit_w == 0.0 || power_w < free_ratio * gpu->limit_w;
+}
+
+static void take_news(struct lull_power_steer *steer, const struct lull_steer_news *news)
+{
+    for (uint32_t i = 0; i < steer->gpu_count; i++) {
+        struct steered *gpu = &steer->gpus[i];
+        const bool is_of_order = news[i].cap_mhz == order_mhz(gpu);
+
+        if (!news[i].is_away && news[i].power_w > 0.0 && news[i].looks != gpu->looks_taken &&
+            is_of_order && is_free_of_limit(gpu, news[i].power_w))
+            lull_power_draw_take(&gpu->draw, gpu->level, news[i].clock_mhz, news[i].power_w);
+        gpu->looks_taken = news[i].looks;
+        lull_power_draw_predict(&gpu->draw, gpu->facts.unknown_w, gpu->power_w);
+    }
+}
+
+/* --- the shares --- */
+
+/* Returns the lowest level whose clock is not below a part of the highest. */
+static uint32_t level_of(const struct steered *gpu, double ratio)
+{
+    uint32_t level = 0;
+
+    while (level < TOP && gpu->draw.clock_ratio[level] < ratio - 1e-9)
+        level++;
+    return level;
+}
+
+/* A GPU that does not get to a level is no faster there, and holds up its job. The speeds rise even
+ * so, by next to nothing: what costs no watts is not kept from anybody. */
+static void slow_down(struct lull_power_claimant *claimant, const struct lull_steered_job *job,
+                      const struct steered *gpu)
+{
+    for (uint32_t k = 0; k < LULL_POWER_LEVELS; k++) {
+        const uint32_t at = k < gpu->draw.reach ? k : gpu->draw.reach;
+        const double time = 1.0 - job->clock_bound + job->clock_bound / gpu->draw.clock_ratio[at];
+
+        claimant->speed[k] = fmin(claimant->speed[k], 1.0 / time + 1e-9 * k);
+    }
+}
+
+static void describe_claimant(struct lull_power_claimant *claimant)
+{
+    *claimant = (struct lull_power_claimant){.level_count = LULL_POWER_LEVELS};
+    for (uint32_t k = 0; k < LULL_POWER_LEVELS; k++)
+        claimant->speed[k] = INFINITY;
+}
+
+/* Each GPU is a part of its job's claim: the most demanding one says how low the job may go. */
+static void describe_claims(const struct lull_power_steer *steer,
+                            const struct lull_steered_job *jobs, struct steer_round *round)
+{
+    for (uint32_t i = 0; i < steer->gpu_count; i++) {
+        const struct steered *gpu = &steer->gpus[i];
+        const struct lull_steer_news *news = &round->news[i];
+        struct lull_power_claimant *claimant = &round->claimants[news->job];
+        const double floor_ratio =
+            gpu->facts.highest_mhz == 0 ? 0.0 : (double)news->floor_mhz / gpu->facts.highest_mhz;
+        uint32_t least;
+
+        assert(news->job < round->job_count && gpu->facts.group < round->group_count);
+        if (news->is_away) { /* what it is ordered stays, and what it draws is not to be had */
+            for (uint32_t g = gpu->facts.group; g != LULL_POWER_NO_GROUP;
+                 g = round->groups[g].parent)
+                round->groups[g].cap_w -= gpu->power_w[gpu->level];
+            continue;
+        }
+        if (claimant->level_count == 0)
+            describe_claimant(claimant);
+        slow_down(claimant, &jobs[news->job], gpu);
+        least = level_of(gpu, fmax(jobs[news->job].least_ratio, floor_ratio));
+        if (least > claimant->least)
+            claimant->least = least;
+        claimant->weight += jobs[news->job].weight;
+        round->parts[round->part_count] =
+            (struct lull_power_claim){.claimant = news->job, .group = gpu->facts.group};
+        for (uint32_t k = 0; k < LULL_POWER_LEVELS; k++)
+            round->parts[round->part_count].power_w[k] = gpu->power_w[k];
+        round->part_count++;
+    }
+    for (uint32_t j = 0; j < round->job_count; j++)
+        if (round->claimants[j].level_count == 0) /* no GPU has it now */
+            round->claimants[j] =
+                (struct lull_power_claimant){.weight = 1.0, .level_count = 1, .speed = {1.0}};
+}
+
+/* Tells whether what is ordered now keeps the caps, and nobody below what is borne. */
+static bool is_kept(const struct lull_power_steer *steer, const struct steer_round *round)
+{
+    for (uint32_t g = 0; g < round->group_count; g++)
+        round->group_w[g] = 0.0;
+    for (uint32_t i = 0; i < steer->gpu_count; i++) {
+        const struct steered *gpu = &steer->gpus[i];
+
+        if (round->news[i].is_away)
+            continue;
+        if (gpu->level < round->claimants[round->news[i].job].least || gpu->limit_w > 0.0)
+            return false;
+        for (uint32_t g = gpu->facts.group; g != LULL_POWER_NO_GROUP; g = round->groups[g].parent)
+            round->group_w[g] += gpu->power_w[gpu->level];
+    }
+    for (uint32_t g = 0; g < round->group_count; g++)
+        if (round->group_w[g] > round->groups[g].cap_w)
+            return false;
+    return true;
+}
+
+/* Makes place for the caps of so many groups. Those that were not there before had none. */
+static int make_place(struct lull_power_steer *steer, uint32_t group_count)
+{
+    double *caps_w;
+
+    if (group_count <= steer->cap_count)
+        return 0;
+    caps_w = realloc(steer->caps_w, group_count * sizeof(*caps_w));
+    if (caps_w == NULL)
+        return -ENOMEM;
+    for (uint32_t g = steer->cap_count; g < group_count; g++)
+        caps_w[g] = INFINITY;
+    steer->caps_w = caps_w;
+    steer->cap_count = group_count;
+    return 0;
+}
+
+/* Notes the caps, and makes them what is aimed at. Where one is higher than before, what was
+ * ordered last need not be waited for. */
+static void take_caps(struct lull_power_steer *steer, struct steer_round *round)
+{
+    bool has_fallen = false;
+
+    for (uint32_t g = 0; g < round->group_count; g++) {
+        const double cap_w = round->groups[g].cap_w;
+
+        if (cap_w > steer->caps_w[g] * (1.0 + higher_ratio))
+            steer->rounds = ROUNDS_TO_RAISE;
+        has_fallen = has_fallen || cap_w < steer->caps_w[g] * (1.0 - higher_ratio);
+        steer->caps_w[g] = cap_w;
+    }
+    if (has_fallen)
+        steer->careful = ROUNDS_TO_RAISE;
+    else if (steer->careful > 0)
+        steer->careful--;
+    for (uint32_t g = 0; g < round->group_count; g++)
+        round->groups[g].cap_w *=
+            steer->careful > 0 ? LULL_POWER_STEER_CAREFUL_AIM : LULL_POWER_STEER_AIM;
+}
+
+/* Tells whether new levels are worth the orders where the present ones keep the caps. */
+static bool is_worth_it(const struct lull_power_steer *steer, const struct steer_round *round)
+{
+    bool is_better = false;
+    bool is_finer = false;
+
+    for (uint32_t i = 0; i < steer->gpu_count; i++) {
+        const struct steered *gpu = &steer->gpus[i];
+        const uint32_t level = round->levels[round->news[i].job];
+
+        if (round->news[i].is_away)
+            continue;
+        is_finer = is_finer || level != gpu->level;
+        is_better = is_better || level > gpu->level + 1 || level + 1 < gpu->level ||
+                    (level == TOP && gpu->level != TOP);
+    }
+    return (is_better && steer->rounds >= ROUNDS_TO_RAISE) ||
+           (is_finer && steer->rounds >= ROUNDS_TO_REFINE);
+}
+
+/* --- power limits --- */
+
+/* Finds what power limits have to take, of each group: what its GPUs draw at their levels beyond
+ * its cap, from those GPUs that may give it. */
+static void sum_limits(const struct lull_power_steer *steer, const struct lull_steered_job *jobs,
+                       struct steer_round *round)
+{
+    for (uint32_t g = 0; g < round->group_count; g++)
+        round->group_w[g] = round->give_w[g] = 0.0;
+    for (uint32_t i = 0; i < steer->gpu_count; i++) {
+        const struct steered *gpu = &steer->gpus[i];
+        const struct lull_steer_news *news = &round->news[i];
+        const double w = gpu->power_w[gpu->level];
+        const bool may_give = gpu->facts.lowest_limit_w > 0.0 && news->floor_mhz == 0 &&
+                              jobs[news->job].least_ratio == 0.0 && gpu->level == 0;
+
+        if (news->is_away)
+            continue;
+        for (uint32_t g = gpu->facts.group; g != LULL_POWER_NO_GROUP; g = round->groups[g].parent) {
+            round->group_w[g] += w;
+            round->give_w[g] += may_give ? fmax(w - gpu->facts.lowest_limit_w, 0.0) : 0.0;
+        }
+    }
+}
+
+/* Returns the power limit that the groups around a GPU leave it; 0: they need none, or none that
+ * can be set would lower it. */
+static double limit_of(const struct steered *gpu, const struct steer_round *round)
+{
+    const double w = gpu->power_w[gpu->level];
+    const double can_give_w = fmax(w - gpu->facts.lowest_limit_w, 0.0);
+    double part = 0.0;
+
+    for (uint32_t g = gpu->facts.group; g != LULL_POWER_NO_GROUP; g = round->groups[g].parent) {
+        const double over_w = round->group_w[g] - round->groups[g].cap_w;
+
+        if (over_w > 0.0 && round->give_w[g] > 0.0)
+            part = fmax(part, fmin(over_w / round->give_w[g], 1.0));
+    }
+    return part * can_give_w > 0.0 ? w - part * can_give_w : 0.0;
+}
+
+/* Orders power limits where they are needed; returns by how much a cap is exceeded in spite of
+ * them. */
+static double order_limits(struct lull_power_steer *steer, const struct lull_steered_job *jobs,
+                           struct steer_round *round)
+{
+    double excess_w = 0.0;
+
+    sum_limits(steer, jobs, round);
+    for (uint32_t i = 0; i < steer->gpu_count; i++) {
+        struct steered *gpu = &steer->gpus[i];
+        const struct lull_steer_news *news = &round->news[i];
+
+        if (news->is_away)
+            continue;
+        gpu->limit_w = 0.0;
+        if (gpu->facts.lowest_limit_w > 0.0 && news->floor_mhz == 0 &&
+            jobs[news->job].least_ratio == 0.0 && gpu->level == 0)
+            gpu->limit_w = limit_of(gpu, round);
+    }
+    for (uint32_t g = 0; g < round->group_count; g++)
+        excess_w = fmax(excess_w, round->group_w[g] - round->groups[g].cap_w - round->give_w[g]);
+    return excess_w;
+}
+
+/* --- a round --- */
+
+/* Puts the GPUs to the levels of their jobs. */
+static void order_levels(struct lull_power_steer *steer, const struct steer_round *round)
+{
+    for (uint32_t i = 0; i < steer->gpu_count; i++) {
+        struct steered *gpu = &steer->gpus[i];
+        const uint32_t level = round->levels[round->news[i].job];
+
+        if (round->news[i].is_away || level == gpu->level)
+            continue;
+        gpu->level = level;
+        steer->rounds = 0;
+    }
+}
+
+static void write_orders(const struct lull_power_steer *steer, struct lull_steer_order *orders_out)
+{
+    for (uint32_t i = 0; i < steer->gpu_count; i++) {
+        const struct steered *gpu = &steer->gpus[i];
+        orders_out[i] = (struct lull_steer_order){order_mhz(gpu), gpu->limit_w};
+    }
+}
+
+static bool allocate(struct steer_round *round, uint32_t gpu_count)
+{
+    round->groups = calloc(round->group_count + 1, sizeof(*round->groups));
+    round->claimants = calloc(round->job_count + 1, sizeof(*round->claimants));
+    round->parts = calloc(gpu_count + 1, sizeof(*round->parts));
+    round->levels = calloc(round->job_count + 1, sizeof(*round->levels));
+    round->group_w = calloc(round->group_count + 1, sizeof(*round->group_w));
+    round->give_w = calloc(round->group_count + 1, sizeof(*round->give_w));
+    return round->groups != NULL && round->claimants != NULL && round->parts != NULL &&
+           round->levels != NULL && round->group_w != NULL && round->give_w != NULL;
+}
+
+static void release(struct steer_round *round)
+{
+    free(round->groups);
+    free(round->claimants);
+    free(round->parts);
+    free(round->levels);
+    free(round->group_w);
+    free(round->give_w);
+}
+
+int lull_power_steer_decide(struct lull_power_steer *steer, const struct lull_steer_news *news,
+                            const struct lull_power_group *groups, uint32_t group_count,
+                            const struct lull_steered_job *jobs, uint32_t job_count,
+                            struct lull_steer_order *orders_out, double *excess_w_out)
+{
+    struct steer_round round = {.news = news, .group_count = group_count, .job_count = job_count};
+    double unused_w;
+    int result = -ENOMEM;
+
+    if (!allocate(&round, steer->gpu_count) || make_place(steer, group_count) < 0)
+        goto end;
+    for (uint32_t g = 0; g < group_count; g++)
+        round.groups[g] = groups[g];
+    take_caps(steer, &round);
+    take_news(steer, news);
+    describe_claims(steer, jobs, &round);
+    result = lull_power_share(round.groups, group_count, round.claimants, job_count, round.parts,
+                              round.part_count, round.levels, &unused_w);
+    if (result < 0)
+        goto end;
+    steer->rounds++;
+    if (!is_kept(steer, &round) || is_worth_it(steer, &round))
+        order_levels(steer, &round);
+    *excess_w_out = order_limits(steer, jobs, &round);
+    write_orders(steer, orders_out);
+end:
+    release(&round);
+    return result;
+}

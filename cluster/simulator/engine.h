@@ -1,0 +1,110 @@
+/*
+ * A cluster in virtual time under a scheduling policy (cluster/core/policy/policy.h). The
+ * simulation goes from event to event and is deterministic. At each instant, in this order: jobs
+ * that end give their GPUs back; nodes work again, have turned on, or fail; jobs arrive, in the
+ * order of their numbers; the policy is asked until it has nothing left to do; and jobs that share
+ * links or a storage with jobs that came or left become slower or faster. So a job that ends as its
+ * node fails is done.
+ *
+ * One thread. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLUSTER_SIMULATOR_ENGINE_H
+#define LULL_CLUSTER_SIMULATOR_ENGINE_H
+
+#include <stdint.h>
+
+#include "base/error.h"
+#include "cluster/core/network/contention.h"
+#include "cluster/core/model/failures.h"
+#include "cluster/core/policy/policy.h"
+#include "cluster/core/power/power_cap.h"
+#include "cluster/core/power/power_meter.h"
+#include "cluster/simulator/stretches.h"
+
+enum lull_cluster_fate {
+    LULL_CLUSTER_WAITED, /* it waited to the end of the run, since nothing could start it */
+    LULL_CLUSTER_DONE,
+    LULL_CLUSTER_REJECTED,
+};
+
+/* What became of a job. */
+struct lull_cluster_outcome {
+    enum lull_cluster_fate fate;
+    uint32_t point;
+    int64_t start_ns; /* for the first time */
+    int64_t end_ns;
+    uint32_t preemptions;
+    uint32_t failures; /* of nodes that it ran on */
+    int64_t lost_ns; /* work since its last checkpoint that failures undid, all of them together */
+    int64_t shared_ns; /* how much longer it ran because it shared links and the storage */
+    uint32_t share_count;
+    const struct lull_cluster_share *shares; /* the last time; in the order of choice */
+    const char *reason;                      /* static; NULL: none */
+};
+
+/* What happens to the cluster beside its jobs. Zero-initialised: nothing does. */
+struct lull_cluster_conditions {
+    const struct lull_cluster_failure *failures; /* in order: lull_cluster_failures_order */
+    size_t failure_count;
+    bool turns_nodes_off; /* idle nodes, by cluster/core/power/node_power.h; the policy may too */
+    struct lull_power_cap cap; /* cluster/core/power/power_cap.h; under it nothing is preempted */
+    struct lull_contention_rules contention; /* checked */
+    const struct lull_tariff *price;         /* checked; NULL: none */
+    const struct lull_tariff *carbon;        /* the same, in g */
+    bool keeps_power;                        /* the points of lull_cluster_run_meter */
+    /* Is called now and then with how far the run is; NULL: nobody is told. */
+    void (*tell)(void *user, size_t gone, size_t jobs); /* gone: done or rejected */
+    void *user;
+};
+
+/* Tells whether a job may run in pieces: it is preemptible, or goes on after failures. */
+bool lull_cluster_may_pause(const struct lull_cluster_job *job,
+                            const struct lull_cluster_conditions *conditions);
+
+/* What happened to nodes. */
+struct lull_cluster_node_counts {
+    uint64_t turn_ons;
+    uint64_t turn_offs;
+    uint64_t failures;
+};
+
+struct lull_cluster_run; /* opaque */
+
+/*
+ * Runs all jobs, which are checked and come in the order of their arrival. Jobs that the empty
+ * cluster could not hold in any operating point are rejected on arrival, with the reason. A job
+ * whose node fails waits again, with the progress of its last checkpoint. Borrows all that it is
+ * given until destroyed; conditions: NULL: none. Errors: -EINVAL jobs out of order, a cap that
+ * cannot be kept, a decision of the policy that cannot be carried out, or one that only ever asks
+ * to be asked again; -ENOMEM.
+ */
+int lull_cluster_simulate(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                          const struct lull_cluster_policy_ops *policy,
+                          const struct lull_cluster_conditions *conditions,
+                          struct lull_cluster_run **run_out, struct lull_error *err);
+
+void lull_cluster_run_destroy(struct lull_cluster_run *run);
+
+/* What became of each job, by number. */
+const struct lull_cluster_outcome *lull_cluster_run_outcomes(const struct lull_cluster_run *run);
+
+/* What ran when and where. */
+const struct lull_cluster_stretches *lull_cluster_run_stretches(const struct lull_cluster_run *run);
+
+struct lull_cluster_node_counts lull_cluster_run_nodes(const struct lull_cluster_run *run);
+
+/*
+ * What all jobs drew in their operating points, J, summed job by job; and what GPUs of nodes that
+ * were on drew without a job, and nodes that were off, until the last job left its GPUs.
+ */
+void lull_cluster_run_energy(const struct lull_cluster_run *run, double *run_j_out,
+                             double *idle_j_out);
+
+/* What turning nodes on has taken until then, J. */
+double lull_cluster_run_turn_on_j(const struct lull_cluster_run *run);
+
+/* What the cluster drew until the last job ended: energy by GPU type and part, what it cost and
+ * emitted, and, if kept, power over time. */
+const struct lull_power_meter *lull_cluster_run_meter(const struct lull_cluster_run *run);
+
+#endif

@@ -1,0 +1,29 @@
+/*
+ * The GPUs of a job on this node, by slurmd's word. What a step's environment says of its GPUs may
+ * be its user's, so it may only narrow them. slurmd tells the prolog, which keeps them for the
+ * steps in a folder that belongs to root.
+ *
+ * Threads: one. SPDX-License-Identifier: BSD-3-Clause
+ */
+#ifndef LULL_CLUSTER_SLURM_ALLOCATION_H
+#define LULL_CLUSTER_SLURM_ALLOCATION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Keeps the GPUs of a job (numbers with commas), or, for NULL and "", that it has none, below
+ * runtime_dir, which must exist. Errors: -errno. */
+int lull_allocation_keep(const char *runtime_dir, uint32_t job, const char *gpus);
+
+/* Reads what was kept; gpus_out is "" where nothing is known, and where it has no room. */
+void lull_allocation_read(const char *runtime_dir, uint32_t job, char *gpus_out, size_t size);
+
+/* Forgets a job. */
+void lull_allocation_forget(const char *runtime_dir, uint32_t job);
+
+/* True if every number of the list claimed is in the list allocated. Anything but numbers with
+ * commas between them is not. */
+bool lull_allocation_covers(const char *allocated, const char *claimed);
+
+#endif

@@ -1,0 +1,55 @@
+/*
+ * Helpers: programs of Lull that plugins of Slurm start beside a job. Slurm's daemons neither wait
+ * for them nor are their parents, so a helper that fails or hangs costs its own words only.
+ *
+ * Threads: one per helper. SPDX-License-Identifier: BSD-3-Clause
+ */
+#ifndef LULL_CLUSTER_SLURM_HELPER_H
+#define LULL_CLUSTER_SLURM_HELPER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct lull_helper {
+    int socket; /* of type SOCK_SEQPACKET, to the helper; -1: none */
+    int words;  /* the reading end of its standard error; -1: nobody listens any more */
+};
+
+enum lull_helper_socket {
+    LULL_HELPER_NO_SOCKET,
+    LULL_HELPER_OWN_SOCKET,      /* at LULL_HELPER_SOCKET_NUMBER */
+    LULL_HELPER_STANDARD_SOCKET, /* at its standard input and output */
+};
+
+enum { LULL_HELPER_SOCKET_NUMBER = 3 };
+
+struct lull_helper_start {
+    char *const *argv; /* NULL-terminated; the program by its path */
+    char *const *environment;
+    unsigned int limit_s; /* it is killed after so long; 0: never */
+    enum lull_helper_socket socket;
+    bool is_of_user; /* it gives up what the caller's effective user is not; else it runs in / */
+};
+
+/* Returns the time of a clock that is never set, in ns. */
+int64_t lull_helper_now_ns(void);
+
+/*
+ * Starts a helper, which gets its own session and no descriptor of the caller's. Every signal is
+ * let in. That the program is not there shows by its end without a word. Errors: -errno.
+ */
+int lull_helper_start(const struct lull_helper_start *start, struct lull_helper *helper_out);
+
+/*
+ * Adds what the helper says on standard error to text, of *size_io bytes so far and at most size
+ * with its NUL; what does not fit is dropped. Waits until until_ns, by lull_helper_now_ns();
+ * returns whether the helper has ended by then.
+ */
+bool lull_helper_listen(struct lull_helper *helper, int64_t until_ns, char *text, size_t size,
+                        size_t *size_io);
+
+/* Lets go of the helper, which may go on; all zero but for -1 is allowed. */
+void lull_helper_forget(struct lull_helper *helper);
+
+#endif

@@ -1,0 +1,19 @@
+/*
+ * Where a node is, by slurm.conf. SPDX-License-Identifier: BSD-3-Clause
+ */
+#ifndef LULL_CLUSTER_SLURM_NODE_ADDRESS_H
+#define LULL_CLUSTER_SLURM_NODE_ADDRESS_H
+
+#include <stdbool.h>
+
+enum { LULL_NODE_ADDRESS_TEXT = 16 };
+
+/*
+ * Asks the program of Slurm around this for the IPv4 address of a node. slurm.conf may have a name
+ * there, and name services may hang, so a child looks, for a second at most. False: it is not
+ * known, or not within that. Threads: one of a process whose children nobody else waits for
+ * meanwhile.
+ */
+bool lull_node_address_find(const char *node, char address_out[LULL_NODE_ADDRESS_TEXT]);
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * Jobs that were placed before, as far as they are remembered: policies that learn from what came
+ * and from what it took are told of them at each look (recall() of cluster/core/policy/policy.h).
+ * What is kept of a job is what the journal says of the decision (report.h), so that a client that
+ * was killed remembers what it did before.
+ *
+ * One thread. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLUSTER_SLURM_SCHEDULE_PAST_H
+#define LULL_CLUSTER_SLURM_SCHEDULE_PAST_H
+
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "cluster/core/model/job.h"
+#include "cluster/trace/point_table.h"
+
+/* How many are kept, the last by their submission: some times what prices are made of
+ * (LULL_FLUID_PRICE_SEEN), and few enough that a look takes no longer. Chosen, not measured. */
+enum { LULL_PAST_MOST = 1000 };
+
+struct lull_past_point {
+    char type[LULL_POINT_TABLE_NAME]; /* of GPU */
+    uint32_t sm_mhz;                  /* 0: full clocks */
+    int64_t time_ns;                  /* 1 to LULL_CLUSTER_MOST_NS */
+    double energy_j;                  /* >= 0; 0 also where it is not known */
+};
+
+struct lull_past_job {
+    uint32_t id;
+    int64_t submit_s;
+    uint32_t gpus;
+    uint32_t chosen; /* among the points */
+    uint32_t point_count;
+    struct lull_past_point points[];
+};
+
+/* Zero-initialised: nothing is remembered. */
+struct lull_past {
+    struct lull_past_job **jobs; /* in the order of submission, then of their ids */
+    uint32_t count;
+};
+
+/* Remembers a start as lull_report_decision() tells it, in place of an earlier one of the same job.
+ * A document that is none, or makes no sense, is passed over. -ENOMEM. */
+int lull_past_add(struct lull_past *past, const json_t *decision);
+void lull_past_fini(struct lull_past *past);
+
+#endif

@@ -1,0 +1,32 @@
+/*
+ * What is said of decisions: JSON, which is also what the journal keeps, and text made of it.
+ *
+ * Threads: any. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLUSTER_SLURM_SCHEDULE_REPORT_H
+#define LULL_CLUSTER_SLURM_SCHEDULE_REPORT_H
+
+#include <jansson.h>
+
+#include "cluster/slurm/schedule/schedule.h"
+
+/* A start, or a rejection, with what it was compared to. It is decided now, or expected later, of a
+ * schedule whose time has moved on. NULL: no memory. */
+json_t *lull_report_decision(const struct lull_queue *queue, const struct lull_schedule *schedule,
+                             const struct lull_schedule_decision *decision, const char *policy);
+
+/* Why a job of the queue waits, and when it will begin. Moves the schedule's time on. NULL: no
+ * memory, or *err says what else. */
+json_t *lull_report_waiting(const struct lull_queue *queue, struct lull_schedule *schedule,
+                            uint32_t job, const char *policy, struct lull_error *err);
+
+/* Until when a job is kept for cheaper power, and what a kWh is at then and now. NULL: no memory.
+ */
+json_t *lull_report_shift(const struct lull_power_shift *shift);
+
+/* Print these documents for people. is_dry: the decision has not been carried out. */
+void lull_report_print_decision(const json_t *decision, bool is_dry, FILE *out);
+void lull_report_print_shifted(const json_t *shifted, FILE *out);
+void lull_report_print_waiting(const json_t *waiting, FILE *out);
+
+#endif

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cluster/slurm/schedule/round.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/json_string.h"
+#include "base/log.h"
+#include "cluster/slurm/schedule/report.h"
+
+/* How often a job is placed that does not begin where there is room for it. Chosen, not measured.
+ */
+enum { MOST_TRIES = 4 };
+
+static const char in_vain[] =
+    "Slurm has not begun it on nodes whose GPUs were free: it may lack cores or memory there";
+
+/* ---- documents ----------------------------------------------------------------------------- */
+
+struct round_told {
+    json_t *decisions;
+    json_t *handed_over;
+    json_t *held_again;
+    json_t *shifted; /* kept for cheaper power */
+    uint32_t waiting;
+};
+
+/* Adds a value to a list and takes it. */
+static int add(json_t *list, json_t *value)
+{
+    return value != NULL && json_array_append_new(list, value) == 0 ? 0 : -ENOMEM;
+}
+
+static json_t *finish(const struct lull_round *round, const struct lull_queue *queue,
+                      struct round_told *told)
+{
+    return json_pack("{s:o, s:o, s:I, s:b, s:i, s:o, s:o, s:o, s:o}", "policy",
+                     lull_json_string(round->rules.policy->name), "partition",
+                     lull_json_string(lull_slurm_partition(round->slurm)), "now_s",
+                     (json_int_t)queue->now_s, "is_dry", round->journal == NULL, "waiting",
+                     (int)told->waiting, "decisions", told->decisions, "handed_over",
+                     told->handed_over, "held_again", told->held_again, "shifted", told->shifted);
+}
+
+/* ---- acting -------------------------------------------------------------------------------- */
+
+/* Says what Slurm refused of a job. Returns 0; -EAGAIN ends the round, for slurmctld is away. */
+static int pass(int rc, const struct lull_error *err)
+{
+    if (rc == -EAGAIN || rc == -ENOMEM)
+        return rc;
+    if (rc < 0)
+        lull_log(LULL_LOG_WARNING, "schedule", "%s", err->text);
+    return 0;
+}
+
+/* Tells whether a released job is not to be waited for any longer: it has had its time, or a node
+ * of its is away. */
+static bool is_in_vain(const struct lull_round *round, const struct lull_queue *queue,
+                       const struct lull_queue_job *job)
+{
+    if (job->stage != LULL_QUEUE_RELEASED || job->begin_s == 0)
+        return false;
+    for (uint32_t i = 0; i < job->share_count; i++)
+        if (!queue->nodes[job->shares[i].node].is_usable)
+            return true;
+    return queue->now_s - job->begin_s >= round->patience_s;
+}
+
+/* Holds jobs again that were released in vain. */
+static int hold_again(struct lull_round *round, const struct lull_queue *queue,
+                      struct round_told *told, struct lull_error *err)
+{
+    for (uint32_t i = 0; i < queue->job_count; i++) {
+        const struct lull_queue_job *const job = &queue->jobs[i];
+        int rc = 0;
+
+        if (!is_in_vain(round, queue, job))
+            continue;
+        if (round->journal != NULL)
+            rc = pass(lull_slurm_hold(round->slurm, i, err), err);
+        if (rc == 0)
+            rc = add(told->held_again, json_integer(job->id));
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+/* Why Lull leaves a waiting job to Slurm's own scheduler; NULL: it does not. */
+static const char *reason_to_leave(const struct lull_queue *queue,
+                                   const struct lull_schedule *schedule, uint32_t job)
+{
+    const struct lull_queue_job *const asked = &queue->jobs[job];
+
+    if (asked->stage != LULL_QUEUE_WAITS || (asked->obstacle == NULL && asked->delay != NULL))
+        return NULL;
+    if (lull_schedule_obstacle(schedule, job) != NULL)
+        return lull_schedule_obstacle(schedule, job);
+    return asked->tries >= MOST_TRIES ? in_vain : NULL;
+}
+
+static int hand_over(struct lull_round *round, const struct lull_queue *queue,
+                     const struct lull_schedule *schedule, struct round_told *told,
+                     struct lull_error *err)
+{
+    for (uint32_t i = 0; i < queue->job_count; i++) {
+        const char *const reason = reason_to_leave(queue, schedule, i);
+        int rc = 0;
+
+        if (reason == NULL)
+            continue;
+        if (round->journal != NULL)
+            rc = pass(lull_slurm_hand_over(round->slurm, i, err), err);
+        if (rc == 0)
+            rc = add(told->handed_over, json_pack("{s:i, s:o}", "job", (int)queue->jobs[i].id,
+                                                  "why", lull_json_string(reason)));
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int carry_out(struct lull_round *round, const struct lull_queue *queue,
+                     const struct lull_schedule *schedule,
+                     const struct lull_schedule_decision *decision, struct round_told *told,
+                     struct lull_error *err)
+{
+    json_t *const document =
+        lull_report_decision(queue, schedule, decision, round->rules.policy->name);
+    int rc = document != NULL ? 0 : lull_error_set(err, -ENOMEM, "there is no memory");
+
+    if (rc == 0 && round->journal != NULL && !decision->is_rejected) {
+        rc = lull_slurm_release(round->slurm, decision, err);
+        if (rc < 0)
+            goto drop;
+        if (lull_schedule_journal_add(round->journal, document, err) < 0)
+            lull_log(LULL_LOG_WARNING, "schedule", "%s", err->text);
+        if (lull_past_add(round->past, document) < 0)
+            lull_log(LULL_LOG_WARNING, "schedule", "there is no memory for what was decided");
+        round->decisions++;
+    }
+    if (rc == 0)
+        return add(told->decisions, document);
+
+drop:
+    json_decref(document);
+    return pass(rc, err);
+}
+
+static int act(struct lull_round *round, const struct lull_queue *queue,
+               struct lull_schedule *schedule, struct round_told *told, struct lull_error *err)
+{
+    struct lull_schedule_decision decision;
+    int rc = hold_again(round, queue, told, err);
+
+    if (rc == 0)
+        rc = hand_over(round, queue, schedule, told, err);
+    if (rc < 0)
+        return rc;
+    while ((rc = lull_schedule_next(schedule, &decision, err)) > 0) {
+        if (queue->jobs[decision.job].tries >= MOST_TRIES)
+            continue; /* it has been handed over */
+        rc = carry_out(round, queue, schedule, &decision, told, err);
+        if (rc < 0)
+            return rc;
+        told->waiting -= decision.is_rejected ? 0 : 1;
+    }
+    return rc;
+}
+
+/* Tells of the jobs that are kept for cheaper power, and notes when the first one's time comes. */
+static int keep_shifted(struct lull_round *round, const struct lull_queue *queue,
+                        const struct lull_schedule *schedule, struct round_told *told)
+{
+    round->due_s = 0;
+    for (uint32_t i = 0; i < queue->job_count; i++) {
+        const struct lull_power_shift *const shift = lull_schedule_shift(schedule, i);
+        json_t *entry;
+
+        if (shift == NULL)
+            continue;
+        entry = lull_report_shift(shift);
+        if (entry == NULL ||
+            json_object_set_new(entry, "job", json_integer(queue->jobs[i].id)) < 0 ||
+            json_array_append(told->shifted, entry) < 0) {
+            json_decref(entry);
+            return -ENOMEM;
+        }
+        json_decref(entry);
+        if (round->due_s == 0 || shift->begin_ns / LULL_NS_PER_S < round->due_s)
+            round->due_s = shift->begin_ns / LULL_NS_PER_S;
+    }
+    return 0;
+}
+
+/* Tells whether time alone may change something. */
+static bool is_due(const struct lull_round *round, const struct lull_queue *queue)
+{
+    if (round->due_s != 0 && queue->now_s >= round->due_s)
+        return true;
+    for (uint32_t i = 0; i < queue->job_count; i++)
+        if (queue->jobs[i].stage == LULL_QUEUE_RELEASED || queue->jobs[i].delay != NULL)
+            return true;
+    return false;
+}
+
+int lull_round_run(struct lull_round *round, json_t **told_out, struct lull_error *err)
+{
+    struct round_told told = {0};
+    const struct lull_queue *queue;
+    struct lull_schedule *schedule;
+    bool has_changed;
+    int rc = lull_slurm_read(round->slurm, &has_changed, &queue, err);
+
+    *told_out = NULL;
+    if (rc < 0 || (!has_changed && !round->is_pressed && !is_due(round, queue)))
+        return rc;
+    rc = lull_schedule_create(queue, &round->rules, &schedule, err);
+    if (rc < 0)
+        return rc;
+    round->looks++;
+    round->is_pressed = false;
+    told = (struct round_told){json_array(), json_array(), json_array(), json_array(), 0};
+    for (uint32_t i = 0; i < queue->job_count; i++)
+        told.waiting += queue->jobs[i].stage == LULL_QUEUE_WAITS ? 1 : 0;
+    rc = keep_shifted(round, queue, schedule, &told);
+    if (rc == 0)
+        rc = act(round, queue, schedule, &told, err);
+    *told_out = finish(round, queue, &told);
+    if (rc < 0) {
+        round->is_pressed = true; /* what was not done is done next time */
+        json_decref(*told_out);
+        *told_out = NULL;
+    }
+    lull_schedule_destroy(schedule);
+    return rc;
+}

@@ -1,0 +1,36 @@
+/*
+ * One look at Slurm's queue and what follows from it: jobs that were released in vain are held
+ * again, jobs that no policy can place go to Slurm's own scheduler, and the policy's decisions are
+ * carried out.
+ *
+ * One thread. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLUSTER_SLURM_SCHEDULE_ROUND_H
+#define LULL_CLUSTER_SLURM_SCHEDULE_ROUND_H
+
+#include <jansson.h>
+
+#include "cluster/slurm/schedule/journal.h"
+#include "cluster/slurm/schedule/schedule.h"
+#include "cluster/slurm/schedule/slurm_queue.h"
+
+struct lull_round {
+    struct lull_slurm *slurm;
+    struct lull_scheduling_rules rules;
+    struct lull_schedule_journal *journal; /* NULL: decisions are only told, not carried out */
+    struct lull_past *past;                /* what is carried out is remembered here */
+    int64_t patience_s;                    /* how long a released job may take to begin */
+    bool is_pressed;                       /* look at the queue also if nothing has changed */
+    int64_t due_s;                         /* when a job's cheaper time comes; 0: none is kept */
+    uint64_t looks;                        /* so far: at queues that had changed */
+    uint64_t decisions;                    /* so far: jobs released */
+};
+
+/*
+ * Does so. told_out gets a document that says what was done, which the caller owns; NULL where
+ * nothing has changed. Errors: -EAGAIN slurmctld does not answer; -EINVAL the rules do not go with
+ * the queue; -ENOMEM. What Slurm refuses of single jobs is logged, and is no error.
+ */
+int lull_round_run(struct lull_round *round, json_t **told_out, struct lull_error *err);
+
+#endif

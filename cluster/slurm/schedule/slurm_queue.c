@@ -1,0 +1,633 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdint.h>
+/* Slurm's headers need it first. */
+#include <slurm/slurm.h>
+#include <slurm/slurm_errno.h>
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "cluster/slurm/schedule/mark.h"
+#include "cluster/slurm/schedule/slurm_queue.h"
+
+static const int64_t minute_s = 60;
+
+struct lull_slurm {
+    const char *wanted;   /* partition; NULL: the default one */
+    bool is_operator;     /* may write AdminComments */
+    job_info_msg_t *jobs; /* the last answers */
+    node_info_msg_t *nodes;
+    partition_info_msg_t *partitions;
+    const partition_info_t *partition; /* among them */
+
+    struct lull_queue queue;
+    struct lull_queue_node *queue_nodes; /* as slurmctld numbers them */
+    struct lull_queue_job *queue_jobs;
+    const slurm_job_info_t **job_of; /* [queue's job] */
+    struct lull_memory memory;       /* of the queue's texts and shares */
+    uint32_t *refused;               /* jobs that Slurm does not let this process release */
+    size_t refused_count;
+};
+
+int lull_slurm_open(const char *partition, struct lull_slurm **slurm_out, struct lull_error *err)
+{
+    struct lull_slurm *const slurm = calloc(1, sizeof(*slurm));
+
+    if (slurm == NULL)
+        return lull_error_set(err, -ENOMEM, "there is no memory for a queue");
+    slurm_init(NULL);
+    slurm->wanted = partition;
+    *slurm_out = slurm;
+    return 0;
+}
+
+static void forget_queue(struct lull_slurm *slurm)
+{
+    free(slurm->queue_nodes);
+    free(slurm->queue_jobs);
+    free(slurm->job_of);
+    lull_memory_free(&slurm->memory);
+    slurm->queue_nodes = NULL;
+    slurm->queue_jobs = NULL;
+    slurm->job_of = NULL;
+}
+
+void lull_slurm_close(struct lull_slurm *slurm)
+{
+    if (slurm == NULL)
+        return;
+    forget_queue(slurm);
+    free(slurm->refused);
+    slurm_free_job_info_msg(slurm->jobs);
+    slurm_free_node_info_msg(slurm->nodes);
+    slurm_free_partition_info_msg(slurm->partitions);
+    free(slurm);
+}
+
+/* ---- asking slurmctld ---------------------------------------------------------------------- */
+
+/* Sets the error of a request that failed. What Slurm has decided has numbers of its own. */
+static int fail(struct lull_error *err, const char *what)
+{
+    const int code = slurm_get_errno();
+
+    if (code == ESLURM_ACCESS_DENIED || code == ESLURM_USER_ID_MISSING)
+        return lull_error_set(err, -EACCES, "%s: Slurm says: %s; run this as an operator of Slurm",
+                              what, slurm_strerror(code));
+    if (code >= ESLURM_INVALID_PARTITION_NAME)
+        return lull_error_set(err, -ECANCELED, "%s: Slurm says: %s", what, slurm_strerror(code));
+    return lull_error_set(err, -EAGAIN, "%s: slurmctld does not answer: %s", what,
+                          slurm_strerror(code));
+}
+
+/* Tells what came of a request: 1, there is an answer; 0, nothing has changed; or an error. */
+static int outcome(int code, const char *what, struct lull_error *err)
+{
+    if (code == SLURM_SUCCESS)
+        return 1;
+    return slurm_get_errno() == SLURM_NO_CHANGE_IN_DATA ? 0 : fail(err, what);
+}
+
+static int load_jobs(struct lull_slurm *slurm, struct lull_error *err)
+{
+    const time_t last = slurm->jobs != NULL ? slurm->jobs->last_update : 0;
+    job_info_msg_t *jobs = NULL;
+    const int rc = outcome(slurm_load_jobs(last, &jobs, SHOW_ALL | SHOW_DETAIL), "jobs", err);
+
+    if (rc <= 0)
+        return rc;
+    slurm_free_job_info_msg(slurm->jobs);
+    slurm->jobs = jobs;
+    return 1;
+}
+
+static int load_nodes(struct lull_slurm *slurm, struct lull_error *err)
+{
+    const time_t last = slurm->nodes != NULL ? slurm->nodes->last_update : 0;
+    node_info_msg_t *nodes = NULL;
+    const int rc = outcome(slurm_load_node(last, &nodes, SHOW_ALL | SHOW_DETAIL), "nodes", err);
+
+    if (rc <= 0)
+        return rc;
+    slurm_free_node_info_msg(slurm->nodes);
+    slurm->nodes = nodes;
+    return 1;
+}
+
+static int load_partitions(struct lull_slurm *slurm, struct lull_error *err)
+{
+    const time_t last = slurm->partitions != NULL ? slurm->partitions->last_update : 0;
+    partition_info_msg_t *partitions = NULL;
+    const int rc = outcome(slurm_load_partitions(last, &partitions, SHOW_ALL), "partitions", err);
+
+    if (rc <= 0)
+        return rc;
+    slurm_free_partition_info_msg(slurm->partitions);
+    slurm->partitions = partitions;
+    slurm->partition = NULL;
+    for (uint32_t i = 0; i < partitions->record_count; i++) {
+        const partition_info_t *const it = &partitions->partition_array[i];
+
+        if (slurm->wanted != NULL ? strcmp(it->name, slurm->wanted) == 0
+                                  : (it->flags & PART_FLAG_DEFAULT) != 0)
+            slurm->partition = it;
+    }
+    if (slurm->partition != NULL)
+        return 1;
+    if (slurm->wanted == NULL)
+        return lull_error_set(err, -EINVAL, "Slurm has no default partition: give --partition");
+    return lull_error_set(err, -EINVAL, "Slurm has no partition \"%.64s\"", slurm->wanted);
+}
+
+static int load_rights(struct lull_slurm *slurm, struct lull_error *err)
+{
+    slurm_conf_t *conf = NULL;
+
+    if (slurm_load_ctl_conf(0, &conf) != SLURM_SUCCESS)
+        return fail(err, "configuration");
+    slurm->is_operator = geteuid() == 0 || geteuid() == conf->slurm_user_id;
+    slurm_free_ctl_conf(conf);
+    return 0;
+}
+
+/* ---- nodes --------------------------------------------------------------------------------- */
+
+static bool is_usable(uint32_t state)
+{
+    const uint32_t base = state & NODE_STATE_BASE;
+    const uint32_t away = NODE_STATE_DRAIN | NODE_STATE_NO_RESPOND | NODE_STATE_FAIL |
+                          NODE_STATE_MAINT | NODE_STATE_RES | NODE_STATE_POWERED_DOWN |
+                          NODE_STATE_POWERING_UP | NODE_STATE_POWERING_DOWN |
+                          NODE_STATE_REBOOT_ISSUED | NODE_STATE_INVALID_REG;
+
+    return (base == NODE_STATE_IDLE || base == NODE_STATE_MIXED || base == NODE_STATE_ALLOCATED) &&
+           (state & away) == 0;
+}
+
+static const char *keep(struct lull_slurm *slurm, const char *text)
+{
+    const size_t size = strlen(text) + 1;
+    char *const kept = lull_memory_take(&slurm->memory, size, 1);
+
+    return kept != NULL ? memcpy(kept, text, size) : "";
+}
+
+static const char *text_or_none(const char *text)
+{
+    return text != NULL ? text : "";
+}
+
+/* Tells whether a node is one of the pairs of a list of ranges, which ends with -1. */
+static bool is_in(const int32_t *pairs, uint32_t node)
+{
+    for (; pairs != NULL && pairs[0] >= 0; pairs += 2)
+        if ((int64_t)node >= pairs[0] && (int64_t)node <= pairs[1])
+            return true;
+    return false;
+}
+
+static int make_nodes(struct lull_slurm *slurm)
+{
+    const uint32_t count = slurm->nodes->record_count;
+
+    slurm->queue_nodes = calloc(count + 1, sizeof(*slurm->queue_nodes));
+    if (slurm->queue_nodes == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < count; i++) {
+        const node_info_t *const it = &slurm->nodes->node_array[i];
+        struct lull_gpu_count has, used;
+
+        lull_gpu_count_read(it->gres, &has);
+        lull_gpu_count_read(it->gres_used, &used);
+        slurm->queue_nodes[i] = (struct lull_queue_node){
+            .name = text_or_none(it->name),
+            .type = has.type[0] != '\0' ? keep(slurm, has.type) : "",
+            .gpus = is_in(slurm->partition->node_inx, i) ? has.gpus : 0,
+            .used = used.gpus,
+            .is_usable = it->name != NULL && is_usable(it->node_state),
+        };
+    }
+    return 0;
+}
+
+/* ---- jobs ---------------------------------------------------------------------------------- */
+
+static bool is_pending(const slurm_job_info_t *it)
+{
+    return (it->job_state & JOB_STATE_BASE) == JOB_PENDING && (it->job_state & JOB_COMPLETING) == 0;
+}
+
+static bool has_gpus_now(const slurm_job_info_t *it)
+{
+    const uint32_t base = it->job_state & JOB_STATE_BASE;
+
+    return base == JOB_RUNNING || base == JOB_SUSPENDED || (it->job_state & JOB_COMPLETING) != 0;
+}
+
+/* What a job asks for: in all, or of each node, or of each task. */
+static void take_request(struct lull_slurm *slurm, const slurm_job_info_t *it,
+                         struct lull_queue_job *job)
+{
+    struct lull_gpu_count count;
+
+    job->nodes = it->num_nodes;
+    lull_gpu_count_read(it->tres_per_node, &count);
+    job->gpus = count.gpus * it->num_nodes;
+    if (count.gpus == 0) {
+        lull_gpu_count_read(it->tres_per_job, &count);
+        job->gpus = count.gpus;
+        /* One node is what Slurm tells where nobody has said how many. */
+        if (it->num_nodes <= 1 || count.gpus % it->num_nodes != 0)
+            job->nodes = 0;
+    }
+    if (count.gpus == 0) {
+        lull_gpu_count_read(it->tres_per_task, &count);
+        job->gpus = count.gpus * it->num_tasks;
+        job->nodes = 0;
+    }
+    job->type = count.type[0] != '\0' ? keep(slurm, count.type) : "";
+}
+
+static const char *obstacle_of(const slurm_job_info_t *it)
+{
+    if (it->array_task_str != NULL)
+        return "it is an array of jobs";
+    if (it->het_job_id != 0)
+        return "it is a part of a heterogeneous job";
+    /* Slurm does not look at the dependencies of a job that is held. */
+    if (it->dependency != NULL && it->dependency[0] != '\0')
+        return "it depends on other jobs";
+    if (it->tres_per_socket != NULL)
+        return "it asks for GPUs of sockets";
+    if (it->shared == JOB_SHARED_NONE)
+        return "it wants nodes for itself (--exclusive)";
+    if (it->features != NULL || it->exc_nodes != NULL || it->resv_name != NULL)
+        return "it names features, a reservation or nodes that it does not want";
+    return NULL;
+}
+
+/* Tells why a job is not to be placed yet; NULL: it is. */
+static const char *delay_of(const slurm_job_info_t *it, int64_t now_s)
+{
+    if (it->eligible_time > now_s || it->start_time > now_s)
+        return "the time that its user has set for its begin is not there yet";
+    return NULL;
+}
+
+static int add_share(struct lull_cluster_share *shares, uint32_t count, uint32_t node,
+                     uint32_t gpus)
+{
+    shares[count] = (struct lull_cluster_share){node, gpus};
+    return gpus > 0 ? 1 : 0;
+}
+
+/* Where a job that runs has its GPUs: the details come node by node. */
+static void take_allocation(struct lull_slurm *slurm, const slurm_job_info_t *it,
+                            struct lull_queue_job *job)
+{
+    struct lull_cluster_share *const shares =
+        lull_memory_take(&slurm->memory, it->gres_detail_cnt + 1, sizeof(*shares));
+    uint32_t at = 0;
+
+    if (shares == NULL || it->gres_detail_str == NULL)
+        return;
+    for (const int32_t *pair = it->node_inx; pair != NULL && pair[0] >= 0; pair += 2)
+        for (int32_t node = pair[0]; node <= pair[1] && at < it->gres_detail_cnt; node++, at++) {
+            struct lull_gpu_count count;
+
+            lull_gpu_count_read(it->gres_detail_str[at], &count);
+            if ((uint32_t)node < slurm->nodes->record_count)
+                job->share_count +=
+                    (uint32_t)add_share(shares, job->share_count, (uint32_t)node, count.gpus);
+        }
+    job->shares = shares;
+}
+
+/* Where a job that was released will have its GPUs: evenly, as far as is known before it begins. */
+static void take_placement(struct lull_slurm *slurm, const slurm_job_info_t *it,
+                           struct lull_queue_job *job)
+{
+    uint32_t nodes = 0, left = job->gpus;
+    struct lull_cluster_share *shares;
+
+    for (const int32_t *pair = it->req_node_inx; pair != NULL && pair[0] >= 0; pair += 2)
+        nodes += (uint32_t)(pair[1] - pair[0] + 1);
+    shares = lull_memory_take(&slurm->memory, nodes + 1, sizeof(*shares));
+    if (shares == NULL)
+        return;
+    for (const int32_t *pair = it->req_node_inx; pair != NULL && pair[0] >= 0; pair += 2)
+        for (int32_t node = pair[0]; node <= pair[1]; node++, nodes--) {
+            const uint32_t gpus = (left + nodes - 1) / nodes;
+
+            if ((uint32_t)node < slurm->nodes->record_count)
+                job->share_count +=
+                    (uint32_t)add_share(shares, job->share_count, (uint32_t)node, gpus);
+            left -= gpus;
+        }
+    job->shares = shares;
+}
+
+/* Tells whether Lull schedules a job of this partition that has asked for it; the hold has to be
+ * that of a user, for an administrator's is not to be ended. */
+static bool is_ours(const struct lull_slurm *slurm, const slurm_job_info_t *it,
+                    const struct lull_mark *mark)
+{
+    return mark->is_asked && it->partition != NULL &&
+           strcmp(it->partition, slurm->partition->name) == 0 &&
+           (slurm->is_operator || it->user_id == geteuid());
+}
+
+/* Finds out how far a job has got; false: it neither has GPUs nor is one for Lull. */
+static bool find_stage(const slurm_job_info_t *it, const struct lull_mark *mark,
+                       struct lull_queue_job *job)
+{
+    if (has_gpus_now(it)) {
+        job->stage = LULL_QUEUE_RUNS;
+        return true;
+    }
+    if (!job->is_of_lull || !is_pending(it))
+        return false;
+    job->stage = it->priority == 0 ? LULL_QUEUE_WAITS : LULL_QUEUE_RELEASED;
+    if (job->stage == LULL_QUEUE_WAITS)
+        return it->state_reason == WAIT_HELD_USER;
+    return (mark->is_placed || mark->is_by_user) && it->req_nodes != NULL;
+}
+
+static bool is_refused(const struct lull_slurm *slurm, uint32_t id)
+{
+    for (size_t i = 0; i < slurm->refused_count; i++)
+        if (slurm->refused[i] == id)
+            return true;
+    return false;
+}
+
+/* The time limit that the user gave, in s; 0: none. */
+static int64_t limit_of(const slurm_job_info_t *it, const struct lull_mark *mark)
+{
+    if (mark->is_placed && mark->limit_min != 0)
+        return mark->limit_min * minute_s;
+    return it->time_limit < INFINITE - 1 ? it->time_limit * minute_s : 0;
+}
+
+/* Fills in a job; false: it has nothing to do with Lull or with GPUs. */
+static bool take_job(struct lull_slurm *slurm, const slurm_job_info_t *it, int64_t now_s,
+                     struct lull_queue_job *job)
+{
+    struct lull_mark mark;
+
+    lull_mark_read(it->admin_comment, it->comment, now_s, &mark);
+    *job = (struct lull_queue_job){
+        .id = it->job_id,
+        .user = it->user_id,
+        .is_of_lull = is_ours(slurm, it, &mark),
+        .name = mark.name[0] != '\0' ? keep(slurm, mark.name) : text_or_none(it->name),
+        .submit_s = it->submit_time,
+        .begin_s = it->start_time,
+        .limit_s = limit_of(it, &mark),
+        .deadline_s = mark.deadline_s,
+        .sm_mhz = mark.is_placed ? mark.sm_mhz : 0,
+        .tries = mark.tries,
+        .takes_clocks = slurm->is_operator && !mark.is_by_user && it->tres_freq == NULL,
+    };
+    if (!find_stage(it, &mark, job))
+        return false;
+    take_request(slurm, it, job);
+    if (job->stage == LULL_QUEUE_RUNS) {
+        take_allocation(slurm, it, job);
+        return job->share_count > 0;
+    }
+    if (job->stage == LULL_QUEUE_RELEASED) {
+        job->begin_s = mark.placed_s;
+        take_placement(slurm, it, job);
+    }
+    job->obstacle = obstacle_of(it);
+    job->delay = delay_of(it, now_s);
+    if (is_refused(slurm, job->id))
+        job->delay = "Slurm has refused to release it";
+    return job->gpus > 0;
+}
+
+struct numbered_job {
+    struct lull_queue_job job;
+    const slurm_job_info_t *it;
+};
+
+static int compare_jobs(const void *left, const void *right)
+{
+    const struct lull_queue_job *const a = &((const struct numbered_job *)left)->job;
+    const struct lull_queue_job *const b = &((const struct numbered_job *)right)->job;
+
+    if (a->submit_s != b->submit_s)
+        return a->submit_s < b->submit_s ? -1 : 1;
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+static int make_jobs(struct lull_slurm *slurm)
+{
+    const uint32_t room = slurm->jobs->record_count + 1;
+    struct numbered_job *const found = calloc(room, sizeof(*found));
+    const int64_t now_s = time(NULL);
+    uint32_t count = 0;
+
+    slurm->queue_jobs = calloc(room, sizeof(*slurm->queue_jobs));
+    slurm->job_of = calloc(room, sizeof(*slurm->job_of));
+    if (found == NULL || slurm->queue_jobs == NULL || slurm->job_of == NULL) {
+        free(found);
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < slurm->jobs->record_count; i++) {
+        found[count].it = &slurm->jobs->job_array[i];
+        count += take_job(slurm, found[count].it, now_s, &found[count].job) ? 1 : 0;
+    }
+    qsort(found, count, sizeof(*found), compare_jobs);
+    for (uint32_t i = 0; i < count; i++) {
+        slurm->queue_jobs[i] = found[i].job;
+        slurm->job_of[i] = found[i].it;
+    }
+    free(found);
+    slurm->queue = (struct lull_queue){.now_s = now_s,
+                                       .nodes = slurm->queue_nodes,
+                                       .node_count = slurm->nodes->record_count,
+                                       .jobs = slurm->queue_jobs,
+                                       .job_count = count};
+    return 0;
+}
+
+/* ---- the queue ----------------------------------------------------------------------------- */
+
+int lull_slurm_read(struct lull_slurm *slurm, bool *has_changed_out,
+                    const struct lull_queue **queue_out, struct lull_error *err)
+{
+    int (*const loaders[])(struct lull_slurm *, struct lull_error *) = {load_partitions, load_nodes,
+                                                                        load_jobs};
+
+    *has_changed_out = false;
+    if (slurm->partition == NULL) {
+        const int rc = load_rights(slurm, err);
+
+        if (rc < 0)
+            return rc;
+    }
+    for (size_t i = 0; i < sizeof(loaders) / sizeof(loaders[0]); i++) {
+        const int rc = loaders[i](slurm, err);
+
+        if (rc < 0)
+            return rc;
+        *has_changed_out = *has_changed_out || rc > 0;
+    }
+    forget_queue(slurm);
+    if (make_nodes(slurm) < 0 || make_jobs(slurm) < 0)
+        return lull_error_set(err, -ENOMEM, "there is no memory for the queue");
+    *queue_out = &slurm->queue;
+    return 0;
+}
+
+const char *lull_slurm_partition(const struct lull_slurm *slurm)
+{
+    return slurm->partition->name;
+}
+
+/* ---- acting -------------------------------------------------------------------------------- */
+
+/* What Slurm refuses once it is not asked again, so that one job cannot hold up others. */
+static int update(struct lull_slurm *slurm, job_desc_msg_t *request, struct lull_error *err)
+{
+    char what[32];
+    int rc;
+
+    if (slurm_update_job(request) == SLURM_SUCCESS)
+        return 0;
+    snprintf(what, sizeof(what), "job %u", request->job_id);
+    rc = fail(err, what);
+    if (rc != -EAGAIN &&
+        lull_array_grow(&slurm->refused, slurm->refused_count, sizeof(*slurm->refused)) == 0)
+        slurm->refused[slurm->refused_count++] = request->job_id;
+    return rc;
+}
+
+/* The names of a decision's nodes, with commas. The caller frees it; NULL: no memory. */
+static char *name_nodes(const struct lull_slurm *slurm,
+                        const struct lull_schedule_decision *decision)
+{
+    size_t size = 1, used = 0;
+    char *names;
+
+    for (size_t i = 0; i < decision->share_count; i++)
+        size += strlen(slurm->queue_nodes[decision->shares[i].node].name) + 1;
+    names = malloc(size);
+    if (names == NULL)
+        return NULL;
+    names[0] = '\0';
+    for (size_t i = 0; i < decision->share_count; i++)
+        used += (size_t)snprintf(names + used, size - used, "%s%s", i > 0 ? "," : "",
+                                 slurm->queue_nodes[decision->shares[i].node].name);
+    return names;
+}
+
+/* A job on a lower clock may take longer than its user has allowed it at full clocks, by as much
+ * as the clock makes it slower. */
+static void stretch_limit(const struct lull_queue_job *job, double slowdown_ratio,
+                          job_desc_msg_t *request, struct lull_mark *mark)
+{
+    if (job->limit_s == 0 || slowdown_ratio <= 1.0)
+        return;
+    mark->limit_min = (uint32_t)(job->limit_s / minute_s);
+    request->time_limit = (uint32_t)ceil(mark->limit_min * slowdown_ratio - 1e-9);
+}
+
+/* What an operator's client writes into a job beside its nodes. */
+static int mark_release(struct lull_slurm *slurm, const struct lull_schedule_decision *decision,
+                        job_desc_msg_t *request, char comment_out[LULL_MARK_BYTES],
+                        struct lull_error *err)
+{
+    const struct lull_queue_job *const job = &slurm->queue_jobs[decision->job];
+    struct lull_mark mark = {.is_placed = true,
+                             .placed_s = slurm->queue.now_s,
+                             .sm_mhz = decision->point->sm_mhz,
+                             .tries = job->tries};
+
+    if (!slurm->is_operator)
+        return 0;
+    stretch_limit(job, decision->slowdown_ratio, request, &mark);
+    if (lull_mark_write(slurm->job_of[decision->job]->admin_comment, &mark, comment_out) < 0)
+        return lull_error_set(err, -ECANCELED, "job %u: its AdminComment is too long", job->id);
+    request->admin_comment = comment_out;
+    return 0;
+}
+
+int lull_slurm_release(struct lull_slurm *slurm, const struct lull_schedule_decision *decision,
+                       struct lull_error *err)
+{
+    const struct lull_queue_job *const job = &slurm->queue_jobs[decision->job];
+    char comment[LULL_MARK_BYTES];
+    job_desc_msg_t request;
+    int rc;
+
+    if (job->stage != LULL_QUEUE_WAITS)
+        return 0;
+    slurm_init_job_desc_msg(&request);
+    request.job_id = job->id;
+    request.priority = INFINITE;
+    rc = mark_release(slurm, decision, &request, comment, err);
+    if (rc < 0)
+        return rc;
+    request.req_nodes = name_nodes(slurm, decision);
+    if (request.req_nodes == NULL)
+        return lull_error_set(err, -ENOMEM, "there is no memory for the names of nodes");
+    rc = update(slurm, &request, err);
+    free(request.req_nodes);
+    return rc;
+}
+
+int lull_slurm_hand_over(struct lull_slurm *slurm, uint32_t job, struct lull_error *err)
+{
+    job_desc_msg_t request;
+
+    slurm_init_job_desc_msg(&request);
+    request.job_id = slurm->queue_jobs[job].id;
+    request.priority = INFINITE;
+    return update(slurm, &request, err);
+}
+
+int lull_slurm_hold(struct lull_slurm *slurm, uint32_t job, struct lull_error *err)
+{
+    const slurm_job_info_t *const it = slurm->job_of[job];
+    const int64_t limit_min = slurm->queue_jobs[job].limit_s / minute_s;
+    const struct lull_mark mark = {.tries = slurm->queue_jobs[job].tries + 1};
+    char none[] = "", comment[LULL_MARK_BYTES];
+    job_desc_msg_t request;
+
+    slurm_init_job_desc_msg(&request);
+    request.job_id = slurm->queue_jobs[job].id;
+    request.priority = 0;
+    request.alloc_sid = ALLOC_SID_USER_HOLD;
+    request.req_nodes = none;
+    if (slurm->is_operator && lull_mark_write(it->admin_comment, &mark, comment) == 0)
+        request.admin_comment = comment;
+    if (slurm->is_operator && limit_min > 0 && it->time_limit != limit_min)
+        request.time_limit = (uint32_t)limit_min; /* as it was before the release */
+    return update(slurm, &request, err);
+}
+
+int lull_slurm_clock(uint32_t id, uint32_t *sm_mhz_out, struct lull_error *err)
+{
+    job_info_msg_t *jobs = NULL;
+    struct lull_mark mark;
+
+    slurm_init(NULL);
+    if (slurm_load_job(&jobs, id, 0) != SLURM_SUCCESS)
+        return fail(err, "job");
+    *sm_mhz_out = 0;
+    if (jobs->record_count > 0) {
+        lull_mark_read(jobs->job_array[0].admin_comment, NULL, time(NULL), &mark);
+        *sm_mhz_out = mark.is_placed ? mark.sm_mhz : 0;
+    }
+    slurm_free_job_info_msg(jobs);
+    return 0;
+}

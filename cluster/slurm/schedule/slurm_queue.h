@@ -1,0 +1,49 @@
+/*
+ * Slurm's queue through libslurm: reads it, and releases or holds jobs. Nothing else of Lull knows
+ * libslurm.
+ *
+ * One thread. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_CLUSTER_SLURM_SCHEDULE_SLURM_QUEUE_H
+#define LULL_CLUSTER_SLURM_SCHEDULE_SLURM_QUEUE_H
+
+#include "base/error.h"
+#include "cluster/slurm/schedule/schedule.h"
+
+struct lull_slurm; /* opaque */
+
+/* partition: NULL: the default one. Nothing is asked of slurmctld yet. -ENOMEM. */
+int lull_slurm_open(const char *partition, struct lull_slurm **slurm_out, struct lull_error *err);
+void lull_slurm_close(struct lull_slurm *slurm);
+
+/*
+ * Looks at the queue. *has_changed_out: slurmctld says that something has. The queue is good until
+ * the next look. Errors: -EAGAIN slurmctld does not answer; -EINVAL there is no such partition;
+ * -ENOMEM. Jobs of others are left out of what Lull schedules where this process may not touch
+ * them.
+ */
+int lull_slurm_read(struct lull_slurm *slurm, bool *has_changed_out,
+                    const struct lull_queue **queue_out, struct lull_error *err);
+
+/* The partition's name, once the queue was read. */
+const char *lull_slurm_partition(const struct lull_slurm *slurm);
+
+/*
+ * Releases a job of the queue as was decided, in one request: its nodes, its clock and the end of
+ * its hold. Does nothing to a job that is no longer held. Errors: -EACCES; -EAGAIN; -ECANCELED
+ * Slurm refuses, with its reason.
+ */
+int lull_slurm_release(struct lull_slurm *slurm, const struct lull_schedule_decision *decision,
+                       struct lull_error *err);
+
+/* Gives a held job to Slurm's own scheduler. Errors: the same. */
+int lull_slurm_hand_over(struct lull_slurm *slurm, uint32_t job, struct lull_error *err);
+
+/* Holds a released job that has not begun, so that it can be placed anew. Errors: the same. */
+int lull_slurm_hold(struct lull_slurm *slurm, uint32_t job, struct lull_error *err);
+
+/* The clock that the client has chosen for a job, MHz; 0: full clocks, or it is not one of its
+ * jobs. Errors: -EAGAIN; -ENOENT. */
+int lull_slurm_clock(uint32_t id, uint32_t *sm_mhz_out, struct lull_error *err);
+
+#endif

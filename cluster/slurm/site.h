@@ -1,0 +1,42 @@
+/*
+ * The site: what plugstack.conf says behind the plugin's path, word by word.
+ *
+ * Threads: one. SPDX-License-Identifier: BSD-3-Clause
+ */
+#ifndef LULL_CLUSTER_SLURM_SITE_H
+#define LULL_CLUSTER_SLURM_SITE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cluster/slurm/together.h"
+
+enum { LULL_SITE_NAME = 512 };
+
+struct lull_site {
+    char program[LULL_SITE_NAME];
+    char runtime_dir[LULL_SITE_NAME];
+    char scheduler[LULL_SITE_NAME]; /* "": the program's name with -schedule behind it */
+    bool is_default;                /* jobs that ask for nothing are managed as well */
+    bool is_scheduled;              /* and may have been placed by lull schedule */
+    int64_t start_ms;
+    struct lull_together_ports ports; /* for steps of several nodes */
+};
+
+/* The usual site, once LULL_PROGRAM says where the program is. The ports lie below those that Linux
+ * gives to connections, and away from those that Slurm's manuals suggest; chosen, not measured. */
+#define LULL_SITE_USUAL                                                                            \
+    {                                                                                              \
+        .program = LULL_PROGRAM, .runtime_dir = "/run/lull", .start_ms = 2000,                     \
+        .ports = {28000, 29999},                                                                   \
+    }
+
+/* Describes the words, as people read them. */
+#define LULL_SITE_SETTINGS                                                                         \
+    "lull=PATH, runtime_dir=DIR, scheduler=PATH, start_ms=N, together_ports=FIRST-LAST, "          \
+    "together_ports=off, default=on, default=off, schedule=on or schedule=off"
+
+/* Takes one word, NAME=VALUE, to the site; false: it is none of the above. */
+bool lull_site_take(struct lull_site *site, const char *word);
+
+#endif

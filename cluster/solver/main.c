@@ -1,0 +1,191 @@
+/*
+ * lull-bound tells what any schedule of jobs on a cluster costs at least, with everything known in
+ * advance. It is a program of its own because CLP and CBC (EPL) must not be in one process with GPL
+ * libraries, which other programs of Lull link. SPDX-License-Identifier: Apache-2.0
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "base/program.h"
+#include "base/watch.h"
+#include "cluster/solver/report.h"
+
+/* ---- progress, on a terminal -------------------------------------------------------------- */
+
+static volatile sig_atomic_t seconds;
+
+/* Writes how long it has been solving. It is a signal handler, which may not use stdio, so that it
+ * puts the digits into the text itself. */
+static void on_second(int signal_number)
+{
+    char text[] = "\rlull-bound: solving, 000000 s ";
+    int rest = (int)++seconds;
+    ssize_t written;
+
+    (void)signal_number;
+    if (rest < 2)
+        return;
+    for (char *digit = strchr(text, 's') + 14; rest > 0 && *digit == '0'; digit--, rest /= 10)
+        *digit = (char)('0' + rest % 10);
+    written = write(STDERR_FILENO, text, sizeof(text) - 1);
+    (void)written;
+}
+
+static void start_progress(void)
+{
+    const struct sigaction action = {.sa_handler = on_second, .sa_flags = SA_RESTART};
+    const struct itimerval every = {{1, 0}, {1, 0}};
+
+    if (!isatty(STDERR_FILENO) || sigaction(SIGALRM, &action, NULL) < 0)
+        return;
+    setitimer(ITIMER_REAL, &every, NULL);
+}
+
+static void stop_progress(void)
+{
+    const struct itimerval never = {0};
+
+    setitimer(ITIMER_REAL, &never, NULL);
+    if (seconds >= 2)
+        lull_watch_draw("%s", "");
+}
+
+/* ---- the work ----------------------------------------------------------------------------- */
+
+/* Finds a bound by prices alone, and keeps it if it is higher than the one that is there. */
+static int solve_by_prices(struct lull_bound_run *run, struct lull_error *err)
+{
+    struct lull_lp_result found;
+    const int result = lull_solve_prices(&run->file.problem, LULL_PRICES_FINE_RATIO,
+                                         run->options->time_limit_s, &found, err);
+
+    if (result < 0)
+        return result;
+    if (run->lp.gpu_j != NULL && found.bound_j <= run->lp.bound_j) {
+        lull_lp_result_fini(&found);
+        return 0;
+    }
+    lull_lp_result_fini(&run->lp);
+    run->lp = found;
+    run->is_by_prices = true;
+    return 0;
+}
+
+static int solve(struct lull_bound_run *run, struct lull_error *err)
+{
+    struct lull_ilp_options integer = {.time_limit_s = run->options->time_limit_s};
+    int result;
+
+    if (run->options->is_by_prices)
+        return solve_by_prices(run, err);
+    result = lull_time_indexed_create(&run->file.problem, &run->program, err);
+    /* A program that is too large is bounded by prices instead, unless a schedule was asked for. */
+    if (result == -E2BIG && !run->options->is_integer)
+        return solve_by_prices(run, err);
+    if (result < 0)
+        return result;
+    if (!run->options->is_integer && lull_time_indexed_is_slow(&run->program))
+        return solve_by_prices(run, err);
+    result = lull_solve_lp(&run->program, run->options->time_limit_s, &run->lp, err);
+    if (result < 0 || run->lp.is_infeasible)
+        return result;
+    /* Prices may prove more than a solver that was stopped early. */
+    if (!run->lp.is_optimal)
+        result = solve_by_prices(run, err);
+    if (result < 0 || !run->options->is_integer)
+        return result;
+    integer.gap_j = run->options->gap_ratio * fabs(run->lp.bound_j);
+    return lull_solve_ilp(&run->program, &integer, &run->ilp, err);
+}
+
+static int work(const char *path, struct lull_bound_run *run, struct lull_error *err)
+{
+    int result = lull_slot_file_read(path, &run->file, err);
+
+    if (result < 0)
+        return result;
+    start_progress();
+    result = solve(run, err);
+    stop_progress();
+    if (result < 0)
+        return result;
+    result = lull_bound_write(run, err);
+    if (result < 0)
+        return result;
+    return lull_bound_print(run, err);
+}
+
+/* ---- the command line --------------------------------------------------------------------- */
+
+static const struct lull_option rows[] = {
+    LULL_FLAG("ilp", struct lull_bound_options, is_integer,
+              "Look for a whole schedule too, by the integer program.",
+              .more =
+                  "It is checked, and its cost computed anew. The integer solver's own bound is "
+                  "given too, lowered by 1e-6 of its size; it is higher than the proven one, "
+                  "and rests on the solver."),
+    LULL_VALUE("gap", "RATIO", RATIO, struct lull_bound_options, gap_ratio,
+               "Be content with a schedule that costs at most this much more than the best.",
+               .usual = "0%", .needs = "ilp"),
+    LULL_FLAG("fast", struct lull_bound_options, is_by_prices,
+              "Solve no linear program: give the best bound that an ascent of prices proves.",
+              .excludes = "ilp",
+              .more = "Prices are raised where slots are too full and lowered where they are not. "
+                      "This is also done, without being asked, where the program is too large to "
+                      "be written down (1.5 million columns), or the time limit stops the "
+                      "solver."),
+    LULL_VALUE("time-limit", "S", NUMBER, struct lull_bound_options, time_limit_s,
+               "Stop each solver after this many seconds of processor time.", .is_open = true,
+               .usual = "600"),
+    LULL_VALUE("prices", "FILE", TEXT, struct lull_bound_options, prices_out,
+               "Write what a GPU of each type is worth in each slot, J (CSV).",
+               .hint = LULL_OPTION_FILE,
+               .more = "Columns: slot, one for each type, and with a power cap cap_w, of a watt."),
+    LULL_VALUE("schedule", "FILE", TEXT, struct lull_bound_options, schedule_out,
+               "Write the schedule (CSV).", .hint = LULL_OPTION_FILE, .needs = "ilp",
+               .more = "Columns: job, type, gpus, start, slots, mode; modes count from 0, those "
+                       "dropped not counted. Jobs that are left out are not in it."),
+    LULL_JSON_ROW(struct lull_bound_options, is_json),
+    {0},
+};
+
+static int run(void *options, const struct lull_operands *operands)
+{
+    struct lull_bound_run run = {.options = options};
+    struct lull_error err = {0};
+    const int result = work(operands->words[0], &run, &err);
+
+    lull_ilp_result_fini(&run.ilp);
+    lull_lp_result_fini(&run.lp);
+    lull_time_indexed_fini(&run.program);
+    lull_slot_file_fini(&run.file);
+    return result < 0 ? lull_program_fail("lull-bound", &err) : LULL_EXIT_OK;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct lull_program_command command = {
+        .name = "lull-bound",
+        .summary = "what any schedule of jobs on a cluster costs at least",
+        .arguments = "INSTANCE",
+        .about = "Bounds what any schedule of jobs on a cluster costs, with everything known in "
+                 "advance: by the time-indexed linear program, whose bound is proven anew from its "
+                 "prices, and by the integer program. INSTANCE is JSON lines, plain or gzip, which "
+                 "lull-bound(1) describes; - is standard input.",
+        .tables = {{rows, 0}},
+        .operands = {.least = 1,
+                     .most = 1,
+                     .missing = "give a file of an instance, or - for standard input"},
+        .size = sizeof(struct lull_bound_options),
+        .run = run,
+    };
+    static const struct lull_program_command *const commands[] = {&command, NULL};
+    static const struct lull_program program = {
+        .name = "lull-bound", .version = LULL_VERSION, .commands = commands};
+
+    return lull_program_main(&program, argc, argv);
+}

@@ -1,0 +1,75 @@
+/*
+ * How well the models predict the kernels of a grid, and what the clock that they pick is worth. No
+ * figure is in-sample: what a kernel is judged by was never seen by what predicts it.
+ *
+ * A kernel is predicted from its own probes, and from the other kernels of the grid at all points
+ * (the device): their power curve, and what kernels like it have in common (likeness.h). The probes
+ * are the ends and the middle (grid.h), except for power_ends_error; the prior has none.
+ *
+ * Pure; memory as said; any thread. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_LAB_CORE_EVALUATION_H
+#define LULL_LAB_CORE_EVALUATION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lab/core/grid.h"
+#include "lab/core/power_model.h"
+
+/* The saving that a picked clock realises. All ratios are of the energy at the base, means over
+ * kernels. The clock is found by online.h. */
+struct lull_pick_worth {
+    double available_ratio; /* what the measured optimum saves; NAN: there is no power */
+    double realised_ratio;  /* what the predicted one saves, as measured */
+    double kept_ratio;      /* the same, where a pick that breaks the limit saves nothing */
+    uint32_t slow_kernels;  /* whose pick takes longer than the limit allows, as measured */
+};
+
+/* Errors of what is predicted from the counters at the base and nothing that was measured at other
+ * points, over the points other than the base; NAN: unknown. */
+struct lull_prior_worth {
+    uint32_t counters; /* that all kernels have and that tell them apart */
+    double time_error;
+    double power_error;           /* from the power at the base as well */
+    double time_neighbours_error; /* the three nearest kernels alone */
+    double power_neighbours_error;
+};
+
+/* What is predicted from the kernel's own probes and the device's curve (fitted.h), without
+ * likeness, and the clock that is found from that (online.h), at most slowdown_ratio slower than
+ * the base. NAN: unknown. */
+struct lull_online_worth {
+    double time_error;     /* from the kernel's own probes and nothing else */
+    double realised_ratio; /* without a limit, as in lull_pick_worth */
+    double kept_ratio;     /* within the limit */
+    /* How often the interval holds the measured optimum within the limit, among clocks between the
+     * measured ones as well, and how wide it is, as a part of all clocks; means over kernels. */
+    double inside_ratio;
+    double width_ratio;
+};
+
+/* Errors are means over kernels of the mean of |predicted / measured - 1| over the points that are
+ * no probes; NAN where there is nothing to be judged. */
+struct lull_evaluation {
+    double time_error; /* with the device known */
+    double power_error;
+    double power_ends_error; /* from probes at the ends */
+    struct lull_prior_worth prior;
+    struct lull_online_worth online;
+    struct lull_pick_worth pick;
+    struct lull_pick_worth pick_within; /* at most slowdown_ratio slower than the base */
+};
+
+/* The two parts of that which have files of their own. curves: the grid's without each kernel with
+ * power, and behind them that of all. Return 0, or -ENOMEM, which leaves the output alone. */
+int lull_evaluate_prior(const struct lull_grid *grid, struct lull_prior_worth *worth_out);
+int lull_evaluate_online(const struct lull_grid *grid, const struct lull_power_curve *curves,
+                         double slowdown_ratio, struct lull_online_worth *worth_out);
+
+/* Evaluates a grid. Returns 0, or -ENOMEM, which leaves *evaluation_out alone. O(kernels^3 points).
+ */
+int lull_evaluate(const struct lull_grid *grid, double slowdown_ratio,
+                  struct lull_evaluation *evaluation_out);
+
+#endif

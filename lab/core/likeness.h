@@ -1,0 +1,37 @@
+/*
+ * What a model with few numbers cannot say of a kernel, learnt from kernels like it.
+ *
+ * Kernels that look alike at their probes err alike elsewhere: a kernel that reads memory shows
+ * where bandwidth follows the SM clock, a hot one where leakage grows. Of each kernel that was
+ * measured everywhere the residual is known, log(measured / predicted from its probes). The
+ * residual of a new kernel is predicted as the mean of theirs, weighted by 1 / (reach + distance^2)
+ * of their features, each in standard deviations (Nadaraya 1964, Watson 1964). The reach, and
+ * whether to do it at all, is chosen by leaving each of the other kernels out in turn: never with
+ * the kernel itself.
+ *
+ * Pure; caller's storage; any thread. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_LAB_CORE_LIKENESS_H
+#define LULL_LAB_CORE_LIKENESS_H
+
+#include <stdint.h>
+
+#include "lab/core/grid.h"
+
+enum { LULL_LIKENESS_FEATURES = 2 * LULL_GRID_PROBES };
+
+struct lull_likeness {
+    uint32_t kernels;
+    uint32_t features;     /* of a kernel; 1..LULL_LIKENESS_FEATURES */
+    uint32_t points;       /* <= LULL_GRID_POINTS */
+    const double *feature; /* kernels x features */
+    const double
+        *residual; /* kernels x points; the row of the kernel that is asked for is not read */
+};
+
+/* The predicted residual of a kernel at all points; 0 everywhere where nothing is learnt from the
+ * others, or there are fewer than three. O(kernels^2 points). */
+void lull_likeness_residual(const struct lull_likeness *likeness, uint32_t kernel,
+                            double *residual_out);
+
+#endif

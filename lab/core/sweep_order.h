@@ -1,0 +1,88 @@
+/*
+ * In which order a sweep measures its kernels at its operating points.
+ *
+ * A repeat measures every kernel once at every point that is wanted of it. Kernels come in a random
+ * order in each repeat, a kernel's points in a random order as a block, so that drift of any kind
+ * does not look like an effect of the clock. The block's base point comes first, after every
+ * eighth other point, and last: what it scatters by is the noise floor. Where the repeats of a
+ * point disagree, one more is wanted.
+ *
+ * Grids of many SM clocks may begin coarse: each kernel then gets the clocks between its cheapest
+ * one and those neighbours that are nearly as cheap, and around the knee of its power, by
+ * bisection.
+ *
+ * What is wanted next follows from the seed and from what has been measured alone, so that a sweep
+ * that was ended goes on where it was once it is told of its rows: a block then begins with its
+ * base again.
+ *
+ * Pure; memory as said; one thread at a time. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_LAB_CORE_SWEEP_ORDER_H
+#define LULL_LAB_CORE_SWEEP_ORDER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    LULL_SWEEP_KERNELS = 256,    /* at most */
+    LULL_SWEEP_POINTS = 4096,    /* at most */
+    LULL_SWEEP_REPEATS = 30,     /* at most */
+    LULL_SWEEP_GROUP = 8,        /* points between two visits of the base */
+    LULL_SWEEP_MOST_REFINED = 8, /* clocks that bisection adds to a kernel, at most */
+};
+
+struct lull_sweep_grid {
+    uint32_t kernels; /* > 0 */
+    uint32_t points;  /* > 0; the first line_points of them differ in their SM clock alone, which
+                       * rises: they are at the base's memory clock and power limit */
+    uint32_t line_points;
+    uint32_t base;             /* a point, the last of the line */
+    uint32_t repeats;          /* > 0 */
+    bool is_coarse;            /* of the line only `coarse` points are wanted at first */
+    uint32_t coarse;           /* evenly spread, both ends among them; > 1 */
+    double disagreement_ratio; /* of times or powers of the repeats of a point, that is too much */
+    uint64_t seed;
+};
+
+/* What a visit has found. */
+struct lull_sweep_found {
+    double time_ms;
+    double power_w; /* NAN: not known */
+    bool is_valid;  /* false: no decision rests on it */
+};
+
+struct lull_sweep_visit {
+    uint32_t kernel;
+    uint32_t point;
+    uint32_t repeat; /* from 0 */
+};
+
+struct lull_sweep_order; /* opaque */
+
+/* Begins a sweep of which nothing is measured. sm_mhz: the clocks of the line, borrowed until the
+ * end. NULL: there is no memory. */
+struct lull_sweep_order *lull_sweep_order_create(const struct lull_sweep_grid *grid,
+                                                 const double *sm_mhz);
+void lull_sweep_order_destroy(struct lull_sweep_order *order); /* NULL is allowed */
+
+/* Leaves a kernel out, which nothing more is then wanted of. */
+void lull_sweep_order_drop(struct lull_sweep_order *order, uint32_t kernel);
+
+/*
+ * Decides what to measure next. False: all is measured. The visit that was given last must have
+ * been told of by lull_sweep_order_found, or its kernel dropped. O(kernels x points).
+ */
+bool lull_sweep_order_next(struct lull_sweep_order *order, struct lull_sweep_visit *visit_out);
+
+/* Notes what was found, also of the rows of an earlier run of the same sweep. A repeat beyond those
+ * that can be wanted, or a point or kernel that there is not, gives false. */
+bool lull_sweep_order_found(struct lull_sweep_order *order, const struct lull_sweep_visit *visit,
+                            const struct lull_sweep_found *found);
+
+/* Forgets where in a block the sweep is, as after an interruption: the base is measured first. */
+void lull_sweep_order_interrupt(struct lull_sweep_order *order);
+
+/* How many visits are left, as far as can be told now, visits of the base included. */
+uint64_t lull_sweep_order_left(const struct lull_sweep_order *order);
+
+#endif

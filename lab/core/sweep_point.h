@@ -1,0 +1,170 @@
+/*
+ * One operating point of a kernel, measured: when it has been measured well enough, what it took
+ * and drew, and what speaks against it.
+ *
+ * Energy is counted between two edges: times at which the GPU's energy counter was seen to be
+ * refreshed, because what lies between two reads instead is off by up to a refresh at both ends.
+ * Between the edges the counter is read rarely, since reading it often makes some counters fall
+ * short (docs/energy.md), while power, clocks and reasons are looked at some ten times a second.
+ * What polled power says of the same time is the check of the counter, and stands in for one that
+ * failed.
+ *
+ * Pure; caller's storage; one thread at a time. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_LAB_CORE_SWEEP_POINT_H
+#define LULL_LAB_CORE_SWEEP_POINT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/stats/moments.h"
+
+/* What speaks against a row, as bits. */
+enum lull_sweep_mark {
+    LULL_SWEEP_CLOCK = 1 << 0,         /* the clock that was asked for was not in force */
+    LULL_SWEEP_THERMAL = 1 << 1,       /* heat or the power supply held it down */
+    LULL_SWEEP_POWER = 1 << 2,         /* a power limit did that is not the row's own */
+    LULL_SWEEP_SHORT = 1 << 3,         /* too few launches, seconds or refreshes of the counter */
+    LULL_SWEEP_NOISE = 1 << 4,         /* time or power scattered too much */
+    LULL_SWEEP_COUNTER = 1 << 5,       /* the energy counter failed; power stands in for it */
+    LULL_SWEEP_OTHER_PROCESS = 1 << 6, /* somebody else computed on the GPU */
+    LULL_SWEEP_MARKS = 7,              /* how many there are */
+};
+
+/* When a point has been measured well enough. Ratios are of the mean. */
+struct lull_sweep_rules {
+    double least_s; /* seconds of a window, at least and at most */
+    double most_s;
+    uint32_t least_launches;
+    uint32_t least_refreshes; /* of the energy counter */
+    double interval_ratio;    /* a window ends early when half of the 95 % intervals of time and
+                               * power are within this */
+    double noise_ratio;       /* beyond this the row is marked */
+    double counter_ratio;     /* how far polled power and the counter may be apart */
+    double clock_ratio;       /* how much slower a kernel may get than its clock alone makes it */
+};
+
+/* A look at the GPU; NAN where a value could not be read. */
+struct lull_sweep_look {
+    double sm_mhz;
+    double mem_mhz;
+    double power_w;
+    double temperature_c;
+    uint64_t reasons;  /* bits of whatever meaning */
+    bool is_capped;    /* a power limit holds the clock down */
+    bool is_throttled; /* heat or the power supply does */
+    bool has_others;   /* another process computes on the GPU */
+};
+
+/* When the energy counter was seen to be refreshed, and what it said then. */
+struct lull_sweep_edge {
+    bool is_found; /* false: it was not refreshed in time, or cannot be read; only time_s holds */
+    double time_s; /* half way between the polls around the refresh */
+    double counter_j; /* what it was refreshed to */
+};
+
+enum { LULL_SWEEP_SERIES = 256 };
+
+/* Values of which the median is wanted: all of them, or every second, fourth ... of many. */
+struct lull_sweep_series {
+    uint64_t seen;
+    uint64_t stride;
+    uint32_t count;
+    double values[LULL_SWEEP_SERIES];
+};
+
+/* What has been seen of a point so far. */
+struct lull_sweep_point {
+    struct lull_sweep_edge begin;
+    double refresh_s; /* between refreshes of the counter */
+    struct lull_sweep_series sm_mhz;
+    struct lull_sweep_series mem_mhz;
+    struct lull_sweep_series temperature_c;
+    double sm_least_mhz;
+    double sm_most_mhz;
+    struct lull_moments power_w;
+    uint64_t reasons;
+    bool is_capped;
+    bool is_throttled;
+    bool has_others;
+    uint64_t launches;
+    double seconds;              /* of these launches */
+    struct lull_moments time_ms; /* of a launch, a value for each run */
+    double counter_j;            /* as read last; NAN: not yet */
+    bool has_counter_failed;
+};
+
+/* What a point was to be, and what is known beside it. */
+struct lull_sweep_target {
+    double sm_mhz;      /* as requested */
+    double step_mhz;    /* to the next clock of the GPU */
+    bool has_own_limit; /* the power limit is the row's own, so that it may hold the clock down */
+    bool has_counter;   /* the GPU has an energy counter */
+    double base_sm_mhz; /* the highest clock at the same memory clock, and what a launch took
+                         * there; NAN: not known */
+    double base_time_ms;
+};
+
+struct lull_sweep_result {
+    double sm_mhz; /* medians; NAN: not read */
+    double sm_least_mhz;
+    double sm_most_mhz;
+    double mem_mhz;
+    double temperature_c;
+    uint64_t launches;
+    double time_ms; /* of a launch */
+    double time_sd_ms;
+    double power_w;    /* mean of the board; NAN: not known */
+    double power_sd_w; /* of the polled readings; NAN: fewer than two */
+    double energy_j;   /* over the whole window; NAN: not known */
+    double window_s;
+    bool is_counted; /* power and energy are the counter's; false: polled power's */
+    uint64_t reasons;
+    uint32_t marks; /* enum lull_sweep_mark */
+};
+
+/* Begins a point at an edge. refresh_s: what lies between refreshes of the counter, > 0. */
+void lull_sweep_point_begin(struct lull_sweep_point *point, const struct lull_sweep_edge *begin,
+                            double refresh_s);
+
+/* Takes a look; a run of launches > 0 that took seconds > 0; what the counter says now. */
+void lull_sweep_point_look(struct lull_sweep_point *point, const struct lull_sweep_look *look);
+void lull_sweep_point_run(struct lull_sweep_point *point, uint64_t launches, double seconds);
+void lull_sweep_point_count(struct lull_sweep_point *point, double counter_j);
+
+/* Tells whether the window may end, now_s being the time: everything is known well enough, or it
+ * has taken the most seconds and has a run. */
+bool lull_sweep_point_is_done(const struct lull_sweep_point *point,
+                              const struct lull_sweep_rules *rules, double now_s);
+
+/*
+ * Concludes a point at an edge that is later than the begin. It must have a run. tail_s, tail_w:
+ * seconds before the edge in which the load had ended already, and what was drawn then, which are
+ * taken off; 0 of a load that goes on.
+ */
+void lull_sweep_point_end(const struct lull_sweep_point *point,
+                          const struct lull_sweep_rules *rules,
+                          const struct lull_sweep_target *target, const struct lull_sweep_edge *end,
+                          double tail_s, double tail_w, struct lull_sweep_result *result_out);
+
+/* Tells whether a launch at this clock took longer than the clock alone can make it, so that a
+ * lower one must have been in force. margin_ratio: how much longer is allowed. */
+bool lull_sweep_is_impossible(double sm_mhz, double time_ms, double base_sm_mhz,
+                              double base_time_ms, double margin_ratio);
+
+/* ---- warmth -------------------------------------------------------------------------------- */
+
+/* A GPU is warm when its temperature has stayed within 1 K for some time. Zero-initialised has seen
+ * nothing. */
+struct lull_sweep_warmth {
+    bool is_begun;
+    double least_c;
+    double most_c;
+    double since_s;
+};
+
+/* Takes a temperature; NAN is ignored. Tells whether the GPU has been warm for still_s. */
+bool lull_sweep_warmth_take(struct lull_sweep_warmth *warmth, double time_s, double temperature_c,
+                            double still_s);
+
+#endif

@@ -1,0 +1,19 @@
+/* lull-model: `lull model` as a program of its own. SPDX-License-Identifier: Apache-2.0 */
+#include "base/log.h"
+#include "lab/commands.h"
+
+int main(int argc, char **argv)
+{
+    static const struct lull_program_command *const commands[] = {
+        &lull_model_evaluate_command, &lull_model_fit_command, &lull_model_predict_command, NULL};
+    static const struct lull_program program = {
+        .name = "lull",
+        .version = LULL_VERSION,
+        .about = "Fits and uses models of time and power over clocks.",
+        .commands = commands,
+        .words = "model",
+    };
+
+    lull_log_init(LULL_LOG_WARNING);
+    return lull_program_main(&program, argc, argv);
+}

@@ -1,0 +1,53 @@
+/*
+ * A visit of a sweep: one kernel at one operating point, from setting it to the row. What is done
+ * is decided by lab/core/sweep_point.h. Threads: one. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_LAB_SWEEP_MEASURE_H
+#define LULL_LAB_SWEEP_MEASURE_H
+
+#include "lab/sweep/load.h"
+#include "lab/sweep/rig.h"
+
+/* How a sweep measures, beside the rules. */
+struct lull_sweep_protocol {
+    struct lull_sweep_rules rules;
+    double idle_s; /* for so long the idle GPU is measured ahead of all */
+    double soak_s; /* a kernel runs at its point for so long before it is measured */
+    double warm_s; /* the GPU is warmed up until its temperature has been still for so long... */
+    double warm_most_s; /* ...but no longer than this; 0: not at all */
+};
+
+struct lull_sweep_bench {
+    const struct lull_sweep_time *time;
+    struct lull_sweep_rig *rig;
+    struct lull_sweep_load *load;
+    const struct lull_sweep_protocol *protocol;
+    bool (*is_stopped)(void *context); /* called often; true ends the visit with -EINTR */
+    void *context;
+    double refresh_s; /* of the energy counter; 0: it has not been measured yet */
+};
+
+/* Measures what lies between refreshes of the energy counter. It takes some refreshes. */
+void lull_sweep_bench_learn_refresh(struct lull_sweep_bench *bench);
+
+/* Measures what the idle GPU draws over some seconds, W. NAN: it cannot be told. Errors: -EINTR;
+ * those of the lease. */
+int lull_sweep_bench_measure_idle(struct lull_sweep_bench *bench, double seconds,
+                                  double *idle_w_out, struct lull_error *err);
+
+/* Runs what is started at the setting until the GPU is warm. *took_s_out: how long that took.
+ * Errors: those of a visit. */
+int lull_sweep_bench_warm_up(struct lull_sweep_bench *bench,
+                             const struct lull_sweep_setting *setting, double *took_s_out,
+                             struct lull_error *err);
+
+/*
+ * Visits a point with the kernel that is started. target->sm_mhz and step_mhz are of the setting. A
+ * kernel goes on running afterwards, so that the GPU stays warm. Errors: -EINTR; those of the rig
+ * and of the runs.
+ */
+int lull_sweep_bench_visit(struct lull_sweep_bench *bench, const struct lull_sweep_setting *setting,
+                           const struct lull_sweep_target *target,
+                           struct lull_sweep_result *result_out, struct lull_error *err);
+
+#endif

@@ -1,0 +1,31 @@
+/*
+ * What a sweep's sidecar says (lab/docs/dataset.md), from what is known when the sweep begins.
+ * Threads: one. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_LAB_SWEEP_SIDECAR_H
+#define LULL_LAB_SWEEP_SIDECAR_H
+
+#include <jansson.h>
+
+#include "lab/sweep/load.h"
+#include "lab/sweep/run.h"
+#include "lab/trace/sweep_table.h"
+
+/* The hash under which a GPU appears, so that rows of one unit are known as such while its UUID is
+ * not. */
+void lull_sweep_hash_unit(const char *uuid, char hash_out[LULL_SWEEP_HASH]);
+
+/* Makes the sidecar of a sweep that begins. NULL: there is no memory. */
+json_t *lull_sweep_sidecar_make(const struct lull_sweep_wishes *wishes,
+                                const struct lull_sweep_rig *rig,
+                                const struct lull_sweep_load *load,
+                                const struct lull_sweep_points *points, bool is_emulated);
+
+/* Tells whether two sidecars are of the same sweep. Errors: -EINVAL, with the part that differs. */
+int lull_sweep_sidecar_compare(const json_t *before, const json_t *now, const char *path,
+                               struct lull_error *err);
+
+/* A number, or null where it is NAN. */
+json_t *lull_sweep_number(double number);
+
+#endif

@@ -1,0 +1,289 @@
+/* lull sweep: measures kernels over operating points, and works on what was measured.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "base/json_string.h"
+#include "lab/commands.h"
+#include "cli/shared/command.h"
+#include "lab/sweep/files.h"
+#include "lab/sweep/run.h"
+#include "lab/trace/sweep_table.h"
+
+struct sweep_arguments {
+    struct lull_sweep_wishes wishes;
+    const char *grid;
+    const char *output;
+    double window_s;
+    double window_most_s;
+    double interval_ratio;
+    uint32_t launches;
+    uint32_t refreshes;
+    bool is_suite;
+    bool is_merge;
+    bool is_validate;
+    bool is_plot;
+    bool is_json;
+};
+
+#define OBJECT struct sweep_arguments
+
+static const struct lull_option rows[] = {
+    LULL_VALUE("grid", "AXES", TEXT, OBJECT, grid,
+               "What to measure at: sm=N spreads N SM clocks evenly, sm=all takes each, "
+               "sm=1410/1200/900 those, sm=auto five and then those around each kernel's optimum; "
+               "limit=N or limit=400/300 adds power limits below the one that is set.",
+               .usual = "sm=5",
+               .more = "Axes are separated by commas. The highest SM clock is "
+                       "always among them. mem stands for the memory clock, which "
+                       "Lull does not set: mem=all is the one in force."),
+    LULL_VALUE("gpu", "N", WHOLE, OBJECT, wishes.gpu,
+               "Measure this GPU, as `lull gpus` numbers it.", .letter = 'g',
+               .most = LULL_DEVICE_MAX_GPUS - 1, .usual = "0"),
+    LULL_VALUE("output", "FILE", TEXT, OBJECT, output,
+               "Write the rows into this file, and how they came about into FILE.json.",
+               .aliases = "o", .hint = LULL_OPTION_FILE,
+               .more = "The short form is -o. With --plot it is the directory."),
+    LULL_FLAG("resume", OBJECT, wishes.is_resuming,
+              "Go on with the sweep that FILE holds; at most the row that was being written is "
+              "measured again."),
+    LULL_FLAG("suite", OBJECT, is_suite,
+              "Measure the built-in kernels instead of a command; a FILE describes others."),
+    LULL_VALUE("repeats", "N", WHOLE, OBJECT, wishes.repeats, "Measure each point so often.",
+               .least = 1, .most = LULL_SWEEP_REPEATS, .usual = "3",
+               .more = "Where they disagree by more than 3 % there is one more."),
+    LULL_SEED_ROW(OBJECT, wishes.seed, "Seed of the order of measurement."),
+    LULL_VALUE("window", "S", NUMBER, OBJECT, window_s, "Measure a point for at least so long.",
+               .least = 0.01, .most = 1e5, .usual = "2"),
+    LULL_VALUE("window-most", "S", NUMBER, OBJECT, window_most_s,
+               "Measure a point for at most so long, where it scatters; runs of a command are "
+               "always whole.",
+               .least = 0.01, .most = 1e5, .usual = "12"),
+    LULL_VALUE("interval", "RATIO", RATIO, OBJECT, interval_ratio,
+               "A point is measured well enough when the 95 % intervals of its time and power are "
+               "within this of the mean, to either side.",
+               .usual = "0.5%"),
+    LULL_VALUE("launches", "N", WHOLE, OBJECT, launches,
+               "Launches that a point needs, at least; a row with fewer is marked.", .least = 1,
+               .most = 1000000, .otherwise = "20; 1 of a command"),
+    LULL_VALUE("refreshes", "N", WHOLE, OBJECT, refreshes,
+               "Refreshes of the energy counter that a point needs, at least; a row with fewer is "
+               "marked.",
+               .least = 1, .most = 1000000, .usual = "20"),
+    LULL_VALUE("idle", "S", NUMBER, OBJECT, wishes.protocol.idle_s,
+               "Measure the idle GPU for so long, ahead of all.", .least = 0.1, .most = 1e5,
+               .usual = "10"),
+    LULL_VALUE("soak", "S", NUMBER, OBJECT, wishes.protocol.soak_s,
+               "Run a kernel at its point for so long before it is measured: temperature, and with "
+               "it leakage, follows power in some twenty seconds.",
+               .most = 1e5, .usual = "5", .more = "Commands are measured at once."),
+    LULL_VALUE("warm-up", "S", NUMBER, OBJECT, wishes.protocol.warm_most_s,
+               "Warm the GPU up until its temperature has stayed within 1 degree for 30 s, for so "
+               "long at most; 0: not at all.",
+               .most = 1e5, .usual = "300"),
+    LULL_FLAG("merge", OBJECT, is_merge, "Join the datasets IN... into OUT."),
+    LULL_FLAG("validate", OBJECT, is_validate,
+              "Judge a dataset: its columns, its sidecar, and whether its times and powers can be "
+              "true."),
+    LULL_FLAG("plot", OBJECT, is_plot,
+              "Draw a dataset into a directory (-o): the energy of each kernel over the clock, and "
+              "what follows the clock in which kernel."),
+    LULL_JSON_ROW(OBJECT, is_json),
+    LULL_QUIET_ROW(OBJECT, wishes.is_quiet),
+    LULL_CLI_NO_DAEMON_ROW(OBJECT, wishes.no_daemon),
+    LULL_CLI_RUNTIME_DIR_ROW(OBJECT, wishes.runtime_dir),
+    {0},
+};
+
+/* ---- options ------------------------------------------------------------------------------- */
+
+static void prepare(void *options)
+{
+    struct sweep_arguments *const arguments = options;
+
+    arguments->wishes.axes = lull_sweep_axes_usual;
+    arguments->wishes.protocol.warm_s = 30.0;
+}
+
+/* What is to be done with files is told by one of three flags, or by none. */
+static int check_files(const struct sweep_arguments *arguments,
+                       const struct lull_operands *operands, struct lull_error *err)
+{
+    if (arguments->is_merge + arguments->is_validate + arguments->is_plot > 1 ||
+        arguments->is_suite || operands->command != NULL)
+        return lull_error_set(err, -EINVAL,
+                              "--merge, --validate and --plot stand alone, without a command");
+    if (arguments->is_merge && operands->count < 2)
+        return lull_error_set(err, -EINVAL, "--merge needs OUT and at least one IN");
+    if (!arguments->is_merge && operands->count != 1)
+        return lull_error_set(err, -EINVAL, "give one dataset");
+    if (arguments->is_plot && arguments->output == NULL)
+        return lull_error_set(err, -EINVAL, "--plot needs a directory: -o DIR");
+    return 0;
+}
+
+static int check_sweep(struct sweep_arguments *arguments, const struct lull_operands *operands,
+                       struct lull_error *err)
+{
+    if (arguments->is_suite == (operands->command != NULL))
+        return lull_error_set(
+            err, -EINVAL, "give a command, as in: lull sweep -o FILE.csv -- ./bench, or --suite");
+    if (operands->count > (arguments->is_suite ? 1 : 0))
+        return lull_error_set(err, -EINVAL, "%s: nothing is known to do with it",
+                              operands->words[arguments->is_suite ? 1 : 0]);
+    if (arguments->output == NULL)
+        return lull_error_set(err, -EINVAL, "where shall the rows go? Give -o FILE.csv");
+    if (arguments->window_most_s < arguments->window_s)
+        return lull_error_set(err, -EINVAL, "--window-most is less than --window");
+    if (arguments->grid == NULL)
+        return 0;
+    return lull_sweep_axes_parse(arguments->grid, &arguments->wishes.axes, err);
+}
+
+static int check(void *options, const struct lull_operands *operands, struct lull_error *err)
+{
+    struct sweep_arguments *const arguments = options;
+
+    if (arguments->is_merge || arguments->is_validate || arguments->is_plot)
+        return check_files(arguments, operands, err);
+    return check_sweep(arguments, operands, err);
+}
+
+/* ---- a sweep ------------------------------------------------------------------------------- */
+
+static json_t *outcome_json(const struct sweep_arguments *arguments,
+                            const struct lull_sweep_outcome *outcome)
+{
+    json_t *const marks = json_object();
+
+    for (uint32_t i = 0; i < LULL_SWEEP_MARKS; i++)
+        json_object_set_new(marks, lull_sweep_mark_name(i), json_integer(outcome->marks[i]));
+    return json_pack("{s:o, s:I, s:I, s:o, s:i}", "file", lull_json_string(arguments->output),
+                     "rows", (json_int_t)outcome->rows, "marked_rows", (json_int_t)outcome->marked,
+                     "marks", marks, "left_out_kernels", (int)outcome->left_out);
+}
+
+static void print_outcome(const struct sweep_arguments *arguments,
+                          const struct lull_sweep_outcome *outcome)
+{
+    printf("%s: %" PRIu64 " rows", arguments->output, outcome->rows);
+    if (outcome->marked > 0)
+        printf(", %" PRIu64 " of them marked as not valid:", outcome->marked);
+    for (uint32_t i = 0; i < LULL_SWEEP_MARKS; i++)
+        if (outcome->marks[i] > 0)
+            printf(" %s %u", lull_sweep_mark_name(i), outcome->marks[i]);
+    printf("\n");
+}
+
+/* Marks that come of a window too short for this GPU, and what would help. */
+static void advise(const struct lull_sweep_outcome *outcome)
+{
+    if (outcome->marks[0] > 0)
+        fprintf(stderr, "lull sweep: clocks that were asked for were not in force; see the columns "
+                        "sm_set_mhz and sm_mhz\n");
+    if (outcome->marks[3] > 0)
+        fprintf(stderr, "lull sweep: windows were too short for their launches or for the energy "
+                        "counter; try a longer --window-most\n");
+}
+
+static void complete(struct sweep_arguments *arguments, const struct lull_operands *operands)
+{
+    struct lull_sweep_wishes *const wishes = &arguments->wishes;
+    const bool is_command = operands->command != NULL;
+
+    wishes->path = arguments->output;
+    wishes->command = operands->command;
+    wishes->suite_file = arguments->is_suite && operands->count > 0 ? operands->words[0] : NULL;
+    if (arguments->launches == 0)
+        arguments->launches = is_command ? 1 : 20;
+    wishes->protocol.rules = (struct lull_sweep_rules){
+        .least_s = arguments->window_s,
+        .most_s = arguments->window_most_s,
+        .least_launches = arguments->launches,
+        .least_refreshes = arguments->refreshes,
+        .interval_ratio = arguments->interval_ratio,
+        .noise_ratio = 0.02,
+        .counter_ratio = is_command ? 0.15 : 0.05,
+        .clock_ratio = 0.03,
+    };
+}
+
+static int run_sweep(struct sweep_arguments *arguments, const struct lull_operands *operands)
+{
+    struct lull_sweep_outcome outcome;
+    struct lull_stop_signals stop;
+    struct lull_error err = {0};
+    int result;
+
+    complete(arguments, operands);
+    lull_stop_signals_begin(&stop);
+    result = lull_sweep(&arguments->wishes, &stop, &outcome, &err);
+    if (result == 0 && arguments->is_json)
+        lull_cli_print_json(outcome_json(arguments, &outcome), 0);
+    else if (result == 0)
+        print_outcome(arguments, &outcome);
+    if (result == 0)
+        advise(&outcome);
+    else
+        lull_cli_fail("sweep", &err);
+    if (result < 0 && outcome.rows > 0)
+        fprintf(stderr, "lull sweep: %s has %" PRIu64 " rows; go on with --resume\n",
+                arguments->output, outcome.rows);
+    if (stop.stopped_by != 0)
+        return 128 + stop.stopped_by;
+    return result < 0 ? (int)lull_error_exit_status(result) : LULL_EXIT_OK;
+}
+
+static int run(void *options, const struct lull_operands *operands)
+{
+    struct sweep_arguments *const arguments = options;
+    struct lull_error err = {0};
+    uint64_t count = 0;
+    int result;
+
+    if (arguments->is_merge) {
+        result = lull_sweep_merge(operands->words[0], operands->words + 1, operands->count - 1,
+                                  &count, &err);
+        if (result == 0)
+            printf("%s: %" PRIu64 " rows\n", operands->words[0], count);
+    } else if (arguments->is_validate) {
+        result = lull_sweep_validate(operands->words[0], arguments->is_json, &err);
+        if (result == 1)
+            return LULL_EXIT_FAILED;
+    } else if (arguments->is_plot) {
+        result = lull_sweep_plot(operands->words[0], arguments->output, &err);
+    } else {
+        return run_sweep(arguments, operands);
+    }
+    return result < 0 ? lull_cli_fail("sweep", &err) : LULL_EXIT_OK;
+}
+
+const struct lull_program_command lull_sweep_command = {
+    .name = "sweep",
+    .summary = "measure time, power and energy over clocks and power limits",
+    .arguments = "-o FILE -- COMMAND [ARG...]",
+    .about =
+        "Measures how long COMMAND takes and what the GPU draws meanwhile, at each operating "
+        "point of a grid, and writes a row for each point and repeat. With --suite it "
+        "measures the built-in kernels instead. A row about which something is wrong (a clock "
+        "that was not in force, heat, a power limit, a failed counter) is marked. The GPU must "
+        "be free; its clocks are put back whatever happens. --merge, --validate and --plot "
+        "work on datasets.",
+    .after = "Examples:\n"
+             "  lull sweep -o bench.csv -- ./bench\n"
+             "  lull sweep --suite --grid sm=auto,limit=3 --gpu 1 -o suite.csv\n"
+             "  lull sweep --suite --grid sm=auto,limit=3 --gpu 1 -o suite.csv --resume\n"
+             "  lull sweep --validate suite.csv\n"
+             "  lull sweep --plot suite.csv -o pictures\n"
+             "  lull sweep --merge all.csv suite.csv bench.csv",
+    .tables = {{rows, 0}},
+    .operands = {.most = 1024, .takes_command = true},
+    .size = sizeof(struct sweep_arguments),
+    .prepare = prepare,
+    .check = check,
+    .run = run,
+};

@@ -1,0 +1,1 @@
+/* A header of another part. SPDX-License-Identifier: Apache-2.0 */

@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/tuning/batch.h"
+#include "cli/shared/command.h"

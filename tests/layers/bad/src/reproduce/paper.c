@@ -1,3 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "core/tuning/batch.h"
-#include "cli/command.h"
