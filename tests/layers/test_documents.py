@@ -39,7 +39,8 @@ def alternatives(name):
 
 class Documents(unittest.TestCase):
     def exists(self, document, name):
-        places = [os.path.dirname(document), "", "src"]
+        part = document.split("/")[0] if document.startswith(("cluster/", "lab/")) else "src"
+        places = [os.path.dirname(document), "", "src", part]
         return any(glob.glob(os.path.join(SOURCE, place, name)) for place in places) or name in NAMES
 
     def test_paths(self):
