@@ -53,14 +53,24 @@ class Tree(unittest.TestCase):
                             ("if (a ? b : c) {\n x = d ? e : f;\n}\nz = g ? h : i;", [])):
             self.assertEqual(c_source.nested_ternaries(code), lines, code)
 
+    def test_names_and_parameters(self):
+        self.write("src/core/a.c", "static int run(int a, int b)\n{\n    return a + b;\n}\n\n"
+                                   "static int save_file(void (*f)(int, int), int c, int d, int e, int g, int h, int i, int j)\n{\n"
+                                   "    return c;\n}\n\nint lull_a(void)\n{\n    return run(1, 2);\n}\n")
+        self.write("cluster/core/b.c", "static int save_file(void)\n{\n    return 1;\n}\n\nstatic int load_file(void)\n{\n    return 1;\n}\n")
+        found = load("count-lines").measure(self.root, os.path.join(self.root, "build"))
+        self.assertEqual((found["static_names_of_one_word_ratio"], found["static_names_shared_ratio"]), (0.25, 0.5))
+        self.assertEqual(found["functions_over_7_parameters"], ["src/core/a.c:6 save_file"])
+
     def test_lines(self):
         self.write("src/core/a.c", "/* One.\n * Two. */\nint f(void) // and code\n\n{\n    return *\"/* x */\";\n}\n")
         self.write("lab/reproduce/b.c", "int g(void);\n")
         self.write("tests/t.c", "int h;\n")
         tool = load("count-lines")
         found = tool.measure(self.root, os.path.join(self.root, "build"))
-        self.assertEqual((found["code_lines"], found["test_lines"], found["circles"]), (4, 1, None))
-        self.assertEqual(found["comments_per_code_line_c"], 0.5)
+        self.assertEqual((found["code_lines"], found["test_lines"], found["circles"]), (5, 1, None))
+        self.assertEqual(found["lines_by_part"], {"src": 7, "cluster": 0, "lab": 1})
+        self.assertEqual(found["comments_per_code_line_c"], 0.4)
         calls = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": {"d"}, "f": {"a", "f"}}
         self.assertEqual(tool.find_circles(calls), [["a", "b", "c"], ["d", "e"]])
 
