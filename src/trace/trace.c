@@ -109,61 +109,9 @@ void lull_trace_fini(struct lull_trace *trace)
     lull_string_set_destroy(trace->strings);
 }
 
-/* ---- looking things up ---- */
-
-uint64_t lull_trace_unusable_kernels(const struct lull_trace_loss *loss)
-{
-    return loss->no_times + loss->before_launch + loss->other_clock + loss->unpaired;
-}
-
 int lull_trace_require_kernels(const struct lull_trace *trace, struct lull_error *err)
 {
     if (trace->kernel_count > 0)
         return 0;
     return lull_error_set(err, LULL_E_FORMAT, "no GPU kernels: %s", trace->contents);
-}
-
-struct lull_trace lull_trace_of_gpu(const struct lull_trace *trace, size_t gpu)
-{
-    struct lull_trace one = *trace;
-    struct lull_trace_gpu *const of = &trace->gpus[gpu];
-
-    one.gpus = of;
-    one.gpu_count = 1;
-    one.kernel_count = of->kernel_count;
-    one.launch_count = of->launch_count;
-    one.step_count = of->step_count;
-    /* An array of nothing may be NULL, to which nothing may be added. */
-    if (of->kernel_count > 0)
-        one.kernels = trace->kernels + of->first_kernel;
-    if (of->launch_count > 0)
-        one.launches = trace->launches + of->first_launch;
-    if (of->step_count > 0)
-        one.steps = trace->steps + of->first_step;
-    memcpy(one.gpu, of->name, sizeof(one.gpu));
-    return one;
-}
-
-const char *lull_trace_string(const struct lull_trace *trace, uint32_t index)
-{
-    return lull_string_set_get(trace->strings, index);
-}
-
-const struct lull_trace_launch *lull_trace_find_launch(const struct lull_trace *trace,
-                                                       int64_t correlation)
-{
-    size_t low = 0;
-    size_t high = trace->launch_count;
-
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-
-        if (trace->launches[middle].correlation < correlation)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == trace->launch_count || trace->launches[low].correlation != correlation)
-        return NULL;
-    return &trace->launches[low];
 }

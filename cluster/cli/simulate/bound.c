@@ -151,8 +151,8 @@ static int start(FILE *problem, int out_fd, struct lull_child *child, struct lul
     int rc;
 
     /* The program lies beside this one, in a build or installed; else it is sought on the path. */
-    if (lull_file_find_own("cluster/solver/lull-bound", "../../bin/lull-bound", path, sizeof(path), NULL) <
-        0)
+    if (lull_file_find_own("cluster/solver/lull-bound", "../../bin/lull-bound", path, sizeof(path),
+                           NULL) < 0)
         snprintf(path, sizeof(path), "%s", program);
     snprintf(name, sizeof(name), "/dev/fd/%d", fileno(problem));
     rc = lull_child_start_as(argv, NULL, &setup, child, &why);

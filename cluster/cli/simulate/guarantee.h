@@ -1,6 +1,6 @@
 /*
- * What theory guarantees of a policy before it runs: the ratio of cluster/docs/competitive.md for the jobs
- * at hand, and what the theorem does not cover. (What a run is certified to have reached:
+ * What theory guarantees of a policy before it runs: the ratio of cluster/docs/competitive.md for
+ * the jobs at hand, and what the theorem does not cover. (What a run is certified to have reached:
  * certificate.h.) SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_CLI_SIMULATE_GUARANTEE_H

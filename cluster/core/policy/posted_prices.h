@@ -92,8 +92,8 @@ double lull_prices_sum(const struct lull_prices *prices, uint32_t type, uint32_t
 /*
  * On arrival a job gets a schedule for good, or none. What the jobs gained so far and what the
  * prices come to are a primal and a dual solution of the same linear program; their ratio never
- * exceeds the proven one, which bounds how far from the optimum the rule is: cluster/docs/competitive.md
- * has the theorem and its proof.
+ * exceeds the proven one, which bounds how far from the optimum the rule is:
+ * cluster/docs/competitive.md has the theorem and its proof.
  *
  * A job is one of slots.h with reject_j 0: a schedule gains -(cost_j + delay_j (start - first)).
  * The set holds the schedules that gain at least L per GPU and slot, at most U per GPU, and take no

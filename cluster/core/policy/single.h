@@ -16,8 +16,8 @@ extern const struct lull_cluster_ranking lull_hdf_ranking;
 /* Least service first, at an energy budget (powerflow.c). */
 extern const struct lull_cluster_ranking lull_powerflow_ranking;
 
-/* Online primal-dual with posted prices (cluster/docs/competitive.md): tuned (pd_rats.c), and as it is
- * proven (pd_rats_safe.c), which rejects jobs without a value. */
+/* Online primal-dual with posted prices (cluster/docs/competitive.md): tuned (pd_rats.c), and as it
+ * is proven (pd_rats_safe.c), which rejects jobs without a value. */
 extern const struct lull_cluster_policy_calls lull_pd_rats_calls;
 extern const struct lull_cluster_policy_calls lull_pd_rats_safe_calls;
 

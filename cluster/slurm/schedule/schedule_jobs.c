@@ -22,16 +22,6 @@ static const int64_t spare_s = 300;
 
 /* ---- the cluster --------------------------------------------------------------------------- */
 
-uint32_t lull_schedule_find_type(const struct lull_schedule *schedule, const char *name)
-{
-    for (uint32_t type = 0; type < schedule->cluster.type_count; type++) {
-        assert(schedule->types[type].name != NULL);
-        if (strcmp(schedule->types[type].name, name) == 0)
-            return type;
-    }
-    return schedule->cluster.type_count;
-}
-
 static void add_type(struct lull_schedule *schedule, const struct lull_queue_node *node)
 {
     const struct lull_table_gpu *const gpu =

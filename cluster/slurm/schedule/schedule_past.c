@@ -1,6 +1,8 @@
 /* What a policy is told of jobs that were placed before. SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 
+#include <string.h>
+
 #include "cluster/slurm/schedule/schedule_state.h"
 
 #define SECOND_NS INT64_C(1000000000)
@@ -82,4 +84,14 @@ void lull_schedule_add_past(struct lull_schedule *schedule, const struct lull_qu
         if (job == NULL || past->id != job->id || job->stage != LULL_QUEUE_WAITS)
             add(schedule, past);
     }
+}
+
+uint32_t lull_schedule_find_type(const struct lull_schedule *schedule, const char *name)
+{
+    for (uint32_t type = 0; type < schedule->cluster.type_count; type++) {
+        assert(schedule->types[type].name != NULL);
+        if (strcmp(schedule->types[type].name, name) == 0)
+            return type;
+    }
+    return schedule->cluster.type_count;
 }

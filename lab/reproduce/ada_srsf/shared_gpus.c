@@ -120,37 +120,6 @@ static uint32_t part_ms(const struct lull_shared_job_state *job, enum lull_share
     return part == LULL_SHARED_FORWARD ? job->asked->forward_ms : job->asked->backward_ms;
 }
 
-double lull_shared_left(const struct lull_shared_cluster *shared,
-                        const struct lull_shared_job_state *job)
-{
-    const double moving_mb =
-        job->node_count > 1 ? job->asked->model_mb * job->iterations_left - job->moved_mb : 0.0;
-
-    if (shared->setup->rule != LULL_SHARED_SRTF)
-        return job->service_ms;
-    return job->service_ms / job->asked->workers + moving_mb * shared->setup->beta_ms;
-}
-
-void lull_shared_synchronise(struct lull_shared_cluster *shared, uint32_t number, int64_t now_ms)
-{
-    struct lull_shared_job_state *const job = &shared->jobs[number];
-
-    shared->has_changed = true;
-    job->is_transferring = false;
-    job->moved_mb = 0.0;
-    job->waiting = 0;
-    job->iterations_left--;
-    for (uint32_t i = 0; i < job->asked->workers; i++) {
-        shared->gpus[job->workers[i].gpu].load_ms -= lull_shared_placed_transfer_ms(shared, job);
-        job->workers[i].next = LULL_SHARED_FORWARD;
-    }
-    job->is_done = job->iterations_left == 0;
-    if (!job->is_done)
-        return;
-    shared->completion_ms[number] = now_ms - job->asked->arrival_ms;
-    shared->left--;
-}
-
 /* ---- what ends ---------------------------------------------------------------------------- */
 
 static void end_part(struct lull_shared_cluster *shared, struct lull_shared_gpu *gpu)

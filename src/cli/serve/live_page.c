@@ -56,16 +56,6 @@ void lull_serve_page_write_foot(FILE *out, const char *nonce)
 
 /* ---- tiles ------------------------------------------------------------------------------- */
 
-void lull_serve_write_tile(FILE *out, const char *name, const char *title, const char *figure,
-                           const char *small)
-{
-    lull_html_text(out, "<dl class=\"tile\"><dt>", title, "</dt>");
-    fprintf(out, "<dd class=\"big\" data-live=\"%s\">", name);
-    lull_html_text(out, "", figure, "</dd>");
-    fprintf(out, "<dd class=\"small\" data-live=\"%s-more\">", name);
-    lull_html_text(out, "", small, "</dd></dl>\n");
-}
-
 static void write_power_tile(FILE *out, const json_t *document)
 {
     const double power_w = lull_report_number(document, "power_w");

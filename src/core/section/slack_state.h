@@ -1,7 +1,7 @@
 /*
- * What the two halves of the slack share: slack.c compares the ranks of this node with each other,
- * slack_nodes.c with what other nodes tell. For these two alone.
- * SPDX-License-Identifier: Apache-2.0
+ * What the parts of the slack share: slack.c compares the ranks of this node with each other,
+ * slack_nodes.c with what other nodes report, and slack_points.c lowers and raises. For these
+ * alone. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_SECTION_SLACK_STATE_H
 #define LULL_CORE_SECTION_SLACK_STATE_H
@@ -12,6 +12,9 @@ static inline uint64_t lull_slack_bit(uint32_t gpu)
 {
     return UINT64_C(1) << gpu;
 }
+
+/* For so many iterations a GPU that came last is not lowered, at first. Chosen, not measured. */
+enum { LULL_SLACK_FIRST_HOLD = 8 };
 
 /* Tells whether a wait for the GPU, and all of an iteration together, are longer than jitter
  * explains, so that what the GPU had waited for is gone. */

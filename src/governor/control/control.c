@@ -407,15 +407,6 @@ void lull_control_disarm(struct lull_control *control)
     pthread_mutex_unlock(&control->lock);
 }
 
-void lull_control_hold(struct lull_control *control, enum lull_hold reason, bool held)
-{
-    const uint32_t before = control->holds;
-
-    control->holds = held ? before | reason : before & ~(uint32_t)reason;
-    if (control->holds != before)
-        control->decider->hold(control->deciding, control->holds);
-}
-
 uint32_t lull_control_gpu_count(const struct lull_control *control)
 {
     return control->gpu_count;

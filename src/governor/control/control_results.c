@@ -171,3 +171,12 @@ void lull_control_take_results(struct lull_control *control)
     lull_control_hold(control, LULL_HOLD_CAP, is_capped);
     control->decider->take_waiting(control->deciding, now_ns, lull_ms_from_ns(now_ns - since_ns));
 }
+
+void lull_control_hold(struct lull_control *control, enum lull_hold reason, bool held)
+{
+    const uint32_t before = control->holds;
+
+    control->holds = held ? before | reason : before & ~(uint32_t)reason;
+    if (control->holds != before)
+        control->decider->hold(control->deciding, control->holds);
+}

@@ -1,6 +1,6 @@
 /*
- * The theorem of cluster/docs/competitive.md, inequality by inequality, on random problems. The names of
- * the tests are those that the proof points to. SPDX-License-Identifier: Apache-2.0
+ * The theorem of cluster/docs/competitive.md, inequality by inequality, on random problems. The
+ * names of the tests are those that the proof points to. SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 #include <setjmp.h>

@@ -531,13 +531,6 @@ uint32_t lull_controller_steady_point(const struct lull_controller *controller, 
     return controller->gpus[gpu].steady;
 }
 
-const struct lull_target *lull_controller_steady(const struct lull_controller *controller)
-{
-    if (controller->targets.steady == LULL_CONTROLLER_NO_TARGET)
-        return NULL;
-    return &controller->targets.list[controller->targets.steady];
-}
-
 bool lull_controller_is_suspended(const struct lull_controller *controller)
 {
     return controller->queue.suspended;

@@ -352,3 +352,10 @@ bool lull_targets_reopen(struct lull_targets *targets)
     }
     return any;
 }
+
+const struct lull_target *lull_controller_steady(const struct lull_controller *controller)
+{
+    if (controller->targets.steady == LULL_CONTROLLER_NO_TARGET)
+        return NULL;
+    return &controller->targets.list[controller->targets.steady];
+}
