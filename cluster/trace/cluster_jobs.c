@@ -418,9 +418,9 @@ static int read_shared_gpus(const struct row_reading *reading, int64_t *gpus_out
 {
     enum { PLACES = 3 };
     int64_t milli = 0;
-    int rc = lull_columns_decimal(reading->columns, GPUS, PLACES, 0,
-                                  (int64_t)GPUS_MAX * WHOLE_MILLI * PLACES, "not a number of GPUs",
-                                  &milli, reading->err);
+    static const struct lull_columns_range range = {
+        PLACES, 0, (int64_t)GPUS_MAX * WHOLE_MILLI * PLACES, "not a number of GPUs"};
+    int rc = lull_columns_decimal(reading->columns, GPUS, &range, &milli, reading->err);
 
     if (rc < 0)
         return rc;

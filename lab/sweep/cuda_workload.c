@@ -48,8 +48,10 @@ static int compile(struct lull_cuda_suite *workload, const char *source,
     if (result < 0)
         return result;
     headers = lull_suite_files_headers(workload->files, &header_count);
-    return lull_suite_compile(workload->compiler, &file, headers, header_count, defines,
-                              define_count, workload->cuda.capability, image_out, err);
+    return lull_suite_compile(
+        workload->compiler,
+        &(struct lull_suite_unit){&file, headers, header_count, defines, define_count},
+        workload->cuda.capability, image_out, err);
 }
 
 static int load_fills(struct lull_cuda_suite *workload, struct lull_error *err)

@@ -230,8 +230,9 @@ int lull_enforcer_grant(struct lull_enforcer *enforcer, uint32_t gpu, uint64_t c
     int result;
 
     pthread_mutex_lock(&enforcer->lock);
-    result = lull_lease_grant(enforcer->leases, gpu, client, band, lull_now_ns(),
-                              enforcer->options.ttl_ns, id_out, err);
+    result = lull_lease_grant(
+        enforcer->leases, &(struct lull_lease_request){gpu, client, band, enforcer->options.ttl_ns},
+        lull_now_ns(), id_out, err);
     if (result == 0) {
         lull_writer_grant(enforcer->writer, gpu, source, band);
         if (enforcer->asked_ns == 0) /* else the timer counts the patience */

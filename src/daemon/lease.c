@@ -42,17 +42,18 @@ int lull_lease_check(const struct lull_lease_table *table, uint32_t gpu, struct 
     return 0;
 }
 
-int lull_lease_grant(struct lull_lease_table *table, uint32_t gpu, uint64_t client,
-                     const struct lull_band *band, int64_t now_ns, int64_t ttl_ns, uint64_t *id_out,
-                     struct lull_error *err)
+int lull_lease_grant(struct lull_lease_table *table, const struct lull_lease_request *request,
+                     int64_t now_ns, uint64_t *id_out, struct lull_error *err)
 {
+    const uint32_t gpu = request->gpu;
     const int result = lull_lease_check(table, gpu, err);
 
     if (result < 0)
         return result;
-    if (band->min_mhz > band->max_mhz || ttl_ns <= 0)
+    if (request->band->min_mhz > request->band->max_mhz || request->ttl_ns <= 0)
         return lull_error_set(err, -EINVAL, "GPU %u: a lease needs a clock and a time", gpu);
-    table->seats[gpu].lease = (struct lull_lease){++table->last_id, client, *band, now_ns + ttl_ns};
+    table->seats[gpu].lease = (struct lull_lease){++table->last_id, request->client, *request->band,
+                                                  now_ns + request->ttl_ns};
     *id_out = table->last_id;
     return 0;
 }

@@ -36,14 +36,21 @@ void lull_lease_table_destroy(struct lull_lease_table *table);
 /* Tells whether a GPU may be leased now: 0, or the -ENODEV or -EBUSY of lull_lease_grant(). */
 int lull_lease_check(const struct lull_lease_table *table, uint32_t gpu, struct lull_error *err);
 
+/* What a client asks for. */
+struct lull_lease_request {
+    uint32_t gpu;
+    uint64_t client;
+    const struct lull_band *band;
+    int64_t ttl_ns;
+};
+
 /*
  * Grants the lease of one GPU until now_ns + ttl_ns; *id_out is written on success only.
  * Errors: -ENODEV no such GPU; -EINVAL empty band or ttl_ns <= 0; -EBUSY leased, or still being
  * restored after a lease.
  */
-int lull_lease_grant(struct lull_lease_table *table, uint32_t gpu, uint64_t client,
-                     const struct lull_band *band, int64_t now_ns, int64_t ttl_ns, uint64_t *id_out,
-                     struct lull_error *err);
+int lull_lease_grant(struct lull_lease_table *table, const struct lull_lease_request *request,
+                     int64_t now_ns, uint64_t *id_out, struct lull_error *err);
 
 /*
  * Prolongs all leases of a client; returns how many. One that has run out and was not ended yet is

@@ -475,8 +475,9 @@ int lull_columns_quantity(const struct lull_columns *columns, uint32_t field, do
     return 0;
 }
 
-int lull_columns_decimal(const struct lull_columns *columns, uint32_t field, int shift, int64_t min,
-                         int64_t max, const char *what, int64_t *value_out, struct lull_error *err)
+int lull_columns_decimal(const struct lull_columns *columns, uint32_t field,
+                         const struct lull_columns_range *range, int64_t *value_out,
+                         struct lull_error *err)
 {
     char number[LULL_TEXT_NUMBER_BYTES];
     const char *const wrong = plain(columns, field, number);
@@ -485,11 +486,11 @@ int lull_columns_decimal(const struct lull_columns *columns, uint32_t field, int
 
     if (wrong != NULL)
         return lull_columns_refuse(columns, field, wrong, err);
-    rc = lull_decimal_parse(number, strlen(number), shift, &value);
+    rc = lull_decimal_parse(number, strlen(number), range->shift, &value);
     if (rc == -EINVAL)
         return lull_columns_refuse(columns, field, "not a number", err);
-    if (rc < 0 || value < min || value > max)
-        return lull_columns_refuse(columns, field, what, err);
+    if (rc < 0 || value < range->min || value > range->max)
+        return lull_columns_refuse(columns, field, range->what, err);
     *value_out = value;
     return 0;
 }

@@ -109,10 +109,17 @@ enum { LULL_COLUMNS_UNIT = 8 };
 int lull_columns_quantity(const struct lull_columns *columns, uint32_t field, double *value_out,
                           char unit_out[LULL_COLUMNS_UNIT]);
 
-/* Parses the cell of a column that is there as a decimal number times 10^shift, exactly
- * (lull_decimal_parse), from min to max. Other cells are refused with what. */
-int lull_columns_decimal(const struct lull_columns *columns, uint32_t field, int shift, int64_t min,
-                         int64_t max, const char *what, int64_t *value_out, struct lull_error *err);
+/* Which decimal numbers a column may have. */
+struct lull_columns_range {
+    int shift;        /* a number is read times 10^shift */
+    int64_t min, max; /* of that */
+    const char *what; /* is wrong with others, for the message */
+};
+
+/* Parses the cell of a column that is there as a decimal number, exactly (lull_decimal_parse). */
+int lull_columns_decimal(const struct lull_columns *columns, uint32_t field,
+                         const struct lull_columns_range *range, int64_t *value_out,
+                         struct lull_error *err);
 
 /* Parses the cell of a column that is there as a length of time from 0 to 30 years: a number, whose
  * unit in seconds is the column's, or days, hours, minutes and seconds (lull_timestamp_elapsed). */

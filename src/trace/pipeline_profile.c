@@ -129,14 +129,18 @@ static int read_point(const struct lull_columns *columns, struct lull_pipeline_p
 
     if (rc < 0)
         return rc;
-    rc = lull_columns_decimal(columns, TIME, (int)columns->at[TIME]->unit, 1,
-                              LULL_PIPELINE_MAX_TIME_NS, "not between 1 ns and 100 s",
+    rc = lull_columns_decimal(columns, TIME,
+                              &(struct lull_columns_range){(int)columns->at[TIME]->unit, 1,
+                                                           LULL_PIPELINE_MAX_TIME_NS,
+                                                           "not between 1 ns and 100 s"},
                               &point_out->time_ns, err);
     if (rc < 0)
         return rc;
     point_out->sm_mhz = (uint32_t)sm_mhz;
-    return lull_columns_decimal(columns, ENERGY, (int)columns->at[ENERGY]->unit, 0,
-                                LULL_PIPELINE_MAX_ENERGY_NJ, "not between 0 and 10 MJ",
+    return lull_columns_decimal(columns, ENERGY,
+                                &(struct lull_columns_range){(int)columns->at[ENERGY]->unit, 0,
+                                                             LULL_PIPELINE_MAX_ENERGY_NJ,
+                                                             "not between 0 and 10 MJ"},
                                 &point_out->energy_nj, err);
 }
 

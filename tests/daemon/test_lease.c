@@ -20,16 +20,29 @@ static void test_grant_and_refuse(void **state)
     uint64_t second = 0;
 
     (void)state;
-    assert_int_equal(lull_lease_grant(table, 2, 7, &band, 0, 10, &id, &error), -ENODEV);
-    assert_int_equal(lull_lease_grant(table, 0, 7, &empty, 0, 10, &id, &error), -EINVAL);
-    assert_int_equal(lull_lease_grant(table, 0, 7, &band, 0, 0, &id, &error), -EINVAL);
+    assert_int_equal(
+        lull_lease_grant(table, &(struct lull_lease_request){2, 7, &band, 10}, 0, &id, &error),
+        -ENODEV);
+    assert_int_equal(
+        lull_lease_grant(table, &(struct lull_lease_request){0, 7, &empty, 10}, 0, &id, &error),
+        -EINVAL);
+    assert_int_equal(
+        lull_lease_grant(table, &(struct lull_lease_request){0, 7, &band, 0}, 0, &id, &error),
+        -EINVAL);
     assert_int_equal(id, 0);
-    assert_int_equal(lull_lease_grant(table, 1, 6, &one_clock, 0, 1, &id, &error), 0);
+    assert_int_equal(
+        lull_lease_grant(table, &(struct lull_lease_request){1, 6, &one_clock, 1}, 0, &id, &error),
+        0);
     assert_true(lull_lease_end(table, 1));
     lull_lease_settle(table, 1);
-    assert_int_equal(lull_lease_grant(table, 0, 7, &band, 0, 10, &id, &error), 0);
-    assert_int_equal(lull_lease_grant(table, 0, 8, &band, 0, 10, &second, &error), -EBUSY);
-    assert_int_equal(lull_lease_grant(table, 1, 8, &band, 0, 10, &second, &error), 0);
+    assert_int_equal(
+        lull_lease_grant(table, &(struct lull_lease_request){0, 7, &band, 10}, 0, &id, &error), 0);
+    assert_int_equal(
+        lull_lease_grant(table, &(struct lull_lease_request){0, 8, &band, 10}, 0, &second, &error),
+        -EBUSY);
+    assert_int_equal(
+        lull_lease_grant(table, &(struct lull_lease_request){1, 8, &band, 10}, 0, &second, &error),
+        0);
     assert_int_not_equal(id, second);
     assert_int_equal(lull_lease_find(table, 0)->client, 7);
     assert_null(lull_lease_find(table, 5));
@@ -44,13 +57,17 @@ static void test_end_keeps_busy_until_settled(void **state)
 
     (void)state;
     assert_false(lull_lease_end(table, 0));
-    assert_int_equal(lull_lease_grant(table, 0, 7, &band, 0, 10, &id, &error), 0);
+    assert_int_equal(
+        lull_lease_grant(table, &(struct lull_lease_request){0, 7, &band, 10}, 0, &id, &error), 0);
     assert_true(lull_lease_end(table, 0));
     assert_false(lull_lease_end(table, 0));
     assert_null(lull_lease_find(table, 0));
-    assert_int_equal(lull_lease_grant(table, 0, 8, &band, 0, 10, &id, &error), -EBUSY);
+    assert_int_equal(
+        lull_lease_grant(table, &(struct lull_lease_request){0, 8, &band, 10}, 0, &id, &error),
+        -EBUSY);
     lull_lease_settle(table, 0);
-    assert_int_equal(lull_lease_grant(table, 0, 8, &band, 0, 10, &id, &error), 0);
+    assert_int_equal(
+        lull_lease_grant(table, &(struct lull_lease_request){0, 8, &band, 10}, 0, &id, &error), 0);
     lull_lease_table_destroy(table);
 }
 
@@ -62,8 +79,10 @@ static void test_expiry_and_renewal(void **state)
 
     (void)state;
     assert_true(lull_lease_next_expiry_ns(table) == INT64_MAX);
-    assert_int_equal(lull_lease_grant(table, 0, 7, &band, 0, 10, &id, &error), 0);
-    assert_int_equal(lull_lease_grant(table, 1, 7, &band, 0, 20, &id, &error), 0);
+    assert_int_equal(
+        lull_lease_grant(table, &(struct lull_lease_request){0, 7, &band, 10}, 0, &id, &error), 0);
+    assert_int_equal(
+        lull_lease_grant(table, &(struct lull_lease_request){1, 7, &band, 20}, 0, &id, &error), 0);
     assert_int_equal(lull_lease_next_expiry_ns(table), 10);
     assert_int_equal(lull_lease_find_expired(table, 9), -ENOENT);
     assert_int_equal(lull_lease_find_expired(table, 10), 0);
@@ -91,7 +110,10 @@ static void test_all_leases_of_a_client_are_renewed(void **state)
 
     (void)state;
     for (uint32_t gpu = 0; gpu < 3; gpu++)
-        assert_int_equal(lull_lease_grant(table, gpu, clients[gpu], &band, 0, 10, &id, &error), 0);
+        assert_int_equal(
+            lull_lease_grant(table, &(struct lull_lease_request){gpu, clients[gpu], &band, 10}, 0,
+                             &id, &error),
+            0);
     assert_int_equal(lull_lease_renew(table, 7, 9, 10), 2);
     assert_int_equal(lull_lease_find(table, 0)->expires_ns, 19);
     assert_int_equal(lull_lease_find(table, 1)->expires_ns, 10);

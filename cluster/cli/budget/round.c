@@ -283,9 +283,11 @@ int lull_budget_round_run(struct lull_budget_round *round, double target_w, stru
     if (result == 0) {
         describe_groups(round);
         describe_jobs(round);
-        result =
-            lull_power_steer_decide(round->steer, round->news, round->groups, round->group_count,
-                                    round->jobs, round->job_count, round->orders, &round->excess_w);
+        result = lull_power_steer_decide(round->steer,
+                                         &(struct lull_steer_view){round->news, round->groups,
+                                                                   round->group_count, round->jobs,
+                                                                   round->job_count},
+                                         round->orders, &round->excess_w);
     }
     if (result < 0)
         return lull_error_set(err, result, "there is no memory");

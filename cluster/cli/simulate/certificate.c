@@ -198,26 +198,24 @@ static int refuse(const struct lull_cluster_certificate *certificate, struct lul
         certificate->bound_j, certificate->cost_j);
 }
 
-int lull_cluster_certify(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                         const struct lull_cluster_run *run,
-                         const struct lull_cluster_conditions *conditions,
-                         const struct lull_certificate_effort *effort, double second_j,
+int lull_cluster_certify(const struct lull_certified_run *of,
+                         const struct lull_certificate_effort *effort,
                          struct lull_cluster_certificate *certificate_out, struct lull_error *err)
 {
     struct telling telling = {lull_watch_begin(), STEPS};
     double size_j;
     struct lull_cluster_certificate certificate = {
-        .second_j = second_j,
-        .cost_j = cost_of(jobs, run, second_j, &size_j),
+        .second_j = of->second_j,
+        .cost_j = cost_of(of->jobs, of->run, of->second_j, &size_j),
     };
     struct lull_price_ascent ascent = {
         .achieved = certificate.cost_j, .tell = tell, .user = &telling};
     struct judged judged;
     int64_t slots = effort->slots;
-    int rc = take(jobs, run, conditions, &judged);
+    int rc = take(of->jobs, of->run, of->conditions, &judged);
 
     if (rc < 0) {
-        lull_error_set(err, rc, "no memory for %zu jobs", jobs->count);
+        lull_error_set(err, rc, "no memory for %zu jobs", of->jobs->count);
         goto end;
     }
     if (effort->steps > 0)
@@ -226,9 +224,11 @@ int lull_cluster_certify(const struct lull_cluster *cluster, const struct lull_c
     if (slots == 0)
         slots = judged.may_pause ? PREEMPTIVE_SLOTS : SLOTS;
     if (judged.may_pause)
-        rc = bound_paused(cluster, &judged, second_j, slots, &ascent, &certificate.bound_j, err);
+        rc = bound_paused(of->cluster, &judged, of->second_j, slots, &ascent, &certificate.bound_j,
+                          err);
     else
-        rc = bound_whole(cluster, &judged, second_j, slots, &ascent, &certificate.bound_j, err);
+        rc = bound_whole(of->cluster, &judged, of->second_j, slots, &ascent, &certificate.bound_j,
+                         err);
     if (rc == 0 && !lull_dual_is_sound(certificate.bound_j, certificate.cost_j, size_j))
         rc = refuse(&certificate, err);
     if (rc == 0)

@@ -31,16 +31,23 @@ struct lull_certificate_effort {
     int64_t steps;
 };
 
+/* A run that is certified, with all that it was a run of. */
+struct lull_certified_run {
+    const struct lull_cluster *cluster;
+    const struct lull_cluster_jobs *jobs;
+    const struct lull_cluster_run *run;
+    const struct lull_cluster_conditions *conditions;
+    double second_j; /* >= 0 */
+};
+
 /*
- * Certifies a run, and draws its progress. second_j >= 0. Where jobs run whole, the bound counts
+ * Certifies a run, and draws its progress. Where jobs run whole, the bound counts
  * each as up to a slot shorter than it is, so that fewer slots give a lower bound. Errors: -ENOMEM;
  * -EINVAL and -ERANGE of lull_slot_relaxation_create(); -EPROTO: the run is below the bound, which
  * is a mistake in the bound.
  */
-int lull_cluster_certify(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                         const struct lull_cluster_run *run,
-                         const struct lull_cluster_conditions *conditions,
-                         const struct lull_certificate_effort *effort, double second_j,
+int lull_cluster_certify(const struct lull_certified_run *of,
+                         const struct lull_certificate_effort *effort,
                          struct lull_cluster_certificate *certificate_out, struct lull_error *err);
 
 #endif

@@ -265,7 +265,13 @@ static int make_failures(struct lull_scenario *scenario,
                          const struct lull_scenario_failure_options *options,
                          struct lull_error *err)
 {
-    const uint32_t nodes = scenario->model.cluster.node_count;
+    const struct lull_failure_model model = {
+        .node_count = scenario->model.cluster.node_count,
+        .mtbf_ns = options->mtbf_ns,
+        .repair_ns = options->repair_ns,
+        .until_ns = options->mtbf_ns > 0 ? last_failure_ns(&scenario->model.jobs) : 0,
+        .seed = (uint64_t)options->seed,
+    };
     size_t *const count = &scenario->conditions.failure_count;
     int rc = 0;
 
@@ -273,9 +279,7 @@ static int make_failures(struct lull_scenario *scenario,
     if (options->table != NULL)
         rc = read_failures(scenario, options->table, err);
     else if (options->mtbf_ns > 0)
-        rc = lull_cluster_failures_draw(nodes, options->mtbf_ns, options->repair_ns,
-                                        last_failure_ns(&scenario->model.jobs),
-                                        (uint64_t)options->seed, &scenario->failures, count, err);
+        rc = lull_cluster_failures_draw(&model, &scenario->failures, count, err);
     scenario->conditions.failures = scenario->failures;
     return rc;
 }
@@ -432,9 +436,14 @@ static int certify(struct lull_scenario_run *run, const struct lull_scenario *sc
 {
     const struct lull_cluster *cluster = &scenario->model.cluster;
     const struct lull_cluster_jobs *jobs = &scenario->model.jobs;
-    int rc =
-        lull_cluster_certify(cluster, jobs, run->run, &scenario->conditions, &options->certificate,
-                             lull_cluster_policy_setting(run->policy), &run->certificate, err);
+    const struct lull_certified_run of = {
+        .cluster = cluster,
+        .jobs = jobs,
+        .run = run->run,
+        .conditions = &scenario->conditions,
+        .second_j = lull_cluster_policy_setting(run->policy),
+    };
+    int rc = lull_cluster_certify(&of, &options->certificate, &run->certificate, err);
 
     if (rc < 0)
         return rc;

@@ -78,27 +78,27 @@ static int append(struct list *list, struct lull_cluster_failure failure, struct
 }
 
 /* Adds the failures of one node, in order. */
-static int draw_node(uint32_t node, int64_t mtbf_ns, int64_t repair_ns, int64_t until_ns,
+static int draw_node(const struct lull_failure_model *model, uint32_t node,
                      struct lull_random *random, struct list *list, struct lull_error *err)
 {
     int64_t now_ns = 0;
 
     for (;;) {
-        const double works_ns = -log(1.0 - lull_random_uniform(random)) * (double)mtbf_ns;
+        const double works_ns = -log(1.0 - lull_random_uniform(random)) * (double)model->mtbf_ns;
         int rc;
 
-        if (works_ns >= (double)(until_ns - now_ns))
+        if (works_ns >= (double)(model->until_ns - now_ns))
             return 0;
         now_ns += (int64_t)works_ns;
-        rc = append(list, (struct lull_cluster_failure){node, now_ns, now_ns + repair_ns}, err);
+        rc = append(list, (struct lull_cluster_failure){node, now_ns, now_ns + model->repair_ns},
+                    err);
         if (rc < 0)
             return rc;
-        now_ns += repair_ns;
+        now_ns += model->repair_ns;
     }
 }
 
-int lull_cluster_failures_draw(uint32_t node_count, int64_t mtbf_ns, int64_t repair_ns,
-                               int64_t until_ns, uint64_t seed,
+int lull_cluster_failures_draw(const struct lull_failure_model *model,
                                struct lull_cluster_failure **failures_out, size_t *count_out,
                                struct lull_error *err)
 {
@@ -106,16 +106,16 @@ int lull_cluster_failures_draw(uint32_t node_count, int64_t mtbf_ns, int64_t rep
     struct lull_random seeds;
     int rc;
 
-    lull_random_init(&seeds, seed);
-    for (uint32_t node = 0; node < node_count; node++) {
+    lull_random_init(&seeds, model->seed);
+    for (uint32_t node = 0; node < model->node_count; node++) {
         struct lull_random random;
 
         lull_random_init(&random, lull_random_next(&seeds));
-        rc = draw_node(node, mtbf_ns, repair_ns, until_ns, &random, &list, err);
+        rc = draw_node(model, node, &random, &list, err);
         if (rc < 0)
             goto fail;
     }
-    rc = lull_cluster_failures_order(list.all, list.count, node_count, err);
+    rc = lull_cluster_failures_order(list.all, list.count, model->node_count, err);
     if (rc < 0)
         goto fail;
     *failures_out = list.all;

@@ -25,15 +25,23 @@ struct lull_cluster_failure {
 int lull_cluster_failures_order(struct lull_cluster_failure *failures, size_t count,
                                 uint32_t node_count, struct lull_error *err);
 
+/* When nodes fail at random. */
+struct lull_failure_model {
+    uint32_t node_count;
+    int64_t mtbf_ns;   /* > 0; mean time that a node works */
+    int64_t repair_ns; /* > 0 */
+    int64_t until_ns;  /* no failure begins then or later */
+    uint64_t seed;
+};
+
 /*
  * Draws failures at random, in order: each node works for an exponentially distributed time of mean
  * mtbf_ns, then is down for repair_ns, and so on; none begins at until_ns or later. Each node draws
  * from a sequence of its own (seed, node), so that a larger cluster leaves the others' alone.
- * mtbf_ns > 0, repair_ns > 0. The caller frees *failures_out. Errors: -EINVAL more than
+ * The caller frees *failures_out. Errors: -EINVAL more than
  * LULL_CLUSTER_MOST_FAILURES; -ENOMEM.
  */
-int lull_cluster_failures_draw(uint32_t node_count, int64_t mtbf_ns, int64_t repair_ns,
-                               int64_t until_ns, uint64_t seed,
+int lull_cluster_failures_draw(const struct lull_failure_model *model,
                                struct lull_cluster_failure **failures_out, size_t *count_out,
                                struct lull_error *err);
 

@@ -261,15 +261,13 @@ static bool try_pool(struct lull_ranked *policy, const struct lull_cluster_state
     while ((shape = first_shape(policy, pool, tries, &type)) != NULL) {
         const uint32_t job = (uint32_t)(shape->waiting.entries[0].number >> 32);
         const bool is_tried = tries < MOST_TRIES || takes_fewer(policy, pool, type);
+        struct lull_ranked_choice choice = {.shares = decision->shares};
         uint32_t entry = lull_ranked_entry_point(policy, job, type);
-        uint32_t point;
-        size_t shares;
 
         if (tries < MOST_TRIES)
             entry = lull_ranked_wanted(policy, job, entry, now_ns);
-        if (is_tried && lull_ranked_choose(policy, state, job, entry, is_elastic, now_ns, &point,
-                                           decision->shares, &shares))
-            return start(policy, job, point, shares, now_ns, decision);
+        if (is_tried && lull_ranked_choose(policy, state, job, entry, is_elastic, now_ns, &choice))
+            return start(policy, job, choice.point, choice.share_count, now_ns, decision);
         if (is_tried && lull_ranked_make_room(policy, state, job, entry, now_ns))
             return carry_on(policy, state, now_ns, decision);
         shape->tries = tries;

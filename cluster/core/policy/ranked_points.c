@@ -95,8 +95,7 @@ uint32_t lull_ranked_cheapest(const struct lull_ranked *policy, uint32_t job, ui
 
 bool lull_ranked_choose(const struct lull_ranked *policy, const struct lull_cluster_state *state,
                         uint32_t job, uint32_t entry_point, bool is_elastic, int64_t now_ns,
-                        uint32_t *point_out, struct lull_cluster_share *shares_out,
-                        size_t *share_count_out)
+                        struct lull_ranked_choice *choice)
 {
     const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
     const struct lull_cluster_point *entry = &asked->points[entry_point];
@@ -106,11 +105,11 @@ bool lull_ranked_choose(const struct lull_ranked *policy, const struct lull_clus
         const uint32_t point = lull_ranked_cheapest(policy, job, entry_point,
                                                     is_elastic ? 0 : entry->gpus, most, now_ns);
         const size_t shares = lull_cluster_place_consolidated(
-            state, asked->pool, entry->type, asked->points[point].gpus, shares_out);
+            state, asked->pool, entry->type, asked->points[point].gpus, choice->shares);
 
         if (shares > 0) {
-            *point_out = point;
-            *share_count_out = shares;
+            choice->point = point;
+            choice->share_count = shares;
             return true;
         }
         most = asked->points[point].gpus - 1;

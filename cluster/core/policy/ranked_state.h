@@ -120,12 +120,18 @@ int64_t lull_ranked_rank(const struct lull_ranked *policy, uint32_t job, uint32_
 uint32_t lull_ranked_cheapest(const struct lull_ranked *policy, uint32_t job, uint32_t like,
                               uint32_t gpus, uint64_t most, int64_t now_ns);
 
+/* An operating point that can be placed, and its shares. */
+struct lull_ranked_choice {
+    uint32_t point;
+    size_t share_count;
+    struct lull_cluster_share *shares; /* the caller's */
+};
+
 /* The operating point of least cost that could be placed, and its shares: of those with as many
    GPUs as the entry operating point, or, if it is elastic, with fewer or more. False: none. */
 bool lull_ranked_choose(const struct lull_ranked *policy, const struct lull_cluster_state *state,
                         uint32_t job, uint32_t entry_point, bool is_elastic, int64_t now_ns,
-                        uint32_t *point_out, struct lull_cluster_share *shares_out,
-                        size_t *share_count_out);
+                        struct lull_ranked_choice *choice);
 
 /* ranked_preempt.c: makes a plan for a job that does not fit; false: what ranks behind it has not
    enough GPUs, or it is not preemptible. */

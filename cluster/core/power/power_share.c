@@ -193,35 +193,33 @@ static double most_exceeded_w(const struct share *share)
     return excess_w;
 }
 
-int lull_power_share(const struct lull_power_group *groups, uint32_t group_count,
-                     const struct lull_power_claimant *claimants, uint32_t claimant_count,
-                     const struct lull_power_claim *parts, uint32_t part_count, uint32_t *level_out,
+int lull_power_share(const struct lull_power_claims *claims, uint32_t *level_out,
                      double *excess_w_out)
 {
     struct share share = {
-        .claimants = claimants,
-        .parts = parts,
-        .group_count = group_count,
-        .groups = groups,
-        .room_w = calloc(group_count + 1, sizeof(*share.room_w)),
-        .by_owner = calloc(part_count + 1, sizeof(*share.by_owner)),
-        .first = calloc(claimant_count + 2, sizeof(*share.first)),
-        .heap = calloc(claimant_count + 1, sizeof(*share.heap)),
-        .level = calloc(claimant_count + 1, sizeof(*share.level)),
+        .claimants = claims->claimants,
+        .parts = claims->parts,
+        .group_count = claims->group_count,
+        .groups = claims->groups,
+        .room_w = calloc(claims->group_count + 1, sizeof(*share.room_w)),
+        .by_owner = calloc(claims->part_count + 1, sizeof(*share.by_owner)),
+        .first = calloc(claims->claimant_count + 2, sizeof(*share.first)),
+        .heap = calloc(claims->claimant_count + 1, sizeof(*share.heap)),
+        .level = calloc(claims->claimant_count + 1, sizeof(*share.level)),
     };
     int result = -ENOMEM;
 
     if (share.room_w == NULL || share.by_owner == NULL || share.first == NULL ||
         share.heap == NULL || share.level == NULL)
         goto end;
-    begin(&share, claimant_count, part_count);
+    begin(&share, claims->claimant_count, claims->part_count);
     while (share.heap_count > 0) {
         const struct share_step step = pop(&share);
 
         if (advance(&share, &step))
             push_next(&share, step.claimant);
     }
-    memcpy(level_out, share.level, claimant_count * sizeof(level_out[0]));
+    memcpy(level_out, share.level, claims->claimant_count * sizeof(level_out[0]));
     *excess_w_out = most_exceeded_w(&share);
     result = 0;
 end:

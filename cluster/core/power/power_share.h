@@ -41,14 +41,22 @@ struct lull_power_claimant {
     double speed[LULL_POWER_LEVELS]; /* > 0, rising */
 };
 
+/* All that shares the watts. */
+struct lull_power_claims {
+    const struct lull_power_group *groups;
+    uint32_t group_count;
+    const struct lull_power_claimant *claimants;
+    uint32_t claimant_count;
+    const struct lull_power_claim *parts;
+    uint32_t part_count;
+};
+
 /*
  * Writes the level of each claimant, and how many watts the groups exceed their caps by, the most
  * of all groups; 0: none does. Claimants without a part stay at their highest level. O(n log n) for
  * n levels of all claimants. -ENOMEM: nothing is written.
  */
-int lull_power_share(const struct lull_power_group *groups, uint32_t group_count,
-                     const struct lull_power_claimant *claimants, uint32_t claimant_count,
-                     const struct lull_power_claim *parts, uint32_t part_count, uint32_t *level_out,
+int lull_power_share(const struct lull_power_claims *claims, uint32_t *level_out,
                      double *excess_w_out);
 
 #endif

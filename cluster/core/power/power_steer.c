@@ -386,30 +386,34 @@ static void release(struct steer_round *round)
     free(round->give_w);
 }
 
-int lull_power_steer_decide(struct lull_power_steer *steer, const struct lull_steer_news *news,
-                            const struct lull_power_group *groups, uint32_t group_count,
-                            const struct lull_steered_job *jobs, uint32_t job_count,
+int lull_power_steer_decide(struct lull_power_steer *steer, const struct lull_steer_view *view,
                             struct lull_steer_order *orders_out, double *excess_w_out)
 {
-    struct steer_round round = {.news = news, .group_count = group_count, .job_count = job_count};
+    struct steer_round round = {
+        .news = view->news, .group_count = view->group_count, .job_count = view->job_count};
+    struct lull_power_claims claims = {.group_count = view->group_count,
+                                       .claimant_count = view->job_count};
     double unused_w;
     int result = -ENOMEM;
 
-    if (!allocate(&round, steer->gpu_count) || make_place(steer, group_count) < 0)
+    if (!allocate(&round, steer->gpu_count) || make_place(steer, view->group_count) < 0)
         goto end;
-    for (uint32_t g = 0; g < group_count; g++)
-        round.groups[g] = groups[g];
+    for (uint32_t g = 0; g < view->group_count; g++)
+        round.groups[g] = view->groups[g];
     take_caps(steer, &round);
-    take_news(steer, news);
-    describe_claims(steer, jobs, &round);
-    result = lull_power_share(round.groups, group_count, round.claimants, job_count, round.parts,
-                              round.part_count, round.levels, &unused_w);
+    take_news(steer, view->news);
+    describe_claims(steer, view->jobs, &round);
+    claims.groups = round.groups;
+    claims.claimants = round.claimants;
+    claims.parts = round.parts;
+    claims.part_count = round.part_count;
+    result = lull_power_share(&claims, round.levels, &unused_w);
     if (result < 0)
         goto end;
     steer->rounds++;
     if (!is_kept(steer, &round) || is_worth_it(steer, &round))
         order_levels(steer, &round);
-    *excess_w_out = order_limits(steer, jobs, &round);
+    *excess_w_out = order_limits(steer, view->jobs, &round);
     write_orders(steer, orders_out);
 end:
     release(&round);

@@ -71,14 +71,21 @@ int lull_power_steer_create(const struct lull_steered_gpu *gpus, uint32_t gpu_co
                             struct lull_power_steer **steer_out);
 void lull_power_steer_destroy(struct lull_power_steer *steer);
 
+/* What is known in a round. Groups and jobs may be others in each. */
+struct lull_steer_view {
+    const struct lull_steer_news *news; /* [gpu] */
+    const struct lull_power_group *groups;
+    uint32_t group_count;
+    const struct lull_steered_job *jobs;
+    uint32_t job_count;
+};
+
 /*
- * Takes a round's news [gpu], and writes orders [gpu], by the caps of the groups, which may be
- * others in each round, and the jobs [job_count]. *excess_w_out: the most by which a cap is likely
- * to be exceeded, because nobody is willing to give more. -ENOMEM: the orders are as before.
+ * Takes a round's view, and writes orders [gpu] by the caps of the groups. *excess_w_out: the most
+ * by which a cap is likely to be exceeded, because nobody is willing to give more. -ENOMEM: the
+ * orders are as before.
  */
-int lull_power_steer_decide(struct lull_power_steer *steer, const struct lull_steer_news *news,
-                            const struct lull_power_group *groups, uint32_t group_count,
-                            const struct lull_steered_job *jobs, uint32_t job_count,
+int lull_power_steer_decide(struct lull_power_steer *steer, const struct lull_steer_view *view,
                             struct lull_steer_order *orders_out, double *excess_w_out);
 
 #endif

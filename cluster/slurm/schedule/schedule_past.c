@@ -1,6 +1,5 @@
 /* What a policy is told of jobs that were placed before. SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
-
 #include <string.h>
 
 #include "cluster/slurm/schedule/schedule_state.h"

@@ -119,13 +119,14 @@ static void judge(const struct drawn *drawn, const struct lull_cluster_policy_op
                   double slot_s, json_t *told)
 {
     static const struct lull_certificate_effort effort = {200, 60};
+    const struct lull_certified_run of = {&drawn->cluster, &drawn->jobs, run, &drawn->conditions,
+                                          drawn->second_j};
     struct lull_cluster_certificate certificate;
     struct lull_guarantee guarantee;
     struct lull_cluster_bound bound;
     struct lull_error err = {0};
 
-    if (lull_cluster_certify(&drawn->cluster, &drawn->jobs, run, &drawn->conditions, &effort,
-                             drawn->second_j, &certificate, &err) == 0)
+    if (lull_cluster_certify(&of, &effort, &certificate, &err) == 0)
         json_object_set_new(told, "certificate_j", json_real(certificate.bound_j));
     else
         json_object_set_new(told, "error", json_string(err.text));

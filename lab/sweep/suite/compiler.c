@@ -220,9 +220,7 @@ add_option(struct options *options, struct lull_error *err, const char *format, 
     return 0;
 }
 
-int lull_suite_compile(struct lull_suite_compiler *compiler, const struct lull_suite_file *source,
-                       const struct lull_suite_file *headers, uint32_t header_count,
-                       const struct lull_suite_define *defines, uint32_t define_count,
+int lull_suite_compile(struct lull_suite_compiler *compiler, const struct lull_suite_unit *unit,
                        uint32_t capability, struct lull_suite_image *image_out,
                        struct lull_error *err)
 {
@@ -241,24 +239,26 @@ int lull_suite_compile(struct lull_suite_compiler *compiler, const struct lull_s
             "NVRTC %u.%u does not compile for sm_%u any more; set LULL_NVRTC to the "
             "libnvrtc.so.12 of nvidia-cuda-nvrtc-cu12",
             compiler->version / 100, compiler->version % 100, capability);
-    for (uint32_t i = 0; i < header_count; i++) {
-        texts[i] = headers[i].text;
-        names[i] = headers[i].name;
+    for (uint32_t i = 0; i < unit->header_count; i++) {
+        texts[i] = unit->headers[i].text;
+        names[i] = unit->headers[i].name;
     }
     result = add_option(&options, err, "--gpu-architecture=%s_%d", is_own ? "sm" : "compute",
                         architecture);
     if (result == 0)
         result = add_option(&options, err, "--std=c++17");
-    for (uint32_t i = 0; i < define_count && result == 0; i++)
-        result = add_option(&options, err, "-D%s=%s", defines[i].name, defines[i].value);
+    for (uint32_t i = 0; i < unit->define_count && result == 0; i++)
+        result =
+            add_option(&options, err, "-D%s=%s", unit->defines[i].name, unit->defines[i].value);
     if (result < 0)
         return result;
-    code = nvrtc->create(&program, source->text, source->name, (int)header_count, texts, names);
+    code = nvrtc->create(&program, unit->source->text, unit->source->name, (int)unit->header_count,
+                         texts, names);
     if (code != 0)
         return lull_error_set(err, -ENOMEM, "NVRTC takes no program: %s", nvrtc->text(code));
     code = nvrtc->compile(program, options.count, options.list);
     if (code != 0)
-        result = fail_compile(compiler, program, source->name, code, err);
+        result = fail_compile(compiler, program, unit->source->name, code, err);
     else
         result = take_image(compiler, program, is_own, image_out, err);
     nvrtc->destroy(&program);

@@ -27,14 +27,21 @@ struct lull_suite_image {
     size_t size;
 };
 
+/* A source with what it needs. */
+struct lull_suite_unit {
+    const struct lull_suite_file *source;
+    const struct lull_suite_file *headers;
+    uint32_t header_count;
+    const struct lull_suite_define *defines;
+    uint32_t define_count;
+};
+
 /*
  * Compiles a source with macros for a compute capability: to machine code, or, for a GPU newer than
  * NVRTC knows, to PTX, which the driver compiles. Errors: LULL_E_UNSUPPORTED NVRTC no longer knows
  * this GPU; LULL_E_FORMAT the source does not compile, with the first error; -ENOMEM.
  */
-int lull_suite_compile(struct lull_suite_compiler *compiler, const struct lull_suite_file *source,
-                       const struct lull_suite_file *headers, uint32_t header_count,
-                       const struct lull_suite_define *defines, uint32_t define_count,
+int lull_suite_compile(struct lull_suite_compiler *compiler, const struct lull_suite_unit *unit,
                        uint32_t capability, struct lull_suite_image *image_out,
                        struct lull_error *err);
 

@@ -256,16 +256,17 @@ static const struct {
 };
 
 void lull_html_draw_mark(FILE *out, const struct lull_html_chart *chart, enum lull_html_mark mark,
-                         double x, double y, double low, double high, const char *tooltip)
+                         struct lull_html_place at, const char *tooltip)
 {
     fputs("<g>", out);
     lull_html_text(out, "<title>", tooltip, "</title>");
     if (chart->words != NULL)
         lull_html_text(chart->words, "<li>", tooltip, "</li>\n");
-    if (isfinite(low) && isfinite(high))
-        fprintf(out, "<path class=\"interval\" d=\"M%.1f %.1fV%.1f\"/>", lull_html_x(chart, x),
-                lull_html_y(chart, fmax(low, chart->y.low)),
-                lull_html_y(chart, fmin(high, chart->y.high)));
+    if (isfinite(at.low) && isfinite(at.high))
+        fprintf(out, "<path class=\"interval\" d=\"M%.1f %.1fV%.1f\"/>", lull_html_x(chart, at.x),
+                lull_html_y(chart, fmax(at.low, chart->y.low)),
+                lull_html_y(chart, fmin(at.high, chart->y.high)));
     fprintf(out, "<path class=\"%s\" transform=\"translate(%.1f %.1f)\" d=\"%s\"/></g>\n",
-            marks[mark].class, lull_html_x(chart, x), lull_html_y(chart, y), marks[mark].path);
+            marks[mark].class, lull_html_x(chart, at.x), lull_html_y(chart, at.y),
+            marks[mark].path);
 }

@@ -6,6 +6,7 @@
 #ifndef LULL_CLI_REPORT_HTML_H
 #define LULL_CLI_REPORT_HTML_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -83,8 +84,20 @@ enum lull_html_mark {
     LULL_HTML_MARKS
 };
 
-/* Draws a mark with a tooltip, and, where low and high are finite, its interval. */
+/* Where a mark is, and its interval along y; NAN: it has none. */
+struct lull_html_place {
+    double x, y;
+    double low, high;
+};
+
+/* Draws a mark with a tooltip, and its interval. */
 void lull_html_draw_mark(FILE *out, const struct lull_html_chart *chart, enum lull_html_mark mark,
-                         double x, double y, double low, double high, const char *tooltip);
+                         struct lull_html_place at, const char *tooltip);
+
+/* A place without an interval. */
+static inline struct lull_html_place lull_html_at(double x, double y)
+{
+    return (struct lull_html_place){x, y, (double)NAN, (double)NAN};
+}
 
 #endif

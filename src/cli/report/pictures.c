@@ -108,7 +108,7 @@ static void draw_budgets(FILE *out, const struct lull_html_chart *chart, const j
         lull_html_draw_mark(out, chart,
                             source != NULL && strcmp(source, "measured") == 0 ? LULL_HTML_GOOD
                                                                               : LULL_HTML_OPEN,
-                            x, y, low, high, text);
+                            (struct lull_html_place){x, y, low, high}, text);
     }
 }
 
@@ -141,8 +141,8 @@ static void draw_tried(FILE *out, const struct lull_html_chart *chart, const cha
             continue;
         length = snprintf(text, sizeof(text), "%.100s%s", run, run[0] != '\0' ? ": " : "");
         describe_tried(point, text + length, sizeof(text) - (size_t)length);
-        lull_html_draw_mark(out, chart, is_kept ? LULL_HTML_CHOSEN : LULL_HTML_TRIED, x, y,
-                            (double)NAN, (double)NAN, text);
+        lull_html_draw_mark(out, chart, is_kept ? LULL_HTML_CHOSEN : LULL_HTML_TRIED,
+                            lull_html_at(x, y), text);
     }
 }
 
@@ -193,7 +193,7 @@ void lull_report_draw_frontier(FILE *out, const json_t *report)
     lull_html_axis_finish(&chart.y);
     fputs("<div class=\"beside\"><figure>", out);
     lull_html_begin_chart(out, &chart, "Energy saved over slowdown");
-    lull_html_draw_mark(out, &chart, LULL_HTML_OPEN, 0.0, 0.0, (double)NAN, (double)NAN,
+    lull_html_draw_mark(out, &chart, LULL_HTML_OPEN, lull_html_at(0.0, 0.0),
                         "the job at its highest clocks");
     draw_curve(out, &chart, points, 0);
     draw_budgets(out, &chart, points);
@@ -275,10 +275,12 @@ static void draw_valley(FILE *out, const json_t *gpu)
         if (!isfinite(saving) || !isfinite(mhz))
             continue;
         describe_tried(point, text, sizeof(text));
-        lull_html_draw_mark(out, &chart,
-                            lull_report_is(point, "kept") ? LULL_HTML_CHOSEN : LULL_HTML_GOOD, mhz,
-                            1.0 - saving, 1.0 - lull_report_number(point, "saving_high_ratio"),
-                            1.0 - lull_report_number(point, "saving_low_ratio"), text);
+        lull_html_draw_mark(
+            out, &chart, lull_report_is(point, "kept") ? LULL_HTML_CHOSEN : LULL_HTML_GOOD,
+            (struct lull_html_place){mhz, 1.0 - saving,
+                                     1.0 - lull_report_number(point, "saving_high_ratio"),
+                                     1.0 - lull_report_number(point, "saving_low_ratio")},
+            text);
     }
     lull_html_end_chart(out, &chart);
     fputs("</figure>\n", out);
@@ -347,11 +349,10 @@ static void draw_steps(FILE *out, const struct lull_html_chart *chart, const jso
         if (!isfinite(mhz))
             continue;
         describe_step(step, text, sizeof(text));
-        lull_html_draw_mark(out, chart, mark_of(step), (double)(i + 1), mhz, (double)NAN,
-                            (double)NAN, text);
+        lull_html_draw_mark(out, chart, mark_of(step), lull_html_at((double)(i + 1), mhz), text);
     }
     if (isfinite(highest_mhz))
-        lull_html_draw_mark(out, chart, LULL_HTML_OPEN, 0.0, highest_mhz, (double)NAN, (double)NAN,
+        lull_html_draw_mark(out, chart, LULL_HTML_OPEN, lull_html_at(0.0, highest_mhz),
                             "the highest clock, where the search begins (S221)");
 }
 

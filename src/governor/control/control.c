@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
+#include "base/smaller.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "governor/control/calibration_file.h"
@@ -55,41 +56,38 @@ static void recall_calibrations(struct lull_control *control)
     }
 }
 
-int lull_control_create(struct lull_event_segment *job, struct lull_devices *devices,
-                        struct lull_actuator *actuator, const struct lull_controller_config *config,
-                        bool exposure, const uint32_t *gpus, uint32_t gpu_count,
-                        struct lull_control **control_out, struct lull_error *err)
+int lull_control_create(const struct lull_control_setup *setup, struct lull_control **control_out,
+                        struct lull_error *err)
 {
     struct lull_control *control = calloc(1, sizeof(*control));
     uint32_t points[LULL_CONTROLLER_MAX_GPUS];
 
     if (control == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for the control loop");
-    control->job = job;
-    control->devices = devices;
-    control->actuator = actuator;
+    control->job = setup->job;
+    control->devices = setup->devices;
+    control->actuator = setup->actuator;
     control->decider = &lull_section_decider;
     control->deciding = control;
-    control->observe_only = config->observe_only;
-    control->exposure = exposure;
-    control->gpu_count =
-        gpu_count < LULL_CONTROLLER_MAX_GPUS ? gpu_count : LULL_CONTROLLER_MAX_GPUS;
+    control->observe_only = setup->config->observe_only;
+    control->exposure = setup->exposure;
+    control->gpu_count = lull_smaller_u32(setup->gpu_count, LULL_CONTROLLER_MAX_GPUS);
     pthread_mutex_init(&control->lock, NULL);
     for (uint32_t i = 0; i < control->gpu_count; i++) {
         struct lull_governed_gpu *gpu = &control->gpus[i];
-        const struct lull_device_info *info = lull_device_info(devices, gpus[i]);
+        const struct lull_device_info *info = lull_device_info(setup->devices, setup->gpus[i]);
         const struct lull_energy_source source = lull_energy_source_of_gpu(info);
 
         gpu->info = info;
         lull_run_log_init(&gpu->log, &source);
-        gpu->state.device = gpus[i];
+        gpu->state.device = setup->gpus[i];
         gpu->state.process = -1;
         points[i] = gpu->info->sm_clock_count > 0 ? gpu->info->sm_clock_count : 1;
     }
     for (uint32_t i = 0; i < LULL_JOB_MAX_PROCESSES; i++)
         control->processes[i] =
             (struct lull_control_process){.gpu = -1, .seen_on = LULL_ACCOUNTING_UNSEEN};
-    control->controller = lull_controller_create(config, control->gpu_count, points);
+    control->controller = lull_controller_create(setup->config, control->gpu_count, points);
     if (control->controller == NULL) {
         lull_control_destroy(control);
         return lull_error_set(err, -ENOMEM, "no memory for the controller");

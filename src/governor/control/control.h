@@ -70,15 +70,19 @@ struct lull_control_view {
     const struct lull_section_meter *meter;
 };
 
-/*
- * Borrows everything until destroy. actuator may be NULL: nothing is ever switched then.
- * exposure: compute kernels may be recorded in short windows, to see what communication is exposed.
- * gpus[] are the device indices that the job may use, in the job's order.
- */
-int lull_control_create(struct lull_event_segment *job, struct lull_devices *devices,
-                        struct lull_actuator *actuator, const struct lull_controller_config *config,
-                        bool exposure, const uint32_t *gpus, uint32_t gpu_count,
-                        struct lull_control **control_out, struct lull_error *err);
+/* What a control loop works with. All of it is borrowed until destroy. */
+struct lull_control_setup {
+    struct lull_event_segment *job;
+    struct lull_devices *devices;
+    struct lull_actuator *actuator; /* NULL: nothing is ever switched */
+    const struct lull_controller_config *config;
+    bool exposure; /* compute kernels may be recorded in short windows, to see what is exposed */
+    const uint32_t *gpus; /* indices of devices that the job may use, in the job's order */
+    uint32_t gpu_count;
+};
+
+int lull_control_create(const struct lull_control_setup *setup, struct lull_control **control_out,
+                        struct lull_error *err);
 
 /*
  * Lets another decider take the place of the section controller, which is then told nothing. To be

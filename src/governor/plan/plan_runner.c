@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/smaller.h"
 #include "governor/plan/plan_runner.h"
 
 #include <errno.h>
@@ -87,13 +88,11 @@ static int check_plans(const struct lull_plan_file *plans, uint32_t count, struc
     return 0;
 }
 
-int lull_plan_runner_create(const struct lull_plan_file *plans, uint32_t plan_count,
-                            const struct lull_controller_config *config,
-                            struct lull_devices *devices, const uint32_t *gpus, uint32_t gpu_count,
+int lull_plan_runner_create(const struct lull_plan_runner_setup *setup,
                             struct lull_plan_runner **runner_out, struct lull_error *err)
 {
-    const struct lull_pipeline_problem first = lull_plan_runner_problem(&plans[0]);
-    const int result = check_plans(plans, plan_count, err);
+    const struct lull_pipeline_problem first = lull_plan_runner_problem(&setup->plans[0]);
+    const int result = check_plans(setup->plans, setup->plan_count, err);
     struct lull_plan_runner *runner;
 
     if (result < 0)
@@ -101,17 +100,16 @@ int lull_plan_runner_create(const struct lull_plan_file *plans, uint32_t plan_co
     runner = calloc(1, sizeof(*runner));
     if (runner == NULL)
         return lull_error_set(err, -ENOMEM, "no memory to carry out a plan");
-    runner->plans = plans;
-    runner->plan_count = plan_count;
+    runner->plans = setup->plans;
+    runner->plan_count = setup->plan_count;
     runner->stages = lull_pipeline_stages(&first);
     lull_plan_controller_config_default(&runner->config);
-    runner->config.tolerance_ratio = config->tolerance_ratio;
-    runner->config.confidence = config->confidence;
-    runner->config.observe_only = config->observe_only;
-    runner->node_gpu_count =
-        gpu_count < LULL_PLAN_CONTROLLER_MAX_GPUS ? gpu_count : LULL_PLAN_CONTROLLER_MAX_GPUS;
+    runner->config.tolerance_ratio = setup->config->tolerance_ratio;
+    runner->config.confidence = setup->config->confidence;
+    runner->config.observe_only = setup->config->observe_only;
+    runner->node_gpu_count = lull_smaller_u32(setup->gpu_count, LULL_PLAN_CONTROLLER_MAX_GPUS);
     for (uint32_t i = 0; i < runner->node_gpu_count; i++)
-        runner->gpus[i].info = lull_device_info(devices, gpus[i]);
+        runner->gpus[i].info = lull_device_info(setup->devices, setup->gpus[i]);
     for (uint32_t i = 0; i < LULL_PLAN_CONTROLLER_MAX_GPUS; i++)
         runner->gpus[i].device = -1;
     *runner_out = runner;

@@ -42,15 +42,19 @@ void lull_pipeline_plans_fini(struct lull_pipeline_plans *plans);
 
 struct lull_plan_runner;
 
-/*
- * Carries out plan_count plans of one and the same pipeline, 1..LULL_PLAN_RUNNER_MAX_PLANS, tried
- * in this order, on the GPUs gpus[] of devices, which the ranks must use in this order. Of
- * config, tolerance, confidence and observe_only count. Plans and devices are borrowed until
- * destroy. Errors: -EINVAL plans of different pipelines, or a device without operations; -ENOMEM.
- */
-int lull_plan_runner_create(const struct lull_plan_file *plans, uint32_t plan_count,
-                            const struct lull_controller_config *config,
-                            struct lull_devices *devices, const uint32_t *gpus, uint32_t gpu_count,
+/* What a plan runner works with. Plans and devices are borrowed until destroy. */
+struct lull_plan_runner_setup {
+    const struct lull_plan_file *plans; /* of one and the same pipeline, tried in this order */
+    uint32_t plan_count;                /* 1..LULL_PLAN_RUNNER_MAX_PLANS */
+    const struct lull_controller_config *config; /* tolerance, confidence and observe_only count */
+    struct lull_devices *devices;
+    const uint32_t *gpus; /* indices of devices, in the order in which the ranks must use them */
+    uint32_t gpu_count;
+};
+
+/* Carries out plans. Errors: -EINVAL plans of different pipelines, or a device without operations;
+ * -ENOMEM. */
+int lull_plan_runner_create(const struct lull_plan_runner_setup *setup,
                             struct lull_plan_runner **runner_out, struct lull_error *err);
 void lull_plan_runner_destroy(struct lull_plan_runner *runner);
 

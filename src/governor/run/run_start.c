@@ -156,8 +156,30 @@ static int prepare_plan_runner(struct lull_run_pass *pass,
     }
     if (plan_count == 0)
         return 0;
-    return lull_plan_runner_create(plans, plan_count, config, run->devices, run->gpus,
-                                   run->gpu_count, &pass->runner, err);
+    return lull_plan_runner_create(&(struct lull_plan_runner_setup){.plans = plans,
+                                                                    .plan_count = plan_count,
+                                                                    .config = config,
+                                                                    .devices = run->devices,
+                                                                    .gpus = run->gpus,
+                                                                    .gpu_count = run->gpu_count},
+                                   &pass->runner, err);
+}
+
+static int create_control(struct lull_run_pass *pass, const struct lull_controller_config *config,
+                          struct lull_error *err)
+{
+    struct lull_managed_run *const run = pass->run;
+    const struct lull_control_setup setup = {
+        .job = pass->job,
+        .devices = run->devices,
+        .actuator = config->observe_only ? NULL : run->leases.actuator,
+        .config = config,
+        .exposure = run->options->exposure,
+        .gpus = run->gpus,
+        .gpu_count = run->gpu_count,
+    };
+
+    return lull_control_create(&setup, &pass->control, err);
 }
 
 static int start(struct lull_run_pass *pass, struct lull_error *err)
@@ -214,10 +236,7 @@ void lull_run_pass_prepare(struct lull_run_pass *pass, bool observe_only)
         lull_run_note(run, err.text);
     if (pass->runner != NULL && !config.observe_only)
         pass->response = lull_straggler_response_create();
-    if (begin_job(pass, &err) < 0 ||
-        lull_control_create(pass->job, run->devices, observe_only ? NULL : run->leases.actuator,
-                            &config, run->options->exposure, run->gpus, run->gpu_count,
-                            &pass->control, &err) < 0 ||
+    if (begin_job(pass, &err) < 0 || create_control(pass, &config, &err) < 0 ||
         start(pass, &err) < 0) {
         lull_run_note(run, err.text);
         lull_control_destroy(pass->control);

@@ -23,8 +23,9 @@ static size_t draw(uint32_t nodes, uint64_t seed, struct lull_cluster_failure **
 {
     size_t count = 0;
 
-    assert_int_equal(lull_cluster_failures_draw(nodes, 1000 * S, 50 * S, 105000 * S, seed,
-                                                failures_out, &count, NULL),
+    assert_int_equal(lull_cluster_failures_draw(
+                         &(struct lull_failure_model){nodes, 1000 * S, 50 * S, 105000 * S, seed},
+                         failures_out, &count, NULL),
                      0);
     return count;
 }
@@ -114,7 +115,8 @@ static void test_what_cannot_be(void **state)
     refuse(good, (struct lull_cluster_failure){0, S, S}, "end after it began");
     refuse(good, (struct lull_cluster_failure){1, 8 * S, 10 * S}, "node 1 fails at 8 s while");
     assert_int_equal(
-        lull_cluster_failures_draw(1 << 20, 1, 1, INT64_C(1) << 50, 1, &failures, &count, NULL),
+        lull_cluster_failures_draw(&(struct lull_failure_model){1 << 20, 1, 1, INT64_C(1) << 50, 1},
+                                   &failures, &count, NULL),
         -EINVAL);
     assert_null(failures);
 }

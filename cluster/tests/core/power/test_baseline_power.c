@@ -176,8 +176,10 @@ static void test_energy_counts_what_works(void **state)
         lull_random_init(&random, seed);
         const int64_t end_s = (int64_t)lull_random_below(&random, 60);
 
-        assert_int_equal(lull_cluster_failures_draw(NODES, 20 * (int64_t)S, 7 * (int64_t)S,
-                                                    50 * (int64_t)S, seed, &failures, &count, NULL),
+        assert_int_equal(lull_cluster_failures_draw(
+                             &(struct lull_failure_model){NODES, 20 * (int64_t)S, 7 * (int64_t)S,
+                                                          50 * (int64_t)S, seed},
+                             &failures, &count, NULL),
                          0);
         for (size_t i = 0; i < count; i++) { /* whole seconds; a repair is longer than two */
             failures[i].from_ns -= failures[i].from_ns % S;

@@ -136,9 +136,11 @@ static void test_against_all_choices(void **state)
         double told_w, best;
 
         make_game(&random, &game);
-        assert_int_equal(lull_power_share(game.groups, GROUPS, game.claimants, CLAIMANTS,
-                                          game.parts, PARTS, levels, &told_w),
-                         0);
+        assert_int_equal(
+            lull_power_share(&(struct lull_power_claims){game.groups, GROUPS, game.claimants,
+                                                         CLAIMANTS, game.parts, PARTS},
+                             levels, &told_w),
+            0);
         for (uint32_t c = 0; c < CLAIMANTS; c++)
             assert_in_range(levels[c], game.claimants[c].least, game.claimants[c].level_count - 1);
         assert_true(fabs(told_w - excess_w(&game, levels)) < 1e-6);
@@ -169,6 +171,7 @@ static void test_fairness(void **state)
     struct lull_power_group groups[] = {{2000.0, LULL_POWER_NO_GROUP}, {450.0, 0}};
     struct lull_power_claimant claimants[3];
     struct lull_power_claim parts[3] = {{.claimant = 0}, {.claimant = 1}, {.claimant = 2}};
+    const struct lull_power_claims claims = {groups, 2, claimants, 3, parts, 3};
     uint32_t levels[3];
     double told_w;
 
@@ -184,21 +187,21 @@ static void test_fairness(void **state)
         }
     }
     groups[0].cap_w = 750.0;
-    assert_int_equal(lull_power_share(groups, 2, claimants, 3, parts, 3, levels, &told_w), 0);
+    assert_int_equal(lull_power_share(&claims, levels, &told_w), 0);
     assert_in_range(levels[0], levels[2], levels[2] + 1);
     assert_in_range(levels[1], levels[2], levels[2] + 1);
     claimants[2].weight = 3.0;
-    assert_int_equal(lull_power_share(groups, 2, claimants, 3, parts, 3, levels, &told_w), 0);
+    assert_int_equal(lull_power_share(&claims, levels, &told_w), 0);
     assert_true(levels[2] > levels[0] + 3);
     claimants[2].weight = 1.0;
     groups[0].cap_w = INFINITY;
     parts[0].group = parts[1].group = 1;
-    assert_int_equal(lull_power_share(groups, 2, claimants, 3, parts, 3, levels, &told_w), 0);
+    assert_int_equal(lull_power_share(&claims, levels, &told_w), 0);
     assert_int_equal(levels[2], LULL_POWER_LEVELS - 1);
     assert_true(levels[0] < LULL_POWER_LEVELS - 5);
     assert_true(parts[0].power_w[levels[0]] + parts[1].power_w[levels[1]] <= 450.0);
     claimants[0].least = claimants[1].least = LULL_POWER_LEVELS - 1;
-    assert_int_equal(lull_power_share(groups, 2, claimants, 3, parts, 3, levels, &told_w), 0);
+    assert_int_equal(lull_power_share(&claims, levels, &told_w), 0);
     assert_true(fabs(told_w - 350.0) < 1e-6);
 }
 

@@ -120,8 +120,10 @@ static void decide(struct world *world)
 {
     struct lull_steer_order orders[GPUS];
 
-    assert_int_equal(lull_power_steer_decide(world->steer, world->news, world->groups, GROUPS,
-                                             world->jobs, JOBS, orders, &world->excess_w),
+    assert_int_equal(lull_power_steer_decide(world->steer,
+                                             &(struct lull_steer_view){world->news, world->groups,
+                                                                       GROUPS, world->jobs, JOBS},
+                                             orders, &world->excess_w),
                      0);
     for (uint32_t i = 0; i < GPUS; i++) {
         struct gpu *gpu = &world->gpus[i];

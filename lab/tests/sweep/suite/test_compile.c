@@ -60,8 +60,10 @@ static void compile(const struct task *task, const char *source,
     int result = lull_suite_files_source(task->files, source, &file, &err);
 
     if (result == 0)
-        result = lull_suite_compile(task->compiler, &file, headers, header_count, defines,
-                                    define_count, capability, &image, &err);
+        result = lull_suite_compile(
+            task->compiler,
+            &(struct lull_suite_unit){&file, headers, header_count, defines, define_count},
+            capability, &image, &err);
     if (result == LULL_E_UNSUPPORTED) {
         if (atomic_fetch_add(&task->counts->unknown, 1) == 0)
             fprintf(stderr, "%s\n", err.text);
