@@ -20,7 +20,7 @@ PERIODS = 340  # the descents settle within about 240 periods; the settled part 
 def simulate(lull, traces, latency_ms, gpus, look_ms):
     done = subprocess.run(
         [lull, "simulate", "--json", "--ranks", str(gpus), "--periods", str(PERIODS),
-         "--look-ms", str(look_ms), "--switch-ms", f"{latency_ms / 3:.3f},{latency_ms * 2 / 3:.3f}", *traces],
+         "--look-ms", str(look_ms), "--call-settle-ms", f"{latency_ms / 3:.3f},{latency_ms * 2 / 3:.3f}", *traces],
         capture_output=True, text=True, check=True)
     answer = json.loads(done.stdout)
     return {**{mode["name"]: mode for mode in answer["modes"]}, "oracle": answer["oracle"],

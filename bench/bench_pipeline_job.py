@@ -77,7 +77,7 @@ def run(command, **keywords):
 def make_plan(lull, directory, job, planner):
     """Makes the profile by a sweep in virtual time, runs lull plan, and returns what the plan says of itself."""
     profile = os.path.join(directory, "profile.csv")
-    blocking = json.loads(run([lull, "play", "--json", "--pipeline", "1f1b", *job.play_options(), "--measure", profile,
+    blocking = json.loads(run([lull, "play", "--json", "--schedule", "1f1b", *job.play_options(), "--measure", profile,
                                "--model", job.model, "--heat-w", job.heat_w, "--stride", "1"]))["blocking_w"]
     plan = os.path.join(directory, "plan.json")
     said = json.loads(run([lull, "plan", "--json", "--profile", profile, "--schedule", "1f1b", "--stages", job.stages,
@@ -92,7 +92,7 @@ def play(lull, job, planner):
         # The uniform plan is slower than anybody tolerates; it is measured all the same.
         tolerance = ["--tolerance", "40%"] if planner == "uniform" else []
         run([lull, "emulate", "--seed", "0", "--warm", job.heat_w, f"{job.ranks()}x{job.model}", "--", lull, "run",
-             "--no-daemon", "--quiet", "--report", directory, *tolerance, "--plan", plan, "--", lull, "play", "--pipeline",
+             "--no-daemon", "--quiet", "--report", directory, *tolerance, "--plan", plan, "--", lull, "play", "--schedule",
              "1f1b", *job.play_options(), "--iterations", job.iterations],
             env=dict(os.environ, LULL_RUNTIME_DIR=directory))
         with open(os.path.join(directory, "report.json"), encoding="utf-8") as file:

@@ -20,7 +20,7 @@ struct fit_arguments {
 
 static const struct lull_option rows[] = {
     LULL_VALUE("output", "FILE", TEXT, struct fit_arguments, output, "Write the models here.",
-               .aliases = "o", .hint = LULL_OPTION_FILE, .is_required = true,
+               .letter = 'o', .hint = LULL_OPTION_FILE, .is_required = true,
                .more = "The short form is -o."),
     {0},
 };

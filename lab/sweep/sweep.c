@@ -46,7 +46,7 @@ static const struct lull_option rows[] = {
                .most = LULL_DEVICE_MAX_GPUS - 1, .usual = "0"),
     LULL_VALUE("output", "FILE", TEXT, OBJECT, output,
                "Write the rows into this file, and how they came about into FILE.json.",
-               .aliases = "o", .hint = LULL_OPTION_FILE,
+               .letter = 'o', .hint = LULL_OPTION_FILE,
                .more = "The short form is -o. With --plot it is the directory."),
     LULL_FLAG("resume", OBJECT, wishes.is_resuming,
               "Go on with the sweep that FILE holds; at most the row that was being written is "

@@ -325,50 +325,13 @@ static int set(struct option_reading *reading, struct option_slot *slot, const c
     return rc < 0 ? refuse_value(reading, slot->row, text, rc, &err) : 0;
 }
 
-/* Finds the length of the alias that a list of them begins with; *more_out is the rest of the list.
- * */
-static size_t next_alias(const char *list, const char **more_out)
-{
-    const size_t length = strcspn(list, ",");
-
-    *more_out = list + length + (list[length] == ',');
-    return length;
-}
-
 enum match { MATCH_NONE, MATCH_PREFIX, MATCH_EXACT };
 
-static enum match match_name(const char *name, size_t name_length, const char *word, size_t length)
+static enum match match_name(const char *name, const char *word, size_t length)
 {
-    if (name_length < length || strncmp(name, word, length) != 0)
+    if (strncmp(name, word, length) != 0)
         return MATCH_NONE;
-    return name_length == length ? MATCH_EXACT : MATCH_PREFIX;
-}
-
-static enum match match_row(const struct lull_option *row, const char *word, size_t length)
-{
-    enum match best = match_name(row->name, strlen(row->name), word, length);
-    const char *more = row->aliases;
-
-    for (const char *alias = more; alias != NULL && *alias != '\0'; alias = more) {
-        const size_t alias_length = next_alias(alias, &more);
-        const enum match match = match_name(alias, alias_length, word, length);
-
-        if (alias_length > 1 && match > best)
-            best = match;
-    }
-    return best;
-}
-
-static bool has_letter(const struct lull_option *row, char letter)
-{
-    const char *more = row->aliases;
-
-    if (row->letter == letter)
-        return true;
-    for (const char *alias = more; alias != NULL && *alias != '\0'; alias = more)
-        if (next_alias(alias, &more) == 1 && *alias == letter)
-            return true;
-    return false;
+    return name[length] == '\0' ? MATCH_EXACT : MATCH_PREFIX;
 }
 
 /* The nearest name is offered, because most unknown options are typing errors. */
@@ -397,7 +360,7 @@ static struct option_slot *find_long(struct option_reading *reading, const char 
     uint32_t prefixes = 0;
 
     for (uint32_t i = 0; i < reading->count; i++) {
-        const enum match match = match_row(reading->slots[i].row, word, length);
+        const enum match match = match_name(reading->slots[i].row->name, word, length);
 
         if (match == MATCH_EXACT)
             return &reading->slots[i];
@@ -415,7 +378,7 @@ static struct option_slot *find_long(struct option_reading *reading, const char 
     fprintf(stderr, "%s: --%.*s is the beginning of several options:", reading->reader->name,
             (int)length, word);
     for (uint32_t i = 0; i < reading->count; i++)
-        if (match_row(reading->slots[i].row, word, length) == MATCH_PREFIX)
+        if (match_name(reading->slots[i].row->name, word, length) == MATCH_PREFIX)
             fprintf(stderr, " --%s", reading->slots[i].row->name);
     fputc('\n', stderr);
     refer_to_help(reading);
@@ -479,7 +442,7 @@ static int take_long(struct option_reading *reading, char ***at)
 static struct option_slot *find_letter(struct option_reading *reading, char letter)
 {
     for (uint32_t i = 0; i < reading->count; i++)
-        if (has_letter(reading->slots[i].row, letter))
+        if (reading->slots[i].row->letter == letter)
             return &reading->slots[i];
     return NULL;
 }

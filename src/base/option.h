@@ -38,10 +38,8 @@ enum lull_option_hint { LULL_OPTION_PLAIN, LULL_OPTION_FILE, LULL_OPTION_FOLDER 
 
 /* A zero row ends a table. */
 struct lull_option {
-    const char *name;    /* without dashes */
-    char letter;         /* 0: none */
-    const char *aliases; /* other names that work but are not advertised, "old,other,x"; one letter
-                          * stands for an option such as -x */
+    const char *name;  /* without dashes */
+    char letter;       /* 0: none */
     const char *value; /* what stands for the value in the help; null: its words, or it is a flag */
     enum lull_option_type type;
     enum lull_option_hint hint;
@@ -158,7 +156,7 @@ void lull_options_help(const struct lull_option_table *tables, FILE *out);
 
 /*
  * Prints a line for each row for tools/options to read: option, the command, group, name, letter,
- * aliases, value, what completes it (words, @file or @folder), default, help, more; with tabs
+ * value, what completes it (words, @file or @folder), default, help, more; with tabs
  * between.
  */
 void lull_options_list(const struct lull_option_table *tables, const char *command, FILE *out);

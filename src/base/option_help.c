@@ -128,8 +128,8 @@ void lull_options_list(const struct lull_option_table *tables, const char *comma
                 continue;
             }
             write_value(row, value, sizeof(value));
-            fprintf(out, "option\t%s\t%s\t%s\t%.1s\t%s\t%s\t", command, group, row->name,
-                    &row->letter, row->aliases != NULL ? row->aliases : "", value);
+            fprintf(out, "option\t%s\t%s\t%s\t%.1s\t%s\t", command, group, row->name, &row->letter,
+                    value);
             list_completion(row, out);
             write_default(row, usual, sizeof(usual));
             fprintf(out, "\t%s\t%s\t%s\n", usual, row->help, row->more != NULL ? row->more : "");

@@ -87,7 +87,7 @@ static int reload(void *options, const struct lull_operands *operands)
 }
 
 static const struct lull_option reload_rows[] = {
-    LULL_CLI_RUNTIME_DIR_ROW(struct reload_arguments, runtime_dir, .aliases = "r"),
+    LULL_CLI_RUNTIME_DIR_ROW(struct reload_arguments, runtime_dir),
     {0},
 };
 
@@ -165,7 +165,7 @@ static const struct lull_option revoke_rows[] = {
                "The leases that the job's user has of the job's GPUs.", .excludes = "user"),
     LULL_VALUE("user", "USER", TEXT, struct revoke_arguments, user,
                "All leases of this user, by name or number."),
-    LULL_CLI_RUNTIME_DIR_ROW(struct revoke_arguments, runtime_dir, .aliases = "r"),
+    LULL_CLI_RUNTIME_DIR_ROW(struct revoke_arguments, runtime_dir),
     {0},
 };
 

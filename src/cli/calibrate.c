@@ -53,11 +53,11 @@ static const struct lull_option rows[] = {
      .otherwise = "all GPUs",
      .help = "Measure this GPU, as `lull gpus` numbers it; may be given again."},
     LULL_VALUE("rounds", "N", WHOLE, struct calibrate_arguments, rounds,
-               "How many times each clock is switched to and back.", .aliases = "n", .least = 1,
+               "How many times each clock is switched to and back.", .least = 1,
                .most = LULL_CALIBRATION_SWITCHES, .usual = "20"),
     LULL_JSON_ROW(struct calibrate_arguments, is_json),
     LULL_CLI_NO_DAEMON_ROW(struct calibrate_arguments, no_daemon),
-    LULL_CLI_RUNTIME_DIR_ROW(struct calibrate_arguments, runtime_dir, .aliases = "r"),
+    LULL_CLI_RUNTIME_DIR_ROW(struct calibrate_arguments, runtime_dir),
     {0},
 };
 

@@ -50,7 +50,7 @@ static const struct lull_option rows[] = {
             "The faults in $LULL_EMULATED_FAULT are injected as well."),
     LULL_VALUE("truth", "FILE", TEXT, struct emulate_arguments, truth,
                "Write what really happened on the GPUs into this file at the end, as JSON.",
-               .aliases = "report", .hint = LULL_OPTION_FILE),
+               .hint = LULL_OPTION_FILE),
     {0},
 };
 

@@ -133,7 +133,7 @@ static const struct lull_option add_rows[] = {
                .otherwise = "every process of the user"),
     LULL_VALUE("min-sm-mhz", "MHZ", WHOLE, struct job_arguments, min_mhz,
                "The GPUs' clocks are not set below this, whoever controls them.", .most = 100000),
-    LULL_CLI_RUNTIME_DIR_ROW(struct job_arguments, runtime_dir, .aliases = "r"),
+    LULL_CLI_RUNTIME_DIR_ROW(struct job_arguments, runtime_dir),
     {0},
 };
 
@@ -195,7 +195,7 @@ static int run_remove(void *options, const struct lull_operands *operands)
 }
 
 static const struct lull_option remove_rows[] = {
-    LULL_CLI_RUNTIME_DIR_ROW(struct job_arguments, runtime_dir, .aliases = "r"),
+    LULL_CLI_RUNTIME_DIR_ROW(struct job_arguments, runtime_dir),
     {0},
 };
 

@@ -179,7 +179,7 @@ static const struct lull_option rows[] = {
                "Tell whoever holds the other end of this socket when the clocks are set, and end "
                "with it.",
                .least = 3, .most = 1048576, .otherwise = "it runs until a signal ends it"),
-    LULL_CLI_RUNTIME_DIR_ROW(struct hold_arguments, runtime_dir, .aliases = "r"),
+    LULL_CLI_RUNTIME_DIR_ROW(struct hold_arguments, runtime_dir),
     {0},
 };
 

@@ -159,7 +159,7 @@ static int resume(void *options, const struct lull_operands *operands)
 }
 
 static const struct lull_option rows[] = {
-    LULL_CLI_RUNTIME_DIR_ROW(struct quiesce_arguments, runtime_dir, .aliases = "r"),
+    LULL_CLI_RUNTIME_DIR_ROW(struct quiesce_arguments, runtime_dir),
     {0},
 };
 

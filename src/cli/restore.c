@@ -125,7 +125,7 @@ static int run(void *options, const struct lull_operands *operands)
 }
 
 static const struct lull_option rows[] = {
-    LULL_CLI_RUNTIME_DIR_ROW(struct restore_arguments, runtime_dir, .aliases = "r"),
+    LULL_CLI_RUNTIME_DIR_ROW(struct restore_arguments, runtime_dir),
     LULL_FLAG(
         "force", struct restore_arguments, is_forced,
         "Reset the clocks and set the default power limit of every GPU, whoever has set them.",

@@ -123,7 +123,6 @@ static const char *const profilings[] = {"search", "sweep", NULL};
 
 static const struct lull_option rows[] = {
     LULL_CLI_TOLERANCE_ROW(struct run_arguments, run.control.tolerance_ratio, .is_open = true,
-                           .aliases = "max-slowdown",
                            .more = "With --power-limit auto, the limit is the one of least "
                                    "energy that is at most this much slower."),
     LULL_FLAG("compare", struct run_arguments, run.compare,
@@ -142,14 +141,14 @@ static const struct lull_option rows[] = {
         .is_slowdown = true, .usual = "5%",
         .more = "Peak to peak and the share from 0.1 Hz on are in the report, with and "
                 "without Lull. See SWINGS."),
-    LULL_VALUE(
-        "report", "DIR", TEXT, struct run_arguments, run.report,
-        "Write report.json and trace.json into this directory.", .letter = 'o', .aliases = "r",
-        .hint = LULL_OPTION_FOLDER, LULL_GIVEN(struct run_arguments, has_report),
-        .otherwise = "a new folder in lull-report, named after the time",
-        .more = "Beside them report.html is written, one page to look at, see lull-report(1); "
-                "trace.json is a timeline for ui.perfetto.dev or chrome://tracing. A report "
-                "that is in a folder named here is replaced."),
+    LULL_VALUE("report", "DIR", TEXT, struct run_arguments, run.report,
+               "Write report.json and trace.json into this directory.", .letter = 'o',
+               .hint = LULL_OPTION_FOLDER, LULL_GIVEN(struct run_arguments, has_report),
+               .otherwise = "a new folder in lull-report, named after the time",
+               .more =
+                   "Beside them report.html is written, one page to look at, see lull-report(1); "
+                   "trace.json is a timeline for ui.perfetto.dev or chrome://tracing. A report "
+                   "that is in a folder named here is replaced."),
     LULL_VALUE("scalars", "DIR", TEXT, struct run_arguments, run.scalars,
                "Write numbers of the run into this directory while it runs, once a second: an "
                "event file for TensorBoard, and scalars.jsonl, a line of JSON for each second, for "
@@ -264,7 +263,7 @@ static const struct lull_option rows[] = {
         "schedule", "NAME", TEXT, struct run_arguments, run.online.schedule,
         "Profile a pipeline of this schedule, such as 1f1b, while it runs, then plan its "
         "clocks and carry the plan out.",
-        .aliases = "pipeline", .needs = "microbatches",
+        .needs = "microbatches",
         .more = "The program must announce sections forward and backward. For some time all GPUs "
                 "stay at one clock for whole iterations. The profile is written to profile.csv in "
                 "the report's directory, as `lull plan` reads it."),

@@ -95,7 +95,6 @@ static const struct lull_option rows[] = {
         .least = 1, .most = LULL_SIMULATION_NODES, .usual = "1"),
     LULL_CLI_COMM_KERNELS_ROW(struct simulate_arguments, source.kernels_text),
     LULL_CLI_MODEL_ROW(struct simulate_arguments, listed, "The GPU model of all ranks.",
-                       .aliases = "gpu",
                        .otherwise = "the one that the first trace names, else A100-SXM4-40GB"),
     LULL_CLI_TOLERANCE_ROW(struct simulate_arguments, tolerance_ratio),
     LULL_VALUE("swing", "RATIO", RATIO, struct simulate_arguments, swing_ratio,

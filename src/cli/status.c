@@ -184,7 +184,7 @@ static int run(void *options, const struct lull_operands *operands)
 
 static const struct lull_option rows[] = {
     LULL_JSON_ROW(struct status_arguments, is_json),
-    LULL_CLI_RUNTIME_DIR_ROW(struct status_arguments, runtime_dir, .aliases = "r"),
+    LULL_CLI_RUNTIME_DIR_ROW(struct status_arguments, runtime_dir),
     {0},
 };
 

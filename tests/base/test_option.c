@@ -64,8 +64,7 @@ static const struct lull_option rows[] = {
     LULL_GROUP("Numbers"),
     LULL_VALUE("number", "MS", NUMBER, struct values, number, "A number.", .is_open = true,
                .most = 10),
-    LULL_VALUE("ratio", "RATIO", RATIO, struct values, ratio, "A ratio.", .aliases = "share,r",
-               .usual = "1%"),
+    LULL_VALUE("ratio", "RATIO", RATIO, struct values, ratio, "A ratio.", .usual = "1%"),
     LULL_VALUE("time", "MIN", TIME, struct values, time_ns, "A time.", .is_open = true,
                .most = 90.0, .usual = "1.5"),
     LULL_OWN("sum", "TERM", add_up, "A sum.", .expected = "a number"),
@@ -196,16 +195,12 @@ static void test_values_go_where_they_belong(void **state)
     assert_string_equal(outcome.values.bare, "x");
 }
 
-static void test_other_names_and_abbreviations(void **state)
+static void test_abbreviations(void **state)
 {
     struct outcome outcome;
 
     (void)state;
-    accept("--share=2%", &outcome);
-    assert_true(outcome.values.ratio == 0.02);
-    accept("-r 3%", &outcome);
-    assert_true(outcome.values.ratio == 0.03);
-    accept("--sh 4% --lo --terse", &outcome);
+    accept("--rat 4% --lo --terse", &outcome);
     assert_true(outcome.values.ratio == 0.04 && outcome.values.is_loud);
     refuse(&none, "--n 3", -EINVAL, "--n is the beginning of several options: --narrow --number");
     refuse(&none, "--te", -EINVAL, "several options: --terse --text");
@@ -360,7 +355,7 @@ static const struct lull_option shown[] = {
                .usual = "3", .environment = "NARROW", .more = "There is more."),
     LULL_VALUE("word", NULL, WORD, struct values, word, "A colour.", .words = colours),
     LULL_VALUE("place-that-is-long", "DIR", TEXT, struct values, place, "A place.",
-               .aliases = "p,old", .hint = LULL_OPTION_FOLDER, .otherwise = "here"),
+               .hint = LULL_OPTION_FOLDER, .otherwise = "here"),
     LULL_VALUE("bare", "X", TEXT, struct values, bare, "A bare one.", .is_bare_allowed = true,
                .environment = "BARE", .hint = LULL_OPTION_FILE),
     {0},
@@ -400,12 +395,12 @@ static void test_what_is_told_of_a_table(void **state)
               "  -V, --version             Print the version.\n");
     capture(print_list, text, sizeof(text));
     assert_string_equal(
-        text, "option\tdo it\t\tloud\tl\t\t\t\t\tBe loud.\t\n"
-              "option\tdo it\tValues\tnarrow\t\t\tN\t\t$NARROW or 3\tA count of things that takes "
+        text, "option\tdo it\t\tloud\tl\t\t\t\tBe loud.\t\n"
+              "option\tdo it\tValues\tnarrow\t\tN\t\t$NARROW or 3\tA count of things that takes "
               "so many words that it needs a second line.\tThere is more.\n"
-              "option\tdo it\tValues\tword\t\t\tred|green|blue\tred green blue\t\tA colour.\t\n"
-              "option\tdo it\tValues\tplace-that-is-long\t\tp,old\tDIR\t@folder\there\tA place.\t\n"
-              "option\tdo it\tValues\tbare\t\t\tX\t@file\t$BARE\tA bare one.\t\n");
+              "option\tdo it\tValues\tword\t\tred|green|blue\tred green blue\t\tA colour.\t\n"
+              "option\tdo it\tValues\tplace-that-is-long\t\tDIR\t@folder\there\tA place.\t\n"
+              "option\tdo it\tValues\tbare\t\tX\t@file\t$BARE\tA bare one.\t\n");
 }
 
 int main(void)
@@ -413,7 +408,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults_are_those_of_the_rows),
         cmocka_unit_test(test_values_go_where_they_belong),
-        cmocka_unit_test(test_other_names_and_abbreviations),
+        cmocka_unit_test(test_abbreviations),
         cmocka_unit_test(test_words_and_commands),
         cmocka_unit_test(test_wrong_values_say_what_to_give),
         cmocka_unit_test(test_what_is_needed_may_be_either),

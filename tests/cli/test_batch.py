@@ -20,9 +20,6 @@ class CommandLine(unittest.TestCase):
         self.assertIn("forget", self.refused())
         self.assertIn("frobnicate", self.refused("frobnicate"))
 
-    def test_the_replay_has_moved(self):
-        self.assertIn("lull-reproduce zeus\n", self.refused("replay", "--dataset", "squad"))
-
 
 if __name__ == "__main__":
     unittest.main()

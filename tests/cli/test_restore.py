@@ -217,7 +217,7 @@ class Restore(Case):
         second = call(LULLD, "-r", other)
         self.assertEqual(second.returncode, 1)
         self.assertIn("drives this GPU already", second.stderr)
-        restore = call(LULL, "restore", "--force", "-r", other)
+        restore = call(LULL, "restore", "--force", "--runtime-dir", other)
         self.assertEqual(restore.returncode, 1)
         self.assertIn("drives this GPU already", restore.stderr)
 

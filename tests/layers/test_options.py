@@ -62,7 +62,7 @@ class Rows(unittest.TestCase):
 
     def test_names_are_unique_in_a_command(self):
         for command, rows in COMMANDS.items():
-            names = [name for row in rows for name in [row.name, row.letter, *row.aliases.split(",")] if name]
+            names = [name for row in rows for name in [row.name, row.letter] if name]
             self.assertEqual([name for name, count in collections.Counter(names).items() if count > 1], [], command)
 
     def test_an_option_means_the_same_everywhere(self):
@@ -184,9 +184,6 @@ class Program(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertEqual(done.stderr, f"{program.name}: there is no option --nonsense\nTry `{program.name} --help`.\n")
 
-    def test_a_policy_that_has_moved_says_where(self):
-        self.refused(["simulate", "cluster", "--policy", "edl", "--draw", "1"], "lull-reproduce edl\n")
-
     def test_a_part_that_is_not_installed_names_its_package(self):
         with tempfile.TemporaryDirectory() as directory:
             alone = shutil.copy(LULL, directory)
@@ -222,7 +219,7 @@ class Program(unittest.TestCase):
         self.refused(["play", "--preset", "bert-dpp"], "did you mean bert-ddp?")
 
     def test_a_bare_number_is_no_slowdown(self):
-        for words in ("run --tolerance 1 -- true", "run --max-slowdown 0.5 -- true", "run --steady 1 -- true",
+        for words in ("run --tolerance 1 -- true", "run --steady 1 -- true",
                       "run --tail-tolerance 2 -- true", "run --power-limit auto --choose slowdown=1 -- true",
                       "limit --choose slowdown=5", "plan --profile x --slowdown 1",
                       "simulate --tolerance 1 x"):
@@ -264,13 +261,6 @@ class Program(unittest.TestCase):
         self.refused(["simulate"], "give either traces or --preset")
         self.refused(["play", "--preset", "bert-ddp", "trace"], "give one of: traces, --preset, --schedule")
         self.refused(["run", *["--plan=x"] * 20, "--", "true"], "plans at most")
-
-    def test_old_names_still_work(self):
-        for arguments in ("run --max-slowdown=5% --pipeline=1f1b -r out", "analyze -g A40 --gpu A40 -s 1,2",
-                          "calibrate -n 5 -r dir", "simulate --gpu A40 --switch-ms 1,2", "emulate --report=x",
-                          "play --pipeline=1f1b --switch-ms=1,2", "status -r x", "restore -r x", "simulate cluster --gpu=A40 --compare=fifo,edf x"):
-            done = lull(*arguments.split(), "--help")
-            self.assertEqual((done.returncode, done.stderr), (0, ""), arguments)
 
     def test_an_unknown_model_ends_all_commands_alike(self):
         for command in ("analyze", "simulate", "play"):

@@ -264,7 +264,7 @@ static const struct lull_option rows[] = {
     LULL_VALUE("state", "FILE", TEXT, struct budget_arguments, state_path,
                "Write into this file each second what is drawn and decided, as JSON.",
                .hint = LULL_OPTION_FILE),
-    LULL_CLI_RUNTIME_DIR_ROW(struct budget_arguments, runtime_dir, .aliases = "r"),
+    LULL_CLI_RUNTIME_DIR_ROW(struct budget_arguments, runtime_dir),
     LULL_QUIET_ROW(struct budget_arguments, is_quiet),
     {0},
 };

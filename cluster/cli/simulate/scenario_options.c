@@ -25,12 +25,7 @@ static int parse_policy(const char *text, void *ops, struct lull_error *err)
 {
     const struct lull_cluster_policy_ops *const found = lull_cluster_policy_find(text);
 
-    /* lull-reproduce has a command of the same name for each policy that is no longer here. */
-    if (strcmp(text, "edl") == 0 || strcmp(text, "ada-srsf") == 0)
-        return lull_error_set(err, -EINVAL,
-                              "this is now a command of a program of its own, with the same "
-                              "options; type: lull-reproduce %s",
-                              text);
+    (void)err;
     if (found == NULL)
         return -EINVAL;
     memcpy(ops, &found, sizeof(found));
@@ -139,7 +134,7 @@ const struct lull_option lull_scenario_rows[] = {
           GIVEN(policy.has_knob), .least = -INFINITY, .expected = "a number",
           .otherwise = "what is told of the policy below"),
     VALUE("policies", "NAME,NAME...|all", TEXT, policy.compare,
-          "Run several policies instead, and print them side by side.", .aliases = "compare",
+          "Run several policies instead, and print them side by side.",
           .excludes = "policy|sweep|" OF_ONE_RUN,
           .more = "With --json it is an array compared of summaries, each with its policy."),
     VALUE("sweep", "[FROM:TO:]COUNT", TEXT, policy.sweep,
@@ -211,7 +206,7 @@ const struct lull_option lull_scenario_rows[] = {
     LULL_OWN("gpu-types", "MODEL[:NODES],...", parse_gpu,
              "The types of GPU, whose curves tell the power of jobs; the table's durations are "
              "those on the first.",
-             .aliases = "gpu", .expected = "one MODEL, or up to 4 of them, each with :NODES",
+             .expected = "one MODEL, or up to 4 of them, each with :NODES",
              .more = "Models are those of lull emulate, P100-PCIE-16GB and K80-12GB; NODES stands "
                      "instead of --nodes or --pools. Jobs that name a workload (a Chakra execution "
                      "trace, as JSON or messages, or a SimAI text; plain or gzip) get modes of its "

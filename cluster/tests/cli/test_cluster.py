@@ -33,10 +33,6 @@ class BadInput(unittest.TestCase):
         self.refused(cluster("x.csv", policy="none"), 2, "none")
         self.assertIn("fifo", cluster("--help", policy="").stdout)
 
-    def test_policies_that_have_moved(self):
-        for policy in ("edl", "ada-srsf"):
-            self.refused(cluster("--draw", 1, policy=policy), 2, f"lull-reproduce {policy}\n")
-
 
 @unittest.skipUnless(os.path.exists(os.path.join(TRACES, "philly_helios_fifo.csv.gz")), f"no {TRACES}")
 class RecordedQueue(unittest.TestCase):

@@ -51,11 +51,11 @@ static int parse_watts(const char *text, void *place, struct lull_error *err)
 
 static const struct lull_option rows[] = {
     LULL_CLI_CURVE_ROW(struct analyze_arguments, setup.model,
-                       "The GPU model whose power is assumed.", .aliases = "gpu,g",
+                       "The GPU model whose power is assumed.",
                        .otherwise = "the one that the trace names, else A100-SXM4-40GB"),
     LULL_VALUE("switch-ms", "DOWN,UP", OWN, struct analyze_arguments, setup.down_ms,
                "How long it takes until a lower and until a higher clock has effect.",
-               .aliases = "s", .parse = lull_cli_parse_times, .expected = LULL_CLI_TIMES,
+               .parse = lull_cli_parse_times, .expected = LULL_CLI_TIMES,
                .otherwise = "those measured on the model"),
     LULL_CLI_TOLERANCE_ROW(struct analyze_arguments, setup.tolerance_ratio),
     LULL_FLAG("quick", struct analyze_arguments, is_quick,

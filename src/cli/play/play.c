@@ -125,8 +125,7 @@ static const struct lull_option pipeline_rows[] = {
     LULL_VALUE("schedule", "NAME", TEXT, struct pipeline_arguments, pipeline.schedule,
                "Play a pipeline in this order: gpipe, 1f1b, interleaved:V[,G], envpipe[:R], zb-h1 "
                "or zbv.",
-               .aliases = "pipeline", LULL_GIVEN(struct pipeline_arguments, is_given),
-               .excludes = "preset"),
+               LULL_GIVEN(struct pipeline_arguments, is_given), .excludes = "preset"),
     LULL_VALUE("stages", "N", WHOLE, struct pipeline_arguments, pipeline.stages,
                "The number of stages of the pipeline.", .least = 1, .most = LULL_PLAY_RANKS,
                .usual = "4", .needs = "schedule"),

@@ -22,7 +22,7 @@ int lull_cli_fail_to_start(const char *command, const struct lull_error *err);
  * which is reported. */
 int lull_cli_print_json(json_t *document, size_t flags);
 
-/* ---- rows: more initializers, such as aliases, may follow in each ------------------------- */
+/* ---- rows: more initializers, may follow in each ------------------------- */
 
 #define LULL_CLI_RUNTIME_DIR_ROW(OBJECT, FIELD, ...)                                               \
     LULL_VALUE("runtime-dir", "DIR", TEXT, OBJECT, FIELD,                                          \
@@ -53,7 +53,7 @@ int lull_cli_print_json(json_t *document, size_t flags);
 #define LULL_CLI_CALL_SETTLE_ROW(OBJECT, FIELD, ...)                                               \
     LULL_VALUE("call-settle-ms", "CALL,SETTLE", OWN, OBJECT, FIELD,                                \
                "How long a driver call blocks, and how long the clock then takes to change.",      \
-               .aliases = "switch-ms", .parse = lull_cli_parse_times, .expected = LULL_CLI_TIMES,  \
+               .parse = lull_cli_parse_times, .expected = LULL_CLI_TIMES,                          \
                .otherwise = "those measured on the model",                                         \
                .more = "Calls for the GPUs of a node come one after the other.", __VA_ARGS__)
 
