@@ -146,31 +146,6 @@ static int try_grid(struct faster *faster, int64_t target_ns)
     return code;
 }
 
-/* Tries the corners that an extended pipeline knows. */
-static int try_extended(struct faster *faster, int64_t target_ns)
-{
-    struct lull_plan_solver *const solver = faster->solver;
-    size_t count;
-    const struct lull_frontier_point *const points =
-        lull_plan_long_points(solver->extended, &count);
-    int code = 0;
-
-    for (size_t i = 0; i < count && code == 0 && faster->left > 0; i++) {
-        if (points[i].time_ns >= target_ns)
-            continue;
-        if (points[i].energy_j >= faster->best.energy_j)
-            break;
-        code = lull_plan_long_relax(solver->extended, points[i].time_ns, solver->duration_ns,
-                                    &solver->certificate);
-        if (code == 0)
-            code = lull_pipeline_round_quick(solver->rounding, solver->duration_ns,
-                                             points[i].time_ns, solver->option);
-        if (code == 0)
-            code = take(faster, points[i].time_ns);
-    }
-    return code == -ENOMEM ? code : 0; /* the plan at hand stays where an extension fails */
-}
-
 int lull_plan_try_faster(struct lull_plan_solver *solver, int64_t target_ns,
                          struct lull_plan_point *point_inout)
 {
@@ -181,19 +156,14 @@ int lull_plan_try_faster(struct lull_plan_solver *solver, int64_t target_ns,
         .best = *point_inout,
         .left = is_switched(solver->options) ? MOST_SWITCHED : MOST_PLANS,
     };
-    int code = 0;
+    int code;
 
     if (faster.option == NULL)
         return -ENOMEM;
     memcpy(faster.option, solver->option, count * sizeof(*faster.option));
-    if (solver->extended != NULL) {
-        faster.left = MOST_SWITCHED;
-        code = try_extended(&faster, target_ns);
-    } else {
-        code = try_corners(&faster, target_ns);
-        if (code == 0 && count <= MOST_SEARCHED_OPS)
-            code = try_grid(&faster, target_ns);
-    }
+    code = try_corners(&faster, target_ns);
+    if (code == 0 && count <= MOST_SEARCHED_OPS)
+        code = try_grid(&faster, target_ns);
     memcpy(solver->option, faster.option, count * sizeof(*faster.option));
     free(faster.option);
     *point_inout = faster.best;

@@ -136,8 +136,7 @@ static const struct lull_option rows[] = {
          "of these options, too.",
          .excludes = "slowdown|deadline-ms|straggler-ms",
          .more = "Where these are too many, some of them, evenly over time: up to as many as have "
-                 "eight million operations together, and of a pipeline of 4096 operations or more, "
-                 "which is extended from a shorter one, half a million, but up to 32 in any case. "
+                 "eight million operations together, but up to 32 in any case. "
                  "Each is a plan of real clocks with its own bound."),
     VALUE("slowdown", "RATIO", RATIO, slowdown_ratio,
           "The plan of least energy that is at most this much slower than all operations at the "

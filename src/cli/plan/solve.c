@@ -37,37 +37,21 @@ static int refuse_deadline(const struct lull_plan_solver *solver, int64_t deadli
                           (double)solver->task->all_max.time_ns * 1e-6);
 }
 
-/* Finds the time of the least energy up to the deadline. */
-static int find_cheapest(const struct lull_plan_solver *solver, int64_t *time_out)
-{
-    const int64_t deadline_ns = solver->options->deadline_ns;
-    const struct lull_frontier_point *points;
-    size_t count;
-    size_t i = 0;
-    int result;
-
-    if (solver->extended == NULL) {
-        result = lull_frontier_seek_cheapest_within(solver->frontier, deadline_ns);
-        *time_out = lull_frontier_here(solver->frontier).time_ns;
-        return result;
-    }
-    points = lull_plan_long_points(solver->extended, &count);
-    while (i + 1 < count && points[i + 1].slope_w < solver->task->blocking_sum_w)
-        i++;
-    *time_out = lull_earlier_ns(points[i].time_ns, deadline_ns);
-    return 0;
-}
-
 /*
  * Finds how long a plan for a deadline should take: longer than the time of the least energy only
  * costs more, unless a straggler takes that long anyway.
  */
 static int find_target(const struct lull_plan_solver *solver, int64_t *target_out)
 {
-    *target_out = solver->options->deadline_ns;
+    const int64_t deadline_ns = solver->options->deadline_ns;
+    int result;
+
+    *target_out = deadline_ns;
     if (solver->options->straggler_ns != 0)
         return 0;
-    return find_cheapest(solver, target_out);
+    result = lull_frontier_seek_cheapest_within(solver->frontier, deadline_ns);
+    *target_out = lull_frontier_here(solver->frontier).time_ns;
+    return result;
 }
 
 /* Finds a flow for about the plan's time. A flow for another time proves less, but no less surely.
@@ -75,17 +59,8 @@ static int find_target(const struct lull_plan_solver *solver, int64_t *target_ou
 static int find_flow(struct lull_plan_solver *solver, int64_t time_ns,
                      struct lull_certificate *certificate)
 {
-    int result;
+    const int result = lull_frontier_seek(solver->frontier, time_ns);
 
-    if (solver->extended != NULL) {
-        result = lull_plan_long_relax(solver->extended, time_ns, solver->duration_ns, certificate);
-        if (result == 0)
-            return 0;
-        result = lull_plan_solve_directly(solver);
-        if (result < 0)
-            return result;
-    }
-    result = lull_frontier_seek(solver->frontier, time_ns);
     if (result < 0)
         return result;
     lull_frontier_certify(solver->frontier, certificate);
@@ -136,18 +111,6 @@ static int plan_envpipe(const struct lull_plan_solver *solver)
     return 0;
 }
 
-/* Rounds the relaxation that comes from a short pipeline. */
-static int plan_extended(struct lull_plan_solver *solver, int64_t target_ns)
-{
-    const int result = lull_plan_long_relax(solver->extended, target_ns, solver->duration_ns,
-                                            &solver->certificate);
-
-    if (result < 0)
-        return result;
-    return lull_pipeline_round_quick(solver->rounding, solver->duration_ns, target_ns,
-                                     solver->option);
-}
-
 /* Small pipelines get the thorough search and the beam, larger ones a quick rounding, to keep the
  * time of a plan within seconds. */
 int lull_plan_round(struct lull_plan_solver *solver, int64_t target_ns)
@@ -169,7 +132,6 @@ int lull_plan_round(struct lull_plan_solver *solver, int64_t target_ns)
                                      solver->option);
 }
 
-/* An extended plan that fails is no error: the whole pipeline is then solved. */
 static int plan_single(struct lull_plan_solver *solver, int64_t *target_out)
 {
     int64_t target_ns;
@@ -183,10 +145,7 @@ static int plan_single(struct lull_plan_solver *solver, int64_t *target_out)
     if (result < 0)
         return result;
     *target_out = target_ns;
-    if (solver->extended != NULL && plan_extended(solver, target_ns) == 0)
-        return 0;
-    result = lull_plan_solve_directly(solver);
-    return result < 0 ? result : lull_plan_round(solver, target_ns);
+    return lull_plan_round(solver, target_ns);
 }
 
 static int solve_single(struct lull_plan_solver *solver, struct lull_plan_single *single)

@@ -7,36 +7,24 @@
 int lull_plan_solver_init(struct lull_plan_solver *solver)
 {
     const size_t count = solver->task->graph.op_count;
-    int result = lull_certificate_init(&solver->certificate, &solver->task->graph);
+    const int result =
+        lull_pipeline_rounding_create(&solver->task->problem, &solver->rounding);
 
     solver->watch = lull_watch_begin();
-    if (result == 0)
-        result = lull_pipeline_rounding_create(&solver->task->problem, &solver->rounding);
     solver->duration_ns = calloc(count, sizeof(*solver->duration_ns));
     solver->option = calloc(count, sizeof(*solver->option));
     if (result < 0 || solver->duration_ns == NULL || solver->option == NULL)
         return -ENOMEM;
-    solver->extended = lull_plan_long_create(solver->task, solver->options->deadline_ns > 0);
-    return solver->extended != NULL ? 0 : lull_plan_solve_directly(solver);
+    solver->frontier = lull_frontier_create(&solver->task->problem, solver->err);
+    return solver->frontier != NULL ? 0 : solver->err->code;
 }
 
 void lull_plan_solver_fini(struct lull_plan_solver *solver)
 {
-    lull_plan_long_destroy(solver->extended);
     lull_frontier_destroy(solver->frontier);
     lull_pipeline_rounding_destroy(solver->rounding);
-    lull_certificate_fini(&solver->certificate);
     free(solver->duration_ns);
     free(solver->option);
-}
-
-int lull_plan_solve_directly(struct lull_plan_solver *solver)
-{
-    lull_plan_long_destroy(solver->extended);
-    solver->extended = NULL;
-    if (solver->frontier == NULL)
-        solver->frontier = lull_frontier_create(&solver->task->problem, solver->err);
-    return solver->frontier != NULL ? 0 : solver->err->code;
 }
 
 /* ---- evaluating a plan ------------------------------------------------------------------- */

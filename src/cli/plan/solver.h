@@ -5,7 +5,6 @@
 #ifndef LULL_CLI_PLAN_SOLVER_H
 #define LULL_CLI_PLAN_SOLVER_H
 
-#include "cli/plan/long.h"
 #include "cli/plan/solve.h"
 #include "base/watch.h"
 #include "core/pipeline/rounding/rounding.h"
@@ -14,10 +13,8 @@ struct lull_plan_solver {
     const struct lull_plan_task *task;
     const struct lull_plan_options *options;
     struct lull_error *err;
-    struct lull_plan_long *extended; /* null: the pipeline is solved directly */
     struct lull_frontier *frontier;
     struct lull_pipeline_rounding *rounding;
-    struct lull_certificate certificate; /* of the relaxation at hand, where it is extended */
     int64_t *duration_ns;                /* of the relaxation at hand */
     uint32_t *option;                    /* of the plan at hand */
     struct lull_watch watch;
@@ -33,8 +30,7 @@ void lull_plan_solver_fini(struct lull_plan_solver *solver);
 int lull_plan_evaluate(struct lull_plan_solver *solver, int64_t deadline_ns,
                        struct lull_plan_point *point_out);
 
-/* Rounds a plan for a time into solver->option, as well as the size of the pipeline allows; the
- * pipeline is solved directly. Errors: those of lull_pipeline_round_thorough. */
+/* Rounds a plan for a time into solver->option, as well as the size of the pipeline allows. Errors: those of lull_pipeline_round_thorough. */
 int lull_plan_round(struct lull_plan_solver *solver, int64_t target_ns);
 
 /*
@@ -52,10 +48,6 @@ int lull_plan_try_faster(struct lull_plan_solver *solver, int64_t target_ns,
  */
 enum { LULL_PLAN_TINY_OPS = 24 };
 int64_t lull_plan_grid_ns(const struct lull_plan_task *task, int64_t step);
-
-/* Gives up extending a shorter pipeline, and makes sure that there is a frontier. Errors: those of
- * lull_frontier_create. */
-int lull_plan_solve_directly(struct lull_plan_solver *solver);
 
 /* Fills the result with the whole frontier (walk.c). Errors: those of lull_plan_evaluate. */
 int lull_plan_walk(struct lull_plan_solver *solver, struct lull_plan_result *result);

@@ -16,7 +16,6 @@
 
 enum {
     MOST_ROUNDED_OPS = 8000000, /* operations of all plans together, some seconds; chosen */
-    MOST_EXTENDED_OPS = 524288, /* the same where every plan has a flow of its own; chosen */
     LEAST_POINTS = 32,
     MOST_SEARCHED_OPS = 2048, /* of a searched plan, about a second; as in solve.c */
     MOST_STEPS_OPS = 512,     /* of searched plans together, half a second; chosen */
@@ -49,9 +48,6 @@ static int add_plan(struct lull_plan_solver *solver, int64_t time_ns,
     }
     if (code < 0)
         return code;
-    if (solver->extended != NULL)
-        point.bound_j =
-            lull_certificate_bound(&solver->certificate, &solver->task->problem, point.time_ns);
     if (lull_array_grow(&result->points, result->point_count, sizeof(*result->points)) < 0)
         return -ENOMEM;
     result->points[result->point_count++] = point;
@@ -124,9 +120,9 @@ static int add_all_searched(struct lull_plan_solver *solver, int64_t cheapest_ns
 }
 
 /* How far apart the times of plans are at least. */
-static int64_t stride_of(const struct lull_plan_solver *solver, int64_t cheapest_ns, size_t most)
+static int64_t stride_of(const struct lull_plan_solver *solver, int64_t cheapest_ns)
 {
-    const size_t wanted = most / solver->task->graph.op_count;
+    const size_t wanted = MOST_ROUNDED_OPS / solver->task->graph.op_count;
 
     return (cheapest_ns - solver->task->shortest_ns) /
            (int64_t)(wanted < LEAST_POINTS ? LEAST_POINTS : wanted);
@@ -134,7 +130,7 @@ static int64_t stride_of(const struct lull_plan_solver *solver, int64_t cheapest
 
 /* Goes from the least energy to the shortest time. The frontier's own corners lie much closer
  * together than plans differ, so most are passed over. */
-static int walk_directly(struct lull_plan_solver *solver, struct lull_plan_result *result)
+static int walk(struct lull_plan_solver *solver, struct lull_plan_result *result)
 {
     struct lull_frontier_point point;
     int64_t rounded_ns = INT64_MAX;
@@ -145,7 +141,7 @@ static int walk_directly(struct lull_plan_solver *solver, struct lull_plan_resul
 
     point = lull_frontier_here(solver->frontier);
     cheapest_ns = point.time_ns;
-    stride_ns = stride_of(solver, cheapest_ns, MOST_ROUNDED_OPS);
+    stride_ns = stride_of(solver, cheapest_ns);
     while (code == 0 && moved == 1) {
         if (rounded_ns - point.time_ns >= stride_ns) {
             rounded_ns = point.time_ns;
@@ -162,55 +158,6 @@ static int walk_directly(struct lull_plan_solver *solver, struct lull_plan_resul
     if (code == 0 && moved == 0)
         code = add_all_searched(solver, cheapest_ns, result);
     return moved < 0 ? moved : code;
-}
-
-/* Errors: -ERANGE, -EINVAL the whole pipeline must be solved; -ENOMEM. */
-static int walk_extended(struct lull_plan_solver *solver, struct lull_plan_result *result)
-{
-    size_t count;
-    const struct lull_frontier_point *const points =
-        lull_plan_long_points(solver->extended, &count);
-    int64_t next_ns;
-    int64_t stride_ns;
-    size_t i = 0;
-    int code = 0;
-
-    while (i + 1 < count && points[i + 1].slope_w < solver->task->blocking_sum_w)
-        i++;
-    next_ns = points[i].time_ns;
-    stride_ns = stride_of(solver, next_ns, MOST_EXTENDED_OPS);
-    for (; i < count && code == 0; i++) {
-        const int64_t time_ns = points[i].time_ns;
-
-        if (time_ns > next_ns && i + 1 < count)
-            continue;
-        while (next_ns >= time_ns && stride_ns > 0)
-            next_ns -= stride_ns;
-        code = lull_plan_long_relax(solver->extended, time_ns, solver->duration_ns,
-                                    &solver->certificate);
-        if (code == 0)
-            code = add_rounded(solver, time_ns, result);
-        show_progress(solver, time_ns);
-    }
-    return code;
-}
-
-/* Where an extension fails on the way, all that it found is dropped and the whole pipeline is
- * solved. */
-static int walk(struct lull_plan_solver *solver, struct lull_plan_result *result)
-{
-    int code;
-
-    if (solver->extended == NULL)
-        return walk_directly(solver, result);
-    code = walk_extended(solver, result);
-    if (code != -ERANGE && code != -EINVAL)
-        return code;
-    free(result->points);
-    *result = (struct lull_plan_result){0};
-    *solver->err = (struct lull_error){0};
-    code = lull_plan_solve_directly(solver);
-    return code < 0 ? code : walk_directly(solver, result);
 }
 
 static int by_time(const void *a, const void *b)
@@ -277,7 +224,6 @@ int lull_plan_walk(struct lull_plan_solver *solver, struct lull_plan_result *res
         return lull_error_set(solver->err, -ERANGE,
                               "no plan of the frontier can be kept with this switching; take a "
                               "shorter --switch-ms or --min-dwell-ms, or a longer deadline");
-    if (solver->extended == NULL)
-        set_bounds(solver, result);
+    set_bounds(solver, result);
     return 0;
 }

@@ -50,7 +50,7 @@ static void compare(const struct job_sim_config *config, struct outcome *joint,
     control.only_sections = true;
     job_sim_run(config, NULL, &unmanaged);
     run(config, &control, refined);
-    control.only_joint = true;
+    control.together = true;
     run(config, &control, joint);
     savings[0] = job_sim_saving(&unmanaged, &joint->result);
     savings[1] = job_sim_saving(&unmanaged, &refined->result);

@@ -8,7 +8,7 @@
 
 enum { POINTS = 20 };
 
-static const struct lull_controller_config config = {.only_joint = true};
+static const struct lull_controller_config config = {.together = true};
 static struct lull_controlled_gpu gpu = {.points = POINTS};
 
 /* Searches until the target is settled; points up to harmless pass. */

@@ -107,7 +107,6 @@ struct lull_controller_config {
     bool only_sections; /* no steady point */
     bool observe_only;  /* learn sections, never command anything */
     bool together;      /* other nodes of the job decide with this one: see lull_controller_agree */
-    bool only_joint;    /* never a point of a GPU's own */
     bool reactive;      /* for comparison: switch when a section begins and ends, never before */
 };
 

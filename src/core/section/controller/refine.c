@@ -207,7 +207,7 @@ void lull_target_take_verdict(struct lull_target *target, enum lull_verdict verd
 static bool may_refine(const struct lull_targets *targets, const struct lull_target *target)
 {
     return !target->is_refined && !target->of_gaps && target->signature != 0 &&
-           !targets->config->together && !targets->config->only_joint;
+           !targets->config->together;
 }
 
 bool lull_target_goes_on(const struct lull_targets *targets, struct lull_target *target)
