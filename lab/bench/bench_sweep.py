@@ -37,7 +37,7 @@ def sweep(lull, directory, name):
             os.remove(path)
     grid = "sm=" + "/".join(map(str, clocks_of(model)))
     subprocess.run([lull, "emulate", name, "--seed", "0", "--time-scale", str(SCALE), "--", lull, "sweep", "--suite",
-                    "--no-daemon", "--runtime-dir", os.path.join(directory, "sweep-run"), "-o", file, "--grid", grid,
+                    "--no-daemon", "--runtime-dir", os.path.join(directory, "sweep-run"), "--output", file, "--grid", grid,
                     "--repeats", "1", "--warm-up", "0", "--soak", str(SOAK_S), "--window", str(WINDOW_S)], check=True,
                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     with open(file, encoding="ascii") as rows, open(file + ".json", encoding="utf-8") as sidecar:

@@ -20,8 +20,7 @@ struct fit_arguments {
 
 static const struct lull_option rows[] = {
     LULL_VALUE("output", "FILE", TEXT, struct fit_arguments, output, "Write the models here.",
-               .letter = 'o', .hint = LULL_OPTION_FILE, .is_required = true,
-               .more = "The short form is -o."),
+               .hint = LULL_OPTION_FILE, .is_required = true, .more = "The short form is -o."),
     {0},
 };
 
@@ -157,7 +156,7 @@ const struct lull_program_command lull_model_fit_command = {
              "gzip, such as `lull sweep` writes; - is standard input. Neither a GPU nor root is "
              "needed.",
     .after = "Examples:\n"
-             "  lull model fit -o a100.json sweep.csv\n"
+             "  lull model fit --output a100.json sweep.csv\n"
              "  lull model predict --kernel gemm_tf32 a100.json",
     .tables = {{rows, 0}},
     .operands = {.least = 1,

@@ -46,7 +46,7 @@ static const struct lull_option rows[] = {
                .most = LULL_DEVICE_MAX_GPUS - 1, .usual = "0"),
     LULL_VALUE("output", "FILE", TEXT, OBJECT, output,
                "Write the rows into this file, and how they came about into FILE.json.",
-               .letter = 'o', .hint = LULL_OPTION_FILE,
+               .hint = LULL_OPTION_FILE,
                .more = "The short form is -o. With --plot it is the directory."),
     LULL_FLAG("resume", OBJECT, wishes.is_resuming,
               "Go on with the sweep that FILE holds; at most the row that was being written is "
@@ -131,7 +131,8 @@ static int check_sweep(struct sweep_arguments *arguments, const struct lull_oper
 {
     if (arguments->is_suite == (operands->command != NULL))
         return lull_error_set(
-            err, -EINVAL, "give a command, as in: lull sweep -o FILE.csv -- ./bench, or --suite");
+            err, -EINVAL,
+            "give a command, as in: lull sweep --output FILE.csv -- ./bench, or --suite");
     if (operands->count > (arguments->is_suite ? 1 : 0))
         return lull_error_set(err, -EINVAL, "%s: nothing is known to do with it",
                               operands->words[arguments->is_suite ? 1 : 0]);
@@ -274,11 +275,11 @@ const struct lull_program_command lull_sweep_command = {
         "be free; its clocks are put back whatever happens. --merge, --validate and --plot "
         "work on datasets.",
     .after = "Examples:\n"
-             "  lull sweep -o bench.csv -- ./bench\n"
-             "  lull sweep --suite --grid sm=auto,limit=3 --gpu 1 -o suite.csv\n"
-             "  lull sweep --suite --grid sm=auto,limit=3 --gpu 1 -o suite.csv --resume\n"
+             "  lull sweep --output bench.csv -- ./bench\n"
+             "  lull sweep --suite --grid sm=auto,limit=3 --gpu 1 --output suite.csv\n"
+             "  lull sweep --suite --grid sm=auto,limit=3 --gpu 1 --output suite.csv --resume\n"
              "  lull sweep --validate suite.csv\n"
-             "  lull sweep --plot suite.csv -o pictures\n"
+             "  lull sweep --plot suite.csv --output pictures\n"
              "  lull sweep --merge all.csv suite.csv bench.csv",
     .tables = {{rows, 0}},
     .operands = {.most = 1024, .takes_command = true},

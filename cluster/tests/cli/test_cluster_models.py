@@ -46,7 +46,7 @@ class Models(unittest.TestCase):
         self.model = os.path.join(directory.name, "model.json")
 
     def fit(self, *names, **how):
-        subprocess.run([LULL, "model", "fit", "-o", self.model, "-"], input=measured(names, **how), text=True, check=True,
+        subprocess.run([LULL, "model", "fit", "--output", self.model, "-"], input=measured(names, **how), text=True, check=True,
                        stdout=subprocess.DEVNULL)
 
     def options(self, models, *more, gpu="A100-SXM4-40GB"):

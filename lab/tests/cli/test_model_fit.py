@@ -46,7 +46,7 @@ class Case(unittest.TestCase):
         self.probes = os.path.join(directory.name, "probes.csv")
 
     def fit(self, text):
-        done = lull("fit", "-o", self.model, "-", text=text)
+        done = lull("fit", "--output", self.model, "-", text=text)
         self.assertEqual(done.returncode, 0, done.stderr)
         with open(self.model, encoding="utf-8") as file:
             return json.load(file)
@@ -199,7 +199,7 @@ class Refused(Case):
         self.refused(r'"mine,0,k" has more than 5 rows', "--probes", self.probes, self.model)
 
     def test_nothing_to_fit(self):
-        done = lull("fit", "-o", self.model, "-", text=HEADER + "\ng,s,a,0,k,600,900,1,1,1\n")
+        done = lull("fit", "--output", self.model, "-", text=HEADER + "\ng,s,a,0,k,600,900,1,1,1\n")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("there is nothing to fit", done.stderr)
         self.assertFalse(os.path.exists(self.model))

@@ -52,7 +52,7 @@ class Case(unittest.TestCase):
         return [*arguments, "--", *command]
 
     def sweep(self, *options, grid="sm=2", **node):
-        return self.emulated(LULL, "sweep", "--no-daemon", "--runtime-dir", self.path("run"), "-o", self.file,
+        return self.emulated(LULL, "sweep", "--no-daemon", "--runtime-dir", self.path("run"), "--output", self.file,
                              "--grid", grid, *QUICK, *options, **node)
 
     def call(self, command, status=0):
@@ -118,7 +118,7 @@ class Whole(Case):
         self.assertEqual([report["is_valid"], report["findings"]], [True, []])
         sets = json.loads(self.call([LULL, "model", "evaluate", "--json", self.file]).stdout)["sets"]
         self.assertEqual([sets[0]["set"], sets[0]["kernels"] >= 1], ["emulated@300W", True])
-        pictures = self.call([LULL, "sweep", "--plot", self.file, "-o", self.path("pictures")]).stdout.split()
+        pictures = self.call([LULL, "sweep", "--plot", self.file, "--output", self.path("pictures")]).stdout.split()
         for picture in pictures:
             words = " ".join(xml.etree.ElementTree.parse(picture).getroot().itertext())
             self.assertIn("stream", words)
@@ -213,7 +213,7 @@ class Marks(Case):
         """One that is there keeps a sweep from beginning; one that comes marks the rows."""
         other = [LULL, "play", "--preset", "resnet50-ddp", "--ranks", "1", "--seconds", "30"]
         script = f"{' '.join(other)} >/dev/null & sleep 0.3; {{command}}; s=$?; kill $!; exit $s"
-        command = " ".join([LULL, "sweep", "--no-daemon", "--runtime-dir", self.path("run"), "-o", self.file, "--suite",
+        command = " ".join([LULL, "sweep", "--no-daemon", "--runtime-dir", self.path("run"), "--output", self.file, "--suite",
                             "--grid", "sm=2", *QUICK])
         done = self.call(self.emulated("sh", "-c", script.format(command=command)), 1)
         self.assertIn("computes on it", done.stderr)
@@ -305,7 +305,7 @@ def end_inside(directory, number):
     file = os.path.join(directory, "rows.csv")
     daemon = subprocess.Popen([LULLD, "--runtime-dir", run], stdin=subprocess.DEVNULL)
     host.wait_for(lambda: os.path.exists(os.path.join(run, "lulld.sock")), 10)
-    command = [LULL, "sweep", "--runtime-dir", run, "-o", file, "--suite", "--grid", "sm=135/150/165/180/195", *QUICK]
+    command = [LULL, "sweep", "--runtime-dir", run, "--output", file, "--suite", "--grid", "sm=135/150/165/180/195", *QUICK]
     sweep = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def lock():

@@ -15,8 +15,8 @@ struct lull_plan_solver {
     struct lull_error *err;
     struct lull_frontier *frontier;
     struct lull_pipeline_rounding *rounding;
-    int64_t *duration_ns;                /* of the relaxation at hand */
-    uint32_t *option;                    /* of the plan at hand */
+    int64_t *duration_ns; /* of the relaxation at hand */
+    uint32_t *option;     /* of the plan at hand */
     struct lull_watch watch;
 };
 
@@ -30,7 +30,8 @@ void lull_plan_solver_fini(struct lull_plan_solver *solver);
 int lull_plan_evaluate(struct lull_plan_solver *solver, int64_t deadline_ns,
                        struct lull_plan_point *point_out);
 
-/* Rounds a plan for a time into solver->option, as well as the size of the pipeline allows. Errors: those of lull_pipeline_round_thorough. */
+/* Rounds a plan for a time into solver->option, as well as the size of the pipeline allows. Errors:
+ * those of lull_pipeline_round_thorough. */
 int lull_plan_round(struct lull_plan_solver *solver, int64_t target_ns);
 
 /*
