@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "../digest.h"
+#include "../property.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -589,64 +589,6 @@ static void test_an_answer_is_not_waited_for_for_ever(void **state)
     lull_gap_map_destroy(map);
 }
 
-/* ---- everything, as it was ---------------------------------------------------------------- */
-
-static void digest_map(struct digest *digest, const struct lull_gap_map *map,
-                       const struct seen *seen)
-{
-    uint32_t count;
-    const struct lull_mapped_gap *gaps = lull_gap_map_gaps(map, &count);
-
-    digest_add(digest, lull_gap_map_phase(map));
-    digest_add(digest, lull_gap_map_fold(map));
-    digest_add(digest, seen->windows);
-    digest_add(digest, seen->breaks);
-    digest_add(digest, seen->gap_count);
-    for (uint32_t i = 0; i < seen->gap_count; i++) {
-        digest_add(digest, (double)seen->gaps[i].begin_ns);
-        digest_add(digest, (double)seen->gaps[i].end_ns);
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        digest_add(digest, gaps[i].length_ms);
-        digest_add(digest, gaps[i].exposed_ms);
-        digest_add(digest, gaps[i].call.operation + 100.0 * gaps[i].call.place);
-    }
-}
-
-static void test_gaps_are_what_they_were(void **state)
-{
-    static const double expected[4] = {304632.70034450432, 345512.3763751596, 135386.45409477889,
-                                       677114.04765262967};
-    static struct seen seen;
-
-    (void)state;
-    for (uint32_t kind = 0; kind < 4; kind++) { /* alike, alternating, with a deviation, blind */
-        struct digest digest = {0};
-        char name[16];
-
-        for (uint64_t seed = 1; seed <= 25; seed++) {
-            struct lull_gap_map *map = lull_gap_map_create(kind == 3 && seed % 2 == 0);
-            struct lull_random random;
-            struct job job;
-
-            lull_random_init(&random, 1000 * kind + seed);
-            job = random_job(&random, kind == 1 ? 2 : 1, 0.3 * (double)(seed % 4));
-            job.extra_in = kind == 2 ? 20 + (uint32_t)(seed % 9) : 0;
-            lay_out(&job, 50, seed);
-            play(map, &seen);
-            digest_map(&digest, map, &seen);
-            if (kind == 3) {
-                lull_gap_map_compute_unavailable(map);
-                play(map, &seen);
-                digest_map(&digest, map, &seen);
-            }
-            lull_gap_map_destroy(map);
-        }
-        snprintf(name, sizeof(name), "gaps %u", kind);
-        digest_check(&digest, name, expected[kind]);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -663,7 +605,6 @@ int main(void)
         cmocka_unit_test(test_the_blind_map_learns_from_racing_kernels),
         cmocka_unit_test(test_blindness_found_later),
         cmocka_unit_test(test_an_answer_is_not_waited_for_for_ever),
-        cmocka_unit_test(test_gaps_are_what_they_were),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
