@@ -41,23 +41,6 @@ static bool is_judged_only(const struct lull_plan_options *options)
            options->switching.dwell_ns == 0;
 }
 
-/* Makes the plan respect switching, by the search that suits what is asked for. */
-static int respect_switching(struct lull_plan_solver *solver, int64_t deadline_ns,
-                             struct lull_pipeline_switching_report *report)
-{
-    const struct lull_plan_options *const options = solver->options;
-    const struct lull_pipeline_problem *const problem = &solver->task->problem;
-
-    const bool is_frontier = options->deadline_ns == 0 && options->planner == LULL_PLAN_FRONTIER;
-
-    if (!is_frontier && options->switching.is_fed_forward && solver->frontier != NULL)
-        return lull_pipeline_switching_replan(problem, solver->rounding, solver->frontier,
-                                              &options->switching, deadline_ns, solver->option,
-                                              report, solver->err);
-    return lull_pipeline_switching(problem, &options->switching, deadline_ns, is_frontier,
-                                   solver->option, report, solver->err);
-}
-
 int lull_plan_evaluate(struct lull_plan_solver *solver, int64_t deadline_ns,
                        struct lull_plan_point *point_out)
 {
@@ -69,7 +52,9 @@ int lull_plan_evaluate(struct lull_plan_solver *solver, int64_t deadline_ns,
     struct lull_pipeline_cost cost;
 
     if (is_changed) {
-        const int result = respect_switching(solver, deadline_ns, &report);
+        const bool is_quick = options->deadline_ns == 0 && options->planner == LULL_PLAN_FRONTIER;
+        const int result = lull_pipeline_switching(problem, &options->switching, deadline_ns,
+                                                   is_quick, solver->option, &report, solver->err);
 
         if (result < 0)
             return result;

@@ -109,8 +109,8 @@ static int plan_frontier(const struct lull_pipeline_problem *problem,
     if (result == 0)
         result = lull_pipeline_round_thorough(rounding, frontier, deadline_ns, option);
     if (result == 0)
-        result = lull_pipeline_switching_replan(problem, rounding, frontier, switching, deadline_ns,
-                                                option, &report, err);
+        result =
+            lull_pipeline_switching(problem, switching, deadline_ns, false, option, &report, err);
     if (rounding != NULL)
         lull_pipeline_rounding_destroy(rounding);
     lull_frontier_destroy(frontier);

@@ -25,7 +25,6 @@
 #include <stdint.h>
 
 #include "core/pipeline/model/plan.h"
-#include "core/pipeline/rounding/rounding.h"
 
 enum { LULL_PIPELINE_MAX_DRIVERS = 4096 };
 
@@ -79,31 +78,18 @@ struct lull_pipeline_switching_report {
 /*
  * Makes a plan respect switching within deadline_ns: neighbouring operations of a device get one
  * clock where that costs less than the changes it saves, or where the dwell demands it; clocks are
- * raised where settling would break the deadline. It also considers other plans: one clock for each
- * device, and stretches of one clock, such as a device's warm-up, its steady phase and its
- * cool-down (switching_stretches.c). Errors: -ERANGE no plan that it finds keeps the deadline (the
- * text in err says by how much); -ENOMEM. On failure the plan is left alone. It takes one to four
- * seconds for 192 operations, up to nine for 2048. With is_quick it does an eighth of that work, as
- * for each point of a frontier, and finds most of what there is to save.
+ * raised where settling would break the deadline. It also considers stretches of one clock, such as
+ * a device's warm-up, its steady phase and its cool-down (switching_stretches.c). Where devices
+ * share a driver, changes that it could not serve in time are left out (driver_calls.h). Errors:
+ * -ERANGE no plan that it finds keeps the deadline (the text in err says by how much); -ENOMEM. On
+ * failure the plan is left alone. It takes one to four seconds for 192 operations, up to nine for
+ * 2048. With is_quick it does an eighth of that work, as for each point of a frontier, and finds
+ * most of what there is to save.
  */
 int lull_pipeline_switching(const struct lull_pipeline_problem *problem,
                             const struct lull_pipeline_switching *switching, int64_t deadline_ns,
                             bool is_quick, uint32_t *point_inout,
                             struct lull_pipeline_switching_report *report_out,
                             struct lull_error *err);
-
-/*
- * Does the same work but starts from the relaxation again: it also considers plans for somewhat
- * shorter deadlines, which leave clocks time to settle. point_inout: before, the plan to compare
- * with. The frontier is left standing somewhere near. It takes a second or two for 512 operations.
- * Errors: those of lull_pipeline_switching and of lull_frontier_seek.
- */
-int lull_pipeline_switching_replan(const struct lull_pipeline_problem *problem,
-                                   struct lull_pipeline_rounding *rounding,
-                                   struct lull_frontier *frontier,
-                                   const struct lull_pipeline_switching *switching,
-                                   int64_t deadline_ns, uint32_t *point_inout,
-                                   struct lull_pipeline_switching_report *report_out,
-                                   struct lull_error *err);
 
 #endif

@@ -262,64 +262,6 @@ static void descend(struct lull_switching_search *search)
     }
 }
 
-/* What it saves, for each nanosecond that the iteration becomes longer, if all of the device runs
- * at the clock `notches` steps below that of its first operation; 0 if that makes the plan more
- * wrong. */
-static double price_of_lowering(struct lull_switching_search *search, uint32_t device, int notches,
-                                int64_t time_ns, uint32_t *mhz_out)
-{
-    const struct lull_pipeline_graph *graph = search->problem->graph;
-    uint32_t from = graph->first_on[device];
-    uint32_t to = graph->first_on[device + 1];
-    struct lull_switching_verdict verdict;
-    double saved_nj;
-
-    while (from < to && mhz_of(search, search->plan, graph->on_device[from]) == 0)
-        from++;
-    *mhz_out = from < to ? next_mhz(search, graph->on_device[from], notches) : 0;
-    if (*mhz_out == 0 || search->walks_left == 0 || !set_clock(search, from, to, *mhz_out))
-        return 0.0;
-    search->walks_left--;
-    verdict = lull_switching_verdict(search, search->trial);
-    saved_nj = lull_switching_plan_nj(search, search->plan) -
-               lull_switching_plan_nj(search, search->trial);
-    if (excess(search, &verdict) > search->excess_ns || saved_nj <= 0.0)
-        return 0.0;
-    return saved_nj / (double)(verdict.time_ns > time_ns ? verdict.time_ns - time_ns : 1);
-}
-
-/* Starts from the highest clocks everywhere, and lowers one device after the other as a whole,
- * always the one that saves most for the time it takes. */
-static void lower_devices(struct lull_switching_search *search)
-{
-    const struct lull_pipeline_graph *graph = search->problem->graph;
-    double best;
-
-    lull_pipeline_plan_highest(search->problem, search->plan);
-    do {
-        int64_t time_ns = lull_switching_verdict(search, search->plan).time_ns;
-        uint32_t best_device = 0;
-        uint32_t best_mhz = 0;
-
-        best = 0.0;
-        lull_switching_judge(search);
-        for (uint32_t device = 0; device < graph->device_count; device++)
-            for (int notches = 1; notches <= 2; notches++) {
-                uint32_t mhz;
-                double price = price_of_lowering(search, device, notches, time_ns, &mhz);
-
-                if (price > best) {
-                    best = price;
-                    best_device = device;
-                    best_mhz = mhz;
-                }
-            }
-        if (best > 0.0 && set_clock(search, graph->first_on[best_device],
-                                    graph->first_on[best_device + 1], best_mhz))
-            memcpy(search->plan, search->trial, graph->op_count * sizeof(*search->plan));
-    } while (best > 0.0);
-}
-
 static void allow_walks(struct lull_switching_search *search)
 {
     size_t ops = search->problem->graph->op_count;
@@ -359,11 +301,4 @@ int lull_switching_begin(struct lull_switching_search *search,
     if (memory->has_failed)
         return lull_error_set(err, -ENOMEM, "no memory for a plan of %zu operations", ops);
     return 0;
-}
-
-void lull_switching_consider_uniform(struct lull_switching_search *search)
-{
-    allow_walks(search);
-    lower_devices(search);
-    lull_switching_consider(search);
 }

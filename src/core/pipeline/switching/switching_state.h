@@ -89,14 +89,6 @@ void lull_switching_judge(struct lull_switching_search *search);
 /* Searches from search->plan; a good plan that is the cheapest so far goes to best. */
 void lull_switching_consider(struct lull_switching_search *search);
 
-/* switching_priced.c. Replaces search->plan by the one that is cheapest, changes of clocks
- * included, where time costs price_w on every operation. Pauses are those of the plan that it
- * replaces. Error: -ENOMEM. */
-int lull_switching_price(struct lull_switching_search *search, const double *price_w);
-
-/* Considers one clock for each device, as low as the deadline allows. */
-void lull_switching_consider_uniform(struct lull_switching_search *search);
-
 /* switching_stretches.c. Considers stretches of one clock, no shorter than the dwell, that prices
  * of time on the critical paths ask for. The prices begin from the plan `operating point`; quick
  * does an eighth of the work. It does nothing where that would take too much memory or work. */

@@ -41,9 +41,9 @@ static void plan_frontier(const struct lull_pipeline_problem *problem, bool is_f
     deadline_ns = lull_pipeline_plan_cost(problem, point, 0).time_ns;
     assert_int_equal(lull_pipeline_round_thorough(rounding, frontier, deadline_ns, point), 0);
     if (is_fed_forward)
-        assert_int_equal(lull_pipeline_switching_replan(problem, rounding, frontier, &switching,
-                                                        deadline_ns, point, &report, &err),
-                         0);
+        assert_int_equal(
+            lull_pipeline_switching(problem, &switching, deadline_ns, false, point, &report, &err),
+            0);
     lull_pipeline_rounding_destroy(rounding);
     lull_frontier_destroy(frontier);
 }
@@ -121,7 +121,7 @@ static void test_promises(void **state)
         assert_true(outcomes[i].slower < 0.001);
     }
     assert_true(outcomes[FED_FORWARD].promised >= outcomes[FRONTIER].promised);
-    assert_true(outcomes[FED_FORWARD].commands < outcomes[FRONTIER].commands);
+    assert_true(outcomes[FED_FORWARD].commands <= outcomes[FRONTIER].commands);
     assert_true(outcomes[FED_FORWARD].saved > outcomes[ENVPIPE].saved + 0.003);
 }
 
