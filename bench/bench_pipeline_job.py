@@ -51,8 +51,6 @@ JOBS = {
 
 # How the plan of each planner is made.
 PLANNERS = {
-    "uniform": lambda job: ["--planner", "envpipe:uniform"],
-    "envpipe": lambda job: ["--planner", "envpipe"],
     "frontier": lambda job: ["--slowdown", "0%", "--switch-ms", job.switching[0], "--feed-forward", job.switching[1],
                              "--driver-ms", job.switching[2]],
 }
@@ -89,10 +87,8 @@ def make_plan(lull, directory, job, planner):
 def play(lull, job, planner):
     with tempfile.TemporaryDirectory(prefix="lull-") as directory:
         plan, said = make_plan(lull, directory, job, planner)
-        # The uniform plan is slower than anybody tolerates; it is measured all the same.
-        tolerance = ["--tolerance", "40%"] if planner == "uniform" else []
         run([lull, "emulate", "--seed", "0", "--warm", job.heat_w, f"{job.ranks()}x{job.model}", "--", lull, "run",
-             "--no-daemon", "--quiet", "--report", directory, *tolerance, "--plan", plan, "--", lull, "play", "--schedule",
+             "--no-daemon", "--quiet", "--report", directory, "--plan", plan, "--", lull, "play", "--schedule",
              "1f1b", *job.play_options(), "--iterations", job.iterations],
             env=dict(os.environ, LULL_RUNTIME_DIR=directory))
         with open(os.path.join(directory, "report.json"), encoding="utf-8") as file:

@@ -30,7 +30,7 @@ extern "C" {
  * Marks that the calling thread enters, or leaves, the section of this name. The names
  * "communication", "bubble" and "idle" say that the GPU waits: its clock may be lowered there at
  * once. "forward" and "backward" are computation and never lowered, unless a pipeline's plan says
- * so (lull run --plan, --pipeline; call them when the GPU is there, not when the host runs ahead);
+ * so (lull run --plan, --schedule; call them when the GPU is there, not when the host runs ahead);
  * what communicates inside is still found. Any other name is the program's own: its clock is
  * searched in small steps from the top. At most 47 bytes count; after 63 different names the rest
  * share one.

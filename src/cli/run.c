@@ -116,8 +116,6 @@ static const char *const descents[] = {[LULL_DESCENT_STEP] = "step",
                                        [LULL_DESCENT_BISECT] = "bisect",
                                        [LULL_DESCENT_GALLOP] = "gallop",
                                        NULL};
-static const char *const planners[] = {
-    [LULL_ONLINE_FRONTIER] = "frontier", [LULL_ONLINE_ENVPIPE] = "envpipe", NULL};
 static const char *const power_limits[] = {"auto", NULL};
 static const char *const profilings[] = {"search", "sweep", NULL};
 
@@ -273,14 +271,9 @@ static const struct lull_option rows[] = {
     LULL_VALUE("stages", "N", WHOLE, struct run_arguments, run.online.stages,
                "The number of stages of the pipeline.", .least = 1, .most = 4096,
                .otherwise = "as many as there are GPUs", .needs = "schedule"),
-    LULL_VALUE("planner", NULL, WORD, struct run_arguments, run.online.planner,
-               "Who plans: Lull, for the least energy in the same time, or EnvPipe's loop, which "
-               "begins with low clocks and raises them on the critical path.",
-               .words = planners, .usual = "frontier", .needs = "schedule",
-               .more = "EnvPipe's loop takes dozens of iterations, the first of them slow."),
     LULL_VALUE("profiling", "search|sweep[:N]", OWN, struct run_arguments, run.online,
-               "Which clocks are profiled: some, then those around the least energy, or all as "
-               "EnvPipe does, which takes three times as long; N: at most this many (48).",
+               "Which clocks are profiled: some, then those around the least energy, or all, "
+               "which takes three times as long; N: at most this many (48).",
                .parse = parse_profiling, .words = profilings,
                .expected = "search or sweep, or how many clocks as well: search:9 (2 to 48)",
                .usual = "search", .needs = "schedule",

@@ -22,7 +22,6 @@ del sys.argv[1:3]
 SKIPPED = 77
 
 GPT3 = os.path.join(DATA, "profiles", "gpt3-175b_a100_sxm_bf16.csv")
-GPT3_STAGE_UNITS = os.path.join(DATA, "profiles", "gpt3-175b_a40_bf16_stage.csv")
 A100_W = "83.64"
 HAS_DATA = os.path.exists(GPT3)
 RELATIVE = 1e-9
@@ -219,16 +218,6 @@ class Single(unittest.TestCase):
         self.assertLess(late["energy_j"], cheapest["energy_j"] * 1.001)
         self.assertLess(late["time_s"], 2.1)
 
-    def test_envpipe_as_published(self):
-        document = plan_json(*gpt3(8, 32, "--planner", "envpipe"))
-        self.assertAlmostEqual(document["frontier"][0]["energy_j"], 15988.094, delta=0.001)
-        self.assertAlmostEqual(document["slowdown_ratio"], 0.0, places=9)
-        ours = plan_json(*gpt3(8, 32, "--slowdown", "0%"))
-        self.assertLess(ours["frontier"][0]["energy_j"], 0.992 * 15988.094)
-        stage_units = plan_json("--profile", GPT3_STAGE_UNITS, "--stages", "8", "--microbatches", "12",
-                                "--blocking-w", "8xA40", "--planner", "envpipe")
-        self.assertAlmostEqual(stage_units["frontier"][0]["energy_j"], 893872.742, delta=0.01)
-
     def test_stragglers_are_waited_for_either_way(self):
         alone = plan_json(*gpt3(8, 12, "--slowdown", "0%"))
         for factor in (1.05, 1.2, 1.5, 3.0):
@@ -273,7 +262,6 @@ class Single(unittest.TestCase):
     def test_fed_forward_switches_take_energy_and_no_time(self):
         switching = ("--slowdown", "0%", "--switch-ms", "16,25")
         free = plan_json(*gpt3(4, 8, "--slowdown", "0%"))
-        envpipe = plan_json(*gpt3(4, 8, *switching[2:], "--feed-forward", "9", "--planner", "envpipe"))
         with tempfile.TemporaryDirectory() as directory:
             path = os.path.join(directory, "plan.json")
             forward = plan_json(*gpt3(4, 8, *switching, "--feed-forward", "9", "--output", path))
@@ -286,7 +274,7 @@ class Single(unittest.TestCase):
             self.assertEqual(plan("--verify", path).returncode, 1)
         self.assertLessEqual(forward["slowdown_ratio"], 1e-9)
         self.assertGreater(forward["frontier"][0]["energy_j"], free["frontier"][0]["energy_j"])
-        self.assertLess(forward["frontier"][0]["energy_j"], envpipe["frontier"][0]["energy_j"])
+        self.assertLess(forward["frontier"][0]["energy_j"], 1.05 * free["frontier"][0]["energy_j"])
         self.assertLess(count_changes(forward), count_changes(free))
 
 
@@ -433,7 +421,7 @@ class Output(Small):
     def test_text_and_pipes(self):
         done = plan(*self.small("--slowdown", "0%"))
         self.assertEqual(done.returncode, 0, done.stderr)
-        for word in ("all at the highest", "EnvPipe", "bound", "stage", "--svg"):
+        for word in ("all at the highest", "bound", "stage", "--svg"):
             self.assertIn(word, done.stdout)
         self.assertEqual(done.stderr, "")
         done = plan("--profile", "-", "--stages", "2", "--microbatches", "2", data=SMALL)
@@ -453,7 +441,6 @@ class BadInput(Small):
         self.refused(1, r"T_min", *self.small("--deadline-ms", "100"))
         shortest = re.search(r"shortest takes ([\d.]+) ms", plan(*self.small("--deadline-ms", "1")).stderr).group(1)
         self.assertEqual(plan(*self.small("--deadline-ms", shortest)).returncode, 0)
-        self.refused(1, "EnvPipe knows no deadlines", *self.small("--deadline-ms", "100", "--planner", "envpipe"))
 
     def test_usage(self):
         for arguments in (("--deadline-ms", "-5"), ("--deadline-ms", "0"), ("--deadline-ms", "soon"),
@@ -461,9 +448,8 @@ class BadInput(Small):
                           ("--switch-ms", "3"), ("--feed-forward", "5"), ("--min-dwell-ms", "-1"), ("--replicas", "0"), ("--stages", "0"),
                           ("--microbatches", "1.5"), ("surplus",), ("--slowdown", "0", "--frontier"),
                           ("--deadline-ms", "900", "--slowdown", "1%"), ("--svg", "x.svg"), ("--output", "x.json"),
-                          ("--planner", "envpipe", "--frontier"), ("--graph", "x.csv")):
+                          ("--graph", "x.csv")):
             self.refused(2, "lull plan", *self.small(*arguments))
-        self.refused(2, "give frontier, envpipe", *self.small("--planner", "simplex"))
         self.refused(2, "--profile", "--stages", "2", "--microbatches", "2")
         self.refused(2, "--stages", "--profile", self.profile)
 

@@ -64,7 +64,7 @@ def check_single(seed, path, options, frontier):
 
 def check_printed(seed, path, options, frontier):
     shown = plan(path, options).stdout.splitlines()
-    rows = [line for line in shown if line.endswith("%") and not line.startswith(("all", "EnvPipe"))]
+    rows = [line for line in shown if line.endswith("%") and not line.startswith("all")]
     for row in rows[:1] + rows[-1:]:
         time_s, energy_j = row[20:].split()[0], float(row[20:].split()[3])
         got = answer(path, options, "--deadline-ms", f"{float(time_s) * 1000:.3f}")["frontier"][0]

@@ -97,8 +97,7 @@ class Orders(unittest.TestCase):
                 (("--schedule", "best", "--memory", "4,4", "--slowdown", "0%"), 2, "3 stages"),
                 (("--schedule", "best", "--memory", "2.5", "--slowdown", "0%"), 2, "--memory 2.5"),
                 (("--schedule", "best", "--memory", "2", "--slowdown", "0%"), 1, "no order fits"),
-                (("--schedule", "best", "--deadline-ms", "100"), 1, "allow more time"),
-                (("--schedule", "best", "--planner", "envpipe", "--slowdown", "0%"), 2, "EnvPipe's planner")):
+                (("--schedule", "best", "--deadline-ms", "100"), 1, "allow more time")):
             done = RUNNER.plan(*arguments(3, *more), data=plan_case.SMALL)
             self.assertEqual(done.returncode, status, (more, done.stderr))
             self.assertIn(message, re.sub(r"\s+", " ", done.stderr))

@@ -55,13 +55,13 @@ class Play(unittest.TestCase):
     def test_pipelines_of_all_schedules_come_to_an_end(self):
         for schedule in ("gpipe", "1f1b", "envpipe", "interleaved:2", "zb-h1", "zbv"):
             with self.subTest(schedule):
-                period_ms = oracle("--pipeline", schedule, "--microbatches", "8")["period_ms"]
+                period_ms = oracle("--schedule", schedule, "--microbatches", "8")["period_ms"]
                 self.assertGreater(period_ms, 8 * 60)
                 self.assertLess(period_ms, 11 * 60 + 20)
 
     def test_a_pipeline_takes_what_its_task_graph_takes(self):
         # 1F1B: (M + S - 1)(F + B); the first and the last micro-batch go there and back; the optimizer.
-        options = ("--pipeline", "1f1b", "--stages", "3", "--microbatches", "4", "--forward-ms", "10",
+        options = ("--schedule", "1f1b", "--stages", "3", "--microbatches", "4", "--forward-ms", "10",
                    "--backward-ms", "20", "--latency-ms", "0.5", "--optimizer-ms", "5")
         self.assertAlmostEqual(oracle(*options)["period_ms"], 6 * 30 + 8 * 0.5 + 5, places=3)
         ranks = play(*options, "--sections", "--iterations", "6", node="3xV100-SXM2-16GB")
@@ -70,12 +70,12 @@ class Play(unittest.TestCase):
             self.assertEqual(rank["compute_ops"], 6 * 9)
 
     def test_copies_of_a_pipeline_wait_for_each_other(self):
-        ranks = play("--pipeline", "1f1b", "--stages", "2", "--replicas", "2", "--microbatches", "2",
+        ranks = play("--schedule", "1f1b", "--stages", "2", "--replicas", "2", "--microbatches", "2",
                      "--stage-weights", "1,1.5", "--iterations", "4", node="4xA100-SXM4-40GB")
         self.assertEqual([rank["iterations"] for rank in ranks], [4] * 4)
 
     def test_a_pipeline_can_be_measured_clock_by_clock(self):
-        done = subprocess.run([LULL, "play", "--pipeline", "1f1b", "--stages", "2", "--stage-weights", "1,1.1",
+        done = subprocess.run([LULL, "play", "--schedule", "1f1b", "--stages", "2", "--stage-weights", "1,1.1",
                                "--measure", "-", "--json"], capture_output=True, text=True, check=True, timeout=60)
         rows = [line.split(",") for line in done.stdout.splitlines() if line.count(",") == 4]
         self.assertEqual(rows[0], ["stage", "instruction", "frequency", "time", "energy"])

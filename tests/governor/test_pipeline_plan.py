@@ -15,7 +15,7 @@ PIPELINE = ["--stages", "3", "--microbatches", "6", "--forward-ms", "40", "--bac
 
 def make_plan(directory, name, *options):
     profile = os.path.join(directory, "profile.csv")
-    measured = subprocess.run([LULL, "play", "--pipeline", "1f1b", *PIPELINE, "--measure", profile, "--model", MODEL,
+    measured = subprocess.run([LULL, "play", "--schedule", "1f1b", *PIPELINE, "--measure", profile, "--model", MODEL,
                                "--heat-w", "300", "--json"], check=True, capture_output=True, text=True)
     plan = os.path.join(directory, name)
     subprocess.run([LULL, "plan", "--profile", profile, "--stages", "3", "--microbatches", "6", "--latency-ms", "0.5",
@@ -31,7 +31,7 @@ class PipelinePlan(unittest.TestCase):
             spoilt = [word for fault in faults for word in ("--fault", fault)]
             done = subprocess.run(
                 [LULL, "emulate", "--seed", "0", "--warm", "250", *spoilt, f"3x{MODEL}", "--", LULL, "run",
-                 "--no-daemon", "--report", directory, *given, "--", LULL, "play", "--pipeline", "1f1b", *(pipeline or PIPELINE),
+                 "--no-daemon", "--report", directory, *given, "--", LULL, "play", "--schedule", "1f1b", *(pipeline or PIPELINE),
                  "--iterations", str(iterations), *options],
                 env=dict(os.environ, LULL_RUNTIME_DIR=directory), capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -41,7 +41,7 @@ class PipelinePlan(unittest.TestCase):
     def check_saving(self, *options):
         with tempfile.TemporaryDirectory(prefix="lull-") as directory:
             # A few iterations are lost until ranks are seen on their GPUs, and where the host is late.
-            report, _ = self.run_job([make_plan(directory, "plan.json", "--planner", "envpipe")], *options, iterations=44)
+            report, _ = self.run_job([make_plan(directory, "plan.json", "--slowdown", "0%")], *options, iterations=44)
         pipeline = report["pipeline"]
         self.assertIn(pipeline["state"], ("kept", "the run ended while it was tried"))
         self.assertGreater(pipeline["predicted"]["saving_ratio"], 0.05)
@@ -62,7 +62,7 @@ class PipelinePlan(unittest.TestCase):
 
     def test_f08_nothing_is_proven_beside_xids(self):
         with tempfile.TemporaryDirectory(prefix="lull-") as directory:
-            report, said = self.run_job([make_plan(directory, "plan.json", "--planner", "envpipe")], "--sections",
+            report, said = self.run_job([make_plan(directory, "plan.json", "--slowdown", "0%")], "--sections",
                                         iterations=20, faults=["1:xid=31"])
         self.assertIn("GPU 1: its driver has reported XID 31 (", said)
         self.assertNotEqual(report["pipeline"]["state"], "kept")
@@ -74,13 +74,13 @@ class PipelinePlan(unittest.TestCase):
         other = list(PIPELINE)
         other[other.index("6")] = "5"
         with tempfile.TemporaryDirectory(prefix="lull-") as directory:
-            report, _ = self.run_job([make_plan(directory, "plan.json", "--planner", "envpipe")], "--sections",
+            report, _ = self.run_job([make_plan(directory, "plan.json", "--slowdown", "0%")], "--sections",
                                      iterations=6, pipeline=other)
         self.assertEqual(sum(gpu["switches"] for gpu in report["gpus"]), 0)
 
     def test_a_plan_for_other_ranks_is_refused_and_said(self):
         with tempfile.TemporaryDirectory(prefix="lull-") as directory:
-            report, said = self.run_job([make_plan(directory, "plan.json", "--planner", "envpipe", "--stages", "4")],
+            report, said = self.run_job([make_plan(directory, "plan.json", "--slowdown", "0%", "--stages", "4")],
                                         iterations=2)
         self.assertEqual(report["pipeline"], {"state": "not carried out"})
         self.assertIn("it is for 4 devices, the job has 3 ranks", said)

@@ -322,7 +322,7 @@ class Hangs(Case):
         self.check("local", "--steady", "5%")
 
     def test_f47_readings_hang_while_a_plan_is_carried_out(self):
-        pipeline = ["--pipeline", "1f1b", "--stages", "2", "--microbatches", "4", "--forward-ms", "40"]
+        pipeline = ["--schedule", "1f1b", "--stages", "2", "--microbatches", "4", "--forward-ms", "40"]
         self.check("local", "--plan", self.plan(pipeline), job=(LULL, "play", *pipeline, "--iterations", "1000"))
 
 

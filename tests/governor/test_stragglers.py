@@ -10,7 +10,7 @@ import unittest
 LULL = os.path.abspath(sys.argv.pop(1))
 MODEL = "A100-SXM4-40GB"
 SHAPE = ["--stages", "2", "--microbatches", "4", "--latency-ms", "0.5"]
-PIPELINE = ["--pipeline", "1f1b", *SHAPE, "--forward-ms", "20", "--backward-ms", "40", "--stage-weights", "1,1.07"]
+PIPELINE = ["--schedule", "1f1b", *SHAPE, "--forward-ms", "20", "--backward-ms", "40", "--stage-weights", "1,1.07"]
 
 
 class Stragglers(unittest.TestCase):

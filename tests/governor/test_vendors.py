@@ -12,7 +12,7 @@ LULL, JOB = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
 VENDORS = (("MI300X", "MI300X", 132, "HIP_VISIBLE_DEVICES"), ("MI250X", "MI250X", 500, "ROCR_VISIBLE_DEVICES"),
            ("Max1550", "Max 1550", 300, "ZE_AFFINITY_MASK"))
 STEPS, REFERENCE_STEPS, COMPUTE_MS, EXCHANGE_MS = 95, 20, 30, 80
-PLAY = ("--pipeline", "gpipe", "--stages", "2", "--microbatches", "1", "--forward-ms", "30", "--backward-ms", "60",
+PLAY = ("--schedule", "gpipe", "--stages", "2", "--microbatches", "1", "--forward-ms", "30", "--backward-ms", "60",
         "--iterations", "40")
 
 

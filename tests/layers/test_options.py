@@ -230,7 +230,7 @@ class Program(unittest.TestCase):
 
     def test_options_without_their_main_option_are_refused(self):
         for words in ("--choose cost", "--eta 0.3", "--clocks", "--profile-again", "--limit-step-w 5", "--slice-s 1",
-                      "--stages 4", "--microbatches 4", "--planner envpipe", "--profiling sweep", "--blocking-w 60",
+                      "--stages 4", "--microbatches 4", "--profiling sweep", "--blocking-w 60",
                       "--together-key k", "--node 0/2", "--power-limit 250 --clocks", "--schedule 1f1b"):
             self.refused(["run", *words.split(), "--", "touch", "/nonexistent/x"], "has no effect alone")
         self.refused(["run", "--power-limit", "auto", "--choose", "energy", "--eta", "0.3", "--", "true"],

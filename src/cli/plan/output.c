@@ -40,7 +40,7 @@ int lull_plan_write(const char *path, const struct lull_plan_task *task,
     };
 
     snprintf(plan.title, sizeof(plan.title), "%s", task->title);
-    snprintf(plan.planner, sizeof(plan.planner), "%s", lull_plan_planner_name(options));
+    snprintf(plan.planner, sizeof(plan.planner), "%s", "frontier");
     return lull_file_write_with(path, write_plan, &plan, err);
 }
 

@@ -17,7 +17,6 @@
 struct plan_arguments {
     struct lull_plan_source source;
     struct lull_plan_options options;
-    uint32_t planner; /* an index of planners */
     bool is_frontier;
     double deadline_ms;    /* 0: not given */
     double slowdown_ratio; /* below 0: not given */
@@ -60,21 +59,6 @@ static int parse_copy(const char *text, void *arguments, struct lull_error *err)
                               LULL_PLAN_COPY_PROFILES);
     source->copies[source->copy_count++] = text;
     return 0;
-}
-
-static const char *const planners[] = {
-    "frontier",        "envpipe", "envpipe:balanced", "envpipe:greedy", "envpipe:envelope",
-    "envpipe:uniform", NULL};
-
-/* Sets who plans from the index of his name. */
-static void set_planner(struct lull_plan_options *options, uint32_t index)
-{
-    static const enum lull_envpipe_method methods[] = {LULL_ENVPIPE_BALANCED, LULL_ENVPIPE_BALANCED,
-                                                       LULL_ENVPIPE_BALANCED, LULL_ENVPIPE_GREEDY,
-                                                       LULL_ENVPIPE_ENVELOPE, LULL_ENVPIPE_UNIFORM};
-
-    options->planner = index == 0 ? LULL_PLAN_FRONTIER : LULL_PLAN_ENVPIPE;
-    options->method = methods[index];
 }
 
 static const struct lull_option rows[] = {
@@ -154,13 +138,6 @@ static const struct lull_option rows[] = {
                   "as long as the straggler."),
 
     LULL_GROUP("How it is planned"),
-    VALUE("planner", "frontier|envpipe", WORD, planner,
-          "Who plans: Lull, for the least energy in the same time, or EnvPipe's loop, for "
-          "comparison.",
-          .words = planners, .usual = "frontier",
-          .more = "frontier: the exact optimum of the relaxation, in which operations may mix "
-                  "their clocks, rounded to real ones. EnvPipe's loop knows no deadlines; there "
-                  "are envpipe:greedy, envpipe:envelope and envpipe:uniform, too."),
     VALUE("switch-ms", "DOWN,UP", OWN, down_ms,
           "How long it takes, in the worst case, until a lower and a higher clock hold.",
           .parse = lull_cli_parse_times, .expected = LULL_CLI_TIMES, .usual = "0,0",
@@ -271,10 +248,6 @@ static int check_order(const struct plan_arguments *arguments, struct lull_error
         return lull_error_set(err, -EINVAL,
                               "--schedule best compares orders at one time: choose it with "
                               "--slowdown 0%% or --deadline-ms");
-    if (is_best(arguments) && arguments->options.planner == LULL_PLAN_ENVPIPE)
-        return lull_error_set(err, -EINVAL,
-                              "--schedule best: EnvPipe's planner has an order of its own, "
-                              "--schedule envpipe");
     return 0;
 }
 
@@ -283,14 +256,12 @@ static int check_order(const struct plan_arguments *arguments, struct lull_error
 static int check(void *options, const struct lull_operands *operands, struct lull_error *err)
 {
     struct plan_arguments *const arguments = options;
-    const bool is_envpipe = arguments->planner != 0;
-    const bool is_single = has_time(arguments) || is_envpipe;
+    const bool is_single = has_time(arguments);
     int rc;
 
     (void)operands;
     if (arguments->verify != NULL)
         return 0;
-    set_planner(&arguments->options, arguments->planner);
     rc = check_source(&arguments->source, err);
     if (rc < 0)
         return rc;
@@ -298,9 +269,6 @@ static int check(void *options, const struct lull_operands *operands, struct lul
         return lull_error_set(err, -EINVAL,
                               "--feed-forward: a clock cannot hold earlier than it is asked for; "
                               "give --switch-ms DOWN,UP with UP at least as long");
-    if (arguments->is_frontier && is_envpipe)
-        return lull_error_set(err, -EINVAL,
-                              "EnvPipe has one plan and no frontier: leave out --frontier");
     if (!is_single &&
         (arguments->svg != NULL || arguments->output != NULL || arguments->perseus != NULL))
         return lull_error_set(err, -EINVAL,
@@ -374,18 +342,11 @@ static int write_files(const struct plan_arguments *arguments, const struct lull
     return code;
 }
 
-/* EnvPipe's plan is a courtesy of the text; programs get what they asked for, and nothing that
- * takes longer. */
 static int print(const struct plan_arguments *arguments, const struct lull_plan_task *task,
                  const struct lull_plan_result *result, struct lull_error *err)
 {
-    struct lull_plan_point envpipe;
-    const bool compares = !arguments->is_json && arguments->options.planner != LULL_PLAN_ENVPIPE &&
-                          arguments->straggler_ms == 0.0 &&
-                          lull_plan_compare(task, &arguments->options, &envpipe) == 0;
-
     if (!arguments->is_json)
-        lull_plan_print_text(task, &arguments->options, result, compares ? &envpipe : NULL);
+        lull_plan_print_text(task, &arguments->options, result);
     else if (lull_plan_print_json(task, &arguments->options, result) < 0)
         return lull_error_set(err, -EIO, "cannot write to standard output");
     return 0;

@@ -228,22 +228,18 @@ static void print_devices(const struct lull_plan_task *task, const struct lull_p
 
 void lull_plan_print_text(const struct lull_plan_task *task,
                           const struct lull_plan_options *options,
-                          const struct lull_plan_result *result,
-                          const struct lull_plan_point *envpipe)
+                          const struct lull_plan_result *result)
 {
     const struct lull_plan_point high = lull_plan_all_max(task, options);
 
     if (options->orders != NULL)
         lull_plan_orders_print(options->orders);
     print_heading(task, &high);
-    if (envpipe != NULL)
-        print_row("EnvPipe, to compare", envpipe, &high);
     if (result->single == NULL) {
         print_frontier(result, &high);
         return;
     }
-    print_row(options->planner == LULL_PLAN_ENVPIPE ? "EnvPipe's plan" : "plan",
-              &result->single->point, &high);
+    print_row("plan", &result->single->point, &high);
     print_devices(task, result->single);
     if (options->waiting.count > 0)
         lull_plan_waiting_print(&options->waiting, &result->single->waits,

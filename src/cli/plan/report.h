@@ -11,10 +11,9 @@
 int lull_plan_print_json(const struct lull_plan_task *task, const struct lull_plan_options *options,
                          const struct lull_plan_result *result);
 
-/* Prints tables for people. envpipe: EnvPipe's plan, to compare with, or null. */
+/* Prints tables for people. */
 void lull_plan_print_text(const struct lull_plan_task *task,
                           const struct lull_plan_options *options,
-                          const struct lull_plan_result *result,
-                          const struct lull_plan_point *envpipe);
+                          const struct lull_plan_result *result);
 
 #endif

@@ -9,22 +9,8 @@
 #include "core/pipeline/rounding/beam.h"
 
 enum {
-    MOST_THOROUGH_OPS = 2048,     /* larger plans are rounded quickly; commit a5f86c4 chose it */
-    MOST_BOUNDED_OPS = 4096,      /* beside EnvPipe's plan the bound is a courtesy */
-    MOST_COMPARED_OPS = 20000000, /* operations times EnvPipe's iterations, a second; chosen */
+    MOST_THOROUGH_OPS = 2048, /* larger plans are rounded quickly; commit a5f86c4 chose it */
 };
-
-const char *lull_plan_planner_name(const struct lull_plan_options *options)
-{
-    static const char *const names[] = {
-        [LULL_ENVPIPE_UNIFORM] = "envpipe:uniform",
-        [LULL_ENVPIPE_ENVELOPE] = "envpipe:envelope",
-        [LULL_ENVPIPE_BALANCED] = "envpipe",
-        [LULL_ENVPIPE_GREEDY] = "envpipe:greedy",
-    };
-
-    return options->planner == LULL_PLAN_FRONTIER ? "frontier" : names[options->method];
-}
 
 /* ---- one plan ---------------------------------------------------------------------------- */
 
@@ -87,30 +73,6 @@ static int prove(struct lull_plan_solver *solver, struct lull_plan_single *singl
     return 0;
 }
 
-/* EnvPipe cannot be given a deadline; its plan is refused if it misses the one that was asked for.
- * */
-static int plan_envpipe(const struct lull_plan_solver *solver)
-{
-    const int64_t deadline_ns = solver->options->deadline_ns;
-    struct lull_envpipe_outcome outcome;
-    const int result = lull_envpipe_plan(&solver->task->problem, solver->options->method,
-                                         UINT32_MAX, solver->option, &outcome);
-    int64_t time_ns;
-
-    if (result < 0)
-        return result;
-    time_ns = lull_pipeline_plan_cost(&solver->task->problem, solver->option, 0).time_ns;
-    if (time_ns < 0)
-        return (int)time_ns;
-    if (deadline_ns > 0 && time_ns > deadline_ns)
-        return lull_error_set(solver->err, -ERANGE,
-                              "EnvPipe knows no deadlines: its plan takes %.6f ms, not %.6f ms; "
-                              "--planner frontier holds any from %.6f ms on",
-                              (double)time_ns * 1e-6, (double)deadline_ns * 1e-6,
-                              (double)solver->task->shortest_ns * 1e-6);
-    return 0;
-}
-
 /* Small pipelines get the thorough search and the beam, larger ones a quick rounding, to keep the
  * time of a plan within seconds. */
 int lull_plan_round(struct lull_plan_solver *solver, int64_t target_ns)
@@ -137,8 +99,6 @@ static int plan_single(struct lull_plan_solver *solver, int64_t *target_out)
     int64_t target_ns;
     int result;
 
-    if (solver->options->planner == LULL_PLAN_ENVPIPE)
-        return plan_envpipe(solver);
     if (solver->options->deadline_ns < solver->task->shortest_ns)
         return refuse_deadline(solver, solver->options->deadline_ns);
     result = find_target(solver, &target_ns);
@@ -151,19 +111,17 @@ static int plan_single(struct lull_plan_solver *solver, int64_t *target_out)
 static int solve_single(struct lull_plan_solver *solver, struct lull_plan_single *single)
 {
     const struct lull_plan_options *const options = solver->options;
-    const bool has_deadline = options->deadline_ns > 0;
     int64_t target_ns = 0;
     int result = plan_single(solver, &target_ns);
 
     if (result < 0)
         return result;
-    result =
-        lull_plan_evaluate(solver, has_deadline ? options->deadline_ns : INT64_MAX, &single->point);
-    if (result == 0 && options->planner == LULL_PLAN_FRONTIER)
+    result = lull_plan_evaluate(solver, options->deadline_ns, &single->point);
+    if (result == 0)
         result = lull_plan_try_faster(solver, target_ns, &single->point);
     if (result < 0)
         return result;
-    single->deadline_ns = has_deadline ? options->deadline_ns : single->point.time_ns;
+    single->deadline_ns = options->deadline_ns;
     single->period_ns = single->point.time_ns;
     if (single->period_ns < options->straggler_ns)
         single->period_ns = options->straggler_ns;
@@ -206,9 +164,8 @@ int lull_plan_solve(const struct lull_plan_task *task, const struct lull_plan_op
     int code = lull_plan_solver_init(&solver);
 
     if (code == 0)
-        code = options->deadline_ns > 0 || options->planner == LULL_PLAN_ENVPIPE
-                   ? solve_into_single(&solver, &result)
-                   : lull_plan_walk(&solver, &result);
+        code = options->deadline_ns > 0 ? solve_into_single(&solver, &result)
+                                        : lull_plan_walk(&solver, &result);
     lull_plan_solver_fini(&solver);
     if (code == 0) {
         *result_out = result;
@@ -238,58 +195,4 @@ struct lull_plan_point lull_plan_all_max(const struct lull_plan_task *task,
     if (options->straggler_ns > time_ns)
         point.energy_j += task->blocking_sum_w * (double)(options->straggler_ns - time_ns) * 1e-9;
     return point;
-}
-
-/* Finds the bound of a time; leaves it alone for pipelines that take long to solve. */
-static int bound_at(const struct lull_plan_task *task, int64_t time_ns, double *bound_j_out)
-{
-    struct lull_frontier *frontier;
-    int result;
-
-    if (task->graph.op_count > MOST_BOUNDED_OPS)
-        return 0;
-    frontier = lull_frontier_create(&task->problem, NULL);
-    if (frontier == NULL)
-        return -ENOMEM;
-    result = lull_frontier_seek(frontier, time_ns);
-    if (result == 0)
-        *bound_j_out = lull_frontier_here(frontier).energy_j;
-    lull_frontier_destroy(frontier);
-    return result;
-}
-
-int lull_plan_compare(const struct lull_plan_task *task, const struct lull_plan_options *options,
-                      struct lull_plan_point *envpipe_out)
-{
-    const size_t count = task->graph.op_count;
-    uint32_t *const option = calloc(count, sizeof(*option));
-    struct lull_envpipe_outcome outcome = {0};
-    struct lull_plan_point point = {0};
-    struct lull_pipeline_cost cost;
-    int result;
-
-    if (option == NULL)
-        return -ENOMEM;
-    result = lull_envpipe_plan(&task->problem, LULL_ENVPIPE_BALANCED,
-                               (uint32_t)(MOST_COMPARED_OPS / count), option, &outcome);
-    if (result < 0)
-        goto done;
-    if (!outcome.is_settled) {
-        result = -E2BIG;
-        goto done;
-    }
-    cost = lull_pipeline_plan_cost(&task->problem, option, 0);
-    if (cost.time_ns < 0) {
-        result = (int)cost.time_ns;
-        goto done;
-    }
-    point.time_ns = cost.time_ns;
-    point.energy_j = cost.energy_j +
-                     lull_pipeline_switching_energy_j(&task->problem, &options->switching, option);
-    result = bound_at(task, cost.time_ns, &point.bound_j);
-    if (result == 0)
-        *envpipe_out = point;
-done:
-    free(option);
-    return result;
 }

@@ -1,7 +1,7 @@
 /*
- * Plans for a task: the frontier, the plan for one deadline, or EnvPipe's. Every plan that leaves
- * here has been evaluated with the profile's own numbers, and stands beside the bound that is
- * proven for its time.
+ * Plans for a task: the frontier, or the plan for one deadline. Every plan that leaves here has
+ * been evaluated with the profile's own numbers, and stands beside the bound that is proven for its
+ * time.
  *
  * The solver prints its progress on standard error if that is a terminal and it takes long.
  * Threads: any, one per object. SPDX-License-Identifier: Apache-2.0
@@ -18,27 +18,16 @@
 #include "cli/plan/task.h"
 #include "cli/plan/waiting.h"
 #include "core/pipeline/frontier/certificate.h"
-#include "core/pipeline/frontier/envpipe_planner.h"
 #include "core/pipeline/frontier/frontier.h"
 #include "core/pipeline/switching/switching.h"
 
-enum lull_plan_planner {
-    LULL_PLAN_FRONTIER, /* the relaxed optimum, rounded */
-    LULL_PLAN_ENVPIPE,
-};
-
 struct lull_plan_options {
-    enum lull_plan_planner planner;
-    enum lull_envpipe_method method;
-    int64_t deadline_ns;  /* 0: the whole frontier (frontier planner) */
+    int64_t deadline_ns;  /* 0: the whole frontier */
     int64_t straggler_ns; /* the iteration takes at least this long; 0: there is no straggler */
     struct lull_pipeline_switching switching; /* all 0: switching takes no time */
     struct lull_plan_waiting_points waiting;  /* of one plan; none: gaps draw blocking power */
     const struct lull_plan_orders *orders;    /* the orders that were compared, or null */
 };
-
-/* The planner's name in plan files, which --planner takes too. */
-const char *lull_plan_planner_name(const struct lull_plan_options *options);
 
 struct lull_plan_point {
     int64_t time_ns; /* the makespan in the worst case of switching */
@@ -74,11 +63,5 @@ void lull_plan_result_fini(struct lull_plan_result *result);
  * straggler. It has no bound. */
 struct lull_plan_point lull_plan_all_max(const struct lull_plan_task *task,
                                          const struct lull_plan_options *options);
-
-/* Finds EnvPipe's plan (balanced), for comparison, with what switching costs when it is fed
- * forward; and the bound of its time, 0 where that takes long to find. Errors: -E2BIG the plan
- * takes too long to find; -ENOMEM. */
-int lull_plan_compare(const struct lull_plan_task *task, const struct lull_plan_options *options,
-                      struct lull_plan_point *envpipe_out);
 
 #endif

@@ -34,25 +34,18 @@ static bool has_switching(const struct lull_plan_options *options)
            options->switching.up_ns > 0 || options->switching.dwell_ns > 0;
 }
 
-/* EnvPipe knows nothing of switching: fed forward its plan holds its time as it is. */
-static bool is_judged_only(const struct lull_plan_options *options)
-{
-    return options->planner == LULL_PLAN_ENVPIPE && options->switching.is_fed_forward &&
-           options->switching.dwell_ns == 0;
-}
-
 int lull_plan_evaluate(struct lull_plan_solver *solver, int64_t deadline_ns,
                        struct lull_plan_point *point_out)
 {
     const struct lull_plan_options *const options = solver->options;
     const struct lull_pipeline_problem *const problem = &solver->task->problem;
     struct lull_pipeline_switching_report report = {0};
-    const bool is_changed = has_switching(options) && !is_judged_only(options);
+    const bool is_changed = has_switching(options);
     int64_t period_ns = options->straggler_ns;
     struct lull_pipeline_cost cost;
 
     if (is_changed) {
-        const bool is_quick = options->deadline_ns == 0 && options->planner == LULL_PLAN_FRONTIER;
+        const bool is_quick = options->deadline_ns == 0; /* one of many */
         const int result = lull_pipeline_switching(problem, &options->switching, deadline_ns,
                                                    is_quick, solver->option, &report, solver->err);
 

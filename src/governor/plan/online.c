@@ -82,19 +82,12 @@ void lull_online_destroy(struct lull_online *online)
     for (int i = 0; i < PLANS; i++)
         lull_plan_file_fini(&online->plans[i]);
     lull_profiling_destroy(online->profiling);
-    lull_envpipe_destroy(online->raising);
-    free(online->end_ns);
     free(online);
 }
 
 const struct lull_plan_file *lull_online_plans(const struct lull_online *online)
 {
     return online->plans;
-}
-
-uint32_t lull_online_raisings(const struct lull_online *online)
-{
-    return online->raising == NULL ? 0 : lull_envpipe_count(online->raising);
 }
 
 uint32_t lull_online_iterations(const struct lull_online *online, bool *is_done_out)
@@ -147,26 +140,6 @@ static int take_iteration(struct lull_online *online, const struct lull_control 
     return result;
 }
 
-/* Gives EnvPipe's loop an iteration at its present plan. */
-static int take_executed(struct lull_online *online, struct lull_plan_runner *runner,
-                         const struct lull_plan_controller_iteration *iteration)
-{
-    struct lull_plan_file *plan = &online->plans[PLAN];
-    const size_t size = plan->graph.op_count * sizeof(plan->option[0]);
-
-    if (!iteration->is_measured || !iteration->is_whole || iteration->is_disturbed ||
-        iteration->plan != lull_plan_controller_plan(lull_plan_runner_plan_controller(runner)) ||
-        !lull_plan_runner_ends(runner, iteration->number, online->end_ns))
-        return USELESS;
-    if (!lull_envpipe_take(online->raising, online->end_ns))
-        return TAKEN;
-    memcpy(plan->option, lull_envpipe_points(online->raising), size);
-    lull_online_judge_plan(online);
-    if (lull_plan_runner_hold_next(runner) < 0)
-        online->is_raised = true;
-    return TAKEN;
-}
-
 static void take_iterations(struct lull_online *online, const struct lull_control *control,
                             struct lull_plan_runner *runner)
 {
@@ -176,9 +149,7 @@ static void take_iterations(struct lull_online *online, const struct lull_contro
 
     while (online->seen < count) {
         const struct lull_plan_controller_iteration *iteration = &iterations[online->seen];
-        const int result = online->raising != NULL
-                               ? take_executed(online, runner, iteration)
-                               : take_iteration(online, control, runner, iteration);
+        const int result = take_iteration(online, control, runner, iteration);
 
         if (result == LATER)
             return;
@@ -207,21 +178,15 @@ static const char *why_useless(const struct lull_online *online)
 }
 
 /* Goes on to the next clock. True: all clocks are profiled, and it is time to plan. */
-static bool go_on(struct lull_online *online, struct lull_plan_runner *runner,
-                  struct lull_error *note_out)
+static bool go_on(struct lull_online *online, struct lull_plan_runner *runner)
 {
     uint32_t clock;
 
-    if (online->raising == NULL && !lull_profiling_next(online->profiling, &clock))
+    if (!lull_profiling_next(online->profiling, &clock))
         return true;
-    if (online->raising == NULL && (int32_t)clock != online->held &&
+    if ((int32_t)clock != online->held &&
         lull_plan_runner_hold_point(runner, online->points[clock]) == 0)
         online->held = (int32_t)clock;
-    if (online->raising != NULL && (online->is_raised || lull_envpipe_is_done(online->raising))) {
-        online->is_done = true;
-        if (lull_plan_runner_try_next(runner) < 0)
-            give_up(online, runner, "no memory", note_out);
-    }
     return false;
 }
 
@@ -239,10 +204,9 @@ static void plan(struct lull_online *online, struct lull_control *control,
     lull_control_unlock(control);
     result = lull_online_make_plan(online, &switching, &err);
     lull_control_lock(control);
-    online->is_done = online->raising == NULL;
+    online->is_done = true;
     if (result == 0)
-        result = online->is_done ? lull_plan_runner_try_next(runner)
-                                 : lull_plan_runner_hold_next(runner);
+        result = lull_plan_runner_try_next(runner);
     if (result < 0)
         give_up(online, runner, err.code != 0 ? err.text : "no memory", note_out);
 }
@@ -257,7 +221,7 @@ void lull_online_tick(struct lull_online *online, struct lull_control *control,
     take_iterations(online, control, runner);
     if (online->useless > PATIENCE)
         give_up(online, runner, why_useless(online), note_out);
-    else if (go_on(online, runner, note_out))
+    else if (go_on(online, runner))
         plan(online, control, runner, note_out);
     lull_control_unlock(control);
 }

@@ -1,13 +1,10 @@
 /*
  * Online: profiles the pipeline of a running job, plans its clocks, and has the plan tried. For a
  * while whole iterations run with all GPUs at one clock, chosen by
- * core/pipeline/follow/profiling.h; then a planner makes a plan of what was measured, which the
- * plan runner carries out like any other.
+ * core/pipeline/follow/profiling.h; then a plan is made of what was measured, which the plan
+ * runner carries out like any other.
  *
- * The frontier's plan is made for switching as the plan controller has come to know it. EnvPipe's
- * begins with the low clocks and is executed untried while its loop
- * (core/pipeline/frontier/envpipe_planner.h) finds the critical path of each iteration and raises
- * clocks; what that ends with is tried.
+ * The plan is made for switching as the plan controller has come to know it.
  *
  * Energies are of whole iterations, for counters are coarse: what a stage draws while it computes
  * is its iteration's energy less the blocking power while it waits, over the time that it computes;
@@ -26,13 +23,10 @@
 
 enum { LULL_ONLINE_MOST_CLOCKS = 48 };
 
-enum lull_online_planner { LULL_ONLINE_FRONTIER, LULL_ONLINE_ENVPIPE };
-
 struct lull_online_options {
     const char *schedule; /* as core/pipeline/schedule/schedule.h parses it */
     uint32_t stages;      /* 0: as many as there are GPUs */
     uint32_t microbatches;
-    enum lull_online_planner planner;
     enum lull_profiling_method method;
     uint32_t clocks;   /* how many are tried at most, evenly spread; 0: LULL_ONLINE_MOST_CLOCKS */
     double blocking_w; /* what a waiting GPU draws, > 0 */
@@ -55,9 +49,6 @@ const struct lull_plan_file *lull_online_plans(const struct lull_online *online)
  * should be told something; else its code is 0. */
 void lull_online_tick(struct lull_online *online, struct lull_control *control,
                       struct lull_plan_runner *runner, struct lull_error *note_out);
-
-/* Returns how often EnvPipe's loop has raised clocks. */
-uint32_t lull_online_raisings(const struct lull_online *online);
 
 /* Returns how many iterations have been profiled, and whether the plan is made. */
 uint32_t lull_online_iterations(const struct lull_online *online, bool *is_done_out);

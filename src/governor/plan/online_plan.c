@@ -117,7 +117,7 @@ static int plan_frontier(const struct lull_pipeline_problem *problem,
     return result;
 }
 
-void lull_online_judge_plan(struct lull_online *online)
+static void judge_plan(struct lull_online *online)
 {
     struct lull_plan_file *plan = &online->plans[PLAN];
     const struct lull_pipeline_cost cost =
@@ -129,27 +129,10 @@ void lull_online_judge_plan(struct lull_online *online)
     plan->bound_j = NAN;
 }
 
-/* EnvPipe's loop takes ends that are closer than this for the same one, because programs report
- * sections no more exactly. Chosen, not measured. */
-static const int64_t tie_ns = 1000000;
-
-static int begin_raising(struct lull_online *online, uint32_t *option)
-{
-    const size_t count = online->problem.graph->op_count;
-
-    online->raising = lull_envpipe_create(&online->problem, LULL_ENVPIPE_BALANCED, tie_ns);
-    online->end_ns = calloc(count, sizeof(online->end_ns[0]));
-    if (online->raising == NULL || online->end_ns == NULL)
-        return -ENOMEM;
-    memcpy(option, lull_envpipe_points(online->raising), count * sizeof(option[0]));
-    return 0;
-}
-
 int lull_online_make_plan(struct lull_online *online,
                           const struct lull_pipeline_switching *switching, struct lull_error *err)
 {
     struct lull_plan_file *plan = &online->plans[PLAN];
-    const bool is_envpipe = online->options.planner == LULL_ONLINE_ENVPIPE;
     struct lull_pipeline_profile measured;
     int result = build_profile(online, &measured, err);
 
@@ -161,13 +144,12 @@ int lull_online_make_plan(struct lull_online *online,
     online->problem =
         (struct lull_pipeline_problem){&plan->profile, &plan->graph, plan->blocking_w};
     plan->switching = *switching;
-    result = is_envpipe ? begin_raising(online, plan->option)
-                        : plan_frontier(&online->problem, switching, plan->option, err);
+    result = plan_frontier(&online->problem, switching, plan->option, err);
     if (result < 0)
         return result;
-    lull_online_judge_plan(online);
+    judge_plan(online);
     snprintf(plan->title, sizeof(plan->title), "%s, %u stages, %u micro-batches, profiled online",
              online->options.schedule, online->devices, online->options.microbatches);
-    snprintf(plan->planner, sizeof(plan->planner), "%s", is_envpipe ? "envpipe" : "frontier");
+    snprintf(plan->planner, sizeof(plan->planner), "%s", "frontier");
     return 0;
 }

@@ -5,7 +5,6 @@
 #ifndef LULL_GOVERNOR_PLAN_ONLINE_STATE_H
 #define LULL_GOVERNOR_PLAN_ONLINE_STATE_H
 
-#include "core/pipeline/frontier/envpipe_planner.h"
 #include "governor/plan/online.h"
 
 /* Each clock is profiled for so many iterations, and so many useless iterations in a row end the
@@ -30,9 +29,6 @@ struct lull_online {
     bool is_done;
     struct lull_plan_file plans[PLANS];
     struct lull_pipeline_problem problem; /* what the plan solves, once there is a profile */
-    struct lull_envpipe *raising;         /* EnvPipe's loop, once it has begun */
-    bool is_raised;                       /* there is no room for more of its plans */
-    int64_t *end_ns;                      /* when every operation ended, for raising */
 };
 
 /* Builds a plan's graph from a profile of the stages, by the schedule that was asked for, and room
@@ -41,13 +37,9 @@ int lull_online_build_plan(const struct lull_online *online,
                            const struct lull_pipeline_profile *profile, struct lull_plan_file *plan,
                            struct lull_error *err);
 
-/* Makes the plan of what was profiled. EnvPipe's is the one that its loop begins with; the
- * frontier's takes switching into account. Errors: those of the schedule and of the planner;
- * -ENOMEM. */
+/* Makes the plan of what was profiled, which takes switching into account. Errors: those of the
+ * schedule and of the planner; -ENOMEM. */
 int lull_online_make_plan(struct lull_online *online,
                           const struct lull_pipeline_switching *switching, struct lull_error *err);
-
-/* Computes the plan's time and energy anew after its clocks have changed. */
-void lull_online_judge_plan(struct lull_online *online);
 
 #endif

@@ -83,10 +83,6 @@ int lull_plan_runner_hold_point(struct lull_plan_runner *runner, uint32_t point)
  * Errors: those of lull_plan_runner_hold_point. */
 int lull_plan_runner_try_next(struct lull_plan_runner *runner);
 
-/* Lets that plan, as it is now, hold from the next iteration on without a trial. It may change and
- * be held anew. Errors: those of lull_plan_runner_hold_point; -ENOSPC it was held too often. */
-int lull_plan_runner_hold_next(struct lull_plan_runner *runner);
-
 /* Returns the point that an iteration was held at; -1: it was held at none. */
 int32_t lull_plan_runner_held_point(const struct lull_plan_runner *runner,
                                     const struct lull_plan_controller_iteration *iteration);
@@ -100,12 +96,6 @@ bool lull_plan_runner_lengths(const struct lull_plan_runner *runner, uint32_t gp
  * and all GPUs alike. False: no rank has begun yet. */
 bool lull_plan_runner_switching(const struct lull_plan_runner *runner,
                                 struct lull_pipeline_switching *switching_out);
-
-/* Finds when the operations of one of the latest iterations ended, on all devices, ns; end_out has
- * room for the op_count of the plans' graph. False: it is not known, because GPUs of other nodes or
- * fixed operations are part of it, or the iteration was not whole. */
-bool lull_plan_runner_ends(const struct lull_plan_runner *runner, uint64_t iteration,
-                           int64_t *end_out);
 
 /* ---- stragglers ---- */
 

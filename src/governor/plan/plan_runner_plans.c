@@ -168,22 +168,6 @@ int lull_plan_runner_hold_point(struct lull_plan_runner *runner, uint32_t point)
     return 0;
 }
 
-int lull_plan_runner_hold_next(struct lull_plan_runner *runner)
-{
-    int result;
-
-    if (runner->plan_controller == NULL)
-        return -EAGAIN;
-    /* The last place is kept for the plan that lull_plan_runner_try_next() will give. */
-    if (runner->conducted_count + 1 >= LULL_PLAN_RUNNER_MAX_CONDUCTED)
-        return -ENOSPC;
-    result = lull_plan_runner_add_plan(runner, &runner->plans[runner->plan_count]);
-    if (result == 0)
-        lull_plan_controller_hold_plan(runner->plan_controller,
-                                       (int32_t)runner->conducted_count - 1);
-    return result;
-}
-
 int lull_plan_runner_try_next(struct lull_plan_runner *runner)
 {
     int result;
@@ -240,27 +224,6 @@ bool lull_plan_runner_switching(const struct lull_plan_runner *runner,
         /* NOLINTNEXTLINE(clang-analyzer-core.DivideZero): a runner has at least one GPU. */
         .drivers = (runner->world + runner->gpu_count - 1) / runner->gpu_count,
     };
-    return true;
-}
-
-bool lull_plan_runner_ends(const struct lull_plan_runner *runner, uint64_t iteration,
-                           int64_t *end_out)
-{
-    const struct lull_pipeline_graph *graph = &runner->plans[0].graph;
-    const uint32_t slot = (uint32_t)(iteration % ENDS);
-
-    if (runner->gpu_count != graph->device_count)
-        return false;
-    for (uint32_t i = 0; i < runner->gpu_count; i++) {
-        const struct lull_runner_gpu *gpu = &runner->gpus[i];
-        const uint32_t first = graph->first_on[gpu->device];
-
-        if (gpu->op_count != graph->first_on[gpu->device + 1] - first ||
-            gpu->ends_of[slot] != iteration || gpu->ends_counted[slot] != gpu->op_count)
-            return false;
-        for (uint32_t k = 0; k < gpu->op_count; k++)
-            end_out[graph->on_device[first + k]] = gpu->ends_ns[(size_t)slot * gpu->op_count + k];
-    }
     return true;
 }
 

@@ -384,8 +384,6 @@ json_t *lull_pipeline_report_json(const struct lull_report *report)
         lull_field_integer(object, "profiled_iterations", profiled);
     if (plan != NULL)
         lull_field_json(object, "stragglers", stragglers_json(report));
-    if (report->online != NULL)
-        lull_field_integer(object, "raisings", lull_online_raisings(report->online));
     return object;
 }
 

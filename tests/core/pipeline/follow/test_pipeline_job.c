@@ -5,15 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/pipeline/frontier/envpipe_planner.h"
 #include "core/pipeline/frontier/frontier.h"
-#include "core/pipeline/frontier/envpipe_planner.h"
 #include "core/pipeline/switching/switching.h"
 #include "core/pipeline/rounding/rounding.h"
 #include "pipe_sim.h"
 #include "../../property.h"
 
-enum planner { ENVPIPE, FRONTIER, FED_FORWARD, PLANNERS };
+enum planner { FRONTIER, FED_FORWARD, PLANNERS };
 
 /* What the simulated driver needs: 4 ms a call, 5 to 20 ms until a clock has settled. */
 static const struct lull_pipeline_switching switching = {
@@ -48,17 +46,6 @@ static void plan_frontier(const struct lull_pipeline_problem *problem, bool is_f
     lull_frontier_destroy(frontier);
 }
 
-static void plan(const struct lull_pipeline_problem *problem, enum planner planner, uint32_t *point)
-{
-    struct lull_envpipe_outcome outcome;
-
-    if (planner == ENVPIPE)
-        assert_int_equal(lull_envpipe_plan(problem, LULL_ENVPIPE_BALANCED, 1000, point, &outcome),
-                         0);
-    else
-        plan_frontier(problem, planner == FED_FORWARD, point);
-}
-
 static double promise(const struct lull_pipeline_problem *problem, const uint32_t *point)
 {
     uint32_t *highest = calloc(problem->graph->op_count, sizeof(*highest));
@@ -85,7 +72,7 @@ static struct outcome try_planner(const struct pipe_sim_config *job, enum planne
     lull_plan_controller_config_default(&config);
     plan_controller = pipe_sim_plan_controller(sim, &config);
     assert_non_null(plan_controller);
-    plan(problem, planner, point);
+    plan_frontier(problem, planner == FED_FORWARD, point);
     assert_int_equal(pipe_sim_add_plan(sim, plan_controller, point, 0), 0);
     pipe_sim_run(sim, plan_controller, &result);
     outcome = (struct outcome){
@@ -101,11 +88,10 @@ static struct outcome try_planner(const struct pipe_sim_config *job, enum planne
     return outcome;
 }
 
-/* What is promised is kept, and a plan that knows of switching is better than one for few changes.
- */
+/* What is promised is kept, and a plan that knows of switching promises no less. */
 static void test_promises(void **state)
 {
-    static const char *const names[] = {"EnvPipe", "frontier", "fed forward"};
+    static const char *const names[] = {"frontier", "fed forward"};
     struct outcome outcomes[PLANNERS];
 
     (void)state;
@@ -122,85 +108,12 @@ static void test_promises(void **state)
     }
     assert_true(outcomes[FED_FORWARD].promised >= outcomes[FRONTIER].promised);
     assert_true(outcomes[FED_FORWARD].commands <= outcomes[FRONTIER].commands);
-    assert_true(outcomes[FED_FORWARD].saved > outcomes[ENVPIPE].saved + 0.003);
-}
-
-/* ---- EnvPipe's loop ---------------------------------------------------------------------- */
-
-struct loop {
-    struct pipe_sim *sim;
-    struct lull_plan_controller *plan_controller;
-    struct lull_envpipe *raising;
-    int32_t plans; /* given to the plan controller so far */
-    uint32_t iterations;
-};
-
-static void go_on(void *context, const struct lull_plan_controller_iteration *iteration,
-                  const int64_t *begin_ns, const int64_t *end_ns, double energy_j)
-{
-    struct loop *loop = context;
-
-    (void)begin_ns;
-    (void)energy_j;
-    if (lull_envpipe_is_done(loop->raising) || !iteration->is_measured || !iteration->is_whole ||
-        iteration->plan != loop->plans - 1)
-        return;
-    loop->iterations++;
-    if (lull_envpipe_take(loop->raising, end_ns)) {
-        assert_int_equal(pipe_sim_add_plan(loop->sim, loop->plan_controller,
-                                           lull_envpipe_points(loop->raising), 0),
-                         0);
-        lull_plan_controller_hold_plan(loop->plan_controller, loop->plans++);
-    } else if (lull_envpipe_is_done(loop->raising)) {
-        lull_plan_controller_use_plan(loop->plan_controller, loop->plans - 1);
-    }
-}
-
-/* From the low clocks to the envelope by what the job shows, and then kept by the guard. */
-static void test_envpipe_in_the_job(void **state)
-{
-    struct loop loop = {.plans = 1};
-    struct pipe_sim_config job;
-    struct lull_plan_controller_config config;
-    struct pipe_sim_result result;
-    uint32_t *at_once;
-    double looped;
-    double planned;
-
-    (void)state;
-    pipe_sim_config_default(&job);
-    job.iterations = 240;
-    job.on_iteration = go_on;
-    job.context = &loop;
-    loop.sim = pipe_sim_create(&job);
-    lull_plan_controller_config_default(&config);
-    loop.plan_controller = pipe_sim_plan_controller(loop.sim, &config);
-    loop.raising = lull_envpipe_create(pipe_sim_problem(loop.sim), LULL_ENVPIPE_BALANCED, 1000000);
-    assert_non_null(loop.raising);
-    assert_int_equal(
-        pipe_sim_add_plan(loop.sim, loop.plan_controller, lull_envpipe_points(loop.raising), 0), 0);
-    lull_plan_controller_hold_plan(loop.plan_controller, 0);
-    pipe_sim_run(loop.sim, loop.plan_controller, &result);
-    at_once = calloc(pipe_sim_problem(loop.sim)->graph->op_count, sizeof(*at_once));
-    plan(pipe_sim_problem(loop.sim), ENVPIPE, at_once);
-    looped = promise(pipe_sim_problem(loop.sim), lull_envpipe_points(loop.raising));
-    planned = promise(pipe_sim_problem(loop.sim), at_once);
-    free(at_once);
-    printf("%u raisings in %u iterations: promises %.2f %%, planned at once %.2f %%\n",
-           lull_envpipe_count(loop.raising), loop.iterations, 100.0 * looped, 100.0 * planned);
-    /* What jitter raises is never lowered again. */
-    assert_true(looped > planned - 0.02 && looped < planned + 0.003);
-    assert_true(lull_envpipe_is_done(loop.raising));
-    assert_int_equal(lull_plan_controller_phase(loop.plan_controller), LULL_PLAN_CONTROLLER_KEPT);
-    lull_envpipe_destroy(loop.raising);
-    lull_plan_controller_destroy(loop.plan_controller);
-    pipe_sim_destroy(loop.sim);
+    assert_true(outcomes[FED_FORWARD].saved > 0.12);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_envpipe_in_the_job),
         cmocka_unit_test(test_promises),
     };
 

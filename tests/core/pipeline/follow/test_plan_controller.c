@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "core/pipeline/frontier/envpipe_planner.h"
+#include "core/pipeline/frontier/frontier.h"
+#include "core/pipeline/rounding/rounding.h"
 #include "pipe_sim.h"
 #include "../../property.h"
 
@@ -16,11 +17,25 @@ struct scene {
     struct pipe_sim_result result;
 };
 
-static void set_up(struct scene *scene, const struct pipe_sim_config *job,
-                   enum lull_envpipe_method method)
+/* The plan of the least energy that takes no longer than the highest clocks. */
+static void make_plan(const struct lull_pipeline_problem *problem, uint32_t *point)
+{
+    struct lull_frontier *frontier = lull_frontier_create(problem, NULL);
+    struct lull_pipeline_rounding *rounding;
+    int64_t deadline_ns;
+
+    assert_non_null(frontier);
+    assert_int_equal(lull_pipeline_rounding_create(problem, &rounding), 0);
+    lull_pipeline_plan_highest(problem, point);
+    deadline_ns = lull_pipeline_plan_cost(problem, point, 0).time_ns;
+    assert_int_equal(lull_pipeline_round_thorough(rounding, frontier, deadline_ns, point), 0);
+    lull_pipeline_rounding_destroy(rounding);
+    lull_frontier_destroy(frontier);
+}
+
+static void set_up(struct scene *scene, const struct pipe_sim_config *job)
 {
     struct lull_plan_controller_config config;
-    struct lull_envpipe_outcome outcome;
 
     lull_plan_controller_config_default(&config);
     scene->sim = pipe_sim_create(job);
@@ -28,8 +43,7 @@ static void set_up(struct scene *scene, const struct pipe_sim_config *job,
     scene->plan_controller = pipe_sim_plan_controller(scene->sim, &config);
     assert_non_null(scene->plan_controller);
     scene->point = calloc(pipe_sim_problem(scene->sim)->graph->op_count, sizeof(scene->point[0]));
-    assert_int_equal(
-        lull_envpipe_plan(pipe_sim_problem(scene->sim), method, 1000, scene->point, &outcome), 0);
+    make_plan(pipe_sim_problem(scene->sim), scene->point);
 }
 
 static void run(struct scene *scene)
@@ -58,7 +72,7 @@ static void test_a_plan_saves_and_is_kept(void **state)
 
         pipe_sim_config_default(&job);
         job.sees_transfers = transfers != 0;
-        set_up(&scene, &job, LULL_ENVPIPE_BALANCED);
+        set_up(&scene, &job);
         assert_int_equal(pipe_sim_add_plan(scene.sim, scene.plan_controller, scene.point, 0), 0);
         run(&scene);
         assert_int_equal(lull_plan_controller_phase(scene.plan_controller),
@@ -94,7 +108,7 @@ static void test_nothing_runs_below_the_plan(void **state)
         job.sees_transfers = lull_random_below(&random, 2) != 0;
         job.iterations = 60;
         job.seed = lull_random_next(&random);
-        set_up(&scene, &job, LULL_ENVPIPE_BALANCED);
+        set_up(&scene, &job);
         assert_int_equal(pipe_sim_add_plan(scene.sim, scene.plan_controller, scene.point, 0), 0);
         run(&scene);
         holds(scene.result.below_ms <
@@ -125,7 +139,7 @@ static void test_a_plan_that_degrades_gives_way(void **state)
     (void)state;
     pipe_sim_config_default(&job);
     job.iterations = 400; /* what the first plan has cost is earned before the next one is tried */
-    set_up(&scene, &job, LULL_ENVPIPE_BALANCED);
+    set_up(&scene, &job);
     slow = calloc(pipe_sim_problem(scene.sim)->graph->op_count, sizeof(slow[0]));
     for (size_t i = 0; i < pipe_sim_problem(scene.sim)->graph->op_count; i++)
         slow[i] = 4;
@@ -136,7 +150,7 @@ static void test_a_plan_that_degrades_gives_way(void **state)
     assert_int_equal(lull_plan_controller_phase(scene.plan_controller), LULL_PLAN_CONTROLLER_KEPT);
     tear_down(&scene);
 
-    set_up(&scene, &job, LULL_ENVPIPE_BALANCED);
+    set_up(&scene, &job);
     assert_int_equal(pipe_sim_add_plan(scene.sim, scene.plan_controller, slow, 0), 0);
     run(&scene);
     assert_int_equal(lull_plan_controller_phase(scene.plan_controller),
@@ -145,7 +159,7 @@ static void test_a_plan_that_degrades_gives_way(void **state)
     tear_down(&scene);
 
     /* What the plan says that it costs is no degradation. */
-    set_up(&scene, &job, LULL_ENVPIPE_BALANCED);
+    set_up(&scene, &job);
     assert_int_equal(pipe_sim_add_plan(scene.sim, scene.plan_controller, slow, 0.24), 0);
     run(&scene);
     assert_int_equal(lull_plan_controller_phase(scene.plan_controller), LULL_PLAN_CONTROLLER_KEPT);
@@ -174,7 +188,7 @@ static void test_a_plan_that_gave_way_is_tried_again(void **state)
     (void)state;
     pipe_sim_config_default(&job);
     job.iterations = 1000;
-    set_up(&scene, &job, LULL_ENVPIPE_BALANCED);
+    set_up(&scene, &job);
     slow = calloc(pipe_sim_problem(scene.sim)->graph->op_count, sizeof(slow[0]));
     for (size_t i = 0; i < pipe_sim_problem(scene.sim)->graph->op_count; i++)
         slow[i] = 4;
@@ -201,7 +215,7 @@ static void test_a_deviation_raises_at_once(void **state)
     pipe_sim_config_default(&job);
     job.odd_at = 60;
     job.iterations = 90;
-    set_up(&scene, &job, LULL_ENVPIPE_BALANCED);
+    set_up(&scene, &job);
     assert_int_equal(pipe_sim_add_plan(scene.sim, scene.plan_controller, scene.point, 0), 0);
     run(&scene);
     assert_true(scene.result.low_while_lost_ms <
@@ -221,7 +235,7 @@ static void test_a_driver_that_does_nothing_does_no_harm(void **state)
     (void)state;
     pipe_sim_config_default(&job);
     job.ignores_lowering = true;
-    set_up(&scene, &job, LULL_ENVPIPE_BALANCED);
+    set_up(&scene, &job);
     assert_int_equal(pipe_sim_add_plan(scene.sim, scene.plan_controller, scene.point, 0), 0);
     run(&scene);
     assert_near(scene.result.plan_ms / scene.result.highest_ms, 1.0, 0.002);
@@ -237,7 +251,7 @@ static void test_observing_commands_nothing(void **state)
     (void)state;
     pipe_sim_config_default(&job);
     job.iterations = 20;
-    set_up(&scene, &job, LULL_ENVPIPE_UNIFORM);
+    set_up(&scene, &job);
     lull_plan_controller_destroy(scene.plan_controller);
     lull_plan_controller_config_default(&config);
     config.observe_only = true;
@@ -290,7 +304,7 @@ static enum lull_plan_controller_phase end_disturbed(struct disturbance *disturb
     job.slow_factor = slow_factor;
     job.on_iteration = disturb;
     job.context = disturbance;
-    set_up(&scene, &job, LULL_ENVPIPE_BALANCED);
+    set_up(&scene, &job);
     disturbance->plan_controller = scene.plan_controller;
     assert_int_equal(pipe_sim_add_plan(scene.sim, scene.plan_controller, scene.point, 0), 0);
     run(&scene);
