@@ -6,33 +6,6 @@
 
 #include "lab/core/pick.h"
 
-/* Errors where nothing but the points themselves is known. Measured: the widest of six networks,
- * each alone on its GPU and predicted from its probes (lab/docs/models.md). */
-static const struct lull_fitted_errors unknown_errors = {
-    .time = {0.0053, 2.8},
-    .power = {0.038, 0.0},
-    .energy = {0.029, 5.2},
-};
-
-void lull_online_unknown_device(struct lull_grid_point *points, uint32_t count, uint32_t base,
-                                struct lull_fitted_device *device_out)
-{
-    const struct lull_grid grid = {.points = points, .point_count = count};
-
-    assert(count >= 2 && count <= LULL_GRID_POINTS && base < count);
-    for (uint32_t i = 0; i < count; i++) {
-        points[i].sm_ratio = points[i].sm_mhz / points[base].sm_mhz;
-        points[i].mem_ratio = points[i].mem_mhz / points[base].mem_mhz;
-    }
-    *device_out = (struct lull_fitted_device){
-        .point_count = count,
-        .points = points,
-        .base = base,
-        .probed = unknown_errors,
-    };
-    lull_power_curve_fit(&grid, 0, &device_out->curve);
-}
-
 /* Tells whether a candidate may be the best one, with all errors in its favour. */
 static bool is_possible(const struct lull_fitted_prediction *candidate, double longest_ms,
                         double least_mj)
@@ -74,17 +47,4 @@ void lull_online_pick(const struct lull_fitted_device *device,
         .saving_ratio =
             1.0 - predicted[best].energy_mj.value / predicted[search->base].energy_mj.value,
     };
-}
-
-bool lull_online_find(const struct lull_fitted_device *device,
-                      const struct lull_fitted_point *points, uint32_t count,
-                      const struct lull_online_search *search, struct lull_online_best *best_out)
-{
-    struct lull_fitted_kernel kernel;
-
-    lull_fitted_probe(device, points, count, &kernel);
-    if (!kernel.has_power)
-        return false;
-    lull_online_pick(device, &kernel, search, best_out);
-    return true;
 }

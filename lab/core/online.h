@@ -38,26 +38,9 @@ struct lull_online_best {
     double saving_ratio;   /* of energy, predicted, against the base */
 };
 
-/*
- * Makes a device of which no kernel was measured, from the `count` points (2..LULL_GRID_POINTS, by
- * SM clock, then memory clock, rising) that it can run at; the array is borrowed, and its ratios
- * are set. Errors are those of networks that were predicted so (lab/docs/models.md). Do not free
- * it.
- */
-void lull_online_unknown_device(struct lull_grid_point *points, uint32_t count, uint32_t base,
-                                struct lull_fitted_device *device_out);
-
 /* Finds the best candidate of a kernel with power. O(candidates), each some microseconds. */
 void lull_online_pick(const struct lull_fitted_device *device,
                       const struct lull_fitted_kernel *kernel,
-                      const struct lull_online_search *search, struct lull_online_best *best_out);
-
-/* Fits `count` (1..LULL_GRID_PROBES) points and finds the best candidate. Two points find the
- * valley; under a tolerance a third and a fourth, in the middle and just below the highest clock,
- * tell how far time bends (lab/docs/models.md). Returns false where a point has no power: then the
- * output is left alone. */
-bool lull_online_find(const struct lull_fitted_device *device,
-                      const struct lull_fitted_point *points, uint32_t count,
                       const struct lull_online_search *search, struct lull_online_best *best_out);
 
 #endif

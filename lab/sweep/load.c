@@ -17,7 +17,7 @@ enum { KEPT = 256 };
 /* How often the owner does something else while it waits: a lease is renewed far less often. */
 static const int64_t meanwhile_ns = 50 * LULL_NS_PER_MS;
 
-enum request { NOTHING, START, STOP, QUIT };
+enum request { NOTHING, START, QUIT };
 
 struct lull_sweep_load {
     const struct lull_workload_kind *kind;
@@ -211,9 +211,8 @@ struct lull_workload_kernel lull_sweep_load_kernel(const struct lull_sweep_load 
     return load->kind->kernel(load->workload, index);
 }
 
-/* Has the thread do something between two runs, and waits until it is done. */
-static int ask(struct lull_sweep_load *load, enum request request, uint32_t index,
-               struct lull_error *err)
+/* Has the thread start the kernel between two runs, and waits until it has. */
+int lull_sweep_load_start(struct lull_sweep_load *load, uint32_t index, struct lull_error *err)
 {
     int result;
 
@@ -221,7 +220,7 @@ static int ask(struct lull_sweep_load *load, enum request request, uint32_t inde
     load->is_wanted = false;
     load->has_failed = false;
     load->index = index;
-    load->request = request;
+    load->request = START;
     pthread_cond_broadcast(&load->changed);
     while (load->request != NOTHING)
         wait_a_moment(load);
@@ -231,16 +230,6 @@ static int ask(struct lull_sweep_load *load, enum request request, uint32_t inde
         lull_error_set(err, result, "%s", load->error.text);
     pthread_mutex_unlock(&load->mutex);
     return result;
-}
-
-int lull_sweep_load_start(struct lull_sweep_load *load, uint32_t index, struct lull_error *err)
-{
-    return ask(load, START, index, err);
-}
-
-void lull_sweep_load_stop(struct lull_sweep_load *load)
-{
-    ask(load, STOP, 0, NULL);
 }
 
 static void set_wanted(struct lull_sweep_load *load, bool is_wanted)

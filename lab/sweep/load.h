@@ -43,7 +43,6 @@ struct lull_workload_kernel lull_sweep_load_kernel(const struct lull_sweep_load 
 
 /* Starts a kernel, after stopping another. Errors: those of the kind's start. */
 int lull_sweep_load_start(struct lull_sweep_load *load, uint32_t index, struct lull_error *err);
-void lull_sweep_load_stop(struct lull_sweep_load *load);
 
 /* Lets it run over and over, which returns at once; and lets the run that is under way be the last.
  * Neither does anything twice. */

@@ -105,7 +105,7 @@ static void tell(const struct lull_play *play, struct lull_job_frontier_point *p
         clocks_mhz[i] = TOP_MHZ - 15 * i;
     lull_controller_config_default(&options.control);
     options.control.only_steady = true;
-    lull_job_frontier_init(frontier);
+    *frontier = (struct lull_job_frontier){0};
     assert_int_equal(lull_simulate_node(&options, &outcome, NULL), 0);
     lull_job_frontier_answer(frontier, outcome.kept_others, clocks_mhz, CLOCKS, 1, points_out);
     free(frontier);
@@ -157,7 +157,7 @@ static void test_an_unmanaged_run_tells_why_it_knows_nothing(void **state)
 
     (void)state;
     assert_non_null(frontier);
-    lull_job_frontier_init(frontier);
+    *frontier = (struct lull_job_frontier){0};
     lull_job_frontier_answer(frontier, 0, &clock_mhz, 1, 1, points);
     free(frontier);
     for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS; b++) {

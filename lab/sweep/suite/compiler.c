@@ -126,11 +126,6 @@ void lull_suite_compiler_close(struct lull_suite_compiler *compiler)
     free(compiler);
 }
 
-uint32_t lull_suite_compiler_version(const struct lull_suite_compiler *compiler)
-{
-    return compiler->version;
-}
-
 /* The best architecture for a GPU: its own, else the newest before it, as PTX. 0: it is too old. */
 static int choose(const struct lull_suite_compiler *compiler, uint32_t capability, bool *is_own_out)
 {

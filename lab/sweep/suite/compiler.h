@@ -18,9 +18,6 @@ struct lull_suite_compiler; /* opaque */
 int lull_suite_compiler_open(struct lull_suite_compiler **compiler_out, struct lull_error *err);
 void lull_suite_compiler_close(struct lull_suite_compiler *compiler); /* NULL is allowed */
 
-/* The version, 1209 for 12.9. */
-uint32_t lull_suite_compiler_version(const struct lull_suite_compiler *compiler);
-
 /* What a source is compiled to. */
 struct lull_suite_image {
     char *bytes; /* to be freed */

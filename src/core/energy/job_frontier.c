@@ -26,11 +26,6 @@ static const double ns_per_s = 1e9;
 
 enum { REFERENCE, CANDIDATE };
 
-void lull_job_frontier_init(struct lull_job_frontier *frontier)
-{
-    *frontier = (struct lull_job_frontier){0};
-}
-
 /* ---- pairs of blocks --------------------------------------------------------------------- */
 
 static void add_weighted(struct lull_job_frontier_mean *mean, double value, double weight)

@@ -106,9 +106,6 @@ struct lull_job_frontier_tried {
     double high_ratio;
 };
 
-/* Nothing has been visited yet. */
-void lull_job_frontier_init(struct lull_job_frontier *frontier);
-
 /* Takes the marks of a run in the order of their times. */
 void lull_job_frontier_take(struct lull_job_frontier *frontier,
                             const struct lull_job_frontier_mark *mark);

@@ -96,17 +96,6 @@ double lull_quantile_lower_mean(const struct lull_quantile *quantile)
     return sum / (double)half;
 }
 
-double lull_quantile_excess(const struct lull_quantile *quantile, double threshold)
-{
-    double sum = 0.0;
-
-    if (quantile->count == 0)
-        return 0.0;
-    for (uint32_t i = 0; i < quantile->count; i++)
-        sum += fmax(quantile->values[i] - threshold, 0.0);
-    return sum / (double)quantile->count;
-}
-
 /*
  * Between two neighbouring values the excess is linear in the threshold, with the number of values
  * above as its slope: walk down from the largest value to the stretch that holds the answer.

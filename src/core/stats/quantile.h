@@ -49,12 +49,10 @@ double lull_quantile_of_sorted(const double *sorted, size_t count, double p);
  */
 double lull_quantile_lower_mean(const struct lull_quantile *quantile);
 
-/* Mean of max(value - threshold, 0) over the window; 0 when empty: the expected lateness. */
-double lull_quantile_excess(const struct lull_quantile *quantile, double threshold);
-
 /*
- * The inverse: the smallest threshold >= 0 whose excess is at most the given one (below 0 counts as
- * 0), up to rounding; 0 when empty.
+ * The excess over a threshold, the expected lateness, is the mean of max(value - threshold, 0) over
+ * the window. Returns the smallest threshold >= 0 whose excess is at most the given one (below 0
+ * counts as 0), up to rounding; 0 when empty.
  */
 double lull_quantile_threshold(const struct lull_quantile *quantile, double excess);
 

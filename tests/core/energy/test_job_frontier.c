@@ -241,7 +241,7 @@ static void answer(const struct job *job, uint64_t seed, struct lull_job_frontie
     lull_random_init(&course.random, seed);
     course.counter_s = refresh_s * lull_random_uniform(&course.random);
     search(&course);
-    lull_job_frontier_init(&frontier);
+    frontier = (struct lull_job_frontier){0};
     for (uint32_t i = 0; i < course.count - course.waiting; i++)
         lull_job_frontier_take(&frontier, &course.marks[i]);
     lull_job_frontier_answer(&frontier, job->lowers_gaps ? 1 : 0, clocks_mhz, CLOCKS, 1,
@@ -348,7 +348,7 @@ static void take_late_blocks(uint64_t others)
     double energy_j = 0.0;
     double now_s = 0.0;
 
-    lull_job_frontier_init(&frontier);
+    frontier = (struct lull_job_frontier){0};
     for (uint32_t block = 0; block < BLOCKS; block++)
         for (uint32_t i = 0; i < BLOCK; i++) {
             const bool is_candidate = block % 2 == 1;
@@ -392,7 +392,7 @@ static void test_what_was_tried_is_listed(void **state)
     assert_near(tried[0].saving_ratio, 1.0 - 0.8 * 1.006, 1e-3);
     assert_true(tried[0].low_ratio < tried[0].saving_ratio);
     assert_true(tried[0].high_ratio > tried[0].saving_ratio);
-    lull_job_frontier_init(&frontier);
+    frontier = (struct lull_job_frontier){0};
     assert_int_equal(lull_job_frontier_list(&frontier, 1, tried), 0);
 }
 

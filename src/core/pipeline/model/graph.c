@@ -333,20 +333,3 @@ int64_t lull_pipeline_earliest(const struct lull_pipeline_graph *graph, const in
         free(begin);
     return makespan;
 }
-
-void lull_pipeline_latest(const struct lull_pipeline_graph *graph, const int64_t *duration_ns,
-                          int64_t deadline_ns, int64_t *begin_out)
-{
-    for (size_t i = graph->op_count; i-- > 0;) {
-        const uint32_t op = graph->topological[i];
-        int64_t end = deadline_ns;
-
-        for (uint32_t j = graph->first_out[op]; j < graph->first_out[op + 1]; j++) {
-            const struct lull_pipeline_edge *edge = &graph->edges[graph->out_edges[j]];
-
-            if (begin_out[edge->to] - edge->latency_ns < end)
-                end = begin_out[edge->to] - edge->latency_ns;
-        }
-        begin_out[op] = end - duration_ns[op];
-    }
-}

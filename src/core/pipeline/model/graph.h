@@ -91,8 +91,4 @@ int lull_pipeline_graph_finish(struct lull_pipeline_graph *graph,
 int64_t lull_pipeline_earliest(const struct lull_pipeline_graph *graph, const int64_t *duration_ns,
                                int64_t *begin_out);
 
-/* Finds when each operation must begin at the latest so that all end by deadline_ns. O(n). */
-void lull_pipeline_latest(const struct lull_pipeline_graph *graph, const int64_t *duration_ns,
-                          int64_t deadline_ns, int64_t *begin_out);
-
 #endif
