@@ -106,7 +106,7 @@ class Play(unittest.TestCase):
             self.assertGreater(slow["iteration_ms"], 1.1 * fast["iteration_ms"])
 
     def test_the_oracle_needs_no_node(self):
-        answer = oracle("--preset", "moe-alltoall", "--switch-ms", "0,0")
+        answer = oracle("--preset", "moe-alltoall", "--call-settle-ms", "0,0")
         self.assertGreater(answer["ideal"]["saving_ratio"], 0.01)
         self.assertLessEqual(answer["ideal"]["slowdown_ratio"], 0.01)
         self.assertGreaterEqual(answer["real"]["saving_ratio"], 0)
@@ -119,7 +119,7 @@ class Play(unittest.TestCase):
         self.assertIn("1 GPUs", done.stderr)
         self.assertEqual(run("--preset", "nonsense").returncode, 2)
         self.assertEqual(run("--preset", "megatron-3d", "--ranks", "3", node="4xA100").returncode, 2)
-        for usage in ([], ["--preset", "bert-ddp", "--seconds", "0"], ["--switch-ms", "5"],
+        for usage in ([], ["--preset", "bert-ddp", "--seconds", "0"], ["--call-settle-ms", "5"],
                       ["--preset", "bert-ddp", "--seconds", "1", "--iterations", "1"]):
             self.assertEqual(run(*usage).returncode, 2, usage)
 

@@ -19,7 +19,8 @@ def make_plan(directory, name, *options):
                                "--heat-w", "300", "--json"], check=True, capture_output=True, text=True)
     plan = os.path.join(directory, name)
     subprocess.run([LULL, "plan", "--profile", profile, "--stages", "3", "--microbatches", "6", "--latency-ms", "0.5",
-                    "--blocking-w", str(json.loads(measured.stdout)["blocking_w"]), "--output", plan, *options],
+                    "--blocking-w", str(json.loads(measured.stdout)["blocking_w"]), "--slowdown", "0%", "--switch-ms", "16,25",
+                    "--feed-forward", "9", "--driver-ms", "7", "--output", plan, *options],
                    check=True, capture_output=True)
     return plan
 
@@ -41,7 +42,7 @@ class PipelinePlan(unittest.TestCase):
     def check_saving(self, *options):
         with tempfile.TemporaryDirectory(prefix="lull-") as directory:
             # A few iterations are lost until ranks are seen on their GPUs, and where the host is late.
-            report, _ = self.run_job([make_plan(directory, "plan.json", "--slowdown", "0%")], *options, iterations=44)
+            report, _ = self.run_job([make_plan(directory, "plan.json")], *options, iterations=44)
         pipeline = report["pipeline"]
         self.assertIn(pipeline["state"], ("kept", "the run ended while it was tried"))
         self.assertGreater(pipeline["predicted"]["saving_ratio"], 0.05)
@@ -62,7 +63,7 @@ class PipelinePlan(unittest.TestCase):
 
     def test_f08_nothing_is_proven_beside_xids(self):
         with tempfile.TemporaryDirectory(prefix="lull-") as directory:
-            report, said = self.run_job([make_plan(directory, "plan.json", "--slowdown", "0%")], "--sections",
+            report, said = self.run_job([make_plan(directory, "plan.json")], "--sections",
                                         iterations=20, faults=["1:xid=31"])
         self.assertIn("GPU 1: its driver has reported XID 31 (", said)
         self.assertNotEqual(report["pipeline"]["state"], "kept")
@@ -74,13 +75,13 @@ class PipelinePlan(unittest.TestCase):
         other = list(PIPELINE)
         other[other.index("6")] = "5"
         with tempfile.TemporaryDirectory(prefix="lull-") as directory:
-            report, _ = self.run_job([make_plan(directory, "plan.json", "--slowdown", "0%")], "--sections",
+            report, _ = self.run_job([make_plan(directory, "plan.json")], "--sections",
                                      iterations=6, pipeline=other)
         self.assertEqual(sum(gpu["switches"] for gpu in report["gpus"]), 0)
 
     def test_a_plan_for_other_ranks_is_refused_and_said(self):
         with tempfile.TemporaryDirectory(prefix="lull-") as directory:
-            report, said = self.run_job([make_plan(directory, "plan.json", "--slowdown", "0%", "--stages", "4")],
+            report, said = self.run_job([make_plan(directory, "plan.json", "--stages", "4")],
                                         iterations=2)
         self.assertEqual(report["pipeline"], {"state": "not carried out"})
         self.assertIn("it is for 4 devices, the job has 3 ranks", said)

@@ -24,7 +24,7 @@ class Run:
         self.directory = self.holder.name
         run = [LULL, "run", "--no-daemon", "--quiet", "--report", self.directory, "--"] if managed else []
         self.process = subprocess.Popen(
-            [LULL, "emulate", "--seed", "0", "--report", os.path.join(self.directory, "truth.json"), f"2x{model}", "--",
+            [LULL, "emulate", "--seed", "0", "--truth", os.path.join(self.directory, "truth.json"), f"2x{model}", "--",
              *run, *command], env=dict(os.environ, LULL_RUNTIME_DIR=self.directory, **variables),
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 

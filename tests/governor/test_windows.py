@@ -17,7 +17,7 @@ class Windows(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="lull-") as directory:
             truth_file = os.path.join(directory, "truth.json")
             done = subprocess.run(
-                [LULL, "emulate", "--seed", "0", "--report", truth_file, *(["--fault", fault] if fault else []), node,
+                [LULL, "emulate", "--seed", "0", "--truth", truth_file, *(["--fault", fault] if fault else []), node,
                  "--", LULL, "run", "--no-daemon", "--report", directory, *options, "--", JOB,
                  *(str(argument) for argument in arguments)],
                 env=dict(os.environ, LULL_RUNTIME_DIR=directory, **dict(environment)), capture_output=True, text=True,

@@ -311,7 +311,7 @@ class MadeUp(unittest.TestCase):
     def test_the_gpu_decides(self):
         data = json.dumps({"traceEvents": EVENTS, "deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}]})
         self.assertEqual(self.rank(data.encode())["assumptions"]["gpu"], "H100-SXM5")
-        self.assertEqual(self.rank(data.encode(), "--gpu", "A40")["assumptions"]["gpu"], "A40")
+        self.assertEqual(self.rank(data.encode(), "--model", "A40")["assumptions"]["gpu"], "A40")
         other = data.replace("NVIDIA H100 80GB HBM3", "NVIDIA RTX A4000")  # not an A40
         self.assertTrue(self.rank(other.encode())["assumptions"]["gpu_assumed"])
 
@@ -452,7 +452,7 @@ class MadeUp(unittest.TestCase):
             done = analyze("--switch-ms", latency, "-", data=b"[]")
             self.assertEqual(done.returncode, 2, latency)
             self.assertIn(b"--switch-ms", done.stderr)
-        done = analyze("--gpu", "Z9000", "-", data=b"[]")
+        done = analyze("--model", "Z9000", "-", data=b"[]")
         self.assertEqual(done.returncode, 4)
         self.assertIn(b"A100-SXM4-40GB", done.stderr)
         for path, words in (("/nonexistent", b"No such file"), ("/", b"directory")):

@@ -63,7 +63,7 @@ class Conditions(unittest.TestCase):
     def test_links_that_are_shared(self):
         # Each of two jobs has a node, and a GPU of the one between.
         text = "job_id,submit_s,num_gpus,duration_s,model\na,0,3,100,bert\nb,0,3,100,bert\n"
-        cluster = ("--nodes", 3, "--gpus-per-node", 2, "--gpu", "A100-SXM4-40GB", "--network", "ethernet")
+        cluster = ("--nodes", 3, "--gpus-per-node", 2, "--gpu-types", "A100-SXM4-40GB", "--network", "ethernet")
         alone = answer(*cluster, text=text)
         got = answer(*cluster, "--contention", text=text)
         sends = 0.62 / 0.38 / (7 / 8) * 2 / 3
@@ -83,7 +83,7 @@ class Conditions(unittest.TestCase):
     def test_racks(self):
         # Two jobs of two nodes keep to their racks; three nodes cannot.
         table = "job_id,submit_s,num_gpus,duration_s,model\n"
-        cluster = ("--nodes", 4, "--gpus-per-node", 2, "--gpu", "A100-SXM4-40GB", "--rack-nodes", 2, "--rack-uplink", 0.5)
+        cluster = ("--nodes", 4, "--gpus-per-node", 2, "--gpu-types", "A100-SXM4-40GB", "--rack-nodes", 2, "--rack-uplink", 0.5)
         apart = answer(*cluster, text=table + "a,0,4,100,bert\nb,0,4,100,bert\n")
         self.assertEqual((apart["makespan_s"], apart["shared_s"]), (100.0, 0.0))
         across = answer(*cluster, text=table + "a,0,6,100,bert\n")
@@ -92,7 +92,7 @@ class Conditions(unittest.TestCase):
 
     def test_storage_that_is_shared(self):
         text = "job_id,submit_s,num_gpus,duration_s,model\n" + "".join(f"{i},0,1,100,resnet50\n" for i in range(8))
-        cluster = ("--nodes", 1, "--gpu", "A100-SXM4-40GB", "--storage-mb-s")
+        cluster = ("--nodes", 1, "--gpu-types", "A100-SXM4-40GB", "--storage-mb-s")
         self.assertEqual(answer(*cluster, 8 * 284, text=text)["makespan_s"], 100.0)
         half = answer(*cluster, 4 * 284, text=text)
         self.assertAlmostEqual(half["makespan_s"], 200.0, delta=1e-6)
@@ -116,7 +116,7 @@ class Conditions(unittest.TestCase):
         self.assertEqual(answer("--power-cap", 700, text=text)["rejected"], 8)
 
     def test_bad_input(self):
-        gpu = ("--gpu", "A100-SXM4-40GB")
+        gpu = ("--gpu-types", "A100-SXM4-40GB")
         for words, said in ((("--contention",), "only known with --gpu-types"), (gpu + ("--rack-nodes", 2), "give --rack-uplink as well"),
                             (gpu + ("--storage-mb-s", 0), "give a number above 0"),
                             (("--power-cap", 100), "below the 480 W"), (("--node-cap", 100), "node 0"),

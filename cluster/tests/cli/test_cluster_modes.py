@@ -41,8 +41,8 @@ def ran(*options, text=JOBS, policy="fifo"):
 class Modes(unittest.TestCase):
     def test_fastest_modes_keep_the_schedule(self):
         plain = answer("--nodes", 1)
-        known = answer("--nodes", 1, "--gpu", "A100-SXM4-40GB")
-        clocks = answer("--nodes", 1, "--gpu", "A100-SXM4-40GB", "--clocks")
+        known = answer("--nodes", 1, "--gpu-types", "A100-SXM4-40GB")
+        clocks = answer("--nodes", 1, "--gpu-types", "A100-SXM4-40GB", "--clocks")
         for name in ("average_completion_s", "makespan_s", "average_queue_s"):
             self.assertEqual(plain[name], known[name])
             self.assertEqual(plain[name], clocks[name])
@@ -54,7 +54,7 @@ class Modes(unittest.TestCase):
 
     def test_what_a_job_needs(self):
         """Its own range of GPUs, memory, weight and whether it may be stopped, by the table's columns."""
-        options = ("--nodes", 1, "--gpu", "A100-SXM4-40GB", "--clocks")
+        options = ("--nodes", 1, "--gpu-types", "A100-SXM4-40GB", "--clocks")
         head = "job_id,submit_s,num_gpus,duration_s,model,least_gpus,most_gpus,gpu_memory_mib,weight,preemptible\n"
         text = head + "a,0,2,100,bert,1,8,,,\nb,0,2,100,bert,,,,,\nc,0,1,100,bert,,,50000,,\n"
         for job, gpus in (("a", {1, 2, 4, 8}), ("b", {2})):
@@ -74,26 +74,26 @@ class Modes(unittest.TestCase):
         self.assertLess(starts["heavy"], starts["light"])
 
     def test_classes(self):
-        told = answer("--nodes", 1, "--gpu", "A100-SXM4-40GB")["job_modes"]
+        told = answer("--nodes", 1, "--gpu-types", "A100-SXM4-40GB")["job_modes"]
         self.assertEqual(told["classes_drawn"], 2)
         self.assertEqual(sum(told["classes"].values()), 8)
         for name, least in (("compute", 2), ("vision", 2), ("memory", 1), ("host", 1)):
             self.assertGreaterEqual(told["classes"][name], least)
-        self.assertEqual(told, answer("--nodes", 1, "--gpu", "a100", "--seed", 1)["job_modes"])
-        forced = answer("--nodes", 1, "--gpu", "A100-SXM4-40GB", "--class", "host")
+        self.assertEqual(told, answer("--nodes", 1, "--gpu-types", "a100", "--seed", 1)["job_modes"])
+        forced = answer("--nodes", 1, "--gpu-types", "A100-SXM4-40GB", "--class", "host")
         self.assertEqual((forced["job_modes"]["classes"]["host"], forced["job_modes"]["classes_drawn"]), (8, 0))
-        self.assertLess(forced["run_j"], answer("--nodes", 1, "--gpu", "A100", "--class", "compute")["run_j"])
+        self.assertLess(forced["run_j"], answer("--nodes", 1, "--gpu-types", "A100", "--class", "compute")["run_j"])
 
     def test_elastic(self):
         """The fastest mode of a job is that of most GPUs, if its time is worth it."""
         text = "job_id,submit_s,num_gpus,duration_s\na,0,2,100\n"
-        rows = ran("--nodes", 1, "--gpu", "A100-SXM4-40GB", "--class", "vision", "--elastic", 2, text=text)
+        rows = ran("--nodes", 1, "--gpu-types", "A100-SXM4-40GB", "--class", "vision", "--elastic", 2, text=text)
         share = 0.07 / 0.93 * 8 / 7  # of computation, times what of a gradient a ring moves
         wanted = 100 * (2 / 4 + share * 3 / 4) / (1 + share / 2)
         self.assertAlmostEqual(float(rows["a"]["end_s"]), wanted, places=5)
         self.assertEqual(rows["a"]["placement"], "0:4")
         # Half of three GPUs is no number of GPUs.
-        modes = answer("--nodes", 1, "--gpu", "A100", "--clocks", "--elastic", 2, "--explain", "a",
+        modes = answer("--nodes", 1, "--gpu-types", "A100", "--clocks", "--elastic", 2, "--explain", "a",
                        text=text.replace("0,2,", "0,3,"))["explained"]["modes"]
         self.assertEqual({mode["gpus"] for mode in modes}, {3, 6})
 
@@ -104,21 +104,21 @@ class Modes(unittest.TestCase):
             rates = os.path.join(directory, "rates.csv")
             with open(rates, "w", encoding="utf-8") as file:
                 file.write(RATES)
-            options = ["--gpu", "V100-SXM2-16GB:1,K80-12GB:1", "--gpus-per-node", 4, "--rates", rates]
+            options = ["--gpu-types", "V100-SXM2-16GB:1,K80-12GB:1", "--gpus-per-node", 4, "--rates", rates]
             rows = ran(*options, text=text)
             # a takes the V100s; b the K80s, a quarter as fast; c has no rate there and waits for a; d for c.
             self.assertEqual([float(rows[name]["end_s"]) for name in "abcd"], [100, 401, 200, 210])
             self.assertEqual([rows[name]["placement"] for name in "abcd"], ["0:4", "1:2", "0:4", "0:1"])
             more = ran(*options, "--elastic", 2, text="job_id,submit_s,num_gpus,duration_s,model\na,0,2,100,resnet50\n")
             self.assertAlmostEqual(float(more["a"]["end_s"]), 100 * 16 / 30, places=5)
-            done = simulate("--gpu", "A100-SXM4-40GB", "--nodes", 1, "--rates", rates)
+            done = simulate("--gpu-types", "A100-SXM4-40GB", "--nodes", 1, "--rates", rates)
             self.assertEqual(done.returncode, 2)
             self.assertIn("has no rates on a A100-SXM4-40GB", done.stderr)
 
     def test_pipelines(self):
         text = "job_id,submit_s,num_gpus,duration_s,model\n" + "".join(
             f"{i},0,{gpus},1000,gpt2\n" for i, gpus in enumerate((8, 16, 20, 64, 64)))
-        options = ["--nodes", 32, "--gpu", "A100-SXM4-80GB", "--clocks"]
+        options = ["--nodes", 32, "--gpu-types", "A100-SXM4-80GB", "--clocks"]
         plain, planned = answer(*options, text=text), answer(*options, "--pipelines", text=text)
         self.assertEqual((plain["job_modes"]["pipelines"], planned["job_modes"]["pipelines"]), (0, 3))
         for got in (plain, planned):
@@ -148,7 +148,7 @@ class Modes(unittest.TestCase):
             # The slow one costs more time and more energy, so that it is no choice.
             self.assertEqual([mode["sm_mhz"] for mode in got["explained"]["modes"]], [0, 900])
             self.assertEqual(answer(*options, "--idle-w", 70, text=text)["idle_w"], 70)
-            done = simulate(*options, "--gpu", "A100", text=text)
+            done = simulate(*options, "--gpu-types", "A100", text=text)
             self.assertEqual(done.returncode, 2, done.stderr)
             for gpus in ({}, {**told["gpus"], "a100": told["gpus"]["h100"]}):
                 write({**told, "gpus": gpus})
@@ -157,15 +157,15 @@ class Modes(unittest.TestCase):
                 self.assertIn("the one type of GPU", done.stderr)
 
     def test_bad_options_are_said(self):
-        for options, said in ((["--gpu", "A100", "--pipelines"], "give --clocks as well"), (["--clocks"], "give --gpu-types as well"), (["--gpu", "A101"], "known are"),
-                              (["--gpu", "A100,V100"], "with :NODES"), (["--gpu", "A100:0"], "with :NODES"),
-                              (["--gpu", "A100:1"], "either --pools or --nodes"), (["--class", "big"], "give compute, vision"),
+        for options, said in ((["--gpu-types", "A100", "--pipelines"], "give --clocks as well"), (["--clocks"], "give --gpu-types as well"), (["--gpu-types", "A101"], "known are"),
+                              (["--gpu-types", "A100,V100"], "with :NODES"), (["--gpu-types", "A100:0"], "with :NODES"),
+                              (["--gpu-types", "A100:1"], "either --pools or --nodes"), (["--class", "big"], "give compute, vision"),
                               (["--elastic", 3], "give 2, 4, 8 or 16"), (["--network", "string"], "give nvlink or ethernet"),
                               (["--seed", -1], "give a whole number from 0")):
             done = simulate("--nodes", 1, *options)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(said, done.stderr)
-        done = simulate("--gpu", "A100:1,V100:1")
+        done = simulate("--gpu-types", "A100:1,V100:1")
         self.assertIn("needs --rates", done.stderr)
 
 

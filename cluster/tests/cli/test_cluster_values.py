@@ -55,7 +55,7 @@ class Values(unittest.TestCase):
         got = answer("-", "--nodes", 1, "--value", 3, "--knob", 0, text=text, policy="pd-rats")
         self.assertAlmostEqual(got["offered_j"], 3 * 2 * HOUR_J + 7e7, delta=1)
         # Of full clocks, whatever others there are.
-        gpu = ["--gpu", "A100-SXM4-40GB", "--class", "compute"]
+        gpu = ["--gpu-types", "A100-SXM4-40GB", "--class", "compute"]
         full = answer("-", "--nodes", 1, *gpu, text=text, policy="fifo")
         got = answer("-", "--nodes", 1, *gpu, "--clocks", "--value", 3, "--knob", 0,
                      text=text.replace("7e7", ""), policy="pd-rats")
@@ -84,7 +84,7 @@ class Values(unittest.TestCase):
                          text=text, policy="pd-rats")["certificate_ratio"] for slots, steps in ((7, 1), (300, 500))]
         self.assertGreater(ratios[0], ratios[1])
         # No other policy is below the bound.
-        gpu = ["--nodes", 1, "--preemptible", "--gpu", "A100-SXM4-40GB", "--clocks", "--class", "compute"]
+        gpu = ["--nodes", 1, "--preemptible", "--gpu-types", "A100-SXM4-40GB", "--clocks", "--class", "compute"]
         bound = answer("-", *gpu, "--knob", 700, text=text, policy="pd-rats")["bound_j"]
         for policy in ("srtf", "srsf", "powerflow"):
             got = answer("-", *gpu, text=text, policy=policy)
@@ -115,7 +115,7 @@ class Values(unittest.TestCase):
     def test_side_by_side(self):
         for names, text, has_safe in (("all", JOBS, True), ("pd-rats-safe,fifo", JOBS, True),
                                       ("all", HEADER + "a,0,1,300,,\n", False)):
-            rows = answer("--compare", names, "-", "--nodes", 1, text=text, policy="")["compared"]
+            rows = answer("--policies", names, "-", "--nodes", 1, text=text, policy="")["compared"]
             rows = {row["policy"]: row for row in rows}
             self.assertEqual("pd-rats-safe" in rows, has_safe)
             self.assertIsNone(rows["fifo"]["bound_j"])
@@ -136,9 +136,9 @@ class Values(unittest.TestCase):
                                     (HEADER.replace("deadline_s", "value_j"), [], "value_j"),
                                     (JOBS, ["--value", 0], "give a number above 0"), (JOBS, ["--value", "x"], "give a number above 0"),
                                     (HEADER + row + "\n", [], "--value FACTOR"),
-                                    (HEADER + row + "\n", ["--compare", "pd-rats-safe"], "--value FACTOR"),
+                                    (HEADER + row + "\n", ["--policies", "pd-rats-safe"], "--value FACTOR"),
                                     (JOBS, ["--knob", 1], "has no knob")):
-            done = cluster("-", "--nodes", 1, *options, text=text, policy="" if "--compare" in options else None)
+            done = cluster("-", "--nodes", 1, *options, text=text, policy="" if "--policies" in options else None)
             self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
             self.assertIn(said, done.stderr)
 

@@ -262,13 +262,13 @@ class Power(unittest.TestCase):
 class Compare(unittest.TestCase):
     def test_equals_single_runs(self):
         text = random_trace(11, 200, 16)
-        rows = answer("-", "--nodes", 3, "--compare", "sjf,fifo,edf", text=text, policy="")["compared"]
+        rows = answer("-", "--nodes", 3, "--policies", "sjf,fifo,edf", text=text, policy="")["compared"]
         self.assertEqual([row["policy"] for row in rows], ["sjf", "fifo", "edf"])
         for row in rows:
             single = answer("-", "--nodes", 3, text=text, policy=row["policy"])
             self.assertEqual({name: single[name] for name in row if name != "setting"},
                              {name: value for name, value in row.items() if name != "setting"})
-        said = cluster("-", "--nodes", 3, "--compare", "all", text=text, policy="").stdout
+        said = cluster("-", "--nodes", 3, "--policies", "all", text=text, policy="").stdout
         for words in ("completion", "fifo", "edf", "sjf", "200 jobs on 24 GPUs"):
             self.assertIn(words, said)
 
@@ -292,11 +292,11 @@ class Compare(unittest.TestCase):
 
     def test_refused(self):
         text = HEADER + "a,0,1,1,\n"
-        for options, policy, words in ((["--compare", "fifo,none"], "", "none: no such policy; there are fifo"),
-                                       (["--compare", ","], "", "no such policy"),
-                                       (["--compare", "fifo"], "fifo", "exclude each other"),
-                                       (["--compare", "fifo", "--explain", "a"], "", "exclude each other"),
-                                       (["--compare", "fifo", "--gantt", "x.svg"], "", "exclude each other"),
+        for options, policy, words in ((["--policies", "fifo,none"], "", "none: no such policy; there are fifo"),
+                                       (["--policies", ","], "", "no such policy"),
+                                       (["--policies", "fifo"], "fifo", "exclude each other"),
+                                       (["--policies", "fifo", "--explain", "a"], "", "exclude each other"),
+                                       (["--policies", "fifo", "--gantt", "x.svg"], "", "exclude each other"),
                                        (["--sweep", "5"], "fifo", "fifo has no knob")):
             done = cluster("-", "--nodes", 1, *options, text=text, policy=policy)
             self.assertEqual((done.returncode, done.stdout), (2, ""), options)
@@ -307,11 +307,11 @@ class EveryPolicy(unittest.TestCase):
     """What holds whatever the policy: those that there are, preemptive and with clocks where there are such options."""
 
     def test_views(self):
-        done = cluster("-", "--nodes", 1, "--compare", "none", text=HEADER, policy="")
+        done = cluster("-", "--nodes", 1, "--policies", "none", text=HEADER, policy="")
         policies = re.search(r"there are (.*)", done.stderr).group(1).split(", ")
         known = cluster("--help").stdout
         more = ["--preemptible"] if "--preemptible" in known else []
-        more += ["--gpu", "A100-SXM4-40GB", "--clocks"] if "--clocks" in known else []
+        more += ["--gpu-types", "A100-SXM4-40GB", "--clocks"] if "--clocks" in known else []
         text = random_trace(2, 60, 10)
         policies.remove("pd-rats-safe")  # takes only jobs with a value: test_cluster_values.py
         for policy in policies:

@@ -15,7 +15,7 @@ from cluster_case import Runner, table
 LULL, MESSAGES, SIMAI = (os.path.abspath(one) for one in sys.argv[1:4])
 del sys.argv[1:4]
 RUNNER = Runner(LULL, "fifo")
-OPTIONS = ["--nodes", 4, "--gpu", "A100-SXM4-40GB", "--clocks"]
+OPTIONS = ["--nodes", 4, "--gpu-types", "A100-SXM4-40GB", "--clocks"]
 # Two kernels and the gradients of the first beside the second.
 KERNEL = {"Id": 1, "Name": "gemm", "NodeType": 4, "runtime": 300, "is_cpu_op": False, "data_deps": []}
 TRACE = [KERNEL, {**KERNEL, "Id": 2, "runtime": 100, "data_deps": [1]},
@@ -110,10 +110,10 @@ class Recorded(Case):
     def test_one_clock_and_settings(self):
         self.write("one.json", document(TRACE))
         path = self.jobs((4, "bert", "one.json"))
-        answer = RUNNER.answer(path, "--nodes", 4, "--gpu", "A100-SXM4-40GB")
+        answer = RUNNER.answer(path, "--nodes", 4, "--gpu-types", "A100-SXM4-40GB")
         self.assertEqual(answer["job_modes"]["modes_per_job"], 1.0)
         self.assertAlmostEqual(answer["makespan_s"], 1000.0)
-        less = RUNNER.answer(path, "--nodes", 4, "--gpu", "A100-SXM4-40GB", "--class", "host")
+        less = RUNNER.answer(path, "--nodes", 4, "--gpu-types", "A100-SXM4-40GB", "--class", "host")
         self.assertLess(less["run_j"], answer["run_j"])
         # Others keep what was drawn for them.
         lone = self.jobs((4, "", ""))

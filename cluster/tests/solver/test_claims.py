@@ -14,7 +14,7 @@ import unittest
 LULL = os.path.abspath(sys.argv[1])
 del sys.argv[1:2]
 VALUES = "submit_s,duration_s,num_gpus,deadline_s,value_j\n"
-GPU = ["--gpu", "V100-SXM2-16GB", "--clocks"]
+GPU = ["--gpu-types", "V100-SXM2-16GB", "--clocks"]
 
 
 def run(policy, text, *options, as_json=True):

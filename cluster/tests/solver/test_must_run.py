@@ -15,7 +15,7 @@ LULL = os.path.abspath(sys.argv[1])
 del sys.argv[1:2]
 SECOND_J = 400.0  # what a second of a job's completion time is worth here
 GPUS = 8
-OPTIONS = ["--nodes", "1", "--gpu", "V100-SXM2-16GB", "--clocks", "--class", "compute"]
+OPTIONS = ["--nodes", "1", "--gpu-types", "V100-SXM2-16GB", "--clocks", "--class", "compute"]
 POLICIES = {"fifo": None, "edf": None, "sjf": None, "lpt": None, "backfill": None, "backfill-conservative": None,
             "greedy-energy": SECOND_J, "srtf": None, "srsf": None, "hdf": 100.0, "powerflow": 0.85, "pd-rats": SECOND_J}
 
