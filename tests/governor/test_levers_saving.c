@@ -75,6 +75,38 @@ static void what_was_not_compared_is_not_known(void **state)
     frontier.kept_others = SECTIONS;
 }
 
+/* What is kept saves in the frontier what the verdict says, also where whole runs were compared;
+ * only a proof makes it count for the tolerance. */
+static void the_frontier_has_the_verdicts_figures(void **state)
+{
+    const struct lull_report_gain gain = {
+        .basis = "pairs of runs", .saving_ratio = 0.133, .low_ratio = 0.101, .high_ratio = 0.165};
+    struct lull_report report = {.frontier = &frontier, .tolerance_ratio = 0.01};
+    struct lull_job_frontier_point points[LULL_JOB_FRONTIER_BUDGETS];
+
+    (void)state;
+    for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS; b++)
+        frontier.points[b] =
+            (struct lull_job_frontier_point){.slowdown_ratio = lull_job_frontier_budgets[b],
+                                             .saving_ratio = 0.123,
+                                             .low_ratio = 0.05,
+                                             .high_ratio = 0.2,
+                                             .point = b < 3 ? POINT - 1 : POINT,
+                                             .is_measured = b < 5};
+    for (int proven = 0; proven <= 1; proven++) {
+        frontier.is_proven = proven == 1;
+        lull_tried_report_frontier(&report, &gain, points);
+        assert_true(points[2].saving_ratio == 0.123 && points[2].high_ratio == 0.2);
+        assert_true(points[4].saving_ratio == 0.133 && points[4].low_ratio == 0.101 &&
+                    points[4].high_ratio == 0.165);
+        assert_true(points[5].saving_ratio == (proven == 1 ? 0.133 : 0.123));
+    }
+    report.limits = (const struct lull_limits *)&report; /* the gain is of a power limit */
+    lull_tried_report_frontier(&report, &gain, points);
+    assert_true(points[4].saving_ratio == 0.123);
+    frontier.is_proven = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -82,6 +114,7 @@ int main(void)
         cmocka_unit_test(several_levers_are_not_told_apart),
         cmocka_unit_test(a_steady_point_alone_has_all),
         cmocka_unit_test(what_was_not_compared_is_not_known),
+        cmocka_unit_test(the_frontier_has_the_verdicts_figures),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,6 +43,7 @@ static bool fit_frontier(struct lull_html_chart *chart, const json_t *report)
 {
     const json_t *const points = lull_report_at(report, "frontier");
     const json_t *const tried = lull_report_at(report, "tried");
+    const json_t *const verdict = lull_report_at(report, "verdict");
     bool is_any = false;
 
     for (size_t i = 0; i < lull_report_count(points); i++) {
@@ -65,6 +66,8 @@ static bool fit_frontier(struct lull_html_chart *chart, const json_t *report)
         is_any = true;
         lull_html_axis_add(&chart->x, lull_report_number(point, "slowdown_ratio"));
         lull_html_axis_add(&chart->y, lull_report_number(point, "saving_ratio"));
+        if (lull_report_is(point, "kept"))
+            lull_html_axis_add(&chart->y, lull_report_number(verdict, "saving_ratio"));
     }
     return is_any;
 }
@@ -126,23 +129,49 @@ static void describe_tried(const json_t *point, char *text, size_t size)
              lull_html_figure(lull_report_number(point, "pairs"), "").text);
 }
 
-/* run: which of several it was tried in; "": there is one. */
-static void draw_tried(FILE *out, const struct lull_html_chart *chart, const char *run,
-                       const json_t *tried, bool is_kept)
+static void draw_tried(FILE *out, const struct lull_html_chart *chart, const json_t *report)
 {
+    const json_t *const tried = lull_report_at(report, "tried");
+
     for (size_t i = 0; i < lull_report_count(tried); i++) {
         const json_t *const point = json_array_get(tried, i);
         const double x = lull_report_number(point, "slowdown_ratio");
         const double y = lull_report_number(point, "saving_ratio");
         char text[TEXT_BYTES];
-        int length;
 
-        if (!isfinite(x) || !isfinite(y) || lull_report_is(point, "kept") != is_kept)
+        if (!isfinite(x) || !isfinite(y) || lull_report_is(point, "kept"))
             continue;
-        length = snprintf(text, sizeof(text), "%.100s%s", run, run[0] != '\0' ? ": " : "");
-        describe_tried(point, text + length, sizeof(text) - (size_t)length);
-        lull_html_draw_mark(out, chart, is_kept ? LULL_HTML_CHOSEN : LULL_HTML_TRIED,
-                            lull_html_at(x, y), text);
+        describe_tried(point, text, sizeof(text));
+        lull_html_draw_mark(out, chart, LULL_HTML_TRIED, lull_html_at(x, y), text);
+    }
+}
+
+/* What is kept saves what the headline says, which comparing whole runs may have found. run: its
+ * name among several; "": there is one. */
+static void draw_kept(FILE *out, const struct lull_html_chart *chart, const char *run,
+                      const json_t *report)
+{
+    const json_t *const tried = lull_report_at(report, "tried");
+    const json_t *const verdict = lull_report_at(report, "verdict");
+    const double saving = lull_report_number(verdict, "saving_ratio");
+
+    for (size_t i = 0; i < lull_report_count(tried); i++) {
+        const json_t *const point = json_array_get(tried, i);
+        const double slowdown = lull_report_number(point, "slowdown_ratio");
+        char text[TEXT_BYTES];
+
+        if (!isfinite(slowdown) || !isfinite(saving) || !lull_report_is(point, "kept"))
+            continue;
+        snprintf(text, sizeof(text), "%.60s%s%s%s, kept: saves %s (%s), %s slower in blocks", run,
+                 run[0] != '\0' ? ": " : "",
+                 lull_html_figure(lull_report_number(point, "sm_mhz"), "MHz").text,
+                 lull_report_is(point, "has_sections") ? " with lowered sections" : "",
+                 lull_html_percent(saving).text,
+                 lull_html_range(lull_report_number(verdict, "saving_low_ratio"),
+                                 lull_report_number(verdict, "saving_high_ratio"))
+                     .text,
+                 lull_html_percent(slowdown).text);
+        lull_html_draw_mark(out, chart, LULL_HTML_CHOSEN, lull_html_at(slowdown, saving), text);
     }
 }
 
@@ -182,7 +211,6 @@ static const char *frontier_reason(const json_t *report)
 void lull_report_draw_frontier(FILE *out, const json_t *report)
 {
     const json_t *const points = lull_report_at(report, "frontier");
-    const json_t *const tried = lull_report_at(report, "tried");
     struct lull_html_chart chart = begin_frontier();
 
     if (!fit_frontier(&chart, report)) {
@@ -197,11 +225,13 @@ void lull_report_draw_frontier(FILE *out, const json_t *report)
                         "the job at its highest clocks");
     draw_curve(out, &chart, points, 0);
     draw_budgets(out, &chart, points);
-    draw_tried(out, &chart, "", tried, false);
-    draw_tried(out, &chart, "", tried, true);
+    draw_tried(out, &chart, report);
+    draw_kept(out, &chart, "", report);
     lull_html_end_chart(out, &chart);
     fputs("<figcaption>Full circles are measured, rings predicted, diamonds are clocks that were "
-          "tried; the star is what is kept. Bars are 95 % intervals.</figcaption></figure>\n",
+          "tried; the star is what is kept. Bars are 95 % intervals. "
+          "Where the kept clock is a tolerance's best, the figures are those of the headline; "
+          "other bars cover all clocks that may be its best.</figcaption></figure>\n",
           out);
     write_frontier_table(out, points);
     fputs("</div>\n", out);
@@ -225,8 +255,7 @@ void lull_report_draw_frontiers(FILE *out, const struct lull_report_document *do
     lull_html_begin_chart(out, &chart, "Frontiers of all runs");
     for (size_t i = 0; i < count; i++) {
         draw_curve(out, &chart, lull_report_at(documents[i].root, "frontier"), (unsigned)(i % 4));
-        draw_tried(out, &chart, documents[i].name, lull_report_at(documents[i].root, "tried"),
-                   true);
+        draw_kept(out, &chart, documents[i].name, documents[i].root);
     }
     lull_html_end_chart(out, &chart);
     fputs("<figcaption>A line for each run, stars are what was kept: ", out);

@@ -341,21 +341,33 @@ uint32_t lull_job_frontier_list(const struct lull_job_frontier *frontier, uint32
     return count;
 }
 
-void lull_job_frontier_include(const struct lull_job_frontier_tried *proven, double tolerance_ratio,
+/* A proven setting that saves more than a budget's best clock, or of which alone something is
+ * known, is the budget's best clock. */
+static bool is_best(const struct lull_job_frontier_tried *kept, double tolerance_ratio,
+                    const struct lull_job_frontier_point *point)
+{
+    if (point->reason == NULL && point->is_measured && point->point == kept->point)
+        return true;
+    return point->slowdown_ratio >= tolerance_ratio &&
+           (point->reason != NULL || point->saving_ratio < kept->saving_ratio);
+}
+
+void lull_job_frontier_include(const struct lull_job_frontier_tried *kept, double tolerance_ratio,
                                struct lull_job_frontier_point *points)
 {
-    if (!isfinite(proven->saving_ratio) || !isfinite(proven->low_ratio) ||
-        !isfinite(proven->high_ratio))
+    const bool has_interval = isfinite(kept->low_ratio) && isfinite(kept->high_ratio);
+
+    if (!isfinite(kept->saving_ratio))
         return;
     for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS; b++) {
         struct lull_job_frontier_point *point = &points[b];
 
-        if (point->slowdown_ratio < tolerance_ratio ||
-            (point->reason == NULL && point->saving_ratio >= proven->saving_ratio))
+        if (!is_best(kept, tolerance_ratio, point))
             continue;
-        point->saving_ratio = proven->saving_ratio;
-        point->low_ratio = proven->low_ratio;
-        point->high_ratio = proven->high_ratio;
+        point->saving_ratio = kept->saving_ratio;
+        point->low_ratio = has_interval ? kept->low_ratio : NAN;
+        point->high_ratio = has_interval ? kept->high_ratio : NAN;
+        point->point = kept->point;
         point->is_measured = true;
         point->reason = NULL;
     }

@@ -88,9 +88,10 @@ struct lull_job_frontier {
 struct lull_job_frontier_point {
     double slowdown_ratio; /* the budget */
     double saving_ratio;   /* NAN: it is not known, for the reason */
-    double low_ratio;      /* 95 % interval */
+    double low_ratio;      /* 95 % interval; NAN: not known, though the saving is */
     double high_ratio;
-    bool is_measured;   /* the best clock within the budget was visited; else it is predicted */
+    uint32_t point;     /* the clock that saves saving_ratio; undefined where it is NAN */
+    bool is_measured;   /* that clock was visited; else its saving is predicted */
     const char *reason; /* why nothing is known; NULL: something is */
 };
 
@@ -120,11 +121,13 @@ void lull_job_frontier_answer(const struct lull_job_frontier *frontier, uint64_t
                               struct lull_job_frontier_point *points_out);
 
 /*
- * Makes points agree with a setting that a proof has found to be within a tolerance: no budget from
- * the tolerance on saves less than it, and what the setting saves is one figure everywhere. points:
- * as above; one whose saving or interval is not known changes nothing.
+ * Makes points agree with what a run says of the setting that it keeps, so that one clock has one
+ * saving and one interval. Where a budget's best clock is that of the setting, its figures become
+ * the setting's. A proof has found the setting to be within tolerance_ratio, so that no budget from
+ * there on saves less; INFINITY: nothing is proven. points: of the setting's `others`, as above. A
+ * setting whose saving is not known changes nothing; an interval that is not known becomes NAN.
  */
-void lull_job_frontier_include(const struct lull_job_frontier_tried *proven, double tolerance_ratio,
+void lull_job_frontier_include(const struct lull_job_frontier_tried *kept, double tolerance_ratio,
                                struct lull_job_frontier_point *points);
 
 /*

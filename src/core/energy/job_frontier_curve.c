@@ -260,6 +260,7 @@ void lull_job_frontier_curve_ask(const struct lull_job_frontier_curve *curve,
         if ((is_free || time.middle <= point->slowdown_ratio) && saving.middle > best.middle) {
             best.middle = saving.middle;
             point->is_measured = is_visited;
+            point->point = i;
         }
         if (is_free || time.high <= point->slowdown_ratio)
             best.low = fmax(best.low, saving.low);

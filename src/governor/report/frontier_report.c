@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "governor/report/frontier_report.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,9 +15,13 @@ static bool is_known(const struct lull_job_frontier_point *point)
 /* "0.2 % of time saves 4.1 % (3.8 to 4.9, predicted)" */
 static int write_point(const struct lull_job_frontier_point *point, char *text, size_t size)
 {
-    return snprintf(text, size, " %.3g %% of time saves %.1f %% (%.1f to %.1f%s)",
-                    100.0 * point->slowdown_ratio, 100.0 * point->saving_ratio,
-                    100.0 * point->low_ratio, 100.0 * point->high_ratio,
+    char interval[64] = "no interval";
+
+    if (isfinite(point->low_ratio) && isfinite(point->high_ratio))
+        snprintf(interval, sizeof(interval), "%.1f to %.1f", 100.0 * point->low_ratio,
+                 100.0 * point->high_ratio);
+    return snprintf(text, size, " %.3g %% of time saves %.1f %% (%s%s)",
+                    100.0 * point->slowdown_ratio, 100.0 * point->saving_ratio, interval,
                     point->is_measured ? "" : ", predicted");
 }
 

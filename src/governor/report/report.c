@@ -56,6 +56,24 @@ static json_t *peers_json(const struct lull_peers_summary *peers)
     return object;
 }
 
+static void find_frontier(const struct lull_report *report,
+                          struct lull_job_frontier_point *points_out)
+{
+    const struct lull_report_gain gain = lull_verdict_report_gain(report);
+
+    lull_tried_report_frontier(report, &gain, points_out);
+}
+
+static json_t *frontier_json(const struct lull_report *report)
+{
+    struct lull_job_frontier_point points[LULL_JOB_FRONTIER_BUDGETS];
+
+    if (report->frontier == NULL)
+        return json_null();
+    find_frontier(report, points);
+    return lull_job_frontier_report_json(points);
+}
+
 static json_t *report_json(const struct lull_report *report)
 {
     const char *driver_version =
@@ -69,10 +87,7 @@ static json_t *report_json(const struct lull_report *report)
     lull_field_number(root, "tolerance_ratio", report->tolerance_ratio);
     lull_field_json(root, "verdict", lull_verdict_report_json(report));
     lull_run_report_add(report, root);
-    lull_field_json(root, "frontier",
-                    report->frontier != NULL
-                        ? lull_job_frontier_report_json(report->frontier->points)
-                        : json_null());
+    lull_field_json(root, "frontier", frontier_json(report));
     lull_field_json(root, "tried", lull_tried_report_json(report));
     lull_field_json(root, "levers", lull_levers_report_json(report));
     lull_field_json(root, "gpus", gpus_json(report));
@@ -126,11 +141,13 @@ int lull_report_write(const struct lull_report *report, const char *directory,
 /* Prints what other tolerances would bring. Under a power limit no trial has compared clocks. */
 static void print_frontier(const struct lull_report *report, FILE *out)
 {
+    struct lull_job_frontier_point points[LULL_JOB_FRONTIER_BUDGETS];
     char text[1024];
 
-    if (report->frontier != NULL && report->limits == NULL && report->runner == NULL)
-        fprintf(out, "  %s\n\n",
-                lull_job_frontier_report_text(report->frontier->points, text, sizeof(text)));
+    if (report->frontier == NULL || report->limits != NULL || report->runner != NULL)
+        return;
+    find_frontier(report, points);
+    fprintf(out, "  %s\n\n", lull_job_frontier_report_text(points, text, sizeof(text)));
 }
 
 /* Prints what became of the job's other nodes, if there are any. */

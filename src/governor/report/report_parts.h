@@ -56,6 +56,13 @@ struct lull_report_gain lull_limits_report_gain(const struct lull_report *report
 struct lull_report_gain lull_pipeline_report_gain(const struct lull_report *report);
 struct lull_report_gain lull_tried_report_gain(const struct lull_report *report);
 
+/* Returns what the verdict says of the gain: that of whole runs, where they were compared, else
+ * that of the run itself. */
+struct lull_report_gain lull_verdict_report_gain(const struct lull_report *report);
+
+/* Returns why no figure of the run's energy can be believed; NULL: there is no such reason. */
+const char *lull_verdict_report_doubt(const struct lull_report *report);
+
 /* Tells whether a pipeline's plan was kept. */
 bool lull_pipeline_report_is_kept(const struct lull_report *report);
 
@@ -63,6 +70,12 @@ bool lull_pipeline_report_is_kept(const struct lull_report *report);
  * the same in the energy of one GPU alone. */
 json_t *lull_tried_report_json(const struct lull_report *report);
 json_t *lull_valley_report_json(const struct lull_report *report, uint32_t gpu);
+
+/* Writes what other tolerances would save (job_frontier.h), with the figures of `gain`, the
+ * verdict's, for what is kept. report->frontier is known. points_out: LULL_JOB_FRONTIER_BUDGETS. */
+void lull_tried_report_frontier(const struct lull_report *report,
+                                const struct lull_report_gain *gain,
+                                struct lull_job_frontier_point *points_out);
 
 /* Returns what a lever alone has saved, as a ratio of the job's energy; NAN: it is not known, and
  * *reason_out says why. is_steady: it is the steady point; is_only: of the levers beside the steady

@@ -1,6 +1,7 @@
 /* Reports what each point that trials compared with the reference has come to: of the job, of one
  * GPU alone (its valley), and of a lever. SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
+#include <string.h>
 
 #include "governor/report/report_fields.h"
 #include "governor/report/report_parts.h"
@@ -27,6 +28,7 @@ static bool is_kept(const struct lull_run_frontier *frontier,
 static json_t *tried_json(const struct lull_report *report, uint32_t gpu,
                           const struct lull_job_frontier_tried *tried)
 {
+    const bool is_believed = lull_verdict_report_doubt(report) == NULL;
     json_t *object = json_object();
 
     lull_field_integer(object, "sm_mhz", mhz_of(report, gpu, tried->point));
@@ -35,9 +37,9 @@ static json_t *tried_json(const struct lull_report *report, uint32_t gpu,
     lull_field_integer(object, "pairs", tried->pairs);
     lull_field_number(object, "slowdown_ratio", tried->slowdown_ratio);
     lull_field_number(object, "slowdown_half_width_ratio", tried->slowdown_half_ratio);
-    lull_field_number(object, "saving_ratio", tried->saving_ratio);
-    lull_field_number(object, "saving_low_ratio", tried->low_ratio);
-    lull_field_number(object, "saving_high_ratio", tried->high_ratio);
+    lull_field_known(object, "saving_ratio", tried->saving_ratio, is_believed);
+    lull_field_known(object, "saving_low_ratio", tried->low_ratio, is_believed);
+    lull_field_known(object, "saving_high_ratio", tried->high_ratio, is_believed);
     return object;
 }
 
@@ -50,6 +52,27 @@ json_t *lull_tried_report_json(const struct lull_report *report)
     for (uint32_t i = 0; i < report->frontier->tried_count; i++)
         json_array_append_new(array, tried_json(report, 0, &report->frontier->tried[i]));
     return array;
+}
+
+void lull_tried_report_frontier(const struct lull_report *report,
+                                const struct lull_report_gain *gain,
+                                struct lull_job_frontier_point *points_out)
+{
+    const struct lull_run_frontier *const frontier = report->frontier;
+    const char *const doubt = lull_verdict_report_doubt(report);
+    const struct lull_job_frontier_tried kept = {.others = frontier->kept_others,
+                                                 .point = frontier->kept_point,
+                                                 .saving_ratio = gain->saving_ratio,
+                                                 .low_ratio = gain->low_ratio,
+                                                 .high_ratio = gain->high_ratio};
+
+    memcpy(points_out, frontier->points, sizeof(frontier->points));
+    for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS && doubt != NULL; b++)
+        points_out[b].reason = doubt;
+    if (doubt == NULL && report->limits == NULL && report->runner == NULL &&
+        is_kept(frontier, &kept))
+        lull_job_frontier_include(
+            &kept, frontier->is_proven ? report->tolerance_ratio : (double)INFINITY, points_out);
 }
 
 /* A valley is one curve: the points with what is kept in sections and gaps, or, where nothing is

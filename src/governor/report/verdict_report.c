@@ -241,27 +241,28 @@ static struct lull_report_gain find_gain_within(const struct lull_report *report
     return lull_tried_report_gain(report);
 }
 
-static bool has_doubtful_energy(const struct lull_report *report)
+const char *lull_verdict_report_doubt(const struct lull_report *report)
 {
-    return (report->energy.managed != NULL &&
-            lull_accounting_is_doubtful(report->energy.managed)) ||
-           (report->energy.unmanaged != NULL &&
-            lull_accounting_is_doubtful(report->energy.unmanaged));
+    const struct lull_energy_report *const energy = &report->energy;
+
+    if ((energy->managed == NULL || !lull_accounting_is_doubtful(energy->managed)) &&
+        (energy->unmanaged == NULL || !lull_accounting_is_doubtful(energy->unmanaged)))
+        return NULL;
+    return "the energy of a GPU is not known: its sensors contradict each other or what it can "
+           "draw; see the energy of each GPU";
 }
 
-/* A comparison of whole runs takes precedence; what was promised is the same either way. */
-static struct lull_report_gain find_gain(const struct lull_report *report)
+struct lull_report_gain lull_verdict_report_gain(const struct lull_report *report)
 {
+    const char *const doubt = lull_verdict_report_doubt(report);
     struct lull_report_gain within;
     struct lull_report_gain between;
 
     if (!has_lowered(report))
         return lull_report_no_gain("nothing was lowered");
     within = find_gain_within(report);
-    if (has_doubtful_energy(report)) {
-        const struct lull_report_gain unknown = lull_report_no_gain(
-            "the energy of a GPU is not known: its sensors contradict each other or what it can "
-            "draw; see the energy of each GPU");
+    if (doubt != NULL) {
+        const struct lull_report_gain unknown = lull_report_no_gain(doubt);
 
         within.saving_ratio = unknown.saving_ratio;
         within.low_ratio = unknown.low_ratio;
@@ -345,7 +346,7 @@ static double whole_energy_change(const struct lull_report *report)
 
 json_t *lull_verdict_report_json(const struct lull_report *report)
 {
-    const struct lull_report_gain gain = find_gain(report);
+    const struct lull_report_gain gain = lull_verdict_report_gain(report);
     char *const sentence = make_sentence(report, &gain);
     json_t *object = json_object();
 
@@ -370,7 +371,7 @@ json_t *lull_verdict_report_json(const struct lull_report *report)
 void lull_verdict_report_print(const struct lull_report *report, FILE *out)
 {
     const double change = whole_energy_change(report);
-    const struct lull_report_gain gain = find_gain(report);
+    const struct lull_report_gain gain = lull_verdict_report_gain(report);
     char *const sentence = make_sentence(report, &gain);
 
     if (sentence != NULL)

@@ -161,9 +161,7 @@ static void write_report(struct lull_managed_run *run, const struct lull_run_pas
     const bool has_swing = find_swing(run, has_unmanaged ? unmanaged : NULL, managed, &swing);
     struct lull_run_frontier frontier;
     const bool has_frontier =
-        managed->control != NULL &&
-        lull_run_frontier_compute(managed->control, run->options->control.tolerance_ratio,
-                                  &frontier);
+        managed->control != NULL && lull_run_frontier_compute(managed->control, &frontier);
     struct lull_report report = {
         .command = run->options->command,
         .status = status,

@@ -99,18 +99,7 @@ static uint32_t kept_point(const struct lull_control *control)
     return kept;
 }
 
-/* Makes the frontier agree with what is kept, where that is proven. */
-static void include_kept(const struct lull_control *control, double tolerance_ratio,
-                         struct lull_run_frontier *frontier)
-{
-    const struct lull_job_frontier_tried *kept =
-        lull_run_frontier_find(frontier, frontier->kept_point, frontier->kept_others);
-
-    if (kept != NULL && lull_controller_is_proven(lull_control_controller(control)))
-        lull_job_frontier_include(kept, tolerance_ratio, frontier->points);
-}
-
-bool lull_run_frontier_compute(const struct lull_control *control, double tolerance_ratio,
+bool lull_run_frontier_compute(const struct lull_control *control,
                                struct lull_run_frontier *frontier_out)
 {
     const uint32_t gpus = used_gpus(control);
@@ -128,10 +117,10 @@ bool lull_run_frontier_compute(const struct lull_control *control, double tolera
     take_boundaries(control, ALL_GPUS, INT64_MAX, trials);
     frontier_out->kept_others = lull_controller_kept_others(lull_control_controller(control));
     frontier_out->kept_point = kept_point(control);
+    frontier_out->is_proven = lull_controller_is_proven(lull_control_controller(control));
     lull_job_frontier_answer(&trials->pairs, frontier_out->kept_others, info->sm_clocks_mhz,
                              info->sm_clock_count, gpus, frontier_out->points);
     frontier_out->tried_count = lull_job_frontier_list(&trials->pairs, gpus, frontier_out->tried);
-    include_kept(control, tolerance_ratio, frontier_out);
     free(trials);
     return true;
 }

@@ -18,12 +18,12 @@ struct lull_run_frontier {
     uint32_t tried_count;
     uint32_t kept_point;  /* the lowest steady point that is kept on a GPU of the job */
     uint64_t kept_others; /* what is kept of all else, as in a visit */
+    bool is_proven;       /* a proof has found what is kept to be within the tolerance */
 };
 
-/* Computes the frontier with what is kept in sections and gaps; what is kept itself counts as
- * within tolerance_ratio where it is proven. False: the job used no GPU, or there is no memory;
- * nothing is written then. */
-bool lull_run_frontier_compute(const struct lull_control *control, double tolerance_ratio,
+/* Computes the frontier with what is kept in sections and gaps. False: the job used no GPU, or
+ * there is no memory; nothing is written then. */
+bool lull_run_frontier_compute(const struct lull_control *control,
                                struct lull_run_frontier *frontier_out);
 
 /* Returns what was tried at a steady point with these points of all else; NULL: it was not. */

@@ -413,13 +413,56 @@ static void test_other_sections_are_told_apart(void **state)
                         "a single clock was tried with what is kept in sections and gaps");
 }
 
+/* Where a budget's best clock is the one that is kept, one clock has one saving and one interval,
+ * which other budgets keep as they were. */
+static void test_what_is_kept_has_one_interval(void **state)
+{
+    static struct lull_job_frontier_tried tried[LULL_JOB_FRONTIER_SETTINGS];
+    uint32_t same = 0;
+    uint32_t widened = 0;
+
+    (void)state;
+    for (uint64_t seed = 0; seed < 100; seed++) {
+        struct lull_job_frontier_point before[LULL_JOB_FRONTIER_BUDGETS];
+        struct lull_job_frontier_point after[LULL_JOB_FRONTIER_BUDGETS];
+        const struct lull_job_frontier_tried *kept;
+        struct lull_random random;
+        struct job job;
+
+        lull_random_init(&random, seed);
+        job = draw_job(&random);
+        answer(&job, seed, before);
+        memcpy(after, before, sizeof(after));
+        kept = &tried[lull_job_frontier_list(&frontier, 1, tried) - 1]; /* the watch's */
+        lull_job_frontier_include(kept, INFINITY, after);
+        for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS; b++) {
+            const bool is_kept =
+                before[b].reason == NULL && before[b].is_measured && before[b].point == kept->point;
+
+            if (!is_kept) {
+                holds(memcmp(&before[b], &after[b], sizeof(after[b])) == 0, seed);
+                continue;
+            }
+            same++;
+            widened += before[b].high_ratio > kept->high_ratio + 1e-6;
+            holds(fabs(before[b].saving_ratio - kept->saving_ratio) < 1e-12, seed);
+            holds(after[b].saving_ratio == kept->saving_ratio, seed);
+            holds(after[b].low_ratio == kept->low_ratio, seed);
+            holds(after[b].high_ratio == kept->high_ratio, seed);
+        }
+    }
+    print_message("%u budgets have the kept clock, %u with another interval before\n", same,
+                  widened);
+    assert_true(same > 30 && widened > 10);
+}
+
 /* What a run has kept within its tolerance is in the frontier as the same figure, and no budget
  * from the tolerance on saves less. */
 static void test_what_is_proven_is_in_the_frontier(void **state)
 {
     struct lull_job_frontier_point points[LULL_JOB_FRONTIER_BUDGETS];
     struct lull_job_frontier_tried kept = {
-        .saving_ratio = 0.133, .low_ratio = 0.101, .high_ratio = 0.165};
+        .point = 5, .saving_ratio = NAN, .low_ratio = 0.101, .high_ratio = INFINITY};
 
     (void)state;
     for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS; b++)
@@ -429,9 +472,12 @@ static void test_what_is_proven_is_in_the_frontier(void **state)
                                                      .high_ratio = 0.15};
     points[4].reason = "a single clock was tried";
     points[5].saving_ratio = 0.21;
-    kept.high_ratio = INFINITY; /* one pair proves no interval */
     lull_job_frontier_include(&kept, tolerance_ratio, points);
     assert_near(points[3].saving_ratio, 0.123, 0.0);
+    kept.saving_ratio = 0.133;
+    lull_job_frontier_include(&kept, tolerance_ratio, points);
+    assert_near(points[3].saving_ratio, 0.133, 0.0);
+    assert_true(isnan(points[3].low_ratio) && isnan(points[3].high_ratio));
     kept.high_ratio = 0.165;
     lull_job_frontier_include(&kept, tolerance_ratio, points);
     assert_near(points[2].saving_ratio, 0.123, 0.0); /* 0.5 % */
@@ -453,6 +499,7 @@ int main(void)
         cmocka_unit_test(test_what_was_tried_is_listed),
         cmocka_unit_test(test_what_is_late_or_stalls_does_not_count),
         cmocka_unit_test(test_other_sections_are_told_apart),
+        cmocka_unit_test(test_what_is_kept_has_one_interval),
         cmocka_unit_test(test_what_is_proven_is_in_the_frontier),
     };
 
