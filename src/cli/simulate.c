@@ -174,7 +174,7 @@ static struct lull_play known_play(const struct simulate_run *run)
 }
 
 /* The oracle keeps Lull's rule: computation begins at a low clock in at most 1 % of iterations. */
-static int ask_oracle(const struct simulate_run *run, struct lull_error *err)
+static int ask_oracle(struct simulate_run *run, struct lull_error *err)
 {
     const struct simulate_arguments *arguments = run->arguments;
     const struct lull_play known = known_play(run);
@@ -186,6 +186,8 @@ static int ask_oracle(const struct simulate_run *run, struct lull_error *err)
         .tolerance_ratio = arguments->tolerance_ratio,
         .late_iterations_ratio = 0.01,
         .stride = 3,
+        .watch = lull_cli_show_oracle,
+        .watch_context = &run->progress.watch,
     };
 
     return lull_oracle_ask_play(&question, &run->results->oracle, err);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "emulator/oracle_play_state.h"
 
@@ -189,11 +190,14 @@ static void end_gap(struct lull_oracle_play *oracle, uint32_t rank, int64_t now_
 static void begin_period(struct lull_oracle_play *oracle, uint32_t rank, uint64_t period,
                          int64_t now_ns)
 {
+    const struct lull_oracle_play_question *const question = oracle->question;
     struct lull_physics *gpu = lull_play_sim_gpu(oracle->sim, rank);
     const double energy_j = lull_physics_energy_j(gpu);
 
-    if (oracle->question->heat_w > 0)
-        lull_physics_warm(gpu, oracle->question->heat_w);
+    if (question->watch != NULL)
+        question->watch(question->watch_context, oracle->runs, period + 1);
+    if (question->heat_w > 0)
+        lull_physics_warm(gpu, question->heat_w);
     else if (period > 0) /* as if every earlier period had been like the last one:
                           * waiting for the real temperature to settle would take minutes */
         lull_physics_warm(gpu, (energy_j - oracle->ranks[rank].period_j) /
@@ -321,33 +325,138 @@ static void conclude_run(struct lull_oracle_play *oracle,
     outcome->slowdown_ratio = most - 1.0;
 }
 
-int lull_oracle_play_run(struct lull_oracle_play *oracle, enum lull_oracle_mode mode, uint32_t step,
-                         const struct lull_oracle_outcome *reference,
-                         struct lull_oracle_outcome *outcome_out, struct lull_error *err)
+/* ---- courses that are known ---- */
+
+/* Ranks of recorded traces never wait; those of a pipeline, which is recorded as well, do. */
+static bool waits_for_others(const struct lull_play *play, uint32_t rank)
+{
+    for (uint32_t meeting = 0; meeting < play->meeting_count; meeting++)
+        if ((play->meeting_members[meeting] >> rank & 1) != 0)
+            return true;
+    return false;
+}
+
+/*
+ * A rank that waits for no other, stays at one clock, and makes no call, takes what it took before
+ * at that clock, whatever the others do. Sweeps run all the same, for what each gap takes; so does
+ * the ideal mode, which sets clocks that are set already.
+ */
+static bool has_one_clock(const struct lull_oracle_play *oracle, uint32_t rank)
+{
+    if (waits_for_others(&oracle->play, rank))
+        return false;
+    if (oracle->mode != LULL_ORACLE_MODE_REAL)
+        return oracle->mode == LULL_ORACLE_MODE_STEADY;
+    for (uint32_t gap = 0; gap < oracle->gap_count; gap++)
+        if (oracle->gaps[gap].rank == rank && oracle->steps[gap] != oracle->top_step)
+            return false;
+    return oracle->queue.is_shared;
+}
+
+static const struct lull_oracle_course *find_course(const struct lull_oracle_play *oracle,
+                                                    uint32_t rank, uint32_t step)
+{
+    for (size_t i = 0; i < oracle->course_count; i++) {
+        const struct lull_oracle_course *const course = &oracle->courses[i];
+
+        if (course->rank == rank && course->step == step && course->periods == oracle->periods &&
+            course->start_ns == oracle->starts_ns[rank])
+            return course;
+    }
+    return NULL;
+}
+
+/* Fills in the ranks whose courses are known, which are absent from the run. Returns how many ranks
+ * are left to run. */
+static uint32_t leave_out_known(struct lull_oracle_play *oracle, uint32_t step,
+                                int64_t starts_ns[LULL_PLAY_RANKS])
+{
+    uint32_t left = 0;
+
+    memcpy(starts_ns, oracle->starts_ns, sizeof(oracle->starts_ns));
+    for (uint32_t rank = 0; rank < oracle->play.rank_count; rank++) {
+        const struct lull_oracle_course *course = NULL;
+
+        if (has_one_clock(oracle, rank))
+            course = find_course(oracle, rank, step_of(oracle, rank, step));
+        if (course == NULL) {
+            left++;
+            continue;
+        }
+        starts_ns[rank] = LULL_PLAY_ABSENT;
+        oracle->ranks[rank].begin_ns = course->begin_ns;
+        oracle->ranks[rank].end_ns = course->end_ns;
+        oracle->ranks[rank].begin_j = course->begin_j;
+        oracle->ranks[rank].end_j = course->end_j;
+    }
+    return left;
+}
+
+/* Remembers the courses of the ranks that have run. */
+static int remember_courses(struct lull_oracle_play *oracle, uint32_t step,
+                            const int64_t starts_ns[LULL_PLAY_RANKS])
+{
+    for (uint32_t rank = 0; rank < oracle->play.rank_count; rank++) {
+        if (starts_ns[rank] == LULL_PLAY_ABSENT || !has_one_clock(oracle, rank))
+            continue;
+        if (lull_array_grow(&oracle->courses, oracle->course_count, sizeof(*oracle->courses)) < 0)
+            return -ENOMEM;
+        oracle->courses[oracle->course_count++] = (struct lull_oracle_course){
+            .rank = rank,
+            .step = step_of(oracle, rank, step),
+            .periods = oracle->periods,
+            .start_ns = oracle->starts_ns[rank],
+            .begin_ns = oracle->ranks[rank].begin_ns,
+            .end_ns = oracle->ranks[rank].end_ns,
+            .begin_j = oracle->ranks[rank].begin_j,
+            .end_j = oracle->ranks[rank].end_j,
+        };
+    }
+    return 0;
+}
+
+/* Runs the ranks that begin at some time; each begins at a clock `step`. */
+static int run_ranks(struct lull_oracle_play *oracle, uint32_t step,
+                     const int64_t starts_ns[LULL_PLAY_RANKS], struct lull_error *err)
 {
     const struct lull_play_observer observer = {observe, serve_calls, oracle};
-    const uint32_t ranks = oracle->play.rank_count;
-    int result;
-
-    *outcome_out = (struct lull_oracle_outcome){0};
-    reset_run(oracle, mode);
-    result =
+    int result =
         lull_play_sim_create_at(&oracle->play, &oracle->model, WARM_PERIODS + oracle->periods + 1,
-                                oracle->starts_ns, &oracle->sim, err);
+                                starts_ns, &oracle->sim, err);
+
     if (result < 0)
         return result;
     oracle->queue.sim = oracle->sim;
-    for (uint32_t rank = 0; rank < ranks; rank++) {
-        lull_physics_lock(
-            lull_play_sim_gpu(oracle->sim, rank),
-            step_of(oracle, rank, mode == LULL_ORACLE_MODE_STEADY ? step : oracle->top_step), 0);
+    for (uint32_t rank = 0; rank < oracle->play.rank_count; rank++) {
+        if (starts_ns[rank] == LULL_PLAY_ABSENT)
+            continue;
+        lull_physics_lock(lull_play_sim_gpu(oracle->sim, rank), step_of(oracle, rank, step), 0);
         lull_physics_advance(lull_play_sim_gpu(oracle->sim, rank), 0);
     }
     result = lull_play_sim_run(oracle->sim, &observer, err);
     lull_play_sim_destroy(oracle->sim);
-    if (result == 0)
-        conclude_run(oracle, reference, outcome_out);
     return result;
+}
+
+int lull_oracle_play_run(struct lull_oracle_play *oracle, enum lull_oracle_mode mode, uint32_t step,
+                         const struct lull_oracle_outcome *reference,
+                         struct lull_oracle_outcome *outcome_out, struct lull_error *err)
+{
+    const uint32_t first_step = mode == LULL_ORACLE_MODE_STEADY ? step : oracle->top_step;
+    int64_t starts_ns[LULL_PLAY_RANKS];
+    int result = 0;
+
+    *outcome_out = (struct lull_oracle_outcome){0};
+    reset_run(oracle, mode);
+    oracle->runs++;
+    if (leave_out_known(oracle, first_step, starts_ns) > 0)
+        result = run_ranks(oracle, first_step, starts_ns, err);
+    if (result < 0)
+        return result;
+    if (remember_courses(oracle, first_step, starts_ns) < 0)
+        return lull_error_set(err, -ENOMEM, "oracle: no memory");
+    conclude_run(oracle, reference, outcome_out);
+    return 0;
 }
 
 /* ---- the best clocks ---- */

@@ -42,6 +42,10 @@ struct lull_oracle_play_question {
     double late_iterations_ratio;
     double heat_w;   /* the power whose steady temperature holds throughout; 0: each run's own */
     uint32_t stride; /* only every stride-th clock is tried, >= 1 */
+    /* Called with context at every beginning of a rank's period: in which run of the play, from 1,
+     * and in which of its periods, from 1. NULL: nobody watches. */
+    void (*watch)(void *context, uint32_t run, uint64_t period);
+    void *watch_context;
 };
 
 struct lull_oracle_play_answer {

@@ -72,6 +72,7 @@ static void release(struct lull_oracle_play *oracle)
     free(oracle->steps);
     free(oracle->lengths_ns);
     free(oracle->tallies);
+    free(oracle->courses);
     free(oracle);
 }
 

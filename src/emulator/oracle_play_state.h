@@ -33,6 +33,19 @@ struct lull_oracle_tally {
     double time_s;
 };
 
+/* What a rank that waits for no other took at one clock: its time and energy at both ends of the
+ * measurement. */
+struct lull_oracle_course {
+    uint32_t rank;
+    uint32_t step;
+    uint32_t periods;
+    int64_t start_ns;
+    int64_t begin_ns;
+    int64_t end_ns;
+    double begin_j;
+    double end_j;
+};
+
 enum lull_oracle_mode { LULL_ORACLE_MODE_STEADY, LULL_ORACLE_MODE_IDEAL, LULL_ORACLE_MODE_REAL };
 
 struct lull_oracle_play {
@@ -52,6 +65,9 @@ struct lull_oracle_play {
     int64_t period_ns;
     int64_t starts_ns[LULL_PLAY_RANKS];  /* when each rank begins */
     double reference_s[LULL_PLAY_RANKS]; /* each rank's period at the highest clock */
+    struct lull_oracle_course *courses;  /* of all runs so far; of ranks that never wait */
+    size_t course_count;
+    uint32_t runs; /* begun so far */
 
     /* What follows is reset for every run. */
     enum lull_oracle_mode mode;

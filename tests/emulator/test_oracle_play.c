@@ -307,6 +307,82 @@ static void test_ranks_that_wait_for_nobody_have_their_own_clocks(void **state)
     assert_true(fabs(both.joint.saving_ratio * both.reference.energy_j - saved_j) < 1e-3 * saved_j);
 }
 
+static void assert_same(const struct lull_oracle_outcome *a, const struct lull_oracle_outcome *b)
+{
+    assert_true(a->time_s == b->time_s && a->energy_j == b->energy_j);
+    assert_true(a->saving_ratio == b->saving_ratio && a->slowdown_ratio == b->slowdown_ratio);
+}
+
+/* The first of two ranks computes little and waits for the other. */
+static struct lull_play *new_uneven(bool is_recorded)
+{
+    struct lull_play *play;
+
+    assert_int_equal(lull_play_create(2, &play, NULL), 0);
+    assert_int_equal(lull_play_add_communicator(play, "world", 3, NULL), 0);
+    play->is_recorded = is_recorded;
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        struct lull_play_op first = compute;
+
+        first.depends[0] = 1;
+        first.duration_ms = rank == 0 ? 5.0 : COMPUTE_MS;
+        assert_int_equal(lull_play_add(play, rank, &first, NULL), 0);
+        assert_int_equal(lull_play_add(play, rank, &transfer, NULL), 1);
+    }
+    assert_int_equal(lull_play_finish(play, NULL), 0);
+    return play;
+}
+
+/* A pipeline is a recorded play whose ranks meet. Nothing overlaps here, so that it takes what the
+ * same play takes that is not recorded, also where only one rank has a new clock. */
+static void test_recorded_ranks_that_meet_wait_for_each_other(void **state)
+{
+    const double tolerance = 0.01;
+    struct lull_oracle_play_answer wanted, recorded;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct lull_play *play = new_uneven(i == 1);
+
+        *(i == 0 ? &wanted : &recorded) = ask(play, 10, 10, tolerance);
+        lull_play_destroy(play);
+    }
+    assert_same(&recorded.reference, &wanted.reference);
+    assert_same(&recorded.ideal, &wanted.ideal);
+    assert_same(&recorded.steady, &wanted.steady);
+    assert_true(recorded.steady.saving_ratio > 0.0);
+}
+
+struct watched {
+    uint32_t calls;
+    uint32_t run;
+    uint64_t period;
+};
+
+static void watch(void *context, uint32_t run, uint64_t period)
+{
+    struct watched *watched = context;
+
+    assert_true(period >= 1 && (run == watched->run || (run > watched->run && period == 1)));
+    assert_true(run > watched->run || period >= watched->period);
+    *watched = (struct watched){watched->calls + 1, run, period};
+}
+
+static void test_runs_are_watched(void **state)
+{
+    struct lull_play *play = new_play(1, 120);
+    struct watched watched = {0};
+    const struct lull_oracle_play_question question = {
+        .play = play, .model = &model, .stride = STRIDE, .watch = watch, .watch_context = &watched};
+    struct lull_oracle_play_answer answer;
+
+    (void)state;
+    assert_int_equal(lull_oracle_ask_play(&question, &answer, NULL), 0);
+    lull_play_destroy(play);
+    print_message("%u calls, %u runs\n", watched.calls, watched.run);
+    assert_true(watched.run > 3 && watched.calls > watched.run);
+}
+
 static void test_numbers_out_of_range_are_refused(void **state)
 {
     struct lull_play *play = new_play(1, 1);
@@ -332,6 +408,8 @@ int main(void)
         cmocka_unit_test(test_answers_repeat),
         cmocka_unit_test(test_a_queue_is_foreseen),
         cmocka_unit_test(test_ranks_that_wait_for_nobody_have_their_own_clocks),
+        cmocka_unit_test(test_recorded_ranks_that_meet_wait_for_each_other),
+        cmocka_unit_test(test_runs_are_watched),
         cmocka_unit_test(test_numbers_out_of_range_are_refused),
     };
 

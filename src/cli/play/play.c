@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/watch.h"
 #include "cli/commands.h"
 #include "cli/shared/command.h"
 #include "cli/play/pipeline.h"
@@ -287,6 +288,7 @@ static void print_answer(const struct lull_oracle_play_answer *answer)
 static int ask(const struct play_arguments *arguments, const struct lull_play *play,
                struct lull_error *err)
 {
+    struct lull_watch watch = lull_watch_begin();
     const struct lull_oracle_play_question question = {
         .play = play,
         .model = arguments->model,
@@ -295,10 +297,13 @@ static int ask(const struct play_arguments *arguments, const struct lull_play *p
         .tolerance_ratio = arguments->tolerance_ratio,
         .heat_w = arguments->heat_w,
         .stride = arguments->stride,
+        .watch = lull_cli_show_oracle,
+        .watch_context = &watch,
     };
     struct lull_oracle_play_answer answer;
     const int result = lull_oracle_ask_play(&question, &answer, err);
 
+    lull_watch_end(&watch);
     if (result < 0)
         return result;
     if (arguments->is_json)

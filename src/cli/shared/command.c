@@ -2,9 +2,11 @@
 #include "cli/shared/command.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/text.h"
+#include "base/watch.h"
 #include "core/energy/device_curve.h"
 #include "core/tuning/cost.h"
 #include "emulator/gpu_model.h"
@@ -118,4 +120,10 @@ int lull_cli_parse_choice(const char *text, void *selector, struct lull_error *e
         return -EINVAL;
     chosen->aim = aim;
     return 0;
+}
+
+void lull_cli_show_oracle(void *watch, uint32_t run, uint64_t period)
+{
+    if (lull_watch_is_due(watch))
+        lull_watch_draw("oracles: run %" PRIu32 ", period %" PRIu64, run, period);
 }

@@ -79,4 +79,8 @@ int lull_cli_parse_curve(const char *text, void *curve, struct lull_error *err);
 const char *lull_cli_model_name(uint32_t index);
 const char *lull_cli_choice_name(uint32_t index);
 
+/* Draws how far the oracle of a play is: the watch of a struct lull_oracle_play_question, whose
+ * watch_context is a struct lull_watch. */
+void lull_cli_show_oracle(void *watch, uint32_t run, uint64_t period);
+
 #endif

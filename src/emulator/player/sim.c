@@ -11,7 +11,7 @@
 struct sim_unit {
     struct lull_physics gpu;
     int context;
-    struct lull_play_enqueue *feed;
+    struct lull_play_enqueue *feed; /* null: the rank is absent */
 };
 
 struct lull_play_sim {
@@ -45,6 +45,8 @@ int lull_play_sim_create_at(const struct lull_play *play, const struct lull_gpu_
     for (uint32_t rank = 0; rank < play->rank_count && result == 0; rank++) {
         struct sim_unit *unit = &sim->units[rank];
 
+        if (starts_ns[rank] == LULL_PLAY_ABSENT)
+            continue;
         lull_physics_init(&unit->gpu, model, 0, 0);
         /* Each rank draws latencies of its own, which are the same in every run. */
         unit->gpu.random = lull_noise_mix(rank + 1);
@@ -104,6 +106,8 @@ static bool serve(struct lull_play_sim *sim, uint32_t rank)
     struct lull_play_event event;
     bool is_news = false;
 
+    if (unit->feed == NULL)
+        return false;
     do /* an end makes room in the queue, and what begins at once has to be told at once */
         while (lull_play_enqueue_next(unit->feed, &unit->gpu, unit->context, &event)) {
             is_news = true;
@@ -116,7 +120,7 @@ static bool serve(struct lull_play_sim *sim, uint32_t rank)
 static bool is_done(const struct lull_play_sim *sim)
 {
     for (uint32_t rank = 0; rank < sim->play->rank_count; rank++)
-        if (!lull_play_enqueue_is_done(sim->units[rank].feed))
+        if (sim->units[rank].feed != NULL && !lull_play_enqueue_is_done(sim->units[rank].feed))
             return false;
     return true;
 }
@@ -129,6 +133,8 @@ static bool step(struct lull_play_sim *sim, int64_t *now_ns, int64_t timer_ns)
     int64_t next_ns = timer_ns;
 
     for (uint32_t rank = 0; rank < sim->play->rank_count; rank++) {
+        if (sim->units[rank].feed == NULL)
+            continue;
         work_ns = lull_earlier_ns(work_ns, lull_physics_work_change_ns(&sim->units[rank].gpu));
         next_ns = lull_earlier_ns(next_ns, lull_physics_rate_change_ns(&sim->units[rank].gpu));
     }
@@ -137,7 +143,8 @@ static bool step(struct lull_play_sim *sim, int64_t *now_ns, int64_t timer_ns)
     if (next_ns > *now_ns)
         *now_ns = next_ns;
     for (uint32_t rank = 0; rank < sim->play->rank_count; rank++)
-        lull_physics_advance(&sim->units[rank].gpu, *now_ns);
+        if (sim->units[rank].feed != NULL)
+            lull_physics_advance(&sim->units[rank].gpu, *now_ns);
     return true;
 }
 

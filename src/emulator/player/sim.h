@@ -24,7 +24,10 @@ struct lull_play_observer {
 int lull_play_sim_create(const struct lull_play *play, const struct lull_gpu_model *model,
                          uint64_t periods, struct lull_play_sim **sim_out, struct lull_error *err);
 
-/* The same, but rank i begins at the virtual time starts_ns[i] >= 0. */
+/* The start of a rank that does not take part. No other rank may wait for it. */
+#define LULL_PLAY_ABSENT INT64_MAX
+
+/* The same, but rank i begins at the virtual time starts_ns[i] >= 0, or is absent. */
 int lull_play_sim_create_at(const struct lull_play *play, const struct lull_gpu_model *model,
                             uint64_t periods, const int64_t starts_ns[LULL_PLAY_RANKS],
                             struct lull_play_sim **sim_out, struct lull_error *err);
