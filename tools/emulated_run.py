@@ -26,6 +26,7 @@ class Setup:
     profile: str = "training"
     overlap: bool = False
     descent: str = "bisect"
+    tolerance: str = "1%"
     seed: int = 1  # of the units' spread and noise; 0: nominal units
     warm_w: float = 150.0  # GPUs start as warm as a job of this power leaves them
     fault: str = ""  # of the driver, see src/emulator/spec.h
@@ -42,9 +43,11 @@ class Setup:
     def transfer_bytes(self):
         return 2.0 * (self.ranks - 1) / self.ranks * 4.0 * self.parameters()
 
+    def step_ms(self):
+        return self.gpu_ms + 10.0 + self.transfer_bytes() / self.link_gbs * 1e-6
+
     def expected_s(self):
-        step_ms = self.gpu_ms + 10.0 + self.transfer_bytes() / self.link_gbs * 1e-6
-        return 2 * self.steps * step_ms / 1e3
+        return 2 * self.steps * self.step_ms() / 1e3
 
     def trainer_options(self):
         options = ["--steps", self.steps, "--gpu-ms", self.gpu_ms, "--link-gbs", self.link_gbs,
@@ -154,7 +157,7 @@ def run(build, setup, directory, compare=True):
     lull = program(build, "src/cli/lull")
     with tempfile.TemporaryDirectory(prefix="lull-") as runtime_dir:
         inner = [sys.executable, os.path.abspath(__file__), build, runtime_dir, json.dumps(setup.beside), lull, "run",
-                 "--report", directory, "--descent", setup.descent]
+                 "--report", directory, "--descent", setup.descent, "--tolerance", setup.tolerance]
         inner += ["--compare"] if compare else []
         inner += ["--", "mpirun.openmpi", "-n", str(setup.ranks), program(build, "examples/train_mpi")]
         inner += setup.trainer_options()
@@ -181,7 +184,14 @@ def bound(report):
     return f"at most {percent(report['slowdown_upper_ratio'])} at {report['confidence_ratio'] * 100:g} % confidence"
 
 
+def settled(report):
+    if not report["settled"]:
+        return "the search had not settled at the end"
+    return f"settled after {report['settled_after_iterations']} iterations"
+
+
 def print_table(result):
+    """Prints what the run came to; the verdict comes last, and no saving stands beside it."""
     report = result.report
     print(f"\n{'':12} {'iterations':>10} {'ms/iteration':>13} {'J/iteration':>12} {'average W':>10}")
     for name in ("unmanaged", "descent", "managed"):
@@ -196,12 +206,11 @@ def print_table(result):
                   f"{section['sm_mhz']} MHz ({section['reason']}; tried: {steps or 'nothing'})")
         if gpu["steady"]:
             print(f"GPU {gpu['index']}: steady point {gpu['steady']['sm_mhz']} MHz ({gpu['steady']['reason']})")
-    print(f"energy saved {percent(report['saving_ratio'])}; the oracle, which knows the future, saves "
-          f"{percent(report['oracle_saving_ratio'])} with this driver's latency and "
+    print(f"the oracle, which knows the future, saves {percent(report['oracle_saving_ratio'])} with this driver's latency and "
           f"{percent(report.get('oracle_ideal_saving_ratio'))} with none")
-    print(f"slowdown of the run as a whole {percent(report['slowdown_ratio'])}, {bound(report)}; settled after "
-          f"{report['settled_after_iterations']} iterations")
     print(f"loss curves: {'identical to the last bit' if result.same_losses() else 'DIFFERENT'}")
+    print(f"slowdown of the run as a whole {percent(report['slowdown_ratio'])}, {bound(report)}; {settled(report)}")
+    print(report["verdict"]["sentence"])
 
 
 def inside():

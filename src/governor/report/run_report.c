@@ -342,7 +342,8 @@ static void print_part(FILE *out, const struct lull_report *report, const struct
     if (part->iterations == 0)
         return; /* nothing is known, which is not 0 */
     print_heads(out);
-    print_row(out, is_settled ? "settled" : "whole run", part->iterations, part->iteration_ms,
+    /* Either leaves out the iterations in which the GPUs warmed up. */
+    print_row(out, is_settled ? "settled" : "once warm", part->iterations, part->iteration_ms,
               part->has_energy ? lull_run_statistics_energy_per_iteration_j(part) : (double)NAN,
               part->average_power_w);
 }
