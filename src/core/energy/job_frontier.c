@@ -341,6 +341,21 @@ uint32_t lull_job_frontier_list(const struct lull_job_frontier *frontier, uint32
     return count;
 }
 
+/* What is within a budget is within each larger one: none that is known saves less than one before
+ * it. */
+static void make_savings_rise(struct lull_job_frontier_point *points)
+{
+    for (int b = 1; b < LULL_JOB_FRONTIER_BUDGETS; b++) {
+        const double slowdown_ratio = points[b].slowdown_ratio;
+
+        if (points[b].reason != NULL || points[b - 1].reason != NULL ||
+            points[b].saving_ratio >= points[b - 1].saving_ratio)
+            continue;
+        points[b] = points[b - 1];
+        points[b].slowdown_ratio = slowdown_ratio;
+    }
+}
+
 /* A proven setting that saves more than a budget's best clock, or of which alone something is
  * known, is the budget's best clock. */
 static bool is_best(const struct lull_job_frontier_tried *kept, double tolerance_ratio,
@@ -371,4 +386,5 @@ void lull_job_frontier_include(const struct lull_job_frontier_tried *kept, doubl
         point->is_measured = true;
         point->reason = NULL;
     }
+    make_savings_rise(points);
 }

@@ -124,7 +124,8 @@ void lull_job_frontier_answer(const struct lull_job_frontier *frontier, uint64_t
  * Makes points agree with what a run says of the setting that it keeps, so that one clock has one
  * saving and one interval. Where a budget's best clock is that of the setting, its figures become
  * the setting's. A proof has found the setting to be within tolerance_ratio, so that no budget from
- * there on saves less; INFINITY: nothing is proven. points: of the setting's `others`, as above. A
+ * there on saves less; INFINITY: nothing is proven. No budget saves less than a
+ * smaller one then. points: of the setting's `others`, as above. A
  * setting whose saving is not known changes nothing; an interval that is not known becomes NAN.
  */
 void lull_job_frontier_include(const struct lull_job_frontier_tried *kept, double tolerance_ratio,

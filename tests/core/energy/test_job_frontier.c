@@ -491,6 +491,32 @@ static void test_what_is_proven_is_in_the_frontier(void **state)
     assert_false(points[5].is_measured);
 }
 
+/* Where what is kept saves little, a budget of which nothing else is known saves what a smaller one
+ * does. */
+static void test_a_larger_budget_saves_no_less(void **state)
+{
+    const struct lull_job_frontier_tried kept = {
+        .point = 2, .saving_ratio = 0.068, .low_ratio = 0.035, .high_ratio = 0.108};
+    struct lull_job_frontier_point points[LULL_JOB_FRONTIER_BUDGETS];
+
+    (void)state;
+    for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS; b++)
+        points[b] = (struct lull_job_frontier_point){.slowdown_ratio = lull_job_frontier_budgets[b],
+                                                     .saving_ratio = b < 2 ? 0.05 : 0.136,
+                                                     .low_ratio = -0.002,
+                                                     .high_ratio = 0.277,
+                                                     .point = b < 2 ? 2 : 1,
+                                                     .is_measured = true};
+    points[5].reason = "the interval is wide";
+    lull_job_frontier_include(&kept, tolerance_ratio, points);
+    assert_true(points[1].saving_ratio == 0.068 && points[1].high_ratio == 0.108);
+    for (int b = 2; b < LULL_JOB_FRONTIER_BUDGETS; b++) {
+        assert_true(points[b].slowdown_ratio == lull_job_frontier_budgets[b]);
+        assert_true(points[b].saving_ratio == 0.136 && points[b].high_ratio == 0.277);
+        assert_true(points[b].reason == NULL && points[b].point == 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -501,6 +527,7 @@ int main(void)
         cmocka_unit_test(test_other_sections_are_told_apart),
         cmocka_unit_test(test_what_is_kept_has_one_interval),
         cmocka_unit_test(test_what_is_proven_is_in_the_frontier),
+        cmocka_unit_test(test_a_larger_budget_saves_no_less),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
