@@ -91,7 +91,7 @@ static void the_frontier_has_the_verdicts_figures(void **state)
                                              .saving_ratio = 0.123,
                                              .low_ratio = 0.05,
                                              .high_ratio = 0.2,
-                                             .point = b < 3 ? POINT - 1 : POINT,
+                                             .point = b < 4 ? POINT - 1 : POINT,
                                              .is_measured = b < 5};
     for (int proven = 0; proven <= 1; proven++) {
         frontier.is_proven = proven == 1;
@@ -99,7 +99,7 @@ static void the_frontier_has_the_verdicts_figures(void **state)
         assert_true(points[2].saving_ratio == 0.123 && points[2].high_ratio == 0.2);
         assert_true(points[4].saving_ratio == 0.133 && points[4].low_ratio == 0.101 &&
                     points[4].high_ratio == 0.165);
-        assert_true(points[5].saving_ratio == (proven == 1 ? 0.133 : 0.123));
+        assert_true(points[3].saving_ratio == (proven == 1 ? 0.133 : 0.123));
     }
     report.limits = (const struct lull_limits *)&report; /* the gain is of a power limit */
     lull_tried_report_frontier(&report, &gain, points);
