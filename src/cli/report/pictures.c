@@ -162,7 +162,7 @@ static void draw_kept(FILE *out, const struct lull_html_chart *chart, const char
 
         if (!isfinite(slowdown) || !isfinite(saving) || !lull_report_is(point, "kept"))
             continue;
-        snprintf(text, sizeof(text), "%.60s%s%s%s, kept: saves %s (%s), %s slower in blocks", run,
+        snprintf(text, sizeof(text), "%.60s%s%s%s: saves %s (%s), %s slower in blocks, kept", run,
                  run[0] != '\0' ? ": " : "",
                  lull_html_figure(lull_report_number(point, "sm_mhz"), "MHz").text,
                  lull_report_is(point, "has_sections") ? " with lowered sections" : "",
