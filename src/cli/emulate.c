@@ -121,11 +121,13 @@ static void write_gpu(FILE *file, struct lull_node *node, uint32_t gpu)
     lull_node_read_truth(node, gpu, &truth);
     fprintf(file,
             "%s\n  {\"gpu\": %u, \"time_s\": %.6f, \"energy_j\": %.6f, \"temperature_c\": %.2f, "
-            "\"is_locked\": %s, \"asked_mhz\": %.1f, \"kernels_started\": %" PRIu64
-            ", \"kernels_started_low\": %" PRIu64 ", \"kernel_low_ms\": %.3f}",
+            "\"is_locked\": %s, \"asked_mhz\": %.1f, \"requests_low\": %" PRIu64
+            ", \"kernels_started\": %" PRIu64 ", \"kernels_started_low\": %" PRIu64
+            ", \"kernel_low_ms\": %.3f}",
             gpu > 0 ? "," : "", gpu, (double)truth.now_ns * 1e-9, truth.energy_j,
             truth.temperature_c, truth.is_locked ? "true" : "false", truth.asked_mhz,
-            truth.kernels_started, truth.kernels_started_low, (double)truth.kernel_low_ns * 1e-6);
+            truth.requests_low, truth.kernels_started, truth.kernels_started_low,
+            (double)truth.kernel_low_ns * 1e-6);
 }
 
 static int write_report(const void *context, FILE *file)

@@ -180,7 +180,9 @@ uint32_t lull_driver_processes(struct lull_node *node, uint32_t gpu,
         const int32_t pid = (int32_t)physics->contexts[i].owner;
         uint32_t at = 0;
 
-        if (!physics->contexts[i].is_live)
+        /* A process of another PID namespace has no number that is valid here. */
+        if (!physics->contexts[i].is_live ||
+            (physics->contexts[i].owner_mark == 0 && pid != getpid()))
             continue;
         while (at < count && processes_out[at].pid != pid)
             at++;

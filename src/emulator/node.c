@@ -66,6 +66,7 @@ static void init_shared(struct lull_node_shared *shared, size_t size,
     shared->seed = spec->seed;
     shared->time_scale = spec->time_scale;
     shared->origin_ns = lull_now_ns();
+    shared->pid_space = lull_process_pid_space();
     shared->gpu_count = spec->gpu_count;
     init_mutex(&shared->driver);
     for (uint32_t i = 0; i < spec->gpu_count; i++) {
@@ -242,7 +243,8 @@ static uint64_t start_mark(pid_t pid)
     return 0;
 }
 
-/* A mark of 0 was taken without /proc; then every process counts as alive. */
+/* A mark of 0 was taken without /proc, or in another PID namespace; then every process counts as
+ * alive. */
 static bool is_alive(pid_t pid, uint64_t mark)
 {
     if (mark == 0)
@@ -267,7 +269,8 @@ static void reap(struct lull_node_shared_gpu *shared, struct lull_physics *gpu)
 int lull_node_open_context(struct lull_node *node, uint32_t gpu)
 {
     const pid_t pid = getpid();
-    const uint64_t mark = start_mark(pid);
+    const bool is_outside = lull_process_pid_space() != node->shared->pid_space;
+    const uint64_t mark = is_outside ? 0 : start_mark(pid);
     const int context = lull_physics_open(lull_node_begin(node, gpu), pid, mark);
 
     lull_node_end(node, gpu, true);
@@ -355,6 +358,7 @@ void lull_node_read_truth(struct lull_node *node, uint32_t gpu, struct lull_node
         .sm_mhz = physics->mhz,
         .is_locked = physics->asked.is_locked,
         .asked_mhz = lull_gpu_model_step_mhz(&physics->model, step),
+        .requests_low = physics->requests_low,
         .contexts = physics->context_count,
         .kernels_started = physics->kernels_started,
         .kernels_started_low = physics->kernels_started_low,

@@ -54,7 +54,8 @@ struct lull_node_truth {
     double temperature_c;
     double sm_mhz;
     bool is_locked;
-    double asked_mhz; /* the clock to which the latest request leads */
+    double asked_mhz;      /* the clock to which the latest request leads */
+    uint64_t requests_low; /* requests for a clock below the highest, by anybody */
     uint32_t contexts;
     uint64_t kernels_started;
     uint64_t kernels_started_low; /* those that began below the highest clock allowed */

@@ -34,6 +34,7 @@ struct lull_node_shared {
     uint64_t seed;
     double time_scale;
     int64_t origin_ns;
+    uint64_t pid_space; /* the PID namespace of the creator (base/process.h) */
     uint32_t gpu_count;
     _Atomic uint32_t driver_loads;  /* how often the driver was reloaded */
     _Atomic int64_t driver_back_ns; /* virtual time; the driver is away until then */

@@ -3,10 +3,13 @@
  * exchanges. For tests and benchmarks; knows nothing of MPI.
  * Usage: section_job GPU STEPS COMPUTE_MS EXCHANGE_MS JITTER_MS [NAME]
  * NAME of the section that exchanges, "communication" by default.
- * SPDX-License-Identifier: Apache-2.0
+ * SECTION_JOB_CUDA=GPU[,GPU...]: the process has loaded CUDA and has contexts on these GPUs as
+ * well. SPDX-License-Identifier: Apache-2.0
  */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -44,6 +47,26 @@ static void exchange(struct lull_emulated_gpu *gpu, double exchange_ms, const ch
     lull_section_end(name);
 }
 
+/* Opens contexts as a CUDA program does, which the probe then reports. Returns 0 or 1. */
+static int open_contexts(const char *gpus)
+{
+    void *const library = dlopen("libcuda.so.1", RTLD_NOW);
+    int (*init)(unsigned flags) = NULL;
+    int (*retain)(void **context, int device) = NULL;
+    void *context;
+
+    if (library != NULL) {
+        *(void **)&init = dlsym(library, "cuInit");
+        *(void **)&retain = dlsym(library, "cuDevicePrimaryCtxRetain");
+    }
+    if (init == NULL || retain == NULL || init(0) != 0)
+        return 1;
+    for (const char *gpu = gpus; *gpu != '\0'; gpu += strcspn(gpu, ","), gpu += *gpu == ',')
+        if (retain(&context, atoi(gpu)) != 0)
+            return 1;
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     struct lull_emulated_gpu *gpu = NULL;
@@ -58,6 +81,11 @@ int main(int argc, char **argv)
     }
     if (lull_emulated_gpu_open((uint32_t)work.gpu, &gpu, &err) < 0) {
         fprintf(stderr, "section_job: %s\n", err.text);
+        return 1;
+    }
+    if (getenv("SECTION_JOB_CUDA") != NULL && open_contexts(getenv("SECTION_JOB_CUDA")) != 0) {
+        fprintf(stderr, "section_job: cannot open contexts on GPUs %s\n",
+                getenv("SECTION_JOB_CUDA"));
         return 1;
     }
     for (int64_t i = 0; i < work.steps; i++) {

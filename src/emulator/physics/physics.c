@@ -367,6 +367,7 @@ void lull_physics_ask_clocks(struct lull_physics *gpu, const struct lull_clock_s
     int64_t effective_ns = gpu->now_ns + lull_ns_from_ms(settle_ms);
 
     lull_physics_fold(gpu, gpu->now_ns);
+    gpu->requests_low += lull_gpu_model_step_mhz(&gpu->model, step) < gpu->model.sm_max_mhz;
     gpu->asked = *setting;
     if (gpu->pending_count > 0 && gpu->pending[gpu->pending_count - 1].effective_ns > effective_ns)
         effective_ns = gpu->pending[gpu->pending_count - 1].effective_ns;

@@ -208,6 +208,7 @@ struct lull_physics {
     int64_t utilization_ns;
     uint32_t utilization_percent;
 
+    uint64_t requests_low; /* requests for a clock below the highest */
     uint64_t kernels_started;
     uint64_t kernels_started_low; /* those that began below the highest clock allowed */
     int64_t kernel_low_ns;        /* time with a kernel running below it */
