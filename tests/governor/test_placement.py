@@ -78,6 +78,10 @@ class Placement(unittest.TestCase):
     def test_f54_no_lists_and_one_gpu(self):
         self.check(self.run_ranks([0], node="1xA100-SXM4-40GB", emulate=("--fault", "no_processes")), 0)
 
+    def test_f54_no_lists_and_a_program_that_chooses_itself(self):
+        """It was started with CUDA_VISIBLE_DEVICES=1 and has set the variable to 0 itself."""
+        self.check(self.run_ranks([0], emulate=("--fault", "no_processes"), CUDA_VISIBLE_DEVICES="1", CUDA_DEVICE_ORDER="PCI_BUS_ID"))
+
     def test_f54_two_jobs(self):
         """The second job is unmanaged, and no kernel of it ever starts on a lowered clock, wherever both are."""
         choice = random.Random(54)

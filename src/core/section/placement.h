@@ -19,7 +19,7 @@ struct lull_placement_evidence {
     uint64_t contexts;      /* GPUs that its probes report a context on */
     uint64_t listed;        /* GPUs whose driver lists the process */
     uint64_t blind;         /* GPUs whose driver could not list this process */
-    uint64_t visible;       /* GPUs that the environment leaves it; 0: that is not certain */
+    uint64_t visible;       /* the only GPU that the process can use; 0: there are several */
     bool is_elsewhere;      /* its probes report a GPU that the driver library does not list */
 };
 
@@ -33,7 +33,7 @@ enum lull_placement {
 /*
  * Decides. *gpu_out is written for LULL_PLACEMENT_ON alone. A communicator outweighs contexts: a
  * process often has a context on a GPU that it does not compute on. Only where nothing was seen and
- * the driver cannot list the process, the environment counts, if it leaves a single GPU; that takes
+ * the driver cannot list the process, its only GPU is chosen; that takes
  * for granted that the process uses a GPU at all.
  */
 enum lull_placement lull_placement_decide(const struct lull_placement_evidence *evidence,

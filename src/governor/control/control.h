@@ -132,8 +132,7 @@ void lull_control_destroy(struct lull_control *control);
 void lull_control_bind(struct lull_control *control);
 
 /* Takes for granted, where neither probes nor the driver can tell, that processes run on the only
- * GPU. To be called before start, on a control of one GPU that the environment names for certain.
- */
+ * GPU. To be called before start, on a control of the only GPU of the driver. */
 void lull_control_trust_environment(struct lull_control *control);
 
 /* Tells whether the driver's lists of processes are to be read now, and takes one. */

@@ -104,8 +104,8 @@ struct lull_control {
     atomic_bool stopping;
     uint32_t bound; /* how many processes have been looked at so far */
     struct lull_control_process processes[LULL_JOB_MAX_PROCESSES];
-    bool is_certain;   /* the environment leaves the job the first GPU alone */
-    int64_t listed_ns; /* when the driver listed processes last; 0: never */
+    bool is_certain;                          /* the driver has no other GPU than the first */
+    int64_t listed_ns;                        /* when the driver listed processes last; 0: never */
     bool is_released[LULL_JOB_MAX_PROCESSES]; /* its slot; guarded by the lock */
     uint32_t next_release;                    /* the slot that is looked at next, and... */
     int64_t release_ns;                       /* ...not before */

@@ -569,8 +569,9 @@ static bool tell_unseen(struct lull_run_pass *pass)
         lull_run_found(pass->run,
                        "no clock was changed: which GPU the job uses is not known, because neither "
                        "CUDA nor NCCL reports it, and the driver does not list the processes of "
-                       "this PID namespace. Name the job's GPU in front of lull run, as in "
-                       "CUDA_VISIBLE_DEVICES=GPU-... (lull gpus shows the UUIDs)");
+                       "this PID namespace. In a container, share the host's PID namespace "
+                       "(docker run --pid=host), or give the container the job's GPU alone "
+                       "(docker run --gpus device=N)");
     else
         lull_run_found(pass->run,
                        "no clock was changed: no process of the job was seen on a GPU. If it "

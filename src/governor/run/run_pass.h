@@ -42,7 +42,7 @@ struct lull_managed_run {
     struct lull_sampler *sampler; /* NULL: no GPU, or no thread */
     uint32_t gpus[LULL_CONTROLLER_MAX_GPUS];
     uint32_t gpu_count;
-    bool is_certain; /* the environment leaves the job the first of them alone */
+    bool is_certain; /* the driver has no other GPU than the first of them */
     struct lull_probes probes;
     struct lull_event_segment
         *adopted_job; /* of a job that a launcher starts, until its pass has it */

@@ -112,7 +112,6 @@ static void narrow(const struct lull_devices *devices, const char *text, bool is
         }
         if (!holds(kept, kept_count, visible->gpus[place])) /* two stacks of one card are one GPU */
             kept[kept_count++] = visible->gpus[place];
-        visible->is_certain = visible->is_certain && (!is_number(word) || has_bus_order(devices));
     }
     free(copy);
     memcpy(visible->gpus, kept, kept_count * sizeof(kept[0]));
@@ -141,8 +140,7 @@ void lull_visible_gpus(const struct lull_devices *devices, struct lull_visible_g
     const struct narrowing *const narrowing = narrowing_of(devices);
     const bool is_numbered = has_bus_order(devices) || has_one_model(devices);
 
-    *visible_out =
-        (struct lull_visible_gpus){.count = lull_devices_count(devices), .is_certain = true};
+    *visible_out = (struct lull_visible_gpus){.count = lull_devices_count(devices)};
     for (uint32_t i = 0; i < visible_out->count; i++)
         visible_out->gpus[i] = i;
     for (size_t step = 0; narrowing != NULL && step < 2; step++) {
@@ -152,8 +150,7 @@ void lull_visible_gpus(const struct lull_devices *devices, struct lull_visible_g
         if (text != NULL)
             narrow(devices, text, is_numbered, visible_out);
     }
-    visible_out->is_certain =
-        visible_out->is_certain && visible_out->count == 1 && !visible_out->is_by_number;
+    visible_out->is_certain = visible_out->count == 1 && lull_devices_count(devices) == 1;
 }
 
 const char *lull_visible_gpus_variable(const struct lull_devices *devices)

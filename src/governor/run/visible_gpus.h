@@ -10,7 +10,8 @@
 struct lull_visible_gpus {
     uint32_t count;
     uint32_t gpus[LULL_DEVICE_MAX_GPUS]; /* indices of devices, in the job's order */
-    bool is_certain;                     /* it is one GPU, and the job can mean no other */
+    bool is_certain;   /* it is the only GPU of the driver: a program that sets the variables itself
+                        * can use no other */
     bool is_by_number; /* the job's numbers may mean any of these, which are all that are left */
     bool has_slice;    /* a MIG slice is named, which ends the list */
 };
