@@ -70,7 +70,8 @@ static void set_text(json_t *object, const char *key, const char *text)
 
 static void set_count(json_t *object, const char *key, uint64_t count)
 {
-    lull_field_integer(object, key, (json_int_t)count);
+    lull_field_integer(object, key,
+                       (json_int_t)(count < (uint64_t)INT64_MAX ? count : (uint64_t)INT64_MAX));
 }
 
 /* ---- GPUs -------------------------------------------------------------------------------- */

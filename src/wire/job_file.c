@@ -31,15 +31,19 @@ void lull_job_file_path(const char *directory, enum lull_job_file kind, const ch
              drawn);
 }
 
-/* Returns the process that the name of a file of this kind tells of; 0: it is no such name. */
+/* Returns the process that the name of a file of this kind tells of; 0: it is no such name. Other
+ * users choose names in this directory, and a name is shown: it consists of harmless characters. */
 static pid_t owner_by(const char *name, enum lull_job_file kind)
 {
+    static const char harmless[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
     const size_t length = strlen(prefixes[kind]);
     const char *digits = name + length;
     char *end;
     long pid;
 
-    if (strncmp(name, prefixes[kind], length) != 0 || *digits < '1' || *digits > '9')
+    if (strncmp(name, prefixes[kind], length) != 0 || *digits < '1' || *digits > '9' ||
+        name[strspn(name, harmless)] != '\0')
         return 0;
     errno = 0;
     pid = strtol(digits, &end, 10);

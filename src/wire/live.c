@@ -516,6 +516,14 @@ static void check_figure(struct lull_live_figure *figure)
         *figure = lull_live_figure((double)NAN, LULL_LIVE_TOO_EARLY);
 }
 
+/* CLOCK_MONOTONIC and CLOCK_REALTIME begin at 0. A time that is not below 0 can be subtracted from
+ * another without an overflow. */
+static void check_time(int64_t *time_ns)
+{
+    if (*time_ns < 0)
+        *time_ns = 0;
+}
+
 static void check_gpu(struct lull_live_gpu *gpu)
 {
     struct lull_live_figure *const figures[] = {
@@ -534,6 +542,7 @@ static void check_gpu(struct lull_live_gpu *gpu)
         gpu->state = LULL_LIVE_UNUSED;
     if (gpu->section >= LULL_LIVE_SECTION_COUNT)
         gpu->section = LULL_LIVE_NO_SECTION;
+    check_time(&gpu->section_begin_ns);
     for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++)
         check_figure(figures[i]);
     if (!(gpu->throttled.value >= 0.0 && gpu->throttled.value < 0x1p32))
@@ -573,6 +582,9 @@ void lull_live_check(struct lull_live_run *run)
     END_TEXT(run->note);
     if (run->ruler >= LULL_LIVE_RULER_COUNT)
         run->ruler = LULL_LIVE_BY_NOBODY;
+    check_time(&run->written_ns);
+    check_time(&run->begin_ns);
+    check_time(&run->begin_unix_ns);
     if (run->verdict >= LULL_LIVE_VERDICT_COUNT)
         run->verdict = LULL_LIVE_NO_VERDICT;
     if (run->gpu_count > LULL_LIVE_MAX_GPUS)

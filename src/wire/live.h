@@ -240,8 +240,8 @@ int lull_live_read(const char *directory, const char *file, struct lull_live_run
 int lull_live_ask(const char *directory, const char *file, enum lull_live_asked asked,
                   struct lull_error *err);
 
-/* Mends what a state that was copied from elsewhere holds: ends every text, and sets counts and
- * kinds that are out of range to none. */
+/* Corrects a state that was copied from elsewhere: ends every text, sets counts and kinds that are
+ * out of range to none, and times below 0 to 0. */
 void lull_live_check(struct lull_live_run *run);
 
 #endif

@@ -11,11 +11,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <wchar.h>
 
 #include <cmocka.h>
+#include <jansson.h>
 
 #include "base/clock.h"
+#include "cli/live_json.h"
 #include "cli/top/lines.h"
+#include "wire/live.h"
 
 static struct lull_device_info info[4];
 static struct lull_live_run run;
@@ -260,6 +264,104 @@ static void a_line_is_cut_between_characters(void **state)
     assert_int_equal(lull_top_fit("a\xff", 5), 1);
 }
 
+/* ---- what a hostile governor publishes ------------------------------------------------------ */
+
+static uint64_t random_state = 36;
+
+static uint64_t draw(void)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return random_state;
+}
+
+/* Fills memory with bytes that texts, numbers and times may be made of: any, or those of UTF-8, or
+ * the extremes of numbers. */
+static void fill(void *memory, size_t size)
+{
+    static const uint64_t extremes[] = {
+        0, 1, INT64_MAX, (uint64_t)INT64_MIN, UINT64_MAX, 0x7fefffffffffffff, 0x8010000000000000};
+    unsigned char *const bytes = memory;
+    const uint64_t kind = draw() % 3;
+
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (unsigned char)(kind == 1 ? 0x80 + draw() % 0x80 : draw());
+    for (size_t i = 0; kind == 2 && i + 8 <= size; i += 8)
+        memcpy(&bytes[i], &extremes[draw() % 7], 8);
+}
+
+/* Keeps of a random state what makes readers look at all of it, with known figures. */
+static void forge_run(void)
+{
+    fill(&run, sizeof(run));
+    run.gpu_count = (uint32_t)(draw() % 4);
+    run.ruler = (uint32_t)(draw() % (LULL_LIVE_RULER_COUNT + 1));
+    run.verdict = (uint32_t)(draw() % (LULL_LIVE_VERDICT_COUNT + 1));
+    run.iterations_left.unknown = run.energy_j.unknown = run.power_w.unknown = LULL_LIVE_KNOWN;
+    for (uint32_t i = 0; i < run.gpu_count; i++)
+        run.gpus[i].state = (uint32_t)(draw() % (LULL_LIVE_STATE_COUNT + 1));
+    lull_live_check(&run);
+    view.now_ns = (int64_t)(draw() >> (1 + draw() % 63));
+}
+
+/* Tells whether a text is UTF-8 without control characters; shares no code with base/printable. */
+static bool is_shown_safely(const char *text)
+{
+    mbstate_t state = {0};
+
+    while (*text != '\0') {
+        wchar_t character;
+        const size_t bytes = mbrtowc(&character, text, strlen(text), &state);
+
+        if (bytes > strlen(text) || character < 0x20 || (character >= 0x7f && character < 0xa0))
+            return false;
+        text += bytes;
+    }
+    return true;
+}
+
+static void check_json(const struct lull_live_entry *entry)
+{
+    json_t *const object = lull_live_run_json(entry, &run, view.now_ns);
+    char *const text = json_dumps(object, 0);
+
+    assert_non_null(text);
+    assert_non_null(json_object_get(object, "run_s"));
+    assert_true(json_integer_value(json_object_get(object, "iterations")) >= 0);
+    for (size_t i = 0; i < json_array_size(json_object_get(object, "gpus")); i++)
+        assert_true(json_integer_value(json_object_get(
+                        json_array_get(json_object_get(object, "gpus"), i), "events")) >= 0);
+    free(text);
+    json_decref(object);
+}
+
+static void a_forged_state_is_shown_safely(void **state)
+{
+    (void)state;
+    if (setlocale(LC_CTYPE, "C.UTF-8") == NULL)
+        skip();
+    for (uint32_t i = 0; i < 2000; i++) {
+        forge_run();
+        lull_top_make_lines(&view, &lines);
+        for (uint32_t l = 0; l < lines.count; l++)
+            assert_true(is_shown_safely(lines.items[l].text));
+        check_json(&view.entries[0]);
+    }
+}
+
+static void times_of_a_forged_state_can_be_subtracted(void **state)
+{
+    (void)state;
+    run.written_ns = run.begin_ns = run.gpus[0].section_begin_ns = INT64_MIN;
+    run.begin_unix_ns = INT64_MIN;
+    lull_live_check(&run);
+    assert_int_equal(run.written_ns, 0);
+    assert_int_equal(run.begin_ns, 0);
+    assert_int_equal(run.begin_unix_ns, 0);
+    assert_int_equal(run.gpus[0].section_begin_ns, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +375,8 @@ int main(void)
         cmocka_unit_test_setup(runs_that_do_nothing_now_say_so, begin),
         cmocka_unit_test_setup(text_of_others_is_harmless, begin),
         cmocka_unit_test(a_line_is_cut_between_characters),
+        cmocka_unit_test_setup(times_of_a_forged_state_can_be_subtracted, begin),
+        cmocka_unit_test_setup(a_forged_state_is_shown_safely, begin),
     };
 
     return cmocka_run_group_tests(tests, NULL, end);
