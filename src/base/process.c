@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -96,6 +98,18 @@ bool lull_process_is_within(pid_t pid, uint64_t space, pid_t number)
     while (length > 0 && line[length - 1] != '\t')
         length--;
     return strtol(line + length, NULL, 10) == number;
+}
+
+bool lull_process_has_descriptors(uint32_t least)
+{
+    struct rlimit limit;
+    uint32_t found = 0;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return true;
+    for (rlim_t fd = 0; found < least && fd < limit.rlim_cur && fd <= INT_MAX; fd++)
+        found += fcntl((int)fd, F_GETFD) < 0;
+    return found >= least;
 }
 
 int lull_boot_id(char boot_id_out[LULL_BOOT_ID_BYTES])

@@ -33,6 +33,10 @@ uint64_t lull_process_pid_space(void);
  * within this one. False also where /proc does not tell. */
 bool lull_process_is_within(pid_t pid, uint64_t space, pid_t number);
 
+/* Tells whether this process may open at least so many more descriptors. libuv ends a process that
+ * may open too few. Threads: no other may open or close descriptors meanwhile. */
+bool lull_process_has_descriptors(uint32_t least);
+
 /* Writes what names this boot, the rest of the buffer zero. Errors: -EIO /proc does not tell. */
 int lull_boot_id(char boot_id_out[LULL_BOOT_ID_BYTES]);
 

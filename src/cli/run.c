@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/shared/command.h"
@@ -467,6 +470,34 @@ static int run_and_report(const struct run_arguments *arguments, int *status_out
     return rc;
 }
 
+/* ---- a process that may open few files ----------------------------------------------------- */
+
+/* A run on 4 emulated GPUs has 38 descriptors open. */
+enum { LEAST_DESCRIPTORS = 64 };
+
+/* Becomes the command, which then runs as if Lull was not there, unless a launcher starts it.
+ * Returns only if that fails. */
+static int become_command(const struct run_arguments *arguments, struct lull_error *err)
+{
+    char *const *const command = arguments->run.command;
+
+    if (arguments->run.launcher_fd != 0)
+        return lull_error_set(err, -EMFILE,
+                              "fewer than %d files can be opened; raise the limit with ulimit -n",
+                              LEAST_DESCRIPTORS);
+    lull_log(
+        LULL_LOG_WARNING, "run",
+        "the command runs unmanaged and there is no report: fewer than %d files can be opened; "
+        "raise the limit with ulimit -n",
+        LEAST_DESCRIPTORS);
+    if (arguments->is_json)
+        dup2(STDERR_FILENO, STDOUT_FILENO);
+    signal(SIGPIPE, SIG_DFL);
+    execvp(command[0], command);
+    return lull_error_set(err, -errno, "cannot start %s: %s; check the command after --",
+                          command[0], strerror(errno));
+}
+
 static int run(void *options, const struct lull_operands *operands)
 {
     struct run_arguments *const arguments = options;
@@ -476,6 +507,10 @@ static int run(void *options, const struct lull_operands *operands)
 
     (void)operands;
     take_secret(arguments);
+    if (!lull_process_has_descriptors(LEAST_DESCRIPTORS)) {
+        become_command(arguments, &err);
+        return lull_cli_fail_to_start("run", &err);
+    }
     find_price(arguments);
     if (!arguments->has_report) {
         rc = lull_run_make_report(time(NULL), arguments->report, &err);

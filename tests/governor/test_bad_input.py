@@ -3,6 +3,7 @@ job that runs all the same. SPDX-License-Identifier: Apache-2.0"""
 import glob
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -169,6 +170,26 @@ class BadInput(unittest.TestCase):
                     "echo started", env={"LULL_RUNTIME_DIR": self.directory.name})
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("nothere.json", done.stderr)
+
+    def test_few_descriptors(self):
+        """The command has its own status with any limit of open files, and one sentence says what is missing. With 3 files no
+        dynamic program starts."""
+        for most in (*range(4, 41), 66):
+            done = subprocess.run(
+                [LULL, "run", "--no-daemon", "--quiet", "--report", self.report, "--", "sh", "-c", "ulimit -n; exit 7"],
+                stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+                preexec_fn=lambda most=most: resource.setrlimit(resource.RLIMIT_NOFILE, (most, most)))
+            with self.subTest(most=most):
+                self.assertEqual((done.returncode, done.stdout), (7, f"{most}\n"), done.stderr)
+                self.assertEqual(done.stderr.count("fewer than 64 files can be opened"), 1)
+                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+
+    def test_few_descriptors_of_a_command_that_is_missing(self):
+        done = subprocess.run([LULL, "run", "--report", self.report, "--", "no-such-command"], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, check=False,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20)))
+        self.assertEqual(done.returncode, 127)
+        self.assertIn("cannot start no-such-command", done.stderr)
 
     def test_a_full_disk_for_the_report(self):
         small = os.path.join(self.directory.name, "small")

@@ -39,6 +39,17 @@ static uint32_t thread_of(uint32_t gpu, uint32_t row)
     return LULL_DEVICE_MAX_GPUS + 1 + gpu * ROWS + row;
 }
 
+/* Writes a text as a JSON string; "" where there is no memory for it. */
+static void write_quoted(FILE *out, const char *text)
+{
+    json_t *const string = lull_json_string(text);
+    char *const quoted = json_dumps(string, JSON_ENCODE_ANY);
+
+    fputs(quoted != NULL ? quoted : "\"\"", out);
+    free(quoted);
+    json_decref(string);
+}
+
 static void write_name(FILE *out, uint32_t gpu, uint32_t row, const char *name)
 {
     fprintf(out,
@@ -50,12 +61,14 @@ static void write_name(FILE *out, uint32_t gpu, uint32_t row, const char *name)
 /* The first event of all has no comma before it. */
 static void write_names(FILE *out, uint32_t gpu, const char *name, bool is_first)
 {
+    char title[32 + sizeof(((struct lull_device_info *)0)->name)];
+
+    snprintf(title, sizeof(title), "GPU %u %s", gpu, name);
+    fprintf(out, "%s\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\",\"args\":{\"name\":",
+            is_first ? "" : ",", process_of(gpu));
+    write_quoted(out, title);
     fprintf(out,
-            "%s\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\","
-            "\"args\":{\"name\":\"GPU %u %s\"}}",
-            is_first ? "" : ",", process_of(gpu), gpu, name);
-    fprintf(out,
-            ",\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_sort_index\","
+            "}},\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_sort_index\","
             "\"args\":{\"sort_index\":%u}}",
             process_of(gpu), gpu);
     write_name(out, gpu, ROW_SECTIONS, "communication");
@@ -130,13 +143,8 @@ static int64_t earliest_ns(const struct lull_control *control)
 
 static void write_sentence(FILE *out, const char *sentence)
 {
-    json_t *const text = lull_json_string(sentence);
-    char *const quoted = json_dumps(text, JSON_ENCODE_ANY);
-
-    if (quoted != NULL)
-        fprintf(out, ",\"verdict\":%s", quoted);
-    free(quoted);
-    json_decref(text);
+    fputs(",\"verdict\":", out);
+    write_quoted(out, sentence);
 }
 
 static int write_timeline(const void *context, FILE *out)
