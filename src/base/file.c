@@ -329,16 +329,19 @@ int lull_file_find_own(const char *build_path, const char *installed_name, char 
     char self[PATH_MAX];
     const ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
-    if (length > 0) {
-        self[length] = '\0';
-        const char *const directory = dirname(self);
+    if (length < 0)
+        return lull_error_set(err, -errno,
+                              "%s: not searched for, because /proc/self/exe cannot be read: %s; "
+                              "mount /proc",
+                              installed_name, strerror(errno));
+    self[length] = '\0';
+    const char *const directory = dirname(self);
 
-        for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
-            if ((size_t)snprintf(path_out, size, "%s%s%s", directory, places[i].below,
-                                 places[i].name) < size &&
-                access(path_out, R_OK) == 0)
-                return 0;
-    }
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+        if ((size_t)snprintf(path_out, size, "%s%s%s", directory, places[i].below, places[i].name) <
+                size &&
+            access(path_out, R_OK) == 0)
+            return 0;
     return lull_error_set(err, -ENOENT,
                           "%s: not found beside this program; is Lull installed whole?",
                           installed_name);

@@ -63,6 +63,7 @@ FIELD = [
     ("power-brake", A100, "", "S brake=4", "", 8, [r"power brake of the node's power supply held its clock"], []),
     ("wsl", A100, "", "S wsl", "", 8, [r"clocks cannot be set: not supported"], [*FALSE_FIGURES, r"try --power-limit"]),
     ("a GPU that is lost at first", A100, "", "S badhandle0=15", "", 6, [r"\n  1  NVIDIA", r"GPU 0: .*the GPU is lost"], [r"share"]),
+    ("no-cap-sys-admin", A100, "no_permission", "", "", 8, [r"the driver does not permit its clocks to be set"], FALSE_FIGURES),
     ("a reset that is refused", A100, "", "S noreset", "", 6, [r"whole run +\d"], [r"cannot reset"]),
 ]
 
@@ -122,6 +123,35 @@ class Devices(unittest.TestCase):
             self.skipTest("../shared/data/field/devices, or cc, is absent")
         self.wrappers = compile_wrappers(self.directory)
         self.check_all(FIELD)
+
+    def test_a_container_without_proc(self):
+        """The job runs, and the warnings name /proc."""
+        words = ["unshare", "--mount", "--", LULL, "emulate", "--seed", "1", A100, "--", "sh", "-c",
+                 'mount -t tmpfs none /proc && exec "$@"', "sh"]
+        if subprocess.run([*words, "true"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("nothing can be mounted here")
+        done = subprocess.run([*words, LULL, "run", "--no-daemon", "-o", os.path.join(self.directory, "report"), "--", "sh", "-c",
+                               "exit 7"], capture_output=True, text=True, check=False, timeout=60,
+                              env=dict(os.environ, LULL_RUNTIME_DIR=self.directory))
+        self.assertEqual(done.returncode, 7, done.stderr)
+        self.assertRegex(done.stderr, r"not managed: /proc/sys/kernel/random/boot_id: cannot read")
+        self.assertIn("/proc/self/exe cannot be read", done.stderr)
+        self.assertNotIn("installed whole", done.stderr)
+
+    def test_an_old_driver(self):
+        """What it lacks is off: without a reset no clock is locked, without field values no memory clock."""
+        old = os.path.join(self.directory, "old.so")
+        with open(os.path.join(LIBRARIES, "libnvidia-ml.so.1"), "rb") as file:
+            library = file.read()
+        for name in (b"nvmlDeviceResetGpuLockedClocks", b"nvmlDeviceGetFieldValues", b"nvmlDeviceGetCurrentClocksEventReasons",
+                     b"nvmlDeviceGetArchitecture"):
+            self.assertIn(b"\0" + name + b"\0", library)
+            library = library.replace(b"\0" + name + b"\0", b"\0" + name[:-1] + b"#\0")
+        with open(old, "wb") as file:
+            file.write(library)
+        done = subprocess.run([LULL, "emulate", "--seed", "1", A100, "--", "env", f"LULL_NVML={old}", LULL, "gpus"],
+                              capture_output=True, text=True, check=True, timeout=60)
+        self.assertEqual(done.stdout.count("can: power_limit, energy_counter\n"), 2, done.stdout)
 
     def test_lulld_waits_for_a_driver_that_fails_for_an_unknown_reason(self):
         if not os.path.isdir(os.path.join(FOLDER, "_shim")) or shutil.which("cc") is None:
