@@ -66,20 +66,40 @@ static bool is_in_slurmd(void)
     return strcmp(program_invocation_short_name, "slurmd") == 0;
 }
 
-/* Starts the helper for these GPUs of the node; NULL: for all of them. */
+/* Tells whether a variable of slurmd would change which GPUs the helper counts for a step. */
+static bool names_gpus(const char *variable)
+{
+    static const char *const names[] = {
+        "CUDA_VISIBLE_DEVICES=", "CUDA_DEVICE_ORDER=", "ROCR_VISIBLE_DEVICES=",
+        "HIP_VISIBLE_DEVICES=", "ZE_AFFINITY_MASK="};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strncmp(variable, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Starts the helper for these GPUs of the node; NULL: for all of them. Slurm numbers GPUs by their
+ * addresses. Without CUDA_DEVICE_ORDER, a number may mean any GPU of a node of several models, and
+ * the helper would count those of other jobs. */
 static void start_meter(const char *gpus)
 {
     const char *const program = getenv("LULL_PROGRAM");
     char visible[GPUS_BYTES + 32];
+    char mask[GPUS_BYTES + 32];
+    char order[] = "CUDA_DEVICE_ORDER=PCI_BUS_ID";
     char *variables[128];
     size_t count = 0;
 
-    for (char **from = environ; *from != NULL && count < 126; from++)
-        if (gpus == NULL || strncmp(*from, "CUDA_VISIBLE_DEVICES=", 21) != 0)
+    for (char **from = environ; *from != NULL && count < 124; from++)
+        if (gpus == NULL || !names_gpus(*from))
             variables[count++] = *from;
     if (gpus != NULL) {
         snprintf(visible, sizeof(visible), "CUDA_VISIBLE_DEVICES=%s", gpus);
+        snprintf(mask, sizeof(mask), "ZE_AFFINITY_MASK=%s", gpus);
         variables[count++] = visible;
+        variables[count++] = mask;
+        variables[count++] = order;
     }
     variables[count] = NULL;
     meter.is_started = true;

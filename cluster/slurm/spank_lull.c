@@ -48,7 +48,7 @@ enum {
     WORDS_BYTES = 16384,
     ENVIRONMENT_BYTES = 65536,
     MOST_VARIABLES = 4096,
-    MOST_LINES = 5, /* that the governor's environment has beside the job's */
+    MOST_LINES = 6, /* that the governor's environment has beside the job's */
     NODES_BYTES = 8192,
     ENDPOINT_BYTES = LULL_TOGETHER_NAME + 32,
     REGISTER_S = 2, /* chosen, not measured, as are the others: lulld answers within 1 ms */
@@ -308,7 +308,9 @@ static size_t narrow_gpus(char lines[MOST_LINES][GPUS_BYTES + 32])
     used = (size_t)snprintf(lines[3], sizeof(lines[3]), "HIP_VISIBLE_DEVICES=0");
     for (unsigned int i = 1; i < count && used < sizeof(lines[3]); i++)
         used += (size_t)snprintf(lines[3] + used, sizeof(lines[3]) - used, ",%u", i);
-    return 4;
+    /* Slurm numbers GPUs by their addresses. */
+    snprintf(lines[4], sizeof(lines[4]), "CUDA_DEVICE_ORDER=PCI_BUS_ID");
+    return 5;
 }
 
 static void write_report_name(spank_t spank, char *name, size_t size)
@@ -330,7 +332,8 @@ static void write_environment(char *const *from, char lines[MOST_LINES][GPUS_BYT
                               size_t line_count, char *to[MOST_VARIABLES + 1])
 {
     static const char *const replaced[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
-                                           "ZE_AFFINITY_MASK", "HIP_VISIBLE_DEVICES", GOVERNOR_KEY};
+                                           "ZE_AFFINITY_MASK",     "HIP_VISIBLE_DEVICES",
+                                           "CUDA_DEVICE_ORDER",    GOVERNOR_KEY};
     size_t count = 0;
 
     for (; *from != NULL && count + MOST_LINES < MOST_VARIABLES; from++) {

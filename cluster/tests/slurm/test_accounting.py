@@ -69,6 +69,29 @@ class Accounting(unittest.TestCase):
         self.assertGreaterEqual(energy_j, int(done.stdout))
         self.assertLess(energy_j, 2 * IDLE_W * taken_s * 1.2)
 
+    def test_a_steps_numbers_mean_one_gpu_each(self):
+        """On a node of several models, a number alone may mean any GPU, and the meter would count those of others."""
+        self.assertIsNotNone(host.wait_for(lambda: self.node_w() > 0, 30, 0.2))
+        told = self.meter + ".told"
+        self.exchange_meter(f"env >{told}; exec {LULL} meter")
+        self.assertEqual(run("srun", "-Q", "-J", "named", "--gres=gpu:1", "sleep", "1.2").returncode, 0)
+        with open(told, encoding="utf-8") as file:
+            variables = file.read().splitlines()
+        for name, value in (("CUDA_DEVICE_ORDER", "PCI_BUS_ID"), ("CUDA_VISIBLE_DEVICES", r"\d"), ("ZE_AFFINITY_MASK", r"\d")):
+            (line,) = [line for line in variables if line.startswith(name + "=")]
+            self.assertRegex(line, f"^{name}={value}$")
+
+    def exchange_meter(self, text):
+        """Puts a script in the place of the meter. Steps inherit the variable that slurmd has, so what it names is exchanged."""
+        def restore():
+            os.symlink(LULL, self.meter + ".new")
+            os.replace(self.meter + ".new", self.meter)
+        self.addCleanup(restore)
+        with open(self.meter + ".new", "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\n{text}\n")
+        os.chmod(self.meter + ".new", 0o755)
+        os.replace(self.meter + ".new", self.meter)
+
     def node_w(self):
         """What the node's GPUs draw; -1: slurmctld has not heard of it yet."""
         found = re.search(r"CurrentWatts=(\d+)", run("scontrol", "show", "node", "n1").stdout)
@@ -79,18 +102,10 @@ class Accounting(unittest.TestCase):
         self.assertAlmostEqual(self.node_w(), 8 * IDLE_W, delta=8 * IDLE_W * 0.3)
 
     def test_a_meter_that_hangs_or_lies_costs_its_figures_alone(self):
-        def restore():
-            os.symlink(LULL, self.meter + ".new")
-            os.replace(self.meter + ".new", self.meter)
-        self.addCleanup(restore)
         # slurmd has a meter of its own by then, which stays the real one.
         self.assertIsNotNone(host.wait_for(lambda: self.node_w() > 0, 30, 0.2))
         for text in ("sleep 5", "while read line; do echo unknown; done", "while read line; do echo nan; done", "exit 1"):
-            with open(self.meter + ".new", "w", encoding="utf-8") as file:
-                file.write(f"#!/bin/sh\n{text}\n")
-            os.chmod(self.meter + ".new", 0o755)
-            # Steps inherit the variable that slurmd has, so what it names is exchanged.
-            os.replace(self.meter + ".new", self.meter)
+            self.exchange_meter(text)
             begin = time.monotonic()
             done = run("srun", "-Q", "-J", "lied", "--gres=gpu:1", "sh", "-c", "sleep 1.2; exit 5")
             self.assertEqual(done.returncode, 5, text)
