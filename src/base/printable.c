@@ -152,7 +152,7 @@ static void apply_form(enum lull_printable_form form, uint32_t code,
     case LULL_PRINTABLE_PAGE:
         if (entity_of(code) != NULL)
             set_text(piece, entity_of(code));
-        else if (is_control(code) && code != '\n' && code != '\t')
+        else if (is_deceptive(code) || (is_control(code) && code != '\n' && code != '\t'))
             set_text(piece, replacement);
         return;
     }

@@ -21,7 +21,8 @@ enum lull_printable_form {
     /* Several lines of a terminal: as LINE, but line feeds and tabs stay. */
     LULL_PRINTABLE_LINES,
     /* HTML, SVG and XML, also in attributes: < > & " ' become entities. Control characters, which
-     * XML does not allow, become U+FFFD; line feeds and tabs stay. */
+     * XML does not allow, and characters that reorder a text become U+FFFD; line feeds and tabs
+     * stay. */
     LULL_PRINTABLE_PAGE,
     /* A part of the path of an address (RFC 3986): all bytes but letters, digits and -._~ become
      * %41 and the like. Bytes that are no UTF-8 are kept in this form. */

@@ -131,7 +131,7 @@ static void expect_code(enum lull_printable_form form, const char *bytes, size_t
 
     if (code == 0xfffd)
         snprintf(end, room, "�");
-    else if (form == LULL_PRINTABLE_PAGE && controls(code) && !is_blank)
+    else if (form == LULL_PRINTABLE_PAGE && ((controls(code) && !is_blank) || deceives(code)))
         snprintf(end, room, "�");
     else if ((form == LULL_PRINTABLE_LINE || (form == LULL_PRINTABLE_LINES && !is_blank)) &&
              (controls(code) || deceives(code)))
