@@ -165,14 +165,15 @@ static int prepare_plan_runner(struct lull_run_pass *pass,
                                    &pass->runner, err);
 }
 
+/* Without an actuator nothing is ever set, not even a power limit. */
 static int create_control(struct lull_run_pass *pass, const struct lull_controller_config *config,
-                          struct lull_error *err)
+                          struct lull_actuator *actuator, struct lull_error *err)
 {
     struct lull_managed_run *const run = pass->run;
     const struct lull_control_setup setup = {
         .job = pass->job,
         .devices = run->devices,
-        .actuator = config->observe_only ? NULL : run->leases.actuator,
+        .actuator = actuator,
         .config = config,
         .exposure = run->options->exposure,
         .gpus = run->gpus,
@@ -236,7 +237,8 @@ void lull_run_pass_prepare(struct lull_run_pass *pass, bool observe_only)
         lull_run_note(run, err.text);
     if (pass->runner != NULL && !config.observe_only)
         pass->response = lull_straggler_response_create();
-    if (begin_job(pass, &err) < 0 || create_control(pass, &config, &err) < 0 ||
+    if (begin_job(pass, &err) < 0 ||
+        create_control(pass, &config, observe_only ? NULL : run->leases.actuator, &err) < 0 ||
         start(pass, &err) < 0) {
         lull_run_note(run, err.text);
         lull_control_destroy(pass->control);
