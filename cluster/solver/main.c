@@ -124,31 +124,29 @@ static int work(const char *path, struct lull_bound_run *run, struct lull_error 
 static const struct lull_option rows[] = {
     LULL_FLAG("ilp", struct lull_bound_options, is_integer,
               "Look for a whole schedule too, by the integer program.",
-              .more =
-                  "It is checked, and its cost computed anew. The integer solver's own bound is "
-                  "given too, lowered by 1e-6 of its size; it is higher than the proven one, "
-                  "and rests on the solver."),
+              .more = "It is checked, and its cost is recomputed. The integer solver's own bound "
+                      "is printed as well, lowered by 1e-6 of its size. It is higher than the "
+                      "proven bound, but depends on the solver."),
     LULL_VALUE("gap", "RATIO", RATIO, struct lull_bound_options, gap_ratio,
                "Be content with a schedule that costs at most this much more than the best.",
                .usual = "0%", .needs = "ilp"),
     LULL_FLAG("fast", struct lull_bound_options, is_by_prices,
-              "Solve no linear program: give the best bound that an ascent of prices proves.",
+              "Do not solve the linear program; report the best bound that a price ascent proves.",
               .excludes = "ilp",
               .more = "Prices are raised where slots are too full and lowered where they are not. "
-                      "This is also done, without being asked, where the program is too large to "
-                      "be written down (1.5 million columns), or the time limit stops the "
-                      "solver."),
+                      "This is also the fallback if the program is too large (1.5 million columns) "
+                      "or the time limit stops the solver."),
     LULL_VALUE("time-limit", "S", NUMBER, struct lull_bound_options, time_limit_s,
                "Stop each solver after this many seconds of processor time.", .is_open = true,
                .usual = "600"),
     LULL_VALUE("prices", "FILE", TEXT, struct lull_bound_options, prices_out,
-               "Write what a GPU of each type is worth in each slot, J (CSV).",
+               "Write the price of a GPU of each type in each slot, in J, as CSV.",
                .hint = LULL_OPTION_FILE,
                .more = "Columns: slot, one for each type, and with a power cap cap_w, of a watt."),
     LULL_VALUE("schedule", "FILE", TEXT, struct lull_bound_options, schedule_out,
                "Write the schedule (CSV).", .hint = LULL_OPTION_FILE, .needs = "ilp",
-               .more = "Columns: job, type, gpus, start, slots, mode; modes count from 0, those "
-                       "dropped not counted. Jobs that are left out are not in it."),
+               .more = "Columns: job, type, gpus, start, slots, mode. Modes are numbered from 0, "
+                       "without dropped ones. Excluded jobs are not listed."),
     LULL_JSON_ROW(struct lull_bound_options, is_json),
     {0},
 };
@@ -170,16 +168,16 @@ int main(int argc, char **argv)
 {
     static const struct lull_program_command command = {
         .name = "lull-bound",
-        .summary = "what any schedule of jobs on a cluster costs at least",
+        .summary = "compute a lower bound on the cost of any schedule",
         .arguments = "INSTANCE",
-        .about = "Bounds what any schedule of jobs on a cluster costs, with everything known in "
-                 "advance: by the time-indexed linear program, whose bound is proven anew from its "
-                 "prices, and by the integer program. INSTANCE is JSON lines, plain or gzip, which "
-                 "lull-bound(1) describes; - is standard input.",
+        .about = "Computes a lower bound on the cost of any schedule of jobs on a cluster, with "
+                 "full knowledge of the jobs. It solves the time-indexed linear program, whose "
+                 "bound is verified from its prices, and the integer program. INSTANCE is a file "
+                 "of JSON lines, plain or gzip (see lull-bound(1)); - is standard input.",
         .tables = {{rows, 0}},
         .operands = {.least = 1,
                      .most = 1,
-                     .missing = "give a file of an instance, or - for standard input"},
+                     .missing = "missing instance file, or - for standard input"},
         .size = sizeof(struct lull_bound_options),
         .run = run,
     };

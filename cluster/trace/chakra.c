@@ -207,7 +207,7 @@ int lull_chakra_read(const char *path, struct lull_chakra_graph *graph_out, stru
 
     *graph_out = (struct lull_chakra_graph){.names = lull_string_set_create()};
     if (graph_out->names == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: there is no memory for its graph", path);
+        return lull_error_set(err, -ENOMEM, "%s: not enough memory for its graph", path);
     rc = lull_source_open(path, &source, err);
     if (rc >= 0)
         rc = read_source(source, &building);

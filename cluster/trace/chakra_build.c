@@ -11,7 +11,7 @@
 
 static int out_of_memory(const struct lull_chakra_building *building)
 {
-    return lull_error_set(building->err, -ENOMEM, "%s: there is no memory for its graph",
+    return lull_error_set(building->err, -ENOMEM, "%s: not enough memory for its graph",
                           building->name);
 }
 

@@ -128,7 +128,7 @@ static int refuse(const struct message_reading *reading, const char *what)
 
 static int no_memory(const struct lull_chakra_building *building)
 {
-    return lull_error_set(building->err, -ENOMEM, "%s: there is no memory for a node",
+    return lull_error_set(building->err, -ENOMEM, "%s: not enough memory for a node",
                           building->name);
 }
 

@@ -248,7 +248,7 @@ int lull_cluster_philly_read(struct lull_source *source, const char *path,
 
     reader.json = lull_json_create(path, fill, source);
     if (reader.json == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
+        return lull_error_set(err, -ENOMEM, "%s: not enough memory to read it", path);
     rc = lull_json_expect(&reader, LULL_JSON_ARRAY_BEGIN,
                           "of JSON, only Philly's cluster_job_log, an array of jobs, is read",
                           &text);

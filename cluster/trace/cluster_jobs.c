@@ -651,7 +651,7 @@ int lull_cluster_jobs_read(const char *path, struct lull_cluster_jobs_table *tab
 
     *table_out = (struct lull_cluster_jobs_table){.names = lull_string_set_create()};
     if (table_out->names == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: there is no memory for its jobs", path);
+        return lull_error_set(err, -ENOMEM, "%s: not enough memory for its jobs", path);
     rc = read_any(path, table_out, err);
     if (rc >= 0 && table_out->count > 0) {
         qsort(table_out->rows, table_out->count, sizeof(*table_out->rows), by_submission);

@@ -90,7 +90,7 @@ static int read_gpu(struct lull_point_table *table, const char *type, const json
         !is_number(object, "full_w", gpu.idle_w, most_w, &gpu.full_w))
         return refuse(place, "give idle_w, and full_w that is no less");
     if (lull_array_reserve(&table->gpus, &table->gpu_room, table->gpu_count, sizeof(gpu)) < 0)
-        return lull_error_set(place->err, -ENOMEM, "there is no memory for %s", place->file);
+        return lull_error_set(place->err, -ENOMEM, "not enough memory for %s", place->file);
     table->gpus[table->gpu_count++] = gpu;
     return 0;
 }
@@ -134,7 +134,7 @@ static int read_row(struct lull_point_table *table, const char *type, const json
             return rc;
     }
     if (lull_array_reserve(&table->rows, &table->room, table->count, sizeof(row)) < 0)
-        return lull_error_set(place->err, -ENOMEM, "there is no memory for %s", place->file);
+        return lull_error_set(place->err, -ENOMEM, "not enough memory for %s", place->file);
     table->rows[table->count++] = row;
     return 0;
 }
@@ -205,7 +205,7 @@ int lull_point_table_parse(const char *text, size_t size, const char *name,
                               problem.text);
     table = calloc(1, sizeof(*table));
     rc = table != NULL ? read_document(table, document, &place)
-                       : lull_error_set(err, -ENOMEM, "there is no memory for %s", name);
+                       : lull_error_set(err, -ENOMEM, "not enough memory for %s", name);
     json_decref(document);
     if (rc < 0) {
         lull_point_table_destroy(table);

@@ -203,7 +203,7 @@ int lull_simai_read(const char *path, struct lull_simai_workload *workload_out,
 
     *workload_out = (struct lull_simai_workload){.names = lull_string_set_create()};
     if (workload_out->names == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: there is no memory for its names", path);
+        return lull_error_set(err, -ENOMEM, "%s: not enough memory for its names", path);
     rc = lull_lines_open(path, &reading.lines, err);
     if (rc >= 0)
         rc = read_all(&reading);

@@ -23,7 +23,7 @@ struct slot_reader {
 
 static int no_memory(const char *path, struct lull_error *err)
 {
-    return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
+    return lull_error_set(err, -ENOMEM, "%s: not enough memory to read it", path);
 }
 
 /* Reads a name and says which number it has among the names so far. */

@@ -38,7 +38,7 @@ static int evaluate_set(const char *path, struct lull_evaluated_set *set, struct
     if (rc < 0 || !set->has_grid)
         return rc;
     if (lull_evaluate(&set->grid, slowdown_ratio, &set->evaluation) < 0)
-        return lull_error_set(err, -ENOMEM, "%s: there is no memory for its models", path);
+        return lull_error_set(err, -ENOMEM, "%s: not enough memory for its models", path);
     return 0;
 }
 
@@ -49,7 +49,7 @@ static int evaluate(const char *path, const struct lull_kernel_table *table, boo
     int rc = 0;
 
     if (sets == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: there is no memory for its sets", path);
+        return lull_error_set(err, -ENOMEM, "%s: not enough memory for its sets", path);
     for (size_t i = 0; i < table->count && rc == 0; i++) {
         sets[i].set = &table->sets[i];
         rc = evaluate_set(path, &sets[i], err);
@@ -84,20 +84,20 @@ static int run(void *options, const struct lull_operands *operands)
 
 const struct lull_program_command lull_model_evaluate_command = {
     .name = "model evaluate",
-    .summary = "tell how well time and power of measured kernels are predicted",
+    .summary = "report the errors of predicted time and power of measured kernels",
     .arguments = "KERNELS",
     .about = "Reads kernels that were measured at several clocks, predicts each from a few of its "
-             "points, and tells how far time and power are off at the others, and how much of the "
-             "possible saving the predicted clock realises. KERNELS is a table (CSV), plain or "
-             "gzip; - is standard input. Neither a GPU nor root is needed.",
+             "points, and reports the errors of time and power at the others and the share of the "
+             "possible saving that the predicted clock achieves. KERNELS is a table (CSV), plain "
+             "or gzip; - is standard input. Requires no GPU and no root.",
     .after = "Examples:\n"
              "  lull model evaluate kernels.csv.gz\n"
              "  lull model evaluate --json kernels.csv",
     .tables = {{rows, 0}},
     .operands = {.least = 1,
                  .most = 1,
-                 .missing = "there is no table; give a CSV file with the columns gpu, set, app, "
-                            "arg, cuda_kernel, core_mhz, mem_mhz, time_ms and power_w"},
+                 .missing = "no table given; pass a CSV file with the columns gpu, set, app, arg, "
+                            "cuda_kernel, core_mhz, mem_mhz, time_ms and power_w"},
     .size = sizeof(struct evaluate_arguments),
     .run = run,
 };

@@ -50,7 +50,7 @@ static int fit_set(const char *path, const struct lull_kernel_table *table,
         for (uint32_t k = 0; k < grid.kernel_count; k++)
             set->kernel_names[k] = lull_kernel_table_name(table, grid.kernels[k]);
     else
-        rc = lull_error_set(err, -ENOMEM, "%s: there is no memory for its models", path);
+        rc = lull_error_set(err, -ENOMEM, "%s: not enough memory for its models", path);
     lull_grid_fini(&grid);
     return rc;
 }
@@ -99,7 +99,7 @@ static int write_document(const char *path, const char *source, const struct lul
     int rc;
 
     if (text == NULL)
-        rc = lull_error_set(err, -ENOMEM, "%s: there is no memory to write it", path);
+        rc = lull_error_set(err, -ENOMEM, "%s: not enough memory to write it", path);
     else
         rc = lull_file_write_atomic(path, text, strlen(text), 0644, err);
     free(text);
@@ -114,7 +114,7 @@ static int fit(const char *path, const char *output, const struct lull_kernel_ta
     int rc = 0;
 
     if (sets.all == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: there is no memory for its sets", path);
+        return lull_error_set(err, -ENOMEM, "%s: not enough memory for its sets", path);
     for (size_t i = 0; i < table->count && rc == 0; i++)
         rc = fit_set(path, table, &table->sets[i], &sets, err);
     lull_model_tell_unclocked(path, table);
@@ -151,17 +151,16 @@ const struct lull_program_command lull_model_fit_command = {
     .summary = "fit models of time and power to measured kernels",
     .arguments = "KERNELS",
     .about = "Reads kernels that were measured at several clocks, fits models of their time and "
-             "power and of the device, and tells how far both are off on what they have not seen: "
-             "intervals of `lull model predict` come from that. KERNELS is a table (CSV), plain or "
-             "gzip, such as `lull sweep` writes; - is standard input. Neither a GPU nor root is "
-             "needed.",
+             "power and of the device, and reports their errors on unseen data, from which `lull "
+             "model predict` derives its intervals. KERNELS is a table (CSV), plain or gzip, such "
+             "as `lull sweep` writes; - is standard input. Requires no GPU and no root.",
     .after = "Examples:\n"
              "  lull model fit --output a100.json sweep.csv\n"
              "  lull model predict --kernel gemm_tf32 a100.json",
     .tables = {{rows, 0}},
     .operands = {.least = 1,
                  .most = 1,
-                 .missing = "there is no table; give a CSV file such as lull sweep writes"},
+                 .missing = "no table given; pass a CSV file such as lull sweep writes"},
     .size = sizeof(struct fit_arguments),
     .run = run,
 };

@@ -49,7 +49,7 @@ int lull_model_make_grid(const char *path, const struct lull_kernel_set *set, bo
     case LULL_GRID_NO_MEMORY:
         break;
     }
-    return lull_error_set(err, -ENOMEM, "%s: there is no memory for its kernels", path);
+    return lull_error_set(err, -ENOMEM, "%s: not enough memory for its kernels", path);
 }
 
 void lull_model_tell_unclocked(const char *path, const struct lull_kernel_table *table)

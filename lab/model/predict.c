@@ -28,10 +28,10 @@ static const struct lull_option rows[] = {
     LULL_VALUE("set", "NAME", TEXT, struct predict_arguments, set,
                "Take this GPU or set of the file, as lull model fit names it.",
                .otherwise = "the only one"),
-    LULL_VALUE("kernel", "NAME", TEXT, struct predict_arguments, kernel,
-               "Predict this kernel of the file, app,arg,cuda_kernel, or as much of that as tells "
-               "it apart.",
-               .otherwise = "all kernels, a line each", .excludes = "probes"),
+    LULL_VALUE(
+        "kernel", "NAME", TEXT, struct predict_arguments, kernel,
+        "Predict this kernel of the file, app,arg,cuda_kernel, or an unambiguous prefix of that.",
+        .otherwise = "all kernels, a line each", .excludes = "probes"),
     LULL_VALUE("probes", "FILE", TEXT, struct predict_arguments, probes,
                "Predict the kernels of this table, each measured at one to five clocks.",
                .hint = LULL_OPTION_FILE,
@@ -85,7 +85,7 @@ static int take_known(const struct lull_model_set *set, const char *wanted,
     for (uint32_t k = 0; k < set->device.kernel_count; k++)
         if (wanted == NULL || strncmp(set->kernel_names[k].text, wanted, size) == 0) {
             if (add_kernel(list, &set->device.kernels[k], &set->kernel_names[k]) < 0)
-                return lull_error_set(err, -ENOMEM, "there is no memory for the kernels");
+                return lull_error_set(err, -ENOMEM, "not enough memory for the kernels");
         }
     if (list->count == 0)
         return lull_error_set(err, -EINVAL,
@@ -152,7 +152,7 @@ static int probe_set(const char *path, const struct lull_kernel_table *table,
             continue;
         lull_fitted_probe(&set->device, probed.points, probed.count, &kernel);
         if (add_kernel(list, &kernel, &name) < 0)
-            return lull_error_set(err, -ENOMEM, "%s: there is no memory for its kernels", path);
+            return lull_error_set(err, -ENOMEM, "%s: not enough memory for its kernels", path);
     }
     return 0;
 }
@@ -238,8 +238,7 @@ const struct lull_program_command lull_model_predict_command = {
     .arguments = "MODEL",
     .about = "Predicts, from what `lull model fit` has written, what kernels take and draw at "
              "clocks, with 95 % intervals, and which clock costs the least energy. Kernels that "
-             "are not in the file are predicted from a few probes. Neither a GPU nor root is "
-             "needed.",
+             "are not in the file are predicted from a few probes. Requires no GPU and no root.",
     .after = "Examples:\n"
              "  lull model predict a100.json\n"
              "  lull model predict --kernel gemm --sm-clock 1200 a100.json\n"
@@ -247,7 +246,7 @@ const struct lull_program_command lull_model_predict_command = {
     .tables = {{rows, 0}},
     .operands = {.least = 1,
                  .most = 1,
-                 .missing = "there is no model; make one with lull model fit"},
+                 .missing = "no model given; create one with lull model fit"},
     .size = sizeof(struct predict_arguments),
     .run = run,
 };

@@ -160,9 +160,8 @@ static int read_folder(struct job_reading *reading, const char *path, struct lul
     const size_t size = strlen(path) + 40;
     char *const file = malloc(size);
     struct job_numbers numbers = {0};
-    int rc = file == NULL
-                 ? lull_error_set(err, -ENOMEM, "%s: there is no memory for its name", path)
-                 : list_numbers(path, &numbers, err);
+    int rc = file == NULL ? lull_error_set(err, -ENOMEM, "%s: not enough memory for its name", path)
+                          : list_numbers(path, &numbers, err);
 
     for (size_t i = 0; rc == 0 && i < numbers.count; i++) {
         snprintf(file, size, "%s/job_%lld.json", path, (long long)numbers.all[i]);

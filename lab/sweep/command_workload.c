@@ -74,7 +74,7 @@ static int open_command(const struct lull_workload_place *place, void **workload
     int result;
 
     if (workload == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for the command");
+        return lull_error_set(err, -ENOMEM, "not enough memory for the command");
     workload->command = place->command;
     workload->name = name_of(place->command[0]);
     join_words(workload);

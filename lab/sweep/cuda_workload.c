@@ -84,7 +84,7 @@ static int read_suite(struct lull_cuda_suite *workload, const char *path, struct
         return result;
     workload->images = calloc(lull_suite_count(workload->suite), sizeof(*workload->images));
     if (workload->images == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for the suite");
+        return lull_error_set(err, -ENOMEM, "not enough memory for the suite");
     return 0;
 }
 
@@ -111,7 +111,7 @@ static int open_cuda(const struct lull_workload_place *place, void **workload_ou
     int result;
 
     if (workload == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for the suite");
+        return lull_error_set(err, -ENOMEM, "not enough memory for the suite");
     result = lull_cuda_open(&workload->cuda, place->uuid, err);
     if (result == 0)
         result = lull_suite_compiler_open(&workload->compiler, err);

@@ -81,7 +81,7 @@ int lull_sweep_curves_make(const struct lull_sweep_table *table,
     for (size_t i = 0; i < table->count; i++)
         if (add_row(curves_out, &table->rows[i]) < 0) {
             lull_sweep_curves_fini(curves_out);
-            return lull_error_set(err, -ENOMEM, "there is no memory for the kernels' curves");
+            return lull_error_set(err, -ENOMEM, "not enough memory for the kernels' curves");
         }
     return 0;
 }

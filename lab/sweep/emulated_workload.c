@@ -40,7 +40,7 @@ static int find_model(uint32_t index, struct lull_gpu_model *model_out, struct l
         return result;
     if (gpu == NULL)
         return lull_error_set(err, LULL_E_UNSUPPORTED,
-                              "this is no emulated node; try lull emulate A100-SXM4-40GB -- ...");
+                              "not an emulated node; try lull emulate A100-SXM4-40GB -- ...");
     *model_out = lull_node_begin(lull_emulated_gpu_node(gpu), index)->model;
     lull_node_end(lull_emulated_gpu_node(gpu), index, false);
     lull_emulated_gpu_close(gpu);
@@ -58,7 +58,7 @@ static int open_emulated(const struct lull_workload_place *place, void **workloa
                               "an emulated node has kernels of its own; leave out the file");
     workload = calloc(1, sizeof(*workload));
     if (workload == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for the kernels");
+        return lull_error_set(err, -ENOMEM, "not enough memory for the kernels");
     workload->index = place->gpu;
     result = find_model(place->gpu, &workload->model, err);
     if (result < 0) {

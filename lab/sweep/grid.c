@@ -122,10 +122,9 @@ static int choose_clocks(const struct lull_sweep_axis *wanted, const struct lull
             info->sm_clocks_mhz[count == 1 ? 0 : (all - 1) * i / (count - 1)];
     for (uint32_t i = 0; i < wanted->value_count; i++)
         if (!has_clock(info, wanted->values[i]))
-            return lull_error_set(err, -EINVAL,
-                                  "--grid: %s has no SM clock of %u MHz; see lull gpus for those "
-                                  "that it has",
-                                  info->name, wanted->values[i]);
+            return lull_error_set(
+                err, -EINVAL, "--grid: %s has no SM clock of %u MHz; see lull gpus for its clocks",
+                info->name, wanted->values[i]);
     if (chosen->value_count < LULL_SWEEP_AXIS_VALUES)
         chosen->values[chosen->value_count++] = info->sm_clocks_mhz[0];
     sort(chosen);
@@ -221,7 +220,7 @@ int lull_sweep_points_make(const struct lull_sweep_axes *axes, const struct lull
     points.sm_mhz = calloc(sm.value_count, sizeof(*points.sm_mhz));
     if (points.settings == NULL || points.sm_mhz == NULL) {
         lull_sweep_points_fini(&points);
-        return lull_error_set(err, -ENOMEM, "there is no memory for the points");
+        return lull_error_set(err, -ENOMEM, "not enough memory for the points");
     }
     fill(&points, &sm, &limit, mem_mhz, limit_mw);
     *points_out = points;

@@ -156,7 +156,7 @@ int lull_sweep_load_open(const struct lull_workload_kind *kind,
     int result;
 
     if (load == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for the kernels");
+        return lull_error_set(err, -ENOMEM, "not enough memory for the kernels");
     load->kind = kind;
     load->place = *place;
     load->time = time;

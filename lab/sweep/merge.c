@@ -89,7 +89,7 @@ int lull_sweep_merge(const char *out, char *const *paths, uint32_t count, uint64
     int result = 0;
 
     if (merging.tables == NULL || merging.lines == NULL)
-        result = lull_error_set(err, -ENOMEM, "%s: there is no memory to merge", out);
+        result = lull_error_set(err, -ENOMEM, "%s: not enough memory to merge", out);
     for (; merging.count < count && result == 0; merging.count++)
         result = lull_sweep_table_read(paths[merging.count], &merging.tables[merging.count], err);
     if (result == 0)

@@ -120,10 +120,9 @@ static int open_file(struct lull_sweep_output *output, bool is_resuming, struct 
     if (output->fd >= 0)
         return 0;
     if (errno == EEXIST)
-        return lull_error_set(err, -EEXIST,
-                              "%s: it is there already; give --resume to go on with it, or choose "
-                              "another file",
-                              output->path);
+        return lull_error_set(
+            err, -EEXIST, "%s: exists already; use --resume to continue it, or choose another file",
+            output->path);
     return fail(output->path, -errno, err);
 }
 
@@ -180,7 +179,7 @@ int lull_sweep_sidecar_write(const char *path, const json_t *sidecar, struct lul
     int result;
 
     if (text == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: there is no memory to write it", path);
+        return lull_error_set(err, -ENOMEM, "%s: not enough memory to write it", path);
     result = lull_file_write_atomic(path, text, strlen(text), 0644, err);
     free(text);
     return result;

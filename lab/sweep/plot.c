@@ -403,7 +403,7 @@ static int write_sensitivity(const void *context, FILE *file)
         return -ENOMEM;
     count = make_bubbles(curves, most, bubbles);
     begin_picture(file, plot_left + plot_width + 40.0, plot_top + plot_height + 64.0);
-    write_label(file, plot_left, 26.0, "head", "start", "%s: what the SM clock is to each kernel",
+    write_label(file, plot_left, 26.0, "head", "start", "%s: effect of the SM clock on each kernel",
                 curves->curves[0].first->gpu);
     draw_axes(file, most);
     for (size_t i = 0; i < count; i++) {

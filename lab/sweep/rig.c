@@ -61,7 +61,7 @@ int lull_sweep_rig_open(uint32_t gpu, const struct lull_sweep_time *time,
     int result;
 
     if (rig == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for the GPU");
+        return lull_error_set(err, -ENOMEM, "not enough memory for the GPU");
     rig->time = time;
     rig->gpu = gpu;
     result = lull_devices_open(&rig->devices, err);

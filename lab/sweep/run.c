@@ -153,8 +153,7 @@ static int resume(struct sweep_session *session, struct lull_error *err)
     if (result == -ENOENT)
         return lull_error_set(
             err, -ENOENT,
-            "%s: it is missing, so it is not known what the sweep was; begin anew "
-            "with another file",
+            "%s: missing, so the sweep cannot be resumed; start again with another file",
             session->output.sidecar_path);
     if (result < 0)
         return result;
@@ -258,9 +257,8 @@ static int make_order(struct sweep_session *session, struct lull_error *err)
         return lull_error_set(err, LULL_E_FORMAT, "the suite has more than %d kernels",
                               LULL_SWEEP_KERNELS);
     session->order = lull_sweep_order_create(&grid, points->sm_mhz);
-    return session->order != NULL
-               ? 0
-               : lull_error_set(err, -ENOMEM, "there is no memory for the order");
+    return session->order != NULL ? 0
+                                  : lull_error_set(err, -ENOMEM, "not enough memory for the order");
 }
 
 /* Starts a kernel, unless it is the one that is started. 1: this GPU cannot run it. */
@@ -438,7 +436,7 @@ static int prepare_files(struct sweep_session *session, struct lull_error *err)
         session->sidecar = lull_sweep_sidecar_make(wishes, session->rig, session->load,
                                                    &session->points, session->time.node != NULL);
     if (result == 0 && session->sidecar == NULL)
-        result = lull_error_set(err, -ENOMEM, "there is no memory for the sidecar");
+        result = lull_error_set(err, -ENOMEM, "not enough memory for the sidecar");
     if (result == 0) {
         json_object_update(session->sidecar, alone);
         result = lull_sweep_output_open(wishes->path, wishes->is_resuming, &session->output, err);

@@ -164,8 +164,8 @@ int lull_sweep_sidecar_compare(const json_t *before, const json_t *now, const ch
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         if (!json_equal(json_object_get(before, parts[i]), json_object_get(now, parts[i])))
             return lull_error_set(err, -EINVAL,
-                                  "%s: it is of a sweep with another %s; give the same options and "
-                                  "command as then, or choose another file",
+                                  "%s: belongs to a sweep with a different %s; use the same "
+                                  "options and command, or choose another file",
                                   path, parts[i]);
     return 0;
 }

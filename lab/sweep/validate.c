@@ -82,8 +82,8 @@ static void judge_sidecar(struct judgement *judgement)
     for (size_t i = 0; i < table->count; i++)
         if ((i == 0 || strcmp(table->rows[i].unit, table->rows[i - 1].unit) != 0) &&
             !is_unit_of(sidecar, table->rows[i].unit))
-            find(judgement, "sidecar: it does not tell of GPU %s, which row %zu is of",
-                 table->rows[i].unit, i + 1);
+            find(judgement, "sidecar: does not describe GPU %s of row %zu", table->rows[i].unit,
+                 i + 1);
     json_decref(sidecar);
 }
 

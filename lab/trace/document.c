@@ -216,7 +216,7 @@ static int read_points(const struct model_field *place, const json_t *object,
         return refuse(place, "points", "not 2 to 256 operating points");
     device->points = calloc(count, sizeof(*device->points));
     if (device->points == NULL)
-        return lull_error_set(place->err, -ENOMEM, "%s: there is no memory for it", place->file);
+        return lull_error_set(place->err, -ENOMEM, "%s: not enough memory for it", place->file);
     rc = read_number(place, object, "base", 0.0, (double)(count - 1), false, &base);
     for (size_t i = 0; i < count && rc == 0; i++)
         rc = read_point(place, json_array_get(points, i), device);
@@ -283,7 +283,7 @@ static int read_left(const struct model_field *place, const json_t *object, cons
         return refuse(place, field, "not a number for each operating point");
     *left_out = malloc(count * sizeof(**left_out));
     if (*left_out == NULL)
-        return lull_error_set(place->err, -ENOMEM, "%s: there is no memory for it", place->file);
+        return lull_error_set(place->err, -ENOMEM, "%s: not enough memory for it", place->file);
     for (uint32_t i = 0; i < count; i++) {
         const json_t *const value = json_array_get(values, i);
 
@@ -328,7 +328,7 @@ static int read_kernels(const struct model_field *place, const json_t *object,
     set->device.kernels = calloc(count, sizeof(*set->device.kernels));
     set->kernel_names = calloc(count, sizeof(*set->kernel_names));
     if (set->device.kernels == NULL || set->kernel_names == NULL)
-        return lull_error_set(place->err, -ENOMEM, "%s: there is no memory for it", place->file);
+        return lull_error_set(place->err, -ENOMEM, "%s: not enough memory for it", place->file);
     for (size_t i = 0; i < count && rc == 0; i++)
         rc = read_kernel(place, json_array_get(kernels, i), set);
     return rc;
@@ -377,7 +377,7 @@ int lull_model_document_parse(const char *text, size_t size, const char *name,
     }
     sets_out->all = calloc(count, sizeof(*sets_out->all));
     if (sets_out->all == NULL) {
-        rc = lull_error_set(err, -ENOMEM, "%s: there is no memory for it", name);
+        rc = lull_error_set(err, -ENOMEM, "%s: not enough memory for it", name);
         goto free_root;
     }
     for (; rc == 0 && place.set < count; place.set++) {

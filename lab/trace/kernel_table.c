@@ -291,7 +291,7 @@ static int read_counters(const struct lull_columns *columns, struct lull_grid_ro
         return 0;
     row->counters = malloc(sizeof(counters));
     if (row->counters == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", columns->name);
+        return lull_error_set(err, -ENOMEM, "%s: not enough memory to read it", columns->name);
     memcpy(row->counters, counters, sizeof(counters));
     return 0;
 }
@@ -410,7 +410,7 @@ int lull_kernel_table_read(const char *path, struct lull_kernel_table *table_out
 
     *table_out = (struct lull_kernel_table){.kernel_names = lull_string_set_create()};
     if (reading.set_names == NULL || table_out->kernel_names == NULL || reading.points == NULL)
-        rc = lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
+        rc = lull_error_set(err, -ENOMEM, "%s: not enough memory to read it", path);
     else
         rc = lull_columns_read(path, &kernels, &reading, err);
     if (rc >= 0 && table_out->count == 0)

@@ -184,7 +184,7 @@ int lull_file_write_with(const char *path, int (*write)(const void *context, FIL
     if (result == 0)
         result = lull_file_write_atomic(path, text, size, 0644, err);
     else
-        lull_error_set(err, result, "%s: there is no memory to write it", path);
+        lull_error_set(err, result, "%s: not enough memory to write it", path);
     free(text);
     return result;
 }
@@ -342,8 +342,7 @@ int lull_file_find_own(const char *build_path, const char *installed_name, char 
                 size &&
             access(path_out, R_OK) == 0)
             return 0;
-    return lull_error_set(err, -ENOENT,
-                          "%s: not found beside this program; is Lull installed whole?",
+    return lull_error_set(err, -ENOENT, "%s: not found next to this program; reinstall Lull",
                           installed_name);
 }
 

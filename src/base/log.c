@@ -98,7 +98,7 @@ static bool tell_lost(void)
     if (count == 0)
         return true;
     length = snprintf(line, sizeof(line),
-                      "lull: %" PRIu64 " messages were lost, because nobody read them\n", count);
+                      "lull: %" PRIu64 " messages were lost: nobody read the log in time\n", count);
     if (write_now(line, (size_t)length) > 0)
         return true;
     atomic_fetch_add(&lost, count);

@@ -344,7 +344,7 @@ static int refuse_option(const struct option_reading *reading, const char *word,
     nearest = lull_nearest_begin(name);
     for (uint32_t i = 0; i < reading->count; i++)
         lull_nearest_try(&nearest, reading->slots[i].row->name);
-    fprintf(stderr, "%s: there is no option --%s", reading->reader->name, name);
+    fprintf(stderr, "%s: unknown option --%s", reading->reader->name, name);
     if (nearest.best != NULL)
         fprintf(stderr, "; did you mean --%s?", nearest.best);
     fputc('\n', stderr);
@@ -464,7 +464,7 @@ static int take_letters(struct option_reading *reading, char ***at)
             return 0;
         }
         if (slot == NULL) {
-            fprintf(stderr, "%s: there is no option -%c\n", reading->reader->name, *letter);
+            fprintf(stderr, "%s: unknown option -%c\n", reading->reader->name, *letter);
             return refer_to_help(reading);
         }
         if (slot->row->type != LULL_OPTION_FLAG) {
@@ -589,9 +589,9 @@ static int check_operands(const struct option_reading *reading,
 static int refuse_word(const struct option_reading *reading, const char *word)
 {
     if (reading->reader->rules->most == 0)
-        fprintf(stderr, "%s: %s: this command takes options only\n", reading->reader->name, word);
+        fprintf(stderr, "%s: %s: this command takes no arguments\n", reading->reader->name, word);
     else
-        fprintf(stderr, "%s: %s: that is one argument too many\n", reading->reader->name, word);
+        fprintf(stderr, "%s: %s: unexpected argument\n", reading->reader->name, word);
     return refer_to_help(reading);
 }
 

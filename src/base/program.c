@@ -128,7 +128,7 @@ static int run_command(const struct lull_program *program,
         return run_part(command, name, argc, argv);
     options = calloc(1, command->size > 0 ? command->size : 1);
     if (options == NULL) {
-        fprintf(stderr, "%s: there is no memory for its options\n", name);
+        fprintf(stderr, "%s: not enough memory for its options\n", name);
         return LULL_EXIT_FAILED;
     }
     status = read_and_run(program, command, name, options, argc, argv);
@@ -169,7 +169,7 @@ static void print_commands(const struct lull_program *program, const char *group
     for (const struct lull_program_command *const *at = program->commands; *at != NULL; at++)
         if (name_in(*at, group) != NULL)
             fprintf(out, "  %-16s  %s\n", name_in(*at, group), (*at)->summary);
-    fprintf(out, "\n`%s help%s%s COMMAND` tells the options of each.\n", program->name, space,
+    fprintf(out, "\n`%s help%s%s COMMAND` shows the options of each.\n", program->name, space,
             group);
 }
 
@@ -206,7 +206,7 @@ static int refuse_command(const struct lull_program *program, char **argv)
     for (const struct lull_program_command *const *at = program->commands; *at != NULL; at++)
         lull_nearest_try(&nearest, (*at)->name);
     lull_nearest_try(&nearest, "help");
-    fprintf(stderr, "%s: there is no command '%s'", program->name, word);
+    fprintf(stderr, "%s: unknown command '%s'", program->name, word);
     if (nearest.best != NULL)
         fprintf(stderr, "; did you mean '%s'?", nearest.best);
     fprintf(stderr, "\nTry `%s help`.\n", program->name);

@@ -59,7 +59,7 @@ int lull_cli_name_gpu(struct lull_client *client, const char *text, char *name_o
     if (lull_text_parse_int(text, 0, UINT32_MAX, &index) == 0)
         return find_by_index(client, (uint32_t)index, name_out, size, err);
     if ((size_t)snprintf(name_out, size, "%s", text) >= size)
-        return lull_error_set(err, -EINVAL, "%.60s...: this is no name of a GPU", text);
+        return lull_error_set(err, -EINVAL, "%.60s...: invalid GPU name", text);
     return 0;
 }
 
@@ -93,11 +93,10 @@ static const struct lull_option reload_rows[] = {
 
 const struct lull_program_command lull_reload_command = {
     .name = "reload",
-    .summary = "let lulld read its policy again",
-    .about =
-        "Lets lulld read its policy again, whole or not at all: with an error in it the policy "
-        "from before stays, and the error is told with its file and line. Leases that the new "
-        "policy forbids, or whose band it narrows, are taken back at once.",
+    .summary = "reload lulld's policy",
+    .about = "Reloads lulld's policy atomically. If it contains an error, the old policy stays in "
+             "force, and the error is reported with file and line. Leases that the new policy "
+             "forbids, or whose clock range it narrows, are revoked at once.",
     .tables = {{reload_rows, 0}},
     .size = sizeof(struct reload_arguments),
     .run = reload,
@@ -153,7 +152,7 @@ static int check_revoke(void *options, const struct lull_operands *operands, str
 
     (void)operands;
     if (arguments->gpu == NULL && arguments->job == NULL && arguments->user == NULL)
-        return lull_error_set(err, -EINVAL, "say whose leases end: --gpu, --job or --user");
+        return lull_error_set(err, -EINVAL, "missing --gpu, --job or --user");
     return 0;
 }
 
@@ -171,10 +170,10 @@ static const struct lull_option revoke_rows[] = {
 
 const struct lull_program_command lull_revoke_command = {
     .name = "revoke",
-    .summary = "take GPUs back from those who hold them",
-    .about = "Ends leases and waits until their GPUs are restored. For administrators. A client "
-             "comes back within two seconds if it still has a right to the GPU: to keep it away, "
-             "change the policy and lull reload, or remove its job.",
+    .summary = "revoke GPU leases",
+    .about = "Revokes leases and waits until their GPUs are restored. For administrators. A client "
+             "that is still permitted leases the GPU again within two seconds. To prevent that, "
+             "change the policy and run lull reload, or remove its job.",
     .tables = {{revoke_rows, 0}},
     .size = sizeof(struct revoke_arguments),
     .check = check_revoke,

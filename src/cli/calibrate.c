@@ -168,7 +168,7 @@ static void print_table(const struct measured_gpus *findings)
     for (uint32_t i = 0; i < findings->count; i++)
         print_record(findings->gpus[i], &records[i]);
     if (records[0].together_gpus > 0)
-        printf("Asking all %u GPUs at once takes: p50 %.1f, p90 %.1f, p99 %.1f ms\n",
+        printf("Time to request a clock of all %u GPUs at once: p50 %.1f, p90 %.1f, p99 %.1f ms\n",
                records[0].together_gpus, lull_calibration_together_ms(&records[0], 0.5),
                lull_calibration_together_ms(&records[0], 0.9),
                lull_calibration_together_ms(&records[0], 0.99));
@@ -234,7 +234,7 @@ static int store_model(const struct measured_gpus *findings, uint32_t first, con
     int result;
 
     if (merged == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory to store the calibration");
+        return lull_error_set(err, -ENOMEM, "not enough memory to store the calibration");
     *merged = records[first];
     for (uint32_t i = 0; i < merged->target_count; i++)
         for (int k = 0; k < LULL_DIRECTION_COUNT; k++)
@@ -244,7 +244,8 @@ static int store_model(const struct measured_gpus *findings, uint32_t first, con
             lull_calibration_merge(merged, &records[i],
                                    (LULL_CALIBRATION_SWITCHES + gpus - 1) / gpus);
     if (!findings->is_whole && has_more(directory, merged)) {
-        fprintf(stderr, "lull calibrate: not stored: what is stored of this GPU holds more\n");
+        fprintf(stderr, "lull calibrate: not stored: the stored calibration of this GPU has more "
+                        "measurements\n");
         free(merged);
         return 0;
     }
@@ -325,7 +326,7 @@ static int calibrate(const struct calibrate_arguments *arguments, struct lull_de
     int result;
 
     if (findings.records == NULL || findings.outcomes == NULL) {
-        lull_error_set(&measured, -ENOMEM, "there is no memory for the measurements");
+        lull_error_set(&measured, -ENOMEM, "not enough memory for the measurements");
         status = lull_cli_fail("calibrate", &measured);
         goto free;
     }
@@ -366,13 +367,13 @@ static int run(void *options, const struct lull_operands *operands)
 
 const struct lull_program_command lull_calibrate_command = {
     .name = "calibrate",
-    .summary = "measure what switching clocks costs here",
+    .summary = "measure the cost of clock changes on this node",
     .arguments = "[-- COMMAND [ARG...]]",
-    .about = "Measures how long switching the SM clock takes on the GPUs of this node, and stores "
-             "it for `lull run`. An idle GPU does not show when its clock has settled: calibrate "
-             "while a job runs, or give a COMMAND that keeps the GPUs busy; it is ended "
-             "afterwards. A GPU that is idle, or leased to somebody else, is left out. All clocks "
-             "are put back.",
+    .about =
+        "Measures how long switching the SM clock takes on the GPUs of this node, and stores it "
+        "for `lull run`. An idle GPU does not show when its clock has settled. Calibrate while a "
+        "job runs, or give a COMMAND that keeps the GPUs busy; it is stopped afterwards. GPUs that "
+        "are idle or leased to another client are skipped. All clocks are restored.",
     .after = "Examples:\n"
              "  lull calibrate -- ./gpu-burn 600\n"
              "  lull calibrate --gpu 0 --rounds 50",

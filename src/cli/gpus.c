@@ -58,7 +58,7 @@ static void print_gpu(struct lull_devices *devices, uint32_t gpu)
     lull_device_read(devices, gpu, LULL_READING_ALL, &now);
     printf("%3u  %s  %s\n   ", gpu, info->name, info->uuid);
     if (now.valid == 0)
-        printf("  its driver tells nothing of it");
+        printf("  its driver reports nothing about it");
     print_reading(now.valid & LULL_READING_SM_CLOCK, "  SM ", now.sm_mhz, 0, "MHz");
     if (count > 0)
         printf(" (%u to %u)", info->sm_clocks_mhz[count - 1], info->sm_clocks_mhz[0]);

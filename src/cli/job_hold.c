@@ -49,7 +49,7 @@ static int name_gpus(struct holder *holder, struct lull_error *err)
     struct lull_client *client;
     char *const gpus = strdup(holder->arguments->gpus);
     char *rest = NULL;
-    int rc = gpus != NULL ? 0 : lull_error_set(err, -ENOMEM, "there is no memory");
+    int rc = gpus != NULL ? 0 : lull_error_set(err, -ENOMEM, "out of memory");
 
     if (rc == 0)
         rc = lull_client_open(holder->arguments->runtime_dir, &client, &welcome, err);
@@ -176,8 +176,7 @@ static const struct lull_option rows[] = {
                "The clock; the site's floor and cap hold (lulld-policy(5)).", .is_required = true,
                .least = 1, .most = 100000),
     LULL_VALUE("launcher-fd", "FD", WHOLE, struct hold_arguments, launcher_fd,
-               "Tell whoever holds the other end of this socket when the clocks are set, and end "
-               "with it.",
+               "Report on this socket when the clocks are set, and exit when its other end closes.",
                .least = 3, .most = 1048576, .otherwise = "it runs until a signal ends it"),
     LULL_CLI_RUNTIME_DIR_ROW(struct hold_arguments, runtime_dir),
     {0},

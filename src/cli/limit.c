@@ -25,7 +25,7 @@ struct limit_request {
 
 static const struct lull_option rows[] = {
     LULL_CLI_CHOOSE_ROW(struct limit_request, choice,
-                        "Choose anew from what was measured: " LULL_CLI_CHOICES ".",
+                        "Choose again from stored measurements: " LULL_CLI_CHOICES ".",
                         LULL_GIVEN(struct limit_request, has_choice), .otherwise = "as stored",
                         .more = "That is only shown: `lull run --power-limit auto` chooses again "
                                 "at each run, by its own options. edp is the energy-delay "
@@ -33,7 +33,7 @@ static const struct lull_option rows[] = {
                                 "than the highest limit."),
     LULL_CLI_ETA_ROW(struct limit_request, eta_ratio, .otherwise = "as stored"),
     LULL_FLAG("forget", struct limit_request, is_forgetting,
-              "Remove what was measured for COMMAND, which is then measured anew."),
+              "Remove the stored measurements of COMMAND, so that it is measured again."),
     LULL_JSON_ROW(struct limit_request, is_json),
     {0},
 };

@@ -12,7 +12,7 @@
 
 static const struct lull_program_command budget = {
     .name = "budget",
-    .summary = "hold GPUs within a power budget, and within what a grid asks for",
+    .summary = "hold GPUs within a power budget and a grid operator's limits",
     .part = CLUSTER("lull-budget"),
 };
 static const struct lull_program_command simulate_cluster = {
@@ -27,7 +27,7 @@ static const struct lull_program_command model_job = {
 };
 static const struct lull_program_command model_evaluate = {
     .name = "model evaluate",
-    .summary = "tell how well time and power of measured kernels are predicted",
+    .summary = "report the errors of predicted time and power of measured kernels",
     .part = LAB("lull-model"),
 };
 static const struct lull_program_command model_fit = {

@@ -49,11 +49,10 @@ static const struct lull_option rows[] = {{0}};
 const struct lull_program_command lull_meter_command = {
     .name = "meter",
     .summary = "answer each line of input with the energy that GPUs have drawn",
-    .about =
-        "Answers each line of standard input with the joules that the GPUs have drawn since it "
-        "was started, by their own counters, or with the word unknown. CUDA_VISIBLE_DEVICES "
-        "and its likes say which GPUs. Ends with its input. For batch systems, whose plugins "
-        "must not wait for a driver.",
+    .about = "Answers each line of standard input with the energy (J) that the GPUs used since the "
+             "start, from their counters, or with the word unknown. CUDA_VISIBLE_DEVICES and "
+             "similar variables select the GPUs. Exits at the end of input. For batch systems, "
+             "whose plugins must not wait for a driver.",
     .tables = {{rows, 0}},
     .run = run,
 };

@@ -73,7 +73,7 @@ static int pick_gpus(struct lull_client *client, uint32_t count,
 
     *mask_out = 0;
     if (count == 0)
-        return lull_error_set(err, -ENODEV, "lulld serves no GPU; lull status says why");
+        return lull_error_set(err, -ENODEV, "lulld manages no GPU; see lull status for the reason");
     for (uint32_t gpu = 0; operands->count == 0 && gpu < count; gpu++)
         *mask_out |= UINT64_C(1) << gpu;
     for (uint32_t i = 0; i < operands->count && result == 0; i++)
@@ -103,14 +103,14 @@ static int wait_for_one(struct lull_client *client, uint32_t gpu, bool is_resumi
         lull_sleep_until_ns(lull_now_ns() + LOOK_MS * LULL_NS_PER_MS);
     }
     if (is_resuming)
-        return lull_error_set(err, -ETIMEDOUT,
-                              "GPU %u: resumed, but it does not answer yet; lulld goes on trying, "
-                              "see lull status",
-                              gpu);
-    return lull_error_set(err, -ETIMEDOUT,
-                          "GPU %u: it could not be restored or let go yet; lulld goes on trying, "
-                          "see lull status and its log",
-                          gpu);
+        return lull_error_set(
+            err, -ETIMEDOUT,
+            "GPU %u: resumed, but it does not answer yet; lulld keeps trying, see lull status",
+            gpu);
+    return lull_error_set(
+        err, -ETIMEDOUT,
+        "GPU %u: not restored or released yet; lulld keeps trying, see lull status and its log",
+        gpu);
 }
 
 static int work(struct lull_client *client, uint32_t count, const struct lull_operands *operands,
@@ -165,12 +165,11 @@ static const struct lull_option rows[] = {
 
 const struct lull_program_command lull_quiesce_command = {
     .name = "quiesce",
-    .summary = "let go of GPUs that are to be reset or changed",
+    .summary = "release GPUs before maintenance",
     .arguments = "[GPU...]",
-    .about =
-        "Ends every lease on these GPUs, named by number or UUID, or on all; restores them and "
-        "closes what lulld has open of them: with all of them the driver itself. Until `lull "
-        "resume` nobody leases them. For root.",
+    .about = "Ends all leases on these GPUs (numbers or UUIDs; default all), restores the GPUs, "
+             "and closes lulld's handles to them. With all GPUs, it closes the driver itself. The "
+             "GPUs cannot be leased until `lull resume`. Requires root.",
     .tables = {{rows, 0}},
     .operands = {.most = UINT32_MAX},
     .size = sizeof(struct quiesce_arguments),
@@ -181,8 +180,8 @@ const struct lull_program_command lull_resume_command = {
     .name = "resume",
     .summary = "take quiesced GPUs back",
     .arguments = "[GPU...]",
-    .about = "Opens the driver again, finds these GPUs, or all, by their UUIDs, and lets them be "
-             "leased. For root.",
+    .about = "Reopens the driver, finds these GPUs, or all, by their UUIDs, and makes them "
+             "available for leases. Requires root.",
     .tables = {{rows, 0}},
     .operands = {.most = UINT32_MAX},
     .size = sizeof(struct quiesce_arguments),

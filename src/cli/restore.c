@@ -24,8 +24,8 @@ static int ask_daemon(struct lull_client *client, char *said, struct lull_error 
 
     if (result == 0)
         snprintf(said, LULL_CLI_RESTORED_BYTES,
-                 "lulld has taken back and reset every GPU that was leased; its log names those "
-                 "that were idle, whose clock it looks at when they are busy");
+                 "lulld has revoked all leases and reset their GPUs; its log names idle GPUs, "
+                 "whose clocks it verifies when they are busy");
     return result;
 }
 
@@ -43,8 +43,8 @@ static void tell(const struct lull_restore_report *report, char *said)
                 report->idle);
     if (report->untold > 0)
         fprintf(out,
-                "; %u were reset, unconfirmed: their clocks are low, and their driver does not say "
-                "why: run this again when they are busy",
+                "; %u were reset, not verified: their clocks are low and the driver gives no "
+                "reason; run this again when they are busy",
                 report->untold);
     if (held > 0)
         fprintf(out,
@@ -52,7 +52,7 @@ static void tell(const struct lull_restore_report *report, char *said)
                 "heat (lull status names it): run this again when it does not",
                 held);
     if (report->foreign > 0)
-        fprintf(out, "; %u keep what somebody else has set", report->foreign);
+        fprintf(out, "; %u keep another program's setting", report->foreign);
     fclose(out);
 }
 
@@ -128,7 +128,7 @@ static const struct lull_option rows[] = {
     LULL_CLI_RUNTIME_DIR_ROW(struct restore_arguments, runtime_dir),
     LULL_FLAG(
         "force", struct restore_arguments, is_forced,
-        "Reset the clocks and set the default power limit of every GPU, whoever has set them.",
+        "Reset the clocks and set the default power limit of every GPU, no matter who set them.",
         .more = "For a journal that is lost or damaged."),
     {0},
 };
@@ -136,9 +136,9 @@ static const struct lull_option rows[] = {
 const struct lull_program_command lull_restore_command = {
     .name = "restore",
     .summary = "undo everything that was changed on this node",
-    .about = "Takes the GPUs of this node from every client and puts back what Lull has changed: "
-             "through lulld, or, where none runs, as root from its journals. What somebody else "
-             "has set stays, and an idle GPU is unconfirmed until its clock is seen.",
+    .about = "Revokes all leases on this node and restores what Lull has changed: through lulld "
+             "or, if none runs, as root from its journals. Settings of other programs stay. The "
+             "clock of an idle GPU is verified when the GPU is next busy.",
     .tables = {{rows, 0}},
     .size = sizeof(struct restore_arguments),
     .run = run,

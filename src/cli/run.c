@@ -538,7 +538,7 @@ const struct lull_program_command lull_run_command = {
     .tables = {{rows, 0}},
     .operands = {.takes_command = true,
                  .needs_command = true,
-                 .missing = "there is no command; write it behind --, as in: lull run -- ./train"},
+                 .missing = "missing command; put it after --, as in: lull run -- ./train"},
     .size = sizeof(struct run_arguments),
     .returns_jobs_status = true,
     .prepare = prepare,

@@ -98,27 +98,24 @@ static const struct lull_option rows[] = {
                        .otherwise = "the one that the first trace names, else A100-SXM4-40GB"),
     LULL_CLI_TOLERANCE_ROW(struct simulate_arguments, tolerance_ratio),
     LULL_VALUE("swing", "RATIO", RATIO, struct simulate_arguments, swing_ratio,
-               "How much wider than at the highest clock the GPUs' power may swing in mode auto "
-               "before gaps are left alone, as under `lull run`.",
-               .is_slowdown = true, .usual = "5%",
-               .more = "The modes of one lever alone give nothing up."),
+               "How much more than at the highest clock the GPUs' power may fluctuate in mode auto "
+               "before gaps are not lowered, as in `lull run`.",
+               .is_slowdown = true, .usual = "5%", .more = "Modes with a single lever ignore it."),
     LULL_CLI_CALL_SETTLE_ROW(struct simulate_arguments, call_ms),
-    LULL_VALUE(
-        "look-ms", "MS", NUMBER, struct simulate_arguments, look_ms,
-        "How often a clock is read after it was set, as lulld does between two calls; 0: the "
-        "driver tells when it has followed.",
-        .most = 1000, .usual = "1.5"),
+    LULL_VALUE("look-ms", "MS", NUMBER, struct simulate_arguments, look_ms,
+               "How often a clock is read after it was set, as lulld does between two calls; 0: "
+               "the driver reports when it has changed.",
+               .most = 1000, .usual = "1.5"),
     LULL_VALUE("periods", "N", WHOLE, struct simulate_arguments, periods,
                "How often the job's period is played.", .least = LULL_SIMULATE_LEAST_PERIODS,
                .most = 1000000, .usual = "400"),
     LULL_VALUE("modes", "NAME[,NAME...]", OWN, struct simulate_arguments, modes,
-               "Play only these modes, beside highest and auto, which are always played; oracles "
-               "stands for all oracles.",
+               "Play only these modes, plus highest and auto; oracles selects all oracles.",
                .parse = parse_modes,
                .expected = "a list of fixed_clock, power_limit, reactive, feed_forward, steady, "
                            "auto and oracles",
                .word_at = mode_name, .otherwise = "all",
-               .more = "With auto alone it takes a fraction of the time."),
+               .more = "auto alone takes a fraction of the time."),
     LULL_SEED_ROW(
         struct simulate_arguments, seed,
         "Seed of the driver's latencies and of the coins that order trials: the same seed "
@@ -385,7 +382,8 @@ static void choose_model(struct simulate_arguments *arguments, const char *produ
         if (curve != NULL)
             arguments->listed = lull_gpu_model_find(curve->name, (uint32_t)strlen(curve->name));
         if (curve != NULL && borrower != NULL)
-            fprintf(stderr, "lull simulate: %s has no measured curves; those of %s stand for it\n",
+            fprintf(stderr,
+                    "lull simulate: %s has no measured curves; those of %s are used instead\n",
                     borrower, curve->name);
     }
     if (arguments->listed == NULL) {

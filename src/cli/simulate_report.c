@@ -22,7 +22,7 @@ static const char *unsettled_reason(const struct lull_simulate_mode *mode, bool 
     if (!is_managed)
         return "this mode searches for nothing";
     if (mode->outcome.settled_in == 0)
-        return "the search still goes on at the end of the run";
+        return "the search was still running at the end of the run";
     return "the search ended too shortly before the end of the run";
 }
 

@@ -59,13 +59,12 @@ static void print_state(const struct lull_message_state *state)
         printf("\n     errors: %llu XIDs, the last was %u", (unsigned long long)state->xids,
                state->last_xid);
     if (state->age_ms != LULL_MESSAGE_NEVER && state->age_ms >= OLD_MS)
-        printf("\n     what is shown was seen %.1f s ago", state->age_ms * 1e-3);
-    printf(
-        "\n     clock changes: %llu written; %llu dropped as too late, %llu ended because nobody "
-        "renewed them,\n     %llu refused by the driver, %llu that the clock did not follow\n",
-        (unsigned long long)state->writes, (unsigned long long)state->dropped,
-        (unsigned long long)state->expired, (unsigned long long)state->failed,
-        (unsigned long long)state->disobeyed);
+        printf("\n     data is %.1f s old", state->age_ms * 1e-3);
+    printf("\n     clock changes: %llu written; %llu dropped because late, %llu expired,\n     "
+           "%llu refused by the driver, %llu without effect\n",
+           (unsigned long long)state->writes, (unsigned long long)state->dropped,
+           (unsigned long long)state->expired, (unsigned long long)state->failed,
+           (unsigned long long)state->disobeyed);
 }
 
 /* --- jobs --- */
@@ -190,9 +189,9 @@ static const struct lull_option rows[] = {
 
 const struct lull_program_command lull_status_command = {
     .name = "status",
-    .summary = "show what lulld has leased and changed",
-    .about = "Shows who holds which GPU of this node, what lulld has set on it, and the jobs of "
-             "lull job add. Root and administrators see all jobs, other users their own.",
+    .summary = "show leases and settings of lulld",
+    .about = "Shows the lease holder of each GPU of this node, the settings made by lulld, and the "
+             "jobs of lull job add. Root and administrators see all jobs, other users their own.",
     .tables = {{rows, 0}},
     .size = sizeof(struct status_arguments),
     .run = run,

@@ -15,7 +15,7 @@ int lull_cli_compile_kernels(const char *text, regex_t *kernels_out, struct lull
         return 0;
     regerror(code, kernels_out, why, sizeof(why));
     return lull_error_set(err, -EINVAL,
-                          "--comm-kernels: %s in \"%s\"; give an extended regular expression, "
+                          "--comm-kernels: %s in \"%s\"; must be an extended regular expression, "
                           "such as 'my_(dispatch|combine)'",
                           why, text);
 }
@@ -49,8 +49,8 @@ void lull_cli_note_loss(const char *command, const char *file, const struct lull
                     (unsigned long long)rows[i].count, rows[i].what);
     if (loss->likely > 0)
         fprintf(stderr,
-                "lull %s: %s: %llu kernels count as computation but have the name of a "
-                "collective, such as %s; if they communicate, give --comm-kernels\n",
+                "lull %s: %s: %llu kernels count as computation but are named like a collective, "
+                "such as %s; if they communicate, use --comm-kernels\n",
                 command, file, (unsigned long long)loss->likely,
                 lull_printable(lull_trace_string(trace, loss->likely_name)).text);
     if (trace->gpu_count > 1)

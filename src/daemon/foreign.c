@@ -172,7 +172,7 @@ int lull_foreign_start(struct lull_foreign **foreign_out, struct lull_error *err
     int result = 0;
 
     if (foreign == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for the descriptors of clients");
+        return lull_error_set(err, -ENOMEM, "not enough memory for the descriptors of clients");
     sigaction(INTERRUPT, &action, NULL);
     pthread_mutex_lock(&foreign->mutex);
     while (result == 0 && foreign->thread_count <= LULL_FOREIGN_THREADS) {

@@ -58,11 +58,12 @@ static const struct lull_option rows[] = {
                "Keep the socket (lulld.sock), the lock and the journals (saved/) here.",
                .letter = 'r', .hint = LULL_OPTION_FOLDER, .usual = "/run/lull",
                .environment = "LULL_RUNTIME_DIR"),
-    LULL_VALUE("socket-mode", "OCTAL", OWN, struct settings, server.socket_mode,
-               "The mode of the socket, which is who may ask; evidence decides what they get.",
-               .parse = parse_mode, .expected = "an octal mode such as 0660", .usual = "0660",
-               .more = "With a policy and without --socket-group, 0666 is usual.",
-               LULL_GIVEN(struct settings, is_mode_given)),
+    LULL_VALUE(
+        "socket-mode", "OCTAL", OWN, struct settings, server.socket_mode,
+        "File mode of the socket: who may connect. Permissions on GPUs are decided separately.",
+        .parse = parse_mode, .expected = "an octal mode such as 0660", .usual = "0660",
+        .more = "With a policy and without --socket-group, the default is 0666.",
+        LULL_GIVEN(struct settings, is_mode_given)),
     LULL_VALUE("socket-group", "GROUP", OWN, struct settings, server.socket_group,
                "The group of the socket; without a policy it may lease every GPU.",
                .parse = parse_group),
@@ -70,12 +71,12 @@ static const struct lull_option rows[] = {
               "Without a policy, every user may lease every GPU, from containers as well.",
               .excludes = "socket-mode|policy"),
     LULL_VALUE("policy", "FILE", TEXT, struct settings, server.policy_path,
-               "Who may control which GPU, and within what; see lulld-policy(5).",
+               "Policy file: who may control which GPU, within which limits; see lulld-policy(5).",
                .hint = LULL_OPTION_FILE, .usual = LULL_POLICY_FILE, .environment = "LULL_POLICY",
-               .more = "The usual one may be missing. lull reload reads it again.",
+               .more = "The default file may be missing. lull reload reads it again.",
                LULL_GIVEN(struct settings, is_policy_given)),
     LULL_FLAG("restore", struct settings, is_restoring,
-              "Put back what a dead lulld has left, and exit."),
+              "Restore GPUs left behind by a dead lulld, and exit."),
     LULL_FLAG("check", struct settings, is_checking,
               "Check the policy, print each error, and exit; starts and changes nothing.",
               .excludes = "restore|allow-all"),
@@ -86,7 +87,7 @@ static const struct lull_option rows[] = {
         "no-sandbox", struct settings, is_unconfined,
         "Keep every capability and system call, for debuggers and sanitizers.",
         .more =
-            "Without it the daemon keeps only CAP_SYS_ADMIN and the system calls that it needs."),
+            "By default the daemon keeps only CAP_SYS_ADMIN and the system calls that it needs."),
     LULL_VALUE("ready-fd", "N", WHOLE, struct settings, server.ready_fd,
                "Write a line to this descriptor when it listens.", .most = 1 << 20,
                .more = "NOTIFY_SOCKET is served as well."),
@@ -216,8 +217,8 @@ static int check(const struct settings *settings)
         fprintf(stderr, "%s\n", error.text);
     else
         fprintf(stderr,
-                "%s: errors: %u; lulld does not start with this policy, and lull reload "
-                "keeps the one before\n",
+                "%s: errors: %u; lulld does not start with this policy, and lull reload keeps the "
+                "previous one\n",
                 path, count);
     return result == 0 || (result == -ENOENT && !settings->is_policy_given) ? LULL_EXIT_OK
                                                                             : LULL_EXIT_FAILED;

@@ -79,7 +79,7 @@ static int read_open(int fd, const char *path, const struct lull_policy_listener
         return result;
     text = malloc(LULL_POLICY_MAX_BYTES + 1);
     if (text == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: there is no memory for it", path);
+        return lull_error_set(err, -ENOMEM, "%s: not enough memory for it", path);
     result = read_all(fd, path, text, &size, err);
     if (result == 0)
         result = lull_policy_read(path, text, size, &names, listener, policy_out, err);

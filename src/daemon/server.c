@@ -320,7 +320,7 @@ int lull_server_run(struct lull_devices *devices, struct lull_journal *journal,
     int result;
 
     if (server == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for the server");
+        return lull_error_set(err, -ENOMEM, "not enough memory for the server");
     server->devices = devices;
     server->policy_path = options->policy_path;
     server->policy = options->policy;
@@ -341,7 +341,7 @@ int lull_server_run(struct lull_devices *devices, struct lull_journal *journal,
     if (result < 0) {
         lull_foreign_stop(server->foreign);
         free(server);
-        return lull_error_set(err, result, "there is no memory for the event loop");
+        return lull_error_set(err, result, "not enough memory for the event loop");
     }
     result = serve_until_stopped(server, journal, options, err);
     lull_listener_close(&server->root);

@@ -186,7 +186,7 @@ int lull_claim_take(const struct lull_devices *devices, struct lull_claim **clai
     int result = 0;
 
     if (claim == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory to claim the GPUs");
+        return lull_error_set(err, -ENOMEM, "not enough memory to claim the GPUs");
     for (uint32_t gpu = 0; result == 0 && gpu < lull_devices_count(devices); gpu++)
         result = take_one(claim, lull_device_info(devices, gpu), err);
     if (result < 0) {

@@ -201,7 +201,7 @@ static int open_journal(const char *runtime_dir, bool is_locking, struct lull_jo
     int result;
 
     if (journal == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for the journal");
+        return lull_error_set(err, -ENOMEM, "not enough memory for the journal");
     journal->directory_fd = -1;
     journal->deferred_fd = -1;
     journal->lock_fd = -1;

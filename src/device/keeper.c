@@ -232,7 +232,7 @@ int lull_keeper_start(const char *runtime_dir, struct lull_keeper **keeper_out,
     int result;
 
     if (keeper == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for the keeper");
+        return lull_error_set(err, -ENOMEM, "not enough memory for the keeper");
     keeper->page_fd = keeper->ward_fd = keeper->stop_fd = keeper->keeper_fd = -1;
     result = lull_file_find_own("keeper/lull-keeper", "lull-keeper", keeper->program,
                                 sizeof(keeper->program), err);

@@ -160,9 +160,9 @@ int main(int argc, char **argv)
 {
     static const struct lull_program_command command = {
         .name = "lull-oracle",
-        .summary = "what clocks and power limits could save at best",
-        .about = "Prints what lowering the clock in a collective could save at best, or what power "
-                 "limits make of a job.",
+        .summary = "compute the best possible savings of clocks and power limits",
+        .about = "Prints the best possible saving of lower clocks in a collective, or the effect "
+                 "of power limits on a job.",
         .tables = {{rows, 0}},
         .size = sizeof(struct oracle_main_request),
         .run = run,

@@ -14,7 +14,7 @@ static inline int lull_trace_grow(void *array_at, size_t count, size_t size, con
 {
     if (lull_array_grow(array_at, count, size) == 0)
         return 0;
-    return lull_error_set(err, -ENOMEM, "%s: there is no memory for more than %zu entries", file,
+    return lull_error_set(err, -ENOMEM, "%s: not enough memory for more than %zu entries", file,
                           count);
 }
 

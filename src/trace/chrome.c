@@ -72,7 +72,7 @@ int lull_chrome_read(struct lull_source *source, const char *path,
     int rc;
 
     if (reader.json == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
+        return lull_error_set(err, -ENOMEM, "%s: not enough memory to read it", path);
     lull_json_be_lenient(reader.json);
     rc = read_text(&reader, reading);
     if (rc < 0 && is_end_missing(&reader)) {

@@ -270,7 +270,7 @@ static int read_header(struct lull_columns *columns, const struct lull_table *ta
     columns->separator = find_separator(columns, line, &known);
     columns->header = strdup(line);
     if (columns->header == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", columns->name);
+        return lull_error_set(err, -ENOMEM, "%s: not enough memory to read it", columns->name);
     for (rest = line; rest != NULL;) {
         rc = add_column(columns, lull_lines_cell_of(&rest, columns->separator), err);
         if (rc < 0)

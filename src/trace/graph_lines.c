@@ -181,7 +181,7 @@ static int index_ops(struct graph_reader *reader)
 {
     reader->entries = calloc(reader->op_count, sizeof(*reader->entries));
     if (reader->entries == NULL)
-        return lull_error_set(reader->err, -ENOMEM, "%s: there is no memory for %zu operations",
+        return lull_error_set(reader->err, -ENOMEM, "%s: not enough memory for %zu operations",
                               reader->path, reader->op_count);
     for (size_t i = 0; i < reader->op_count; i++)
         reader->entries[i] = (struct op_entry){reader->ops[i].id, (uint32_t)i};

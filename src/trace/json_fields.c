@@ -280,7 +280,7 @@ int lull_json_read_document(struct lull_source *source, const char *name,
 
     reader.json = lull_json_create(name, fill, source);
     if (reader.json == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", name);
+        return lull_error_set(err, -ENOMEM, "%s: not enough memory to read it", name);
     rc = lull_json_expect(&reader, LULL_JSON_OBJECT_BEGIN, "expected an object", &text);
     if (rc >= 0)
         rc = lull_json_read_fields(&reader, fields, object);

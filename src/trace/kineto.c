@@ -224,7 +224,7 @@ static int prepare(struct lull_kineto_reading *reading, const char *path,
     reading->tracks = lull_tracks_create(path);
     reading->timeline = lull_timeline_reading_create(path);
     if (reading->tracks == NULL || reading->timeline == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
+        return lull_error_set(err, -ENOMEM, "%s: not enough memory to read it", path);
     /* Number 0, which stands for "unknown". */
     return lull_string_set_add(trace->strings, "", &empty, path, err);
 }
@@ -262,7 +262,7 @@ int lull_kineto_read(struct lull_source *source, const char *path,
     int rc;
 
     if (reading == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
+        return lull_error_set(err, -ENOMEM, "%s: not enough memory to read it", path);
     if (err == NULL)
         err = &own;
     rc = prepare(reading, path, options, trace, err);

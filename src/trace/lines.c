@@ -32,7 +32,7 @@ int lull_lines_wrap(struct lull_source *source, const char *path, struct lull_li
         free(lines);
         free(buffer);
         lull_source_close(source);
-        return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
+        return lull_error_set(err, -ENOMEM, "%s: not enough memory to read it", path);
     }
     lines->name = path;
     lines->source = source;
@@ -98,7 +98,7 @@ static int make_room(struct lull_lines *lines, struct lull_error *err)
     capacity *= 2;
     buffer = realloc(lines->buffer, capacity);
     if (buffer == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: there is no memory for line %zu", lines->name,
+        return lull_error_set(err, -ENOMEM, "%s: not enough memory for line %zu", lines->name,
                               lines->number + 1);
     lines->buffer = buffer;
     lines->capacity = capacity;

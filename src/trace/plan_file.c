@@ -379,7 +379,7 @@ static int read_text(const char *path, struct plan_text *text_out, struct lull_e
     lull_pipeline_profile_init(&text_out->plan.profile);
     lull_pipeline_graph_init(&text_out->plan.graph);
     if (reading == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
+        return lull_error_set(err, -ENOMEM, "%s: not enough memory to read it", path);
     reading->text = text_out;
     rc = lull_source_open(path, &source, err);
     if (rc >= 0)
@@ -417,7 +417,7 @@ static int fail(const struct resolver *resolver, const char *what, size_t number
 
 static int no_memory(const struct resolver *resolver)
 {
-    return lull_error_set(resolver->err, -ENOMEM, "%s: there is no memory for the plan",
+    return lull_error_set(resolver->err, -ENOMEM, "%s: not enough memory for the plan",
                           resolver->name);
 }
 

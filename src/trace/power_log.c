@@ -142,7 +142,7 @@ int lull_power_log_read(const char *path, int64_t interval_ns, struct lull_power
 
     *log_out = (struct lull_power_log){.format = "table"};
     if (state.names == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
+        return lull_error_set(err, -ENOMEM, "%s: not enough memory to read it", path);
     rc = lull_lines_open(path, &lines, err);
     if (rc == 0)
         rc = read_lines(&state, lines, err);

@@ -612,7 +612,7 @@ int lull_power_log_read_table(struct lull_power_log_state *state, struct lull_li
     int rc;
 
     if (read_names(&reading, line) < 0)
-        return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", state->path);
+        return lull_error_set(err, -ENOMEM, "%s: not enough memory to read it", state->path);
     rc = check_names(&reading, line, err);
     if (rc < 0)
         goto end;

@@ -260,7 +260,7 @@ int lull_recording_read(struct lull_source *source, const char *path,
 
     trace->recording = reading.recording;
     if (reading.recording == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
+        return lull_error_set(err, -ENOMEM, "%s: not enough memory to read it", path);
     rc = lull_chrome_read(source, path, options, &chrome, &loss, &trace->text_bytes, err);
     if (rc >= 0)
         finish(reading.recording);

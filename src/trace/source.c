@@ -58,7 +58,7 @@ int lull_source_open(const char *path, struct lull_source **source_out, struct l
 no_memory:
     free(source);
     close(fd);
-    return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
+    return lull_error_set(err, -ENOMEM, "%s: not enough memory to read it", path);
 }
 
 void lull_source_close(struct lull_source *source)

@@ -97,7 +97,7 @@ int lull_string_set_add(struct lull_string_set *set, const char *text, uint32_t 
     return 0;
 
 no_memory:
-    return lull_error_set(err, -ENOMEM, "%s: there is no memory for its names", file);
+    return lull_error_set(err, -ENOMEM, "%s: not enough memory for its names", file);
 }
 
 const char *lull_string_set_get(const struct lull_string_set *set, uint32_t index)

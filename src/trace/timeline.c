@@ -340,7 +340,7 @@ int lull_timeline_finish(struct lull_timeline_reading *reading, uint64_t events,
     if (rc == 0)
         rc = list_ops(reading, timeline);
     if (rc < 0) {
-        lull_error_set(err, rc, "%s: there is no memory to read it", reading->name);
+        lull_error_set(err, rc, "%s: not enough memory to read it", reading->name);
     } else if (timeline->op_count == 0) {
         rc = lull_error_set(err, LULL_E_FORMAT,
                             "%s: no operation of a rank is among its %llu events; complete events "

@@ -538,7 +538,7 @@ static int check_order(const struct torch_table *table, const struct lull_pipeli
                      "cycle)",
                      err);
     if (rc < 0)
-        return lull_error_set(err, rc, "%s: there is no memory to check it", table->name);
+        return lull_error_set(err, rc, "%s: not enough memory to check it", table->name);
     return check_transfers(table, err);
 }
 

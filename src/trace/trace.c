@@ -84,7 +84,7 @@ int lull_trace_read(const char *path, const struct lull_trace_options *options,
     int rc;
 
     if (trace.strings == NULL)
-        return lull_error_set(err, -ENOMEM, "%s: there is no memory to read it", path);
+        return lull_error_set(err, -ENOMEM, "%s: not enough memory to read it", path);
     rc = lull_source_open(path, &source, err);
     if (rc >= 0)
         rc = read_source(source, path, options, &trace, err);

@@ -68,7 +68,7 @@ const char *lull_live_unknown_text(uint32_t unknown)
         [LULL_LIVE_KNOWN] = "known",
         [LULL_LIVE_TOO_EARLY] = "not measured yet",
         [LULL_LIVE_NOT_READ] = "not read, because no rank uses the GPU",
-        [LULL_LIVE_NO_SENSOR] = "the driver does not tell it",
+        [LULL_LIVE_NO_SENSOR] = "the driver does not report it",
         [LULL_LIVE_LOST] = "the driver has lost the GPU",
         [LULL_LIVE_HANGS] = "the driver does not return",
         [LULL_LIVE_NOT_LEASED] = "the GPU is not leased",

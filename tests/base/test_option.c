@@ -244,7 +244,7 @@ static void test_words_and_commands(void **state)
 
     refuse(&job, "spec", -EINVAL, "give a job");
     refuse(&job, "", -EINVAL, "give a job");
-    refuse(&none, "x", -EINVAL, "x: this command takes options only");
+    refuse(&none, "x", -EINVAL, "x: this command takes no arguments");
 }
 
 static void test_wrong_values_say_what_to_give(void **state)

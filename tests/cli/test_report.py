@@ -83,7 +83,7 @@ class Pages(Case):
         text = self.page(self.write(report_case.large(gpus=2)))
         page = Page(text)
         for words in ("saved 11.4 % (10.8 to 12.0) of the energy per iteration", "10.8 to 12.0 %, 95 % interval", "at most 0.7 %",
-                      "Full circles are measured", "steady point", "7.9 %", "1320 MHz: not degraded", "GPU 1",
+                      "Full circles: measured", "steady point", "7.9 %", "1320 MHz: not degraded", "GPU 1",
                       "0.25 EUR, 316 g of CO2", "processors and memory are not known: no RAPL here", "the NCCL of this job is old",
                       "its energy counter, which was reset 2 times; polled power stood in for 12 s", "allreduce, 2.00 ms",
                       "210 MHz, 1.50 ms", "it was compared only together with other levers", "undecided: the run ended"):

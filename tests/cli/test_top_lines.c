@@ -236,7 +236,7 @@ static void runs_that_do_nothing_now_say_so(void **state)
     run.gpus[0].state = LULL_LIVE_UNUSED;
     assert_line("no rank of it uses a GPU yet");
     view.run_count = 0;
-    assert_line("no run goes on here");
+    assert_line("no active run");
     view.has_driver = false;
     snprintf(view.no_driver.text, sizeof(view.no_driver.text), "no library");
     assert_line("GPUs are not read here: no library");

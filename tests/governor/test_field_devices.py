@@ -51,7 +51,7 @@ FIELD = [
     ("ghost-utilisation", A100, "", "S ghost", "", 6, [r"whole run +\d"], []),
     ("intel-no-power-domain", INTEL, "", "Z nopower", "", 6, [r"can: sm_lock\n", r"energy and cost not known"], []),
     ("intel-no-power-domain (zero)", INTEL, "", "Z ezero", "", 6, [r"energy and cost not known"], [r"can:[^\n]*energy_counter"]),
-    ("jetson", A100, "", "S jetson", "", 6, [r"tells nothing of it", r"can: -", r"do not|does not list its clocks"],
+    ("jetson", A100, "", "S jetson", "", 6, [r"reports nothing about it", r"can: -", r"do not|does not list its clocks"],
      [*FALSE_FIGURES, r"power-limit", r"memory_lock"]),
     ("laptop-limit", A100, "", "S laptop", "--power-limit 300", 6, [r"of 400 W", r"does not let the power limit be set"],
      [r" 0 W", r"can:[^\n]*power_limit"]),

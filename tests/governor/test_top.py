@@ -130,7 +130,7 @@ class Published(Case):
     def test_nothing_to_see(self):
         done = call(LULL, "top", "--once", "--jobs-dir", self.directory.name)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("no run goes on here", done.stdout)
+        self.assertIn("no active run", done.stdout)
         self.assertIn("no lulld runs here", done.stdout)
         self.assertEqual(done.stdout.count("no run\n"), 2)
         done = call(LULL, "top", "--json", "--jobs-dir", "/nonexistent", env=dict(os.environ, LULL_NVML="/nonexistent"))
@@ -208,7 +208,7 @@ class Screen(Case):
         self.tmux("send-keys", "y")
         self.wait_screen("not restored: |are restored")
         process.send_signal(signal.SIGKILL)
-        self.wait_screen("no run goes on here")
+        self.wait_screen("no active run")
         self.quit()
 
     def test_with_lulld(self):
@@ -227,7 +227,7 @@ class Screen(Case):
         self.tmux("send-keys", "p", "y")
         self.wait_screen("lulld: 1 of 2 GPUs leased")
         self.tmux("send-keys", "r", "y")
-        self.wait_screen("lulld has taken back and reset every GPU")
+        self.wait_screen("lulld has revoked all leases")
         self.quit()
 
     def test_sizes(self):

@@ -182,7 +182,7 @@ class Program(unittest.TestCase):
                 self.assertEqual(done.stdout, lull("-V").stdout.replace("lull", program.name))
             done = subprocess.run([path, "--nonsense"], capture_output=True, text=True, check=False)
             self.assertEqual((done.returncode, done.stdout), (2, ""))
-            self.assertEqual(done.stderr, f"{program.name}: there is no option --nonsense\nTry `{program.name} --help`.\n")
+            self.assertEqual(done.stderr, f"{program.name}: unknown option --nonsense\nTry `{program.name} --help`.\n")
 
     def test_a_part_that_is_not_installed_names_its_package(self):
         with tempfile.TemporaryDirectory() as directory:
@@ -250,14 +250,14 @@ class Program(unittest.TestCase):
 
     def test_what_is_wrong_together_is_refused(self):
         batch = ["batch", "run", "--job", "j", "--sizes", "8,16", "--target", "1", "--metric"]
-        self.refused([*batch, "a(b)c", "--", "true"], "write {batch} there")
+        self.refused([*batch, "a(b)c", "--", "true"], "add {batch}")
         self.refused([*batch, "a(b", "--", "true", "{batch}"], "--metric a(b: ")
         self.refused([*batch, "a(b)c", "--lr", "1", "--lr-rule", "sqrt", "--", "true", "{batch}"], "needs {lr}")
         self.refused([*batch, "a(b)c", "--", "true", "{batch}", "{lr}"], "needs --lr")
         self.refused([*batch, "a(b)c", "--default-size", "9", "--", "true", "{batch}"], "9 is not among --sizes")
         self.refused(["batch", "run", "--sizes", "8,4"], "give them ascending; 4 comes after 8")
         self.refused(["batch", "run", "--sizes", "8,8"], "8 is there twice")
-        self.refused(["batch", "run", "--sizes", "8,"], "is no batch size")
+        self.refused(["batch", "run", "--sizes", "8,"], "invalid batch size")
         self.refused(["simulate"], "give either traces or --preset")
         self.refused(["play", "--preset", "bert-ddp", "trace"], "give one of: traces, --preset, --schedule")
         self.refused(["run", *["--plan=x"] * 20, "--", "true"], "plans at most")

@@ -362,7 +362,7 @@ class MadeUp(unittest.TestCase):
             for contents, ranks, words, status in (
                     ((coordinator, rank(0, 2), rank(1, 2)), 2, "0.json: no GPU kernels, so it is left out", 0),
                     ((rank(0, 2), rank(0, 2)), 1, "counts once", 0), ((rank(0, 2), rank(0, 2, shift=9)), 2, "both count", 0),
-                    ((rank(0, 2), rank(1, 64)), 2, "no ranks of one job", 0),
+                    ((rank(0, 2), rank(1, 64)), 2, "not ranks of one job", 0),
                     ((rank(0, 2), rank(1, 2, "NVIDIA H100 80GB HBM3")), 2, "another GPU", 0),
                     ((rank(0, 2), [7]), 1, "left out", 0), ((coordinator, coordinator), 0, "none of these files", 1),
                     (("nothing", rank(0, 2)), 1, "no trace", 1)):
@@ -414,7 +414,7 @@ class MadeUp(unittest.TestCase):
     def test_kernels_that_the_user_names(self):
         data = json.dumps(EVENTS).replace("ncclAllReduce", "my_exchange").encode()
         self.assertEqual(self.rank(data)["comm_kernels"], 0)
-        self.assertIn(b"--comm-kernels tells the names", analyze("-", data=data).stderr)
+        self.assertIn(b"use --comm-kernels to name", analyze("-", data=data).stderr)
         self.assertEqual(self.rank(data, "--comm-kernels", "my_(exchange|reduce)")["comm_kernels"], 1)
         self.assertEqual(self.rank(data, "--comm-kernels", "exchange_my")["comm_kernels"], 0)
         done = analyze("--comm-kernels", "my_(", "-", data=data)

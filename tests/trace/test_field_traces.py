@@ -114,7 +114,7 @@ def any_json():
 
 def mixed():
     done = run("analyze", path("job-mixed", "a.json"), path("job-mixed", "b.json"))
-    need("no ranks of one job" in done.stderr.decode(), "no warning")
+    need("not ranks of one job" in done.stderr.decode(), "no warning")
     need("Assumed: A100" in done.stdout.decode() and "Assumed: H100" in done.stdout.decode(), "one GPU's assumptions")
 
 

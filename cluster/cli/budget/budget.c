@@ -121,7 +121,7 @@ static int begin(struct budget *budget, struct lull_budget_settings *settings,
     if (result == 0)
         result = lull_budget_round_create(settings, &budget->nodes, &budget->round);
     if (result < 0)
-        return lull_error_set(err, result, "there is no memory");
+        return lull_error_set(err, result, "out of memory");
     if (settings->grid_file[0] != '\0')
         result = lull_grid_file_start(settings->grid_file, &budget->grid_file, err);
     if (result == 0 && settings->openadr[0] != '\0')
@@ -176,7 +176,7 @@ static int reload(struct budget *budget, struct lull_error *err)
         return 0;
     settings = malloc(sizeof(*settings));
     if (settings == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory");
+        return lull_error_set(err, -ENOMEM, "out of memory");
     if (load_settings(budget->path, settings, &error) < 0) {
         lull_log(LULL_LOG_WARNING, "budget", "the budget stays as it was: %s", error.text);
         free(settings);
@@ -201,7 +201,7 @@ static void write_state(const struct budget *budget)
     if (text == NULL ||
         lull_file_write_atomic(budget->state_path, text, strlen(text), 0644, &error) < 0)
         lull_log(LULL_LOG_WARNING, "budget", "%s",
-                 text == NULL ? "there is no memory for the state" : error.text);
+                 text == NULL ? "not enough memory for the state" : error.text);
     free(text);
 }
 
@@ -241,7 +241,7 @@ static int run(void *options, const struct lull_operands *operands)
     if (budget == NULL || settings == NULL) {
         free(budget);
         free(settings);
-        lull_error_set(&err, -ENOMEM, "there is no memory");
+        lull_error_set(&err, -ENOMEM, "out of memory");
         return lull_cli_fail("budget", &err);
     }
     lull_log_init(arguments->is_quiet ? LULL_LOG_WARNING : LULL_LOG_INFO);
@@ -260,9 +260,9 @@ static int run(void *options, const struct lull_operands *operands)
 
 static const struct lull_option rows[] = {
     LULL_FLAG("check", struct budget_arguments, is_check,
-              "Read the file, say what is wrong with it, and end."),
+              "Check the file, report its errors, and exit."),
     LULL_VALUE("state", "FILE", TEXT, struct budget_arguments, state_path,
-               "Write into this file each second what is drawn and decided, as JSON.",
+               "Write measured power and decisions to this file each second, as JSON.",
                .hint = LULL_OPTION_FILE),
     LULL_CLI_RUNTIME_DIR_ROW(struct budget_arguments, runtime_dir),
     LULL_QUIET_ROW(struct budget_arguments, is_quiet),
@@ -271,14 +271,14 @@ static const struct lull_option rows[] = {
 
 const struct lull_program_command lull_budget_command = {
     .name = "budget",
-    .summary = "hold GPUs within a power budget, and within what a grid asks for",
+    .summary = "hold GPUs within a power budget and a grid operator's limits",
     .arguments = "FILE",
     .about =
-        "Holds what the GPUs of one or several nodes draw within the budgets that FILE gives to "
-        "the cluster, its racks and its nodes, and within what a grid asks for: by highest clocks "
-        "first, by power limits where those do not suffice. The watts follow the jobs, and no job "
-        "is put below what it bears. Runs until it is stopped, then lifts its caps; it needs no "
-        "root, but has to be an administrator of lulld on each node.",
+        "Holds the power of the GPUs of one or more nodes within the budgets of FILE (cluster, "
+        "racks, nodes) and within the grid operator's limits. It caps the highest clocks first, "
+        "and sets power limits where that is not enough. Power moves to the jobs that use it; no "
+        "job drops below its declared minimum clock. Runs until it is stopped, then lifts its "
+        "caps. Requires no root, but must be an administrator of lulld on each node.",
     .tables = {{rows, 0}},
     .operands = {.least = 1, .most = 1, .missing = "name the file of the budget"},
     .size = sizeof(struct budget_arguments),

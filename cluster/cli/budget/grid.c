@@ -30,7 +30,7 @@ static int add_event(struct grid_reader *reader, size_t index, int64_t begin_s, 
                      double target_w)
 {
     if (!(target_w >= 0.0 && target_w <= most_w))
-        return refuse(reader, index, "the target is no number of watts, 0 or more");
+        return refuse(reader, index, "the target must be a number of watts, at least 0");
     if (end_s <= begin_s)
         return refuse(reader, index, "it ends before it has begun");
     if (reader->grid.count == LULL_GRID_MOST_EVENTS)
@@ -80,9 +80,9 @@ static int read_event(struct grid_reader *reader, size_t index, const json_t *ev
         const double duration_s = json_number_value(duration);
 
         if (json_object_get(event, "end") != NULL || !(duration_s >= 1.0 && duration_s <= 1e9))
-            return refuse(reader, index,
-                          "\"duration_s\" is a number of seconds from 1 on, and stands for "
-                          "\"end\"");
+            return refuse(
+                reader, index,
+                "\"duration_s\" must be a number of seconds, at least 1; it replaces \"end\"");
         end_s = later_by(begin_s, (int64_t)duration_s);
     }
     return add_event(reader, index, begin_s, end_s,
@@ -199,16 +199,16 @@ static int read_openadr_event(struct grid_reader *reader, size_t index, const js
     int result = 0;
 
     if (!json_is_object(event) || !json_is_array(intervals))
-        return refuse(reader, index, "it is no event of OpenADR 3: it has no intervals");
+        return refuse(reader, index, "not an OpenADR 3 event: it has no intervals");
     if (read_period(reader, event, &whole, &has_begin) < 0)
-        return refuse(reader, index, "its intervalPeriod is not understood");
+        return refuse(reader, index, "its intervalPeriod is not supported");
     next_s = whole.begin_s;
     for (size_t i = 0; i < json_array_size(intervals) && result == 0; i++) {
         const json_t *interval = json_array_get(intervals, i);
         struct period period = whole;
 
         if (read_period(reader, interval, &period, &has_begin) < 0)
-            return refuse(reader, index, "the intervalPeriod of an interval is not understood");
+            return refuse(reader, index, "the intervalPeriod of an interval is not supported");
         if (!has_begin)
             period.begin_s = next_s;
         next_s = later_by(period.begin_s, period.duration_s);
@@ -226,7 +226,8 @@ static int read_openadr(struct grid_reader *reader, const json_t *root)
 
     if (!json_is_array(root))
         return lull_error_set(reader->err, -EINVAL,
-                              "%.80s: the answer is no array of OpenADR 3 events", reader->name);
+                              "%.80s: the answer is not an array of OpenADR 3 events",
+                              reader->name);
     for (size_t i = 0; i < json_array_size(root) && result == 0; i++)
         result = read_openadr_event(reader, i, json_array_get(root, i));
     return result;

@@ -59,7 +59,7 @@ static bool look(struct lull_grid_file *file)
         free(text);
     }
     if (result < 0)
-        lull_log(LULL_LOG_WARNING, "budget", "%s; what was asked before goes on", error.text);
+        lull_log(LULL_LOG_WARNING, "budget", "%s; the previous limits stay in force", error.text);
     return result == 0;
 }
 
@@ -169,6 +169,6 @@ void lull_grid_file_read(struct lull_grid_file *file, struct lull_grid_events *g
     *grid_out = file->grid;
     pthread_mutex_unlock(&file->lock);
     if (becomes_late)
-        lull_log(LULL_LOG_WARNING, "budget", "%s does not answer; what was asked before goes on",
-                 file->path);
+        lull_log(LULL_LOG_WARNING, "budget",
+                 "%s does not answer; the previous limits stay in force", file->path);
 }

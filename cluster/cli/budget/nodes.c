@@ -41,7 +41,8 @@ static void lose(struct lull_budget_connection *node, const struct lull_error *e
 {
     if (!node->was_told)
         lull_log(LULL_LOG_WARNING, "budget",
-                 "node %s: %s; what it drew last counts, and it is tried again every second",
+                 "node %s: %s; its last power reading is used, and the connection is retried every "
+                 "second",
                  node->name, error->text);
     node->was_told = true;
     node->is_refusing = false;
@@ -156,8 +157,8 @@ void lull_budget_nodes_order(struct lull_budget_nodes *nodes, uint32_t node, uin
     if (result == -EPERM) {
         connection->is_refusing = true;
         lull_log(LULL_LOG_ERROR, "budget",
-                 "node %s: %s; its GPUs count with what they draw, and it is not asked again until "
-                 "its lulld starts anew",
+                 "node %s: %s; its GPUs count with their measured power, and it is not queried "
+                 "again until its lulld restarts",
                  connection->name, error.text);
     } else if (result < 0) {
         lose(connection, &error);

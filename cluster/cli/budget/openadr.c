@@ -66,7 +66,8 @@ static int read_token(const char *path, char *token_out, struct lull_error *err)
     if (result < 0)
         return result;
     if (token_out[0] == '\0' || !is_plain(token_out))
-        return lull_error_set(err, -EINVAL, "%s: this is no token: one line without blanks", path);
+        return lull_error_set(err, -EINVAL, "%s: invalid token: must be one line without blanks",
+                              path);
     return 0;
 }
 
@@ -80,8 +81,8 @@ static int configure(struct lull_openadr *openadr, struct lull_error *err)
         strpbrk(s->openadr_program, "&?#%/") != NULL ||
         (strncmp(s->openadr, "https://", 8) != 0 && strncmp(s->openadr, "http://", 7) != 0))
         return lull_error_set(err, -EINVAL,
-                              "openadr: \"%.80s\" is no address such as https://vtn.example/3.0.1, "
-                              "or openadr-program is no identifier",
+                              "openadr: \"%.80s\" is not an address such as "
+                              "https://vtn.example/3.0.1, or openadr-program is not an identifier",
                               s->openadr);
     if (s->openadr_token_file[0] != '\0') {
         int result = read_token(s->openadr_token_file, token, err);
@@ -243,7 +244,7 @@ static void ask(struct lull_openadr *openadr, char *text, struct lull_grid_event
     if (result == 0)
         openadr->grid = *grid;
     if (result < 0 && !openadr->was_told && !openadr->is_stopping)
-        lull_log(LULL_LOG_WARNING, "budget", "%s; the events that are known go on", error.text);
+        lull_log(LULL_LOG_WARNING, "budget", "%s; known events stay in force", error.text);
     pthread_mutex_unlock(&openadr->lock);
     openadr->was_told = result < 0;
 }
@@ -280,7 +281,7 @@ int lull_openadr_start(const struct lull_budget_settings *settings,
     int result;
 
     if (openadr == NULL)
-        return lull_error_set(err, -ENOMEM, "openadr: there is no memory");
+        return lull_error_set(err, -ENOMEM, "openadr: out of memory");
     openadr->settings = settings;
     result = configure(openadr, err);
     if (result < 0) {

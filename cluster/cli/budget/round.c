@@ -264,8 +264,8 @@ static void tell(struct lull_budget_round *round, double before_w)
         lull_log(LULL_LOG_INFO, "budget", "there is no cap any more");
     if (is_exceeded && !round->was_exceeded)
         lull_log(LULL_LOG_WARNING, "budget",
-                 "a cap cannot be held, by %.0f W: the jobs bear no lower clocks, and no power "
-                 "limit is left to lower",
+                 "the cap is exceeded by %.0f W: the jobs are at their minimum clocks, and no "
+                 "power limit can be lowered",
                  round->excess_w);
     if (!is_exceeded && round->was_exceeded)
         lull_log(LULL_LOG_INFO, "budget", "all caps can be held again");
@@ -290,7 +290,7 @@ int lull_budget_round_run(struct lull_budget_round *round, double target_w, stru
                                          round->orders, &round->excess_w);
     }
     if (result < 0)
-        return lull_error_set(err, result, "there is no memory");
+        return lull_error_set(err, result, "out of memory");
     for (uint32_t i = 0; i < round->gpu_count; i++)
         lull_budget_nodes_order(round->nodes, round->places[i].node, round->places[i].gpu,
                                 &round->orders[i], (uint32_t)(round->settings->hold_s * 1e3));

@@ -48,14 +48,14 @@ static int read_number(const struct settings_reader *reader, const char *value, 
                        double most, double *number_out)
 {
     if (lull_text_parse_between(value, least, most, number_out) < 0)
-        return refuse(reader, "\"%.40s\" is no number from %g to %g", value, least, most);
+        return refuse(reader, "\"%.40s\" must be a number from %g to %g", value, least, most);
     return 0;
 }
 
 static int read_ratio(const struct settings_reader *reader, const char *value, double *ratio_out)
 {
     if (lull_text_parse_ratio(value, ratio_out) < 0)
-        return refuse(reader, "\"%.40s\" is no ratio from 0 to 1, such as 0.7 or 70%%", value);
+        return refuse(reader, "\"%.40s\" must be a ratio from 0 to 1, such as 0.7 or 70%%", value);
     return 0;
 }
 
@@ -100,10 +100,10 @@ static int add_gpus(const struct settings_reader *reader, char *word, uint64_t *
     if (dash != NULL)
         *dash = '\0';
     if (lull_text_parse_int(word, 0, MOST_GPUS - 1, &first) < 0)
-        return refuse(reader, "\"%.40s\" is no number of a GPU from 0 to %d", word, MOST_GPUS - 1);
+        return refuse(reader, "\"%.40s\" is not a GPU number from 0 to %d", word, MOST_GPUS - 1);
     last = first;
     if (dash != NULL && lull_text_parse_int(dash + 1, first, MOST_GPUS - 1, &last) < 0)
-        return refuse(reader, "\"%.40s\" is no number of a GPU from %d to %d", dash + 1, (int)first,
+        return refuse(reader, "\"%.40s\" is not a GPU number from %d to %d", dash + 1, (int)first,
                       MOST_GPUS - 1);
     for (int64_t gpu = first; gpu <= last; gpu++)
         *gpus |= UINT64_C(1) << gpu;
@@ -130,7 +130,7 @@ static int read_place(const struct settings_reader *reader, char *text)
          word = strtok_r(NULL, ",", &rest))
         result = add_gpus(reader, lull_text_trim(word), &place->gpus);
     if (result == 0 && place->gpus == 0)
-        return refuse(reader, "no GPU is named behind \"%.40s:\"", place->node);
+        return refuse(reader, "no GPU is named after \"%.40s:\"", place->node);
     return result;
 }
 
@@ -258,7 +258,7 @@ static int read_key(struct settings_reader *reader, char *line)
     while (key < KEYS && strcmp(name, key_names[key]) != 0)
         key++;
     if (key == KEYS)
-        return refuse(reader, "there is no key \"%.40s\"; see cluster/docs/budget.md", name);
+        return refuse(reader, "unknown key \"%.40s\"; see cluster/docs/budget.md", name);
     if (!reader->is_in_section || !belongs(reader, (enum budget_key)key))
         return refuse(reader, "%s does not belong in this section", name);
     if ((reader->keys_given >> key & 1) != 0)
@@ -368,8 +368,8 @@ static int check(const struct settings_reader *reader)
     const struct lull_budget_settings *s = reader->settings;
 
     if (s->webhook[0] != '\0' && (s->webhook_token_file[0] == '\0' || s->grid_file[0] == '\0'))
-        return refuse(reader, "a webhook needs webhook-token, the file of its secret, and "
-                              "grid-file, where its events are kept");
+        return refuse(reader, "a webhook needs webhook-token (the file of its secret) and "
+                              "grid-file (where its events are stored)");
     for (uint32_t i = 0; i < s->job_count; i++) {
         const struct lull_budget_job *job = &s->jobs[i];
 
@@ -396,8 +396,7 @@ static int read_all(struct settings_reader *reader, const char *text, size_t siz
 
         reader->line++;
         if (length >= sizeof(line) || memchr(at, '\0', length) != NULL)
-            return refuse(reader, "this is no line of text, or longer than %d bytes",
-                          LINE_BYTES - 1);
+            return refuse(reader, "not a line of text, or longer than %d bytes", LINE_BYTES - 1);
         memcpy(line, at, length);
         line[length] = '\0';
         result = read_line(reader, line);
@@ -418,7 +417,7 @@ int lull_budget_settings_read(const char *path, const char *text, size_t size,
     int result;
 
     if (settings == NULL)
-        return lull_error_set(err, -ENOMEM, "%.80s: there is no memory for it", path);
+        return lull_error_set(err, -ENOMEM, "%.80s: not enough memory for it", path);
     settings->hold_s = 30.0;
     settings->openadr_poll_s = 10.0;
     settings->others = ordinary_job;

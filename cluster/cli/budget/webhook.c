@@ -98,13 +98,13 @@ static int take_body(const struct lull_webhook *webhook, const struct webhook_re
     int result = -ENOMEM;
 
     if (grid == NULL)
-        return lull_error_set(err, result, "there is no memory for it");
+        return lull_error_set(err, result, "not enough memory for it");
     result =
         lull_grid_read("webhook", request->body, request->size, (int64_t)time(NULL), grid, err);
     if (result == 0)
         text = lull_grid_print(grid);
     if (result == 0 && text == NULL)
-        result = lull_error_set(err, -ENOMEM, "there is no memory for it");
+        result = lull_error_set(err, -ENOMEM, "not enough memory for it");
     if (result == 0)
         result =
             lull_file_write_atomic(webhook->settings->grid_file, text, strlen(text), 0644, err);
@@ -205,8 +205,8 @@ static int parse_address(const char *text, struct sockaddr_in *address_out, stru
     address_out->sin_port = htons((uint16_t)port);
     return 0;
 refuse:
-    return lull_error_set(err, -EINVAL, "webhook: \"%.60s\" is no address such as 127.0.0.1:8642",
-                          text);
+    return lull_error_set(err, -EINVAL,
+                          "webhook: \"%.60s\" is not an address such as 127.0.0.1:8642", text);
 }
 
 static int listen_at(struct lull_webhook *webhook, const struct sockaddr_in *address,
@@ -243,7 +243,7 @@ int lull_webhook_start(const struct lull_budget_settings *settings,
     int result;
 
     if (webhook == NULL)
-        return lull_error_set(err, -ENOMEM, "webhook: there is no memory");
+        return lull_error_set(err, -ENOMEM, "webhook: out of memory");
     webhook->settings = settings;
     result = parse_address(settings->webhook, &address, err);
     if (result == 0)

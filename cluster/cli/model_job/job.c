@@ -30,14 +30,14 @@ static const struct lull_option rows[] = {
                .least = 1, .most = LULL_MODEL_JOB_CLOCKS),
     LULL_VALUE("gpu-count", "N", WHOLE, struct model_job_arguments, gpus,
                "Run each job on this many GPUs, with the same batch.", .least = 1, .most = 1 << 24,
-               .otherwise = "those that the file says"),
+               .otherwise = "the values in the file"),
     LULL_FLAG("fit", struct model_job_arguments, is_fit,
               "Take from each measured step how fast the job's software is.",
               .more = "Then the step at the highest clock is the measured one, and what is "
                       "predicted is other clocks, and with --gpu-count other numbers of GPUs."),
     LULL_VALUE("confidence", "RATIO", RATIO, struct model_job_arguments, confidence_ratio,
-               "How sure it shall be that the step is within its interval.", .usual = "90%",
-               .least = 0.1, .most = LULL_TRAINING_MOST_CONFIDENCE),
+               "Confidence level of the step-time interval.", .usual = "90%", .least = 0.1,
+               .most = LULL_TRAINING_MOST_CONFIDENCE),
     LULL_VALUE("meter", "S", TIME, struct model_job_arguments, meter_ns,
                "Show power by the position in a step as a meter sees it that averages this long.",
                .usual = "0", .least = 0, .most = 60),
@@ -117,7 +117,7 @@ static int add_point(struct lull_model_job *out, const struct lull_training_gpu 
                                     (uint64_t)parallel->data * parallel->tensor, tempo, &once);
 
     if (rc < 0)
-        return refuse(out->entry, rc, "there is no memory for its tasks", err);
+        return refuse(out->entry, rc, "not enough memory for its tasks", err);
     *point = (struct lull_model_job_point){
         .sm_mhz = tempo->sm_mhz,
         .step_s = (double)once.time_ns * 1e-9,
@@ -141,7 +141,7 @@ static int add_points(const struct model_job_arguments *arguments, const struct 
     const uint32_t count = tempo != NULL ? fill_tempo(type, &out->step, tempo) : 0;
     uint32_t usable = 0;
     uint32_t clocks;
-    int rc = count > 0 ? 0 : refuse(out->entry, -ENOMEM, "there is no memory for its clocks", err);
+    int rc = count > 0 ? 0 : refuse(out->entry, -ENOMEM, "not enough memory for its clocks", err);
 
     while (usable < count && 2 * tempo[usable][0].sm_mhz >= tempo[0][0].sm_mhz)
         usable++;
@@ -206,7 +206,7 @@ static int predict(const struct model_job_arguments *arguments,
     if (type.model != NULL) {
         rc = add_points(arguments, &type, gpu, &graph, out, err);
         if (isnan(gpu->node_w))
-            out->why_null = "what a node draws beside its GPUs is not known for this GPU";
+            out->why_null = "the power of a node without its GPUs is unknown for this GPU";
     } else {
         rc = add_time(gpu, &graph, out, err);
         out->why_null = "no power was measured over the clocks of this GPU";
@@ -225,7 +225,7 @@ static int predict_all(const struct model_job_arguments *arguments,
     int rc = 0;
 
     if (predicted == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for %zu jobs", jobs->count);
+        return lull_error_set(err, -ENOMEM, "not enough memory for %zu jobs", jobs->count);
     for (size_t i = 0; i < jobs->count && rc == 0; i++)
         rc = predict(arguments, &jobs->entries[i], &predicted[i], err);
     if (rc == 0 && arguments->is_json)
@@ -256,10 +256,10 @@ const struct lull_program_command lull_model_job_command = {
     .name = "model job",
     .summary = "predict step, power and energy of training jobs at any clock and size",
     .arguments = "JOBS",
-    .about = "Reads training jobs (model, layout, GPUs) and predicts what a step of them takes, "
-             "what of it is exposed communication and waiting, and what it costs in energy, with "
-             "an interval for the step. JOBS is a JSON file; - is standard input. Neither a GPU "
-             "nor root is needed.",
+    .about =
+        "Reads training jobs (model, layout, GPUs) and predicts what a step of them takes, what of "
+        "it is exposed communication and waiting, and what it costs in energy, with an interval "
+        "for the step. JOBS is a JSON file; - is standard input. Requires no GPU and no root.",
     .after = "Examples:\n"
              "  lull model job data/training_anchors.json\n"
              "  lull model job --json --fit --clock-count 12 mine.json",

@@ -158,8 +158,8 @@ static int start(FILE *problem, int out_fd, struct lull_child *child, struct lul
     rc = lull_child_start_as(argv, NULL, &setup, child, &why);
     if (rc == -ENOENT)
         return lull_error_set(err, rc,
-                              "--bound needs %s, which is neither beside this program nor on the "
-                              "path; it is built where CLP and CBC are installed",
+                              "--bound needs %s, which is neither next to this program nor on the "
+                              "path; install CLP and CBC to build it",
                               program);
     return rc < 0 ? lull_error_set(err, rc, "%s", why.text) : 0;
 }
@@ -199,8 +199,8 @@ static int find_bound(FILE *problem, double *bound_j_out, struct lull_error *err
         return rc;
     lull_child_reap(&child, true, &status);
     if (status != 0)
-        rc = lull_error_set(err, LULL_E_FORMAT,
-                            "%s failed with status %d; what it said stands above", program, status);
+        rc = lull_error_set(err, LULL_E_FORMAT, "%s failed with status %d; see its output above",
+                            program, status);
     else
         rc = take_result(document, bound_j_out, err);
     json_decref(document);
@@ -287,12 +287,10 @@ static int check_sound(double bound_j, double needed_j, struct lull_error *err)
 {
     if (lull_dual_is_sound(bound_j, needed_j, needed_j))
         return 0;
-    return lull_error_set(
-        err, -EPROTO,
-        "the bound is false, which is a mistake in lull: it says that no schedule "
-        "needs less than %.9g J, and this run needs %.9g J; please report it with "
-        "the table of jobs and the command line",
-        bound_j, needed_j);
+    return lull_error_set(err, -EPROTO,
+                          "internal error: the lower bound is %.9g J, but this run needs %.9g J; "
+                          "please report this with the job table and the command line",
+                          bound_j, needed_j);
 }
 
 int lull_cluster_bound(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,

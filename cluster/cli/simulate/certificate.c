@@ -192,9 +192,8 @@ static int refuse(const struct lull_cluster_certificate *certificate, struct lul
 {
     return lull_error_set(
         err, -EPROTO,
-        "the certificate is false, which is a mistake in lull: it says that no "
-        "schedule costs less than %.9g J, and this run costs %.9g J; please report "
-        "it with the table of jobs and the command line",
+        "internal error: the certificate's lower bound is %.9g J, but this run costs %.9g J; "
+        "please report this with the job table and the command line",
         certificate->bound_j, certificate->cost_j);
 }
 

@@ -161,7 +161,7 @@ const struct lull_program_command lull_cluster_command = {
              "queues, one per virtual cluster, in virtual time.",
     .print_after = print_all_policies,
     .tables = {{lull_scenario_rows, 0}},
-    .operands = {.least = 1, .most = 1, .missing = "give a table of jobs, or - for standard input"},
+    .operands = {.least = 1, .most = 1, .missing = "missing job table, or - for standard input"},
     .size = sizeof(struct lull_scenario_options),
     .prepare = lull_scenario_options_prepare,
     .check = check,

@@ -130,7 +130,7 @@ static void print_causes(const struct lull_explained *explained, FILE *out)
         "fewer GPUs were free than it needs",
         "enough GPUs were free, but spread over too many nodes",
         "it would have fitted, but others were to go first",
-        "it would have fitted and was the next, but the policy, or a cap, let it wait",
+        "it fitted and was next, but the policy or a cap delayed it",
     };
     const struct lull_cluster_wait *wait = &explained->wait;
 
@@ -306,7 +306,7 @@ static void print_rejection(const struct lull_explained *explained, FILE *out)
     fprintf(out, "  it needs %u GPU%s of type %s at least; its pool has %s\n", point->gpus,
             plural(point->gpus), model->cluster.types[point->type].name,
             lull_amount_count(gpus).text);
-    fputs("\nWhat would have let it run\n", out);
+    fputs("\nChanges that would have started it\n", out);
     if (gpus < point->gpus) {
         const uint64_t per_node = (uint64_t)model->options->gpus_per_node;
 
@@ -338,8 +338,8 @@ static void print_end(const struct lull_explained *explained, FILE *out)
     fputc('\n', out);
     if (outcome->preemptions + outcome->failures > 0)
         fprintf(out,
-                "was preempted %u time%s and lost a node %u time%s; what follows is of its first "
-                "start\n",
+                "was preempted %u time%s and lost a node %u time%s; the following describes its "
+                "first start\n",
                 outcome->preemptions, plural(outcome->preemptions), outcome->failures,
                 plural(outcome->failures));
     if (outcome->shared_ns > 0)

@@ -76,7 +76,7 @@ static void list_reasons(const struct lull_guarantee *guarantee, struct notes *n
     note_if(notes, guarantee->has_cap, "a power cap may turn promised starts away");
     note_if(notes, guarantee->turns_nodes_off,
             "nodes are turned off, and promised starts wait for them");
-    note_if(notes, guarantee->is_shared, "what jobs share makes them end later than was promised");
+    note_if(notes, guarantee->is_shared, "shared resources make jobs end later than promised");
 }
 
 /* Adds a note on a number of jobs, unless there are none. */

@@ -70,8 +70,7 @@ static int read_points(struct lull_scenario_model *model, struct lull_error *err
     rc = lull_point_table_read(path, &model->told, err);
     if (rc == 0 && lull_point_table_only_gpu(model->told) == NULL)
         rc = lull_error_set(err, LULL_E_FORMAT,
-                            "%s: \"gpus\" has to tell of the one type of GPU that is simulated",
-                            path);
+                            "%s: \"gpus\" must describe the single simulated GPU type", path);
     return rc;
 }
 
@@ -424,8 +423,8 @@ static int simulate(struct lull_scenario_run *run, const struct lull_scenario *s
 {
     if (run->policy->needs_value && !scenario->model.has_values)
         return lull_error_set(err, -EINVAL,
-                              "policy %s takes only jobs with a value, and none has one: give the "
-                              "table a column value_j, or --value FACTOR",
+                              "policy %s needs jobs with a value, but none has one: add a column "
+                              "value_j to the table, or use --value FACTOR",
                               run->policy->name);
     return lull_cluster_simulate(&scenario->model.cluster, &scenario->model.jobs, run->policy,
                                  &scenario->conditions, &run->run, err);

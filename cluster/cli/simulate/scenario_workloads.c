@@ -124,7 +124,7 @@ int lull_scenario_workloads_refuse(const char *path, const struct lull_cluster_j
 {
     struct lull_error why = {0};
 
-    (void)lull_error_set(&why, -EINVAL, "say on which GPUs it is to run: --gpu-types MODEL");
+    (void)lull_error_set(&why, -EINVAL, "missing --gpu-types MODEL: the GPUs on which it runs");
     for (size_t i = 0; i < table->count; i++)
         if (table->rows[i].workload != UINT32_MAX)
             return blame(path, &table->rows[i], &why, err);

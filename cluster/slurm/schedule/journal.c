@@ -115,7 +115,7 @@ int lull_schedule_journal_add(struct lull_schedule_journal *journal, const json_
     int result;
 
     if (text == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for a line of the journal");
+        return lull_error_set(err, -ENOMEM, "not enough memory for a line of the journal");
     result = append_line(journal->fd, text, strlen(text));
     free(text);
     if (result < 0)
@@ -224,7 +224,7 @@ int lull_schedule_journal_recent(const char *directory, const char *partition, s
         rc = take_lines(last_lines(text, size, most), take, user);
         free(text);
         if (rc < 0)
-            return lull_error_set(err, rc, "there is no memory for the journal %s", path);
+            return lull_error_set(err, rc, "not enough memory for the journal %s", path);
     }
     return 0;
 }

@@ -289,7 +289,7 @@ static int run_once(struct schedule_work *work, struct lull_error *err)
     begin_round(work, work->options->is_dry ? NULL : &journal, &round);
     rc = lull_round_run(&round, &told, err);
     if (rc == 0 && told == NULL)
-        rc = lull_error_set(err, -ENOMEM, "there is no memory for the result");
+        rc = lull_error_set(err, -ENOMEM, "not enough memory for the result");
     if (rc == 0 && work->options->is_json)
         print_json(told);
     else if (rc == 0) {
@@ -406,7 +406,7 @@ static int explain_waiting(struct schedule_work *work, const struct lull_queue *
         return rc;
     document = lull_report_waiting(queue, schedule, job, work->policy.name, err);
     if (document == NULL)
-        rc = err->code < 0 ? err->code : lull_error_set(err, -ENOMEM, "there is no memory");
+        rc = err->code < 0 ? err->code : lull_error_set(err, -ENOMEM, "out of memory");
     else if (work->options->is_json)
         print_json(document);
     else

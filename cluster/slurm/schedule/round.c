@@ -128,7 +128,7 @@ static int carry_out(struct lull_round *round, const struct lull_queue *queue,
 {
     json_t *const document =
         lull_report_decision(queue, schedule, decision, round->rules.policy->name);
-    int rc = document != NULL ? 0 : lull_error_set(err, -ENOMEM, "there is no memory");
+    int rc = document != NULL ? 0 : lull_error_set(err, -ENOMEM, "out of memory");
 
     if (rc == 0 && round->journal != NULL && !decision->is_rejected) {
         rc = lull_slurm_release(round->slurm, decision, err);
@@ -137,7 +137,7 @@ static int carry_out(struct lull_round *round, const struct lull_queue *queue,
         if (lull_schedule_journal_add(round->journal, document, err) < 0)
             lull_log(LULL_LOG_WARNING, "schedule", "%s", err->text);
         if (lull_past_add(round->past, document) < 0)
-            lull_log(LULL_LOG_WARNING, "schedule", "there is no memory for what was decided");
+            lull_log(LULL_LOG_WARNING, "schedule", "not enough memory for what was decided");
         round->decisions++;
     }
     if (rc == 0)

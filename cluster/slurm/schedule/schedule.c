@@ -27,8 +27,7 @@ static int make_decider(struct lull_schedule *schedule, struct lull_error *err)
                                   schedule->types[type].name);
     if (lull_cluster_policy_create(rules->policy, &schedule->cluster, &schedule->all,
                                    &schedule->decider.policy) < 0)
-        return lull_error_set(err, -ENOMEM, "there is no memory for policy %s",
-                              rules->policy->name);
+        return lull_error_set(err, -ENOMEM, "not enough memory for policy %s", rules->policy->name);
     schedule->decider.calls = rules->policy->calls;
     if (rules->cap_w <= 0.0)
         return 0;
@@ -134,7 +133,7 @@ int lull_schedule_create(const struct lull_queue *queue, const struct lull_sched
     int rc;
 
     if (schedule == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for a queue");
+        return lull_error_set(err, -ENOMEM, "not enough memory for a queue");
     schedule->queue = queue;
     schedule->rules = *rules;
     set_time(schedule);
@@ -148,7 +147,7 @@ int lull_schedule_create(const struct lull_queue *queue, const struct lull_sched
         goto destroy;
     if (lull_cluster_state_create(&schedule->cluster, &schedule->state) < 0 ||
         begin(schedule) < 0) {
-        rc = lull_error_set(err, -ENOMEM, "there is no memory for a queue of %u jobs",
+        rc = lull_error_set(err, -ENOMEM, "not enough memory for a queue of %u jobs",
                             queue->job_count);
         goto destroy;
     }
@@ -287,7 +286,7 @@ int lull_schedule_next(struct lull_schedule *schedule, struct lull_schedule_deci
          refuse(schedule, &decision, decision_out)))
         return 1;
     if (start(schedule, &decision) < 0)
-        return lull_error_set(err, -ENOMEM, "there is no memory for a decision");
+        return lull_error_set(err, -ENOMEM, "not enough memory for a decision");
     return 1;
 }
 

@@ -59,7 +59,7 @@ int lull_schedule_make_cluster(struct lull_schedule *schedule, struct lull_error
     uint32_t count = 0;
 
     if (make_cluster_room(schedule) < 0)
-        return lull_error_set(err, -ENOMEM, "there is no memory for %u nodes", queue->node_count);
+        return lull_error_set(err, -ENOMEM, "not enough memory for %u nodes", queue->node_count);
     for (uint32_t i = 0; i < queue->node_count; i++) {
         const struct lull_queue_node *const node = &queue->nodes[i];
         uint32_t type;
@@ -335,7 +335,7 @@ int lull_schedule_make_jobs(struct lull_schedule *schedule, struct lull_error *e
     if (candidates == NULL || schedule->own == NULL || schedule->jobs == NULL ||
         schedule->job_of == NULL || schedule->recalled == NULL || schedule->points == NULL) {
         free(candidates);
-        return lull_error_set(err, -ENOMEM, "there is no memory for %u jobs", queue->job_count);
+        return lull_error_set(err, -ENOMEM, "not enough memory for %u jobs", queue->job_count);
     }
     for (uint32_t i = 0; i < queue->job_count; i++) {
         const struct lull_queue_job *const job = &queue->jobs[i];

@@ -40,7 +40,7 @@ int lull_slurm_open(const char *partition, struct lull_slurm **slurm_out, struct
     struct lull_slurm *const slurm = calloc(1, sizeof(*slurm));
 
     if (slurm == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for a queue");
+        return lull_error_set(err, -ENOMEM, "not enough memory for a queue");
     slurm_init(NULL);
     slurm->wanted = partition;
     *slurm_out = slurm;
@@ -483,7 +483,7 @@ int lull_slurm_read(struct lull_slurm *slurm, bool *has_changed_out,
     }
     forget_queue(slurm);
     if (make_nodes(slurm) < 0 || make_jobs(slurm) < 0)
-        return lull_error_set(err, -ENOMEM, "there is no memory for the queue");
+        return lull_error_set(err, -ENOMEM, "not enough memory for the queue");
     *queue_out = &slurm->queue;
     return 0;
 }
@@ -579,7 +579,7 @@ int lull_slurm_release(struct lull_slurm *slurm, const struct lull_schedule_deci
         return rc;
     request.req_nodes = name_nodes(slurm, decision);
     if (request.req_nodes == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for the names of nodes");
+        return lull_error_set(err, -ENOMEM, "not enough memory for the names of nodes");
     rc = update(slurm, &request, err);
     free(request.req_nodes);
     return rc;

@@ -27,7 +27,7 @@ class BadInput(unittest.TestCase):
             self.assertIn(word, done.stderr)
 
     def test_policies(self):
-        self.refused(cluster(policy=""), 2, "table of jobs")
+        self.refused(cluster(policy=""), 2, "job table")
         self.refused(cluster("x.csv", policy=""), 2, "--policy NAME")
         self.refused(cluster("x.csv", policy="fifi"), 2, "did you mean fifo?")
         self.refused(cluster("x.csv", policy="none"), 2, "none")

@@ -141,7 +141,7 @@ class Claims(unittest.TestCase):
         self.assertEqual((one["rejected"], one["assumed"]["read_mb_s"]), (0, 1))
         links = run("pd-rats-safe", text, *options, "--contention")
         self.assertEqual((links["proven_ratio"], len(links["not_proven"])), (None, 1))
-        self.assertIn("what jobs share", links["not_proven"][0])
+        self.assertIn("shared resources", links["not_proven"][0])
 
     def test_menus_that_are_cut(self):
         text = "submit_s,duration_s,num_gpus\n" + 10 * "0,40000000,1\n"

@@ -106,7 +106,7 @@ static int print(const struct shared_run *run, struct lull_error *err)
     if (rc == 0 && run->options->is_json)
         rc = lull_cluster_summary_print_json(&summary, details_json(run));
     if (rc < 0)
-        return lull_error_set(err, rc, "there is no memory for the summary");
+        return lull_error_set(err, rc, "not enough memory for the summary");
     if (run->options->is_json)
         return 0;
     lull_cluster_summary_print(&summary, stdout);
@@ -201,7 +201,7 @@ static int make_jobs(struct shared_run *run, struct lull_error *err)
     run->result.gpus = calloc(workers + 1, sizeof(*run->result.gpus));
     if (run->jobs == NULL || run->result.completion_ms == NULL || run->result.placed_ms == NULL ||
         run->result.gpus == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for %zu jobs", run->count);
+        return lull_error_set(err, -ENOMEM, "not enough memory for %zu jobs", run->count);
     return 0;
 }
 
@@ -223,7 +223,7 @@ static int simulate(struct shared_run *run, struct lull_error *err)
             "fewer iterations",
             path, (long long)LULL_SHARED_MOST_SLOTS);
     if (rc < 0)
-        return lull_error_set(err, rc, "%s: there is no memory for its %zu jobs", path, run->count);
+        return lull_error_set(err, rc, "%s: not enough memory for its %zu jobs", path, run->count);
     if (run->options->jobs_out != NULL)
         rc = lull_file_write_with(run->options->jobs_out, write_rows, run, err);
     if (rc < 0)

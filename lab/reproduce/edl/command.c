@@ -99,7 +99,7 @@ static int print(const struct edl_run *run, struct lull_error *err)
     if (rc == 0 && run->options->is_json)
         rc = lull_cluster_summary_print_json(&summary, details_json(run));
     if (rc < 0)
-        return lull_error_set(err, rc, "there is no memory for the summary");
+        return lull_error_set(err, rc, "not enough memory for the summary");
     if (run->options->is_json)
         return 0;
     lull_cluster_summary_print(&summary, stdout);
@@ -137,7 +137,7 @@ static int draw(const struct edl_options *options, struct lull_dvfs_task **tasks
     struct lull_dvfs_task *tasks = malloc((count + 1) * sizeof(*tasks));
 
     if (tasks == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for %zu tasks", count);
+        return lull_error_set(err, -ENOMEM, "not enough memory for %zu tasks", count);
     lull_edl_tasks_draw(options->utilisation, options->is_online, (uint64_t)options->seed, tasks);
     *tasks_out = tasks;
     *count_out = count;
@@ -165,7 +165,7 @@ static int schedule(struct edl_run *run, const struct lull_dvfs_task *tasks, str
 
     run->jobs = calloc(run->count + 1, sizeof(*run->jobs));
     if (run->jobs == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for %zu tasks", run->count);
+        return lull_error_set(err, -ENOMEM, "not enough memory for %zu tasks", run->count);
     if (run->options->is_online)
         rc = lull_edl_simulate(config, tasks, run->count, run->jobs, &run->outcome, err);
     else

@@ -324,5 +324,5 @@ int lull_edl_simulate(const struct lull_edl_config *config, const struct lull_dv
         return lull_error_set(err, result,
                               "the tasks need more than %d GPUs; limit them with --gpus",
                               LULL_GPU_POOL_MOST);
-    return result < 0 ? lull_error_set(err, result, "there is no memory for %zu tasks", count) : 0;
+    return result < 0 ? lull_error_set(err, result, "not enough memory for %zu tasks", count) : 0;
 }

@@ -113,7 +113,7 @@ static int play_policy(struct lull_replay *replay, struct lull_replay_policy *po
     policy->cost_by_recurrence =
         calloc(replay->comparison.recurrences, sizeof(*policy->cost_by_recurrence));
     if (policy->outcomes == NULL || policy->cost_by_recurrence == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for %u seeds", replay->seed_count);
+        return lull_error_set(err, -ENOMEM, "not enough memory for %u seeds", replay->seed_count);
     for (uint32_t i = 0; i < replay->seed_count && rc == 0; i++) {
         rc = lull_comparison_play(&replay->comparison, &policy->config, replay->first_seed + i,
                                   policy->cost_by_recurrence, &policy->outcomes[i], err);

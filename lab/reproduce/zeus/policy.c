@@ -220,7 +220,7 @@ int lull_zeus_create(const struct lull_zeus_config *config, struct lull_zeus **z
     int rc;
 
     if (zeus == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for a search");
+        return lull_error_set(err, -ENOMEM, "not enough memory for a search");
     batch.is_watching = batch.is_watching && !config->is_published;
     rc = lull_batch_create(&batch, &zeus->batch, err);
     if (rc < 0) {

@@ -260,7 +260,7 @@ int lull_batch_trace_read(const struct lull_batch_trace_job *job, const char *tr
     int rc;
 
     if (trace == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for the traces");
+        return lull_error_set(err, -ENOMEM, "not enough memory for the traces");
     trace->job = *job;
     rc = lull_lines_open(train_path, &train, err);
     if (rc < 0)

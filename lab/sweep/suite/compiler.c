@@ -88,7 +88,7 @@ static int load(struct lull_suite_compiler *compiler, struct lull_error *err)
     if (lull_library_open("LULL_NVRTC", names, "NVRTC", &compiler->library, compiler->library_name,
                           sizeof(compiler->library_name), NULL) < 0)
         return lull_error_set(err, LULL_E_UNSUPPORTED,
-                              "there is no NVRTC, which compiles the kernels: " INSTALL);
+                              "NVRTC, which compiles the kernels, was not found: " INSTALL);
     lull_library_bind(compiler->library, nvrtc, symbols, SYMBOLS);
     if (!has_all(nvrtc) || nvrtc->version(&major, &minor) != 0 ||
         nvrtc->architecture_count(&compiler->architecture_count) != 0 ||
@@ -108,7 +108,7 @@ int lull_suite_compiler_open(struct lull_suite_compiler **compiler_out, struct l
     int result;
 
     if (compiler == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for the compiler");
+        return lull_error_set(err, -ENOMEM, "not enough memory for the compiler");
     result = load(compiler, err);
     if (result < 0) {
         free(compiler);
@@ -180,7 +180,7 @@ static int take_image(const struct lull_suite_compiler *compiler, void *program,
     if (code == 0)
         image.bytes = malloc(image.size + 1);
     if (code == 0 && image.bytes == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for a kernel");
+        return lull_error_set(err, -ENOMEM, "not enough memory for a kernel");
     if (code == 0)
         code = is_own ? nvrtc->cubin(program, image.bytes) : nvrtc->ptx(program, image.bytes);
     if (code != 0) {
@@ -250,7 +250,7 @@ int lull_suite_compile(struct lull_suite_compiler *compiler, const struct lull_s
     code = nvrtc->create(&program, unit->source->text, unit->source->name, (int)unit->header_count,
                          texts, names);
     if (code != 0)
-        return lull_error_set(err, -ENOMEM, "NVRTC takes no program: %s", nvrtc->text(code));
+        return lull_error_set(err, -ENOMEM, "NVRTC rejects the program: %s", nvrtc->text(code));
     code = nvrtc->compile(program, options.count, options.list);
     if (code != 0)
         result = fail_compile(compiler, program, unit->source->name, code, err);

@@ -36,8 +36,7 @@ static int load(struct lull_cuda *cuda, struct lull_error *err)
                           sizeof(cuda->library_name), NULL) < 0)
         return lull_error_set(
             err, LULL_E_UNSUPPORTED,
-            "there is no CUDA driver: install NVIDIA's driver, or set LULL_CUDA to "
-            "its libcuda.so.1");
+            "no CUDA driver found: install NVIDIA's driver, or set LULL_CUDA to its libcuda.so.1");
     lull_library_bind(cuda->library, cuda, symbols, SYMBOLS);
     for (size_t i = 0; i < SYMBOLS; i++) {
         void *address;
@@ -113,7 +112,7 @@ static int open_device(struct lull_cuda *cuda, const char *uuid, struct lull_err
     if (code == CUDA_OK)
         code = cuda->device_attribute(&minor, CUDA_MINOR, cuda->device);
     if (code != CUDA_OK)
-        return lull_cuda_result(cuda, code, "tell the compute capability", err);
+        return lull_cuda_result(cuda, code, "read the compute capability", err);
     cuda->capability = (uint32_t)(10 * major + minor);
     code = cuda->context_retain(&cuda->context, cuda->device);
     if (code != CUDA_OK)

@@ -137,7 +137,7 @@ static int read_source(struct suite_reader *reader, char *value)
     const size_t length = strlen(value);
 
     if (!is_plain(value) || length < 4 || strcmp(value + length - 3, ".cu") != 0)
-        return refuse(reader, "\"%.40s\" is no file name that ends in .cu", value);
+        return refuse(reader, "\"%.40s\" is not a file name that ends in .cu", value);
     reader->kernel->source = value;
     return 0;
 }
@@ -167,7 +167,7 @@ static int add_define(struct suite_reader *reader, const char *name, const char 
     struct lull_suite_kernel *const kernel = reader->kernel;
 
     if (!is_identifier(name))
-        return refuse(reader, "\"%.40s\" is no name of a macro", name);
+        return refuse(reader, "\"%.40s\" is not a macro name", name);
     if (has_define(kernel, name))
         return refuse(reader, "%s is there twice", name);
     kernel->defines[kernel->define_count++] = (struct lull_suite_define){name, value};
@@ -207,7 +207,7 @@ static int read_size(struct suite_reader *reader, char *value)
         return result;
     digits = lull_memory_take(&reader->suite->numbers, 1, DIGITS);
     if (digits == NULL)
-        return lull_error_set(reader->err, -ENOMEM, "there is no memory for the suite");
+        return lull_error_set(reader->err, -ENOMEM, "not enough memory for the suite");
     snprintf(digits, DIGITS, "%llu", (unsigned long long)number);
     result = add_define(reader, name, digits);
     if (result == 0)
@@ -256,7 +256,8 @@ static int read_buffer(struct suite_reader *reader, char *value)
     if (find_buffer(kernel, buffer.name) >= 0)
         return refuse(reader, "%s is there twice", buffer.name);
     if (bytes == 0)
-        return refuse(reader, "\"%.40s\" is no type; there are f32, f64, f16, bf16, e4m3, s8, u32",
+        return refuse(reader,
+                      "\"%.40s\" is not a type; known types: f32, f64, f16, bf16, e4m3, s8, u32",
                       buffer.type);
     result = take_number(reader, take_part(&rest, ';'), 1, most_buffer / bytes, &buffer.count);
     if (result < 0)
@@ -265,7 +266,7 @@ static int read_buffer(struct suite_reader *reader, char *value)
     if (rest != NULL) {
         buffer.fill = lull_text_trim(rest);
         if (!is_identifier(buffer.fill))
-            return refuse(reader, "\"%.40s\" is no fill, such as random", buffer.fill);
+            return refuse(reader, "\"%.40s\" is not a fill, such as random", buffer.fill);
     }
     kernel->buffers[kernel->buffer_count++] = buffer;
     return 0;
@@ -302,7 +303,7 @@ static int read_arguments(const struct suite_reader *reader, char *text,
         const int32_t buffer = find_buffer(reader->kernel, name);
 
         if (buffer < 0)
-            return refuse(reader, "there is no buffer \"%.40s\" above", name);
+            return refuse(reader, "no buffer \"%.40s\" is defined above", name);
         if (launch->buffer_count == LULL_SUITE_MOST_BUFFERS)
             return refuse(reader, "there are more than %d buffers", LULL_SUITE_MOST_BUFFERS);
         launch->buffers[launch->buffer_count++] = (uint32_t)buffer;
@@ -470,7 +471,7 @@ static int begin_kernel(struct suite_reader *reader, char *line, uint32_t number
     if (suite->count == LULL_SUITE_MOST_KERNELS)
         return refuse(reader, "there are more than %d kernels", LULL_SUITE_MOST_KERNELS);
     if (lull_array_grow(&suite->kernels, suite->count, sizeof(*suite->kernels)) < 0)
-        return lull_error_set(reader->err, -ENOMEM, "there is no memory for the suite");
+        return lull_error_set(reader->err, -ENOMEM, "not enough memory for the suite");
     reader->kernel = &suite->kernels[suite->count];
     suite->kernels[suite->count++] = kernel;
     reader->size_count = 0;
@@ -539,13 +540,14 @@ int lull_suite_read(const char *name, const char *text, size_t size, struct lull
         suite->text = malloc(size + 1);
     if (suite == NULL || suite->text == NULL) {
         free(suite);
-        return lull_error_set(err, -ENOMEM, "there is no memory for the suite");
+        return lull_error_set(err, -ENOMEM, "not enough memory for the suite");
     }
     if (size > 0)
         memcpy(suite->text, text, size);
     suite->text[size] = '\0';
     if (size > 0 && memchr(text, 0, size) != NULL)
-        result = lull_error_set(err, LULL_E_FORMAT, "%s: there is a NUL byte; it is no text", name);
+        result =
+            lull_error_set(err, LULL_E_FORMAT, "%s: contains a NUL byte; not a text file", name);
     else
         result = read_lines(&reader);
     if (result < 0) {

@@ -41,7 +41,7 @@ static const struct lull_suite_file *find_built_in(const char *name)
 
 static int fail_memory(struct lull_error *err)
 {
-    return lull_error_set(err, -ENOMEM, "there is no memory for the suite");
+    return lull_error_set(err, -ENOMEM, "not enough memory for the suite");
 }
 
 /* Reads a file of the folder and keeps it. */

@@ -75,7 +75,7 @@ static int load(struct lull_suite_ranks *ranks, struct lull_error *err)
     if (lull_library_open("LULL_NCCL", names, "NCCL", &library, name, sizeof(name), NULL) < 0)
         return lull_error_set(
             err, LULL_E_UNSUPPORTED,
-            "there is no NCCL: install libnccl2, or set LULL_NCCL to a libnccl.so.2");
+            "NCCL was not found: install libnccl2, or set LULL_NCCL to a libnccl.so.2");
     lull_library_bind(library, &ranks->nccl, symbols, SYMBOLS);
     for (size_t i = 0; i < SYMBOLS; i++) {
         void *address;
@@ -149,7 +149,7 @@ int lull_suite_ranks_open(const struct lull_cuda *cuda, struct lull_suite_ranks 
     int result;
 
     if (ranks == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for a collective");
+        return lull_error_set(err, -ENOMEM, "not enough memory for a collective");
     ranks->cuda = cuda;
     result = find_gpus(ranks, err);
     if (result == 0)

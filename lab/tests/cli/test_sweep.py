@@ -281,7 +281,7 @@ class Ended(Case):
         self.call(self.sweep("--suite"))
         self.assertIn("another grid", self.call(self.sweep("--suite", "--resume", grid="sm=3"), 2).stderr)
         self.assertIn("another protocol", self.call(self.sweep("--suite", "--resume", "--soak", "0.3"), 2).stderr)
-        self.assertIn("there already", self.call(self.sweep("--suite"), 1).stderr)
+        self.assertIn("exists already", self.call(self.sweep("--suite"), 1).stderr)
         os.remove(self.file + ".json")
         self.assertIn("missing", self.call(self.sweep("--suite", "--resume"), 1).stderr)
 
@@ -423,7 +423,7 @@ class Usage(Case):
                                 (["--suite", "-o", "x", "--grid", "limit=auto"], "limit"),
                                 (["--suite", "-o", "x", "--window", "5", "--window-most", "4"], "less than"),
                                 (["--plot", "x"], "-o DIR"), (["--merge", "x"], "at least one"),
-                                (["--validate", "--plot", "x"], "stand alone")):
+                                (["--validate", "--plot", "x"], "take no command")):
             self.assertIn(what, self.call([LULL, "sweep", *arguments], 2).stderr)
 
     def test_grids(self):

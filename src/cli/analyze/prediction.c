@@ -332,7 +332,7 @@ int lull_predict(const struct lull_prediction_setup *setup, const struct lull_tr
         allowed_slowed_ms(&analysis->exposure, prediction.levels.low_speed_ratio),
         &switchable[LULL_SWITCHING_MERGED]);
     if (result < 0)
-        return lull_error_set(err, result, "there is no memory for %zu gaps", count);
+        return lull_error_set(err, result, "not enough memory for %zu gaps", count);
     prediction.energy_j = lull_exposure_energy_j(&analysis->exposure, &prediction.levels);
     for (int i = 0; i < LULL_SWITCHING_COUNT; i++)
         prediction.saving_j[i] = lull_savings_estimate_j(&switchable[i], &prediction.levels);

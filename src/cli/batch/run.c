@@ -162,7 +162,7 @@ static void record(struct recurrence *recurrence, const struct lull_batch_ticket
     if (recurrence->jobs != NULL &&
         lull_batch_jobs_end(recurrence->jobs, recurrence->options.job.name, ticket->run,
                             attempt->event, &attempt->progress, &err) < 0)
-        warn("the result of this run is not kept", &err);
+        warn("the result of this run is not stored", &err);
 }
 
 static int run_once(struct recurrence *recurrence, const struct lull_batch_ticket *ticket,
@@ -177,7 +177,7 @@ static int run_once(struct recurrence *recurrence, const struct lull_batch_ticke
     int result;
 
     if (command == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory to run the command");
+        return lull_error_set(err, -ENOMEM, "not enough memory to run the command");
     options->attempt.command = command;
     options->attempt.bound = ticket->choice.bound;
     options->attempt.price = options->job.price;
@@ -269,21 +269,20 @@ const struct lull_program_command lull_batch_run_command = {
     .name = "batch run",
     .summary = "run a job with the recommended batch size",
     .arguments = "-- COMMAND [ARG...]",
-    .about = "Runs COMMAND, a recurring job, with the recommended batch size or one that is worth "
-             "a try, "
-             "and learns from what it costs. In COMMAND {batch} becomes the "
-             "batch size, {lr} the learning rate. Its output passes through unchanged. It is "
-             "stopped when the metric reaches the target or its cost exceeds the bound; a run "
-             "that missed the target, or failed, is repeated with another size. The exit status is "
-             "0 where the target was reached, that of the command where its last run failed, and "
-             "else 1.",
+    .about =
+        "Runs COMMAND, a recurring job, with the recommended batch size or one that is worth "
+        "trying, and learns from its cost. In COMMAND, {batch} is replaced by the batch size and "
+        "{lr} by the learning rate. Its output is passed through unchanged. COMMAND is stopped "
+        "when the metric reaches the target or the cost exceeds the bound. A run that failed or "
+        "missed the target is repeated with another size. The exit status is 0 if the target was "
+        "reached, the command's status if its last run failed, and 1 otherwise.",
     .after = "Example:\n"
              "  lull batch run --job nightly --sizes 32,64,128 --metric 'val_acc=([0-9.]+)' "
              "--target 0.93 -- python train.py --batch-size {batch}",
     .tables = {{lull_batch_run_rows, offsetof(struct recurrence, options)}},
     .operands = {.takes_command = true,
                  .needs_command = true,
-                 .missing = "there is no command; write it behind --"},
+                 .missing = "missing command; put it after --"},
     .size = sizeof(struct recurrence),
     .returns_jobs_status = true,
     .prepare = prepare,

@@ -27,13 +27,14 @@ static int add_size(const char *word, struct lull_batch_job *job, struct lull_er
     int64_t size;
 
     if (lull_text_parse_int(word, 1, UINT32_MAX, &size) < 0)
-        return lull_error_set(err, -EINVAL, "%s is no batch size; give whole numbers", word);
+        return lull_error_set(err, -EINVAL, "invalid batch size %s: must be a whole number", word);
     if (job->size_count == LULL_BATCH_SIZES)
         return lull_error_set(err, -EINVAL, "give %d sizes at most", LULL_BATCH_SIZES);
     if (size == last)
         return lull_error_set(err, -EINVAL, "%s is there twice", word);
     if (size < last)
-        return lull_error_set(err, -EINVAL, "give them ascending; %s comes after %u", word, last);
+        return lull_error_set(err, -EINVAL, "must be in ascending order: %s follows %u", word,
+                              last);
     job->sizes[job->size_count++] = (uint32_t)size;
     return 0;
 }
@@ -209,8 +210,7 @@ static int check_command(const struct lull_batch_run_options *options, struct lu
 
     if (!has_place(options->command, size_place))
         return lull_error_set(err, -EINVAL,
-                              "the command does not say where its batch size goes; write {batch} "
-                              "there");
+                              "the command has no placeholder for its batch size; add {batch}");
     if (has_rate && !isfinite(options->rate))
         return lull_error_set(err, -EINVAL, "{lr} in the command needs --lr and --lr-rule");
     if (!has_rate && isfinite(options->rate))

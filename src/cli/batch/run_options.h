@@ -50,12 +50,12 @@ void lull_arguments_free(char **arguments);
 /* The option that says where jobs are kept; its field is null for the state directory. */
 #define LULL_BATCH_STORE_ROW(OBJECT, FIELD)                                                        \
     LULL_VALUE("store", "WHERE", TEXT, OBJECT, FIELD,                                              \
-               "Keep what is known of jobs in this directory, or in a database that nodes share: " \
+               "Store the history of jobs in this directory, or in a database shared by nodes: "   \
                "postgresql://...",                                                                 \
                .hint = LULL_OPTION_FOLDER, .environment = "LULL_BATCH_STORE",                      \
                .otherwise = "the state directory",                                                 \
                .more = "The state directory is $LULL_STATE_DIR; else, for root, /var/lib/lull; "   \
                        "else $XDG_STATE_HOME/lull or ~/.local/state/lull. On an emulated node "    \
-                       "jobs are kept apart, in the subdirectory or schema `emulated`.")
+                       "jobs are stored separately, in the subdirectory or schema `emulated`.")
 
 #endif

@@ -296,14 +296,15 @@ static int forget_job(void *options, const struct lull_operands *names)
 
 #define ONE_NAME                                                                                   \
     {                                                                                              \
-        .least = 1, .most = 1, .missing = "give the job's name; `lull batch list` shows the names" \
+        .least = 1, .most = 1,                                                                     \
+        .missing = "missing job name; list the names with `lull batch list`"                       \
     }
 
 const struct lull_program_command lull_batch_show_command = {
     .name = "batch show",
-    .summary = "show what is known of a job",
+    .summary = "show the history of a job",
     .arguments = "NAME",
-    .about = "Shows the runs of a recurring job, and what is known of its batch sizes.",
+    .about = "Shows the runs of a recurring job and the results of its batch sizes.",
     .tables = {{rows, 0}},
     .operands = ONE_NAME,
     .size = sizeof(struct show_arguments),

@@ -67,7 +67,7 @@ static int read_file(const struct energy_arguments *arguments, const char *path,
         return rc;
     file->path = path;
     rc = lull_energy_file_integrate(file, arguments->from_ns, arguments->to_ns);
-    return rc < 0 ? lull_error_set(err, rc, "%s: there is no memory for its energy", path) : 0;
+    return rc < 0 ? lull_error_set(err, rc, "%s: not enough memory for its energy", path) : 0;
 }
 
 static int run(void *options, const struct lull_operands *operands)
@@ -79,7 +79,7 @@ static int run(void *options, const struct lull_operands *operands)
     int status = LULL_EXIT_OK;
 
     if (files == NULL) {
-        lull_error_set(&err, -ENOMEM, "there is no memory for %u files", operands->count);
+        lull_error_set(&err, -ENOMEM, "not enough memory for %u files", operands->count);
         return lull_cli_fail("energy", &err);
     }
     /* A file that cannot be read must not cost the others. */

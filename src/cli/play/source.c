@@ -164,7 +164,7 @@ static int add_gpu(struct lull_play *play, uint32_t rank, const struct lull_trac
     int result = 0;
 
     if (kernels == NULL || steps_ns == NULL)
-        result = lull_error_set(err, -ENOMEM, "%s: there is no memory to play it", path);
+        result = lull_error_set(err, -ENOMEM, "%s: not enough memory to play it", path);
     for (size_t i = 0; i < trace->kernel_count && result == 0; i++) {
         result = convert_kernel(play, rank, trace, &trace->kernels[i], &streams, &kernels[i], err);
         end_ns = lull_later_ns(trace->kernels[i].end_ns, end_ns);
@@ -213,7 +213,7 @@ static int list_gpus(const struct lull_play_source *source, uint32_t file,
         const int result = lull_array_grow(&recordings->gpus, recordings->gpu_count, sizeof(gpu));
 
         if (result < 0)
-            return lull_error_set(err, result, "%s: there is no memory to play it", path);
+            return lull_error_set(err, result, "%s: not enough memory to play it", path);
         recordings->gpus[recordings->gpu_count++] = gpu;
     }
     return 0;
@@ -227,8 +227,7 @@ static int read_traces(const struct lull_play_source *source, const regex_t *com
 
     recordings->traces = calloc(source->trace_count, sizeof(*recordings->traces));
     if (recordings->traces == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for %u traces",
-                              source->trace_count);
+        return lull_error_set(err, -ENOMEM, "not enough memory for %u traces", source->trace_count);
     for (uint32_t i = 0; i < source->trace_count && result == 0; i++) {
         result = lull_trace_read(source->traces[i], &options, &recordings->traces[i], err);
         if (result < 0)

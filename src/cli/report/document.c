@@ -29,8 +29,8 @@ int lull_report_document_parse(const char *text, size_t size, const char *name,
         !json_is_object(json_object_get(root, "guard"))) {
         json_decref(root);
         return lull_error_set(err, LULL_E_FORMAT,
-                              "%.120s: this is no report of `lull run`: it has no version or no "
-                              "guard; give the folder of a run",
+                              "%.120s: not a report of `lull run`: version or guard is missing; "
+                              "pass the folder of a run",
                               name);
     }
     snprintf(document_out->name, sizeof(document_out->name), "%s", name);

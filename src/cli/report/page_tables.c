@@ -50,11 +50,11 @@ void lull_report_write_iterations(FILE *out, const json_t *report)
                    lull_report_at(report, "managed"));
     }
     lull_html_end_table(out);
-    fputs(is_compared ? "<p class=\"note\">Means over the pairs of runs: the time of whole runs, "
-                        "energy and power of their settled iterations.</p>\n"
-                      : "<p class=\"note\">The saving and the slowdown come from pairs of blocks "
-                        "within this run. <code>--compare</code> runs the command without Lull as "
-                        "well.</p>\n",
+    fputs(is_compared
+              ? "<p class=\"note\">Means over the pairs of runs: the time of whole runs, "
+                "energy and power of their settled iterations.</p>\n"
+              : "<p class=\"note\">The saving and the slowdown come from pairs of blocks within "
+                "this run. <code>--compare</code> also runs the command without Lull.</p>\n",
           out);
 }
 
@@ -71,7 +71,7 @@ static void write_lever_row(FILE *out, const json_t *lever)
     if (isfinite(lull_report_number(lever, "sm_mhz")))
         lull_html_number_cell(out, lull_html_figure(lull_report_number(lever, "sm_mhz"), "MHz"));
     else
-        fputs("<td>by what a rank waits</td>", out);
+        fputs("<td>by a rank's waiting time</td>", out);
     if (isfinite(saving))
         lull_html_number_cell(out, lull_html_percent(saving));
     else
@@ -114,9 +114,9 @@ static void write_descents(FILE *out, const json_t *report, const json_t *levers
         lull_report_draw_descent(out, title, descent,
                                  highest_of(report, lull_report_number(lever, "gpu")));
     }
-    fputs("</div>\n<p class=\"note\">Each step is a clock that was tried: a full circle is one "
-          "that did not slow the job down, a cross one that did, a ring is undecided, the star is "
-          "what is kept. The search begins at the highest clock.</p>\n",
+    fputs("</div>\n<p class=\"note\">Each step is a clock that was tried. Full circle: no "
+          "slowdown. Cross: slowdown. Ring: undecided. Star: accepted clock. The search begins at "
+          "the highest clock.</p>\n",
           out);
 }
 
@@ -259,7 +259,7 @@ static void write_energy_gpu(FILE *out, const json_t *gpu)
                  "; polled power stood in for %.0f s", estimated_s);
     if (refused > 0.0)
         snprintf(text + strlen(text), sizeof(text) - strlen(text),
-                 "; power readings outside what it can draw: %.0f", refused);
+                 "; power readings outside its possible range: %.0f", refused);
     write_energy_row(out, name, gpu, text);
 }
 

@@ -115,9 +115,9 @@ static void write_frontier(FILE *out, const json_t *report)
         else if (lull_report_text(point, "reason") != NULL)
             reason = lull_report_text(point, "reason");
     }
-    snprintf(text, sizeof(text), "%zu of %zu tolerances are told", known,
+    snprintf(text, sizeof(text), "%zu of %zu tolerances have a result", known,
              lull_report_count(points));
-    write_figure(out, "what other tolerances would save", known > 0, known > 0 ? text : reason);
+    write_figure(out, "savings at other tolerances", known > 0, known > 0 ? text : reason);
 }
 
 static void write_gpu_energy(FILE *out, const json_t *gpu)
@@ -197,7 +197,7 @@ void lull_report_write_validity(FILE *out, const json_t *report)
     const json_t *const gpus = lull_report_at(lull_report_at(energy, "run"), "gpus");
     const double gain = lull_report_number(energy, "gain_uncertainty_ratio");
 
-    lull_html_begin_table(out, "Every figure of this page, and what it rests on", heads);
+    lull_html_begin_table(out, "Every figure of this page, and its source", heads);
     write_gain(out, report);
     write_frontier(out, report);
     for (size_t i = 0; i < lull_report_count(gpus) && i < LULL_REPORT_MOST_GPUS; i++)

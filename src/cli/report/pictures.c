@@ -228,10 +228,10 @@ void lull_report_draw_frontier(FILE *out, const json_t *report)
     draw_tried(out, &chart, report);
     draw_kept(out, &chart, "", report);
     lull_html_end_chart(out, &chart);
-    fputs("<figcaption>Full circles are measured, rings predicted, diamonds are clocks that were "
-          "tried; the star is what is kept. Bars are 95 % intervals. "
-          "Where the kept clock is a tolerance's best, the figures are those of the headline; "
-          "other bars cover all clocks that may be its best.</figcaption></figure>\n",
+    fputs("<figcaption>Full circles: measured. Rings: predicted. Diamonds: clocks that were tried. "
+          "Star: accepted. Bars: 95 % intervals. Where the accepted clock is the best for a "
+          "tolerance, the figures are those of the headline. Other bars cover all clocks that may "
+          "be the best.</figcaption></figure>\n",
           out);
     write_frontier_table(out, points);
     fputs("</div>\n", out);
@@ -258,7 +258,7 @@ void lull_report_draw_frontiers(FILE *out, const struct lull_report_document *do
         draw_kept(out, &chart, documents[i].name, documents[i].root);
     }
     lull_html_end_chart(out, &chart);
-    fputs("<figcaption>A line for each run, stars are what was kept: ", out);
+    fputs("<figcaption>One line per run; stars are accepted clocks: ", out);
     for (size_t i = 0; i < count; i++) {
         lull_html_text(out, i == 0 ? "" : "; ", documents[i].name, "");
         fprintf(out, ", %s", lines[i % (sizeof(lines) / sizeof(lines[0]))]);

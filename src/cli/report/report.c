@@ -122,11 +122,11 @@ const struct lull_program_command lull_report_command = {
     .name = "report",
     .summary = "write one page to look at of one or several runs",
     .arguments = "[RUN...]",
-    .about = "Writes one HTML file that says what a run came to: the verdict, energy and time with "
-             "their bounds, what other tolerances would bring, what each lever brought, the last "
-             "iterations, what was not done, and how each figure is known. It needs no network and "
-             "no script. RUN is the folder of a run, or its report.json; without one it is the "
-             "last run in lull-report. Several runs are set side by side.",
+    .about = "Writes one HTML page about a run: verdict, energy and time with their bounds, "
+             "savings at other tolerances and of each lever, the last iterations, what was not "
+             "done, and the source of each figure. The page needs no network and no script. RUN is "
+             "the folder of a run or its report.json; default: the last run in lull-report. "
+             "Several runs are shown side by side.",
     .after = "Examples:\n"
              "  lull report\n"
              "  lull report out\n"

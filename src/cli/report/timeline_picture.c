@@ -178,8 +178,8 @@ void lull_report_draw_timeline(FILE *out, const json_t *report)
                                                                       timeline.length_ms * 1e-3});
     fputs("</svg></div>\n<figcaption>The last iterations of the run, each beginning at a dashed "
           "line. Bands are communication and other sections, the strip below a GPU the stretches "
-          "at a lowered clock; power and clock are as the driver tells them ten times a second, up "
-          "to 0.1 s late.",
+          "at a lowered clock; power and clock are read from the driver ten times a second and may "
+          "lag by 0.1 s.",
           out);
     if (rows < lull_report_count(gpus))
         fprintf(out, " %zu more GPUs are not drawn.", lull_report_count(gpus) - rows);

@@ -125,7 +125,7 @@ static bool open_run(struct lull_serve_exchange *exchange, struct lull_report_do
         lull_serve_answer_error(exchange, MHD_HTTP_CONTENT_TOO_LARGE, err.text);
     else
         lull_serve_answer_error(exchange, MHD_HTTP_NOT_FOUND,
-                                "there is no report of such a run; see /api/v1/runs");
+                                "no report of this run; see /api/v1/runs");
     return false;
 }
 

@@ -70,7 +70,7 @@ void lull_serve_write_saving_tile(FILE *out, const json_t *document)
                               lull_live_unknown_text(LULL_LIVE_NOTHING_LOW));
         return;
     }
-    snprintf(more, sizeof(more), "%zu run%s go%s on; not all know what they save", count,
+    snprintf(more, sizeof(more), "%zu run%s active%s; the savings of some are not known yet", count,
              count == 1 ? "" : "s", count == 1 ? "es" : "");
     if (count == 1 && !isfinite(saving))
         snprintf(
@@ -175,14 +175,14 @@ void lull_serve_write_jobs(FILE *out, const json_t *document)
     size_t index;
     json_t *job;
 
-    fputs("<section><h2>Runs that go on</h2>\n", out);
+    fputs("<section><h2>Active runs</h2>\n", out);
     if (lull_report_count(jobs) == 0) {
         fputs("<p class=\"none\">No job runs under <code>lull run</code> now: GPUs are at the "
               "clocks that their driver chooses.</p></section>\n",
               out);
         return;
     }
-    lull_html_begin_table(out, "What their governors tell", heads);
+    lull_html_begin_table(out, "Reported by their governors", heads);
     json_array_foreach((json_t *)jobs, index, job) write_job(out, job, index);
     lull_html_end_table(out);
     fputs("</section>\n", out);

@@ -258,8 +258,8 @@ static const char *explain(const struct lull_serve_node *node, uint32_t gpu, con
     if (strcmp(key, "energy_j") == 0 && (info->capabilities & LULL_CAPABILITY_ENERGY_COUNTER) == 0)
         return "the GPU has no energy counter";
     if (state != NULL && state->is_partitioned)
-        return "the driver does not tell it of a GPU in MIG mode";
-    return "the driver does not tell it";
+        return "the driver does not report it for a GPU in MIG mode";
+    return "the driver does not report it";
 }
 
 /* Adds "unknown": for each of its fields that is null, why it is. */

@@ -37,7 +37,7 @@ static const struct lull_option rows[] = {
                "Listen on this port; 0: any that is free.", .letter = 'p', .most = 65535,
                .usual = "9477"),
     LULL_VALUE("token-file", "FILE", TEXT, struct serve_arguments, token_file,
-               "Answer only those who send the token that is the first line of this file.",
+               "Answer only requests with the token in the first line of this file.",
                .hint = LULL_OPTION_FILE,
                .more = "As Authorization: Bearer TOKEN, or as the password of any user. 16 to 256 "
                        "characters; others must not be able to read the file."),
@@ -67,8 +67,8 @@ static int read_token(const char *path, char *token_out, struct lull_error *err)
     result = lull_serve_take_token(text, token_out);
     if (result < 0)
         return lull_error_set(err, result,
-                              "%.120s: the first line is no token of %d to %d characters without "
-                              "space; make one: openssl rand -hex 32",
+                              "%.120s: the first line must be a token of %d to %d characters "
+                              "without spaces; create one with: openssl rand -hex 32",
                               path, LULL_SERVE_LEAST_TOKEN, LULL_SERVE_MOST_TOKEN);
     return 0;
 }
@@ -125,8 +125,8 @@ const struct lull_program_command lull_serve_command = {
     .name = "serve",
     .summary = "show this node in a browser, to Prometheus and to programs",
     .about = "Serves the node as it is now and its last runs over HTTP: a live page, metrics for "
-             "Prometheus, and JSON with server-sent events. It needs no privilege and changes "
-             "nothing. Prints its address once it listens, and ends with a signal.",
+             "Prometheus, and JSON with server-sent events. Requires no privileges and changes "
+             "nothing. Prints its address once it listens, and exits on a signal.",
     .after = "Examples:\n"
              "  lull serve\n"
              "  lull serve --address 0.0.0.0 --token-file ~/.config/lull/token\n"

@@ -83,7 +83,7 @@ static void answer(struct lull_serve_server *server, struct lull_serve_exchange 
     if (!lull_bucket_take(&server->buckets[is_in ? route : LULL_SERVE_ROUTES], lull_now_ns())) {
         lull_serve_watch_count(server->sources.watch, LULL_SERVE_REFUSED);
         lull_serve_answer_error(exchange, MHD_HTTP_TOO_MANY_REQUESTS,
-                                "this is asked for too often; try again in a second");
+                                "too many requests; try again in a second");
         if (exchange->response != NULL)
             MHD_add_response_header(exchange->response, "Retry-After", "1");
     } else if (!is_in) {
@@ -91,7 +91,7 @@ static void answer(struct lull_serve_server *server, struct lull_serve_exchange 
         refuse(server, exchange);
     } else if (route == LULL_SERVE_ROUTES) {
         lull_serve_answer_error(exchange, MHD_HTTP_NOT_FOUND,
-                                "there is no such path; see /api/v1/openapi.json");
+                                "unknown path; see /api/v1/openapi.json");
     } else if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 &&
                strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
         lull_serve_answer_error(exchange, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are");
@@ -181,7 +181,7 @@ static int find_place(const struct lull_serve_options *options, struct endpoint 
         place.flags = MHD_USE_IPv6;
     } else {
         return lull_error_set(err, -EINVAL,
-                              "%.60s is no IPv4 or IPv6 address in numbers, such as 127.0.0.1",
+                              "%.60s is not a numeric IPv4 or IPv6 address, such as 127.0.0.1",
                               options->address);
     }
     if (!place.is_loopback && options->token == NULL)
@@ -219,7 +219,7 @@ static int listen_there(struct lull_serve_server *server, const struct endpoint 
         return 0;
     return lull_error_set(err, errno != 0 ? -errno : -EIO, "cannot listen on %.60s, port %u: %s",
                           server->options.address, server->options.port,
-                          errno != 0 ? strerror(errno) : "the HTTP library does not say why");
+                          errno != 0 ? strerror(errno) : "the HTTP library gives no reason");
 }
 
 static void end(struct lull_serve_server *server)

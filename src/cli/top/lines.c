@@ -172,7 +172,7 @@ static void add_search(const struct lull_top_view *view, uint32_t index,
         snprintf(title, sizeof(title), "%s; ", lull_printable(run->title).text);
     if (view->now_ns - run->written_ns > silent_ns) {
         add(lines, LULL_TOP_WARNING, (int32_t)index,
-            "  its governor has told nothing for %s: it is stopped, or hangs",
+            "  its governor has not reported for %s: it is stopped, or hangs",
             lull_amount_time((double)(view->now_ns - run->written_ns) * 1e-9).text);
     } else if (run->is_paused) {
         add(lines, LULL_TOP_WARNING, (int32_t)index,
@@ -405,7 +405,7 @@ void lull_top_make_lines(const struct lull_top_view *view, struct lull_top_lines
     for (uint32_t i = 0; i < view->run_count; i++)
         add_run(view, i, lines);
     if (view->run_count == 0) {
-        add(lines, LULL_TOP_PLAIN, -1, "no run goes on here; start one: lull run -- COMMAND");
+        add(lines, LULL_TOP_PLAIN, -1, "no active run; start one: lull run -- COMMAND");
         add(lines, LULL_TOP_PLAIN, -1, "%s", "");
     }
     add_node(view, lines);

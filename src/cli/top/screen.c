@@ -430,9 +430,8 @@ int lull_top_show_screen(struct lull_top *top, const struct lull_top_options *op
     if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
         terminal = newterm(NULL, fdopen(STDOUT_FILENO, "w"), stdin); /* base/output.h has stdout */
     if (terminal == NULL)
-        return lull_error_set(err, -ENOTTY,
-                              "this is no terminal that can be drawn on: give --once or --json, or "
-                              "set TERM");
+        return lull_error_set(
+            err, -ENOTTY, "not a terminal that can be drawn on: use --once or --json, or set TERM");
     lull_stop_signals_begin(&stop);
     begin_terminal();
     screen.view = lull_top_look(top, KEY_MS); /* so that the first screen has readings */

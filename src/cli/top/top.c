@@ -97,7 +97,7 @@ static int parse_pids(const struct lull_operands *operands, int64_t *pids, struc
     for (uint32_t i = 0; i < operands->count; i++)
         if (lull_text_parse_int(operands->words[i], 1, INT32_MAX, &pids[i]) < 0)
             return lull_error_set(err, -EINVAL,
-                                  "%.60s: give the number of a run, as lull top shows it",
+                                  "%.60s: must be the number of a run, as shown by lull top",
                                   operands->words[i]);
     return 0;
 }
@@ -142,11 +142,10 @@ static const struct lull_option rows[] = {
               "Print the same once as plain text, for which no terminal is needed."),
     LULL_JSON_ROW(struct top_arguments, is_json),
     LULL_VALUE("every", "S", TIME, struct top_arguments, interval_ns,
-               "How long to wait before everything is looked at anew.", .least = 0.2, .most = 60,
-               .usual = "1"),
+               "Seconds between two updates.", .least = 0.2, .most = 60, .usual = "1"),
     LULL_CLI_RUNTIME_DIR_ROW(struct top_arguments, runtime_dir),
     LULL_VALUE("jobs-dir", "DIR", TEXT, struct top_arguments, directory,
-               "Find what runs publish in this directory.", .hint = LULL_OPTION_FOLDER,
+               "Directory in which runs publish their state.", .hint = LULL_OPTION_FOLDER,
                .usual = LULL_JOB_DIRECTORY),
     {0},
 };
@@ -155,10 +154,9 @@ const struct lull_program_command lull_top_command = {
     .name = "top",
     .summary = "watch runs and GPUs, pause and restore",
     .arguments = "[RUN...]",
-    .about = "Shows the runs that go on on this node, what they are learning and saving, and their "
-             "GPUs: clocks against leases, power, the section in progress. Needs no right. Keys "
-             "pause a run of one's own, and restore the node. RUN is the number of a run's "
-             "process; without one all runs are shown.",
+    .about = "Shows the active runs on this node: their searches, savings and GPUs, with clocks, "
+             "leases, power and the current section. Requires no privileges. Keys pause your own "
+             "runs and restore the node. RUN is the process number of a run; default: all runs.",
     .tables = {{rows, 0}},
     .operands = {.most = MOST_PIDS},
     .size = sizeof(struct top_arguments),

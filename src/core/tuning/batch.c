@@ -63,7 +63,7 @@ int lull_batch_create(const struct lull_batch_config *config, struct lull_batch 
         return rc;
     batch = calloc(1, sizeof(*batch));
     if (batch == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for a batch-size search");
+        return lull_error_set(err, -ENOMEM, "not enough memory for a batch-size search");
     batch->config = *config;
     memcpy(batch->sizes, config->sizes, config->size_count * sizeof(*config->sizes));
     batch->config.sizes = batch->sizes;
@@ -98,7 +98,7 @@ static int make_room(struct lull_batch *batch, struct lull_error *err)
 {
     if (lull_array_grow(&batch->runs, batch->run_count, sizeof(*batch->runs)) < 0 ||
         lull_array_grow(&batch->results, batch->run_count, sizeof(*batch->results)) < 0)
-        return lull_error_set(err, -ENOMEM, "there is no memory for more than %zu runs",
+        return lull_error_set(err, -ENOMEM, "not enough memory for more than %zu runs",
                               batch->run_count);
     return 0;
 }

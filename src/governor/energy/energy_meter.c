@@ -45,7 +45,7 @@ int lull_energy_meter_open(struct lull_energy_meter *meter, struct lull_error *e
     if (result == 0)
         meter->accounts = calloc(meter->gpu_count, sizeof(*meter->accounts));
     if (result == 0 && meter->accounts == NULL)
-        result = lull_error_set(err, -ENOMEM, "there is no memory for the energy of %u GPUs",
+        result = lull_error_set(err, -ENOMEM, "not enough memory for the energy of %u GPUs",
                                 meter->gpu_count);
     if (result < 0)
         lull_energy_meter_close(meter);

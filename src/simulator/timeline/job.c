@@ -441,7 +441,7 @@ int lull_timeline_job_init(struct lull_timeline_job *job,
     if (result == 0)
         result = sort_all(job, err);
     if (result == -ENOMEM)
-        lull_error_set(err, result, "there is no memory for %zu operations", timeline->op_count);
+        lull_error_set(err, result, "not enough memory for %zu operations", timeline->op_count);
     if (result < 0)
         lull_timeline_job_fini(job);
     return result;

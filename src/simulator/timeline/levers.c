@@ -321,7 +321,7 @@ static int ask_all(struct levers_work *work, struct lull_error *err)
     if (rc == 0 && tolerance_ratio > 0.0)
         rc = add_steady(work, tolerance_ratio);
     if (rc < 0)
-        return lull_error_set(err, rc, "there is no memory for the ranks' clocks");
+        return lull_error_set(err, rc, "not enough memory for the ranks' clocks");
     return add_operations(work, err);
 }
 
@@ -338,7 +338,7 @@ int lull_timeline_ask(const struct lull_timeline_question *question,
     if (allocate(&work))
         rc = ask_all(&work, err);
     else
-        rc = lull_error_set(err, -ENOMEM, "there is no memory for the levers");
+        rc = lull_error_set(err, -ENOMEM, "not enough memory for the levers");
     lull_memory_free(&work.memory);
     lull_timeline_parts_fini(&work.parts);
     if (rc == 0)

@@ -177,7 +177,7 @@ int lull_timeline_parts_init(struct lull_timeline_parts *parts, const struct lul
     if (parts->memory.has_failed || work.memory.has_failed) {
         lull_memory_free(&work.memory);
         lull_timeline_parts_fini(parts);
-        return lull_error_set(err, -ENOMEM, "there is no memory for %zu operations", ops);
+        return lull_error_set(err, -ENOMEM, "not enough memory for %zu operations", ops);
     }
     lull_timeline_replay(job, job->length_ns, parts->end_ns, parts->step_ns);
     divide(&work);

@@ -308,6 +308,6 @@ int lull_timeline_plan(const struct lull_timeline_parts *parts,
         rc = add_part(&part, tolerance_ratio, exact_out, slower_out, err);
     lull_memory_free(&memory);
     if (rc == -ENOMEM)
-        lull_error_set(err, rc, "there is no memory to plan %u parts", parts->part_count);
+        lull_error_set(err, rc, "not enough memory to plan %u parts", parts->part_count);
     return rc;
 }

@@ -112,7 +112,7 @@ int lull_what_if_ask(const struct lull_timeline_job *job, struct lull_what_if *a
     work.ends_ns = lull_memory_take(&work.memory, timeline->op_count, sizeof(int64_t));
     work.steps_ns = lull_memory_take(&work.memory, timeline->step_count, sizeof(int64_t));
     if (work.memory.has_failed || answer.stage_ratios == NULL)
-        result = lull_error_set(err, -ENOMEM, "there is no memory for %zu operations",
+        result = lull_error_set(err, -ENOMEM, "not enough memory for %zu operations",
                                 timeline->op_count);
     else
         result = compare_all(&work, &answer, err);

@@ -289,7 +289,7 @@ static void collectives_need_gpus_and_nccl(void **state)
     expect_start(4, -EIO, "CUDA cannot share the buffers of a collective");
     unsetenv("LULL_MOCK_FAIL");
     setenv("LULL_NCCL", "/nowhere/libnccl.so.2", 1);
-    expect_start(4, LULL_E_UNSUPPORTED, "there is no NCCL: install libnccl2");
+    expect_start(4, LULL_E_UNSUPPORTED, "NCCL was not found: install libnccl2");
     setenv("LULL_NCCL", getenv("LULL_CUDA"), 1);
     expect_start(4, LULL_E_UNSUPPORTED, "has no ncclGetErrorString: install NCCL 2.4");
     setenv("LULL_NCCL", nccl, 1);
@@ -344,7 +344,7 @@ static void says_what_to_install(void **state)
     (void)state;
     setenv("LULL_CUDA", "/nowhere/libcuda.so.1", 1);
     assert_int_equal(open_workload(&workload, &err), LULL_E_UNSUPPORTED);
-    assert_non_null(strstr(err.text, "there is no CUDA driver: install NVIDIA's driver"));
+    assert_non_null(strstr(err.text, "no CUDA driver found: install NVIDIA's driver"));
     setenv("LULL_CUDA", compiler, 1); /* a library, but another one */
     assert_int_equal(open_workload(&workload, &err), LULL_E_UNSUPPORTED);
     assert_non_null(strstr(err.text, "has no cuInit: install a CUDA driver"));
