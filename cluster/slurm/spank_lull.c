@@ -107,8 +107,8 @@ static int on_option(int value, const char *text, int remote)
 
 static struct spank_option options[] = {
     {"lull", "policy",
-     "let Lull lower the clocks of the job's GPUs where it does not become slower: on, off, steady "
-     "(one clock for whole iterations) or limit (a power limit)",
+     "lower the clocks of the job's GPUs where that causes no slowdown: on, off, steady (one clock "
+     "for whole iterations) or limit (a power limit)",
      2, 0, on_option},
     {"lull-tolerance", "ratio", "how much slower the job may become: 1%, unless given", 1, 1,
      on_option},
@@ -118,8 +118,8 @@ static struct spank_option options[] = {
      "the job runs `lull batch run`, for the recurring job of this name, which manages its GPUs", 1,
      3, on_option},
     {"lull-schedule", "on",
-     "let `lull schedule` say when, on which nodes and at which clock a batch job runs: on or off",
-     2, 4, on_option},
+     "let `lull schedule` choose start time, nodes and clock of a batch job: on or off", 2, 4,
+     on_option},
 };
 
 static void take_settings(int count, char *const *words)
@@ -280,7 +280,7 @@ static void await_hold(void)
         return;
     /* One that has ended without a clock says why, if there is a reason. */
     if (!lull_helper_listen(&step.holder, until_ns, text, sizeof(text), &size))
-        slurm_info("lull: job %u: nobody says at which clock it is to run", step.job);
+        slurm_info("lull: job %u: its clock is not set", step.job);
     relay(text, slurm_info);
 }
 
@@ -596,8 +596,8 @@ int slurm_spank_task_init(spank_t spank, int ac, char **av)
     (void)av;
     spank_get_item(spank, S_TASK_ID, &task);
     if (step.lacks_gpus && task == 0)
-        slurm_spank_log("lull: the step has no GPU here, so there is nothing to manage; ask for "
-                        "some with --gpus or --gres=gpu:N");
+        slurm_spank_log(
+            "lull: the step has no GPU on this node; request some with --gpus or --gres=gpu:N");
     if (wish.batch_job[0] != '\0')
         spank_setenv(spank, "LULL_BATCH_JOB", wish.batch_job, 1);
     /* What a batch script's governor has set is not for a step that wants none. */
@@ -650,7 +650,7 @@ int slurm_spank_job_prolog(spank_t spank, int ac, char **av)
         return 0;
     result = lull_allocation_keep(site.runtime_dir, job, getenv("SLURM_JOB_GPUS"));
     if (result < 0)
-        slurm_error("lull: job %u: its GPUs cannot be kept below %s, so it runs unmanaged: %s", job,
+        slurm_error("lull: job %u: its GPUs cannot be capped at %s, so it runs unmanaged: %s", job,
                     site.runtime_dir, strerror(-result));
     return 0;
 }

@@ -285,7 +285,7 @@ static int read_node(const struct message_reading *reading, struct wire_span mes
         int rc;
 
         if (!take_field(&message, &field))
-            return refuse(reading, "a node is no protocol buffer");
+            return refuse(reading, "a node is not a protocol buffer");
         rc = read_field(reading, &field, &node);
         if (rc < 0)
             return rc;
@@ -300,7 +300,7 @@ static int check_metadata(const struct message_reading *reading, struct wire_spa
 
     while (message.at < message.end)
         if (!take_field(&message, &field) || field.number > 2 || field.type != WIRE_BYTES)
-            return refuse(reading, "there are no metadata: this is no Chakra trace");
+            return refuse(reading, "no metadata: not a Chakra trace");
     return 0;
 }
 
@@ -330,7 +330,7 @@ static int read_length(struct message_reading *reading, uint32_t *length_out)
         *length_out = (uint32_t)length;
         return 1;
     }
-    return refuse(reading, "a message has over 64 MiB: this is no Chakra trace");
+    return refuse(reading, "a message is larger than 64 MiB: not a Chakra trace");
 }
 
 /* Reads a message. Room grows as bytes come, so that a length which promises more than there is

@@ -158,7 +158,7 @@ static int check_header(const struct lull_columns *columns, void *context, struc
         needed |= bit(DEADLINES);
     if (lull_columns_has(columns, DEADLINE) && lull_columns_has(columns, DEADLINES))
         return lull_error_set(err, LULL_E_FORMAT,
-                              "%s: line %zu, deadlines_min: another column says the same",
+                              "%s: line %zu, deadlines_min: another column has the same meaning",
                               columns->name, columns->header_line);
     return lull_columns_need(columns, needed, err);
 }

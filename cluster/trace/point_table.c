@@ -88,7 +88,7 @@ static int read_gpu(struct lull_point_table *table, const char *type, const json
         return refuse(place, "a type of GPU has 1 to 63 characters");
     if (!is_number(object, "idle_w", 0.0, most_w, &gpu.idle_w) ||
         !is_number(object, "full_w", gpu.idle_w, most_w, &gpu.full_w))
-        return refuse(place, "give idle_w, and full_w that is no less");
+        return refuse(place, "missing idle_w, or full_w is below idle_w");
     if (lull_array_reserve(&table->gpus, &table->gpu_room, table->gpu_count, sizeof(gpu)) < 0)
         return lull_error_set(place->err, -ENOMEM, "not enough memory for %s", place->file);
     table->gpus[table->gpu_count++] = gpu;

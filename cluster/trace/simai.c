@@ -41,7 +41,7 @@ static int next_line(const struct simai_reading *reading, char **line_out)
 
     if (rc == 0)
         return lull_error_set(reading->err, LULL_E_FORMAT,
-                              "%s: the file ends after line %zu, but should go on",
+                              "%s: the file ends after line %zu; more lines were expected",
                               lull_lines_name(reading->lines), lull_lines_number(reading->lines));
     return rc < 0 ? rc : 0;
 }

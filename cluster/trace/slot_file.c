@@ -286,7 +286,7 @@ static int read_job(struct slot_reader *reader, const json_t *object)
     if (job.point_count == 0 && isinf(job.reject_j))
         return lull_lines_refuse(reader->lines, reader->err,
                                  "no mode fits between arrival and deadline on the GPUs there are; "
-                                 "with \"value_j\" the job may be left out");
+                                 "with \"value_j\" the job may be excluded");
     return add_job(reader, &job, name);
 }
 

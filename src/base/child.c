@@ -185,7 +185,8 @@ int lull_child_adopt(int launcher_fd, const char *const *environment, struct lul
         result = -errno;
     free(text);
     if (result < 0)
-        return lull_error_set(err, result, "the launcher cannot be told its job's environment: %s",
+        return lull_error_set(err, result,
+                              "the job's environment cannot be sent to the launcher: %s",
                               strerror(-result));
     *child_out = (struct lull_child){.pid = -1, .pidfd = launcher_fd, .is_adopted = true};
     return 0;

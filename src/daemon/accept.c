@@ -47,7 +47,7 @@ static void refuse(struct lull_server *server, int fd, uid_t uid)
 
     if (count > 0)
         lull_server_say(server, uid, LULL_LOG_WARNING,
-                        "too many connections, client refused (uid=%u refused=%llu)",
+                        "too many connections, client rejected (uid=%u refused=%llu)",
                         (unsigned int)uid, (unsigned long long)count);
     send(fd, packet, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
     lull_peer_close(server->foreign, fd, NULL, NULL);

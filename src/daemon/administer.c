@@ -19,7 +19,7 @@ bool lull_server_admit_administrator(struct lull_server *server, struct lull_con
                     "request of an administrator refused (uid=%ld pid=%ld type=%u)",
                     (long)(int)connection->peer.uid, (long)connection->peer.pid, message->type);
     lull_server_reply_code(connection, message->sequence, -EPERM,
-                           "only root, or the policy's group of administrators, may ask for that");
+                           "only root, or the policy's group of administrators, may request that");
     return false;
 }
 
@@ -29,7 +29,7 @@ static bool admit_root(struct lull_connection *connection, const struct lull_mes
     if (connection->peer.uid == 0)
         return true;
     lull_server_reply_code(connection, message->sequence, -EPERM,
-                           "only root may say which job has which GPU");
+                           "only root may register the GPUs of a job");
     return false;
 }
 

@@ -65,7 +65,7 @@ void lull_server_on_caps_end(uv_timer_t *timer)
         }
     if (count > 0)
         lull_log(LULL_LOG_WARNING, "lulld",
-                 "the caps of %u GPUs have fallen away, because nobody has renewed them", count);
+                 "the caps of %u GPUs have expired, because they were not renewed", count);
     await_next_end(server);
 }
 

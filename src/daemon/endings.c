@@ -37,7 +37,7 @@ void lull_server_reply_unrestored(struct lull_server *server, struct lull_connec
             break;
         written.trouble[0] = '\0';
     }
-    lull_error_set(&error, code, "not every GPU could be restored%s%.140s; lulld goes on trying",
+    lull_error_set(&error, code, "not every GPU could be restored%s%.140s; lulld keeps trying",
                    written.trouble[0] != '\0' ? ": " : "", written.trouble);
     lull_server_reply(connection, sequence, &error);
 }

@@ -87,8 +87,8 @@ static int judge_by_jobs(const struct lull_evidence *evidence, const struct lull
                               evidence->uuid);
     if (seen->count > 1 && !policy->allows_shared)
         return lull_error_set(err, -EACCES,
-                              "%s belongs to %u jobs, and the policy lets nobody control a shared "
-                              "GPU (shared = yes would)",
+                              "%s belongs to %u jobs, and the policy does not permit control of a "
+                              "shared GPU (see shared = yes)",
                               evidence->uuid, seen->count);
     return 0;
 }
@@ -140,19 +140,20 @@ int lull_evidence_judge(const struct lull_evidence *evidence, const struct lull_
     rule = lull_policy_find(policy, &evidence->person, evidence->uuid, evidence->pci);
     if (evidence->is_foreign && !policy->allows_containers)
         result = lull_error_set(err, -EACCES,
-                                "this process is in a container, where the kernel does not tell "
-                                "lulld who it is (containers = yes in its policy would let it)");
+                                "this process is in a container, where lulld cannot identify it "
+                                "(see containers = yes in the policy)");
     else if (evidence->person.uid != 0 && seen.count > 0)
         result = judge_by_jobs(evidence, policy, &seen, err);
     else if (evidence->person.uid != 0 && rule == NULL && !evidence->has_device)
-        result = lull_error_set(err, -EACCES,
-                                "neither a job nor the policy of lulld gives %s to you; ask for a "
-                                "rule in it, or lulld --socket-group of a group of yours",
-                                evidence->uuid);
+        result = lull_error_set(
+            err, -EACCES,
+            "neither a job nor the policy of lulld permits you to control %s; ask the "
+            "administrator for a rule, or for lulld --socket-group with one of your groups",
+            evidence->uuid);
     if (result == -EACCES && may_prove(evidence, policy, &seen))
         result = lull_error_set(err, -ENOKEY,
-                                "%s: whoever has opened its device may control it, and this "
-                                "process has not shown it",
+                                "%s: only a process that has opened its device may control it, and "
+                                "this process has not shown that it has",
                                 evidence->uuid);
     if (result < 0)
         return result;
@@ -162,7 +163,7 @@ int lull_evidence_judge(const struct lull_evidence *evidence, const struct lull_
     if (other != NULL && evidence->person.uid != 0 && !policy->allows_shared)
         return lull_error_set(err, -EACCES,
                               "a process of another user (uid %u) computes on %s, and the policy "
-                              "lets nobody control a shared GPU (shared = yes would)",
+                              "does not permit control of a shared GPU (see shared = yes)",
                               (unsigned int)*other, evidence->uuid);
     lull_policy_limit_gpu(policy, evidence->uuid, evidence->pci, &seen.limits);
     *limits_out = seen.limits;

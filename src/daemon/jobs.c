@@ -69,7 +69,8 @@ int lull_jobs_add(struct lull_jobs *jobs, const struct lull_job *job, struct lul
                                   (unsigned int)jobs->jobs[i].uid);
     place = find_place(jobs, job);
     if (place == NULL)
-        return lull_error_set(err, -ENOSPC, "lulld knows too many jobs; remove those that ended");
+        return lull_error_set(
+            err, -ENOSPC, "too many jobs are registered with lulld; remove those that have ended");
     *place = *job;
     return 0;
 }

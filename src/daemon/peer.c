@@ -57,8 +57,7 @@ int lull_peer_identify(int fd, struct lull_peer *peer_out, struct lull_error *er
     int pid_fd = -1;
 
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) < 0)
-        return lull_error_set(err, -errno,
-                              "client: the kernel does not say which process it is: %s",
+        return lull_error_set(err, -errno, "client: its process is unknown to the kernel: %s",
                               strerror(errno));
     if (credentials.pid > 0) {
         pid_fd = open_peer(fd, credentials.pid);

@@ -315,7 +315,7 @@ static int begin_section(struct policy_reader *reader, char *line)
     reader->is_section_unknown = policy->rule_count == LULL_POLICY_MAX_RULES;
     if (reader->is_section_unknown)
         return refuse(reader, reader->line,
-                      "[%.40s]: more than %d sections; join those that say the same", kind,
+                      "[%.40s]: more than %d sections; merge sections with equal contents", kind,
                       LULL_POLICY_MAX_RULES);
     reader->rule = &policy->rules[policy->rule_count++];
     return read_subject(reader, kind, lull_text_trim(name));

@@ -17,10 +17,9 @@ static int narrow_to_right(struct lull_server *server, struct lull_connection *c
     int result = lull_server_judge(server, connection, gpu, &limits, err);
 
     if (result == 0 && !lull_policy_fit_band(&limits, band))
-        result = lull_error_set(err, -EACCES,
-                                "%s: the policy of lulld leaves nothing of the clocks or power "
-                                "limits that were asked for",
-                                uuid);
+        result = lull_error_set(
+            err, -EACCES,
+            "%s: the policy of lulld permits none of the requested clocks or power limits", uuid);
     if (result < 0)
         lull_server_say(server, connection->peer.uid, LULL_LOG_WARNING,
                         "lease refused (uid=%ld pid=%ld gpu=%.48s): %.170s",
@@ -42,7 +41,7 @@ static int grant(struct lull_server *server, struct lull_connection *connection,
         return lull_server_fail_unknown(server, wanted->uuid, err);
     if (lull_quota_is_barred(&server->quota, connection->peer.uid, lull_now_ns()))
         return lull_error_set(err, -EBUSY,
-                              "a client of yours has kept lulld busy; try again in some seconds");
+                              "one of your clients overloads lulld; try again in a few seconds");
     result = lull_writer_check(server->writer, (uint32_t)gpu, err);
     if (result == 0)
         result = lull_device_fit_band(lull_device_info(server->devices, (uint32_t)gpu), &band, err);
@@ -222,7 +221,7 @@ static void serve_restore(struct lull_server *server, struct lull_connection *co
     }
     lull_server_lift_caps(server);
     for (uint32_t gpu = 0; gpu < lull_devices_count(server->devices); gpu++)
-        lull_server_revoke(server, gpu, LULL_E_STALE, "restore asked by the administrator");
+        lull_server_revoke(server, gpu, LULL_E_STALE, "restore requested by the administrator");
     /* GPUs whose leases ended earlier are waited for as well: the caller wants all of them back. */
     settling = lull_enforcer_settling(server->enforcer);
     if (settling == 0 && has_unrestored_gpu(server))
@@ -261,7 +260,8 @@ static void refuse_sender(struct lull_server *server, struct lull_connection *co
         lull_log(LULL_LOG_WARNING, "lulld",
                  "message from a process that did not connect refused (pid=%ld connected=%ld)",
                  (long)sender, (long)connection->peer.pid);
-    lull_server_reply_code(connection, sequence, -EPERM, "only the process that connected may ask");
+    lull_server_reply_code(connection, sequence, -EPERM,
+                           "only the process that connected may send requests");
 }
 
 /* Serves what is frozen for all versions, so that a client of another one learns why, and an

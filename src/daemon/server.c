@@ -289,9 +289,9 @@ static int serve_until_stopped(struct lull_server *server, struct lull_journal *
     uv_run(&server->loop, UV_RUN_DEFAULT);
     result = stop_serving(server, err);
     if (result == 0 && server->is_driverless)
-        return lull_error_set(err, LULL_E_NO_DRIVER,
-                              "no driver for a minute: ended, so that the next start looks for its "
-                              "devices anew");
+        return lull_error_set(
+            err, LULL_E_NO_DRIVER,
+            "no driver for a minute: exiting, so that the next start searches for devices again");
     return result;
 stop_enforcer:
     lull_enforcer_stop(server->enforcer);
@@ -309,7 +309,7 @@ static void load_jobs(struct lull_server *server, const char *runtime_dir)
     failures = lull_jobs_load(&server->jobs, server->jobs_directory);
     if (failures > 0)
         lull_log(LULL_LOG_WARNING, "lulld",
-                 "%s: %u files of jobs cannot be read; their GPUs count as nobody's",
+                 "%s: %u job files cannot be read; their GPUs count as unassigned",
                  server->jobs_directory, failures);
 }
 

@@ -58,7 +58,7 @@ static void tell_left_out(struct lull_server *server)
     uint64_t count;
 
     while (lull_quota_take_left_out(&server->quota, lull_now_ns(), &uid, &count))
-        lull_log(LULL_LOG_WARNING, "lulld", "%llu more lines about a client left out (uid=%ld)",
+        lull_log(LULL_LOG_WARNING, "lulld", "%llu more lines about a client suppressed (uid=%ld)",
                  (unsigned long long)count, (long)(int)uid);
 }
 

@@ -12,8 +12,8 @@ int lull_server_fail_unknown(const struct lull_server *server, const char *uuid,
 {
     if (strncmp(uuid, "MIG-", 4) == 0)
         return lull_error_set(err, LULL_E_UNSUPPORTED,
-                              "%.48s: a slice of a GPU, which has no clock of its own: what Lull "
-                              "says of it is advice only, and it is not leased",
+                              "%.48s: a slice of a GPU has no clock of its own: Lull only gives "
+                              "advice for it and does not lease it",
                               uuid);
     if (lull_devices_count(server->devices) == 0 &&
         lull_writer_check_driver(server->writer, err) < 0)

@@ -180,7 +180,7 @@ static int match_all(struct lull_devices *devices, uint32_t listed, struct lull_
             atomic_store(&devices->slots[gpu], slot);
         else
             lull_log(LULL_LOG_WARNING, "device",
-                     "%s: a GPU that was not there when this process began; it is left alone until "
+                     "%s: a GPU that was added after this process started; it is not managed until "
                      "the next start",
                      info->uuid);
     }

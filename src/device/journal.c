@@ -119,7 +119,7 @@ static int check_directory(int fd, const char *path, struct lull_error *err)
         return lull_error_set(err, -errno, "%s: %s", path, strerror(errno));
     if (status.st_uid != geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
         return lull_error_set(err, -EPERM,
-                              "%s: must belong to uid %u and be writable by nobody else", path,
+                              "%s: must belong to uid %u and not be writable by others", path,
                               (unsigned int)geteuid());
     return 0;
 }
@@ -440,7 +440,7 @@ int lull_journal_set_aside(struct lull_journal *journal, const char *uuid, struc
         return result;
     if (fstatat(journal->directory_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
         !S_ISREG(status.st_mode))
-        return lull_error_set(err, -EINVAL, "journal %s: it is no file; remove it", name);
+        return lull_error_set(err, -EINVAL, "journal %s: not a regular file; remove it", name);
     snprintf(aside, sizeof(aside), "%s.aside", name);
     result = renameat2(journal->directory_fd, name, journal->directory_fd, aside, RENAME_NOREPLACE);
     for (int number = 2; number < 100 && result < 0 && errno == EEXIST; number++) {
@@ -468,7 +468,7 @@ int lull_journal_list(struct lull_journal *journal, char (*uuids_out)[96], int l
             /* Files that are half written or set aside have a dot in their names, which no UUID
              * has. */
             if (strchr(entry->d_name, '.') == NULL)
-                lull_log(LULL_LOG_WARNING, "journal", "%s/%.80s: no record of Lull; left alone",
+                lull_log(LULL_LOG_WARNING, "journal", "%s/%.80s: not a record of Lull; ignored",
                          journal->directory, entry->d_name);
             continue;
         }

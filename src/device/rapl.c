@@ -166,11 +166,10 @@ static int add_zone(struct lull_rapl *rapl, const char *directory, const char *n
     if (result < 0) {
         if (zone.fd >= 0)
             close(zone.fd);
-        return lull_error_set(err, result, "%s/%s/energy_uj: %s%s", directory, name,
-                              strerror(-result),
-                              result == -EACCES ? "; it is for root, unless the administrator "
-                                                  "lets others read it"
-                                                : "");
+        return lull_error_set(
+            err, result, "%s/%s/energy_uj: %s%s", directory, name, strerror(-result),
+            result == -EACCES ? "; only root can read it, unless the administrator permits others"
+                              : "");
     }
     /* The energy counts from opening; reading the zone has added what came before. */
     zone.energy_j = 0.0;
@@ -191,10 +190,10 @@ static int add_zones(struct lull_rapl *rapl, const char *directory, DIR *entries
             result = add_zone(rapl, directory, entry->d_name, kind, err);
     }
     if (result == 0 && rapl->count == 0)
-        result = lull_error_set(err, LULL_E_UNSUPPORTED,
-                                "%s: no RAPL zones; this machine does not tell (a virtual one, or "
-                                "the module intel_rapl_msr is not loaded)",
-                                directory);
+        result = lull_error_set(
+            err, LULL_E_UNSUPPORTED,
+            "%s: no RAPL zones (a virtual machine, or the module intel_rapl_msr is not loaded)",
+            directory);
     return result;
 }
 

@@ -100,7 +100,7 @@ static int reset_limit(struct lull_devices *devices, const struct job *job, stru
 
     if (default_mw == 0)
         return lull_error_set(err, LULL_E_UNSUPPORTED,
-                              "GPU %u: its driver tells no default power limit; set it yourself",
+                              "GPU %u: its driver reports no default power limit; set it yourself",
                               job->gpu);
     return set_limit(devices, job->gpu, default_mw, err);
 }
@@ -115,11 +115,11 @@ static int judge_lost_limit(struct lull_devices *devices, const struct job *job,
 
     if (present_mw == 0 || present_mw == default_mw)
         return 0;
-    return lull_error_set(err, -ENODATA,
-                          "GPU %u: its journal cannot be used, and its power limit is %u W instead "
-                          "of the default %u W; if nobody has set that, `lull restore --force` "
-                          "sets the default",
-                          job->gpu, present_mw / 1000, default_mw / 1000);
+    return lull_error_set(
+        err, -ENODATA,
+        "GPU %u: its journal cannot be used, and its power limit is %u W instead of the default %u "
+        "W; if that is not intended, `lull restore --force` sets the default",
+        job->gpu, present_mw / 1000, default_mw / 1000);
 }
 
 static int put_limit_back(struct lull_devices *devices, struct job *job, struct lull_error *err)
@@ -225,8 +225,8 @@ static bool wants_reset(struct lull_devices *devices, struct job *job)
     if (sight == LULL_SIGHT_FOREIGN && job->record.is_blind == 0) {
         job->is_foreign = true;
         lull_log(LULL_LOG_WARNING, "restore",
-                 "GPU %u: it runs at %u MHz, which Lull has not set, and names no reason: somebody "
-                 "else's setting, which stays",
+                 "GPU %u: it runs at %u MHz, which Lull has not set, and no reason is reported: "
+                 "another program's setting, which stays",
                  job->gpu, reading.sm_mhz);
         return false;
     }
@@ -326,8 +326,8 @@ static bool prepare(struct lull_devices *devices, struct lull_journal *journal, 
         /* What the GPU had before cannot be known: its clocks are reset, its power limit is left
          * alone, and the file is kept for the administrator. */
         lull_log(LULL_LOG_WARNING, "restore",
-                 "GPU %s: journal unreadable or of another version or driver; "
-                 "resetting its clocks, file kept aside",
+                 "GPU %s: journal unreadable or of another version or driver; resetting its "
+                 "clocks, file renamed",
                  uuid);
         job->is_set_aside = true;
         job->record = (struct lull_journal_record){0};
@@ -351,7 +351,7 @@ static const char *why_unseen(const struct job *job)
 {
     if (job->is_idle)
         return "it is idle";
-    return job->is_untold ? "its driver does not say why its clock is low"
+    return job->is_untold ? "its driver gives no reason for the low clock"
                           : "its driver names something else that holds it";
 }
 
@@ -391,8 +391,8 @@ static void finish(struct lull_devices *devices, struct lull_journal *journal, c
         report->idle += job->is_idle;
         report->untold += job->is_untold;
         lull_log(LULL_LOG_INFO, "restore",
-                 "GPU %u: its clock was reset, unconfirmed: %s, so the effect is not seen yet; its "
-                 "record is kept until it is (uuid=%s)",
+                 "GPU %u: its clock was reset, not verified yet: %s; its record is kept until the "
+                 "GPU is next busy (uuid=%s)",
                  job->gpu, why_unseen(job), uuid);
     } else if (job->is_foreign) {
         report->foreign++;

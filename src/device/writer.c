@@ -91,8 +91,8 @@ static void begin_without_driver(struct lull_writer *writer)
     writer->is_driver_open = writer->gpu_count > 0;
     if (!writer->is_driver_open)
         lull_error_set(&writer->driver_error, LULL_E_NO_DRIVER,
-                       "the driver is not there yet; it is looked for every minute at least, and "
-                       "lulld's log says where");
+                       "the driver was not found yet; lulld searches at least every minute and "
+                       "logs the paths");
 }
 
 int lull_writer_start(struct lull_devices *devices, struct lull_journal *journal,

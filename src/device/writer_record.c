@@ -51,8 +51,7 @@ static bool load_record(struct lull_writer *writer, uint32_t index)
         memcpy(fresh.written.sm_mhz, gpu->record.written.sm_mhz, sizeof(fresh.written.sm_mhz));
     } else if (result == LULL_E_FORMAT &&
                lull_journal_set_aside(writer->journal, uuid, NULL) == 0) {
-        lull_log(LULL_LOG_WARNING, "writer", "GPU %u: its journal is damaged; file kept aside",
-                 index);
+        lull_log(LULL_LOG_WARNING, "writer", "GPU %u: its journal is damaged; file renamed", index);
     }
     gpu->record = fresh;
     return true;
@@ -115,11 +114,10 @@ int lull_writer_note_limit(struct lull_writer *writer, uint32_t index, bool is_f
     uint32_t *written_mw = gpu->record.written.limit_mw;
 
     if (is_foreign) {
-        lull_log(
-            LULL_LOG_WARNING, "writer",
-            "GPU %u: somebody else has set its power limit to %u W: no lease exceeds that, and "
-            "it stays",
-            index, gpu->limit.before_mw / 1000);
+        lull_log(LULL_LOG_WARNING, "writer",
+                 "GPU %u: another program has set its power limit to %u W; it stays, and leases do "
+                 "not exceed it",
+                 index, gpu->limit.before_mw / 1000);
         gpu->record.power_limit_mw = gpu->limit.before_mw;
     }
     if (gpu->limit.target_mw != 0 && gpu->limit.wanted_mw != 0 &&
@@ -188,11 +186,10 @@ static int clear_record(struct lull_writer *writer, uint32_t index, struct lull_
     gpu->raise_failures = 0;
     if (sight != LULL_SIGHT_NOTHING)
         return lull_journal_remove(writer->journal, uuid, err);
-    lull_log(
-        LULL_LOG_INFO, "writer",
-        "GPU %u: its clock was reset, unconfirmed: it is idle or held otherwise, so the effect "
-        "is not seen yet; its record is kept until it is",
-        index);
+    lull_log(LULL_LOG_INFO, "writer",
+             "GPU %u: its clock was reset, not verified yet: it is idle or limited otherwise; its "
+             "record is kept until the GPU is next busy",
+             index);
     gpu->is_deferred = true;
     gpu->watch_ns = lull_now_ns() + LULL_WRITER_WATCH_NS;
     return lull_journal_defer(writer->journal, uuid, err);

@@ -46,11 +46,10 @@ void lull_writer_begin_observation(struct lull_writer_gpu *gpu, uint32_t before_
 /* Leaves a clock alone that somebody else has locked. */
 static void yield_clock(struct lull_writer_gpu *gpu, uint32_t index)
 {
-    lull_log(
-        LULL_LOG_WARNING, "writer",
-        "GPU %u: it runs at %u MHz, which Lull has not set, and names no reason: somebody else "
-        "has locked its clock, and Lull leaves it alone until it is free",
-        index, gpu->doubted_mhz);
+    lull_log(LULL_LOG_WARNING, "writer",
+             "GPU %u: it runs at %u MHz, which Lull has not set, and no reason is reported: "
+             "another program has locked its clock; Lull does not manage it until the lock is gone",
+             index, gpu->doubted_mhz);
     gpu->is_foreign = true;
     gpu->applied_mhz = 0;
     gpu->is_uncertain = false;

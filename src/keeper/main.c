@@ -178,9 +178,9 @@ static bool take_over(struct keeper *keeper)
     outcome = restore_in_child(keeper);
     atomic_fetch_add(&keeper->page->takeovers, 1);
     lull_log(LULL_LOG_WARNING, "lull-keeper",
-             outcome == DONE ? "the process that drives the GPUs stood still; they are put back"
-                             : "the process that drives the GPUs stands still, and they could not "
-                               "be put back; trying again");
+             outcome == DONE ? "the process that sets GPU clocks hung; the GPUs were restored"
+                             : "the process that sets GPU clocks hangs, and the GPUs could not be "
+                               "restored; trying again");
     return outcome == DONE;
 }
 
@@ -274,7 +274,7 @@ int main(int argc, char **argv)
     if (put_back(&keeper) != FAILED)
         return LULL_EXIT_OK;
     lull_log(LULL_LOG_ERROR, "lull-keeper",
-             "GPUs that a dead lulld or lull has lowered could not be put back; see above, then "
-             "run lull restore as root");
+             "GPUs lowered by a dead lulld or lull could not be restored; see above, then run lull "
+             "restore as root");
     return LULL_EXIT_FAILED;
 }

@@ -301,7 +301,7 @@ static int next_record(struct lull_batch_jobs *jobs, const char *name, int64_t *
         jobs->sql, "UPDATE batch_job SET records = records + 1 WHERE name = $1 RETURNING records",
         &values, number_out, err);
     if (result == 0)
-        return lull_error_set(err, -ENOENT, "%s: there is no such job; was it forgotten?", name);
+        return lull_error_set(err, -ENOENT, "%s: no such job; it may have been removed", name);
     return result < 0 ? result : 0;
 }
 

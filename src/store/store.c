@@ -58,7 +58,7 @@ static int fail(const struct lull_store *store, int status, struct lull_error *e
     const char *next = "";
 
     if (code == LULL_E_FORMAT)
-        next = "; move it away, and it is made anew";
+        next = "; move it away, and it is created again";
     else if (code == -EBUSY)
         next = "; another process holds it";
     return lull_error_set(err, code, "%.150s: %s%s", store->path, sqlite3_errstr(status), next);

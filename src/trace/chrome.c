@@ -44,7 +44,7 @@ static int read_text(struct lull_json_reader *reader, const struct lull_chrome_r
     else if (rc == LULL_JSON_ARRAY_BEGIN)
         rc = lull_json_read_events(reader, reading->event, reading->object);
     else if (rc >= 0)
-        rc = lull_json_refuse(reader, "this is no trace, which would begin with { or [");
+        rc = lull_json_refuse(reader, "not a trace: it must begin with { or [");
     /* After the trace only the end may come; the parser refuses everything else. */
     return rc < 0 ? rc : lull_json_next(reader->json, &text, reader->err);
 }

@@ -46,7 +46,7 @@ static int note_column(struct lull_columns *columns, const struct lull_column *c
     if (before != NULL && column->is_alias && column > before)
         return 0;
     if (before != NULL && !before->is_alias)
-        return refuse(columns, line, column->name, "another column says the same", err);
+        return refuse(columns, line, column->name, "another column has the same meaning", err);
     columns->at[column->field] = column;
     return 1;
 }
@@ -138,13 +138,13 @@ int lull_columns_need(const struct lull_columns *columns, uint64_t fields, struc
         return lull_error_set(err, LULL_E_FORMAT, "%s: there is no %s in it", columns->name,
                               missing);
     list_header(columns, header, sizeof(header));
-    return lull_error_set(err, LULL_E_FORMAT,
-                          "%s: line %zu, header: there is no column %s; it has %s (%u column%s, "
-                          "separated by %s); %s%s",
-                          columns->name, columns->header_line, missing, header, columns->width,
-                          columns->width == 1 ? "" : "s", separator_name(columns->separator),
-                          columns->manual != NULL ? "the columns are listed in " : "rename it",
-                          columns->manual != NULL ? columns->manual : "");
+    return lull_error_set(
+        err, LULL_E_FORMAT,
+        "%s: line %zu, header: missing column %s; found %s (%u column%s, separated by %s); %s%s",
+        columns->name, columns->header_line, missing, header, columns->width,
+        columns->width == 1 ? "" : "s", separator_name(columns->separator),
+        columns->manual != NULL ? "the columns are listed in " : "rename it",
+        columns->manual != NULL ? columns->manual : "");
 }
 
 /* ---- the header --------------------------------------------------------------------------- */

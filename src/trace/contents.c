@@ -57,14 +57,14 @@ static void list_categories(const struct lull_contents *contents, uint64_t event
 static const char *explain_document(const struct lull_contents *contents)
 {
     if (contents->has_graph)
-        return "this is an execution trace (Chakra), without times of kernels; give the Kineto "
-               "trace that was recorded beside it";
+        return "this is an execution trace (Chakra) without kernel times; use the Kineto trace "
+               "that was recorded with it";
     if (contents->has_list)
         return "its list of events is empty";
     if (contents->has_rocprofiler)
         return "these are results of rocprofv3, which have no \"traceEvents\"; give the trace of "
                "the PyTorch profiler";
-    return "no \"traceEvents\" in it, and it is no list of events: no Chrome trace";
+    return "neither \"traceEvents\" nor a list of events was found: not a Chrome trace";
 }
 
 void lull_contents_explain(const struct lull_contents *contents, const struct lull_trace *trace,
@@ -74,7 +74,8 @@ void lull_contents_explain(const struct lull_contents *contents, const struct lu
     const uint64_t unusable = lull_trace_unusable_kernels(loss);
 
     if (loss->events > 0)
-        snprintf(text, size, "%" PRIu64 " events are no JSON: %s", loss->events, loss->first_fault);
+        snprintf(text, size, "%" PRIu64 " events are not JSON: %s", loss->events,
+                 loss->first_fault);
     else if (unusable > 0)
         snprintf(text, size, "the times of all %" PRIu64 " kernels are impossible or missing",
                  unusable);

@@ -127,8 +127,8 @@ static int refuse(struct lull_json *json, const char *instead, struct lull_error
     if (json->expect == EXPECT_NOTHING && (byte == '{' || byte == '['))
         return lull_error_set(err, LULL_E_FORMAT,
                               "%s: byte %" PRId64 ", line %" PRId64
-                              ": a second document begins behind the first; were files put into "
-                              "one, or did several ranks write this file?",
+                              ": a second document follows the first; were files concatenated, or "
+                              "did several ranks write this file?",
                               json->name, offset, line);
     if (isprint(byte))
         return lull_error_set(err, LULL_E_FORMAT,
@@ -443,7 +443,7 @@ static int read_scalar(struct lull_json *json, struct lull_json_text *text_out,
         json->fault = LULL_JSON_MALFORMED;
         return lull_error_set(err, LULL_E_FORMAT,
                               "%s: before byte %" PRId64 ", line %" PRId64
-                              ": '%.*s' is no number, true, false or null",
+                              ": '%.*s' is not a number, true, false or null",
                               json->name, lull_json_offset(json), line_of(json),
                               text.length < 20 ? (int)text.length : 20, text.bytes);
     }

@@ -163,7 +163,7 @@ static int refuse_several_writers(const struct lull_kineto_reading *reading,
         return 0;
     return lull_error_set(reading->err, LULL_E_FORMAT,
                           "%s: were several ranks writing this file? %" PRIu64
-                          " events are no JSON, and others are in it twice; the first: %s",
+                          " events are not JSON, and others are duplicates; the first: %s",
                           reading->name, loss->events, trace->loss.first_fault);
 }
 

@@ -389,10 +389,10 @@ static int read_text(const char *path, struct plan_text *text_out, struct lull_e
     if (rc < 0)
         return rc;
     if (text_out->version != VERSION)
-        return lull_error_set(err, LULL_E_FORMAT,
-                              "%s: there is no \"lull_plan\": %d in it, so it is no plan that this "
-                              "version reads",
-                              path, VERSION);
+        return lull_error_set(
+            err, LULL_E_FORMAT,
+            "%s: \"lull_plan\": %d is missing; not a plan that this version can read", path,
+            VERSION);
     keep_printable(text_out->plan.title);
     keep_printable(text_out->plan.planner);
     text_out->plan.switching.is_fed_forward = text_out->is_fed_forward != 0;

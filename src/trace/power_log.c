@@ -63,13 +63,12 @@ static int refuse_empty(const struct lull_power_log_state *state, struct lull_er
             "%.9g W; is that in mW? Then name the column power_mw",
             state->path, log->impossible, log->impossible_w);
     if (log->impossible > 0)
-        return lull_error_set(err, LULL_E_FORMAT,
-                              "%s: no reading is left: %zu say that the GPU drew nothing or less",
+        return lull_error_set(err, LULL_E_FORMAT, "%s: no usable reading: %zu are zero or negative",
                               state->path, log->impossible);
     if (log->missing > 0)
         return lull_error_set(err, LULL_E_FORMAT,
-                              "%s: no reading is left: %zu are missing values such as [N/A]; this "
-                              "GPU or driver does not tell its power",
+                              "%s: no usable reading: %zu are missing values such as [N/A]; this "
+                              "GPU or driver does not report its power",
                               state->path, log->missing);
     if (log->broken > 0)
         return lull_error_set(err, LULL_E_FORMAT,

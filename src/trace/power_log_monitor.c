@@ -209,15 +209,15 @@ static int check_names(const struct monitor *monitor, struct lull_error *err)
 
     if (!has_column(monitor, POWER) && !has_column(monitor, COUNTER))
         return lull_error_set(err, LULL_E_FORMAT,
-                              "%s: line %zu: there is no column of power or energy; log it with "
+                              "%s: line %zu: missing column of power or energy; log it with "
                               "nvidia-smi dmon -s p, or dcgmi dmon -e 155,156",
                               path, lull_lines_number(monitor->lines));
     if (!has_column(monitor, TIME) && monitor->state->interval_ns == 0)
-        return lull_error_set(err, LULL_E_FORMAT,
-                              "%s: there are no times; give --every S, the time between two rows "
-                              "of a GPU (dcgmi dmon -d and nvidia-smi dmon -d: 1 s without it), or "
-                              "log with nvidia-smi dmon -o DT",
-                              path);
+        return lull_error_set(
+            err, LULL_E_FORMAT,
+            "%s: no times found; use --every S, the time between two rows of a GPU (dcgmi dmon -d "
+            "and nvidia-smi dmon -d: 1 s without it), or log with nvidia-smi dmon -o DT",
+            path);
     return 0;
 }
 

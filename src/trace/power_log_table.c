@@ -375,15 +375,13 @@ static int check_names(const struct table_reading *reading, const char *line,
     if (!has(reading, POWER) && !has(reading, COUNTER) && reading->wide == 0)
         return lull_error_set(
             err, LULL_E_FORMAT,
-            "%s: line 1, header: there is no power and no counter of energy, such as "
-            "power.draw [W], power_w, gpu0_power or total_energy_mj (nvidia-smi: "
-            "log without noheader); it is '%.120s'",
+            "%s: line 1, header: missing power or energy counter, such as power.draw [W], power_w, "
+            "gpu0_power or total_energy_mj (nvidia-smi: log without noheader); it is '%.120s'",
             path, line);
     if (!has(reading, TIME) && reading->state->interval_ns == 0)
         return lull_error_set(err, LULL_E_FORMAT,
-                              "%s: line 1, header: there is no time, such as timestamp or time_s; "
-                              "give --every S, the time between two rows of a GPU; it is "
-                              "'%.120s'",
+                              "%s: line 1, header: missing time, such as timestamp or time_s; use "
+                              "--every S, the time between two rows of a GPU; it is '%.120s'",
                               path, line);
     return 0;
 }

@@ -152,7 +152,7 @@ static int keep_event(struct recording_reading *reading)
         return 0;
     gpu = find_gpu(reading->recording, event->process);
     if (gpu == NULL)
-        return refuse(reading, "is of a process that is no GPU");
+        return refuse(reading, "belongs to a process that is not a GPU");
     if (event->ts_ns < 0)
         return refuse(reading, "has no usable ts");
     if (event->phase[0] == 'C') {

@@ -174,8 +174,8 @@ static int add_cell(struct torch_table *table, char *text, uint32_t column, stru
                               LULL_PIPELINE_MAX_MICROBATCHES);
     if (rc < 0)
         return lull_error_set(err, LULL_E_FORMAT,
-                              "%s: row %u, column %u: '%.40s' is no action; known are 2F0, 1B3, "
-                              "0I2, 0W2, (0F5;7B2)OVERLAP_F_B, 3SEND_F1, 1UNSHARD and their like",
+                              "%s: row %u, column %u: '%.40s' is not an action; known: 2F0, 1B3, "
+                              "0I2, 0W2, (0F5;7B2)OVERLAP_F_B, 3SEND_F1, 1UNSHARD and similar",
                               table->name, cell.row + 1, column + 1, text);
     if (computes(cell.action.type)) {
         cover(&table->stages, cell.action.stage);

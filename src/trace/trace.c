@@ -38,10 +38,9 @@ static int refuse(const char *path, struct lull_error *err)
     for (size_t i = FORMATS; i-- > 0 && length < sizeof(names);)
         length += (size_t)snprintf(names + length, sizeof(names) - length, "%s%s", formats[i].name,
                                    i > 0 ? "; " : "");
-    return lull_error_set(err, LULL_E_FORMAT,
-                          "%s: this is no trace in a format that lull reads: %s; each is JSON that "
-                          "begins with { or [",
-                          path, names);
+    return lull_error_set(
+        err, LULL_E_FORMAT,
+        "%s: not a trace in a known format: %s; each is JSON that begins with { or [", path, names);
 }
 
 /* Text that a shell of Windows has redirected into a file. */

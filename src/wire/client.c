@@ -30,8 +30,8 @@ static const char same_release[] =
 static const char *say_what_helps(int result)
 {
     if (result == -EACCES)
-        return "its administrator can let you in: by lulld --socket-group with a group of yours, "
-               "or by a rule in /etc/lull/policy.conf";
+        return "ask the administrator for access: lulld --socket-group with one of your groups, or "
+               "a rule in /etc/lull/policy.conf";
     return "is it running on this node? Root can start it (systemctl start lulld), or do without "
            "(lull run --no-daemon)";
 }

@@ -439,7 +439,7 @@ static int say(struct lull_error *err, int code, const char *directory, const ch
         return lull_error_set(err, code, "%s/%s: it is of another version of Lull", directory,
                               file);
     case LULL_E_FORMAT:
-        return lull_error_set(err, code, "%s/%s: it is no run's live state", directory, file);
+        return lull_error_set(err, code, "%s/%s: not the live state of a run", directory, file);
     case -EACCES:
     case -EPERM:
         return lull_error_set(err, code, "%s/%s: it is another user's run", directory, file);

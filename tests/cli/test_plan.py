@@ -369,7 +369,7 @@ class Verify(Small):
         for name, text, pattern in (
                 ("empty", "", "empty: .*byte 0|empty"), ("cut", self.text[:900], "cut: .*byte"),
                 ("list", "[1, 2]", "list: byte .* expected an object"),
-                ("version", self.text.replace('"lull_plan": 1', '"lull_plan": 2'), "no plan that this version"),
+                ("version", self.text.replace('"lull_plan": 1', '"lull_plan": 2'), "not a plan that this version"),
                 ("clock", self.text.replace('"sm_mhz": 1080', '"sm_mhz": 1081', 1), "a clock that its class"),
                 ("kind", self.text.replace('"operation": "forward"', '"operation": "sideways"', 1), "no such operation"),
                 ("cycle", self.text.replace('"edges": [', '"edges": [[2, 0, 0, 0], ', 1), "circle"),

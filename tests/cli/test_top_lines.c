@@ -186,8 +186,8 @@ static void several_ranks_on_one_gpu_leave_it_alone(void **state)
     run.gpus[0].state = LULL_LIVE_LEFT_ALONE;
     run.gpus[0].ranks = 4;
     snprintf(run.gpus[0].state_text, sizeof(run.gpus[0].state_text),
-             "left alone: several ranks share this GPU");
-    assert_line("       left alone: several ranks share this GPU");
+             "not managed: several ranks share this GPU");
+    assert_line("       not managed: several ranks share this GPU");
     snprintf(run.gpus[0].state_text, sizeof(run.gpus[0].state_text), "MIG is on");
     assert_line("       left alone: MIG is on");
 }

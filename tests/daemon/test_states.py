@@ -302,7 +302,7 @@ class Absent(States):
         daemon = self.start(env=service)
         self.assertIsNotNone(host.wait_for(lambda: daemon.poll() is not None, 10.0, 0.05), self.said())
         self.assertEqual(daemon.returncode, 4, self.said())
-        self.assertIn("no driver for a minute: ended", self.said())
+        self.assertIn("no driver for a minute: exiting", self.said())
         self.daemon = self.start(env=minute)
         time.sleep(2.2)
         self.assertIsNone(self.daemon.poll())

@@ -46,7 +46,7 @@ class Driver(unittest.TestCase):
     def check_slow_calls(self, gpu):
         self.assertGreaterEqual(gpu["driver"]["slowest_call_ms"], 500)
         self.assertRegex(gpu["driver"]["trouble"], r"driver calls block for \d+ ms: \d+ of \d+ took over 100 ms")
-        self.assertEqual(gpu["state"], "left alone: driver calls block for too long")
+        self.assertEqual(gpu["state"], "not managed: driver calls block for too long")
         (note,) = self.notes
         self.assertRegex(note, r"^GPU 0: left alone, because driver calls block for [5-9]\d\d ms.*--steady 1%")
 

@@ -53,7 +53,7 @@ FIELD = [
     ("intel-no-power-domain (zero)", INTEL, "", "Z ezero", "", 6, [r"energy and cost not known"], [r"can:[^\n]*energy_counter"]),
     ("jetson", A100, "", "S jetson", "", 6, [r"reports nothing about it", r"can: -", r"do not|does not list its clocks"],
      [*FALSE_FIGURES, r"power-limit", r"memory_lock"]),
-    ("laptop-limit", A100, "", "S laptop", "--power-limit 300", 6, [r"of 400 W", r"does not let the power limit be set"],
+    ("laptop-limit", A100, "", "S laptop", "--power-limit 300", 6, [r"of 400 W", r"does not support setting the power limit"],
      [r" 0 W", r"can:[^\n]*power_limit"]),
     ("mig-uuid", A100, "", "CUDA_VISIBLE_DEVICES=MIG-11111111-2222-3333-4444-555555555555", "", 4, [r"a MIG slice, whose clock"], [r"unset"]),
     ("mismatch-18", A100, "", "S init=18", "", 4, [r"versions differ"], FALSE_FIGURES),

@@ -158,8 +158,8 @@ class Figures(unittest.TestCase):
         alone = run.report["gpus"][1]
         self.assertIn("MIG is on", alone["state"])
         self.assertEqual({(section["sm_mhz"], section["verdict"], section["reason"]) for section in alone["sections"]},
-                         {(1410, "not switched", "its GPU is left alone")})
-        self.assertNotIn("its GPU is left alone", {section["reason"] for section in run.report["gpus"][0]["sections"]})
+                         {(1410, "not switched", "its GPU is not managed")})
+        self.assertNotIn("its GPU is not managed", {section["reason"] for section in run.report["gpus"][0]["sections"]})
 
     def test_four_ranks_on_one_gpu(self):
         run = Run("2xA100", ranks=4, CUDA_VISIBLE_DEVICES="0")

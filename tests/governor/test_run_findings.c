@@ -249,7 +249,7 @@ static void a_driver_that_refuses_is_the_reason(void **state)
     iterate(20);
     states[1].process = -1;
     states[0].driver = (struct lull_driver_watch){.refusal = LULL_E_DRIVER, .refused = 3};
-    expect("GPU 4: left alone: the driver refuses to set its clocks: unknown error (999 in NVML");
+    expect("GPU 4: not managed: the driver refuses to set its clocks: unknown error (999 in NVML");
     states[0].driver.refused = 2;
     expect("GPU 4: still being");
 }
@@ -263,7 +263,7 @@ static void what_is_final_comes_alone(void **state)
     iterate(20);
     lull_run_findings_add(&last);
     assert_int_equal(run.note_count, 2);
-    assert_non_null(strstr(run.notes[0], "GPU 5: left alone: the driver does not permit"));
+    assert_non_null(strstr(run.notes[0], "GPU 5: not managed: the driver does not permit"));
     assert_non_null(strstr(run.notes[1], "GPU 4: left alone: 5 of 7 clock changes had no effect"));
 }
 

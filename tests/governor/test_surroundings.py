@@ -119,7 +119,7 @@ class Surroundings(unittest.TestCase):
         cut = 'for f in /dev/shm/lull-job-$PPID-* /dev/shm/lull-live-$PPID-*; do : > "$f"; done'
         done = self.run_on_node("sh", "-c", f'"$0" 0 30 20 20 0 & sleep 0.5; {cut}; sleep 0.3; exit 3', JOB)
         self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertIn(b"was cut off while it ran", done.stderr)
+        self.assertIn(b"was truncated during the run", done.stderr)
         self.assertEqual(self.load()["status"], 3)
 
     def test_closed_descriptors(self):

@@ -384,7 +384,8 @@ static void power_limits_and_plans(void **state)
     expect("nothing lowered: no power limit was chosen before the run ended; give it more time");
     report.limits = NULL;
     report.runner = (struct lull_plan_runner *)&limits_summary;
-    expect("nothing lowered: the plan was not kept; the pipeline's part of the report says why");
+    expect("nothing lowered: the plan was not accepted; see the pipeline's part of the report for "
+           "the reason");
     is_plan_kept = true;
     gain_of_plan = gain(0.09, 0.004, 0.0, 0.002);
     expect("saved 9.0 % (8.6 to 9.4) of the energy per iteration, not slower (at most 0.2 %): the "

@@ -432,7 +432,7 @@ class MadeUp(unittest.TestCase):
 
     def test_bad_text(self):
         cases = {
-            b"": "empty", b"   \n": "truncated", b"hello\n": "in a format that lull reads: PyTorch profiler", b"\x7fELF\x00": "in a format that lull reads",
+            b"": "empty", b"   \n": "truncated", b"hello\n": "in a known format: PyTorch profiler", b"\x7fELF\x00": "in a known format",
             b" " * 300 + b"12": "byte 302: this is no trace", b" " * 300 + b"[]": "no GPU kernels", b"\xef\xbb\xbf []": "no GPU kernels",
             b"12": "no trace", b"{}": "no GPU kernels", b"[]": "no GPU kernels", b"[1, 2, {}]": "no GPU kernels",
             b'{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "x", "ts": 1, "dur": 1}]}': "among its 1 events",

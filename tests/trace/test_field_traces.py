@@ -162,7 +162,7 @@ def by_chance():
 
 def bom():
     each("bom-crlf", ("bom.json", "crlf.json"))
-    refused("bom-crlf", "utf16.json", "UTF-16", never=("format that lull reads",))
+    refused("bom-crlf", "utf16.json", "UTF-16", never=("in a known format",))
 
 
 def odd_arguments():

@@ -174,10 +174,10 @@ static void test_refused_with_a_reason(void **state)
     } cases[] = {
         {"", "is empty"},
         {"[{\"power\": 1}]\n", "JSON is not read"},
-        {"timestamp,temperature\n1,2\n", "no power and no counter"},
+        {"timestamp,temperature\n1,2\n", "missing power or energy counter"},
         {"power_w\n1\n", "there is no time"},
         {"# gpu    pwr\n# Idx      W\n    0     61\n", "--every"},
-        {"# gpu   gtemp\n# Idx      C\n    0     61\n", "no column of power"},
+        {"# gpu   gtemp\n# Idx      C\n    0     61\n", "missing column of power"},
         {"time,power\n", "no rows"},
         {"time,power\n0,[N/A]\n1,N/A\n", "2 are missing values"},
         {"time,power\n0,70500\n1,70500\n", "in mW?"},

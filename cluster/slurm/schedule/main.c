@@ -96,21 +96,20 @@ static const struct lull_option rows[] = {
     LULL_VALUE("policy", "NAME", OWN, OBJECT, policy, "The policy, one of those below.",
                .parse = parse_policy, .word_at = policy_name, .otherwise = "backfill"),
     LULL_VALUE("knob", "VALUE", NUMBER, OBJECT, knob,
-               "The number by which the policy trades time for energy, if it has one; "
-               "lull-simulate(1) says what it is.",
-               LULL_GIVEN(OBJECT, has_knob), .least = -1e12, .otherwise = "the policy's usual one"),
+               "Parameter by which the policy trades time for energy, if it has one; see "
+               "lull-simulate(1).",
+               LULL_GIVEN(OBJECT, has_knob), .least = -1e12, .otherwise = "the policy's default"),
     LULL_VALUE("points", "FILE", TEXT, OBJECT, points,
                "What is known of jobs by their names, and of GPUs: JSON, see FILES.",
                .hint = LULL_OPTION_FILE,
                .otherwise = "nothing is known: all jobs run at full clocks"),
     LULL_VALUE("power-cap", "W", NUMBER, OBJECT, cap_w,
-               "No job begins that could let all GPUs together draw more.", .needs = "points"),
-    LULL_VALUE(
-        "price", "FILE", TEXT, OBJECT, price,
-        "What energy costs, a table time_s,price_per_kwh: jobs whose deadline lets them wait "
-        "begin when it is cheapest.",
-        .hint = LULL_OPTION_FILE, .excludes = "carbon",
-        .more = "Times are seconds since 1970. The file is read again when it changes."),
+               "No job starts that could make all GPUs together draw more.", .needs = "points"),
+    LULL_VALUE("price", "FILE", TEXT, OBJECT, price,
+               "Price of energy, a table time_s,price_per_kwh. Jobs whose deadline permits start "
+               "when energy is cheapest.",
+               .hint = LULL_OPTION_FILE, .excludes = "carbon",
+               .more = "Times are seconds since 1970. The file is read again when it changes."),
     LULL_VALUE("carbon", "FILE", TEXT, OBJECT, carbon,
                "What energy emits, a table time_s,g_per_kwh; the same for that.",
                .hint = LULL_OPTION_FILE),
@@ -119,19 +118,19 @@ static const struct lull_option rows[] = {
                .otherwise = "Slurm's default partition"),
     LULL_FLAG("once", OBJECT, is_once, "Look at the queue once, then end."),
     LULL_FLAG("dry-run", OBJECT, is_dry,
-              "Look at the queue once, and tell what would be done without doing it."),
+              "Read the queue once, and print what would be done without doing it."),
     LULL_VALUE("explain", "JOB", WHOLE, OBJECT, explained,
-               "Tell why the job waits and when it will begin, or where it was put and what that "
-               "was compared to.",
+               "Explain why the job waits and when it will start, or where it was placed and which "
+               "alternatives were compared.",
                .least = 1, .excludes = "once|dry-run"),
     LULL_JSON_ROW(OBJECT, is_json),
     LULL_VALUE("interval", "S", TIME, OBJECT, interval_ns, "How often the queue is looked at.",
                .usual = "1", .least = 0.1, .most = 3600),
-    LULL_VALUE("patience", "S", TIME, OBJECT, patience_ns,
-               "A job that has been released and has not begun after so long is held again and "
-               "placed anew.",
-               .usual = "15", .least = 1, .most = 86400),
-    LULL_VALUE("state", "DIR", TEXT, OBJECT, state, "Where the journal is kept, for --explain.",
+    LULL_VALUE(
+        "patience", "S", TIME, OBJECT, patience_ns,
+        "A released job that has not started after this time is held again and placed again.",
+        .usual = "15", .least = 1, .most = 86400),
+    LULL_VALUE("state", "DIR", TEXT, OBJECT, state, "Directory of the journal for --explain.",
                .hint = LULL_OPTION_FOLDER, .otherwise = "/var/lib/lull as root"),
     LULL_GROUP("For Slurm's plugin, on the nodes"),
     LULL_VALUE("hold", "JOB", WHOLE, OBJECT, held,
@@ -181,7 +180,7 @@ static void print_told(const json_t *told)
                (long long)json_integer_value(json_object_get(entry, "job")),
                json_string_value(json_object_get(entry, "why")));
     json_array_foreach(json_object_get(told, "held_again"), i, entry)
-        printf("job %lld has not begun where it was put: it is placed anew\n",
+        printf("job %lld has not started where it was placed; it is placed again\n",
                (long long)json_integer_value(entry));
     fflush(stdout);
 }
@@ -298,7 +297,7 @@ static int run_once(struct schedule_work *work, struct lull_error *err)
     }
     if (rc == 0 && !work->options->is_json &&
         json_array_size(json_object_get(told, "decisions")) == 0)
-        printf("nothing to begin now; %lld jobs wait\n",
+        printf("nothing to start now; %lld jobs wait\n",
                (long long)json_integer_value(json_object_get(told, "waiting")));
     json_decref(told);
     lull_schedule_journal_close(&journal);
@@ -427,8 +426,8 @@ static int explain_past(struct schedule_work *work, struct lull_error *err)
         return rc;
     if (document == NULL)
         return lull_error_set(err, -ENOENT,
-                              "job %u does not wait for Lull, and the journal in %s does not know "
-                              "it: Slurm's own scheduler has it, or there is no such job",
+                              "job %u does not wait for Lull and is not in the journal in %s: it "
+                              "is unknown or scheduled by Slurm itself",
                               id, work->state);
     if (work->options->is_json)
         print_json(document);
@@ -524,7 +523,7 @@ int main(int argc, char **argv)
 {
     static const struct lull_program_command command = {
         .name = "lull-schedule",
-        .summary = "schedules the jobs of a Slurm cluster that ask for it",
+        .summary = "schedules the jobs of a Slurm cluster that request it",
         .about = "Looks at Slurm's queue again and again, and releases the jobs that were "
                  "submitted with --lull-schedule (or with -H --comment=lull-schedule): in the "
                  "order of a policy, on nodes and at clocks of its choice. Other jobs are left to "

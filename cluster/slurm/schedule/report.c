@@ -96,8 +96,8 @@ static const char *why_null(const struct lull_queue *queue, const struct lull_sc
         return "how long a job of this name takes is not known (time_s in --points), so its time "
                "limit counts as its length";
     return queue->jobs[job].takes_clocks ? NULL
-                                         : "no clock can be set for it: it has not been submitted "
-                                           "with --lull-schedule, or this is no operator of Slurm";
+                                         : "no clock can be set for it: it was not submitted with "
+                                           "--lull-schedule, or this user is not a Slurm operator";
 }
 
 static json_t *free_document(const struct lull_schedule *schedule)
@@ -365,9 +365,7 @@ void lull_report_print_waiting(const json_t *waiting, FILE *out)
     fputc('\n', out);
     print_ahead(waiting, out);
     if (!json_is_object(expected)) {
-        fputs("  when it will begin is not known: the policy does not start it, however long it "
-              "waits\n",
-              out);
+        fputs("  start time unknown: the policy never starts it\n", out);
         return;
     }
     fputs("  it will begin ", out);

@@ -13,7 +13,7 @@
 enum { MOST_TRIES = 4 };
 
 static const char in_vain[] =
-    "Slurm has not begun it on nodes whose GPUs were free: it may lack cores or memory there";
+    "Slurm has not started it on nodes with free GPUs: cores or memory may be missing there";
 
 /* ---- documents ----------------------------------------------------------------------------- */
 

@@ -260,7 +260,7 @@ static bool refuse(struct lull_schedule *schedule, const struct lull_cluster_dec
     struct lull_schedule_job *const own = &schedule->own[schedule->job_of[decision->job]];
 
     schedule->decider.calls->end(schedule->decider.policy, decision->job, schedule->now_ns);
-    own->obstacle = "the policy would spread it over nodes otherwise than it asks for";
+    own->obstacle = "the policy would distribute it over nodes differently than requested";
     told->is_rejected = true;
     told->reason = own->obstacle;
     return true;
@@ -277,8 +277,8 @@ int lull_schedule_next(struct lull_schedule *schedule, struct lull_schedule_deci
     if ((decision.act != LULL_CLUSTER_START && decision.act != LULL_CLUSTER_REJECT) ||
         decision.job >= schedule->all.count)
         return lull_error_set(err, -EINVAL,
-                              "policy %s decides what Slurm is not asked to do: use another one, "
-                              "and please report it",
+                              "internal error: policy %s made a decision that Slurm cannot "
+                              "execute; use another policy, and please report this",
                               schedule->rules.policy->name);
     tell(schedule, &decision, decision_out);
     if (decision_out->is_rejected ||

@@ -315,8 +315,8 @@ static bool is_shifted(struct lull_schedule *schedule, uint32_t at, uint32_t cou
 static const char *obstacle_of(const struct lull_queue_job *job)
 {
     if (job->nodes > 1)
-        return "it asks for a part of each of several nodes, which no policy of Lull places";
-    return "no node of the partition has so many GPUs of the type that it asks for";
+        return "it requests a part of each of several nodes, which Lull's policies do not support";
+    return "no node of the partition has that many GPUs of the requested type";
 }
 
 int lull_schedule_make_jobs(struct lull_schedule *schedule, struct lull_error *err)

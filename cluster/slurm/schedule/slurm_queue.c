@@ -264,7 +264,7 @@ static const char *obstacle_of(const slurm_job_info_t *it)
     if (it->dependency != NULL && it->dependency[0] != '\0')
         return "it depends on other jobs";
     if (it->tres_per_socket != NULL)
-        return "it asks for GPUs of sockets";
+        return "it requests GPUs per socket";
     if (it->shared == JOB_SHARED_NONE)
         return "it wants nodes for itself (--exclusive)";
     if (it->features != NULL || it->exc_nodes != NULL || it->resv_name != NULL)
@@ -276,7 +276,7 @@ static const char *obstacle_of(const slurm_job_info_t *it)
 static const char *delay_of(const slurm_job_info_t *it, int64_t now_s)
 {
     if (it->eligible_time > now_s || it->start_time > now_s)
-        return "the time that its user has set for its begin is not there yet";
+        return "its requested start time has not been reached";
     return NULL;
 }
 

@@ -142,7 +142,7 @@ class Schedule(unittest.TestCase):
         self.assertIn("no operating points are known", said)
         done = self.ask("--explain", 9999)
         self.assertEqual((done.returncode, done.stdout), (1, ""))
-        self.assertIn("does not know it", done.stderr)
+        self.assertIn("is not in the journal", done.stderr)
 
     def test_clocks_reach_the_gpus_and_leave_them(self):
         host.require_open(TOOL)
@@ -226,7 +226,7 @@ class Schedule(unittest.TestCase):
             return self.show(job, "JobState") == "RUNNING" and self.show(job, "NodeList") != node
         self.assertIsNotNone(host.wait_for(is_elsewhere, 40, 0.3), self.show(job, "Reason"))
         self.assertEqual(self.show(job, "Restarts"), "1")
-        self.assertIn(f"job {job} has not begun where it was put", self.end(client, signal.SIGTERM)[0])
+        self.assertIn(f"job {job} has not started where it was placed", self.end(client, signal.SIGTERM)[0])
 
     def test_what_lull_cannot_place_goes_to_slurms_own_scheduler(self):
         parts = self.submit("--lull-schedule", "-N", "2", "--gres=gpu:4", "-t", "5")
@@ -248,7 +248,7 @@ class Schedule(unittest.TestCase):
         self.assertNotEqual(run("scontrol", "update", f"job={job}", "AdminComment=schedule=placed sm-mhz=210", **ALICE).returncode, 0)
         folder = os.path.join(self.cluster.work, "his")
         done = run(SCHEDULE, "--once", "--state", folder, **BOB)
-        self.assertIn("nothing to begin now; 0 jobs wait", done.stdout)
+        self.assertIn("nothing to start now; 0 jobs wait", done.stdout)
         self.assertEqual(self.show(job, "Reason"), "JobHeldUser")
         # For her own job nobody has to be asked; clocks are an operator's to choose.
         done = run(SCHEDULE, "--once", "--json", "--points", self.points, "--state", folder + "hers", **ALICE)

@@ -181,7 +181,7 @@ class Damaged(unittest.TestCase):
                 self.refused(whole[:cut], "byte", "ends within")
         self.refused(b"\xff" * 40, "byte 0", "64 MiB")
         self.refused(b"plain text that is long enough to be taken for a message of this and that length: " * 3, "byte 0")
-        self.refused(head + varint(3) + b"\x0b\x0b\x0b", "byte 8", "no protocol buffer")  # groups
+        self.refused(head + varint(3) + b"\x0b\x0b\x0b", "byte 8", "not a protocol buffer")  # groups
         self.refused(head + varint(2) + number(3, 8), "byte 8", "unknown type")
         self.refused(head + varint(11) + number(7, 2 ** 63), "byte 8", "30 years")
         self.refused(head + varint(4) + data(5, b"\xff\xff"), "byte 8", "dependencies")

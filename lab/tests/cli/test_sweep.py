@@ -392,7 +392,7 @@ class Files(Case):
         self.assertIn("does not tell of GPU 00ff", found)
 
     def test_bad_tables(self):
-        for text, what in (("gpu\n", "no column"), (self.HEADER + "\nG,1,s,k\n", "fewer"), ("", "empty")):
+        for text, what in (("gpu\n", "missing column"), (self.HEADER + "\nG,1,s,k\n", "fewer"), ("", "empty")):
             with open(self.file, "w", encoding="ascii") as file:
                 file.write(text)
             self.assertIn(what, self.call([LULL, "sweep", "--validate", self.file], 2).stderr)

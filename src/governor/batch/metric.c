@@ -119,9 +119,7 @@ int lull_metric_create(const char *pattern, struct lull_metric **metric_out, str
     if (is_too_large(pattern)) {
         free(metric);
         return lull_error_set(err, -EINVAL,
-                              "%.80s: repetitions within repetitions, as in (a+)+, make it too "
-                              "large; repeat less",
-                              pattern);
+                              "%.80s: nested repetitions, as in (a+)+, make it too large", pattern);
     }
     status = regcomp(&metric->pattern, pattern, REG_EXTENDED);
     if (status != 0) {

@@ -215,7 +215,7 @@ static int check_still_busy(struct session *session, uint32_t index, struct lull
         if (lull_now_ns() >= until_ns)
             return lull_error_set(err, -EAGAIN,
                                   "GPU %u became idle while it was measured (%u of %u rounds are "
-                                  "kept); keep it busy longer: lull calibrate -- COMMAND",
+                                  "usable); keep it busy longer: lull calibrate -- COMMAND",
                                   gpu, session->outcomes[index].rounds, session->options->rounds);
         lull_sleep_until_ns(lull_now_ns() + 20 * LULL_NS_PER_MS);
     }

@@ -261,7 +261,7 @@ static int read_record(const json_t *root, const char *path, struct lull_calibra
     if (!read_integer(json_object_get(root, "reference_sm_mhz"), 1, MAX_MHZ, &out->reference_mhz))
         return bad(err, path, "reference_sm_mhz is missing or no clock");
     if (!read_targets(json_object_get(root, "targets"), out))
-        return bad(err, path, "targets are missing, too many or not what they should be");
+        return bad(err, path, "targets are missing, too many or invalid");
     if (!read_together(json_object_get(root, "together"), out))
         return bad(err, path, "together is missing or not what it should be");
     return 0;

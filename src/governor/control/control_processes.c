@@ -75,7 +75,7 @@ static void lease(struct lull_control *control, struct lull_governed_gpu *gpu)
     if (result < 0) {
         gpu->wants_lease = false;
         gpu->state.refusal = err;
-        lull_log(LULL_LOG_WARNING, "run", "GPU %u is left alone: %s", gpu->state.device, err.text);
+        lull_log(LULL_LOG_WARNING, "run", "GPU %u is not managed: %s", gpu->state.device, err.text);
         return;
     }
     pthread_mutex_lock(&control->lock);
@@ -263,8 +263,8 @@ static void unbind(struct lull_control *control, uint32_t slot)
     control->processes[slot].gpu = -1;
     control->processes[slot].seen_on = LULL_ACCOUNTING_UNSEEN;
     lull_error_set(&control->gpus[index].state.refusal, LULL_E_UNSUPPORTED,
-                   "its process uses other GPUs as well, and Lull manages one GPU per process: "
-                   "start one process per GPU, as torchrun --nproc-per-node does");
+                   "its process uses more than one GPU: start one process per GPU, for example "
+                   "with torchrun --nproc-per-node");
     pthread_mutex_unlock(&control->lock);
     lull_log(LULL_LOG_WARNING, "run", "GPU %u is not managed any more: %s",
              control->gpus[index].state.device, control->gpus[index].state.refusal.text);

@@ -172,16 +172,16 @@ static int check_job(struct lull_limits *limits, struct lull_control *control,
         const struct lull_device_info *info = info_of(limits, control, i);
 
         if (!gpu->leased)
-            return lull_error_set(err, -EPERM, "power limits are left alone: GPU %u: %.150s",
+            return lull_error_set(err, -EPERM, "power limits are not set: GPU %u: %.150s",
                                   gpu->device, gpu->refusal.text);
         if (strcmp(info->name, first->name) != 0)
             return lull_error_set(err, LULL_E_UNSUPPORTED,
-                                  "power limits are left alone: the job's GPUs differ (%s, %s)",
+                                  "power limits are not set: the job's GPUs differ (%s, %s)",
                                   first->name, info->name);
         if (limits->options->fixed_w == 0.0 &&
             (info->capabilities & LULL_CAPABILITY_ENERGY_COUNTER) == 0)
             return lull_error_set(err, LULL_E_UNSUPPORTED,
-                                  "power limits are left alone: GPU %u has no energy counter; give "
+                                  "power limits are not set: GPU %u has no energy counter; give "
                                   "one with --power-limit W",
                                   gpu->device);
     }
@@ -238,31 +238,29 @@ static int refuse_limit(const struct lull_limits *limits, uint32_t device,
         snprintf(present, sizeof(present), "%u W", result->limit_mw / 1000);
     switch (result->status) {
     case LULL_E_UNSUPPORTED:
-        return lull_error_set(err, result->status,
-                              "power limits are left alone: GPU %u: its driver does not let the "
-                              "power limit be set (not supported)",
-                              device);
-    case -EPERM:
         return lull_error_set(
             err, result->status,
-            "power limits are left alone: GPU %u: the driver does not permit its "
-            "power limit to be set; run lulld, or lull run --no-daemon, as root of "
-            "the host, for in containers and virtual machines root is not enough",
+            "power limits are not set: GPU %u: its driver does not support setting the power limit",
             device);
-    case LULL_E_NO_DEVICE:
+    case -EPERM:
         return lull_error_set(err, result->status,
-                              "power limits are left alone: GPU %u: the driver has lost it; see "
-                              "dmesg for Xid",
+                              "power limits are not set: GPU %u: the driver does not permit its "
+                              "power limit to be set; run lulld, or lull run --no-daemon, as root "
+                              "on the host (root in a container or virtual machine is not enough)",
                               device);
+    case LULL_E_NO_DEVICE:
+        return lull_error_set(
+            err, result->status,
+            "power limits are not set: GPU %u: the driver has lost it; see dmesg for Xid", device);
     case LULL_E_NOT_OBEYED:
-        return lull_error_set(err, result->status,
-                              "power limits are left alone: GPU %u: the driver took %g W, and the "
-                              "GPU stays at %s",
-                              device, limits->asked.limit_w, present);
+        return lull_error_set(
+            err, result->status,
+            "power limits are not set: GPU %u: the driver took %g W, and the GPU stays at %s",
+            device, limits->asked.limit_w, present);
     default:
         return lull_error_set(err, result->status,
-                              "power limits are left alone: GPU %u stays at %s: the driver refuses "
-                              "%g W (busy, or an unknown error); see lull status and dmesg",
+                              "power limits are not set: GPU %u stays at %s: the driver refuses %g "
+                              "W (busy, or an unknown error); see lull status and dmesg",
                               device, present, limits->asked.limit_w);
     }
 }
@@ -543,9 +541,8 @@ static int begin_search(struct lull_limits *limits, struct lull_control *control
     uint32_t count;
 
     if (!(lowest_w > 0.0) || lowest_w > highest_w)
-        return lull_error_set(
-            err, LULL_E_UNSUPPORTED,
-            "power limits are left alone: the driver names no range of them for the GPU");
+        return lull_error_set(err, LULL_E_UNSUPPORTED,
+                              "power limits are not set: the driver reports no range for the GPU");
     config.selector.price.max_power_w = highest_w;
     config.selector.price.gpu_count = limits->gpu_count;
     config.gpu_count = limits->gpu_count;
@@ -646,22 +643,22 @@ void lull_limits_go_blind(struct lull_limits *limits, struct lull_control *contr
         return;
     give_up(limits, control);
     lull_error_set(note_out, -ETIMEDOUT,
-                   "power limits are left alone: without readings of the GPUs none can be chosen");
+                   "power limits are not set: there are no readings of the GPUs");
 }
 
 void lull_limits_end(const struct lull_limits *limits, struct lull_error *note_out)
 {
     if (limits->stage == LULL_LIMITS_WAITING)
-        lull_error_set(note_out, -ENOENT,
-                       "power limits were left alone: no iteration was found in the job, whose "
-                       "communication tells them; see the other notes, or mark its steps with "
-                       "lull_step() of lull.h");
+        lull_error_set(
+            note_out, -ENOENT,
+            "power limits were not set: no iteration was found in the job's communication; see the "
+            "other notes, or mark its steps with lull_step() of lull.h");
     if (limits->stage == LULL_LIMITS_WARMING)
-        lull_error_set(note_out, -EAGAIN,
-                       "the job ended before its GPUs had come to their temperature, which takes 5 "
-                       "to 60 s: its power limits were left alone. Give a longer job, which is "
-                       "profiled for up to %.0f s more",
-                       limits->options->search.budget_s);
+        lull_error_set(
+            note_out, -EAGAIN,
+            "the job ended before its GPUs had come to their temperature, which takes 5 to 60 s: "
+            "power limits were not set. Use a longer job; profiling takes up to %.0f s more",
+            limits->options->search.budget_s);
     if (limits->stage == LULL_LIMITS_PROFILING)
         lull_error_set(
             note_out, -EAGAIN,

@@ -70,10 +70,9 @@ int lull_job_key_read(const char *path, struct lull_job_key *key_out, struct lul
         is_good = result == 0 && parse(&zmq, text, size, &key);
         free(text);
         if (!is_good)
-            return lull_error_set(err, LULL_E_FORMAT,
-                                  "%s: this is no job key; remove it, and the first node's lull "
-                                  "run makes one",
-                                  path);
+            return lull_error_set(
+                err, LULL_E_FORMAT,
+                "%s: not a job key; remove it, and lull run on the first node creates one", path);
         *key_out = key;
     }
     return result;
@@ -124,7 +123,7 @@ int lull_job_key_derive(const char *secret, struct lull_job_key *key_out, struct
 
     if (!parse_secret(secret, bytes))
         return lull_error_set(err, LULL_E_FORMAT,
-                              "LULL_TOGETHER_KEY is no key of %d hexadecimal digits",
+                              "LULL_TOGETHER_KEY must be a key of %d hexadecimal digits",
                               LULL_JOB_SECRET_DIGITS);
     result = lull_zmq_load(&zmq, err);
     if (result < 0)

@@ -71,8 +71,8 @@ int lull_nodes_find(struct lull_nodes *nodes_out, struct lull_error *err)
             return 0;
     }
     return lull_error_set(err, -ENOENT,
-                          "no launcher says which node of how many (at most %d) this is; give "
-                          "--node I/N",
+                          "the launcher does not set the number of this node and of all nodes (at "
+                          "most %d); use --node I/N",
                           LULL_AGREEMENT_MAX_NODES);
 }
 

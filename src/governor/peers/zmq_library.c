@@ -27,7 +27,7 @@ int lull_zmq_load(struct lull_zmq *zmq_out, struct lull_error *err)
 
         if (address == NULL)
             return lull_error_set(err, LULL_E_UNSUPPORTED,
-                                  "ZeroMQ is too old here: it has no %s; 4.2 has it",
+                                  "ZeroMQ is too old: %s is missing; install version 4.2",
                                   functions[i].name);
         memcpy((char *)&zmq + functions[i].offset, &address, sizeof(address));
     }

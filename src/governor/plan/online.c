@@ -174,7 +174,7 @@ static const char *why_useless(const struct lull_online *online)
 {
     if (online->is_disturbed)
         return "heat or errors of the driver disturb its iterations (see lull gpus and dmesg)";
-    return "the program does not say where forward and backward begin and end (liblull)";
+    return "the program does not mark where forward and backward begin and end (liblull)";
 }
 
 /* Goes on to the next clock. True: all clocks are profiled, and it is time to plan. */

@@ -79,7 +79,8 @@ static int check_plans(const struct lull_plan_file *plans, uint32_t count, struc
 {
     if (has_empty_device(&plans[0]))
         return lull_error_set(
-            err, -EINVAL, "%s: a device of the plan has no operations; make it anew with lull plan",
+            err, -EINVAL,
+            "%s: a device of the plan has no operations; create the plan again with lull plan",
             plans[0].title);
     for (uint32_t i = 1; i < count; i++)
         if (!is_same_pipeline(&plans[0], &plans[i]))
@@ -178,14 +179,13 @@ static int place_ranks(struct lull_plan_runner *runner, uint32_t gpu,
     int result = 0;
 
     if (info->world_rank < 0 || info->world_size < 1 || (uint32_t)info->world_rank < gpu)
-        return lull_error_set(err, -EINVAL,
-                              "the plan is not carried out: the job does not say which rank is "
-                              "which (RANK and WORLD_SIZE)");
+        return lull_error_set(
+            err, -EINVAL,
+            "the plan is not executed: RANK and WORLD_SIZE are not set in the job's environment");
     if (world % devices != 0)
-        return lull_error_set(err, -EINVAL,
-                              "the plan is not carried out: it is for %u devices, the job has %u "
-                              "ranks",
-                              devices, world);
+        return lull_error_set(
+            err, -EINVAL, "the plan is not executed: it is for %u devices, the job has %u ranks",
+            devices, world);
     runner->first = first;
     runner->copies = world / devices;
     runner->world = world;
@@ -211,8 +211,8 @@ static int check_rank(struct lull_plan_runner *runner, uint32_t gpu,
     if (info->world_rank >= 0 && (uint32_t)info->world_rank == expected)
         return 0;
     return lull_error_set(err, -EINVAL,
-                          "the plan is not carried out: rank %d runs on the GPU of rank %u; have "
-                          "each rank use the GPU with the number of its LOCAL_RANK",
+                          "the plan is not executed: rank %d runs on the GPU of rank %u; have each "
+                          "rank use the GPU with the number of its LOCAL_RANK",
                           info->world_rank, expected);
 }
 

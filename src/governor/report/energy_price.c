@@ -78,7 +78,7 @@ static int read_key(struct price_reader *reader, char *line)
     key = lull_text_trim(line);
     value = lull_text_trim(equals + 1);
     if (!reader->is_in_section)
-        return refuse(reader, "a key stands before the section [energy]");
+        return refuse(reader, "a key precedes the section [energy]");
     if (strcmp(key, "price-per-kwh") == 0) {
         if (reader->price.has_money)
             return refuse(reader, "price-per-kwh is given twice");
@@ -122,7 +122,7 @@ int lull_energy_price_read(const char *name, const char *text, size_t size,
 
         reader.line++;
         if (length >= sizeof(line) || memchr(at, '\0', length) != NULL)
-            return refuse(&reader, "this is no line of text");
+            return refuse(&reader, "not a line of text");
         memcpy(line, at, length);
         line[length] = '\0';
         result = read_line(&reader, line);

@@ -47,11 +47,11 @@ static void describe_unknown(const struct lull_accounting_gpu *gpu, char *text, 
                  gpu->resets);
     else if (gpu->doubt == LULL_ENERGY_CONTRADICTED)
         snprintf(text, size,
-                 "its power readings add up to %.2f times its energy counter, and nothing says "
-                 "which is right",
+                 "its power readings add up to %.2f times its energy counter, and it is unknown "
+                 "which is correct",
                  factor);
     else if (gpu->doubt != LULL_ENERGY_CREDIBLE)
-        snprintf(text, size, "its sensors say %.3g W on average, which the GPU cannot draw",
+        snprintf(text, size, "its sensors report %.3g W on average, which the GPU cannot draw",
                  gpu->mean_w);
     else if (gpu->unread_s > 0.0)
         snprintf(text, size, "it could not be read in the last %.0f s of the run", gpu->unread_s);
@@ -303,7 +303,7 @@ void lull_energy_report_print(const struct lull_energy_report *report, bool is_v
         fprintf(out, "  processors and memory are not in it: %s\n", report->node_reason);
     if (is_verbose)
         fprintf(out,
-                "  each GPU's sensor may be off by %.0f %% beside that, by the same in all of its "
-                "figures: savings are not touched by it\n",
+                "  each GPU's sensor may be off by another %.0f %%, equally in all of its figures; "
+                "this does not affect savings\n",
                 LULL_ENERGY_GAIN_RATIO * 100.0);
 }

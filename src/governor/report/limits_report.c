@@ -153,8 +153,8 @@ static struct limits_report_slowdown find_slowdown(const struct lull_report *rep
         slowdown.ratio = row_of(summary->profile, summary->profile->chosen).slowdown_ratio;
     else if (!lull_run_statistics_change(report->managed, &slowdown.ratio,
                                          &slowdown.half_width_ratio))
-        slowdown.reason = "too few iterations were seen before or after it was set; a longer job, "
-                          "or --compare, tells";
+        slowdown.reason = "too few iterations were seen before or after it was set; use a longer "
+                          "job or --compare";
     return slowdown;
 }
 

@@ -308,7 +308,7 @@ static double allowed_of(const struct lull_report *report, const struct lull_pla
 struct lull_report_gain lull_pipeline_report_gain(const struct lull_report *report)
 {
     struct lull_report_gain gain = lull_report_no_gain(
-        "no iterations at the plan were measured beside some without it; --compare measures it");
+        "no iterations with and without the plan were measured together; use --compare");
     struct outcome outcome;
 
     if (!lull_pipeline_report_is_kept(report))

@@ -155,7 +155,7 @@ static void print_peers(const struct lull_peers_summary *peers, FILE *out)
 {
     if (peers == NULL)
         return;
-    fprintf(out, "  nodes: %u of %u heard, %s", peers->heard, peers->nodes, peers->state);
+    fprintf(out, "  nodes: %u of %u connected, %s", peers->heard, peers->nodes, peers->state);
     if (peers->agreed > 0)
         fprintf(out, "; clocks that all of them have lowered: %u", peers->agreed);
     if (peers->refused > 0)

@@ -373,8 +373,8 @@ static void print_saving(FILE *out, const struct lull_report *report, const stru
     fprintf(out, "\n");
     if (isfinite(parts->saving.half_width_ratio) && sampling > told_sampling_ratio)
         fprintf(out,
-                "    +- %.2f of it because the GPUs' power sensors may look in step with the "
-                "iterations: longer runs, another batch size or --compare-pairs tell more\n",
+                "    +- %.2f of it because the GPUs' power sensors may be synchronised with the "
+                "iterations; use longer runs, another batch size or --compare-pairs\n",
                 sampling * 100.0);
 }
 

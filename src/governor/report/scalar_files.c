@@ -341,10 +341,9 @@ bool lull_scalar_files_complain(struct lull_scalar_files *files, struct lull_err
         *text_out = files->complaint;
         files->complaint.code = 0;
     } else if (files->lost > 0 && !files->is_lost_said) {
-        lull_error_set(
-            text_out, -EAGAIN,
-            "%.200s: the disk is too slow; the job runs on, and scalars are missing there",
-            files->folder);
+        lull_error_set(text_out, -EAGAIN,
+                       "%.200s: the disk is too slow; some scalars are missing, the job continues",
+                       files->folder);
         files->is_lost_said = true;
     } else {
         is_said = false;

@@ -141,14 +141,14 @@ static const struct {
     const char *help;
     double (*value)(const struct scalar_source *source);
 } of_job[] = {
-    {"iterations", "Iterations of the job that have begun since Lull knows them.", iterations},
+    {"iterations", "Iterations of the job since Lull found them.", iterations},
     {"iteration_ms", "Length of an iteration, milliseconds: the mean since the row before.",
      iteration_ms},
     {"power_w", "Power of the job's GPUs on this node, watts.", job_power_w},
     {"energy_j", "Energy of the job's GPUs on this node since each was first read, joules.",
      job_energy_j},
     {"saving_ratio",
-     "What is kept now saves of the energy per iteration, as a ratio, by the trials so far.",
+     "Ratio of energy per iteration saved by the accepted settings, from the trials so far.",
      saving_ratio},
 };
 

@@ -69,7 +69,7 @@ const char *lull_gpu_alone_text(const struct lull_control *control, uint32_t gpu
     const struct lull_control_gpu *state = lull_control_gpu(control, gpu);
 
     if (state->shared)
-        return "left alone: several ranks share this GPU";
+        return "not managed: several ranks share this GPU";
     return state->refusal.code != 0 ? state->refusal.text : NULL;
 }
 
@@ -83,7 +83,7 @@ const char *lull_gpu_reason_text(const struct lull_control *control, uint32_t gp
                                  const struct lull_target *target)
 {
     if (target == NULL || lull_gpu_alone_text(control, gpu) != NULL)
-        return "its GPU is left alone";
+        return "its GPU is not managed";
     return lull_target_reason_text(target);
 }
 
@@ -195,11 +195,11 @@ static const char *denial_text(int32_t denial)
 {
     switch (denial) {
     case LULL_E_NO_DEVICE:
-        return "left alone: the driver has lost it";
+        return "not managed: the driver has lost it";
     case -EPERM:
-        return "left alone: its clocks cannot be set: not permitted";
+        return "not managed: its clocks cannot be set: not permitted";
     default:
-        return "left alone: its clocks cannot be set: not supported";
+        return "not managed: its clocks cannot be set: not supported";
     }
 }
 
@@ -218,19 +218,19 @@ const char *lull_gpu_state_text(const struct lull_control *control, uint32_t gpu
     if (lull_driver_watch_denies(&state->driver))
         return denial_text(state->driver.denial);
     if (lull_driver_watch_is_refused(&state->driver))
-        return "left alone: the driver refuses to set its clocks";
+        return "not managed: the driver refuses to set its clocks";
     if (state->driver.is_locked)
-        return "left alone: another program has locked its clock";
+        return "not managed: another program has locked its clock";
     if (lull_driver_watch_has_no_effect(&state->driver))
-        return "left alone: the driver does not do what it says";
+        return "not managed: the driver reports success, but clocks do not change";
     if (lull_control_decider(control)->gpu_text != NULL)
         return lull_control_decider(control)->gpu_text;
     if (lull_control_wants_limits(control))
         return "managed by its power limit";
     if (lull_controller_is_suspended(controller))
-        return "left alone: driver calls block for too long";
+        return "not managed: driver calls block for too long";
     if (phase == LULL_TRACK_SEARCHING)
-        return "left alone: the sequence of calls does not repeat (any more)";
+        return "not managed: the sequence of calls does not repeat (any more)";
     if (lull_controller_steady(controller) == NULL)
         return "managed by section";
     if (lull_controller_slack(controller, gpu)->lowered > 0)

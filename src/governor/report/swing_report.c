@@ -34,8 +34,8 @@ static void add_given_up(json_t *object, const struct lull_controller *controlle
         reason = "the run ended before a steady clock, which narrows swings, had been sought: "
                  "nothing is given up before that";
     else if (reason == NULL && lull_swing_limit_known(limit, &length_s) == NULL)
-        reason = "while the job ran there were fewer than six pieces of a second in a row at the "
-                 "highest clocks, or at what is kept: nothing is given up without them";
+        reason = "fewer than six consecutive seconds at the highest clocks, or at the accepted "
+                 "clocks, were measured, so nothing was changed";
     lull_field_text(object, "given_up_reason", reason);
 }
 

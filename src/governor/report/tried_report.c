@@ -109,7 +109,7 @@ struct lull_report_gain lull_tried_report_gain(const struct lull_report *report)
                                       report->frontier->kept_others);
     if (kept == NULL) {
         gain.saving_reason =
-            "no trial has compared the energy at what is kept; --compare measures it";
+            "no trial has compared the energy at the accepted clocks; use --compare";
     } else if (!isfinite(kept->saving_ratio)) {
         gain.saving_reason = "the blocks of the trials are too short for the GPUs' sensors, or "
                              "their counters were not read";

@@ -295,7 +295,7 @@ static const char *find_reason(const struct lull_report *report)
     if (report->limits != NULL)
         return "no power limit was chosen before the run ended; give it more time";
     if (report->runner != NULL)
-        return "the plan was not kept; the pipeline's part of the report says why";
+        return "the plan was not accepted; see the pipeline's part of the report for the reason";
     return "the run ended before anything was learnt; run it longer";
 }
 

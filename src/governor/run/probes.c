@@ -136,7 +136,7 @@ static const struct probe {
         .chain = LULL_NCCL_CHAIN_ENV,
         .otherwise = "libnccl-profiler.so",
         .is_respected = is_no_plugin,
-        .loss = "communication through NCCL is not observed; unset it to let Lull see it",
+        .loss = "communication through NCCL is not observed; unset it to enable that",
     },
     {
         .library = "liblull-nvtx.so",
@@ -149,7 +149,7 @@ static const struct probe {
         .is_needed = wants_exposure,
         .variable = "CUDA_INJECTION64_PATH",
         .is_respected = is_any_library,
-        .loss = "compute kernels are not recorded; unset it to let Lull record them",
+        .loss = "compute kernels are not recorded; unset it to enable that",
     },
 };
 

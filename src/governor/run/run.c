@@ -48,8 +48,8 @@ static void leave_nodes(struct lull_run_pass *pass)
 
 /* What is said of a job that has cut off its own segment. */
 static const char cut_off[] =
-    "the job's file in /dev/shm was cut off while it ran, so what its probes sent after that is "
-    "missing, and the rest of the run was not managed; let nothing truncate /dev/shm/lull-job-*";
+    "the job's file in /dev/shm was truncated during the run, so later probe events are missing, "
+    "and the rest of the run was not managed; do not truncate /dev/shm/lull-job-*";
 
 static int make_pass(struct lull_run_pass *pass, bool observe_only, struct lull_error *err)
 {

@@ -64,7 +64,7 @@ static bool is_refused(const struct lull_run_pass *pass, uint32_t gpu)
 
 static void say_refused(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
-    say(text, "left alone: %s", lull_control_gpu(pass->control, gpu)->refusal.text);
+    say(text, "not managed: %s", lull_control_gpu(pass->control, gpu)->refusal.text);
 }
 
 static bool is_shared(const struct lull_run_pass *pass, uint32_t gpu)
@@ -76,8 +76,8 @@ static void say_shared(const struct lull_run_pass *pass, uint32_t gpu, struct te
 {
     (void)pass;
     (void)gpu;
-    say(text, "left alone, because several ranks share it: give each rank a GPU of its own, by "
-              "the launcher's binding or CUDA_VISIBLE_DEVICES");
+    say(text, "not managed: several ranks share it; give each rank its own GPU, by the launcher's "
+              "binding or CUDA_VISIBLE_DEVICES");
 }
 
 /* The share of a GPU's readings in which it was idle; NAN: there are too few that tell. */
@@ -145,15 +145,15 @@ static void say_denied(const struct lull_run_pass *pass, uint32_t gpu, struct te
 {
     switch (lull_control_gpu(pass->control, gpu)->driver.denial) {
     case -EPERM:
-        say(text, "left alone: the driver does not permit its clocks to be set; run lulld, or lull "
-                  "run --no-daemon, as root of the host, for in containers and virtual machines "
-                  "root is not enough");
+        say(text, "not managed: the driver does not permit its clocks to be set; run lulld, or "
+                  "lull run --no-daemon, as root on the host (root in a container or virtual "
+                  "machine is not enough)");
         return;
     case LULL_E_NO_DEVICE:
-        say(text, "left alone: the driver has lost it; see dmesg for Xid, and lull gpus");
+        say(text, "not managed: the driver has lost it; see dmesg for Xid, and lull gpus");
         return;
     default:
-        say(text, "left alone: its clocks cannot be set: not supported by this GPU or its driver");
+        say(text, "not managed: its clocks cannot be set: not supported by this GPU or its driver");
         say_power_limit(pass, gpu, text);
     }
 }
@@ -171,17 +171,16 @@ static void say_refused_by_driver(const struct lull_run_pass *pass, uint32_t gpu
 
     if (watch->refusal == LULL_E_DRIVER)
         say(text,
-            "left alone: the driver refuses to set its clocks: unknown error (999 in NVML; the "
-            "last "
-            "%" PRIu32
+            "not managed: the driver refuses to set its clocks: unknown error (999 in NVML; the "
+            "last %" PRIu32
             " requests); see dmesg, and start a container that has lost its devices again",
             watch->refused);
     else if (watch->refusal == -EIO)
-        say(text, "left alone: the driver refuses to set its clocks and reports a fault of the "
+        say(text, "not managed: the driver refuses to set its clocks and reports a fault of the "
                   "board, such as missing power cables; see lull status and dmesg");
     else
         say(text,
-            "left alone: the driver refused the last %" PRIu32
+            "not managed: the driver refused the last %" PRIu32
             " changes of its clocks: busy, or in "
             "use by another client; see lull status and dmesg",
             watch->refused);
@@ -220,7 +219,7 @@ static const char *reset_command(const struct lull_run_pass *pass)
 static void say_locked(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
     say(text,
-        "left alone: another program has locked its clock at %" PRIu32 " MHz; free it with %s as "
+        "not managed: another program has locked its clock at %" PRIu32 " MHz; free it with %s as "
         "root, or stop that program",
         busy_mhz(pass, gpu), reset_command(pass));
 }
@@ -328,8 +327,9 @@ static void say_limited(const struct lull_run_pass *pass, uint32_t gpu, struct t
 
     say(text,
         "its power limit of %" PRIu32 " W, below the default of %" PRIu32 " W, holds its clock at "
-        "%" PRIu32 " MHz, so that clocks above that change nothing; if nobody wants the limit, set "
-        "%" PRIu32 " W (nvidia-smi -pl %" PRIu32 ")",
+        "%" PRIu32
+        " MHz, so higher clocks have no effect; if the limit is not intended, set %" PRIu32
+        " W (nvidia-smi -pl %" PRIu32 ")",
         limits_of(pass, gpu).last_mw / 1000, default_mw / 1000, busy_mhz(pass, gpu),
         default_mw / 1000, default_mw / 1000);
 }
@@ -401,9 +401,9 @@ static bool is_blocked(const struct lull_run_pass *pass, uint32_t gpu)
 static void say_blocked(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
     say(text,
-        "left alone, because driver calls block for %.0f ms, and the calls for all GPUs, one after "
-        "the other, must fit into a section: "
-        "stop what polls the driver beside Lull, or use one clock for all with --steady 1%%",
+        "not managed: driver calls block for %.0f ms, so the calls for all GPUs do not fit into a "
+        "section; stop other programs that poll the driver, or use one clock for all with --steady "
+        "1%%",
         lull_control_gpu(pass->control, gpu)->driver.slowest_call_ms);
 }
 
@@ -437,9 +437,9 @@ static bool is_uneven(const struct lull_run_pass *pass, uint32_t gpu)
 static void say_uneven(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
     say(text,
-        "kept at the highest clocks, because its iterations are too uneven to be tested to %g %%: "
-        "they take %.0f %% longer on average than most of them do, in no rhythm of up to %d "
-        "iterations; run it longer, or give a wider --tolerance",
+        "kept at the highest clocks: its iterations are too uneven to be tested to %g %%; their "
+        "mean exceeds the typical time by %.0f %%, without a rhythm of up to %d iterations; use a "
+        "longer run or a wider --tolerance",
         pass->run->options->control.tolerance_ratio * 100.0, unevenness_of(pass, gpu) * 100.0,
         LULL_RHYTHM_MOST);
 }
@@ -477,8 +477,8 @@ static bool is_nothing_lowered(const struct lull_run_pass *pass, uint32_t gpu)
 static void say_nothing_lowered(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
     say(text,
-        "kept at the highest clocks: no lower one saves energy and is proven to cost no more "
-        "than %g %% of time; try --tolerance %g%%",
+        "kept at the highest clocks: no lower clock saves energy and passes the test for at most "
+        "%g %% slowdown; try --tolerance %g%%",
         pass->run->options->control.tolerance_ratio * 100.0,
         pass->run->options->control.tolerance_ratio * 200.0);
     if ((lull_control_info(pass->control, gpu)->capabilities & LULL_CAPABILITY_POWER_LIMIT) != 0)

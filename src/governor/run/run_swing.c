@@ -179,8 +179,7 @@ static const char *find_reason(const struct lull_run_swing *swing)
         return "nothing was lowered for a second in a row after the settling";
     if (swing->managed.mean_w.count < LULL_SWING_LEAST_PIECES ||
         swing->reference.mean_w.count < LULL_SWING_LEAST_PIECES)
-        return "there were fewer than three pieces on a side, which do not tell how much pieces "
-               "differ";
+        return "fewer than three measurements of a kind, too few for their spread";
     return NULL;
 }
 
@@ -219,9 +218,8 @@ static const char *subject_of(const struct lull_swing_limit *limit)
         return "sections are lowered less";
     if (limit->cut.gaps)
         return "gaps are left at the clocks of computation";
-    return "gaps or sections were lowered less for a time, until it had passed or other clocks "
-           "were "
-           "kept,";
+    return "fewer gaps or sections were lowered for some time, until it had passed or other clocks "
+           "were accepted,";
 }
 
 const char *lull_run_swing_given_up(const struct lull_swing_limit *limit, char *text)
@@ -231,10 +229,10 @@ const char *lull_run_swing_given_up(const struct lull_swing_limit *limit, char *
     if (finding->length_s == 0.0)
         return NULL;
     snprintf(text, LULL_RUN_SWING_TEXT,
-             "%s because that made the power of the job's GPUs swing by %.0f instead of %.0f W "
+             "%s because that made the power of the job's GPUs fluctuate by %.0f instead of %.0f W "
              "peak to peak, and by %.0f instead of %.0f W in the band, within %.0f s (%u pieces "
-             "with and %u without it), which is more than --swing allows (%.3g %%); where the "
-             "power supply bears more, give a larger --swing",
+             "with and %u without it), which is more than --swing permits (%.3g %%); if the power "
+             "supply permits more, use a larger --swing",
              subject_of(limit), finding->managed.peak_to_peak_w.mean,
              finding->reference.peak_to_peak_w.mean, finding->managed.band_w.mean,
              finding->reference.band_w.mean, finding->length_s,
