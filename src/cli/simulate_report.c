@@ -20,7 +20,7 @@ static const char *unsettled_reason(const struct lull_simulate_mode *mode, bool 
     if (mode->has_settled_part)
         return NULL;
     if (!is_managed)
-        return "this mode searches for nothing";
+        return "this mode has no search";
     if (mode->outcome.settled_in == 0)
         return "the search was still running at the end of the run";
     return "the search ended too shortly before the end of the run";
@@ -45,14 +45,13 @@ static void print_swings(const struct lull_simulate_results *results)
     const struct lull_simulation_outcome *managed = &results->modes[LULL_SIMULATE_AUTO].outcome;
 
     if (highest->swing.mean_w.count > 0 && managed->swing.mean_w.count > 0)
-        printf(
-            "swings of power in 1 s, last quarter of the run: %.0f W peak to peak at the highest "
-            "clock, %.0f W in auto; from 1 Hz on %.1f and %.1f W\n",
-            highest->swing.peak_to_peak_w.mean, managed->swing.peak_to_peak_w.mean,
-            highest->swing.band_w.mean, managed->swing.band_w.mean);
+        printf("power fluctuation in 1 s, last quarter of the run: %.0f W peak to peak at the "
+               "highest clock, %.0f W in auto; from 1 Hz on %.1f and %.1f W\n",
+               highest->swing.peak_to_peak_w.mean, managed->swing.peak_to_peak_w.mean,
+               highest->swing.band_w.mean, managed->swing.band_w.mean);
     if (managed->given_up.gaps)
-        printf("auto leaves gaps at the steady clock, because lowering them would widen the swings "
-               "by more than --swing\n");
+        printf("auto leaves gaps at the steady clock, because lowering them would increase power "
+               "fluctuation beyond --swing\n");
 }
 
 /* Prints what the figures assume, since `lull analyze` assumes something else of the same job. */

@@ -31,8 +31,8 @@ static void write_failure(const struct lull_simulate_results *results, char *tex
         slowdown = managed->settled.slowdown_ratio;
     }
     snprintf(text, size,
-             "slower than the tolerance: %.3g %% %s, where %.3g %% is allowed, on %s; do not run "
-             "this job under lull",
+             "slower than the tolerance: %.3g %% %s, permitted %.3g %%, on %s; do not run this job "
+             "under lull",
              100.0 * slowdown, where, 100.0 * results->tolerance_ratio, results->model->name);
 }
 
@@ -63,8 +63,8 @@ static const char *describe_unevenness(const struct lull_simulate_results *resul
     if (unevenness <= LULL_UNEVEN_FACTOR * results->tolerance_ratio)
         return "";
     snprintf(text, size,
-             ": its periods are too uneven to be tested to %.3g %%, on average %.0f %% longer than "
-             "most, in no rhythm",
+             ": its periods are too uneven to be tested to %.3g %%: on average %.0f %% longer than "
+             "typical, without a rhythm",
              100.0 * results->tolerance_ratio, 100.0 * unevenness);
     return text;
 }
@@ -81,16 +81,16 @@ const char *lull_simulate_verdict(const struct lull_simulate_results *results, c
     if (!lull_simulate_is_within(results, managed))
         write_failure(results, text, size);
     else if (managed->outcome.settled_in == 0)
-        snprintf(text, size,
-                 "still searching after %" PRIu64
-                 " periods, with %.1f %% saved for %.2f %% of time so far, on %s%s; give more "
-                 "--periods",
-                 results->periods, 100.0 * managed->whole.saving_ratio,
-                 100.0 * managed->whole.slowdown_ratio, results->model->name,
-                 describe_unevenness(results, uneven, sizeof(uneven)));
+        snprintf(
+            text, size,
+            "still searching after %" PRIu64
+            " periods, with %.1f %% saved for %.2f %% of time so far, on %s%s; use more --periods",
+            results->periods, 100.0 * managed->whole.saving_ratio,
+            100.0 * managed->whole.slowdown_ratio, results->model->name,
+            describe_unevenness(results, uneven, sizeof(uneven)));
     else if (!managed->outcome.keeps)
         snprintf(text, size,
-                 "nothing to gain: no lower clock was proven harmless within %" PRIu64
+                 "nothing to gain: no lower clock passed the test within %" PRIu64
                  " periods, on %s%s",
                  results->periods, results->model->name,
                  describe_unevenness(results, uneven, sizeof(uneven)));

@@ -108,7 +108,7 @@ class Pages(Case):
 
     def test_what_is_not_known_is_said(self):
         said = Page(self.page(self.write({"version": 2, "guard": {}}))).said()
-        for words in ("no verdict: it is of an older lull", "no iteration was seen", "no trial has compared clocks",
+        for words in ("no verdict: it was written by an older lull", "no iteration was seen", "no trial has compared clocks",
                       "no GPU was measured", "No GPU was used", "no whole iteration was seen"):
             self.check(words, said)
         self.assertEqual(re.findall(r"\bnan\b|\binf\b", said), [])
@@ -146,7 +146,7 @@ class Pages(Case):
         for text in ("", "[]", "{", "{}", '{"version": "2"}', '{"version": 2, "version": 2, "guard": {}}'):
             with open(os.path.join(self.directory, "odd.json"), "w", encoding="utf-8") as file:
                 file.write(text)
-            self.assertRegex(self.report("odd.json", status=2).stderr, "lull report: odd.json.*give the folder of a run")
+            self.assertRegex(self.report("odd.json", status=2).stderr, "lull report: odd.json.*pass the folder of a run")
         self.assertEqual(os.listdir(self.directory), ["odd.json"])
 
 

@@ -137,7 +137,7 @@ static void one_of_four_gpus_is_the_runs_and_three_are_not(void **state)
     (void)state;
     view.gpus[0].reading = (struct lull_device_reading){
         .valid = LULL_READING_SM_CLOCK | LULL_READING_POWER, .sm_mhz = 210, .power_mw = 52400};
-    assert_line("GPUs that none of these runs uses");
+    assert_line("GPUs not used by these runs");
     for (uint32_t i = 0; i < lines.count; i++)
         others += strstr(lines.items[i].text, "no run") != NULL;
     assert_int_equal(others, 3);
@@ -163,7 +163,7 @@ static void what_is_not_known_is_no_figure(void **state)
     assert_non_null(find("power not known, 22.50 kJ"));
     assert_non_null(find("42%    -  allreduce"));
     run.verdict = LULL_LIVE_NOTHING_KEPT;
-    assert_line("saves nothing: no lower clock is proven harmless");
+    assert_line("saves nothing: no lower clock has passed the test");
     run.saving_ratio = lull_live_figure(NAN, LULL_LIVE_TOO_EARLY);
     assert_line("  saving not measured yet");
 }
@@ -229,7 +229,7 @@ static void runs_that_do_nothing_now_say_so(void **state)
     assert_line("it has lost its leases");
     run.has_lost_leases = 0;
     run.ruler = LULL_LIVE_BY_NOBODY;
-    assert_line("only observed");
+    assert_line("observed only");
     assert_null(find("saves"));
     run.written_ns = 80 * LULL_NS_PER_S;
     assert_line("its governor has told nothing for 11.0 s");

@@ -107,7 +107,7 @@ class BadInput(unittest.TestCase):
             done = lull("emulate", "1xA100", "--", LULL, "run", "--report", directory, "--", "sh", "-c",
                         "echo started; exit 6", env={"LULL_RUNTIME_DIR": self.directory.name})
             self.assertEqual((done.returncode, done.stdout), (2, ""))
-            self.assertRegex(done.stderr, rf"lull run: --report: .*{directory.split('/x')[0]}.*name another directory")
+            self.assertRegex(done.stderr, rf"lull run: --report: .*{directory.split('/x')[0]}.*use another directory")
 
     def test_a_working_directory_that_takes_no_report(self):
         """The job runs all the same; its report goes elsewhere, which is said."""

@@ -21,7 +21,7 @@ LULL, LULLD, LIBRARIES, FOLDER = (os.path.abspath(sys.argv.pop(1)) for _ in rang
 WRAPPERS = {"S": ("LULL_NVML", "shim.c", "libnvidia-ml.so.1"), "A": ("LULL_AMD_SMI", "amd.c", "libamd_smi.so.26"),
             "Z": ("LULL_LEVEL_ZERO", "ze.c", "libze_loader.so.1")}
 A100, AMD, INTEL = "2xA100", "2xMI300X", "2xMax1550"
-FALSE_FIGURES = (r"longer, or give a wider", r"--tolerance 2%")
+FALSE_FIGURES = (r"longer, or use a wider", r"--tolerance 2%")
 # Each case: name, GPUs, faults, wrapper and its modes, options of lull run, seconds, what must be said, what must not.
 OWN = [
     ("garbage power", A100, "power_w=3700000x3@20", "", "", 8, [r"power readings dropped.*: \d", r"whole run +\d"], [r"3700000"]),

@@ -133,7 +133,7 @@ class Figures(unittest.TestCase):
         run = Run("2xA100", ["no_energy"], gpus=(0, 1))
         self.check_sum(run, [0, 1])
         self.assertEqual([gpu["source"] for gpu in run.run["gpus"]], ["power", "power"])
-        self.assertIn("polled power: it has no counter", run.page)
+        self.assertIn("polled power (no counter)", run.page)
 
     def test_a_counter_that_is_reset(self):
         run = Run("1xA100", ["energy_wrap_j=300"])

@@ -106,7 +106,7 @@ class Launchers(unittest.TestCase):
         self.need_mpi()
         report = self.run_job("sh", "-c", 'env -i PATH="$PATH" JOB="$JOB" OMPI_ALLOW_RUN_AS_ROOT=1 '
                               "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 sh -c 'make train && make train && make train'")
-        self.check_reason(report, "no rank was seen", "uses libmpi.so", "without Lull's probes", "started without LD_PRELOAD")
+        self.check_reason(report, "no rank was detected", "uses libmpi.so", "without Lull's probes", "started without LD_PRELOAD")
 
     def test_a_container(self):
         """One made of namespaces, as root; the variables go into it. docker and podman start it from elsewhere."""
@@ -120,7 +120,7 @@ class Launchers(unittest.TestCase):
     def test_docker(self):
         self.write("docker", "#!/bin/sh\nexit 0\n", 0o755)
         report = self.run_job("docker", "run", "image", "python3", "train.py", PATH=self.directory + ":" + os.environ["PATH"])
-        self.check_reason(report, "docker starts the job out of reach", "Put lull run in front")
+        self.check_reason(report, "docker starts the job elsewhere", "Use lull run there")
 
     def test_tmux(self):
         """A server that is new has the variables; one that runs already has not, and that is said."""
@@ -132,7 +132,7 @@ class Launchers(unittest.TestCase):
         self.check_seen(self.run_job("sh", "-c", wait))
         subprocess.run([*tmux.split(), "new-session", "-d", "sleep 60"], check=True,
                        env={name: value for name, value in os.environ.items() if name != "TMUX"})
-        self.check_reason(self.run_job("sh", "-c", wait), "tmux starts the job out of reach")
+        self.check_reason(self.run_job("sh", "-c", wait), "tmux starts the job elsewhere")
 
     def check_torch(self, *launcher):
         report = self.run_job(*launcher, DDP_PROGRAM, self.directory, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1",

@@ -73,7 +73,7 @@ class Placement(unittest.TestCase):
         """Nobody can say which of them it is."""
         report = self.run_ranks([0], emulate=("--fault", "no_processes"))
         self.check(report)
-        self.assertTrue(any("which GPU the job uses is not known" in note for note in report["notes"]), report["notes"])
+        self.assertTrue(any("the job's GPU is unknown" in note for note in report["notes"]), report["notes"])
 
     def test_f54_no_lists_and_one_gpu(self):
         self.check(self.run_ranks([0], node="1xA100-SXM4-40GB", emulate=("--fault", "no_processes")), 0)

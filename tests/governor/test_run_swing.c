@@ -180,12 +180,12 @@ static void what_was_given_up_is_said(void **state)
     lull_moments_add(&limit.finding.managed.peak_to_peak_w, 350.0);
     limit.cut.gaps = true;
     assert_non_null(strstr(lull_run_swing_given_up(&limit, text),
-                           "gaps are left at the clocks of computation because that made the power "
-                           "of the job's GPUs fluctuate by 350 instead of 300 W"));
-    assert_non_null(strstr(text, "--swing allows (5 %)"));
+                           "gaps are not lowered because that made the power of the job's GPUs "
+                           "fluctuate by 350 instead of 300 W"));
+    assert_non_null(strstr(text, "--swing permits (5 %)"));
     limit.cut.halvings = 2;
     assert_non_null(
-        strstr(lull_run_swing_given_up(&limit, text), ", and sections are lowered less, because"));
+        strstr(lull_run_swing_given_up(&limit, text), ", and fewer sections are lowered, because"));
     limit.cut = (struct lull_swing_cut){0};
     assert_non_null(strstr(lull_run_swing_given_up(&limit, text), "for some time"));
 }

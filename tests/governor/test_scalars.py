@@ -222,7 +222,7 @@ class Scalars(Case):
         self.scalars = "/proc/nowhere"
         said = self.run_job(status=2)
         self.assertIn("--scalars: /proc/nowhere", said)
-        self.assertIn("name another directory", said)
+        self.assertIn("use another directory", said)
 
 
 class Checksum(unittest.TestCase):

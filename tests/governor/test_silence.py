@@ -71,16 +71,16 @@ class Silence(unittest.TestCase):
 
     def test_no_rank(self):
         run = self.run_job("true")
-        self.check(run, "no rank was seen: no process of the command has communicated", "put lull run in front of the program there")
+        self.check(run, "no rank was detected: no process of the command has communicated", "use lull run there")
         self.assertNotIn("ms/iteration", run[1])  # a table of zeros says nothing
-        self.check_verdict(run, "no rank was seen", "put lull run in front of the program there")
-        self.check(self.run_job("true", options=("--no-daemon", "--quiet")), "no rank was seen")
+        self.check_verdict(run, "no rank was detected", "use lull run there")
+        self.check(self.run_job("true", options=("--no-daemon", "--quiet")), "no rank was detected")
 
     def test_a_command_that_failed(self):
         report, said = self.run_job("sh", "-c", "exit 3", status=3)
         self.assertEqual(report["verdict"]["sentence"], "the command failed: exit status 3; nothing lowered")
         self.assertIn("the command failed: exit status 3", said)
-        self.check((report, said), "no rank was seen")
+        self.check((report, said), "no rank was detected")
 
     def test_ranks_that_a_script_starts_are_seen(self):
         if not os.path.exists(MPI_JOB):

@@ -131,7 +131,7 @@ class Published(Case):
         done = call(LULL, "top", "--once", "--jobs-dir", self.directory.name)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("no active run", done.stdout)
-        self.assertIn("no lulld runs here", done.stdout)
+        self.assertIn("no lulld is running", done.stdout)
         self.assertEqual(done.stdout.count("no run\n"), 2)
         done = call(LULL, "top", "--json", "--jobs-dir", "/nonexistent", env=dict(os.environ, LULL_NVML="/nonexistent"))
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -200,7 +200,7 @@ class Screen(Case):
         self.tmux("send-keys", "p")
         self.wait_screen(rf"Resume run {process.pid}\?")
         self.tmux("send-keys", "y")
-        self.wait_screen("goes on as before")
+        self.wait_screen("continues as before")
         self.wait_run(process, lambda run: run["gpus"][0]["leased"])
         # The governor drives the GPUs itself, so nobody else can restore them.
         self.tmux("send-keys", "r")

@@ -272,7 +272,7 @@ static void the_command_failed(void **state)
 {
     (void)state;
     report.status = 3;
-    findings[0] = "no rank was seen: no probe was loaded into the command";
+    findings[0] = "no rank was detected: no probe was loaded into the command";
     expect("the command failed: exit status 3; nothing lowered");
     assert_null(lull_verdict_report_finding(&report)); /* it is printed below the sentence */
     keep_everywhere(STEADY, 1320);
@@ -343,7 +343,7 @@ static void levers_together(void **state)
     expect(text);
     keep(SECTION, 0, 0);
     keep(SECTION, 1, 0);
-    snprintf(text, sizeof(text), "%slower still where a rank waits on GPU 5", begin);
+    snprintf(text, sizeof(text), "%even lower where a rank waits on GPU 5", begin);
     expect(text);
 }
 
@@ -381,7 +381,7 @@ static void power_limits_and_plans(void **state)
         "saved 12.0 % (11.0 to 13.0) of the energy per iteration, 0.4 % slower (no bound known): "
         "power limit 250 W (least cost)");
     limits_summary.is_held = false;
-    expect("nothing lowered: no power limit was chosen before the run ended; give it more time");
+    expect("nothing lowered: no power limit was chosen before the run ended; use a longer run");
     report.limits = NULL;
     report.runner = (struct lull_plan_runner *)&limits_summary;
     expect("nothing lowered: the plan was not accepted; see the pipeline's part of the report for "
@@ -397,7 +397,7 @@ static void power_limits_and_plans(void **state)
 static void why_nothing_was_lowered(void **state)
 {
     (void)state;
-    expect("nothing lowered: the run ended before anything was learnt; run it longer");
+    expect("nothing lowered: the run ended before anything was learned; use a longer run");
     assert_null(lull_verdict_report_finding(&report));
     notes[0] = "GPU 4: its driver is slow";
     notes[1] = "the command is observed, not managed: setting GPU clocks needs root";
@@ -426,7 +426,7 @@ static void a_rank_came_to_no_gpu(void **state)
     keep_everywhere(STEADY, 1320);
     for (uint32_t i = 0; i < GPUS; i++)
         states[i].process = -1;
-    expect("nothing lowered: the run ended before anything was learnt; run it longer");
+    expect("nothing lowered: the run ended before anything was learned; use a longer run");
 }
 
 int main(void)

@@ -258,7 +258,7 @@ class Program(unittest.TestCase):
         self.refused(["batch", "run", "--sizes", "8,4"], "give them ascending; 4 comes after 8")
         self.refused(["batch", "run", "--sizes", "8,8"], "8 is there twice")
         self.refused(["batch", "run", "--sizes", "8,"], "invalid batch size")
-        self.refused(["simulate"], "give either traces or --preset")
+        self.refused(["simulate"], "pass either traces or --preset")
         self.refused(["play", "--preset", "bert-ddp", "trace"], "give one of: traces, --preset, --schedule")
         self.refused(["run", *["--plan=x"] * 20, "--", "true"], "plans at most")
 

@@ -189,7 +189,7 @@ class Recorded(unittest.TestCase):
         path = [path for path in TRACES if "single-rank" in path][0]
         done = analyze(path)
         self.assertEqual(done.returncode, 0)
-        self.assertIn(b"nothing to find", done.stderr)
+        self.assertIn(b"only idle time", done.stderr)
 
     def test_communication_without_nccl(self):
         """The kernels of a job under the names that other libraries have: the same times, exactly."""
@@ -323,7 +323,7 @@ class MadeUp(unittest.TestCase):
             assumed = self.rank(data)["assumptions"]
             self.assertEqual((assumed["gpu"], assumed["gpu_assumed"]), (model, False), product)
             self.assertIn(assumed["gpu_borrowed_for"], product)
-            self.assertIn(f"those of {model} are borrowed", analyze("-", data=data).stdout.decode())
+            self.assertIn(f"those of {model} are used", analyze("-", data=data).stdout.decode())
         for product in ("AMD Instinct MI300X", "NVIDIA H200", "NVIDIA H100 80GB HBM3"):
             data = json.dumps({"traceEvents": EVENTS, "deviceProperties": [{"id": 0, "name": product}]}).encode()
             self.assertIsNone(self.rank(data)["assumptions"]["gpu_borrowed_for"], product)
@@ -361,7 +361,7 @@ class MadeUp(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             for contents, ranks, words, status in (
                     ((coordinator, rank(0, 2), rank(1, 2)), 2, "0.json: no GPU kernels, so it is left out", 0),
-                    ((rank(0, 2), rank(0, 2)), 1, "counts once", 0), ((rank(0, 2), rank(0, 2, shift=9)), 2, "both count", 0),
+                    ((rank(0, 2), rank(0, 2)), 1, "is counted once", 0), ((rank(0, 2), rank(0, 2, shift=9)), 2, "both are counted", 0),
                     ((rank(0, 2), rank(1, 64)), 2, "not ranks of one job", 0),
                     ((rank(0, 2), rank(1, 2, "NVIDIA H100 80GB HBM3")), 2, "another GPU", 0),
                     ((rank(0, 2), [7]), 1, "left out", 0), ((coordinator, coordinator), 0, "none of these files", 1),

@@ -116,7 +116,7 @@ class Recorded(unittest.TestCase):
     def test_with_other_files(self):
         done = analyze(path_of("ST"), path_of("ST"))
         self.assertEqual((done.returncode, done.stdout), (2, b""))
-        self.assertIn(b"give it alone", done.stderr)
+        self.assertIn(b"pass it alone", done.stderr)
 
 
 # ---- made-up timelines ----

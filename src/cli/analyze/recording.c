@@ -132,14 +132,11 @@ static void print_gpu(const struct lull_run_recording *recording,
 
 void lull_analyze_recording_print_text(const struct lull_run_recording *recording)
 {
-    printf("%s\n", recording->sentence[0] != '\0'
-                       ? recording->sentence
-                       : "a run of lull, which has left no verdict in this file");
+    printf("%s\n", recording->sentence[0] != '\0' ? recording->sentence
+                                                  : "a run of lull without a verdict in this file");
     for (size_t i = 0; i < recording->gpu_count; i++)
         print_gpu(recording, &recording->gpus[i]);
-    puts(
-        "\nThis is what lull run has recorded: report.json beside it has the trials, the energy by "
-        "counters\nand how well each figure is known; here watts are of readings. Computation is "
-        "not recorded, so\nwhat else could be saved has to come from a trace of the PyTorch "
-        "profiler.");
+    puts("\nThis is a recording of lull run. Power is from readings; report.json next to it has "
+         "the trials,\nthe energy from counters and the uncertainty of each figure. Computation is "
+         "not recorded: to predict\nfurther savings, use a trace of the PyTorch profiler.");
 }

@@ -167,8 +167,8 @@ static const char *write_verdict(const struct lull_analyzed_rank *ranks, size_t 
         write_known_verdict(total, text, size);
     else
         snprintf(text, size,
-                 "no verdict: no iterations are marked (ProfilerStep#N) or repeat in the "
-                 "communication, so these figures are of the recorded time alone; record some "
+                 "no verdict: no iterations are marked (ProfilerStep#N) or found in the "
+                 "communication, so these figures cover only the recorded time; record some "
                  "iterations with profiler.step()");
     append_model(&ranks[0], text, size);
     return text;
@@ -411,7 +411,7 @@ static void print_timelines(const struct lull_analyzed_rank *ranks, size_t count
             fputs(shade[ranks[i].analysis.timeline[c]], stdout);
         printf("|\n");
     }
-    printf("      %s computes  %s communicates, nothing computes beside it  blank: idle\n",
+    printf("      %s computes  %s communicates, no computation meanwhile  blank: idle\n",
            shade[LULL_ACTIVITY_COMPUTE], shade[LULL_ACTIVITY_COMMUNICATION]);
 }
 
@@ -492,10 +492,8 @@ static void print_frontier(const struct total *total)
 static void print_borrowed(const struct lull_prediction *assumed)
 {
     if (assumed->borrower != NULL)
-        printf(
-            "%s has no measured curves here; those of %s are borrowed, so that its figures are a "
-            "guess.\n",
-            assumed->borrower, assumed->model->name);
+        printf("%s has no measured curves; those of %s are used, so its figures are a guess.\n",
+               assumed->borrower, assumed->model->name);
 }
 
 static void print_assumed(const struct lull_prediction *assumed)
@@ -503,15 +501,14 @@ static void print_assumed(const struct lull_prediction *assumed)
     const struct lull_power_level *const high = &assumed->levels.high;
     const struct lull_power_level *const low = &assumed->levels.low;
 
-    printf(
-        "Assumed: %s%s; a lower clock has effect after %.1f ms, a higher one after %.1f ms; the "
-        "GPU draws %.0f W\nwhen it computes, %.0f W when idle (%.0f W at the low clock) and %.0f "
-        "W more when it communicates\n(%.0f W); gaps take as long at the low clock, which is "
-        "the lowest that fills a link of %.0f GB/s.\n",
-        assumed->model->name,
-        assumed->is_model_assumed ? " (the trace names no GPU that is known; see --model)" : "",
-        assumed->down_ms, assumed->up_ms, high->compute_w, high->idle_w, low->idle_w,
-        high->communication_w, low->communication_w, assumed->link_gbs);
+    printf("Assumed: %s%s; a lower clock takes effect after %.1f ms, a higher one after %.1f ms; "
+           "the GPU draws %.0f W\nwhen it computes, %.0f W when idle (%.0f W at the low clock) and "
+           "%.0f W more when it communicates\n(%.0f W); gaps take as long at the low clock, which "
+           "is the lowest that fills a link of %.0f GB/s.\n",
+           assumed->model->name,
+           assumed->is_model_assumed ? " (the trace names no known GPU; see --model)" : "",
+           assumed->down_ms, assumed->up_ms, high->compute_w, high->idle_w, low->idle_w,
+           high->communication_w, low->communication_w, assumed->link_gbs);
     print_borrowed(assumed);
 }
 
@@ -541,12 +538,12 @@ static void print_meaning(const struct lull_analyzed_rank *ranks, size_t count,
     for (size_t i = 0; i < count; i++)
         if (!is_assumed_before(ranks, i))
             print_assumed(&ranks[i].prediction);
-    printf("Power settles at once and latencies are constant. The range is of a run whose search "
-           "has settled. It goes from one steady\nclock that leaves the guard %.0f %% of the "
-           "tolerance to two clocks by turns that cost all of it, with all gaps by\nperfect "
-           "foresight; likely is %.0f %% of what these gaps add. A run saves less while it "
-           "searches, for some 50 to 400\niterations; `lull simulate` plays this job with "
-           "latencies that vary, heat, and that search.\n",
+    printf("Power settles at once, and latencies are constant. The range is for a run whose search "
+           "has settled. It starts at one steady\nclock that leaves the guard %.0f %% of the "
+           "tolerance. It ends at two alternating clocks that use all of it, with all "
+           "gaps\nlowered by perfect foresight; the likely value has %.0f %% of the gaps' share. A "
+           "run saves less during its search, some 50 to\n400 iterations. `lull simulate` plays "
+           "this job with varying latencies, heat, and the search.\n",
            100.0 * (1.0 - LULL_PREDICTION_PROVEN_SHARE), 100.0 * LULL_PREDICTION_GAPS_SHARE);
 }
 

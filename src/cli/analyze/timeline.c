@@ -284,20 +284,18 @@ static void print_levers(const struct lull_analyzed_timeline *analyzed)
                100.0 * lever->slowdown_ratio);
     }
     if (!isnan(analyzed->answer.frontier_gap_ratio))
-        printf(
-            "Of clocks for each operation no plan saves more than %.2g %% beyond this (proven).\n",
-            100.0 * analyzed->answer.frontier_gap_ratio);
+        printf("No plan with a clock per operation saves more than another %.2g %% (proven).\n",
+               100.0 * analyzed->answer.frontier_gap_ratio);
 }
 
 static void print_what_if(const struct lull_analyzed_timeline *analyzed)
 {
     const struct lull_what_if *const what_if = &analyzed->what_if;
 
-    printf("\nPlayed again, the job takes %.1f %% of the recorded time (delays that wait for "
-           "nothing are "
-           "left out).\n",
+    printf("\nReplayed, the job takes %.1f %% of the recorded time (delays without a dependency "
+           "are omitted).\n",
            100.0 * analyzed->answer.replay_ratio);
-    printf("The job takes %.3f times as long as with all operations of a kind equally long.\n",
+    printf("The job takes %.3f times as long as if all operations of a kind were equally long.\n",
            what_if->slowdown_ratio);
     printf("With only this as recorded:");
     for (uint32_t s = 0; s < analyzed->job.stages; s++)
@@ -317,14 +315,13 @@ void lull_analyze_timeline_print_text(const struct lull_analyzed_timeline *analy
     printf("%s\n", write_verdict(analyzed, text, sizeof(text)));
     print_levers(analyzed);
     print_what_if(analyzed);
-    printf(
-        "\n%zu operations of %zu ranks in %zu steps; ranks compute %.1f %% of the time.\n"
-        "Assumed: clocks and curves of %s%s; a rank draws %.0f W when it computes and %.0f W when "
-        "it\nwaits at the highest clock, %.0f W in a lowered gap; a clock has effect after %.1f "
-        "ms (--model, --watts,\n--switch-ms change that).\n",
-        analyzed->timeline->op_count, analyzed->timeline->rank_count,
-        analyzed->timeline->step_count, 100.0 * analyzed->answer.compute_ratio,
-        analyzed->model->name, analyzed->is_model_assumed ? " (a timeline names no GPU)" : "",
-        analyzed->watts.compute_w, analyzed->watts.wait_w, analyzed->watts.low_w,
-        analyzed->answer.driver_ms);
+    printf("\n%zu operations of %zu ranks in %zu steps; ranks compute %.1f %% of the "
+           "time.\nAssumed: clocks and curves of %s%s; a rank draws %.0f W when it computes and "
+           "%.0f W when it\nwaits at the highest clock, %.0f W in a lowered gap; a clock takes "
+           "effect after %.1f ms (--model, --watts,\n--switch-ms change that).\n",
+           analyzed->timeline->op_count, analyzed->timeline->rank_count,
+           analyzed->timeline->step_count, 100.0 * analyzed->answer.compute_ratio,
+           analyzed->model->name, analyzed->is_model_assumed ? " (a timeline names no GPU)" : "",
+           analyzed->watts.compute_w, analyzed->watts.wait_w, analyzed->watts.low_w,
+           analyzed->answer.driver_ms);
 }

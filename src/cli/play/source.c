@@ -204,7 +204,7 @@ static int list_gpus(const struct lull_play_source *source, uint32_t file,
             trace->timeline != NULL ? "a timeline of operations" : "a recording of lull run");
     lull_cli_note_loss(source->command, path, trace);
     if (trace->kernel_count == 0 && source->trace_count > 1)
-        fprintf(stderr, "lull %s: %s: no GPU kernels, so it is left out: %s\n", source->command,
+        fprintf(stderr, "lull %s: %s: no GPU kernels, so it is skipped: %s\n", source->command,
                 path, trace->contents);
     else if (trace->kernel_count == 0)
         return lull_error_set(err, -EINVAL, "%s: no GPU kernels: %s", path, trace->contents);

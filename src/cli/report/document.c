@@ -23,7 +23,7 @@ int lull_report_document_parse(const char *text, size_t size, const char *name,
     json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &where);
 
     if (root == NULL)
-        return lull_error_set(err, LULL_E_FORMAT, "%.120s:%d: %.80s; give the folder of a run",
+        return lull_error_set(err, LULL_E_FORMAT, "%.120s:%d: %.80s; pass the folder of a run",
                               name, where.line, where.text);
     if (!json_is_integer(json_object_get(root, "version")) ||
         !json_is_object(json_object_get(root, "guard"))) {

@@ -41,9 +41,9 @@ static void write_head(FILE *out, const struct lull_report_document *document)
 
     lull_html_text(out, "<p class=\"kind\">Lull, run ", document->name, "</p>\n");
     lull_html_text(out, "<h1>",
-                   sentence != NULL ? sentence
-                                    : "The report of this run has no verdict: it is of an older "
-                                      "lull",
+                   sentence != NULL
+                       ? sentence
+                       : "The report of this run has no verdict: it was written by an older lull",
                    "</h1>\n<p><code>");
     write_command(out, report);
     fputs("</code><br>\n", out);
@@ -134,9 +134,8 @@ static void write_cost_tile(FILE *out, const json_t *report)
                  price[0] != '\0' ? ", " : "", co2_g);
     if (isfinite(kwh))
         write_tile(out, "Energy of the GPUs, whole run", lull_html_figure(kwh, "kWh").text,
-                   price[0] != '\0'
-                       ? price
-                       : "give --price-per-kwh and --co2-g-per-kwh to see what it costs",
+                   price[0] != '\0' ? price
+                                    : "use --price-per-kwh and --co2-g-per-kwh to see the cost",
                    NULL);
     else
         write_tile(out, "Energy of the GPUs, whole run", NULL, lull_report_text(cost, "reason"),
@@ -147,7 +146,7 @@ static void write_settled_tile(FILE *out, const json_t *report)
 {
     const double after = lull_report_number(report, "settled_after_iterations");
     const double managed = lull_report_number(lull_report_at(report, "managed"), "iterations");
-    char text[96] = "the run ended while clocks were still tried";
+    char text[96] = "the run ended during the clock search";
 
     if (isfinite(after))
         snprintf(text, sizeof(text), "%.0f iterations ran with the last result",
@@ -167,14 +166,14 @@ static void write_run(FILE *out, const struct lull_report_document *document, si
         void (*write)(FILE *out, const json_t *report);
     } parts[] = {
         {"Energy and time", lull_report_write_iterations},
-        {"What other tolerances would bring", lull_report_draw_frontier},
-        {"Levers, and what each brought", lull_report_write_levers},
+        {"Savings at other tolerances", lull_report_draw_frontier},
+        {"Savings of each lever", lull_report_write_levers},
         {"The last iterations", lull_report_draw_timeline},
         {"Energy of each GPU over its clock", lull_report_draw_valleys},
         {"GPUs and sections", lull_report_write_gpus},
         {"Energy of the whole run", lull_report_write_energy},
-        {"What was not done, and why", lull_report_write_undone},
-        {"How each figure is known", lull_report_write_validity},
+        {"What was not done, and the reason", lull_report_write_undone},
+        {"Source of each figure", lull_report_write_validity},
     };
 
     fprintf(out, "<section class=\"run\" id=\"run-%zu\">\n", index + 1);
@@ -276,7 +275,7 @@ static void write_comparison(FILE *out, const struct lull_report_page *page)
     static struct lull_amount (*const figures[])(const json_t *report) = {
         saved, saved_range, slower, slower_bound, steady_mhz, iteration_ms, iteration_j, kwh};
 
-    lull_html_begin_table(out, "The runs side by side", heads);
+    lull_html_begin_table(out, "Runs side by side", heads);
     for (size_t i = 0; i < page->count; i++) {
         fprintf(out, "<tr><th scope=\"row\"><a href=\"#run-%zu\">", i + 1);
         lull_html_text(out, "", page->documents[i].name, "</a></th>");

@@ -247,7 +247,7 @@ static void write_energy_gpu(FILE *out, const json_t *gpu)
     snprintf(name, sizeof(name), "GPU %.20s",
              lull_html_figure(lull_report_number(gpu, "index"), "").text);
     snprintf(text, sizeof(text), "%s",
-             source != NULL && strcmp(source, "power") == 0 ? "polled power: it has no counter"
+             source != NULL && strcmp(source, "power") == 0 ? "polled power (no counter)"
                                                             : "its energy counter");
     if (!isfinite(lull_report_number(gpu, "energy_j")))
         snprintf(text, sizeof(text), "%.120s", reason != NULL ? reason : "not known");

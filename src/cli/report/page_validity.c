@@ -95,7 +95,7 @@ static void write_gain(FILE *out, const json_t *report)
         write_figure(out, "slower", true, "whole runs, with Lull and without");
     else if (has_slowdown)
         write_figure(out, "slower", true,
-                     "iterations of this run, against those of it at the highest clocks");
+                     "iterations of this run, compared with its iterations at the highest clocks");
     else
         write_figure(out, "slower", false, lull_report_text(verdict, "slowdown_reason"));
 }
@@ -134,12 +134,12 @@ static void write_gpu_energy(FILE *out, const json_t *gpu)
     if (!is_known)
         snprintf(text, sizeof(text), "%.120s", reason != NULL ? reason : "not known");
     else if (source != NULL && strcmp(source, "counter") == 0 && isfinite(check))
-        snprintf(text, sizeof(text), "its counter; polled power differs by %s",
+        snprintf(text, sizeof(text), "its counter; polled power deviates by %s",
                  lull_html_percent(check).text);
     else if (source != NULL && strcmp(source, "counter") == 0)
         snprintf(text, sizeof(text), "its counter");
     else
-        snprintf(text, sizeof(text), "polled power, for it has no counter");
+        snprintf(text, sizeof(text), "polled power (no counter)");
     write_figure(out, name, is_known, text);
 }
 
@@ -187,7 +187,7 @@ static void write_events(FILE *out, const json_t *report)
     snprintf(text, sizeof(text), lost > 0.0 ? "%.0f events of the job were lost" : "none were lost",
              lost);
     write_figure(out, "events of the job", lull_report_count(gpus) > 0,
-                 lull_report_count(gpus) > 0 ? text : "no rank was seen");
+                 lull_report_count(gpus) > 0 ? text : "no rank was detected");
 }
 
 void lull_report_write_validity(FILE *out, const json_t *report)

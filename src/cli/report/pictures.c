@@ -190,10 +190,9 @@ static void write_frontier_row(FILE *out, const json_t *point)
 
 static void write_frontier_table(FILE *out, const json_t *points)
 {
-    static const char *const heads[] = {"at most slower", "saves", "95 % interval",
-                                        "how it is known", NULL};
+    static const char *const heads[] = {"at most slower", "saves", "95 % interval", "source", NULL};
 
-    lull_html_begin_table(out, "What other tolerances would save", heads);
+    lull_html_begin_table(out, "Savings at other tolerances", heads);
     for (size_t i = 0; i < lull_report_count(points); i++)
         write_frontier_row(out, json_array_get(points, i));
     lull_html_end_table(out);

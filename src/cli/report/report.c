@@ -57,8 +57,7 @@ static int find_last(char *path_out, size_t size, struct lull_error *err)
         return 0;
     return lull_error_set(err, -ENOENT,
                           "there is no run in " LULL_RUN_REPORTS
-                          " here; name the folder of one, as "
-                          "given to lull run --report");
+                          " here; pass the folder of one, as given to lull run --report");
 }
 
 /* ---- the command ------------------------------------------------------------------------- */
@@ -120,7 +119,7 @@ static int run(void *options, const struct lull_operands *operands)
 
 const struct lull_program_command lull_report_command = {
     .name = "report",
-    .summary = "write one page to look at of one or several runs",
+    .summary = "write an HTML page about one or more runs",
     .arguments = "[RUN...]",
     .about = "Writes one HTML page about a run: verdict, energy and time with their bounds, "
              "savings at other tolerances and of each lever, the last iterations, what was not "

@@ -184,6 +184,6 @@ void lull_report_draw_timeline(FILE *out, const json_t *report)
     if (rows < lull_report_count(gpus))
         fprintf(out, " %zu more GPUs are not drawn.", lull_report_count(gpus) - rows);
     if (left_out > 0.0)
-        fprintf(out, " %.0f stretches are left out.", left_out);
+        fprintf(out, " %.0f stretches are not drawn.", left_out);
     fputs("</figcaption></figure>\n", out);
 }

@@ -179,10 +179,10 @@ static void add_search(const struct lull_top_view *view, uint32_t index,
             "  PAUSED: its GPUs are at the reference, not leased, until it is resumed");
     } else if (run->has_lost_leases) {
         add(lines, LULL_TOP_WARNING, (int32_t)index,
-            "  it has lost its leases: its GPUs are at the reference until it has them again");
+            "  it has lost its leases: its GPUs are at the reference until it leases them again");
     } else if (run->ruler != LULL_LIVE_BY_SECTION) {
         add(lines, LULL_TOP_PLAIN, (int32_t)index, "  %s%s", title,
-            run->ruler == LULL_LIVE_BY_NOBODY ? "only observed: nothing is lowered"
+            run->ruler == LULL_LIVE_BY_NOBODY ? "observed only: nothing is lowered"
                                               : lull_live_ruler_text(run->ruler));
     } else {
         if (isfinite(run->iterations_left.value) && run->iterations_left.value > 0.0)
@@ -200,7 +200,7 @@ static void say_saving(const struct lull_live_run *run, char *text, size_t size)
     else if (run->saving_ratio.unknown != LULL_LIVE_NOTHING_LOW)
         snprintf(text, size, "saving %s", lull_live_unknown_text(run->saving_ratio.unknown));
     else if (run->verdict == LULL_LIVE_NOTHING_KEPT)
-        snprintf(text, size, "saves nothing: no lower clock is proven harmless");
+        snprintf(text, size, "saves nothing: no lower clock has passed the test");
     else
         snprintf(text, size, "saves nothing yet");
 }
@@ -325,7 +325,7 @@ static void add_run(const struct lull_top_view *view, uint32_t index, struct lul
     add_totals(view, index, lines);
     lull_printable_write(run->note, note, sizeof(note));
     if (note[0] != '\0' && !run->is_paused)
-        add(lines, LULL_TOP_DIM, (int32_t)index, "  said last: %s", note);
+        add(lines, LULL_TOP_DIM, (int32_t)index, "  last note: %s", note);
     for (uint32_t i = 0; i < run->gpu_count; i++) {
         if (run->gpus[i].state == LULL_LIVE_UNUSED)
             continue;
@@ -384,7 +384,7 @@ static void add_node(const struct lull_top_view *view, struct lull_top_lines *li
         left += !view->gpus[i].has_run;
     if (left > 0)
         add(lines, LULL_TOP_HEADING, -1,
-            view->run_count > 0 ? "GPUs that none of these runs uses" : "GPUs of this node");
+            view->run_count > 0 ? "GPUs not used by these runs" : "GPUs of this node");
     for (uint32_t i = 0; i < view->gpu_count; i++)
         if (!view->gpus[i].has_run)
             add_node_gpu(&view->gpus[i], lines);
@@ -394,7 +394,7 @@ static void add_node(const struct lull_top_view *view, struct lull_top_lines *li
         return;
     if (view->no_daemon.code == -ENOENT || view->no_daemon.code == -ECONNREFUSED)
         add(lines, LULL_TOP_DIM, -1,
-            "no lulld runs here, so that only these runs' leases are known");
+            "no lulld is running, so only the leases of these runs are known");
     else
         add(lines, LULL_TOP_DIM, -1, "leases are not known here: %s", view->no_daemon.text);
 }

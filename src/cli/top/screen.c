@@ -238,8 +238,8 @@ static void ask_pause(struct screen *screen)
     }
     run = screen->view->runs[index];
     if (run->ruler == LULL_LIVE_BY_NOBODY) {
-        snprintf(screen->said, sizeof(screen->said),
-                 "run %d only observes: there is nothing to pause", run->pid);
+        snprintf(screen->said, sizeof(screen->said), "run %d only observes; nothing to pause",
+                 run->pid);
         return;
     }
     screen->question = run->is_paused ? ASK_RESUME : ASK_PAUSE;
@@ -255,7 +255,7 @@ static void ask_restore(struct screen *screen)
 {
     screen->question = ASK_RESTORE;
     snprintf(screen->said, sizeof(screen->said),
-             "Restore all GPUs of this node, taking them from every run? (y/n)");
+             "Restore all GPUs of this node and revoke all leases? (y/n)");
 }
 
 static void tell_run(struct screen *screen, bool is_to_pause)
@@ -319,7 +319,7 @@ static void look_for_answer(struct screen *screen)
     if ((run->is_paused != 0) == screen->is_to_pause)
         snprintf(screen->said, sizeof(screen->said),
                  run->is_paused ? "run %d is paused: its GPUs are at the reference, not leased"
-                                : "run %d goes on as before",
+                                : "run %d continues as before",
                  run->pid);
     else if (screen->view->now_ns - screen->asked_ns > patience_ns)
         snprintf(screen->said, sizeof(screen->said), "run %d does not answer", run->pid);

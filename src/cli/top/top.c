@@ -139,7 +139,7 @@ static int run(void *given, const struct lull_operands *operands)
 
 static const struct lull_option rows[] = {
     LULL_FLAG("once", struct top_arguments, is_once,
-              "Print the same once as plain text, for which no terminal is needed."),
+              "Print once as plain text; needs no terminal."),
     LULL_JSON_ROW(struct top_arguments, is_json),
     LULL_VALUE("every", "S", TIME, struct top_arguments, interval_ns,
                "Seconds between two updates.", .least = 0.2, .most = 60, .usual = "1"),

@@ -4,9 +4,9 @@
 
 static const double j_per_kwh = 3.6e6;
 
-static const char basis[] = "the GPUs that the job may use, from the command's start to its end, "
-                            "of the last managed run; not the processors, the rest of the node and "
-                            "its cooling";
+static const char basis[] =
+    "the GPUs that the job may use, from the command's start to its end, of the last managed run; "
+    "excludes CPUs, the rest of the node, and cooling";
 
 struct cost {
     double kwh;         /* NAN: it is not known */

@@ -300,7 +300,7 @@ void lull_energy_report_print(const struct lull_energy_report *report, bool is_v
     for (uint32_t i = 0; i < lull_accounting_row_count(report->managed); i++)
         print_row(report->managed, lull_accounting_row(report->managed, i), out);
     if (report->node_reason[0] != '\0')
-        fprintf(out, "  processors and memory are not in it: %s\n", report->node_reason);
+        fprintf(out, "  excludes CPU and DRAM energy: %s\n", report->node_reason);
     if (is_verbose)
         fprintf(out,
                 "  each GPU's sensor may be off by another %.0f %%, equally in all of its figures; "

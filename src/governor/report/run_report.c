@@ -422,7 +422,7 @@ static void print_guard(FILE *out, const struct lull_report *report)
                 "%+.2f %% (at most %.2f %%, at %g %% confidence)\n",
                 whole.ratio * 100.0, whole.upper_ratio * 100.0, report->confidence * 100.0);
     if (lull_controller_is_proven(controller) && rarest < 1.0)
-        fprintf(out, "  not excluded yet: harm in fewer than one of %.0f iterations\n",
+        fprintf(out, "  cannot be ruled out yet: slowdowns rarer than one in %.0f iterations\n",
                 1.0 / rarest);
 }
 

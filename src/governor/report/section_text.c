@@ -44,14 +44,14 @@ const char *lull_target_reason_text(const struct lull_target *target)
     if (lull_target_is_kept_low(target))
         return "a slowdown at the next lower clock is not excluded";
     if (awaits_proof(target))
-        return "the run ended before a lower clock was proven harmless";
+        return "the run ended before a lower clock passed the test";
     switch (target->reason) {
     case LULL_REASON_NONE:
         return "the run ended during the clock search";
     case LULL_REASON_LOWEST:
         return "the device has no lower clock";
     case LULL_REASON_DEGRADES_BELOW:
-        return "no lower clock is proven harmless";
+        return "no lower clock passes the test";
     case LULL_REASON_SAVES_NOTHING:
         return "a lower clock draws no less power here";
     case LULL_REASON_SHORT:
@@ -90,12 +90,12 @@ const char *lull_gpu_reason_text(const struct lull_control *control, uint32_t gp
 const char *lull_slack_reason_text(const struct lull_slack_record *record)
 {
     if (record->lowered == 0)
-        return "its rank does not wait long enough for later ones";
+        return "its rank does not wait long enough for slower ranks";
     if (record->recoveries > 0)
-        return "lower clocks fill its waiting; it was raised where it waited no more";
+        return "lower clocks fill its waiting time; raised where it no longer waits";
     if (record->by_nodes > 0)
-        return "lower clocks fill its waiting for later ranks of other nodes";
-    return "lower clocks fill its waiting for later ranks";
+        return "lower clocks fill its waiting time for slower ranks of other nodes";
+    return "lower clocks fill its waiting time for slower ranks";
 }
 
 static void format_bytes(uint64_t bytes, char *text, size_t size)
@@ -159,13 +159,15 @@ void lull_section_describe_untargeted(const struct lull_control *control, uint32
     if (lull_controller_is_suspended(controller))
         snprintf(text, size, "driver calls block for longer than that");
     else if (lull_controller_phase(controller) == LULL_PHASE_LEARNING)
-        snprintf(text, size, "the run ended while it was being learnt");
+        snprintf(text, size, "the run ended while it was being learned");
     else
-        snprintf(text, size, "%s ms exposed is too short to switch down and up (about %.0f ms)%s",
-                 exposed,
-                 lull_switch_cost_total_ms(cost, LULL_DIRECTION_DOWN, 0.5) +
-                     lull_switch_cost_total_ms(cost, LULL_DIRECTION_UP, 0.95),
-                 lull_controller_steady(controller) != NULL ? "; see the steady point" : "");
+        snprintf(
+            text, size,
+            "%s ms of waiting is shorter than changing the clock down and up (about %.0f ms)%s",
+            exposed,
+            lull_switch_cost_total_ms(cost, LULL_DIRECTION_DOWN, 0.5) +
+                lull_switch_cost_total_ms(cost, LULL_DIRECTION_UP, 0.95),
+            lull_controller_steady(controller) != NULL ? "; see the steady point" : "");
 }
 
 void lull_section_describe(const struct lull_control *control, uint32_t gpu, uint32_t index,

@@ -31,8 +31,7 @@ static void add_given_up(json_t *object, const struct lull_controller *controlle
     lull_field_boolean(object, "gaps_given_up", limit->cut.gaps);
     lull_field_integer(object, "depth_halvings", (json_int_t)limit->cut.halvings);
     if (reason == NULL && lull_controller_awaits_steady(controller))
-        reason = "the run ended before a steady clock, which narrows swings, had been sought: "
-                 "nothing is given up before that";
+        reason = "the run was too short to search for a steady clock, so nothing was changed";
     else if (reason == NULL && lull_swing_limit_known(limit, &length_s) == NULL)
         reason = "fewer than six consecutive seconds at the highest clocks, or at the accepted "
                  "clocks, were measured, so nothing was changed";
@@ -69,8 +68,8 @@ void lull_swing_report_print(const struct lull_report *report, FILE *out)
     if (swing == NULL || swing->reason != NULL)
         return;
     fprintf(out,
-            "  swings of power in %.1f s: %.0f W peak to peak managed, %.0f at the reference; %.1f "
-            "to %.0f Hz: %.1f %% of the power, %.1f at the reference\n",
+            "  power fluctuation in %.1f s: %.0f W peak to peak managed, %.0f at the reference; "
+            "%.1f to %.0f Hz: %.1f %% of the power, %.1f at the reference\n",
             swing->piece_s, swing->managed.peak_to_peak_w.mean,
             swing->reference.peak_to_peak_w.mean, swing->lowest_hz, swing->highest_hz,
             100.0 * swing->managed.band_w.mean / swing->managed.mean_w.mean,

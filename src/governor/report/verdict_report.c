@@ -165,7 +165,7 @@ static void say_kept(const struct lull_report *report, FILE *out)
         separator = ", ";
     }
     if (kept.waiting != 0) {
-        fprintf(out, "%slower still where a rank waits", separator);
+        fprintf(out, "%even lower where a rank waits", separator);
         say_where(report, kept.waiting, kept.used, out);
     }
 }
@@ -293,10 +293,10 @@ static const char *find_reason(const struct lull_report *report)
     if (reason != NULL)
         return reason;
     if (report->limits != NULL)
-        return "no power limit was chosen before the run ended; give it more time";
+        return "no power limit was chosen before the run ended; use a longer run";
     if (report->runner != NULL)
         return "the plan was not accepted; see the pipeline's part of the report for the reason";
-    return "the run ended before anything was learnt; run it longer";
+    return "the run ended before anything was learned; use a longer run";
 }
 
 /* Returns the sentence, which the caller frees; NULL: no memory. */

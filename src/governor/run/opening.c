@@ -84,7 +84,7 @@ int lull_devices_open_until(int64_t until_ns, struct lull_devices **devices_out,
     pthread_mutex_unlock(&opening->lock);
     if (!is_over) {
         pthread_detach(thread);
-        return lull_error_set(err, -ETIMEDOUT, "the driver does not answer; see its log (dmesg)");
+        return lull_error_set(err, -ETIMEDOUT, "the driver does not respond; see its log (dmesg)");
     }
     pthread_join(thread, NULL);
     result = opening->result;

@@ -234,8 +234,8 @@ int lull_probes_add(struct lull_probes *probes, uint32_t index,
     result = find_probe(probe->library, path, sizeof(path), &missing);
     if (result == 0 && is_split(probe, path))
         return lull_error_set(err, -EINVAL,
-                              "%s: cannot be loaded, because the dynamic linker splits "
-                              "LD_PRELOAD at blanks and colons; install Lull in another place",
+                              "%s: cannot be loaded, because the dynamic linker splits LD_PRELOAD "
+                              "at blanks and colons; install Lull in another directory",
                               path);
     if (result < 0 && probe->is_optional)
         return 0;

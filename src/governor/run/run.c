@@ -143,13 +143,14 @@ static bool find_swing(struct lull_managed_run *run, const struct lull_run_pass 
     if (given_up != NULL)
         lull_run_found(run, given_up);
     else if (swing_out->is_wider && lull_controller_awaits_steady(controller))
-        lull_run_found(run, "the power of the job's GPUs swings by more than --swing allows beyond "
-                            "the swings without Lull; a longer run seeks a steady clock, which "
-                            "narrows them, and only then gives something up");
+        lull_run_found(
+            run,
+            "the power of the job's GPUs fluctuates more than --swing permits. The run was too "
+            "short to search for a steady clock, which reduces fluctuation; use a longer run");
     else if (swing_out->is_wider)
-        lull_run_found(run, "the power of the job's GPUs swings by more than --swing allows beyond "
-                            "the swings without Lull; where the power supply minds that, use one "
-                            "clock for whole iterations: --steady 1%");
+        lull_run_found(
+            run, "the power of the job's GPUs fluctuates more than --swing permits; if that is a "
+                 "problem for the power supply, use one clock for whole iterations: --steady 1%");
     return true;
 }
 

@@ -20,11 +20,11 @@ static int check_folder(const char *option, const char *folder, struct lull_erro
     struct lull_error reason = {0};
 
     if (lull_file_make_directory(folder, 0777, &reason) < 0)
-        return lull_error_set(err, -EINVAL, "%s: %.200s; name another directory", option,
+        return lull_error_set(err, -EINVAL, "%s: %.200s; use another directory", option,
                               reason.text);
     if (access(folder, W_OK | X_OK) < 0)
         return lull_error_set(err, -EINVAL,
-                              "%s: %.120s cannot be written: %s; name another directory", option,
+                              "%s: %.120s cannot be written: %s; use another directory", option,
                               folder, strerror(errno));
     return 0;
 }
@@ -62,7 +62,7 @@ static int make_here(time_t unix_s, char folder_out[LULL_RUN_REPORT_SIZE], struc
         if (errno != EEXIST)
             break;
     }
-    return lull_error_set(err, -EINVAL, "%s cannot be made: %s; name a folder with --report",
+    return lull_error_set(err, -EINVAL, "%s cannot be created: %s; choose a folder with --report",
                           folder_out, strerror(errno));
 }
 

@@ -106,9 +106,8 @@ static bool is_idle(const struct lull_run_pass *pass, uint32_t gpu)
 static void say_idle(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
     say(text,
-        "idle in %.0f %% of the readings, so that there was nothing to save: the job computes "
-        "on the processor or on other GPUs; name its GPUs in CUDA_VISIBLE_DEVICES, or run it "
-        "without Lull",
+        "idle in %.0f %% of the readings, so nothing could be saved: the job computes on the CPU "
+        "or on other GPUs; set CUDA_VISIBLE_DEVICES to its GPUs, or run it without Lull",
         idle_ratio(pass, gpu) * 100.0);
 }
 
@@ -129,9 +128,9 @@ static void say_without_effect(const struct lull_run_pass *pass, uint32_t gpu, s
     const struct lull_driver_watch *watch = &lull_control_gpu(pass->control, gpu)->driver;
 
     say(text,
-        "left alone: %" PRIu64 " of %" PRIu64 " clock changes had no effect although the "
-        "driver reported success, as under virtualisation or another manager's lock; see what "
-        "holds the clock with nvidia-smi -q -d CLOCK,PERFORMANCE",
+        "left alone: %" PRIu64 " of %" PRIu64
+        " clock changes had no effect although the driver reported success (virtualisation, or "
+        "another manager's lock); find the reason with nvidia-smi -q -d CLOCK,PERFORMANCE",
         watch->without_effect, watch->changes);
     say_power_limit(pass, gpu, text);
 }
@@ -173,7 +172,7 @@ static void say_refused_by_driver(const struct lull_run_pass *pass, uint32_t gpu
         say(text,
             "not managed: the driver refuses to set its clocks: unknown error (999 in NVML; the "
             "last %" PRIu32
-            " requests); see dmesg, and start a container that has lost its devices again",
+            " requests); see dmesg, and restart a container that has lost its devices",
             watch->refused);
     else if (watch->refusal == -EIO)
         say(text, "not managed: the driver refuses to set its clocks and reports a fault of the "
@@ -219,8 +218,8 @@ static const char *reset_command(const struct lull_run_pass *pass)
 static void say_locked(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
     say(text,
-        "not managed: another program has locked its clock at %" PRIu32 " MHz; free it with %s as "
-        "root, or stop that program",
+        "not managed: another program has locked its clock at %" PRIu32
+        " MHz; unlock it with %s as root, or stop that program",
         busy_mhz(pass, gpu), reset_command(pass));
 }
 
@@ -258,9 +257,8 @@ static void say_limit_changed(const struct lull_run_pass *pass, uint32_t gpu, st
 
     say(text,
         "its power limit was changed from %" PRIu32 " to %" PRIu32
-        " W during the run, not by Lull: "
-        "the job's speed changed with it, and what was measured meanwhile is set aside; see who "
-        "sets power limits (nvidia-smi -pl, DCGM, a power manager)",
+        " W during the run, not by Lull; measurements of that time are discarded; find the program "
+        "that sets power limits (nvidia-smi -pl, DCGM, a power manager)",
         limits.first_mw / 1000, limits.last_mw / 1000);
 }
 
@@ -305,8 +303,8 @@ static void say_throttled(const struct lull_run_pass *pass, uint32_t gpu, struct
     else if ((found & heat) != 0)
         what = "heat";
     say(text,
-        "%s held its clock down in %.0f %% of the readings (%" PRIu32 " MHz at the end): what was "
-        "measured meanwhile is set aside; check cooling and power supply",
+        "%s held its clock down in %.0f %% of the readings (%" PRIu32
+        " MHz at the end); measurements of that time are discarded; check cooling and power supply",
         what, 100.0 * ratio, busy_mhz(pass, gpu));
 }
 
@@ -342,8 +340,9 @@ static bool is_foreign(const struct lull_run_pass *pass, uint32_t gpu)
 static void say_foreign(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
     say(text,
-        "%" PRIu64 " times the clock was not what Lull had set: another program changes it "
-        "(nvidia-smi -lgc, DCGM, a second manager); stop that, or leave the GPU to it",
+        "%" PRIu64
+        " times the clock was not the one set by Lull: another program changes it (nvidia-smi "
+        "-lgc, DCGM, a second manager); stop that program, or do not manage this GPU with Lull",
         lull_control_gpu(pass->control, gpu)->driver.foreign);
 }
 
@@ -364,9 +363,8 @@ static void say_silent(const struct lull_run_pass *pass, uint32_t gpu, struct te
 {
     (void)pass;
     (void)gpu;
-    say(text, "its rank loaded a probe and never communicated, so that nothing is known of its "
-              "iterations: run it with several ranks, or mark what it waits in with "
-              "lull_section_begin() of lull.h");
+    say(text, "its rank loaded a probe but never communicated, so its iterations are unknown: run "
+              "it with several ranks, or mark its waits with lull_section_begin() of lull.h");
 }
 
 static bool is_unrepeated(const struct lull_run_pass *pass, uint32_t gpu)
@@ -380,8 +378,8 @@ static void say_unrepeated(const struct lull_run_pass *pass, uint32_t gpu, struc
 
     lull_track_totals(lull_run_track(pass, gpu), &totals);
     if (totals.calls == 0)
-        say(text, "NCCL's calls were seen, and not the times of their kernels, so that nothing was "
-                  "lowered: try --markers");
+        say(text, "NCCL's calls were seen, but not the times of their kernels, so nothing was "
+                  "lowered; try --markers");
     else
         say(text,
             "no iteration was found: the %" PRIu64
@@ -459,9 +457,9 @@ static void say_unlearnt(const struct lull_run_pass *pass, uint32_t gpu, struct 
 
     say(text,
         "%sstill being %s when the run ended after %" PRIu64 " iterations: about %" PRIu64
-        " more were missing (%.0f s); run it longer, or give a wider --tolerance, which is proven "
+        " more were missing (%.0f s); run it longer, or use a wider --tolerance, which is tested "
         "sooner",
-        has_lowered(pass, gpu) ? "lowered by what was proven, and " : "",
+        has_lowered(pass, gpu) ? "lowered as tested, and " : "",
         lull_track_phase(lull_run_track(pass, gpu)) == LULL_TRACK_KNOWN ? "tried at lower clocks"
                                                                         : "learnt",
         seen, missing, ceil((double)missing * lull_run_iteration_s(pass, gpu)));
@@ -554,7 +552,7 @@ static bool tell_placements(struct lull_run_pass *pass)
     if (is_elsewhere)
         lull_run_found(pass->run,
                        "a process of the job uses a GPU that lull run was not given, which is not "
-                       "managed: name the job's GPUs in front of lull run, as in "
+                       "managed: set the job's GPUs in the environment of lull run, as in "
                        "CUDA_VISIBLE_DEVICES=GPU-... (lull gpus shows the UUIDs)");
     return on_several || is_elsewhere;
 }
@@ -567,16 +565,16 @@ static bool tell_unseen(struct lull_run_pass *pass)
         return false;
     if (lull_control_is_blind(pass->control))
         lull_run_found(pass->run,
-                       "no clock was changed: which GPU the job uses is not known, because neither "
-                       "CUDA nor NCCL reports it, and the driver does not list the processes of "
-                       "this PID namespace. In a container, share the host's PID namespace "
-                       "(docker run --pid=host), or give the container the job's GPU alone "
-                       "(docker run --gpus device=N)");
+                       "no clock was changed: the job's GPU is unknown, because neither CUDA nor "
+                       "NCCL reports it, and the driver does not list the processes of this PID "
+                       "namespace. In a container, share the host's PID namespace (docker run "
+                       "--pid=host), or give the container the job's GPU alone (docker run --gpus "
+                       "device=N)");
     else
         lull_run_found(pass->run,
                        "no clock was changed: no process of the job was seen on a GPU. If it "
-                       "computes on processors alone, run it without Lull; if it computes in "
-                       "processes that Lull has no probe in, mark their steps with lull.h");
+                       "computes on CPUs only, run it without Lull; if it computes in processes "
+                       "without Lull's probes, mark their steps with lull.h");
     return true;
 }
 
@@ -584,19 +582,18 @@ static bool tell_unseen(struct lull_run_pass *pass)
 static void tell_no_rank(struct lull_run_pass *pass)
 {
     if (lull_event_segment_turned_away(pass->job) > 0) {
-        lull_run_found(pass->run,
-                       "no rank was seen: " LULL_JOB_DIRECTORY " is full, so that the processes of "
-                       "the job have nowhere to write what they do; free it, or enlarge it (in a "
-                       "container: --shm-size)");
+        lull_run_found(pass->run, "no rank was detected: " LULL_JOB_DIRECTORY
+                                  " is full, so the job's processes cannot write their events; "
+                                  "free space in it, or enlarge it (in a container: --shm-size)");
         return;
     }
     if (tell_unseen(pass))
         return;
     if (lull_event_segment_process_count(pass->job) > 0)
-        lull_run_found(pass->run,
-                       "no rank was seen for long enough: the command ended within a tenth of a "
-                       "second of its first communication; there is nothing to save in so short a "
-                       "job");
+        lull_run_found(
+            pass->run,
+            "no rank was detected for long enough: the command ended within a tenth of a second of "
+            "its first communication; a job this short offers nothing to save");
     else if (!lull_event_segment_is_cut(pass->job))
         tell_witnessed(pass);
 }

@@ -124,7 +124,7 @@ enum lull_run_leases_change lull_run_leases_tick(struct lull_run_leases *leases,
         lose(leases, control);
         wait_for_turn(leases, now_ns);
         lull_error_set(text_out, result,
-                       "%.160s. The job runs on with its GPUs at the reference until they can be "
+                       "%.160s. The job continues with its GPUs at the reference until they can be "
                        "leased again",
                        err.text);
         return LULL_RUN_LEASES_LOST;

@@ -48,7 +48,7 @@ void lull_run_progress_describe(const struct lull_control *control, char *text, 
     default:
         break;
     }
-    snprintf(text, size, "proving what was found");
+    snprintf(text, size, "testing the result of the search");
     if (target == NULL)
         return;
     point = lull_controller_point_on(controller, lead, target, lull_controller_candidate(target));

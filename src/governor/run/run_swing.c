@@ -174,9 +174,9 @@ static void add_pieces(const struct stretches *stretches, double piece_s, struct
 static const char *find_reason(const struct lull_run_swing *swing)
 {
     if (swing->reference.mean_w.count == 0)
-        return "there was no second in a row at the reference; give --compare";
+        return "no full second at the reference was measured; use --compare";
     if (swing->managed.mean_w.count == 0)
-        return "nothing was lowered for a second in a row after the settling";
+        return "nothing was lowered for a full second after settling";
     if (swing->managed.mean_w.count < LULL_SWING_LEAST_PIECES ||
         swing->reference.mean_w.count < LULL_SWING_LEAST_PIECES)
         return "fewer than three measurements of a kind, too few for their spread";
@@ -213,11 +213,11 @@ static const char *subject_of(const struct lull_swing_limit *limit)
     const bool has_sections = limit->cut.halvings > 0;
 
     if (limit->cut.gaps && has_sections)
-        return "gaps are left at the clocks of computation, and sections are lowered less,";
+        return "gaps are not lowered, and fewer sections are lowered,";
     if (has_sections)
-        return "sections are lowered less";
+        return "fewer sections are lowered";
     if (limit->cut.gaps)
-        return "gaps are left at the clocks of computation";
+        return "gaps are not lowered";
     return "fewer gaps or sections were lowered for some time, until it had passed or other clocks "
            "were accepted,";
 }

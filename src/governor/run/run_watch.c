@@ -130,11 +130,10 @@ static void look_for_hang(struct lull_run_pass *pass)
 
     if (!lull_sampler_is_stuck(run->sampler, lull_now_ns(), &gpu))
         return;
-    snprintf(
-        text, sizeof(text),
-        "GPU %u: the driver does not return from a reading; the job runs on, and what its GPUs "
-        "draw is not known until the driver does",
-        run->gpus[gpu]);
+    snprintf(text, sizeof(text),
+             "GPU %u: the driver does not return from a reading; the job continues, and its GPUs' "
+             "power is unknown until the driver returns",
+             run->gpus[gpu]);
     lull_run_note(run, text);
     if (pass->limits == NULL)
         return;
@@ -185,8 +184,8 @@ static void obey(struct lull_run_pass *pass)
     if (asked == LULL_LIVE_PAUSE) {
         if (lull_run_leases_pause(leases, pass->control) < 0)
             pass->run->is_driver_stuck = true;
-        lull_run_note(pass->run, "paused through lull top: the job runs on with its GPUs at the "
-                                 "reference, not leased, until it is resumed there");
+        lull_run_note(pass->run, "paused by lull top: the job continues with its GPUs at the "
+                                 "reference, not leased, until it is resumed");
     } else {
         lull_run_leases_resume(leases, lull_now_ns());
     }

@@ -225,28 +225,27 @@ static bool describe_sight(const struct lull_run_witness *witness, char *text, s
     switch (witness->sight) {
     case LULL_RUN_SIGHT_MISSED:
         snprintf(text, size,
-                 "no rank was seen: %s (process %d) uses %s without Lull's probes: it was started "
-                 "without LD_PRELOAD, as by env -i, sudo or a script that clears it. Keep "
-                 "LD_PRELOAD, or put lull run in front of that program",
+                 "no rank was detected: %s (process %d) uses %s without Lull's probes: it was "
+                 "started without LD_PRELOAD (env -i, sudo, or a script that clears it). Keep "
+                 "LD_PRELOAD, or run that program with lull run",
                  witness->name, (int)witness->pid, witness->library);
         return true;
     case LULL_RUN_SIGHT_NO_SHIM:
         snprintf(text, size,
-                 "no rank was seen: %s (process %d) uses %s, for which this build of Lull has no "
-                 "shim. Build Lull where the headers of Open MPI and MPICH are installed",
+                 "no rank was detected: %s (process %d) uses %s, for which this build of Lull has "
+                 "no shim. Build Lull with the headers of Open MPI and MPICH installed",
                  witness->name, (int)witness->pid, witness->library);
         return true;
     case LULL_RUN_SIGHT_STATIC_GLOO:
         snprintf(text, size,
-                 "no rank was seen: the PyTorch of %s (process %d) has gloo linked in statically, "
-                 "so that only its NCCL can be observed. Mark steps and sections with lull.h, or "
-                 "use NCCL",
+                 "no rank was detected: the PyTorch of %s (process %d) links gloo statically, so "
+                 "only its NCCL can be observed. Mark steps and sections with lull.h, or use NCCL",
                  witness->name, (int)witness->pid);
         return true;
     case LULL_RUN_SIGHT_SILENT:
         snprintf(text, size,
-                 "no rank was seen: %s (process %d) uses %s and has not communicated through it. "
-                 "Run it with several ranks, or mark steps and sections with lull.h",
+                 "no rank was detected: %s (process %d) uses %s and has not communicated through "
+                 "it. Run it with several ranks, or mark steps and sections with lull.h",
                  witness->name, (int)witness->pid, witness->library);
         return true;
     default:
@@ -263,20 +262,20 @@ void lull_run_witness_describe(const struct lull_run_witness *witness, char *con
         return;
     if (starter != NULL)
         snprintf(text, size,
-                 "no rank was seen: %s starts the job out of reach (its server, a container or "
-                 "another node), where the environment of lull run is missing. Put lull run in "
-                 "front of the program there, as in: %s ... lull run -- ./train",
+                 "no rank was detected: %s starts the job elsewhere (its server, a container or "
+                 "another node), without the environment of lull run. Use lull run there, as in: "
+                 "%s ... lull run -- ./train",
                  starter, starter);
     else if (witness->sight == LULL_RUN_SIGHT_UNPROBED)
         snprintf(text, size,
-                 "no rank was seen: %s (process %d) runs without Lull's probes: it is linked "
-                 "statically, or was started without LD_PRELOAD. Keep LD_PRELOAD, put lull run in "
-                 "front of that program, or mark its sections with lull_section_begin() of lull.h",
+                 "no rank was detected: %s (process %d) runs without Lull's probes: it is linked "
+                 "statically, or was started without LD_PRELOAD. Keep LD_PRELOAD, run that program "
+                 "with lull run, or mark its sections with lull_section_begin() of lull.h",
                  witness->name, (int)witness->pid);
     else
-        snprintf(text, size,
-                 "no rank was seen: no process of the command has communicated through NCCL, MPI, "
-                 "gloo or lull.h. Where it starts the job elsewhere (ssh, a container, a "
-                 "scheduler), put lull run in front of the program there; else mark its sections "
-                 "with lull_section_begin() of lull.h");
+        snprintf(
+            text, size,
+            "no rank was detected: no process of the command has communicated through NCCL, MPI, "
+            "gloo or lull.h. If it starts the job elsewhere (ssh, a container, a scheduler), use "
+            "lull run there; otherwise mark its sections with lull_section_begin() of lull.h");
 }
