@@ -165,7 +165,7 @@ static void say_kept(const struct lull_report *report, FILE *out)
         separator = ", ";
     }
     if (kept.waiting != 0) {
-        fprintf(out, "%even lower where a rank waits", separator);
+        fprintf(out, "%seven lower where a rank waits", separator);
         say_where(report, kept.waiting, kept.used, out);
     }
 }

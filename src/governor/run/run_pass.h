@@ -76,7 +76,7 @@ struct lull_run_pass {
     struct lull_plan_runner *runner;          /* NULL: no plan is carried out */
     struct lull_online *online;               /* NULL: plans are given, or none */
     struct lull_straggler_response *response; /* NULL: stragglers are not looked for */
-    struct lull_limits *limits;               /* NULL: power limits are left alone */
+    struct lull_limits *limits;               /* NULL: power limits are not set */
     struct lull_accounting *accounting;       /* NULL: no GPU, or no memory */
     struct lull_child child;
     int status;
