@@ -343,7 +343,7 @@ static void levers_together(void **state)
     expect(text);
     keep(SECTION, 0, 0);
     keep(SECTION, 1, 0);
-    snprintf(text, sizeof(text), "%even lower where a rank waits on GPU 5", begin);
+    snprintf(text, sizeof(text), "%seven lower where a rank waits on GPU 5", begin);
     expect(text);
 }
 
