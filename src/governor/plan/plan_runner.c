@@ -100,7 +100,7 @@ int lull_plan_runner_create(const struct lull_plan_runner_setup *setup,
         return result;
     runner = calloc(1, sizeof(*runner));
     if (runner == NULL)
-        return lull_error_set(err, -ENOMEM, "no memory to carry out a plan");
+        return lull_error_set(err, -ENOMEM, "not enough memory to execute a plan");
     runner->plans = setup->plans;
     runner->plan_count = setup->plan_count;
     runner->stages = lull_pipeline_stages(&first);
@@ -198,7 +198,7 @@ static int place_ranks(struct lull_plan_runner *runner, uint32_t gpu,
     if (result == 0)
         result = create_plan_controller(runner);
     if (result < 0)
-        return lull_error_set(err, result, "no memory to carry out the plan");
+        return lull_error_set(err, result, "not enough memory to execute the plan");
     return 0;
 }
 
