@@ -58,7 +58,7 @@ static int carry_out(struct lull_cluster_run *run, const struct lull_cluster_dec
                               run->policy_name, acts[decision->act],
                               is_node ? decision->node : decision->job, (double)now_ns * 1e-9);
     if (rc < 0)
-        return lull_error_set(err, rc, "no memory to carry out a decision of policy %s",
+        return lull_error_set(err, rc, "not enough memory to execute a decision of policy %s",
                               run->policy_name);
     return 0;
 }

@@ -239,11 +239,10 @@ int lull_sweep_rig_poll(struct lull_sweep_rig *rig, struct lull_error *err)
 
 static int fail_late(const struct lull_sweep_rig *rig, struct lull_error *err)
 {
-    return lull_error_set(
-        err, -ETIMEDOUT,
-        "GPU %u: its driver has not answered for 10 s, or somebody else has locked "
-        "its clock; see lull status and nvidia-smi -q -d CLOCK",
-        rig->gpu);
+    return lull_error_set(err, -ETIMEDOUT,
+                          "GPU %u: its driver has not answered for 10 s, or another program has "
+                          "locked its clock; see lull status and nvidia-smi -q -d CLOCK",
+                          rig->gpu);
 }
 
 /* Sets the power limit and waits until the driver has taken it. */

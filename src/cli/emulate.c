@@ -40,14 +40,13 @@ static const struct lull_option rows[] = {
         "(clocks may be set without root), xid, lost_ms, mig, reload_ms, foreign_mhz, "
         "foreign_limit_w, idle_reset, reset_code, energy_wrap_j, energy_stuck_j, "
         "energy_factor, power_w, power_factor or sm_resets_memory.",
-        .more =
-            "A fault happens COUNT times instead of for ever, after AFTER calls without one. "
-            "Codes are the vendor's own. The last eight happen to the GPU itself, at its next "
-            "call: it reports an XID, is lost for some time, gets so many MIG partitions; the "
-            "driver is reloaded, which takes some time; somebody else locks the clock (0: unlocks "
-            "it) or sets the power limit; a reset of the clock does nothing while the GPU is "
-            "idle; setting its clock undoes the limit of its memory clock (AMD). Give them x1. "
-            "The faults in $LULL_EMULATED_FAULT are injected as well."),
+        .more = "A fault happens COUNT times instead of for ever, after AFTER calls without one. "
+                "Codes are the vendor's own. The last eight happen to the GPU itself, at its next "
+                "call: it reports an XID, is lost for some time, gets so many MIG partitions; the "
+                "driver is reloaded, which takes some time; another program locks the clock (0: "
+                "unlocks it) or sets the power limit; a reset of the clock does nothing while the "
+                "GPU is idle; setting its clock undoes the limit of its memory clock (AMD). Give "
+                "them x1. The faults in $LULL_EMULATED_FAULT are injected as well."),
     LULL_VALUE("truth", "FILE", TEXT, struct emulate_arguments, truth,
                "Write what really happened on the GPUs into this file at the end, as JSON.",
                .hint = LULL_OPTION_FILE),

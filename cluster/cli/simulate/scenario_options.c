@@ -296,7 +296,7 @@ const struct lull_option lull_scenario_rows[] = {
     VALUE("checkpoint-minutes", "MIN", TIME, failures.checkpoint_ns,
           "Jobs save their progress each time they have run this long, and go on from there after "
           "a failure.",
-          .most = (double)LULL_CLUSTER_MOST_NS / 6e10, .otherwise = "they begin anew",
+          .most = (double)LULL_CLUSTER_MOST_NS / 6e10, .otherwise = "they start again",
           .more = "Saving takes no time."),
 
     LULL_GROUP("What jobs share, with --gpu-types"),
