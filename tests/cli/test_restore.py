@@ -116,7 +116,7 @@ class Restore(Case):
         self.wait_clock(600)
         outcome = call(LULL, "restore")
         self.assertEqual(outcome.returncode, 0, outcome.stderr)
-        self.assertIn("somebody else", outcome.stderr)
+        self.assertIn("another program", outcome.stderr)
         self.assertTrue(is_locked())
         self.assertEqual(ADMINISTRATOR.clock(), 600)
         self.assertEqual(self.files("saved"), [])
