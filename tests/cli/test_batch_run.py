@@ -201,7 +201,7 @@ class BadInput(Case):
         self.refuse("val_acc=(", metric="val_acc=(")
         self.refuse("ascending", sizes="32,16")
         self.refuse("twice", sizes="16,16,32")
-        self.refuse("no batch size", sizes="16,x")
+        self.refuse("invalid batch size", sizes="16,x")
         self.refuse("not among", "--default-size", "17")
         self.refuse("{batch}", command=["--", "true"])
         self.refuse("--lr", command=["--", "true", "{batch}", "{lr}"])

@@ -189,7 +189,7 @@ static void several_ranks_on_one_gpu_leave_it_alone(void **state)
              "not managed: several ranks share this GPU");
     assert_line("       not managed: several ranks share this GPU");
     snprintf(run.gpus[0].state_text, sizeof(run.gpus[0].state_text), "MIG is on");
-    assert_line("       left alone: MIG is on");
+    assert_line("       not managed: MIG is on");
 }
 
 static void what_lulld_says_of_other_gpus(void **state)

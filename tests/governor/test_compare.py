@@ -64,14 +64,14 @@ class Compare(unittest.TestCase):
         self.assertIn("over 2 pairs of runs, at 90 % confidence", table)
         # The second managed run got the GPU as the first did.
         self.assertTrue(all("still being tried" in note for note in report["notes"]), report["notes"])
-        self.assertNotIn("left alone", table)
+        self.assertNotIn("not managed", table)
         self.assertGreater(report["gpus"][0]["switches"], 0)
         self.assertEqual(report["gpus"][0]["switches_refused"], 0)
 
     def test_one_run_each_has_no_bound(self):
         report, table = self.compare(JOB, "0", "45", "15", "60", "0")
-        self.assertIn("one run each", report["comparison"]["no_bound_reason"])
-        self.assertIn("no bound between runs: one run each", table)
+        self.assertIn("one run of each kind", report["comparison"]["no_bound_reason"])
+        self.assertIn("no run-to-run bound: only one run of each kind", table)
         self.assertEqual([run["managed"] for run in report["comparison"]["runs"]], [False, True])
         (ratio,) = self.log_ratios(report, "iteration_ms")
         self.assertAlmostEqual(report["slowdown_ratio"], math.expm1(ratio), places=7)
@@ -83,7 +83,7 @@ class Compare(unittest.TestCase):
         self.assertAlmostEqual(terms["runs_ratio"], 0.02356 * (1 - report["saving_ratio"]), places=5)
         # Iterations of 75 ms are short enough for a sensor that sees 25 of every 100 ms to keep step with some of them.
         self.assertGreater(terms["sampling_ratio"], 0)
-        self.assertIn(f"+- {report['saving_uncertainty_ratio'] * 100:.2f} (95 %; one run each", table)
+        self.assertIn(f"+- {report['saving_uncertainty_ratio'] * 100:.2f} (95 %; one run of each kind", table)
 
     def test_a_run_that_fails_ends_the_comparison(self):
         count = os.path.join(self.directory.name, "count")

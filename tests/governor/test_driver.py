@@ -38,9 +38,9 @@ class Driver(unittest.TestCase):
         gpu = self.run_job(0, 60, 20, 80, 0, fault="no_effect")
         self.assertGreaterEqual(gpu["driver"]["without_effect"], 5)
         self.assertIn("had no effect although the driver reported success", gpu["driver"]["trouble"])
-        self.assertIn("left alone", gpu["state"])
+        self.assertIn("not managed", gpu["state"])
         (note,) = self.notes
-        self.assertRegex(note, r"^GPU 0: left alone: \d+ of \d+ clock changes had no effect .*nvidia-smi -q -d CLOCK")
+        self.assertRegex(note, r"^GPU 0: not managed: \d+ of \d+ clock changes had no effect .*nvidia-smi -q -d CLOCK")
         self.assertLess(gpu["driver"]["changes"], 12)  # it is not asked for ever
 
     def check_slow_calls(self, gpu):
@@ -48,7 +48,7 @@ class Driver(unittest.TestCase):
         self.assertRegex(gpu["driver"]["trouble"], r"driver calls block for \d+ ms: \d+ of \d+ took over 100 ms")
         self.assertEqual(gpu["state"], "not managed: driver calls block for too long")
         (note,) = self.notes
-        self.assertRegex(note, r"^GPU 0: left alone, because driver calls block for [5-9]\d\d ms.*--steady 1%")
+        self.assertRegex(note, r"^GPU 0: not managed: driver calls block for [5-9]\d\d ms.*--steady 1%")
 
     def test_calls_that_take_half_a_second(self):
         gpu = self.run_job(0, 60, 20, 80, 0, fault="hang_ms=500")

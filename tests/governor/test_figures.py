@@ -147,7 +147,7 @@ class Figures(unittest.TestCase):
         """The slices of a GPU have one counter: it is counted once; and one clock, which is left alone."""
         run = Run("1xA100", ["mig=3x1"])
         self.check_sum(run, [0])
-        self.assertIn("GPU 0: left alone: MIG is on", run.report["verdict"]["sentence"])
+        self.assertIn("GPU 0: not managed: MIG is on", run.report["verdict"]["sentence"])
         self.assertEqual((run.report["verdict"]["lowered"], run.report["gpus"][0]["switches"]), (False, 0))
         self.assertEqual(run.page.count("energy of GPU"), 1)
 

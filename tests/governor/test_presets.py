@@ -29,7 +29,7 @@ class Presets(unittest.TestCase):
         self.assertAlmostEqual(report["managed"]["iteration_ms"], 613, delta=200)
         for gpu in report["gpus"]:
             self.assertEqual(gpu["events_lost"], 0)
-            self.assertNotIn("left alone", gpu["state"])
+            self.assertNotIn("not managed", gpu["state"])
             # The bubble: what the next or the last stage waits for.
             self.assertTrue(any(section["mean_ms"] > 15 for section in gpu["sections"]), gpu["sections"])
 

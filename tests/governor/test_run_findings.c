@@ -264,7 +264,7 @@ static void what_is_final_comes_alone(void **state)
     lull_run_findings_add(&last);
     assert_int_equal(run.note_count, 2);
     assert_non_null(strstr(run.notes[0], "GPU 5: not managed: the driver does not permit"));
-    assert_non_null(strstr(run.notes[1], "GPU 4: left alone: 5 of 7 clock changes had no effect"));
+    assert_non_null(strstr(run.notes[1], "GPU 4: not managed: 5 of 7 clock changes had no effect"));
 }
 
 static void what_else_is_true_comes_beside(void **state)

@@ -141,7 +141,7 @@ class Silence(unittest.TestCase):
 
     def test_a_shared_gpu(self):
         run = self.run_job("sh", "-c", '"$0" "$@" & "$0" "$@"; wait', JOB, "0", "20", "10", "30", "0")
-        self.check(run, "GPU 0: left alone, because several ranks share it", "CUDA_VISIBLE_DEVICES")
+        self.check(run, "GPU 0: not managed: several ranks share it", "CUDA_VISIBLE_DEVICES")
 
 
 if __name__ == "__main__":

@@ -183,7 +183,7 @@ class Stalls(Case):
         self.node.wait_keeper(daemon.pid)
         daemon.send_signal(signal.SIGSTOP)
         time.sleep(5.6)
-        self.assertNotIn("stood still", self.node.said())
+        self.assertNotIn("hung", self.node.said())
         daemon.send_signal(signal.SIGCONT)
 
 

@@ -360,11 +360,11 @@ class MadeUp(unittest.TestCase):
         coordinator = {"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "x", "ts": 1, "dur": 1}]}
         with tempfile.TemporaryDirectory() as folder:
             for contents, ranks, words, status in (
-                    ((coordinator, rank(0, 2), rank(1, 2)), 2, "0.json: no GPU kernels, so it is left out", 0),
+                    ((coordinator, rank(0, 2), rank(1, 2)), 2, "0.json: no GPU kernels, so it is skipped", 0),
                     ((rank(0, 2), rank(0, 2)), 1, "is counted once", 0), ((rank(0, 2), rank(0, 2, shift=9)), 2, "both are counted", 0),
                     ((rank(0, 2), rank(1, 64)), 2, "not ranks of one job", 0),
-                    ((rank(0, 2), rank(1, 2, "NVIDIA H100 80GB HBM3")), 2, "another GPU", 0),
-                    ((rank(0, 2), [7]), 1, "left out", 0), ((coordinator, coordinator), 0, "none of these files", 1),
+                    ((rank(0, 2), rank(1, 2, "NVIDIA H100 80GB HBM3")), 2, "a different GPU", 0),
+                    ((rank(0, 2), [7]), 1, "skipped", 0), ((coordinator, coordinator), 0, "none of these files", 1),
                     (("nothing", rank(0, 2)), 1, "no trace", 1)):
                 done = analyze("--json", *self.files(folder, *contents))
                 self.assertEqual(done.returncode, status, done.stderr)

@@ -60,7 +60,7 @@ def one(case, name="trace.json", wanted=None, says=()):
     return document["ranks"][0]
 
 
-def refused(case, name, *words, never=("ProfilerActivity", "is no number")):
+def refused(case, name, *words, never=("ProfilerActivity", "is not a number")):
     done = run("analyze", "--json", path(case, name))
     text = done.stderr.decode(errors="replace")
     need(done.returncode == 1 and done.stdout == b"", f"status {done.returncode}")
@@ -122,7 +122,7 @@ def coordinator():
     files = [path("job-with-coordinator", name) for name in ("async_llm.json", "rank0.json", "rank1.json")]
     document, notes = analyze(*files)
     need(len(document["ranks"]) == 2, f"{len(document['ranks'])} ranks")
-    need("async_llm.json" in notes and "left out" in notes, notes[:200])
+    need("async_llm.json" in notes and "skipped" in notes, notes[:200])
 
 
 def simulate(case, *arguments, name="trace.json"):

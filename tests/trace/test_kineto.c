@@ -519,8 +519,8 @@ static void test_refusals(void **state)
 {
     static const char utf_16[] = "\xff\xfe[\0]";
     static const char *const cases[][2] = {
-        {"{\"name\":\"x\"}", "no \"traceEvents\""},
-        {"[1, 2]", "no \"traceEvents\""},
+        {"{\"name\":\"x\"}", "neither \"traceEvents\""},
+        {"[1, 2]", "neither \"traceEvents\""},
         {"{\"traceEvents\":[]}", "its list of events is empty"},
         {"{\"schema\":\"1.1\",\"nodes\":[{}]}", "execution trace"},
         {"{\"rocprofiler-sdk-tool\":[]}", "rocprofv3"},

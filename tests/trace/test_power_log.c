@@ -175,13 +175,13 @@ static void test_refused_with_a_reason(void **state)
         {"", "is empty"},
         {"[{\"power\": 1}]\n", "JSON is not read"},
         {"timestamp,temperature\n1,2\n", "missing power or energy counter"},
-        {"power_w\n1\n", "there is no time"},
+        {"power_w\n1\n", "missing time"},
         {"# gpu    pwr\n# Idx      W\n    0     61\n", "--every"},
         {"# gpu   gtemp\n# Idx      C\n    0     61\n", "missing column of power"},
         {"time,power\n", "no rows"},
         {"time,power\n0,[N/A]\n1,N/A\n", "2 are missing values"},
         {"time,power\n0,70500\n1,70500\n", "in mW?"},
-        {"time,power\n0,0\n1,-5\n", "drew nothing"},
+        {"time,power\n0,0\n1,-5\n", "zero or negative"},
         {"timestamp, power.draw [W]\n2024/05/02 09:00:00, 70,5 W\n", "decimal commas"},
     };
 

@@ -154,7 +154,7 @@ class Modes(unittest.TestCase):
                 write({**told, "gpus": gpus})
                 done = simulate(*options, text=text)
                 self.assertNotEqual(done.returncode, 0)
-                self.assertIn("the one type of GPU", done.stderr)
+                self.assertIn("the single simulated GPU type", done.stderr)
 
     def test_bad_options_are_said(self):
         for options, said in ((["--gpu-types", "A100", "--pipelines"], "give --clocks as well"), (["--clocks"], "give --gpu-types as well"), (["--gpu-types", "A101"], "known are"),

@@ -418,7 +418,7 @@ class Files(Case):
 
 class Usage(Case):
     def test_mistakes(self):
-        for arguments, what in ((["-o", "x"], "give a command"), (["--suite"], "-o FILE.csv"),
+        for arguments, what in ((["-o", "x"], "missing command"), (["--suite"], "-o FILE.csv"),
                                 (["--suite", "-o", "x", "--grid", "sm=1,clock=2"], "clock"),
                                 (["--suite", "-o", "x", "--grid", "limit=auto"], "limit"),
                                 (["--suite", "-o", "x", "--window", "5", "--window-most", "4"], "less than"),

@@ -281,7 +281,7 @@ static void add_trouble(const struct lull_live_gpu *gpu, int32_t run, struct lul
     lull_printable_write(gpu->state_text, text, sizeof(text));
     if (gpu->state == LULL_LIVE_LEFT_ALONE)
         add(lines, LULL_TOP_WARNING, run, "       %s%s",
-            strncmp(text, "left alone", 10) == 0 ? "" : "left alone: ", text);
+            strncmp(text, "not managed", 11) == 0 ? "" : "not managed: ", text);
     else if (gpu->power_w.unknown == LULL_LIVE_LOST || gpu->power_w.unknown == LULL_LIVE_HANGS)
         add(lines, LULL_TOP_WARNING, run, "       %s",
             lull_live_unknown_text(gpu->power_w.unknown));

@@ -367,9 +367,10 @@ static void print_saving(FILE *out, const struct lull_report *report, const stru
         fprintf(out, " (%+.2f to %+.2f %%)", -saving->upper_ratio * 100.0,
                 -saving->lower_ratio * 100.0);
     if (isfinite(parts->saving.half_width_ratio))
-        fprintf(out,
-                " +- %.2f (95 %%; one run each: how much runs differ is known from other jobs)",
-                parts->saving.half_width_ratio * 100.0);
+        fprintf(
+            out,
+            " +- %.2f (95 %%; one run of each kind; run-to-run differences are from other jobs)",
+            parts->saving.half_width_ratio * 100.0);
     fprintf(out, "\n");
     if (isfinite(parts->saving.half_width_ratio) && sampling > told_sampling_ratio)
         fprintf(out,
@@ -401,7 +402,7 @@ static void print_difference(FILE *out, const struct lull_report *report, const 
         fprintf(out, "  over %u pairs of runs, at %g %% confidence\n",
                 parts->difference.slowdown.pairs, report->confidence * 100.0);
     else
-        fprintf(out, "  no bound between runs: %s\n", reason);
+        fprintf(out, "  no run-to-run bound: %s\n", reason);
 }
 
 /* What the guard promises of what is kept, and what it does not. */

@@ -122,5 +122,5 @@ const char *lull_run_difference_no_bound(const struct lull_run_difference *diffe
         return "no pair of runs is complete and had the same power limits throughout";
     if (difference->slowdown.pairs < difference->pairs_done)
         return "iterations were found in fewer than two pairs of runs";
-    return "only one run of each kind, so no run-to-run bound; use --compare-pairs 3";
+    return "only one run of each kind; use --compare-pairs 3";
 }

@@ -128,7 +128,7 @@ static void say_without_effect(const struct lull_run_pass *pass, uint32_t gpu, s
     const struct lull_driver_watch *watch = &lull_control_gpu(pass->control, gpu)->driver;
 
     say(text,
-        "left alone: %" PRIu64 " of %" PRIu64
+        "not managed: %" PRIu64 " of %" PRIu64
         " clock changes had no effect although the driver reported success (virtualisation, or "
         "another manager's lock); find the reason with nvidia-smi -q -d CLOCK,PERFORMANCE",
         watch->without_effect, watch->changes);
