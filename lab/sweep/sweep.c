@@ -86,12 +86,12 @@ static const struct lull_option rows[] = {
                "long at most; 0: not at all.",
                .most = 1e5, .usual = "300"),
     LULL_FLAG("merge", OBJECT, is_merge, "Join the datasets IN... into OUT."),
-    LULL_FLAG("validate", OBJECT, is_validate,
-              "Judge a dataset: its columns, its sidecar, and whether its times and powers can be "
-              "true."),
+    LULL_FLAG(
+        "validate", OBJECT, is_validate,
+        "Check a dataset: its columns, its sidecar, and the plausibility of its times and powers."),
     LULL_FLAG("plot", OBJECT, is_plot,
               "Draw a dataset into a directory (-o): the energy of each kernel over the clock, and "
-              "what follows the clock in which kernel."),
+              "each kernel's dependence on the clock."),
     LULL_JSON_ROW(OBJECT, is_json),
     LULL_QUIET_ROW(OBJECT, wishes.is_quiet),
     LULL_CLI_NO_DAEMON_ROW(OBJECT, wishes.no_daemon),
@@ -115,8 +115,7 @@ static int check_files(const struct sweep_arguments *arguments,
 {
     if (arguments->is_merge + arguments->is_validate + arguments->is_plot > 1 ||
         arguments->is_suite || operands->command != NULL)
-        return lull_error_set(err, -EINVAL,
-                              "--merge, --validate and --plot stand alone, without a command");
+        return lull_error_set(err, -EINVAL, "--merge, --validate and --plot take no command");
     if (arguments->is_merge && operands->count < 2)
         return lull_error_set(err, -EINVAL, "--merge needs OUT and at least one IN");
     if (!arguments->is_merge && operands->count != 1)
@@ -137,7 +136,7 @@ static int check_sweep(struct sweep_arguments *arguments, const struct lull_oper
         return lull_error_set(err, -EINVAL, "%s: nothing is known to do with it",
                               operands->words[arguments->is_suite ? 1 : 0]);
     if (arguments->output == NULL)
-        return lull_error_set(err, -EINVAL, "where shall the rows go? Give -o FILE.csv");
+        return lull_error_set(err, -EINVAL, "missing -o FILE.csv");
     if (arguments->window_most_s < arguments->window_s)
         return lull_error_set(err, -EINVAL, "--window-most is less than --window");
     if (arguments->grid == NULL)
@@ -184,7 +183,7 @@ static void print_outcome(const struct sweep_arguments *arguments,
 static void advise(const struct lull_sweep_outcome *outcome)
 {
     if (outcome->marks[0] > 0)
-        fprintf(stderr, "lull sweep: clocks that were asked for were not in force; see the columns "
+        fprintf(stderr, "lull sweep: requested clocks were not in force; see the columns "
                         "sm_set_mhz and sm_mhz\n");
     if (outcome->marks[3] > 0)
         fprintf(stderr, "lull sweep: windows were too short for their launches or for the energy "
@@ -232,7 +231,7 @@ static int run_sweep(struct sweep_arguments *arguments, const struct lull_operan
     else
         lull_cli_fail("sweep", &err);
     if (result < 0 && outcome.rows > 0)
-        fprintf(stderr, "lull sweep: %s has %" PRIu64 " rows; go on with --resume\n",
+        fprintf(stderr, "lull sweep: %s has %" PRIu64 " rows; continue with --resume\n",
                 arguments->output, outcome.rows);
     if (stop.stopped_by != 0)
         return 128 + stop.stopped_by;
@@ -267,13 +266,11 @@ const struct lull_program_command lull_sweep_command = {
     .name = "sweep",
     .summary = "measure time, power and energy over clocks and power limits",
     .arguments = "-o FILE -- COMMAND [ARG...]",
-    .about =
-        "Measures how long COMMAND takes and what the GPU draws meanwhile, at each operating "
-        "point of a grid, and writes a row for each point and repeat. With --suite it "
-        "measures the built-in kernels instead. A row about which something is wrong (a clock "
-        "that was not in force, heat, a power limit, a failed counter) is marked. The GPU must "
-        "be free; its clocks are put back whatever happens. --merge, --validate and --plot "
-        "work on datasets.",
+    .about = "Measures how long COMMAND takes and what the GPU draws meanwhile, at each operating "
+             "point of a grid, and writes a row for each point and repeat. With --suite it "
+             "measures the built-in kernels instead. Rows with a problem (a clock that was not in "
+             "force, heat, a power limit, a failed counter) are marked. The GPU must be free; its "
+             "clocks are always restored. --merge, --validate and --plot work on datasets.",
     .after = "Examples:\n"
              "  lull sweep --output bench.csv -- ./bench\n"
              "  lull sweep --suite --grid sm=auto,limit=3 --gpu 1 --output suite.csv\n"

@@ -98,7 +98,7 @@ static int add_job(struct lull_client *client, const struct job_arguments *argum
     add->min_mhz = arguments->min_mhz;
     gpus = strdup(arguments->gpus);
     if (gpus == NULL)
-        return lull_error_set(err, -ENOMEM, "there is no memory for a list of GPUs");
+        return lull_error_set(err, -ENOMEM, "not enough memory for a list of GPUs");
     was_known = is_known(client, id);
     result = add_each(client, &message, gpus, &count, err);
     free(gpus);
@@ -132,14 +132,14 @@ static const struct lull_option add_rows[] = {
                "Only processes below this control group, as in /proc/PID/cgroup, speak for it.",
                .otherwise = "every process of the user"),
     LULL_VALUE("min-sm-mhz", "MHZ", WHOLE, struct job_arguments, min_mhz,
-               "The GPUs' clocks are not set below this, whoever controls them.", .most = 100000),
+               "No client may set the GPUs' clocks below this.", .most = 100000),
     LULL_CLI_RUNTIME_DIR_ROW(struct job_arguments, runtime_dir),
     {0},
 };
 
 const struct lull_program_command lull_job_add_command = {
     .name = "job add",
-    .summary = "tell lulld that a job has GPUs",
+    .summary = "register a job's GPUs with lulld",
     .arguments = "JOB",
     .about = "Tells lulld, as root, which GPUs a job has: for the Prolog of a batch system. From "
              "then on only the job's user may control them.",
@@ -201,11 +201,10 @@ static const struct lull_option remove_rows[] = {
 
 const struct lull_program_command lull_job_remove_command = {
     .name = "job remove",
-    .summary = "tell lulld that a job has ended",
+    .summary = "remove a job from lulld",
     .arguments = "JOB",
-    .about =
-        "Takes the job's GPUs back from what is left of it, and waits until they are restored: "
-        "for the Epilog of a batch system, as root. One that lulld does not know is no error.",
+    .about = "Revokes the job's GPUs from its remaining processes and waits until they are "
+             "restored. For the Epilog of a batch system, as root. An unknown job is not an error.",
     .tables = {{remove_rows, 0}},
     .operands = {.least = 1, .most = 1, .missing = "say which job"},
     .size = sizeof(struct job_arguments),

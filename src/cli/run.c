@@ -94,7 +94,7 @@ static int parse_price(const char *text, void *place, struct lull_error *err)
 
     if (lull_energy_price_parse_money(text, &arguments->given) == 0)
         return 0;
-    return lull_error_set(err, -EINVAL, "--price-per-kwh wants " LULL_ENERGY_PRICE_EXPECTED);
+    return lull_error_set(err, -EINVAL, "--price-per-kwh needs " LULL_ENERGY_PRICE_EXPECTED);
 }
 
 static int parse_co2(const char *text, void *place, struct lull_error *err)
@@ -104,7 +104,7 @@ static int parse_co2(const char *text, void *place, struct lull_error *err)
     if (lull_energy_price_parse_co2(text, &arguments->given) == 0)
         return 0;
     return lull_error_set(err, -EINVAL,
-                          "--co2-g-per-kwh wants grams for each kilowatt hour, such as 380");
+                          "--co2-g-per-kwh needs grams per kilowatt hour, such as 380");
 }
 
 /* ---- options ------------------------------------------------------------------------------- */
@@ -124,200 +124,190 @@ static const char *const profilings[] = {"search", "sweep", NULL};
 
 static const struct lull_option rows[] = {
     LULL_CLI_TOLERANCE_ROW(struct run_arguments, run.control.tolerance_ratio, .is_open = true,
-                           .more = "With --power-limit auto, the limit is the one of least "
-                                   "energy that is at most this much slower."),
-    LULL_FLAG("compare", struct run_arguments, run.compare,
-              "Run the command twice, first unmanaged, and report the difference.", .letter = 'c',
-              .more = "One run on each side says nothing of how much runs differ from each other, "
-                      "so the difference then has no bound: see --compare-pairs and COMPARISONS."),
+                           .more = "With --power-limit auto, the limit with the lowest energy "
+                                   "within this slowdown is chosen."),
+    LULL_FLAG(
+        "compare", struct run_arguments, run.compare,
+        "Run the command twice, first without Lull, and report the difference.", .letter = 'c',
+        .more =
+            "One run of each kind gives no run-to-run bound: see --compare-pairs and COMPARISONS."),
     LULL_VALUE("compare-pairs", "N", WHOLE, struct run_arguments, run.compare_pairs,
-               "How often --compare runs the command on each side.", .least = 1,
+               "Number of runs of each kind made by --compare.", .least = 1,
                .most = LULL_RUN_COMPARISON_MAX_PAIRS, .usual = "1", .needs = "compare",
-               .more = "From 2 on, slowdown and saving have bounds over runs; 3 and more are "
-                       "advised, for those of 2 are very wide."),
-    LULL_VALUE(
-        "swing", "RATIO", RATIO, struct run_arguments, run.control.swing_ratio,
-        "How much wider than unmanaged the power of the job's GPUs may swing before gaps and "
-        "sections are lowered less.",
-        .is_slowdown = true, .usual = "5%",
-        .more = "Peak to peak and the share from 0.1 Hz on are in the report, with and "
-                "without Lull. See SWINGS."),
+               .more = "With 2 or more, slowdown and saving have run-to-run bounds. Use 3 or more: "
+                       "the bounds of 2 are very wide."),
+    LULL_VALUE("swing", "RATIO", RATIO, struct run_arguments, run.control.swing_ratio,
+               "How much more than without Lull the power of the job's GPUs may fluctuate before "
+               "fewer gaps and sections are lowered.",
+               .is_slowdown = true, .usual = "5%",
+               .more = "The report has the peak-to-peak power and the share above 0.1 Hz, with and "
+                       "without Lull. See SWINGS."),
     LULL_VALUE("report", "DIR", TEXT, struct run_arguments, run.report,
                "Write report.json and trace.json into this directory.", .letter = 'o',
                .hint = LULL_OPTION_FOLDER, LULL_GIVEN(struct run_arguments, has_report),
-               .otherwise = "a new folder in lull-report, named after the time",
+               .otherwise = "a new folder in lull-report, named by the time",
                .more =
-                   "Beside them report.html is written, one page to look at, see lull-report(1); "
-                   "trace.json is a timeline for ui.perfetto.dev or chrome://tracing. A report "
-                   "that is in a folder named here is replaced."),
+                   "Also writes report.html, see lull-report(1). trace.json is a timeline for "
+                   "ui.perfetto.dev or chrome://tracing. An existing report in DIR is replaced."),
     LULL_VALUE("scalars", "DIR", TEXT, struct run_arguments, run.scalars,
-               "Write numbers of the run into this directory while it runs, once a second: an "
-               "event file for TensorBoard, and scalars.jsonl, a line of JSON for each second, for "
-               "programs that follow a file.",
+               "Write numbers of the run to this directory once a second: an event file for "
+               "TensorBoard, and scalars.jsonl with a line of JSON per second.",
                .hint = LULL_OPTION_FOLDER, .otherwise = "none are written",
-               .more = "What is there stays, and new rows come behind it; with --compare each run "
-                       "has a directory of its own in it. See SCALARS."),
+               .more = "New rows are appended to existing files. With --compare each run has its "
+                       "own subdirectory. See SCALARS."),
     LULL_OWN("price-per-kwh", "PRICE", parse_price,
-             "What a kilowatt hour costs, such as 0.30EUR: the report then says what the run cost.",
-             .otherwise = "that of lull.conf, see FILES; else no money is reckoned"),
+             "Price of a kilowatt hour, such as 0.30EUR, for the run's cost in the report.",
+             .otherwise = "the value in lull.conf, see FILES; otherwise cost is not computed"),
     LULL_OWN("co2-g-per-kwh", "G", parse_co2,
-             "Grams of carbon dioxide that a kilowatt hour stands for, such as 380.",
-             .otherwise = "those of lull.conf, see FILES; else none are reckoned"),
+             "Grams of carbon dioxide per kilowatt hour, such as 380.",
+             .otherwise = "the value in lull.conf, see FILES; otherwise not computed"),
     LULL_FLAG("json", struct run_arguments, is_json,
-              "Print report.json on standard output at the end, and nothing else there.",
-              .letter = 'j',
-              .more = "The standard output of the command then goes to standard error."),
+              "At the end, print report.json, and only that, on standard output.", .letter = 'j',
+              .more = "The command's standard output is then redirected to standard error."),
     LULL_QUIET_ROW(struct run_arguments, run.quiet),
     LULL_VALUE("progress", NULL, WORD, struct run_arguments, run.progress,
-               "Where progress goes: nowhere, to the terminal's status line (its title), or to "
-               "standard error as a few whole lines.",
+               "Where to show progress: none, line (the terminal's title), or log (lines on "
+               "standard error).",
                .words = progress_words, .usual = "auto",
-               .more = "auto: line on a terminal that shows a title, log where standard error is "
-                       "none. See PROGRESS."),
-    LULL_FLAG("verbose", struct run_arguments, run.verbose,
-              "Print every step of the clock searches as well: the clock, the verdict, and what "
-              "was kept.",
-              .letter = 'v', .excludes = "quiet"),
+               .more = "auto: line on a terminal that shows a title, log if standard error is not "
+                       "a terminal. See PROGRESS."),
+    LULL_FLAG(
+        "verbose", struct run_arguments, run.verbose,
+        "Also print each step of the clock searches: clock, verdict, and whether it was accepted.",
+        .letter = 'v', .excludes = "quiet"),
     LULL_CLI_NO_DAEMON_ROW(struct run_arguments, run.no_daemon),
     LULL_CLI_RUNTIME_DIR_ROW(struct run_arguments, run.runtime_dir),
 
-    LULL_GROUP("How clocks are found"),
+    LULL_GROUP("Clock search"),
     LULL_VALUE("confidence", "RATIO", RATIO, struct run_arguments, run.control.confidence,
-               "How sure it must be, over all clocks that are tried in a run, that none passes "
-               "the guard's proof although it is slower than --tolerance allows.",
+               "Confidence level over all clocks tried in a run that no clock slower than "
+               "--tolerance passes the guard's proof.",
                .least = 0.5, .most = 0.999999, .is_open = true, .usual = "95%"),
     LULL_VALUE("tail-tolerance", "RATIO", RATIO, struct run_arguments,
                run.control.tail_tolerance_ratio,
-               "How much longer the slowest iteration of a hundred may become, beside the average: "
-               "for inference, where an iteration is a token.",
-               .is_slowdown = true, .is_open = true, .otherwise = "only the average counts",
-               .more = "Each block of iterations that is compared then has at least 100."),
-    LULL_VALUE(
-        "steady", "RATIO", RATIO, struct run_arguments, run.control.steady_tolerance_ratio,
-        "Use one clock for the whole iteration, by estimate at most this much slower, and switch "
-        "no clocks within it.",
-        LULL_GIVEN(struct run_arguments, run.control.only_steady), .is_slowdown = true,
-        .is_open = true,
-        .more =
-            "What is proven is --tolerance. Without this option a steady clock and lower clocks of "
-            "sections on top of it are sought together."),
+               "How much longer the slowest of a hundred iterations may become, in addition to the "
+               "average. For inference, where an iteration is a token.",
+               .is_slowdown = true, .is_open = true, .otherwise = "only the average is tested",
+               .more = "Each compared block then has at least 100 iterations."),
+    LULL_VALUE("steady", "RATIO", RATIO, struct run_arguments, run.control.steady_tolerance_ratio,
+               "Use one clock for the whole iteration, estimated to be at most this much slower, "
+               "and do not switch clocks within it.",
+               LULL_GIVEN(struct run_arguments, run.control.only_steady), .is_slowdown = true,
+               .is_open = true,
+               .more = "The guard tests --tolerance. Without this option Lull searches a steady "
+                       "clock together with lower clocks of sections."),
     LULL_VALUE("exposure", NULL, WORD, struct run_arguments, exposure,
                "Record compute kernels for some iterations (CUPTI), so that all gaps between them "
                "can be lowered, not only those seen in the calls of NCCL.",
                .words = yes_or_no, .usual = "yes", .is_bare_allowed = true,
-               .more = "It stands aside where CUPTI cannot be had, or another profiler holds it, "
-                       "and where no gaps are lowered: with --steady, a power limit or a plan."),
+               .more = "Not used if CUPTI is missing or in use by another profiler, or if no gaps "
+                       "are lowered: with --steady, a power limit or a plan."),
     LULL_FLAG("markers", struct run_arguments, run.markers,
-              "Mark begin and end of NCCL's collectives on their streams, for those that NCCL's "
-              "profiler plugin does not report.",
-              .more = "A preloaded library brackets them with memory writes."),
-    LULL_VALUE("descent", NULL, WORD, struct run_arguments, run.control.strategy,
-               "How the lowest clock is searched: in halves, clock by clock, or in steps that "
-               "grow.",
-               .words = descents, .usual = "bisect"),
+              "Mark begin and end of NCCL collectives on their streams, for collectives that "
+              "NCCL's profiler plugin does not report.",
+              .more = "A preloaded library adds memory writes before and after them."),
+    LULL_VALUE(
+        "descent", NULL, WORD, struct run_arguments, run.control.strategy,
+        "Search method for the lowest clock: by bisection, clock by clock, or in growing steps.",
+        .words = descents, .usual = "bisect"),
 
     LULL_GROUP("A power limit instead of clocks"),
     LULL_VALUE("power-limit", "auto|W", OWN, struct run_arguments, run.limits,
-               "Hold this power limit on each GPU, or find the best one.",
+               "Set this power limit on each GPU, or search for the best one.",
                .parse = parse_power_limit, .words = power_limits,
                .expected = "auto, or watts above 0", .excludes = "plan|schedule|together",
-               .more =
-                   "Found is what is stored for this command line, else what is measured while it "
-                   "runs: see POWER LIMITS."),
+               .more = "auto uses the limit stored for this command line, or else measures limits "
+                       "while the command runs: see POWER LIMITS."),
     LULL_CLI_CHOOSE_ROW(
         struct run_arguments, run.limits.search.selector,
-        "What the limit is to be best at: " LULL_CLI_CHOICES ".",
+        "Goal of the limit search: " LULL_CLI_CHOICES ".",
         LULL_GIVEN(struct run_arguments, has_choice), .needs = "power-limit",
         .otherwise = "slowdown, by --tolerance",
-        .more = "Without it the limit is the one of least energy within "
-                "--tolerance: what trades more time for energy, such as cost, has "
-                "to be asked for. edp is the energy-delay product, slowdown=5% the least energy "
-                "that is at most 5 % slower than the highest limit."),
+        .more = "Default: the lowest energy within --tolerance. Goals that trade more time for "
+                "energy, such as cost, must be requested. edp is the energy-delay product; "
+                "slowdown=5% is the lowest energy at most 5 % slower than the highest limit."),
     LULL_CLI_ETA_ROW(struct run_arguments, run.limits.search.selector.price.eta_ratio,
                      LULL_GIVEN(struct run_arguments, has_eta), .usual = "0.5",
                      .needs = "power-limit"),
     LULL_FLAG("clocks", struct run_arguments, run.limits.clocks,
               "Search SM clocks under the best limit as well.", .needs = "power-limit=auto",
-              .more = "A fixed clock needs less energy than one that a limit lets oscillate."),
+              .more =
+                  "A fixed clock uses less energy than a clock that oscillates at a power limit."),
     LULL_FLAG("profile-again", struct run_arguments, run.limits.afresh,
               "Measure even if measurements of this command line are stored.",
               .needs = "power-limit=auto"),
     LULL_VALUE("limit-step-w", "W", NUMBER, struct run_arguments, run.limits.step_w,
-               "The distance between the power limits that are tried.", .least = 1.0, .usual = "25",
+               "Distance between tried power limits.", .least = 1.0, .usual = "25",
                .needs = "power-limit=auto"),
     LULL_VALUE("slice-s", "S", NUMBER, struct run_arguments, run.limits.search.slice_s,
-               "How long each limit is measured.", .is_open = true, .usual = "5",
+               "Measuring time per limit.", .is_open = true, .usual = "5",
                .needs = "power-limit=auto",
-               .more =
-                   "Half of it is on the way down and half on the way up. Those near the best are "
-                   "measured again as long as there is time (100 s in all)."),
+               .more = "Half of it is used on the way down, half on the way up. Limits near the "
+                       "best are measured again within 100 s in total."),
 
     LULL_GROUP("Pipeline-parallel jobs"),
     LULL_OWN(
         "plan", "FILE", parse_plan,
-        "Carry out a plan that `lull plan --output` wrote; given more than once, the plans "
-        "are tried in turn until one passes the guard.",
+        "Execute a plan written by `lull plan --output`. If given more than once, the plans are "
+        "tried in order until one passes the guard.",
         .hint = LULL_OPTION_FILE, .excludes = "schedule",
         .more = "Ranks must stand in Megatron's and DeepSpeed's order (tensor, data, pipeline) and "
                 "have RANK and WORLD_SIZE in their environment, as torchrun does: see PLANS."),
-    LULL_VALUE(
-        "schedule", "NAME", TEXT, struct run_arguments, run.online.schedule,
-        "Profile a pipeline of this schedule, such as 1f1b, while it runs, then plan its "
-        "clocks and carry the plan out.",
-        .needs = "microbatches",
-        .more = "The program must announce sections forward and backward. For some time all GPUs "
-                "stay at one clock for whole iterations. The profile is written to profile.csv in "
-                "the report's directory, as `lull plan` reads it."),
+    LULL_VALUE("schedule", "NAME", TEXT, struct run_arguments, run.online.schedule,
+               "Profile a pipeline with this schedule, such as 1f1b, while it runs, then plan its "
+               "clocks and execute the plan.",
+               .needs = "microbatches",
+               .more = "The program must announce sections forward and backward. While profiling, "
+                       "all GPUs stay at one clock for whole iterations. The profile is written to "
+                       "profile.csv in the report's directory, in the format of `lull plan`."),
     LULL_VALUE("microbatches", "M", WHOLE, struct run_arguments, run.online.microbatches,
                "The number of micro-batches in an iteration of the pipeline.", .least = 1,
                .most = 4096, .needs = "schedule"),
     LULL_VALUE("stages", "N", WHOLE, struct run_arguments, run.online.stages,
                "The number of stages of the pipeline.", .least = 1, .most = 4096,
-               .otherwise = "as many as there are GPUs", .needs = "schedule"),
+               .otherwise = "the number of GPUs", .needs = "schedule"),
     LULL_VALUE("profiling", "search|sweep[:N]", OWN, struct run_arguments, run.online,
                "Which clocks are profiled: some, then those around the least energy, or all, "
                "which takes three times as long; N: at most this many (48).",
                .parse = parse_profiling, .words = profilings,
                .expected = "search or sweep, or how many clocks as well: search:9 (2 to 48)",
                .usual = "search", .needs = "schedule",
-               .more = "They are spread evenly from the highest clock to half of it."),
+               .more = "Clocks are spread evenly from the highest to half of it."),
     LULL_VALUE("blocking-w", "W", NUMBER, struct run_arguments, run.online.blocking_w,
-               "What a GPU draws while it waits for another stage.", .is_open = true, .usual = "85",
+               "Power of a GPU while it waits for another stage.", .is_open = true, .usual = "85",
                .needs = "schedule"),
 
     LULL_GROUP("For programs that start jobs"),
     LULL_VALUE("launcher-fd", "FD", WHOLE, struct run_arguments, run.launcher_fd,
-               "Do not start COMMAND: whoever holds the other end of this socket does.",
+               "Do not start COMMAND; the process at the other end of this socket starts it.",
                LULL_GIVEN(struct run_arguments, run.has_launcher), .least = 3, .most = 1048576,
                .excludes = "compare", .otherwise = "COMMAND is started here",
-               .more = "COMMAND tells which probes are needed. See LAUNCHERS."),
+               .more = "COMMAND determines the required probes. See LAUNCHERS."),
 
     LULL_GROUP("Jobs on several nodes, with a `lull run` on each"),
     LULL_VALUE("together", "ENDPOINT", TEXT, struct run_arguments, run.peers.endpoint,
                "Agree with the other nodes on clocks: node 0 listens at ENDPOINT "
                "(tcp://HOST:PORT), the others connect to it.",
                .more = "HOST may be * at node 0. Needs --together-key: see NODES."),
-    LULL_VALUE(
-        "together-key", "FILE", TEXT, struct run_arguments, run.peers.key_path,
-        "The key that all nodes of the job share; node 0 makes it if it is not there.",
-        .hint = LULL_OPTION_FILE, .needs = "together",
-        .more = "It has mode 0600; a key that others may read is refused. Put it on a file system "
-                "that all nodes see, or copy it beforehand. Without it the variable "
-                "LULL_TOGETHER_KEY holds the key itself, 64 hexadecimal digits, the same on all "
-                "nodes; the command does not get to see it."),
-    LULL_VALUE(
-        "node", "I/N", OWN, struct run_arguments, run.peers.nodes,
-        "Which node this is, from 0, and how many there are.", .parse = parse_node,
-        .expected = "the node and their number, at most 64, such as 0/2",
-        .otherwise = "as the launcher says", .needs = "together",
-        .more = "Launchers that say it are Slurm (SLURM_NODEID, SLURM_STEP_NUM_NODES or "
-                "SLURM_NNODES), Open MPI (OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE), PMI and "
-                "PMIx (PMI_RANK, PMI_SIZE)."),
+    LULL_VALUE("together-key", "FILE", TEXT, struct run_arguments, run.peers.key_path,
+               "Key shared by all nodes of the job; node 0 creates it if it is missing.",
+               .hint = LULL_OPTION_FILE, .needs = "together",
+               .more = "Its mode must be 0600; a key that others can read is rejected. Store it on "
+                       "a shared file system, or copy it first. Alternatively, set "
+                       "LULL_TOGETHER_KEY to the key itself, 64 hexadecimal digits, on all nodes; "
+                       "the variable is hidden from the command."),
+    LULL_VALUE("node", "I/N", OWN, struct run_arguments, run.peers.nodes,
+               "Number of this node, from 0, and the number of nodes.", .parse = parse_node,
+               .expected = "the node and their number, at most 64, such as 0/2",
+               .otherwise = "set by the launcher", .needs = "together",
+               .more = "Launchers that set it: Slurm (SLURM_NODEID, SLURM_STEP_NUM_NODES or "
+                       "SLURM_NNODES), Open MPI (OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE), "
+                       "PMI and PMIx (PMI_RANK, PMI_SIZE)."),
     LULL_VALUE("alone-after", "S", NUMBER, struct run_arguments, run.peers.patience_s,
-               "Manage the node alone where the nodes have not agreed after so long.",
+               "Manage the node alone if the nodes have not agreed after this time.",
                .least = 0.001, .most = 1e6, .usual = "60", .needs = "together",
-               .more = "It counts from when this node knows its iteration. Nodes do not agree as "
-                       "long as one is not heard or sees another iteration."),
+               .more = "The time starts when this node has found its iteration. Nodes do not agree "
+                       "while one sends nothing or sees a different iteration."),
     {0},
 };
 

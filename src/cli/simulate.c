@@ -82,20 +82,18 @@ static bool is_wanted(const struct simulate_arguments *arguments, uint32_t mode)
 static const struct lull_option rows[] = {
     LULL_PLAY_PRESET_ROW(struct simulate_arguments, source.preset),
     LULL_PLAY_RANKS_ROW(struct simulate_arguments, source.ranks),
-    LULL_VALUE("straggler", "RANK,FACTOR[,FROM[,TO]]", OWN, struct simulate_arguments,
-               source.straggler,
-               "One rank computes FACTOR times as long, from period FROM on, until before TO.",
-               .parse = lull_play_parse_straggler, .expected = lull_play_straggler_expected,
-               .more = "Without them it does so from the first period to the last. The other ranks "
-                       "wait for it unless they play traces."),
     LULL_VALUE(
-        "nodes", "N", WHOLE, struct simulate_arguments, nodes,
-        "So many nodes share the ranks, each with a governor and a driver of its own, and talk "
-        "to each other as under `lull run --together`.",
-        .least = 1, .most = LULL_SIMULATION_NODES, .usual = "1"),
+        "straggler", "RANK,FACTOR[,FROM[,TO]]", OWN, struct simulate_arguments, source.straggler,
+        "One rank computes FACTOR times as long, from period FROM to before period TO.",
+        .parse = lull_play_parse_straggler, .expected = lull_play_straggler_expected,
+        .more = "Default: all periods. The other ranks wait for it unless they play traces."),
+    LULL_VALUE("nodes", "N", WHOLE, struct simulate_arguments, nodes,
+               "Number of nodes that share the ranks. Each has its own governor and driver; they "
+               "communicate as in `lull run --together`.",
+               .least = 1, .most = LULL_SIMULATION_NODES, .usual = "1"),
     LULL_CLI_COMM_KERNELS_ROW(struct simulate_arguments, source.kernels_text),
     LULL_CLI_MODEL_ROW(struct simulate_arguments, listed, "The GPU model of all ranks.",
-                       .otherwise = "the one that the first trace names, else A100-SXM4-40GB"),
+                       .otherwise = "the model in the first trace, or A100-SXM4-40GB"),
     LULL_CLI_TOLERANCE_ROW(struct simulate_arguments, tolerance_ratio),
     LULL_VALUE("swing", "RATIO", RATIO, struct simulate_arguments, swing_ratio,
                "How much more than at the highest clock the GPUs' power may fluctuate in mode auto "
@@ -107,7 +105,7 @@ static const struct lull_option rows[] = {
                "the driver reports when it has changed.",
                .most = 1000, .usual = "1.5"),
     LULL_VALUE("periods", "N", WHOLE, struct simulate_arguments, periods,
-               "How often the job's period is played.", .least = LULL_SIMULATE_LEAST_PERIODS,
+               "Number of times the job's period is played.", .least = LULL_SIMULATE_LEAST_PERIODS,
                .most = 1000000, .usual = "400"),
     LULL_VALUE("modes", "NAME[,NAME...]", OWN, struct simulate_arguments, modes,
                "Play only these modes, plus highest and auto; oracles selects all oracles.",
@@ -365,7 +363,7 @@ static int check(void *options, const struct lull_operands *traces, struct lull_
     arguments->source.traces = traces->words;
     arguments->source.trace_count = traces->count;
     if ((arguments->source.preset == NULL) == (traces->count == 0))
-        return lull_error_set(err, -EINVAL, "give either traces or --preset");
+        return lull_error_set(err, -EINVAL, "pass either traces or --preset");
     return 0;
 }
 
@@ -389,8 +387,7 @@ static void choose_model(struct simulate_arguments *arguments, const char *produ
     if (arguments->listed == NULL) {
         arguments->listed = lull_gpu_model_find(usual, (uint32_t)strlen(usual));
         if (arguments->source.preset == NULL)
-            fprintf(stderr,
-                    "lull simulate: the traces name no GPU that is known%s%s; played on %s\n",
+            fprintf(stderr, "lull simulate: the traces name no known GPU%s%s; played on %s\n",
                     product[0] != '\0' ? ": " : "", lull_printable(product).text, usual);
     }
     arguments->model = *arguments->listed;
@@ -431,7 +428,7 @@ static int run(void *options, const struct lull_operands *operands)
 
 const struct lull_program_command lull_simulate_command = {
     .name = "simulate",
-    .summary = "run a job and the decisions about it in virtual time",
+    .summary = "simulate a job under Lull in virtual time",
     .arguments = "[TRACE...]",
     .about =
         "Plays a recorded job, or a preset, in virtual time on emulated GPUs: at the highest "

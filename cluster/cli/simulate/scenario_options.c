@@ -60,7 +60,7 @@ static int refuse_type(struct lull_error *err)
         used += (size_t)snprintf(known + used, sizeof(known) - used, "%s, ",
                                  lull_device_curves[i].name);
     return lull_error_set(err, -EINVAL,
-                          "there is no such model; known are %sP100-PCIE-16GB and K80-12GB", known);
+                          "unknown model; known models: %sP100-PCIE-16GB and K80-12GB", known);
 }
 
 /* One type may go without a number of nodes, several need one each. */
@@ -132,7 +132,7 @@ const struct lull_option lull_scenario_rows[] = {
     VALUE("knob", "VALUE", NUMBER, policy.knob,
           "The number by which the policy trades time for energy, if it has one.",
           GIVEN(policy.has_knob), .least = -INFINITY, .expected = "a number",
-          .otherwise = "what is told of the policy below"),
+          .otherwise = "the parameter of the policy"),
     VALUE("policies", "NAME,NAME...|all", TEXT, policy.compare,
           "Run several policies instead, and print them side by side.",
           .excludes = "policy|sweep|" OF_ONE_RUN,
@@ -140,12 +140,13 @@ const struct lull_option lull_scenario_rows[] = {
     VALUE("sweep", "[FROM:TO:]COUNT", TEXT, policy.sweep,
           "Run the policy with COUNT values of its knob, and print them side by side.",
           .needs = "policy", .excludes = OF_ONE_RUN,
-          .more = "Without FROM and TO they go from a hundredth to a hundred times what is usual "
-                  "(1 where that is 0), as far as the knob goes: by equal steps, over more than a "
-                  "decade by equal factors. With --json as --policies, each with its setting."),
+          .more = "Without FROM and TO, values range from a hundredth to a hundred times the "
+                  "default (1 if that is 0), within the parameter's limits: in equal steps, or "
+                  "over more than a decade by equal factors. With --json, output is as for "
+                  "--policies, each with its setting."),
     VALUE("bound", "S", NUMBER, policy.bound_slot_s,
-          "Tell what any schedule as good as this one needs at least, found by lull-bound in slots "
-          "of this many seconds.",
+          "Report a lower bound for any schedule as good as this one, computed by lull-bound in "
+          "slots of this many seconds.",
           GIVEN(policy.is_bounded), .is_bare_allowed = true, .is_open = true,
           .otherwise = "a 288th of the run", .more = "See Bounds below."),
     VALUE("certificate-slots", "N", WHOLE, policy.certificate.slots,
@@ -154,7 +155,7 @@ const struct lull_option lull_scenario_rows[] = {
           .otherwise = "2048, or 1024 with --preemptible",
           .more = "Whatever is found is proven; more slots and steps prove more."),
     VALUE("certificate-steps", "N", WHOLE, policy.certificate.steps,
-          "How many steps that search takes.", .least = 1, .most = LULL_CERTIFICATE_MOST,
+          "Number of steps of that search.", .least = 1, .most = LULL_CERTIFICATE_MOST,
           .otherwise = "60"),
     VALUE("posted-slot", "S", TIME, policy.rules.slot_ns,
           "How long the slots are in which pd-rats-safe promises GPUs.",
@@ -191,34 +192,33 @@ const struct lull_option lull_scenario_rows[] = {
     VALUE("run-w", "W", NUMBER, model.run_w, "Power of a GPU with a job.", .usual = "350",
           .excludes = "gpu-types"),
     VALUE("idle-w", "W", NUMBER, model.idle_w, "Power of a GPU without a job in a node that is on.",
-          .otherwise = "60, or what --gpu-types or --points tells"),
+          .otherwise = "60, or the value of --gpu-types or --points"),
     FLAG("preemptible", model.is_preemptible,
-         "Jobs may be stopped for others; they go on after 7 to 60 s, by their number of GPUs.",
-         .more =
-             "By srtf, srsf, hdf, powerflow and pd-rats, and where the table does not say it of "
-             "each job; 7 s with one GPU, 30 s with up to 8, 60 s beyond that."),
+         "Jobs may be preempted; they resume after 7 to 60 s, depending on their number of GPUs.",
+         .more = "Used by srtf, srsf, hdf, powerflow and pd-rats, for jobs whose preemption cost "
+                 "is not in the table: 7 s with one GPU, 30 s with up to 8, 60 s beyond that."),
     VALUE("value", "FACTOR", NUMBER, model.value_ratio,
           "A job that ends in time is worth FACTOR times the energy that it takes at full clocks, "
           "where the table has no value_j for it.",
           .most = 1e6, .is_open = true,
-          .more = "pd-rats and pd-rats-safe reject jobs that are worth less than they cost; others "
-                  "run every job, and what their jobs are worth is counted all the same."),
+          .more = "pd-rats and pd-rats-safe reject jobs that are worth less than they cost. Other "
+                  "policies run every job; its value is counted as well."),
     LULL_OWN("gpu-types", "MODEL[:NODES],...", parse_gpu,
-             "The types of GPU, whose curves tell the power of jobs; the table's durations are "
-             "those on the first.",
+             "The GPU types, whose curves give the power of jobs. Durations in the table are for "
+             "the first type.",
              .expected = "one MODEL, or up to 4 of them, each with :NODES",
-             .more = "Models are those of lull emulate, P100-PCIE-16GB and K80-12GB; NODES stands "
-                     "instead of --nodes or --pools. Jobs that name a workload (a Chakra execution "
-                     "trace, as JSON or messages, or a SimAI text; plain or gzip) get modes of its "
-                     "task graph, scheduled at every clock, on the first type and as many GPUs as "
-                     "they ask for; they compute with the kernels of their class, compute if "
-                     "nothing tells."),
+             .more =
+                 "Models are those of lull emulate, P100-PCIE-16GB and K80-12GB; NODES replaces "
+                 "--nodes or --pools. Jobs that name a workload (a Chakra execution trace, as JSON "
+                 "or messages, or a SimAI text; plain or gzip) get modes of its task graph, "
+                 "scheduled at every clock, on the first type and as many GPUs as they ask for; "
+                 "they compute with the kernels of their class (default: compute)."),
     FILE_ROW("points", model.points,
              "What is known of jobs by their job_type, and of the one type of GPU that there is: "
              "the table of lull-schedule(1).",
              .excludes = "gpu-types|run-w",
-             .more = "The jobs' durations are those at full clocks, whatever the table's time_s "
-                     "says. A job of another type runs at full clocks, where a GPU draws full_w."),
+             .more = "The jobs' durations are those at full clocks, regardless of time_s in the "
+                     "table. A job of another type runs at full clocks, where a GPU draws full_w."),
     FLAG("clocks", model.has_clocks, "Jobs may run at each clock that is worth it.",
          .needs = "gpu-types",
          .more = "A job has at most 16 operating points, none of which another beats in time and "
@@ -228,7 +228,7 @@ const struct lull_option lull_scenario_rows[] = {
          "(A100, H100).",
          .needs = "clocks", .more = "Their number of GPUs is a multiple of 8."),
     VALUE("elastic", "FACTOR", OWN, model.elastic,
-          "Jobs may have up to FACTOR times fewer or more GPUs than they ask for.",
+          "Jobs may get up to FACTOR times fewer or more GPUs than they request.",
           .parse = parse_elastic, .expected = "2, 4, 8 or 16", .usual = "1", .needs = "gpu-types"),
     VALUE("class", "NAME", WORD, model.job_class,
           "What jobs compute: compute, vision, memory or host; or mixed: known from the model or "
@@ -236,7 +236,8 @@ const struct lull_option lull_scenario_rows[] = {
           .word_at = class_name, .usual = "mixed", .needs = "gpu-types"),
     LULL_SEED_ROW(struct lull_scenario_options, model.seed, "Seed of drawn classes."),
     VALUE("network", NULL, WORD, model.network,
-          "What joins the GPUs of a job: it tells how much of the time communication is exposed.",
+          "The network between the GPUs of a job. It determines how much of the time communication "
+          "is exposed.",
           .words = networks, .usual = "nvlink", .needs = "gpu-types"),
     FILE_ROW("rates", model.rates,
              "How fast kinds of jobs are on types and numbers of GPUs, a CSV as Gavel's; needed "
@@ -248,9 +249,9 @@ const struct lull_option lull_scenario_rows[] = {
              "What `lull model fit` has written: jobs whose model the table names as one of its "
              "kernels run over clocks as that was measured, whatever their class.",
              .needs = "gpu-types",
-             .more = "A kernel is named as APP/ARG/KERNEL, or as much of that as tells it apart. "
-                     "What such a job communicates is in what was measured, so it gains nothing "
-                     "and loses nothing by --network."),
+             .more = "A kernel is named as APP/ARG/KERNEL, or an unambiguous prefix of that. What "
+                     "such a job communicates is in what was measured, so it gains nothing and "
+                     "loses nothing by --network."),
 
     LULL_GROUP("Power, and nodes that are turned off"),
     FLAG("power-down", power.turns_nodes_off,
@@ -286,7 +287,7 @@ const struct lull_option lull_scenario_rows[] = {
     VALUE("mtbf-h", "H", TIME, failures.mtbf_ns,
           "Nodes fail at random, each after this many hours on average.",
           .most = (double)LULL_CLUSTER_MOST_NS / 3.6e12, .is_open = true,
-          .more = "Failures go on until the longest job could have run after the last arrival."),
+          .more = "Failures continue until the longest job could have run after the last arrival."),
     VALUE("repair-minutes", "MIN", TIME, failures.repair_ns,
           "How long a node is down after a random failure.",
           .most = (double)LULL_CLUSTER_MOST_NS / 6e10, .is_open = true, .usual = "60",
@@ -294,7 +295,7 @@ const struct lull_option lull_scenario_rows[] = {
     VALUE("failure-seed", "N", WHOLE, failures.seed, "Seed of random failures.", .usual = "1",
           .needs = "mtbf-h"),
     VALUE("checkpoint-minutes", "MIN", TIME, failures.checkpoint_ns,
-          "Jobs save their progress each time they have run this long, and go on from there after "
+          "Jobs save their progress each time they have run this long, and resume from there after "
           "a failure.",
           .most = (double)LULL_CLUSTER_MOST_NS / 6e10, .otherwise = "they start again",
           .more = "Saving takes no time."),
@@ -330,7 +331,7 @@ const struct lull_option lull_scenario_rows[] = {
                      "much longer the job ran for sharing links and the storage."),
     FILE_ROW("power-out", output.power_out,
              "Write what the cluster drew over time, as Batsim does (CSV).",
-             .more = "What one sees of gangs, below, tells the columns."),
+             .more = "For the columns, see GANTT below."),
     FILE_ROW("gantt", output.gantt,
              "Draw what ran where, the power and who waited over time (SVG)."),
     VALUE("explain", "JOB", TEXT, output.explain,

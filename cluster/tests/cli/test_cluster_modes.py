@@ -157,7 +157,7 @@ class Modes(unittest.TestCase):
                 self.assertIn("the single simulated GPU type", done.stderr)
 
     def test_bad_options_are_said(self):
-        for options, said in ((["--gpu-types", "A100", "--pipelines"], "give --clocks as well"), (["--clocks"], "give --gpu-types as well"), (["--gpu-types", "A101"], "known are"),
+        for options, said in ((["--gpu-types", "A100", "--pipelines"], "give --clocks as well"), (["--clocks"], "give --gpu-types as well"), (["--gpu-types", "A101"], "known models"),
                               (["--gpu-types", "A100,V100"], "with :NODES"), (["--gpu-types", "A100:0"], "with :NODES"),
                               (["--gpu-types", "A100:1"], "either --pools or --nodes"), (["--class", "big"], "give compute, vision"),
                               (["--elastic", 3], "give 2, 4, 8 or 16"), (["--network", "string"], "give nvlink or ethernet"),

@@ -52,22 +52,22 @@ static int parse_watts(const char *text, void *place, struct lull_error *err)
 static const struct lull_option rows[] = {
     LULL_CLI_CURVE_ROW(struct analyze_arguments, setup.model,
                        "The GPU model whose power is assumed.",
-                       .otherwise = "the one that the trace names, else A100-SXM4-40GB"),
+                       .otherwise = "the model in the trace, or A100-SXM4-40GB"),
     LULL_VALUE("switch-ms", "DOWN,UP", OWN, struct analyze_arguments, setup.down_ms,
-               "How long it takes until a lower and until a higher clock has effect.",
+               "Time until a lower clock and until a higher clock takes effect.",
                .parse = lull_cli_parse_times, .expected = LULL_CLI_TIMES,
-               .otherwise = "those measured on the model"),
+               .otherwise = "measured values of the model"),
     LULL_CLI_TOLERANCE_ROW(struct analyze_arguments, setup.tolerance_ratio),
     LULL_FLAG("quick", struct analyze_arguments, is_quick,
-              "Of a timeline, tell only what-if and gaps, and do not search clocks of ranks and "
+              "For a timeline, report only what-if and gaps; do not search for clocks of ranks and "
               "operations."),
     LULL_CLI_COMM_KERNELS_ROW(struct analyze_arguments, kernels_text),
     LULL_VALUE("watts", "COMPUTE,WAIT,LOW", OWN, struct analyze_arguments, watts,
-               "What a GPU of a timeline draws when it computes and when it waits at the highest "
-               "clock, and when a gap is lowered.",
+               "Power of a timeline's GPU: computing and waiting at the highest clock, and waiting "
+               "in a lowered gap.",
                LULL_GIVEN(struct analyze_arguments, has_watts), .parse = parse_watts,
-               .expected = "three numbers of watts, none larger than the one before",
-               .otherwise = "300,111,80, or those of --model"),
+               .expected = "three numbers of watts in descending order",
+               .otherwise = "300,111,80, or the values of --model"),
     LULL_JSON_ROW(struct analyze_arguments, is_json),
     {0},
 };
@@ -170,13 +170,13 @@ static void note_silence(const struct lull_analyzed_rank *rank)
 
     if (analysis->communication_kernel_count == 0)
         fprintf(stderr,
-                "lull analyze: %s: none of its %llu kernels communicates%s: there is nothing to "
-                "find in it but idle time%s\n",
+                "lull analyze: %s: none of its %llu kernels communicates%s: only idle time can be "
+                "analysed%s\n",
                 rank->file, (unsigned long long)analysis->kernel_count,
                 rank->world_size == 1 ? " (it is the only rank)" : "",
-                rank->world_size == 1 ? ""
-                                      : "; --comm-kernels tells the names of a library that is not "
-                                        "known");
+                rank->world_size == 1
+                    ? ""
+                    : "; use --comm-kernels to name kernels of an unknown library");
 }
 
 /* ---- several files ---- */
@@ -203,8 +203,8 @@ static void drop_doubled(struct analyzed_ranks *ranks)
             other++;
         if (other < kept) {
             fprintf(stderr,
-                    "lull analyze: %s: rank %lld is in %s, too, with the same kernels; it counts "
-                    "once\n",
+                    "lull analyze: %s: rank %lld is also in %s, with the same kernels; it is "
+                    "counted once\n",
                     rank->file, (long long)rank->rank, ranks->list[other].file);
             lull_analysis_fini(&rank->analysis);
             continue;
@@ -225,8 +225,8 @@ static void note_mixture(const struct analyzed_ranks *ranks)
         if (rank->world_size >= 0 && first->world_size >= 0 &&
             rank->world_size != first->world_size) {
             fprintf(stderr,
-                    "lull analyze: %s: these are no ranks of one job: %lld ranks, but %lld in %s; "
-                    "give the files of one job\n",
+                    "lull analyze: %s: the files are not ranks of one job: %lld ranks, but %lld in "
+                    "%s; pass the files of one job\n",
                     rank->file, (long long)rank->world_size, (long long)first->world_size,
                     first->file);
             break;
@@ -237,7 +237,7 @@ static void note_mixture(const struct analyzed_ranks *ranks)
 
         if (strcmp(rank->gpu, first->gpu) != 0) {
             fprintf(stderr,
-                    "lull analyze: %s: another GPU than in %s; each is predicted as its own\n",
+                    "lull analyze: %s: a different GPU than in %s; each is predicted separately\n",
                     rank->file, first->file);
             break;
         }
@@ -246,7 +246,7 @@ static void note_mixture(const struct analyzed_ranks *ranks)
         for (size_t k = 0; k < i && ranks->list[i].rank >= 0; k++)
             if (ranks->list[k].rank == ranks->list[i].rank) {
                 fprintf(stderr,
-                        "lull analyze: %s: rank %lld is in %s, too; both count, as two "
+                        "lull analyze: %s: rank %lld is also in %s; both are counted, as two "
                         "recordings\n",
                         ranks->list[i].file, (long long)ranks->list[i].rank, ranks->list[k].file);
                 break;
@@ -266,12 +266,12 @@ static int analyze_timeline(const struct analyze_arguments *arguments, const cha
     if (timeline->unusable_ops > 0)
         fprintf(stderr,
                 "lull analyze: %s: %llu operations without a step, usable ts and dur, or a named "
-                "thread are left out\n",
+                "thread are skipped\n",
                 file, (unsigned long long)timeline->unusable_ops);
     if (fabs(analyzed.answer.replay_ratio - 1.0) > MOST_UNEXPLAINED_RATIO)
         fprintf(stderr,
-                "lull analyze: %s: played again by what waits for what, the job takes %.0f %% of "
-                "the recorded time, so that its levers are doubtful\n",
+                "lull analyze: %s: replayed by its dependencies, the job takes %.0f %% of the "
+                "recorded time, so its predicted savings are doubtful\n",
                 file, 100.0 * analyzed.answer.replay_ratio);
     if (!arguments->is_json)
         lull_analyze_timeline_print_text(&analyzed);
@@ -297,9 +297,9 @@ static int analyze_whole(const struct analyze_arguments *arguments, const char *
                          const struct lull_trace *trace)
 {
     if (!is_alone) {
-        fprintf(stderr, "lull analyze: %s: this is %s; give it alone\n", file,
+        fprintf(stderr, "lull analyze: %s: this is %s; pass it alone\n", file,
                 trace->timeline != NULL ? "a timeline of operations of all ranks"
-                                        : "what lull run has recorded of all GPUs of a run");
+                                        : "a recording of all GPUs of a run, made by lull run");
         return LULL_EXIT_USAGE;
     }
     return trace->timeline != NULL ? analyze_timeline(arguments, file, trace->timeline)
@@ -321,7 +321,7 @@ static int analyze_file(const struct analyze_arguments *arguments, const char *f
         lull_cli_note_loss("analyze", file, &trace);
         status = analyze_whole(arguments, file, is_alone, &trace);
     } else if (trace.kernel_count == 0 && !is_alone) {
-        fprintf(stderr, "lull analyze: %s: no GPU kernels, so it is left out: %s\n", file,
+        fprintf(stderr, "lull analyze: %s: no GPU kernels, so it is skipped: %s\n", file,
                 trace.contents);
     } else if (analyze_trace(&arguments->setup, file, &trace, ranks, &err) < 0) {
         status = fail(file, &err, false);
@@ -414,21 +414,20 @@ static int run(void *options, const struct lull_operands *files)
 
 const struct lull_program_command lull_analyze_command = {
     .name = "analyze",
-    .summary = "tell what recorded jobs could save, from profiler traces",
+    .summary = "predict savings from profiler traces",
     .arguments = "TRACE...",
-    .about = "Reads traces of the PyTorch profiler, one per rank, or a timeline of operations of a "
-             "whole job, and tells what lower clocks would have saved, by which levers, and how "
-             "long each rank computed, communicated and idled; of the trace.json that lull run "
-             "writes, what was communicated and at which clocks. TRACE is JSON, plain or gzip; - "
-             "is standard input. Neither a GPU nor root is needed.",
+    .about =
+        "Predicts what lower clocks would have saved, per lever. Reads PyTorch profiler traces, "
+        "one per rank, or a timeline of operations of a whole job. Also reports how long each rank "
+        "computed, communicated and idled. For trace.json of lull run, reports communication and "
+        "clocks. TRACE is JSON, plain or gzip; - is standard input. Requires no GPU and no root.",
     .after = "Examples:\n"
              "  lull analyze trace-rank*.json.gz\n"
              "  lull analyze --model H100 --switch-ms 15,20 --json trace.json",
     .tables = {{rows, 0}},
     .operands = {.least = 1,
                  .most = UINT32_MAX,
-                 .missing = "there is no trace; give the files that the PyTorch profiler wrote, "
-                            "one per rank"},
+                 .missing = "no trace given; pass the files of the PyTorch profiler, one per rank"},
     .size = sizeof(struct analyze_arguments),
     .prepare = prepare,
     .check = check,

@@ -54,7 +54,7 @@ int lull_cli_print_json(json_t *document, size_t flags);
     LULL_VALUE("call-settle-ms", "CALL,SETTLE", OWN, OBJECT, FIELD,                                \
                "How long a driver call blocks, and how long the clock then takes to change.",      \
                .parse = lull_cli_parse_times, .expected = LULL_CLI_TIMES,                          \
-               .otherwise = "those measured on the model",                                         \
+               .otherwise = "measured values of the model",                                        \
                .more = "Calls for the GPUs of a node come one after the other.", __VA_ARGS__)
 
 #define LULL_CLI_ETA_ROW(OBJECT, FIELD, ...)                                                       \
