@@ -128,7 +128,7 @@ class Pages(Case):
         self.check("2 runs side by side", page.said())
         self.assertEqual([name for name in page.ids if name.startswith("run-")], ["run-1", "run-2"])
         self.check("Frontiers of all runs", self.page(*names))
-        for words in ("stars are what was kept: before, solid; after, dashed", "after: 1320 MHz with lowered sections: saves 11.4 % (10.8 to 12.0 %)",
+        for words in ("stars are accepted clocks: before, solid; after, dashed", "after: 1320 MHz with lowered sections: saves 11.4 % (10.8 to 12.0 %)",
                       "steady clock", "1320 MHz"):
             self.check(words, page.said())
 

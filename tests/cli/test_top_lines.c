@@ -232,7 +232,7 @@ static void runs_that_do_nothing_now_say_so(void **state)
     assert_line("observed only");
     assert_null(find("saves"));
     run.written_ns = 80 * LULL_NS_PER_S;
-    assert_line("its governor has told nothing for 11.0 s");
+    assert_line("its governor has not reported for 11.0 s");
     run.gpus[0].state = LULL_LIVE_UNUSED;
     assert_line("no rank of it uses a GPU yet");
     view.run_count = 0;
@@ -248,7 +248,7 @@ static void text_of_others_is_harmless(void **state)
     snprintf(run.command, sizeof(run.command), "a\x1b[2Jb\xff\xc3\xa4");
     snprintf(run.note, sizeof(run.note), "\a\n%%s");
     assert_line("a\\u001b[2Jb\xef\xbf\xbd\xc3\xa4");
-    assert_non_null(find("said last: \\u0007\\u000a%s"));
+    assert_non_null(find("last note: \\u0007\\u000a%s"));
 }
 
 static void a_line_is_cut_between_characters(void **state)

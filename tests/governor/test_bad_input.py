@@ -156,7 +156,7 @@ class BadInput(unittest.TestCase):
             done = lull("run", "--price-per-kwh", price, "--", "true")
             self.assertEqual(done.returncode, 2, price)
             self.assertIn("such as 0.30 EUR", done.stderr)
-        for text, message in (("price-per-kwh = 1\n", ":1: a key stands before"), ("[energy]\nprice = 1\n", ":2: the keys of"),
+        for text, message in (("price-per-kwh = 1\n", ":1: a key precedes"), ("[energy]\nprice = 1\n", ":2: the keys of"),
                               ("[energy]\n\nco2-g-per-kwh = much\n", ":3: co2-g-per-kwh wants grams")):
             with open(config, "w", encoding="ascii") as file:
                 file.write(text)

@@ -32,7 +32,7 @@ OWN = [
     ("counter fourfold", A100, "energy_factor=4", "", "", 8, [r"energy counter rose \d+ times by more than the GPU can draw"], [r"kWh"]),
     ("lock of others", A100, "foreign_mhz=900x1", "", "", 8, [r"another program has locked its clock at 900 MHz", r"nvidia-smi -rgc"],
      FALSE_FIGURES),
-    ("limit of others", A100, "foreign_limit_w=150x1", "", "", 8, [r"nothing lowered: GPUs 0, 1: its power limit of 150 W"], []),
+    ("limit of others", A100, "foreign_limit_w=150x1", "", "", 8, [r"GPUs 0, 1: its power limit of 150 W"], []),
     ("refused", AMD, "set_code=2", "", "", 8, [r"clocks cannot be set: not supported"], FALSE_FIGURES),
     ("limit refused", AMD, "set_code=10", "", "--power-limit 400", 6, [r"does not permit its power limit to be set"], [r" 0 W"]),
 ]

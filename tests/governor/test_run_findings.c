@@ -145,8 +145,8 @@ static void nothing_was_lowered(void **state)
     (void)state;
     iterate(20);
     is_settled = true;
-    expect("GPUs 4, 5: kept at the highest clocks: no lower one saves energy and is proven to cost "
-           "no more than 1 % of time; try --tolerance 2%, or");
+    expect("GPUs 4, 5: kept at the highest clocks: no lower clock saves energy and passes the "
+           "test for at most 1 % slowdown; try --tolerance 2%, or");
 }
 
 static void iterations_that_were_missing(void **state)
@@ -174,13 +174,13 @@ static void uneven_iterations_are_the_reason(void **state)
     iterate(20);
     states[1].process = -1;
     unevenness = 0.23;
-    expect("GPU 4: kept at the highest clocks, because its iterations are too uneven to be tested "
-           "to 1 %: they take 23 % longer on average than most of them do, in no rhythm of up to "
-           "32 iterations; run it longer, or give a wider --tolerance");
+    expect("GPU 4: kept at the highest clocks: its iterations are too uneven to be tested "
+           "to 1 %; their mean exceeds the typical time by 23 %, without a rhythm of up to 32 "
+           "iterations; use a longer run or a wider --tolerance");
     is_settled = true;
-    expect("GPU 4: kept at the highest clocks, because its iterations are too uneven");
+    expect("GPU 4: kept at the highest clocks: its iterations are too uneven");
     unevenness = 0.0299;
-    expect("GPU 4: kept at the highest clocks: no lower one");
+    expect("GPU 4: kept at the highest clocks: no lower clock");
 }
 
 /* A deviation makes the track count anew, and not the log. */
@@ -275,7 +275,7 @@ static void what_else_is_true_comes_beside(void **state)
     is_settled = true;
     lull_run_findings_add(&last);
     assert_int_equal(run.note_count, 2);
-    assert_non_null(strstr(run.notes[0], "GPU 4: 2 times the clock was not what Lull had set"));
+    assert_non_null(strstr(run.notes[0], "GPU 4: 2 times the clock was not the one set by Lull"));
     assert_non_null(strstr(run.notes[1], "GPUs 4, 5: kept at"));
 }
 

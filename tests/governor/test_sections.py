@@ -100,7 +100,7 @@ class Sections(unittest.TestCase):
         (gpu,) = report["gpus"]
         (section,) = gpu["sections"]
         self.assertEqual(section["verdict"], "not switched")
-        self.assertIn("too short", section["reason"])
+        self.assertIn("shorter than changing", section["reason"])
         self.assertIsNotNone(gpu["steady"])
 
     def test_a_device_that_refuses_is_left_alone(self):

@@ -99,7 +99,7 @@ class Silence(unittest.TestCase):
 
     def test_a_rank_that_never_communicates(self):
         self.check(self.run_job(sys.executable, "-c", ON_GPU_0 + ON_THE_PROCESSOR, LIBLULL, "3"),
-                   "GPU 0: its rank loaded a probe and never communicated", "lull_section_begin() of lull.h")
+                   "GPU 0: its rank loaded a probe but never communicated", "lull_section_begin() of lull.h")
 
     def test_a_job_on_the_processor(self):
         """No GPU is managed for a process that uses none."""

@@ -339,7 +339,7 @@ static void levers_together(void **state)
     expect(text);
     slack[1].lowered = 9;
     snprintf(text, sizeof(text),
-             "%s4 sections lowered to 210 MHz, lower still where a rank waits on GPU 5", begin);
+             "%s4 sections lowered to 210 MHz, even lower where a rank waits on GPU 5", begin);
     expect(text);
     keep(SECTION, 0, 0);
     keep(SECTION, 1, 0);

@@ -365,7 +365,7 @@ class MadeUp(unittest.TestCase):
                     ((rank(0, 2), rank(1, 64)), 2, "not ranks of one job", 0),
                     ((rank(0, 2), rank(1, 2, "NVIDIA H100 80GB HBM3")), 2, "a different GPU", 0),
                     ((rank(0, 2), [7]), 1, "skipped", 0), ((coordinator, coordinator), 0, "none of these files", 1),
-                    (("nothing", rank(0, 2)), 1, "no trace", 1)):
+                    (("nothing", rank(0, 2)), 1, "not a trace", 1)):
                 done = analyze("--json", *self.files(folder, *contents))
                 self.assertEqual(done.returncode, status, done.stderr)
                 self.assertIn(words, done.stderr.decode())
@@ -433,8 +433,8 @@ class MadeUp(unittest.TestCase):
     def test_bad_text(self):
         cases = {
             b"": "empty", b"   \n": "truncated", b"hello\n": "in a known format: PyTorch profiler", b"\x7fELF\x00": "in a known format",
-            b" " * 300 + b"12": "byte 302: this is no trace", b" " * 300 + b"[]": "no GPU kernels", b"\xef\xbb\xbf []": "no GPU kernels",
-            b"12": "no trace", b"{}": "no GPU kernels", b"[]": "no GPU kernels", b"[1, 2, {}]": "no GPU kernels",
+            b" " * 300 + b"12": "byte 302: not a trace", b" " * 300 + b"[]": "no GPU kernels", b"\xef\xbb\xbf []": "no GPU kernels",
+            b"12": "not a trace", b"{}": "no GPU kernels", b"[]": "no GPU kernels", b"[1, 2, {}]": "no GPU kernels",
             b'{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "x", "ts": 1, "dur": 1}]}': "among its 1 events",
             b'{"traceEvents": [{"ph": "X"]}': "byte 27, line 1", b"[{}\n,\n{]": "byte 7, line 3",
             b'{"traceEvents": []} {}': "byte 20", b"[" * 5000: "512",
