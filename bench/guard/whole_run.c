@@ -8,7 +8,7 @@
 /* When a run is looked at. */
 static const uint32_t looks[] = {100, 500, 1000, 3000, 10000, 30000};
 
-enum { MOST_LOOKS = sizeof(looks) / sizeof(looks[0]) };
+enum { MAX_LOOKS = sizeof(looks) / sizeof(looks[0]) };
 
 /* Harm of the tolerance itself counts as too much; this is for rounding. */
 static const double rounding_ratio = 1e-9;
@@ -27,7 +27,7 @@ struct look {
 };
 
 struct tally {
-    struct look looks[MOST_LOOKS];
+    struct look looks[MAX_LOOKS];
     uint32_t look_count;
     uint32_t staying; /* runs with a lowering that stays */
     double *first;    /* iteration with which it begins, of these */
@@ -104,7 +104,7 @@ static int prepare(struct tally *tally, uint32_t runs, uint32_t iterations)
     tally->reported = calloc(runs, sizeof(double));
     if (tally->first == NULL || tally->reported == NULL)
         return -1;
-    while (tally->look_count < MOST_LOOKS && looks[tally->look_count] <= iterations) {
+    while (tally->look_count < MAX_LOOKS && looks[tally->look_count] <= iterations) {
         struct look *look = &tally->looks[tally->look_count++];
 
         look->slowdowns = calloc(runs, sizeof(double));

@@ -15,7 +15,7 @@
 #include "core/stats/random.h"
 #include "cluster/simulator/engine.h"
 
-enum { NODE_GPUS = 8, RACK_NODES = 6, MOST_GANG = 64 };
+enum { NODE_GPUS = 8, RACK_NODES = 6, MAX_GANG = 64 };
 
 #define LOAD_RATIO 0.85
 #define MEAN_S 13000.0
@@ -40,7 +40,7 @@ static uint32_t draw_gang(struct lull_random *random, uint32_t gpus)
 
     if (lull_random_uniform(random) < 0.93)
         return 1;
-    while (gang < MOST_GANG && gang < gpus / 4 && lull_random_below(random, 2))
+    while (gang < MAX_GANG && gang < gpus / 4 && lull_random_below(random, 2))
         gang *= 2;
     return gang;
 }

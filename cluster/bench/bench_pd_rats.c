@@ -123,7 +123,7 @@ static int ratio(uint64_t first, uint64_t seeds)
 
 enum { SPEED_JOBS = 1000, SPEED_POINTS = 4 };
 
-/* Draws jobs that ask for as many GPUs as there are, in gangs in proportion, for 5 minutes to 8
+/* Draws jobs that request as many GPUs as there are, in gangs in proportion, for 5 minutes to 8
  * hours. */
 static void draw_stream(uint32_t gpus, struct lull_cluster_job *jobs,
                         struct lull_cluster_point (*points)[SPEED_POINTS])

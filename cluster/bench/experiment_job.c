@@ -14,13 +14,13 @@
 #include "base/text.h"
 #include "emulator/workload.h"
 
-enum { MOST_GPUS = 64 };
+enum { MAX_GPUS = 64 };
 
 /* The processor sleeps so long at a time. A kernel that runs follows a change of clock at once. */
 static const double kernel_ms = 500.0;
 
 struct work {
-    struct lull_emulated_gpu *gpus[MOST_GPUS];
+    struct lull_emulated_gpu *gpus[MAX_GPUS];
     uint32_t count;
     const char *profile;
 };
@@ -40,7 +40,7 @@ static int open_gpus(char *list, struct work *work)
          word = strtok_r(NULL, ",", &rest)) {
         int64_t gpu;
 
-        if (work->count == MOST_GPUS || lull_text_parse_int(word, 0, MOST_GPUS - 1, &gpu) < 0)
+        if (work->count == MAX_GPUS || lull_text_parse_int(word, 0, MAX_GPUS - 1, &gpu) < 0)
             return fail("no such list of GPUs");
         if (lull_emulated_gpu_open((uint32_t)gpu, &work->gpus[work->count], &err) < 0)
             return fail(err.text);

@@ -8,13 +8,13 @@
 #include "cluster/simulator/engine_state.h"
 
 /* How many times in a row a policy may ask to be woken and decide nothing when no event is to come,
-   and after how many instants progress is told. Chosen, not measured. */
-enum { MOST_IDLE_WAKES = 1 << 20, TELL_EVERY = 64 };
+   and after how many instants progress is told. */
+enum { MAX_IDLE_WAKES = 1 << 20, REPORT_EVERY = 64 };
 
 /* ---- decisions ---------------------------------------------------------------------------- */
 
-static int apply(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,
-                 int64_t now_ns)
+static int engine_apply(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,
+                        int64_t now_ns)
 {
     if (decision->act == LULL_CLUSTER_NODE_ON)
         return lull_engine_turn_on(run, decision->node, now_ns);
@@ -39,8 +39,9 @@ static int apply(struct lull_cluster_run *run, const struct lull_cluster_decisio
     }
 }
 
-static int carry_out(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,
-                     int64_t now_ns, struct lull_error *err)
+static int engine_execute(struct lull_cluster_run *run,
+                          const struct lull_cluster_decision *decision, int64_t now_ns,
+                          struct lull_error *err)
 {
     static const char *const acts[] = {
         [LULL_CLUSTER_START] = "start job",      [LULL_CLUSTER_PREEMPT] = "preempt job",
@@ -49,7 +50,7 @@ static int carry_out(struct lull_cluster_run *run, const struct lull_cluster_dec
     };
     const bool is_node =
         decision->act == LULL_CLUSTER_NODE_ON || decision->act == LULL_CLUSTER_NODE_OFF;
-    const int rc = apply(run, decision, now_ns);
+    const int rc = engine_apply(run, decision, now_ns);
 
     if (rc == -EINVAL && decision->act < sizeof(acts) / sizeof(acts[0]))
         return lull_error_set(err, rc,
@@ -64,13 +65,13 @@ static int carry_out(struct lull_cluster_run *run, const struct lull_cluster_dec
 }
 
 /* Asks the policy until it has no decision left. Returns how many there were, or an error. */
-static int64_t decide(struct lull_cluster_run *run, int64_t now_ns, struct lull_error *err)
+static int64_t engine_decide(struct lull_cluster_run *run, int64_t now_ns, struct lull_error *err)
 {
     struct lull_cluster_decision decision = {.shares = run->scratch};
     int64_t count = 0;
 
     while (run->decider.calls->decide(run->decider.policy, run->state, now_ns, &decision)) {
-        const int rc = carry_out(run, &decision, now_ns, err);
+        const int rc = engine_execute(run, &decision, now_ns, err);
 
         if (rc < 0)
             return rc;
@@ -109,7 +110,7 @@ static int arrive_jobs(struct lull_cluster_run *run, int64_t now_ns)
 }
 
 /* Plays the events of this instant that do not depend on the policy. */
-static int happen(struct lull_cluster_run *run, int64_t now_ns)
+static int engine_handle_event(struct lull_cluster_run *run, int64_t now_ns)
 {
     int rc = lull_engine_end_jobs(run, now_ns);
 
@@ -122,7 +123,7 @@ static int happen(struct lull_cluster_run *run, int64_t now_ns)
 }
 
 /* The time of the next event that does not depend on the policy. */
-static int64_t next_ns(const struct lull_cluster_run *run)
+static int64_t engine_next_ns(const struct lull_cluster_run *run)
 {
     int64_t next_ns = lull_engine_next_change_ns(run);
 
@@ -133,31 +134,31 @@ static int64_t next_ns(const struct lull_cluster_run *run)
     return next_ns;
 }
 
-/* When the policy wants to be asked, but later than now, so that time goes on. */
-static int64_t wake_ns(struct lull_cluster_run *run, int64_t now_ns)
+/* When the policy wants to be asked, but later than now, so that time continues. */
+static int64_t engine_wake_ns(struct lull_cluster_run *run, int64_t now_ns)
 {
     const int64_t wake_ns = lull_cluster_decider_wake_ns(lull_engine_decider(run), now_ns);
 
     return wake_ns > now_ns ? wake_ns : now_ns + 1;
 }
 
-static int run_all(struct lull_cluster_run *run, struct lull_error *err)
+static int engine_run_all(struct lull_cluster_run *run, struct lull_error *err)
 {
     int64_t now_ns = -1;
     uint32_t idle_wakes = 0;
-    uint32_t told = 0;
+    uint32_t reported = 0;
 
     while (run->unfinished > 0) {
-        const int64_t event_ns = next_ns(run);
-        const int64_t asked_ns = wake_ns(run, now_ns);
+        const int64_t event_ns = engine_next_ns(run);
+        const int64_t asked_ns = engine_wake_ns(run, now_ns);
         int64_t decisions;
 
         now_ns = asked_ns < event_ns ? asked_ns : event_ns;
         if (now_ns == LULL_CLUSTER_NEVER)
             return 0;
-        if (happen(run, now_ns) < 0)
+        if (engine_handle_event(run, now_ns) < 0)
             return lull_error_set(err, -ENOMEM, "out of memory");
-        decisions = decide(run, now_ns, err);
+        decisions = engine_decide(run, now_ns, err);
         if (decisions < 0)
             return (int)decisions;
         if (lull_engine_change_paces(run, now_ns) < 0)
@@ -165,23 +166,23 @@ static int run_all(struct lull_cluster_run *run, struct lull_error *err)
         if (run->has_stopped)
             lull_power_meter_mark(run->meter, now_ns);
         run->has_stopped = false;
-        if (run->conditions.tell != NULL && ++told % TELL_EVERY == 0)
+        if (run->conditions.tell != NULL && ++reported % REPORT_EVERY == 0)
             run->conditions.tell(run->conditions.user, run->jobs->count - run->unfinished,
                                  run->jobs->count);
         idle_wakes = event_ns == LULL_CLUSTER_NEVER && decisions == 0 ? idle_wakes + 1 : 0;
-        if (idle_wakes == MOST_IDLE_WAKES)
+        if (idle_wakes == MAX_IDLE_WAKES)
             return lull_error_set(
                 err, -EINVAL,
                 "policy %s asks to be woken %d times in a row and decides nothing: the "
                 "policy has an error; please report it with the command line",
-                run->policy_name, MOST_IDLE_WAKES);
+                run->policy_name, MAX_IDLE_WAKES);
     }
     return 0;
 }
 
 /* ---- beginning and end -------------------------------------------------------------------- */
 
-static int make_room(struct lull_cluster_run *run)
+static int engine_make_room(struct lull_cluster_run *run)
 {
     const struct lull_cluster *cluster = run->cluster;
     const size_t count = run->jobs->count > 0 ? run->jobs->count : 1;
@@ -204,7 +205,7 @@ static int make_room(struct lull_cluster_run *run)
                                    run->conditions.price, run->conditions.carbon, &run->meter);
 }
 
-static int begin(struct lull_cluster_run *run)
+static int engine_begin(struct lull_cluster_run *run)
 {
     const struct lull_cluster *cluster = run->cluster;
 
@@ -218,47 +219,48 @@ static int begin(struct lull_cluster_run *run)
     return 0;
 }
 
-static bool is_capped(const struct lull_cluster_run *run)
+static bool engine_is_capped(const struct lull_cluster_run *run)
 {
     return run->conditions.cap.cluster_w > 0.0 || run->conditions.cap.node_w > 0.0;
 }
 
 /* Under a cap no job may be preempted: power_cap.h says why. */
-static int tell_jobs(struct lull_cluster_run *run)
+static int engine_announce_jobs(struct lull_cluster_run *run)
 {
-    run->told_jobs = *run->jobs;
-    if (!is_capped(run) || run->jobs->count == 0)
+    run->reported_jobs = *run->jobs;
+    if (!engine_is_capped(run) || run->jobs->count == 0)
         return 0;
-    run->told = malloc(run->jobs->count * sizeof(*run->told));
-    if (run->told == NULL)
+    run->reported = malloc(run->jobs->count * sizeof(*run->reported));
+    if (run->reported == NULL)
         return -ENOMEM;
     for (size_t i = 0; i < run->jobs->count; i++) {
-        run->told[i] = run->jobs->all[i];
-        run->told[i].is_preemptible = false;
+        run->reported[i] = run->jobs->all[i];
+        run->reported[i].is_preemptible = false;
     }
-    run->told_jobs.all = run->told;
+    run->reported_jobs.all = run->reported;
     return 0;
 }
 
-static int make_decider(struct lull_cluster_run *run, const struct lull_cluster_policy_ops *policy,
-                        struct lull_error *err)
+static int engine_make_decider(struct lull_cluster_run *run,
+                               const struct lull_cluster_policy_ops *policy, struct lull_error *err)
 {
     struct lull_power_cap *const cap = &run->conditions.cap;
 
-    if (tell_jobs(run) < 0 ||
-        lull_cluster_policy_create(policy, run->cluster, &run->told_jobs, &run->decider.policy) < 0)
+    if (engine_announce_jobs(run) < 0 ||
+        lull_cluster_policy_create(policy, run->cluster, &run->reported_jobs,
+                                   &run->decider.policy) < 0)
         return lull_error_set(err, -ENOMEM, "out of memory");
     run->decider.calls = policy->calls;
     if (run->conditions.turns_nodes_off &&
         lull_node_power_wrap(run->cluster, run->jobs, &run->decider) < 0)
         return lull_error_set(err, -ENOMEM, "out of memory");
     cap->turns_nodes_on |= run->conditions.turns_nodes_off;
-    if (!is_capped(run))
+    if (!engine_is_capped(run))
         return 0;
     return lull_power_cap_wrap(run->cluster, run->jobs, cap, &run->decider, err);
 }
 
-static int check_order(const struct lull_cluster_jobs *jobs, struct lull_error *err)
+static int engine_check_order(const struct lull_cluster_jobs *jobs, struct lull_error *err)
 {
     for (size_t i = 1; i < jobs->count; i++)
         if (jobs->all[i].arrival_ns < jobs->all[i - 1].arrival_ns)
@@ -272,7 +274,7 @@ int lull_cluster_simulate(const struct lull_cluster *cluster, const struct lull_
                           struct lull_cluster_run **run_out, struct lull_error *err)
 {
     struct lull_cluster_run *run;
-    int rc = check_order(jobs, err);
+    int rc = engine_check_order(jobs, err);
 
     if (rc < 0)
         return rc;
@@ -285,15 +287,15 @@ int lull_cluster_simulate(const struct lull_cluster *cluster, const struct lull_
     run->unfinished = jobs->count;
     if (conditions != NULL)
         run->conditions = *conditions;
-    if (make_room(run) < 0 || begin(run) < 0) {
+    if (engine_make_room(run) < 0 || engine_begin(run) < 0) {
         rc = lull_error_set(err, -ENOMEM, "no memory for a cluster of %u nodes and %zu jobs",
                             cluster->node_count, jobs->count);
         goto destroy_run;
     }
-    rc = make_decider(run, policy, err);
+    rc = engine_make_decider(run, policy, err);
     if (rc < 0)
         goto destroy_run;
-    rc = run_all(run, err);
+    rc = engine_run_all(run, err);
     if (rc < 0)
         goto destroy_run;
     *run_out = run;
@@ -323,7 +325,7 @@ void lull_cluster_run_destroy(struct lull_cluster_run *run)
     lull_heap_fini(&run->ends);
     lull_heap_fini(&run->repairs);
     lull_heap_fini(&run->turn_ons);
-    free(run->told);
+    free(run->reported);
     free(run->outcomes);
     free(run->lives);
     free(run->running);

@@ -57,7 +57,7 @@ struct lull_cluster_conditions {
     void *user;
 };
 
-/* Tells whether a job may run in pieces: it is preemptible, or goes on after failures. */
+/* Returns whether a job may run in pieces: it is preemptible, or continues after failures. */
 bool lull_cluster_may_pause(const struct lull_cluster_job *job,
                             const struct lull_cluster_conditions *conditions);
 
@@ -75,7 +75,7 @@ struct lull_cluster_run; /* opaque */
  * cluster could not hold in any operating point are rejected on arrival, with the reason. A job
  * whose node fails waits again, with the progress of its last checkpoint. Borrows all that it is
  * given until destroyed; conditions: NULL: none. Errors: -EINVAL jobs out of order, a cap that
- * cannot be kept, a decision of the policy that cannot be carried out, or one that only ever asks
+ * cannot be kept, a decision of the policy that cannot be executed, or one that only ever asks
  * to be asked again; -ENOMEM.
  */
 int lull_cluster_simulate(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,

@@ -5,16 +5,17 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const struct lull_cluster_point *point_of(const struct lull_cluster_run *run, uint32_t job)
+static const struct lull_cluster_point *engine_job_point_of(const struct lull_cluster_run *run,
+                                                            uint32_t job)
 {
     return &run->jobs->all[job].points[run->outcomes[job].point];
 }
 
 /* What the job draws, W: between its mean power, and what its GPUs draw while they wait for others.
  */
-static double power_w(const struct lull_cluster_run *run, uint32_t job)
+static double engine_job_power_w(const struct lull_cluster_run *run, uint32_t job)
 {
-    const struct lull_cluster_point *point = point_of(run, job);
+    const struct lull_cluster_point *point = engine_job_point_of(run, job);
     const double pace = run->lives[job].pace;
 
     return point->energy_j / ((double)point->time_ns * 1e-9) * pace +
@@ -25,7 +26,7 @@ static double power_w(const struct lull_cluster_run *run, uint32_t job)
 static int64_t time_left_ns(const struct lull_cluster_run *run, uint32_t job)
 {
     const struct lull_engine_life *life = &run->lives[job];
-    const int64_t time_ns = point_of(run, job)->time_ns;
+    const int64_t time_ns = engine_job_point_of(run, job)->time_ns;
     const double left_ns = ceil((double)time_ns * life->left_ratio / life->pace);
     const bool is_whole = life->left_ratio >= 1.0 && life->pace >= 1.0;
 
@@ -41,7 +42,7 @@ static double left_after(const struct lull_cluster_run *run, uint32_t job, int64
     const int64_t worked_ns = ran_ns > life->restart_ns ? ran_ns - life->restart_ns : 0;
 
     return life->left_ratio -
-           fmin((double)worked_ns * life->pace / (double)point_of(run, job)->time_ns,
+           fmin((double)worked_ns * life->pace / (double)engine_job_point_of(run, job)->time_ns,
                 life->left_ratio);
 }
 
@@ -55,9 +56,9 @@ static int64_t last_checkpoint_ns(const struct lull_cluster_run *run, uint32_t j
 }
 
 /* Counts the energy and the work of a running job from since_ns until now. */
-static void account(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
+static void engine_job_account(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
 {
-    const struct lull_cluster_point *point = point_of(run, job);
+    const struct lull_cluster_point *point = engine_job_point_of(run, job);
     struct lull_engine_life *const life = &run->lives[job];
     const int64_t stretch_ns = now_ns - life->since_ns;
     const int64_t again_ns = stretch_ns < life->restart_ns ? stretch_ns : life->restart_ns;
@@ -103,7 +104,8 @@ int lull_engine_measure(struct lull_cluster_run *run, uint32_t type, int64_t now
 /* ---- GPUs of jobs ------------------------------------------------------------------------- */
 
 /* Tells the policy of nodes that a job has just left or comes to, and that have no other job. */
-static void tell_idle(struct lull_cluster_run *run, uint32_t job, bool is_idle, int64_t now_ns)
+static void engine_job_report_idle(struct lull_cluster_run *run, uint32_t job, bool is_idle,
+                                   int64_t now_ns)
 {
     const struct lull_cluster_outcome *outcome = &run->outcomes[job];
 
@@ -117,24 +119,24 @@ static void tell_idle(struct lull_cluster_run *run, uint32_t job, bool is_idle, 
 
 static void use_gpus(struct lull_cluster_run *run, uint32_t job)
 {
-    const struct lull_cluster_point *point = point_of(run, job);
+    const struct lull_cluster_point *point = engine_job_point_of(run, job);
 
     run->use[point->type].busy_gpus += point->gpus;
-    run->use[point->type].jobs_w += power_w(run, job);
+    run->use[point->type].jobs_w += engine_job_power_w(run, job);
 }
 
 static void leave_gpus(struct lull_cluster_run *run, uint32_t job)
 {
-    const struct lull_cluster_point *point = point_of(run, job);
+    const struct lull_cluster_point *point = engine_job_point_of(run, job);
     struct lull_engine_use *const use = &run->use[point->type];
 
     use->busy_gpus -= point->gpus;
-    use->jobs_w = use->busy_gpus > 0 ? use->jobs_w - power_w(run, job) : 0.0;
+    use->jobs_w = use->busy_gpus > 0 ? use->jobs_w - engine_job_power_w(run, job) : 0.0;
 }
 
 /* Puts the job beside those that share links and the storage, in the operating point that it has
  * now. Its pace is 1 until lull_engine_change_paces() finds it. */
-static int share(struct lull_cluster_run *run, uint32_t job)
+static int engine_job_share(struct lull_cluster_run *run, uint32_t job)
 {
     const struct lull_cluster_outcome *outcome = &run->outcomes[job];
 
@@ -142,7 +144,7 @@ static int share(struct lull_cluster_run *run, uint32_t job)
     if (run->contention == NULL)
         return 0;
     lull_contention_remove(run->contention, job);
-    return lull_contention_add(run->contention, job, point_of(run, job), outcome->shares,
+    return lull_contention_add(run->contention, job, engine_job_point_of(run, job), outcome->shares,
                                outcome->share_count);
 }
 
@@ -161,12 +163,12 @@ static int expect_end(struct lull_cluster_run *run, uint32_t job, int64_t now_ns
 
 /* Ends the job's stretch and frees its GPUs. The caller measures the type, since it may stop more
  * than one job. */
-static void stop(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
+static void engine_job_stop(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
 {
     const struct lull_cluster_outcome *outcome = &run->outcomes[job];
     const size_t place = run->lives[job].running;
 
-    account(run, job, now_ns);
+    engine_job_account(run, job, now_ns);
     run->running[place] = run->running[--run->running_count];
     run->lives[run->running[place]].running = place;
     leave_gpus(run, job);
@@ -174,13 +176,13 @@ static void stop(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
         lull_contention_remove(run->contention, job);
     lull_cluster_state_give(run->state, outcome->shares, outcome->share_count);
     run->has_stopped = true;
-    tell_idle(run, job, true, now_ns);
+    engine_job_report_idle(run, job, true, now_ns);
 }
 
 /* ---- decisions ---------------------------------------------------------------------------- */
 
-/* Tells whether the job waits, and the shares are free, of its pool and type, and as many as it
- * asks for.
+/* Returns whether the job waits, and the shares are free, of its pool and type, and as many as it
+ * requests.
  */
 static bool can_start(const struct lull_cluster_run *run,
                       const struct lull_cluster_decision *decision)
@@ -246,14 +248,14 @@ int lull_engine_start(struct lull_cluster_run *run, const struct lull_cluster_de
     life->kept_ratio = life->left_ratio;
     life->running = run->running_count;
     run->running[run->running_count++] = job;
-    tell_idle(run, job, false, now_ns);
+    engine_job_report_idle(run, job, false, now_ns);
     lull_cluster_state_take(run->state, outcome->shares, outcome->share_count);
-    rc = share(run, job);
+    rc = engine_job_share(run, job);
     use_gpus(run, job);
     if (rc == 0)
         rc = expect_end(run, job, now_ns);
     lull_cluster_decider_begin(lull_engine_decider(run), job, decision->point, now_ns);
-    return rc < 0 ? rc : lull_engine_measure(run, point_of(run, job)->type, now_ns);
+    return rc < 0 ? rc : lull_engine_measure(run, engine_job_point_of(run, job)->type, now_ns);
 }
 
 int lull_engine_preempt(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,
@@ -265,12 +267,12 @@ int lull_engine_preempt(struct lull_cluster_run *run, const struct lull_cluster_
 
     if (life->progress != LULL_ENGINE_RUNNING)
         return -EINVAL;
-    stop(run, job, now_ns);
+    engine_job_stop(run, job, now_ns);
     run->outcomes[job].preemptions++;
     life->progress = LULL_ENGINE_WAITING;
     if (decision->restart_ns > life->restart_ns)
         life->restart_ns = decision->restart_ns;
-    rc = lull_engine_measure(run, point_of(run, job)->type, now_ns);
+    rc = lull_engine_measure(run, engine_job_point_of(run, job)->type, now_ns);
     return rc < 0 ? rc : run->decider.calls->arrive(run->decider.policy, job, now_ns);
 }
 
@@ -278,7 +280,7 @@ static bool differs_in_clock(const struct lull_cluster_run *run,
                              const struct lull_cluster_decision *decision)
 {
     const struct lull_cluster_job *job = &run->jobs->all[decision->job];
-    const struct lull_cluster_point *old = point_of(run, decision->job);
+    const struct lull_cluster_point *old = engine_job_point_of(run, decision->job);
 
     return decision->point < job->point_count && job->points[decision->point].type == old->type &&
            job->points[decision->point].gpus == old->gpus;
@@ -293,17 +295,17 @@ int lull_engine_reclock(struct lull_cluster_run *run, const struct lull_cluster_
 
     if (life->progress != LULL_ENGINE_RUNNING || !differs_in_clock(run, decision))
         return -EINVAL;
-    account(run, job, now_ns);
+    engine_job_account(run, job, now_ns);
     leave_gpus(run, job);
     rc = begin_stretch(run, job, decision->point, run->outcomes[job].shares,
                        run->outcomes[job].share_count, now_ns);
     if (rc < 0)
         return rc;
-    rc = share(run, job);
+    rc = engine_job_share(run, job);
     use_gpus(run, job);
     if (rc == 0)
         rc = expect_end(run, job, now_ns);
-    return rc < 0 ? rc : lull_engine_measure(run, point_of(run, job)->type, now_ns);
+    return rc < 0 ? rc : lull_engine_measure(run, engine_job_point_of(run, job)->type, now_ns);
 }
 
 /* Puts a running job on another pace, and tells the policy when it ends now. */
@@ -312,13 +314,13 @@ static int change_pace(struct lull_cluster_run *run, uint32_t job, double pace, 
     struct lull_engine_life *const life = &run->lives[job];
     int rc;
 
-    account(run, job, now_ns);
+    engine_job_account(run, job, now_ns);
     leave_gpus(run, job);
     life->pace = pace;
     use_gpus(run, job);
     rc = expect_end(run, job, now_ns);
     lull_cluster_decider_pace(lull_engine_decider(run), job, pace, life->end_ns, now_ns);
-    return rc < 0 ? rc : lull_engine_measure(run, point_of(run, job)->type, now_ns);
+    return rc < 0 ? rc : lull_engine_measure(run, engine_job_point_of(run, job)->type, now_ns);
 }
 
 int lull_engine_change_paces(struct lull_cluster_run *run, int64_t now_ns)
@@ -369,8 +371,8 @@ int lull_engine_end_jobs(struct lull_cluster_run *run, int64_t now_ns)
                 return -ENOMEM;
             continue;
         }
-        stop(run, job, now_ns);
-        rc = lull_engine_measure(run, point_of(run, job)->type, now_ns);
+        engine_job_stop(run, job, now_ns);
+        rc = lull_engine_measure(run, engine_job_point_of(run, job)->type, now_ns);
         if (rc < 0)
             return rc;
         life->progress = LULL_ENGINE_GONE;
@@ -391,11 +393,11 @@ static bool runs_on(const struct lull_cluster_run *run, uint32_t job, uint32_t n
 }
 
 /* Takes a job off its failed node: what it did since its last checkpoint is lost. */
-static void lose(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
+static void engine_job_fail(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
 {
     struct lull_engine_life *const life = &run->lives[job];
 
-    stop(run, job, now_ns);
+    engine_job_stop(run, job, now_ns);
     life->left_ratio = life->kept_ratio;
     life->progress = LULL_ENGINE_WAITING;
     run->outcomes[job].failures++;
@@ -404,7 +406,7 @@ static void lose(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
 
 int lull_engine_lose_jobs(struct lull_cluster_run *run, uint32_t node, int64_t now_ns)
 {
-    uint32_t lost[LULL_CLUSTER_MOST_NODE_GPUS]; /* no more jobs, since each has a GPU of the node */
+    uint32_t lost[LULL_CLUSTER_MAX_NODE_GPUS]; /* no more jobs, since each has a GPU of the node */
     size_t count = 0;
     int rc;
 
@@ -413,7 +415,7 @@ int lull_engine_lose_jobs(struct lull_cluster_run *run, uint32_t node, int64_t n
             lost[count++] = run->running[i];
     qsort(lost, count, sizeof(*lost), lull_cluster_by_number);
     for (size_t i = 0; i < count; i++)
-        lose(run, lost[i], now_ns);
+        engine_job_fail(run, lost[i], now_ns);
     rc = lull_engine_measure(run, run->cluster->nodes[node].type, now_ns);
     if (rc < 0)
         return rc;

@@ -25,7 +25,7 @@ struct lull_engine_life {
     int64_t looked_ns;  /* running: the first time at which it stands in run->ends */
     double left_ratio;  /* the part of its work that is left at since_ns */
     double kept_ratio;  /* the part of its work that was left at its last checkpoint */
-    int64_t restart_ns; /* how long it still draws power before it goes on with its work */
+    int64_t restart_ns; /* how long it still draws power before it continues with its work */
     size_t stretch;     /* running: the number of its present stretch */
     size_t running;     /* running: its place in run->running */
 };
@@ -43,8 +43,9 @@ struct lull_cluster_run {
     const struct lull_cluster *cluster;
     const struct lull_cluster_jobs *jobs;
     struct lull_cluster_conditions conditions;
-    struct lull_cluster_job *told; /* what the policy is told of the jobs; NULL: what they are */
-    struct lull_cluster_jobs told_jobs;
+    struct lull_cluster_job
+        *reported; /* what the policy is told of the jobs; NULL: what they are */
+    struct lull_cluster_jobs reported_jobs;
     const char *policy_name;
     struct lull_cluster_decider decider;
     struct lull_cluster_state *state;
@@ -83,7 +84,7 @@ static inline struct lull_cluster_policy *lull_engine_decider(struct lull_cluste
 /* Tells the meter what jobs and idle GPUs of a type draw now. */
 int lull_engine_measure(struct lull_cluster_run *run, uint32_t type, int64_t now_ns);
 
-/* Carry out a decision. Errors: also -EINVAL, it cannot be carried out. */
+/* Carry out a decision. Errors: also -EINVAL, it cannot be executed. */
 int lull_engine_start(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,
                       int64_t now_ns);
 int lull_engine_preempt(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,

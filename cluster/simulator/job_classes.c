@@ -78,8 +78,8 @@ static const struct lull_device_curve *measured_on(void)
 
 /* The model's own kernel; else the A100's, with its power scaled as that of a kernel that was
  * measured on both. */
-static struct lull_device_kernel take_kernel(const struct lull_device_curve *model,
-                                             const char *name, const char *like)
+static struct lull_device_kernel job_classes_take_kernel(const struct lull_device_curve *model,
+                                                         const char *name, const char *like)
 {
     const struct lull_device_kernel *own = lull_device_curve_kernel(model, name);
 
@@ -111,9 +111,9 @@ void lull_job_class_work(uint32_t job_class, const struct lull_device_curve *mod
     const struct lull_job_class *asked = &lull_job_classes[job_class];
 
     *work_out = (struct lull_job_work){.sync_ratio = asked->sync_ratio[network]};
-    for (uint32_t i = 0; i < LULL_JOB_MOST_PARTS && asked->parts[i].kernel != NULL; i++)
+    for (uint32_t i = 0; i < LULL_JOB_MAX_PARTS && asked->parts[i].kernel != NULL; i++)
         work_out->parts[work_out->part_count++] = (struct lull_job_part){
-            .kernel = take_kernel(model, asked->parts[i].kernel, asked->parts[i].like),
+            .kernel = job_classes_take_kernel(model, asked->parts[i].kernel, asked->parts[i].like),
             .share_ratio = asked->parts[i].share_ratio,
         };
 }
@@ -242,8 +242,8 @@ uint32_t lull_job_training_tempo(const struct lull_job_type *type,
     const double busy_s = time->matrix_s + time->memory_s;
     const double memory_ratio = busy_s > 0.0 ? time->memory_s / busy_s : 0.0;
     const struct lull_device_kernel matrix =
-        take_kernel(type->model, is_backward ? "llm_bwd" : "llm_fwd", "llm_gemm");
-    const struct lull_device_kernel copy = take_kernel(type->model, "stream", NULL);
+        job_classes_take_kernel(type->model, is_backward ? "llm_bwd" : "llm_fwd", "llm_gemm");
+    const struct lull_device_kernel copy = job_classes_take_kernel(type->model, "stream", NULL);
     struct lull_job_work work = {.part_count = 1, .host_ratio = 1.0};
     struct lull_job_model curves;
 

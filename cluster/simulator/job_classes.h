@@ -32,7 +32,7 @@ struct lull_job_class {
         const char *kernel; /* of the A100; NULL: no more */
         const char *like;   /* another name that other models may have for it; NULL: none */
         double share_ratio; /* of the time without communication */
-    } parts[LULL_JOB_MOST_PARTS];
+    } parts[LULL_JOB_MAX_PARTS];
     double sync_ratio[2]; /* by enum lull_job_network; with LULL_JOB_SYNC_GPUS GPUs */
     double read_mb_s;     /* of training data, by one GPU that does not communicate */
 };
@@ -50,15 +50,15 @@ uint32_t lull_job_class_of(const char *model);
 /* Draws a class; all are equally likely. */
 uint32_t lull_job_class_draw(struct lull_random *random);
 
-/* Tells what a job of a class computes on a model of GPU. */
+/* Returns what a job of a class computes on a model of GPU. */
 void lull_job_class_work(uint32_t job_class, const struct lull_device_curve *model,
                          enum lull_job_network network, struct lull_job_work *work_out);
 
 /* A model of GPU at its default power limit; gpu points at the arrays beside it. */
 struct lull_job_model {
     struct lull_job_gpu gpu;
-    struct lull_device_clock clocks[LULL_JOB_MOST_CLOCKS];
-    struct lull_job_transfer transfers[LULL_JOB_MOST_CLOCKS];
+    struct lull_device_clock clocks[LULL_JOB_MAX_CLOCKS];
+    struct lull_job_transfer transfers[LULL_JOB_MAX_CLOCKS];
 };
 void lull_job_model_fill(const struct lull_device_curve *model, enum lull_job_network network,
                          struct lull_job_model *job_model_out);
@@ -91,7 +91,7 @@ struct lull_job_links {
 struct lull_job_links lull_job_type_links(const struct lull_job_type *type,
                                           enum lull_job_network network);
 
-/* Tells how a class runs on a type at each of its clocks; tempo_out has LULL_JOB_MOST_CLOCKS
+/* Returns how a class runs on a type at each of its clocks; tempo_out has LULL_JOB_MAX_CLOCKS
  * places. Returns how many clocks there are. */
 uint32_t lull_job_type_tempo(const struct lull_job_type *type, uint32_t job_class,
                              enum lull_job_network network, struct lull_job_tempo *tempo_out);

@@ -32,8 +32,8 @@ static const struct trained_type *trained_as(const struct lull_job_type *type)
 
 bool lull_job_pipelined_is_possible(const struct lull_job_type *type, uint32_t gpus)
 {
-    return type->model != NULL && trained_as(type) != NULL &&
-           gpus >= LULL_JOB_PIPELINE_LEAST_GPUS && gpus % LULL_JOB_PIPELINE_TENSOR == 0;
+    return type->model != NULL && trained_as(type) != NULL && gpus >= LULL_JOB_PIPELINE_MIN_GPUS &&
+           gpus % LULL_JOB_PIPELINE_TENSOR == 0;
 }
 
 /* The most stages that the GPUs fill without a rest. */
@@ -47,9 +47,9 @@ static uint32_t count_stages(uint32_t gpus)
     return stages;
 }
 
-static int lay_out(const struct lull_job_type *type, enum lull_job_network network,
-                   const struct lull_job_pipelined *pipelined, struct lull_job_parallel *parallel,
-                   struct lull_error *err)
+static int job_pipelines_lay_out(const struct lull_job_type *type, enum lull_job_network network,
+                                 const struct lull_job_pipelined *pipelined,
+                                 struct lull_job_parallel *parallel, struct lull_error *err)
 {
     const struct lull_job_links links = lull_job_type_links(type, network);
     const struct trained_type *trained = trained_as(type);
@@ -92,8 +92,8 @@ static int lay_out(const struct lull_job_type *type, enum lull_job_network netwo
 
 /* Every so many of the clocks above 45 % of the highest, below which nothing is won. Returns how
  * many. */
-static uint32_t thin_out(const struct lull_job_tempo *tempo, uint32_t count,
-                         struct lull_job_tempo *thin)
+static uint32_t job_pipelines_thin(const struct lull_job_tempo *tempo, uint32_t count,
+                                   struct lull_job_tempo *thin)
 {
     uint32_t usable = 0;
     uint32_t kept = 0;
@@ -123,8 +123,8 @@ static int64_t make_candidates(const struct lull_job_parallel *parallel,
     lull_job_graph_fini(&graph);
     if (count < 0)
         return lull_error_set(err, (int)count, "no memory for a pipeline");
-    plans =
-        lull_job_pipeline_init(&pipeline, parallel, thin, thin_out(tempo, clock_count, thin), err);
+    plans = lull_job_pipeline_init(&pipeline, parallel, thin,
+                                   job_pipelines_thin(tempo, clock_count, thin), err);
     if (plans < 0)
         return plans;
     plans = lull_job_pipeline_points(&pipeline, PLANS, 1, 0, &candidates[count], err);
@@ -149,9 +149,9 @@ int lull_job_pipelined_make(const struct lull_job_type *type, enum lull_job_netw
                             uint32_t gpus, struct lull_job_pipelined *pipelined_out,
                             struct lull_error *err)
 {
-    struct lull_job_tempo *tempo = malloc(LULL_JOB_MOST_CLOCKS * sizeof(*tempo));
+    struct lull_job_tempo *tempo = malloc(LULL_JOB_MAX_CLOCKS * sizeof(*tempo));
     struct lull_cluster_point *candidates =
-        malloc((LULL_JOB_MOST_CLOCKS + PLANS) * sizeof(*candidates));
+        malloc((LULL_JOB_MAX_CLOCKS + PLANS) * sizeof(*candidates));
     struct lull_job_parallel parallel;
     int64_t count = -ENOMEM;
 
@@ -163,7 +163,7 @@ int lull_job_pipelined_make(const struct lull_job_type *type, enum lull_job_netw
         const uint32_t clocks =
             lull_job_type_tempo(type, lull_job_class_find("compute"), network, tempo);
 
-        count = lay_out(type, network, pipelined_out, &parallel, err);
+        count = job_pipelines_lay_out(type, network, pipelined_out, &parallel, err);
         if (count == 0)
             count = make_candidates(&parallel, tempo, clocks, candidates, err);
         fill_sharing(&parallel, tempo[clocks - 1].waiting_w, candidates, count);

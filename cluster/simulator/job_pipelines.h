@@ -21,7 +21,7 @@
 enum {
     LULL_JOB_PIPELINE_TENSOR = 8,
     LULL_JOB_PIPELINE_STAGES = 8,
-    LULL_JOB_PIPELINE_LEAST_GPUS = 2 * LULL_JOB_PIPELINE_TENSOR,
+    LULL_JOB_PIPELINE_MIN_GPUS = 2 * LULL_JOB_PIPELINE_TENSOR,
 };
 
 struct lull_job_pipelined {
@@ -32,8 +32,8 @@ struct lull_job_pipelined {
     struct lull_job_points relaxed; /* for bounds */
 };
 
-/* Tells whether a job of so many GPUs can be laid out so, on a type whose matrix products are known
- * (A100 and H100). */
+/* Returns whether a job of so many GPUs can be laid out so, on a type whose matrix products are
+ * known (A100 and H100). */
 bool lull_job_pipelined_is_possible(const struct lull_job_type *type, uint32_t gpus);
 
 /* Makes the points of a job that is possible. Takes about a tenth of a second. Errors: -ENOMEM. */

@@ -11,11 +11,11 @@
 #include "trace/source.h"
 
 /* Of all tasks together: about 3 years, so that no schedule at any clock overflows. */
-#define MOST_WORK_NS INT64_C(100000000000000000)
+#define MAX_WORK_NS INT64_C(100000000000000000)
 
 enum {
-    HEAD_BYTES = 4096,        /* of a file, to tell what it is */
-    MOST_SCHEDULED = 1 << 24, /* tasks, all clocks together */
+    HEAD_BYTES = 4096,       /* of a file, to tell what it is */
+    MAX_SCHEDULED = 1 << 24, /* tasks, all clocks together */
 };
 
 struct lull_job_workload {
@@ -32,7 +32,7 @@ struct lull_job_workload {
  * length and the tag of a field, so that a line of printable characters there is no longer than the
  * length's one byte.
  */
-static bool is_text(const char *head, size_t size)
+static bool job_workload_is_text(const char *head, size_t size)
 {
     size_t length = 0;
 
@@ -43,7 +43,7 @@ static bool is_text(const char *head, size_t size)
     return length == size || head[length] == '\n' || head[length] == '\r';
 }
 
-static int look_at(const char *path, bool *is_text_out, struct lull_error *err)
+static int job_workload_detect(const char *path, bool *is_text_out, struct lull_error *err)
 {
     char head[HEAD_BYTES + 1];
     struct lull_source *source = NULL;
@@ -55,7 +55,7 @@ static int look_at(const char *path, bool *is_text_out, struct lull_error *err)
     if (size < 0)
         return (int)size;
     head[size] = '\0';
-    *is_text_out = is_text(head, (size_t)size);
+    *is_text_out = job_workload_is_text(head, (size_t)size);
     return 0;
 }
 
@@ -67,7 +67,7 @@ static int check_work(const struct lull_job_graph *graph, const char *name, stru
 
     for (size_t i = 0; i < graph->task_count; i++)
         work_ns += graph->tasks[i].time_ns;
-    return work_ns <= MOST_WORK_NS
+    return work_ns <= MAX_WORK_NS
                ? 0
                : lull_error_set(err, LULL_E_FORMAT,
                                 "%s: the tasks of an iteration take over 3 years together", name);
@@ -105,7 +105,7 @@ int lull_job_workload_read(const char *path, struct lull_job_workload **workload
         free(workload);
         return lull_error_set(err, -ENOMEM, "%s: no memory for its tasks", path);
     }
-    rc = look_at(path, &workload->is_simai, &why);
+    rc = job_workload_detect(path, &workload->is_simai, &why);
     if (rc == 0)
         rc = workload->is_simai ? read_simai(workload, &why) : read_chakra(workload, &why);
     if (rc == LULL_E_FORMAT) /* where it is another file altogether */
@@ -143,17 +143,17 @@ bool lull_job_workload_needs_gpus(const struct lull_job_workload *workload)
 
 /* An iteration of one GPU, scheduled at each clock that is looked at. */
 struct scheduled {
-    struct lull_job_tempo tempo[LULL_JOB_MOST_CLOCKS];
+    struct lull_job_tempo tempo[LULL_JOB_MAX_CLOCKS];
     uint32_t clock_count;
-    struct lull_cluster_point candidates[LULL_JOB_MOST_CLOCKS];
+    struct lull_cluster_point candidates[LULL_JOB_MAX_CLOCKS];
     uint32_t count;
 };
 
 /* Keeps only every so many clocks, and always the highest, so that large graphs take seconds too.
  */
-static void thin_out(struct scheduled *scheduled, size_t tasks)
+static void job_workload_thin(struct scheduled *scheduled, size_t tasks)
 {
-    const size_t most = MOST_SCHEDULED / tasks > 4 ? MOST_SCHEDULED / tasks : 4;
+    const size_t most = MAX_SCHEDULED / tasks > 4 ? MAX_SCHEDULED / tasks : 4;
     const uint32_t step = (uint32_t)((scheduled->clock_count + most - 1) / most);
     uint32_t kept = 0;
 
@@ -194,9 +194,10 @@ static int schedule_all(struct scheduled *scheduled, const struct lull_job_graph
     return 0;
 }
 
-static int make(const struct lull_job_workload *workload, const struct lull_job_graph *graph,
-                uint32_t devices, const struct lull_job_setting *setting,
-                struct lull_job_recorded *recorded_out, struct lull_error *err)
+static int job_workload_make(const struct lull_job_workload *workload,
+                             const struct lull_job_graph *graph, uint32_t devices,
+                             const struct lull_job_setting *setting,
+                             struct lull_job_recorded *recorded_out, struct lull_error *err)
 {
     struct scheduled *scheduled = calloc(1, sizeof(*scheduled));
     int rc = -ENOMEM;
@@ -206,7 +207,7 @@ static int make(const struct lull_job_workload *workload, const struct lull_job_
                                                      setting->network, scheduled->tempo);
         if (!setting->has_clocks)
             scheduled->clock_count = 1;
-        thin_out(scheduled, graph->task_count);
+        job_workload_thin(scheduled, graph->task_count);
         rc = schedule_all(scheduled, graph, devices);
     }
     if (rc < 0) {
@@ -230,7 +231,7 @@ int lull_job_workload_make(const struct lull_job_workload *workload,
     int rc;
 
     if (!workload->is_simai)
-        return make(workload, &workload->graph, 1, setting, recorded_out, err);
+        return job_workload_make(workload, &workload->graph, 1, setting, recorded_out, err);
     links = lull_job_type_links(setting->type, setting->network);
     rc = lull_job_simai_build(&workload->simai, workload->name, setting->gpus, &links, &graph,
                               &devices, err);
@@ -238,7 +239,7 @@ int lull_job_workload_make(const struct lull_job_workload *workload,
         return rc;
     rc = check_work(&graph, workload->name, err);
     if (rc == 0)
-        rc = make(workload, &graph, devices, setting, recorded_out, err);
+        rc = job_workload_make(workload, &graph, devices, setting, recorded_out, err);
     lull_job_graph_fini(&graph);
     return rc;
 }

@@ -1,7 +1,7 @@
 /*
  * Jobs whose iteration was recorded: the file of one rank becomes a task graph (job_graph.h), that
  * is scheduled at every clock of a type of GPU, and operating points of any job that runs it again
- * and again. Two forms are read, told apart by how the file begins:
+ * and again. Two forms are read, distinguished by how the file begins:
  *
  * A Chakra execution trace (chakra.h). Computation on the GPU follows the clock, one kernel at a
  * time. Communication, of each process group on a link of its own, which sends and receives in both
@@ -23,7 +23,7 @@
  * (tensor, then expert, then data parallel) over the node's link, else between nodes. With pipeline
  * stages, all like this one: micro-batches that are alike, 1F1B (interleaved with vpp > 1 where the
  * micro-batches divide by the stages), gradients behind the last backward (job_parallel.h). GPUs as
- * told by all_gpus, else the job's.
+ * reported by all_gpus, else the job's.
  *
  * Threads: any for a workload that was read. SPDX-License-Identifier: Apache-2.0
  */
@@ -53,7 +53,7 @@ void lull_job_workload_destroy(struct lull_job_workload *workload);
 /* "Chakra" or "SimAI". */
 const char *lull_job_workload_form(const struct lull_job_workload *workload);
 
-/* Tells whether the graph differs by how many GPUs a job has. */
+/* Returns whether the graph differs by how many GPUs a job has. */
 bool lull_job_workload_needs_gpus(const struct lull_job_workload *workload);
 
 /* What a workload runs on. */
@@ -84,7 +84,7 @@ int lull_job_workload_make(const struct lull_job_workload *workload,
 
 /*
  * The operating points, chosen or relaxed, of a job that runs for time_ns at the highest clock.
- * points_out: room for LULL_CLUSTER_MOST_POINTS. Returns how many.
+ * points_out: room for LULL_CLUSTER_MAX_POINTS. Returns how many.
  */
 uint32_t lull_job_recorded_points(const struct lull_job_points *points, int64_t time_ns,
                                   uint32_t type, uint32_t gpus,

@@ -13,7 +13,7 @@ enum { GPU, HOST, COPIES, MARKS, LINKS };
  */
 enum job_workload_chakra_direction { TOGETHER, OUT, IN };
 
-enum { MOST_LINKS = 4096 };
+enum { MAX_LINKS = 4096 };
 
 struct chakra_link {
     uint32_t group;
@@ -30,21 +30,21 @@ struct chakra_builder {
     struct lull_error *err;
 };
 
-static int refuse(const struct chakra_builder *builder, int rc)
+static int chakra_job_refuse(const struct chakra_builder *builder, int rc)
 {
     if (rc == -ENOMEM)
         return lull_error_set(builder->err, rc, "%s: no memory for its tasks", builder->name);
     return lull_error_set(builder->err, LULL_E_FORMAT,
                           "%s: more than %d nodes, or %d dependencies, are not scheduled",
-                          builder->name, LULL_JOB_MOST_TASKS, LULL_JOB_MOST_EDGES);
+                          builder->name, LULL_JOB_MAX_TASKS, LULL_JOB_MAX_EDGES);
 }
 
-static int connect(struct chakra_builder *builder, int64_t from, size_t to)
+static int chakra_job_connect(struct chakra_builder *builder, int64_t from, size_t to)
 {
     const int rc =
         from < 0 ? 0 : lull_job_graph_connect(&builder->graph, (uint32_t)from, (uint32_t)to);
 
-    return rc < 0 ? refuse(builder, rc) : 0;
+    return rc < 0 ? chakra_job_refuse(builder, rc) : 0;
 }
 
 /* ---- resources ---------------------------------------------------------------------------- */
@@ -54,7 +54,7 @@ static int add_resource(struct chakra_builder *builder, uint32_t units)
     const struct lull_job_resource resource = {units, LULL_JOB_BY_RANK};
     const int64_t index = lull_job_graph_add_resource(&builder->graph, &resource);
 
-    return index < 0 ? refuse(builder, (int)index) : 0;
+    return index < 0 ? chakra_job_refuse(builder, (int)index) : 0;
 }
 
 static enum job_workload_chakra_direction direction_of(const struct lull_chakra_node *node)
@@ -83,12 +83,12 @@ static int add_link(struct chakra_builder *builder, const struct lull_chakra_nod
 
     if (find_link(builder, node) < builder->link_count)
         return 0;
-    if (builder->link_count == MOST_LINKS)
+    if (builder->link_count == MAX_LINKS)
         return lull_error_set(builder->err, LULL_E_FORMAT, "%s: more than %d process groups",
-                              builder->name, MOST_LINKS);
+                              builder->name, MAX_LINKS);
     links = realloc(builder->links, (builder->link_count + 1) * sizeof(*links));
     if (links == NULL)
-        return refuse(builder, -ENOMEM);
+        return chakra_job_refuse(builder, -ENOMEM);
     builder->links = links;
     links[builder->link_count++] = (struct chakra_link){node->group, direction_of(node), -1};
     return add_resource(builder, 1);
@@ -139,7 +139,7 @@ static struct lull_job_task task_of(const struct chakra_builder *builder,
     return (struct lull_job_task){LULL_JOB_COMPUTE, GPU, GPU, node->duration_ns, 0};
 }
 
-static int add_task(struct chakra_builder *builder, const struct lull_chakra_node *node)
+static int chakra_job_add_task(struct chakra_builder *builder, const struct lull_chakra_node *node)
 {
     const struct lull_job_task task = task_of(builder, node);
     const int64_t index = lull_job_graph_add(&builder->graph, &task);
@@ -147,7 +147,7 @@ static int add_task(struct chakra_builder *builder, const struct lull_chakra_nod
     if (index == -EINVAL)
         return lull_error_set(builder->err, LULL_E_FORMAT, "%s: node %" PRIu64 " takes over 1000 s",
                               builder->name, node->id);
-    return index < 0 ? refuse(builder, (int)index) : 0;
+    return index < 0 ? chakra_job_refuse(builder, (int)index) : 0;
 }
 
 static int add_tasks(struct chakra_builder *builder)
@@ -156,10 +156,11 @@ static int add_tasks(struct chakra_builder *builder)
     int rc = 0;
 
     for (size_t i = 0; rc == 0 && i < trace->count; i++)
-        rc = add_task(builder, &trace->nodes[i]);
+        rc = chakra_job_add_task(builder, &trace->nodes[i]);
     for (size_t i = 0; rc == 0 && i < trace->count; i++)
         for (uint32_t k = 0; rc == 0 && k < trace->nodes[i].dependency_count; k++)
-            rc = connect(builder, trace->dependencies[trace->nodes[i].first_dependency + k], i);
+            rc = chakra_job_connect(builder,
+                                    trace->dependencies[trace->nodes[i].first_dependency + k], i);
     return rc;
 }
 
@@ -181,7 +182,7 @@ static bool is_on_gpu(const struct lull_chakra_node *node)
     return !node->is_host && node->kind >= LULL_CHAKRA_LOAD;
 }
 
-/* Tells whether the trace itself tells what on the GPU waits for what. */
+/* Returns whether the trace itself tells what on the GPU waits for what. */
 static bool has_device_order(const struct lull_chakra_graph *trace)
 {
     for (size_t i = 0; i < trace->count; i++)
@@ -219,19 +220,19 @@ static size_t count_to_last_communication(const struct lull_chakra_graph *trace,
 static int launch_communication(struct chakra_builder *builder, size_t node, int64_t last_kernel)
 {
     struct chakra_link *link = &builder->links[find_link(builder, &builder->trace->nodes[node])];
-    const int rc = connect(builder, last_kernel, node);
+    const int rc = chakra_job_connect(builder, last_kernel, node);
     const int64_t before = link->last;
 
     if (rc < 0)
         return rc;
     link->last = (int64_t)node;
-    return connect(builder, before, node);
+    return chakra_job_connect(builder, before, node);
 }
 
 static int wait_for_links(struct chakra_builder *builder, size_t node)
 {
     for (size_t i = 0; i < builder->link_count; i++) {
-        const int rc = connect(builder, builder->links[i].last, node);
+        const int rc = chakra_job_connect(builder, builder->links[i].last, node);
 
         if (rc < 0)
             return rc;
@@ -254,7 +255,7 @@ static int order_streams(struct chakra_builder *builder)
         if (lull_chakra_communicates(&trace->nodes[node])) {
             rc = launch_communication(builder, node, last_kernel);
         } else if (is_on_gpu(&trace->nodes[node])) {
-            rc = connect(builder, last_kernel, node);
+            rc = chakra_job_connect(builder, last_kernel, node);
             if (rc == 0 && i >= until && !has_waited)
                 rc = wait_for_links(builder, node);
             has_waited |= i >= until;
@@ -266,7 +267,7 @@ static int order_streams(struct chakra_builder *builder)
 
 /* ---- all of it ---------------------------------------------------------------------------- */
 
-static int build(struct chakra_builder *builder)
+static int chakra_job_build(struct chakra_builder *builder)
 {
     int rc = add_resources(builder);
 
@@ -290,7 +291,7 @@ int lull_job_chakra_build(const struct lull_chakra_graph *trace, const char *nam
     struct chakra_builder builder = {.trace = trace, .name = name, .err = err};
     int rc;
 
-    rc = build(&builder);
+    rc = chakra_job_build(&builder);
     free(builder.links);
     if (rc < 0)
         lull_job_graph_fini(&builder.graph);

@@ -32,8 +32,8 @@ struct layout {
 
 enum group { TENSOR, EXPERT, DATA, DATA_OF_EXPERTS, GROUPS };
 
-static enum group group_of(const struct lull_simai_workload *workload,
-                           const struct lull_simai_work *work, int part)
+static enum group simai_job_group_of(const struct lull_simai_workload *workload,
+                                     const struct lull_simai_work *work, int part)
 {
     static const char *const names[GROUPS] = {"TP", "EP", "DP", "DP_EP"};
     enum group group = TENSOR;
@@ -50,11 +50,11 @@ static int check_part(const struct lull_simai_workload *workload, size_t layer, 
 {
     const struct lull_simai_work *work = &workload->layers[layer].parts[part];
 
-    if (work->compute_ns > LULL_JOB_MOST_TASK_NS)
+    if (work->compute_ns > LULL_JOB_MAX_TASK_NS)
         return lull_error_set(err, LULL_E_FORMAT, "%s: layer %zu (%.60s) computes over 1000 s",
                               name, layer + 1,
                               lull_simai_name(workload, workload->layers[layer].name));
-    if (group_of(workload, work, part) == GROUPS)
+    if (simai_job_group_of(workload, work, part) == GROUPS)
         return lull_error_set(err, LULL_E_FORMAT,
                               "%s: layer %zu: a collective among %.60s, not TP, EP, DP or DP_EP",
                               name, layer + 1, lull_simai_name(workload, work->group));
@@ -87,7 +87,7 @@ static int64_t at_least_one(int64_t number)
     return number > 1 ? number : 1;
 }
 
-static int lay_out(struct layout *layout, uint32_t gpus)
+static int simai_job_lay_out(struct layout *layout, uint32_t gpus)
 {
     const struct lull_simai_workload *workload = layout->workload;
     const int64_t all = workload->gpus > 0 ? workload->gpus : gpus;
@@ -125,7 +125,7 @@ static struct ranks ranks_of(const struct layout *layout, enum group group)
 static int64_t collective_ns(const struct layout *layout, const struct lull_simai_work *work,
                              int part)
 {
-    const struct ranks ranks = ranks_of(layout, group_of(layout->workload, work, part));
+    const struct ranks ranks = ranks_of(layout, simai_job_group_of(layout->workload, work, part));
     const struct lull_job_link *link = (uint64_t)ranks.count * ranks.stride <= NEIGHBOURS
                                            ? &layout->links->inside
                                            : &layout->links->between;
@@ -148,8 +148,8 @@ struct simai_builder {
 
 /* Adds a task that waits for the task `behind`. Returns its number, or `behind` where it would take
  * no time and so is left out. */
-static int64_t add(struct simai_builder *builder, enum lull_job_task_kind kind, uint32_t resource,
-                   int64_t time_ns, int64_t behind)
+static int64_t simai_job_add(struct simai_builder *builder, enum lull_job_task_kind kind,
+                             uint32_t resource, int64_t time_ns, int64_t behind)
 {
     const struct lull_job_task task = {kind, resource, GPU, time_ns, 0};
     int64_t index;
@@ -164,16 +164,16 @@ static int64_t add(struct simai_builder *builder, enum lull_job_task_kind kind, 
     return index;
 }
 
-static void add_part(struct simai_builder *builder, size_t layer, int part)
+static void simai_job_add_part(struct simai_builder *builder, size_t layer, int part)
 {
     const struct lull_simai_work *work = &builder->layout->workload->layers[layer].parts[part];
     const int64_t link_ns = collective_ns(builder->layout, work, part);
     const bool is_gradient = part == LULL_SIMAI_WEIGHT_GRADIENT;
     int64_t sent;
 
-    builder->last = add(builder, LULL_JOB_COMPUTE, GPU, work->compute_ns, builder->last);
-    sent = add(builder, LULL_JOB_TRANSFER, is_gradient ? GRADIENT_LINK : OWN_LINK, link_ns,
-               builder->last);
+    builder->last = simai_job_add(builder, LULL_JOB_COMPUTE, GPU, work->compute_ns, builder->last);
+    sent = simai_job_add(builder, LULL_JOB_TRANSFER, is_gradient ? GRADIENT_LINK : OWN_LINK,
+                         link_ns, builder->last);
     if (!is_gradient)
         builder->last = sent;
 }
@@ -183,20 +183,20 @@ static void add_layers(struct simai_builder *builder)
     const size_t count = builder->layout->workload->count;
 
     for (size_t i = 0; i < count; i++)
-        add_part(builder, i, LULL_SIMAI_FORWARD);
+        simai_job_add_part(builder, i, LULL_SIMAI_FORWARD);
     for (size_t i = count; i-- > 0;) {
-        add_part(builder, i, LULL_SIMAI_INPUT_GRADIENT);
-        add_part(builder, i, LULL_SIMAI_WEIGHT_GRADIENT);
+        simai_job_add_part(builder, i, LULL_SIMAI_INPUT_GRADIENT);
+        simai_job_add_part(builder, i, LULL_SIMAI_WEIGHT_GRADIENT);
     }
 }
 
-static int refuse(const struct layout *layout, int rc)
+static int simai_job_refuse(const struct layout *layout, int rc)
 {
     if (rc == -ENOMEM)
         return lull_error_set(layout->err, rc, "%s: no memory for its tasks", layout->name);
     return lull_error_set(layout->err, LULL_E_FORMAT,
                           "%s: a collective of over 1000 s, or more than %d tasks", layout->name,
-                          LULL_JOB_MOST_TASKS);
+                          LULL_JOB_MAX_TASKS);
 }
 
 static int build_stage(const struct layout *layout, struct lull_job_graph *graph_out)
@@ -209,7 +209,7 @@ static int build_stage(const struct layout *layout, struct lull_job_graph *graph
             builder.rc = -ENOMEM;
     add_layers(&builder);
     if (builder.rc < 0)
-        builder.rc = refuse(layout, builder.rc);
+        builder.rc = simai_job_refuse(layout, builder.rc);
     else
         builder.rc = lull_job_graph_finish(&builder.graph, layout->err);
     if (builder.rc < 0)
@@ -227,7 +227,7 @@ struct sums {
     int64_t link_ns[LULL_SIMAI_PARTS];
 };
 
-static struct sums add_up(const struct layout *layout)
+static struct sums simai_job_sum(const struct layout *layout)
 {
     struct sums sums = {0};
 
@@ -255,7 +255,7 @@ static struct lull_pipeline_schedule choose_schedule(const struct layout *layout
 
 static int build_pipeline(const struct layout *layout, struct lull_job_graph *graph_out)
 {
-    const struct sums sums = add_up(layout);
+    const struct sums sums = simai_job_sum(layout);
     const int64_t microbatches = at_least_one(layout->workload->micro_batches);
     struct lull_job_parallel parallel = {
         .data = layout->data,
@@ -271,8 +271,8 @@ static int build_pipeline(const struct layout *layout, struct lull_job_graph *gr
     int64_t actions;
     int rc;
 
-    if (microbatches > LULL_JOB_MOST_TASKS)
-        return refuse(layout, -E2BIG);
+    if (microbatches > LULL_JOB_MAX_TASKS)
+        return simai_job_refuse(layout, -E2BIG);
     parallel.schedule = choose_schedule(layout, parallel.microbatches);
     actions = microbatches * parallel.schedule.chunks;
     parallel.forward_ns = at_least_one(sums.compute_ns[LULL_SIMAI_FORWARD] / actions);
@@ -294,7 +294,7 @@ int lull_job_simai_build(const struct lull_simai_workload *workload, const char 
                          struct lull_error *err)
 {
     struct layout layout = {.workload = workload, .name = name, .links = links, .err = err};
-    int rc = lay_out(&layout, gpus);
+    int rc = simai_job_lay_out(&layout, gpus);
 
     if (rc < 0)
         return rc;

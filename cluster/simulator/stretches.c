@@ -35,8 +35,8 @@ int lull_cluster_stretches_add_change(struct lull_cluster_stretches *stretches, 
     return 0;
 }
 
-/* Orders events by time; at one instant GPUs are given back before others take them. */
-static int compare(const void *left, const void *right)
+/* Orders events by time; at one instant GPUs are returned before others take them. */
+static int stretches_compare(const void *left, const void *right)
 {
     const struct lull_cluster_event *a = left;
     const struct lull_cluster_event *b = right;
@@ -64,7 +64,7 @@ int lull_cluster_stretches_events(const struct lull_cluster_stretches *stretches
         events[count++] = (struct lull_cluster_event){stretch->begin_ns, true, i};
         events[count++] = (struct lull_cluster_event){stretch->end_ns, false, i};
     }
-    qsort(events, count, sizeof(*events), compare);
+    qsort(events, count, sizeof(*events), stretches_compare);
     *events_out = events;
     *count_out = count;
     return 0;

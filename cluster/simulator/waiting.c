@@ -23,18 +23,19 @@ struct waiting_replay {
     struct lull_cluster_wait *wait;
 };
 
-static const struct lull_cluster_job *job_of(const struct waiting_replay *replay, uint32_t job)
+static const struct lull_cluster_job *waiting_job_of(const struct waiting_replay *replay,
+                                                     uint32_t job)
 {
     return &replay->jobs->all[job];
 }
 
-static uint32_t gpus_of(const struct waiting_replay *replay,
-                        const struct lull_cluster_stretch *stretch)
+static uint32_t waiting_gpus_of(const struct waiting_replay *replay,
+                                const struct lull_cluster_stretch *stretch)
 {
-    return job_of(replay, stretch->job)->points[stretch->point].gpus;
+    return waiting_job_of(replay, stretch->job)->points[stretch->point].gpus;
 }
 
-static void add_name(struct lull_cluster_names *names, uint32_t job, uint32_t gpus)
+static void waiting_add_name(struct lull_cluster_names *names, uint32_t job, uint32_t gpus)
 {
     if (names->count < LULL_CLUSTER_WAIT_NAMES)
         names->first[names->count] = job;
@@ -44,10 +45,10 @@ static void add_name(struct lull_cluster_names *names, uint32_t job, uint32_t gp
 
 /* ---- events ------------------------------------------------------------------------------- */
 
-static int collect(struct waiting_replay *replay)
+static int waiting_collect(struct waiting_replay *replay)
 {
     const struct lull_cluster_stretches *stretches = replay->stretches;
-    const uint32_t pool = job_of(replay, replay->job)->pool;
+    const uint32_t pool = waiting_job_of(replay, replay->job)->pool;
     size_t count;
 
     for (size_t i = 0; i < stretches->count && replay->own == SIZE_MAX; i++)
@@ -58,7 +59,7 @@ static int collect(struct waiting_replay *replay)
     for (size_t i = 0; i < count; i++) {
         const struct lull_cluster_event event = replay->events[i];
 
-        if (job_of(replay, stretches->all[event.stretch].job)->pool == pool)
+        if (waiting_job_of(replay, stretches->all[event.stretch].job)->pool == pool)
             replay->events[replay->event_count++] = event;
     }
     return 0;
@@ -79,7 +80,8 @@ static void play_nodes(struct waiting_replay *replay, int64_t time_ns, size_t be
     }
 }
 
-static void play(struct waiting_replay *replay, const struct lull_cluster_event *event)
+static void waiting_play_event(struct waiting_replay *replay,
+                               const struct lull_cluster_event *event)
 {
     const struct lull_cluster_stretch *stretch = &replay->stretches->all[event->stretch];
 
@@ -100,7 +102,7 @@ static void play_until(struct waiting_replay *replay, int64_t time_ns, size_t be
             (event->time_ns == time_ns && event->is_begin && event->stretch >= before_stretch))
             break;
         play_nodes(replay, event->is_begin ? event->time_ns : event->time_ns - 1, event->stretch);
-        play(replay, event);
+        waiting_play_event(replay, event);
     }
     play_nodes(replay, time_ns, before_stretch);
 }
@@ -108,10 +110,10 @@ static void play_until(struct waiting_replay *replay, int64_t time_ns, size_t be
 /* ---- what was free ------------------------------------------------------------------------ */
 
 /* Counts what is free now. of_first: how many GPUs the job took on the first of its nodes. */
-static void look(const struct waiting_replay *replay, uint32_t of_first,
-                 struct lull_cluster_room *room)
+static void waiting_count_free(const struct waiting_replay *replay, uint32_t of_first,
+                               struct lull_cluster_room *room)
 {
-    const struct lull_cluster_job *job = job_of(replay, replay->job);
+    const struct lull_cluster_job *job = waiting_job_of(replay, replay->job);
     const uint32_t type = job->points[replay->wait->point].type;
 
     *room = (struct lull_cluster_room){
@@ -140,7 +142,7 @@ static uint32_t next_in(const struct waiting_replay *replay, int64_t now_ns)
         const uint32_t job = replay->stretches->all[replay->events[i].stretch].job;
 
         if (replay->events[i].is_begin && !replay->is_running[job] &&
-            job_of(replay, job)->arrival_ns <= now_ns)
+            waiting_job_of(replay, job)->arrival_ns <= now_ns)
             return job;
     }
     return UINT32_MAX;
@@ -149,7 +151,7 @@ static uint32_t next_in(const struct waiting_replay *replay, int64_t now_ns)
 static enum lull_cluster_cause cause_now(const struct waiting_replay *replay, int64_t now_ns,
                                          uint32_t *behind_out)
 {
-    const struct lull_cluster_job *job = job_of(replay, replay->job);
+    const struct lull_cluster_job *job = waiting_job_of(replay, replay->job);
     bool is_enough = false;
     bool does_fit = false;
 
@@ -178,13 +180,15 @@ static void count_running(struct waiting_replay *replay)
         const struct lull_cluster_stretch *stretch =
             &replay->stretches->all[replay->events[i].stretch];
 
-        if (replay->events[i].is_begin && stretch->end_ns > job_of(replay, replay->job)->arrival_ns)
-            add_name(&replay->wait->running, stretch->job, gpus_of(replay, stretch));
+        if (replay->events[i].is_begin &&
+            stretch->end_ns > waiting_job_of(replay, replay->job)->arrival_ns)
+            waiting_add_name(&replay->wait->running, stretch->job,
+                             waiting_gpus_of(replay, stretch));
     }
 }
 
 /* Names the jobs that were started between its arrival and its own start. */
-static void count_others(struct waiting_replay *replay, size_t from_event)
+static void waiting_count_others(struct waiting_replay *replay, size_t from_event)
 {
     for (size_t i = from_event; i < replay->event_count; i++) {
         const size_t at = replay->events[i].stretch;
@@ -195,16 +199,17 @@ static void count_others(struct waiting_replay *replay, size_t from_event)
         if (!replay->events[i].is_begin || replay->is_named[stretch->job])
             continue;
         replay->is_named[stretch->job] = true;
-        add_name(stretch->job < replay->job ? &replay->wait->ahead : &replay->wait->overtaking,
-                 stretch->job, gpus_of(replay, stretch));
+        waiting_add_name(stretch->job < replay->job ? &replay->wait->ahead
+                                                    : &replay->wait->overtaking,
+                         stretch->job, waiting_gpus_of(replay, stretch));
     }
 }
 
 /* Adds up how long each cause lasted; behind_ns: [job], zero. */
-static void measure(struct waiting_replay *replay, int64_t *behind_ns)
+static void waiting_measure(struct waiting_replay *replay, int64_t *behind_ns)
 {
     struct lull_cluster_wait *const wait = replay->wait;
-    int64_t now_ns = job_of(replay, replay->job)->arrival_ns;
+    int64_t now_ns = waiting_job_of(replay, replay->job)->arrival_ns;
 
     while (now_ns < wait->end_ns) {
         uint32_t behind = UINT32_MAX;
@@ -232,15 +237,15 @@ static void measure(struct waiting_replay *replay, int64_t *behind_ns)
 
 /* Looks at what was free when it was started, whether it was placed as placement.h does, and which
  * jobs left its place at that instant. */
-static void look_at_start(struct waiting_replay *replay)
+static void waiting_check_start(struct waiting_replay *replay)
 {
     const struct lull_cluster_stretch *own = &replay->stretches->all[replay->own];
-    const struct lull_cluster_job *job = job_of(replay, replay->job);
+    const struct lull_cluster_job *job = waiting_job_of(replay, replay->job);
     const struct lull_cluster_point *point = &job->points[own->point];
     size_t count;
 
     play_until(replay, own->begin_ns, replay->own);
-    look(replay, own->shares[0].gpus, &replay->wait->at_end);
+    waiting_count_free(replay, own->shares[0].gpus, &replay->wait->at_end);
     count = lull_cluster_place_consolidated(replay->state, job->pool, point->type, point->gpus,
                                             replay->scratch);
     replay->wait->is_consolidated = count == own->share_count;
@@ -260,7 +265,7 @@ static void look_at_start(struct waiting_replay *replay)
             for (uint32_t n = 0; n < own->share_count; n++)
                 is_near |= other->shares[k].node == own->shares[n].node;
         if (is_near)
-            add_name(&replay->wait->freed, other->job, gpus_of(replay, other));
+            waiting_add_name(&replay->wait->freed, other->job, waiting_gpus_of(replay, other));
     }
 }
 
@@ -274,14 +279,15 @@ static size_t first_from(const struct lull_cluster_stretches *stretches, int64_t
     return first;
 }
 
-static int explain(struct waiting_replay *replay, const struct lull_cluster_outcome *outcome)
+static int waiting_explain(struct waiting_replay *replay,
+                           const struct lull_cluster_outcome *outcome)
 {
-    const struct lull_cluster_job *job = job_of(replay, replay->job);
+    const struct lull_cluster_job *job = waiting_job_of(replay, replay->job);
     struct lull_cluster_wait *const wait = replay->wait;
     int64_t *behind_ns = calloc(replay->jobs->count, sizeof(*behind_ns));
     uint32_t of_first = job->points[0].gpus;
 
-    if (behind_ns == NULL || collect(replay) < 0) {
+    if (behind_ns == NULL || waiting_collect(replay) < 0) {
         free(behind_ns);
         return -ENOMEM;
     }
@@ -295,12 +301,12 @@ static int explain(struct waiting_replay *replay, const struct lull_cluster_outc
         wait->end_ns = replay->events[replay->event_count - 1].time_ns;
     }
     play_until(replay, job->arrival_ns, first_from(replay->stretches, job->arrival_ns));
-    look(replay, of_first, &wait->on_arrival);
+    waiting_count_free(replay, of_first, &wait->on_arrival);
     count_running(replay);
-    count_others(replay, replay->next);
-    measure(replay, behind_ns);
+    waiting_count_others(replay, replay->next);
+    waiting_measure(replay, behind_ns);
     if (replay->own != SIZE_MAX)
-        look_at_start(replay);
+        waiting_check_start(replay);
     free(behind_ns);
     return 0;
 }
@@ -326,7 +332,7 @@ int lull_cluster_wait_explain(const struct lull_cluster *cluster,
 
     if (replay.is_running != NULL && replay.is_named != NULL && replay.scratch != NULL &&
         lull_cluster_state_create(cluster, &replay.state) == 0)
-        result = explain(&replay, &lull_cluster_run_outcomes(run)[job]);
+        result = waiting_explain(&replay, &lull_cluster_run_outcomes(run)[job]);
     if (result == 0)
         *wait_out = wait;
     lull_cluster_state_destroy(replay.state);

@@ -37,16 +37,14 @@ void acct_gather_energy_p_conf_options(void **full_options, int *full_options_cn
 void acct_gather_energy_p_conf_set(int context_id_in, void *tbl);
 void acct_gather_energy_p_conf_values(void *data);
 
-/* How long a reading is waited for; chosen, not measured: counters answer within some milliseconds.
- */
+/* How long a reading is waited for; default: counters answer within some milliseconds. */
 enum { ANSWER_MS = 100, GPUS_BYTES = 1024 };
 
 static const int64_t ns_per_ms = 1000000;
-/* How long after a helper slurmd starts the next one, where that one has ended. Chosen, not
- * measured. */
+/* How long after a helper slurmd starts the next one, where that one has ended. */
 static const int64_t again_ns = 10000000000;
 /* A node that draws 10 kW for thirty years. */
-#define MOST_JOULES 1e13
+#define MAX_JOULES 1e13
 
 static struct {
     pthread_mutex_t lock; /* guards what follows */
@@ -66,7 +64,7 @@ static bool is_in_slurmd(void)
     return strcmp(program_invocation_short_name, "slurmd") == 0;
 }
 
-/* Tells whether a variable of slurmd would change which GPUs the helper counts for a step. */
+/* Returns whether a variable of slurmd would change which GPUs the helper counts for a step. */
 static bool names_gpus(const char *variable)
 {
     static const char *const names[] = {
@@ -115,7 +113,7 @@ static void start_meter(const char *gpus)
 }
 
 /* What is drawn from now on is not counted, so that all of it is not known. */
-static void lose_meter(void)
+static void gather_energy_lose_meter(void)
 {
     lull_helper_forget(&meter.helper);
     meter.is_known = false;
@@ -124,7 +122,7 @@ static void lose_meter(void)
 }
 
 /* Answers to earlier questions that came too late are passed over by the next look. */
-static bool take_answer(int64_t until_ns, double *joules_out)
+static bool gather_energy_take_answer(int64_t until_ns, double *joules_out)
 {
     struct pollfd poll_fd = {.fd = meter.helper.socket, .events = POLLIN};
     bool is_answered = false;
@@ -142,12 +140,12 @@ static bool take_answer(int64_t until_ns, double *joules_out)
             return is_answered;
         got = recv(meter.helper.socket, text, sizeof(text) - 1, MSG_DONTWAIT);
         if (got <= 0) {
-            lose_meter();
+            gather_energy_lose_meter();
             return false;
         }
         text[got] = '\0';
         *joules_out = strtod(text, &end);
-        is_answered = end != text && *joules_out >= 0.0 && *joules_out < MOST_JOULES;
+        is_answered = end != text && *joules_out >= 0.0 && *joules_out < MAX_JOULES;
     }
 }
 
@@ -158,7 +156,7 @@ static void read_meter(void)
 
     if (meter.helper.socket < 0 ||
         send(meter.helper.socket, "\n", 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ||
-        !take_answer(begin_ns + ANSWER_MS * ns_per_ms, &joules))
+        !gather_energy_take_answer(begin_ns + ANSWER_MS * ns_per_ms, &joules))
         return;
     if (joules < meter.joules)
         return; /* no counter runs backwards */
@@ -171,7 +169,7 @@ static void read_meter(void)
 }
 
 /* A step without GPUs draws nothing with them, and that is known. */
-static void update(void)
+static void gather_energy_update(void)
 {
     const char *const gpus = is_in_slurmd() ? NULL : getenv(LULL_STEP_GPUS);
 
@@ -183,7 +181,7 @@ static void update(void)
         meter.read_time = time(NULL);
         return;
     }
-    /* A step of which a part was not counted stays unknown; a node begins anew. */
+    /* A step of which a part was not counted stays unknown; a node starts again. */
     if (!meter.is_started || (gpus == NULL && meter.helper.socket < 0 &&
                               lull_helper_now_ns() - meter.begin_ns > again_ns))
         start_meter(gpus);
@@ -192,7 +190,7 @@ static void update(void)
 
 /* ---- what Slurm asks ----------------------------------------------------------------------- */
 
-static void fill(acct_gather_energy_t *energy)
+static void gather_energy_fill(acct_gather_energy_t *energy)
 {
     const double seconds = (double)(meter.read_ns - meter.begin_ns) * 1e-9;
 
@@ -213,7 +211,7 @@ static void fill(acct_gather_energy_t *energy)
 int acct_gather_energy_p_update_node_energy(void)
 {
     pthread_mutex_lock(&meter.lock);
-    update();
+    gather_energy_update();
     pthread_mutex_unlock(&meter.lock);
     return SLURM_SUCCESS;
 }
@@ -226,12 +224,12 @@ int acct_gather_energy_p_get_data(enum acct_energy_type data_type, void *data)
     switch (data_type) {
     case ENERGY_DATA_JOULES_TASK:
     case ENERGY_DATA_NODE_ENERGY_UP:
-        update();
-        fill(data);
+        gather_energy_update();
+        gather_energy_fill(data);
         break;
     case ENERGY_DATA_STRUCT:
     case ENERGY_DATA_NODE_ENERGY:
-        fill(data);
+        gather_energy_fill(data);
         break;
     case ENERGY_DATA_LAST_POLL:
         *(time_t *)data = meter.read_time;

@@ -17,7 +17,7 @@ static void write_path(char path[PATH_BYTES], const char *runtime_dir, uint32_t 
 }
 
 /* Opens the folder of all jobs; nobody but its owner, this process' user, may have changed it. */
-static int check_folder(const char *path)
+static int allocation_check_folder(const char *path)
 {
     struct stat status;
 
@@ -39,7 +39,7 @@ int lull_allocation_keep(const char *runtime_dir, uint32_t job, const char *gpus
     snprintf(path, sizeof(path), "%s/slurm", runtime_dir);
     if (mkdir(path, 0700) < 0 && errno != EEXIST)
         return -errno;
-    result = check_folder(path);
+    result = allocation_check_folder(path);
     if (result < 0)
         return result;
     write_path(path, runtime_dir, job);
@@ -63,7 +63,7 @@ void lull_allocation_read(const char *runtime_dir, uint32_t job, char *gpus_out,
 
     gpus_out[0] = '\0';
     snprintf(path, sizeof(path), "%s/slurm", runtime_dir);
-    if (check_folder(path) < 0)
+    if (allocation_check_folder(path) < 0)
         return;
     write_path(path, runtime_dir, job);
     fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -84,7 +84,7 @@ void lull_allocation_forget(const char *runtime_dir, uint32_t job)
 
 /* Reads a number and the comma behind it; false: there is no number, or something else behind it.
  */
-static bool take_number(const char **text, unsigned long *number_out)
+static bool allocation_take_number(const char **text, unsigned long *number_out)
 {
     const size_t digits = strspn(*text, "0123456789");
 
@@ -96,11 +96,11 @@ static bool take_number(const char **text, unsigned long *number_out)
     return true;
 }
 
-static bool holds(const char *list, unsigned long wanted)
+static bool allocation_holds(const char *list, unsigned long wanted)
 {
     unsigned long number;
 
-    while (take_number(&list, &number))
+    while (allocation_take_number(&list, &number))
         if (number == wanted)
             return true;
     return false;
@@ -113,7 +113,7 @@ bool lull_allocation_covers(const char *allocated, const char *claimed)
     if (*claimed == '\0')
         return false;
     while (*claimed != '\0')
-        if (!take_number(&claimed, &number) || !holds(allocated, number))
+        if (!allocation_take_number(&claimed, &number) || !allocation_holds(allocated, number))
             return false;
     return true;
 }

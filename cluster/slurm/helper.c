@@ -101,7 +101,7 @@ static bool place_descriptors(const struct ends *ends, enum lull_helper_socket k
            dup2(words, STDERR_FILENO) >= 0 && close_range((unsigned int)last + 1, ~0U, 0) == 0;
 }
 
-static void let_signals_in(void)
+static void slurm_helper_unblock_signals(void)
 {
     sigset_t none;
 
@@ -109,15 +109,15 @@ static void let_signals_in(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-__attribute__((noreturn)) static void become(const struct lull_helper_start *start,
-                                             const struct ends *ends)
+__attribute__((noreturn)) static void slurm_helper_exec(const struct lull_helper_start *start,
+                                                        const struct ends *ends)
 {
     if (!become_user(start->is_of_user) || !place_descriptors(ends, start->socket))
         _exit(126);
     if (!start->is_of_user && chdir("/") < 0)
         _exit(126);
     umask(022);
-    let_signals_in();
+    slurm_helper_unblock_signals();
     alarm(start->limit_s);
     execve(start->argv[0], start->argv, start->environment);
     _exit(127);
@@ -139,7 +139,7 @@ int lull_helper_start(const struct lull_helper_start *start, struct lull_helper 
          * kills, waits for and counts are the job's processes. */
         setsid();
         if (fork() == 0)
-            become(start, &ends);
+            slurm_helper_exec(start, &ends);
         _exit(0);
     }
     result = pid < 0 ? -errno : 0;

@@ -49,7 +49,7 @@ int lull_helper_start(const struct lull_helper_start *start, struct lull_helper 
 bool lull_helper_listen(struct lull_helper *helper, int64_t until_ns, char *text, size_t size,
                         size_t *size_io);
 
-/* Lets go of the helper, which may go on; all zero but for -1 is allowed. */
+/* Releases the helper, which may continue; all zero but for -1 is allowed. */
 void lull_helper_forget(struct lull_helper *helper);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * Slurm's controller asks this plugin about each job that is submitted: what its user wants of Lull
  * is written into the job's AdminComment, for people and for schedulers, and what the site insists
- * on is refused where it is missing. Only jobs that ask for GPUs are looked at.
+ * on is refused where it is missing. Only jobs that request GPUs are looked at.
  *
  * The site's settings are read for each job, so that a change needs no restart. Where they cannot
  * be read, nothing is refused. The names of functions and variables are Slurm's. Threads: slurmctld
@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "cluster/slurm/submit_settings.h"
-#include "cluster/slurm/wish.h"
+#include "cluster/slurm/job_options.h"
 
 const char plugin_name[] = "what jobs want of Lull";
 const char plugin_type[] = "job_submit/lull";
@@ -37,7 +37,7 @@ int job_modify(job_desc_msg_t *job, void *old, uint32_t uid);
 
 enum { TEXT_BYTES = 256 };
 
-static void load_settings(struct lull_submit_settings *settings)
+static void submit_load_settings(struct lull_submit_settings *settings)
 {
     const char *const named = getenv("LULL_SUBMIT_CONF");
     const char *const path = named != NULL ? named : LULL_SUBMIT_CONF;
@@ -67,17 +67,17 @@ static bool has_gpus(const job_desc_msg_t *job)
 }
 
 /* Options of plugins travel as variables of the job's prolog. */
-static void find_wish(const job_desc_msg_t *job, struct lull_wish *wish)
+static void find_option(const job_desc_msg_t *job, struct lull_job_options *job_options)
 {
     static const struct {
         const char *name;
-        int (*take)(struct lull_wish *, const char *, const char **);
+        int (*take)(struct lull_job_options *, const char *, const char **);
     } options[] = {
-        {"_SLURM_SPANK_OPTION_lull_lull=", lull_wish_take_policy},
-        {"_SLURM_SPANK_OPTION_lull_lull_tolerance=", lull_wish_take_tolerance},
-        {"_SLURM_SPANK_OPTION_lull_lull_deadline=", lull_wish_take_deadline},
-        {"_SLURM_SPANK_OPTION_lull_lull_batch_job=", lull_wish_take_batch_job},
-        {"_SLURM_SPANK_OPTION_lull_lull_schedule=", lull_wish_take_schedule},
+        {"_SLURM_SPANK_OPTION_lull_lull=", lull_job_options_set_policy},
+        {"_SLURM_SPANK_OPTION_lull_lull_tolerance=", lull_job_options_set_tolerance},
+        {"_SLURM_SPANK_OPTION_lull_lull_deadline=", lull_job_options_set_deadline},
+        {"_SLURM_SPANK_OPTION_lull_lull_batch_job=", lull_job_options_set_batch_job},
+        {"_SLURM_SPANK_OPTION_lull_lull_schedule=", lull_job_options_set_schedule},
     };
 
     for (uint32_t i = 0; i < job->spank_job_env_size; i++)
@@ -86,11 +86,12 @@ static void find_wish(const job_desc_msg_t *job, struct lull_wish *wish)
             const char *expected;
 
             if (strncmp(job->spank_job_env[i], options[k].name, length) == 0)
-                options[k].take(wish, job->spank_job_env[i] + length, &expected);
+                options[k].take(job_options, job->spank_job_env[i] + length, &expected);
         }
 }
 
-__attribute__((format(printf, 2, 3))) static int refuse(char **err_msg, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static int submit_refuse(char **err_msg, const char *format,
+                                                               ...)
 {
     char text[TEXT_BYTES];
     va_list arguments;
@@ -102,8 +103,8 @@ __attribute__((format(printf, 2, 3))) static int refuse(char **err_msg, const ch
     return EINVAL;
 }
 
-__attribute__((format(printf, 3, 4))) static void add(char *text, size_t size, const char *format,
-                                                      ...)
+__attribute__((format(printf, 3, 4))) static void submit_add(char *text, size_t size,
+                                                             const char *format, ...)
 {
     const size_t used = strlen(text);
     va_list arguments;
@@ -114,36 +115,36 @@ __attribute__((format(printf, 3, 4))) static void add(char *text, size_t size, c
 }
 
 /* Adds a word, behind a blank where it is not the first. */
-static void add_word(char *text, size_t size, const char *key, const char *value)
+static void submit_add_word(char *text, size_t size, const char *key, const char *value)
 {
-    add(text, size, "%s%s=%s", text[0] != '\0' ? " " : "", key, value);
+    submit_add(text, size, "%s%s=%s", text[0] != '\0' ? " " : "", key, value);
 }
 
-static void comment(job_desc_msg_t *job, const struct lull_wish *wish, bool is_managed,
-                    bool is_scheduled, time_t deadline)
+static void submit_comment(job_desc_msg_t *job, const struct lull_job_options *job_options,
+                           bool is_managed, bool is_scheduled, time_t deadline)
 {
     char text[TEXT_BYTES] = "";
     char when[32];
     struct tm tm;
 
     if (is_managed)
-        add_word(text, sizeof(text), "lull", lull_wish_policy(wish));
-    if (wish->tolerance[0] != '\0')
-        add_word(text, sizeof(text), "tolerance", wish->tolerance);
+        submit_add_word(text, sizeof(text), "lull", lull_job_options_policy(job_options));
+    if (job_options->tolerance[0] != '\0')
+        submit_add_word(text, sizeof(text), "tolerance", job_options->tolerance);
     if (deadline != 0 && localtime_r(&deadline, &tm) != NULL &&
         strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm) > 0)
-        add_word(text, sizeof(text), "deadline", when);
-    if (wish->batch_job[0] != '\0')
-        add_word(text, sizeof(text), "batch-job", wish->batch_job);
+        submit_add_word(text, sizeof(text), "deadline", when);
+    if (job_options->batch_job[0] != '\0')
+        submit_add_word(text, sizeof(text), "batch-job", job_options->batch_job);
     if (is_scheduled)
-        add_word(text, sizeof(text), "schedule", "held");
+        submit_add_word(text, sizeof(text), "schedule", "held");
     job->admin_comment = slurm_xstrdup(text);
 }
 
 int job_submit(job_desc_msg_t *job, uint32_t uid, char **err_msg)
 {
     const time_t now = time(NULL);
-    struct lull_wish wish = {0};
+    struct lull_job_options job_options = {0};
     struct lull_submit_settings settings;
     bool is_managed, is_scheduled;
     time_t deadline = 0;
@@ -151,26 +152,29 @@ int job_submit(job_desc_msg_t *job, uint32_t uid, char **err_msg)
     (void)uid;
     if (!has_gpus(job))
         return SLURM_SUCCESS;
-    load_settings(&settings);
-    find_wish(job, &wish);
-    if (wish.deadline[0] != '\0' &&
-        (lull_wish_parse_deadline(wish.deadline, now, &deadline) < 0 || deadline <= now))
-        return refuse(err_msg, "--lull-deadline=%s is over already", wish.deadline);
-    is_managed = lull_wish_is_on(&wish, settings.is_default) || deadline != 0;
+    submit_load_settings(&settings);
+    find_option(job, &job_options);
+    if (job_options.deadline[0] != '\0' &&
+        (lull_job_options_parse_deadline(job_options.deadline, now, &deadline) < 0 ||
+         deadline <= now))
+        return submit_refuse(err_msg, "--lull-deadline=%s is over already", job_options.deadline);
+    is_managed = lull_job_options_is_on(&job_options, settings.is_default) || deadline != 0;
     /* srun and salloc have no script: they would wait in the foreground. */
-    is_scheduled = job->script != NULL && lull_wish_is_scheduled(&wish, settings.is_scheduled);
+    is_scheduled =
+        job->script != NULL && lull_job_options_is_scheduled(&job_options, settings.is_scheduled);
     if (!is_managed && !is_scheduled)
         return SLURM_SUCCESS;
     if (is_managed && settings.requires_deadline && deadline == 0)
-        return refuse(err_msg,
-                      "jobs with GPUs need a deadline here: give --lull-deadline, a time or how "
-                      "long from now (or --lull=off)");
+        return submit_refuse(
+            err_msg, "jobs with GPUs need a deadline here: give --lull-deadline, a time or how "
+                     "long from now (or --lull=off)");
     if (is_managed && settings.refuses_frequency && names_gpus(job->tres_freq))
-        return refuse(err_msg, "--gpu-freq does not go with --lull here: give one of them, or "
-                               "--lull=off");
+        return submit_refuse(err_msg,
+                             "--gpu-freq does not go with --lull here: give one of them, or "
+                             "--lull=off");
     if (job->admin_comment != NULL)
         return SLURM_SUCCESS;
-    comment(job, &wish, is_managed, is_scheduled, deadline);
+    submit_comment(job, &job_options, is_managed, is_scheduled, deadline);
     if (is_scheduled)
         job->priority = 0; /* held, until lull schedule releases it */
     return SLURM_SUCCESS;

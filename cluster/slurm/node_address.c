@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Chosen, not measured: where slurm.conf has numbers the child takes 0.1 ms, once it runs. */
+/* Default: where slurm.conf has numbers the child takes 0.1 ms, once it runs. */
 enum { LOOK_MS = 1000 };
 
 /* Slurm's way from a node's name to its address. Its headers do not have it, so it is used with the
@@ -29,7 +29,7 @@ static int (*const GET_ADDRESS)(const char *, struct sockaddr_storage *, uint16_
 #endif
 
 /* The child's part: one write of the address, or none. */
-__attribute__((noreturn)) static void tell_address(const char *node, int out)
+__attribute__((noreturn)) static void node_address_write(const char *node, int out)
 {
     union {
         struct sockaddr_storage any;
@@ -55,7 +55,7 @@ bool lull_node_address_find(const char *node, char address_out[LULL_NODE_ADDRESS
         return false;
     child = fork();
     if (child == 0)
-        tell_address(node, ends[1]);
+        node_address_write(node, ends[1]);
     close(ends[1]);
     poll_fd.fd = ends[0];
     /* A signal that comes meanwhile costs the address and no more. */

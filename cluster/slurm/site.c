@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Takes a directory, in which %n stands for the node's name, for hosts that are several nodes. */
+/* Takes a directory, in which %n represents the node's name, for hosts that are several nodes. */
 static bool take_directory(const char *text, char place[LULL_SITE_NAME])
 {
     const char *const mark = strstr(text, "%n");

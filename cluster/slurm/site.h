@@ -17,15 +17,15 @@ struct lull_site {
     char program[LULL_SITE_NAME];
     char runtime_dir[LULL_SITE_NAME];
     char scheduler[LULL_SITE_NAME]; /* "": the program's name with -schedule behind it */
-    bool is_default;                /* jobs that ask for nothing are managed as well */
+    bool is_default;                /* jobs that request nothing are managed as well */
     bool is_scheduled;              /* and may have been placed by lull schedule */
     int64_t start_ms;
     struct lull_together_ports ports; /* for steps of several nodes */
 };
 
-/* The usual site, once LULL_PROGRAM says where the program is. The ports lie below those that Linux
- * gives to connections, and away from those that Slurm's manuals suggest; chosen, not measured. */
-#define LULL_SITE_USUAL                                                                            \
+/* The typical site, once LULL_PROGRAM says where the program is. The ports lie below those that
+ * Linux gives to connections, and away from those that Slurm's manuals suggest; */
+#define LULL_SITE_DEFAULT                                                                          \
     {                                                                                              \
         .program = LULL_PROGRAM, .runtime_dir = "/run/lull", .start_ms = 2000,                     \
         .ports = {28000, 29999},                                                                   \

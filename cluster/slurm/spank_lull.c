@@ -28,7 +28,7 @@
 #include "cluster/slurm/site.h"
 #include "cluster/slurm/step_gpus.h"
 #include "cluster/slurm/together.h"
-#include "cluster/slurm/wish.h"
+#include "cluster/slurm/job_options.h"
 
 SPANK_PLUGIN(lull, 1)
 
@@ -47,11 +47,11 @@ enum {
     GPUS_BYTES = 1024,
     WORDS_BYTES = 16384,
     ENVIRONMENT_BYTES = 65536,
-    MOST_VARIABLES = 4096,
-    MOST_LINES = 6, /* that the governor's environment has beside the job's */
+    MAX_VARIABLES = 4096,
+    MAX_LINES = 6, /* that the governor's environment has beside the job's */
     NODES_BYTES = 8192,
     ENDPOINT_BYTES = LULL_TOGETHER_NAME + 32,
-    REGISTER_S = 2, /* chosen, not measured, as are the others: lulld answers within 1 ms */
+    REGISTER_S = 2, /* default: lulld answers within 1 ms */
     RESTORE_S = 10,
     FINISH_MS = 2000,   /* `lull run` ends within that */
     FINISH_SHARE = 100, /* but a step waits no more than this part of its time for it */
@@ -60,8 +60,8 @@ enum {
 static const int64_t ns_per_ms = 1000000;
 static const int64_t ns_per_s = 1000000000;
 
-static struct lull_site site = LULL_SITE_USUAL;
-static struct lull_wish wish;
+static struct lull_site site = LULL_SITE_DEFAULT;
+static struct lull_job_options job_options;
 
 /* What slurmstepd knows of its step. Tasks are forked off it and have it as well. */
 static struct {
@@ -84,7 +84,7 @@ static struct {
 
 /* ---- options ------------------------------------------------------------------------------- */
 
-static int refuse(const char *option, const char *text, const char *expected)
+static int spank_refuse(const char *option, const char *text, const char *expected)
 {
     slurm_error("lull: --%s: \"%s\" is not %s", option, text != NULL ? text : "", expected);
     return -1;
@@ -93,15 +93,15 @@ static int refuse(const char *option, const char *text, const char *expected)
 /* On a node a wrong text can only be that of another version of this plugin. */
 static int on_option(int value, const char *text, int remote)
 {
-    static int (*const takers[])(struct lull_wish *, const char *, const char **) = {
-        lull_wish_take_policy, lull_wish_take_tolerance, lull_wish_take_deadline,
-        lull_wish_take_batch_job, lull_wish_take_schedule};
+    static int (*const takers[])(struct lull_job_options *, const char *, const char **) = {
+        lull_job_options_set_policy, lull_job_options_set_tolerance, lull_job_options_set_deadline,
+        lull_job_options_set_batch_job, lull_job_options_set_schedule};
     static const char *const names[] = {"lull", "lull-tolerance", "lull-deadline", "lull-batch-job",
                                         "lull-schedule"};
     const char *expected = NULL;
 
-    if (takers[value](&wish, text, &expected) < 0)
-        return remote ? 0 : refuse(names[value], text, expected);
+    if (takers[value](&job_options, text, &expected) < 0)
+        return remote ? 0 : spank_refuse(names[value], text, expected);
     return 0;
 }
 
@@ -131,17 +131,18 @@ static void take_settings(int count, char *const *words)
 
 /* ---- the step ------------------------------------------------------------------------------ */
 
-/* Tells whether the user has asked, and not the site alone. */
-static bool is_asked(void)
+/* Returns whether the user has asked, and not the site alone. */
+static bool spank_is_requested(void)
 {
-    return lull_wish_is_on(&wish, false);
+    return lull_job_options_is_on(&job_options, false);
 }
 
-/* Tells whether steps have governors that search, and so have something to agree on. */
+/* Returns whether steps have governors that search, and so have something to agree on. */
 static bool is_for_governors(void)
 {
-    return lull_wish_is_on(&wish, site.is_default) && wish.batch_job[0] == '\0' &&
-           strcmp(lull_wish_policy(&wish), "on") == 0;
+    return lull_job_options_is_on(&job_options, site.is_default) &&
+           job_options.batch_job[0] == '\0' &&
+           strcmp(lull_job_options_policy(&job_options), "on") == 0;
 }
 
 static bool is_batch(void)
@@ -180,7 +181,7 @@ static void find_step(spank_t spank)
 }
 
 /* Takes the key out of the environment, in which neither tasks nor prologs are to see it. */
-static void take_key(spank_t spank)
+static void spank_take_key(spank_t spank)
 {
     char key[2 * LULL_TOGETHER_KEY_TEXT] = "";
 
@@ -214,7 +215,7 @@ static void begin_registration(spank_t spank)
 }
 
 /* Hands on what a helper has said, line by line, fit for logs: users can let it say anything. */
-static void relay(char *text, void (*say)(const char *format, ...))
+static void spank_relay(char *text, void (*say)(const char *format, ...))
 {
     char *rest = NULL;
 
@@ -235,7 +236,7 @@ static void end_registration(void)
     if (!lull_helper_listen(&step.registration, lull_helper_now_ns() + REGISTER_S * ns_per_s, text,
                             sizeof(text), &size))
         slurm_info("lull: job %u: lulld does not answer", step.job);
-    relay(text, slurm_info);
+    spank_relay(text, slurm_info);
     lull_helper_forget(&step.registration);
 }
 
@@ -281,7 +282,7 @@ static void await_hold(void)
     /* One that has ended without a clock says why, if there is a reason. */
     if (!lull_helper_listen(&step.holder, until_ns, text, sizeof(text), &size))
         slurm_info("lull: job %u: its clock is not set", step.job);
-    relay(text, slurm_info);
+    spank_relay(text, slurm_info);
 }
 
 /* ---- the governor -------------------------------------------------------------------------- */
@@ -295,7 +296,7 @@ static bool is_variable(const char *text, const char *name)
 
 /* The governor sees all of the node's GPUs, so it gets their numbers on the node, where tasks may
  * have been given others. AMD's second variable counts within the first one. */
-static size_t narrow_gpus(char lines[MOST_LINES][GPUS_BYTES + 32])
+static size_t narrow_gpus(char lines[MAX_LINES][GPUS_BYTES + 32])
 {
     unsigned int count = 1;
     size_t used;
@@ -328,15 +329,15 @@ static void write_report_name(spank_t spank, char *name, size_t size)
 }
 
 /* Takes the job's environment but for what is the governor's own, and adds that. */
-static void write_environment(char *const *from, char lines[MOST_LINES][GPUS_BYTES + 32],
-                              size_t line_count, char *to[MOST_VARIABLES + 1])
+static void write_environment(char *const *from, char lines[MAX_LINES][GPUS_BYTES + 32],
+                              size_t line_count, char *to[MAX_VARIABLES + 1])
 {
     static const char *const replaced[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
                                            "ZE_AFFINITY_MASK",     "HIP_VISIBLE_DEVICES",
                                            "CUDA_DEVICE_ORDER",    GOVERNOR_KEY};
     size_t count = 0;
 
-    for (; *from != NULL && count + MOST_LINES < MOST_VARIABLES; from++) {
+    for (; *from != NULL && count + MAX_LINES < MAX_VARIABLES; from++) {
         bool is_replaced = false;
 
         for (size_t i = 0; i < sizeof(replaced) / sizeof(replaced[0]); i++)
@@ -350,7 +351,7 @@ static void write_environment(char *const *from, char lines[MOST_LINES][GPUS_BYT
 }
 
 /* Writes where the step's first node listens, "" where the nodes cannot meet. All nodes find the
- * same reasons for that, but for an address that is not known: then the name stands for it. */
+ * same reasons for that, but for an address that is not known: then the name represents it. */
 static void write_endpoint(spank_t spank, char endpoint[ENDPOINT_BYTES])
 {
     const unsigned int port = lull_together_port(&site.ports, step.job, step.number);
@@ -371,11 +372,11 @@ static void write_endpoint(spank_t spank, char endpoint[ENDPOINT_BYTES])
 }
 
 /* Writes the governor's command line, which ends with that of the job. */
-static char **write_command(char *report, char *number, char *endpoint, char *node, int argc,
-                            char *const *argv)
+static char **spank_write_command(char *report, char *number, char *endpoint, char *node, int argc,
+                                  char *const *argv)
 {
-    const char *from_wish[LULL_WISH_WORDS];
-    const size_t wished = lull_wish_options(&wish, from_wish);
+    const char *from_options[LULL_JOB_OPTIONS_WORDS];
+    const size_t wished = lull_job_options_table(&job_options, from_options);
     char *const first[] = {site.program,     "run",      "--launcher-fd", number, "--runtime-dir",
                            site.runtime_dir, "--report", report};
     char *const together[] = {"--together", endpoint, "--node", node};
@@ -386,7 +387,7 @@ static char **write_command(char *report, char *number, char *endpoint, char *no
     if (words == NULL)
         return NULL;
     memcpy(words, first, sizeof(first));
-    memcpy(words + count, from_wish, wished * sizeof(*words));
+    memcpy(words + count, from_options, wished * sizeof(*words));
     count += wished;
     memcpy(words + count, together, togethers * sizeof(*words));
     count += togethers;
@@ -397,8 +398,8 @@ static char **write_command(char *report, char *number, char *endpoint, char *no
 
 static void start_governor(spank_t spank)
 {
-    char lines[MOST_LINES][GPUS_BYTES + 32];
-    char *variables[MOST_VARIABLES + 1];
+    char lines[MAX_LINES][GPUS_BYTES + 32];
+    char *variables[MAX_VARIABLES + 1];
     char report[64], number[16], endpoint[ENDPOINT_BYTES], node[32];
     char **words, **argv, **environment;
     size_t line_count;
@@ -415,7 +416,7 @@ static void start_governor(spank_t spank)
     write_report_name(spank, report, sizeof(report));
     snprintf(number, sizeof(number), "%d", LULL_HELPER_SOCKET_NUMBER);
     snprintf(node, sizeof(node), "%u/%u", step.node, step.nodes);
-    words = write_command(report, number, endpoint, node, argc, argv);
+    words = spank_write_command(report, number, endpoint, node, argc, argv);
     if (words == NULL)
         return;
     step.wait_until_ns = lull_helper_now_ns() + site.start_ms * ns_per_ms;
@@ -493,9 +494,9 @@ static void end_governor(spank_t spank)
     if (send(step.governor.socket, status, strlen(status), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         wait_ns = FINISH_MS * ns_per_ms;
     has_ended = lull_helper_listen(&step.governor, now_ns + wait_ns, text, sizeof(text), &size);
-    /* Whoever has not asked for Lull is not told of it. */
-    say = is_asked() ? slurm_spank_log : slurm_info;
-    relay(text, say);
+    /* Whoever has not requested Lull is not told of it. */
+    say = spank_is_requested() ? slurm_spank_log : slurm_info;
+    spank_relay(text, say);
     if (!has_ended) {
         write_report_name(spank, report, sizeof(report));
         say("lull: the step ends before its report is written, which will be in %s", report);
@@ -530,7 +531,7 @@ int slurm_spank_local_user_init(spank_t spank, int ac, char **av)
         return 0;
     unsetenv(STEP_KEY);
     if (spank_get_item(spank, S_JOB_NNODES, &nodes) == ESPANK_SUCCESS && nodes > 1 &&
-        nodes <= LULL_TOGETHER_MOST_NODES && is_for_governors() && lull_together_draw_key(key))
+        nodes <= LULL_TOGETHER_MAX_NODES && is_for_governors() && lull_together_draw_key(key))
         setenv(STEP_KEY, key, 1);
     return 0;
 }
@@ -543,16 +544,16 @@ int slurm_spank_init_post_opt(spank_t spank, int ac, char **av)
         return 0;
     step.begin_ns = lull_helper_now_ns();
     find_step(spank);
-    take_key(spank);
+    spank_take_key(spank);
     /* For acct_gather_energy/lull, which knows no steps, in this process. */
     setenv(LULL_STEP_GPUS, step.gpus, 1);
     if (step.gpus[0] != '\0' && step.number != STEP_OF_EXTERN &&
-        lull_wish_is_scheduled(&wish, site.is_scheduled))
+        lull_job_options_is_scheduled(&job_options, site.is_scheduled))
         begin_hold();
-    if (!lull_wish_is_on(&wish, site.is_default) || step.number == STEP_OF_EXTERN)
+    if (!lull_job_options_is_on(&job_options, site.is_default) || step.number == STEP_OF_EXTERN)
         return 0;
     if (step.gpus[0] == '\0') {
-        step.lacks_gpus = is_asked() && !is_batch();
+        step.lacks_gpus = spank_is_requested() && !is_batch();
         return 0;
     }
     if (spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &step.tasks_left) != ESPANK_SUCCESS)
@@ -570,14 +571,14 @@ int slurm_spank_user_init(spank_t spank, int ac, char **av)
     if (!step.is_managed)
         return 0;
     /* Two cannot hold the GPUs: the cluster's clock goes before the governor's. */
-    if (wish.batch_job[0] == '\0' && !step.has_clock)
+    if (job_options.batch_job[0] == '\0' && !step.has_clock)
         start_governor(spank);
     end_registration();
     return 0;
 }
 
 /* Without probes the governor sees no rank and leases nothing; it still counts the energy. */
-static void say_frequency(const char *frequency, bool is_first)
+static void spank_warn_frequency(const char *frequency, bool is_first)
 {
     if (is_first)
         slurm_spank_log("lull: --gpu-freq=%s fixes the clocks of this step's GPUs, so Lull leaves "
@@ -598,16 +599,16 @@ int slurm_spank_task_init(spank_t spank, int ac, char **av)
     if (step.lacks_gpus && task == 0)
         slurm_spank_log(
             "lull: the step has no GPU on this node; request some with --gpus or --gres=gpu:N");
-    if (wish.batch_job[0] != '\0')
-        spank_setenv(spank, "LULL_BATCH_JOB", wish.batch_job, 1);
+    if (job_options.batch_job[0] != '\0')
+        spank_setenv(spank, "LULL_BATCH_JOB", job_options.batch_job, 1);
     /* What a batch script's governor has set is not for a step that wants none. */
-    if (wish.is_given && !lull_wish_is_on(&wish, false))
+    if (job_options.is_given && !lull_job_options_is_on(&job_options, false))
         spank_unsetenv(spank, "LULL_JOB");
     if (step.governor.socket < 0)
         return 0;
     if (spank_getenv(spank, "SLURMD_TRES_FREQ", frequency, sizeof(frequency)) == ESPANK_SUCCESS &&
         strncmp(frequency, "gpu:", 4) == 0)
-        say_frequency(frequency + 4, task == 0);
+        spank_warn_frequency(frequency + 4, task == 0);
     else
         set_variables(spank, packet, peek_environment(packet));
     return 0;
@@ -682,7 +683,7 @@ int slurm_spank_job_epilog(spank_t spank, int ac, char **av)
     if (!lull_helper_listen(&helper, lull_helper_now_ns() + RESTORE_S * ns_per_s, text,
                             sizeof(text), &size))
         slurm_error("lull: job %u: lulld does not answer; its GPUs may still be lowered", job);
-    relay(text, slurm_info);
+    spank_relay(text, slurm_info);
     lull_helper_forget(&helper);
     return 0;
 }

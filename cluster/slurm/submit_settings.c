@@ -16,7 +16,8 @@ static const struct {
     {"gpu-freq", "refused", "allowed", offsetof(struct lull_submit_settings, refuses_frequency)},
 };
 
-static bool take(struct lull_submit_settings *settings, const char *key, const char *value)
+static bool submit_settings_take(struct lull_submit_settings *settings, const char *key,
+                                 const char *value)
 {
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const bool is_yes = strcmp(value, rows[i].yes) == 0;
@@ -41,7 +42,7 @@ unsigned lull_submit_settings_read(FILE *file, struct lull_submit_settings *sett
         if (line[strspn(line, " \t")] == '\0')
             continue;
         if ((sscanf(line, " %31[^= \t] = %31s %c", key, value, &rest) != 2 ||
-             !take(settings, key, value)) &&
+             !submit_settings_take(settings, key, value)) &&
             wrong == 0)
             wrong = number;
     }

@@ -12,10 +12,10 @@
 
 /* All zero: a site that insists on nothing. */
 struct lull_submit_settings {
-    bool is_default;        /* jobs that ask for nothing are managed, as plugstack.conf says too */
+    bool is_default;        /* jobs that request nothing are managed, as plugstack.conf says too */
     bool requires_deadline; /* of jobs that are managed */
     bool refuses_frequency; /* --gpu-freq of jobs that are managed */
-    bool is_scheduled;      /* batch jobs that ask for nothing are for lull schedule */
+    bool is_scheduled;      /* batch jobs that request nothing are for lull schedule */
 };
 
 /* Describes the settings, as people read them. */

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 enum {
-    LULL_TOGETHER_MOST_NODES = 64, /* that governors can agree on */
+    LULL_TOGETHER_MAX_NODES = 64, /* that governors can agree on */
     LULL_TOGETHER_KEY_BYTES = 32,
     LULL_TOGETHER_KEY_TEXT = 2 * LULL_TOGETHER_KEY_BYTES + 1, /* hexadecimal digits and a NUL */
     LULL_TOGETHER_NAME = 256,                                 /* of a node, with its NUL */
@@ -27,7 +27,7 @@ struct lull_together_ports {
 /* Draws a key for one step. False: the kernel gives no random bytes at once. */
 bool lull_together_draw_key(char key_out[LULL_TOGETHER_KEY_TEXT]);
 
-/* Tells whether a text is such a key: 64 digits 0-9 or a-f. */
+/* Returns whether a text is such a key: 64 digits 0-9 or a-f. */
 bool lull_together_is_key(const char *text);
 
 /*

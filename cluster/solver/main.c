@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/program.h"
-#include "base/watch.h"
+#include "base/progress.h"
 #include "cluster/solver/report.h"
 
 /* ---- progress, on a terminal -------------------------------------------------------------- */
@@ -51,7 +51,7 @@ static void stop_progress(void)
 
     setitimer(ITIMER_REAL, &never, NULL);
     if (seconds >= 2)
-        lull_watch_draw("%s", "");
+        lull_progress_draw("%s", "");
 }
 
 /* ---- the work ----------------------------------------------------------------------------- */
@@ -75,7 +75,7 @@ static int solve_by_prices(struct lull_bound_run *run, struct lull_error *err)
     return 0;
 }
 
-static int solve(struct lull_bound_run *run, struct lull_error *err)
+static int bound_solve(struct lull_bound_run *run, struct lull_error *err)
 {
     struct lull_ilp_options integer = {.time_limit_s = run->options->time_limit_s};
     int result;
@@ -83,7 +83,7 @@ static int solve(struct lull_bound_run *run, struct lull_error *err)
     if (run->options->is_by_prices)
         return solve_by_prices(run, err);
     result = lull_time_indexed_create(&run->file.problem, &run->program, err);
-    /* A program that is too large is bounded by prices instead, unless a schedule was asked for. */
+    /* A program that is too large is bounded by prices instead, unless a schedule was requested. */
     if (result == -E2BIG && !run->options->is_integer)
         return solve_by_prices(run, err);
     if (result < 0)
@@ -102,14 +102,14 @@ static int solve(struct lull_bound_run *run, struct lull_error *err)
     return lull_solve_ilp(&run->program, &integer, &run->ilp, err);
 }
 
-static int work(const char *path, struct lull_bound_run *run, struct lull_error *err)
+static int bound_run_file(const char *path, struct lull_bound_run *run, struct lull_error *err)
 {
     int result = lull_slot_file_read(path, &run->file, err);
 
     if (result < 0)
         return result;
     start_progress();
-    result = solve(run, err);
+    result = bound_solve(run, err);
     stop_progress();
     if (result < 0)
         return result;
@@ -129,7 +129,7 @@ static const struct lull_option rows[] = {
                       "proven bound, but depends on the solver."),
     LULL_VALUE("gap", "RATIO", RATIO, struct lull_bound_options, gap_ratio,
                "Be content with a schedule that costs at most this much more than the best.",
-               .usual = "0%", .needs = "ilp"),
+               .default_value = "0%", .needs = "ilp"),
     LULL_FLAG("fast", struct lull_bound_options, is_by_prices,
               "Do not solve the linear program; report the best bound that a price ascent proves.",
               .excludes = "ilp",
@@ -138,7 +138,7 @@ static const struct lull_option rows[] = {
                       "or the time limit stops the solver."),
     LULL_VALUE("time-limit", "S", NUMBER, struct lull_bound_options, time_limit_s,
                "Stop each solver after this many seconds of processor time.", .is_open = true,
-               .usual = "600"),
+               .default_value = "600"),
     LULL_VALUE("prices", "FILE", TEXT, struct lull_bound_options, prices_out,
                "Write the price of a GPU of each type in each slot, in J, as CSV.",
                .hint = LULL_OPTION_FILE,
@@ -151,11 +151,11 @@ static const struct lull_option rows[] = {
     {0},
 };
 
-static int run(void *options, const struct lull_operands *operands)
+static int bound_run(void *options, const struct lull_operands *operands)
 {
     struct lull_bound_run run = {.options = options};
     struct lull_error err = {0};
-    const int result = work(operands->words[0], &run, &err);
+    const int result = bound_run_file(operands->words[0], &run, &err);
 
     lull_ilp_result_fini(&run.ilp);
     lull_lp_result_fini(&run.lp);
@@ -179,7 +179,7 @@ int main(int argc, char **argv)
                      .most = 1,
                      .missing = "missing instance file, or - for standard input"},
         .size = sizeof(struct lull_bound_options),
-        .run = run,
+        .run = bound_run,
     };
     static const struct lull_program_command *const commands[] = {&command, NULL};
     static const struct lull_program program = {

@@ -9,7 +9,8 @@
 
 #include "base/file.h"
 
-/* ---- what is told ------------------------------------------------------------------------- */
+/* ---- what is reported -------------------------------------------------------------------------
+ */
 
 struct values {
     size_t count; /* jobs that may be left out */
@@ -36,14 +37,14 @@ static bool is_infeasible(const struct lull_bound_run *run)
 
 /* How far the schedule lies above the proven bound, as a share of its cost. 1e-300 only keeps a
  * cost of 0 from dividing. */
-static double gap_ratio(const struct lull_bound_run *run)
+static double bound_report_gap_ratio(const struct lull_bound_run *run)
 {
     const double above_j = run->ilp.schedule_j - run->lp.bound_j;
 
     return above_j > 0.0 ? above_j / fmax(fabs(run->ilp.schedule_j), 1e-300) : 0.0;
 }
 
-static void print(const struct lull_bound_run *run)
+static void bound_report_print(const struct lull_bound_run *run)
 {
     const struct lull_slot_problem *problem = &run->file.problem;
     const struct values values = add_values(problem);
@@ -73,7 +74,8 @@ static void print(const struct lull_bound_run *run)
         return;
     if (run->ilp.has_schedule)
         printf("schedule  %.9g J, %.3g %% above the bound%s\n", run->ilp.schedule_j,
-               100.0 * gap_ratio(run), run->ilp.is_optimal ? "" : " (stopped at the time limit)");
+               100.0 * bound_report_gap_ratio(run),
+               run->ilp.is_optimal ? "" : " (stopped at the time limit)");
     else
         printf("schedule  none found within the time limit\n");
     printf("integer   no schedule below %.9g J, says the solver\n", run->ilp.bound_j);
@@ -88,7 +90,7 @@ static int add_integer(const struct lull_bound_run *run, json_t *root)
     result |= json_object_set_new(root, "ilp_optimal", json_boolean(run->ilp.is_optimal));
     if (run->ilp.has_schedule) {
         result |= json_object_set_new(root, "schedule_j", json_real(run->ilp.schedule_j));
-        result |= json_object_set_new(root, "gap_ratio", json_real(gap_ratio(run)));
+        result |= json_object_set_new(root, "gap_ratio", json_real(bound_report_gap_ratio(run)));
     }
     return result;
 }
@@ -107,7 +109,7 @@ static int add_bounds(const struct lull_bound_run *run, json_t *root)
     return result;
 }
 
-static int print_json(const struct lull_bound_run *run)
+static int bound_report_print_json(const struct lull_bound_run *run)
 {
     const struct lull_slot_problem *problem = &run->file.problem;
     json_t *root = json_pack(
@@ -130,10 +132,10 @@ static int print_json(const struct lull_bound_run *run)
 int lull_bound_print(const struct lull_bound_run *run, struct lull_error *err)
 {
     if (run->options->is_json) {
-        if (print_json(run) < 0)
+        if (bound_report_print_json(run) < 0)
             return lull_error_set(err, -ENOMEM, "no memory for the result");
     } else {
-        print(run);
+        bound_report_print(run);
     }
     return 0;
 }

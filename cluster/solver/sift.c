@@ -5,9 +5,8 @@
 #include <stdlib.h>
 
 /* The first round takes the best columns, this many for each job on average; later rounds add only
-   columns whose reduced cost is below 0 by more than the solver's tolerance. Chosen, not measured.
- */
-enum { FIRST_PER_JOB = 12, MOST_ROUNDS = 60 };
+   columns whose reduced cost is below 0 by more than the solver's tolerance. */
+enum { FIRST_PER_JOB = 12, MAX_ROUNDS = 60 };
 
 static const double tolerance = 1e-9;
 
@@ -39,7 +38,7 @@ static double reduced_cost(const struct lull_time_indexed *program, int column, 
 
 /* Duals of rows from prices; a job's own is what its best column then costs, or 0 if it may be left
    out and that is better. */
-static void take_prices(struct sift *sift, const double *gpu_j, const double *cap_j)
+static void sift_take_prices(struct sift *sift, const double *gpu_j, const double *cap_j)
 {
     const struct lull_time_indexed *program = sift->program;
     const struct lull_slot_problem *problem = program->problem;
@@ -67,7 +66,7 @@ static void take_prices(struct sift *sift, const double *gpu_j, const double *ca
         sift->reduced[c] = reduced_cost(program, c, sift->dual);
 }
 
-static int compare(const void *left, const void *right)
+static int sift_compare(const void *left, const void *right)
 {
     const double a = *(const double *)left;
     const double b = *(const double *)right;
@@ -86,7 +85,7 @@ static int choose_limit(const struct sift *sift, double *limit_out)
         return -ENOMEM;
     for (size_t i = 0; i < columns; i++)
         sorted[i] = sift->reduced[i];
-    qsort(sorted, columns, sizeof(*sorted), compare);
+    qsort(sorted, columns, sizeof(*sorted), sift_compare);
     *limit_out = fmax(tolerance, sorted[wanted < columns ? wanted : columns - 1]);
     free(sorted);
     return 0;
@@ -95,7 +94,7 @@ static int choose_limit(const struct sift *sift, double *limit_out)
 /* ---- batches ------------------------------------------------------------------------------ */
 
 /* Gathers the columns that are not in the model yet and whose reduced costs are below the limit. */
-static void gather(struct sift *sift, double limit)
+static void sift_gather(struct sift *sift, double limit)
 {
     const struct lull_time_indexed *program = sift->program;
     int entries = 0;
@@ -115,7 +114,7 @@ static void gather(struct sift *sift, double limit)
     sift->begin[sift->batch] = entries;
 }
 
-static int make_room(struct sift *sift)
+static int sift_make_room(struct sift *sift)
 {
     const struct lull_time_indexed *program = sift->program;
     const size_t columns = (size_t)program->columns + 1;
@@ -134,7 +133,7 @@ static int make_room(struct sift *sift)
     return 0;
 }
 
-static void release(struct sift *sift)
+static void sift_release(struct sift *sift)
 {
     free(sift->dual);
     free(sift->reduced);
@@ -147,16 +146,16 @@ static void release(struct sift *sift)
 
 /* ---- rounds ------------------------------------------------------------------------------- */
 
-/* Solves again and again with the columns that the last duals ask for. Returns 1 once none is left
+/* Solves again and again with the columns that the last duals request. Returns 1 once none is left
  * to add, which is the optimum of the whole program; 0: it has not come to that. */
 static int add_what_is_missing(struct sift *sift, Clp_Simplex *model)
 {
-    for (int round = 0; round < MOST_ROUNDS && Clp_status(model) == 0; round++) {
+    for (int round = 0; round < MAX_ROUNDS && Clp_status(model) == 0; round++) {
         const double *dual = Clp_dualRowSolution(model);
 
         for (int c = 0; c < sift->program->columns; c++)
             sift->reduced[c] = reduced_cost(sift->program, c, dual);
-        gather(sift, -tolerance);
+        sift_gather(sift, -tolerance);
         if (sift->batch == 0)
             return 1;
         Clp_addColumns(model, sift->batch, NULL, NULL, sift->cost, sift->begin, sift->row,
@@ -171,19 +170,19 @@ int lull_sift(Clp_Simplex *model, const struct lull_time_indexed *program, const
 {
     struct sift sift = {.program = program};
     double limit;
-    int result = make_room(&sift);
+    int result = sift_make_room(&sift);
 
     if (result == 0) {
-        take_prices(&sift, gpu_j, cap_j);
+        sift_take_prices(&sift, gpu_j, cap_j);
         result = choose_limit(&sift, &limit);
     }
     if (result == 0) {
-        gather(&sift, limit);
+        sift_gather(&sift, limit);
         Clp_loadProblem(model, sift.batch, program->rows, sift.begin, sift.row, sift.value, NULL,
                         NULL, sift.cost, program->row_low, program->row_high);
         Clp_initialBarrierSolve(model);
         result = add_what_is_missing(&sift, model);
     }
-    release(&sift);
+    sift_release(&sift);
     return result;
 }

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static void load(Cbc_Model *model, const struct lull_time_indexed *program,
-                 const struct lull_ilp_options *options)
+static void ilp_load(Cbc_Model *model, const struct lull_time_indexed *program,
+                     const struct lull_ilp_options *options)
 {
     Cbc_loadProblem(model, program->columns, program->rows, program->begin, program->row,
                     program->value, NULL, NULL, program->cost, program->row_low, program->row_high);
@@ -70,8 +70,8 @@ static int take_schedule(const struct lull_time_indexed *program, const double *
     return 0;
 }
 
-static int judge(Cbc_Model *model, const struct lull_time_indexed *program,
-                 struct lull_ilp_result *result, struct lull_error *err)
+static int ilp_check_status(Cbc_Model *model, const struct lull_time_indexed *program,
+                            struct lull_ilp_result *result, struct lull_error *err)
 {
     const double *x = Cbc_bestSolution(model);
     double bound_j;
@@ -85,18 +85,18 @@ static int judge(Cbc_Model *model, const struct lull_time_indexed *program,
     return x != NULL ? take_schedule(program, x, result, err) : 0;
 }
 
-static int solve(Cbc_Model *model, const struct lull_time_indexed *program,
-                 const struct lull_ilp_options *options, struct lull_ilp_result *result,
-                 struct lull_error *err)
+static int ilp_solve(Cbc_Model *model, const struct lull_time_indexed *program,
+                     const struct lull_ilp_options *options, struct lull_ilp_result *result,
+                     struct lull_error *err)
 {
     if (program->columns == 0) {
         result->is_optimal = true;
         result->bound_j = program->constant_j;
         return take_schedule(program, NULL, result, err);
     }
-    load(model, program, options);
+    ilp_load(model, program, options);
     solve_quietly(model);
-    return judge(model, program, result, err);
+    return ilp_check_status(model, program, result, err);
 }
 
 int lull_solve_ilp(const struct lull_time_indexed *program, const struct lull_ilp_options *options,
@@ -108,7 +108,7 @@ int lull_solve_ilp(const struct lull_time_indexed *program, const struct lull_il
     *result_out = (struct lull_ilp_result){
         .choices = calloc(program->problem->job_count + 1, sizeof(*result_out->choices))};
     if (model != NULL && result_out->choices != NULL)
-        result = solve(model, program, options, result_out, err);
+        result = ilp_solve(model, program, options, result_out, err);
     if (model != NULL)
         Cbc_deleteModel(model);
     if (result == -ENOMEM)

@@ -1,8 +1,8 @@
 /*
  * Solves the integer program by CBC: finds a schedule, and tells how far from the best it can be.
- * The schedule is checked, and its cost is computed anew (cluster/core/model/slots.h). The solver's
- * own bound rests on its arithmetic and tolerances; it is given lowered by a margin, and is not
- * proven as that of the linear program is. One thread. SPDX-License-Identifier: Apache-2.0
+ * The schedule is checked, and its cost is computed again (cluster/core/model/slots.h). The
+ * solver's own bound rests on its arithmetic and tolerances; it is given lowered by a margin, and
+ * is not proven as that of the linear program is. One thread. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_SOLVER_SOLVE_ILP_H
 #define LULL_CLUSTER_SOLVER_SOLVE_ILP_H

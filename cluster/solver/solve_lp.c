@@ -22,15 +22,14 @@
 enum { CLP_OPTIMAL = 0, CLP_INFEASIBLE = 1, CLP_STOPPED = 3 };
 
 /* Programs with fewer columns than FEW go to the simplex method at once, those with MANY are solved
-   by parts. Chosen, not measured. */
+   by parts. */
 enum { FEW_COLUMNS = 2000, MANY_COLUMNS = 5000 };
 
 /* ---- by prices ---------------------------------------------------------------------------- */
 
 /* Steps after which an ascent stops in any case: 3000 jobs in 864 slots
-   (cluster/bench/bench_bound.py) take about as many. How near the goal comes for a first guess is
-   chosen, not measured. */
-enum { MOST_STEPS = 3400 };
+   (cluster/bench/bench_bound.py) take about as many. */
+enum { MAX_STEPS = 3400 };
 static const double coarse_ratio = 1e-3;
 
 static int make_result(const struct lull_slot_problem *problem, struct lull_lp_result *result_out)
@@ -51,14 +50,14 @@ static bool is_time_over(void *user)
     return clock() > *until;
 }
 
-static int ascend(const struct lull_slot_problem *problem, double fine_ratio, double time_limit_s,
-                  struct lull_lp_result *result)
+static int lp_ascend(const struct lull_slot_problem *problem, double fine_ratio,
+                     double time_limit_s, struct lull_lp_result *result)
 {
     clock_t until = clock() + (clock_t)(fmin(time_limit_s, 1e5) * CLOCKS_PER_SEC);
     const struct lull_price_ascent ascent = {
         .achieved = (double)INFINITY,
         .fine_ratio = fine_ratio,
-        .steps = MOST_STEPS,
+        .steps = MAX_STEPS,
         .is_over = is_time_over,
         .user = &until,
     };
@@ -84,7 +83,7 @@ int lull_solve_prices(const struct lull_slot_problem *problem, double fine_ratio
     int rc = make_result(problem, result_out);
 
     if (rc == 0)
-        rc = ascend(problem, fine_ratio, time_limit_s, result_out);
+        rc = lp_ascend(problem, fine_ratio, time_limit_s, result_out);
     if (rc < 0) {
         lull_lp_result_fini(result_out);
         lull_error_set(err, rc, "no memory for prices of %u slots", problem->slots);
@@ -119,7 +118,7 @@ static Clp_Simplex *new_model(double time_limit_s)
  * than simplex here (500 jobs in 288 slots: 1.1 s against 7 s). Where it does not end with an
  * optimum, simplex has the last word.
  */
-static void optimise(Clp_Simplex *model, const struct lull_time_indexed *program)
+static void lp_optimise(Clp_Simplex *model, const struct lull_time_indexed *program)
 {
     Clp_loadProblem(model, program->columns, program->rows, program->begin, program->row,
                     program->value, NULL, NULL, program->cost, program->row_low, program->row_high);
@@ -132,7 +131,7 @@ static void optimise(Clp_Simplex *model, const struct lull_time_indexed *program
 }
 
 /* Solves the program by parts. Returns 1 if the model is solved then, 0 if not, or -ENOMEM. */
-static int sift(Clp_Simplex *model, const struct lull_time_indexed *program, double time_limit_s)
+static int lp_sift(Clp_Simplex *model, const struct lull_time_indexed *program, double time_limit_s)
 {
     struct lull_lp_result start;
     int result = lull_solve_prices(program->problem, coarse_ratio, time_limit_s, &start, NULL);
@@ -145,8 +144,8 @@ static int sift(Clp_Simplex *model, const struct lull_time_indexed *program, dou
 }
 
 /* Makes prices of the duals of rows: in a least-cost program those of upper limits are <= 0. */
-static void take_prices(const struct lull_time_indexed *program, const double *duals,
-                        struct lull_lp_result *result)
+static void lp_take_prices(const struct lull_time_indexed *program, const double *duals,
+                           struct lull_lp_result *result)
 {
     const struct lull_slot_problem *problem = program->problem;
 
@@ -163,8 +162,8 @@ static void take_prices(const struct lull_time_indexed *program, const double *d
         }
 }
 
-static int judge(Clp_Simplex *model, const struct lull_time_indexed *program,
-                 struct lull_lp_result *result)
+static int lp_check_status(Clp_Simplex *model, const struct lull_time_indexed *program,
+                           struct lull_lp_result *result)
 {
     const struct lull_dual_prices prices = {result->gpu_j, result->cap_j};
 
@@ -181,12 +180,12 @@ static int judge(Clp_Simplex *model, const struct lull_time_indexed *program,
         return 0; /* the solver gave up; prices still prove a bound */
     }
     result->objective_j = Clp_objectiveValue(model) * program->scale_j + program->constant_j;
-    take_prices(program, Clp_dualRowSolution(model), result);
+    lp_take_prices(program, Clp_dualRowSolution(model), result);
     return lull_dual_bound(program->problem, &prices, &result->bound_j, NULL);
 }
 
-static int solve(const struct lull_time_indexed *program, double time_limit_s,
-                 struct lull_lp_result *result)
+static int lp_solve(const struct lull_time_indexed *program, double time_limit_s,
+                    struct lull_lp_result *result)
 {
     Clp_Simplex *model = new_model(time_limit_s);
     int is_solved = 0;
@@ -195,7 +194,7 @@ static int solve(const struct lull_time_indexed *program, double time_limit_s,
     if (model == NULL)
         return -ENOMEM;
     if (program->columns >= MANY_COLUMNS) {
-        is_solved = sift(model, program, time_limit_s);
+        is_solved = lp_sift(model, program, time_limit_s);
         /* Where sifting does not get to the optimum, the whole program is solved with a new model.
          */
         if (is_solved <= 0)
@@ -208,8 +207,8 @@ static int solve(const struct lull_time_indexed *program, double time_limit_s,
             return -ENOMEM;
     }
     if (!is_solved)
-        optimise(model, program);
-    rc = judge(model, program, result);
+        lp_optimise(model, program);
+    rc = lp_check_status(model, program, result);
     Clp_deleteModel(model);
     return rc;
 }
@@ -227,11 +226,11 @@ struct lp_answer {
     double prices_j[]; /* of GPUs, then of the cap */
 };
 
-/* The solver may print where its result belongs, and may not heed its time limit. */
-static void confine(double time_limit_s)
+/* The solver may print where its result belongs, and may not apply its time limit. */
+static void lp_add_bounds(double time_limit_s)
 {
-    const rlim_t most_s = (rlim_t)fmin(2.0 * time_limit_s + 10.0, 1e6);
-    const struct rlimit limit = {most_s, most_s};
+    const rlim_t max_s = (rlim_t)fmin(2.0 * time_limit_s + 10.0, 1e6);
+    const struct rlimit limit = {max_s, max_s};
     const struct rlimit no_core = {0, 0};
     const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
@@ -244,14 +243,14 @@ static void confine(double time_limit_s)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-static void answer(const struct lull_time_indexed *program, double time_limit_s,
-                   struct lull_lp_result *result, struct lp_answer *answer_out)
+static void lp_write_answer(const struct lull_time_indexed *program, double time_limit_s,
+                            struct lull_lp_result *result, struct lp_answer *answer_out)
 {
     const size_t slots = program->problem->slots;
     const size_t cells = program->problem->type_count * slots;
 
-    confine(time_limit_s);
-    answer_out->rc = solve(program, time_limit_s, result);
+    lp_add_bounds(time_limit_s);
+    answer_out->rc = lp_solve(program, time_limit_s, result);
     answer_out->is_infeasible = result->is_infeasible;
     answer_out->is_optimal = result->is_optimal;
     answer_out->objective_j = result->objective_j;
@@ -261,8 +260,8 @@ static void answer(const struct lull_time_indexed *program, double time_limit_s,
     answer_out->is_whole = true;
 }
 
-static void take_answer(const struct lull_time_indexed *program, const struct lp_answer *answer,
-                        struct lull_lp_result *result)
+static void lp_read_answer(const struct lull_time_indexed *program, const struct lp_answer *answer,
+                           struct lull_lp_result *result)
 {
     const size_t slots = program->problem->slots;
     const size_t cells = program->problem->type_count * slots;
@@ -293,7 +292,7 @@ static int solve_apart(const struct lull_time_indexed *program, double time_limi
     fflush(NULL);
     child = fork();
     if (child == 0) {
-        answer(program, time_limit_s, result, shared);
+        lp_write_answer(program, time_limit_s, result, shared);
         _exit(0);
     }
     while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
@@ -302,7 +301,7 @@ static int solve_apart(const struct lull_time_indexed *program, double time_limi
         rc = -errno;
     } else if (shared->is_whole) {
         rc = shared->rc;
-        take_answer(program, shared, result);
+        lp_read_answer(program, shared, result);
     }
     munmap(shared, size);
     return rc;

@@ -6,7 +6,7 @@
 
 enum { MANY_ENTRIES = 500000, LONG_ENTRIES = 250000, LONG_COLUMN = 64 };
 
-static double cost_at(const struct lull_slot_point *point, uint32_t start)
+static double time_indexed_cost_at(const struct lull_slot_point *point, uint32_t start)
 {
     return point->cost_j + point->delay_j * ((double)start - (double)point->first);
 }
@@ -18,7 +18,8 @@ static bool is_never_worse(const struct lull_slot_point *a, const struct lull_sl
 {
     return a->type == b->type && a->gpus <= b->gpus && a->slots <= b->slots &&
            a->power_w <= b->power_w && a->first <= b->first && a->last >= b->last &&
-           cost_at(a, b->first) <= b->cost_j && cost_at(a, b->last) <= cost_at(b, b->last);
+           time_indexed_cost_at(a, b->first) <= b->cost_j &&
+           time_indexed_cost_at(a, b->last) <= time_indexed_cost_at(b, b->last);
 }
 
 static bool is_needed(const struct lull_slot_job *job, uint32_t point)
@@ -177,21 +178,21 @@ static int rows_of(const struct lull_time_indexed *program, const struct lull_sl
  * limits it. */
 static double most_cost(const struct lull_time_indexed *program, const struct lull_slot_job *job)
 {
-    double most_j = job->reject_j;
+    double max_j = job->reject_j;
 
     for (uint32_t m = 0; m < job->point_count; m++) {
         const struct lull_slot_point *point = &job->points[m];
 
         for (uint32_t start = point->first; start <= point->last; start++)
             if (rows_of(program, point, start) == 0) {
-                most_j = fmin(most_j, cost_at(point, start));
+                max_j = fmin(max_j, time_indexed_cost_at(point, start));
                 break; /* later ones cost no less */
             }
     }
-    return most_j;
+    return max_j;
 }
 
-static void fill(struct lull_time_indexed *program, int column, int64_t entry)
+static void time_indexed_fill(struct lull_time_indexed *program, int column, int64_t entry)
 {
     const struct lull_slot_problem *problem = program->problem;
     const struct lull_time_indexed_column *it = &program->column[column];
@@ -202,7 +203,7 @@ static void fill(struct lull_time_indexed *program, int column, int64_t entry)
 
     program->begin[column] = (int)entry;
     program->cost[column] =
-        (cost_at(point, it->start) - (isinf(job->reject_j) ? 0.0 : job->reject_j)) /
+        (time_indexed_cost_at(point, it->start) - (isinf(job->reject_j) ? 0.0 : job->reject_j)) /
         program->scale_j;
     program->row[entry] = (int)it->job;
     program->value[entry++] = 1.0;
@@ -226,23 +227,23 @@ struct time_indexed_walk {
 /* Goes through the columns of one operating point. *has_free: the job has a column that no row
  * limits, so that it needs no other of that kind. */
 static void walk_point(struct lull_time_indexed *program, struct lull_time_indexed_column column,
-                       double most_j, bool *has_free, struct time_indexed_walk *walk)
+                       double max_j, bool *has_free, struct time_indexed_walk *walk)
 {
     const struct lull_slot_point *point = &program->problem->jobs[column.job].points[column.point];
 
     for (uint32_t start = point->first; start <= point->last; start++) {
         const int rows = rows_of(program, point, start);
-        const double cost_j = cost_at(point, start);
-        const bool is_free = rows == 0 && !*has_free && cost_j <= most_j;
+        const double cost_j = time_indexed_cost_at(point, start);
+        const bool is_free = rows == 0 && !*has_free && cost_j <= max_j;
 
-        if (cost_j > most_j)
+        if (cost_j > max_j)
             break; /* later ones cost no less */
-        if (cost_j == most_j && !is_free)
+        if (cost_j == max_j && !is_free)
             continue;
         if (walk->is_filling) {
             column.start = start;
             program->column[walk->columns] = column;
-            fill(program, (int)walk->columns, walk->entries);
+            time_indexed_fill(program, (int)walk->columns, walk->entries);
         }
         walk->columns++;
         walk->entries += 1 + rows;
@@ -259,13 +260,13 @@ static void walk_columns(struct lull_time_indexed *program, struct time_indexed_
 
     for (uint32_t i = 0; i < problem->job_count; i++) {
         const struct lull_slot_job *job = &problem->jobs[i];
-        const double most_j = most_cost(program, job);
+        const double max_j = most_cost(program, job);
         bool has_free =
-            !isinf(most_j) && most_j == job->reject_j; /* then leaving the job out costs no more */
+            !isinf(max_j) && max_j == job->reject_j; /* then leaving the job out costs no more */
 
         for (uint32_t m = 0; m < job->point_count; m++)
             if (is_needed(job, m))
-                walk_point(program, (struct lull_time_indexed_column){i, m, 0}, most_j, &has_free,
+                walk_point(program, (struct lull_time_indexed_column){i, m, 0}, max_j, &has_free,
                            walk);
     }
 }
@@ -279,11 +280,11 @@ static void choose_scale(struct lull_time_indexed *program)
 
     for (size_t i = 0; i < problem->job_count; i++) {
         const struct lull_slot_job *job = &problem->jobs[i];
-        double most_j = isinf(job->reject_j) ? 0.0 : fabs(job->reject_j);
+        double max_j = isinf(job->reject_j) ? 0.0 : fabs(job->reject_j);
 
         for (uint32_t m = 0; m < job->point_count; m++)
-            most_j = fmax(most_j, fabs(job->points[m].cost_j));
-        sum_j += most_j;
+            max_j = fmax(max_j, fabs(job->points[m].cost_j));
+        sum_j += max_j;
         program->constant_j += isinf(job->reject_j) ? 0.0 : job->reject_j;
     }
     program->scale_j = sum_j > 0.0 ? sum_j / (double)problem->job_count : 1.0;
@@ -295,12 +296,12 @@ static int make_columns(struct lull_time_indexed *program, struct lull_error *er
     size_t room;
 
     walk_columns(program, &walk);
-    if (walk.columns > LULL_TIME_INDEXED_MOST_COLUMNS ||
-        walk.entries > LULL_TIME_INDEXED_MOST_ENTRIES)
+    if (walk.columns > LULL_TIME_INDEXED_MAX_COLUMNS ||
+        walk.entries > LULL_TIME_INDEXED_MAX_ENTRIES)
         return lull_error_set(err, -E2BIG,
                               "the program has %lld columns, over %d; take longer slots, or leave "
                               "--ilp out",
-                              (long long)walk.columns, LULL_TIME_INDEXED_MOST_COLUMNS);
+                              (long long)walk.columns, LULL_TIME_INDEXED_MAX_COLUMNS);
     room = (size_t)walk.columns + 1;
     program->columns = (int)walk.columns;
     program->column = calloc(room, sizeof(*program->column));

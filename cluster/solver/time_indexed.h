@@ -7,9 +7,9 @@
  *                              what leaving it out costs, and for each slot what runs in it <= room
  *
  * Left out, since no optimum needs them: operating points that another operating point of the job
- * is never worse than (same type, no more GPUs, slots and watts, no dearer at any start, at least
- * the same starts); columns no cheaper than leaving the job out, or than one of its columns that no
- * row limits; of those all but the cheapest; rows that all jobs together cannot fill.
+ * is never worse than (same type, no more GPUs, slots and watts, no more expensive at any start, at
+ * least the same starts); columns no cheaper than leaving the job out, or than one of its columns
+ * that no row limits; of those all but the cheapest; rows that all jobs together cannot fill.
  */
 #ifndef LULL_CLUSTER_SOLVER_TIME_INDEXED_H
 #define LULL_CLUSTER_SOLVER_TIME_INDEXED_H
@@ -19,7 +19,7 @@
 #include "cluster/core/model/slots.h"
 
 /* Programs of up to this size are still solved in minutes. */
-enum { LULL_TIME_INDEXED_MOST_COLUMNS = 1500000, LULL_TIME_INDEXED_MOST_ENTRIES = 40000000 };
+enum { LULL_TIME_INDEXED_MAX_COLUMNS = 1500000, LULL_TIME_INDEXED_MAX_ENTRIES = 40000000 };
 
 /* Columns by job, operating point and start, compressed: entries begin[c] to begin[c + 1] of row
  * and value. */
@@ -45,7 +45,7 @@ struct lull_time_indexed {
 };
 
 /*
- * Tells whether prices alone are the better choice (dual_search.h), which come to within 1e-4 of
+ * Returns whether prices alone are the better choice (dual_search.h), which come to within 1e-4 of
  * the optimum: programs so large, or of columns so long, that the solver may take minutes.
  * Measured: 400 jobs in 288 slots, 2.0 million entries, over 290 s and prices 0.4 s; four jobs in
  * 300 slots, 92 and 120 entries a column, 2.4 and 12 s and prices 0.06 s.

@@ -15,9 +15,10 @@
 
 /* ---- JSON --------------------------------------------------------------------------------- */
 
-#define MOST_MICROS INT64_C(1000000000000000) /* 30 years */
+#define MAX_MICROS INT64_C(1000000000000000) /* 30 years */
 
-/* A node while it is read, with the numbers of its fields as they are in the file; -1: not told. */
+/* A node while it is read, with the numbers of its fields as they are in the file; -1: not
+ * reported. */
 struct draft {
     struct lull_chakra_node node;
     int64_t id;
@@ -31,7 +32,7 @@ static struct lull_chakra_building *building_of(const struct lull_json_reader *r
     return reader->context;
 }
 
-static int read_string(struct lull_json_reader *reader, uint32_t *name_out)
+static int chakra_read_string(struct lull_json_reader *reader, uint32_t *name_out)
 {
     struct lull_json_text text;
     const int rc = lull_json_expect(reader, LULL_JSON_STRING, "expected a string", &text);
@@ -41,14 +42,14 @@ static int read_string(struct lull_json_reader *reader, uint32_t *name_out)
     return lull_chakra_add_name(building_of(reader), text.bytes, text.length, name_out);
 }
 
-static int read_name(struct lull_json_reader *reader, void *object)
+static int chakra_read_name(struct lull_json_reader *reader, void *object)
 {
-    return read_string(reader, &((struct draft *)object)->node.name);
+    return chakra_read_string(reader, &((struct draft *)object)->node.name);
 }
 
 static int read_group(struct lull_json_reader *reader, void *object)
 {
-    return read_string(reader, &((struct draft *)object)->node.group);
+    return chakra_read_string(reader, &((struct draft *)object)->node.group);
 }
 
 static int read_host(struct lull_json_reader *reader, void *object)
@@ -101,9 +102,9 @@ static int read_control(struct lull_json_reader *reader, void *object)
 
 static const struct lull_json_field fields[] = {
     {WHOLE("Id", id, LULL_DECIMAL_MAX)},
-    {LULL_JSON_OTHER("Name", read_name)},
+    {LULL_JSON_OTHER("Name", chakra_read_name)},
     {WHOLE("NodeType", kind, LULL_CHAKRA_COLLECTIVE)},
-    {LULL_JSON_SCALED("runtime", struct draft, duration_ns, 3, MOST_MICROS * 1000)},
+    {LULL_JSON_SCALED("runtime", struct draft, duration_ns, 3, MAX_MICROS * 1000)},
     {LULL_JSON_OTHER("is_cpu_op", read_host)},
     {LULL_JSON_OTHER("ctrlDeps", read_control)},
     {LULL_JSON_OTHER("ctrl_deps", read_control)},
@@ -121,7 +122,7 @@ static const struct lull_json_field fields[] = {
 
 /* An id and a type are needed to place a node; all else may be missing, as in the traces that
  * people publish. */
-static int read_node(struct lull_json_reader *reader, void *object)
+static int chakra_read_node(struct lull_json_reader *reader, void *object)
 {
     struct draft draft = {.id = -1, .kind = -1, .collective = -1};
     int rc;
@@ -144,7 +145,7 @@ static int read_node(struct lull_json_reader *reader, void *object)
 static int read_json(struct lull_source *source, struct lull_chakra_building *building)
 {
     static const struct lull_json_field document[] = {
-        {LULL_JSON_OBJECTS("workload_graph", read_node)},
+        {LULL_JSON_OBJECTS("workload_graph", chakra_read_node)},
         {NULL},
     };
     const int rc =
@@ -162,7 +163,7 @@ static int read_json(struct lull_source *source, struct lull_chakra_building *bu
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
-static size_t skip_space(const char *head, size_t size, size_t at)
+static size_t chakra_skip_space(const char *head, size_t size, size_t at)
 {
     /* NOLINTNEXTLINE(bugprone-not-null-terminated-result): a NUL is no white space. */
     while (at < size && memchr(" \t\r\n", head[at], 4) != NULL)
@@ -174,14 +175,14 @@ static size_t skip_space(const char *head, size_t size, size_t at)
  * but not with an empty name or one of 34 spaces. */
 static bool is_json(const char *head, size_t size)
 {
-    const size_t brace = skip_space(head, size, 0);
-    const size_t behind = skip_space(head, size, brace + 1);
+    const size_t brace = chakra_skip_space(head, size, 0);
+    const size_t behind = chakra_skip_space(head, size, brace + 1);
 
     return brace < size && head[brace] == '{' && behind < size &&
            (head[behind] == '"' || head[behind] == '}');
 }
 
-static int read_source(struct lull_source *source, struct lull_chakra_building *building)
+static int chakra_read_source(struct lull_source *source, struct lull_chakra_building *building)
 {
     const char *head;
     const ssize_t size = lull_source_peek(source, &head, building->err);
@@ -210,7 +211,7 @@ int lull_chakra_read(const char *path, struct lull_chakra_graph *graph_out, stru
         return lull_error_set(err, -ENOMEM, "%s: not enough memory for its graph", path);
     rc = lull_source_open(path, &source, err);
     if (rc >= 0)
-        rc = read_source(source, &building);
+        rc = chakra_read_source(source, &building);
     lull_source_close(source);
     free(building.wanted);
     if (rc < 0)

@@ -1,8 +1,8 @@
 /*
  * Chakra execution traces (MLCommons; schema et_def.proto, package ChakraProtoMsg): what one rank
  * does, as nodes that depend on each other. Two forms are read: a stream of protocol buffers, each
- * behind its length (name.<rank>.et), and JSON (workload_graph); plain or gzip, told by their first
- * bytes. They are read node by node, so that a trace needs no more memory than its graph.
+ * behind its length (name.<rank>.et), and JSON (workload_graph); plain or gzip, reported by their
+ * first bytes. They are read node by node, so that a trace needs no more memory than its graph.
  *
  * A node's data dependencies tell what it must wait for. Its control dependencies tell, in traces
  * made from PyTorch's, who called it: that is no order, and not free of circles. Chakra's own
@@ -54,15 +54,15 @@ enum lull_chakra_collective { /* as numbered in the schema */
 struct lull_chakra_node {
     uint64_t id;    /* of the trace */
     uint32_t name;  /* lull_chakra_name */
-    uint32_t group; /* process group, a name; UINT32_MAX: not told */
+    uint32_t group; /* process group, a name; UINT32_MAX: not reported */
     enum lull_chakra_kind kind;
     bool is_host;        /* runs on the CPU: of communication only the launch */
     int64_t duration_ns; /* >= 0 */
     enum lull_chakra_collective collective;
-    int64_t size_bytes;   /* that communication moves; -1: not told */
-    int64_t tensor_bytes; /* that computation touches; -1: not told */
-    int64_t operations;   /* that computation does; -1: not told */
-    int64_t source;       /* ranks of send and receive, and their tag; -1: not told */
+    int64_t size_bytes;   /* that communication moves; -1: not reported */
+    int64_t tensor_bytes; /* that computation touches; -1: not reported */
+    int64_t operations;   /* that computation does; -1: not reported */
+    int64_t source;       /* ranks of send and receive, and their tag; -1: not reported */
     int64_t target;
     int64_t tag;
     size_t first_dependency; /* of the graph's */
@@ -92,7 +92,7 @@ void lull_chakra_fini(struct lull_chakra_graph *graph);
 /* The text of a name; "" for UINT32_MAX. Lives as long as the graph. */
 const char *lull_chakra_name(const struct lull_chakra_graph *graph, uint32_t name);
 
-/* Tells whether a node is communication itself, not its launch. */
+/* Returns whether a node is communication itself, not its launch. */
 bool lull_chakra_communicates(const struct lull_chakra_node *node);
 
 #endif

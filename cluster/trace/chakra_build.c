@@ -9,13 +9,13 @@
 #include "trace/array.h"
 #include "trace/string_set.h"
 
-static int out_of_memory(const struct lull_chakra_building *building)
+static int chakra_build_out_of_memory(const struct lull_chakra_building *building)
 {
     return lull_error_set(building->err, -ENOMEM, "%s: not enough memory for its graph",
                           building->name);
 }
 
-static int refuse(const struct lull_chakra_building *building, const char *what)
+static int chakra_build_refuse(const struct lull_chakra_building *building, const char *what)
 {
     return lull_error_set(building->err, LULL_E_FORMAT, "%s: %s", building->name, what);
 }
@@ -44,7 +44,7 @@ int lull_chakra_want(struct lull_chakra_building *building, uint64_t id, bool is
         return 0;
     }
     if (building->wanted_count == LULL_CHAKRA_MAX_DEPENDENCIES)
-        return refuse(building, "there are more than 268 million dependencies");
+        return chakra_build_refuse(building, "there are more than 268 million dependencies");
     return lull_trace_append(&building->wanted, &building->wanted_count, &id, sizeof(id),
                              building->name, building->err);
 }
@@ -66,7 +66,7 @@ int lull_chakra_add(struct lull_chakra_building *building, struct lull_chakra_no
     struct lull_chakra_graph *const graph = building->graph;
 
     if (graph->count == LULL_CHAKRA_MAX_NODES)
-        return refuse(building, "there are more than 16 million nodes");
+        return chakra_build_refuse(building, "there are more than 16 million nodes");
     node->first_dependency = 0;
     if (graph->count > 0) {
         const struct lull_chakra_node *const last = &graph->nodes[graph->count - 1];
@@ -85,7 +85,7 @@ struct id_place {
     uint32_t at;
 };
 
-static int compare(const void *left, const void *right)
+static int chakra_build_compare(const void *left, const void *right)
 {
     const struct id_place *a = left;
     const struct id_place *b = right;
@@ -101,7 +101,7 @@ static int sort_ids(const struct lull_chakra_building *building, struct id_place
 
     for (size_t i = 0; i < graph->count; i++)
         places[i] = (struct id_place){graph->nodes[i].id, (uint32_t)i};
-    qsort(places, graph->count, sizeof(*places), compare);
+    qsort(places, graph->count, sizeof(*places), chakra_build_compare);
     for (size_t i = 1; i < graph->count; i++)
         if (places[i].id == places[i - 1].id)
             return lull_error_set(building->err, LULL_E_FORMAT,
@@ -112,7 +112,8 @@ static int sort_ids(const struct lull_chakra_building *building, struct id_place
 
 /* A dependency on a node that is not in the trace is left out and counted: traces are often cut at
  * an iteration's border. */
-static void resolve(struct lull_chakra_building *building, const struct id_place *places)
+static void chakra_build_resolve(struct lull_chakra_building *building,
+                                 const struct id_place *places)
 {
     struct lull_chakra_graph *const graph = building->graph;
     size_t kept = 0;
@@ -125,7 +126,7 @@ static void resolve(struct lull_chakra_building *building, const struct id_place
         for (size_t k = first; k < first + node->dependency_count; k++) {
             const struct id_place wanted = {building->wanted[k], 0};
             const struct id_place *found =
-                bsearch(&wanted, places, graph->count, sizeof(*places), compare);
+                bsearch(&wanted, places, graph->count, sizeof(*places), chakra_build_compare);
 
             if (found != NULL)
                 graph->dependencies[kept++] = found->at;
@@ -165,7 +166,7 @@ static void list_trackers(const struct lull_chakra_graph *graph, struct trackers
 }
 
 /* Orders the nodes and returns how many could be: fewer than there are if some wait in a circle. */
-static size_t walk(struct lull_chakra_graph *graph, struct trackers *trackers)
+static size_t chakra_build_walk(struct lull_chakra_graph *graph, struct trackers *trackers)
 {
     size_t count = 0;
 
@@ -209,10 +210,10 @@ static int find_order(struct lull_chakra_building *building)
 
     graph->order = calloc(graph->count, sizeof(*graph->order));
     if (memory.has_failed || graph->order == NULL) {
-        rc = out_of_memory(building);
+        rc = chakra_build_out_of_memory(building);
     } else {
         list_trackers(graph, &trackers);
-        if (walk(graph, &trackers) < graph->count)
+        if (chakra_build_walk(graph, &trackers) < graph->count)
             rc = refuse_circle(building, &trackers);
     }
     lull_memory_free(&memory);
@@ -226,15 +227,15 @@ int lull_chakra_finish(struct lull_chakra_building *building)
     int rc;
 
     if (graph->count == 0)
-        return refuse(building, "the trace has no nodes");
+        return chakra_build_refuse(building, "the trace has no nodes");
     places = calloc(graph->count, sizeof(*places));
     graph->dependencies = calloc(building->wanted_count + 1, sizeof(*graph->dependencies));
     if (places == NULL || graph->dependencies == NULL)
-        rc = out_of_memory(building);
+        rc = chakra_build_out_of_memory(building);
     else
         rc = sort_ids(building, places);
     if (rc >= 0)
-        resolve(building, places);
+        chakra_build_resolve(building, places);
     free(places);
     return rc < 0 ? rc : find_order(building);
 }

@@ -11,7 +11,7 @@
 
 #include "cluster/trace/chakra_build.h"
 
-#define MOST_MICROS UINT64_C(1000000000000000) /* 30 years */
+#define MAX_MICROS UINT64_C(1000000000000000) /* 30 years */
 
 /* ---- the wire format ---------------------------------------------------------------------- */
 
@@ -34,14 +34,14 @@ struct wire_field {
     struct wire_span bytes; /* of BYTES: text, a message, packed numbers */
 };
 
-static size_t length_of(const struct wire_span *span)
+static size_t chakra_messages_length_of(const struct wire_span *span)
 {
     return (size_t)(span->end - span->at);
 }
 
-static bool is_text(const struct wire_span *span, const char *text)
+static bool chakra_messages_is_text(const struct wire_span *span, const char *text)
 {
-    const size_t length = length_of(span);
+    const size_t length = chakra_messages_length_of(span);
 
     return strlen(text) == length && (length == 0 || memcmp(span->at, text, length) == 0);
 }
@@ -65,9 +65,9 @@ static bool take_varint(struct wire_span *span, uint64_t *value_out)
     return false;
 }
 
-static bool take_fixed(struct wire_span *span, size_t size, uint64_t *value_out)
+static bool chakra_messages_take_fixed(struct wire_span *span, size_t size, uint64_t *value_out)
 {
-    if (length_of(span) < size)
+    if (chakra_messages_length_of(span) < size)
         return false;
     *value_out = 0;
     for (size_t i = 0; i < size; i++)
@@ -80,7 +80,7 @@ static bool take_bytes(struct wire_span *span, struct wire_span *bytes_out)
 {
     uint64_t length;
 
-    if (!take_varint(span, &length) || length > length_of(span))
+    if (!take_varint(span, &length) || length > chakra_messages_length_of(span))
         return false;
     *bytes_out = (struct wire_span){span->at, span->at + length};
     span->at += length;
@@ -99,9 +99,9 @@ static bool take_field(struct wire_span *span, struct wire_field *field)
     case WIRE_VARINT:
         return take_varint(span, &field->value);
     case WIRE_FIXED64:
-        return take_fixed(span, 8, &field->value);
+        return chakra_messages_take_fixed(span, 8, &field->value);
     case WIRE_FIXED32:
-        return take_fixed(span, 4, &field->value);
+        return chakra_messages_take_fixed(span, 4, &field->value);
     case WIRE_BYTES:
         return take_bytes(span, &field->bytes);
     default:
@@ -120,13 +120,13 @@ struct message_reading {
 };
 
 /* LULL_E_FORMAT, with the byte where the current message begins. */
-static int refuse(const struct message_reading *reading, const char *what)
+static int chakra_messages_refuse(const struct message_reading *reading, const char *what)
 {
     return lull_error_set(reading->building->err, LULL_E_FORMAT, "%s: byte %" PRId64 ": %s",
                           reading->building->name, reading->at, what);
 }
 
-static int no_memory(const struct lull_chakra_building *building)
+static int chakra_messages_no_memory(const struct lull_chakra_building *building)
 {
     return lull_error_set(building->err, -ENOMEM, "%s: not enough memory for a node",
                           building->name);
@@ -172,7 +172,8 @@ static bool get_integer(const struct wire_field *field, int64_t *value_out)
 }
 
 /* Finds the place of an attribute that is a number; null: it does not matter. */
-static int64_t *find_place(struct lull_chakra_node *node, const struct wire_span *name)
+static int64_t *chakra_messages_find_place(struct lull_chakra_node *node,
+                                           const struct wire_span *name)
 {
     const struct {
         const char *name;
@@ -182,12 +183,12 @@ static int64_t *find_place(struct lull_chakra_node *node, const struct wire_span
                   {"comm_dst", &node->target},          {"comm_tag", &node->tag}};
 
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
-        if (is_text(name, places[i].name))
+        if (chakra_messages_is_text(name, places[i].name))
             return places[i].place;
     return NULL;
 }
 
-/* Attributes that nobody asks for are passed over, whatever their type. */
+/* Attributes that nobody requests are passed over, whatever their type. */
 static int read_attribute(const struct message_reading *reading, const struct wire_span *bytes,
                           struct lull_chakra_node *node)
 {
@@ -196,20 +197,22 @@ static int read_attribute(const struct message_reading *reading, const struct wi
     int64_t *place;
 
     if (!take_attribute(*bytes, &attribute))
-        return refuse(reading, "an attribute of a node cannot be read");
-    if (is_text(&attribute.name, "pg_name") && attribute.value.number == STRING &&
+        return chakra_messages_refuse(reading, "an attribute of a node cannot be read");
+    if (chakra_messages_is_text(&attribute.name, "pg_name") && attribute.value.number == STRING &&
         attribute.value.type == WIRE_BYTES)
         return lull_chakra_add_name(reading->building, (const char *)attribute.value.bytes.at,
-                                    length_of(&attribute.value.bytes), &node->group);
+                                    chakra_messages_length_of(&attribute.value.bytes),
+                                    &node->group);
     if (!get_integer(&attribute.value, &value))
         return 0;
-    if (is_text(&attribute.name, "is_cpu_op"))
+    if (chakra_messages_is_text(&attribute.name, "is_cpu_op"))
         node->is_host = value != 0;
-    if (is_text(&attribute.name, "comm_type") && value >= 0 && value < LULL_CHAKRA_COLLECTIVES)
+    if (chakra_messages_is_text(&attribute.name, "comm_type") && value >= 0 &&
+        value < LULL_CHAKRA_COLLECTIVES)
         node->collective = (enum lull_chakra_collective)value;
-    place = find_place(node, &attribute.name);
+    place = chakra_messages_find_place(node, &attribute.name);
     if (place != NULL && value < 0)
-        return refuse(reading, "a size, rank or tag of a node is below 0");
+        return chakra_messages_refuse(reading, "a size, rank or tag of a node is below 0");
     if (place != NULL)
         *place = value;
     return 0;
@@ -232,7 +235,7 @@ static int read_dependencies(const struct message_reading *reading, const struct
         int rc;
 
         if (!take_varint(&rest, &id))
-            return refuse(reading, "the dependencies of a node cannot be read");
+            return chakra_messages_refuse(reading, "the dependencies of a node cannot be read");
         rc = lull_chakra_want(reading->building, id, is_control);
         if (rc < 0)
             return rc;
@@ -241,41 +244,43 @@ static int read_dependencies(const struct message_reading *reading, const struct
 }
 
 /* A number beyond its range is refused here, so that no sum of durations overflows later. */
-static int read_number(const struct message_reading *reading, const struct wire_field *field,
-                       struct lull_chakra_node *node)
+static int chakra_messages_read_number(const struct message_reading *reading,
+                                       const struct wire_field *field,
+                                       struct lull_chakra_node *node)
 {
     if (field->number == ID)
         node->id = field->value;
     if (field->number == KIND) {
         if (field->value > LULL_CHAKRA_COLLECTIVE)
-            return refuse(reading, "a node has an unknown type");
+            return chakra_messages_refuse(reading, "a node has an unknown type");
         node->kind = (enum lull_chakra_kind)field->value;
     }
     if (field->number == DURATION) {
-        if (field->value > MOST_MICROS)
-            return refuse(reading, "a node takes over 30 years");
+        if (field->value > MAX_MICROS)
+            return chakra_messages_refuse(reading, "a node takes over 30 years");
         node->duration_ns = (int64_t)field->value * 1000;
     }
     return 0;
 }
 
-static int read_field(const struct message_reading *reading, const struct wire_field *field,
-                      struct lull_chakra_node *node)
+static int chakra_messages_read_field(const struct message_reading *reading,
+                                      const struct wire_field *field, struct lull_chakra_node *node)
 {
     if ((field->number == CONTROL || field->number == DATA) &&
         (field->type == WIRE_VARINT || field->type == WIRE_BYTES))
         return read_dependencies(reading, field);
     if (field->type == WIRE_VARINT)
-        return read_number(reading, field, node);
+        return chakra_messages_read_number(reading, field, node);
     if (field->type == WIRE_BYTES && field->number == NAME)
         return lull_chakra_add_name(reading->building, (const char *)field->bytes.at,
-                                    length_of(&field->bytes), &node->name);
+                                    chakra_messages_length_of(&field->bytes), &node->name);
     if (field->type == WIRE_BYTES && field->number == ATTRIBUTE)
         return read_attribute(reading, &field->bytes, node);
     return 0;
 }
 
-static int read_node(const struct message_reading *reading, struct wire_span message)
+static int chakra_messages_read_node(const struct message_reading *reading,
+                                     struct wire_span message)
 {
     struct lull_chakra_node node;
 
@@ -285,8 +290,8 @@ static int read_node(const struct message_reading *reading, struct wire_span mes
         int rc;
 
         if (!take_field(&message, &field))
-            return refuse(reading, "a node is not a protocol buffer");
-        rc = read_field(reading, &field, &node);
+            return chakra_messages_refuse(reading, "a node is not a protocol buffer");
+        rc = chakra_messages_read_field(reading, &field, &node);
         if (rc < 0)
             return rc;
     }
@@ -300,7 +305,7 @@ static int check_metadata(const struct message_reading *reading, struct wire_spa
 
     while (message.at < message.end)
         if (!take_field(&message, &field) || field.number > 2 || field.type != WIRE_BYTES)
-            return refuse(reading, "no metadata: not a Chakra trace");
+            return chakra_messages_refuse(reading, "no metadata: not a Chakra trace");
     return 0;
 }
 
@@ -321,7 +326,8 @@ static int read_length(struct message_reading *reading, uint32_t *length_out)
         if (got == 0 && shift == 0)
             return 0;
         if (got == 0)
-            return refuse(reading, "the trace ends within the length that begins here");
+            return chakra_messages_refuse(reading,
+                                          "the trace ends within the length that begins here");
         length |= (uint64_t)((uint8_t)byte & 127) << shift;
         if (((uint8_t)byte & 128) != 0)
             continue;
@@ -330,7 +336,7 @@ static int read_length(struct message_reading *reading, uint32_t *length_out)
         *length_out = (uint32_t)length;
         return 1;
     }
-    return refuse(reading, "a message is larger than 64 MiB: not a Chakra trace");
+    return chakra_messages_refuse(reading, "a message is larger than 64 MiB: not a Chakra trace");
 }
 
 /* Reads a message. Room grows as bytes come, so that a length which promises more than there is
@@ -348,7 +354,7 @@ static int read_message(struct message_reading *reading, uint32_t length)
             uint8_t *const message = realloc(reading->message, 2 * room);
 
             if (message == NULL)
-                return no_memory(reading->building);
+                return chakra_messages_no_memory(reading->building);
             reading->message = message;
             reading->room = 2 * room;
         }
@@ -357,7 +363,8 @@ static int read_message(struct message_reading *reading, uint32_t length)
         if (got < 0)
             return (int)got;
         if (got == 0)
-            return refuse(reading, "the trace ends within the message that begins here");
+            return chakra_messages_refuse(reading,
+                                          "the trace ends within the message that begins here");
         have += (size_t)got;
     }
     return 0;
@@ -372,7 +379,7 @@ int lull_chakra_read_messages(struct lull_source *source, struct lull_chakra_bui
     int rc;
 
     if (reading.message == NULL)
-        return no_memory(building);
+        return chakra_messages_no_memory(building);
     while ((rc = read_length(&reading, &length)) > 0) {
         struct wire_span message;
 
@@ -383,7 +390,7 @@ int lull_chakra_read_messages(struct lull_source *source, struct lull_chakra_bui
         if (is_first)
             rc = check_metadata(&reading, message);
         else
-            rc = read_node(&reading, message);
+            rc = chakra_messages_read_node(&reading, message);
         if (rc < 0)
             break;
         is_first = false;

@@ -67,7 +67,7 @@ enum lull_cluster_format lull_cluster_format_of_head(const char *head, size_t si
     return LULL_CLUSTER_TABLE;
 }
 
-static bool is_number(const char *text, size_t length)
+static bool cluster_format_is_number(const char *text, size_t length)
 {
     int64_t value;
 
@@ -82,7 +82,7 @@ static uint32_t count_numbers(const char *line)
     for (line += strspn(line, LULL_TEXT_BLANKS); *line != '\0'; count++) {
         const size_t length = strcspn(line, LULL_TEXT_BLANKS);
 
-        if (!is_number(line, length))
+        if (!cluster_format_is_number(line, length))
             return 0;
         line += length;
         line += strspn(line, LULL_TEXT_BLANKS);
@@ -96,7 +96,8 @@ static bool is_gavel(const char *line)
     uint32_t fields = 1;
 
     for (const char *at = line; (at = strchr(at, '\t')) != NULL; at++) {
-        if ((fields == 5 || fields == 6) && !is_number(at + 1, strcspn(at + 1, "\t")))
+        if ((fields == 5 || fields == 6) &&
+            !cluster_format_is_number(at + 1, strcspn(at + 1, "\t")))
             return false;
         fields++;
     }
@@ -128,7 +129,7 @@ struct philly_job {
     char end[WORD];
 };
 
-static int read_gpus(struct lull_json_reader *reader, void *object)
+static int cluster_format_read_gpus(struct lull_json_reader *reader, void *object)
 {
     struct philly_job *const job = object;
     struct lull_json_text text;
@@ -146,7 +147,8 @@ static int read_gpus(struct lull_json_reader *reader, void *object)
 
 static int read_detail(struct lull_json_reader *reader, void *object)
 {
-    static const struct lull_json_field fields[] = {{LULL_JSON_OTHER("gpus", read_gpus)}, {NULL}};
+    static const struct lull_json_field fields[] = {
+        {LULL_JSON_OTHER("gpus", cluster_format_read_gpus)}, {NULL}};
 
     return lull_json_read_fields(reader, fields, object);
 }
@@ -185,8 +187,8 @@ static int read_attempt(struct lull_json_reader *reader, void *object)
     job->attempts++;
     if (job->attempt_gpus > job->gpus)
         job->gpus = job->attempt_gpus;
-    if (from_ns < 0 || to_ns < from_ns || to_ns - from_ns > LULL_CLUSTER_JOBS_MOST_SPAN_NS ||
-        job->ran_ns > LULL_CLUSTER_JOBS_MOST_SPAN_NS)
+    if (from_ns < 0 || to_ns < from_ns || to_ns - from_ns > LULL_CLUSTER_JOBS_MAX_SPAN_NS ||
+        job->ran_ns > LULL_CLUSTER_JOBS_MAX_SPAN_NS)
         job->is_unknown = true;
     else
         job->ran_ns += to_ns - from_ns;
@@ -202,7 +204,7 @@ static int add_names(const struct philly_job *job, const char *path,
     return rc < 0 ? rc : lull_string_set_add(table->names, job->vc, &row->vc, path, err);
 }
 
-static int read_job(struct lull_json_reader *reader, void *object)
+static int cluster_format_read_job(struct lull_json_reader *reader, void *object)
 {
     static const struct lull_json_field fields[] = {
         {LULL_JSON_TEXT("jobid", struct philly_job, id)},
@@ -226,15 +228,15 @@ static int read_job(struct lull_json_reader *reader, void *object)
         rc = add_names(&job, reader->name, table, &row, reader->err);
     if (rc < 0)
         return rc;
-    /* How many GPUs a job that never ran asked for, the trace does not tell. */
+    /* How many GPUs a job that never ran requested, the trace does not tell. */
     row.gpus = job.attempts == 0 ? 1 : job.gpus;
-    if (job.attempts > 0 && !job.is_unknown && job.ran_ns <= LULL_CLUSTER_JOBS_MOST_SPAN_NS)
+    if (job.attempts > 0 && !job.is_unknown && job.ran_ns <= LULL_CLUSTER_JOBS_MAX_SPAN_NS)
         row.duration_ns = job.ran_ns;
     row.line = ++table->read_rows;
     return lull_cluster_jobs_add(table, &row, reader->name, reader->err);
 }
 
-static ssize_t fill(void *context, char *buffer, size_t size, struct lull_error *err)
+static ssize_t cluster_format_fill(void *context, char *buffer, size_t size, struct lull_error *err)
 {
     return lull_source_read(context, buffer, size, err);
 }
@@ -246,14 +248,14 @@ int lull_cluster_philly_read(struct lull_source *source, const char *path,
     struct lull_json_text text;
     int rc;
 
-    reader.json = lull_json_create(path, fill, source);
+    reader.json = lull_json_create(path, cluster_format_fill, source);
     if (reader.json == NULL)
         return lull_error_set(err, -ENOMEM, "%s: not enough memory to read it", path);
     rc = lull_json_expect(&reader, LULL_JSON_ARRAY_BEGIN,
                           "of JSON, only Philly's cluster_job_log, an array of jobs, is read",
                           &text);
     if (rc >= 0)
-        rc = lull_json_read_items(&reader, LULL_JSON_OBJECT_BEGIN, read_job, table);
+        rc = lull_json_read_items(&reader, LULL_JSON_OBJECT_BEGIN, cluster_format_read_job, table);
     if (rc >= 0)
         rc = lull_json_expect(&reader, LULL_JSON_END, "expected nothing after the array", &text);
     lull_json_destroy(reader.json);
@@ -298,7 +300,7 @@ static int read_swf_row(const struct lull_lines *lines, char *line,
         values[SWF_ALLOCATED] = values[SWF_REQUESTED];
     if (values[SWF_ALLOCATED] > GPUS_MAX)
         return lull_lines_refuse(lines, err, "more than 2^20 processors");
-    if (values[SWF_RUN] > LULL_CLUSTER_JOBS_MOST_SPAN_NS)
+    if (values[SWF_RUN] > LULL_CLUSTER_JOBS_MAX_SPAN_NS)
         return lull_lines_refuse(lines, err, "a run time of over 30 years");
     row->gpus = values[SWF_ALLOCATED] > 0 ? (uint32_t)values[SWF_ALLOCATED] : 0;
     row->submit_ns = values[SWF_SUBMIT];

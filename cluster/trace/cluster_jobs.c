@@ -36,8 +36,8 @@ enum job_field {
     WEIGHT,
     MEMORY,
     PREEMPTIBLE,
-    LEAST_GPUS,
-    MOST_GPUS,
+    MIN_GPUS,
+    MAX_GPUS,
     INSTANCES,
     TRES,
     STATE
@@ -73,8 +73,8 @@ static const struct lull_column known[] = {
     {"weight", WEIGHT, 0},
     {"gpu_memory_mib", MEMORY, 0},
     {"preemptible", PREEMPTIBLE, 0},
-    {"least_gpus", LEAST_GPUS, 0},
-    {"most_gpus", MOST_GPUS, 0},
+    {"least_gpus", MIN_GPUS, 0},
+    {"most_gpus", MAX_GPUS, 0},
     {"JobID", ID, 0, true},
     {"job_name", ID, 0, true},
     {"name", ID, 0, true},
@@ -118,12 +118,13 @@ struct row_reading {
     struct lull_error *err;
 };
 
-static int refuse(const struct row_reading *reading, enum job_field field, const char *what)
+static int cluster_jobs_refuse(const struct row_reading *reading, enum job_field field,
+                               const char *what)
 {
     return lull_columns_refuse(reading->columns, field, what, reading->err);
 }
 
-static bool has(const struct row_reading *reading, enum job_field field)
+static bool cluster_jobs_has(const struct row_reading *reading, enum job_field field)
 {
     return lull_columns_has(reading->columns, field);
 }
@@ -138,24 +139,25 @@ static bool has_value(const struct row_reading *reading, enum job_field field)
     return lull_columns_has_value(reading->columns, field);
 }
 
-static uint64_t bit(enum job_field field)
+static uint64_t cluster_jobs_column_bit(enum job_field field)
 {
     return UINT64_C(1) << field;
 }
 
-/* GPUs and times may be given in two ways, each by one column or two; this asks for one complete
+/* GPUs and times may be given in two ways, each by one column or two; this requests one complete
  * way of each. */
-static int check_header(const struct lull_columns *columns, void *context, struct lull_error *err)
+static int cluster_jobs_check_header(const struct lull_columns *columns, void *context,
+                                     struct lull_error *err)
 {
-    uint64_t needed = bit(SUBMIT);
+    uint64_t needed = cluster_jobs_column_bit(SUBMIT);
 
     (void)context;
     if (!lull_columns_has(columns, TRES))
-        needed |= bit(GPUS);
+        needed |= cluster_jobs_column_bit(GPUS);
     if (!lull_columns_has(columns, SCHEDULED) || !lull_columns_has(columns, DELETED))
-        needed |= bit(DURATION);
+        needed |= cluster_jobs_column_bit(DURATION);
     if (lull_columns_has(columns, VALUES))
-        needed |= bit(DEADLINES);
+        needed |= cluster_jobs_column_bit(DEADLINES);
     if (lull_columns_has(columns, DEADLINE) && lull_columns_has(columns, DEADLINES))
         return lull_error_set(err, LULL_E_FORMAT,
                               "%s: line %zu, deadlines_min: another column has the same meaning",
@@ -165,7 +167,8 @@ static int check_header(const struct lull_columns *columns, void *context, struc
 
 /* ---- times -------------------------------------------------------------------------------- */
 
-static int read_time(const struct row_reading *reading, enum job_field field, int64_t *time_ns_out)
+static int cluster_jobs_read_time(const struct row_reading *reading, enum job_field field,
+                                  int64_t *time_ns_out)
 {
     return lull_columns_time(reading->columns, field, time_ns_out, reading->err);
 }
@@ -178,11 +181,12 @@ static int read_instant(const struct row_reading *reading, enum job_field field,
 
 /* Accounting tables have rows of jobs that wait, and of jobs that still run, whose time so far is
  * not their duration. */
-static bool is_over(const struct row_reading *reading)
+static bool cluster_jobs_is_over(const struct row_reading *reading)
 {
     static const char *const unfinished[] = {"PENDING", "RUNNING", "SUSPENDED", "REQUEUED"};
 
-    for (size_t i = 0; has(reading, STATE) && i < sizeof(unfinished) / sizeof(unfinished[0]); i++)
+    for (size_t i = 0;
+         cluster_jobs_has(reading, STATE) && i < sizeof(unfinished) / sizeof(unfinished[0]); i++)
         if (strcasecmp(reading->columns->cells[STATE], unfinished[i]) == 0)
             return false;
     return true;
@@ -200,7 +204,7 @@ static int read_span(const struct row_reading *reading, int64_t *duration_ns)
     if (rc < 0)
         return rc;
     if (to_ns < from_ns && !reading->columns->at[DELETED]->is_alias)
-        return refuse(reading, DELETED, "before scheduled_s");
+        return cluster_jobs_refuse(reading, DELETED, "before scheduled_s");
     if (to_ns >= from_ns)
         *duration_ns = to_ns - from_ns;
     return 0;
@@ -210,14 +214,15 @@ static int read_span(const struct row_reading *reading, int64_t *duration_ns)
  * not ended. */
 static int read_duration(const struct row_reading *reading, int64_t *duration_ns_out)
 {
-    const bool has_span = has(reading, SCHEDULED) && has(reading, DELETED);
+    const bool has_span =
+        cluster_jobs_has(reading, SCHEDULED) && cluster_jobs_has(reading, DELETED);
     const bool has_ends = has_value(reading, SCHEDULED) && has_value(reading, DELETED);
 
     *duration_ns_out = UNKNOWN_NS;
-    if (!is_over(reading) || (has_span && !has_ends))
+    if (!cluster_jobs_is_over(reading) || (has_span && !has_ends))
         return 0;
     if (has_value(reading, DURATION))
-        return read_time(reading, DURATION, duration_ns_out);
+        return cluster_jobs_read_time(reading, DURATION, duration_ns_out);
     return has_ends ? read_span(reading, duration_ns_out) : 0;
 }
 
@@ -254,7 +259,8 @@ static const char *parse_steps(const char *text, int64_t unit_s, int64_t submit_
 }
 
 /* Parses a list like 10-8-5, falling, one for each of the steps. */
-static const char *parse_values(const char *text, struct lull_cluster_step *steps, uint32_t count)
+static const char *cluster_jobs_parse_values(const char *text, struct lull_cluster_step *steps,
+                                             uint32_t count)
 {
     enum { NANO = 9 };
 
@@ -275,8 +281,9 @@ static const char *parse_values(const char *text, struct lull_cluster_step *step
 }
 
 /* All rows share one array of steps, in which a row names its own. */
-static int keep_steps(const struct row_reading *reading, const struct lull_cluster_step *steps,
-                      uint32_t count, struct lull_cluster_jobs_row *row)
+static int cluster_jobs_append_steps(const struct row_reading *reading,
+                                     const struct lull_cluster_step *steps, uint32_t count,
+                                     struct lull_cluster_jobs_row *row)
 {
     struct lull_cluster_jobs_table *const table = reading->table;
 
@@ -302,16 +309,17 @@ static int read_deadlines(const struct row_reading *reading, struct lull_cluster
                                     row->submit_ns, steps, &count);
 
     if (wrong != NULL)
-        return refuse(reading, DEADLINES, wrong);
+        return cluster_jobs_refuse(reading, DEADLINES, wrong);
     if (is_filled(reading, VALUES))
-        wrong = parse_values(columns->cells[VALUES], steps, count);
+        wrong = cluster_jobs_parse_values(columns->cells[VALUES], steps, count);
     if (wrong != NULL)
-        return refuse(reading, VALUES, wrong);
-    return keep_steps(reading, steps, count, row);
+        return cluster_jobs_refuse(reading, VALUES, wrong);
+    return cluster_jobs_append_steps(reading, steps, count, row);
 }
 
 /* A single deadline is a list of one step that is worth 1. */
-static int read_deadline(const struct row_reading *reading, struct lull_cluster_jobs_row *row)
+static int cluster_jobs_read_deadline(const struct row_reading *reading,
+                                      struct lull_cluster_jobs_row *row)
 {
     struct lull_cluster_step step = {.value = 1.0};
     int rc;
@@ -326,28 +334,30 @@ static int read_deadline(const struct row_reading *reading, struct lull_cluster_
     if (rc < 0)
         return rc;
     if (step.deadline_ns < row->submit_ns)
-        return refuse(reading, DEADLINE, "before the job's submission");
-    return keep_steps(reading, &step, 1, row);
+        return cluster_jobs_refuse(reading, DEADLINE, "before the job's submission");
+    return cluster_jobs_append_steps(reading, &step, 1, row);
 }
 
 /* ---- rows --------------------------------------------------------------------------------- */
 
 /* Reads a name. An empty cell is one, too, but not of GPU models or of a workload. */
-static int read_name(const struct row_reading *reading, enum job_field field, uint32_t *name_out)
+static int cluster_jobs_read_name(const struct row_reading *reading, enum job_field field,
+                                  uint32_t *name_out)
 {
     const bool can_be_empty = field != GPU_MODELS && field != WORKLOAD;
 
     *name_out = UINT32_MAX;
-    if (!has(reading, field) || (!can_be_empty && !is_filled(reading, field)))
+    if (!cluster_jobs_has(reading, field) || (!can_be_empty && !is_filled(reading, field)))
         return 0;
     /* The set keeps that many bytes, and a part of a file's name would be another file. */
     if (field == WORKLOAD && strlen(reading->columns->cells[field]) > LULL_STRING_SET_BYTES)
-        return refuse(reading, WORKLOAD, "a name of more than 255 bytes");
+        return cluster_jobs_refuse(reading, WORKLOAD, "a name of more than 255 bytes");
     return lull_string_set_add(reading->table->names, reading->columns->cells[field], name_out,
                                reading->columns->name, reading->err);
 }
 
-static int read_names(const struct row_reading *reading, struct lull_cluster_jobs_row *row)
+static int cluster_jobs_read_names(const struct row_reading *reading,
+                                   struct lull_cluster_jobs_row *row)
 {
     const struct {
         enum job_field field;
@@ -359,7 +369,7 @@ static int read_names(const struct row_reading *reading, struct lull_cluster_job
                  {WORKLOAD, &row->workload}};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        const int rc = read_name(reading, names[i].field, names[i].name);
+        const int rc = cluster_jobs_read_name(reading, names[i].field, names[i].name);
 
         if (rc < 0)
             return rc;
@@ -367,8 +377,8 @@ static int read_names(const struct row_reading *reading, struct lull_cluster_job
     return 0;
 }
 
-static int read_integer(const struct row_reading *reading, enum job_field field, int64_t min,
-                        int64_t max, const char *what, int64_t *value_out)
+static int cluster_jobs_read_integer(const struct row_reading *reading, enum job_field field,
+                                     int64_t min, int64_t max, const char *what, int64_t *value_out)
 {
     return lull_columns_integer(reading->columns, field, min, max, what, value_out, reading->err);
 }
@@ -379,7 +389,7 @@ static int read_filled(const struct row_reading *reading, enum job_field field, 
 {
     if (!has_value(reading, field))
         return 0;
-    return read_integer(reading, field, min, max, what, value_out);
+    return cluster_jobs_read_integer(reading, field, min, max, what, value_out);
 }
 
 /* Finds the GPUs in what Slurm has allocated, such as "cpu=4,gres/gpu:a100=2,gres/gpu=4". Entries
@@ -400,7 +410,7 @@ static int read_tres(const struct row_reading *reading, int64_t *gpus_out)
             (at[strlen(word)] == ':' || at[strlen(word)] == '=')) {
             if (lull_decimal_parse(sign + 1, length - (size_t)(sign + 1 - at), 0, &count) < 0 ||
                 count < 0 || count > GPUS_MAX)
-                return refuse(reading, TRES, "not a number of GPUs");
+                return cluster_jobs_refuse(reading, TRES, "not a number of GPUs");
             if (at[strlen(word)] == '=')
                 all = count;
             else
@@ -409,7 +419,7 @@ static int read_tres(const struct row_reading *reading, int64_t *gpus_out)
         at += length + (at[length] == ',');
     }
     *gpus_out = all >= 0 ? all : typed;
-    return *gpus_out <= GPUS_MAX ? 0 : refuse(reading, TRES, "not a number of GPUs");
+    return *gpus_out <= GPUS_MAX ? 0 : cluster_jobs_refuse(reading, TRES, "not a number of GPUs");
 }
 
 /* Reads a number of GPUs that may be a share of one, in thousandths. */
@@ -426,7 +436,7 @@ static int read_shared_gpus(const struct row_reading *reading, int64_t *gpus_out
         return rc;
     milli = milli * reading->columns->at[GPUS]->unit / WHOLE_MILLI;
     if (milli % WHOLE_MILLI != 0 && milli > WHOLE_MILLI)
-        return refuse(reading, GPUS, "neither whole GPUs nor a share of one");
+        return cluster_jobs_refuse(reading, GPUS, "neither whole GPUs nor a share of one");
     *gpus_out = (milli + WHOLE_MILLI - 1) / WHOLE_MILLI;
     if (milli > 0 && milli < WHOLE_MILLI)
         *milli_out = milli;
@@ -442,13 +452,14 @@ static int read_instance_gpus(const struct row_reading *reading, int64_t *gpus, 
         return has_value(reading, TRES) ? read_tres(reading, gpus) : 0;
     if (reading->columns->at[GPUS]->unit > 0)
         return read_shared_gpus(reading, gpus, milli);
-    rc = read_integer(reading, GPUS, 0, GPUS_MAX, "not a number of GPUs", gpus);
+    rc = cluster_jobs_read_integer(reading, GPUS, 0, GPUS_MAX, "not a number of GPUs", gpus);
     if (rc == 0 && *gpus > 0)
         rc = read_filled(reading, GPU_MILLI, 1, WHOLE_MILLI, "not from 1 to 1000", milli);
     return rc;
 }
 
-static int read_gpus(const struct row_reading *reading, struct lull_cluster_jobs_row *row)
+static int cluster_jobs_read_gpus(const struct row_reading *reading,
+                                  struct lull_cluster_jobs_row *row)
 {
     int64_t gpus = 0;
     int64_t milli = WHOLE_MILLI;
@@ -460,28 +471,28 @@ static int read_gpus(const struct row_reading *reading, struct lull_cluster_jobs
     if (rc < 0)
         return rc;
     if (gpus * instances > GPUS_MAX)
-        return refuse(reading, INSTANCES, "more than 2^20 GPUs");
+        return cluster_jobs_refuse(reading, INSTANCES, "more than 2^20 GPUs");
     row->gpus = (uint32_t)(gpus * instances);
     row->gpu_milli = (uint32_t)milli;
     return 0;
 }
 
 /* Reads how many GPUs a job that has some could do with. Where the table gives one end alone, the
- * other is what the job asks for. */
+ * other is what the job requests. */
 static int read_range(const struct row_reading *reading, struct lull_cluster_jobs_row *row)
 {
     int64_t least = row->gpus;
     int64_t most = row->gpus;
-    int rc = read_filled(reading, LEAST_GPUS, 1, least, "not from 1 to num_gpus", &least);
+    int rc = read_filled(reading, MIN_GPUS, 1, least, "not from 1 to num_gpus", &least);
 
     if (rc < 0)
         return rc;
-    rc = read_filled(reading, MOST_GPUS, most, GPUS_MAX, "below num_gpus", &most);
+    rc = read_filled(reading, MAX_GPUS, most, GPUS_MAX, "below num_gpus", &most);
     if (rc < 0)
         return rc;
     if (least < most) {
-        row->least_gpus = (uint32_t)least;
-        row->most_gpus = (uint32_t)most;
+        row->min_gpus = (uint32_t)least;
+        row->max_gpus = (uint32_t)most;
     }
     return 0;
 }
@@ -499,22 +510,23 @@ static int read_needs(const struct row_reading *reading, struct lull_cluster_job
         return rc;
     row->weight = 1.0;
     if (is_filled(reading, WEIGHT))
-        rc = lull_columns_real(reading->columns, WEIGHT, 1e-6, LULL_CLUSTER_JOBS_MOST_WEIGHT,
+        rc = lull_columns_real(reading->columns, WEIGHT, 1e-6, LULL_CLUSTER_JOBS_MAX_WEIGHT,
                                "not from 0.000001 to 1000000", &row->weight, reading->err);
     if (rc < 0)
         return rc;
     row->memory_mib = (uint32_t)memory_mib;
     row->preemptible = (int32_t)preemptible;
-    row->least_gpus = row->most_gpus = 0;
+    row->min_gpus = row->max_gpus = 0;
     return row->gpus > 0 ? read_range(reading, row) : 0;
 }
 
-static int read_value(const struct row_reading *reading, struct lull_cluster_jobs_row *row)
+static int cluster_jobs_read_value(const struct row_reading *reading,
+                                   struct lull_cluster_jobs_row *row)
 {
     row->value_j = 0.0;
     if (!is_filled(reading, VALUE))
         return 0;
-    return lull_columns_real(reading->columns, VALUE, DBL_MIN, LULL_CLUSTER_JOBS_MOST_VALUE_J,
+    return lull_columns_real(reading->columns, VALUE, DBL_MIN, LULL_CLUSTER_JOBS_MAX_VALUE_J,
                              "not above 0 and at most 1e15 J; empty: the job has to run",
                              &row->value_j, reading->err);
 }
@@ -529,10 +541,13 @@ static int read_times(const struct row_reading *reading, struct lull_cluster_job
     return rc < 0 ? rc : read_duration(reading, &row->duration_ns);
 }
 
-static int read_row(const struct row_reading *reading, struct lull_cluster_jobs_row *row)
+static int cluster_jobs_read_row(const struct row_reading *reading,
+                                 struct lull_cluster_jobs_row *row)
 {
     static int (*const parts[])(const struct row_reading *, struct lull_cluster_jobs_row *) = {
-        read_gpus, read_times, read_names, read_needs, read_deadline, read_value};
+        cluster_jobs_read_gpus,     read_times,
+        cluster_jobs_read_names,    read_needs,
+        cluster_jobs_read_deadline, cluster_jobs_read_value};
 
     row->line = reading->columns->line_of[SUBMIT];
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
@@ -545,24 +560,25 @@ static int read_row(const struct row_reading *reading, struct lull_cluster_jobs_
 }
 
 /* A row of sacct for a step, such as 7.batch, repeats what the job's own row says. */
-static bool is_step(const struct row_reading *reading)
+static bool cluster_jobs_is_step(const struct row_reading *reading)
 {
-    return has(reading, TRES) && has(reading, ID) &&
+    return cluster_jobs_has(reading, TRES) && cluster_jobs_has(reading, ID) &&
            strchr(reading->columns->cells[ID], '.') != NULL;
 }
 
-static int add_row(const struct lull_columns *columns, void *context, struct lull_error *err)
+static int cluster_jobs_add_row(const struct lull_columns *columns, void *context,
+                                struct lull_error *err)
 {
     struct lull_cluster_jobs_table *const table = context;
     const struct row_reading reading = {columns, table, err};
     struct lull_cluster_jobs_row row;
     int rc;
 
-    if (is_step(&reading)) {
+    if (cluster_jobs_is_step(&reading)) {
         table->job_steps++;
         return 0;
     }
-    rc = read_row(&reading, &row);
+    rc = cluster_jobs_read_row(&reading, &row);
     return rc < 0 ? rc : lull_cluster_jobs_add(table, &row, columns->name, err);
 }
 
@@ -582,7 +598,7 @@ static int check_span(const struct lull_cluster_jobs_table *table, const char *p
 {
     const struct lull_cluster_jobs_row *const last = &table->rows[table->count - 1];
 
-    if (last->submit_ns - table->rows[0].submit_ns <= LULL_CLUSTER_JOBS_MOST_SPAN_NS)
+    if (last->submit_ns - table->rows[0].submit_ns <= LULL_CLUSTER_JOBS_MAX_SPAN_NS)
         return 0;
     return lull_error_set(err, LULL_E_FORMAT,
                           "%s: line %zu: submitted over 30 years after the job of line %zu; one of "
@@ -591,10 +607,11 @@ static int check_span(const struct lull_cluster_jobs_table *table, const char *p
 }
 
 /* Reads what is no JSON. The first line that is not empty tells the format. */
-static int read_lines(struct lull_lines *lines, struct lull_cluster_jobs_table *table,
-                      struct lull_error *err)
+static int cluster_jobs_read_lines(struct lull_lines *lines, struct lull_cluster_jobs_table *table,
+                                   struct lull_error *err)
 {
-    static const struct lull_table jobs = {known, 0, "lull-simulate(1)", check_header, add_row};
+    static const struct lull_table jobs = {known, 0, "lull-simulate(1)", cluster_jobs_check_header,
+                                           cluster_jobs_add_row};
     enum lull_cluster_format format = LULL_CLUSTER_TABLE;
     char *line = NULL;
     int rc;
@@ -636,7 +653,7 @@ static int read_any(const char *path, struct lull_cluster_jobs_table *table, str
         rc = lull_lines_wrap(source, path, &lines, err);
         if (rc < 0)
             return rc;
-        rc = read_lines(lines, table, err);
+        rc = cluster_jobs_read_lines(lines, table, err);
         lull_lines_close(lines);
         return rc;
     }

@@ -26,7 +26,7 @@
  *                                                     beside other jobs'; empty: 1
  *   gpu_memory_mib                                    what it needs of each GPU
  *   preemptible                                       1 or 0
- *   least_gpus, most_gpus                             what it can have instead, both or one
+ *   min_gpus, max_gpus                             what it can have instead, both or one
  *   workload                                          a file with one rank's iteration, relative to
  *                                                     the table's folder; empty: not recorded
  *
@@ -54,11 +54,11 @@
 enum { LULL_CLUSTER_STEPS_MAX = 16 }; /* deadlines of one job */
 
 #define LULL_CLUSTER_JOBS_NO_DEADLINE INT64_MAX
-#define LULL_CLUSTER_JOBS_MOST_VALUE_J 1e15
-#define LULL_CLUSTER_JOBS_MOST_WEIGHT 1e6
+#define LULL_CLUSTER_JOBS_MAX_VALUE_J 1e15
+#define LULL_CLUSTER_JOBS_MAX_WEIGHT 1e6
 
 /* The longest duration, and the longest time from the first submission to the last: 30 years. */
-#define LULL_CLUSTER_JOBS_MOST_SPAN_NS INT64_C(1000000000000000000)
+#define LULL_CLUSTER_JOBS_MAX_SPAN_NS INT64_C(1000000000000000000)
 
 /* Ending by a deadline is worth this much. */
 struct lull_cluster_step {
@@ -77,12 +77,12 @@ struct lull_cluster_jobs_row {
     int64_t submit_ns;   /* >= 0, on the table's own clock */
     int64_t duration_ns; /* > 0 */
     int64_t deadline_ns; /* on the clock of submission */
-    double weight;       /* > 0, to LULL_CLUSTER_JOBS_MOST_WEIGHT; 1: not told */
-    uint32_t memory_mib; /* of each GPU; 0: not told */
-    int32_t preemptible; /* 1, 0; -1: not told */
-    uint32_t least_gpus; /* 0: not told; else 1 to gpus */
-    uint32_t most_gpus;  /* 0: not told; else gpus or more */
-    double value_j;      /* 0: not told; else to LULL_CLUSTER_JOBS_MOST_VALUE_J */
+    double weight;       /* > 0, to LULL_CLUSTER_JOBS_MAX_WEIGHT; 1: not reported */
+    uint32_t memory_mib; /* of each GPU; 0: not reported */
+    int32_t preemptible; /* 1, 0; -1: not reported */
+    uint32_t min_gpus;   /* 0: not reported; else 1 to gpus */
+    uint32_t max_gpus;   /* 0: not reported; else gpus or more */
+    double value_j;      /* 0: not reported; else to LULL_CLUSTER_JOBS_MAX_VALUE_J */
     uint32_t first_step; /* in the table's; by rising deadlines and falling values */
     uint32_t step_count; /* 0: no deadline */
     size_t line;         /* of the file, from 1 */

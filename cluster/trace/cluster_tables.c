@@ -12,7 +12,7 @@
 
 /* ---- virtual clusters --------------------------------------------------------------------- */
 
-enum { MOST_NODES = 1 << 20 };
+enum { MAX_NODES = 1 << 20 };
 
 enum pool_field { VC, NODES };
 
@@ -31,7 +31,7 @@ static int read_pool(const struct lull_columns *columns, void *context, struct l
     struct lull_cluster_pools_row row;
     int64_t nodes = 0;
     int rc =
-        lull_columns_integer(columns, NODES, 1, MOST_NODES, "not a number of nodes", &nodes, err);
+        lull_columns_integer(columns, NODES, 1, MAX_NODES, "not a number of nodes", &nodes, err);
 
     if (rc < 0)
         return rc;
@@ -40,7 +40,7 @@ static int read_pool(const struct lull_columns *columns, void *context, struct l
         return rc;
     if (lull_cluster_pools_find(table, row.name) < table->count)
         return lull_columns_refuse(columns, VC, "this name stands above already", err);
-    if (table->count == LULL_CLUSTER_POOLS_MAX || nodes > MOST_NODES - (int64_t)table->nodes)
+    if (table->count == LULL_CLUSTER_POOLS_MAX || nodes > MAX_NODES - (int64_t)table->nodes)
         return lull_columns_refuse(columns, VC, "there are more than 4096 clusters or 2^20 nodes",
                                    err);
     rc = lull_trace_grow(&table->rows, table->count, sizeof(*table->rows), columns->name, err);
@@ -103,7 +103,7 @@ static int read_failure(const struct lull_columns *columns, void *context, struc
         return rc;
     if (row.to_ns <= row.from_ns)
         return lull_columns_refuse(columns, TO, "the end is not after the beginning", err);
-    if (failures->count == LULL_CLUSTER_MOST_FAILURES)
+    if (failures->count == LULL_CLUSTER_MAX_FAILURES)
         return lull_columns_refuse(columns, NODE, "there are more than 16777216 failures", err);
     row.node = (uint32_t)node;
     return lull_trace_append(&failures->rows, &failures->count, &row, sizeof(row), columns->name,
@@ -140,11 +140,11 @@ fail:
 
 /* ---- tariffs ------------------------------------------------------------------------------ */
 
-/* More than any currency or fuel asks for a kilowatt-hour. */
-#define MOST_PER_KWH 1e9
+/* More than any currency or fuel requests a kilowatt-hour. */
+#define MAX_PER_KWH 1e9
 
 /* Times may be seconds since 1970: as many as 64 bits hold in ns. */
-#define MOST_TARIFF_S 9e9
+#define MAX_TARIFF_S 9e9
 
 enum tariff_field { TIME, VALUE };
 
@@ -156,7 +156,7 @@ static int read_rate(const struct lull_columns *columns, void *context, struct l
     int64_t time_ns;
     double time_s = 0.0;
     double value = 0.0;
-    int rc = lull_columns_real(columns, TIME, 0.0, MOST_TARIFF_S, "not a time of 0 to 9e9 s",
+    int rc = lull_columns_real(columns, TIME, 0.0, MAX_TARIFF_S, "not a time of 0 to 9e9 s",
                                &time_s, err);
 
     if (rc < 0)
@@ -165,7 +165,7 @@ static int read_rate(const struct lull_columns *columns, void *context, struct l
     time_ns = (int64_t)time_s * LULL_NS_PER_S + llround((time_s - floor(time_s)) * 1e9);
     if (count > 0 && time_ns <= table->time_ns[count - 1])
         return lull_columns_refuse(columns, TIME, "this time is not after the one above", err);
-    rc = lull_columns_real(columns, VALUE, -MOST_PER_KWH, MOST_PER_KWH, "beyond a billion per kWh",
+    rc = lull_columns_real(columns, VALUE, -MAX_PER_KWH, MAX_PER_KWH, "beyond a billion per kWh",
                            &value, err);
     if (rc < 0)
         return rc;

@@ -8,15 +8,15 @@
 #include "trace/array.h"
 #include "trace/columns.h"
 
-enum { MOST_GPUS = 1 << 16 };
+enum { MAX_GPUS = 1 << 16 };
 
 enum rate_field { GPU, CONSOLIDATED, JOB_TYPE, GPUS, RATE, FIELDS };
 
-static const double most_rate = 1e9;
+static const double max_rate = 1e9;
 
 /* ---- order -------------------------------------------------------------------------------- */
 
-static int by_key(const void *left, const void *right)
+static int job_rates_by_key(const void *left, const void *right)
 {
     const struct lull_job_rates_row *a = left;
     const struct lull_job_rates_row *b = right;
@@ -37,8 +37,8 @@ static int compare_gpu(const struct lull_job_rates_row *row, const char *gpu, si
 }
 
 /* Finds the first row that does not sort before this type of GPU and kind of job. */
-static size_t lower_bound(const struct lull_job_rates_table *table, const char *gpu,
-                          const char *job_type)
+static size_t job_rates_lower_bound(const struct lull_job_rates_table *table, const char *gpu,
+                                    const char *job_type)
 {
     const size_t length = strcspn(gpu, "-");
     size_t low = 0;
@@ -60,8 +60,8 @@ static size_t lower_bound(const struct lull_job_rates_table *table, const char *
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
-static int read_row(const struct lull_columns *columns, struct lull_job_rates_row *row,
-                    struct lull_error *err)
+static int job_rates_read_row(const struct lull_columns *columns, struct lull_job_rates_row *row,
+                              struct lull_error *err)
 {
     int64_t is_consolidated = 0;
     int64_t gpus = 0;
@@ -75,16 +75,17 @@ static int read_row(const struct lull_columns *columns, struct lull_job_rates_ro
     rc = lull_columns_name(columns, JOB_TYPE, row->job_type, sizeof(row->job_type), err);
     if (rc < 0)
         return rc;
-    rc = lull_columns_integer(columns, GPUS, 1, MOST_GPUS, "not a number from 1 to 65536", &gpus,
+    rc = lull_columns_integer(columns, GPUS, 1, MAX_GPUS, "not a number from 1 to 65536", &gpus,
                               err);
     if (rc < 0)
         return rc;
     row->is_consolidated = is_consolidated != 0;
     row->gpus = (uint32_t)gpus;
-    return lull_columns_real(columns, RATE, 0.0, most_rate, "not from 0 to 1e9", &row->rate, err);
+    return lull_columns_real(columns, RATE, 0.0, max_rate, "not from 0 to 1e9", &row->rate, err);
 }
 
-static int add_row(const struct lull_columns *columns, void *context, struct lull_error *err)
+static int job_rates_add_row(const struct lull_columns *columns, void *context,
+                             struct lull_error *err)
 {
     struct lull_job_rates_table *const table = context;
     int rc;
@@ -94,7 +95,7 @@ static int add_row(const struct lull_columns *columns, void *context, struct lul
     rc = lull_trace_grow(&table->rows, table->count, sizeof(*table->rows), columns->name, err);
     if (rc < 0)
         return rc;
-    rc = read_row(columns, &table->rows[table->count], err);
+    rc = job_rates_read_row(columns, &table->rows[table->count], err);
     if (rc < 0)
         return rc;
     table->count++;
@@ -102,14 +103,15 @@ static int add_row(const struct lull_columns *columns, void *context, struct lul
 }
 
 /* Sorted rows allow a binary search, and show rows that are there twice as neighbours. */
-static int sort_rows(const char *path, struct lull_job_rates_table *table, struct lull_error *err)
+static int job_rates_sort_rows(const char *path, struct lull_job_rates_table *table,
+                               struct lull_error *err)
 {
     if (table->count == 0)
         return lull_error_set(err, LULL_E_FORMAT, "%s: the table has no rates after its header",
                               path);
-    qsort(table->rows, table->count, sizeof(*table->rows), by_key);
+    qsort(table->rows, table->count, sizeof(*table->rows), job_rates_by_key);
     for (size_t i = 1; i < table->count; i++)
-        if (by_key(&table->rows[i - 1], &table->rows[i]) == 0)
+        if (job_rates_by_key(&table->rows[i - 1], &table->rows[i]) == 0)
             return lull_error_set(err, LULL_E_FORMAT, "%s: %s on %u %s is there twice", path,
                                   table->rows[i].job_type, table->rows[i].gpus, table->rows[i].gpu);
     return 0;
@@ -123,13 +125,13 @@ int lull_job_rates_read(const char *path, struct lull_job_rates_table *table_out
         {"num_gpus", GPUS}, {"iters_per_s", RATE},          {NULL},
     };
     static const struct lull_table rates = {known, (1u << FIELDS) - 1, "lull-simulate(1)", NULL,
-                                            add_row};
+                                            job_rates_add_row};
     int rc;
 
     *table_out = (struct lull_job_rates_table){0};
     rc = lull_columns_read(path, &rates, table_out, err);
     if (rc >= 0)
-        rc = sort_rows(path, table_out, err);
+        rc = job_rates_sort_rows(path, table_out, err);
     if (rc < 0)
         lull_job_rates_fini(table_out);
     return rc;
@@ -146,7 +148,7 @@ void lull_job_rates_fini(struct lull_job_rates_table *table)
 
 bool lull_job_rates_has_gpu(const struct lull_job_rates_table *table, const char *gpu)
 {
-    const size_t at = lower_bound(table, gpu, "");
+    const size_t at = job_rates_lower_bound(table, gpu, "");
 
     return at < table->count && compare_gpu(&table->rows[at], gpu, strcspn(gpu, "-")) == 0;
 }
@@ -156,7 +158,7 @@ static void add_rate(const struct lull_job_rates_row *row, struct lull_job_rates
 {
     uint32_t at = rates->count;
 
-    if (rates->count == LULL_JOB_MOST_RATES)
+    if (rates->count == LULL_JOB_MAX_RATES)
         return;
     while (at > 0 && rates->rows[at - 1].gpus >= row->gpus)
         at--;
@@ -174,7 +176,7 @@ void lull_job_rates_of(const struct lull_job_rates_table *table, const char *gpu
     const size_t length = strcspn(gpu, "-");
 
     rates_out->count = 0;
-    for (size_t i = lower_bound(table, gpu, job_type);
+    for (size_t i = job_rates_lower_bound(table, gpu, job_type);
          i < table->count && compare_gpu(&table->rows[i], gpu, length) == 0 &&
          strcmp(table->rows[i].job_type, job_type) == 0;
          i++)

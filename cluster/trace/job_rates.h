@@ -38,13 +38,13 @@ int lull_job_rates_read(const char *path, struct lull_job_rates_table *table_out
                         struct lull_error *err);
 void lull_job_rates_fini(struct lull_job_rates_table *table);
 
-/* Tells whether there is a row for a type of GPU. Its name counts up to the first '-', case
+/* Returns whether there is a row for a type of GPU. Its name counts up to the first '-', case
  * ignored: "V100-SXM2-16GB" is v100. */
 bool lull_job_rates_has_gpu(const struct lull_job_rates_table *table, const char *gpu);
 
 /*
  * Lists the rates above 0 of a kind of job on a type of GPU (named as above), the fewest GPUs
- * first, at most LULL_JOB_MOST_RATES. A single GPU counts both as consolidated and as not. A count
+ * first, at most LULL_JOB_MAX_RATES. A single GPU counts both as consolidated and as not. A count
  * of 0 means that there are none.
  */
 void lull_job_rates_of(const struct lull_job_rates_table *table, const char *gpu,

@@ -7,7 +7,7 @@
  *        [{"sm_mhz": 0, "time_ratio": 1, "gpu_w": 620}, {"sm_mhz": 1200, ...}]}}}}
  *
  * The first point of a list has no clock and the ratio 1; further ones are slower and of lower
- * clocks. time_s is the usual length at full clocks and may be missing.
+ * clocks. time_s is the typical length at full clocks and may be missing.
  *
  * Threads: any for a table that was read. SPDX-License-Identifier: Apache-2.0
  */
@@ -19,7 +19,7 @@
 
 #include "base/error.h"
 
-enum { LULL_POINT_TABLE_MOST = 16, LULL_POINT_TABLE_NAME = 64 };
+enum { LULL_POINT_TABLE_MAX = 16, LULL_POINT_TABLE_NAME = 64 };
 
 struct lull_table_point {
     uint32_t sm_mhz;   /* 0: full clocks */
@@ -32,7 +32,7 @@ struct lull_table_row {
     char type[LULL_POINT_TABLE_NAME];
     double time_s; /* 0: not known */
     uint32_t count;
-    struct lull_table_point points[LULL_POINT_TABLE_MOST];
+    struct lull_table_point points[LULL_POINT_TABLE_MAX];
 };
 
 struct lull_table_gpu {

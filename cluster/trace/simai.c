@@ -10,7 +10,7 @@
 #include "trace/lines.h"
 #include "trace/string_set.h"
 
-#define MOST INT64_C(1000000000000000000) /* ns, about 30 years; or bytes */
+#define MAX INT64_C(1000000000000000000) /* ns, about 30 years; or bytes */
 
 struct simai_reading {
     struct lull_lines *lines;
@@ -18,13 +18,13 @@ struct simai_reading {
     struct lull_error *err;
 };
 
-static int refuse(const struct simai_reading *reading, const char *what)
+static int simai_refuse(const struct simai_reading *reading, const char *what)
 {
     return lull_lines_refuse(reading->lines, reading->err, "%s", what);
 }
 
 /* Takes the next word of a line, "" after the last one. Writes into the line. */
-static char *take_word(char **rest)
+static char *simai_take_word(char **rest)
 {
     static const char space[] = " \t";
     char *const word = *rest + strspn(*rest, space);
@@ -48,7 +48,7 @@ static int next_line(const struct simai_reading *reading, char **line_out)
 
 /* ---- header ------------------------------------------------------------------------------- */
 
-static int64_t *find_place(struct lull_simai_workload *workload, const char *name)
+static int64_t *simai_find_place(struct lull_simai_workload *workload, const char *name)
 {
     const struct {
         const char *name;
@@ -68,28 +68,28 @@ static int64_t *find_place(struct lull_simai_workload *workload, const char *nam
 }
 
 /* Reads a strategy, then names, with or without a colon, each with a number after it. */
-static int read_header(const struct simai_reading *reading)
+static int simai_read_header(const struct simai_reading *reading)
 {
     char *rest = NULL;
     const int rc = next_line(reading, &rest);
 
     if (rc < 0)
         return rc;
-    if (take_word(&rest)[0] == '\0')
-        return refuse(reading, "there is no strategy of parallelism at its beginning");
-    for (char *name = take_word(&rest); name[0] != '\0'; name = take_word(&rest)) {
-        const char *const number = take_word(&rest);
+    if (simai_take_word(&rest)[0] == '\0')
+        return simai_refuse(reading, "there is no strategy of parallelism at its beginning");
+    for (char *name = simai_take_word(&rest); name[0] != '\0'; name = simai_take_word(&rest)) {
+        const char *const number = simai_take_word(&rest);
         int64_t *place;
 
         name[strcspn(name, ":")] = '\0';
-        place = find_place(reading->workload, name);
-        if (place != NULL && lull_text_parse_int(number, 0, MOST, place) < 0)
-            return refuse(reading, "there is no number after a name");
+        place = simai_find_place(reading->workload, name);
+        if (place != NULL && lull_text_parse_int(number, 0, MAX, place) < 0)
+            return simai_refuse(reading, "there is no number after a name");
     }
     return 0;
 }
 
-static int read_count(const struct simai_reading *reading, size_t *count_out)
+static int simai_read_count(const struct simai_reading *reading, size_t *count_out)
 {
     char *rest = NULL;
     int64_t count = 0;
@@ -97,24 +97,25 @@ static int read_count(const struct simai_reading *reading, size_t *count_out)
 
     if (rc < 0)
         return rc;
-    if (lull_text_parse_int(take_word(&rest), 1, LULL_SIMAI_MAX_LAYERS, &count) < 0 ||
-        take_word(&rest)[0] != '\0')
-        return refuse(reading, "this should be the number of layers that follow, 1 to 1048576");
+    if (lull_text_parse_int(simai_take_word(&rest), 1, LULL_SIMAI_MAX_LAYERS, &count) < 0 ||
+        simai_take_word(&rest)[0] != '\0')
+        return simai_refuse(reading,
+                            "this should be the number of layers that follow, 1 to 1048576");
     *count_out = (size_t)count;
     return 0;
 }
 
 /* ---- layers ------------------------------------------------------------------------------- */
 
-static int add_name(const struct simai_reading *reading, const char *text, uint32_t *name_out)
+static int simai_add_name(const struct simai_reading *reading, const char *text, uint32_t *name_out)
 {
     return lull_string_set_add(reading->workload->names, text, name_out,
                                lull_lines_name(reading->lines), reading->err);
 }
 
 /* Reads a collective like ALLREDUCE, or one with its group, like ALLGATHER_DP_EP. */
-static int read_collective(const struct simai_reading *reading, const char *word,
-                           struct lull_simai_work *work)
+static int simai_read_collective(const struct simai_reading *reading, const char *word,
+                                 struct lull_simai_work *work)
 {
     static const struct {
         const char *name;
@@ -131,23 +132,24 @@ static int read_collective(const struct simai_reading *reading, const char *word
         if (strlen(known[i].name) != length || strncmp(known[i].name, word, length) != 0)
             continue;
         work->collective = known[i].collective;
-        return word[length] == '\0' ? 0 : add_name(reading, word + length + 1, &work->group);
+        return word[length] == '\0' ? 0 : simai_add_name(reading, word + length + 1, &work->group);
     }
-    return refuse(reading, "a collective is neither NONE, ALLREDUCE, ALLGATHER, REDUCESCATTER nor "
-                           "ALLTOALL");
+    return simai_refuse(reading,
+                        "a collective is neither NONE, ALLREDUCE, ALLGATHER, REDUCESCATTER nor "
+                        "ALLTOALL");
 }
 
 static int read_work(const struct simai_reading *reading, char **rest, struct lull_simai_work *work)
 {
     int rc;
 
-    if (lull_text_parse_int(take_word(rest), 0, MOST, &work->compute_ns) < 0)
-        return refuse(reading, "there is no time from 0 on where one should stand");
-    rc = read_collective(reading, take_word(rest), work);
+    if (lull_text_parse_int(simai_take_word(rest), 0, MAX, &work->compute_ns) < 0)
+        return simai_refuse(reading, "there is no time from 0 on where one should stand");
+    rc = simai_read_collective(reading, simai_take_word(rest), work);
     if (rc < 0)
         return rc;
-    if (lull_text_parse_int(take_word(rest), 0, MOST, &work->size_bytes) < 0)
-        return refuse(reading, "there is no number of bytes where one should stand");
+    if (lull_text_parse_int(simai_take_word(rest), 0, MAX, &work->size_bytes) < 0)
+        return simai_refuse(reading, "there is no number of bytes where one should stand");
     return 0;
 }
 
@@ -161,37 +163,38 @@ static int read_layer(const struct simai_reading *reading)
 
     if (rc < 0)
         return rc;
-    rc = add_name(reading, take_word(&rest), &layer.name);
+    rc = simai_add_name(reading, simai_take_word(&rest), &layer.name);
     if (rc < 0)
         return rc;
-    if (lull_text_parse_int(take_word(&rest), INT64_MIN, INT64_MAX, &unused) < 0)
-        return refuse(reading, "there is no number after the layer's name");
+    if (lull_text_parse_int(simai_take_word(&rest), INT64_MIN, INT64_MAX, &unused) < 0)
+        return simai_refuse(reading, "there is no number after the layer's name");
     for (int part = 0; part < LULL_SIMAI_PARTS; part++) {
         rc = read_work(reading, &rest, &layer.parts[part]);
         if (rc < 0)
             return rc;
     }
-    if (lull_text_parse_int(take_word(&rest), 0, MOST, &unused) < 0 || take_word(&rest)[0] != '\0')
-        return refuse(reading, "a layer does not end with one delay");
+    if (lull_text_parse_int(simai_take_word(&rest), 0, MAX, &unused) < 0 ||
+        simai_take_word(&rest)[0] != '\0')
+        return simai_refuse(reading, "a layer does not end with one delay");
     return lull_trace_append(&workload->layers, &workload->count, &layer, sizeof(layer),
                              lull_lines_name(reading->lines), reading->err);
 }
 
 /* Blank lines may follow the last layer, nothing else. */
-static int read_all(const struct simai_reading *reading)
+static int simai_read_all(const struct simai_reading *reading)
 {
     size_t count = 0;
     char *line = NULL;
-    int rc = read_header(reading);
+    int rc = simai_read_header(reading);
 
     if (rc < 0)
         return rc;
-    rc = read_count(reading, &count);
+    rc = simai_read_count(reading, &count);
     while (rc >= 0 && reading->workload->count < count)
         rc = read_layer(reading);
     while (rc >= 0 && (rc = lull_lines_next(reading->lines, &line, reading->err)) > 0)
-        if (take_word(&line)[0] != '\0')
-            return refuse(reading, "there are more layers than the second line says");
+        if (simai_take_word(&line)[0] != '\0')
+            return simai_refuse(reading, "there are more layers than the second line says");
     return rc;
 }
 
@@ -206,7 +209,7 @@ int lull_simai_read(const char *path, struct lull_simai_workload *workload_out,
         return lull_error_set(err, -ENOMEM, "%s: not enough memory for its names", path);
     rc = lull_lines_open(path, &reading.lines, err);
     if (rc >= 0)
-        rc = read_all(&reading);
+        rc = simai_read_all(&reading);
     lull_lines_close(reading.lines);
     if (rc < 0)
         lull_simai_fini(workload_out);

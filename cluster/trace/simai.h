@@ -32,7 +32,7 @@ enum lull_simai_part {
 struct lull_simai_work {
     int64_t compute_ns;                     /* >= 0 */
     enum lull_chakra_collective collective; /* LULL_CHAKRA_UNTOLD: none */
-    uint32_t group;     /* a name, such as EP or DP_EP; UINT32_MAX: the part's usual one */
+    uint32_t group;     /* a name, such as EP or DP_EP; UINT32_MAX: the part's typical one */
     int64_t size_bytes; /* >= 0 */
 };
 
@@ -42,7 +42,7 @@ struct lull_simai_layer {
 };
 
 struct lull_simai_workload {
-    int64_t tensor_parallel; /* 0: not told, as with the six numbers after it */
+    int64_t tensor_parallel; /* 0: not reported, as with the six numbers after it */
     int64_t expert_parallel;
     int64_t pipeline_parallel;
     int64_t virtual_stages;

@@ -10,7 +10,7 @@
 #include "trace/json_lines.h"
 #include "trace/string_set.h"
 
-/* This is LULL_SLOTS_MOST_J as an integer, which bounds of members are. */
+/* This is LULL_SLOTS_MAX_J as an integer, which bounds of members are. */
 #define MOST_J INT64_C(1000000000000000000)
 
 /* A file while it is read, and its current line. */
@@ -21,14 +21,15 @@ struct slot_reader {
     struct lull_error *err;
 };
 
-static int no_memory(const char *path, struct lull_error *err)
+static int slot_file_no_memory(const char *path, struct lull_error *err)
 {
     return lull_error_set(err, -ENOMEM, "%s: not enough memory to read it", path);
 }
 
 /* Reads a name and says which number it has among the names so far. */
-static int read_name(const struct slot_reader *reader, const json_t *object, const char *member,
-                     struct lull_string_set *names, uint32_t *number_out)
+static int slot_file_read_name(const struct slot_reader *reader, const json_t *object,
+                               const char *member, struct lull_string_set *names,
+                               uint32_t *number_out)
 {
     const char *text = json_string_value(json_object_get(object, member));
 
@@ -53,7 +54,7 @@ static int read_type(struct slot_reader *reader, const json_t *type, uint32_t in
 
     if (rc < 0)
         return rc;
-    rc = read_name(reader, type, "name", reader->file->type_names, &number);
+    rc = slot_file_read_name(reader, type, "name", reader->file->type_names, &number);
     if (rc < 0)
         return rc;
     if (number != index)
@@ -66,13 +67,12 @@ static int read_types(struct slot_reader *reader, const json_t *types)
 {
     const size_t count = json_array_size(types);
 
-    if (count == 0 || count > LULL_SLOTS_MOST_TYPES)
+    if (count == 0 || count > LULL_SLOTS_MAX_TYPES)
         return lull_lines_refuse(reader->lines, reader->err,
-                                 "\"types\" must be a list of 1 to %d types",
-                                 LULL_SLOTS_MOST_TYPES);
+                                 "\"types\" must be a list of 1 to %d types", LULL_SLOTS_MAX_TYPES);
     reader->file->gpus = calloc(count, sizeof(*reader->file->gpus));
     if (reader->file->gpus == NULL)
-        return no_memory(lull_lines_name(reader->lines), reader->err);
+        return slot_file_no_memory(lull_lines_name(reader->lines), reader->err);
     for (uint32_t i = 0; i < count; i++) {
         const int rc = read_type(reader, json_array_get(types, i), i);
 
@@ -157,7 +157,8 @@ static int check_window(const struct slot_reader *reader, const json_t *object,
 #define POINT(name, kind, is_optional, least, most)                                                \
 #name, LULL_MEMBER_##kind, is_optional, least, most, offsetof(struct point_line, name)
 
-static int read_point(struct slot_reader *reader, const json_t *object, const struct job_line *job)
+static int slot_file_read_point(struct slot_reader *reader, const json_t *object,
+                                const struct job_line *job)
 {
     static const struct lull_member members[] = {
         {"type", LULL_MEMBER_OTHER},
@@ -178,7 +179,7 @@ static int read_point(struct slot_reader *reader, const json_t *object, const st
 
     if (rc < 0)
         return rc;
-    rc = read_name(reader, object, "type", file->type_names, &type);
+    rc = slot_file_read_name(reader, object, "type", file->type_names, &type);
     if (rc < 0)
         return rc;
     if (type >= file->problem.type_count)
@@ -212,13 +213,14 @@ static int read_point(struct slot_reader *reader, const json_t *object, const st
                              lull_lines_name(reader->lines), reader->err);
 }
 
-static int read_points(struct slot_reader *reader, const json_t *points, const struct job_line *job)
+static int slot_file_read_points(struct slot_reader *reader, const json_t *points,
+                                 const struct job_line *job)
 {
-    if (!json_is_array(points) || json_array_size(points) > LULL_SLOTS_MOST_POINTS)
+    if (!json_is_array(points) || json_array_size(points) > LULL_SLOTS_MAX_POINTS)
         return lull_lines_refuse(reader->lines, reader->err,
-                                 "\"modes\" must be a list of at most %d", LULL_SLOTS_MOST_POINTS);
+                                 "\"modes\" must be a list of at most %d", LULL_SLOTS_MAX_POINTS);
     for (size_t i = 0; i < json_array_size(points); i++) {
-        const int rc = read_point(reader, json_array_get(points, i), job);
+        const int rc = slot_file_read_point(reader, json_array_get(points, i), job);
 
         if (rc < 0)
             return rc;
@@ -227,7 +229,8 @@ static int read_points(struct slot_reader *reader, const json_t *points, const s
 }
 
 /* A name of its own array stands beside each job, since the problem's jobs know no names. */
-static int add_job(struct slot_reader *reader, const struct lull_slot_job *job, uint32_t name)
+static int slot_file_add_job(struct slot_reader *reader, const struct lull_slot_job *job,
+                             uint32_t name)
 {
     struct lull_slot_file *const file = reader->file;
     const char *const path = lull_lines_name(reader->lines);
@@ -248,7 +251,7 @@ static int add_job(struct slot_reader *reader, const struct lull_slot_job *job, 
 #define JOB(name, kind, is_optional, least, most)                                                  \
 #name, LULL_MEMBER_##kind, is_optional, least, most, offsetof(struct job_line, name)
 
-static int read_job(struct slot_reader *reader, const json_t *object)
+static int slot_file_read_job(struct slot_reader *reader, const json_t *object)
 {
     static const struct lull_member members[] = {
         {"job", LULL_MEMBER_OTHER},
@@ -268,7 +271,7 @@ static int read_job(struct slot_reader *reader, const json_t *object)
 
     if (rc < 0)
         return rc;
-    rc = read_name(reader, object, "job", reader->file->job_names, &name);
+    rc = slot_file_read_name(reader, object, "job", reader->file->job_names, &name);
     if (rc < 0)
         return rc;
     rc = lull_json_lines_check(reader->lines, "arrival", line.arrival, 0, slots, reader->err);
@@ -278,7 +281,7 @@ static int read_job(struct slot_reader *reader, const json_t *object)
                                reader->err);
     if (rc < 0)
         return rc;
-    rc = read_points(reader, json_object_get(object, "modes"), &line);
+    rc = slot_file_read_points(reader, json_object_get(object, "modes"), &line);
     if (rc < 0)
         return rc;
     job.reject_j = line.value_j;
@@ -287,13 +290,13 @@ static int read_job(struct slot_reader *reader, const json_t *object)
         return lull_lines_refuse(reader->lines, reader->err,
                                  "no mode fits between arrival and deadline on the GPUs there are; "
                                  "with \"value_j\" the job may be excluded");
-    return add_job(reader, &job, name);
+    return slot_file_add_job(reader, &job, name);
 }
 
 /* ---- the whole ---------------------------------------------------------------------------- */
 
-static int read_line(const struct lull_lines *lines, const json_t *object, void *context,
-                     struct lull_error *err)
+static int slot_file_read_line(const struct lull_lines *lines, const json_t *object, void *context,
+                               struct lull_error *err)
 {
     struct slot_reader *const reader = context;
 
@@ -301,11 +304,11 @@ static int read_line(const struct lull_lines *lines, const json_t *object, void 
     reader->err = err;
     if (reader->file->gpus == NULL)
         return read_cluster(reader, object);
-    return read_job(reader, object);
+    return slot_file_read_job(reader, object);
 }
 
 /* Refers the problem to the arrays, which do not move any more, and checks it. */
-static int finish(struct lull_slot_file *file, const char *path, struct lull_error *err)
+static int slot_file_finish(struct lull_slot_file *file, const char *path, struct lull_error *err)
 {
     struct lull_error why = {0};
     size_t used = 0;
@@ -333,11 +336,11 @@ int lull_slot_file_read(const char *path, struct lull_slot_file *file_out, struc
     *file_out = (struct lull_slot_file){.type_names = lull_string_set_create(),
                                         .job_names = lull_string_set_create()};
     if (file_out->type_names == NULL || file_out->job_names == NULL)
-        rc = no_memory(path, err);
+        rc = slot_file_no_memory(path, err);
     else
-        rc = lull_json_lines_read(path, read_line, &reader, err);
+        rc = lull_json_lines_read(path, slot_file_read_line, &reader, err);
     if (rc >= 0)
-        rc = finish(file_out, path, err);
+        rc = slot_file_finish(file_out, path, err);
     if (rc < 0)
         lull_slot_file_fini(file_out);
     return rc;
@@ -366,7 +369,7 @@ const char *lull_slot_file_type(const struct lull_slot_file *file, uint32_t type
 
 /* ---- writing ------------------------------------------------------------------------------ */
 
-static void write_point(const struct lull_slot_point *point, FILE *out)
+static void slot_file_write_point(const struct lull_slot_point *point, FILE *out)
 {
     fprintf(out,
             "{\"type\":\"%u\",\"gpus\":%u,\"slots\":%u,\"energy_j\":%.17g,\"first\":%u,\"last\":%u",
@@ -399,7 +402,7 @@ void lull_slot_file_write(const struct lull_slot_problem *problem, double slot_s
         for (uint32_t m = 0; m < job->point_count; m++) {
             if (m > 0)
                 fputc(',', out);
-            write_point(&job->points[m], out);
+            slot_file_write_point(&job->points[m], out);
         }
         fputs("]}\n", out);
     }

@@ -8,7 +8,7 @@
 #include "trace/array.h"
 #include "trace/json_fields.h"
 
-enum { WORD = 16, MOST_COUNT = 1 << 24 };
+enum { WORD = 16, MAX_COUNT = 1 << 24 };
 
 /* A job as the file has it. */
 struct job_text {
@@ -27,7 +27,7 @@ struct jobs_reading {
 /* ---- words ------------------------------------------------------------------------------------
  */
 
-/* A word and what it stands for, its place in the list. The first is taken where none is given. */
+/* A word and what it represents, its place in the list. The first is taken where none is given. */
 struct word_row {
     const char *key;
     size_t offset; /* of the text */
@@ -68,7 +68,7 @@ static const struct word_row word_rows[WORDS] = {
 };
 
 /* The place of a word; negative: it is none of the list. */
-static int find_word(const struct word_row *row, const struct job_text *text)
+static int job_file_find_word(const struct word_row *row, const struct job_text *text)
 {
     const char *const word = (const char *)text + row->offset;
 
@@ -85,7 +85,7 @@ static int read_words(struct lull_json_reader *reader, const struct job_text *te
     for (int i = 0; i < WORDS; i++) {
         const struct word_row *row = &word_rows[i];
 
-        places[i] = find_word(row, text);
+        places[i] = job_file_find_word(row, text);
         if (places[i] < 0)
             return lull_error_set(
                 reader->err, LULL_E_FORMAT, "%s: job \"%s\": %s is %s, %s%s%s; not \"%s\"",
@@ -104,8 +104,8 @@ static uint32_t or_else(int64_t count, int64_t otherwise)
     return (uint32_t)(count > 0 ? count : otherwise);
 }
 
-static void take_job(const struct job_text *text, const int *places,
-                     struct lull_training_entry *entry)
+static void job_file_take(const struct job_text *text, const int *places,
+                          struct lull_training_entry *entry)
 {
     struct lull_training_setup *job = &entry->job;
     struct lull_training_model *model = &job->model;
@@ -138,7 +138,7 @@ static void take_job(const struct job_text *text, const int *places,
 
 #define JOB(key, member)                                                                           \
     {                                                                                              \
-        LULL_JSON_INTEGER(key, struct job_text, member, MOST_COUNT)                                \
+        LULL_JSON_INTEGER(key, struct job_text, member, MAX_COUNT)                                 \
     }
 #define TEXT(key, member)                                                                          \
     {                                                                                              \
@@ -201,14 +201,13 @@ static const struct lull_json_field job_fields[] = {
 static int check_reals(struct lull_json_reader *reader, const struct lull_training_entry *entry)
 {
     const struct lull_training_setup *job = &entry->job;
-    const double most_s = 1e5;
+    const double max_s = 1e5;
     const double most_w = 1e6;
     const double most = 1e18;
 
-    if (entry->step_s > most_s || job->gap_s > most_s || job->input_s > most_s ||
-        job->copy_s > most_s)
+    if (entry->step_s > max_s || job->gap_s > max_s || job->input_s > max_s || job->copy_s > max_s)
         return lull_error_set(reader->err, LULL_E_FORMAT, "%s: job \"%s\": a time is beyond %.0f s",
-                              reader->name, entry->name, most_s);
+                              reader->name, entry->name, max_s);
     if (entry->node_w > most_w)
         return lull_error_set(reader->err, LULL_E_FORMAT,
                               "%s: job \"%s\": a node draws more than %.0f W", reader->name,
@@ -225,7 +224,7 @@ static int check_reals(struct lull_json_reader *reader, const struct lull_traini
     return 0;
 }
 
-static int read_job(struct lull_json_reader *reader, void *object)
+static int job_file_read(struct lull_json_reader *reader, void *object)
 {
     struct jobs_reading *const reading = reader->context;
     struct lull_training_jobs *const jobs = reading->jobs;
@@ -247,13 +246,13 @@ static int read_job(struct lull_json_reader *reader, void *object)
         return lull_json_refuse(reader, "a job without \"gpu\"");
     if (jobs->count == LULL_TRAINING_JOBS)
         return lull_json_refuse(reader, "more jobs than 4096");
-    take_job(&text, places, &text.entry);
+    job_file_take(&text, places, &text.entry);
     return lull_trace_append(&jobs->entries, &jobs->count, &text.entry, sizeof(text.entry),
                              reading->path, reader->err);
 }
 
 static const struct lull_json_field document[] = {
-    {LULL_JSON_OBJECTS("jobs", read_job)},
+    {LULL_JSON_OBJECTS("jobs", job_file_read)},
     {NULL},
 };
 

@@ -61,7 +61,7 @@ LULL_API void lull_step(void);
 enum {
     LULL_WINDOW_JOULES_VALID = 1, /* lull_window.joules and uncertainty_j may be used */
     /* joules is worked out rather than measured: the window lies between two readings, or a counter
-     * stood still, was reset or could not be read within it. */
+     * hung, was reset or could not be read within it. */
     LULL_WINDOW_JOULES_ESTIMATED = 2,
 };
 

@@ -5,11 +5,11 @@
 #include <math.h>
 
 /* Below this share of a diagonal its pivot is rounding: double precision has 1e-16 of it, and the
- * sums of a hundred rows lose two digits. Chosen, not measured. */
-static const double least_pivot = 1e-12;
+ * sums of a hundred rows lose two digits. */
+static const double min_pivot = 1e-12;
 
-static bool factor(uint32_t count, const double matrix[][LULL_CHOLESKY_MOST],
-                   double lower[][LULL_CHOLESKY_MOST])
+static bool cholesky_factor(uint32_t count, const double matrix[][LULL_CHOLESKY_MAX],
+                            double lower[][LULL_CHOLESKY_MAX])
 {
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t j = 0; j <= i; j++) {
@@ -19,7 +19,7 @@ static bool factor(uint32_t count, const double matrix[][LULL_CHOLESKY_MOST],
                 rest -= lower[i][k] * lower[j][k];
             if (i > j)
                 lower[i][j] = rest / lower[j][j];
-            else if (rest > least_pivot * matrix[i][i])
+            else if (rest > min_pivot * matrix[i][i])
                 lower[i][i] = sqrt(rest);
             else
                 return false;
@@ -28,14 +28,14 @@ static bool factor(uint32_t count, const double matrix[][LULL_CHOLESKY_MOST],
     return true;
 }
 
-bool lull_cholesky_solve(uint32_t count, const double matrix[][LULL_CHOLESKY_MOST],
+bool lull_cholesky_solve(uint32_t count, const double matrix[][LULL_CHOLESKY_MAX],
                          const double *right, double *solution_out)
 {
-    double lower[LULL_CHOLESKY_MOST][LULL_CHOLESKY_MOST];
-    double half[LULL_CHOLESKY_MOST];
+    double lower[LULL_CHOLESKY_MAX][LULL_CHOLESKY_MAX];
+    double half[LULL_CHOLESKY_MAX];
 
-    assert(count <= LULL_CHOLESKY_MOST);
-    if (!factor(count, matrix, lower))
+    assert(count <= LULL_CHOLESKY_MAX);
+    if (!cholesky_factor(count, matrix, lower))
         return false;
     for (uint32_t i = 0; i < count; i++) {
         half[i] = right[i];

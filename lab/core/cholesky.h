@@ -8,14 +8,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { LULL_CHOLESKY_MOST = 8 };
+enum { LULL_CHOLESKY_MAX = 8 };
 
 /*
- * Solves matrix x = right for count <= LULL_CHOLESKY_MOST unknowns; only the matrix's lower
- * triangle is read, row by row with LULL_CHOLESKY_MOST values each. Returns false where a pivot is
- * below 1e-12 of its diagonal: a row depends on those before it, and solution_out is left alone.
+ * Solves matrix x = right for count <= LULL_CHOLESKY_MAX unknowns; only the matrix's lower
+ * triangle is read, row by row with LULL_CHOLESKY_MAX values each. Returns false where a pivot is
+ * below 1e-12 of its diagonal: a row depends on those before it, and solution_out is left
+ * unchanged.
  */
-bool lull_cholesky_solve(uint32_t count, const double matrix[][LULL_CHOLESKY_MOST],
+bool lull_cholesky_solve(uint32_t count, const double matrix[][LULL_CHOLESKY_MAX],
                          const double *right, double *solution_out);
 
 #endif

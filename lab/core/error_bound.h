@@ -3,7 +3,7 @@
  * model had not seen (conformal prediction, Papadopoulos et al. 2002, Lei et al. 2018).
  *
  * Where the predictions tell how doubtful each is, errors are judged in units of that doubt, and of
- * what is usual: bounds are then wide where forms disagree and narrow where they do not.
+ * what is typical: bounds are then wide where forms disagree and narrow where they do not.
  *
  * Pure; caller's storage; any thread. SPDX-License-Identifier: Apache-2.0
  */
@@ -18,7 +18,7 @@
 
 /* Kernels that have to be left out, each in turn, before so much can be said of a further one: of
  * fewer, even the largest error is exceeded more often than once in 20 (n of n + 1 alike). */
-enum { LULL_ERROR_LEAST_KERNELS = 19 };
+enum { LULL_ERROR_MIN_KERNELS = 19 };
 
 /* The bound of |log(measured / predicted)| is floor + slope x doubt; NAN: unknown. */
 struct lull_error_bound {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "lab/core/likeness.h"
+#include "lab/core/similarity.h"
 #include "lab/core/online.h"
 #include "lab/core/pick.h"
 #include "lab/core/power_model.h"
@@ -22,23 +22,23 @@ struct prediction {
     uint32_t probes[LULL_GRID_PROBES];
     uint32_t probe_count;
     double *fitted;  /* kernels x points: from the probes alone, or with the device's curve */
-    double *feature; /* kernels x LULL_LIKENESS_FEATURES at most */
+    double *feature; /* kernels x LULL_SIMILARITY_FEATURES at most */
     double *residual;
     double *like;      /* kernels x points: what kernels like it tell */
     double *predicted; /* kernels x points: with likeness */
 };
 
-static double *row(double *values, const struct prediction *prediction, uint32_t kernel)
+static double *evaluation_row(double *values, const struct prediction *prediction, uint32_t kernel)
 {
     return &values[(size_t)kernel * prediction->grid->point_count];
 }
 
-static const double *measured(const struct prediction *prediction, uint32_t kernel)
+static const double *evaluation_measured(const struct prediction *prediction, uint32_t kernel)
 {
     return &prediction->measured[(size_t)kernel * prediction->grid->point_count];
 }
 
-static void take_memory(struct prediction *prediction, struct lull_memory *memory)
+static void evaluation_take_memory(struct prediction *prediction, struct lull_memory *memory)
 {
     const size_t cells = (size_t)prediction->kernels * prediction->grid->point_count;
 
@@ -47,7 +47,7 @@ static void take_memory(struct prediction *prediction, struct lull_memory *memor
     prediction->like = lull_memory_take(memory, cells + 1, sizeof(double));
     prediction->predicted = lull_memory_take(memory, cells + 1, sizeof(double));
     prediction->feature = lull_memory_take(
-        memory, (size_t)prediction->kernels * LULL_LIKENESS_FEATURES + 1, sizeof(double));
+        memory, (size_t)prediction->kernels * LULL_SIMILARITY_FEATURES + 1, sizeof(double));
 }
 
 /* ---- one quantity -------------------------------------------------------------------------- */
@@ -78,7 +78,7 @@ static uint32_t fill_time_features(struct prediction *times)
     double *feature = times->feature;
 
     for (uint32_t k = 0; k < times->kernels; k++)
-        feature = write_changes(times, measured(times, k), feature);
+        feature = write_changes(times, evaluation_measured(times, k), feature);
     return times->probe_count - 1;
 }
 
@@ -89,9 +89,9 @@ static uint32_t fill_power_features(struct prediction *powers, const struct pred
     double *feature = powers->feature;
 
     for (uint32_t k = 0; k < powers->kernels; k++) {
-        feature = write_changes(powers, measured(powers, k), feature);
-        feature = write_changes(powers, measured(times, k), feature);
-        *feature++ = mean_log(powers, measured(powers, k));
+        feature = write_changes(powers, evaluation_measured(powers, k), feature);
+        feature = write_changes(powers, evaluation_measured(times, k), feature);
+        *feature++ = mean_log(powers, evaluation_measured(powers, k));
     }
     return 2 * (powers->probe_count - 1) + 1;
 }
@@ -109,14 +109,14 @@ static void fill_residuals(struct prediction *prediction)
 static void predict_kernel(struct prediction *prediction, uint32_t features, uint32_t kernel)
 {
     const uint32_t points = prediction->grid->point_count;
-    const struct lull_likeness likeness = {.kernels = prediction->kernels,
-                                           .features = features,
-                                           .points = points,
-                                           .feature = prediction->feature,
-                                           .residual = prediction->residual};
-    const double *const fitted = row(prediction->fitted, prediction, kernel);
-    double *const predicted = row(prediction->predicted, prediction, kernel);
-    double *const like = row(prediction->like, prediction, kernel);
+    const struct lull_similarity similarity = {.kernels = prediction->kernels,
+                                               .features = features,
+                                               .points = points,
+                                               .feature = prediction->feature,
+                                               .residual = prediction->residual};
+    const double *const fitted = evaluation_row(prediction->fitted, prediction, kernel);
+    double *const predicted = evaluation_row(prediction->predicted, prediction, kernel);
+    double *const like = evaluation_row(prediction->like, prediction, kernel);
     double left[LULL_GRID_PROBES];
     struct lull_grid_point probes[LULL_GRID_PROBES];
     struct lull_spread spread;
@@ -124,12 +124,12 @@ static void predict_kernel(struct prediction *prediction, uint32_t features, uin
     /* A kernel with a single probe changes nowhere, and is like no other. */
     memset(like, 0, points * sizeof(*like));
     if (features > 0)
-        lull_likeness_residual(&likeness, kernel, like);
+        lull_similarity_residual(&similarity, kernel, like);
     for (uint32_t i = 0; i < prediction->probe_count; i++) {
         const uint32_t at = prediction->probes[i];
 
         probes[i] = prediction->grid->points[at];
-        left[i] = log(measured(prediction, kernel)[at] / fitted[at]) - like[at];
+        left[i] = log(evaluation_measured(prediction, kernel)[at] / fitted[at]) - like[at];
     }
     lull_spread_fit(prediction->grid->points, points, probes, left, prediction->probe_count,
                     &spread);
@@ -138,7 +138,7 @@ static void predict_kernel(struct prediction *prediction, uint32_t features, uin
             fitted[i] * exp(like[i] + lull_spread_at(&spread, &prediction->grid->points[i]));
 }
 
-static bool is_probe(const struct prediction *prediction, uint32_t point)
+static bool evaluation_is_probe(const struct prediction *prediction, uint32_t point)
 {
     for (uint32_t i = 0; i < prediction->probe_count; i++)
         if (prediction->probes[i] == point)
@@ -147,7 +147,7 @@ static bool is_probe(const struct prediction *prediction, uint32_t point)
 }
 
 /* The mean error of values, kernels x points, away from the probes. NAN: there is nothing there. */
-static double mean_error(const struct prediction *prediction, const double *values)
+static double evaluation_mean_error(const struct prediction *prediction, const double *values)
 {
     const uint32_t points = prediction->grid->point_count;
     double sum = 0.0;
@@ -155,9 +155,10 @@ static double mean_error(const struct prediction *prediction, const double *valu
 
     for (uint32_t k = 0; k < prediction->kernels; k++)
         for (uint32_t i = 0; i < points; i++) {
-            if (is_probe(prediction, i))
+            if (evaluation_is_probe(prediction, i))
                 continue;
-            sum += fabs(values[(size_t)k * points + i] / measured(prediction, k)[i] - 1.0);
+            sum +=
+                fabs(values[(size_t)k * points + i] / evaluation_measured(prediction, k)[i] - 1.0);
             count++;
         }
     /* All kernels have as many points, so that this is the mean over kernels of their means. */
@@ -175,9 +176,10 @@ static void predict_times(struct prediction *times, double *shapes)
     for (uint32_t k = 0; k < times->kernels; k++) {
         struct lull_time_model model;
 
-        lull_time_fit(shapes, measured(times, k), times->probes, times->probe_count, &model);
+        lull_time_fit(shapes, evaluation_measured(times, k), times->probes, times->probe_count,
+                      &model);
         for (uint32_t i = 0; i < times->grid->point_count; i++)
-            row(times->fitted, times, k)[i] =
+            evaluation_row(times->fitted, times, k)[i] =
                 lull_time_at(&model, &shapes[(size_t)i * LULL_TIME_SHAPES]);
     }
     features = fill_time_features(times);
@@ -186,7 +188,8 @@ static void predict_times(struct prediction *times, double *shapes)
         predict_kernel(times, features, k);
 }
 
-/* The curve is that of all kernels but the one that is predicted, for which all are fitted anew. */
+/* The curve is that of all kernels but the one that is predicted, for which all are fitted again.
+ */
 static void predict_powers(struct prediction *powers, const struct prediction *times,
                            const struct lull_power_curve *curves)
 {
@@ -197,10 +200,11 @@ static void predict_powers(struct prediction *powers, const struct prediction *t
         for (uint32_t k = 0; k < powers->kernels; k++) {
             struct lull_power_model model;
 
-            lull_power_fit(grid, &curves[kernel], measured(powers, k), powers->probes,
+            lull_power_fit(grid, &curves[kernel], evaluation_measured(powers, k), powers->probes,
                            powers->probe_count, &model);
             for (uint32_t i = 0; i < grid->point_count; i++)
-                row(powers->fitted, powers, k)[i] = lull_power_at(grid, &curves[kernel], &model, i);
+                evaluation_row(powers->fitted, powers, k)[i] =
+                    lull_power_at(grid, &curves[kernel], &model, i);
         }
         fill_residuals(powers);
         predict_kernel(powers, features, kernel);
@@ -228,20 +232,21 @@ static uint32_t find_pick(const struct prediction *times, const struct predictio
     for (uint32_t i = 0; i < times->probe_count; i++) {
         const uint32_t at = times->probes[i];
 
-        points[i] =
-            (struct lull_fitted_point){grid->points[at].sm_mhz, grid->points[at].mem_mhz,
-                                       measured(times, kernel)[at], measured(powers, kernel)[at]};
+        points[i] = (struct lull_fitted_point){grid->points[at].sm_mhz, grid->points[at].mem_mhz,
+                                               evaluation_measured(times, kernel)[at],
+                                               evaluation_measured(powers, kernel)[at]};
     }
-    lull_fitted_probe_like(&device, points, times->probe_count, row(times->like, times, kernel),
-                           row(powers->like, powers, kernel), &fitted);
+    lull_fitted_probe_like(&device, points, times->probe_count,
+                           evaluation_row(times->like, times, kernel),
+                           evaluation_row(powers->like, powers, kernel), &fitted);
     lull_online_pick(&device, &fitted, &search, &found);
     return found.best;
 }
 
-static struct lull_pick_worth judge_picks(const struct prediction *times,
-                                          const struct prediction *powers,
-                                          const struct lull_power_curve *curves,
-                                          double slowdown_ratio)
+static struct lull_pick_worth evaluation_judge_picks(const struct prediction *times,
+                                                     const struct prediction *powers,
+                                                     const struct lull_power_curve *curves,
+                                                     double slowdown_ratio)
 {
     const uint32_t points = times->grid->point_count, base = times->grid->base;
     struct lull_pick_worth worth = {0.0, 0.0, 0.0, 0};
@@ -249,7 +254,9 @@ static struct lull_pick_worth judge_picks(const struct prediction *times,
     if (powers->kernels == 0)
         return (struct lull_pick_worth){NAN, NAN, NAN, 0};
     for (uint32_t k = 0; k < powers->kernels; k++) {
-        const double *const times_ms = measured(times, k), *const powers_w = measured(powers, k);
+        const double *const times_ms = evaluation_measured(times, k), *const powers_w =
+                                                                          evaluation_measured(
+                                                                              powers, k);
         const double base_energy = times_ms[base] * powers_w[base];
         const uint32_t best = lull_pick_point(times_ms, powers_w, points, base, slowdown_ratio);
         const uint32_t picked = find_pick(times, powers, curves, k, slowdown_ratio);
@@ -284,8 +291,8 @@ int lull_evaluate(const struct lull_grid *grid, double slowdown_ratio,
     int rc = -ENOMEM;
 
     assert(grid->kernel_count > 0 && grid->powered_count <= grid->kernel_count);
-    take_memory(&times, &memory);
-    take_memory(&powers, &memory);
+    evaluation_take_memory(&times, &memory);
+    evaluation_take_memory(&powers, &memory);
     shapes =
         lull_memory_take(&memory, (size_t)grid->point_count * LULL_TIME_SHAPES, sizeof(*shapes));
     curves =
@@ -302,13 +309,13 @@ int lull_evaluate(const struct lull_grid *grid, double slowdown_ratio,
     predict_times(&times, shapes);
     powers.probe_count = lull_grid_probe_ends(grid, powers.probes);
     predict_powers(&powers, &times, curves);
-    evaluation_out->power_ends_error = mean_error(&powers, powers.predicted);
+    evaluation_out->power_ends_error = evaluation_mean_error(&powers, powers.predicted);
     powers.probe_count = lull_grid_probe_middle(grid, powers.probes);
     predict_powers(&powers, &times, curves);
-    evaluation_out->power_error = mean_error(&powers, powers.predicted);
-    evaluation_out->time_error = mean_error(&times, times.predicted);
-    evaluation_out->pick = judge_picks(&times, &powers, curves, INFINITY);
-    evaluation_out->pick_within = judge_picks(&times, &powers, curves, slowdown_ratio);
+    evaluation_out->power_error = evaluation_mean_error(&powers, powers.predicted);
+    evaluation_out->time_error = evaluation_mean_error(&times, times.predicted);
+    evaluation_out->pick = evaluation_judge_picks(&times, &powers, curves, INFINITY);
+    evaluation_out->pick_within = evaluation_judge_picks(&times, &powers, curves, slowdown_ratio);
     rc = 0;
 free_memory:
     lull_memory_free(&memory);

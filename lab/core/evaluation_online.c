@@ -32,12 +32,12 @@ struct probed_grid {
     double *room_doubt;
 };
 
-static double power_of(const struct lull_grid *grid, uint32_t kernel, uint32_t point)
+static double online_eval_power_of(const struct lull_grid *grid, uint32_t kernel, uint32_t point)
 {
     return kernel < grid->powered_count ? lull_grid_powers(grid, kernel)[point] : NAN;
 }
 
-static bool is_probe(const struct probed_grid *judged, uint32_t point)
+static bool online_eval_is_probe(const struct probed_grid *judged, uint32_t point)
 {
     for (uint32_t i = 0; i < judged->probe_count; i++)
         if (judged->probes[i] == point)
@@ -65,7 +65,7 @@ static void fit_kernel(struct probed_grid *judged, uint32_t kernel)
 
         points[i] = (struct lull_fitted_point){grid->points[at].sm_mhz, grid->points[at].mem_mhz,
                                                lull_grid_times(grid, kernel)[at],
-                                               power_of(grid, kernel, at)};
+                                               online_eval_power_of(grid, kernel, at)};
     }
     lull_fitted_probe(&judged->device, points, judged->probe_count, &judged->kernels[kernel]);
 }
@@ -81,14 +81,14 @@ static double note_errors(const struct probed_grid *judged, uint32_t kernel)
         const double time_ms = lull_grid_times(grid, kernel)[i];
         struct lull_fitted_prediction predicted;
 
-        if (is_probe(judged, i))
+        if (online_eval_is_probe(judged, i))
             continue;
         predicted = lull_fitted_predict(&judged->device, &judged->kernels[kernel],
                                         grid->points[i].sm_mhz, grid->points[i].mem_mhz);
         sum += fabs(predicted.time_ms.value / time_ms - 1.0);
         judged->time_error[at] = fabs(log(time_ms / predicted.time_ms.value));
         judged->energy_error[at] =
-            fabs(log(time_ms * power_of(grid, kernel, i) / predicted.energy_mj.value));
+            fabs(log(time_ms * online_eval_power_of(grid, kernel, i) / predicted.energy_mj.value));
         judged->doubt[at++] = predicted.doubt_ratio;
     }
     return sum;
@@ -154,7 +154,7 @@ static void add_fine(const struct lull_grid *grid, uint32_t kernel, uint32_t low
     fine->powers_w[at] = powers_w[low] * pow(powers_w[high] / powers_w[low], part);
 }
 
-static void fill_fine(const struct lull_grid *grid, uint32_t kernel, struct fine *fine)
+static void online_eval_fill_fine(const struct lull_grid *grid, uint32_t kernel, struct fine *fine)
 {
     uint32_t row[LULL_GRID_POINTS];
     uint32_t count = 0, steps;
@@ -182,7 +182,7 @@ static void judge_interval(struct probed_grid *judged, uint32_t kernel,
     struct lull_online_search search;
     double best_mhz;
 
-    fill_fine(grid, kernel, &fine);
+    online_eval_fill_fine(grid, kernel, &fine);
     search = (struct lull_online_search){fine.points, fine.count, 0, judged->slowdown_ratio};
     best_mhz = fine.points[lull_pick_point(fine.times_ms, fine.powers_w, fine.count, 0,
                                            judged->slowdown_ratio)]
@@ -195,7 +195,7 @@ static void judge_interval(struct probed_grid *judged, uint32_t kernel,
     worth->width_ratio += (found.high_mhz - found.low_mhz) / range_mhz / grid->powered_count;
 }
 
-static void judge_picks(struct probed_grid *judged, struct lull_online_worth *worth)
+static void online_eval_judge_picks(struct probed_grid *judged, struct lull_online_worth *worth)
 {
     const uint32_t powered = judged->grid->powered_count;
 
@@ -251,7 +251,7 @@ int lull_evaluate_online(const struct lull_grid *grid, const struct lull_power_c
     if (judged.errors_each > 0)
         worth_out->time_error = sum / ((double)grid->kernel_count * (double)judged.errors_each);
     if (grid->powered_count > 0)
-        judge_picks(&judged, worth_out);
+        online_eval_judge_picks(&judged, worth_out);
     lull_memory_free(&memory);
     return 0;
 }

@@ -23,8 +23,8 @@ struct quantity {
     double *predicted; /* of change */
 };
 
-/* Tells whether all kernels have a counter, and not all the same value of it. */
-static bool is_telling(const struct lull_grid *grid, uint32_t counter)
+/* Returns whether all kernels have a counter, and not all the same value of it. */
+static bool prior_eval_is_informative(const struct lull_grid *grid, uint32_t counter)
 {
     const double first = grid->counters[counter];
     bool has_varied = false;
@@ -40,7 +40,7 @@ static bool is_telling(const struct lull_grid *grid, uint32_t counter)
 }
 
 /* Takes the counters that tell kernels apart, and behind them the power at the base if that is
- * asked for. Returns how many counters there are. */
+ * requested. Returns how many counters there are. */
 static uint32_t take_features(struct quantity *quantity, bool with_power)
 {
     const struct lull_grid *const grid = quantity->grid;
@@ -49,7 +49,7 @@ static uint32_t take_features(struct quantity *quantity, bool with_power)
     uint32_t counters = 0;
 
     for (uint32_t i = 0; i < LULL_GRID_COUNTERS; i++) {
-        telling[i] = is_telling(grid, i);
+        telling[i] = prior_eval_is_informative(grid, i);
         counters += telling[i] ? 1U : 0U;
     }
     for (uint32_t k = 0; k < quantity->kernels; k++) {
@@ -76,7 +76,7 @@ static void take_changes(const struct quantity *quantity)
 }
 
 /* The mean error of what was predicted, away from the base, where all of it is right. */
-static double mean_error(const struct quantity *quantity)
+static double prior_eval_mean_error(const struct quantity *quantity)
 {
     const size_t cells = (size_t)quantity->kernels * quantity->grid->point_count;
     double sum = 0.0;
@@ -87,8 +87,8 @@ static double mean_error(const struct quantity *quantity)
 }
 
 /* Judges one quantity by the prior and by its neighbours. Returns 0, or -ENOMEM. */
-static int judge(struct quantity *quantity, bool with_power, uint32_t *counters_out,
-                 double *error_out, double *neighbours_error_out)
+static int prior_eval_judge(struct quantity *quantity, bool with_power, uint32_t *counters_out,
+                            double *error_out, double *neighbours_error_out)
 {
     struct lull_prior prior = {.kernels = quantity->kernels,
                                .points = quantity->grid->point_count,
@@ -102,10 +102,10 @@ static int judge(struct quantity *quantity, bool with_power, uint32_t *counters_
     take_changes(quantity);
     if (lull_prior_predict(&prior, quantity->predicted) < 0)
         return -ENOMEM;
-    *error_out = mean_error(quantity);
+    *error_out = prior_eval_mean_error(quantity);
     if (lull_prior_neighbours(&prior, quantity->predicted) < 0)
         return -ENOMEM;
-    *neighbours_error_out = mean_error(quantity);
+    *neighbours_error_out = prior_eval_mean_error(quantity);
     return 0;
 }
 
@@ -125,13 +125,13 @@ int lull_evaluate_prior(const struct lull_grid *grid, struct lull_prior_worth *w
     int rc = memory.has_failed ? -ENOMEM : 0;
 
     if (rc == 0)
-        rc = judge(&quantity, false, &worth.counters, &worth.time_error,
-                   &worth.time_neighbours_error);
+        rc = prior_eval_judge(&quantity, false, &worth.counters, &worth.time_error,
+                              &worth.time_neighbours_error);
     quantity.measured = grid->power_w;
     quantity.kernels = grid->powered_count;
     if (rc == 0)
-        rc = judge(&quantity, true, &worth.counters, &worth.power_error,
-                   &worth.power_neighbours_error);
+        rc = prior_eval_judge(&quantity, true, &worth.counters, &worth.power_error,
+                              &worth.power_neighbours_error);
     lull_memory_free(&memory);
     if (rc == 0)
         *worth_out = worth;

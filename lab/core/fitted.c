@@ -9,11 +9,11 @@
 
 #include "base/array.h"
 
-/* How far what a model leaves at a point reaches, in parts of the range of clocks. Chosen, not
- * measured: about one step of grids of five to ten clocks. */
+/* How far what a model leaves at a point reaches, in parts of the range of clocks. Default: about
+ * one step of grids of five to ten clocks. */
 static const double left_reach = 0.1;
 /* What a kernel draws at least, so that ratios of powers exist where a model says nothing, W. */
-static const double least_w = 1e-3;
+static const double min_w = 1e-3;
 
 /* ---- clocks -------------------------------------------------------------------------------- */
 
@@ -22,7 +22,7 @@ static const struct lull_grid_point *first_of(const struct lull_fitted_device *d
     return &device->points[0];
 }
 
-static const struct lull_grid_point *last_of(const struct lull_fitted_device *device)
+static const struct lull_grid_point *fitted_last_of(const struct lull_fitted_device *device)
 {
     return &device->points[device->point_count - 1];
 }
@@ -47,12 +47,12 @@ bool lull_fitted_covers(const struct lull_fitted_device *device, double sm_mhz, 
 {
     const struct mem_range memory = measure_memory(device);
 
-    return sm_mhz >= first_of(device)->sm_mhz && sm_mhz <= last_of(device)->sm_mhz &&
+    return sm_mhz >= first_of(device)->sm_mhz && sm_mhz <= fitted_last_of(device)->sm_mhz &&
            mem_mhz >= memory.low_mhz && mem_mhz <= memory.high_mhz;
 }
 
-static struct lull_grid_point point_at(const struct lull_fitted_device *device, double sm_mhz,
-                                       double mem_mhz)
+static struct lull_grid_point fitted_point_at(const struct lull_fitted_device *device,
+                                              double sm_mhz, double mem_mhz)
 {
     const struct lull_grid_point *const base = &device->points[device->base];
 
@@ -104,9 +104,9 @@ static void begin_fitting(struct fitting *fitting)
     fitting->grid = (struct lull_grid){.points = fitting->points};
 }
 
-static void add_point(const struct lull_fitted_device *device, struct fitting *fitting,
-                      const struct lull_grid_point *point, double without, double time_ms,
-                      double power_w)
+static void fitted_add_point(const struct lull_fitted_device *device, struct fitting *fitting,
+                             const struct lull_grid_point *point, double without, double time_ms,
+                             double power_w)
 {
     const uint32_t at = fitting->grid.point_count++;
 
@@ -125,7 +125,7 @@ static bool has_all_powers(const struct fitting *fitting)
     return true;
 }
 
-static void fit(struct fitting *fitting, struct lull_fitted_kernel *kernel_out)
+static void fitted_fit(struct fitting *fitting, struct lull_fitted_kernel *kernel_out)
 {
     uint32_t all[LULL_GRID_POINTS];
 
@@ -163,7 +163,7 @@ static double model_w(const struct lull_fitted_device *device,
 {
     return fmax(kernel->power.fixed_w + kernel->power.memory_w * point->mem_ratio +
                     kernel->power.dynamic_w * rise_at(device, point->sm_mhz, without),
-                least_w);
+                min_w);
 }
 
 /* Returns what the models leave at a point, from what they leave at `count` others. */
@@ -171,7 +171,8 @@ static double left_at(const struct lull_fitted_device *device, const struct lull
                       const double *left, uint32_t count, const struct lull_grid_point *point)
 {
     const struct mem_range memory = measure_memory(device);
-    const double sm_reach = left_reach * (last_of(device)->sm_mhz - first_of(device)->sm_mhz);
+    const double sm_reach =
+        left_reach * (fitted_last_of(device)->sm_mhz - first_of(device)->sm_mhz);
     const double mem_reach = left_reach * (memory.high_mhz - memory.low_mhz);
     double weights = 1e-9, sum = 0.0; /* far from all points nothing is left */
 
@@ -187,8 +188,8 @@ static double left_at(const struct lull_fitted_device *device, const struct lull
 }
 
 /* Returns the index of the device's point at these clocks; point_count: there is none. */
-static uint32_t find_point(const struct lull_fitted_device *device,
-                           const struct lull_grid_point *point)
+static uint32_t fitted_find_point(const struct lull_fitted_device *device,
+                                  const struct lull_grid_point *point)
 {
     uint32_t i = 0;
 
@@ -208,7 +209,7 @@ static double expected_at(const struct lull_fitted_device *device, const double 
 
     if (left == NULL)
         return 0.0;
-    at = find_point(device, point);
+    at = fitted_find_point(device, point);
     return at < device->point_count
                ? left[at]
                : left_at(device, device->points, left, device->point_count, point);
@@ -227,11 +228,12 @@ void lull_fitted_probe_like(const struct lull_fitted_device *device,
     begin_fitting(&fitting);
     fitting.shapes = shapes;
     for (uint32_t i = 0; i < count; i++) {
-        const struct lull_grid_point point = point_at(device, points[i].sm_mhz, points[i].mem_mhz);
+        const struct lull_grid_point point =
+            fitted_point_at(device, points[i].sm_mhz, points[i].mem_mhz);
 
-        add_point(device, &fitting, &point, 0.0, points[i].time_ms, points[i].power_w);
+        fitted_add_point(device, &fitting, &point, 0.0, points[i].time_ms, points[i].power_w);
     }
-    fit(&fitting, kernel_out);
+    fitted_fit(&fitting, kernel_out);
     kernel_out->time_like = time_like;
     kernel_out->power_like = power_like;
     for (uint32_t i = 0; i < count; i++) {
@@ -258,8 +260,8 @@ void lull_fitted_probe(const struct lull_fitted_device *device,
 
 /* ---- predictions --------------------------------------------------------------------------- */
 
-static struct lull_fitted_range range_of(double value, const struct lull_error_bound *bound,
-                                         double doubt)
+static struct lull_fitted_range fitted_range_of(double value, const struct lull_error_bound *bound,
+                                                double doubt)
 {
     const double error = lull_error_bound_at(bound, doubt);
 
@@ -271,9 +273,9 @@ struct lull_fitted_prediction lull_fitted_predict(const struct lull_fitted_devic
                                                   double sm_mhz, double mem_mhz)
 {
     static const struct lull_fitted_errors none = {{NAN, NAN}, {NAN, NAN}, {NAN, NAN}};
-    const struct lull_grid_point point = point_at(device, sm_mhz, mem_mhz);
+    const struct lull_grid_point point = fitted_point_at(device, sm_mhz, mem_mhz);
     const bool is_known = kernel->time_left != NULL;
-    const bool is_measured = is_known && find_point(device, &point) < device->point_count;
+    const bool is_measured = is_known && fitted_find_point(device, &point) < device->point_count;
     const struct lull_fitted_errors *errors = is_known ? &device->known : &device->probed;
     double doubt = 0.0;
     const double time_ms = model_ms(kernel, &point, is_known ? NULL : &doubt) *
@@ -293,9 +295,9 @@ struct lull_fitted_prediction lull_fitted_predict(const struct lull_fitted_devic
     return (struct lull_fitted_prediction){
         .is_measured = is_measured,
         .doubt_ratio = doubt,
-        .time_ms = range_of(time_ms, &errors->time, doubt),
-        .power_w = range_of(power_w, &errors->power, 0.0),
-        .energy_mj = range_of(time_ms * power_w, &errors->energy, doubt),
+        .time_ms = fitted_range_of(time_ms, &errors->time, doubt),
+        .power_w = fitted_range_of(power_w, &errors->power, 0.0),
+        .energy_mj = fitted_range_of(time_ms * power_w, &errors->energy, doubt),
     };
 }
 
@@ -361,20 +363,20 @@ static void fill_left(const struct lull_fitted_device *device, struct fitting *f
     }
 }
 
-static double power_of(const struct lull_grid *grid, uint32_t kernel, uint32_t point)
+static double fitted_power_of(const struct lull_grid *grid, uint32_t kernel, uint32_t point)
 {
     return kernel < grid->powered_count ? lull_grid_powers(grid, kernel)[point] : NAN;
 }
 
 /* Adds all points of a kernel, but for those of a clock; 0: all. */
-static void add_points(const struct lull_fitted_device *device, const struct lull_grid *grid,
-                       uint32_t kernel, double without, struct fitting *fitting)
+static void fitted_add_points(const struct lull_fitted_device *device, const struct lull_grid *grid,
+                              uint32_t kernel, double without, struct fitting *fitting)
 {
     begin_fitting(fitting);
     for (uint32_t i = 0; i < grid->point_count; i++)
         if (grid->points[i].sm_mhz != without)
-            add_point(device, fitting, &grid->points[i], without, lull_grid_times(grid, kernel)[i],
-                      power_of(grid, kernel, i));
+            fitted_add_point(device, fitting, &grid->points[i], without,
+                             lull_grid_times(grid, kernel)[i], fitted_power_of(grid, kernel, i));
 }
 
 /* Judges a known kernel at a clock that it is fitted without. */
@@ -384,8 +386,8 @@ static void judge_clock(const struct lull_fitted_device *device, const struct lu
 {
     struct lull_fitted_kernel fitted;
 
-    add_points(device, grid, kernel, sm_mhz, fitting);
-    fit(fitting, &fitted);
+    fitted_add_points(device, grid, kernel, sm_mhz, fitting);
+    fitted_fit(fitting, &fitted);
     fill_left(device, fitting, &fitted, sm_mhz);
     for (uint32_t i = 0; i < grid->point_count; i++) {
         const struct lull_grid_point *const point = &grid->points[i];
@@ -395,8 +397,9 @@ static void judge_clock(const struct lull_fitted_device *device, const struct lu
         if (point->sm_mhz != sm_mhz)
             continue;
         if (fitted.has_power)
-            power_left = log(power_of(grid, kernel, i) / model_w(device, &fitted, point, sm_mhz)) -
-                         left_at(device, fitting->points, fitting->left_w, count, point);
+            power_left =
+                log(fitted_power_of(grid, kernel, i) / model_w(device, &fitted, point, sm_mhz)) -
+                left_at(device, fitting->points, fitting->left_w, count, point);
         note_error(errors,
                    log(lull_grid_times(grid, kernel)[i] / model_ms(&fitted, point, NULL)) -
                        left_at(device, fitting->points, fitting->left_ms, count, point),
@@ -412,7 +415,7 @@ static void judge_known(const struct lull_fitted_device *device, const struct lu
     for (uint32_t i = 0; i < grid->point_count; i++) {
         const double sm_mhz = grid->points[i].sm_mhz;
 
-        if (sm_mhz == before || sm_mhz == last_of(device)->sm_mhz)
+        if (sm_mhz == before || sm_mhz == fitted_last_of(device)->sm_mhz)
             continue;
         for (uint32_t kernel = 0; kernel < grid->kernel_count; kernel++)
             judge_clock(device, grid, kernel, sm_mhz, fitting, errors);
@@ -443,7 +446,7 @@ static void judge_probed(struct lull_fitted_device *other, const struct lull_gri
     for (uint32_t i = 0; i < count; i++)
         points[i] = (struct lull_fitted_point){
             grid->points[probes[i]].sm_mhz, grid->points[probes[i]].mem_mhz,
-            lull_grid_times(grid, kernel)[probes[i]], power_of(grid, kernel, probes[i])};
+            lull_grid_times(grid, kernel)[probes[i]], fitted_power_of(grid, kernel, probes[i])};
     lull_fitted_probe(other, points, count, &fitted);
     for (uint32_t i = 0; i < grid->point_count; i++) {
         const struct lull_fitted_prediction predicted =
@@ -451,7 +454,7 @@ static void judge_probed(struct lull_fitted_device *other, const struct lull_gri
 
         if (!is_among(probes, count, i))
             note_error(errors, log(lull_grid_times(grid, kernel)[i] / predicted.time_ms.value),
-                       log(power_of(grid, kernel, i) / predicted.power_w.value),
+                       log(fitted_power_of(grid, kernel, i) / predicted.power_w.value),
                        predicted.doubt_ratio);
     }
 }
@@ -459,7 +462,8 @@ static void judge_probed(struct lull_fitted_device *other, const struct lull_gri
 /* ---- all of it ----------------------------------------------------------------------------- */
 
 /* Copies what the device keeps of a known kernel. */
-static void keep(struct lull_fitted_device *device, const struct fitting *fitting, uint32_t kernel)
+static void fitted_copy_kernel(struct lull_fitted_device *device, const struct fitting *fitting,
+                               uint32_t kernel)
 {
     const size_t size = device->point_count * sizeof(double);
     struct lull_fitted_kernel *const kept = &device->kernels[kernel];
@@ -468,7 +472,7 @@ static void keep(struct lull_fitted_device *device, const struct fitting *fittin
     memcpy(kept->power_left, fitting->left_w, size);
 }
 
-static int take_memory(const struct lull_grid *grid, struct lull_fitted_device *device)
+static int fitted_take_memory(const struct lull_grid *grid, struct lull_fitted_device *device)
 {
     const size_t points = grid->point_count;
 
@@ -500,14 +504,14 @@ static void fit_all(const struct lull_grid *grid, struct fitting *fitting, struc
         struct lull_fitted_kernel *const kernel = &device->kernels[k];
         struct lull_fitted_kernel fitted;
 
-        add_points(device, grid, k, 0.0, fitting);
-        fit(fitting, &fitted);
+        fitted_add_points(device, grid, k, 0.0, fitting);
+        fitted_fit(fitting, &fitted);
         fill_left(device, fitting, &fitted, 0.0);
         fitted.time_left = kernel->time_left;
         fitted.power_left = kernel->power_left;
         fitted.doubt = (struct lull_time_doubt){0};
         *kernel = fitted;
-        keep(device, fitting, k);
+        fitted_copy_kernel(device, fitting, k);
     }
     judge_known(device, grid, fitting, errors);
     device->known = summarise_known(errors);
@@ -537,7 +541,7 @@ int lull_fitted_make(const struct lull_grid *grid, struct lull_fitted_device *de
 
     assert(grid->kernel_count > 0 && grid->point_count >= 2);
     *device_out = (struct lull_fitted_device){0};
-    if (memory.has_failed || take_memory(grid, device_out) < 0)
+    if (memory.has_failed || fitted_take_memory(grid, device_out) < 0)
         goto free_memory;
     fitting->shapes = shapes;
     fit_all(grid, fitting, &errors, device_out);

@@ -91,7 +91,7 @@ struct lull_fitted_prediction {
 int lull_fitted_make(const struct lull_grid *grid, struct lull_fitted_device *device_out);
 void lull_fitted_fini(struct lull_fitted_device *device);
 
-/* Tells whether the clocks are within what the device was measured at. */
+/* Returns whether the clocks are within what the device was measured at. */
 bool lull_fitted_covers(const struct lull_fitted_device *device, double sm_mhz, double mem_mhz);
 
 /* Fits a kernel, or a job's iteration, from `count` (1..LULL_GRID_PROBES) points. It has power

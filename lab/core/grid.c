@@ -17,7 +17,7 @@ static const double short_ratio = 1.02;
 static const double reached_ratio = 1.01;
 static const double reach_ratio = 0.05;
 static const double far_ratio = 0.15;
-enum { LEAST_SHORT = 2 };
+enum { MIN_SHORT = 2 };
 
 /* ---- rows in order ------------------------------------------------------------------------ */
 
@@ -27,16 +27,16 @@ struct placed_row {
     size_t place;
 };
 
-static int compare(double a, double b)
+static int model_grid_compare(double a, double b)
 {
     return (a > b) - (a < b);
 }
 
 static int by_point(const struct lull_grid_row *a, const struct lull_grid_row *b)
 {
-    const int sm = compare(a->sm_mhz, b->sm_mhz);
+    const int sm = model_grid_compare(a->sm_mhz, b->sm_mhz);
 
-    return sm != 0 ? sm : compare(a->mem_mhz, b->mem_mhz);
+    return sm != 0 ? sm : model_grid_compare(a->mem_mhz, b->mem_mhz);
 }
 
 static int by_kernel(const void *first, const void *second)
@@ -49,8 +49,8 @@ static int by_kernel(const void *first, const void *second)
     return order != 0 ? order : (a->place > b->place) - (a->place < b->place);
 }
 
-/* Copies the rows by kernel and point, each point of a kernel once. Null: there is no memory. */
-static struct lull_grid_row *sort_rows(const struct lull_grid_row *rows, size_t *count)
+/* Copies the rows by kernel and point, each point of a kernel once. Null: out of memory. */
+static struct lull_grid_row *model_grid_sort_rows(const struct lull_grid_row *rows, size_t *count)
 {
     struct placed_row *const placed = malloc((*count + 1) * sizeof(*placed));
     struct lull_grid_row *const sorted = malloc((*count + 1) * sizeof(*sorted));
@@ -89,7 +89,7 @@ static const struct lull_grid_row *find_top(const struct lull_grid_row *rows, si
                                             size_t end, double mem_mhz)
 {
     for (size_t i = end; i-- > begin;)
-        if (rows[i].is_valid && compare(rows[i].mem_mhz, mem_mhz) == 0)
+        if (rows[i].is_valid && model_grid_compare(rows[i].mem_mhz, mem_mhz) == 0)
             return &rows[i];
     return NULL;
 }
@@ -106,7 +106,7 @@ static double excess_of(const struct lull_grid_row *row, const struct lull_grid_
 static struct lull_unhonoured *find_unhonoured(struct lull_grid *grid, double sm_mhz)
 {
     for (uint32_t i = 0; i < grid->unhonoured_count; i++)
-        if (compare(grid->unhonoured[i].sm_mhz, sm_mhz) == 0)
+        if (model_grid_compare(grid->unhonoured[i].sm_mhz, sm_mhz) == 0)
             return &grid->unhonoured[i];
     return NULL;
 }
@@ -143,8 +143,8 @@ static void find_unhonoured_clocks(struct lull_grid *grid, const struct lull_gri
         }
 }
 
-/* Tells whether at least half of a kernel's rows below the top only compute: such a kernel follows
- * the clock, so that its times prove clocks. */
+/* Returns whether at least half of a kernel's rows below the top only compute: such a kernel
+ * follows the clock, so that its times prove clocks. */
 static bool follows_clock(const struct lull_grid_row *rows, size_t begin, size_t end)
 {
     size_t below = 0, followed = 0;
@@ -158,7 +158,7 @@ static bool follows_clock(const struct lull_grid_row *rows, size_t begin, size_t
     return 2 * followed >= below;
 }
 
-/* Tells whether a kernel proves a clock: it follows the clock and runs as fast there as the clock
+/* Returns whether a kernel proves a clock: it follows the clock and runs as fast there as the clock
  * explains, at every memory clock, and no faster. */
 static bool proves_clock(const struct lull_grid_row *rows, size_t begin, size_t end, double sm_mhz)
 {
@@ -167,7 +167,7 @@ static bool proves_clock(const struct lull_grid_row *rows, size_t begin, size_t 
     for (size_t i = begin; i < end; i++) {
         const double excess = excess_of(&rows[i], find_top(rows, begin, end, rows[i].mem_mhz));
 
-        if (compare(rows[i].sm_mhz, sm_mhz) != 0)
+        if (model_grid_compare(rows[i].sm_mhz, sm_mhz) != 0)
             continue;
         if (excess > honoured_margin)
             return false;
@@ -217,11 +217,11 @@ static void forget_proven(struct lull_grid *grid)
 static const struct lull_grid_row *find_below(const struct lull_grid *grid,
                                               const struct lull_grid_row *rows, size_t begin,
                                               size_t end, const struct lull_grid_row *like,
-                                              double most_mhz)
+                                              double max_mhz)
 {
     for (size_t i = end; i-- > begin;)
-        if (rows[i].is_valid && rows[i].sm_mhz <= most_mhz &&
-            compare(rows[i].mem_mhz, like->mem_mhz) == 0 &&
+        if (rows[i].is_valid && rows[i].sm_mhz <= max_mhz &&
+            model_grid_compare(rows[i].mem_mhz, like->mem_mhz) == 0 &&
             (grid->short_mhz <= 0.0 || rows[i].sm_mhz < grid->short_mhz))
             return &rows[i];
     return NULL;
@@ -277,9 +277,10 @@ static void find_short(struct lull_grid *grid, const struct lull_grid_row *rows,
 
             end = end_of_kernel(rows, count, begin);
             for (size_t i = begin; i < end; i++) {
-                const double shortfall = rows[i].is_valid && compare(rows[i].sm_mhz, mhz) == 0
-                                             ? shortfall_of(grid, rows, begin, end, &rows[i])
-                                             : 0.0;
+                const double shortfall =
+                    rows[i].is_valid && model_grid_compare(rows[i].sm_mhz, mhz) == 0
+                        ? shortfall_of(grid, rows, begin, end, &rows[i])
+                        : 0.0;
 
                 has_shown |= shortfall > short_ratio;
                 has_proven |= shortfall > 0.0 && shortfall < reached_ratio;
@@ -287,7 +288,7 @@ static void find_short(struct lull_grid *grid, const struct lull_grid_row *rows,
             shows += has_shown && !has_proven;
             proofs += has_proven;
         }
-        if (shows >= LEAST_SHORT && shows > 4 * proofs) {
+        if (shows >= MIN_SHORT && shows > 4 * proofs) {
             grid->short_mhz = mhz;
             grid->short_kernels = shows;
         }
@@ -295,7 +296,8 @@ static void find_short(struct lull_grid *grid, const struct lull_grid_row *rows,
 }
 
 /* Drops the rows that are not to be used, and returns how many are left. */
-static size_t keep_usable(struct lull_grid *grid, struct lull_grid_row *rows, size_t count)
+static size_t model_grid_drop_unusable(struct lull_grid *grid, struct lull_grid_row *rows,
+                                       size_t count)
 {
     size_t kept = 0;
 
@@ -314,8 +316,9 @@ static int by_clocks(const void *first, const void *second)
 }
 
 /* Takes the points that more than half of the kernels have. */
-static enum lull_grid_result take_points(struct lull_grid *grid, const struct lull_grid_row *rows,
-                                         size_t count, uint32_t kernels)
+static enum lull_grid_result model_grid_take_points(struct lull_grid *grid,
+                                                    const struct lull_grid_row *rows, size_t count,
+                                                    uint32_t kernels)
 {
     struct lull_grid_row *const all = malloc((count + 1) * sizeof(*all));
     enum lull_grid_result result = LULL_GRID_MADE;
@@ -345,7 +348,7 @@ static enum lull_grid_result take_points(struct lull_grid *grid, const struct lu
 }
 
 /* The point nearest to these clocks, by the ratios of clocks. */
-static uint32_t nearest(const struct lull_grid *grid, double sm_mhz, double mem_mhz)
+static uint32_t model_grid_nearest(const struct lull_grid *grid, double sm_mhz, double mem_mhz)
 {
     double least = INFINITY;
     uint32_t best = 0;
@@ -372,7 +375,7 @@ static void set_base(struct lull_grid *grid, double sm_mhz, double mem_mhz)
         sm_mhz = grid->points[grid->point_count - 1].sm_mhz;
     if (mem_mhz <= 0.0)
         mem_mhz = highest_mhz;
-    grid->base = nearest(grid, sm_mhz, mem_mhz);
+    grid->base = model_grid_nearest(grid, sm_mhz, mem_mhz);
     for (uint32_t i = 0; i < grid->point_count; i++) {
         struct lull_grid_point *const point = &grid->points[i];
 
@@ -430,8 +433,9 @@ static void take_kernels(struct lull_grid *grid, const struct lull_grid_row *row
     }
 }
 
-static enum lull_grid_result fill(struct lull_grid *grid, const struct lull_grid_row *rows,
-                                  size_t count, uint32_t kernels)
+static enum lull_grid_result model_grid_fill(struct lull_grid *grid,
+                                             const struct lull_grid_row *rows, size_t count,
+                                             uint32_t kernels)
 {
     /* One more than there are: a kernel is written before it is known whether it counts. */
     const size_t cells = ((size_t)kernels + 1) * grid->point_count;
@@ -453,8 +457,8 @@ static enum lull_grid_result fill(struct lull_grid *grid, const struct lull_grid
 
 /* ---- all of it ---------------------------------------------------------------------------- */
 
-static enum lull_grid_result make(struct lull_grid *grid, struct lull_grid_row *rows, size_t count,
-                                  double base_sm_mhz, double base_mem_mhz)
+static enum lull_grid_result model_grid_make(struct lull_grid *grid, struct lull_grid_row *rows,
+                                             size_t count, double base_sm_mhz, double base_mem_mhz)
 {
     enum lull_grid_result result;
     uint32_t kernels = 0;
@@ -474,14 +478,14 @@ static enum lull_grid_result make(struct lull_grid *grid, struct lull_grid_row *
         drop_disturbed(grid, rows, begin, end);
     }
     forget_proven(grid);
-    count = keep_usable(grid, rows, count);
+    count = model_grid_drop_unusable(grid, rows, count);
     find_short(grid, rows, count);
-    count = keep_usable(grid, rows, count);
-    result = take_points(grid, rows, count, kernels);
+    count = model_grid_drop_unusable(grid, rows, count);
+    result = model_grid_take_points(grid, rows, count, kernels);
     if (result != LULL_GRID_MADE)
         return result;
     set_base(grid, base_sm_mhz, base_mem_mhz);
-    return fill(grid, rows, count, kernels);
+    return model_grid_fill(grid, rows, count, kernels);
 }
 
 enum lull_grid_result lull_grid_make(const struct lull_grid_row *rows, size_t row_count,
@@ -489,11 +493,11 @@ enum lull_grid_result lull_grid_make(const struct lull_grid_row *rows, size_t ro
                                      struct lull_grid *grid_out)
 {
     struct lull_grid grid = {0};
-    struct lull_grid_row *const sorted = sort_rows(rows, &row_count);
+    struct lull_grid_row *const sorted = model_grid_sort_rows(rows, &row_count);
     enum lull_grid_result result = LULL_GRID_NO_MEMORY;
 
     if (sorted != NULL)
-        result = make(&grid, sorted, row_count, base_sm_mhz, base_mem_mhz);
+        result = model_grid_make(&grid, sorted, row_count, base_sm_mhz, base_mem_mhz);
     free(sorted);
     if (result != LULL_GRID_MADE)
         lull_grid_fini(&grid);
@@ -539,7 +543,7 @@ static uint32_t list_mem_clocks(const struct lull_grid *grid, double *clocks_out
 
         while (at > 0 && clocks_out[at - 1] > mhz)
             at--;
-        if (at > 0 && compare(clocks_out[at - 1], mhz) == 0)
+        if (at > 0 && model_grid_compare(clocks_out[at - 1], mhz) == 0)
             continue;
         memmove(&clocks_out[at + 1], &clocks_out[at], (count - at) * sizeof(*clocks_out));
         clocks_out[at] = mhz;
@@ -562,7 +566,7 @@ static uint32_t list_sm_clocks(const struct lull_grid *grid, double *clocks_out)
 bool lull_grid_has_mem_axis(const struct lull_grid *grid)
 {
     for (uint32_t i = 1; i < grid->point_count; i++)
-        if (compare(grid->points[i].mem_mhz, grid->points[0].mem_mhz) != 0)
+        if (model_grid_compare(grid->points[i].mem_mhz, grid->points[0].mem_mhz) != 0)
             return true;
     return false;
 }
@@ -591,11 +595,11 @@ static uint32_t list_probes(const struct lull_grid *grid, bool with_middle, uint
     assert(sm_count > 0 && mem_count > 0);
     for (uint32_t corner = 0; corner < 4; corner++)
         count = add_probe(probes_out, count,
-                          nearest(grid, sm_mhz[(corner & 1) != 0 ? sm_count - 1 : 0],
-                                  mem_mhz[(corner & 2) != 0 ? mem_count - 1 : 0]));
+                          model_grid_nearest(grid, sm_mhz[(corner & 1) != 0 ? sm_count - 1 : 0],
+                                             mem_mhz[(corner & 2) != 0 ? mem_count - 1 : 0]));
     if (with_middle)
         count = add_probe(probes_out, count,
-                          nearest(grid, sm_mhz[sm_count / 2], mem_mhz[mem_count / 2]));
+                          model_grid_nearest(grid, sm_mhz[sm_count / 2], mem_mhz[mem_count / 2]));
     return count;
 }
 

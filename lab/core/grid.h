@@ -96,12 +96,12 @@ void lull_grid_fini(struct lull_grid *grid);
 const double *lull_grid_times(const struct lull_grid *grid, uint32_t kernel);
 const double *lull_grid_powers(const struct lull_grid *grid, uint32_t kernel);
 
-/* Tells whether the grid has more than one memory clock. */
+/* Returns whether the grid has more than one memory clock. */
 bool lull_grid_has_mem_axis(const struct lull_grid *grid);
 
 /* The points to probe, rising: where the clocks end (both ends of one axis, the four corners of
  * two), and those with the middle (the upper one of an even number of clocks). On a grid with gaps
- * the nearest points stand for them. Returns how many, 1..LULL_GRID_PROBES. */
+ * the nearest points represent them. Returns how many, 1..LULL_GRID_PROBES. */
 uint32_t lull_grid_probe_ends(const struct lull_grid *grid, uint32_t *probes_out);
 uint32_t lull_grid_probe_middle(const struct lull_grid *grid, uint32_t *probes_out);
 

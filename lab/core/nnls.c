@@ -8,10 +8,10 @@
 
 #include "lab/core/cholesky.h"
 
-static_assert((int)LULL_NNLS_TERMS <= (int)LULL_CHOLESKY_MOST, "the systems fit the solver");
+static_assert((int)LULL_NNLS_TERMS <= (int)LULL_CHOLESKY_MAX, "the systems fit the solver");
 
-/* A slope below this share of its term's own size is rounding. Chosen, not measured. */
-static const double least_slope = 1e-12;
+/* A slope below this share of its term's own size is rounding. */
+static const double min_slope = 1e-12;
 
 struct lull_nnls lull_nnls_begin(uint32_t terms)
 {
@@ -38,7 +38,7 @@ struct support {
 /* Solves for the terms of the support alone; false: they depend on each other. */
 static bool solve_support(const struct lull_nnls *fit, const bool *has, double *values_out)
 {
-    double matrix[LULL_CHOLESKY_MOST][LULL_CHOLESKY_MOST] = {{0.0}};
+    double matrix[LULL_CHOLESKY_MAX][LULL_CHOLESKY_MAX] = {{0.0}};
     double right[LULL_NNLS_TERMS], solution[LULL_NNLS_TERMS];
     uint32_t terms[LULL_NNLS_TERMS], count = 0;
 
@@ -76,7 +76,7 @@ static uint32_t find_steepest(const struct lull_nnls *fit, const struct support 
             slope -= fit->gram[i][j] * values[j];
         /* The misfit gained is slope^2 / gram, which does not depend on the term's unit. */
         slope /= sqrt(fit->gram[i][i]);
-        if (slope > least_slope + most) {
+        if (slope > min_slope + most) {
             most = slope;
             best = i;
         }
@@ -85,8 +85,8 @@ static uint32_t find_steepest(const struct lull_nnls *fit, const struct support 
 }
 
 /* Goes from the values towards the wanted ones until the first of them reaches 0, and drops it. */
-static void retreat(const struct lull_nnls *fit, struct support *support, const double *wanted,
-                    double *values)
+static void nnls_retreat(const struct lull_nnls *fit, struct support *support, const double *wanted,
+                         double *values)
 {
     uint32_t first = LULL_NNLS_TERMS;
     double share = 1.0;
@@ -118,7 +118,7 @@ static bool is_positive(const struct lull_nnls *fit, const bool *has, const doub
 }
 
 /* Moves the values to the best ones of the support, less the terms that would fall below 0. */
-static void settle(const struct lull_nnls *fit, struct support *support, double *values)
+static void nnls_settle(const struct lull_nnls *fit, struct support *support, double *values)
 {
     double wanted[LULL_NNLS_TERMS];
 
@@ -128,26 +128,26 @@ static void settle(const struct lull_nnls *fit, struct support *support, double 
                 values[i] = wanted[i];
             return;
         }
-        retreat(fit, support, wanted, values);
+        nnls_retreat(fit, support, wanted, values);
     }
 }
 
 void lull_nnls_solve(const struct lull_nnls *fit, double *coefficients_out)
 {
     /* Each round lowers the misfit and no support comes twice; the bound is for rounding. */
-    const uint32_t most_rounds = 8 * LULL_NNLS_TERMS;
+    const uint32_t max_rounds = 8 * LULL_NNLS_TERMS;
     struct support support = {{false}, {false}};
     double values[LULL_NNLS_TERMS] = {0.0};
     double unused[LULL_NNLS_TERMS];
 
-    for (uint32_t round = 0; round < most_rounds; round++) {
+    for (uint32_t round = 0; round < max_rounds; round++) {
         const uint32_t term = find_steepest(fit, &support, values);
 
         if (term == LULL_NNLS_TERMS)
             break;
         support.has[term] = true;
         if (solve_support(fit, support.has, unused)) {
-            settle(fit, &support, values);
+            nnls_settle(fit, &support, values);
         } else {
             support.has[term] = false;
             support.is_dependent[term] = true;

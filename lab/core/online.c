@@ -6,11 +6,11 @@
 
 #include "lab/core/pick.h"
 
-/* Tells whether a candidate may be the best one, with all errors in its favour. */
-static bool is_possible(const struct lull_fitted_prediction *candidate, double longest_ms,
-                        double least_mj)
+/* Returns whether a candidate may be the best one, with all errors in its favour. */
+static bool online_model_is_possible(const struct lull_fitted_prediction *candidate,
+                                     double longest_ms, double min_mj)
 {
-    return candidate->time_ms.low <= longest_ms && candidate->energy_mj.low <= least_mj;
+    return candidate->time_ms.low <= longest_ms && candidate->energy_mj.low <= min_mj;
 }
 
 void lull_online_pick(const struct lull_fitted_device *device,
@@ -33,7 +33,8 @@ void lull_online_pick(const struct lull_fitted_device *device,
         lull_pick_point(times_ms, powers_w, search->count, search->base, search->tolerance_ratio);
     longest_ms = times_ms[search->base] * (1.0 + search->tolerance_ratio);
     for (uint32_t i = 0; i < search->count; i++)
-        if (i == best || is_possible(&predicted[i], longest_ms, predicted[best].energy_mj.value)) {
+        if (i == best ||
+            online_model_is_possible(&predicted[i], longest_ms, predicted[best].energy_mj.value)) {
             low_mhz = fmin(low_mhz, search->candidates[i].sm_mhz);
             high_mhz = fmax(high_mhz, search->candidates[i].sm_mhz);
         }

@@ -55,7 +55,7 @@ struct clock_sums {
     double sum; /* weighted; sum / weight is the value */
 };
 
-static uint32_t list_clocks(const struct lull_grid *grid, struct clock_sums *clocks)
+static uint32_t power_model_list_clocks(const struct lull_grid *grid, struct clock_sums *clocks)
 {
     uint32_t count = 0;
 
@@ -69,8 +69,9 @@ static uint32_t list_clocks(const struct lull_grid *grid, struct clock_sums *clo
 
 /* Adds what is left of a kernel's power over its dynamic part: the curve as this kernel shows it.
  */
-static void add_kernel(const struct lull_grid *grid, const struct lull_power_curve *curve,
-                       uint32_t kernel, struct clock_sums *clocks, uint32_t clock_count)
+static void power_model_add_kernel(const struct lull_grid *grid,
+                                   const struct lull_power_curve *curve, uint32_t kernel,
+                                   struct clock_sums *clocks, uint32_t clock_count)
 {
     const double *const powers_w = lull_grid_powers(grid, kernel);
     uint32_t all[LULL_GRID_POINTS];
@@ -125,17 +126,18 @@ static void set_cube(const struct lull_grid *grid, struct lull_power_curve *curv
 }
 
 /* One round of the alternation. false: no kernel's power rises, and the curve stays. */
-static bool improve(const struct lull_grid *grid, uint32_t without, struct lull_power_curve *curve)
+static bool power_model_improve(const struct lull_grid *grid, uint32_t without,
+                                struct lull_power_curve *curve)
 {
     struct clock_sums clocks[LULL_GRID_POINTS];
-    const uint32_t clock_count = list_clocks(grid, clocks);
+    const uint32_t clock_count = power_model_list_clocks(grid, clocks);
     uint32_t count;
     double low, range;
 
     assert(clock_count > 0);
     for (uint32_t kernel = 0; kernel < grid->powered_count; kernel++)
         if (kernel != without)
-            add_kernel(grid, curve, kernel, clocks, clock_count);
+            power_model_add_kernel(grid, curve, kernel, clocks, clock_count);
     if (!(clocks[0].weight > 0.0))
         return false;
     count = pool_falling(clocks, clock_count);
@@ -155,6 +157,6 @@ void lull_power_curve_fit(const struct lull_grid *grid, uint32_t without,
     assert(without <= grid->powered_count);
     set_cube(grid, curve_out);
     for (uint32_t round = 0; round < ROUNDS; round++)
-        if (!improve(grid, without, curve_out))
+        if (!power_model_improve(grid, without, curve_out))
             break;
 }

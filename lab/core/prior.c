@@ -9,7 +9,7 @@
 
 enum { NEIGHBOURS = 3 };
 
-/* The constants of the forms, in units of the variance of changes. Chosen, not measured: they span
+/* The constants of the forms, in units of the variance of changes. Default: they span
  * what any of six sets of lab/docs/models.md prefers. */
 static const double lengths[] = {0.5, 1.0, 2.0, 4.0};
 static const double slopes[] = {0.1, 0.3, 1.0, 3.0};
@@ -34,7 +34,7 @@ struct prior_work {
     double *weight;   /* of each kernel's sum */
 };
 
-static size_t at(const struct prior_work *work, uint32_t row, uint32_t column)
+static size_t prior_index(const struct prior_work *work, uint32_t row, uint32_t column)
 {
     return (size_t)row * work->prior->kernels + column;
 }
@@ -47,7 +47,7 @@ static const double *change_of(const struct prior_work *work, uint32_t kernel)
 /* ---- features ----------------------------------------------------------------------------- */
 
 /* Writes a feature in standard deviations from its mean; 0 where all kernels have the same. */
-static bool standardise(const struct prior_work *work, uint32_t feature)
+static bool prior_standardise(const struct prior_work *work, uint32_t feature)
 {
     const uint32_t kernels = work->prior->kernels, features = work->prior->features;
     double mean = 0.0, square = 0.0, scale = 0.0;
@@ -69,13 +69,13 @@ static bool standardise(const struct prior_work *work, uint32_t feature)
     return square > 0.0;
 }
 
-static void compare_kernels(const struct prior_work *work)
+static void prior_compare_kernels(const struct prior_work *work)
 {
     const uint32_t kernels = work->prior->kernels, features = work->prior->features;
     uint32_t varied = 0;
 
     for (uint32_t f = 0; f < features; f++)
-        varied += standardise(work, f) ? 1U : 0U;
+        varied += prior_standardise(work, f) ? 1U : 0U;
     for (uint32_t i = 0; i < kernels; i++)
         for (uint32_t j = 0; j < kernels; j++) {
             const double *const a = &work->place[(size_t)i * features];
@@ -86,8 +86,8 @@ static void compare_kernels(const struct prior_work *work)
                 distance += (a[f] - b[f]) * (a[f] - b[f]);
                 product += a[f] * b[f];
             }
-            work->distance[at(work, i, j)] = varied > 0 ? distance / varied : 0.0;
-            work->product[at(work, i, j)] = varied > 0 ? product / varied : 0.0;
+            work->distance[prior_index(work, i, j)] = varied > 0 ? distance / varied : 0.0;
+            work->product[prior_index(work, i, j)] = varied > 0 ? product / varied : 0.0;
         }
 }
 
@@ -95,7 +95,7 @@ static void compare_kernels(const struct prior_work *work)
 
 /* Inverts a symmetric positive definite matrix in its place (Gauss and Jordan; no pivoting is
  * needed, because every pivot is at least the noise). */
-static void invert(double *matrix, uint32_t count)
+static void prior_invert(double *matrix, uint32_t count)
 {
     for (uint32_t k = 0; k < count; k++) {
         double *const pivot_row = &matrix[(size_t)k * count];
@@ -124,14 +124,14 @@ static void solve_form(const struct prior_work *work, double length, double slop
 
     for (uint32_t i = 0; i < kernels; i++)
         for (uint32_t j = 0; j < kernels; j++) {
-            const size_t cell = at(work, i, j);
+            const size_t cell = prior_index(work, i, j);
 
             work->inverse[cell] = mean_variance + slope * work->product[cell] +
                                   exp(-work->distance[cell] / (2.0 * length * length));
             if (i == j)
                 work->inverse[cell] += noise;
         }
-    invert(work->inverse, kernels);
+    prior_invert(work->inverse, kernels);
     for (uint32_t i = 0; i < kernels; i++) {
         double *const weighted = &work->weighted[(size_t)i * points];
 
@@ -139,7 +139,7 @@ static void solve_form(const struct prior_work *work, double length, double slop
             weighted[p] = 0.0;
         for (uint32_t j = 0; j < kernels; j++)
             for (uint32_t p = 0; p < points; p++)
-                weighted[p] += work->inverse[at(work, i, j)] * change_of(work, j)[p];
+                weighted[p] += work->inverse[prior_index(work, i, j)] * change_of(work, j)[p];
     }
 }
 
@@ -150,13 +150,14 @@ static double judge_form(const struct prior_work *work, uint32_t kernel)
 {
     const uint32_t kernels = work->prior->kernels, points = work->prior->points;
     const double *const own = &work->weighted[(size_t)kernel * points];
-    const double own_diagonal = work->inverse[at(work, kernel, kernel)];
+    const double own_diagonal = work->inverse[prior_index(work, kernel, kernel)];
     double error = 0.0;
 
     for (uint32_t j = 0; j < kernels; j++) {
         const double *const other = &work->weighted[(size_t)j * points];
-        const double across = work->inverse[at(work, kernel, j)];
-        const double determinant = own_diagonal * work->inverse[at(work, j, j)] - across * across;
+        const double across = work->inverse[prior_index(work, kernel, j)];
+        const double determinant =
+            own_diagonal * work->inverse[prior_index(work, j, j)] - across * across;
 
         if (j == kernel)
             continue;
@@ -169,12 +170,12 @@ static double judge_form(const struct prior_work *work, uint32_t kernel)
 /* Adds what a form predicts of each kernel when it is left out. */
 static void add_form(const struct prior_work *work)
 {
-    static const double least_error = 1e-6; /* a form that is never off has a weight, too */
+    static const double min_error = 1e-6; /* a form that is never off has a weight, too */
     const uint32_t points = work->prior->points;
 
     for (uint32_t k = 0; k < work->prior->kernels; k++) {
-        const double weight = pow(judge_form(work, k) + least_error, -sharpness);
-        const double diagonal = work->inverse[at(work, k, k)];
+        const double weight = pow(judge_form(work, k) + min_error, -sharpness);
+        const double diagonal = work->inverse[prior_index(work, k, k)];
 
         work->weight[k] += weight;
         for (uint32_t p = 0; p < points; p++) {
@@ -204,12 +205,13 @@ static uint32_t list_nearest(const struct prior_work *work, uint32_t kernel, uin
     uint32_t count = 0;
 
     for (uint32_t k = 0; k < work->prior->kernels; k++) {
-        const double distance = work->distance[at(work, kernel, k)];
+        const double distance = work->distance[prior_index(work, kernel, k)];
         uint32_t place = count;
 
         if (k == kernel)
             continue;
-        while (place > 0 && work->distance[at(work, kernel, nearest_out[place - 1])] > distance)
+        while (place > 0 &&
+               work->distance[prior_index(work, kernel, nearest_out[place - 1])] > distance)
             place--;
         if (place == NEIGHBOURS)
             continue;
@@ -222,7 +224,8 @@ static uint32_t list_nearest(const struct prior_work *work, uint32_t kernel, uin
     return count;
 }
 
-static void ask_neighbours(const struct prior_work *work, uint32_t kernel, double *change_out)
+static void prior_average_neighbours(const struct prior_work *work, uint32_t kernel,
+                                     double *change_out)
 {
     uint32_t nearest[NEIGHBOURS];
     const uint32_t count = list_nearest(work, kernel, nearest);
@@ -232,7 +235,8 @@ static void ask_neighbours(const struct prior_work *work, uint32_t kernel, doubl
         change_out[p] = 0.0;
     for (uint32_t i = 0; i < count; i++) {
         /* Kernels with the same counters share all of the weight. */
-        const double weight = 1.0 / (sqrt(work->distance[at(work, kernel, nearest[i])]) + 1e-9);
+        const double weight =
+            1.0 / (sqrt(work->distance[prior_index(work, kernel, nearest[i])]) + 1e-9);
 
         weights += weight;
         for (uint32_t p = 0; p < work->prior->points; p++)
@@ -244,8 +248,8 @@ static void ask_neighbours(const struct prior_work *work, uint32_t kernel, doubl
 
 /* ---- all of it ---------------------------------------------------------------------------- */
 
-static int begin(const struct lull_prior *prior, struct lull_memory *memory,
-                 struct prior_work *work)
+static int prior_begin(const struct lull_prior *prior, struct lull_memory *memory,
+                       struct prior_work *work)
 {
     const size_t kernels = prior->kernels, cells = kernels * prior->points;
 
@@ -262,7 +266,7 @@ static int begin(const struct lull_prior *prior, struct lull_memory *memory,
     };
     if (memory->has_failed)
         return -ENOMEM;
-    compare_kernels(work);
+    prior_compare_kernels(work);
     return 0;
 }
 
@@ -270,14 +274,14 @@ int lull_prior_predict(const struct lull_prior *prior, double *change_out)
 {
     struct lull_memory memory = {0};
     struct prior_work work;
-    const int rc = begin(prior, &memory, &work);
+    const int rc = prior_begin(prior, &memory, &work);
 
     if (rc == 0) {
         add_forms(&work);
         for (uint32_t k = 0; k < prior->kernels; k++) {
             double *const change = &change_out[(size_t)k * prior->points];
 
-            ask_neighbours(&work, k, change);
+            prior_average_neighbours(&work, k, change);
             for (uint32_t p = 0; p < prior->points; p++)
                 change[p] =
                     0.5 * (change[p] + work.sum[(size_t)k * prior->points + p] / work.weight[k]);
@@ -291,11 +295,11 @@ int lull_prior_neighbours(const struct lull_prior *prior, double *change_out)
 {
     struct lull_memory memory = {0};
     struct prior_work work;
-    const int rc = begin(prior, &memory, &work);
+    const int rc = prior_begin(prior, &memory, &work);
 
     if (rc == 0)
         for (uint32_t k = 0; k < prior->kernels; k++)
-            ask_neighbours(&work, k, &change_out[(size_t)k * prior->points]);
+            prior_average_neighbours(&work, k, &change_out[(size_t)k * prior->points]);
     lull_memory_free(&memory);
     return rc;
 }

@@ -6,7 +6,7 @@
 
 #include "lab/core/cholesky.h"
 
-static_assert((int)LULL_GRID_PROBES <= (int)LULL_CHOLESKY_MOST, "the systems fit the solver");
+static_assert((int)LULL_GRID_PROBES <= (int)LULL_CHOLESKY_MAX, "the systems fit the solver");
 
 /* The range of clocks over which what is left stays alike, and the variance of what each point has
  * by itself, in that of what is alike. Chosen on the sets of lab/docs/models.md, which tells what
@@ -17,20 +17,20 @@ static const double noise = 1.2;
 static void measure_extent(const struct lull_grid_point *points, uint32_t count,
                            struct lull_spread *spread)
 {
-    double least_sm = INFINITY, least_mem = INFINITY, most_sm = 0.0, most_mem = 0.0;
+    double min_sm = INFINITY, min_mem = INFINITY, max_sm = 0.0, max_mem = 0.0;
 
     for (uint32_t i = 0; i < count; i++) {
-        least_sm = fmin(least_sm, points[i].sm_ratio);
-        least_mem = fmin(least_mem, points[i].mem_ratio);
-        most_sm = fmax(most_sm, points[i].sm_ratio);
-        most_mem = fmax(most_mem, points[i].mem_ratio);
+        min_sm = fmin(min_sm, points[i].sm_ratio);
+        min_mem = fmin(min_mem, points[i].mem_ratio);
+        max_sm = fmax(max_sm, points[i].sm_ratio);
+        max_mem = fmax(max_mem, points[i].mem_ratio);
     }
-    spread->sm_extent = most_sm > least_sm ? most_sm - least_sm : 1.0;
-    spread->mem_extent = most_mem > least_mem ? most_mem - least_mem : 1.0;
+    spread->sm_extent = max_sm > min_sm ? max_sm - min_sm : 1.0;
+    spread->mem_extent = max_mem > min_mem ? max_mem - min_mem : 1.0;
 }
 
-static double covariance(const struct lull_spread *spread, const struct lull_grid_point *a,
-                         const struct lull_grid_point *b)
+static double spread_covariance(const struct lull_spread *spread, const struct lull_grid_point *a,
+                                const struct lull_grid_point *b)
 {
     const double sm = (a->sm_ratio - b->sm_ratio) / spread->sm_extent;
     const double mem = (a->mem_ratio - b->mem_ratio) / spread->mem_extent;
@@ -42,7 +42,7 @@ void lull_spread_fit(const struct lull_grid_point *points, uint32_t point_count,
                      const struct lull_grid_point *probes, const double *left, uint32_t count,
                      struct lull_spread *spread_out)
 {
-    double matrix[LULL_CHOLESKY_MOST][LULL_CHOLESKY_MOST];
+    double matrix[LULL_CHOLESKY_MAX][LULL_CHOLESKY_MAX];
     bool is_solved;
 
     assert(count >= 1 && count <= LULL_GRID_PROBES);
@@ -51,7 +51,7 @@ void lull_spread_fit(const struct lull_grid_point *points, uint32_t point_count,
     for (uint32_t i = 0; i < count; i++) {
         spread_out->at[i] = probes[i];
         for (uint32_t j = 0; j <= i; j++)
-            matrix[i][j] = covariance(spread_out, &probes[i], &probes[j]);
+            matrix[i][j] = spread_covariance(spread_out, &probes[i], &probes[j]);
         matrix[i][i] += noise;
     }
     is_solved = lull_cholesky_solve(count, matrix, left, spread_out->weight);
@@ -64,6 +64,6 @@ double lull_spread_at(const struct lull_spread *spread, const struct lull_grid_p
     double sum = 0.0;
 
     for (uint32_t i = 0; i < spread->count; i++)
-        sum += spread->weight[i] * covariance(spread, &spread->at[i], point);
+        sum += spread->weight[i] * spread_covariance(spread, &spread->at[i], point);
     return sum;
 }

@@ -10,7 +10,7 @@
 
 /* A neighbour of the cheapest clock is nearly as cheap within this; a knee is where the slope of
  * log power over log clock changes by this between two neighbours. The first is the protocol's
- * (lab/docs/dataset.md); the second is chosen, not measured. */
+ * (lab/docs/dataset.md); */
 static const double near_ratio = 0.05;
 static const double knee_slope = 0.5;
 
@@ -40,7 +40,8 @@ struct lull_sweep_order {
     uint32_t since_base; /* visits of other points since that of the base */
 };
 
-static struct cell *cell_of(const struct lull_sweep_order *order, uint32_t kernel, uint32_t point)
+static struct cell *sweep_order_cell_of(const struct lull_sweep_order *order, uint32_t kernel,
+                                        uint32_t point)
 {
     return &order->cells[(size_t)kernel * order->grid.points + point];
 }
@@ -48,16 +49,18 @@ static struct cell *cell_of(const struct lull_sweep_order *order, uint32_t kerne
 /* ---- beginning ----------------------------------------------------------------------------- */
 
 /* Wants some points of the line, evenly spread by their number, and all points beside it. */
-static void want(struct lull_sweep_order *order, uint32_t kernel)
+static void sweep_order_request(struct lull_sweep_order *order, uint32_t kernel)
 {
     const struct lull_sweep_grid *const grid = &order->grid;
 
     for (uint32_t p = 0; p < grid->points; p++)
-        cell_of(order, kernel, p)->is_wanted = p >= grid->line_points || !grid->is_coarse;
+        sweep_order_cell_of(order, kernel, p)->is_wanted =
+            p >= grid->line_points || !grid->is_coarse;
     if (!grid->is_coarse)
         return;
     for (uint32_t i = 0; i < grid->coarse; i++)
-        cell_of(order, kernel, (grid->line_points - 1) * i / (grid->coarse - 1))->is_wanted = true;
+        sweep_order_cell_of(order, kernel, (grid->line_points - 1) * i / (grid->coarse - 1))
+            ->is_wanted = true;
 }
 
 struct lull_sweep_order *lull_sweep_order_create(const struct lull_sweep_grid *grid,
@@ -84,7 +87,7 @@ struct lull_sweep_order *lull_sweep_order_create(const struct lull_sweep_grid *g
         return NULL;
     }
     for (uint32_t k = 0; k < grid->kernels; k++)
-        want(order, k);
+        sweep_order_request(order, k);
     return order;
 }
 
@@ -112,14 +115,15 @@ void lull_sweep_order_interrupt(struct lull_sweep_order *order)
 
 /* ---- what is found ------------------------------------------------------------------------- */
 
-static void note(struct lull_moments *moments, double *least, double *most, double value)
+static void sweep_order_add_moment(struct lull_moments *moments, double *least, double *most,
+                                   double value)
 {
     *least = moments->count == 0 ? value : fmin(*least, value);
     *most = moments->count == 0 ? value : fmax(*most, value);
     lull_moments_add(moments, value);
 }
 
-static bool disagrees(const struct lull_sweep_order *order, const struct cell *cell)
+static bool sweep_order_disagrees(const struct lull_sweep_order *order, const struct cell *cell)
 {
     const double ratio = 1.0 + order->grid.disagreement_ratio;
 
@@ -127,12 +131,12 @@ static bool disagrees(const struct lull_sweep_order *order, const struct cell *c
            (cell->power_w.count > 0 && cell->power_most > cell->power_least * ratio);
 }
 
-static bool is_done(const struct cell *cell, uint32_t repeat)
+static bool sweep_order_is_done(const struct cell *cell, uint32_t repeat)
 {
     return (cell->done >> repeat & 1) != 0;
 }
 
-static bool is_repeated(const struct lull_sweep_order *order, const struct cell *cell)
+static bool sweep_order_is_repeated(const struct lull_sweep_order *order, const struct cell *cell)
 {
     const uint32_t all = (UINT32_C(1) << order->grid.repeats) - 1;
 
@@ -147,61 +151,63 @@ bool lull_sweep_order_found(struct lull_sweep_order *order, const struct lull_sw
     if (visit->kernel >= order->grid.kernels || visit->point >= order->grid.points ||
         visit->repeat > order->grid.repeats)
         return false;
-    cell = cell_of(order, visit->kernel, visit->point);
+    cell = sweep_order_cell_of(order, visit->kernel, visit->point);
     if (visit->point == order->grid.base)
         order->since_base = 0;
     else
         order->since_base++;
     /* Further visits of the base in a repeat tell of drift, not of the base. */
-    if (is_done(cell, visit->repeat))
+    if (sweep_order_is_done(cell, visit->repeat))
         return true;
     cell->done |= UINT32_C(1) << visit->repeat;
     /* A further repeat shows who was right, but what was decided before stays so. */
     if (found->is_valid && visit->repeat < order->grid.repeats) {
-        note(&cell->time_ms, &cell->time_least, &cell->time_most, found->time_ms);
+        sweep_order_add_moment(&cell->time_ms, &cell->time_least, &cell->time_most, found->time_ms);
         if (!isnan(found->power_w))
-            note(&cell->power_w, &cell->power_least, &cell->power_most, found->power_w);
+            sweep_order_add_moment(&cell->power_w, &cell->power_least, &cell->power_most,
+                                   found->power_w);
     }
-    cell->wants_more =
-        order->grid.repeats > 1 && is_repeated(order, cell) && disagrees(order, cell);
+    cell->wants_more = order->grid.repeats > 1 && sweep_order_is_repeated(order, cell) &&
+                       sweep_order_disagrees(order, cell);
     return true;
 }
 
 /* ---- finer clocks -------------------------------------------------------------------------- */
 
-/* Tells whether a point counts: what has been measured, but is not wanted yet, does not. */
+/* Returns whether a point counts: what has been measured, but is not wanted yet, does not. */
 static bool has_say(const struct cell *cell)
 {
     return cell->is_wanted && !cell->is_fresh;
 }
 
 /* The nearest point of the line on one side that counts; NONE. */
-static uint32_t neighbour(const struct lull_sweep_order *order, uint32_t kernel, uint32_t point,
-                          int step)
+static uint32_t sweep_order_neighbour(const struct lull_sweep_order *order, uint32_t kernel,
+                                      uint32_t point, int step)
 {
     for (int64_t p = (int64_t)point + step; p >= 0 && p < order->grid.line_points; p += step)
-        if (has_say(cell_of(order, kernel, (uint32_t)p)))
+        if (has_say(sweep_order_cell_of(order, kernel, (uint32_t)p)))
             return (uint32_t)p;
     return NONE;
 }
 
-static bool is_known(const struct cell *cell)
+static bool sweep_order_is_known(const struct cell *cell)
 {
     return has_say(cell) && cell->time_ms.count > 0 && cell->power_w.count > 0;
 }
 
-static double energy_of(const struct cell *cell)
+static double sweep_order_energy_of(const struct cell *cell)
 {
     return cell->time_ms.mean * cell->power_w.mean;
 }
 
 /* Wants the point half way between two, if there is one and it is not wanted yet. */
-static void bisect(struct lull_sweep_order *order, uint32_t kernel, uint32_t a, uint32_t b)
+static void sweep_order_bisect(struct lull_sweep_order *order, uint32_t kernel, uint32_t a,
+                               uint32_t b)
 {
     const uint32_t middle = (a + b) / 2;
-    struct cell *const cell = cell_of(order, kernel, middle);
+    struct cell *const cell = sweep_order_cell_of(order, kernel, middle);
 
-    if (cell->is_wanted || order->refined == LULL_SWEEP_MOST_REFINED)
+    if (cell->is_wanted || order->refined == LULL_SWEEP_MAX_REFINED)
         return;
     cell->is_wanted = true;
     cell->is_fresh = true;
@@ -213,27 +219,31 @@ static void bisect_around_cheapest(struct lull_sweep_order *order, uint32_t kern
     uint32_t best = NONE;
 
     for (uint32_t p = 0; p < order->grid.line_points; p++) {
-        const struct cell *const cell = cell_of(order, kernel, p);
+        const struct cell *const cell = sweep_order_cell_of(order, kernel, p);
 
-        if (is_known(cell) &&
-            (best == NONE || energy_of(cell) < energy_of(cell_of(order, kernel, best))))
+        if (sweep_order_is_known(cell) &&
+            (best == NONE || sweep_order_energy_of(cell) <
+                                 sweep_order_energy_of(sweep_order_cell_of(order, kernel, best))))
             best = p;
     }
     for (int step = -1; step <= 1 && best != NONE; step += 2) {
-        const uint32_t other = neighbour(order, kernel, best, step);
+        const uint32_t other = sweep_order_neighbour(order, kernel, best, step);
 
         /* Beyond a clock that was not to be had, the cheapest that is may lie in between. */
-        if (other != NONE && (!is_known(cell_of(order, kernel, other)) ||
-                              energy_of(cell_of(order, kernel, other)) <
-                                  (1.0 + near_ratio) * energy_of(cell_of(order, kernel, best))))
-            bisect(order, kernel, best, other);
+        if (other != NONE && (!sweep_order_is_known(sweep_order_cell_of(order, kernel, other)) ||
+                              sweep_order_energy_of(sweep_order_cell_of(order, kernel, other)) <
+                                  (1.0 + near_ratio) * sweep_order_energy_of(sweep_order_cell_of(
+                                                           order, kernel, best))))
+            sweep_order_bisect(order, kernel, best, other);
     }
 }
 
 /* Slope of log power over log clock between two points. */
-static double slope(const struct lull_sweep_order *order, uint32_t kernel, uint32_t a, uint32_t b)
+static double sweep_order_slope(const struct lull_sweep_order *order, uint32_t kernel, uint32_t a,
+                                uint32_t b)
 {
-    return log(cell_of(order, kernel, b)->power_w.mean / cell_of(order, kernel, a)->power_w.mean) /
+    return log(sweep_order_cell_of(order, kernel, b)->power_w.mean /
+               sweep_order_cell_of(order, kernel, a)->power_w.mean) /
            log(order->sm_mhz[b] / order->sm_mhz[a]);
 }
 
@@ -243,14 +253,17 @@ static void bisect_around_knee(struct lull_sweep_order *order, uint32_t kernel)
     uint32_t knee[3] = {NONE, NONE, NONE};
 
     for (uint32_t p = 0; p < order->grid.line_points; p++) {
-        const uint32_t left = neighbour(order, kernel, p, -1);
-        const uint32_t right = neighbour(order, kernel, p, 1);
+        const uint32_t left = sweep_order_neighbour(order, kernel, p, -1);
+        const uint32_t right = sweep_order_neighbour(order, kernel, p, 1);
         double turn;
 
-        if (left == NONE || right == NONE || !is_known(cell_of(order, kernel, p)) ||
-            !is_known(cell_of(order, kernel, left)) || !is_known(cell_of(order, kernel, right)))
+        if (left == NONE || right == NONE ||
+            !sweep_order_is_known(sweep_order_cell_of(order, kernel, p)) ||
+            !sweep_order_is_known(sweep_order_cell_of(order, kernel, left)) ||
+            !sweep_order_is_known(sweep_order_cell_of(order, kernel, right)))
             continue;
-        turn = slope(order, kernel, p, right) - slope(order, kernel, left, p);
+        turn =
+            sweep_order_slope(order, kernel, p, right) - sweep_order_slope(order, kernel, left, p);
         if (turn <= sharpest)
             continue;
         sharpest = turn;
@@ -260,16 +273,16 @@ static void bisect_around_knee(struct lull_sweep_order *order, uint32_t kernel)
     }
     if (knee[1] == NONE)
         return;
-    bisect(order, kernel, knee[0], knee[1]);
-    bisect(order, kernel, knee[1], knee[2]);
+    sweep_order_bisect(order, kernel, knee[0], knee[1]);
+    sweep_order_bisect(order, kernel, knee[1], knee[2]);
 }
 
-static bool is_measured(const struct lull_sweep_order *order, uint32_t kernel)
+static bool sweep_order_is_measured(const struct lull_sweep_order *order, uint32_t kernel)
 {
     for (uint32_t p = 0; p < order->grid.points; p++) {
-        const struct cell *const cell = cell_of(order, kernel, p);
+        const struct cell *const cell = sweep_order_cell_of(order, kernel, p);
 
-        if (cell->is_wanted && !is_repeated(order, cell))
+        if (cell->is_wanted && !sweep_order_is_repeated(order, cell))
             return false;
     }
     return true;
@@ -277,27 +290,27 @@ static bool is_measured(const struct lull_sweep_order *order, uint32_t kernel)
 
 /*
  * Works out what is wanted of a kernel from the coarse clocks on, as far as what is wanted has been
- * measured. It begins anew each time, so that a sweep that goes on after its end wants what it
+ * measured. It starts again each time, so that a sweep that continues after its end wants what it
  * would have wanted without.
  */
 static void refine_kernel(struct lull_sweep_order *order, uint32_t kernel)
 {
     uint32_t before;
 
-    want(order, kernel);
+    sweep_order_request(order, kernel);
     order->refined = 0;
     do {
         before = order->refined;
-        if (!is_measured(order, kernel))
+        if (!sweep_order_is_measured(order, kernel))
             return;
         bisect_around_cheapest(order, kernel);
         bisect_around_knee(order, kernel);
         for (uint32_t p = 0; p < order->grid.line_points; p++)
-            cell_of(order, kernel, p)->is_fresh = false;
+            sweep_order_cell_of(order, kernel, p)->is_fresh = false;
     } while (order->refined > before);
 }
 
-static void refine(struct lull_sweep_order *order)
+static void sweep_order_refine(struct lull_sweep_order *order)
 {
     for (uint32_t k = 0; k < order->grid.kernels; k++)
         if (order->grid.is_coarse && !order->dropped[k])
@@ -306,12 +319,12 @@ static void refine(struct lull_sweep_order *order)
 
 /* ---- what is next -------------------------------------------------------------------------- */
 
-static bool wants(const struct lull_sweep_order *order, uint32_t kernel, uint32_t point,
-                  uint32_t repeat)
+static bool sweep_order_is_wanted(const struct lull_sweep_order *order, uint32_t kernel,
+                                  uint32_t point, uint32_t repeat)
 {
-    const struct cell *const cell = cell_of(order, kernel, point);
+    const struct cell *const cell = sweep_order_cell_of(order, kernel, point);
 
-    if (order->dropped[kernel] || !cell->is_wanted || is_done(cell, repeat))
+    if (order->dropped[kernel] || !cell->is_wanted || sweep_order_is_done(cell, repeat))
         return false;
     return repeat < order->grid.repeats || cell->wants_more;
 }
@@ -319,13 +332,14 @@ static bool wants(const struct lull_sweep_order *order, uint32_t kernel, uint32_
 static bool wants_any(const struct lull_sweep_order *order, uint32_t kernel, uint32_t repeat)
 {
     for (uint32_t p = 0; p < order->grid.points; p++)
-        if (wants(order, kernel, p, repeat))
+        if (sweep_order_is_wanted(order, kernel, p, repeat))
             return true;
     return false;
 }
 
 /* A random order of 0..count-1, the same for the same numbers. */
-static void shuffle(uint32_t *list, uint32_t count, uint64_t seed, uint64_t a, uint64_t b)
+static void sweep_order_shuffle(uint32_t *list, uint32_t count, uint64_t seed, uint64_t a,
+                                uint64_t b)
 {
     struct lull_random random;
 
@@ -343,12 +357,12 @@ static void shuffle(uint32_t *list, uint32_t count, uint64_t seed, uint64_t a, u
 }
 
 /* Finds the block that is to be begun. */
-static bool begin_block(struct lull_sweep_order *order)
+static bool sweep_order_begin_block(struct lull_sweep_order *order)
 {
     const struct lull_sweep_grid *const grid = &order->grid;
 
     for (uint32_t r = 0; r <= grid->repeats; r++) {
-        shuffle(order->queue, grid->kernels, grid->seed, r, UINT32_MAX);
+        sweep_order_shuffle(order->queue, grid->kernels, grid->seed, r, UINT32_MAX);
         for (uint32_t i = 0; i < grid->kernels; i++)
             if (wants_any(order, order->queue[i], r)) {
                 order->kernel = order->queue[i];
@@ -361,14 +375,14 @@ static bool begin_block(struct lull_sweep_order *order)
 }
 
 /* The next point of the block beside the base; NONE. */
-static uint32_t next_point(const struct lull_sweep_order *order)
+static uint32_t sweep_order_next_point(const struct lull_sweep_order *order)
 {
     const struct lull_sweep_grid *const grid = &order->grid;
 
-    shuffle(order->points, grid->points, grid->seed, order->repeat, order->kernel);
+    sweep_order_shuffle(order->points, grid->points, grid->seed, order->repeat, order->kernel);
     for (uint32_t i = 0; i < grid->points; i++)
         if (order->points[i] != grid->base &&
-            wants(order, order->kernel, order->points[i], order->repeat))
+            sweep_order_is_wanted(order, order->kernel, order->points[i], order->repeat))
             return order->points[i];
     return NONE;
 }
@@ -379,11 +393,11 @@ bool lull_sweep_order_next(struct lull_sweep_order *order, struct lull_sweep_vis
         uint32_t point = order->grid.base;
 
         if (order->kernel == NONE) {
-            refine(order);
-            if (!begin_block(order))
+            sweep_order_refine(order);
+            if (!sweep_order_begin_block(order))
                 return false;
         } else {
-            const uint32_t next = next_point(order);
+            const uint32_t next = sweep_order_next_point(order);
 
             if (next == NONE && order->since_base == 0) {
                 order->kernel = NONE;
@@ -406,9 +420,9 @@ static uint64_t left_of(const struct lull_sweep_order *order, uint32_t kernel, u
     uint64_t others = 0;
 
     for (uint32_t p = 0; p < order->grid.points; p++)
-        others += p != order->grid.base && wants(order, kernel, p, repeat);
+        others += p != order->grid.base && sweep_order_is_wanted(order, kernel, p, repeat);
     if (others + since == 0)
-        return wants(order, kernel, order->grid.base, repeat);
+        return sweep_order_is_wanted(order, kernel, order->grid.base, repeat);
     return others + (others + since + LULL_SWEEP_GROUP - 1) / LULL_SWEEP_GROUP + !is_under_way;
 }
 

@@ -12,7 +12,7 @@
  * bisection.
  *
  * What is wanted next follows from the seed and from what has been measured alone, so that a sweep
- * that was ended goes on where it was once it is told of its rows: a block then begins with its
+ * that was ended continues where it was once it is told of its rows: a block then begins with its
  * base again.
  *
  * Pure; memory as said; one thread at a time. SPDX-License-Identifier: Apache-2.0
@@ -24,11 +24,11 @@
 #include <stdint.h>
 
 enum {
-    LULL_SWEEP_KERNELS = 256,    /* at most */
-    LULL_SWEEP_POINTS = 4096,    /* at most */
-    LULL_SWEEP_REPEATS = 30,     /* at most */
-    LULL_SWEEP_GROUP = 8,        /* points between two visits of the base */
-    LULL_SWEEP_MOST_REFINED = 8, /* clocks that bisection adds to a kernel, at most */
+    LULL_SWEEP_KERNELS = 256,   /* at most */
+    LULL_SWEEP_POINTS = 4096,   /* at most */
+    LULL_SWEEP_REPEATS = 30,    /* at most */
+    LULL_SWEEP_GROUP = 8,       /* points between two visits of the base */
+    LULL_SWEEP_MAX_REFINED = 8, /* clocks that bisection adds to a kernel, at most */
 };
 
 struct lull_sweep_grid {
@@ -60,7 +60,7 @@ struct lull_sweep_visit {
 struct lull_sweep_order; /* opaque */
 
 /* Begins a sweep of which nothing is measured. sm_mhz: the clocks of the line, borrowed until the
- * end. NULL: there is no memory. */
+ * end. NULL: out of memory. */
 struct lull_sweep_order *lull_sweep_order_create(const struct lull_sweep_grid *grid,
                                                  const double *sm_mhz);
 void lull_sweep_order_destroy(struct lull_sweep_order *order); /* NULL is allowed */

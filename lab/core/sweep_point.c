@@ -12,7 +12,7 @@
 /* ---- medians ------------------------------------------------------------------------------- */
 
 /* Drops every second value, so that a series of any length is seen evenly. */
-static void thin(struct lull_sweep_series *series)
+static void sweep_point_thin(struct lull_sweep_series *series)
 {
     for (uint32_t i = 0; i < LULL_SWEEP_SERIES / 2; i++)
         series->values[i] = series->values[(size_t)2 * i];
@@ -20,18 +20,18 @@ static void thin(struct lull_sweep_series *series)
     series->stride *= 2;
 }
 
-static void keep(struct lull_sweep_series *series, double value)
+static void sweep_point_append(struct lull_sweep_series *series, double value)
 {
     if (isnan(value))
         return;
     if (series->seen++ % series->stride != 0)
         return;
     if (series->count == LULL_SWEEP_SERIES)
-        thin(series);
+        sweep_point_thin(series);
     series->values[series->count++] = value;
 }
 
-static int compare(const void *a, const void *b)
+static int sweep_point_compare(const void *a, const void *b)
 {
     const double left = *(const double *)a, right = *(const double *)b;
 
@@ -39,14 +39,14 @@ static int compare(const void *a, const void *b)
 }
 
 /* The upper one of two middle values: a clock that was read, never one between two. */
-static double median(const struct lull_sweep_series *series)
+static double sweep_point_median(const struct lull_sweep_series *series)
 {
     double sorted[LULL_SWEEP_SERIES];
 
     if (series->count == 0)
         return NAN;
     memcpy(sorted, series->values, series->count * sizeof(sorted[0]));
-    qsort(sorted, series->count, sizeof(sorted[0]), compare);
+    qsort(sorted, series->count, sizeof(sorted[0]), sweep_point_compare);
     return sorted[series->count / 2];
 }
 
@@ -62,19 +62,19 @@ void lull_sweep_point_begin(struct lull_sweep_point *point, const struct lull_sw
         .sm_mhz.stride = 1,
         .mem_mhz.stride = 1,
         .temperature_c.stride = 1,
-        .sm_least_mhz = NAN,
-        .sm_most_mhz = NAN,
+        .sm_min_mhz = NAN,
+        .sm_max_mhz = NAN,
         .counter_j = begin->is_found ? begin->counter_j : NAN,
     };
 }
 
 void lull_sweep_point_look(struct lull_sweep_point *point, const struct lull_sweep_look *look)
 {
-    keep(&point->sm_mhz, look->sm_mhz);
-    keep(&point->mem_mhz, look->mem_mhz);
-    keep(&point->temperature_c, look->temperature_c);
-    point->sm_least_mhz = fmin(point->sm_least_mhz, look->sm_mhz);
-    point->sm_most_mhz = fmax(point->sm_most_mhz, look->sm_mhz);
+    sweep_point_append(&point->sm_mhz, look->sm_mhz);
+    sweep_point_append(&point->mem_mhz, look->mem_mhz);
+    sweep_point_append(&point->temperature_c, look->temperature_c);
+    point->sm_min_mhz = fmin(point->sm_min_mhz, look->sm_mhz);
+    point->sm_max_mhz = fmax(point->sm_max_mhz, look->sm_mhz);
     if (!isnan(look->power_w))
         lull_moments_add(&point->power_w, look->power_w);
     point->reasons |= look->reasons;
@@ -114,8 +114,8 @@ static double interval_ratio(const struct lull_moments *moments)
 static bool has_enough(const struct lull_sweep_point *point, const struct lull_sweep_rules *rules,
                        double window_s)
 {
-    return window_s >= rules->least_s && point->launches >= rules->least_launches &&
-           (!point->begin.is_found || window_s >= rules->least_refreshes * point->refresh_s);
+    return window_s >= rules->min_s && point->launches >= rules->min_launches &&
+           (!point->begin.is_found || window_s >= rules->min_refreshes * point->refresh_s);
 }
 
 bool lull_sweep_point_is_done(const struct lull_sweep_point *point,
@@ -125,7 +125,7 @@ bool lull_sweep_point_is_done(const struct lull_sweep_point *point,
 
     if (point->launches == 0)
         return false;
-    if (window_s >= rules->most_s)
+    if (window_s >= rules->max_s)
         return true;
     return has_enough(point, rules, window_s) &&
            interval_ratio(&point->time_ms) <= rules->interval_ratio &&
@@ -167,10 +167,10 @@ static bool is_noisy(const struct lull_sweep_point *point, const struct lull_swe
     return time_ratio > rules->noise_ratio || power_ratio > rules->noise_ratio;
 }
 
-static uint32_t find_marks(const struct lull_sweep_point *point,
-                           const struct lull_sweep_rules *rules,
-                           const struct lull_sweep_target *target,
-                           const struct lull_sweep_result *result)
+static uint32_t sweep_point_find_marks(const struct lull_sweep_point *point,
+                                       const struct lull_sweep_rules *rules,
+                                       const struct lull_sweep_target *target,
+                                       const struct lull_sweep_result *result)
 {
     uint32_t marks = 0;
 
@@ -222,11 +222,11 @@ void lull_sweep_point_end(const struct lull_sweep_point *point,
 
     assert(point->launches > 0 && end->time_s > point->begin.time_s);
     *result_out = (struct lull_sweep_result){
-        .sm_mhz = median(&point->sm_mhz),
-        .sm_least_mhz = point->sm_least_mhz,
-        .sm_most_mhz = point->sm_most_mhz,
-        .mem_mhz = median(&point->mem_mhz),
-        .temperature_c = median(&point->temperature_c),
+        .sm_mhz = sweep_point_median(&point->sm_mhz),
+        .sm_min_mhz = point->sm_min_mhz,
+        .sm_max_mhz = point->sm_max_mhz,
+        .mem_mhz = sweep_point_median(&point->mem_mhz),
+        .temperature_c = sweep_point_median(&point->temperature_c),
         .launches = point->launches,
         .time_ms = 1e3 * point->seconds / (double)point->launches,
         .time_sd_ms = point->time_ms.count < 2 ? NAN : sqrt(lull_moments_variance(&point->time_ms)),
@@ -239,7 +239,7 @@ void lull_sweep_point_end(const struct lull_sweep_point *point,
     if (!result_out->is_counted && point->power_w.count > 0)
         result_out->power_w = point->power_w.mean;
     result_out->energy_j = result_out->power_w * result_out->window_s;
-    result_out->marks = find_marks(point, rules, target, result_out);
+    result_out->marks = sweep_point_find_marks(point, rules, target, result_out);
 }
 
 /* ---- warmth -------------------------------------------------------------------------------- */
@@ -250,11 +250,11 @@ bool lull_sweep_warmth_take(struct lull_sweep_warmth *warmth, double time_s, dou
     if (isnan(temperature_c))
         return warmth->is_begun && time_s - warmth->since_s >= still_s;
     if (!warmth->is_begun ||
-        fmax(warmth->most_c, temperature_c) - fmin(warmth->least_c, temperature_c) > 1.0) {
+        fmax(warmth->max_c, temperature_c) - fmin(warmth->min_c, temperature_c) > 1.0) {
         *warmth = (struct lull_sweep_warmth){true, temperature_c, temperature_c, time_s};
         return false;
     }
-    warmth->least_c = fmin(warmth->least_c, temperature_c);
-    warmth->most_c = fmax(warmth->most_c, temperature_c);
+    warmth->min_c = fmin(warmth->min_c, temperature_c);
+    warmth->max_c = fmax(warmth->max_c, temperature_c);
     return time_s - warmth->since_s >= still_s;
 }

@@ -21,27 +21,27 @@
 
 /* What speaks against a row, as bits. */
 enum lull_sweep_mark {
-    LULL_SWEEP_CLOCK = 1 << 0,         /* the clock that was asked for was not in force */
+    LULL_SWEEP_CLOCK = 1 << 0,         /* the clock that was requested was not in force */
     LULL_SWEEP_THERMAL = 1 << 1,       /* heat or the power supply held it down */
     LULL_SWEEP_POWER = 1 << 2,         /* a power limit did that is not the row's own */
     LULL_SWEEP_SHORT = 1 << 3,         /* too few launches, seconds or refreshes of the counter */
     LULL_SWEEP_NOISE = 1 << 4,         /* time or power scattered too much */
     LULL_SWEEP_COUNTER = 1 << 5,       /* the energy counter failed; power stands in for it */
-    LULL_SWEEP_OTHER_PROCESS = 1 << 6, /* somebody else computed on the GPU */
+    LULL_SWEEP_OTHER_PROCESS = 1 << 6, /* another program computed on the GPU */
     LULL_SWEEP_MARKS = 7,              /* how many there are */
 };
 
 /* When a point has been measured well enough. Ratios are of the mean. */
 struct lull_sweep_rules {
-    double least_s; /* seconds of a window, at least and at most */
-    double most_s;
-    uint32_t least_launches;
-    uint32_t least_refreshes; /* of the energy counter */
-    double interval_ratio;    /* a window ends early when half of the 95 % intervals of time and
-                               * power are within this */
-    double noise_ratio;       /* beyond this the row is marked */
-    double counter_ratio;     /* how far polled power and the counter may be apart */
-    double clock_ratio;       /* how much slower a kernel may get than its clock alone makes it */
+    double min_s; /* seconds of a window, at least and at most */
+    double max_s;
+    uint32_t min_launches;
+    uint32_t min_refreshes; /* of the energy counter */
+    double interval_ratio;  /* a window ends early when half of the 95 % intervals of time and
+                             * power are within this */
+    double noise_ratio;     /* beyond this the row is marked */
+    double counter_ratio;   /* how far polled power and the counter may be apart */
+    double clock_ratio;     /* how much slower a kernel may get than its clock alone makes it */
 };
 
 /* A look at the GPU; NAN where a value could not be read. */
@@ -80,8 +80,8 @@ struct lull_sweep_point {
     struct lull_sweep_series sm_mhz;
     struct lull_sweep_series mem_mhz;
     struct lull_sweep_series temperature_c;
-    double sm_least_mhz;
-    double sm_most_mhz;
+    double sm_min_mhz;
+    double sm_max_mhz;
     struct lull_moments power_w;
     uint64_t reasons;
     bool is_capped;
@@ -107,8 +107,8 @@ struct lull_sweep_target {
 
 struct lull_sweep_result {
     double sm_mhz; /* medians; NAN: not read */
-    double sm_least_mhz;
-    double sm_most_mhz;
+    double sm_min_mhz;
+    double sm_max_mhz;
     double mem_mhz;
     double temperature_c;
     uint64_t launches;
@@ -132,7 +132,7 @@ void lull_sweep_point_look(struct lull_sweep_point *point, const struct lull_swe
 void lull_sweep_point_run(struct lull_sweep_point *point, uint64_t launches, double seconds);
 void lull_sweep_point_count(struct lull_sweep_point *point, double counter_j);
 
-/* Tells whether the window may end, now_s being the time: everything is known well enough, or it
+/* Returns whether the window may end, now_s being the time: everything is known well enough, or it
  * has taken the most seconds and has a run. */
 bool lull_sweep_point_is_done(const struct lull_sweep_point *point,
                               const struct lull_sweep_rules *rules, double now_s);
@@ -140,14 +140,14 @@ bool lull_sweep_point_is_done(const struct lull_sweep_point *point,
 /*
  * Concludes a point at an edge that is later than the begin. It must have a run. tail_s, tail_w:
  * seconds before the edge in which the load had ended already, and what was drawn then, which are
- * taken off; 0 of a load that goes on.
+ * taken off; 0 of a load that continues.
  */
 void lull_sweep_point_end(const struct lull_sweep_point *point,
                           const struct lull_sweep_rules *rules,
                           const struct lull_sweep_target *target, const struct lull_sweep_edge *end,
                           double tail_s, double tail_w, struct lull_sweep_result *result_out);
 
-/* Tells whether a launch at this clock took longer than the clock alone can make it, so that a
+/* Returns whether a launch at this clock took longer than the clock alone can make it, so that a
  * lower one must have been in force. margin_ratio: how much longer is allowed. */
 bool lull_sweep_is_impossible(double sm_mhz, double time_ms, double base_sm_mhz,
                               double base_time_ms, double margin_ratio);
@@ -158,12 +158,12 @@ bool lull_sweep_is_impossible(double sm_mhz, double time_ms, double base_sm_mhz,
  * nothing. */
 struct lull_sweep_warmth {
     bool is_begun;
-    double least_c;
-    double most_c;
+    double min_c;
+    double max_c;
     double since_s;
 };
 
-/* Takes a temperature; NAN is ignored. Tells whether the GPU has been warm for still_s. */
+/* Takes a temperature; NAN is ignored. Returns whether the GPU has been warm for still_s. */
 bool lull_sweep_warmth_take(struct lull_sweep_warmth *warmth, double time_s, double temperature_c,
                             double still_s);
 

@@ -42,8 +42,8 @@ static int evaluate_set(const char *path, struct lull_evaluated_set *set, struct
     return 0;
 }
 
-static int evaluate(const char *path, const struct lull_kernel_table *table, bool is_json,
-                    struct lull_error *err)
+static int evaluate_models(const char *path, const struct lull_kernel_table *table, bool is_json,
+                           struct lull_error *err)
 {
     struct lull_evaluated_set *const sets = calloc(table->count, sizeof(*sets));
     int rc = 0;
@@ -58,14 +58,14 @@ static int evaluate(const char *path, const struct lull_kernel_table *table, boo
         rc = lull_model_report_print_json(sets, table->count);
     else if (rc == 0)
         lull_model_report_print(sets, table->count);
-    lull_model_tell_unclocked(path, table);
+    lull_model_report_unclocked(path, table);
     for (size_t i = 0; i < table->count; i++)
         lull_grid_fini(&sets[i].grid);
     free(sets);
     return rc;
 }
 
-static int run(void *options, const struct lull_operands *operands)
+static int evaluate_command(void *options, const struct lull_operands *operands)
 {
     const struct evaluate_arguments *const arguments = options;
     const char *const path = operands->words[0];
@@ -75,7 +75,7 @@ static int run(void *options, const struct lull_operands *operands)
 
     if (rc < 0)
         return lull_cli_fail("model evaluate", &err);
-    rc = evaluate(path, &table, arguments->is_json, &err);
+    rc = evaluate_models(path, &table, arguments->is_json, &err);
     lull_kernel_table_fini(&table);
     if (rc < 0 && err.code != 0)
         return lull_cli_fail("model evaluate", &err);
@@ -99,5 +99,5 @@ const struct lull_program_command lull_model_evaluate_command = {
                  .missing = "no table given; pass a CSV file with the columns gpu, set, app, arg, "
                             "cuda_kernel, core_mhz, mem_mhz, time_ms and power_w"},
     .size = sizeof(struct evaluate_arguments),
-    .run = run,
+    .run = evaluate_command,
 };

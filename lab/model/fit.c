@@ -55,7 +55,7 @@ static int fit_set(const char *path, const struct lull_kernel_table *table,
     return rc;
 }
 
-static void print_error(double error)
+static void model_fit_print_error(double error)
 {
     if (isnan(error))
         printf(" %9s", "-");
@@ -65,12 +65,12 @@ static void print_error(double error)
 
 static void print_errors(const struct lull_fitted_errors *errors)
 {
-    print_error(errors->time.floor);
-    print_error(errors->power.floor);
-    print_error(errors->energy.floor);
+    model_fit_print_error(errors->time.floor);
+    model_fit_print_error(errors->power.floor);
+    model_fit_print_error(errors->energy.floor);
 }
 
-static void print(const struct lull_model_sets *sets)
+static void model_fit_print(const struct lull_model_sets *sets)
 {
     printf("%-28s %7s %6s  %-29s  %-29s\n", "95 % within, %", "kernels", "points",
            "known: time, power, energy", "probed: time, power, energy");
@@ -107,8 +107,8 @@ static int write_document(const char *path, const char *source, const struct lul
     return rc;
 }
 
-static int fit(const char *path, const char *output, const struct lull_kernel_table *table,
-               struct lull_error *err)
+static int model_fit_all(const char *path, const char *output,
+                         const struct lull_kernel_table *table, struct lull_error *err)
 {
     struct lull_model_sets sets = {.all = calloc(table->count, sizeof(*sets.all))};
     int rc = 0;
@@ -117,7 +117,7 @@ static int fit(const char *path, const char *output, const struct lull_kernel_ta
         return lull_error_set(err, -ENOMEM, "%s: not enough memory for its sets", path);
     for (size_t i = 0; i < table->count && rc == 0; i++)
         rc = fit_set(path, table, &table->sets[i], &sets, err);
-    lull_model_tell_unclocked(path, table);
+    lull_model_report_unclocked(path, table);
     if (rc == 0 && sets.count == 0)
         rc = lull_error_set(err, LULL_E_FORMAT,
                             "%s: there is nothing to fit: measure the kernels "
@@ -126,12 +126,12 @@ static int fit(const char *path, const char *output, const struct lull_kernel_ta
     if (rc == 0)
         rc = write_document(output, path, &sets, err);
     if (rc == 0)
-        print(&sets);
+        model_fit_print(&sets);
     lull_model_sets_fini(&sets);
     return rc;
 }
 
-static int run(void *options, const struct lull_operands *operands)
+static int model_fit_command(void *options, const struct lull_operands *operands)
 {
     const struct fit_arguments *const arguments = options;
     const char *const path = operands->words[0];
@@ -141,7 +141,7 @@ static int run(void *options, const struct lull_operands *operands)
 
     if (rc < 0)
         return lull_cli_fail("model fit", &err);
-    rc = fit(path, arguments->output, &table, &err);
+    rc = model_fit_all(path, arguments->output, &table, &err);
     lull_kernel_table_fini(&table);
     return rc < 0 ? lull_cli_fail("model fit", &err) : LULL_EXIT_OK;
 }
@@ -162,5 +162,5 @@ const struct lull_program_command lull_model_fit_command = {
                  .most = 1,
                  .missing = "no table given; pass a CSV file such as lull sweep writes"},
     .size = sizeof(struct fit_arguments),
-    .run = run,
+    .run = model_fit_command,
 };

@@ -17,8 +17,8 @@ static const struct {
     double mem_mhz;
 } bases[] = {{"gtx1080ti", 1800.0, 5000.0}};
 
-static int refuse(const char *path, const struct lull_kernel_set *set, int most, const char *what,
-                  struct lull_error *err)
+static int grids_refuse(const char *path, const struct lull_kernel_set *set, int most,
+                        const char *what, struct lull_error *err)
 {
     return lull_error_set(err, LULL_E_FORMAT,
                           "%s: %s has more than %d %s; divide it by the column set", path,
@@ -43,16 +43,16 @@ int lull_model_make_grid(const char *path, const struct lull_kernel_set *set, bo
     case LULL_GRID_NO_POINTS:
         return 0;
     case LULL_GRID_TOO_MANY_POINTS:
-        return refuse(path, set, LULL_GRID_POINTS, "operating points", err);
+        return grids_refuse(path, set, LULL_GRID_POINTS, "operating points", err);
     case LULL_GRID_TOO_MANY_KERNELS:
-        return refuse(path, set, LULL_GRID_KERNELS, "kernels", err);
+        return grids_refuse(path, set, LULL_GRID_KERNELS, "kernels", err);
     case LULL_GRID_NO_MEMORY:
         break;
     }
     return lull_error_set(err, -ENOMEM, "%s: not enough memory for its kernels", path);
 }
 
-void lull_model_tell_unclocked(const char *path, const struct lull_kernel_table *table)
+void lull_model_report_unclocked(const char *path, const struct lull_kernel_table *table)
 {
     if (table->unclocked > 0)
         fprintf(stderr, "%s: %zu row%s left out: a clock is blank\n", path, table->unclocked,

@@ -42,16 +42,16 @@ static const struct lull_option rows[] = {
                "Predict this memory clock.", .least = 1, .most = 1e6,
                .otherwise = "those that were measured; the highest with --sm-clock"),
     LULL_VALUE("slowdown", "RATIO", RATIO, struct predict_arguments, slowdown_ratio,
-               "How much slower than at the base the clock of least energy may be.", .usual = "5%",
-               .is_slowdown = true),
+               "How much slower than at the base the clock of least energy may be.",
+               .default_value = "5%", .is_slowdown = true),
     LULL_JSON_ROW(struct predict_arguments, is_json),
     {0},
 };
 
 /* ---- which set, which kernels -------------------------------------------------------------- */
 
-static const struct lull_model_set *find_set(const struct lull_model_sets *sets, const char *name,
-                                             struct lull_error *err)
+static const struct lull_model_set *model_predict_find_set(const struct lull_model_sets *sets,
+                                                           const char *name, struct lull_error *err)
 {
     if (name == NULL && sets->count == 1)
         return &sets->all[0];
@@ -66,8 +66,9 @@ static const struct lull_model_set *find_set(const struct lull_model_sets *sets,
     return NULL;
 }
 
-static int add_kernel(struct lull_prediction_list *list, const struct lull_fitted_kernel *kernel,
-                      const struct lull_kernel_name *name)
+static int model_predict_add_kernel(struct lull_prediction_list *list,
+                                    const struct lull_fitted_kernel *kernel,
+                                    const struct lull_kernel_name *name)
 {
     if (lull_array_grow(&list->kernels, list->count, sizeof(*list->kernels)) < 0 ||
         lull_array_grow(&list->names, list->count, sizeof(*list->names)) < 0)
@@ -84,7 +85,7 @@ static int take_known(const struct lull_model_set *set, const char *wanted,
 
     for (uint32_t k = 0; k < set->device.kernel_count; k++)
         if (wanted == NULL || strncmp(set->kernel_names[k].text, wanted, size) == 0) {
-            if (add_kernel(list, &set->device.kernels[k], &set->kernel_names[k]) < 0)
+            if (model_predict_add_kernel(list, &set->device.kernels[k], &set->kernel_names[k]) < 0)
                 return lull_error_set(err, -ENOMEM, "not enough memory for the kernels");
         }
     if (list->count == 0)
@@ -102,8 +103,9 @@ struct probed {
     uint32_t count;
 };
 
-static int collect(const char *path, const struct lull_kernel_set *from, uint32_t kernel,
-                   const char *name, struct probed *probed_out, struct lull_error *err)
+static int model_predict_collect(const char *path, const struct lull_kernel_set *from,
+                                 uint32_t kernel, const char *name, struct probed *probed_out,
+                                 struct lull_error *err)
 {
     probed_out->count = 0;
     for (size_t i = 0; i < from->row_count; i++) {
@@ -145,13 +147,13 @@ static int probe_set(const char *path, const struct lull_kernel_table *table,
 
         if (!is_first_of_kernel(from, i))
             continue;
-        rc = collect(path, from, from->rows[i].kernel, name.text, &probed, err);
+        rc = model_predict_collect(path, from, from->rows[i].kernel, name.text, &probed, err);
         if (rc < 0)
             return rc;
         if (probed.count == 0)
             continue;
         lull_fitted_probe(&set->device, probed.points, probed.count, &kernel);
-        if (add_kernel(list, &kernel, &name) < 0)
+        if (model_predict_add_kernel(list, &kernel, &name) < 0)
             return lull_error_set(err, -ENOMEM, "%s: not enough memory for its kernels", path);
     }
     return 0;
@@ -198,10 +200,10 @@ static int take_clocks(const struct predict_arguments *arguments,
 
 /* ---- the command --------------------------------------------------------------------------- */
 
-static int predict(const struct predict_arguments *arguments, const struct lull_model_sets *sets,
-                   struct lull_error *err)
+static int model_predict_all(const struct predict_arguments *arguments,
+                             const struct lull_model_sets *sets, struct lull_error *err)
 {
-    const struct lull_model_set *const set = find_set(sets, arguments->set, err);
+    const struct lull_model_set *const set = model_predict_find_set(sets, arguments->set, err);
     struct lull_prediction_list list = {.set = set, .slowdown_ratio = arguments->slowdown_ratio};
     int rc = set != NULL ? take_clocks(arguments, &set->device, &list, err) : -EINVAL;
 
@@ -218,14 +220,14 @@ static int predict(const struct predict_arguments *arguments, const struct lull_
     return rc;
 }
 
-static int run(void *options, const struct lull_operands *operands)
+static int model_predict_command(void *options, const struct lull_operands *operands)
 {
     struct lull_model_sets sets = {0};
     struct lull_error err = {0};
     int rc = lull_model_sets_read(operands->words[0], &sets, &err);
 
     if (rc == 0)
-        rc = predict(options, &sets, &err);
+        rc = model_predict_all(options, &sets, &err);
     lull_model_sets_fini(&sets);
     if (rc < 0 && err.code != 0)
         return lull_cli_fail("model predict", &err);
@@ -248,5 +250,5 @@ const struct lull_program_command lull_model_predict_command = {
                  .most = 1,
                  .missing = "no model given; create one with lull model fit"},
     .size = sizeof(struct predict_arguments),
-    .run = run,
+    .run = model_predict_command,
 };

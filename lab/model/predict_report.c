@@ -9,21 +9,23 @@
 #include "lab/model/report.h"
 #include "lab/core/online.h"
 
-/* The points to predict at: the one that was asked for, or all of the device. */
-static uint32_t count_points(const struct lull_prediction_list *list)
+/* The points to predict at: the one that was requested, or all of the device. */
+static uint32_t predicted_count_points(const struct lull_prediction_list *list)
 {
     return list->sm_mhz > 0.0 ? 1 : list->set->device.point_count;
 }
 
-static struct lull_grid_point point_of(const struct lull_prediction_list *list, uint32_t index)
+static struct lull_grid_point predicted_point_of(const struct lull_prediction_list *list,
+                                                 uint32_t index)
 {
     if (list->sm_mhz > 0.0)
         return (struct lull_grid_point){.sm_mhz = list->sm_mhz, .mem_mhz = list->mem_mhz};
     return list->set->device.points[index];
 }
 
-static struct lull_fitted_prediction predict(const struct lull_prediction_list *list, size_t kernel,
-                                             const struct lull_grid_point *point)
+static struct lull_fitted_prediction predicted_predict(const struct lull_prediction_list *list,
+                                                       size_t kernel,
+                                                       const struct lull_grid_point *point)
 {
     return lull_fitted_predict(&list->set->device, &list->kernels[kernel], point->sm_mhz,
                                point->mem_mhz);
@@ -55,7 +57,8 @@ struct picked {
 
 /* Picks among the points of the device; for a kernel that was not measured there, among the clocks
  * between them as well. */
-static struct picked pick(const struct lull_prediction_list *list, size_t kernel, double slowdown)
+static struct picked predicted_pick(const struct lull_prediction_list *list, size_t kernel,
+                                    double slowdown)
 {
     const struct lull_fitted_device *const device = &list->set->device;
     struct lull_grid_point candidates[LULL_ONLINE_CANDIDATES];
@@ -73,7 +76,7 @@ static struct picked pick(const struct lull_prediction_list *list, size_t kernel
 
 /* ---- for people ---------------------------------------------------------------------------- */
 
-static void print_range(const struct lull_fitted_range *range)
+static void predicted_print_range(const struct lull_fitted_range *range)
 {
     if (isnan(range->value))
         printf("  %11s %-21s", "-", "");
@@ -94,18 +97,18 @@ static void print_picked(const struct picked *picked)
            100.0 * picked->found.saving_ratio, 100.0 * picked->found.slowdown_ratio);
 }
 
-static void print_points(const struct lull_prediction_list *list)
+static void predicted_print_points(const struct lull_prediction_list *list)
 {
     printf("%-11s  %-33s  %-33s  %s\n", "MHz", "time of a launch, ms", "power, W",
            "energy of a launch, mJ");
-    for (uint32_t i = 0; i < count_points(list); i++) {
-        const struct lull_grid_point point = point_of(list, i);
-        const struct lull_fitted_prediction predicted = predict(list, 0, &point);
+    for (uint32_t i = 0; i < predicted_count_points(list); i++) {
+        const struct lull_grid_point point = predicted_point_of(list, i);
+        const struct lull_fitted_prediction predicted = predicted_predict(list, 0, &point);
 
         printf("%5.0f/%-5.0f", point.sm_mhz, point.mem_mhz);
-        print_range(&predicted.time_ms);
-        print_range(&predicted.power_w);
-        print_range(&predicted.energy_mj);
+        predicted_print_range(&predicted.time_ms);
+        predicted_print_range(&predicted.power_w);
+        predicted_print_range(&predicted.energy_mj);
         printf("%s\n", predicted.is_measured ? "  measured" : "");
     }
 }
@@ -122,9 +125,9 @@ static void print_picks(const struct lull_prediction_list *list)
             printf("  no power was measured\n");
             continue;
         }
-        picked = pick(list, k, INFINITY);
+        picked = predicted_pick(list, k, INFINITY);
         print_picked(&picked);
-        picked = pick(list, k, list->slowdown_ratio);
+        picked = predicted_pick(list, k, list->slowdown_ratio);
         print_picked(&picked);
         putchar('\n');
     }
@@ -142,7 +145,7 @@ static bool is_probed(const struct lull_prediction_list *list)
 /* Intervals of probed kernels are as good as the number of kernels that were left out. */
 static bool is_confident(const struct lull_prediction_list *list)
 {
-    return !is_probed(list) || list->set->device.kernel_count >= LULL_ERROR_LEAST_KERNELS;
+    return !is_probed(list) || list->set->device.kernel_count >= LULL_ERROR_MIN_KERNELS;
 }
 
 /* Says how far the intervals of kernels can be trusted that were only probed. */
@@ -160,35 +163,36 @@ static void print_probed_caption(const struct lull_prediction_list *list)
     else
         printf("How often they hold the truth is unknown: they are the errors of\n%u kernels, "
                "each left out in turn, and 95 %% needs %d or more.\n",
-               list->set->device.kernel_count, LULL_ERROR_LEAST_KERNELS);
+               list->set->device.kernel_count, LULL_ERROR_MIN_KERNELS);
 }
 
 void lull_predictions_print(const struct lull_prediction_list *list)
 {
     printf("%s\n", lull_model_set_name(list->set->gpu, list->set->set).text);
     if (list->count == 1)
-        print_points(list);
+        predicted_print_points(list);
     print_picks(list);
     print_probed_caption(list);
 }
 
 /* ---- the document -------------------------------------------------------------------------- */
 
-static json_t *number(double value)
+static json_t *predicted_number(double value)
 {
     return isnan(value) ? json_null() : json_real(value);
 }
 
 static json_t *range_json(const struct lull_fitted_range *range)
 {
-    return json_pack("{s:o, s:o, s:o}", "value", number(range->value), "low", number(range->low),
-                     "high", number(range->high));
+    return json_pack("{s:o, s:o, s:o}", "value", predicted_number(range->value), "low",
+                     predicted_number(range->low), "high", predicted_number(range->high));
 }
 
-static json_t *point_json(const struct lull_prediction_list *list, size_t kernel, uint32_t index)
+static json_t *predicted_point_json(const struct lull_prediction_list *list, size_t kernel,
+                                    uint32_t index)
 {
-    const struct lull_grid_point point = point_of(list, index);
-    const struct lull_fitted_prediction predicted = predict(list, kernel, &point);
+    const struct lull_grid_point point = predicted_point_of(list, index);
+    const struct lull_fitted_prediction predicted = predicted_predict(list, kernel, &point);
 
     return json_pack("{s:f, s:f, s:b, s:o, s:o, s:o}", "sm_mhz", point.sm_mhz, "mem_mhz",
                      point.mem_mhz, "is_measured", predicted.is_measured, "time_ms",
@@ -202,20 +206,21 @@ static json_t *picked_json(const struct lull_prediction_list *list, size_t kerne
 
     if (!list->kernels[kernel].has_power)
         return json_null();
-    picked = pick(list, kernel, slowdown);
+    picked = predicted_pick(list, kernel, slowdown);
     return json_pack("{s:f, s:o, s:o, s:f, s:f, s:f}", "sm_mhz", picked.point.sm_mhz, "sm_low_mhz",
-                     number(picked.found.low_mhz), "sm_high_mhz", number(picked.found.high_mhz),
-                     "mem_mhz", picked.point.mem_mhz, "saving_ratio", picked.found.saving_ratio,
-                     "slowdown_ratio", picked.found.slowdown_ratio);
+                     predicted_number(picked.found.low_mhz), "sm_high_mhz",
+                     predicted_number(picked.found.high_mhz), "mem_mhz", picked.point.mem_mhz,
+                     "saving_ratio", picked.found.saving_ratio, "slowdown_ratio",
+                     picked.found.slowdown_ratio);
 }
 
-static json_t *kernel_json(const struct lull_prediction_list *list, size_t kernel)
+static json_t *predicted_kernel_json(const struct lull_prediction_list *list, size_t kernel)
 {
     const struct lull_fitted_kernel *const fitted = &list->kernels[kernel];
     json_t *const points = json_array();
 
-    for (uint32_t i = 0; i < count_points(list); i++)
-        json_array_append_new(points, point_json(list, kernel, i));
+    for (uint32_t i = 0; i < predicted_count_points(list); i++)
+        json_array_append_new(points, predicted_point_json(list, kernel, i));
     return json_pack("{s:o, s:b, s:o, s:o, s:o, s:o}", "name",
                      lull_json_string(list->names[kernel].text), "is_known",
                      fitted->time_left != NULL, "points", points, "least_energy",
@@ -229,11 +234,11 @@ int lull_predictions_print_json(const struct lull_prediction_list *list)
     json_t *const kernels = json_array();
 
     for (size_t k = 0; k < list->count; k++)
-        json_array_append_new(kernels, kernel_json(list, k));
+        json_array_append_new(kernels, predicted_kernel_json(list, k));
     return lull_cli_print_json(
         json_pack("{s:o, s:o, s:o, s:f, s:o}", "gpu", lull_json_string(list->set->gpu), "set",
                   lull_json_string(list->set->set), "confidence_ratio",
-                  number(is_confident(list) ? LULL_ERROR_CONFIDENCE : NAN), "slowdown_ratio",
-                  list->slowdown_ratio, "kernels", kernels),
+                  predicted_number(is_confident(list) ? LULL_ERROR_CONFIDENCE : NAN),
+                  "slowdown_ratio", list->slowdown_ratio, "kernels", kernels),
         0);
 }

@@ -46,7 +46,7 @@ static const char *why_prior_unknown(const struct lull_evaluated_set *set)
 }
 
 /* The part of what could be saved that was; NAN: nothing could be, or it is unknown. */
-static double share_of(const struct lull_pick_worth *worth, double saved_ratio)
+static double model_report_share_of(const struct lull_pick_worth *worth, double saved_ratio)
 {
     return worth->available_ratio > 0.0 ? saved_ratio / worth->available_ratio : NAN;
 }
@@ -134,11 +134,13 @@ void lull_model_report_print(const struct lull_evaluated_set *sets, size_t count
         print_percent(evaluation->power_error, 7);
         print_percent(evaluation->power_ends_error, 7);
         print_percent(evaluation->pick.available_ratio, 7);
-        print_percent(share_of(&evaluation->pick, evaluation->pick.realised_ratio), 7);
+        print_percent(model_report_share_of(&evaluation->pick, evaluation->pick.realised_ratio), 7);
         print_percent(evaluation->pick_within.available_ratio, 7);
-        print_percent(share_of(&evaluation->pick_within, evaluation->pick_within.realised_ratio),
-                      7);
-        print_percent(share_of(&evaluation->pick_within, evaluation->pick_within.kept_ratio), 7);
+        print_percent(
+            model_report_share_of(&evaluation->pick_within, evaluation->pick_within.realised_ratio),
+            7);
+        print_percent(
+            model_report_share_of(&evaluation->pick_within, evaluation->pick_within.kept_ratio), 7);
         putchar('\n');
     }
     for (size_t i = 0; i < count; i++)
@@ -182,7 +184,7 @@ static json_t *clock_json(const struct lull_evaluated_set *set, bool is_memory)
     return json_real(is_memory ? base->mem_mhz : base->sm_mhz);
 }
 
-static json_t *set_json(const struct lull_evaluated_set *set)
+static json_t *model_report_set_json(const struct lull_evaluated_set *set)
 {
     const struct lull_evaluation *const evaluation = &set->evaluation;
     const struct lull_prior_worth *const prior = &evaluation->prior;
@@ -200,12 +202,14 @@ static json_t *set_json(const struct lull_evaluated_set *set)
         ratio_json(evaluation->power_error), "power_mape_loko_ratio",
         ratio_json(evaluation->power_ends_error), "available_ratio",
         ratio_json(evaluation->pick.available_ratio), "pick_share_ratio",
-        ratio_json(share_of(&evaluation->pick, evaluation->pick.realised_ratio)),
+        ratio_json(model_report_share_of(&evaluation->pick, evaluation->pick.realised_ratio)),
         "available_within5_ratio", ratio_json(evaluation->pick_within.available_ratio),
         "pick_share_within5_ratio",
-        ratio_json(share_of(&evaluation->pick_within, evaluation->pick_within.realised_ratio)),
+        ratio_json(model_report_share_of(&evaluation->pick_within,
+                                         evaluation->pick_within.realised_ratio)),
         "pick_kept_within5_ratio",
-        ratio_json(share_of(&evaluation->pick_within, evaluation->pick_within.kept_ratio)),
+        ratio_json(
+            model_report_share_of(&evaluation->pick_within, evaluation->pick_within.kept_ratio)),
         "pick_within5_slow_kernels", (json_int_t)evaluation->pick_within.slow_kernels, "unhonoured",
         unhonoured_json(&set->grid), "short_sm_mhz",
         ratio_json(set->grid.short_mhz > 0.0 ? set->grid.short_mhz : NAN), "disturbed_rows",
@@ -215,9 +219,9 @@ static json_t *set_json(const struct lull_evaluated_set *set)
         "power_mape_prior_ratio", ratio_json(prior->power_error), "power_mape_neighbours_ratio",
         ratio_json(prior->power_neighbours_error), "why_prior_null",
         lull_json_string_or_null(why_prior_unknown(set)), "pick_share_online_ratio",
-        ratio_json(share_of(&evaluation->pick, evaluation->online.realised_ratio)),
+        ratio_json(model_report_share_of(&evaluation->pick, evaluation->online.realised_ratio)),
         "pick_kept_within5_online_ratio",
-        ratio_json(share_of(&evaluation->pick_within, evaluation->online.kept_ratio)),
+        ratio_json(model_report_share_of(&evaluation->pick_within, evaluation->online.kept_ratio)),
         "online_inside_ratio", ratio_json(evaluation->online.inside_ratio), "online_width_ratio",
         ratio_json(evaluation->online.width_ratio));
 }
@@ -227,6 +231,6 @@ int lull_model_report_print_json(const struct lull_evaluated_set *sets, size_t c
     json_t *const array = json_array();
 
     for (size_t i = 0; i < count; i++)
-        json_array_append_new(array, set_json(&sets[i]));
+        json_array_append_new(array, model_report_set_json(&sets[i]));
     return lull_cli_print_json(json_pack("{s:o}", "sets", array), 0);
 }

@@ -13,7 +13,7 @@ struct config_map_parsing {
     struct lull_error *err;
 };
 
-static int refuse(const struct config_map_parsing *parsing, const char *what)
+static int config_map_refuse(const struct config_map_parsing *parsing, const char *what)
 {
     return lull_error_set(parsing->err, LULL_E_FORMAT, "%s: line %zu: %s", parsing->name,
                           parsing->line, what);
@@ -26,7 +26,7 @@ static void skip_comment(struct config_map_parsing *parsing)
     parsing->at += strcspn(parsing->at, "\n");
 }
 
-static void skip_space(struct config_map_parsing *parsing)
+static void config_map_skip_space(struct config_map_parsing *parsing)
 {
     for (;; parsing->at++) {
         if (*parsing->at == '#')
@@ -41,7 +41,7 @@ static void skip_space(struct config_map_parsing *parsing)
 /* ---- words -------------------------------------------------------------------------------- */
 
 /* Takes a word in quotes and cuts it off at the closing one. NULL: it does not end in its line. */
-static char *take_quoted(struct config_map_parsing *parsing)
+static char *config_map_take_quoted(struct config_map_parsing *parsing)
 {
     const char quote = *parsing->at;
     char *const word = ++parsing->at;
@@ -79,8 +79,8 @@ static bool is_quote(char c)
     return c == '"' || c == '\'';
 }
 
-static int keep(struct config_map_parsing *parsing, const char *name, const char *value,
-                size_t line)
+static int config_map_store(struct config_map_parsing *parsing, const char *name, const char *value,
+                            size_t line)
 {
     return lull_columns_note(parsing->columns, name, value, line, parsing->err);
 }
@@ -94,22 +94,22 @@ static int skip_nested(struct config_map_parsing *parsing)
     size_t depth = 0;
 
     do {
-        skip_space(parsing);
+        config_map_skip_space(parsing);
         if (is_quote(*parsing->at)) {
-            if (take_quoted(parsing) == NULL)
-                return refuse(parsing, "a quoted text does not end on its line");
+            if (config_map_take_quoted(parsing) == NULL)
+                return config_map_refuse(parsing, "a quoted text does not end on its line");
             continue;
         }
         if (*parsing->at == '\0')
-            return refuse(parsing, "a list or map does not end");
+            return config_map_refuse(parsing, "a list or map does not end");
         if (*parsing->at == '[' || *parsing->at == '{') {
             if (depth == sizeof(open))
-                return refuse(parsing, "lists and maps are nested too deeply");
+                return config_map_refuse(parsing, "lists and maps are nested too deeply");
             open[depth++] = *parsing->at;
         } else if (*parsing->at == ']' || *parsing->at == '}') {
             assert(depth > 0); /* the first character opens the list or map */
             if ((*parsing->at == ']') != (open[depth - 1] == '['))
-                return refuse(parsing, "a bracket is closed by one of the other kind");
+                return config_map_refuse(parsing, "a bracket is closed by one of the other kind");
             depth--;
         }
         parsing->at++;
@@ -121,14 +121,14 @@ static int skip_nested(struct config_map_parsing *parsing)
 static int take_flow_name(struct config_map_parsing *parsing, char **name_out)
 {
     char *end = NULL;
-    char *const name =
-        is_quote(*parsing->at) ? take_quoted(parsing) : take_plain(parsing, ":,{}[]\n", &end);
+    char *const name = is_quote(*parsing->at) ? config_map_take_quoted(parsing)
+                                              : take_plain(parsing, ":,{}[]\n", &end);
 
     if (name == NULL || name == end)
-        return refuse(parsing, "there should be a name here");
-    skip_space(parsing);
+        return config_map_refuse(parsing, "there should be a name here");
+    config_map_skip_space(parsing);
     if (*parsing->at != ':')
-        return refuse(parsing, "a colon should follow the name");
+        return config_map_refuse(parsing, "a colon should follow the name");
     parsing->at++;
     if (end != NULL)
         *end = '\0';
@@ -147,21 +147,21 @@ static int take_flow_value(struct config_map_parsing *parsing, const char *name,
     if (*parsing->at == '[' || *parsing->at == '{')
         rc = skip_nested(parsing);
     else if (is_quote(*parsing->at))
-        rc = (value = take_quoted(parsing)) == NULL
-                 ? refuse(parsing, "a quoted text does not end on its line")
+        rc = (value = config_map_take_quoted(parsing)) == NULL
+                 ? config_map_refuse(parsing, "a quoted text does not end on its line")
                  : 0;
     else
         value = take_plain(parsing, ",{}[]#\n", &end);
     if (rc < 0)
         return rc;
-    skip_space(parsing);
+    config_map_skip_space(parsing);
     *mark_out = *parsing->at;
     if (*mark_out != ',' && *mark_out != '}')
-        return refuse(parsing, "a comma or closing brace should be here");
+        return config_map_refuse(parsing, "a comma or closing brace should be here");
     parsing->at++;
     if (end != NULL)
         *end = '\0';
-    return value != NULL ? keep(parsing, name, value, line) : 0;
+    return value != NULL ? config_map_store(parsing, name, value, line) : 0;
 }
 
 static int parse_flow(struct config_map_parsing *parsing)
@@ -173,7 +173,7 @@ static int parse_flow(struct config_map_parsing *parsing)
         char *name = NULL;
         int rc;
 
-        skip_space(parsing);
+        config_map_skip_space(parsing);
         if (*parsing->at == '}') { /* the map is empty, or its last comma is followed by its end */
             parsing->at++;
             break;
@@ -181,13 +181,15 @@ static int parse_flow(struct config_map_parsing *parsing)
         rc = take_flow_name(parsing, &name);
         if (rc < 0)
             return rc;
-        skip_space(parsing);
+        config_map_skip_space(parsing);
         rc = take_flow_value(parsing, name, &mark);
         if (rc < 0)
             return rc;
     }
-    skip_space(parsing);
-    return *parsing->at == '\0' ? 0 : refuse(parsing, "there is more text after the closing brace");
+    config_map_skip_space(parsing);
+    return *parsing->at == '\0'
+               ? 0
+               : config_map_refuse(parsing, "there is more text after the closing brace");
 }
 
 /* ---- block style -------------------------------------------------------------------------- */
@@ -202,9 +204,10 @@ static int take_block_value(struct config_map_parsing *parsing, const char *name
     parsing->at += strspn(parsing->at, " \t");
     if (*parsing->at == '[' || *parsing->at == '{')
         return skip_nested(parsing);
-    value = is_quote(*parsing->at) ? take_quoted(parsing) : take_plain(parsing, "#\n", &end);
+    value =
+        is_quote(*parsing->at) ? config_map_take_quoted(parsing) : take_plain(parsing, "#\n", &end);
     if (value == NULL)
-        return refuse(parsing, "a quoted text does not end on its line");
+        return config_map_refuse(parsing, "a quoted text does not end on its line");
     skip_comment(parsing);
     if (*parsing->at == '\n') {
         *parsing->at++ = '\0';
@@ -212,10 +215,11 @@ static int take_block_value(struct config_map_parsing *parsing, const char *name
     }
     if (end != NULL)
         *end = '\0';
-    return value[0] != '\0' ? keep(parsing, name, value, line) : 0;
+    return value[0] != '\0' ? config_map_store(parsing, name, value, line) : 0;
 }
 
-/* Tells whether a line is indented or an item of a list: it belongs to a value that is passed over.
+/* Returns whether a line is indented or an item of a list: it belongs to a value that is passed
+ * over.
  */
 static bool is_nested(const struct config_map_parsing *parsing)
 {
@@ -232,10 +236,11 @@ static bool is_mark(const struct config_map_parsing *parsing)
 static int parse_block_line(struct config_map_parsing *parsing)
 {
     char *end = NULL;
-    char *name = is_quote(*parsing->at) ? take_quoted(parsing) : take_plain(parsing, ":\n", &end);
+    char *name =
+        is_quote(*parsing->at) ? config_map_take_quoted(parsing) : take_plain(parsing, ":\n", &end);
 
     if (name == NULL || name == end || *parsing->at != ':')
-        return refuse(parsing, "this is not a name, a colon and a value");
+        return config_map_refuse(parsing, "this is not a name, a colon and a value");
     parsing->at++;
     if (end != NULL)
         *end = '\0';
@@ -269,10 +274,10 @@ int lull_config_map_parse(const char *name, char *text, const struct lull_column
     *columns_out = (struct lull_columns){.known = known, .name = name};
     if (strncmp(text, "\xef\xbb\xbf", 3) == 0)
         parsing.at += 3;
-    skip_space(&parsing);
+    config_map_skip_space(&parsing);
     if (is_mark(&parsing)) {
         skip_comment(&parsing);
-        skip_space(&parsing);
+        config_map_skip_space(&parsing);
     }
     return *parsing.at == '{' ? parse_flow(&parsing) : parse_block(&parsing);
 }

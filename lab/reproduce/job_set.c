@@ -14,7 +14,7 @@
 #include "lab/reproduce/config_map.h"
 #include "trace/array.h"
 
-enum { MOST_JOBS = 1 << 20 }; /* of a folder */
+enum { MAX_JOBS = 1 << 20 }; /* of a folder */
 
 struct job_reading {
     const struct lull_job_kind *kind;
@@ -22,7 +22,7 @@ struct job_reading {
     size_t count;
 };
 
-static int append(const struct lull_columns *record, void *context, struct lull_error *err)
+static int job_set_append(const struct lull_columns *record, void *context, struct lull_error *err)
 {
     struct job_reading *const reading = context;
     const struct lull_job_kind *const kind = reading->kind;
@@ -37,7 +37,7 @@ static int append(const struct lull_columns *record, void *context, struct lull_
     return 0;
 }
 
-static int check(const struct lull_columns *record, void *context, struct lull_error *err)
+static int job_set_check(const struct lull_columns *record, void *context, struct lull_error *err)
 {
     const struct job_reading *const reading = context;
 
@@ -51,7 +51,7 @@ static bool is_folder(const char *path)
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/* Tells whether the path ends as the file of one job does. */
+/* Returns whether the path ends as the file of one job does. */
 static bool has_ending_of_job(const char *path)
 {
     static const char *const endings[] = {".json", ".yaml", ".yml"};
@@ -65,7 +65,7 @@ static bool has_ending_of_job(const char *path)
 
 /* ---- one file ----------------------------------------------------------------------------- */
 
-static int read_file(struct job_reading *reading, const char *path, struct lull_error *err)
+static int job_set_read_file(struct job_reading *reading, const char *path, struct lull_error *err)
 {
     struct lull_columns record;
     char *text = NULL;
@@ -86,7 +86,7 @@ static int read_file(struct job_reading *reading, const char *path, struct lull_
     if (rc == 0)
         rc = reading->kind->check(&record, err);
     if (rc == 0)
-        rc = append(&record, reading, err);
+        rc = job_set_append(&record, reading, err);
     free(text);
     return rc;
 }
@@ -99,7 +99,7 @@ struct job_numbers {
 };
 
 /* The number in job_<number>.json; -1: the file is another, or the number is written otherwise. */
-static int64_t number_of(const char *name)
+static int64_t job_set_number_of(const char *name)
 {
     char digits[32];
     char again[64];
@@ -116,7 +116,7 @@ static int64_t number_of(const char *name)
     return strcmp(again, name) == 0 ? number : -1;
 }
 
-static int compare(const void *left, const void *right)
+static int job_set_compare(const void *left, const void *right)
 {
     const int64_t a = *(const int64_t *)left;
     const int64_t b = *(const int64_t *)right;
@@ -124,7 +124,8 @@ static int compare(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-static int list_numbers(const char *path, struct job_numbers *numbers, struct lull_error *err)
+static int job_set_list_numbers(const char *path, struct job_numbers *numbers,
+                                struct lull_error *err)
 {
     DIR *const folder = opendir(path);
     const struct dirent *entry;
@@ -133,11 +134,11 @@ static int list_numbers(const char *path, struct job_numbers *numbers, struct lu
     if (folder == NULL)
         return lull_error_set(err, -errno, "%s: %s", path, strerror(errno));
     while (rc == 0 && (entry = readdir(folder)) != NULL) {
-        const int64_t number = number_of(entry->d_name);
+        const int64_t number = job_set_number_of(entry->d_name);
 
         if (number < 0)
             continue;
-        if (numbers->count == MOST_JOBS)
+        if (numbers->count == MAX_JOBS)
             rc = lull_error_set(err, LULL_E_FORMAT,
                                 "%s: there are more than a million jobs in this folder", path);
         else
@@ -151,7 +152,7 @@ static int list_numbers(const char *path, struct job_numbers *numbers, struct lu
                             "%s: there are no files job_0.json, job_1.json ... in this folder",
                             path);
     if (rc == 0)
-        qsort(numbers->all, numbers->count, sizeof(*numbers->all), compare);
+        qsort(numbers->all, numbers->count, sizeof(*numbers->all), job_set_compare);
     return rc;
 }
 
@@ -161,11 +162,11 @@ static int read_folder(struct job_reading *reading, const char *path, struct lul
     char *const file = malloc(size);
     struct job_numbers numbers = {0};
     int rc = file == NULL ? lull_error_set(err, -ENOMEM, "%s: not enough memory for its name", path)
-                          : list_numbers(path, &numbers, err);
+                          : job_set_list_numbers(path, &numbers, err);
 
     for (size_t i = 0; rc == 0 && i < numbers.count; i++) {
         snprintf(file, size, "%s/job_%lld.json", path, (long long)numbers.all[i]);
-        rc = read_file(reading, file, err);
+        rc = job_set_read_file(reading, file, err);
     }
     free(numbers.all);
     free(file);
@@ -187,9 +188,9 @@ int lull_job_set_read_text(const struct lull_job_kind *kind, const char *name, c
     return kind->read(&record, job_out, err);
 }
 
-static int read_table(struct job_reading *reading, const char *path, struct lull_error *err)
+static int job_set_read_table(struct job_reading *reading, const char *path, struct lull_error *err)
 {
-    const struct lull_table table = {reading->kind->known, 0, NULL, check, append};
+    const struct lull_table table = {reading->kind->known, 0, NULL, job_set_check, job_set_append};
     const int rc = lull_columns_read(path, &table, reading, err);
 
     if (rc == 0 && reading->count == 0)
@@ -207,9 +208,9 @@ int lull_job_set_read(const struct lull_job_kind *kind, const char *path, void *
     if (is_folder(path))
         rc = read_folder(&reading, path, err);
     else if (has_ending_of_job(path))
-        rc = read_file(&reading, path, err);
+        rc = job_set_read_file(&reading, path, err);
     else
-        rc = read_table(&reading, path, err);
+        rc = job_set_read_table(&reading, path, err);
     if (rc < 0) {
         free(reading.jobs);
         return rc;

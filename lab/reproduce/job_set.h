@@ -1,8 +1,8 @@
 /*
  * Sets of jobs of one kind: a table, or a file for each job. A path that is a folder holds files
  * job_<number>.json, whatever form they really have (config_map.h); their numbers may have gaps,
- * and other files are left alone. A path that ends in .json, .yaml or .yml is one such file, and
- * any other a table. A kind says which names it knows, and makes a job of a record.
+ * and other files are left unchanged. A path that ends in .json, .yaml or .yml is one such file,
+ * and any other a table. A kind says which names it knows, and makes a job of a record.
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */

@@ -23,7 +23,7 @@
 #include "lab/sweep/time.h"
 #include "base/child.h"
 
-/* A command that is to end early may take this long to, after SIGTERM. Chosen, not measured. */
+/* A command that is to end early may take this long to, after SIGTERM. */
 static const int64_t grace_ns = 5 * LULL_NS_PER_S;
 
 struct command_workload {
@@ -37,14 +37,14 @@ struct command_workload {
 };
 
 /* The last part of a path. */
-static const char *name_of(const char *path)
+static const char *command_load_name_of(const char *path)
 {
     const char *const slash = strrchr(path, '/');
 
     return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
 }
 
-static void join_words(struct command_workload *workload)
+static void command_load_join_words(struct command_workload *workload)
 {
     size_t used = 0;
 
@@ -76,8 +76,8 @@ static int open_command(const struct lull_workload_place *place, void **workload
     if (workload == NULL)
         return lull_error_set(err, -ENOMEM, "not enough memory for the command");
     workload->command = place->command;
-    workload->name = name_of(place->command[0]);
-    join_words(workload);
+    workload->name = command_load_name_of(place->command[0]);
+    command_load_join_words(workload);
     result = lull_sweep_time_open(&workload->time, err);
     if (result < 0)
         goto free_workload;
@@ -136,7 +136,7 @@ static int end_early(struct lull_child *child)
 }
 
 /* Waits for the end of the command, of which its exit status comes; -EINTR: it was cancelled. */
-static int await(struct command_workload *workload, struct lull_child *child)
+static int command_load_await(struct command_workload *workload, struct lull_child *child)
 {
     struct pollfd end = {.fd = child->pidfd, .events = POLLIN};
     int status = 0;
@@ -152,8 +152,8 @@ static int await(struct command_workload *workload, struct lull_child *child)
 }
 
 /* Takes what the command has told of its launches, if it has. */
-static int take_told(const struct command_workload *workload, struct lull_workload_run *run,
-                     struct lull_error *err)
+static int take_reported(const struct command_workload *workload, struct lull_workload_run *run,
+                         struct lull_error *err)
 {
     char *text = NULL;
     char *space;
@@ -184,8 +184,8 @@ free_text:
     return result;
 }
 
-static int run_command(void *state, double seconds, struct lull_workload_run *run_out,
-                       struct lull_error *err)
+static int command_load_run(void *state, double seconds, struct lull_workload_run *run_out,
+                            struct lull_error *err)
 {
     struct command_workload *const workload = state;
     const char *const environment[] = {workload->variable, NULL};
@@ -204,7 +204,7 @@ static int run_command(void *state, double seconds, struct lull_workload_run *ru
     result = lull_child_start_as(workload->command, environment, &setup, &child, err);
     if (result < 0)
         return result;
-    result = await(workload, &child);
+    result = command_load_await(workload, &child);
     if (result == -EINTR)
         return lull_error_set(err, -EINTR, "interrupted");
     if (result != 0)
@@ -212,7 +212,7 @@ static int run_command(void *state, double seconds, struct lull_workload_run *ru
                               "%s has ended with status %d; a command that is swept must succeed",
                               workload->name, result);
     run.seconds = lull_sweep_time_now(&workload->time) - begin_s;
-    result = take_told(workload, &run, err);
+    result = take_reported(workload, &run, err);
     if (result == 0)
         *run_out = run;
     return result;
@@ -248,7 +248,7 @@ const struct lull_workload_kind lull_command_workload = {
     .count = count_commands,
     .kernel = name_command,
     .start = start_command,
-    .run = run_command,
+    .run = command_load_run,
     .cancel = cancel_command,
     .stop = stop_command,
     .close = close_command,

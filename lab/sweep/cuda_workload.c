@@ -1,6 +1,6 @@
 /*
  * The kernels of a suite on an NVIDIA GPU. A run keeps two batches of launches in the GPU's queue,
- * so that it never waits for the processor; what a launch takes is estimated anew from each batch,
+ * so that it never waits for the processor; what a launch takes is estimated again from each batch,
  * for the clocks change between runs. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
@@ -17,7 +17,7 @@
 /* How long a batch is, and how many launches it has at most. Chosen: far longer than it takes to
  * wake up, far shorter than a run; and the queue of a GPU has room for about a thousand. */
 static const double batch_s = 5e-3;
-enum { MOST_IN_BATCH = 400, BATCHES = 2 };
+enum { MAX_IN_BATCH = 400, BATCHES = 2 };
 
 struct lull_cuda_suite {
     struct lull_suite_files *files;
@@ -36,9 +36,9 @@ struct lull_cuda_suite {
 
 /* ---- opening ---- */
 
-static int compile(struct lull_cuda_suite *workload, const char *source,
-                   const struct lull_suite_define *defines, uint32_t define_count,
-                   struct lull_suite_image *image_out, struct lull_error *err)
+static int cuda_load_compile(struct lull_cuda_suite *workload, const char *source,
+                             const struct lull_suite_define *defines, uint32_t define_count,
+                             struct lull_suite_image *image_out, struct lull_error *err)
 {
     struct lull_suite_file file;
     uint32_t header_count;
@@ -57,7 +57,7 @@ static int compile(struct lull_cuda_suite *workload, const char *source,
 static int load_fills(struct lull_cuda_suite *workload, struct lull_error *err)
 {
     struct lull_suite_image image;
-    int result = compile(workload, "fill.cu", NULL, 0, &image, err);
+    int result = cuda_load_compile(workload, "fill.cu", NULL, 0, &image, err);
     int code;
 
     if (result < 0)
@@ -129,14 +129,14 @@ static int open_cuda(const struct lull_workload_place *place, void **workload_ou
     return 0;
 }
 
-static uint32_t count_kernels(const void *state)
+static uint32_t cuda_load_count_kernels(const void *state)
 {
     const struct lull_cuda_suite *const workload = state;
 
     return lull_suite_count(workload->suite);
 }
 
-static struct lull_workload_kernel name_kernel(const void *state, uint32_t index)
+static struct lull_workload_kernel cuda_load_name_kernel(const void *state, uint32_t index)
 {
     const struct lull_cuda_suite *const workload = state;
     const struct lull_suite_kernel *const kernel = lull_suite_kernel_at(workload->suite, index);
@@ -150,7 +150,7 @@ static struct lull_workload_kernel name_kernel(const void *state, uint32_t index
 static int compile_kernel(struct lull_cuda_suite *workload, const struct lull_suite_kernel *kernel,
                           struct lull_suite_image *image, struct lull_error *err)
 {
-    struct lull_suite_define defines[LULL_SUITE_MOST_SIZES + LULL_SUITE_MOST_DEFINES + 1];
+    struct lull_suite_define defines[LULL_SUITE_MAX_SIZES + LULL_SUITE_MAX_DEFINES + 1];
     uint32_t count = kernel->define_count;
     char gpus[16];
 
@@ -159,10 +159,11 @@ static int compile_kernel(struct lull_cuda_suite *workload, const struct lull_su
         snprintf(gpus, sizeof(gpus), "%u", lull_suite_ranks_count(workload->ranks));
         defines[count++] = (struct lull_suite_define){"GPUS", gpus};
     }
-    return compile(workload, kernel->source, defines, count, image, err);
+    return cuda_load_compile(workload, kernel->source, defines, count, image, err);
 }
 
-static int prepare(struct lull_cuda_suite *workload, uint32_t index, struct lull_error *err)
+static int cuda_load_prepare(struct lull_cuda_suite *workload, uint32_t index,
+                             struct lull_error *err)
 {
     const struct lull_suite_kernel *const kernel = lull_suite_kernel_at(workload->suite, index);
     const bool is_collective = kernel->collective != LULL_SUITE_NO_COLLECTIVE;
@@ -206,10 +207,10 @@ static int try_out(struct lull_cuda_suite *workload, struct lull_error *err)
     return result;
 }
 
-static int start_kernel(void *state, uint32_t index, struct lull_error *err)
+static int cuda_load_start_kernel(void *state, uint32_t index, struct lull_error *err)
 {
     struct lull_cuda_suite *const workload = state;
-    int result = prepare(workload, index, err);
+    int result = cuda_load_prepare(workload, index, err);
 
     if (result < 0)
         return result;
@@ -220,7 +221,7 @@ static int start_kernel(void *state, uint32_t index, struct lull_error *err)
     return result;
 }
 
-static void stop_kernel(void *state)
+static void cuda_load_stop_kernel(void *state)
 {
     struct lull_cuda_suite *const workload = state;
 
@@ -278,11 +279,11 @@ static uint64_t choose_batch(const struct lull_cuda_suite *workload, double left
 {
     const double wanted = round(fmin(batch_s, left_s) / workload->launch_s);
 
-    return (uint64_t)fmin(fmax(wanted, 1.0), MOST_IN_BATCH);
+    return (uint64_t)fmin(fmax(wanted, 1.0), MAX_IN_BATCH);
 }
 
-static int run_kernel(void *state, double seconds, struct lull_workload_run *run_out,
-                      struct lull_error *err)
+static int cuda_load_run_kernel(void *state, double seconds, struct lull_workload_run *run_out,
+                                struct lull_error *err)
 {
     struct lull_cuda_suite *const workload = state;
     const int64_t begin_ns = lull_now_ns();
@@ -314,7 +315,7 @@ static int run_kernel(void *state, double seconds, struct lull_workload_run *run
 }
 
 /* A run looks after each batch, and stopping waits for what is in the queue. */
-static void cancel(void *state)
+static void cuda_load_cancel(void *state)
 {
     struct lull_cuda_suite *const workload = state;
 
@@ -329,7 +330,7 @@ static void close_cuda(void *state)
 
     if (workload == NULL)
         return;
-    stop_kernel(workload);
+    cuda_load_stop_kernel(workload);
     lull_suite_ranks_close(workload->ranks);
     for (uint32_t i = 0; i < BATCHES; i++)
         if (workload->events[i] != NULL)
@@ -351,11 +352,11 @@ static void close_cuda(void *state)
 const struct lull_workload_kind lull_cuda_workload = {
     .name = "cuda",
     .open = open_cuda,
-    .count = count_kernels,
-    .kernel = name_kernel,
-    .start = start_kernel,
-    .run = run_kernel,
-    .cancel = cancel,
-    .stop = stop_kernel,
+    .count = cuda_load_count_kernels,
+    .kernel = cuda_load_name_kernel,
+    .start = cuda_load_start_kernel,
+    .run = cuda_load_run_kernel,
+    .cancel = cuda_load_cancel,
+    .stop = cuda_load_stop_kernel,
     .close = close_cuda,
 };

@@ -24,9 +24,9 @@ static bool is_of(const struct lull_sweep_row *row, const struct lull_sweep_curv
 }
 
 /* Finds the curve of a row, new or known. Rows of a kernel come in blocks, so that the search
- * begins with the latest. NULL: there is no memory. */
-static struct lull_sweep_curve *find_curve(struct lull_sweep_curves *curves,
-                                           const struct lull_sweep_row *row)
+ * begins with the latest. NULL: out of memory. */
+static struct lull_sweep_curve *sweep_curve_find(struct lull_sweep_curves *curves,
+                                                 const struct lull_sweep_row *row)
 {
     for (size_t i = curves->count; i-- > 0;)
         if (is_of(row, &curves->curves[i]))
@@ -37,10 +37,11 @@ static struct lull_sweep_curve *find_curve(struct lull_sweep_curves *curves,
     return &curves->curves[curves->count++];
 }
 
-/* Finds the point of a clock, new or known, and keeps the points in order. NULL: there is no
- * memory.
+/* Finds the point of a clock, new or known, and keeps the points in order. NULL: out
+ * of memory.
  */
-static struct lull_sweep_curve_point *find_point(struct lull_sweep_curve *curve, double sm_mhz)
+static struct lull_sweep_curve_point *sweep_curve_find_point(struct lull_sweep_curve *curve,
+                                                             double sm_mhz)
 {
     size_t at = 0;
 
@@ -56,15 +57,15 @@ static struct lull_sweep_curve_point *find_point(struct lull_sweep_curve *curve,
     return &curve->points[at];
 }
 
-static int add_row(struct lull_sweep_curves *curves, const struct lull_sweep_row *row)
+static int sweep_curve_add_row(struct lull_sweep_curves *curves, const struct lull_sweep_row *row)
 {
     struct lull_sweep_curve *curve;
     struct lull_sweep_curve_point *point;
 
     if (row->result.marks != 0)
         return 0;
-    curve = find_curve(curves, row);
-    point = curve != NULL ? find_point(curve, row->sm_set_mhz) : NULL;
+    curve = sweep_curve_find(curves, row);
+    point = curve != NULL ? sweep_curve_find_point(curve, row->sm_set_mhz) : NULL;
     if (point == NULL)
         return -ENOMEM;
     curve->reasons |= row->result.reasons;
@@ -79,7 +80,7 @@ int lull_sweep_curves_make(const struct lull_sweep_table *table,
 {
     *curves_out = (struct lull_sweep_curves){0, NULL};
     for (size_t i = 0; i < table->count; i++)
-        if (add_row(curves_out, &table->rows[i]) < 0) {
+        if (sweep_curve_add_row(curves_out, &table->rows[i]) < 0) {
             lull_sweep_curves_fini(curves_out);
             return lull_error_set(err, -ENOMEM, "not enough memory for the kernels' curves");
         }

@@ -15,8 +15,8 @@
 /* How long a launch takes at the highest clock, and how many are ahead. Chosen: 20 launches fit
  * into a second, and the host of a node whose time runs 20 times as fast may be late by 35 ms. */
 static const double launch_ms = 50.0;
-enum { AHEAD = 14, MOST_AT_ONCE = 16 };
-_Static_assert(AHEAD + MOST_AT_ONCE < LULL_PHYSICS_KERNELS, "the queue must have room");
+enum { AHEAD = 14, MAX_AT_ONCE = 16 };
+_Static_assert(AHEAD + MAX_AT_ONCE < LULL_PHYSICS_KERNELS, "the queue must have room");
 
 struct emulated_workload {
     uint32_t index;
@@ -31,7 +31,8 @@ struct emulated_workload {
 };
 
 /* Copies the model of a GPU, if there is an emulated node. */
-static int find_model(uint32_t index, struct lull_gpu_model *model_out, struct lull_error *err)
+static int emulated_load_find_model(uint32_t index, struct lull_gpu_model *model_out,
+                                    struct lull_error *err)
 {
     struct lull_emulated_gpu *gpu;
     const int result = lull_emulated_gpu_open(index, &gpu, err);
@@ -60,7 +61,7 @@ static int open_emulated(const struct lull_workload_place *place, void **workloa
     if (workload == NULL)
         return lull_error_set(err, -ENOMEM, "not enough memory for the kernels");
     workload->index = place->gpu;
-    result = find_model(place->gpu, &workload->model, err);
+    result = emulated_load_find_model(place->gpu, &workload->model, err);
     if (result < 0) {
         free(workload);
         return result;
@@ -69,21 +70,21 @@ static int open_emulated(const struct lull_workload_place *place, void **workloa
     return 0;
 }
 
-static uint32_t count_kernels(const void *state)
+static uint32_t emulated_load_count_kernels(const void *state)
 {
     const struct emulated_workload *const workload = state;
 
     return workload->model.profile_count;
 }
 
-static struct lull_workload_kernel name_kernel(const void *state, uint32_t index)
+static struct lull_workload_kernel emulated_load_name_kernel(const void *state, uint32_t index)
 {
     const struct emulated_workload *const workload = state;
 
     return (struct lull_workload_kernel){workload->model.profiles[index].name, ""};
 }
 
-static void launch(struct emulated_workload *workload)
+static void emulated_load_launch(struct emulated_workload *workload)
 {
     lull_emulated_gpu_launch(workload->gpu, &workload->kernel);
     workload->launched++;
@@ -91,7 +92,7 @@ static void launch(struct emulated_workload *workload)
 
 /* Waits for the next launch that nothing has waited for yet. When this process was late, its end
  * may not be known any more. */
-static void await(struct emulated_workload *workload)
+static void emulated_load_await(struct emulated_workload *workload)
 {
     int64_t end_ns;
 
@@ -102,10 +103,10 @@ static void await(struct emulated_workload *workload)
 }
 
 /* Has so many launches enqueued beyond those that were waited for. */
-static void fill(struct emulated_workload *workload, uint64_t wanted)
+static void emulated_load_fill(struct emulated_workload *workload, uint64_t wanted)
 {
     while (workload->launched < workload->awaited + wanted)
-        launch(workload);
+        emulated_load_launch(workload);
 }
 
 /* Waits for at least so many launches, the end of the last of which is known. */
@@ -115,10 +116,10 @@ static struct lull_workload_run run_launches(struct emulated_workload *workload,
     const int64_t begin_ns = workload->known_ns;
     struct lull_workload_run run;
 
-    fill(workload, count + AHEAD);
+    emulated_load_fill(workload, count + AHEAD);
     for (uint64_t i = 0; i < count || workload->known < begin + count; i++) {
-        await(workload);
-        fill(workload, AHEAD);
+        emulated_load_await(workload);
+        emulated_load_fill(workload, AHEAD);
     }
     run.launches = workload->known - begin;
     run.seconds = (double)(workload->known_ns - begin_ns) * 1e-9;
@@ -129,7 +130,7 @@ static struct lull_workload_run run_launches(struct emulated_workload *workload,
 /* Each kernel has a context of its own: the limiter of an emulated GPU forgets a kernel that drew
  * far too much only when its context ends. The first launch is not waited for by a run, so that the
  * time of the second begins where it ended. */
-static int start_kernel(void *state, uint32_t index, struct lull_error *err)
+static int emulated_load_start_kernel(void *state, uint32_t index, struct lull_error *err)
 {
     struct emulated_workload *const workload = state;
     const int result = lull_emulated_gpu_open(workload->index, &workload->gpu, err);
@@ -140,24 +141,24 @@ static int start_kernel(void *state, uint32_t index, struct lull_error *err)
     workload->launched = 0;
     workload->awaited = 0;
     workload->known = 0;
-    launch(workload);
-    await(workload);
+    emulated_load_launch(workload);
+    emulated_load_await(workload);
     run_launches(workload, 1);
     return 0;
 }
 
-static int run_kernel(void *state, double seconds, struct lull_workload_run *run_out,
-                      struct lull_error *err)
+static int emulated_load_run_kernel(void *state, double seconds, struct lull_workload_run *run_out,
+                                    struct lull_error *err)
 {
     struct emulated_workload *const workload = state;
     const double wanted = round(1e3 * seconds / workload->measured_ms);
 
     (void)err;
-    *run_out = run_launches(workload, (uint64_t)fmin(fmax(wanted, 1.0), MOST_AT_ONCE));
+    *run_out = run_launches(workload, (uint64_t)fmin(fmax(wanted, 1.0), MAX_AT_ONCE));
     return 0;
 }
 
-static void stop_kernel(void *state)
+static void emulated_load_stop_kernel(void *state)
 {
     struct emulated_workload *const workload = state;
 
@@ -171,17 +172,17 @@ static void close_emulated(void *state)
 
     if (workload == NULL)
         return;
-    stop_kernel(workload);
+    emulated_load_stop_kernel(workload);
     free(workload);
 }
 
 const struct lull_workload_kind lull_emulated_workload = {
     .name = "emulated",
     .open = open_emulated,
-    .count = count_kernels,
-    .kernel = name_kernel,
-    .start = start_kernel,
-    .run = run_kernel,
-    .stop = stop_kernel,
+    .count = emulated_load_count_kernels,
+    .kernel = emulated_load_name_kernel,
+    .start = emulated_load_start_kernel,
+    .run = emulated_load_run_kernel,
+    .stop = emulated_load_stop_kernel,
     .close = close_emulated,
 };

@@ -10,12 +10,12 @@
 
 #include "base/text.h"
 
-const struct lull_sweep_axes lull_sweep_axes_usual = {
+const struct lull_sweep_axes lull_sweep_axes_default = {
     .sm = {.count = LULL_SWEEP_COARSE}, .mem = {.count = 1}, .limit = {.count = 1}};
 
 /* ---- the text ------------------------------------------------------------------------------ */
 
-static int parse_values(char *text, struct lull_sweep_axis *axis)
+static int sweep_grid_parse_values(char *text, struct lull_sweep_axis *axis)
 {
     for (char *at = text; at != NULL;) {
         char *const slash = strchr(at, '/');
@@ -33,7 +33,7 @@ static int parse_values(char *text, struct lull_sweep_axis *axis)
 }
 
 /* Who writes limit=250 means watts, which two values say: limit=250/300. */
-enum { MOST_LIMITS = 32 };
+enum { MAX_LIMITS = 32 };
 
 static int parse_axis(char *text, bool is_sm, struct lull_sweep_axis *axis)
 {
@@ -41,12 +41,12 @@ static int parse_axis(char *text, bool is_sm, struct lull_sweep_axis *axis)
 
     *axis = (struct lull_sweep_axis){.count = 0};
     if (strchr(text, '/') != NULL)
-        return parse_values(text, axis);
+        return sweep_grid_parse_values(text, axis);
     axis->is_all = strcmp(text, "all") == 0 || strcmp(text, "auto") == 0;
     axis->is_adaptive = strcmp(text, "auto") == 0;
     if (axis->is_all)
         return axis->is_adaptive && !is_sm ? -EINVAL : 0;
-    if (lull_text_parse_int(text, 1, is_sm ? LULL_SWEEP_AXIS_VALUES : MOST_LIMITS, &count) < 0)
+    if (lull_text_parse_int(text, 1, is_sm ? LULL_SWEEP_AXIS_VALUES : MAX_LIMITS, &count) < 0)
         return -EINVAL;
     axis->count = (uint32_t)count;
     return 0;
@@ -83,25 +83,25 @@ int lull_sweep_axes_parse(const char *text, struct lull_sweep_axes *axes, struct
 
 /* ---- the points ---------------------------------------------------------------------------- */
 
-static int compare(const void *a, const void *b)
+static int sweep_grid_compare(const void *a, const void *b)
 {
     const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
 
     return (left > right) - (left < right);
 }
 
-static void sort(struct lull_sweep_axis *axis)
+static void sweep_grid_sort(struct lull_sweep_axis *axis)
 {
     uint32_t count = 0;
 
-    qsort(axis->values, axis->value_count, sizeof(axis->values[0]), compare);
+    qsort(axis->values, axis->value_count, sizeof(axis->values[0]), sweep_grid_compare);
     for (uint32_t i = 0; i < axis->value_count; i++)
         if (count == 0 || axis->values[count - 1] != axis->values[i])
             axis->values[count++] = axis->values[i];
     axis->value_count = count;
 }
 
-static bool has_clock(const struct lull_device_info *info, uint32_t mhz)
+static bool sweep_grid_has_clock(const struct lull_device_info *info, uint32_t mhz)
 {
     for (uint32_t i = 0; i < info->sm_clock_count; i++)
         if (info->sm_clocks_mhz[i] == mhz)
@@ -110,8 +110,9 @@ static bool has_clock(const struct lull_device_info *info, uint32_t mhz)
 }
 
 /* The highest clock is always among them: it is the base. */
-static int choose_clocks(const struct lull_sweep_axis *wanted, const struct lull_device_info *info,
-                         struct lull_sweep_axis *chosen, struct lull_error *err)
+static int sweep_grid_choose_clocks(const struct lull_sweep_axis *wanted,
+                                    const struct lull_device_info *info,
+                                    struct lull_sweep_axis *chosen, struct lull_error *err)
 {
     const uint32_t all = info->sm_clock_count;
     const uint32_t count = wanted->is_all || wanted->count > all ? all : wanted->count;
@@ -121,18 +122,18 @@ static int choose_clocks(const struct lull_sweep_axis *wanted, const struct lull
         chosen->values[chosen->value_count++] =
             info->sm_clocks_mhz[count == 1 ? 0 : (all - 1) * i / (count - 1)];
     for (uint32_t i = 0; i < wanted->value_count; i++)
-        if (!has_clock(info, wanted->values[i]))
+        if (!sweep_grid_has_clock(info, wanted->values[i]))
             return lull_error_set(
                 err, -EINVAL, "--grid: %s has no SM clock of %u MHz; see lull gpus for its clocks",
                 info->name, wanted->values[i]);
     if (chosen->value_count < LULL_SWEEP_AXIS_VALUES)
         chosen->values[chosen->value_count++] = info->sm_clocks_mhz[0];
-    sort(chosen);
+    sweep_grid_sort(chosen);
     return 0;
 }
 
-static int check_memory(const struct lull_sweep_axis *wanted, uint32_t mem_mhz,
-                        struct lull_error *err)
+static int sweep_grid_check_memory(const struct lull_sweep_axis *wanted, uint32_t mem_mhz,
+                                   struct lull_error *err)
 {
     for (uint32_t i = 0; i < wanted->value_count; i++)
         if (wanted->values[i] != mem_mhz)
@@ -147,31 +148,32 @@ static int check_memory(const struct lull_sweep_axis *wanted, uint32_t mem_mhz,
 static int choose_limits(const struct lull_sweep_axis *wanted, const struct lull_device_info *info,
                          uint32_t limit_mw, struct lull_sweep_axis *chosen, struct lull_error *err)
 {
-    const uint32_t least_w = (info->power_limit_min_mw + 999) / 1000;
+    const uint32_t min_w = (info->power_limit_min_mw + 999) / 1000;
     const uint32_t most_w = limit_mw / 1000;
     const uint32_t count = wanted->is_all ? LULL_SWEEP_COARSE : wanted->count;
 
     *chosen = (struct lull_sweep_axis){.count = 0};
     for (uint32_t i = 0; i < wanted->value_count; i++) {
-        if (wanted->values[i] < least_w || wanted->values[i] > most_w)
+        if (wanted->values[i] < min_w || wanted->values[i] > most_w)
             return lull_error_set(err, -EINVAL,
                                   "--grid: the power limit of %s can be set from %u to %u W",
-                                  info->name, least_w, most_w);
+                                  info->name, min_w, most_w);
         chosen->values[chosen->value_count++] = wanted->values[i];
     }
     for (uint32_t i = 0; i + 1 < count; i++)
-        chosen->values[chosen->value_count++] = least_w + (most_w - least_w) * i / (count - 1);
+        chosen->values[chosen->value_count++] = min_w + (most_w - min_w) * i / (count - 1);
     if (chosen->value_count > 0 && (info->capabilities & LULL_CAPABILITY_POWER_LIMIT) == 0)
         return lull_error_set(err, LULL_E_UNSUPPORTED,
                               "--grid: the power limit of %s cannot be set; leave out limit",
                               info->name);
     chosen->values[chosen->value_count++] = most_w;
-    sort(chosen);
+    sweep_grid_sort(chosen);
     return 0;
 }
 
-static void fill(struct lull_sweep_points *points, const struct lull_sweep_axis *sm,
-                 const struct lull_sweep_axis *limit, uint32_t mem_mhz, uint32_t limit_mw)
+static void sweep_grid_fill(struct lull_sweep_points *points, const struct lull_sweep_axis *sm,
+                            const struct lull_sweep_axis *limit, uint32_t mem_mhz,
+                            uint32_t limit_mw)
 {
     /* Lower limits are measured at the coarse clocks only where the line is refined. */
     const uint32_t stride =
@@ -201,10 +203,10 @@ int lull_sweep_points_make(const struct lull_sweep_axes *axes, const struct lull
 {
     struct lull_sweep_axis sm = {.count = 0}, limit = {.count = 0};
     struct lull_sweep_points points = {.count = 0};
-    int result = choose_clocks(&axes->sm, info, &sm, err);
+    int result = sweep_grid_choose_clocks(&axes->sm, info, &sm, err);
 
     if (result == 0)
-        result = check_memory(&axes->mem, mem_mhz, err);
+        result = sweep_grid_check_memory(&axes->mem, mem_mhz, err);
     if (result == 0)
         result = choose_limits(&axes->limit, info, limit_mw, &limit, err);
     if (result < 0)
@@ -222,7 +224,7 @@ int lull_sweep_points_make(const struct lull_sweep_axes *axes, const struct lull
         lull_sweep_points_fini(&points);
         return lull_error_set(err, -ENOMEM, "not enough memory for the points");
     }
-    fill(&points, &sm, &limit, mem_mhz, limit_mw);
+    sweep_grid_fill(&points, &sm, &limit, mem_mhz, limit_mw);
     *points_out = points;
     return 0;
 }

@@ -33,7 +33,7 @@ struct lull_sweep_axes {
 };
 
 /* Five SM clocks, the memory clock and the power limit that are found. */
-extern const struct lull_sweep_axes lull_sweep_axes_usual;
+extern const struct lull_sweep_axes lull_sweep_axes_default;
 
 /* Parses the text of --grid over the axes, which hold what it does not name. Errors: -EINVAL, with
  * the part that is wrong. */

@@ -44,7 +44,7 @@ struct lull_sweep_load {
 
 /* ---- the thread ---------------------------------------------------------------------------- */
 
-static void keep(struct lull_sweep_load *load, const struct lull_sweep_run *run)
+static void sweep_load_store_run(struct lull_sweep_load *load, const struct lull_sweep_run *run)
 {
     if (load->count == KEPT) {
         load->first = (load->first + 1) % KEPT;
@@ -54,7 +54,7 @@ static void keep(struct lull_sweep_load *load, const struct lull_sweep_run *run)
 }
 
 /* Runs once, without the mutex. */
-static void run_once(struct lull_sweep_load *load)
+static void sweep_load_run_once(struct lull_sweep_load *load)
 {
     struct lull_sweep_run run = {.begin_s = lull_sweep_time_now(load->time)};
     struct lull_error error = {0};
@@ -67,7 +67,7 @@ static void run_once(struct lull_sweep_load *load)
     pthread_mutex_lock(&load->mutex);
     load->is_running = false;
     if (result == 0) {
-        keep(load, &run);
+        sweep_load_store_run(load, &run);
     } else {
         load->has_failed = true;
         load->is_wanted = false;
@@ -77,7 +77,7 @@ static void run_once(struct lull_sweep_load *load)
 }
 
 /* Does what the owner waits for, without the mutex. */
-static void serve(struct lull_sweep_load *load)
+static void sweep_load_serve(struct lull_sweep_load *load)
 {
     const enum request request = load->request;
     struct lull_error error = {0};
@@ -94,7 +94,7 @@ static void serve(struct lull_sweep_load *load)
     pthread_cond_broadcast(&load->changed);
 }
 
-static void *work(void *context)
+static void *sweep_load_thread(void *context)
 {
     struct lull_sweep_load *const load = context;
     struct lull_error error = {0};
@@ -107,9 +107,9 @@ static void *work(void *context)
     pthread_cond_broadcast(&load->changed);
     while (result == 0 && load->request != QUIT) {
         if (load->request != NOTHING)
-            serve(load);
+            sweep_load_serve(load);
         else if (load->is_wanted)
-            run_once(load);
+            sweep_load_run_once(load);
         else
             pthread_cond_wait(&load->changed, &load->mutex);
     }
@@ -139,7 +139,7 @@ static void init_monitor(struct lull_sweep_load *load)
     lull_thread_init_condition(&load->changed);
 }
 
-static void destroy(struct lull_sweep_load *load)
+static void sweep_load_destroy(struct lull_sweep_load *load)
 {
     pthread_cond_destroy(&load->changed);
     pthread_mutex_destroy(&load->mutex);
@@ -162,9 +162,9 @@ int lull_sweep_load_open(const struct lull_workload_kind *kind,
     load->time = time;
     load->meanwhile = *meanwhile;
     init_monitor(load);
-    result = pthread_create(&load->thread, NULL, work, load);
+    result = pthread_create(&load->thread, NULL, sweep_load_thread, load);
     if (result != 0) {
-        destroy(load);
+        sweep_load_destroy(load);
         return lull_error_set(err, -result, "no thread for the kernels: %s", strerror(result));
     }
     pthread_mutex_lock(&load->mutex);
@@ -178,7 +178,7 @@ int lull_sweep_load_open(const struct lull_workload_kind *kind,
     }
     pthread_join(load->thread, NULL);
     lull_error_set(err, result, "%s", load->error.text);
-    destroy(load);
+    sweep_load_destroy(load);
     return result;
 }
 
@@ -192,7 +192,7 @@ void lull_sweep_load_close(struct lull_sweep_load *load)
     pthread_cond_broadcast(&load->changed);
     pthread_mutex_unlock(&load->mutex);
     pthread_join(load->thread, NULL);
-    destroy(load);
+    sweep_load_destroy(load);
 }
 
 const struct lull_workload_kind *lull_sweep_load_kind(const struct lull_sweep_load *load)

@@ -49,7 +49,7 @@ int lull_sweep_load_start(struct lull_sweep_load *load, uint32_t index, struct l
 void lull_sweep_load_begin(struct lull_sweep_load *load);
 void lull_sweep_load_end(struct lull_sweep_load *load);
 
-/* Tells whether no run is under way, nor will be. */
+/* Returns whether no run is under way, nor will be. */
 bool lull_sweep_load_is_idle(struct lull_sweep_load *load);
 
 /* Lets a run that is under way end early, if the kind can; nothing but end and close may follow. */

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <math.h>
 
-/* All of these are chosen, not measured, but for the energy counter's: reading one more than once a
+/* The energy counter's period was measured: reading one more than once a
  * second makes some fall short (docs/energy.md). */
 static const double look_s = 0.1;
 static const double count_s = 1.0;
@@ -15,7 +15,8 @@ static const double unknown_refresh_s = 0.1;
 enum { REFRESHES = 5 };
 
 /* Lets some time pass while leases live on. */
-static int pass(struct lull_sweep_bench *bench, double seconds, struct lull_error *err)
+static int sweep_measure_wait(struct lull_sweep_bench *bench, double seconds,
+                              struct lull_error *err)
 {
     const int result = lull_sweep_rig_poll(bench->rig, err);
 
@@ -62,7 +63,7 @@ int lull_sweep_bench_measure_idle(struct lull_sweep_bench *bench, double seconds
         lull_sweep_rig_look(bench->rig, false, &look);
         if (!isnan(look.power_w))
             lull_moments_add(&power_w, look.power_w);
-        result = pass(bench, look_s, err);
+        result = sweep_measure_wait(bench, look_s, err);
     }
     if (result < 0)
         return result;
@@ -104,13 +105,14 @@ static int drop_runs(struct lull_sweep_bench *bench, struct lull_error *err)
 }
 
 /* Lets the kernel run at its point unmeasured. */
-static int soak(struct lull_sweep_bench *bench, double seconds, struct lull_error *err)
+static int sweep_measure_soak(struct lull_sweep_bench *bench, double seconds,
+                              struct lull_error *err)
 {
     const double until_s = lull_sweep_time_now(bench->time) + seconds;
     int result = 0;
 
     while (result == 0 && lull_sweep_time_now(bench->time) < until_s) {
-        result = pass(bench, fmin(look_s, seconds), err);
+        result = sweep_measure_wait(bench, fmin(look_s, seconds), err);
         if (result == 0)
             result = drop_runs(bench, err);
     }
@@ -132,9 +134,9 @@ int lull_sweep_bench_warm_up(struct lull_sweep_bench *bench,
 
         lull_sweep_rig_look(bench->rig, false, &look);
         if (lull_sweep_warmth_take(&warmth, now_s, look.temperature_c, bench->protocol->warm_s) ||
-            now_s - begin_s >= bench->protocol->warm_most_s)
+            now_s - begin_s >= bench->protocol->warm_max_s)
             break;
-        result = soak(bench, look_s, err);
+        result = sweep_measure_soak(bench, look_s, err);
     }
     lull_sweep_load_end(bench->load);
     *took_s_out = lull_sweep_time_now(bench->time) - begin_s;
@@ -151,7 +153,7 @@ struct window {
     double last_run_s; /* when the last run that counts ended */
 };
 
-/* Takes the runs that have begun within the window. */
+/* Takes the runs that have started within the window. */
 static int take_runs(struct lull_sweep_bench *bench, struct window *window, struct lull_error *err)
 {
     struct lull_sweep_run run;
@@ -166,7 +168,8 @@ static int take_runs(struct lull_sweep_bench *bench, struct window *window, stru
     return result;
 }
 
-static int look_once(struct lull_sweep_bench *bench, struct window *window, struct lull_error *err)
+static int sweep_measure_sample_once(struct lull_sweep_bench *bench, struct window *window,
+                                     struct lull_error *err)
 {
     const double now_s = lull_sweep_time_now(bench->time);
     const bool is_searching = now_s - window->searched_s >= process_look_s;
@@ -190,27 +193,28 @@ static int finish_run(struct lull_sweep_bench *bench, struct window *window, str
 
     lull_sweep_load_end(bench->load);
     while (result == 0 && !lull_sweep_load_is_idle(bench->load)) {
-        result = look_once(bench, window, err);
+        result = sweep_measure_sample_once(bench, window, err);
         if (result == 0)
-            result = pass(bench, look_s / 10.0, err);
+            result = sweep_measure_wait(bench, look_s / 10.0, err);
     }
     return result < 0 ? result : take_runs(bench, window, err);
 }
 
-static int watch(struct lull_sweep_bench *bench, struct window *window, struct lull_error *err)
+static int sweep_measure_window(struct lull_sweep_bench *bench, struct window *window,
+                                struct lull_error *err)
 {
     int result = 0;
 
     while (result == 0 && !lull_sweep_point_is_done(&window->point, &bench->protocol->rules,
                                                     lull_sweep_time_now(bench->time))) {
-        result = pass(bench, look_s, err);
+        result = sweep_measure_wait(bench, look_s, err);
         if (result == 0)
-            result = look_once(bench, window, err);
+            result = sweep_measure_sample_once(bench, window, err);
     }
     return result;
 }
 
-static void begin_window(struct lull_sweep_bench *bench, struct window *window)
+static void sweep_measure_begin_window(struct lull_sweep_bench *bench, struct window *window)
 {
     struct lull_sweep_edge begin;
 
@@ -228,12 +232,12 @@ static int visit_kernel(struct lull_sweep_bench *bench, struct window *window,
                         struct lull_sweep_result *result_out, struct lull_error *err)
 {
     struct lull_sweep_edge end;
-    int result = soak(bench, bench->protocol->soak_s, err);
+    int result = sweep_measure_soak(bench, bench->protocol->soak_s, err);
 
     if (result < 0)
         return result;
-    begin_window(bench, window);
-    result = watch(bench, window, err);
+    sweep_measure_begin_window(bench, window);
+    result = sweep_measure_window(bench, window, err);
     if (result < 0)
         return result;
     lull_sweep_rig_find_edge(bench->rig, edge_patience_s, &end);
@@ -252,9 +256,9 @@ static int visit_command(struct lull_sweep_bench *bench, struct window *window,
     struct lull_sweep_look look;
     int result;
 
-    begin_window(bench, window);
+    sweep_measure_begin_window(bench, window);
     lull_sweep_load_begin(bench->load);
-    result = watch(bench, window, err);
+    result = sweep_measure_window(bench, window, err);
     if (result == 0)
         result = finish_run(bench, window, err);
     if (result < 0)

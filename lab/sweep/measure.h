@@ -14,7 +14,7 @@ struct lull_sweep_protocol {
     double idle_s; /* for so long the idle GPU is measured ahead of all */
     double soak_s; /* a kernel runs at its point for so long before it is measured */
     double warm_s; /* the GPU is warmed up until its temperature has been still for so long... */
-    double warm_most_s; /* ...but no longer than this; 0: not at all */
+    double warm_max_s; /* ...but no longer than this; 0: not at all */
 };
 
 struct lull_sweep_bench {
@@ -43,7 +43,7 @@ int lull_sweep_bench_warm_up(struct lull_sweep_bench *bench,
 
 /*
  * Visits a point with the kernel that is started. target->sm_mhz and step_mhz are of the setting. A
- * kernel goes on running afterwards, so that the GPU stays warm. Errors: -EINTR; those of the rig
+ * kernel continues running afterwards, so that the GPU stays warm. Errors: -EINTR; those of the rig
  * and of the runs.
  */
 int lull_sweep_bench_visit(struct lull_sweep_bench *bench, const struct lull_sweep_setting *setting,

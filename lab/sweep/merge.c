@@ -19,7 +19,7 @@ struct merging {
 };
 
 /* Writes the rows of all tables, each once: two rows are one if they are the same in every cell. */
-static int write_rows(const void *context, FILE *file)
+static int sweep_merge_write_rows(const void *context, FILE *file)
 {
     struct merging *const merging = *(struct merging *const *)context;
 
@@ -61,8 +61,8 @@ static void add_sidecar(json_t *sources, const char *path)
     json_decref(sidecar);
 }
 
-static int write_sidecar(const char *out, char *const *paths, const struct merging *merging,
-                         struct lull_error *err)
+static int sweep_merge_write_sidecar(const char *out, char *const *paths,
+                                     const struct merging *merging, struct lull_error *err)
 {
     char sidecar_path[PATH_MAX];
     json_t *const sources = json_array();
@@ -93,9 +93,9 @@ int lull_sweep_merge(const char *out, char *const *paths, uint32_t count, uint64
     for (; merging.count < count && result == 0; merging.count++)
         result = lull_sweep_table_read(paths[merging.count], &merging.tables[merging.count], err);
     if (result == 0)
-        result = lull_file_write_with(out, write_rows, &context, err);
+        result = lull_file_write_with(out, sweep_merge_write_rows, &context, err);
     if (result == 0)
-        result = write_sidecar(out, paths, &merging, err);
+        result = sweep_merge_write_sidecar(out, paths, &merging, err);
     *rows_out = merging.rows;
     for (uint32_t i = 0; i < merging.count; i++)
         lull_sweep_table_fini(&merging.tables[i]);

@@ -11,9 +11,9 @@
 
 #include "base/file.h"
 
-enum { SIDECAR_MOST = 1 << 24 }; /* bytes of a sidecar that are read */
+enum { SIDECAR_MAX = 1 << 24 }; /* bytes of a sidecar that are read */
 
-static int fail(const char *path, int code, struct lull_error *err)
+static int sweep_output_fail(const char *path, int code, struct lull_error *err)
 {
     return lull_error_set(err, code, "%s: %s", path, strerror(-code));
 }
@@ -48,11 +48,11 @@ static int write_whole(struct lull_sweep_output *output, const char *text, size_
     if (code == 0)
         return 0;
     if (end >= 0 && ftruncate(output->fd, end) < 0)
-        return fail(output->path, code, err);
-    return fail(output->path, code, err);
+        return sweep_output_fail(output->path, code, err);
+    return sweep_output_fail(output->path, code, err);
 }
 
-static int write_header(struct lull_sweep_output *output, struct lull_error *err)
+static int sweep_output_write_header(struct lull_sweep_output *output, struct lull_error *err)
 {
     char line[LULL_SWEEP_LINE];
     const int length = snprintf(line, sizeof(line), "%s\n", lull_sweep_table_header());
@@ -72,7 +72,7 @@ static int find_end(struct lull_sweep_output *output, off_t *end_out, struct lul
         const char *newline;
 
         if (count < 0)
-            return fail(output->path, -errno, err);
+            return sweep_output_fail(output->path, -errno, err);
         newline = memrchr(part, '\n', (size_t)count);
         if (newline != NULL) {
             *end_out = begin + (newline - part) + 1;
@@ -84,7 +84,7 @@ static int find_end(struct lull_sweep_output *output, off_t *end_out, struct lul
     return 0;
 }
 
-static int check_header(struct lull_sweep_output *output, struct lull_error *err)
+static int sweep_output_check_header(struct lull_sweep_output *output, struct lull_error *err)
 {
     const char *const header = lull_sweep_table_header();
     const size_t length = strlen(header);
@@ -100,7 +100,7 @@ static int check_header(struct lull_sweep_output *output, struct lull_error *err
 }
 
 /* Takes off the line that a sweep was writing when it was killed. */
-static int mend(struct lull_sweep_output *output, struct lull_error *err)
+static int sweep_output_repair(struct lull_sweep_output *output, struct lull_error *err)
 {
     off_t end = 0;
     int result = find_end(output, &end, err);
@@ -108,11 +108,13 @@ static int mend(struct lull_sweep_output *output, struct lull_error *err)
     if (result < 0)
         return result;
     if (ftruncate(output->fd, end) < 0)
-        return fail(output->path, -errno, err);
-    return end == 0 ? write_header(output, err) : check_header(output, err);
+        return sweep_output_fail(output->path, -errno, err);
+    return end == 0 ? sweep_output_write_header(output, err)
+                    : sweep_output_check_header(output, err);
 }
 
-static int open_file(struct lull_sweep_output *output, bool is_resuming, struct lull_error *err)
+static int sweep_output_open_file(struct lull_sweep_output *output, bool is_resuming,
+                                  struct lull_error *err)
 {
     const int flags = is_resuming ? O_RDWR : O_RDWR | O_CREAT | O_EXCL;
 
@@ -123,7 +125,7 @@ static int open_file(struct lull_sweep_output *output, bool is_resuming, struct 
         return lull_error_set(
             err, -EEXIST, "%s: exists already; use --resume to continue it, or choose another file",
             output->path);
-    return fail(output->path, -errno, err);
+    return sweep_output_fail(output->path, -errno, err);
 }
 
 int lull_sweep_output_open(const char *path, bool is_resuming, struct lull_sweep_output *output_out,
@@ -135,13 +137,14 @@ int lull_sweep_output_open(const char *path, bool is_resuming, struct lull_sweep
     if (result < 0)
         return result;
     snprintf(output.path, sizeof(output.path), "%s", path);
-    result = open_file(&output, is_resuming, err);
+    result = sweep_output_open_file(&output, is_resuming, err);
     if (result < 0)
         return result;
     if (flock(output.fd, LOCK_EX | LOCK_NB) < 0)
         result = lull_error_set(err, -EBUSY, "%s: another sweep is writing to it", path);
     else
-        result = is_resuming ? mend(&output, err) : write_header(&output, err);
+        result = is_resuming ? sweep_output_repair(&output, err)
+                             : sweep_output_write_header(&output, err);
     if (result < 0) {
         close(output.fd);
         return result;
@@ -192,7 +195,7 @@ int lull_sweep_sidecar_read(const char *path, json_t **sidecar_out, struct lull_
     const char *schema;
     char *text;
     size_t size;
-    const int result = lull_file_read(path, SIDECAR_MOST, &text, &size, err);
+    const int result = lull_file_read(path, SIDECAR_MAX, &text, &size, err);
 
     if (result < 0)
         return result;

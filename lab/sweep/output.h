@@ -28,7 +28,7 @@ int lull_sweep_output_open(const char *path, bool is_resuming, struct lull_sweep
                            struct lull_error *err);
 void lull_sweep_output_close(struct lull_sweep_output *output);
 
-/* Tells whether there is a row, where the file was just opened. */
+/* Returns whether there is a row, where the file was just opened. */
 bool lull_sweep_output_has_rows(const struct lull_sweep_output *output);
 
 /* Appends a row, which is on the disk when this returns. Errors, after which nothing of it is left:

@@ -27,7 +27,7 @@ static const double header = 64.0;
 static const double footer = 50.0;
 
 /* Energies beyond this, of that at the highest clock, are cut off: the valley is what matters. */
-static const double most_ratio = 1.6;
+static const double max_ratio = 1.6;
 
 static const char style[] =
     "<style>text{font-family:system-ui,sans-serif;fill:#333}.small{font-size:11px}"
@@ -49,8 +49,8 @@ static void begin_picture(FILE *file, double width, double height)
 }
 
 static void __attribute__((format(printf, 6, 7)))
-write_label(FILE *file, double x, double y, const char *class, const char *anchor,
-            const char *format, ...)
+sweep_plot_write_label(FILE *file, double x, double y, const char *class, const char *anchor,
+                       const char *format, ...)
 {
     char text[256];
     va_list arguments;
@@ -98,7 +98,7 @@ static bool is_same_kernel(const struct lull_sweep_curve *a, const struct lull_s
            a->first->mem_set_mhz == b->first->mem_set_mhz;
 }
 
-/* Tells whether a curve is the one of its kernel at the highest power limit. */
+/* Returns whether a curve is the one of its kernel at the highest power limit. */
 static bool is_main(const struct lull_sweep_curves *curves, const struct lull_sweep_curve *curve)
 {
     for (size_t i = 0; i < curves->count; i++) {
@@ -125,59 +125,59 @@ static size_t count_main(const struct lull_sweep_curves *curves)
 struct panel {
     double left;
     double top;
-    double least_mhz;
-    double most_mhz;
-    double least_ratio;
+    double min_mhz;
+    double max_mhz;
+    double min_ratio;
     double base_j; /* of a launch at the highest clock and power limit */
 };
 
-static double x_of(const struct panel *panel, double mhz)
+static double sweep_plot_x_of(const struct panel *panel, double mhz)
 {
     return panel->left +
-           panel_width * (mhz - panel->least_mhz) / fmax(panel->most_mhz - panel->least_mhz, 1.0);
+           panel_width * (mhz - panel->min_mhz) / fmax(panel->max_mhz - panel->min_mhz, 1.0);
 }
 
-static double y_of(const struct panel *panel, double ratio)
+static double sweep_plot_y_of(const struct panel *panel, double ratio)
 {
-    return panel->top + panel_height * (most_ratio - ratio) / (most_ratio - panel->least_ratio);
+    return panel->top + panel_height * (max_ratio - ratio) / (max_ratio - panel->min_ratio);
 }
 
 static void draw_frame(FILE *file, const struct panel *panel, bool is_left, bool is_bottom)
 {
     fprintf(file, "<path class=\"grid\" d=\"");
-    for (int i = (int)ceil(panel->least_ratio * 5.0 - 1e-9); i <= (int)(most_ratio * 5.0); i++)
-        fprintf(file, "M%.1f %.1fh%.1f", panel->left, y_of(panel, i / 5.0), panel_width);
+    for (int i = (int)ceil(panel->min_ratio * 5.0 - 1e-9); i <= (int)(max_ratio * 5.0); i++)
+        fprintf(file, "M%.1f %.1fh%.1f", panel->left, sweep_plot_y_of(panel, i / 5.0), panel_width);
     fprintf(file, "\"/>\n<path class=\"axis\" d=\"M%.1f %.1fv%.1fh%.1f\"/>\n", panel->left,
             panel->top, panel_height, panel_width);
     fprintf(file, "<path class=\"axis\" stroke-dasharray=\"3 3\" d=\"M%.1f %.1fh%.1f\"/>\n",
-            panel->left, y_of(panel, 1.0), panel_width);
-    for (int i = (int)ceil(panel->least_ratio * 5.0 - 1e-9);
-         is_left && i <= (int)(most_ratio * 5.0); i++)
-        write_label(file, panel->left - 6.0, y_of(panel, i / 5.0) + 4.0, "small", "end", "%d %%",
-                    20 * i);
+            panel->left, sweep_plot_y_of(panel, 1.0), panel_width);
+    for (int i = (int)ceil(panel->min_ratio * 5.0 - 1e-9); is_left && i <= (int)(max_ratio * 5.0);
+         i++)
+        sweep_plot_write_label(file, panel->left - 6.0, sweep_plot_y_of(panel, i / 5.0) + 4.0,
+                               "small", "end", "%d %%", 20 * i);
     if (!is_bottom)
         return;
-    write_label(file, panel->left, panel->top + panel_height + 16.0, "small", "start", "%.0f MHz",
-                panel->least_mhz);
-    write_label(file, panel->left + panel_width, panel->top + panel_height + 16.0, "small", "end",
-                "%.0f MHz", panel->most_mhz);
+    sweep_plot_write_label(file, panel->left, panel->top + panel_height + 16.0, "small", "start",
+                           "%.0f MHz", panel->min_mhz);
+    sweep_plot_write_label(file, panel->left + panel_width, panel->top + panel_height + 16.0,
+                           "small", "end", "%.0f MHz", panel->max_mhz);
 }
 
-static void draw_curve(FILE *file, const struct panel *panel, const struct lull_sweep_curve *curve,
-                       bool is_highest)
+static void sweep_plot_draw_curve(FILE *file, const struct panel *panel,
+                                  const struct lull_sweep_curve *curve, bool is_highest)
 {
     fprintf(file, "<polyline class=\"%s\" clip-path=\"url(#p%.0f-%.0f)\" points=\"",
             is_highest ? "curve" : "lower", panel->left, panel->top);
     for (size_t i = 0; i < curve->count; i++)
-        fprintf(file, "%.1f,%.1f ", x_of(panel, curve->points[i].sm_mhz),
-                y_of(panel, lull_sweep_energy_j(&curve->points[i]) / panel->base_j));
+        fprintf(file, "%.1f,%.1f ", sweep_plot_x_of(panel, curve->points[i].sm_mhz),
+                sweep_plot_y_of(panel, lull_sweep_energy_j(&curve->points[i]) / panel->base_j));
     fprintf(file, "\"/>\n");
     for (size_t i = 0; i < curve->count && is_highest; i++) {
         const double ratio = lull_sweep_energy_j(&curve->points[i]) / panel->base_j;
 
-        if (ratio <= most_ratio)
+        if (ratio <= max_ratio)
             fprintf(file, "<circle class=\"point\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\"/>\n",
-                    x_of(panel, curve->points[i].sm_mhz), y_of(panel, ratio));
+                    sweep_plot_x_of(panel, curve->points[i].sm_mhz), sweep_plot_y_of(panel, ratio));
     }
 }
 
@@ -189,51 +189,52 @@ static void draw_best(FILE *file, const struct panel *panel, const struct lull_s
     const double slower = best->time_ms.mean / top_of(curve)->time_ms.mean - 1.0;
 
     fprintf(file, "<circle class=\"best\" cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\"/>\n",
-            x_of(panel, best->sm_mhz), y_of(panel, ratio));
+            sweep_plot_x_of(panel, best->sm_mhz), sweep_plot_y_of(panel, ratio));
     if (best == top_of(curve))
-        write_label(file, panel->left + 6.0, panel->top + panel_height - 8.0, "small", "start",
-                    "cheapest at the highest clock");
+        sweep_plot_write_label(file, panel->left + 6.0, panel->top + panel_height - 8.0, "small",
+                               "start", "cheapest at the highest clock");
     else
-        write_label(file, panel->left + 6.0, panel->top + panel_height - 8.0, "small", "start",
-                    "%.0f MHz: %.0f %% energy, +%.0f %% time", best->sm_mhz, -100.0 * (1.0 - ratio),
-                    100.0 * slower);
+        sweep_plot_write_label(file, panel->left + 6.0, panel->top + panel_height - 8.0, "small",
+                               "start", "%.0f MHz: %.0f %% energy, +%.0f %% time", best->sm_mhz,
+                               -100.0 * (1.0 - ratio), 100.0 * slower);
 }
 
-static void draw_panel(FILE *file, const struct lull_sweep_curves *curves,
-                       const struct lull_sweep_curve *curve, struct panel *panel)
+static void sweep_plot_draw_panel(FILE *file, const struct lull_sweep_curves *curves,
+                                  const struct lull_sweep_curve *curve, struct panel *panel)
 {
     panel->base_j = lull_sweep_energy_j(top_of(curve));
     fprintf(file,
             "<clipPath id=\"p%.0f-%.0f\"><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" "
             "height=\"%.1f\"/></clipPath>\n",
             panel->left, panel->top, panel->left, panel->top, panel_width, panel_height);
-    write_label(file, panel->left, panel->top - 7.0, "title", "start", "%s%s%.20s",
-                curve->first->kernel, curve->first->arg[0] != '\0' ? " " : "", curve->first->arg);
+    sweep_plot_write_label(file, panel->left, panel->top - 7.0, "title", "start", "%s%s%.20s",
+                           curve->first->kernel, curve->first->arg[0] != '\0' ? " " : "",
+                           curve->first->arg);
     for (size_t i = 0; i < curves->count; i++)
         if (&curves->curves[i] != curve && is_same_kernel(&curves->curves[i], curve) &&
             has_power(&curves->curves[i]))
-            draw_curve(file, panel, &curves->curves[i], false);
-    draw_curve(file, panel, curve, true);
+            sweep_plot_draw_curve(file, panel, &curves->curves[i], false);
+    sweep_plot_draw_curve(file, panel, curve, true);
     draw_best(file, panel, curve);
 }
 
 /* The range of all clocks, and the least energy ratio, in steps of 20 %. */
-static struct panel find_range(const struct lull_sweep_curves *curves)
+static struct panel sweep_plot_find_range(const struct lull_sweep_curves *curves)
 {
-    struct panel range = {.least_mhz = INFINITY, .most_mhz = 0.0, .least_ratio = 1.0};
+    struct panel range = {.min_mhz = INFINITY, .max_mhz = 0.0, .min_ratio = 1.0};
 
     for (size_t i = 0; i < curves->count; i++) {
         const struct lull_sweep_curve *const curve = &curves->curves[i];
 
         if (!is_main(curves, curve))
             continue;
-        range.least_mhz = fmin(range.least_mhz, curve->points[0].sm_mhz);
-        range.most_mhz = fmax(range.most_mhz, top_of(curve)->sm_mhz);
-        range.least_ratio = fmin(range.least_ratio, lull_sweep_energy_j(cheapest_of(curve)) /
-                                                        lull_sweep_energy_j(top_of(curve)));
+        range.min_mhz = fmin(range.min_mhz, curve->points[0].sm_mhz);
+        range.max_mhz = fmax(range.max_mhz, top_of(curve)->sm_mhz);
+        range.min_ratio = fmin(range.min_ratio, lull_sweep_energy_j(cheapest_of(curve)) /
+                                                    lull_sweep_energy_j(top_of(curve)));
     }
     /* Room for the words below the lowest valley. */
-    range.least_ratio = fmax(floor((range.least_ratio - 0.15) * 5.0) / 5.0, 0.0);
+    range.min_ratio = fmax(floor((range.min_ratio - 0.15) * 5.0) / 5.0, 0.0);
     return range;
 }
 
@@ -243,14 +244,14 @@ static int write_valleys(const void *context, FILE *file)
     const size_t count = count_main(curves);
     const size_t rows = (count + COLUMNS - 1) / COLUMNS;
     const double pitch = panel_height + gap + 14.0;
-    struct panel panel = find_range(curves);
+    struct panel panel = sweep_plot_find_range(curves);
     size_t drawn = 0;
 
     begin_picture(file, margin + COLUMNS * (panel_width + gap),
                   header + (double)rows * pitch + footer);
-    write_label(file, margin, 26.0, "head", "start",
-                "%s: energy of a launch over the SM clock, of that at the highest clock",
-                curves->curves[0].first->gpu);
+    sweep_plot_write_label(file, margin, 26.0, "head", "start",
+                           "%s: energy of a launch over the SM clock, of that at the highest clock",
+                           curves->curves[0].first->gpu);
     for (size_t i = 0; i < curves->count; i++) {
         const size_t row = drawn / COLUMNS;
 
@@ -259,10 +260,10 @@ static int write_valleys(const void *context, FILE *file)
         panel.left = margin + (double)(drawn % COLUMNS) * (panel_width + gap);
         panel.top = header + (double)row * pitch;
         draw_frame(file, &panel, drawn % COLUMNS == 0, drawn + COLUMNS >= count);
-        draw_panel(file, curves, &curves->curves[i], &panel);
+        sweep_plot_draw_panel(file, curves, &curves->curves[i], &panel);
         drawn++;
     }
-    write_label(
+    sweep_plot_write_label(
         file, margin, header + (double)rows * pitch + 20.0, "small", "start",
         "Red: the cheapest clock that was measured. 100 %%: the highest clock at which rows are "
         "valid. Pale: lower power limits.");
@@ -299,7 +300,7 @@ static bool is_label_left(const struct bubble *bubble)
 }
 
 /* The label of a bubble stands at the side at which there is room, beyond neighbours in its way. */
-static double side_of(const struct bubble *bubble)
+static double sweep_plot_side_of(const struct bubble *bubble)
 {
     return is_label_left(bubble) ? -1.0 : 1.0;
 }
@@ -309,11 +310,12 @@ static void part_labels(struct bubble *above, struct bubble *below)
 {
     const double line = 13.0, reach = 110.0;
 
-    if (fabs(above->x - below->x) > reach || side_of(above) != side_of(below) ||
+    if (fabs(above->x - below->x) > reach ||
+        sweep_plot_side_of(above) != sweep_plot_side_of(below) ||
         fabs(above->label_y - below->y) > 2.0 * line)
         return;
-    above->label_x =
-        side_of(above) * fmax(side_of(above) * above->label_x, side_of(above) * below->label_x);
+    above->label_x = sweep_plot_side_of(above) * fmax(sweep_plot_side_of(above) * above->label_x,
+                                                      sweep_plot_side_of(above) * below->label_x);
     below->label_x = above->label_x;
     below->label_y = fmax(below->label_y, above->label_y + line);
 }
@@ -322,7 +324,8 @@ static void place_labels(struct bubble *bubbles, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         bubbles[i].label_y = bubbles[i].y + 4.0;
-        bubbles[i].label_x = bubbles[i].x + side_of(&bubbles[i]) * (bubbles[i].radius + 5.0);
+        bubbles[i].label_x =
+            bubbles[i].x + sweep_plot_side_of(&bubbles[i]) * (bubbles[i].radius + 5.0);
     }
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < i; k++)
@@ -368,7 +371,7 @@ static size_t make_bubbles(const struct lull_sweep_curves *curves, double most,
     return count;
 }
 
-static void draw_axes(FILE *file, double most)
+static void sweep_plot_draw_axes(FILE *file, double most)
 {
     fprintf(file, "<path class=\"grid\" d=\"");
     for (int i = 0; i <= 10; i += 2)
@@ -379,17 +382,19 @@ static void draw_axes(FILE *file, double most)
     fprintf(file, "\"/>\n<path class=\"axis\" d=\"M%.1f %.1fv%.1fh%.1f\"/>\n", plot_left, plot_top,
             plot_height, plot_width);
     for (int i = 0; i <= 10; i += 2)
-        write_label(file, plot_left + plot_width * i / 10.0, plot_top + plot_height + 18.0, "small",
-                    "middle", "%d %%", 10 * i);
+        sweep_plot_write_label(file, plot_left + plot_width * i / 10.0,
+                               plot_top + plot_height + 18.0, "small", "middle", "%d %%", 10 * i);
     for (int i = 0; i / 10.0 <= most + 1e-9; i++)
-        write_label(file, plot_left - 8.0, plot_top + plot_height * (1.0 - i / 10.0 / most) + 4.0,
-                    "small", "end", "%d %%", 10 * i);
-    write_label(
+        sweep_plot_write_label(file, plot_left - 8.0,
+                               plot_top + plot_height * (1.0 - i / 10.0 / most) + 4.0, "small",
+                               "end", "%d %%", 10 * i);
+    sweep_plot_write_label(
         file, plot_left + plot_width / 2.0, plot_top + plot_height + 42.0, "small", "middle",
         "part of the time at the highest clock that follows it (0 %%: waits for memory, 100 %%: "
         "computes)");
-    write_label(file, plot_left, plot_top - 12.0, "small", "start",
-                "energy that the cheapest clock saves; area: power at the highest clock");
+    sweep_plot_write_label(
+        file, plot_left, plot_top - 12.0, "small", "start",
+        "energy that the cheapest clock saves; area: power at the highest clock");
 }
 
 static int write_sensitivity(const void *context, FILE *file)
@@ -403,9 +408,10 @@ static int write_sensitivity(const void *context, FILE *file)
         return -ENOMEM;
     count = make_bubbles(curves, most, bubbles);
     begin_picture(file, plot_left + plot_width + 40.0, plot_top + plot_height + 64.0);
-    write_label(file, plot_left, 26.0, "head", "start", "%s: effect of the SM clock on each kernel",
-                curves->curves[0].first->gpu);
-    draw_axes(file, most);
+    sweep_plot_write_label(file, plot_left, 26.0, "head", "start",
+                           "%s: effect of the SM clock on each kernel",
+                           curves->curves[0].first->gpu);
+    sweep_plot_draw_axes(file, most);
     for (size_t i = 0; i < count; i++) {
         const struct bubble *const bubble = &bubbles[i];
 
@@ -414,17 +420,17 @@ static int write_sensitivity(const void *context, FILE *file)
     }
     for (size_t i = 0; i < count; i++) {
         const struct bubble *const bubble = &bubbles[i];
-        const double own_x = bubble->x + side_of(bubble) * (bubble->radius + 5.0);
+        const double own_x = bubble->x + sweep_plot_side_of(bubble) * (bubble->radius + 5.0);
 
         /* A label that had to move has a line to its bubble. */
         if (bubble->label_x != own_x || bubble->label_y > bubble->y + 5.0)
             fprintf(file, "<path class=\"axis\" d=\"M%.1f %.1fL%.1f %.1f\"/>\n",
-                    bubble->label_x - 3.0 * side_of(bubble), bubble->label_y - 4.0, bubble->x,
-                    bubble->y);
-        write_label(file, bubble->label_x, bubble->label_y, "small",
-                    is_label_left(bubble) ? "end" : "start", "%s%s%.16s",
-                    bubble->curve->first->kernel, bubble->curve->first->arg[0] != '\0' ? " " : "",
-                    bubble->curve->first->arg);
+                    bubble->label_x - 3.0 * sweep_plot_side_of(bubble), bubble->label_y - 4.0,
+                    bubble->x, bubble->y);
+        sweep_plot_write_label(
+            file, bubble->label_x, bubble->label_y, "small",
+            is_label_left(bubble) ? "end" : "start", "%s%s%.16s", bubble->curve->first->kernel,
+            bubble->curve->first->arg[0] != '\0' ? " " : "", bubble->curve->first->arg);
     }
     fputs("</svg>\n", file);
     free(bubbles);
@@ -433,9 +439,9 @@ static int write_sensitivity(const void *context, FILE *file)
 
 /* ---- all of it ----------------------------------------------------------------------------- */
 
-static int write_picture(const char *directory, const char *name,
-                         int (*write)(const void *context, FILE *file),
-                         const struct lull_sweep_curves *curves, struct lull_error *err)
+static int sweep_plot_write_picture(const char *directory, const char *name,
+                                    int (*write)(const void *context, FILE *file),
+                                    const struct lull_sweep_curves *curves, struct lull_error *err)
 {
     char path[PATH_MAX];
     int result;
@@ -465,9 +471,10 @@ int lull_sweep_plot(const char *path, const char *directory, struct lull_error *
     if (result == 0)
         result = lull_file_make_directory(directory, 0755, err);
     if (result == 0)
-        result = write_picture(directory, "valleys.svg", write_valleys, &curves, err);
+        result = sweep_plot_write_picture(directory, "valleys.svg", write_valleys, &curves, err);
     if (result == 0)
-        result = write_picture(directory, "sensitivity.svg", write_sensitivity, &curves, err);
+        result =
+            sweep_plot_write_picture(directory, "sensitivity.svg", write_sensitivity, &curves, err);
     lull_sweep_curves_fini(&curves);
     lull_sweep_table_fini(&table);
     return result;

@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "governor/control/actuator.h"
 
-/* All of these are chosen, not measured. */
 static const int64_t answer_ns = 10 * LULL_NS_PER_S;  /* how long a driver may take to answer */
 static const int64_t validity_ns = 5 * LULL_NS_PER_S; /* a setting outlives this process so long */
 static const int64_t renewal_ns = LULL_NS_PER_S;
@@ -146,9 +145,9 @@ static pid_t parent_of(pid_t process)
     return parent > 0 ? (pid_t)parent : 0;
 }
 
-/* Tells whether a process is foreign. One that cannot be seen from here, such as one of another
+/* Returns whether a process is foreign. One that cannot be seen from here, such as one of another
  * container, may as well be this one by another number: it is taken for ours. */
-static bool is_foreign(pid_t process)
+static bool sweep_rig_is_foreign(pid_t process)
 {
     char path[64];
 
@@ -163,14 +162,15 @@ static bool is_foreign(pid_t process)
 
 bool lull_sweep_rig_is_busy(struct lull_sweep_rig *rig, pid_t *process_out)
 {
-    struct lull_device_news news;
+    struct lull_device_update update;
     struct lull_device_reading reading;
 
     *process_out = 0;
-    if (lull_device_check(rig->devices, rig->gpu, &news, NULL) == 0 && news.processes.is_known) {
-        if (news.processes.count > 0)
-            *process_out = news.processes.pids[0];
-        return news.processes.count > 0;
+    if (lull_device_check(rig->devices, rig->gpu, &update, NULL) == 0 &&
+        update.processes.is_known) {
+        if (update.processes.count > 0)
+            *process_out = update.processes.pids[0];
+        return update.processes.count > 0;
     }
     lull_device_read(rig->devices, rig->gpu, LULL_READING_UTILIZATION, &reading);
     return (reading.valid & LULL_READING_UTILIZATION) && reading.utilization_percent > 0;
@@ -178,12 +178,12 @@ bool lull_sweep_rig_is_busy(struct lull_sweep_rig *rig, pid_t *process_out)
 
 static bool has_foreign(struct lull_sweep_rig *rig)
 {
-    struct lull_device_news news;
+    struct lull_device_update update;
 
-    if (lull_device_check(rig->devices, rig->gpu, &news, NULL) < 0 || !news.processes.is_known)
+    if (lull_device_check(rig->devices, rig->gpu, &update, NULL) < 0 || !update.processes.is_known)
         return false;
-    for (uint32_t i = 0; i < news.processes.count; i++)
-        if (is_foreign(news.processes.pids[i]))
+    for (uint32_t i = 0; i < update.processes.count; i++)
+        if (sweep_rig_is_foreign(update.processes.pids[i]))
             return true;
     return false;
 }
@@ -217,8 +217,8 @@ int lull_sweep_rig_lease(struct lull_sweep_rig *rig, const char *runtime_dir, bo
     return lull_actuator_lease(rig->actuator, info->uuid, &band, &rig->slot, err);
 }
 
-/* Asks for the clock of the setting for some more seconds. Returns the number of the request. */
-static uint64_t post(struct lull_sweep_rig *rig)
+/* Requests the clock of the setting for some more seconds. Returns the number of the request. */
+static uint64_t sweep_rig_post(struct lull_sweep_rig *rig)
 {
     const int64_t now_ns = lull_now_ns();
     const bool is_top = rig->setting.sm_mhz == rig->info->sm_clocks_mhz[0];
@@ -233,7 +233,7 @@ int lull_sweep_rig_poll(struct lull_sweep_rig *rig, struct lull_error *err)
     if (rig->actuator == NULL)
         return 0;
     if (rig->is_set && lull_now_ns() - rig->renewed_ns > renewal_ns)
-        post(rig);
+        sweep_rig_post(rig);
     return lull_actuator_poll(rig->actuator, err);
 }
 
@@ -246,7 +246,7 @@ static int fail_late(const struct lull_sweep_rig *rig, struct lull_error *err)
 }
 
 /* Sets the power limit and waits until the driver has taken it. */
-static int set_limit(struct lull_sweep_rig *rig, struct lull_error *err)
+static int sweep_rig_set_limit(struct lull_sweep_rig *rig, struct lull_error *err)
 {
     const int64_t until_ns = lull_now_ns() + answer_ns;
     const uint32_t wanted_mw = rig->setting.has_own_limit ? rig->setting.limit_mw : 0;
@@ -314,11 +314,11 @@ int lull_sweep_rig_set(struct lull_sweep_rig *rig, const struct lull_sweep_setti
     rig->setting = *setting;
     rig->is_set = true;
     if (rig->has_limits && has_new_limit)
-        result = set_limit(rig, err);
+        result = sweep_rig_set_limit(rig, err);
     if (result < 0)
         return result;
     /* What is renewed only has settled already. */
-    return await_clock(rig, post(rig), is_busy && has_changed, err);
+    return await_clock(rig, sweep_rig_post(rig), is_busy && has_changed, err);
 }
 
 /* ---- reading ------------------------------------------------------------------------------- */

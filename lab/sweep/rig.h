@@ -1,7 +1,7 @@
 /*
  * The GPU that a sweep measures: its operating point, which is set through lulld or in this
  * process, and what the driver tells of it. Whatever happens to this process, the lease ends and
- * everything is put back.
+ * everything is restored.
  *
  * Threads: one. SPDX-License-Identifier: Apache-2.0
  */
@@ -31,7 +31,7 @@ struct lull_sweep_rig; /* opaque */
 int lull_sweep_rig_open(uint32_t gpu, const struct lull_sweep_time *time,
                         struct lull_sweep_rig **rig_out, struct lull_error *err);
 
-/* Puts back what was set and frees. NULL is allowed. */
+/* Restores what was set and frees. NULL is allowed. */
 void lull_sweep_rig_close(struct lull_sweep_rig *rig);
 
 const struct lull_device_info *lull_sweep_rig_info(const struct lull_sweep_rig *rig);
@@ -41,12 +41,12 @@ const char *lull_sweep_rig_driver(const struct lull_sweep_rig *rig);
 uint32_t lull_sweep_rig_mem_mhz(const struct lull_sweep_rig *rig);
 uint32_t lull_sweep_rig_limit_mw(const struct lull_sweep_rig *rig);
 
-/* Tells whether the GPU computes for somebody, with one of its processes (0: none is known). */
+/* Returns whether the GPU computes for somebody, with one of its processes (0: none is known). */
 bool lull_sweep_rig_is_busy(struct lull_sweep_rig *rig, pid_t *process_out);
 
 /*
  * Takes the lease, with power limits down to the least of the GPU where has_limits. Errors: -EBUSY
- * somebody else has it, or has locked the clocks; those of the actuator.
+ * another program has it, or has locked the clocks; those of the actuator.
  */
 int lull_sweep_rig_lease(struct lull_sweep_rig *rig, const char *runtime_dir, bool no_daemon,
                          bool has_limits, struct lull_error *err);
@@ -55,7 +55,7 @@ int lull_sweep_rig_lease(struct lull_sweep_rig *rig, const char *runtime_dir, bo
  * lull_actuator_poll. */
 int lull_sweep_rig_poll(struct lull_sweep_rig *rig, struct lull_error *err);
 
-/* Asks for a setting, which returns when the driver has taken it and, where the GPU is busy, its
+/* Requests a setting, which returns when the driver has taken it and, where the GPU is busy, its
  * clock has settled or never will. Errors: -ETIMEDOUT; the driver's; those of poll. */
 int lull_sweep_rig_set(struct lull_sweep_rig *rig, const struct lull_sweep_setting *setting,
                        bool is_busy, struct lull_error *err);

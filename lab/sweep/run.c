@@ -9,7 +9,7 @@
 
 #include "base/amount.h"
 #include "base/json_string.h"
-#include "base/watch.h"
+#include "base/progress.h"
 #include "lab/sweep/cuda_workload.h"
 #include "lab/sweep/output.h"
 #include "lab/sweep/sidecar.h"
@@ -18,15 +18,15 @@
 static const struct lull_workload_kind *const suites[] = {&lull_emulated_workload,
                                                           &lull_cuda_workload};
 
-/* Of a kernel's run. Chosen, not measured. */
+/* Of a kernel's run. */
 static const double slice_s = 0.25;
 
-/* Of times or powers of the repeats of a point; more asks for another repeat (lab/docs/dataset.md).
+/* Of times or powers of the repeats of a point; more requests another repeat (lab/docs/dataset.md).
  */
 static const double disagreement_ratio = 0.03;
 
 struct sweep_session {
-    const struct lull_sweep_wishes *wishes;
+    const struct lull_sweep_requests *requests;
     struct lull_stop_signals *stop;
     struct lull_sweep_time time;
     struct lull_sweep_rig *rig;
@@ -37,27 +37,27 @@ struct sweep_session {
     struct lull_sweep_output output;
     json_t *sidecar;
     struct lull_sweep_row row; /* with what all rows have in common */
-    double begin_s;            /* of the sweep's time, at which its first row would have begun */
+    double begin_s;            /* of the sweep's time, at which its first row would have started */
     double offset_s;           /* what earlier runs of it took */
     uint32_t started;          /* the kernel; UINT32_MAX: none */
     double base_time_ms;       /* of that kernel, as measured last; NAN */
     double visit_s;            /* what visits take, in the mean */
     uint64_t visits;
-    struct lull_watch watch;
+    struct lull_progress watch;
     struct lull_sweep_outcome *outcome;
 };
 
-static bool is_stopped(void *context)
+static bool sweep_run_is_stopped(void *context)
 {
     return lull_is_stopped(((struct sweep_session *)context)->stop);
 }
 
-static void keep_alive(void *context)
+static void sweep_run_keep_alive(void *context)
 {
     struct sweep_session *const session = context;
 
     lull_sweep_rig_poll(session->rig, NULL);
-    if (is_stopped(session) && session->load != NULL)
+    if (sweep_run_is_stopped(session) && session->load != NULL)
         lull_sweep_load_cancel(session->load);
 }
 
@@ -73,8 +73,8 @@ static void count_row(struct sweep_session *session, const struct lull_sweep_row
         outcome->marks[i] += row->result.marks >> i & 1;
 }
 
-static void name_kernel(const struct sweep_session *session, uint32_t kernel,
-                        struct lull_sweep_row *row)
+static void sweep_run_name_kernel(const struct sweep_session *session, uint32_t kernel,
+                                  struct lull_sweep_row *row)
 {
     const struct lull_workload_kernel names = lull_sweep_load_kernel(session->load, kernel);
 
@@ -92,7 +92,7 @@ static bool find_visit(const struct sweep_session *session, const struct lull_sw
     for (uint32_t k = 0; k < kernels; k++) {
         struct lull_sweep_row named;
 
-        name_kernel(session, k, &named);
+        sweep_run_name_kernel(session, k, &named);
         if (strcmp(named.kernel, row->kernel) == 0 && strcmp(named.arg, row->arg) == 0)
             visit->kernel = k;
     }
@@ -113,7 +113,7 @@ static struct lull_sweep_found found_of(const struct lull_sweep_result *result)
 }
 
 /* Takes in the rows of earlier runs. */
-static int replay(struct sweep_session *session, struct lull_error *err)
+static int sweep_run_replay(struct sweep_session *session, struct lull_error *err)
 {
     struct lull_sweep_table table;
     int result = lull_sweep_table_read(session->output.path, &table, err);
@@ -141,9 +141,9 @@ static int replay(struct sweep_session *session, struct lull_error *err)
     return result;
 }
 
-/* Takes the sidecar of earlier runs in the place of the new one. A sweep that was killed before it
+/* Takes the sidecar of earlier runs instead of the new one. A sweep that was killed before it
  * wrote its own has no rows. */
-static int resume(struct sweep_session *session, struct lull_error *err)
+static int sweep_run_resume(struct sweep_session *session, struct lull_error *err)
 {
     json_t *before;
     int result = lull_sweep_sidecar_read(session->output.sidecar_path, &before, err);
@@ -161,7 +161,7 @@ static int resume(struct sweep_session *session, struct lull_error *err)
     json_decref(session->sidecar);
     session->sidecar = before;
     json_object_set_new(before, "left_out", json_array()); /* is found out again */
-    return result == 0 ? replay(session, err) : result;
+    return result == 0 ? sweep_run_replay(session, err) : result;
 }
 
 /* ---- the sidecar --------------------------------------------------------------------------- */
@@ -175,7 +175,8 @@ static json_t *marks_json(const struct lull_sweep_outcome *outcome)
     return marks;
 }
 
-static int write_sidecar(struct sweep_session *session, const char *state, struct lull_error *err)
+static int sweep_run_write_sidecar(struct sweep_session *session, const char *state,
+                                   struct lull_error *err)
 {
     json_t *const sidecar = session->sidecar;
 
@@ -192,7 +193,7 @@ static void note_left_out(struct sweep_session *session, uint32_t kernel,
     json_t *const list = json_object_get(session->sidecar, "left_out");
     struct lull_sweep_row named;
 
-    name_kernel(session, kernel, &named);
+    sweep_run_name_kernel(session, kernel, &named);
     json_array_append_new(
         list, json_pack("{s:o, s:o, s:o}", "kernel", lull_json_string(named.kernel), "arg",
                         lull_json_string(named.arg), "reason", lull_json_string(reason->text)));
@@ -211,25 +212,25 @@ static int refuse_busy(struct sweep_session *session, struct lull_error *err)
     if (process != 0)
         return lull_error_set(err, -EBUSY,
                               "GPU %u: process %ld computes on it; a sweep needs it alone",
-                              session->wishes->gpu, (long)process);
+                              session->requests->gpu, (long)process);
     return lull_error_set(err, -EBUSY, "GPU %u: it is busy; a sweep needs it alone",
-                          session->wishes->gpu);
+                          session->requests->gpu);
 }
 
 static int open_load(struct sweep_session *session, struct lull_error *err)
 {
-    const struct lull_sweep_wishes *const wishes = session->wishes;
+    const struct lull_sweep_requests *const requests = session->requests;
     const struct lull_workload_place place = {
-        .gpu = wishes->gpu,
+        .gpu = requests->gpu,
         .uuid = lull_sweep_rig_info(session->rig)->uuid,
-        .file = wishes->suite_file,
+        .file = requests->suite_file,
         .slice_s = slice_s,
-        .command = wishes->command,
+        .command = requests->command,
     };
-    const struct lull_sweep_meanwhile meanwhile = {keep_alive, session};
+    const struct lull_sweep_meanwhile meanwhile = {sweep_run_keep_alive, session};
     int result = LULL_E_UNSUPPORTED;
 
-    if (wishes->command != NULL)
+    if (requests->command != NULL)
         return lull_sweep_load_open(&lull_command_workload, &place, &session->time, &meanwhile,
                                     &session->load, err);
     for (size_t i = 0; i < sizeof(suites) / sizeof(suites[0]) && result == LULL_E_UNSUPPORTED; i++)
@@ -246,11 +247,11 @@ static int make_order(struct sweep_session *session, struct lull_error *err)
         .points = points->count,
         .line_points = points->line,
         .base = points->line - 1,
-        .repeats = session->wishes->repeats,
+        .repeats = session->requests->repeats,
         .is_coarse = points->is_adaptive,
         .coarse = LULL_SWEEP_COARSE,
         .disagreement_ratio = disagreement_ratio,
-        .seed = session->wishes->seed,
+        .seed = session->requests->seed,
     };
 
     if (grid.kernels > LULL_SWEEP_KERNELS)
@@ -262,7 +263,8 @@ static int make_order(struct sweep_session *session, struct lull_error *err)
 }
 
 /* Starts a kernel, unless it is the one that is started. 1: this GPU cannot run it. */
-static int start_kernel(struct sweep_session *session, uint32_t kernel, struct lull_error *err)
+static int sweep_run_start_kernel(struct sweep_session *session, uint32_t kernel,
+                                  struct lull_error *err)
 {
     struct lull_error reason = {0};
     int result;
@@ -284,23 +286,23 @@ static int start_kernel(struct sweep_session *session, uint32_t kernel, struct l
 }
 
 /* Warms the GPU up with the kernel that comes first. */
-static int warm_up(struct sweep_session *session, struct lull_error *err)
+static int sweep_run_warm_up(struct sweep_session *session, struct lull_error *err)
 {
     struct lull_sweep_visit visit;
     double took_s = 0.0;
     int result = 1;
 
-    if (session->wishes->protocol.warm_most_s <= 0.0)
+    if (session->requests->protocol.warm_max_s <= 0.0)
         return 0;
     while (result == 1) {
         if (!lull_sweep_order_next(session->order, &visit))
             return 0;
-        result = start_kernel(session, visit.kernel, err);
+        result = sweep_run_start_kernel(session, visit.kernel, err);
     }
     if (result < 0)
         return result;
-    if (lull_watch_is_due(&session->watch) && !session->wishes->is_quiet)
-        lull_watch_draw("lull: warming up");
+    if (lull_progress_is_due(&session->watch) && !session->requests->is_quiet)
+        lull_progress_draw("lull: warming up");
     result = lull_sweep_bench_warm_up(
         &session->bench, &session->points.settings[session->points.line - 1], &took_s, err);
     if (json_is_null(json_object_get(session->sidecar, "warmed_up_s")))
@@ -313,7 +315,7 @@ static int measure_alone(struct sweep_session *session, struct lull_error *err)
 {
     double idle_w = NAN;
     const int result = lull_sweep_bench_measure_idle(
-        &session->bench, session->wishes->protocol.idle_s, &idle_w, err);
+        &session->bench, session->requests->protocol.idle_s, &idle_w, err);
 
     lull_sweep_bench_learn_refresh(&session->bench);
     json_object_set_new(session->sidecar, "idle_w", lull_sweep_number(idle_w));
@@ -324,19 +326,20 @@ static int measure_alone(struct sweep_session *session, struct lull_error *err)
 
 /* ---- measuring ----------------------------------------------------------------------------- */
 
-static void show(struct sweep_session *session, const struct lull_sweep_visit *visit)
+static void sweep_run_show_visit(struct sweep_session *session,
+                                 const struct lull_sweep_visit *visit)
 {
     const uint64_t left = lull_sweep_order_left(session->order);
     struct lull_sweep_row named;
 
-    if (session->wishes->is_quiet || !lull_watch_is_due(&session->watch))
+    if (session->requests->is_quiet || !lull_progress_is_due(&session->watch))
         return;
-    name_kernel(session, visit->kernel, &named);
-    lull_watch_draw("lull: %s rows, about %s left (%s): %s at %u MHz",
-                    lull_amount_count(session->outcome->rows).text, lull_amount_count(left).text,
-                    session->visits > 0 ? lull_amount_time((double)left * session->visit_s).text
-                                        : "time unknown",
-                    named.kernel, session->points.settings[visit->point].sm_mhz);
+    sweep_run_name_kernel(session, visit->kernel, &named);
+    lull_progress_draw("lull: %s rows, about %s left (%s): %s at %u MHz",
+                       lull_amount_count(session->outcome->rows).text, lull_amount_count(left).text,
+                       session->visits > 0 ? lull_amount_time((double)left * session->visit_s).text
+                                           : "time unknown",
+                       named.kernel, session->points.settings[visit->point].sm_mhz);
 }
 
 static int visit_point(struct sweep_session *session, const struct lull_sweep_visit *visit,
@@ -361,7 +364,7 @@ static int visit_point(struct sweep_session *session, const struct lull_sweep_vi
     result = lull_sweep_bench_visit(&session->bench, setting, &target, &row->result, err);
     if (result < 0)
         return result;
-    name_kernel(session, visit->kernel, row);
+    sweep_run_name_kernel(session, visit->kernel, row);
     row->sm_set_mhz = setting->sm_mhz;
     row->mem_set_mhz = setting->mem_mhz;
     row->limit_set_w = setting->limit_mw > 0 ? 1e-3 * setting->limit_mw : NAN;
@@ -381,16 +384,16 @@ static int visit_point(struct sweep_session *session, const struct lull_sweep_vi
     return 0;
 }
 
-static int measure(struct sweep_session *session, struct lull_error *err)
+static int sweep_run_measure(struct sweep_session *session, struct lull_error *err)
 {
     struct lull_sweep_visit visit;
     int result = 0;
 
     while (result >= 0 && lull_sweep_order_next(session->order, &visit)) {
-        result = start_kernel(session, visit.kernel, err);
+        result = sweep_run_start_kernel(session, visit.kernel, err);
         if (result != 0)
             continue;
-        show(session, &visit);
+        sweep_run_show_visit(session, &visit);
         result = visit_point(session, &visit, err);
     }
     return result < 0 ? result : 0;
@@ -400,19 +403,20 @@ static int measure(struct sweep_session *session, struct lull_error *err)
 
 static int prepare_gpu(struct sweep_session *session, struct lull_error *err)
 {
-    const struct lull_sweep_wishes *const wishes = session->wishes;
+    const struct lull_sweep_requests *const requests = session->requests;
     int result = lull_sweep_time_open(&session->time, err);
 
     if (result == 0)
-        result = lull_sweep_rig_open(wishes->gpu, &session->time, &session->rig, err);
+        result = lull_sweep_rig_open(requests->gpu, &session->time, &session->rig, err);
     if (result == 0)
         result = refuse_busy(session, err);
     if (result == 0)
-        result = lull_sweep_points_make(
-            &wishes->axes, lull_sweep_rig_info(session->rig), lull_sweep_rig_mem_mhz(session->rig),
-            lull_sweep_rig_limit_mw(session->rig), &session->points, err);
+        result =
+            lull_sweep_points_make(&requests->axes, lull_sweep_rig_info(session->rig),
+                                   lull_sweep_rig_mem_mhz(session->rig),
+                                   lull_sweep_rig_limit_mw(session->rig), &session->points, err);
     if (result == 0)
-        result = lull_sweep_rig_lease(session->rig, wishes->runtime_dir, wishes->no_daemon,
+        result = lull_sweep_rig_lease(session->rig, requests->runtime_dir, requests->no_daemon,
                                       session->points.has_limits, err);
     return result;
 }
@@ -420,7 +424,7 @@ static int prepare_gpu(struct sweep_session *session, struct lull_error *err)
 /* The idle GPU is looked at before the workload has a context on it. */
 static int prepare_files(struct sweep_session *session, struct lull_error *err)
 {
-    const struct lull_sweep_wishes *const wishes = session->wishes;
+    const struct lull_sweep_requests *const requests = session->requests;
     json_t *const alone = json_object();
     int result;
 
@@ -433,16 +437,17 @@ static int prepare_files(struct sweep_session *session, struct lull_error *err)
         result = make_order(session, err);
     session->bench.load = session->load;
     if (result == 0)
-        session->sidecar = lull_sweep_sidecar_make(wishes, session->rig, session->load,
+        session->sidecar = lull_sweep_sidecar_make(requests, session->rig, session->load,
                                                    &session->points, session->time.node != NULL);
     if (result == 0 && session->sidecar == NULL)
         result = lull_error_set(err, -ENOMEM, "not enough memory for the sidecar");
     if (result == 0) {
         json_object_update(session->sidecar, alone);
-        result = lull_sweep_output_open(wishes->path, wishes->is_resuming, &session->output, err);
+        result =
+            lull_sweep_output_open(requests->path, requests->is_resuming, &session->output, err);
     }
-    if (result == 0 && wishes->is_resuming)
-        result = resume(session, err);
+    if (result == 0 && requests->is_resuming)
+        result = sweep_run_resume(session, err);
     json_decref(alone);
     return result;
 }
@@ -454,7 +459,7 @@ static void describe_rows(struct sweep_session *session)
     lull_sweep_name(lull_sweep_load_kind(session->load)->name, session->row.suite);
 }
 
-static int sweep(struct sweep_session *session, struct lull_error *err)
+static int sweep_run_all(struct sweep_session *session, struct lull_error *err)
 {
     struct lull_error unwritten;
     int result = prepare_files(session, err);
@@ -462,28 +467,29 @@ static int sweep(struct sweep_session *session, struct lull_error *err)
     if (result < 0)
         return result;
     describe_rows(session);
-    result = write_sidecar(session, "running", err);
+    result = sweep_run_write_sidecar(session, "running", err);
     if (result == 0)
-        result = warm_up(session, err);
+        result = sweep_run_warm_up(session, err);
     session->begin_s = lull_sweep_time_now(&session->time);
     if (result == 0)
-        result = measure(session, err);
-    lull_watch_end(&session->watch);
-    if (write_sidecar(session, result == 0 ? "done" : "ended early", &unwritten) < 0 && result == 0)
+        result = sweep_run_measure(session, err);
+    lull_progress_end(&session->watch);
+    if (sweep_run_write_sidecar(session, result == 0 ? "done" : "ended early", &unwritten) < 0 &&
+        result == 0)
         result = lull_error_set(err, unwritten.code, "%s", unwritten.text);
     return result;
 }
 
-int lull_sweep(const struct lull_sweep_wishes *wishes, struct lull_stop_signals *stop,
+int lull_sweep(const struct lull_sweep_requests *requests, struct lull_stop_signals *stop,
                struct lull_sweep_outcome *outcome_out, struct lull_error *err)
 {
     struct sweep_session session = {
-        .wishes = wishes,
+        .requests = requests,
         .stop = stop,
         .output.fd = -1,
         .started = UINT32_MAX,
         .base_time_ms = NAN,
-        .watch = lull_watch_begin(),
+        .watch = lull_progress_begin(),
         .outcome = outcome_out,
     };
     int result;
@@ -494,11 +500,11 @@ int lull_sweep(const struct lull_sweep_wishes *wishes, struct lull_stop_signals 
         session.bench = (struct lull_sweep_bench){
             .time = &session.time,
             .rig = session.rig,
-            .protocol = &wishes->protocol,
-            .is_stopped = is_stopped,
+            .protocol = &requests->protocol,
+            .is_stopped = sweep_run_is_stopped,
             .context = &session,
         };
-        result = sweep(&session, err);
+        result = sweep_run_all(&session, err);
     }
     if (session.load != NULL)
         lull_sweep_load_cancel(session.load);

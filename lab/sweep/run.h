@@ -10,7 +10,7 @@
 #include "cli/shared/stop_signals.h"
 #include "lab/core/sweep_point.h"
 
-struct lull_sweep_wishes {
+struct lull_sweep_requests {
     uint32_t gpu;
     struct lull_sweep_axes axes;
     struct lull_sweep_protocol protocol;
@@ -38,7 +38,7 @@ struct lull_sweep_outcome {
  * also after an error. Errors: -EINTR stopped; -EBUSY somebody computes on the GPU; -EINVAL the
  * file is of another sweep; those of the parts.
  */
-int lull_sweep(const struct lull_sweep_wishes *wishes, struct lull_stop_signals *stop,
+int lull_sweep(const struct lull_sweep_requests *requests, struct lull_stop_signals *stop,
                struct lull_sweep_outcome *outcome_out, struct lull_error *err);
 
 #endif

@@ -23,7 +23,7 @@ json_t *lull_sweep_number(double number)
     return isfinite(number) ? json_real(number) : json_null();
 }
 
-static json_t *list_numbers(const uint32_t *numbers, uint32_t count)
+static json_t *sidecar_list_numbers(const uint32_t *numbers, uint32_t count)
 {
     json_t *const list = json_array();
 
@@ -44,16 +44,16 @@ static json_t *describe_gpu(const struct lull_sweep_rig *rig)
     char hash[LULL_SWEEP_HASH];
 
     lull_sweep_hash_unit(info->uuid, hash);
-    return json_pack("{s:o, s:o, s:o, s:n, s:n, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "name",
-                     lull_json_string(info->name), "uuid_hash", lull_json_string(hash), "driver",
-                     lull_json_string(lull_sweep_rig_driver(rig)), "vbios", "cuda", "architecture",
-                     (json_int_t)info->architecture, "sm_clocks_mhz",
-                     list_numbers(info->sm_clocks_mhz, info->sm_clock_count), "memory_clocks_mhz",
-                     list_numbers(info->memory_clocks_mhz, info->memory_clock_count), "limit_min_w",
-                     limit_json(info->power_limit_min_mw), "limit_max_w",
-                     limit_json(info->power_limit_max_mw), "limit_default_w",
-                     limit_json(info->power_limit_default_mw), "limit_found_w",
-                     limit_json(lull_sweep_rig_limit_mw(rig)), "is_memory_clock_set", 0);
+    return json_pack(
+        "{s:o, s:o, s:o, s:n, s:n, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "name",
+        lull_json_string(info->name), "uuid_hash", lull_json_string(hash), "driver",
+        lull_json_string(lull_sweep_rig_driver(rig)), "vbios", "cuda", "architecture",
+        (json_int_t)info->architecture, "sm_clocks_mhz",
+        sidecar_list_numbers(info->sm_clocks_mhz, info->sm_clock_count), "memory_clocks_mhz",
+        sidecar_list_numbers(info->memory_clocks_mhz, info->memory_clock_count), "limit_min_w",
+        limit_json(info->power_limit_min_mw), "limit_max_w", limit_json(info->power_limit_max_mw),
+        "limit_default_w", limit_json(info->power_limit_default_mw), "limit_found_w",
+        limit_json(lull_sweep_rig_limit_mw(rig)), "is_memory_clock_set", 0);
 }
 
 static json_t *describe_grid(const struct lull_sweep_points *points)
@@ -73,19 +73,19 @@ static json_t *describe_grid(const struct lull_sweep_points *points)
                      "is_adaptive", points->is_adaptive);
 }
 
-static json_t *describe_protocol(const struct lull_sweep_wishes *wishes)
+static json_t *describe_protocol(const struct lull_sweep_requests *requests)
 {
-    const struct lull_sweep_protocol *const protocol = &wishes->protocol;
+    const struct lull_sweep_protocol *const protocol = &requests->protocol;
     const struct lull_sweep_rules *const rules = &protocol->rules;
 
     return json_pack("{s:i, s:I, s:f, s:f, s:f, s:f, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f}",
-                     "repeats", (int)wishes->repeats, "seed", (json_int_t)wishes->seed, "idle_s",
-                     protocol->idle_s, "soak_s", protocol->soak_s, "least_s", rules->least_s,
-                     "most_s", rules->most_s, "least_launches", (int)rules->least_launches,
-                     "least_refreshes", (int)rules->least_refreshes, "interval_ratio",
-                     rules->interval_ratio, "noise_ratio", rules->noise_ratio, "counter_ratio",
-                     rules->counter_ratio, "clock_ratio", rules->clock_ratio, "warm_still_s",
-                     protocol->warm_s, "warm_most_s", protocol->warm_most_s);
+                     "repeats", (int)requests->repeats, "seed", (json_int_t)requests->seed,
+                     "idle_s", protocol->idle_s, "soak_s", protocol->soak_s, "least_s",
+                     rules->min_s, "most_s", rules->max_s, "least_launches",
+                     (int)rules->min_launches, "least_refreshes", (int)rules->min_refreshes,
+                     "interval_ratio", rules->interval_ratio, "noise_ratio", rules->noise_ratio,
+                     "counter_ratio", rules->counter_ratio, "clock_ratio", rules->clock_ratio,
+                     "warm_still_s", protocol->warm_s, "warm_most_s", protocol->warm_max_s);
 }
 
 static json_t *list_kernels(const struct lull_sweep_load *load)
@@ -131,7 +131,7 @@ static json_t *date_now(void)
     return lull_json_string(text);
 }
 
-json_t *lull_sweep_sidecar_make(const struct lull_sweep_wishes *wishes,
+json_t *lull_sweep_sidecar_make(const struct lull_sweep_requests *requests,
                                 const struct lull_sweep_rig *rig,
                                 const struct lull_sweep_load *load,
                                 const struct lull_sweep_points *points, bool is_emulated)
@@ -146,8 +146,8 @@ json_t *lull_sweep_sidecar_make(const struct lull_sweep_wishes *wishes,
                      "host", lull_json_string_or_null(host), "is_emulated", is_emulated, "gpu",
                      describe_gpu(rig), "grid", describe_grid(points), "suite",
                      lull_json_string(lull_sweep_load_kind(load)->name), "command",
-                     list_words(wishes->command), "kernels", list_kernels(load), "protocol",
-                     describe_protocol(wishes), "left_out", "ambient_c", "counter_refresh_ms",
+                     list_words(requests->command), "kernels", list_kernels(load), "protocol",
+                     describe_protocol(requests), "left_out", "ambient_c", "counter_refresh_ms",
                      "idle_w", "warmed_up_s", "unknown", "gpu.vbios", "Lull does not read it",
                      "gpu.cuda", "Lull does not read it", "ambient_c", "nothing here measures it");
 }

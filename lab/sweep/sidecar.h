@@ -15,13 +15,14 @@
  * not. */
 void lull_sweep_hash_unit(const char *uuid, char hash_out[LULL_SWEEP_HASH]);
 
-/* Makes the sidecar of a sweep that begins. NULL: there is no memory. */
-json_t *lull_sweep_sidecar_make(const struct lull_sweep_wishes *wishes,
+/* Makes the sidecar of a sweep that begins. NULL: out of memory. */
+json_t *lull_sweep_sidecar_make(const struct lull_sweep_requests *requests,
                                 const struct lull_sweep_rig *rig,
                                 const struct lull_sweep_load *load,
                                 const struct lull_sweep_points *points, bool is_emulated);
 
-/* Tells whether two sidecars are of the same sweep. Errors: -EINVAL, with the part that differs. */
+/* Returns whether two sidecars are of the same sweep. Errors: -EINVAL, with the part that differs.
+ */
 int lull_sweep_sidecar_compare(const json_t *before, const json_t *now, const char *path,
                                struct lull_error *err);
 

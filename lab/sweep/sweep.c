@@ -15,11 +15,11 @@
 #include "lab/trace/sweep_table.h"
 
 struct sweep_arguments {
-    struct lull_sweep_wishes wishes;
+    struct lull_sweep_requests requests;
     const char *grid;
     const char *output;
     double window_s;
-    double window_most_s;
+    double window_max_s;
     double interval_ratio;
     uint32_t launches;
     uint32_t refreshes;
@@ -37,54 +37,54 @@ static const struct lull_option rows[] = {
                "What to measure at: sm=N spreads N SM clocks evenly, sm=all takes each, "
                "sm=1410/1200/900 those, sm=auto five and then those around each kernel's optimum; "
                "limit=N or limit=400/300 adds power limits below the one that is set.",
-               .usual = "sm=5",
+               .default_value = "sm=5",
                .more = "Axes are separated by commas. The highest SM clock is "
                        "always among them. mem stands for the memory clock, which "
                        "Lull does not set: mem=all is the one in force."),
-    LULL_VALUE("gpu", "N", WHOLE, OBJECT, wishes.gpu,
+    LULL_VALUE("gpu", "N", WHOLE, OBJECT, requests.gpu,
                "Measure this GPU, as `lull gpus` numbers it.", .letter = 'g',
-               .most = LULL_DEVICE_MAX_GPUS - 1, .usual = "0"),
+               .most = LULL_DEVICE_MAX_GPUS - 1, .default_value = "0"),
     LULL_VALUE("output", "FILE", TEXT, OBJECT, output,
                "Write the rows into this file, and how they came about into FILE.json.",
                .hint = LULL_OPTION_FILE,
                .more = "The short form is -o. With --plot it is the directory."),
-    LULL_FLAG("resume", OBJECT, wishes.is_resuming,
+    LULL_FLAG("resume", OBJECT, requests.is_resuming,
               "Go on with the sweep that FILE holds; at most the row that was being written is "
               "measured again."),
     LULL_FLAG("suite", OBJECT, is_suite,
               "Measure the built-in kernels instead of a command; a FILE describes others."),
-    LULL_VALUE("repeats", "N", WHOLE, OBJECT, wishes.repeats, "Measure each point so often.",
-               .least = 1, .most = LULL_SWEEP_REPEATS, .usual = "3",
+    LULL_VALUE("repeats", "N", WHOLE, OBJECT, requests.repeats, "Measure each point so often.",
+               .least = 1, .most = LULL_SWEEP_REPEATS, .default_value = "3",
                .more = "Where they disagree by more than 3 % there is one more."),
-    LULL_SEED_ROW(OBJECT, wishes.seed, "Seed of the order of measurement."),
+    LULL_SEED_ROW(OBJECT, requests.seed, "Seed of the order of measurement."),
     LULL_VALUE("window", "S", NUMBER, OBJECT, window_s, "Measure a point for at least so long.",
-               .least = 0.01, .most = 1e5, .usual = "2"),
-    LULL_VALUE("window-most", "S", NUMBER, OBJECT, window_most_s,
+               .least = 0.01, .most = 1e5, .default_value = "2"),
+    LULL_VALUE("window-most", "S", NUMBER, OBJECT, window_max_s,
                "Measure a point for at most so long, where it scatters; runs of a command are "
                "always whole.",
-               .least = 0.01, .most = 1e5, .usual = "12"),
+               .least = 0.01, .most = 1e5, .default_value = "12"),
     LULL_VALUE("interval", "RATIO", RATIO, OBJECT, interval_ratio,
                "A point is measured well enough when the 95 % intervals of its time and power are "
                "within this of the mean, to either side.",
-               .usual = "0.5%"),
+               .default_value = "0.5%"),
     LULL_VALUE("launches", "N", WHOLE, OBJECT, launches,
                "Launches that a point needs, at least; a row with fewer is marked.", .least = 1,
                .most = 1000000, .otherwise = "20; 1 of a command"),
     LULL_VALUE("refreshes", "N", WHOLE, OBJECT, refreshes,
                "Refreshes of the energy counter that a point needs, at least; a row with fewer is "
                "marked.",
-               .least = 1, .most = 1000000, .usual = "20"),
-    LULL_VALUE("idle", "S", NUMBER, OBJECT, wishes.protocol.idle_s,
+               .least = 1, .most = 1000000, .default_value = "20"),
+    LULL_VALUE("idle", "S", NUMBER, OBJECT, requests.protocol.idle_s,
                "Measure the idle GPU for so long, ahead of all.", .least = 0.1, .most = 1e5,
-               .usual = "10"),
-    LULL_VALUE("soak", "S", NUMBER, OBJECT, wishes.protocol.soak_s,
+               .default_value = "10"),
+    LULL_VALUE("soak", "S", NUMBER, OBJECT, requests.protocol.soak_s,
                "Run a kernel at its point for so long before it is measured: temperature, and with "
                "it leakage, follows power in some twenty seconds.",
-               .most = 1e5, .usual = "5", .more = "Commands are measured at once."),
-    LULL_VALUE("warm-up", "S", NUMBER, OBJECT, wishes.protocol.warm_most_s,
+               .most = 1e5, .default_value = "5", .more = "Commands are measured at once."),
+    LULL_VALUE("warm-up", "S", NUMBER, OBJECT, requests.protocol.warm_max_s,
                "Warm the GPU up until its temperature has stayed within 1 degree for 30 s, for so "
                "long at most; 0: not at all.",
-               .most = 1e5, .usual = "300"),
+               .most = 1e5, .default_value = "300"),
     LULL_FLAG("merge", OBJECT, is_merge, "Join the datasets IN... into OUT."),
     LULL_FLAG(
         "validate", OBJECT, is_validate,
@@ -93,23 +93,23 @@ static const struct lull_option rows[] = {
               "Draw a dataset into a directory (-o): the energy of each kernel over the clock, and "
               "each kernel's dependence on the clock."),
     LULL_JSON_ROW(OBJECT, is_json),
-    LULL_QUIET_ROW(OBJECT, wishes.is_quiet),
-    LULL_CLI_NO_DAEMON_ROW(OBJECT, wishes.no_daemon),
-    LULL_CLI_RUNTIME_DIR_ROW(OBJECT, wishes.runtime_dir),
+    LULL_QUIET_ROW(OBJECT, requests.is_quiet),
+    LULL_CLI_NO_DAEMON_ROW(OBJECT, requests.no_daemon),
+    LULL_CLI_RUNTIME_DIR_ROW(OBJECT, requests.runtime_dir),
     {0},
 };
 
 /* ---- options ------------------------------------------------------------------------------- */
 
-static void prepare(void *options)
+static void sweep_command_prepare(void *options)
 {
     struct sweep_arguments *const arguments = options;
 
-    arguments->wishes.axes = lull_sweep_axes_usual;
-    arguments->wishes.protocol.warm_s = 30.0;
+    arguments->requests.axes = lull_sweep_axes_default;
+    arguments->requests.protocol.warm_s = 30.0;
 }
 
-/* What is to be done with files is told by one of three flags, or by none. */
+/* What is to be done with files is reported by one of three flags, or by none. */
 static int check_files(const struct sweep_arguments *arguments,
                        const struct lull_operands *operands, struct lull_error *err)
 {
@@ -137,14 +137,15 @@ static int check_sweep(struct sweep_arguments *arguments, const struct lull_oper
                               operands->words[arguments->is_suite ? 1 : 0]);
     if (arguments->output == NULL)
         return lull_error_set(err, -EINVAL, "missing -o FILE.csv");
-    if (arguments->window_most_s < arguments->window_s)
+    if (arguments->window_max_s < arguments->window_s)
         return lull_error_set(err, -EINVAL, "--window-most is less than --window");
     if (arguments->grid == NULL)
         return 0;
-    return lull_sweep_axes_parse(arguments->grid, &arguments->wishes.axes, err);
+    return lull_sweep_axes_parse(arguments->grid, &arguments->requests.axes, err);
 }
 
-static int check(void *options, const struct lull_operands *operands, struct lull_error *err)
+static int sweep_command_check(void *options, const struct lull_operands *operands,
+                               struct lull_error *err)
 {
     struct sweep_arguments *const arguments = options;
 
@@ -167,8 +168,8 @@ static json_t *outcome_json(const struct sweep_arguments *arguments,
                      "marks", marks, "left_out_kernels", (int)outcome->left_out);
 }
 
-static void print_outcome(const struct sweep_arguments *arguments,
-                          const struct lull_sweep_outcome *outcome)
+static void sweep_command_print_outcome(const struct sweep_arguments *arguments,
+                                        const struct lull_sweep_outcome *outcome)
 {
     printf("%s: %" PRIu64 " rows", arguments->output, outcome->rows);
     if (outcome->marked > 0)
@@ -180,7 +181,7 @@ static void print_outcome(const struct sweep_arguments *arguments,
 }
 
 /* Marks that come of a window too short for this GPU, and what would help. */
-static void advise(const struct lull_sweep_outcome *outcome)
+static void sweep_command_advise(const struct lull_sweep_outcome *outcome)
 {
     if (outcome->marks[0] > 0)
         fprintf(stderr, "lull sweep: requested clocks were not in force; see the columns "
@@ -190,21 +191,22 @@ static void advise(const struct lull_sweep_outcome *outcome)
                         "counter; try a longer --window-most\n");
 }
 
-static void complete(struct sweep_arguments *arguments, const struct lull_operands *operands)
+static void sweep_command_complete(struct sweep_arguments *arguments,
+                                   const struct lull_operands *operands)
 {
-    struct lull_sweep_wishes *const wishes = &arguments->wishes;
+    struct lull_sweep_requests *const requests = &arguments->requests;
     const bool is_command = operands->command != NULL;
 
-    wishes->path = arguments->output;
-    wishes->command = operands->command;
-    wishes->suite_file = arguments->is_suite && operands->count > 0 ? operands->words[0] : NULL;
+    requests->path = arguments->output;
+    requests->command = operands->command;
+    requests->suite_file = arguments->is_suite && operands->count > 0 ? operands->words[0] : NULL;
     if (arguments->launches == 0)
         arguments->launches = is_command ? 1 : 20;
-    wishes->protocol.rules = (struct lull_sweep_rules){
-        .least_s = arguments->window_s,
-        .most_s = arguments->window_most_s,
-        .least_launches = arguments->launches,
-        .least_refreshes = arguments->refreshes,
+    requests->protocol.rules = (struct lull_sweep_rules){
+        .min_s = arguments->window_s,
+        .max_s = arguments->window_max_s,
+        .min_launches = arguments->launches,
+        .min_refreshes = arguments->refreshes,
         .interval_ratio = arguments->interval_ratio,
         .noise_ratio = 0.02,
         .counter_ratio = is_command ? 0.15 : 0.05,
@@ -219,15 +221,15 @@ static int run_sweep(struct sweep_arguments *arguments, const struct lull_operan
     struct lull_error err = {0};
     int result;
 
-    complete(arguments, operands);
+    sweep_command_complete(arguments, operands);
     lull_stop_signals_begin(&stop);
-    result = lull_sweep(&arguments->wishes, &stop, &outcome, &err);
+    result = lull_sweep(&arguments->requests, &stop, &outcome, &err);
     if (result == 0 && arguments->is_json)
         lull_cli_print_json(outcome_json(arguments, &outcome), 0);
     else if (result == 0)
-        print_outcome(arguments, &outcome);
+        sweep_command_print_outcome(arguments, &outcome);
     if (result == 0)
-        advise(&outcome);
+        sweep_command_advise(&outcome);
     else
         lull_cli_fail("sweep", &err);
     if (result < 0 && outcome.rows > 0)
@@ -238,7 +240,7 @@ static int run_sweep(struct sweep_arguments *arguments, const struct lull_operan
     return result < 0 ? (int)lull_error_exit_status(result) : LULL_EXIT_OK;
 }
 
-static int run(void *options, const struct lull_operands *operands)
+static int sweep_command_run(void *options, const struct lull_operands *operands)
 {
     struct sweep_arguments *const arguments = options;
     struct lull_error err = {0};
@@ -281,7 +283,7 @@ const struct lull_program_command lull_sweep_command = {
     .tables = {{rows, 0}},
     .operands = {.most = 1024, .takes_command = true},
     .size = sizeof(struct sweep_arguments),
-    .prepare = prepare,
-    .check = check,
-    .run = run,
+    .prepare = sweep_command_prepare,
+    .check = sweep_command_check,
+    .run = sweep_command_run,
 };

@@ -34,7 +34,7 @@ struct judgement {
 };
 
 static void __attribute__((format(printf, 2, 3)))
-find(struct judgement *judgement, const char *format, ...)
+sweep_validate_find(struct judgement *judgement, const char *format, ...)
 {
     char text[320];
     va_list arguments;
@@ -73,17 +73,18 @@ static void judge_sidecar(struct judgement *judgement)
 
     if (lull_sweep_sidecar_path(judgement->path, path, &err) < 0 ||
         lull_sweep_sidecar_read(path, &sidecar, &err) < 0) {
-        find(judgement, "sidecar: %s", err.text);
+        sweep_validate_find(judgement, "sidecar: %s", err.text);
         return;
     }
     if (json_integer_value(json_object_get(sidecar, "rows")) != (json_int_t)table->count)
-        find(judgement, "sidecar: it tells of %" JSON_INTEGER_FORMAT " rows, the table has %zu",
-             json_integer_value(json_object_get(sidecar, "rows")), table->count);
+        sweep_validate_find(judgement,
+                            "sidecar: it tells of %" JSON_INTEGER_FORMAT " rows, the table has %zu",
+                            json_integer_value(json_object_get(sidecar, "rows")), table->count);
     for (size_t i = 0; i < table->count; i++)
         if ((i == 0 || strcmp(table->rows[i].unit, table->rows[i - 1].unit) != 0) &&
             !is_unit_of(sidecar, table->rows[i].unit))
-            find(judgement, "sidecar: does not describe GPU %s of row %zu", table->rows[i].unit,
-                 i + 1);
+            sweep_validate_find(judgement, "sidecar: does not describe GPU %s of row %zu",
+                                table->rows[i].unit, i + 1);
     json_decref(sidecar);
 }
 
@@ -99,9 +100,10 @@ static void judge_rows(struct judgement *judgement)
         const double expected_j = result->power_w * result->window_s;
 
         if (fabs(result->energy_j / expected_j - 1.0) > 1e-3)
-            find(judgement, "row %zu: energy_j is not power_w x window_s", i + 1);
-        if (result->sm_least_mhz > result->sm_mhz || result->sm_mhz > result->sm_most_mhz)
-            find(judgement, "row %zu: sm_mhz is not between sm_mhz_min and sm_mhz_max", i + 1);
+            sweep_validate_find(judgement, "row %zu: energy_j is not power_w x window_s", i + 1);
+        if (result->sm_min_mhz > result->sm_mhz || result->sm_mhz > result->sm_max_mhz)
+            sweep_validate_find(judgement,
+                                "row %zu: sm_mhz is not between sm_mhz_min and sm_mhz_max", i + 1);
     }
 }
 
@@ -112,13 +114,14 @@ static void judge_step(struct judgement *judgement, const struct lull_sweep_curv
     const struct lull_sweep_row *const row = curve->first;
 
     if (high->time_ms.mean > low->time_ms.mean * (1.0 + margin_ratio))
-        find(judgement, "%s %s: slower at %g MHz than at %g MHz, by %.1f %%", row->kernel, row->arg,
-             high->sm_mhz, low->sm_mhz, 100.0 * (high->time_ms.mean / low->time_ms.mean - 1.0));
+        sweep_validate_find(judgement, "%s %s: slower at %g MHz than at %g MHz, by %.1f %%",
+                            row->kernel, row->arg, high->sm_mhz, low->sm_mhz,
+                            100.0 * (high->time_ms.mean / low->time_ms.mean - 1.0));
     if (low->power_w.count > 0 && high->power_w.count > 0 &&
         low->power_w.mean > high->power_w.mean * (1.0 + margin_ratio))
-        find(judgement, "%s %s: draws less at %g MHz than at %g MHz, by %.1f %%", row->kernel,
-             row->arg, high->sm_mhz, low->sm_mhz,
-             100.0 * (1.0 - high->power_w.mean / low->power_w.mean));
+        sweep_validate_find(judgement, "%s %s: draws less at %g MHz than at %g MHz, by %.1f %%",
+                            row->kernel, row->arg, high->sm_mhz, low->sm_mhz,
+                            100.0 * (1.0 - high->power_w.mean / low->power_w.mean));
 }
 
 static void judge_clocks(struct judgement *judgement, const struct lull_sweep_curve *curve)
@@ -130,10 +133,11 @@ static void judge_clocks(struct judgement *judgement, const struct lull_sweep_cu
         judge_step(judgement, curve, i);
         if (lull_sweep_is_impossible(curve->points[i].sm_mhz, curve->points[i].time_ms.mean,
                                      top->sm_mhz, top->time_ms.mean, margin_ratio))
-            find(judgement,
-                 "%s %s: %g MHz was not in force: it is slower there than that clock can "
-                 "make it",
-                 row->kernel, row->arg, curve->points[i].sm_mhz);
+            sweep_validate_find(
+                judgement,
+                "%s %s: %g MHz was not in force: it is slower there than that clock can "
+                "make it",
+                row->kernel, row->arg, curve->points[i].sm_mhz);
     }
 }
 
@@ -173,7 +177,7 @@ static json_t *noise_json(const struct lull_moments *noise)
     return noise->count > 0 ? json_real(noise->mean) : json_null();
 }
 
-static void print_json(const struct judgement *judgement, uint64_t marked)
+static void sweep_validate_print_json(const struct judgement *judgement, uint64_t marked)
 {
     lull_cli_print_json(
         json_pack("{s:b, s:I, s:I, s:i, s:o, s:o, s:I, s:O}", "is_valid", judgement->found == 0,
@@ -185,7 +189,7 @@ static void print_json(const struct judgement *judgement, uint64_t marked)
         0);
 }
 
-static void print_text(const struct judgement *judgement, uint64_t marked)
+static void sweep_validate_print_text(const struct judgement *judgement, uint64_t marked)
 {
     json_t *finding;
     size_t i;
@@ -221,9 +225,9 @@ int lull_sweep_validate(const char *path, bool is_json, struct lull_error *err)
     judge_rows(&judgement);
     result = judge_curves(&judgement, err);
     if (result == 0 && is_json)
-        print_json(&judgement, marked);
+        sweep_validate_print_json(&judgement, marked);
     else if (result == 0)
-        print_text(&judgement, marked);
+        sweep_validate_print_text(&judgement, marked);
     if (result == 0 && judgement.found > 0)
         result = 1;
     json_decref(judgement.findings);

@@ -48,8 +48,8 @@ struct lull_workload_kind {
 
     /*
      * Opens the suite on a GPU. Errors: LULL_E_UNSUPPORTED this kind cannot be had here (no
-     * emulated node, no CUDA driver), so that the sweep goes on to the next kind; LULL_E_FORMAT the
-     * file is wrong; -ENOENT; -ENOMEM; the text says what to do.
+     * emulated node, no CUDA driver), so that the sweep continues to the next kind; LULL_E_FORMAT
+     * the file is wrong; -ENOENT; -ENOMEM; the text says what to do.
      */
     int (*open)(const struct lull_workload_place *place, void **workload_out,
                 struct lull_error *err);

@@ -23,17 +23,19 @@ void lull_model_sets_fini(struct lull_model_sets *sets)
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-static json_t *number(double value)
+static json_t *model_document_number(double value)
 {
     return isnan(value) ? json_null() : json_real(value);
 }
 
-static json_t *errors_json(const struct lull_fitted_errors *errors)
+static json_t *model_document_errors_json(const struct lull_fitted_errors *errors)
 {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "time_log_ratio", number(errors->time.floor),
-                     "time_per_doubt_ratio", number(errors->time.slope), "power_log_ratio",
-                     number(errors->power.floor), "energy_log_ratio", number(errors->energy.floor),
-                     "energy_per_doubt_ratio", number(errors->energy.slope));
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "time_log_ratio",
+                     model_document_number(errors->time.floor), "time_per_doubt_ratio",
+                     model_document_number(errors->time.slope), "power_log_ratio",
+                     model_document_number(errors->power.floor), "energy_log_ratio",
+                     model_document_number(errors->energy.floor), "energy_per_doubt_ratio",
+                     model_document_number(errors->energy.slope));
 }
 
 static json_t *values_json(const double *values, uint32_t count)
@@ -46,7 +48,7 @@ static json_t *values_json(const double *values, uint32_t count)
 }
 
 /* Shapes that count for less than this part of the kernel's time say nothing together. */
-static const double least_share = 1e-9;
+static const double min_share = 1e-9;
 
 static json_t *shapes_json(const struct lull_time_model *time)
 {
@@ -56,7 +58,7 @@ static json_t *shapes_json(const struct lull_time_model *time)
     for (uint32_t shape = 0; shape < LULL_TIME_SHAPES; shape++)
         sum += time->scale_ms[shape];
     for (uint32_t shape = 0; shape < LULL_TIME_SHAPES; shape++)
-        if (time->scale_ms[shape] > least_share * sum)
+        if (time->scale_ms[shape] > min_share * sum)
             json_array_append_new(array,
                                   json_pack("[I, f]", (json_int_t)shape, time->scale_ms[shape]));
     return array;
@@ -70,7 +72,7 @@ static json_t *power_json(const struct lull_fitted_kernel *kernel)
                      kernel->power.memory_w, "dynamic_w", kernel->power.dynamic_w);
 }
 
-static json_t *kernel_json(const struct lull_model_set *set, uint32_t index)
+static json_t *model_document_kernel_json(const struct lull_model_set *set, uint32_t index)
 {
     const struct lull_fitted_kernel *const kernel = &set->device.kernels[index];
     const uint32_t points = set->device.point_count;
@@ -83,7 +85,7 @@ static json_t *kernel_json(const struct lull_model_set *set, uint32_t index)
                      kernel->has_power ? values_json(kernel->power_left, points) : json_null());
 }
 
-static json_t *points_json(const struct lull_fitted_device *device)
+static json_t *model_document_points_json(const struct lull_fitted_device *device)
 {
     json_t *const array = json_array();
 
@@ -94,17 +96,18 @@ static json_t *points_json(const struct lull_fitted_device *device)
     return array;
 }
 
-static json_t *set_json(const struct lull_model_set *set)
+static json_t *model_document_set_json(const struct lull_model_set *set)
 {
     json_t *const kernels = json_array();
 
     for (uint32_t k = 0; k < set->device.kernel_count; k++)
-        json_array_append_new(kernels, kernel_json(set, k));
-    return json_pack(
-        "{s:o, s:o, s:I, s:b, s:o, s:o, s:o, s:o}", "gpu", lull_json_string(set->gpu), "set",
-        lull_json_string(set->set), "base", (json_int_t)set->device.base, "has_curve",
-        set->device.has_curve, "known_errors", errors_json(&set->device.known), "probed_errors",
-        errors_json(&set->device.probed), "points", points_json(&set->device), "kernels", kernels);
+        json_array_append_new(kernels, model_document_kernel_json(set, k));
+    return json_pack("{s:o, s:o, s:I, s:b, s:o, s:o, s:o, s:o}", "gpu", lull_json_string(set->gpu),
+                     "set", lull_json_string(set->set), "base", (json_int_t)set->device.base,
+                     "has_curve", set->device.has_curve, "known_errors",
+                     model_document_errors_json(&set->device.known), "probed_errors",
+                     model_document_errors_json(&set->device.probed), "points",
+                     model_document_points_json(&set->device), "kernels", kernels);
 }
 
 json_t *lull_model_document_make(const struct lull_model_sets *sets, const char *source)
@@ -112,7 +115,7 @@ json_t *lull_model_document_make(const struct lull_model_sets *sets, const char 
     json_t *const array = json_array();
 
     for (size_t i = 0; i < sets->count; i++)
-        json_array_append_new(array, set_json(&sets->all[i]));
+        json_array_append_new(array, model_document_set_json(&sets->all[i]));
     return json_pack("{s:i, s:s, s:o, s:f, s:o}", "model_version", FORMAT_VERSION, "lull_version",
                      LULL_VERSION, "source", lull_json_string_or_null(source), "confidence_ratio",
                      LULL_ERROR_CONFIDENCE, "sets", array);
@@ -127,15 +130,17 @@ struct model_field {
     struct lull_error *err;
 };
 
-static int refuse(const struct model_field *place, const char *field, const char *what)
+static int model_document_refuse(const struct model_field *place, const char *field,
+                                 const char *what)
 {
     return lull_error_set(place->err, LULL_E_FORMAT, "%s: set %zu: %s: %s; fit the model again",
                           place->file, place->set + 1, field, what);
 }
 
 /* Reads a number from least to most; null is NAN where that is allowed. */
-static int read_number(const struct model_field *place, const json_t *object, const char *field,
-                       double least, double most, bool may_be_null, double *value_out)
+static int model_document_read_number(const struct model_field *place, const json_t *object,
+                                      const char *field, double least, double most,
+                                      bool may_be_null, double *value_out)
 {
     const json_t *const value = json_object_get(object, field);
 
@@ -143,12 +148,12 @@ static int read_number(const struct model_field *place, const json_t *object, co
     if (may_be_null && json_is_null(value))
         return 0;
     if (!(*value_out >= least && *value_out <= most))
-        return refuse(place, field, "not a number in its range");
+        return model_document_refuse(place, field, "not a number in its range");
     return 0;
 }
 
-static int read_name(const struct model_field *place, const json_t *object, const char *field,
-                     char *name_out, size_t size)
+static int model_document_read_name(const struct model_field *place, const json_t *object,
+                                    const char *field, char *name_out, size_t size)
 {
     const char *const text = json_string_value(json_object_get(object, field));
 
@@ -156,29 +161,30 @@ static int read_name(const struct model_field *place, const json_t *object, cons
         memcpy(name_out, text, strlen(text) + 1);
         return 0;
     }
-    return refuse(place, field, "not a name, or too long");
+    return model_document_refuse(place, field, "not a name, or too long");
 }
 
 static int read_errors(const struct model_field *place, const json_t *object, const char *field,
                        struct lull_fitted_errors *errors_out)
 {
     const json_t *const errors = json_object_get(object, field);
-    int rc = json_is_object(errors) ? 0 : refuse(place, field, "missing");
+    int rc = json_is_object(errors) ? 0 : model_document_refuse(place, field, "missing");
 
     if (rc == 0)
-        rc = read_number(place, errors, "time_log_ratio", 0.0, 10.0, true, &errors_out->time.floor);
+        rc = model_document_read_number(place, errors, "time_log_ratio", 0.0, 10.0, true,
+                                        &errors_out->time.floor);
     if (rc == 0)
-        rc = read_number(place, errors, "time_per_doubt_ratio", 0.0, 1e3, true,
-                         &errors_out->time.slope);
+        rc = model_document_read_number(place, errors, "time_per_doubt_ratio", 0.0, 1e3, true,
+                                        &errors_out->time.slope);
     if (rc == 0)
-        rc = read_number(place, errors, "power_log_ratio", 0.0, 10.0, true,
-                         &errors_out->power.floor);
+        rc = model_document_read_number(place, errors, "power_log_ratio", 0.0, 10.0, true,
+                                        &errors_out->power.floor);
     if (rc == 0)
-        rc = read_number(place, errors, "energy_log_ratio", 0.0, 20.0, true,
-                         &errors_out->energy.floor);
+        rc = model_document_read_number(place, errors, "energy_log_ratio", 0.0, 20.0, true,
+                                        &errors_out->energy.floor);
     if (rc == 0)
-        rc = read_number(place, errors, "energy_per_doubt_ratio", 0.0, 1e3, true,
-                         &errors_out->energy.slope);
+        rc = model_document_read_number(place, errors, "energy_per_doubt_ratio", 0.0, 1e3, true,
+                                        &errors_out->energy.slope);
     return rc;
 }
 
@@ -188,24 +194,25 @@ static bool is_behind(const struct lull_grid_point *before, const struct lull_gr
            (point->sm_mhz == before->sm_mhz && point->mem_mhz > before->mem_mhz);
 }
 
-static int read_point(const struct model_field *place, const json_t *object,
-                      struct lull_fitted_device *device)
+static int model_document_read_point(const struct model_field *place, const json_t *object,
+                                     struct lull_fitted_device *device)
 {
     const uint32_t at = device->point_count++;
     struct lull_grid_point *const point = &device->points[at];
-    int rc = read_number(place, object, "sm_mhz", 1.0, 1e6, false, &point->sm_mhz);
+    int rc = model_document_read_number(place, object, "sm_mhz", 1.0, 1e6, false, &point->sm_mhz);
 
     if (rc == 0)
-        rc = read_number(place, object, "mem_mhz", 1.0, 1e6, false, &point->mem_mhz);
+        rc = model_document_read_number(place, object, "mem_mhz", 1.0, 1e6, false, &point->mem_mhz);
     if (rc == 0)
-        rc = read_number(place, object, "rise_ratio", 0.0, 1.0, false, &device->curve.rise[at]);
+        rc = model_document_read_number(place, object, "rise_ratio", 0.0, 1.0, false,
+                                        &device->curve.rise[at]);
     if (rc == 0 && at > 0 && !is_behind(&device->points[at - 1], point))
-        rc = refuse(place, "points", "not in the order of their clocks");
+        rc = model_document_refuse(place, "points", "not in the order of their clocks");
     return rc;
 }
 
-static int read_points(const struct model_field *place, const json_t *object,
-                       struct lull_fitted_device *device)
+static int model_document_read_points(const struct model_field *place, const json_t *object,
+                                      struct lull_fitted_device *device)
 {
     const json_t *const points = json_object_get(object, "points");
     const size_t count = json_array_size(points);
@@ -213,13 +220,13 @@ static int read_points(const struct model_field *place, const json_t *object,
     int rc;
 
     if (count < 2 || count > LULL_GRID_POINTS)
-        return refuse(place, "points", "not 2 to 256 operating points");
+        return model_document_refuse(place, "points", "not 2 to 256 operating points");
     device->points = calloc(count, sizeof(*device->points));
     if (device->points == NULL)
         return lull_error_set(place->err, -ENOMEM, "%s: not enough memory for it", place->file);
-    rc = read_number(place, object, "base", 0.0, (double)(count - 1), false, &base);
+    rc = model_document_read_number(place, object, "base", 0.0, (double)(count - 1), false, &base);
     for (size_t i = 0; i < count && rc == 0; i++)
-        rc = read_point(place, json_array_get(points, i), device);
+        rc = model_document_read_point(place, json_array_get(points, i), device);
     if (rc < 0)
         return rc;
     device->base = (uint32_t)base;
@@ -238,7 +245,8 @@ static int read_shapes(const struct model_field *place, const json_t *object,
     size_t i;
     const json_t *pair;
     double sum;
-    int rc = read_number(place, object, "fixed_ms", 0.0, 1e9, false, &time_out->fixed_ms);
+    int rc =
+        model_document_read_number(place, object, "fixed_ms", 0.0, 1e9, false, &time_out->fixed_ms);
 
     if (rc < 0)
         return rc;
@@ -249,15 +257,16 @@ static int read_shapes(const struct model_field *place, const json_t *object,
         const double scale_ms = json_number_value(json_array_get(pair, 1));
 
         if (shape < 0 || shape >= LULL_TIME_SHAPES || !(scale_ms >= 0.0 && scale_ms <= 1e9))
-            return refuse(place, "shapes_ms", "not pairs of a shape and milliseconds");
+            return model_document_refuse(place, "shapes_ms",
+                                         "not pairs of a shape and milliseconds");
         time_out->scale_ms[shape] = scale_ms;
         sum += scale_ms;
     }
-    return sum > 0.0 ? 0 : refuse(place, "shapes_ms", "the kernel takes no time");
+    return sum > 0.0 ? 0 : model_document_refuse(place, "shapes_ms", "the kernel takes no time");
 }
 
-static int read_power(const struct model_field *place, const json_t *object,
-                      struct lull_fitted_kernel *kernel)
+static int model_document_read_power(const struct model_field *place, const json_t *object,
+                                     struct lull_fitted_kernel *kernel)
 {
     const json_t *const power = json_object_get(object, "power");
     struct lull_power_model *const model = &kernel->power;
@@ -266,11 +275,13 @@ static int read_power(const struct model_field *place, const json_t *object,
     if (json_is_null(power))
         return 0;
     kernel->has_power = true;
-    rc = read_number(place, power, "fixed_w", 0.0, 1e6, false, &model->fixed_w);
+    rc = model_document_read_number(place, power, "fixed_w", 0.0, 1e6, false, &model->fixed_w);
     if (rc == 0)
-        rc = read_number(place, power, "memory_w", 0.0, 1e6, false, &model->memory_w);
+        rc =
+            model_document_read_number(place, power, "memory_w", 0.0, 1e6, false, &model->memory_w);
     if (rc == 0)
-        rc = read_number(place, power, "dynamic_w", 0.0, 1e6, false, &model->dynamic_w);
+        rc = model_document_read_number(place, power, "dynamic_w", 0.0, 1e6, false,
+                                        &model->dynamic_w);
     return rc;
 }
 
@@ -280,7 +291,7 @@ static int read_left(const struct model_field *place, const json_t *object, cons
     const json_t *const values = json_object_get(object, field);
 
     if (count == 0 || json_array_size(values) != count)
-        return refuse(place, field, "not a number for each operating point");
+        return model_document_refuse(place, field, "not a number for each operating point");
     *left_out = malloc(count * sizeof(**left_out));
     if (*left_out == NULL)
         return lull_error_set(place->err, -ENOMEM, "%s: not enough memory for it", place->file);
@@ -289,7 +300,7 @@ static int read_left(const struct model_field *place, const json_t *object, cons
 
         (*left_out)[i] = json_is_number(value) ? json_number_value(value) : NAN;
         if (!(fabs((*left_out)[i]) <= 20.0))
-            return refuse(place, field, "not a number in its range");
+            return model_document_refuse(place, field, "not a number in its range");
     }
     return 0;
 }
@@ -300,13 +311,13 @@ static int read_kernel(const struct model_field *place, const json_t *object,
     struct lull_fitted_device *const device = &set->device;
     const uint32_t at = device->kernel_count++;
     struct lull_fitted_kernel *const kernel = &device->kernels[at];
-    int rc = read_name(place, object, "name", set->kernel_names[at].text,
-                       sizeof(set->kernel_names[at].text));
+    int rc = model_document_read_name(place, object, "name", set->kernel_names[at].text,
+                                      sizeof(set->kernel_names[at].text));
 
     if (rc == 0)
         rc = read_shapes(place, object, &kernel->time);
     if (rc == 0)
-        rc = read_power(place, object, kernel);
+        rc = model_document_read_power(place, object, kernel);
     if (rc == 0)
         rc = read_left(place, object, "time_left_log_ratio", device->point_count,
                        &kernel->time_left);
@@ -324,7 +335,7 @@ static int read_kernels(const struct model_field *place, const json_t *object,
     int rc = 0;
 
     if (count < 1 || count > LULL_GRID_KERNELS)
-        return refuse(place, "kernels", "not 1 to 256 kernels");
+        return model_document_refuse(place, "kernels", "not 1 to 256 kernels");
     set->device.kernels = calloc(count, sizeof(*set->device.kernels));
     set->kernel_names = calloc(count, sizeof(*set->kernel_names));
     if (set->device.kernels == NULL || set->kernel_names == NULL)
@@ -337,16 +348,16 @@ static int read_kernels(const struct model_field *place, const json_t *object,
 static int read_set(const struct model_field *place, const json_t *object,
                     struct lull_model_set *set)
 {
-    int rc = read_name(place, object, "gpu", set->gpu, sizeof(set->gpu));
+    int rc = model_document_read_name(place, object, "gpu", set->gpu, sizeof(set->gpu));
 
     if (rc == 0)
-        rc = read_name(place, object, "set", set->set, sizeof(set->set));
+        rc = model_document_read_name(place, object, "set", set->set, sizeof(set->set));
     if (rc == 0)
         rc = read_errors(place, object, "known_errors", &set->device.known);
     if (rc == 0)
         rc = read_errors(place, object, "probed_errors", &set->device.probed);
     if (rc == 0)
-        rc = read_points(place, object, &set->device);
+        rc = model_document_read_points(place, object, &set->device);
     set->device.has_curve = json_is_true(json_object_get(object, "has_curve"));
     return rc == 0 ? read_kernels(place, object, set) : rc;
 }

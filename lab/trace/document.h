@@ -25,7 +25,7 @@ struct lull_model_sets {
 
 void lull_model_sets_fini(struct lull_model_sets *sets);
 
-/* Makes the document; source: the file that was fitted. Null: there is no memory. */
+/* Makes the document; source: the file that was fitted. Null: out of memory. */
 json_t *lull_model_document_make(const struct lull_model_sets *sets, const char *source);
 
 /* Reads a document from a text of this size; name is for messages. Errors: LULL_E_FORMAT with the

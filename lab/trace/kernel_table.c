@@ -110,7 +110,7 @@ struct reading {
     size_t rows;
 };
 
-/* The clock that was asked for tells points apart, where the one that was read is there as well. */
+/* The clock that was requested tells points apart, where the one that was read is there as well. */
 static uint32_t memory_field(const struct lull_columns *columns)
 {
     return lull_columns_has(columns, MEM_SET_MHZ) ? MEM_SET_MHZ : MEM_MHZ;
@@ -134,7 +134,7 @@ static int check_columns(const struct lull_columns *columns, void *context, stru
                              NEEDED | 1u << memory_field(columns) | 1u << name_field(columns), err);
 }
 
-static const char *cell_or_empty(const struct lull_columns *columns, uint32_t field)
+static const char *kernel_table_cell_or_empty(const struct lull_columns *columns, uint32_t field)
 {
     return lull_columns_has(columns, field) ? columns->cells[field] : "";
 }
@@ -153,8 +153,8 @@ static int extend_set(const struct lull_columns *columns, const char *more,
 }
 
 /* Rows at different power limits are not of one grid of clocks. */
-static int add_limit(const struct lull_columns *columns, struct lull_kernel_set *set,
-                     struct lull_error *err)
+static int kernel_table_add_limit(const struct lull_columns *columns, struct lull_kernel_set *set,
+                                  struct lull_error *err)
 {
     char text[32];
     double limit_w;
@@ -191,12 +191,12 @@ static int read_set_name(const struct lull_columns *columns, struct lull_kernel_
         rc = lull_columns_name(columns, set_field(columns), set->set, sizeof(set->set), err);
     if (rc == 0)
         rc = add_mode(columns, set, err);
-    return rc == 0 ? add_limit(columns, set, err) : rc;
+    return rc == 0 ? kernel_table_add_limit(columns, set, err) : rc;
 }
 
 /* Finds the set that the record belongs to, new or known. */
-static int find_set(const struct lull_columns *columns, struct reading *reading,
-                    struct lull_kernel_set **set_out, struct lull_error *err)
+static int kernel_table_find_set(const struct lull_columns *columns, struct reading *reading,
+                                 struct lull_kernel_set **set_out, struct lull_error *err)
 {
     struct lull_kernel_table *const table = reading->table;
     struct lull_kernel_set set = {.rows = NULL};
@@ -218,8 +218,8 @@ static int find_set(const struct lull_columns *columns, struct reading *reading,
     return 0;
 }
 
-static int find_kernel(const struct lull_columns *columns, struct reading *reading,
-                       uint32_t *kernel_out, struct lull_error *err)
+static int kernel_table_find(const struct lull_columns *columns, struct reading *reading,
+                             uint32_t *kernel_out, struct lull_error *err)
 {
     char key[KEY];
 
@@ -228,16 +228,17 @@ static int find_kernel(const struct lull_columns *columns, struct reading *readi
                                    "the name of the kernel's program is missing", err);
     if (snprintf(key, sizeof(key),
                  "%s" SEPARATOR "%s" SEPARATOR "%s" SEPARATOR "%s" SEPARATOR "%s" SEPARATOR "%s",
-                 columns->cells[GPU], cell_or_empty(columns, SET), cell_or_empty(columns, LIMIT_W),
-                 columns->cells[name_field(columns)], cell_or_empty(columns, ARG),
-                 cell_or_empty(columns, CUDA_KERNEL)) >= KEY)
+                 columns->cells[GPU], kernel_table_cell_or_empty(columns, SET),
+                 kernel_table_cell_or_empty(columns, LIMIT_W), columns->cells[name_field(columns)],
+                 kernel_table_cell_or_empty(columns, ARG),
+                 kernel_table_cell_or_empty(columns, CUDA_KERNEL)) >= KEY)
         return lull_columns_refuse(columns, name_field(columns),
                                    "the names of the kernel have more than 1023 bytes", err);
     return lull_string_set_add(reading->table->kernel_names, key, kernel_out, columns->name, err);
 }
 
-static int read_time(const struct lull_columns *columns, double *time_ms_out,
-                     struct lull_error *err)
+static int kernel_table_read_time(const struct lull_columns *columns, double *time_ms_out,
+                                  struct lull_error *err)
 {
     const double unit_ms = (double)columns->at[TIME_MS]->unit;
     const int rc = lull_columns_real(columns, TIME_MS, 1e-6 / unit_ms, 1e9 / unit_ms,
@@ -247,8 +248,8 @@ static int read_time(const struct lull_columns *columns, double *time_ms_out,
     return rc;
 }
 
-static int read_numbers(const struct lull_columns *columns, struct lull_grid_row *row,
-                        struct lull_error *err)
+static int kernel_table_read_numbers(const struct lull_columns *columns, struct lull_grid_row *row,
+                                     struct lull_error *err)
 {
     int64_t is_valid = 1;
     int rc = lull_columns_real(columns, CORE_MHZ, 1.0, 1e6, "not from 1 to 1e6", &row->sm_mhz, err);
@@ -257,7 +258,7 @@ static int read_numbers(const struct lull_columns *columns, struct lull_grid_row
         rc = lull_columns_real(columns, memory_field(columns), 1.0, 1e6, "not from 1 to 1e6",
                                &row->mem_mhz, err);
     if (rc == 0)
-        rc = read_time(columns, &row->time_ms, err);
+        rc = kernel_table_read_time(columns, &row->time_ms, err);
     row->power_w = NAN;
     if (rc == 0 && lull_columns_has_value(columns, POWER_W))
         rc = lull_columns_real(columns, POWER_W, 1e-3, 1e6,
@@ -367,7 +368,8 @@ static int place_row(const struct lull_columns *columns, struct reading *reading
     return rc;
 }
 
-static int add_row(const struct lull_columns *columns, void *context, struct lull_error *err)
+static int kernel_table_add_row(const struct lull_columns *columns, void *context,
+                                struct lull_error *err)
 {
     struct reading *const reading = context;
     struct lull_kernel_set *set = NULL;
@@ -381,13 +383,13 @@ static int add_row(const struct lull_columns *columns, void *context, struct lul
         reading->table->unclocked++;
         return 0;
     }
-    rc = read_numbers(columns, &row, err);
+    rc = kernel_table_read_numbers(columns, &row, err);
     if (rc < 0)
         return rc;
-    rc = find_kernel(columns, reading, &row.kernel, err);
+    rc = kernel_table_find(columns, reading, &row.kernel, err);
     if (rc < 0)
         return rc;
-    rc = find_set(columns, reading, &set, err);
+    rc = kernel_table_find_set(columns, reading, &set, err);
     if (rc < 0)
         return rc;
     rc = read_counters(columns, &row, err);
@@ -402,7 +404,8 @@ static int add_row(const struct lull_columns *columns, void *context, struct lul
 int lull_kernel_table_read(const char *path, struct lull_kernel_table *table_out,
                            struct lull_error *err)
 {
-    static const struct lull_table kernels = {known, 0, "lull-model(1)", check_columns, add_row};
+    static const struct lull_table kernels = {known, 0, "lull-model(1)", check_columns,
+                                              kernel_table_add_row};
     struct reading reading = {.table = table_out,
                               .set_names = lull_string_set_create(),
                               .points = lull_string_set_create()};

@@ -22,8 +22,8 @@ enum sweep_field {
     MEM_SET,
     LIMIT_SET,
     SM,
-    SM_LEAST,
-    SM_MOST,
+    SM_MIN,
+    SM_MAX,
     MEM,
     LAUNCHES,
     TIME,
@@ -58,8 +58,8 @@ static const struct {
     {"mem_set_mhz", MEM_SET},
     {"limit_set_w", LIMIT_SET},
     {"sm_mhz", SM},
-    {"sm_mhz_min", SM_LEAST},
-    {"sm_mhz_max", SM_MOST},
+    {"sm_mhz_min", SM_MIN},
+    {"sm_mhz_max", SM_MAX},
     {"mem_mhz", MEM},
     {"launches", LAUNCHES},
     {"time_ms", TIME},
@@ -145,7 +145,7 @@ static int write_number(char *text, size_t size, double number)
     return isnan(number) ? 0 : snprintf(text, size, "%.9g", number);
 }
 
-static double number_of(const struct lull_sweep_row *row, uint32_t field)
+static double sweep_table_number_of(const struct lull_sweep_row *row, uint32_t field)
 {
     const struct lull_sweep_result *const result = &row->result;
 
@@ -158,10 +158,10 @@ static double number_of(const struct lull_sweep_row *row, uint32_t field)
         return row->limit_set_w;
     case SM:
         return result->sm_mhz;
-    case SM_LEAST:
-        return result->sm_least_mhz;
-    case SM_MOST:
-        return result->sm_most_mhz;
+    case SM_MIN:
+        return result->sm_min_mhz;
+    case SM_MAX:
+        return result->sm_max_mhz;
     case MEM:
         return result->mem_mhz;
     case TIME:
@@ -185,7 +185,7 @@ static double number_of(const struct lull_sweep_row *row, uint32_t field)
     }
 }
 
-static const char *source_of(const struct lull_sweep_result *result)
+static const char *sweep_table_source_of(const struct lull_sweep_result *result)
 {
     if (isnan(result->power_w))
         return "";
@@ -210,7 +210,7 @@ static int write_cell(const struct lull_sweep_row *row, uint32_t field, char *te
     case LAUNCHES:
         return snprintf(text, size, "%" PRIu64, row->result.launches);
     case SOURCE:
-        return snprintf(text, size, "%s", source_of(&row->result));
+        return snprintf(text, size, "%s", sweep_table_source_of(&row->result));
     case REASONS:
         return snprintf(text, size, "%" PRIu64, row->result.reasons);
     case REPEAT:
@@ -223,7 +223,7 @@ static int write_cell(const struct lull_sweep_row *row, uint32_t field, char *te
         lull_sweep_marks_write(row->result.marks, marks, sizeof(marks));
         return snprintf(text, size, "%s", marks);
     default:
-        return write_number(text, size, number_of(row, field));
+        return write_number(text, size, sweep_table_number_of(row, field));
     }
 }
 
@@ -259,8 +259,8 @@ static const struct {
     {MEM_SET, 1.0, 1e6, false, offsetof(struct lull_sweep_row, mem_set_mhz)},
     {LIMIT_SET, 1e-3, 1e6, true, offsetof(struct lull_sweep_row, limit_set_w)},
     {SM, 0.0, 1e6, true, RESULT(sm_mhz)},
-    {SM_LEAST, 0.0, 1e6, true, RESULT(sm_least_mhz)},
-    {SM_MOST, 0.0, 1e6, true, RESULT(sm_most_mhz)},
+    {SM_MIN, 0.0, 1e6, true, RESULT(sm_min_mhz)},
+    {SM_MAX, 0.0, 1e6, true, RESULT(sm_max_mhz)},
     {MEM, 0.0, 1e6, true, RESULT(mem_mhz)},
     {TIME, 1e-6, 1e9, false, RESULT(time_ms)},
     {TIME_SD, 0.0, 1e9, true, RESULT(time_sd_ms)},
@@ -273,8 +273,8 @@ static const struct {
 #undef RESULT
 };
 
-static int read_numbers(const struct lull_columns *columns, struct lull_sweep_row *row,
-                        struct lull_error *err)
+static int sweep_table_read_numbers(const struct lull_columns *columns, struct lull_sweep_row *row,
+                                    struct lull_error *err)
 {
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         double value = NAN;
@@ -293,8 +293,8 @@ static int read_numbers(const struct lull_columns *columns, struct lull_sweep_ro
     return 0;
 }
 
-static int read_names(const struct lull_columns *columns, struct lull_sweep_row *row,
-                      struct lull_error *err)
+static int sweep_table_read_names(const struct lull_columns *columns, struct lull_sweep_row *row,
+                                  struct lull_error *err)
 {
     int rc = lull_columns_name(columns, GPU, row->gpu, sizeof(row->gpu), err);
 
@@ -309,8 +309,8 @@ static int read_names(const struct lull_columns *columns, struct lull_sweep_row 
     return rc;
 }
 
-static int read_counts(const struct lull_columns *columns, struct lull_sweep_row *row,
-                       struct lull_error *err)
+static int sweep_table_read_counts(const struct lull_columns *columns, struct lull_sweep_row *row,
+                                   struct lull_error *err)
 {
     int64_t launches = 0, order = 0, repeat = 0, reasons = 0;
     int rc = lull_columns_integer(columns, LAUNCHES, 1, INT64_MAX, "not a number of launches",
@@ -334,8 +334,8 @@ static int read_counts(const struct lull_columns *columns, struct lull_sweep_row
     return 0;
 }
 
-static int read_source(const struct lull_columns *columns, struct lull_sweep_row *row,
-                       struct lull_error *err)
+static int sweep_table_read_source(const struct lull_columns *columns, struct lull_sweep_row *row,
+                                   struct lull_error *err)
 {
     const char *const source = columns->cells[SOURCE];
 
@@ -381,7 +381,8 @@ static int read_marks(const struct lull_columns *columns, struct lull_sweep_row 
     return 0;
 }
 
-static int add_row(const struct lull_columns *columns, void *context, struct lull_error *err)
+static int sweep_table_add_row(const struct lull_columns *columns, void *context,
+                               struct lull_error *err)
 {
     struct lull_sweep_table *const table = context;
     struct lull_sweep_row row = {.repeat = 0};
@@ -389,13 +390,13 @@ static int add_row(const struct lull_columns *columns, void *context, struct lul
 
     if (table->count == LULL_SWEEP_ROWS_MAX)
         return lull_columns_refuse(columns, GPU, "there are more than 1048576 rows", err);
-    rc = read_names(columns, &row, err);
+    rc = sweep_table_read_names(columns, &row, err);
     if (rc == 0)
-        rc = read_numbers(columns, &row, err);
+        rc = sweep_table_read_numbers(columns, &row, err);
     if (rc == 0)
-        rc = read_counts(columns, &row, err);
+        rc = sweep_table_read_counts(columns, &row, err);
     if (rc == 0)
-        rc = read_source(columns, &row, err);
+        rc = sweep_table_read_source(columns, &row, err);
     if (rc == 0)
         rc = read_marks(columns, &row, err);
     if (rc < 0)
@@ -408,7 +409,7 @@ int lull_sweep_table_read(const char *path, struct lull_sweep_table *table_out,
 {
     struct lull_column known[FIELDS + 1];
     const struct lull_table columns = {known, (UINT32_C(1) << FIELDS) - 1, "lab/docs/dataset.md",
-                                       NULL, add_row};
+                                       NULL, sweep_table_add_row};
     uint32_t count = 0;
     int rc;
 

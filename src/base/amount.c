@@ -29,7 +29,7 @@ struct lull_amount lull_amount_count(uint64_t count)
 }
 
 /* Formats the value with this many significant digits. */
-static struct lull_amount scaled(double value, int digits, const char *unit)
+static struct lull_amount amount_scale(double value, int digits, const char *unit)
 {
     const int whole = fabs(value) >= 1.0 ? 1 + (int)log10(fabs(value)) : 1;
     const int after = whole < digits && value != 0.0 ? digits - whole : 0;
@@ -44,12 +44,12 @@ struct lull_amount lull_amount_time(double time_s)
     const double size_s = fabs(time_s);
 
     if (size_s < 120.0)
-        return scaled(time_s, 3, "s");
+        return amount_scale(time_s, 3, "s");
     if (size_s < 7200.0)
-        return scaled(time_s / 60.0, 3, "min");
+        return amount_scale(time_s / 60.0, 3, "min");
     if (size_s < 172800.0)
-        return scaled(time_s / 3600.0, 3, "h");
-    return scaled(time_s / 86400.0, 3, "d");
+        return amount_scale(time_s / 3600.0, 3, "h");
+    return amount_scale(time_s / 86400.0, 3, "d");
 }
 
 struct lull_amount lull_amount_seconds(double time_s)
@@ -67,25 +67,25 @@ struct lull_amount lull_amount_seconds(double time_s)
     return amount;
 }
 
-static struct lull_amount metric(double value, int digits, const char *const *units)
+static struct lull_amount amount_parse_metric(double value, int digits, const char *const *units)
 {
     int unit = 0;
 
     for (; fabs(value) >= 1000.0 && units[unit + 1] != NULL; unit++)
         value /= 1000.0;
-    return scaled(value, digits, units[unit]);
+    return amount_scale(value, digits, units[unit]);
 }
 
 struct lull_amount lull_amount_energy(double energy_j)
 {
     static const char *const units[] = {"J", "kJ", "MJ", "GJ", "TJ", NULL};
 
-    return metric(energy_j, 4, units);
+    return amount_parse_metric(energy_j, 4, units);
 }
 
 struct lull_amount lull_amount_power(double power_w)
 {
     static const char *const units[] = {"W", "kW", "MW", "GW", NULL};
 
-    return metric(power_w, 3, units);
+    return amount_parse_metric(power_w, 3, units);
 }

@@ -66,7 +66,7 @@ struct lull_memory {
     bool has_failed; /* an array could not be allocated */
 };
 
-/* Allocates an array of zeros, which lives until lull_memory_free. Null where there is no memory;
+/* Allocates an array of zeros, which lives until lull_memory_free. Null if memory runs out;
  * has_failed remembers that, so that the caller asks once after all its arrays. */
 static inline void *lull_memory_take(struct lull_memory *memory, size_t count, size_t size)
 {

@@ -17,7 +17,7 @@
 
 /* Writes what the variable of an addition is to be, as NAME=VALUE, which the caller frees. Errors:
  * -EINVAL it is no addition; -ENOMEM. */
-static int compose(const char *addition, char **variable_out)
+static int launch_compose_env(const char *addition, char **variable_out)
 {
     const bool prepend = addition[0] == '+';
     const char *const variable = addition + (prepend ? 1 : 0);
@@ -46,12 +46,12 @@ static void add_variable(const char *addition)
 {
     char *variable;
 
-    if (compose(addition, &variable) == 0)
+    if (launch_compose_env(addition, &variable) == 0)
         putenv(variable);
 }
 
 /* In the child. */
-static void set_up(const struct lull_child_setup *setup, pid_t parent)
+static void launch_set_up(const struct lull_child_setup *setup, pid_t parent)
 {
     if (setup->stdout_fd >= 0)
         dup2(setup->stdout_fd, STDOUT_FILENO);
@@ -82,7 +82,7 @@ static void set_signals(const struct lull_child_signals *inherited)
 }
 
 /* Runs in the child and never returns. The reason of a failed exec goes through the pipe. */
-static void become(char *const argv[], const char *const *environment, int report_fd)
+static void launch_exec(char *const argv[], const char *const *environment, int report_fd)
 {
     int code;
 
@@ -116,9 +116,9 @@ int lull_child_start_as(char *const argv[], const char *const *environment,
         return lull_error_set(err, -errno, "cannot start %s: %s", argv[0], strerror(errno));
     pid = fork();
     if (pid == 0) {
-        set_up(setup, self);
+        launch_set_up(setup, self);
         set_signals(setup->signals);
-        become(argv, environment, report[1]);
+        launch_exec(argv, environment, report[1]);
     }
     close(report[1]);
     if (pid < 0) {
@@ -158,7 +158,7 @@ static int write_variables(const char *const *environment, FILE *packet)
         return fputc('\0', packet) == EOF ? -ENOMEM : 0;
     for (; *environment != NULL; environment++) {
         char *variable;
-        int result = compose(*environment, &variable);
+        int result = launch_compose_env(*environment, &variable);
 
         if (result < 0)
             return result;
@@ -193,7 +193,7 @@ int lull_child_adopt(int launcher_fd, const char *const *environment, struct lul
 }
 
 /* A launcher that ends without a word was killed, and its job with it. */
-static bool hear_launcher(const struct lull_child *child, bool block, int *status_out)
+static bool launch_read_launcher(const struct lull_child *child, bool block, int *status_out)
 {
     char word[16];
     ssize_t got;
@@ -217,7 +217,7 @@ bool lull_child_reap(struct lull_child *child, bool block, int *status_out)
     pid_t got;
 
     if (child->is_adopted) {
-        if (!hear_launcher(child, block, status_out))
+        if (!launch_read_launcher(child, block, status_out))
             return false;
         *child = (struct lull_child){.pid = -1, .pidfd = -1};
         return true;

@@ -46,7 +46,7 @@ int lull_child_start_as(char *const argv[], const char *const *environment,
                         struct lull_error *err);
 
 /*
- * Takes on a job that somebody else starts: a launcher, which holds the other end of a socket of
+ * Takes on a job that another program starts: a launcher, which holds the other end of a socket of
  * type SOCK_SEQPACKET. It is sent one packet, the variables that the job needs, each NAME=VALUE
  * with a NUL behind it, complete (what stands in this process' environment behind a list's new head
  * is in it); one NUL alone: none. It answers with one packet, the job's exit status in decimals,

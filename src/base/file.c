@@ -17,14 +17,14 @@
 #include "base/array.h"
 #include "base/clock.h"
 
-/* How long the reader of a named pipe may pause. Chosen, not measured. */
+/* How long the reader of a named pipe may pause. */
 enum { PIPE_WAIT_MS = 2000 };
 
 /* The directory in which root keeps what is learnt. */
 #define NODE_STATE_DIRECTORY "/var/lib/lull"
 
-/* A write may be cut short, so it goes on until all is written. */
-static int write_all(int fd, const char *data, size_t size)
+/* A write may be cut short, so it continues until all is written. */
+static int file_write_all(int fd, const char *data, size_t size)
 {
     while (size > 0) {
         ssize_t written = write(fd, data, size);
@@ -65,7 +65,7 @@ static int write_new(const char *path, const void *data, size_t size, mode_t mod
 
     if (fd < 0)
         return -errno;
-    result = write_all(fd, data, size);
+    result = file_write_all(fd, data, size);
     if (result >= 0 && fsync(fd) < 0)
         result = -errno;
     if (close(fd) < 0 && result >= 0)
@@ -116,7 +116,7 @@ static int write_stream(const char *path, const void *data, size_t size)
 
     if (fd < 0)
         return -errno;
-    result = is_pipe ? write_pipe(fd, data, size) : write_all(fd, data, size);
+    result = is_pipe ? write_pipe(fd, data, size) : file_write_all(fd, data, size);
     if (close(fd) < 0 && result >= 0)
         result = -errno;
     return result;
@@ -206,8 +206,8 @@ static int open_regular(const char *path, struct stat *status_out, struct lull_e
 }
 
 /* Reads the rest of a descriptor, and closes it. */
-static int read_all(int fd, const char *path, size_t limit, char **data_out, size_t *size_out,
-                    struct lull_error *err)
+static int file_read_all(int fd, const char *path, size_t limit, char **data_out, size_t *size_out,
+                         struct lull_error *err)
 {
     char *data = NULL;
     size_t size = 0;
@@ -252,7 +252,7 @@ int lull_file_read(const char *path, size_t limit, char **data_out, size_t *size
     struct stat status = {0};
     const int fd = open_regular(path, &status, err);
 
-    return fd < 0 ? fd : read_all(fd, path, limit, data_out, size_out, err);
+    return fd < 0 ? fd : file_read_all(fd, path, limit, data_out, size_out, err);
 }
 
 int lull_file_read_secret(const char *path, char *text_out, size_t size, struct lull_error *err)
@@ -270,7 +270,7 @@ int lull_file_read_secret(const char *path, char *text_out, size_t size, struct 
         return lull_error_set(err, -EPERM, "%s: others can read the secret in it; chmod 600 it",
                               path);
     }
-    result = read_all(fd, path, size - 1, &data, &length, err);
+    result = file_read_all(fd, path, size - 1, &data, &length, err);
     if (result < 0)
         return result;
     data[strcspn(data, "\r\n")] = '\0';

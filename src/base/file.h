@@ -16,16 +16,16 @@
 /*
  * Writes size bytes to path so that a reader, a crash or a full disk never shows half of them:
  * new file of a random name beside it (O_EXCL|O_NOFOLLOW, given mode), fsync, rename, fsync of the
- * directory. A terminal, a pipe, /dev/stdout and the like are written to as they are; a pipe with a
- * name only while somebody reads it: -ENXIO nobody does, -ETIMEDOUT its reader pauses for 2 s.
- * Errors: -errno with the path and the reason; the old file, if any, is then untouched.
+ * directory. A terminal, a pipe, /dev/stdout and similar ones are written to as they are; a pipe
+ * with a name only while somebody reads it: -ENXIO nobody does, -ETIMEDOUT its reader pauses for 2
+ * s. Errors: -errno with the path and the reason; the old file, if any, is then untouched.
  */
 int lull_file_write_atomic(const char *path, const void *data, size_t size, mode_t mode,
                            struct lull_error *err);
 
 enum { LULL_FILE_DRAWN = 17 };
 
-/* Writes 16 random hexadecimal digits: a part of a name that nobody else can have taken in a
+/* Writes 16 random hexadecimal digits: a part of a name that no other process can have taken in a
  * directory that all users share. */
 void lull_file_draw_name(char name_out[LULL_FILE_DRAWN]);
 
@@ -56,7 +56,7 @@ struct lull_file_stamp {
     off_t size;
 };
 
-/* Tells whether a file is another one than at the last call with this stamp; false as well where
+/* Returns whether a file is another one than at the last call with this stamp; false as well where
  * there is none. */
 bool lull_file_has_changed(const char *path, struct lull_file_stamp *stamp);
 
@@ -78,7 +78,7 @@ int lull_file_find_own(const char *build_path, const char *installed_name, char 
 /* The name of a symbol that each vendor library of the emulator has, and no other. */
 #define LULL_EMULATED_LIBRARY_MARK "lull_emulated_library"
 
-/* Tells whether this process sees the GPUs of an emulated node. A vendor library that is not the
+/* Returns whether this process sees the GPUs of an emulated node. A vendor library that is not the
  * emulator's is refused there (device/library.h). */
 bool lull_file_is_node_emulated(void);
 

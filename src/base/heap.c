@@ -7,7 +7,7 @@
 
 #include "base/array.h"
 
-static bool is_before(const struct lull_heap_entry *left, const struct lull_heap_entry *right)
+static bool heap_is_before(const struct lull_heap_entry *left, const struct lull_heap_entry *right)
 {
     if (left->key != right->key)
         return left->key < right->key;
@@ -23,7 +23,7 @@ int lull_heap_add(struct lull_heap *heap, int64_t key, uint64_t number)
         return -ENOMEM;
     assert(heap->count < heap->room);
     heap->count++;
-    while (at > 0 && is_before(&added, &heap->entries[(at - 1) / 2])) {
+    while (at > 0 && heap_is_before(&added, &heap->entries[(at - 1) / 2])) {
         heap->entries[at] = heap->entries[(at - 1) / 2];
         at = (at - 1) / 2;
     }
@@ -41,9 +41,10 @@ static void sift_down(struct lull_heap *heap, struct lull_heap_entry moved)
 
         if (child >= heap->count)
             break;
-        if (child + 1 < heap->count && is_before(&heap->entries[child + 1], &heap->entries[child]))
+        if (child + 1 < heap->count &&
+            heap_is_before(&heap->entries[child + 1], &heap->entries[child]))
             child++;
-        if (!is_before(&heap->entries[child], &moved))
+        if (!heap_is_before(&heap->entries[child], &moved))
             break;
         heap->entries[at] = heap->entries[child];
         at = child;

@@ -1,6 +1,6 @@
 /*
- * JSON strings of any text. jansson refuses what is no UTF-8 in the same way as it says that there
- * is no memory, so one user's bytes would look like a failure of the machine; all code makes
+ * JSON strings of any text. jansson refuses what is no UTF-8 in the same way as it says that out
+ * of memory, so one user's bytes would look like a failure of the machine; all code makes
  * strings here (tools/check-names).
  *
  * In the header, because base/ is linked without jansson.

@@ -79,8 +79,8 @@ static ssize_t write_now(const char *text, size_t size)
     } else if (atomic_load(&is_socket)) {
         written = send(STDERR_FILENO, text, size, MSG_DONTWAIT | MSG_NOSIGNAL);
     } else {
-        /* What could not be opened again takes this much if it takes anything, unless somebody
-         * else writes to it at the same moment. */
+        /* What could not be opened again takes this much if it takes anything, unless another
+         * program writes to it at the same moment. */
         if (!is_writable(STDERR_FILENO, 0))
             return -EAGAIN;
         written = write(STDERR_FILENO, text, size);
@@ -89,7 +89,7 @@ static ssize_t write_now(const char *text, size_t size)
 }
 
 /* Says how many messages were lost. False: that cannot be said now either. */
-static bool tell_lost(void)
+static bool log_report_lost(void)
 {
     const uint64_t count = atomic_exchange(&lost, 0);
     char line[96];
@@ -125,7 +125,7 @@ void lull_log(enum lull_log_level level, const char *object, const char *format,
     if (length > (int)sizeof(line) - 1)
         length = (int)sizeof(line) - 1;
     /* The line is one write, so that lines of several processes do not mix. */
-    if (!tell_lost() || write_now(line, (size_t)length) < 0)
+    if (!log_report_lost() || write_now(line, (size_t)length) < 0)
         atomic_fetch_add(&lost, 1);
 }
 

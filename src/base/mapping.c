@@ -9,22 +9,22 @@
 #include <sys/mman.h>
 
 /* A run maps a segment and a live state for each of two passes. */
-enum { MOST = 16 };
+enum { MAX = 16 };
 
 static struct {
     atomic_uintptr_t begin; /* 0: it is free */
     atomic_size_t size;
     atomic_bool is_cut;
-} mappings[MOST];
+} mappings[MAX];
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of those who guard and release */
 static struct sigaction before;
 static bool is_installed;
 
-/* Puts memory of zeros in the place of what is gone; false: it is nothing that is guarded. */
-static bool replace(uintptr_t address)
+/* Puts memory of zeros instead of what is gone; false: it is nothing that is guarded. */
+static bool mapping_replace(uintptr_t address)
 {
-    for (int i = 0; i < MOST; i++) {
+    for (int i = 0; i < MAX; i++) {
         const uintptr_t begin = atomic_load(&mappings[i].begin);
         const size_t size = atomic_load(&mappings[i].size);
 
@@ -44,12 +44,12 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
     const int saved_errno = errno;
 
     (void)context;
-    if (info->si_code <= 0 || !replace((uintptr_t)info->si_addr))
+    if (info->si_code <= 0 || !mapping_replace((uintptr_t)info->si_addr))
         sigaction(number, &before, NULL);
     errno = saved_errno;
 }
 
-static int install(void)
+static int mapping_install(void)
 {
     struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO};
 
@@ -67,8 +67,8 @@ int lull_mapping_guard(void *memory, size_t size)
     int result;
 
     pthread_mutex_lock(&lock);
-    result = install();
-    for (int i = 0; result == 0 && i < MOST; i++) {
+    result = mapping_install();
+    for (int i = 0; result == 0 && i < MAX; i++) {
         if (atomic_load(&mappings[i].begin) != 0)
             continue;
         atomic_store(&mappings[i].is_cut, false);

@@ -16,7 +16,7 @@
  * are guarded; -errno. */
 int lull_mapping_guard(void *memory, size_t size);
 
-/* Tells whether a mapping of this number was cut off. False for a number below 0. */
+/* Returns whether a mapping of this number was cut off. False for a number below 0. */
 bool lull_mapping_is_cut(int number);
 
 /* Ends the guard, before the memory is unmapped. A number below 0: does nothing. */

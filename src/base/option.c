@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "base/text.h"
 
 /* One row of any of the tables, and what the command line said of it. */
@@ -19,20 +19,20 @@ struct option_slot {
 
 struct option_reading {
     const struct lull_option_reader *reader;
-    struct option_slot slots[LULL_OPTION_MOST_ROWS];
+    struct option_slot slots[LULL_OPTION_MAX_ROWS];
     uint32_t count;
     enum lull_option_result result;
 };
 
-static void collect(struct option_reading *reading)
+static void option_collect(struct option_reading *reading)
 {
     const struct lull_option_table *table = reading->reader->tables;
 
-    for (uint32_t i = 0; i < LULL_OPTION_MOST_TABLES && table[i].rows != NULL; i++)
+    for (uint32_t i = 0; i < LULL_OPTION_MAX_TABLES && table[i].rows != NULL; i++)
         for (const struct lull_option *row = table[i].rows; row->help != NULL; row++) {
             if (row->type == LULL_OPTION_GROUP)
                 continue;
-            assert(reading->count < LULL_OPTION_MOST_ROWS);
+            assert(reading->count < LULL_OPTION_MAX_ROWS);
             reading->slots[reading->count++] = (struct option_slot){
                 .row = row, .into = (char *)reading->reader->options + table[i].offset};
         }
@@ -44,7 +44,7 @@ enum { LONGEST_WORD = 48 };
 
 /* Counts the insertions, deletions, replacements and swaps of neighbours that make one word the
  * other. */
-static uint32_t distance(const char *a, const char *b)
+static uint32_t option_distance(const char *a, const char *b)
 {
     uint32_t rows[3][LONGEST_WORD + 1];
     const size_t width = strlen(b);
@@ -59,10 +59,10 @@ static uint32_t distance(const char *a, const char *b)
 
         now[0] = i;
         for (uint32_t j = 1; j <= width; j++) {
-            now[j] = lull_smaller_u32(before[j - 1] + (a[i - 1] != b[j - 1]),
-                                      lull_smaller_u32(before[j], now[j - 1]) + 1);
+            now[j] = lull_min_u32(before[j - 1] + (a[i - 1] != b[j - 1]),
+                                  lull_min_u32(before[j], now[j - 1]) + 1);
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                now[j] = lull_smaller_u32(now[j], rows[(i - 2) % 3][j - 2] + 1);
+                now[j] = lull_min_u32(now[j], rows[(i - 2) % 3][j - 2] + 1);
         }
     }
     return rows[strlen(a) % 3][width];
@@ -70,14 +70,14 @@ static uint32_t distance(const char *a, const char *b)
 
 struct lull_nearest lull_nearest_begin(const char *word)
 {
-    /* One slip in a short word, one more for each four letters: chosen, not measured. */
+    /* One slip in a short word, one more for each four letters: */
     return (struct lull_nearest){.word = word, .distance = 2 + (uint32_t)strlen(word) / 4};
 }
 
 void lull_nearest_try(struct lull_nearest *nearest, const char *candidate)
 {
     const size_t length = strlen(nearest->word);
-    uint32_t found = distance(nearest->word, candidate);
+    uint32_t found = option_distance(nearest->word, candidate);
 
     if (length >= 3 && strncmp(nearest->word, candidate, length) == 0)
         found = 1; /* its beginning */
@@ -96,7 +96,7 @@ const char *lull_option_word(const struct lull_option *row, uint32_t index)
     return row->words != NULL ? row->words[index] : NULL;
 }
 
-static bool find_word(const struct lull_option *row, const char *text, uint32_t *index_out)
+static bool option_find_word(const struct lull_option *row, const char *text, uint32_t *index_out)
 {
     const char *word;
 
@@ -108,7 +108,7 @@ static bool find_word(const struct lull_option *row, const char *text, uint32_t 
     return false;
 }
 
-static int take_whole(const struct lull_option *row, const char *text, void *place)
+static int option_take_whole(const struct lull_option *row, const char *text, void *place)
 {
     const bool is_wide = row->size == sizeof(int64_t);
     int64_t most = is_wide ? INT64_MAX : UINT32_MAX;
@@ -131,8 +131,8 @@ int lull_option_refuse_bare(double value, struct lull_error *err)
                           value, value / 100.0);
 }
 
-static int take_number(const struct lull_option *row, const char *text, void *place,
-                       struct lull_error *err)
+static int option_take_number(const struct lull_option *row, const char *text, void *place,
+                              struct lull_error *err)
 {
     const double most = row->most > 0.0 ? row->most : INFINITY;
     double value;
@@ -151,7 +151,7 @@ static int take_number(const struct lull_option *row, const char *text, void *pl
     return 0;
 }
 
-/* The units that values stand for in the help. */
+/* The units that values represent in the help. */
 static const struct option_unit {
     const char *value;
     const char *name;
@@ -162,7 +162,7 @@ static const struct option_unit {
              {"MIN", "minutes", 6e10},  {NULL, NULL, 0.0}};
 
 /* Finds the unit of a row; for a value that is no unit the last one, which has no name. */
-static const struct option_unit *unit_of(const struct lull_option *row)
+static const struct option_unit *option_unit_of(const struct lull_option *row)
 {
     const struct option_unit *unit = units;
 
@@ -173,7 +173,7 @@ static const struct option_unit *unit_of(const struct lull_option *row)
 
 static int take_time(const struct lull_option *row, const char *text, void *place)
 {
-    const double unit_ns = unit_of(row)->ns;
+    const double unit_ns = option_unit_of(row)->ns;
     double value;
     int64_t time_ns;
 
@@ -188,7 +188,8 @@ static int take_time(const struct lull_option *row, const char *text, void *plac
 }
 
 /* Takes the text if it is a value that the row allows. Prints nothing. */
-static int take_value(const struct option_slot *slot, const char *text, struct lull_error *err)
+static int option_take_value(const struct option_slot *slot, const char *text,
+                             struct lull_error *err)
 {
     const struct lull_option *const row = slot->row;
     void *const place = slot->into + row->offset;
@@ -200,21 +201,21 @@ static int take_value(const struct option_slot *slot, const char *text, struct l
         *(bool *)place = true;
         return 0;
     case LULL_OPTION_WHOLE:
-        return take_whole(row, text, place);
+        return option_take_whole(row, text, place);
     case LULL_OPTION_NUMBER:
     case LULL_OPTION_RATIO:
-        return take_number(row, text, place, err);
+        return option_take_number(row, text, place, err);
     case LULL_OPTION_TIME:
         return take_time(row, text, place);
     case LULL_OPTION_WORD:
         assert(row->size == sizeof(index));
-        if (!find_word(row, text, &index))
+        if (!option_find_word(row, text, &index))
             return -EINVAL;
         memcpy(place, &index, sizeof(index));
         return 0;
     case LULL_OPTION_TEXT:
         assert(row->size == sizeof(text));
-        if (lull_option_word(row, 0) != NULL && !find_word(row, text, &index))
+        if (lull_option_word(row, 0) != NULL && !option_find_word(row, text, &index))
             return -EINVAL;
         memcpy(place, &text, sizeof(text));
         return 0;
@@ -231,7 +232,7 @@ static int refer_to_help(const struct option_reading *reading)
     return -EINVAL;
 }
 
-static void print_words(const struct lull_option *row, FILE *out)
+static void option_print_words(const struct lull_option *row, FILE *out)
 {
     const char *word = lull_option_word(row, 0);
 
@@ -253,7 +254,7 @@ static void print_bound(const struct lull_option *row, double value, FILE *out)
         fprintf(out, "%.10g", value);
 }
 
-static void print_range(const struct lull_option *row, FILE *out)
+static void option_print_range(const struct lull_option *row, FILE *out)
 {
     const double most = row->type == LULL_OPTION_RATIO && row->most == 0.0 ? 1.0 : row->most;
 
@@ -274,15 +275,15 @@ static void print_expected(const struct lull_option *row, FILE *out)
                                         [LULL_OPTION_NUMBER] = "a number",
                                         [LULL_OPTION_TIME] = "a number",
                                         [LULL_OPTION_RATIO] = "a ratio such as 1% or 0.01,"};
-    const char *const unit = unit_of(row)->name;
+    const char *const unit = option_unit_of(row)->name;
 
     if (row->expected != NULL) {
         fputs(row->expected, out);
     } else if (row->words != NULL || row->word_at != NULL) {
-        print_words(row, out);
+        option_print_words(row, out);
     } else {
         fputs(kinds[row->type], out);
-        print_range(row, out);
+        option_print_range(row, out);
         if (unit != NULL)
             fprintf(out, ", in %s", unit);
     }
@@ -312,7 +313,7 @@ static int refuse_value(const struct option_reading *reading, const struct lull_
 
 /* ---- options ------------------------------------------------------------------------------- */
 
-static int set(struct option_reading *reading, struct option_slot *slot, const char *text)
+static int option_set(struct option_reading *reading, struct option_slot *slot, const char *text)
 {
     struct lull_error err = {0};
     int rc = 0;
@@ -321,7 +322,7 @@ static int set(struct option_reading *reading, struct option_slot *slot, const c
     if (slot->row->given != 0)
         *(bool *)(slot->into + slot->row->given - 1) = true;
     if (text != NULL || slot->row->type == LULL_OPTION_FLAG)
-        rc = take_value(slot, text, &err);
+        rc = option_take_value(slot, text, &err);
     return rc < 0 ? refuse_value(reading, slot->row, text, rc, &err) : 0;
 }
 
@@ -436,7 +437,7 @@ static int take_long(struct option_reading *reading, char ***at)
             return refuse_missing_value(reading, slot->row);
         value = *++*at;
     }
-    return set(reading, slot, value);
+    return option_set(reading, slot, value);
 }
 
 static struct option_slot *find_letter(struct option_reading *reading, char letter)
@@ -469,12 +470,12 @@ static int take_letters(struct option_reading *reading, char ***at)
         }
         if (slot->row->type != LULL_OPTION_FLAG) {
             if (letter[1] != '\0')
-                return set(reading, slot, letter + 1);
+                return option_set(reading, slot, letter + 1);
             if ((*at)[1] == NULL)
                 return refuse_missing_value(reading, slot->row);
-            return set(reading, slot, *++*at);
+            return option_set(reading, slot, *++*at);
         }
-        rc = set(reading, slot, NULL);
+        rc = option_set(reading, slot, NULL);
         if (rc < 0)
             return rc;
     }
@@ -493,8 +494,8 @@ static int set_defaults(struct option_reading *reading)
         int rc;
 
         if (text == NULL || text[0] == '\0')
-            text = row->usual;
-        rc = text != NULL ? take_value(slot, text, &err) : 0;
+            text = row->default_value;
+        rc = text != NULL ? option_take_value(slot, text, &err) : 0;
         if (rc < 0)
             return refuse_value(reading, row, text, rc, &err);
     }
@@ -595,8 +596,8 @@ static int refuse_word(const struct option_reading *reading, const char *word)
     return refer_to_help(reading);
 }
 
-/* Tells whether a word is the first of a command: behind "--" it is, once the words that are needed
- * are there. */
+/* Returns whether a word is the first of a command: behind "--" it is, once the words that are
+ * needed are there. */
 static bool begins_command(const struct lull_operands *operands,
                            const struct lull_operand_rules *rules, bool takes_options)
 {
@@ -604,7 +605,8 @@ static bool begins_command(const struct lull_operands *operands,
 }
 
 /* Words are moved to the front of argv; those that options have taken make the room. */
-static int take_all(struct option_reading *reading, char **argv, struct lull_operands *operands)
+static int option_take_all(struct option_reading *reading, char **argv,
+                           struct lull_operands *operands)
 {
     const struct lull_operand_rules *const rules = reading->reader->rules;
     bool takes_options = true;
@@ -641,11 +643,11 @@ int lull_options_read(const struct lull_option_reader *reader, int argc, char **
 
     assert(argc > 0 && argv[argc] == NULL);
     *operands_out = (struct lull_operands){0};
-    collect(&reading);
+    option_collect(&reading);
     rc = set_defaults(&reading);
     if (rc < 0)
         return rc;
-    rc = take_all(&reading, argv, operands_out);
+    rc = option_take_all(&reading, argv, operands_out);
     if (rc < 0 || reading.result != LULL_OPTION_READ)
         return rc < 0 ? rc : (int)reading.result;
     rc = check_operands(&reading, operands_out);

@@ -5,8 +5,8 @@
  *
  * Understood are --name=value, --name value, --unambiguous-prefix, -n value, -nvalue, several flags
  * behind one dash, and -- before words that may begin with a dash. Options and words may be mixed,
- * unless a command line of somebody else's ends ours: that begins with the first word that is not
- * needed by the command itself, and is left alone.
+ * unless a command line of another program's ends ours: that begins with the first word that is not
+ * needed by the command itself, and is left unchanged.
  *
  * Values that are wrong are told on standard error: which option, what it should be, what to do.
  * Threads: one. SPDX-License-Identifier: Apache-2.0
@@ -40,7 +40,7 @@ enum lull_option_hint { LULL_OPTION_PLAIN, LULL_OPTION_FILE, LULL_OPTION_FOLDER 
 struct lull_option {
     const char *name;  /* without dashes */
     char letter;       /* 0: none */
-    const char *value; /* what stands for the value in the help; null: its words, or it is a flag */
+    const char *value; /* what represents the value in the help; null: its words, or it is a flag */
     enum lull_option_type type;
     enum lull_option_hint hint;
     size_t offset; /* in the struct of the table; LULL_INTO fills in both */
@@ -57,17 +57,17 @@ struct lull_option {
     const char *(*word_at)(uint32_t index); /* instead: null at the end */
     /*
      * Takes the value to the row's place in the struct. Errors: -EINVAL or another code, the exit
-     * status follows from it; err may be left alone, then the message is made of `expected`.
+     * status follows from it; err may be left unchanged, then the message is made of `expected`.
      */
     int (*parse)(const char *text, void *place, struct lull_error *err);
-    const char *expected;    /* what to give instead of a wrong value: "auto or watts" */
-    const char *usual;       /* default, as one would write it; it is set before parsing */
-    const char *otherwise;   /* how a default is described that cannot be written so */
-    const char *environment; /* a variable that takes the default's place */
-    const char *needs;       /* options of which one must be there, "this|that" or "this=value" */
-    const char *excludes;    /* options that do not go with it, "this|that" */
-    const char *help;        /* one sentence */
-    const char *more;        /* further sentences, for the manual */
+    const char *expected;      /* what to give instead of a wrong value: "auto or watts" */
+    const char *default_value; /* default, as one would write it; it is set before parsing */
+    const char *otherwise;     /* how a default is described that cannot be written so */
+    const char *environment;   /* a variable that takes the default's place */
+    const char *needs;         /* options of which one must be there, "this|that" or "this=value" */
+    const char *excludes;      /* options that do not go with it, "this|that" */
+    const char *help;          /* one sentence */
+    const char *more;          /* further sentences, for the manual */
 };
 
 #define LULL_INTO(type, field) .offset = offsetof(type, field), .size = sizeof(((type *)0)->field)
@@ -107,7 +107,7 @@ struct lull_option {
     LULL_FLAG("quiet", OBJECT, FIELD, "Print only warnings and errors: no progress, no tables.",   \
               .letter = 'q')
 #define LULL_SEED_ROW(OBJECT, FIELD, HELP)                                                         \
-    LULL_VALUE("seed", "N", WHOLE, OBJECT, FIELD, HELP, .usual = "1")
+    LULL_VALUE("seed", "N", WHOLE, OBJECT, FIELD, HELP, .default_value = "1")
 
 /* A table, and where its struct lies within that of the command. */
 struct lull_option_table {
@@ -115,7 +115,7 @@ struct lull_option_table {
     size_t offset;
 };
 
-enum { LULL_OPTION_MOST_TABLES = 4, LULL_OPTION_MOST_ROWS = 128 };
+enum { LULL_OPTION_MAX_TABLES = 4, LULL_OPTION_MAX_ROWS = 128 };
 
 /* The words that remain of a command line after its options were taken out. */
 struct lull_operands {
@@ -137,7 +137,7 @@ struct lull_operand_rules {
 /* One command line's reading. */
 struct lull_option_reader {
     const char *name; /* of the command, as messages begin with it: "lull run" */
-    const struct lull_option_table *tables; /* LULL_OPTION_MOST_TABLES; the rest has no rows */
+    const struct lull_option_table *tables; /* LULL_OPTION_MAX_TABLES; the rest has no rows */
     const struct lull_operand_rules *rules;
     void *options;
 };

@@ -6,8 +6,8 @@
 
 enum { HELP_COLUMN = 28, LINE_COLUMNS = 79 };
 
-/* Writes the word that stands for the value in help: RATIO, or a|b|c; a flag has none. */
-static void write_value(const struct lull_option *row, char *text, size_t size)
+/* Writes the word that represents the value in help: RATIO, or a|b|c; a flag has none. */
+static void option_help_write_value(const struct lull_option *row, char *text, size_t size)
 {
     size_t used = 0;
     const char *word;
@@ -44,25 +44,26 @@ void lull_option_print_wrapped(const char *text, int column, int indent, FILE *o
 /* "1%", "$LULL_RUNTIME_DIR or /run/lull"; nothing where there is none. */
 static void write_default(const struct lull_option *row, char *text, size_t size)
 {
-    const char *const usual = row->usual != NULL ? row->usual : row->otherwise;
+    const char *const default_value =
+        row->default_value != NULL ? row->default_value : row->otherwise;
 
     text[0] = '\0';
-    if (row->environment != NULL && usual != NULL)
-        snprintf(text, size, "$%s or %s", row->environment, usual);
+    if (row->environment != NULL && default_value != NULL)
+        snprintf(text, size, "$%s or %s", row->environment, default_value);
     else if (row->environment != NULL)
         snprintf(text, size, "$%s", row->environment);
-    else if (usual != NULL)
-        snprintf(text, size, "%s", usual);
+    else if (default_value != NULL)
+        snprintf(text, size, "%s", default_value);
 }
 
-static void print_row(const struct lull_option *row, FILE *out)
+static void option_help_print_row(const struct lull_option *row, FILE *out)
 {
-    char usual[160];
+    char default_value[160];
     char text[1024];
     char value[160];
     int column;
 
-    write_value(row, value, sizeof(value));
+    option_help_write_value(row, value, sizeof(value));
     if (row->letter != 0)
         column = fprintf(out, "  -%c, --%s", row->letter, row->name);
     else
@@ -74,9 +75,10 @@ static void print_row(const struct lull_option *row, FILE *out)
         column = 0;
     }
     fprintf(out, "%*s", HELP_COLUMN - column, "");
-    write_default(row, usual, sizeof(usual));
-    snprintf(text, sizeof(text), "%s%s%s%s", row->help, usual[0] != '\0' ? " Default: " : "", usual,
-             usual[0] != '\0' ? "." : "");
+    write_default(row, default_value, sizeof(default_value));
+    snprintf(text, sizeof(text), "%s%s%s%s", row->help,
+             default_value[0] != '\0' ? " Default: " : "", default_value,
+             default_value[0] != '\0' ? "." : "");
     lull_option_print_wrapped(text, HELP_COLUMN, HELP_COLUMN, out);
     fputc('\n', out);
 }
@@ -86,7 +88,7 @@ void lull_options_help(const struct lull_option_table *tables, FILE *out)
     const struct lull_option *group = NULL;
     bool is_first = true;
 
-    for (uint32_t i = 0; i < LULL_OPTION_MOST_TABLES && tables[i].rows != NULL; i++)
+    for (uint32_t i = 0; i < LULL_OPTION_MAX_TABLES && tables[i].rows != NULL; i++)
         for (const struct lull_option *row = tables[i].rows; row->help != NULL; row++) {
             if (row->type == LULL_OPTION_GROUP) {
                 group = row; /* printed with its first option */
@@ -96,7 +98,7 @@ void lull_options_help(const struct lull_option_table *tables, FILE *out)
                 fprintf(out, "\n%s:\n", group != NULL ? group->help : "Options");
             group = NULL;
             is_first = false;
-            print_row(row, out);
+            option_help_print_row(row, out);
         }
     fprintf(out, "\n  -h, --help                Print this help.\n"
                  "  -V, --version             Print the version.\n");
@@ -118,20 +120,21 @@ static void list_completion(const struct lull_option *row, FILE *out)
 void lull_options_list(const struct lull_option_table *tables, const char *command, FILE *out)
 {
     const char *group = "";
-    char usual[160];
+    char default_value[160];
     char value[160];
 
-    for (uint32_t i = 0; i < LULL_OPTION_MOST_TABLES && tables[i].rows != NULL; i++)
+    for (uint32_t i = 0; i < LULL_OPTION_MAX_TABLES && tables[i].rows != NULL; i++)
         for (const struct lull_option *row = tables[i].rows; row->help != NULL; row++) {
             if (row->type == LULL_OPTION_GROUP) {
                 group = row->help;
                 continue;
             }
-            write_value(row, value, sizeof(value));
+            option_help_write_value(row, value, sizeof(value));
             fprintf(out, "option\t%s\t%s\t%s\t%.1s\t%s\t", command, group, row->name, &row->letter,
                     value);
             list_completion(row, out);
-            write_default(row, usual, sizeof(usual));
-            fprintf(out, "\t%s\t%s\t%s\n", usual, row->help, row->more != NULL ? row->more : "");
+            write_default(row, default_value, sizeof(default_value));
+            fprintf(out, "\t%s\t%s\t%s\n", default_value, row->help,
+                    row->more != NULL ? row->more : "");
         }
 }

@@ -20,7 +20,7 @@ struct output {
 
 static struct output outputs[] = {{.fd = STDOUT_FILENO}, {.fd = STDERR_FILENO}};
 
-static int write_all(int fd, const char *text, size_t size)
+static int output_write_all(int fd, const char *text, size_t size)
 {
     while (size > 0) {
         const ssize_t written = write(fd, text, size);
@@ -50,7 +50,7 @@ static int write_printable(int fd, const char *text, size_t size)
         size -= piece.taken;
         if (used + LULL_PRINTABLE_PIECE <= sizeof(shown) && size > 0)
             continue;
-        if (write_all(fd, shown, used) < 0)
+        if (output_write_all(fd, shown, used) < 0)
             return -1;
         used = 0;
     }
@@ -81,7 +81,7 @@ static ssize_t write_cut(struct output *output, const char *text, size_t size)
 }
 
 /* Takes all of a text or nothing: 0 is an error to stdio. */
-static ssize_t take(void *cookie, const char *text, size_t size)
+static ssize_t output_accept(void *cookie, const char *text, size_t size)
 {
     struct output *const output = cookie;
     const ssize_t taken = write_cut(output, text, size);
@@ -101,7 +101,7 @@ static ssize_t take(void *cookie, const char *text, size_t size)
 
 static FILE *open_output(struct output *output, FILE *fallback, int mode)
 {
-    FILE *const stream = fopencookie(output, "w", (cookie_io_functions_t){.write = take});
+    FILE *const stream = fopencookie(output, "w", (cookie_io_functions_t){.write = output_accept});
 
     if (stream == NULL)
         return fallback;
@@ -109,7 +109,7 @@ static FILE *open_output(struct output *output, FILE *fallback, int mode)
     return stream;
 }
 
-/* What is opened next would come in the place of a closed descriptor, and be taken for it by this
+/* What is opened next would come instead of a closed descriptor, and be taken for it by this
  * program and its children. What stands there instead refuses as a closed one does, and children
  * find it closed. */
 void lull_output_reserve(void)

@@ -8,11 +8,11 @@
 #ifndef LULL_BASE_OUTPUT_H
 #define LULL_BASE_OUTPUT_H
 
-/* Keeps files that are opened later from coming in the place of closed descriptors 0 to 2. */
+/* Keeps files that are opened later from coming instead of closed descriptors 0 to 2. */
 void lull_output_reserve(void);
 
-/* Reserves the standard descriptors, and puts streams that write to descriptors 1 and 2 in the
- * place of stdout and stderr. Without memory they stay as they are. */
+/* Reserves the standard descriptors, and puts streams that write to descriptors 1 and 2 instead
+ * of stdout and stderr. Without memory they stay as they are. */
 void lull_output_begin(void);
 
 /* Writes what stdout still holds. Errors: -errno. */

@@ -12,7 +12,7 @@ static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
 
 /* Returns how many bytes a character has that begins with this byte; 0: no character begins with
  * it. */
-static size_t length_of(unsigned char lead)
+static size_t printable_length_of(unsigned char lead)
 {
     if (lead < 0x80)
         return 1;
@@ -23,9 +23,9 @@ static size_t length_of(unsigned char lead)
     return lead < 0xf0 ? 3 : 4;
 }
 
-/* Tells whether a byte may stand at this place, from 1 on, of a character that begins with lead
+/* Returns whether a byte may stand at this place, from 1 on, of a character that begins with lead
  * (Unicode 15, table 3-7). */
-static bool continues(unsigned char lead, size_t place, unsigned char byte)
+static bool is_continuation_byte(unsigned char lead, size_t place, unsigned char byte)
 {
     unsigned char least = 0x80;
     unsigned char most = 0xbf;
@@ -46,7 +46,7 @@ static bool continues(unsigned char lead, size_t place, unsigned char byte)
 static size_t find_character(const char *text, size_t left, bool *is_cut_out)
 {
     const unsigned char lead = (unsigned char)text[0];
-    const size_t length = length_of(lead);
+    const size_t length = printable_length_of(lead);
 
     *is_cut_out = false;
     for (size_t i = 1; i < length; i++) {
@@ -54,7 +54,7 @@ static size_t find_character(const char *text, size_t left, bool *is_cut_out)
             *is_cut_out = true;
             return 0;
         }
-        if (!continues(lead, i, (unsigned char)text[i]))
+        if (!is_continuation_byte(lead, i, (unsigned char)text[i]))
             return 0;
     }
     return length;
@@ -102,7 +102,7 @@ static const char *entity_of(uint32_t code)
     }
 }
 
-static void set_text(struct lull_printable_piece *piece, const char *text)
+static void printable_set_text(struct lull_printable_piece *piece, const char *text)
 {
     piece->length = strlen(text);
     memcpy(piece->text, text, piece->length);
@@ -114,7 +114,7 @@ static bool is_unreserved(char byte)
            (byte != '\0' && strchr("-._~", byte) != NULL);
 }
 
-static struct lull_printable_piece take_byte(char byte)
+static struct lull_printable_piece printable_take_byte(char byte)
 {
     struct lull_printable_piece piece = {.taken = 1, .length = 1, .text = {byte}};
     char encoded[4];
@@ -122,7 +122,7 @@ static struct lull_printable_piece take_byte(char byte)
     if (is_unreserved(byte))
         return piece;
     snprintf(encoded, sizeof(encoded), "%%%02X", (unsigned)(unsigned char)byte);
-    set_text(&piece, encoded);
+    printable_set_text(&piece, encoded);
     return piece;
 }
 
@@ -147,13 +147,13 @@ static void apply_form(enum lull_printable_form form, uint32_t code,
         if (!is_escaped(form, code))
             return;
         snprintf(escape, sizeof(escape), "\\u%04x", (unsigned)(code & 0xffff));
-        set_text(piece, escape);
+        printable_set_text(piece, escape);
         return;
     case LULL_PRINTABLE_PAGE:
         if (entity_of(code) != NULL)
-            set_text(piece, entity_of(code));
+            printable_set_text(piece, entity_of(code));
         else if (is_deceptive(code) || (is_control(code) && code != '\n' && code != '\t'))
-            set_text(piece, replacement);
+            printable_set_text(piece, replacement);
         return;
     }
 }
@@ -166,10 +166,10 @@ struct lull_printable_piece lull_printable_take(enum lull_printable_form form, c
     size_t length;
 
     if (form == LULL_PRINTABLE_ADDRESS)
-        return take_byte(text[0]);
+        return printable_take_byte(text[0]);
     length = find_character(text, left, &is_cut);
     if (length == 0) {
-        set_text(&piece, replacement);
+        printable_set_text(&piece, replacement);
         return piece;
     }
     piece.taken = piece.length = length;

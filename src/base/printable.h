@@ -16,7 +16,8 @@ enum lull_printable_form {
     /* JSON and labels of metrics, whose writers escape control characters themselves. */
     LULL_PRINTABLE_VALID,
     /* One line of a terminal or a log. Control characters, and characters that reverse the
-     * direction of text, become \u001b and the like, which JSON strings read as the character. */
+     * direction of text, become \u001b and similar ones, which JSON strings read as the character.
+     */
     LULL_PRINTABLE_LINE,
     /* Several lines of a terminal: as LINE, but line feeds and tabs stay. */
     LULL_PRINTABLE_LINES,
@@ -25,7 +26,7 @@ enum lull_printable_form {
      * stay. */
     LULL_PRINTABLE_PAGE,
     /* A part of the path of an address (RFC 3986): all bytes but letters, digits and -._~ become
-     * %41 and the like. Bytes that are no UTF-8 are kept in this form. */
+     * %41 and similar ones. Bytes that are no UTF-8 are kept in this form. */
     LULL_PRINTABLE_ADDRESS,
 };
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /* Reads the beginning of a file as text. Returns its length; 0: it cannot be read. */
-static size_t read_text(const char *path, char *text, size_t size)
+static size_t process_read_text(const char *path, char *text, size_t size)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t length;
@@ -35,7 +35,7 @@ int64_t lull_process_start_ticks(pid_t pid)
 
     if (pid != 0)
         snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
-    if (read_text(path, text, sizeof(text)) == 0)
+    if (process_read_text(path, text, sizeof(text)) == 0)
         return -1;
     /* The name of the program is field 2, in parentheses, and may hold anything: fields are counted
      * from behind its last one. The state is field 3, the start time field 22. */
@@ -55,7 +55,7 @@ int lull_process_user(pid_t pid, uid_t *uid_out)
     const char *line;
 
     snprintf(path, sizeof(path), "/proc/%ld/status", (long)pid);
-    if (read_text(path, text, sizeof(text)) == 0)
+    if (process_read_text(path, text, sizeof(text)) == 0)
         return -ESRCH;
     line = strstr(text, key);
     if (line == NULL)
@@ -88,7 +88,7 @@ bool lull_process_is_within(pid_t pid, uint64_t space, pid_t number)
     if (space == 0 || inode_of(path) != space)
         return false;
     snprintf(path, sizeof(path), "/proc/%ld/status", (long)pid);
-    if (read_text(path, text, sizeof(text)) == 0)
+    if (process_read_text(path, text, sizeof(text)) == 0)
         return false;
     line = strstr(text, key);
     if (line == NULL)
@@ -115,7 +115,7 @@ bool lull_process_has_descriptors(uint32_t least)
 int lull_boot_id(char boot_id_out[LULL_BOOT_ID_BYTES])
 {
     memset(boot_id_out, 0, LULL_BOOT_ID_BYTES);
-    if (read_text("/proc/sys/kernel/random/boot_id", boot_id_out, LULL_BOOT_ID_BYTES) == 0)
+    if (process_read_text("/proc/sys/kernel/random/boot_id", boot_id_out, LULL_BOOT_ID_BYTES) == 0)
         return -EIO;
     boot_id_out[strcspn(boot_id_out, "\n")] = '\0';
     return 0;

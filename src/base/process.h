@@ -29,12 +29,12 @@ uint64_t lull_process_pid_space(void);
 /* The PID namespace of the host, in which drivers number processes (PROC_PID_INIT_INO of Linux). */
 #define LULL_PROCESS_HOST_SPACE UINT64_C(0xeffffffc)
 
-/* Tells whether a process, by its number here, is the one with another number in a PID namespace
+/* Returns whether a process, by its number here, is the one with another number in a PID namespace
  * within this one. False also where /proc does not tell. */
 bool lull_process_is_within(pid_t pid, uint64_t space, pid_t number);
 
-/* Tells whether this process may open at least so many more descriptors. libuv ends a process that
- * may open too few. Threads: no other may open or close descriptors meanwhile. */
+/* Returns whether this process may open at least so many more descriptors. libuv ends a process
+ * that may open too few. Threads: no other may open or close descriptors meanwhile. */
 bool lull_process_has_descriptors(uint32_t least);
 
 /* Writes what names this boot, the rest of the buffer zero. Errors: -EIO /proc does not tell. */

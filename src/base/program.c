@@ -38,7 +38,7 @@ int lull_program_fail(const char *name, const struct lull_error *err)
 }
 
 /* A full disk fails a command as much as anything else does. Returns the exit status. */
-static int finish(const char *name, int status)
+static int program_finish(const char *name, int status)
 {
     const int result = lull_output_finish();
 
@@ -48,7 +48,7 @@ static int finish(const char *name, int status)
     return status == LULL_EXIT_OK ? LULL_EXIT_FAILED : status;
 }
 
-/* Help and version are answered before any check, so that a wrong command line can still ask for
+/* Help and version are answered before any check, so that a wrong command line can still request
  * help. */
 static int read_and_run(const struct lull_program *program,
                         const struct lull_program_command *command, const char *name, void *options,
@@ -67,18 +67,18 @@ static int read_and_run(const struct lull_program *program,
         return (int)lull_error_exit_status(result);
     if (result == LULL_OPTION_WANTS_HELP) {
         print_help(command, name);
-        return finish(name, LULL_EXIT_OK);
+        return program_finish(name, LULL_EXIT_OK);
     }
     if (result == LULL_OPTION_WANTS_VERSION) {
         printf("%s %s\n", program->name, program->version);
-        return finish(name, LULL_EXIT_OK);
+        return program_finish(name, LULL_EXIT_OK);
     }
     if (command->check != NULL && command->check(options, &operands, &err) < 0) {
         fprintf(stderr, "%s: %s\nTry `%s --help`.\n", name, err.text, name);
         return LULL_EXIT_USAGE;
     }
     status = command->run(options, &operands);
-    return command->returns_jobs_status ? status : finish(name, status);
+    return command->returns_jobs_status ? status : program_finish(name, status);
 }
 
 /* Executes the program that has the command. argv[0] is the command's last word. */
@@ -86,7 +86,7 @@ static int run_part(const struct lull_program_command *command, const char *name
                     char **argv)
 {
     const struct lull_program_part *const part = command->part;
-    const size_t known = strlen(part->executable); /* as long as the words that it stands for */
+    const size_t known = strlen(part->executable); /* as long as the words that it represents */
     char **const words = calloc((size_t)argc + 2, sizeof(*words));
     char build_path[64];
     char path[PATH_MAX];
@@ -117,9 +117,9 @@ out:
     return LULL_EXIT_FAILED;
 }
 
-static int run_command(const struct lull_program *program,
-                       const struct lull_program_command *command, const char *name, int argc,
-                       char **argv)
+static int program_run_command(const struct lull_program *program,
+                               const struct lull_program_command *command, const char *name,
+                               int argc, char **argv)
 {
     void *options;
     int status;
@@ -139,7 +139,7 @@ static int run_command(const struct lull_program *program,
 /* ---- the program --------------------------------------------------------------------------- */
 
 /* The words behind group in a command's name; null: it does not belong to it. "": all do. */
-static const char *name_in(const struct lull_program_command *command, const char *group)
+static const char *program_name_in(const struct lull_program_command *command, const char *group)
 {
     const size_t length = strlen(group);
 
@@ -153,7 +153,7 @@ static const char *name_in(const struct lull_program_command *command, const cha
 static bool is_group(const struct lull_program *program, const char *word)
 {
     for (const struct lull_program_command *const *at = program->commands; *at != NULL; at++)
-        if (name_in(*at, word) != NULL)
+        if (program_name_in(*at, word) != NULL)
             return true;
     return false;
 }
@@ -167,16 +167,16 @@ static void print_commands(const struct lull_program *program, const char *group
     fprintf(out, "Usage: %s%s%s COMMAND [OPTION...]\n%s\n\n", program->name, space, group,
             program->about);
     for (const struct lull_program_command *const *at = program->commands; *at != NULL; at++)
-        if (name_in(*at, group) != NULL)
-            fprintf(out, "  %-16s  %s\n", name_in(*at, group), (*at)->summary);
+        if (program_name_in(*at, group) != NULL)
+            fprintf(out, "  %-16s  %s\n", program_name_in(*at, group), (*at)->summary);
     fprintf(out, "\n`%s help%s%s COMMAND` shows the options of each.\n", program->name, space,
             group);
 }
 
 /* Finds the command that one word or two name; *words_out is how many. Returns null if there is
  * none. */
-static const struct lull_program_command *find(const struct lull_program *program, char **argv,
-                                               int *words_out)
+static const struct lull_program_command *program_find_command(const struct lull_program *program,
+                                                               char **argv, int *words_out)
 {
     char both[64] = "";
 
@@ -230,32 +230,32 @@ static void run_extension(const struct lull_program *program, char **argv)
     argv[0] = word;
 }
 
-static int call(const struct lull_program *program, const struct lull_program_command *command,
-                int argc, char **argv)
+static int program_call_command(const struct lull_program *program,
+                                const struct lull_program_command *command, int argc, char **argv)
 {
     char name[96];
 
     snprintf(name, sizeof(name), "%s %s", program->name, command->name);
-    return run_command(program, command, name, argc, argv);
+    return program_run_command(program, command, name, argc, argv);
 }
 
 /* Answers `help`; words are those behind it. */
-static int help(const struct lull_program *program, char **words)
+static int program_print_help(const struct lull_program *program, char **words)
 {
     static char option[] = "--help";
     char *argv[3] = {NULL, option, NULL};
     const struct lull_program_command *command;
     int count;
 
-    if (words[0] == NULL ||
-        (is_group(program, words[0]) && words[1] == NULL && find(program, words, &count) == NULL)) {
+    if (words[0] == NULL || (is_group(program, words[0]) && words[1] == NULL &&
+                             program_find_command(program, words, &count) == NULL)) {
         print_commands(program, words[0] != NULL ? words[0] : "", stdout);
-        return finish(program->name, LULL_EXIT_OK);
+        return program_finish(program->name, LULL_EXIT_OK);
     }
-    command = find(program, words, &count);
+    command = program_find_command(program, words, &count);
     if (command == NULL)
         return refuse_command(program, words);
-    return call(program, command, 2, argv);
+    return program_call_command(program, command, 2, argv);
 }
 
 static void print_options(const struct lull_program *program)
@@ -274,14 +274,14 @@ static bool is_any(const char *word, const char *a, const char *b)
     return strcmp(word, a) == 0 || strcmp(word, b) == 0;
 }
 
-/* Tells whether the program has a single command, which users do not name. */
-static bool is_single(const struct lull_program *program)
+/* Returns whether the program has a single command, which users do not name. */
+static bool program_is_single(const struct lull_program *program)
 {
     return strcmp(program->commands[0]->name, program->name) == 0;
 }
 
 /* A word that names no command may still be the first word of commands that have two. */
-static int run_program(const struct lull_program *program, int argc, char **argv)
+static int program_run(const struct lull_program *program, int argc, char **argv)
 {
     const struct lull_program_command *command;
     char *const word = argc >= 2 ? argv[1] : NULL;
@@ -289,34 +289,34 @@ static int run_program(const struct lull_program *program, int argc, char **argv
 
     if (word != NULL && strcmp(word, "--print-options") == 0) {
         print_options(program);
-        return finish(program->name, LULL_EXIT_OK);
+        return program_finish(program->name, LULL_EXIT_OK);
     }
-    if (is_single(program))
-        return run_command(program, program->commands[0], program->name, argc, argv);
+    if (program_is_single(program))
+        return program_run_command(program, program->commands[0], program->name, argc, argv);
     if (word == NULL) {
         print_commands(program, "", stderr);
         return LULL_EXIT_USAGE;
     }
     if (is_any(word, "--help", "-h") || is_any(word, "help", "-?"))
-        return help(program, argv + 2);
+        return program_print_help(program, argv + 2);
     if (is_any(word, "--version", "-V")) {
         printf("%s %s\n", program->name, program->version);
-        return finish(program->name, LULL_EXIT_OK);
+        return program_finish(program->name, LULL_EXIT_OK);
     }
-    command = find(program, argv + 1, &words);
+    command = program_find_command(program, argv + 1, &words);
     if (command != NULL)
-        return call(program, command, argc - words, argv + words);
+        return program_call_command(program, command, argc - words, argv + words);
     if (is_group(program, word) &&
         (argc == 2 || is_any(argv[2], "--help", "-h") || is_any(argv[2], "help", "-?"))) {
         print_commands(program, word, argc == 2 ? stderr : stdout);
-        return argc == 2 ? LULL_EXIT_USAGE : finish(program->name, LULL_EXIT_OK);
+        return argc == 2 ? LULL_EXIT_USAGE : program_finish(program->name, LULL_EXIT_OK);
     }
     if (program->runs_extensions && !is_group(program, word))
         run_extension(program, argv + 1);
     return refuse_command(program, argv + 1);
 }
 
-/* Runs a part as the words that it stands for: `lull-model fit` as `lull model fit`. */
+/* Runs a part as the words that it represents: `lull-model fit` as `lull model fit`. */
 static int run_words(const struct lull_program *program, int argc, char **argv)
 {
     char *const words = strdup(program->words);
@@ -333,7 +333,7 @@ static int run_words(const struct lull_program *program, int argc, char **argv)
     for (char *word = strtok_r(words, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest))
         all[count++] = word;
     memcpy(all + count, argv + 1, (size_t)(argc - 1) * sizeof(*all));
-    status = run_program(program, count + argc - 1, all);
+    status = program_run(program, count + argc - 1, all);
 out:
     free(all);
     free(words);
@@ -345,6 +345,6 @@ int lull_program_main(const struct lull_program *program, int argc, char **argv)
     lull_output_begin();
     if (program->words == NULL || argc < 1 ||
         (argc == 2 && strcmp(argv[1], "--print-options") == 0))
-        return run_program(program, argc, argv);
+        return program_run(program, argc, argv);
     return run_words(program, argc, argv);
 }

@@ -25,7 +25,7 @@ struct lull_program_command {
     const char *about;     /* a paragraph above the options */
     const char *after;     /* below them, lines as they are; null: nothing */
     void (*print_after)(FILE *out); /* below that; null: nothing */
-    struct lull_option_table tables[LULL_OPTION_MOST_TABLES];
+    struct lull_option_table tables[LULL_OPTION_MAX_TABLES];
     struct lull_operand_rules operands;
     size_t size; /* of the struct that the rows fill; it is zero before */
     /* The status is that of the job that it runs, even if its own output cannot be written. */
@@ -46,7 +46,7 @@ struct lull_program {
     const char *version;
     const char *about;                                  /* one sentence */
     const struct lull_program_command *const *commands; /* ends with null; most useful first */
-    /* Of a part, the words behind the program's name that its executable stands for: "model". */
+    /* Of a part, the words behind the program's name that its executable represents: "model". */
     const char *words;
     /* `lull WORD` executes lull-WORD, from the folder of the parts or from PATH. */
     bool runs_extensions;

@@ -1,5 +1,5 @@
 /*
- * One switch of a GPU's SM clock or of its power limit: what is asked for, within which
+ * One switch of a GPU's SM clock or of its power limit: what is requested, within which
  * bounds, and what came of it.
  *
  * Plain values that pass unchanged from who decides (governor) over the command table (wire) to
@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 /*
- * What a lease asks for: the SM clocks between which this client may move, and the power limits.
+ * What a lease requests: the SM clocks between which this client may move, and the power limits.
  * Power limits of 0 and 0 mean that none is to be set.
  */
 struct lull_band {
@@ -55,7 +55,7 @@ struct lull_limit_result {
 
 /* Values of settle_ns: it is not known yet, and the clock never followed. */
 #define LULL_SETTLE_UNKNOWN INT64_C(-1)
-#define LULL_SETTLE_NOT_OBEYED INT64_C(-2)
+#define LULL_SETTLE_NOT_APPLIED INT64_C(-2)
 
 /* The outcome of the latest request of a GPU that the device writer has served. */
 struct lull_switch_result {
@@ -64,7 +64,7 @@ struct lull_switch_result {
     int64_t call_ns;       /* how long it blocked the writer; 0: nothing had to be written */
     int64_t settle_ns;     /* from its return until the clock followed: half way between the reading
                             * that says so and the one before; LULL_SETTLE_UNKNOWN not seen yet,
-                            * LULL_SETTLE_NOT_OBEYED given up */
+                            * LULL_SETTLE_NOT_APPLIED given up */
     int32_t status;        /* 0; or the negative code of the refused or failed call */
     uint32_t sm_mhz;       /* the point that was requested, clamped; 0 is the reference point */
     uint32_t observed_mhz; /* last clock read back; 0 none */

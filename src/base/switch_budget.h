@@ -20,7 +20,7 @@ struct lull_switch_budget {
     int64_t raised_ns; /* when the GPU was raised; 0: never */
 };
 
-/* The most lowerings in the bucket; chosen, not measured. */
+/* The most lowerings in the bucket; */
 enum { LULL_SWITCH_BUDGET_SAVED = 24 };
 
 /* Starts with a full bucket. With a refill_ns of INT64_MAX there is no bucket. */

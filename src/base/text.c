@@ -101,7 +101,7 @@ static size_t count_mark(const char *digits, char mark)
     return count;
 }
 
-/* Tells whether mark stands behind one to three digits, none of them a leading zero, and then
+/* Returns whether mark stands behind one to three digits, none of them a leading zero, and then
  * between groups of three, up to end. */
 static bool is_grouped(const char *digits, const char *end, char mark)
 {
@@ -237,14 +237,14 @@ int lull_text_parse_ratio(const char *text, double *ratio_out)
 }
 
 /* The least bare number that is taken for percent: who allows half as much time again or more has
- * to say so with a %. Chosen, not measured. */
-static const double least_bare_percent = 0.5;
+ * to say so with a %. */
+static const double min_bare_percent = 0.5;
 
 bool lull_text_is_bare_percent(const char *text, double *value_out)
 {
     double value;
 
-    if (lull_text_parse_number(text, &value) < 0 || value < least_bare_percent)
+    if (lull_text_parse_number(text, &value) < 0 || value < min_bare_percent)
         return false;
     *value_out = value;
     return true;

@@ -72,7 +72,7 @@ int lull_text_parse_ratio(const char *text, double *ratio_out);
  */
 bool lull_text_is_bare_percent(const char *text, double *value_out);
 
-/* Returns whether a text stands for a missing value: empty, or a word such as NA, N/A, [N/A], NaN,
+/* Returns whether a text represents a missing value: empty, or a word such as NA, N/A, [N/A], NaN,
  * null, None, Unknown, [Not Supported], \N, - or ?, in any case. */
 bool lull_text_is_missing(const char *text);
 

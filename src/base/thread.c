@@ -39,7 +39,7 @@ void lull_thread_set_realtime(void)
 }
 
 /* Reads the first line of a file about a thread; false: there is none. */
-static bool read_line(int thread, const char *file, char *line_out, size_t size)
+static bool thread_read_line(int thread, const char *file, char *line_out, size_t size)
 {
     char path[64];
     FILE *stream;
@@ -59,7 +59,7 @@ char lull_thread_state(int thread)
     char line[256];
     const char *end;
 
-    if (!read_line(thread, "stat", line, sizeof(line)))
+    if (!thread_read_line(thread, "stat", line, sizeof(line)))
         return '?';
     end = strrchr(line, ')'); /* the name before it may hold anything */
     return end != NULL && end[1] == ' ' && end[2] != '\0' ? end[2] : '?';
@@ -67,5 +67,5 @@ char lull_thread_state(int thread)
 
 bool lull_thread_wait_channel(int thread, char *name_out, size_t size)
 {
-    return read_line(thread, "wchan", name_out, size) && strcmp(name_out, "0") != 0;
+    return thread_read_line(thread, "wchan", name_out, size) && strcmp(name_out, "0") != 0;
 }

@@ -13,8 +13,8 @@
 
 enum { ANSWER_MS = 6000 }; /* a GPU is restored within a second, or reported */
 
-int lull_cli_ask_lulld(struct lull_client *client, struct lull_message *message,
-                       struct lull_error *err)
+int lull_cli_query_lulld(struct lull_client *client, struct lull_message *message,
+                         struct lull_error *err)
 {
     struct lull_message answer;
 
@@ -69,7 +69,7 @@ struct reload_arguments {
     const char *runtime_dir;
 };
 
-static int reload(void *options, const struct lull_operands *operands)
+static int administer_reload(void *options, const struct lull_operands *operands)
 {
     const struct reload_arguments *const arguments = options;
     struct lull_message message = {.type = LULL_MESSAGE_RELOAD};
@@ -80,7 +80,7 @@ static int reload(void *options, const struct lull_operands *operands)
 
     (void)operands;
     if (result == 0) {
-        result = lull_cli_ask_lulld(client, &message, &err);
+        result = lull_cli_query_lulld(client, &message, &err);
         lull_client_close(client);
     }
     return result < 0 ? lull_cli_fail("reload", &err) : LULL_EXIT_OK;
@@ -99,7 +99,7 @@ const struct lull_program_command lull_reload_command = {
              "forbids, or whose clock range it narrows, are revoked at once.",
     .tables = {{reload_rows, 0}},
     .size = sizeof(struct reload_arguments),
-    .run = reload,
+    .run = administer_reload,
 };
 
 /* --- revoke --- */
@@ -111,8 +111,8 @@ struct revoke_arguments {
     const char *user;
 };
 
-static int fill_in(struct lull_client *client, const struct revoke_arguments *arguments,
-                   struct lull_message_revoke *revoke, struct lull_error *err)
+static int administer_fill(struct lull_client *client, const struct revoke_arguments *arguments,
+                           struct lull_message_revoke *revoke, struct lull_error *err)
 {
     if (arguments->gpu != NULL) {
         revoke->target = LULL_MESSAGE_OF_GPU;
@@ -127,7 +127,7 @@ static int fill_in(struct lull_client *client, const struct revoke_arguments *ar
     return 0;
 }
 
-static int revoke(void *options, const struct lull_operands *operands)
+static int administer_revoke(void *options, const struct lull_operands *operands)
 {
     const struct revoke_arguments *const arguments = options;
     struct lull_message message = {.type = LULL_MESSAGE_REVOKE};
@@ -138,9 +138,9 @@ static int revoke(void *options, const struct lull_operands *operands)
 
     (void)operands;
     if (result == 0) {
-        result = fill_in(client, arguments, &message.body.revoke, &err);
+        result = administer_fill(client, arguments, &message.body.revoke, &err);
         if (result == 0)
-            result = lull_cli_ask_lulld(client, &message, &err);
+            result = lull_cli_query_lulld(client, &message, &err);
         lull_client_close(client);
     }
     return result < 0 ? lull_cli_fail("revoke", &err) : LULL_EXIT_OK;
@@ -177,5 +177,5 @@ const struct lull_program_command lull_revoke_command = {
     .tables = {{revoke_rows, 0}},
     .size = sizeof(struct revoke_arguments),
     .check = check_revoke,
-    .run = revoke,
+    .run = administer_revoke,
 };

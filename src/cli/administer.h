@@ -8,9 +8,9 @@
 #include "base/error.h"
 #include "wire/client.h"
 
-/* Asks for something and waits until it is done. Errors: those of lull_client_call(). */
-int lull_cli_ask_lulld(struct lull_client *client, struct lull_message *message,
-                       struct lull_error *err);
+/* Requests something and waits until it is done. Errors: those of lull_client_call(). */
+int lull_cli_query_lulld(struct lull_client *client, struct lull_message *message,
+                         struct lull_error *err);
 
 /* Finds a user by name or number. Errors: -EINVAL. */
 int lull_cli_find_user(const char *text, uint32_t *uid_out, struct lull_error *err);

@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "base/json_string.h"
 #include "base/text.h"
-#include "base/watch.h"
+#include "base/progress.h"
 #include "cli/commands.h"
 #include "cli/shared/command.h"
 #include "cli/shared/stop_signals.h"
@@ -28,7 +28,7 @@ struct calibrate_arguments {
     char **command;
 };
 
-static int parse_gpu(const char *text, void *place, struct lull_error *err)
+static int calibrate_parse_gpu(const char *text, void *place, struct lull_error *err)
 {
     struct calibrate_arguments *const arguments = place;
     int64_t gpu = 0;
@@ -48,13 +48,13 @@ static const struct lull_option rows[] = {
      .letter = 'g',
      .value = "N",
      .type = LULL_OPTION_OWN,
-     .parse = parse_gpu,
+     .parse = calibrate_parse_gpu,
      .expected = "a number as `lull gpus` shows it",
      .otherwise = "all GPUs",
      .help = "Measure this GPU, as `lull gpus` numbers it; may be given again."},
     LULL_VALUE("rounds", "N", WHOLE, struct calibrate_arguments, rounds,
                "How many times each clock is switched to and back.", .least = 1,
-               .most = LULL_CALIBRATION_SWITCHES, .usual = "20"),
+               .most = LULL_CALIBRATION_SWITCHES, .default_value = "20"),
     LULL_JSON_ROW(struct calibrate_arguments, is_json),
     LULL_CLI_NO_DAEMON_ROW(struct calibrate_arguments, no_daemon),
     LULL_CLI_RUNTIME_DIR_ROW(struct calibrate_arguments, runtime_dir),
@@ -63,23 +63,23 @@ static const struct lull_option rows[] = {
 
 /* ---- while it runs ----------------------------------------------------------------------- */
 
-struct watch {
+struct progress_line {
     struct lull_stop_signals stop;
     bool is_terminal;
 };
 
-/* The clocks are put back before a signal ends this. */
-static bool is_stopped(void *context)
+/* The clocks are restored before a signal ends this. */
+static bool calibrate_is_stopped(void *context)
 {
-    return lull_is_stopped(&((struct watch *)context)->stop);
+    return lull_is_stopped(&((struct progress_line *)context)->stop);
 }
 
-static void show_progress(void *context, uint32_t done, uint32_t total)
+static void calibrate_show_progress(void *context, uint32_t done, uint32_t total)
 {
-    const struct watch *watch = context;
+    const struct progress_line *progress_line = context;
 
-    if (watch->is_terminal)
-        lull_watch_draw("lull: round %u of %u", done, total);
+    if (progress_line->is_terminal)
+        lull_progress_draw("lull: round %u of %u", done, total);
 }
 
 /* ---- what was measured ---- */
@@ -89,11 +89,12 @@ struct measured_gpus {
     uint32_t count;                      /* of those with a record */
     bool is_whole;                       /* nothing stopped any of them */
     struct lull_calibration_record *records;
-    struct lull_calibrate_outcome *outcomes; /* of all GPUs that were asked for */
+    struct lull_calibrate_outcome *outcomes; /* of all GPUs that were requested */
 };
 
 /* Moves the records of which there is something to the front. */
-static void gather(const struct calibrate_arguments *arguments, struct measured_gpus *findings)
+static void calibrate_collect(const struct calibrate_arguments *arguments,
+                              struct measured_gpus *findings)
 {
     findings->is_whole = true;
     for (uint32_t i = 0; i < arguments->gpu_count; i++) {
@@ -109,8 +110,8 @@ static void gather(const struct calibrate_arguments *arguments, struct measured_
 }
 
 /* Says which GPUs were left out, unless the error that ends all says the same. */
-static void tell_left_out(const struct calibrate_arguments *arguments,
-                          const struct measured_gpus *findings)
+static void calibrate_report_left_out(const struct calibrate_arguments *arguments,
+                                      const struct measured_gpus *findings)
 {
     if (findings->count == 0)
         return;
@@ -174,8 +175,8 @@ static void print_table(const struct measured_gpus *findings)
                lull_calibration_together_ms(&records[0], 0.99));
 }
 
-static void print_json(const struct calibrate_arguments *arguments,
-                       const struct measured_gpus *findings)
+static void calibrate_print_json(const struct calibrate_arguments *arguments,
+                                 const struct measured_gpus *findings)
 {
     json_t *gpus = json_array();
     json_t *left_out = json_array();
@@ -207,8 +208,8 @@ static uint32_t count_model(const struct lull_calibration_record *records, uint3
     return found;
 }
 
-/* Tells whether what is stored of the same model and driver holds more switches. */
-static bool has_more(const char *directory, const struct lull_calibration_record *record)
+/* Returns whether what is stored of the same model and driver holds more switches. */
+static bool calibrate_has_more(const char *directory, const struct lull_calibration_record *record)
 {
     struct lull_calibration_record *const stored = malloc(sizeof(*stored));
     bool is_more = false;
@@ -243,7 +244,7 @@ static int store_model(const struct measured_gpus *findings, uint32_t first, con
         if (strcmp(records[i].gpu_name, merged->gpu_name) == 0)
             lull_calibration_merge(merged, &records[i],
                                    (LULL_CALIBRATION_SWITCHES + gpus - 1) / gpus);
-    if (!findings->is_whole && has_more(directory, merged)) {
+    if (!findings->is_whole && calibrate_has_more(directory, merged)) {
         fprintf(stderr, "lull calibrate: not stored: the stored calibration of this GPU has more "
                         "measurements\n");
         free(merged);
@@ -256,7 +257,7 @@ static int store_model(const struct measured_gpus *findings, uint32_t first, con
     return result;
 }
 
-static int store(const struct measured_gpus *findings, struct lull_error *err)
+static int calibrate_write_file(const struct measured_gpus *findings, struct lull_error *err)
 {
     const struct lull_calibration_record *const records = findings->records;
     char directory[PATH_MAX];
@@ -270,8 +271,8 @@ static int store(const struct measured_gpus *findings, struct lull_error *err)
 
 /* ---- all of it --------------------------------------------------------------------------- */
 
-static int choose_gpus(struct calibrate_arguments *arguments, const struct lull_devices *devices,
-                       struct lull_error *err)
+static int calibrate_choose_gpus(struct calibrate_arguments *arguments,
+                                 const struct lull_devices *devices, struct lull_error *err)
 {
     const uint32_t count = lull_devices_count(devices);
 
@@ -287,24 +288,24 @@ static int choose_gpus(struct calibrate_arguments *arguments, const struct lull_
 }
 
 /* Prints and stores what there is, also of a measurement that was stopped. */
-static int keep(const struct calibrate_arguments *arguments, struct measured_gpus *findings,
-                struct lull_error *err)
+static int calibrate_save(const struct calibrate_arguments *arguments,
+                          struct measured_gpus *findings, struct lull_error *err)
 {
-    gather(arguments, findings);
-    tell_left_out(arguments, findings);
+    calibrate_collect(arguments, findings);
+    calibrate_report_left_out(arguments, findings);
     if (findings->count == 0)
         return 0;
     if (arguments->is_json)
-        print_json(arguments, findings);
+        calibrate_print_json(arguments, findings);
     else
         print_table(findings);
-    return store(findings, err);
+    return calibrate_write_file(findings, err);
 }
 
 /* Returns the exit status. */
-static int calibrate(const struct calibrate_arguments *arguments, struct lull_devices *devices)
+static int calibrate_gpus(const struct calibrate_arguments *arguments, struct lull_devices *devices)
 {
-    struct watch watch;
+    struct progress_line progress_line;
     const struct lull_calibrate_options wanted = {
         .runtime_dir = arguments->runtime_dir,
         .no_daemon = arguments->no_daemon,
@@ -312,9 +313,9 @@ static int calibrate(const struct calibrate_arguments *arguments, struct lull_de
         .gpu_count = arguments->gpu_count,
         .rounds = arguments->rounds,
         .command = arguments->command,
-        .is_stopped = is_stopped,
-        .progress = show_progress,
-        .context = &watch,
+        .is_stopped = calibrate_is_stopped,
+        .progress = calibrate_show_progress,
+        .context = &progress_line,
     };
     struct measured_gpus findings = {
         .records = calloc(arguments->gpu_count, sizeof(*findings.records)),
@@ -330,24 +331,24 @@ static int calibrate(const struct calibrate_arguments *arguments, struct lull_de
         status = lull_cli_fail("calibrate", &measured);
         goto free;
     }
-    lull_stop_signals_begin(&watch.stop);
-    watch.is_terminal = isatty(STDERR_FILENO) == 1;
+    lull_stop_signals_begin(&progress_line.stop);
+    progress_line.is_terminal = isatty(STDERR_FILENO) == 1;
     result = lull_calibrate(devices, &wanted, findings.records, findings.outcomes, &measured);
-    if (watch.is_terminal)
-        lull_watch_draw("%s", "");
+    if (progress_line.is_terminal)
+        lull_progress_draw("%s", "");
     if (result < 0)
         status = lull_cli_fail("calibrate", &measured);
-    if (keep(arguments, &findings, &kept) < 0)
+    if (calibrate_save(arguments, &findings, &kept) < 0)
         status = lull_cli_fail("calibrate", &kept);
-    if (watch.stop.stopped_by != 0)
-        status = 128 + watch.stop.stopped_by;
+    if (progress_line.stop.stopped_by != 0)
+        status = 128 + progress_line.stop.stopped_by;
 free:
     free(findings.outcomes);
     free(findings.records);
     return status;
 }
 
-static int run(void *options, const struct lull_operands *operands)
+static int calibrate_command(void *options, const struct lull_operands *operands)
 {
     struct calibrate_arguments *const arguments = options;
     struct lull_devices *devices;
@@ -357,10 +358,10 @@ static int run(void *options, const struct lull_operands *operands)
     arguments->command = operands->command;
     if (lull_devices_open(&devices, &err) < 0)
         return lull_cli_fail("calibrate", &err);
-    if (choose_gpus(arguments, devices, &err) < 0)
+    if (calibrate_choose_gpus(arguments, devices, &err) < 0)
         status = lull_cli_fail("calibrate", &err);
     else
-        status = calibrate(arguments, devices);
+        status = calibrate_gpus(arguments, devices);
     lull_devices_close(devices);
     return status;
 }
@@ -380,5 +381,5 @@ const struct lull_program_command lull_calibrate_command = {
     .tables = {{rows, 0}},
     .operands = {.takes_command = true},
     .size = sizeof(struct calibrate_arguments),
-    .run = run,
+    .run = calibrate_command,
 };

@@ -31,7 +31,7 @@ static const struct lull_option rows[] = {
                .otherwise = "the temperature of idle GPUs"),
     LULL_VALUE("time-scale", "X", NUMBER, struct emulate_arguments, time_scale,
                "How many seconds pass on the node in a second.", .least = 0.01, .most = 1000,
-               .usual = "1"),
+               .default_value = "1"),
     LULL_VALUE(
         "fault", "LIST", TEXT, struct emulate_arguments, faults,
         "Inject faults: [GPU:]NAME[=VALUE[xCOUNT][@AFTER]],... where NAME is set_code, hang_ms, "
@@ -71,7 +71,7 @@ static int set_environment(const struct lull_node *node, const char *directory)
 }
 
 /* Waits for the child. Signals that others send to this process are passed on to it. */
-static int wait_for(struct lull_child *child, const sigset_t *watched)
+static int emulate_await(struct lull_child *child, const sigset_t *watched)
 {
     int status;
 
@@ -88,18 +88,18 @@ static int wait_for(struct lull_child *child, const sigset_t *watched)
     }
 }
 
-static int run_command(char **command, const sigset_t *watched)
+static int emulate_run_child(char **command, const sigset_t *watched)
 {
     struct lull_child child;
     struct lull_error err = {0};
 
     if (lull_child_start(command, NULL, &child, &err) < 0)
         return lull_cli_fail_to_start("emulate", &err);
-    return wait_for(&child, watched);
+    return emulate_await(&child, watched);
 }
 
 /* Blocks the signals that end programs, so that the node file is removed on the way out. */
-static void block_signals(sigset_t *watched_out, sigset_t *old_mask_out)
+static void emulate_block_signals(sigset_t *watched_out, sigset_t *old_mask_out)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD};
 
@@ -113,7 +113,7 @@ static void block_signals(sigset_t *watched_out, sigset_t *old_mask_out)
 
 /* ---- the truth ---- */
 
-static void write_gpu(FILE *file, struct lull_node *node, uint32_t gpu)
+static void emulate_write_gpu(FILE *file, struct lull_node *node, uint32_t gpu)
 {
     struct lull_node_truth truth;
 
@@ -129,13 +129,13 @@ static void write_gpu(FILE *file, struct lull_node *node, uint32_t gpu)
             (double)truth.kernel_low_ns * 1e-6);
 }
 
-static int write_report(const void *context, FILE *file)
+static int emulate_write_report(const void *context, FILE *file)
 {
     struct lull_node *const node = *(struct lull_node *const *)context;
 
     fprintf(file, "{\"gpus\": [");
     for (uint32_t i = 0; i < lull_node_gpu_count(node); i++)
-        write_gpu(file, node, i);
+        emulate_write_gpu(file, node, i);
     fprintf(file, "\n]}\n");
     return 0;
 }
@@ -186,13 +186,13 @@ static int run_on_node(const struct emulate_arguments *arguments, char **command
     result = set_environment(node, directory);
     if (result < 0)
         return lull_error_set(err, result, "cannot set the environment: %s", strerror(-result));
-    status = run_command(command, watched);
+    status = emulate_run_child(command, watched);
     if (arguments->truth != NULL)
-        result = lull_file_write_with(arguments->truth, write_report, &node, err);
+        result = lull_file_write_with(arguments->truth, emulate_write_report, &node, err);
     return result < 0 && status == 0 ? result : status;
 }
 
-static int run(void *options, const struct lull_operands *operands)
+static int emulate_command(void *options, const struct lull_operands *operands)
 {
     const struct emulate_arguments *const arguments = options;
     struct lull_node_spec spec = {
@@ -207,7 +207,7 @@ static int run(void *options, const struct lull_operands *operands)
         return lull_cli_fail("emulate", &err);
     /* The signals are blocked before the node exists: a signal in between would leave its file
      * behind. */
-    block_signals(&watched, &old_mask);
+    emulate_block_signals(&watched, &old_mask);
     result = lull_node_create(&spec, &node, &err);
     if (result == 0) {
         result = run_on_node(arguments, operands->command, node, &watched, &err);
@@ -238,5 +238,5 @@ const struct lull_program_command lull_emulate_command = {
                  .missing = "give SPEC and COMMAND, such as 4xA100-SXM4-40GB -- nvidia-smi"},
     .size = sizeof(struct emulate_arguments),
     .returns_jobs_status = true,
-    .run = run,
+    .run = emulate_command,
 };

@@ -9,7 +9,7 @@
 #include "device/device.h"
 #include "governor/report/report_fields.h"
 
-static int print_json(struct lull_devices *devices)
+static int gpus_command_print_json(struct lull_devices *devices)
 {
     json_t *document = json_object();
     json_t *gpus = json_array();
@@ -28,7 +28,7 @@ static int print_json(struct lull_devices *devices)
     return lull_cli_print_json(document, 0);
 }
 
-static void print_words(const struct lull_node_word *words, uint64_t bits)
+static void gpus_command_print_words(const struct lull_node_word *words, uint64_t bits)
 {
     const char *separator = "";
 
@@ -49,7 +49,7 @@ static void print_reading(bool is_valid, const char *before, double value, int d
         printf("%s%.*f %s", before, digits, value, unit);
 }
 
-static void print_gpu(struct lull_devices *devices, uint32_t gpu)
+static void gpus_command_print(struct lull_devices *devices, uint32_t gpu)
 {
     const struct lull_device_info *info = lull_device_info(devices, gpu);
     const uint32_t count = info->sm_clock_count;
@@ -73,9 +73,9 @@ static void print_gpu(struct lull_devices *devices, uint32_t gpu)
                   "J");
     print_reading(now.valid & LULL_READING_TEMPERATURE, "  ", now.temperature_c, 0, "C");
     printf("\n     reasons: ");
-    print_words(lull_node_reasons, now.reasons);
+    gpus_command_print_words(lull_node_reasons, now.reasons);
     printf("  can: ");
-    print_words(lull_node_capabilities, info->capabilities);
+    gpus_command_print_words(lull_node_capabilities, info->capabilities);
     putchar('\n');
 }
 
@@ -83,7 +83,7 @@ struct gpus_arguments {
     bool is_json;
 };
 
-static int run(void *options, const struct lull_operands *operands)
+static int gpus_command_run(void *options, const struct lull_operands *operands)
 {
     const struct gpus_arguments *const arguments = options;
     struct lull_devices *devices;
@@ -95,10 +95,10 @@ static int run(void *options, const struct lull_operands *operands)
     if (result < 0)
         return lull_cli_fail("gpus", &err);
     if (arguments->is_json)
-        result = print_json(devices);
+        result = gpus_command_print_json(devices);
     else
         for (uint32_t gpu = 0; gpu < lull_devices_count(devices); gpu++)
-            print_gpu(devices, gpu);
+            gpus_command_print(devices, gpu);
     lull_devices_close(devices);
     return result == 0 ? LULL_EXIT_OK : LULL_EXIT_FAILED;
 }
@@ -112,5 +112,5 @@ const struct lull_program_command lull_gpus_command = {
              "what it is, and what can be set.",
     .tables = {{rows, 0}},
     .size = sizeof(struct gpus_arguments),
-    .run = run,
+    .run = gpus_command_run,
 };

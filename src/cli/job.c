@@ -33,7 +33,7 @@ static int check_id(const char *id, struct lull_error *err)
 /* --- add --- */
 
 /* Returns whether lulld knows a job. */
-static bool is_known(struct lull_client *client, const char *id)
+static bool job_command_is_known(struct lull_client *client, const char *id)
 {
     struct lull_message message = {.type = LULL_MESSAGE_JOB_NEXT};
     struct lull_message answer;
@@ -51,7 +51,7 @@ static void take_back(struct lull_client *client, const char *id)
     struct lull_error error;
 
     snprintf(message.body.job_remove.id, sizeof(message.body.job_remove.id), "%s", id);
-    if (lull_cli_ask_lulld(client, &message, &error) < 0)
+    if (lull_cli_query_lulld(client, &message, &error) < 0)
         fprintf(stderr, "lull job add: job %s has some of its GPUs, and cannot be removed: %s\n",
                 id, error.text);
 }
@@ -69,14 +69,14 @@ static int add_each(struct lull_client *client, struct lull_message *message, ch
 
         result = lull_cli_name_gpu(client, gpu, add->gpu, sizeof(add->gpu), err);
         if (result == 0)
-            result = lull_cli_ask_lulld(client, message, err);
+            result = lull_cli_query_lulld(client, message, err);
         *count_out += result == 0;
     }
     return result;
 }
 
-static int add_job(struct lull_client *client, const struct job_arguments *arguments,
-                   const char *id, struct lull_error *err)
+static int job_command_add(struct lull_client *client, const struct job_arguments *arguments,
+                           const char *id, struct lull_error *err)
 {
     struct lull_message message = {.type = LULL_MESSAGE_JOB_ADD};
     struct lull_message_job_add *const add = &message.body.job_add;
@@ -99,7 +99,7 @@ static int add_job(struct lull_client *client, const struct job_arguments *argum
     gpus = strdup(arguments->gpus);
     if (gpus == NULL)
         return lull_error_set(err, -ENOMEM, "not enough memory for a list of GPUs");
-    was_known = is_known(client, id);
+    was_known = job_command_is_known(client, id);
     result = add_each(client, &message, gpus, &count, err);
     free(gpus);
     if (result < 0 && count > 0 && !was_known)
@@ -116,7 +116,7 @@ static int run_add(void *options, const struct lull_operands *operands)
     int result = lull_client_open(arguments->runtime_dir, &client, &welcome, &err);
 
     if (result == 0) {
-        result = add_job(client, arguments, operands->words[0], &err);
+        result = job_command_add(client, arguments, operands->words[0], &err);
         lull_client_close(client);
     }
     return result < 0 ? lull_cli_fail("job add", &err) : LULL_EXIT_OK;
@@ -165,7 +165,7 @@ static int forget_here(const char *runtime_dir, const char *id, struct lull_erro
     return 0;
 }
 
-static int remove_job(const char *runtime_dir, const char *id, struct lull_error *err)
+static int job_command_remove(const char *runtime_dir, const char *id, struct lull_error *err)
 {
     struct lull_message message = {.type = LULL_MESSAGE_JOB_REMOVE};
     struct lull_message_welcome welcome;
@@ -180,7 +180,7 @@ static int remove_job(const char *runtime_dir, const char *id, struct lull_error
     if (result < 0)
         return result;
     snprintf(message.body.job_remove.id, sizeof(message.body.job_remove.id), "%s", id);
-    result = lull_cli_ask_lulld(client, &message, err);
+    result = lull_cli_query_lulld(client, &message, err);
     lull_client_close(client);
     return result;
 }
@@ -189,7 +189,7 @@ static int run_remove(void *options, const struct lull_operands *operands)
 {
     const struct job_arguments *const arguments = options;
     struct lull_error err = {0};
-    const int result = remove_job(arguments->runtime_dir, operands->words[0], &err);
+    const int result = job_command_remove(arguments->runtime_dir, operands->words[0], &err);
 
     return result < 0 ? lull_cli_fail("job remove", &err) : LULL_EXIT_OK;
 }

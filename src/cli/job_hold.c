@@ -18,10 +18,10 @@
 #include "cli/shared/stop_signals.h"
 #include "governor/control/actuator.h"
 
-enum { MOST_GPUS = 64, NAME_BYTES = 96 };
+enum { MAX_GPUS = 64, NAME_BYTES = 96 };
 
 /* How often leases are looked after, how long a request is good, and how long the first ones may
- * take before the job is let go. Chosen, not measured. */
+ * take before the job is let go. */
 static const int64_t look_ns = 200 * LULL_NS_PER_MS;
 static const int64_t request_ns = 4 * LULL_NS_PER_S;
 static const int64_t first_ns = LULL_NS_PER_S;
@@ -36,14 +36,14 @@ struct hold_arguments {
 struct holder {
     const struct hold_arguments *arguments;
     struct lull_actuator *actuator; /* NULL: there is no daemon now */
-    char names[MOST_GPUS][NAME_BYTES];
+    char names[MAX_GPUS][NAME_BYTES];
     uint32_t count;
-    uint32_t slots[MOST_GPUS];
+    uint32_t slots[MAX_GPUS];
     uint32_t held; /* of slots */
 };
 
 /* Asks lulld what the GPUs are called. */
-static int name_gpus(struct holder *holder, struct lull_error *err)
+static int job_hold_name_gpus(struct holder *holder, struct lull_error *err)
 {
     struct lull_message_welcome welcome;
     struct lull_client *client;
@@ -58,7 +58,7 @@ static int name_gpus(struct holder *holder, struct lull_error *err)
         return rc;
     }
     for (const char *gpu = strtok_r(gpus, ",", &rest);
-         gpu != NULL && rc == 0 && holder->count < MOST_GPUS; gpu = strtok_r(NULL, ",", &rest)) {
+         gpu != NULL && rc == 0 && holder->count < MAX_GPUS; gpu = strtok_r(NULL, ",", &rest)) {
         rc = lull_cli_name_gpu(client, gpu, holder->names[holder->count], NAME_BYTES, err);
         holder->count += rc == 0 ? 1 : 0;
     }
@@ -91,7 +91,7 @@ static int lease_all(struct holder *holder, struct lull_error *err)
     return rc;
 }
 
-static void ask(struct holder *holder, uint64_t *sequences_out)
+static void job_hold_request_leases(struct holder *holder, uint64_t *sequences_out)
 {
     const int64_t now_ns = lull_now_ns();
 
@@ -110,9 +110,9 @@ static void set_first(struct holder *holder)
 {
     const int64_t until_ns = lull_now_ns() + first_ns;
     struct lull_switch_result result;
-    uint64_t sequences[MOST_GPUS];
+    uint64_t sequences[MAX_GPUS];
 
-    ask(holder, sequences);
+    job_hold_request_leases(holder, sequences);
     for (uint32_t i = 0; i < holder->held; i++)
         do {
             lull_actuator_result(holder->actuator, holder->slots[i], &result);
@@ -122,7 +122,7 @@ static void set_first(struct holder *holder)
 }
 
 /* Waits until the next look is due; false: the launcher is gone. */
-static bool is_wanted(const struct hold_arguments *arguments)
+static bool job_hold_is_wanted(const struct hold_arguments *arguments)
 {
     struct pollfd launcher = {.fd = arguments->launcher_fd != 0 ? (int)arguments->launcher_fd : -1,
                               .events = POLLRDHUP};
@@ -131,13 +131,13 @@ static bool is_wanted(const struct hold_arguments *arguments)
 }
 
 /* Keeps the leases until nobody wants them any more; a lulld that comes back is asked again. */
-static void keep(struct holder *holder)
+static void job_hold_wait(struct holder *holder)
 {
     struct lull_stop_signals stop;
     struct lull_error err = {0};
 
     lull_stop_signals_begin(&stop);
-    while (is_wanted(holder->arguments) && !lull_is_stopped(&stop)) {
+    while (job_hold_is_wanted(holder->arguments) && !lull_is_stopped(&stop)) {
         if (holder->actuator == NULL && lease_all(holder, &err) < 0)
             continue;
         if (lull_actuator_poll(holder->actuator, &err) < 0) {
@@ -145,15 +145,15 @@ static void keep(struct holder *holder)
             holder->actuator = NULL;
             continue;
         }
-        ask(holder, NULL);
+        job_hold_request_leases(holder, NULL);
     }
 }
 
-static int run(void *options, const struct lull_operands *operands)
+static int job_hold_run(void *options, const struct lull_operands *operands)
 {
     struct holder holder = {.arguments = options};
     struct lull_error err = {0};
-    int rc = name_gpus(&holder, &err);
+    int rc = job_hold_name_gpus(&holder, &err);
 
     (void)operands;
     if (rc == 0)
@@ -163,7 +163,7 @@ static int run(void *options, const struct lull_operands *operands)
     set_first(&holder);
     if (holder.arguments->launcher_fd != 0)
         send((int)holder.arguments->launcher_fd, "held", 4, MSG_NOSIGNAL | MSG_DONTWAIT);
-    keep(&holder);
+    job_hold_wait(&holder);
     lull_actuator_close(holder.actuator);
     return LULL_EXIT_OK;
 }
@@ -192,5 +192,5 @@ const struct lull_program_command lull_job_hold_command = {
     .tables = {{rows, 0}},
     .operands = {.least = 1, .most = 1, .missing = "say which job"},
     .size = sizeof(struct hold_arguments),
-    .run = run,
+    .run = job_hold_run,
 };

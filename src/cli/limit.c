@@ -38,7 +38,8 @@ static const struct lull_option rows[] = {
     {0},
 };
 
-static int choose(const struct limit_request *request, struct lull_limit_profile *profile)
+static int limit_command_choose(const struct limit_request *request,
+                                struct lull_limit_profile *profile)
 {
     if (request->has_choice) {
         profile->selector.aim = request->choice.aim;
@@ -51,7 +52,7 @@ static int choose(const struct limit_request *request, struct lull_limit_profile
                              &profile->chosen, NULL);
 }
 
-static void print_line(const struct lull_limit_profile *profile)
+static void limit_command_print_line(const struct lull_limit_profile *profile)
 {
     const time_t measured = (time_t)profile->measured_s;
     char choice[160];
@@ -65,7 +66,7 @@ static void print_line(const struct lull_limit_profile *profile)
            profile->gpu_count, profile->gpu_name, choice, date, profile->host, profile->chosen_by);
 }
 
-static int show(void *context, const struct lull_limit_profile *stored)
+static int limit_command_show(void *context, const struct lull_limit_profile *stored)
 {
     struct limit_request *request = context;
     struct lull_limit_profile profile = *stored;
@@ -73,7 +74,7 @@ static int show(void *context, const struct lull_limit_profile *stored)
 
     if (request->command != NULL && strcmp(profile.program, request->program) != 0)
         return 0;
-    result = choose(request, &profile);
+    result = limit_command_choose(request, &profile);
     if (result < 0)
         return result;
     request->shown++;
@@ -81,54 +82,55 @@ static int show(void *context, const struct lull_limit_profile *stored)
         json_array_append_new(request->profiles, lull_limit_table_json(&profile));
         return 0;
     }
-    print_line(&profile);
+    limit_command_print_line(&profile);
     if (request->command != NULL)
         lull_limit_table_print(&profile, stdout);
     return 0;
 }
 
-static int refuse(const struct limit_request *request, struct lull_error *err)
+static int limit_command_refuse(const struct limit_request *request, struct lull_error *err)
 {
     return lull_error_set(err, -ENOENT,
                           "no profile of %s is stored; lull run --power-limit auto makes one",
                           request->program);
 }
 
-static int forget(struct lull_store *store, const struct limit_request *request,
-                  struct lull_error *err)
+static int limit_command_forget(struct lull_store *store, const struct limit_request *request,
+                                struct lull_error *err)
 {
     const int count = lull_limit_profiles_remove(store, request->program, err);
 
     if (count == 0)
-        return refuse(request, err);
+        return limit_command_refuse(request, err);
     if (count > 0 && !request->is_json)
         printf("forgot %d profile%s of %s\n", count, count == 1 ? "" : "s", request->program);
     return count < 0 ? count : 0;
 }
 
-static int serve(struct limit_request *request, struct lull_error *err)
+static int limit_command_execute(struct limit_request *request, struct lull_error *err)
 {
     struct lull_store *store = NULL;
     int result = lull_store_open(NULL, &lull_limit_profiles_schema, false, &store, err);
 
     if (result == -ENOENT) /* there is no store yet, because nothing was measured */
-        result = request->is_forgetting ? refuse(request, err) : 0;
+        result = request->is_forgetting ? limit_command_refuse(request, err) : 0;
     else if (result == 0 && request->is_forgetting)
-        result = forget(store, request, err);
+        result = limit_command_forget(store, request, err);
     else if (result == 0)
-        result = lull_limit_profiles_walk(store, show, request, err);
+        result = lull_limit_profiles_walk(store, limit_command_show, request, err);
     if (result == 0 && request->shown == 0 && request->command != NULL && !request->is_forgetting)
-        result = refuse(request, err);
+        result = limit_command_refuse(request, err);
     lull_store_close(store);
     return result;
 }
 
-static void prepare(void *options)
+static void limit_command_prepare(void *options)
 {
     ((struct limit_request *)options)->eta_ratio = -1.0;
 }
 
-static int check(void *options, const struct lull_operands *operands, struct lull_error *err)
+static int limit_command_check(void *options, const struct lull_operands *operands,
+                               struct lull_error *err)
 {
     struct limit_request *const request = options;
 
@@ -139,7 +141,7 @@ static int check(void *options, const struct lull_operands *operands, struct lul
     return 0;
 }
 
-static int run(void *options, const struct lull_operands *operands)
+static int limit_command_run(void *options, const struct lull_operands *operands)
 {
     struct limit_request *const request = options;
     struct lull_error err = {0};
@@ -151,7 +153,7 @@ static int run(void *options, const struct lull_operands *operands)
     document = json_pack("{s:o}", "profiles", request->profiles);
     if (request->command != NULL)
         lull_limit_program(request->command, request->program);
-    result = serve(request, &err);
+    result = limit_command_execute(request, &err);
     if (result == 0 && request->is_json) {
         lull_cli_print_json(document, 0);
         return LULL_EXIT_OK;
@@ -175,7 +177,7 @@ const struct lull_program_command lull_limit_command = {
     .tables = {{rows, 0}},
     .operands = {.takes_command = true},
     .size = sizeof(struct limit_request),
-    .prepare = prepare,
-    .check = check,
-    .run = run,
+    .prepare = limit_command_prepare,
+    .check = limit_command_check,
+    .run = limit_command_run,
 };

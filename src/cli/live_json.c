@@ -63,7 +63,7 @@ static void set_figures(json_t *object, json_t *unknown, const struct figure_row
 }
 
 /* Sets a text that the user of a governor chose; one that is empty is null. */
-static void set_text(json_t *object, const char *key, const char *text)
+static void live_json_set_text(json_t *object, const char *key, const char *text)
 {
     lull_field_text(object, key, text[0] != '\0' ? text : NULL);
 }
@@ -126,21 +126,21 @@ static void set_counts(json_t *object, const struct lull_live_gpu *gpu)
     set_count(object, "lost_records", gpu->lost_records);
 }
 
-static json_t *gpu_as_json(const struct lull_live_gpu *gpu, int64_t now_ns)
+static json_t *live_json_from_gpu(const struct lull_live_gpu *gpu, int64_t now_ns)
 {
     json_t *const object = json_object();
     json_t *const unknown = json_object();
 
     lull_field_integer(object, "index", gpu->index);
-    set_text(object, "uuid", gpu->uuid);
-    set_text(object, "name", gpu->name);
+    live_json_set_text(object, "uuid", gpu->uuid);
+    live_json_set_text(object, "name", gpu->name);
     lull_field_text(object, "state", lull_live_state_text(gpu->state));
-    set_text(object, "state_text", gpu->state_text);
-    set_text(object, "driver_text", gpu->driver_text);
+    live_json_set_text(object, "state_text", gpu->state_text);
+    live_json_set_text(object, "driver_text", gpu->driver_text);
     lull_field_boolean(object, "leased", gpu->is_leased != 0);
     lull_field_integer(object, "ranks", gpu->ranks);
     lull_field_text(object, "section", lull_live_section_text(gpu->section));
-    set_text(object, "section_name", gpu->section_name);
+    live_json_set_text(object, "section_name", gpu->section_name);
     lull_field_known(object, "section_s", (double)(now_ns - gpu->section_begin_ns) * 1e-9,
                      gpu->section_begin_ns != 0);
     if (gpu->section_begin_ns == 0)
@@ -158,18 +158,18 @@ static json_t *gpu_as_json(const struct lull_live_gpu *gpu, int64_t now_ns)
 static void set_identity(json_t *object, const struct lull_live_entry *entry,
                          const struct lull_live_run *run, int64_t now_ns)
 {
-    set_text(object, "name", entry->file);
+    live_json_set_text(object, "name", entry->file);
     lull_field_integer(object, "uid", (json_int_t)entry->user);
     lull_field_integer(object, "pid", run->pid);
-    set_text(object, "pass", run->pass);
-    set_text(object, "title", run->title);
-    set_text(object, "command", run->command);
-    set_text(object, "report", run->report);
-    set_text(object, "slurm_job", run->slurm_job);
-    set_text(object, "slurm_step", run->slurm_step);
-    set_text(object, "slurm_name", run->slurm_name);
-    set_text(object, "pod", run->pod);
-    set_text(object, "pod_namespace", run->pod_namespace);
+    live_json_set_text(object, "pass", run->pass);
+    live_json_set_text(object, "title", run->title);
+    live_json_set_text(object, "command", run->command);
+    live_json_set_text(object, "report", run->report);
+    live_json_set_text(object, "slurm_job", run->slurm_job);
+    live_json_set_text(object, "slurm_step", run->slurm_step);
+    live_json_set_text(object, "slurm_name", run->slurm_name);
+    live_json_set_text(object, "pod", run->pod);
+    live_json_set_text(object, "pod_namespace", run->pod_namespace);
     lull_field_number(object, "begin_s", (double)run->begin_unix_ns * 1e-9);
     lull_field_number(object, "run_s", (double)(now_ns - run->begin_ns) * 1e-9);
     lull_field_number(object, "age_s", (double)(now_ns - run->written_ns) * 1e-9);
@@ -187,15 +187,15 @@ json_t *lull_live_run_json(const struct lull_live_entry *entry, const struct lul
     lull_field_number(object, "confidence_ratio", run->confidence);
     lull_field_text(object, "ruler", lull_live_ruler_text(run->ruler));
     lull_field_text(object, "verdict", lull_live_verdict_text(run->verdict));
-    set_text(object, "learning", run->learning);
-    set_text(object, "note", run->note);
+    live_json_set_text(object, "learning", run->learning);
+    live_json_set_text(object, "note", run->note);
     lull_field_boolean(object, "paused", run->is_paused != 0);
     lull_field_boolean(object, "lost_leases", run->has_lost_leases != 0);
     set_count(object, "iterations", run->iterations);
     set_figures(object, unknown, run_rows, run);
     for (uint32_t i = 0; i < run->gpu_count; i++)
         if (run->gpus[i].state != LULL_LIVE_UNUSED)
-            json_array_append_new(gpus, gpu_as_json(&run->gpus[i], now_ns));
+            json_array_append_new(gpus, live_json_from_gpu(&run->gpus[i], now_ns));
     lull_field_integer(object, "gpus_unused",
                        (json_int_t)run->gpu_count - (json_int_t)json_array_size(gpus));
     lull_field_json(object, "gpus", gpus);

@@ -1,5 +1,5 @@
 /*
- * A run that goes on as JSON, for every command that shows one: what its governor publishes
+ * A run that continues as JSON, for every command that shows one: what its governor publishes
  * (wire/live.h). A figure that is not known is null, and the object "unknown" beside it says why.
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */

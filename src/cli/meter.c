@@ -10,7 +10,7 @@
 #include "cli/shared/command.h"
 #include "governor/energy/energy_meter.h"
 
-static int answer(struct lull_energy_meter *meter)
+static int meter_command_answer(struct lull_energy_meter *meter)
 {
     const double energy_j = lull_energy_meter_read(meter);
 
@@ -21,7 +21,7 @@ static int answer(struct lull_energy_meter *meter)
     return fflush(stdout);
 }
 
-static int run(void *options, const struct lull_operands *operands)
+static int meter_command_run(void *options, const struct lull_operands *operands)
 {
     struct lull_energy_meter meter;
     struct lull_error err = {0};
@@ -36,7 +36,7 @@ static int run(void *options, const struct lull_operands *operands)
         return lull_cli_fail("meter", &err);
     result = lull_energy_meter_begin(&meter, &err);
     while (result == 0 && getline(&line, &size, stdin) > 0)
-        if (answer(&meter) == EOF)
+        if (meter_command_answer(&meter) == EOF)
             result = lull_error_set(&err, -errno, "standard output cannot be written: %s",
                                     strerror(errno));
     free(line);
@@ -54,5 +54,5 @@ const struct lull_program_command lull_meter_command = {
              "similar variables select the GPUs. Exits at the end of input. For batch systems, "
              "whose plugins must not wait for a driver.",
     .tables = {{rows, 0}},
-    .run = run,
+    .run = meter_command_run,
 };

@@ -1,5 +1,5 @@
 /*
- * `lull quiesce` and `lull resume`: lulld lets go of GPUs that an administrator needs free, and
+ * `lull quiesce` and `lull resume`: lulld releases GPUs that an administrator needs free, and
  * takes them back. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
@@ -17,8 +17,7 @@
 
 enum {
     ANSWER_MS = 2000,
-    /* A GPU is let go within a second; one that cannot be restored, or hangs, is not. Chosen, not
-     * measured. */
+    /* A GPU is let go within a second; one that cannot be restored, or hangs, is not. */
     PATIENCE_MS = 5000,
     LOOK_MS = 20,
 };
@@ -27,8 +26,8 @@ struct quiesce_arguments {
     const char *runtime_dir;
 };
 
-static int ask(struct lull_client *client, uint32_t gpu, struct lull_message_state *state_out,
-               struct lull_error *err)
+static int quiesce_query_gpu(struct lull_client *client, uint32_t gpu,
+                             struct lull_message_state *state_out, struct lull_error *err)
 {
     struct lull_message message = {.type = LULL_MESSAGE_STATUS, .body.status.gpu = gpu};
     struct lull_message answer;
@@ -41,8 +40,8 @@ static int ask(struct lull_client *client, uint32_t gpu, struct lull_message_sta
 }
 
 /* Finds the GPU that a word names, by its number or its UUID, and adds its bit. */
-static int add_gpu(struct lull_client *client, uint32_t count, const char *word, uint64_t *mask,
-                   struct lull_error *err)
+static int quiesce_add_gpu(struct lull_client *client, uint32_t count, const char *word,
+                           uint64_t *mask, struct lull_error *err)
 {
     int64_t number;
 
@@ -52,7 +51,7 @@ static int add_gpu(struct lull_client *client, uint32_t count, const char *word,
     }
     for (uint32_t gpu = 0; gpu < count; gpu++) {
         struct lull_message_state state;
-        int result = ask(client, gpu, &state, err);
+        int result = quiesce_query_gpu(client, gpu, &state, err);
 
         if (result < 0)
             return result;
@@ -65,9 +64,9 @@ static int add_gpu(struct lull_client *client, uint32_t count, const char *word,
 }
 
 /* Without a word every GPU is meant. */
-static int pick_gpus(struct lull_client *client, uint32_t count,
-                     const struct lull_operands *operands, uint64_t *mask_out,
-                     struct lull_error *err)
+static int quiesce_pick_gpus(struct lull_client *client, uint32_t count,
+                             const struct lull_operands *operands, uint64_t *mask_out,
+                             struct lull_error *err)
 {
     int result = 0;
 
@@ -77,12 +76,12 @@ static int pick_gpus(struct lull_client *client, uint32_t count,
     for (uint32_t gpu = 0; operands->count == 0 && gpu < count; gpu++)
         *mask_out |= UINT64_C(1) << gpu;
     for (uint32_t i = 0; i < operands->count && result == 0; i++)
-        result = add_gpu(client, count, operands->words[i], mask_out, err);
+        result = quiesce_add_gpu(client, count, operands->words[i], mask_out, err);
     return result;
 }
 
-/* Tells whether lulld has let go of the GPU, or has taken it up again. */
-static bool is_done(const struct lull_message_state *state, bool is_resuming)
+/* Returns whether lulld has release the GPU, or has taken it up again. */
+static bool quiesce_is_done(const struct lull_message_state *state, bool is_resuming)
 {
     return is_resuming ? state->health == LULL_WRITER_UP || state->health == LULL_WRITER_FOREIGN
                        : state->health == LULL_WRITER_QUIESCED;
@@ -95,8 +94,8 @@ static int wait_for_one(struct lull_client *client, uint32_t gpu, bool is_resumi
     int result;
 
     for (;;) {
-        result = ask(client, gpu, &state, err);
-        if (result < 0 || is_done(&state, is_resuming))
+        result = quiesce_query_gpu(client, gpu, &state, err);
+        if (result < 0 || quiesce_is_done(&state, is_resuming))
             return result;
         if (lull_now_ns() > until_ns)
             break;
@@ -113,14 +112,15 @@ static int wait_for_one(struct lull_client *client, uint32_t gpu, bool is_resumi
         gpu);
 }
 
-static int work(struct lull_client *client, uint32_t count, const struct lull_operands *operands,
-                bool is_resuming, struct lull_error *err)
+static int quiesce_all(struct lull_client *client, uint32_t count,
+                       const struct lull_operands *operands, bool is_resuming,
+                       struct lull_error *err)
 {
     const int64_t until_ns = lull_now_ns() + PATIENCE_MS * LULL_NS_PER_MS;
     struct lull_message message = {.type =
                                        is_resuming ? LULL_MESSAGE_RESUME : LULL_MESSAGE_QUIESCE};
     struct lull_message answer;
-    int result = pick_gpus(client, count, operands, &message.body.gpus.mask, err);
+    int result = quiesce_pick_gpus(client, count, operands, &message.body.gpus.mask, err);
     const uint64_t mask = message.body.gpus.mask;
 
     if (result == 0)
@@ -132,7 +132,7 @@ static int work(struct lull_client *client, uint32_t count, const struct lull_op
     return result;
 }
 
-static int run(void *options, const struct lull_operands *operands, bool is_resuming)
+static int quiesce_command(void *options, const struct lull_operands *operands, bool is_resuming)
 {
     const struct quiesce_arguments *const arguments = options;
     const char *name = is_resuming ? "resume" : "quiesce";
@@ -142,20 +142,20 @@ static int run(void *options, const struct lull_operands *operands, bool is_resu
     int result = lull_client_open(arguments->runtime_dir, &client, &welcome, &err);
 
     if (result == 0) {
-        result = work(client, welcome.gpu_count, operands, is_resuming, &err);
+        result = quiesce_all(client, welcome.gpu_count, operands, is_resuming, &err);
         lull_client_close(client);
     }
     return result < 0 ? lull_cli_fail(name, &err) : LULL_EXIT_OK;
 }
 
-static int quiesce(void *options, const struct lull_operands *operands)
+static int quiesce_main(void *options, const struct lull_operands *operands)
 {
-    return run(options, operands, false);
+    return quiesce_command(options, operands, false);
 }
 
-static int resume(void *options, const struct lull_operands *operands)
+static int quiesce_resume(void *options, const struct lull_operands *operands)
 {
-    return run(options, operands, true);
+    return quiesce_command(options, operands, true);
 }
 
 static const struct lull_option rows[] = {
@@ -173,7 +173,7 @@ const struct lull_program_command lull_quiesce_command = {
     .tables = {{rows, 0}},
     .operands = {.most = UINT32_MAX},
     .size = sizeof(struct quiesce_arguments),
-    .run = quiesce,
+    .run = quiesce_main,
 };
 
 const struct lull_program_command lull_resume_command = {
@@ -185,5 +185,5 @@ const struct lull_program_command lull_resume_command = {
     .tables = {{rows, 0}},
     .operands = {.most = UINT32_MAX},
     .size = sizeof(struct quiesce_arguments),
-    .run = resume,
+    .run = quiesce_resume,
 };

@@ -15,7 +15,7 @@
 
 enum { ANSWER_MS = 6000 };
 
-static int ask_daemon(struct lull_client *client, char *said, struct lull_error *err)
+static int restore_query_daemon(struct lull_client *client, char *reply, struct lull_error *err)
 {
     struct lull_message message = {.type = LULL_MESSAGE_RESTORE};
     struct lull_message answer;
@@ -23,17 +23,17 @@ static int ask_daemon(struct lull_client *client, char *said, struct lull_error 
         lull_client_call(client, &message, LULL_MESSAGE_REPLY, ANSWER_MS, &answer, NULL, err);
 
     if (result == 0)
-        snprintf(said, LULL_CLI_RESTORED_BYTES,
+        snprintf(reply, LULL_CLI_RESTORED_BYTES,
                  "lulld has revoked all leases and reset their GPUs; its log names idle GPUs, "
                  "whose clocks it verifies when they are busy");
     return result;
 }
 
 /* Says what was seen, and no more. */
-static void tell(const struct lull_restore_report *report, char *said)
+static void restore_command_print(const struct lull_restore_report *report, char *reply)
 {
     const uint32_t held = report->unconfirmed - report->idle - report->untold;
-    FILE *const out = fmemopen(said, LULL_CLI_RESTORED_BYTES, "w");
+    FILE *const out = fmemopen(reply, LULL_CLI_RESTORED_BYTES, "w");
 
     if (out == NULL)
         return;
@@ -57,7 +57,8 @@ static void tell(const struct lull_restore_report *report, char *said)
 }
 
 /* Restores the GPUs from this process, as lulld does when it starts: there is no lulld to ask. */
-static int restore_here(const char *runtime_dir, bool is_forced, char *said, struct lull_error *err)
+static int restore_here(const char *runtime_dir, bool is_forced, char *reply,
+                        struct lull_error *err)
 {
     struct lull_restore_report report = {0};
     struct lull_journal *journal;
@@ -80,7 +81,7 @@ static int restore_here(const char *runtime_dir, bool is_forced, char *said, str
     }
     lull_journal_close(journal);
     if (result == 0)
-        tell(&report, said);
+        restore_command_print(&report, reply);
     return result;
 }
 
@@ -95,13 +96,13 @@ int lull_cli_restore(const char *runtime_dir, bool is_forced,
         return restore_here(runtime_dir, is_forced, said_out, err);
     if (result < 0)
         return result;
-    /* A daemon knows what it has changed, and would take a reset of all GPUs for somebody else's
+    /* A daemon knows what it has changed, and would take a reset of all GPUs for another program's
      * doing. */
     result = is_forced
                  ? lull_error_set(err, -EBUSY,
                                   "lulld drives the GPUs: stop it before `lull restore --force`, "
                                   "or restart it with --reset-at-start")
-                 : ask_daemon(client, said_out, err);
+                 : restore_query_daemon(client, said_out, err);
     lull_client_close(client);
     return result;
 }
@@ -111,16 +112,16 @@ struct restore_arguments {
     bool is_forced;
 };
 
-static int run(void *options, const struct lull_operands *operands)
+static int restore_command_run(void *options, const struct lull_operands *operands)
 {
     const struct restore_arguments *const arguments = options;
-    char said[LULL_CLI_RESTORED_BYTES];
+    char reply[LULL_CLI_RESTORED_BYTES];
     struct lull_error err = {0};
 
     (void)operands;
-    if (lull_cli_restore(arguments->runtime_dir, arguments->is_forced, said, &err) < 0)
+    if (lull_cli_restore(arguments->runtime_dir, arguments->is_forced, reply, &err) < 0)
         return lull_cli_fail("restore", &err);
-    fprintf(stderr, "lull restore: %s\n", said);
+    fprintf(stderr, "lull restore: %s\n", reply);
     return LULL_EXIT_OK;
 }
 
@@ -141,5 +142,5 @@ const struct lull_program_command lull_restore_command = {
              "clock of an idle GPU is verified when the GPU is next busy.",
     .tables = {{rows, 0}},
     .size = sizeof(struct restore_arguments),
-    .run = run,
+    .run = restore_command_run,
 };

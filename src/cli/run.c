@@ -75,13 +75,13 @@ static int parse_profiling(const char *text, void *place, struct lull_error *err
     struct lull_online_options *const online = place;
     const size_t length = strcspn(text, ":");
     const bool is_search = strncmp(text, "search", length) == 0 && length == strlen("search");
-    int64_t clocks = LULL_ONLINE_MOST_CLOCKS;
+    int64_t clocks = LULL_ONLINE_MAX_CLOCKS;
 
     (void)err;
     if (!is_search && (strncmp(text, "sweep", length) != 0 || length != strlen("sweep")))
         return -EINVAL;
     if (text[length] == ':' &&
-        lull_text_parse_int(text + length + 1, 2, LULL_ONLINE_MOST_CLOCKS, &clocks) < 0)
+        lull_text_parse_int(text + length + 1, 2, LULL_ONLINE_MAX_CLOCKS, &clocks) < 0)
         return -EINVAL;
     online->method = is_search ? LULL_PROFILING_SEARCH : LULL_PROFILING_SWEEP;
     online->clocks = (uint32_t)clocks;
@@ -133,13 +133,13 @@ static const struct lull_option rows[] = {
             "One run of each kind gives no run-to-run bound: see --compare-pairs and COMPARISONS."),
     LULL_VALUE("compare-pairs", "N", WHOLE, struct run_arguments, run.compare_pairs,
                "Number of runs of each kind made by --compare.", .least = 1,
-               .most = LULL_RUN_COMPARISON_MAX_PAIRS, .usual = "1", .needs = "compare",
+               .most = LULL_RUN_COMPARISON_MAX_PAIRS, .default_value = "1", .needs = "compare",
                .more = "With 2 or more, slowdown and saving have run-to-run bounds. Use 3 or more: "
                        "the bounds of 2 are very wide."),
     LULL_VALUE("swing", "RATIO", RATIO, struct run_arguments, run.control.swing_ratio,
                "How much more than without Lull the power of the job's GPUs may fluctuate before "
                "fewer gaps and sections are lowered.",
-               .is_slowdown = true, .usual = "5%",
+               .is_slowdown = true, .default_value = "5%",
                .more = "The report has the peak-to-peak power and the share above 0.1 Hz, with and "
                        "without Lull. See SWINGS."),
     LULL_VALUE("report", "DIR", TEXT, struct run_arguments, run.report,
@@ -168,7 +168,7 @@ static const struct lull_option rows[] = {
     LULL_VALUE("progress", NULL, WORD, struct run_arguments, run.progress,
                "Where to show progress: none, line (the terminal's title), or log (lines on "
                "standard error).",
-               .words = progress_words, .usual = "auto",
+               .words = progress_words, .default_value = "auto",
                .more = "auto: line on a terminal that shows a title, log if standard error is not "
                        "a terminal. See PROGRESS."),
     LULL_FLAG(
@@ -182,7 +182,7 @@ static const struct lull_option rows[] = {
     LULL_VALUE("confidence", "RATIO", RATIO, struct run_arguments, run.control.confidence,
                "Confidence level over all clocks tried in a run that no clock slower than "
                "--tolerance passes the guard's proof.",
-               .least = 0.5, .most = 0.999999, .is_open = true, .usual = "95%"),
+               .least = 0.5, .most = 0.999999, .is_open = true, .default_value = "95%"),
     LULL_VALUE("tail-tolerance", "RATIO", RATIO, struct run_arguments,
                run.control.tail_tolerance_ratio,
                "How much longer the slowest of a hundred iterations may become, in addition to the "
@@ -199,7 +199,7 @@ static const struct lull_option rows[] = {
     LULL_VALUE("exposure", NULL, WORD, struct run_arguments, exposure,
                "Record compute kernels for some iterations (CUPTI), so that all gaps between them "
                "can be lowered, not only those seen in the calls of NCCL.",
-               .words = yes_or_no, .usual = "yes", .is_bare_allowed = true,
+               .words = yes_or_no, .default_value = "yes", .is_bare_allowed = true,
                .more = "Not used if CUPTI is missing or in use by another profiler, or if no gaps "
                        "are lowered: with --steady, a power limit or a plan."),
     LULL_FLAG("markers", struct run_arguments, run.markers,
@@ -209,7 +209,7 @@ static const struct lull_option rows[] = {
     LULL_VALUE(
         "descent", NULL, WORD, struct run_arguments, run.control.strategy,
         "Search method for the lowest clock: by bisection, clock by clock, or in growing steps.",
-        .words = descents, .usual = "bisect"),
+        .words = descents, .default_value = "bisect"),
 
     LULL_GROUP("A power limit instead of clocks"),
     LULL_VALUE("power-limit", "auto|W", OWN, struct run_arguments, run.limits,
@@ -227,7 +227,7 @@ static const struct lull_option rows[] = {
                 "energy, such as cost, must be requested. edp is the energy-delay product; "
                 "slowdown=5% is the lowest energy at most 5 % slower than the highest limit."),
     LULL_CLI_ETA_ROW(struct run_arguments, run.limits.search.selector.price.eta_ratio,
-                     LULL_GIVEN(struct run_arguments, has_eta), .usual = "0.5",
+                     LULL_GIVEN(struct run_arguments, has_eta), .default_value = "0.5",
                      .needs = "power-limit"),
     LULL_FLAG("clocks", struct run_arguments, run.limits.clocks,
               "Search SM clocks under the best limit as well.", .needs = "power-limit=auto",
@@ -237,10 +237,10 @@ static const struct lull_option rows[] = {
               "Measure even if measurements of this command line are stored.",
               .needs = "power-limit=auto"),
     LULL_VALUE("limit-step-w", "W", NUMBER, struct run_arguments, run.limits.step_w,
-               "Distance between tried power limits.", .least = 1.0, .usual = "25",
+               "Distance between tried power limits.", .least = 1.0, .default_value = "25",
                .needs = "power-limit=auto"),
     LULL_VALUE("slice-s", "S", NUMBER, struct run_arguments, run.limits.search.slice_s,
-               "Measuring time per limit.", .is_open = true, .usual = "5",
+               "Measuring time per limit.", .is_open = true, .default_value = "5",
                .needs = "power-limit=auto",
                .more = "Half of it is used on the way down, half on the way up. Limits near the "
                        "best are measured again within 100 s in total."),
@@ -271,11 +271,11 @@ static const struct lull_option rows[] = {
                "which takes three times as long; N: at most this many (48).",
                .parse = parse_profiling, .words = profilings,
                .expected = "search or sweep, or how many clocks as well: search:9 (2 to 48)",
-               .usual = "search", .needs = "schedule",
+               .default_value = "search", .needs = "schedule",
                .more = "Clocks are spread evenly from the highest to half of it."),
     LULL_VALUE("blocking-w", "W", NUMBER, struct run_arguments, run.online.blocking_w,
-               "Power of a GPU while it waits for another stage.", .is_open = true, .usual = "85",
-               .needs = "schedule"),
+               "Power of a GPU while it waits for another stage.", .is_open = true,
+               .default_value = "85", .needs = "schedule"),
 
     LULL_GROUP("For programs that start jobs"),
     LULL_VALUE("launcher-fd", "FD", WHOLE, struct run_arguments, run.launcher_fd,
@@ -305,16 +305,16 @@ static const struct lull_option rows[] = {
                        "PMI and PMIx (PMI_RANK, PMI_SIZE)."),
     LULL_VALUE("alone-after", "S", NUMBER, struct run_arguments, run.peers.patience_s,
                "Manage the node alone if the nodes have not agreed after this time.",
-               .least = 0.001, .most = 1e6, .usual = "60", .needs = "together",
+               .least = 0.001, .most = 1e6, .default_value = "60", .needs = "together",
                .more = "The time starts when this node has found its iteration. Nodes do not agree "
                        "while one sends nothing or sees a different iteration."),
     {0},
 };
 
-_Static_assert(LULL_AGREEMENT_MAX_NODES == 64 && LULL_ONLINE_MOST_CLOCKS == 48,
+_Static_assert(LULL_AGREEMENT_MAX_NODES == 64 && LULL_ONLINE_MAX_CLOCKS == 48,
                "the help of --node and --profiling names these numbers");
 
-static void prepare(void *options)
+static void run_command_prepare(void *options)
 {
     struct run_arguments *const arguments = options;
 
@@ -323,7 +323,8 @@ static void prepare(void *options)
     arguments->run.plans = arguments->plans;
 }
 
-static int check(void *options, const struct lull_operands *operands, struct lull_error *err)
+static int run_command_check(void *options, const struct lull_operands *operands,
+                             struct lull_error *err)
 {
     struct run_arguments *const arguments = options;
     struct lull_job_selector *const selector = &arguments->run.limits.search.selector;
@@ -348,7 +349,7 @@ static int check(void *options, const struct lull_operands *operands, struct lul
 
 /* ---- the report on standard output --------------------------------------------------------- */
 
-enum { MOST_REPORT_BYTES = 1 << 28 };
+enum { MAX_REPORT_BYTES = 1 << 28 };
 
 /* Returns the inode of the report in a folder, 0 if there is none. Each run writes a new file, so
  * another inode means that this run has written one. */
@@ -366,7 +367,7 @@ static int copy_report(const char *path, int out, struct lull_error *err)
     char *text = NULL;
     size_t size = 0;
     size_t done = 0;
-    int rc = lull_file_read(path, MOST_REPORT_BYTES, &text, &size, err);
+    int rc = lull_file_read(path, MAX_REPORT_BYTES, &text, &size, err);
 
     while (rc == 0 && done < size) {
         const ssize_t written = write(out, text + done, size - done);
@@ -463,7 +464,7 @@ static int run_and_report(const struct run_arguments *arguments, int *status_out
 /* ---- a process that may open few files ----------------------------------------------------- */
 
 /* A run on 4 emulated GPUs has 38 descriptors open. */
-enum { LEAST_DESCRIPTORS = 64 };
+enum { MIN_DESCRIPTORS = 64 };
 
 /* Becomes the command, which then runs as if Lull was not there, unless a launcher starts it.
  * Returns only if that fails. */
@@ -474,12 +475,12 @@ static int become_command(const struct run_arguments *arguments, struct lull_err
     if (arguments->run.launcher_fd != 0)
         return lull_error_set(err, -EMFILE,
                               "fewer than %d files can be opened; raise the limit with ulimit -n",
-                              LEAST_DESCRIPTORS);
+                              MIN_DESCRIPTORS);
     lull_log(
         LULL_LOG_WARNING, "run",
         "the command runs unmanaged and there is no report: fewer than %d files can be opened; "
         "raise the limit with ulimit -n",
-        LEAST_DESCRIPTORS);
+        MIN_DESCRIPTORS);
     if (arguments->is_json)
         dup2(STDERR_FILENO, STDOUT_FILENO);
     signal(SIGPIPE, SIG_DFL);
@@ -488,7 +489,7 @@ static int become_command(const struct run_arguments *arguments, struct lull_err
                           command[0], strerror(errno));
 }
 
-static int run(void *options, const struct lull_operands *operands)
+static int run_command_main(void *options, const struct lull_operands *operands)
 {
     struct run_arguments *const arguments = options;
     struct lull_error err = {0};
@@ -497,7 +498,7 @@ static int run(void *options, const struct lull_operands *operands)
 
     (void)operands;
     take_secret(arguments);
-    if (!lull_process_has_descriptors(LEAST_DESCRIPTORS)) {
+    if (!lull_process_has_descriptors(MIN_DESCRIPTORS)) {
         become_command(arguments, &err);
         return lull_cli_fail_to_start("run", &err);
     }
@@ -531,7 +532,7 @@ const struct lull_program_command lull_run_command = {
                  .missing = "missing command; put it after --, as in: lull run -- ./train"},
     .size = sizeof(struct run_arguments),
     .returns_jobs_status = true,
-    .prepare = prepare,
-    .check = check,
-    .run = run,
+    .prepare = run_command_prepare,
+    .check = run_command_check,
+    .run = run_command_main,
 };

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/smaller.h"
-#include "base/watch.h"
+#include "base/minmax.h"
+#include "base/progress.h"
 #include "cli/commands.h"
 #include "cli/shared/command.h"
 #include "cli/play/source.h"
@@ -37,8 +37,8 @@ struct simulate_arguments {
 
 enum { ORACLES = LULL_SIMULATE_POLICIES };
 static const uint32_t all_modes = (UINT32_C(2) << ORACLES) - 1;
-static const uint32_t least_modes =
-    UINT32_C(1) << LULL_SIMULATE_HIGHEST | UINT32_C(1) << LULL_SIMULATE_AUTO;
+static const uint32_t min_modes = UINT32_C(1) << LULL_SIMULATE_HIGHEST | UINT32_C(1)
+                                                                             << LULL_SIMULATE_AUTO;
 
 static const char *mode_name(uint32_t index)
 {
@@ -53,7 +53,7 @@ static int parse_modes(const char *text, void *place, struct lull_error *err)
     uint32_t *modes = place;
 
     (void)err;
-    *modes = least_modes;
+    *modes = min_modes;
     if (strcmp(text, "all") == 0) {
         *modes = all_modes;
         return 0;
@@ -74,7 +74,7 @@ static int parse_modes(const char *text, void *place, struct lull_error *err)
     }
 }
 
-static bool is_wanted(const struct simulate_arguments *arguments, uint32_t mode)
+static bool simulate_is_wanted(const struct simulate_arguments *arguments, uint32_t mode)
 {
     return (arguments->modes >> mode & 1) != 0;
 }
@@ -90,7 +90,7 @@ static const struct lull_option rows[] = {
     LULL_VALUE("nodes", "N", WHOLE, struct simulate_arguments, nodes,
                "Number of nodes that share the ranks. Each has its own governor and driver; they "
                "communicate as in `lull run --together`.",
-               .least = 1, .most = LULL_SIMULATION_NODES, .usual = "1"),
+               .least = 1, .most = LULL_SIMULATION_NODES, .default_value = "1"),
     LULL_CLI_COMM_KERNELS_ROW(struct simulate_arguments, source.kernels_text),
     LULL_CLI_MODEL_ROW(struct simulate_arguments, listed, "The GPU model of all ranks.",
                        .otherwise = "the model in the first trace, or A100-SXM4-40GB"),
@@ -98,15 +98,16 @@ static const struct lull_option rows[] = {
     LULL_VALUE("swing", "RATIO", RATIO, struct simulate_arguments, swing_ratio,
                "How much more than at the highest clock the GPUs' power may fluctuate in mode auto "
                "before gaps are not lowered, as in `lull run`.",
-               .is_slowdown = true, .usual = "5%", .more = "Modes with a single lever ignore it."),
+               .is_slowdown = true, .default_value = "5%",
+               .more = "Modes with a single lever ignore it."),
     LULL_CLI_CALL_SETTLE_ROW(struct simulate_arguments, call_ms),
     LULL_VALUE("look-ms", "MS", NUMBER, struct simulate_arguments, look_ms,
                "How often a clock is read after it was set, as lulld does between two calls; 0: "
                "the driver reports when it has changed.",
-               .most = 1000, .usual = "1.5"),
+               .most = 1000, .default_value = "1.5"),
     LULL_VALUE("periods", "N", WHOLE, struct simulate_arguments, periods,
-               "Number of times the job's period is played.", .least = LULL_SIMULATE_LEAST_PERIODS,
-               .most = 1000000, .usual = "400"),
+               "Number of times the job's period is played.", .least = LULL_SIMULATE_MIN_PERIODS,
+               .most = 1000000, .default_value = "400"),
     LULL_VALUE("modes", "NAME[,NAME...]", OWN, struct simulate_arguments, modes,
                "Play only these modes, plus highest and auto; oracles selects all oracles.",
                .parse = parse_modes,
@@ -130,19 +131,19 @@ static const int64_t way_ns = 10 * LULL_NS_PER_MS;
 
 /* The progress that a terminal shows while a mode is played. */
 struct simulate_progress {
-    struct lull_watch watch;
+    struct lull_progress watch;
     const char *mode;
     uint64_t periods;
 };
 
-static void show_progress(void *context, uint32_t rank, uint64_t period, double sm_mhz)
+static void simulate_show_progress(void *context, uint32_t rank, uint64_t period, double sm_mhz)
 {
     struct simulate_progress *progress = context;
 
     (void)sm_mhz;
-    if (rank == 0 && lull_watch_is_due(&progress->watch))
-        lull_watch_draw("%s: period %" PRIu64 " of %" PRIu64, progress->mode, period,
-                        progress->periods);
+    if (rank == 0 && lull_progress_is_due(&progress->watch))
+        lull_progress_draw("%s: period %" PRIu64 " of %" PRIu64, progress->mode, period,
+                           progress->periods);
 }
 
 struct simulate_run {
@@ -169,7 +170,7 @@ static struct lull_play known_play(const struct simulate_run *run)
 }
 
 /* The oracle keeps Lull's rule: computation begins at a low clock in at most 1 % of iterations. */
-static int ask_oracle(struct simulate_run *run, struct lull_error *err)
+static int simulate_run_oracle(struct simulate_run *run, struct lull_error *err)
 {
     const struct simulate_arguments *arguments = run->arguments;
     const struct lull_play known = known_play(run);
@@ -197,9 +198,9 @@ static void take_figures(const struct simulate_run *run,
 
     mode->whole = lull_simulation_course_compare(course, run->reference, 0, periods);
     mode->worst_ratio =
-        lull_simulation_course_worst(course, run->reference, LULL_SIMULATE_LEAST_PERIODS);
+        lull_simulation_course_worst(course, run->reference, LULL_SIMULATE_MIN_PERIODS);
     mode->has_settled_part =
-        settled_in > 0 && settled_in + LULL_SIMULATE_LEAST_SETTLED <= periods + 1;
+        settled_in > 0 && settled_in + LULL_SIMULATE_MIN_SETTLED <= periods + 1;
     if (mode->has_settled_part)
         mode->settled =
             lull_simulation_course_compare(course, run->reference, settled_in - 1, periods);
@@ -261,11 +262,11 @@ static int simulate_limit(struct simulate_run *run, struct lull_simulate_mode *m
 }
 
 /* Fills in what other tolerances would save, as far as the trials of auto tell. */
-static void find_frontier(const struct simulate_run *run, const struct lull_job_frontier *trials)
+static void simulate_find_frontier(const struct simulate_run *run,
+                                   const struct lull_job_frontier *trials)
 {
     const struct lull_gpu_model *model = &run->arguments->model;
-    const uint32_t count =
-        lull_smaller_u32(lull_gpu_model_step_count(model), LULL_DEVICE_MAX_CLOCKS);
+    const uint32_t count = lull_min_u32(lull_gpu_model_step_count(model), LULL_DEVICE_MAX_CLOCKS);
     uint32_t clocks_mhz[LULL_DEVICE_MAX_CLOCKS];
 
     for (uint32_t i = 0; i < count; i++)
@@ -285,7 +286,7 @@ static int simulate_managed(struct simulate_run *run, struct lull_error *err)
          policy++) {
         struct lull_controller_config *control = &run->simulation.control;
 
-        if (!is_wanted(run->arguments, (uint32_t)policy))
+        if (!simulate_is_wanted(run->arguments, (uint32_t)policy))
             continue;
         run->simulation.frontier = policy == LULL_SIMULATE_AUTO ? &trials : NULL;
         control->reactive = policy == LULL_SIMULATE_REACTIVE;
@@ -297,12 +298,12 @@ static int simulate_managed(struct simulate_run *run, struct lull_error *err)
         result = play_mode(run, (enum lull_simulate_policy)policy, simulate_mode, err);
     }
     if (result == 0)
-        find_frontier(run, &trials);
+        simulate_find_frontier(run, &trials);
     return result;
 }
 
-static int simulate(const struct simulate_arguments *arguments, const struct lull_play *play,
-                    struct lull_simulate_results *results_out, struct lull_error *err)
+static int simulate_job(const struct simulate_arguments *arguments, const struct lull_play *play,
+                        struct lull_simulate_results *results_out, struct lull_error *err)
 {
     struct simulate_run run = {
         .arguments = arguments,
@@ -319,10 +320,10 @@ static int simulate(const struct simulate_arguments *arguments, const struct lul
                 .seed = arguments->seed,
                 .nodes = arguments->nodes,
                 .way_ns = way_ns,
-                .watch = show_progress,
+                .watch = simulate_show_progress,
                 .watch_context = &run.progress,
             },
-        .progress = {.watch = lull_watch_begin(), .periods = arguments->periods},
+        .progress = {.watch = lull_progress_begin(), .periods = arguments->periods},
         .results = results_out,
     };
     int result;
@@ -331,22 +332,22 @@ static int simulate(const struct simulate_arguments *arguments, const struct lul
     run.simulation.control.tolerance_ratio = arguments->tolerance_ratio;
     run.simulation.control.seed = arguments->seed;
     result = play_mode(&run, LULL_SIMULATE_HIGHEST, simulate_mode, err);
-    if (result == 0 && is_wanted(arguments, ORACLES))
-        result = ask_oracle(&run, err);
-    if (result == 0 && is_wanted(arguments, LULL_SIMULATE_FIXED_CLOCK))
+    if (result == 0 && simulate_is_wanted(arguments, ORACLES))
+        result = simulate_run_oracle(&run, err);
+    if (result == 0 && simulate_is_wanted(arguments, LULL_SIMULATE_FIXED_CLOCK))
         result = play_mode(&run, LULL_SIMULATE_FIXED_CLOCK, simulate_clock, err);
-    if (result == 0 && is_wanted(arguments, LULL_SIMULATE_POWER_LIMIT))
+    if (result == 0 && simulate_is_wanted(arguments, LULL_SIMULATE_POWER_LIMIT))
         result = play_mode(&run, LULL_SIMULATE_POWER_LIMIT, simulate_limit, err);
     if (result == 0)
         result = simulate_managed(&run, err);
     lull_simulation_course_destroy(run.reference);
-    lull_watch_end(&run.progress.watch);
+    lull_progress_end(&run.progress.watch);
     return result;
 }
 
 /* ---- the command ------------------------------------------------------------------------- */
 
-static void prepare(void *options)
+static void simulate_prepare(void *options)
 {
     struct simulate_arguments *const arguments = options;
 
@@ -356,7 +357,7 @@ static void prepare(void *options)
     arguments->modes = all_modes;
 }
 
-static int check(void *options, const struct lull_operands *traces, struct lull_error *err)
+static int simulate_check(void *options, const struct lull_operands *traces, struct lull_error *err)
 {
     struct simulate_arguments *const arguments = options;
 
@@ -371,7 +372,7 @@ static int check(void *options, const struct lull_operands *traces, struct lull_
  * known by, else a default; the last is told. */
 static void choose_model(struct simulate_arguments *arguments, const char *product)
 {
-    static const char usual[] = "A100-SXM4-40GB";
+    static const char typical[] = "A100-SXM4-40GB";
     const struct lull_device_curve *curve;
     const char *borrower = NULL;
 
@@ -385,17 +386,17 @@ static void choose_model(struct simulate_arguments *arguments, const char *produ
                     borrower, curve->name);
     }
     if (arguments->listed == NULL) {
-        arguments->listed = lull_gpu_model_find(usual, (uint32_t)strlen(usual));
+        arguments->listed = lull_gpu_model_find(typical, (uint32_t)strlen(typical));
         if (arguments->source.preset == NULL)
             fprintf(stderr, "lull simulate: the traces name no known GPU%s%s; played on %s\n",
-                    product[0] != '\0' ? ": " : "", lull_printable(product).text, usual);
+                    product[0] != '\0' ? ": " : "", lull_printable(product).text, typical);
     }
     arguments->model = *arguments->listed;
     if (arguments->call_ms >= 0.0) /* these latencies are constant, while those of the model vary */
         lull_gpu_model_fix_latency(&arguments->model, arguments->call_ms, arguments->settle_ms);
 }
 
-static int run(void *options, const struct lull_operands *operands)
+static int simulate_command(void *options, const struct lull_operands *operands)
 {
     struct simulate_arguments *const arguments = options;
     struct lull_play *play = NULL;
@@ -405,7 +406,7 @@ static int run(void *options, const struct lull_operands *operands)
         .tolerance_ratio = arguments->tolerance_ratio,
         .periods = arguments->periods,
         .played = arguments->modes,
-        .has_oracles = is_wanted(arguments, ORACLES),
+        .has_oracles = simulate_is_wanted(arguments, ORACLES),
     };
     int result = lull_play_source_open(&arguments->source, &play, &err);
 
@@ -413,7 +414,7 @@ static int run(void *options, const struct lull_operands *operands)
     if (result == 0)
         choose_model(arguments, play->product);
     if (result == 0)
-        result = simulate(arguments, play, &results, &err);
+        result = simulate_job(arguments, play, &results, &err);
     if (play != NULL)
         results.ranks = play->rank_count;
     lull_play_destroy(play);
@@ -442,7 +443,7 @@ const struct lull_program_command lull_simulate_command = {
     .tables = {{rows, 0}},
     .operands = {.most = UINT32_MAX},
     .size = sizeof(struct simulate_arguments),
-    .prepare = prepare,
-    .check = check,
-    .run = run,
+    .prepare = simulate_prepare,
+    .check = simulate_check,
+    .run = simulate_command,
 };

@@ -38,7 +38,7 @@ static bool is_managed(int policy)
 
 /* ---- table ------------------------------------------------------------------------------- */
 
-/* Tells how widely the power swings, where that is known, and what auto has given up for it. */
+/* Returns how widely the power swings, where that is known, and what auto has given up for it. */
 static void print_swings(const struct lull_simulate_results *results)
 {
     const struct lull_simulation_outcome *highest = &results->modes[LULL_SIMULATE_HIGHEST].outcome;
@@ -55,7 +55,7 @@ static void print_swings(const struct lull_simulate_results *results)
 }
 
 /* Prints what the figures assume, since `lull analyze` assumes something else of the same job. */
-static void print_assumed(const struct lull_gpu_model *model)
+static void simulate_report_print_assumed(const struct lull_gpu_model *model)
 {
     printf("Assumed: a call takes %.1f ms and a clock %.1f ms more to settle, mostly, and both "
            "vary as measured%s; power follows\nthe temperature; auto, steady, feed_forward and "
@@ -120,7 +120,7 @@ void lull_simulate_report_print(const struct lull_simulate_results *results)
         print_oracles(&results->oracle);
     print_swings(results);
     printf("%s\n", lull_job_frontier_report_text(results->frontier, text, sizeof(text)));
-    print_assumed(results->model);
+    simulate_report_print_assumed(results->model);
 }
 
 /* ---- JSON -------------------------------------------------------------------------------- */
@@ -137,7 +137,8 @@ static json_t *swing_json(const struct lull_simulation_outcome *outcome)
 }
 
 /* Adds the figures of the settled part: null with the reason where there is none. */
-static void add_settled(json_t *object, const struct lull_simulate_mode *mode, bool is_managed)
+static void simulate_report_add_settled(json_t *object, const struct lull_simulate_mode *mode,
+                                        bool is_managed)
 {
     const char *reason = unsettled_reason(mode, is_managed);
 
@@ -166,7 +167,7 @@ static json_t *mode_json(const struct lull_simulate_results *results, int policy
         lull_simulate_is_within(results, mode), "low_ratio", outcome->late_ratio, "driver_calls",
         (json_int_t)outcome->calls);
 
-    add_settled(object, mode, is_managed(policy));
+    simulate_report_add_settled(object, mode, is_managed(policy));
     json_object_update_new(object,
                            json_pack("{s:f, s:f, s:f, s:I, s:o}", "steady_mhz", outcome->steady_mhz,
                                      "below_ratio", outcome->below_ratio, "sm_mhz",

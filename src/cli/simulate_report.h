@@ -16,8 +16,8 @@
 #include "simulator/node.h"
 
 enum {
-    LULL_SIMULATE_LEAST_PERIODS = 20, /* of a run, and of a beginning of it that is judged */
-    LULL_SIMULATE_LEAST_SETTLED = 10, /* periods of a settled part. Chosen, not measured */
+    LULL_SIMULATE_MIN_PERIODS = 20, /* of a run, and of a beginning of it that is judged */
+    LULL_SIMULATE_MIN_SETTLED = 10, /* periods of a settled part. */
 };
 
 enum lull_simulate_policy {
@@ -54,7 +54,7 @@ struct lull_simulate_results {
     struct lull_job_frontier_point frontier[LULL_JOB_FRONTIER_BUDGETS];
 };
 
-/* Tells whether no figure of the mode is beyond the tolerance: neither the whole run, nor any
+/* Returns whether no figure of the mode is beyond the tolerance: neither the whole run, nor any
  * beginning of it, nor its settled part. */
 bool lull_simulate_is_within(const struct lull_simulate_results *results,
                              const struct lull_simulate_mode *mode);

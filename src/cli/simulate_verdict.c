@@ -94,7 +94,7 @@ const char *lull_simulate_verdict(const struct lull_simulate_results *results, c
                  " periods, on %s%s",
                  results->periods, results->model->name,
                  describe_unevenness(results, uneven, sizeof(uneven)));
-    else if (saving < LULL_VERDICT_LEAST_RATIO)
+    else if (saving < LULL_VERDICT_MIN_RATIO)
         snprintf(text, size, "nothing to gain: all levers together save %.1f %%, on %s",
                  100.0 * fmax(saving, 0.0), results->model->name);
     else

@@ -17,8 +17,8 @@ enum {
     OLD_MS = 3000, /* every GPU that answers is looked at each second */
 };
 
-static int ask(struct lull_client *client, uint32_t gpu, struct lull_message_state *state_out,
-               struct lull_error *err)
+static int status_command_query(struct lull_client *client, uint32_t gpu,
+                                struct lull_message_state *state_out, struct lull_error *err)
 {
     struct lull_message message = {.type = LULL_MESSAGE_STATUS};
     struct lull_message answer;
@@ -69,8 +69,8 @@ static void print_state(const struct lull_message_state *state)
 
 /* --- jobs --- */
 
-static int ask_job(struct lull_client *client, const struct lull_message_job *last,
-                   struct lull_message_job *job_out, struct lull_error *err)
+static int status_query_job(struct lull_client *client, const struct lull_message_job *last,
+                            struct lull_message_job *job_out, struct lull_error *err)
 {
     struct lull_message message = {.type = LULL_MESSAGE_JOB_NEXT};
     struct lull_message answer;
@@ -84,7 +84,7 @@ static int ask_job(struct lull_client *client, const struct lull_message_job *la
     return result;
 }
 
-static json_t *job_json(const struct lull_message_job *job)
+static json_t *status_command_job_json(const struct lull_message_job *job)
 {
     return json_pack("{s:o, s:I, s:o, s:o, s:o}", "id", lull_json_string(job->id), "uid",
                      (json_int_t)job->uid, "gpu_uuid", lull_json_string(job->uuid), "cgroup",
@@ -111,9 +111,9 @@ static int show_jobs(struct lull_client *client, json_t *document, bool is_json,
     int result;
 
     json_object_set_new(document, "jobs", jobs);
-    while ((result = ask_job(client, &job, &job, err)) == 0 && job.id[0] != '\0')
+    while ((result = status_query_job(client, &job, &job, err)) == 0 && job.id[0] != '\0')
         if (is_json)
-            json_array_append_new(jobs, job_json(&job));
+            json_array_append_new(jobs, status_command_job_json(&job));
         else
             print_job(&job);
     if (result < 0)
@@ -128,8 +128,8 @@ static int show_jobs(struct lull_client *client, json_t *document, bool is_json,
 
 /* --- the command --- */
 
-static int show(struct lull_client *client, uint32_t gpu_count, bool is_json,
-                struct lull_error *err)
+static int status_command_show(struct lull_client *client, uint32_t gpu_count, bool is_json,
+                               struct lull_error *err)
 {
     json_t *gpus = json_array();
     json_t *document = json_pack("{s:o}", "gpus", gpus);
@@ -139,13 +139,13 @@ static int show(struct lull_client *client, uint32_t gpu_count, bool is_json,
         struct lull_message_state unused;
 
         json_decref(document);
-        return ask(client, 0, &unused, err);
+        return status_command_query(client, 0, &unused, err);
     }
     for (uint32_t gpu = 0; gpu < gpu_count && result == 0; gpu++) {
         struct lull_message_state state;
 
-        /* Messages have a fixed size, so each GPU is asked for by itself. */
-        result = ask(client, gpu, &state, err);
+        /* Messages have a fixed size, so each GPU is requested by itself. */
+        result = status_command_query(client, gpu, &state, err);
         if (result == 0 && is_json)
             json_array_append_new(gpus, lull_node_state_json(&state));
         else if (result == 0)
@@ -164,7 +164,7 @@ struct status_arguments {
     const char *runtime_dir;
 };
 
-static int run(void *options, const struct lull_operands *operands)
+static int status_command_run(void *options, const struct lull_operands *operands)
 {
     const struct status_arguments *const arguments = options;
     struct lull_message_welcome welcome;
@@ -176,7 +176,7 @@ static int run(void *options, const struct lull_operands *operands)
     result = lull_client_open(arguments->runtime_dir, &client, &welcome, &err);
     if (result < 0)
         return lull_cli_fail("status", &err);
-    result = show(client, welcome.gpu_count, arguments->is_json, &err);
+    result = status_command_show(client, welcome.gpu_count, arguments->is_json, &err);
     lull_client_close(client);
     return result < 0 ? lull_cli_fail("status", &err) : LULL_EXIT_OK;
 }
@@ -194,5 +194,5 @@ const struct lull_program_command lull_status_command = {
              "jobs of lull job add. Root and administrators see all jobs, other users their own.",
     .tables = {{rows, 0}},
     .size = sizeof(struct status_arguments),
-    .run = run,
+    .run = status_command_run,
 };

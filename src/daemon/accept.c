@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "wire/client.h"
 
-/* Chosen, not measured. */
 enum {
     MAX_CONNECTIONS = 4096,
     MAX_CONNECTIONS_PER_USER = 64,
@@ -20,7 +19,7 @@ enum {
     MAX_STRAYS = 256,          /* refused clients whose descriptors are still being closed */
 };
 
-static bool has_room(const struct lull_server *server, uid_t uid)
+static bool accept_has_room(const struct lull_server *server, uid_t uid)
 {
     uint32_t total = 0;
     uint32_t of_user = 0;
@@ -34,7 +33,7 @@ static bool has_room(const struct lull_server *server, uid_t uid)
 
 /* Refuses a client in words. The REPLY has sequence 0, because the greeting may not be there yet.
  */
-static void refuse(struct lull_server *server, int fd, uid_t uid)
+static void accept_refuse(struct lull_server *server, int fd, uid_t uid)
 {
     struct lull_message message = {
         .type = LULL_MESSAGE_REPLY,
@@ -46,7 +45,7 @@ static void refuse(struct lull_server *server, int fd, uid_t uid)
     const int size = lull_message_encode(&message, packet, sizeof(packet));
 
     if (count > 0)
-        lull_server_say(server, uid, LULL_LOG_WARNING,
+        lull_server_log(server, uid, LULL_LOG_WARNING,
                         "too many connections, client rejected (uid=%u refused=%llu)",
                         (unsigned int)uid, (unsigned long long)count);
     send(fd, packet, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -55,7 +54,7 @@ static void refuse(struct lull_server *server, int fd, uid_t uid)
 
 /* The user comes first, so that a client of a flood costs no more than its refusal. Root is never
  * refused: it must be able to restore the GPUs at any time. */
-static void admit(void *context, int fd)
+static void accept_admit(void *context, int fd)
 {
     struct lull_server *const server = context;
     const uid_t uid = lull_peer_uid(fd);
@@ -64,8 +63,8 @@ static void admit(void *context, int fd)
     struct lull_proof proof = {0};
 
     if (uid != 0 && (!lull_quota_allows_connect(&server->quota, uid, lull_now_ns()) ||
-                     !has_room(server, uid))) {
-        refuse(server, fd, uid);
+                     !accept_has_room(server, uid))) {
+        accept_refuse(server, fd, uid);
         return;
     }
     if (lull_peer_identify(fd, &peer, NULL) < 0) {
@@ -81,10 +80,10 @@ static void admit(void *context, int fd)
     server->connections = connection;
     if (peer.pid_fd >= 0 && lull_enforcer_watch(server->enforcer, connection->id, peer.pid_fd) < 0)
         lull_connection_close(connection);
-    lull_server_keep_house(server);
+    lull_server_run_maintenance(server);
 }
 
-static bool is_full(void *context)
+static bool accept_is_full(void *context)
 {
     const struct lull_server *const server = context;
 
@@ -95,7 +94,7 @@ static void on_exhausted(void *context, int fd)
 {
     struct lull_server *const server = context;
 
-    lull_server_say(server, (uid_t)-1, LULL_LOG_WARNING, "no descriptors left, client refused");
+    lull_server_log(server, (uid_t)-1, LULL_LOG_WARNING, "no descriptors left, client refused");
     if (fd >= 0)
         lull_peer_close(server->foreign, fd, NULL, NULL);
 }
@@ -128,8 +127,8 @@ static int open_one(struct lull_server *server, struct lull_listener *listener,
     /* A path that is cut here is still too long for a socket. */
     snprintf(path, sizeof(path), "%s/%s", directory, name);
     options->path = path;
-    options->admit = admit;
-    options->is_full = is_full;
+    options->admit = accept_admit;
+    options->is_full = accept_is_full;
     options->exhausted = on_exhausted;
     options->context = server;
     return lull_listener_open(listener, options, err);

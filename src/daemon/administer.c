@@ -15,7 +15,7 @@ bool lull_server_admit_administrator(struct lull_server *server, struct lull_con
 {
     if (lull_server_is_administrator(server, connection))
         return true;
-    lull_server_say(server, connection->peer.uid, LULL_LOG_WARNING,
+    lull_server_log(server, connection->peer.uid, LULL_LOG_WARNING,
                     "request of an administrator refused (uid=%ld pid=%ld type=%u)",
                     (long)(int)connection->peer.uid, (long)connection->peer.pid, message->type);
     lull_server_reply_code(connection, message->sequence, -EPERM,
@@ -64,7 +64,8 @@ void lull_server_serve_reload(struct lull_server *server, struct lull_connection
 
 /* --- revoking --- */
 
-static bool is_on(const struct lull_jobs *jobs, const char *id, const char *uuid, uid_t uid)
+static bool administer_is_on(const struct lull_jobs *jobs, const char *id, const char *uuid,
+                             uid_t uid)
 {
     for (uint32_t i = 0; i < jobs->count; i++)
         if (jobs->jobs[i].uid == uid && strcmp(jobs->jobs[i].id, id) == 0 &&
@@ -73,7 +74,8 @@ static bool is_on(const struct lull_jobs *jobs, const char *id, const char *uuid
     return false;
 }
 
-/* Tells whether a lease is meant: one of a GPU, of a user, or of a job's user on the job's GPUs. */
+/* Returns whether a lease is meant: one of a GPU, of a user, or of a job's user on the job's GPUs.
+ */
 static bool is_meant(struct lull_server *server, uint32_t gpu, uint64_t client,
                      const struct lull_message_revoke *wanted)
 {
@@ -86,7 +88,8 @@ static bool is_meant(struct lull_server *server, uint32_t gpu, uint64_t client,
     case LULL_MESSAGE_OF_USER:
         return owner != NULL && owner->peer.uid == wanted->uid;
     default:
-        return owner != NULL && is_on(&server->jobs, wanted->name, uuid, owner->peer.uid);
+        return owner != NULL &&
+               administer_is_on(&server->jobs, wanted->name, uuid, owner->peer.uid);
     }
 }
 
@@ -147,17 +150,17 @@ void lull_server_serve_revoke(struct lull_server *server, struct lull_connection
 
 /* --- jobs --- */
 
-static int add_job(struct lull_server *server, const struct lull_message_job_add *told,
-                   struct lull_error *err)
+static int administer_add_job(struct lull_server *server,
+                              const struct lull_message_job_add *reported, struct lull_error *err)
 {
-    const int gpu = lull_server_find_gpu(server, told->gpu);
-    struct lull_job job = {.uid = told->uid, .min_mhz = told->min_mhz};
+    const int gpu = lull_server_find_gpu(server, reported->gpu);
+    struct lull_job job = {.uid = reported->uid, .min_mhz = reported->min_mhz};
 
     if (gpu < 0)
         return lull_error_set(err, -ENODEV, "%s: no such GPU on this node; see lull gpus",
-                              told->gpu);
-    memcpy(job.id, told->id, sizeof(job.id));
-    memcpy(job.cgroup, told->cgroup, sizeof(job.cgroup));
+                              reported->gpu);
+    memcpy(job.id, reported->id, sizeof(job.id));
+    memcpy(job.cgroup, reported->cgroup, sizeof(job.cgroup));
     memcpy(job.uuid, lull_device_info(server->devices, (uint32_t)gpu)->uuid, sizeof(job.uuid));
     return lull_jobs_record(&server->jobs, server->jobs_directory, &job, err);
 }
@@ -165,14 +168,14 @@ static int add_job(struct lull_server *server, const struct lull_message_job_add
 void lull_server_serve_job_add(struct lull_server *server, struct lull_connection *connection,
                                const struct lull_message *message)
 {
-    const struct lull_message_job_add *const told = &message->body.job_add;
+    const struct lull_message_job_add *const reported = &message->body.job_add;
     struct lull_error error = {0};
 
     if (!admit_root(connection, message))
         return;
-    if (add_job(server, told, &error) == 0) {
-        lull_log(LULL_LOG_INFO, "lulld", "job %s of user %u has %s", told->id, told->uid,
-                 told->gpu);
+    if (administer_add_job(server, reported, &error) == 0) {
+        lull_log(LULL_LOG_INFO, "lulld", "job %s of user %u has %s", reported->id, reported->uid,
+                 reported->gpu);
         lull_server_judge_again(server); /* another user may have leased it by a rule */
     }
     lull_server_reply(connection, message->sequence, &error);

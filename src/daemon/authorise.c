@@ -14,7 +14,7 @@ int lull_server_judge(struct lull_server *server, const struct lull_connection *
     const struct lull_peer *const peer = &connection->peer;
     const struct lull_device_info *const info = lull_device_info(server->devices, gpu);
     gid_t groups[LULL_PEER_MAX_GROUPS];
-    uid_t users[LULL_DEVICE_MOST_PROCESSES];
+    uid_t users[LULL_DEVICE_MAX_PROCESSES];
     char cgroups[LULL_PEER_CGROUP_BYTES];
     const struct lull_evidence evidence = {
         .person = {peer->uid, groups, lull_peer_groups(connection->fd, groups)},
@@ -84,7 +84,7 @@ static void answer_proof(struct lull_server *server, struct lull_connection *con
         return;
     }
     if (proof->code < 0)
-        lull_server_say(server, connection->peer.uid, LULL_LOG_WARNING,
+        lull_server_log(server, connection->peer.uid, LULL_LOG_WARNING,
                         "proof refused (uid=%ld pid=%ld): no descriptor is an opened device of a "
                         "GPU",
                         (long)(int)connection->peer.uid, (long)connection->peer.pid);

@@ -22,22 +22,22 @@ uint32_t lull_server_cap_left_ms(const struct lull_server *server, uint32_t gpu)
 /* Sets the timer to the end of the cap that ends first. */
 static void await_next_end(struct lull_server *server)
 {
-    uint32_t least_ms = UINT32_MAX;
+    uint32_t min_ms = UINT32_MAX;
 
     for (uint32_t gpu = 0; gpu < LULL_DEVICE_MAX_GPUS; gpu++) {
         const uint32_t left_ms = lull_server_cap_left_ms(server, gpu);
 
-        if (left_ms != 0 && left_ms < least_ms)
-            least_ms = left_ms;
+        if (left_ms != 0 && left_ms < min_ms)
+            min_ms = left_ms;
     }
     uv_update_time(&server->loop); /* the timer counts from the loop's time */
-    if (least_ms == UINT32_MAX)
+    if (min_ms == UINT32_MAX)
         uv_timer_stop(&server->caps_end);
     else
-        uv_timer_start(&server->caps_end, lull_server_on_caps_end, least_ms + 1, 0);
+        uv_timer_start(&server->caps_end, lull_server_on_caps_end, min_ms + 1, 0);
 }
 
-static void lift(struct lull_server *server, uint32_t gpu)
+static void caps_lift(struct lull_server *server, uint32_t gpu)
 {
     if (server->capped_until_ns[gpu] == 0)
         return;
@@ -48,7 +48,7 @@ static void lift(struct lull_server *server, uint32_t gpu)
 void lull_server_lift_caps(struct lull_server *server)
 {
     for (uint32_t gpu = 0; gpu < LULL_DEVICE_MAX_GPUS; gpu++)
-        lift(server, gpu);
+        caps_lift(server, gpu);
     await_next_end(server);
 }
 
@@ -60,7 +60,7 @@ void lull_server_on_caps_end(uv_timer_t *timer)
 
     for (uint32_t gpu = 0; gpu < LULL_DEVICE_MAX_GPUS; gpu++)
         if (server->capped_until_ns[gpu] != 0 && server->capped_until_ns[gpu] <= now_ns) {
-            lift(server, gpu);
+            caps_lift(server, gpu);
             count++;
         }
     if (count > 0)
@@ -81,13 +81,13 @@ void lull_server_serve_cap(struct lull_server *server, struct lull_connection *c
         lull_server_reply_code(connection, message->sequence, -ENODEV, "no such GPU on this node");
         return;
     }
-    if (wanted->ttl_ms > LULL_MESSAGE_MOST_CAP_MS) {
+    if (wanted->ttl_ms > LULL_MESSAGE_MAX_CAP_MS) {
         lull_server_reply_code(connection, message->sequence, -EINVAL,
                                "a cap lasts an hour at most, and is to be renewed");
         return;
     }
     if ((cap.max_mhz == 0 && cap.max_limit_mw == 0) || wanted->ttl_ms == 0) {
-        lift(server, wanted->gpu);
+        caps_lift(server, wanted->gpu);
     } else {
         if (server->capped_until_ns[wanted->gpu] == 0)
             lull_log(LULL_LOG_INFO, "lulld", "GPU %u: capped (uid=%ld pid=%ld)", wanted->gpu,

@@ -20,8 +20,8 @@ enum {
     PACKETS_OF_PROOF = 20,
 };
 
-/* Lets go of the connection, on any thread: after the subtraction it may be gone. */
-static void let_go(void *context)
+/* Releases the connection, on any thread: after the subtraction it may be gone. */
+static void connection_release(void *context)
 {
     struct lull_connection *connection = context;
     struct lull_server *const server = connection->server;
@@ -30,19 +30,19 @@ static void let_go(void *context)
     lull_server_wake(server);
 }
 
-/* A descriptor is closed only when libuv has let go of it, because its number may be used again at
+/* A descriptor is closed only when libuv has release it, because its number may be used again at
  * once. */
 static void on_handle_closed(uv_handle_t *handle)
 {
     struct lull_connection *connection = handle->data;
 
     if (handle == (uv_handle_t *)&connection->input) {
-        lull_peer_close(lull_server_foreign(connection->server), connection->fd, let_go,
+        lull_peer_close(lull_server_foreign(connection->server), connection->fd, connection_release,
                         connection);
         return;
     }
     close(connection->peer.pid_fd);
-    let_go(connection);
+    connection_release(connection);
 }
 
 static void on_death(uv_poll_t *handle, int status, int events)
@@ -66,7 +66,7 @@ static void proof_done(void *context)
     struct lull_connection *connection = context;
 
     atomic_store(&connection->is_proof_done, true);
-    let_go(connection);
+    connection_release(connection);
 }
 
 /* --- on the loop's thread again --- */
@@ -130,7 +130,8 @@ static void on_input(uv_poll_t *handle, int status, int events)
         lull_connection_close(connection);
 }
 
-static int watch(struct lull_connection *connection, uv_poll_t *handle, int fd, uv_poll_cb callback)
+static int connection_watch_fd(struct lull_connection *connection, uv_poll_t *handle, int fd,
+                               uv_poll_cb callback)
 {
     int result = uv_poll_init(lull_server_loop(connection->server), handle, fd);
 
@@ -160,8 +161,9 @@ struct lull_connection *lull_connection_create(struct lull_server *server, uint6
     connection->since_ns = lull_now_ns();
     connection->asking = (struct lull_bucket){.interval_ns = LULL_NS_PER_S / PACKETS_PER_S,
                                               .burst = PACKETS_IN_A_ROW};
-    if (watch(connection, &connection->input, fd, on_input) < 0 ||
-        (peer->pid_fd >= 0 && watch(connection, &connection->death, peer->pid_fd, on_death) < 0))
+    if (connection_watch_fd(connection, &connection->input, fd, on_input) < 0 ||
+        (peer->pid_fd >= 0 &&
+         connection_watch_fd(connection, &connection->death, peer->pid_fd, on_death) < 0))
         lull_connection_close(connection);
     return connection;
 }
@@ -230,7 +232,7 @@ void lull_connection_send(struct lull_connection *connection, const struct lull_
 
 /* --- on the writer's thread --- */
 
-static void released(void *context)
+static void connection_on_release(void *context)
 {
     struct lull_connection *connection = context;
     struct lull_server *server = connection->server;
@@ -240,7 +242,7 @@ static void released(void *context)
     lull_server_wake(server);
 }
 
-static void flooded(void *context)
+static void connection_on_flood(void *context)
 {
     lull_server_note_flood(((struct lull_connection *)context)->server);
 }
@@ -254,7 +256,7 @@ static int create_share(struct lull_connection *connection, struct lull_error *e
     connection->share = malloc(sizeof(*connection->share));
     if (connection->share == NULL)
         return lull_error_set(err, -ENOMEM, "client: no memory for its leases");
-    lull_share_init(connection->share, &inner, flooded, connection);
+    lull_share_init(connection->share, &inner, connection_on_flood, connection);
     return 0;
 }
 
@@ -291,7 +293,7 @@ int lull_connection_open_table(struct lull_connection *connection, struct lull_w
         .doorbell_fd = connection->doorbell_fd,
         .channel = lull_share_channel(connection->share),
         .context = connection,
-        .released = released,
+        .released = connection_on_release,
     };
     atomic_store(&connection->is_source_released, false);
     result = lull_writer_add_source(writer, &connection->source, err);

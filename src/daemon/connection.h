@@ -28,7 +28,7 @@ enum lull_source_state {
     LULL_SOURCE_LEAVING,  /* until released() */
 };
 
-/* One client. It lives until its handles are closed and the device writer has let go of it. */
+/* One client. It lives until its handles are closed and the device writer has release it. */
 struct lull_connection {
     struct lull_server *server;
     struct lull_connection *next;

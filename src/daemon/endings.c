@@ -84,7 +84,7 @@ void lull_server_close_idle_doorbell(struct lull_server *server, struct lull_con
         lull_connection_close_doorbell(connection);
 }
 
-static void tell_revoked(struct lull_connection *connection, uint32_t gpu, int code)
+static void connection_send_revoked(struct lull_connection *connection, uint32_t gpu, int code)
 {
     struct lull_message message = {.type = LULL_MESSAGE_REVOKED};
 
@@ -107,11 +107,11 @@ void lull_server_revoke(struct lull_server *server, uint32_t gpu, int code, cons
     if (connection == NULL)
         return;
     lull_server_close_idle_doorbell(server, connection);
-    tell_revoked(connection, gpu, code);
+    connection_send_revoked(connection, gpu, code);
 }
 
-/* Tells what the enforcer has ended meanwhile. */
-void lull_server_tell_ended(struct lull_server *server)
+/* Returns what the enforcer has ended meanwhile. */
+void lull_server_send_ended(struct lull_server *server)
 {
     struct lull_ended_lease ended;
 
@@ -126,7 +126,7 @@ void lull_server_tell_ended(struct lull_server *server)
             continue;
         lull_server_close_idle_doorbell(server, connection);
         if (ended.why == LULL_ENDING_OVERDUE)
-            tell_revoked(connection, ended.gpu, LULL_E_STALE);
+            connection_send_revoked(connection, ended.gpu, LULL_E_STALE);
     }
 }
 
@@ -153,7 +153,7 @@ void lull_server_forget(struct lull_server *server, struct lull_connection *conn
     const uint64_t mask = lull_server_leases_of(server, connection, LULL_MESSAGE_ALL_SLOTS);
 
     if (mask != 0)
-        lull_server_say(server, connection->peer.uid, LULL_LOG_INFO,
+        lull_server_log(server, connection->peer.uid, LULL_LOG_INFO,
                         "client gone, its leases end (pid=%ld gpus=0x%llx)",
                         (long)connection->peer.pid, (unsigned long long)mask);
     lull_server_end_leases(server, mask);

@@ -38,7 +38,7 @@ struct lull_enforcer {
     struct lull_ended_lease ended_leases[LULL_DEVICE_MAX_GPUS];
 };
 
-static void set_timer(struct lull_enforcer *enforcer, int64_t due_ns)
+static void enforcer_set_timer(struct lull_enforcer *enforcer, int64_t due_ns)
 {
     struct itimerspec spec = {0};
 
@@ -57,7 +57,7 @@ static bool end_lease(struct lull_enforcer *enforcer, uint32_t gpu)
     return true;
 }
 
-static void end_and_tell(struct lull_enforcer *enforcer, uint32_t gpu, enum lull_ending why)
+static void end_and_report(struct lull_enforcer *enforcer, uint32_t gpu, enum lull_ending why)
 {
     const struct lull_lease *const lease = lull_lease_find(enforcer->leases, gpu);
 
@@ -73,18 +73,18 @@ static void end_overdue(struct lull_enforcer *enforcer)
 
     /* Leases that ran out after the reader was asked get their own turn. */
     while ((gpu = lull_lease_find_expired(enforcer->leases, enforcer->asked_ns)) >= 0)
-        end_and_tell(enforcer, (uint32_t)gpu, LULL_ENDING_OVERDUE);
+        end_and_report(enforcer, (uint32_t)gpu, LULL_ENDING_OVERDUE);
     enforcer->asked_ns = 0;
 }
 
 /* Asks the reader about overdue leases, or gives up on it, and plans the next look. */
-static void look_at_leases(struct lull_enforcer *enforcer, int64_t now_ns)
+static void enforcer_check_leases(struct lull_enforcer *enforcer, int64_t now_ns)
 {
     if (enforcer->asked_ns != 0 && enforcer->steps_left == 0)
         end_overdue(enforcer);
     if (lull_lease_find_expired(enforcer->leases, now_ns) < 0) {
         enforcer->asked_ns = 0;
-        set_timer(enforcer, lull_lease_next_expiry_ns(enforcer->leases));
+        enforcer_set_timer(enforcer, lull_lease_next_expiry_ns(enforcer->leases));
         return;
     }
     if (enforcer->asked_ns == 0) {
@@ -93,7 +93,7 @@ static void look_at_leases(struct lull_enforcer *enforcer, int64_t now_ns)
         enforcer->options.wake(enforcer->options.context);
     }
     enforcer->steps_left--;
-    set_timer(enforcer, now_ns + enforcer->options.patience_ns / PATIENCE_STEPS);
+    enforcer_set_timer(enforcer, now_ns + enforcer->options.patience_ns / PATIENCE_STEPS);
 }
 
 static void end_leases_of_dead(struct lull_enforcer *enforcer, uint64_t client)
@@ -102,14 +102,14 @@ static void end_leases_of_dead(struct lull_enforcer *enforcer, uint64_t client)
         const struct lull_lease *const lease = lull_lease_find(enforcer->leases, gpu);
 
         if (lease != NULL && lease->client == client)
-            end_and_tell(enforcer, gpu, LULL_ENDING_DEAD);
+            end_and_report(enforcer, gpu, LULL_ENDING_DEAD);
     }
 }
 
 /* --- the thread --- */
 
 /* Events are edge-triggered, so that neither the timer nor a pidfd has to be read. */
-static void *run(void *argument)
+static void *enforcer_run(void *argument)
 {
     struct lull_enforcer *const enforcer = argument;
     struct epoll_event events[16];
@@ -123,7 +123,7 @@ static void *run(void *argument)
         pthread_mutex_lock(&enforcer->lock);
         for (int i = 0; i < count; i++)
             if (events[i].data.u64 == own_timer)
-                look_at_leases(enforcer, lull_now_ns());
+                enforcer_check_leases(enforcer, lull_now_ns());
             else if (events[i].data.u64 != own_mail)
                 end_leases_of_dead(enforcer, events[i].data.u64);
         is_stopping = enforcer->is_stopping;
@@ -134,7 +134,7 @@ static void *run(void *argument)
 
 /* --- the owner's side --- */
 
-static int listen_to(struct lull_enforcer *enforcer, int fd, uint64_t who)
+static int enforcer_listen_to(struct lull_enforcer *enforcer, int fd, uint64_t who)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u64 = who};
 
@@ -153,7 +153,7 @@ static void free_enforcer(struct lull_enforcer *enforcer)
     free(enforcer);
 }
 
-static int open_fds(struct lull_enforcer *enforcer)
+static int enforcer_open_fds(struct lull_enforcer *enforcer)
 {
     int result;
 
@@ -162,8 +162,8 @@ static int open_fds(struct lull_enforcer *enforcer)
     enforcer->mail_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (enforcer->epoll_fd < 0 || enforcer->timer_fd < 0 || enforcer->mail_fd < 0)
         return -errno;
-    result = listen_to(enforcer, enforcer->timer_fd, own_timer);
-    return result < 0 ? result : listen_to(enforcer, enforcer->mail_fd, own_mail);
+    result = enforcer_listen_to(enforcer, enforcer->timer_fd, own_timer);
+    return result < 0 ? result : enforcer_listen_to(enforcer, enforcer->mail_fd, own_mail);
 }
 
 int lull_enforcer_start(struct lull_writer *writer, const struct lull_enforcer_options *options,
@@ -178,11 +178,11 @@ int lull_enforcer_start(struct lull_writer *writer, const struct lull_enforcer_o
     enforcer->options = *options;
     pthread_mutex_init(&enforcer->lock, NULL);
     enforcer->leases = lull_lease_table_create(options->gpu_count);
-    result = open_fds(enforcer);
+    result = enforcer_open_fds(enforcer);
     if (enforcer->leases == NULL)
         result = -ENOMEM;
     if (result == 0)
-        result = lull_thread_start(&enforcer->thread, run, enforcer);
+        result = lull_thread_start(&enforcer->thread, enforcer_run, enforcer);
     if (result < 0) {
         free_enforcer(enforcer);
         return lull_error_set(err, result, "enforcer: cannot start: %s", strerror(-result));
@@ -205,7 +205,7 @@ void lull_enforcer_stop(struct lull_enforcer *enforcer)
 
 int lull_enforcer_watch(struct lull_enforcer *enforcer, uint64_t client, int pid_fd)
 {
-    return listen_to(enforcer, pid_fd, client);
+    return enforcer_listen_to(enforcer, pid_fd, client);
 }
 
 void lull_enforcer_unwatch(struct lull_enforcer *enforcer, int pid_fd)
@@ -236,13 +236,13 @@ int lull_enforcer_grant(struct lull_enforcer *enforcer, uint32_t gpu, uint64_t c
     if (result == 0) {
         lull_writer_grant(enforcer->writer, gpu, source, band);
         if (enforcer->asked_ns == 0) /* else the timer counts the patience */
-            set_timer(enforcer, lull_lease_next_expiry_ns(enforcer->leases));
+            enforcer_set_timer(enforcer, lull_lease_next_expiry_ns(enforcer->leases));
     }
     pthread_mutex_unlock(&enforcer->lock);
     return result;
 }
 
-/* The timer is left as it is: it fires early, and is planned anew then. */
+/* The timer is left as it is: it fires early, and is planned again then. */
 uint32_t lull_enforcer_renew(struct lull_enforcer *enforcer, uint64_t client)
 {
     uint32_t count;
@@ -338,7 +338,7 @@ void lull_enforcer_has_read(struct lull_enforcer *enforcer, int64_t since_ns)
     pthread_mutex_lock(&enforcer->lock);
     if (enforcer->asked_ns != 0 && enforcer->asked_ns == since_ns) {
         enforcer->steps_left = 0;
-        look_at_leases(enforcer, lull_now_ns());
+        enforcer_check_leases(enforcer, lull_now_ns());
     }
     pthread_mutex_unlock(&enforcer->lock);
 }

@@ -54,8 +54,8 @@ void lull_enforcer_stop(struct lull_enforcer *enforcer);
 int lull_enforcer_watch(struct lull_enforcer *enforcer, uint64_t client, int pid_fd);
 void lull_enforcer_unwatch(struct lull_enforcer *enforcer, int pid_fd);
 
-/* Tells whether a GPU may be leased, as lull_lease_check() tells. Once it may, only a grant changes
- * that.
+/* Returns whether a GPU may be leased, as lull_lease_check() tells. Once it may, only a grant
+ * changes that.
  */
 int lull_enforcer_check(struct lull_enforcer *enforcer, uint32_t gpu, struct lull_error *err);
 

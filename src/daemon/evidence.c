@@ -17,7 +17,7 @@ bool lull_evidence_is_opened(mode_t mode, dev_t number, int flags, dev_t wanted)
            (flags & O_ACCMODE) == O_RDWR;
 }
 
-/* Tells whether a path of this length is the control group itself or lies below it. */
+/* Returns whether a path of this length is the control group itself or lies below it. */
 static bool is_path_below(const char *path, size_t length, const char *cgroup)
 {
     const size_t prefix = strlen(cgroup);
@@ -56,8 +56,9 @@ struct jobs_of_gpu {
 };
 
 /* Every job on a GPU keeps its floor, whoever controls the GPU. */
-static void look_at_job(const struct lull_evidence *evidence, const struct lull_policy *policy,
-                        const struct lull_job *job, struct jobs_of_gpu *seen)
+static void evidence_check_job(const struct lull_evidence *evidence,
+                               const struct lull_policy *policy, const struct lull_job *job,
+                               struct jobs_of_gpu *seen)
 {
     const struct lull_policy_person owner = {.uid = job->uid};
     const struct lull_policy_rule *const rule =
@@ -94,10 +95,10 @@ static int judge_by_jobs(const struct lull_evidence *evidence, const struct lull
 }
 
 /* Whoever computes on a GPU keeps the floor of the rule for its user. Returns one who is not the
- * client's user; NULL: nobody else computes on it. */
-static const uid_t *look_at_users(const struct lull_evidence *evidence,
-                                  const struct lull_policy *policy,
-                                  struct lull_policy_limits *limits)
+ * client's user; NULL: no other process computes on it. */
+static const uid_t *evidence_check_users(const struct lull_evidence *evidence,
+                                         const struct lull_policy *policy,
+                                         struct lull_policy_limits *limits)
 {
     const uid_t *other = NULL;
 
@@ -115,7 +116,7 @@ static const uid_t *look_at_users(const struct lull_evidence *evidence,
     return other;
 }
 
-/* Tells whether the GPU's device, opened, would be evidence. A descriptor is worth what its first
+/* Returns whether the GPU's device, opened, would be evidence. A descriptor is worth what its first
  * owner could open at any time, so it never outranks a job. */
 static bool may_prove(const struct lull_evidence *evidence, const struct lull_policy *policy,
                       const struct jobs_of_gpu *seen)
@@ -136,7 +137,7 @@ int lull_evidence_judge(const struct lull_evidence *evidence, const struct lull_
 
     for (uint32_t i = 0; i < jobs->count; i++)
         if (strcmp(jobs->jobs[i].uuid, evidence->uuid) == 0)
-            look_at_job(evidence, policy, &jobs->jobs[i], &seen);
+            evidence_check_job(evidence, policy, &jobs->jobs[i], &seen);
     rule = lull_policy_find(policy, &evidence->person, evidence->uuid, evidence->pci);
     if (evidence->is_foreign && !policy->allows_containers)
         result = lull_error_set(err, -EACCES,
@@ -159,7 +160,7 @@ int lull_evidence_judge(const struct lull_evidence *evidence, const struct lull_
         return result;
     if (seen.count == 0 && rule != NULL)
         lull_policy_narrow(&seen.limits, &rule->limits);
-    other = look_at_users(evidence, policy, &seen.limits);
+    other = evidence_check_users(evidence, policy, &seen.limits);
     if (other != NULL && evidence->person.uid != 0 && !policy->allows_shared)
         return lull_error_set(err, -EACCES,
                               "a process of another user (uid %u) computes on %s, and the policy "

@@ -14,7 +14,7 @@
 #include "daemon/jobs.h"
 #include "daemon/policy.h"
 
-/* Who asks for which GPU, by the kernel's and the driver's word. */
+/* Who requests which GPU, by the kernel's and the driver's word. */
 struct lull_evidence {
     struct lull_policy_person person;
     bool is_foreign;     /* of a PID namespace or of users that are not known here */
@@ -35,17 +35,17 @@ int lull_evidence_judge(const struct lull_evidence *evidence, const struct lull_
                         struct lull_error *err);
 
 /*
- * Tells whether an open descriptor (fstat, F_GETFL) is that of the character device with this
+ * Returns whether an open descriptor (fstat, F_GETFL) is that of the character device with this
  * number, really opened, for reading and writing. A process that may not open a device can
  * still get an O_PATH descriptor of it.
  */
 bool lull_evidence_is_opened(mode_t mode, dev_t number, int flags, dev_t wanted);
 
-/* Tells whether any of the control groups in the text of a /proc/PID/cgroup is this one or below
+/* Returns whether any of the control groups in the text of a /proc/PID/cgroup is this one or below
  * it. */
 bool lull_evidence_is_below(const char *cgroups, const char *cgroup);
 
-/* Tells whether a user is one that stands for all who are not known here (the kernel's
+/* Returns whether a user is one that represents all who are not known here (the kernel's
  * overflowuid). */
 bool lull_evidence_is_unmapped(uid_t uid);
 

@@ -11,8 +11,8 @@
 
 /* Whoever rings a doorbell in a loop has rung it in most of these moments; an honest client rings
  * at most once a millisecond. The time is bounded, because on a busy host a moment takes longer and
- * holds more of an honest client's. Chosen, not measured. */
-enum { SAMPLES = 100, LEAST_RUNG = 24 };
+ * holds more of an honest client's. */
+enum { SAMPLES = 100, MIN_RUNG = 24 };
 
 /* A client that pauses between bursts, so as not to be seen, is seen in its next burst. */
 #define SEARCH_NS (200 * LULL_NS_PER_MS)
@@ -22,7 +22,7 @@ enum { SAMPLES = 100, LEAST_RUNG = 24 };
 
 /* Counts in how many moments each doorbell was rung. Edges are counted, because nobody resets a
  * doorbell. */
-static void sample(int epoll_fd, uint32_t *counts)
+static void flood_sample(int epoll_fd, uint32_t *counts)
 {
     struct epoll_event events[LULL_DEVICE_MAX_GPUS];
     const int64_t until_ns = lull_now_ns() + SAMPLING_NS;
@@ -44,11 +44,11 @@ static int find_in_window(int epoll_fd, uint32_t count)
     uint32_t counts[LULL_DEVICE_MAX_GPUS] = {0};
     uint32_t most = 0;
 
-    sample(epoll_fd, counts);
+    flood_sample(epoll_fd, counts);
     for (uint32_t i = 1; i < count; i++)
         if (counts[i] > counts[most])
             most = i;
-    return counts[most] >= LEAST_RUNG ? (int)most : -ENOENT;
+    return counts[most] >= MIN_RUNG ? (int)most : -ENOENT;
 }
 
 int lull_flood_find(const int *doorbells, uint32_t count)

@@ -56,8 +56,8 @@ static bool is_served(const struct lull_foreign *foreign, uid_t uid)
 }
 
 /* Takes the oldest job for the thread, of a user for whom no thread works. */
-static struct lull_foreign_job *take(struct lull_foreign *foreign,
-                                     const struct foreign_thread *thread)
+static struct lull_foreign_job *foreign_take_job(struct lull_foreign *foreign,
+                                                 const struct foreign_thread *thread)
 {
     const bool is_own = thread == &foreign->threads[0];
     struct lull_foreign_job *before = NULL;
@@ -79,7 +79,7 @@ static struct lull_foreign_job *take(struct lull_foreign *foreign,
 
 /* --- the threads --- */
 
-static void set_timer(timer_t timer, int64_t interval_ns)
+static void foreign_set_timer(timer_t timer, int64_t interval_ns)
 {
     const struct timespec interval = {.tv_nsec = interval_ns};
     const struct itimerspec spec = {interval, interval};
@@ -109,10 +109,10 @@ static void work_on(struct foreign_thread *thread, struct lull_foreign_job *job,
     thread->uid = job->uid;
     pthread_mutex_unlock(&foreign->mutex);
     if (timer != NULL)
-        set_timer(*timer, INTERRUPT_NS);
+        foreign_set_timer(*timer, INTERRUPT_NS);
     job->work(job);
     if (timer != NULL)
-        set_timer(*timer, 0);
+        foreign_set_timer(*timer, 0);
     pthread_mutex_lock(&foreign->mutex);
     thread->is_working = false;
     foreign->stray_count -= is_stray;
@@ -120,7 +120,7 @@ static void work_on(struct foreign_thread *thread, struct lull_foreign_job *job,
     pthread_cond_broadcast(&foreign->changed);
 }
 
-static void *run(void *argument)
+static void *foreign_thread_run(void *argument)
 {
     struct foreign_thread *const thread = argument;
     struct lull_foreign *const foreign = thread->foreign;
@@ -130,7 +130,7 @@ static void *run(void *argument)
     pthread_setname_np(pthread_self(), "lull-foreign");
     pthread_mutex_lock(&foreign->mutex);
     while (!foreign->is_stopping) {
-        struct lull_foreign_job *const job = take(foreign, thread);
+        struct lull_foreign_job *const job = foreign_take_job(foreign, thread);
 
         if (job != NULL)
             work_on(thread, job, has_timer ? &timer : NULL);
@@ -147,7 +147,7 @@ static void *run(void *argument)
 
 /* --- start and stop --- */
 
-static struct lull_foreign *create(void)
+static struct lull_foreign *foreign_create(void)
 {
     struct lull_foreign *const foreign = calloc(1, sizeof(*foreign));
 
@@ -158,7 +158,7 @@ static struct lull_foreign *create(void)
     return foreign;
 }
 
-static void destroy(struct lull_foreign *foreign)
+static void foreign_destroy(struct lull_foreign *foreign)
 {
     pthread_cond_destroy(&foreign->changed);
     pthread_mutex_destroy(&foreign->mutex);
@@ -168,7 +168,7 @@ static void destroy(struct lull_foreign *foreign)
 int lull_foreign_start(struct lull_foreign **foreign_out, struct lull_error *err)
 {
     const struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
-    struct lull_foreign *const foreign = create();
+    struct lull_foreign *const foreign = foreign_create();
     int result = 0;
 
     if (foreign == NULL)
@@ -180,7 +180,7 @@ int lull_foreign_start(struct lull_foreign **foreign_out, struct lull_error *err
         pthread_t handle;
 
         thread->foreign = foreign;
-        result = lull_thread_start(&handle, run, thread);
+        result = lull_thread_start(&handle, foreign_thread_run, thread);
         if (result == 0) {
             foreign->thread_count++;
             pthread_detach(handle);
@@ -238,5 +238,5 @@ void lull_foreign_stop(struct lull_foreign *foreign)
     is_ended = foreign->thread_count == 0;
     pthread_mutex_unlock(&foreign->mutex);
     if (is_ended)
-        destroy(foreign);
+        foreign_destroy(foreign);
 }

@@ -19,7 +19,7 @@
 
 #include "base/error.h"
 
-enum { LULL_FOREIGN_THREADS = 8 }; /* for clients; chosen, not measured */
+enum { LULL_FOREIGN_THREADS = 8 }; /* for clients; */
 
 struct lull_foreign; /* opaque */
 

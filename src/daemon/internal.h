@@ -26,7 +26,7 @@
 #include "device/device.h"
 #include "device/writer.h"
 
-/* A client that is late by five heartbeats has lost its leases. Chosen, not measured. */
+/* A client that is late by five heartbeats has lost its leases. */
 enum { LULL_SERVER_LEASE_TTL_MS = 3000, LULL_SERVER_HEARTBEAT_MS = 500 };
 
 /* Results are 0 or negative, so this is none. */
@@ -108,7 +108,7 @@ int lull_server_open_listeners(struct lull_server *server,
 int lull_server_judge(struct lull_server *server, const struct lull_connection *connection,
                       uint32_t gpu, struct lull_policy_limits *limits_out, struct lull_error *err);
 
-/* Tells whether this client is root or one of the policy's administrators. */
+/* Returns whether this client is root or one of the policy's administrators. */
 bool lull_server_is_administrator(const struct lull_server *server,
                                   const struct lull_connection *connection);
 
@@ -129,7 +129,7 @@ void lull_server_judge_again(struct lull_server *server);
 
 /* --- administer.c --- */
 
-/* Answers who may not ask for what is an administrator's; returns whether one may. */
+/* Answers who may not request what is an administrator's; returns whether one may. */
 bool lull_server_admit_administrator(struct lull_server *server, struct lull_connection *connection,
                                      const struct lull_message *message);
 
@@ -208,8 +208,8 @@ void lull_server_close_idle_doorbell(struct lull_server *server,
 /* Ends a lease against its client's will, and tells it. */
 void lull_server_revoke(struct lull_server *server, uint32_t gpu, int code, const char *why);
 
-/* Tells what the enforcer has ended meanwhile. */
-void lull_server_tell_ended(struct lull_server *server);
+/* Returns what the enforcer has ended meanwhile. */
+void lull_server_send_ended(struct lull_server *server);
 
 /* Ends every lease of a connection that closes. */
 void lull_server_forget(struct lull_server *server, struct lull_connection *connection);
@@ -243,7 +243,7 @@ void lull_server_stop_flood(struct lull_server *server);
 /* --- turns.c --- */
 
 /* Logs a line that a user has caused, within the user's quota. */
-__attribute__((format(printf, 4, 5))) void lull_server_say(struct lull_server *server, uid_t uid,
+__attribute__((format(printf, 4, 5))) void lull_server_log(struct lull_server *server, uid_t uid,
                                                            enum lull_log_level level,
                                                            const char *format, ...);
 
@@ -262,7 +262,7 @@ void lull_server_note_pause(struct lull_server *server);
 void lull_server_note_flood(struct lull_server *server);
 
 /* Looks after what has a time, until nothing is left of that. */
-void lull_server_keep_house(struct lull_server *server);
+void lull_server_run_maintenance(struct lull_server *server);
 
 /* Frees the connections that nothing needs any more. */
 void lull_server_reap(struct lull_server *server);

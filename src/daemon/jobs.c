@@ -14,8 +14,8 @@
 
 enum { FILE_BYTES = 64 * 1024, PATH_BYTES = 4096 };
 
-/* Tells whether a text can be a word of a line, and the id the name of a file as well. */
-static bool is_word(const char *text)
+/* Returns whether a text can be a word of a line, and the id the name of a file as well. */
+static bool job_table_is_word(const char *text)
 {
     if (*text == '\0')
         return false;
@@ -27,15 +27,15 @@ static bool is_word(const char *text)
 
 static bool is_id(const char *text)
 {
-    return is_word(text) && text[0] != '.' && strchr(text, '/') == NULL;
+    return job_table_is_word(text) && text[0] != '.' && strchr(text, '/') == NULL;
 }
 
 static bool is_cgroup(const char *text)
 {
-    return *text == '\0' || (is_word(text) && text[0] == '/' && text[1] != '\0');
+    return *text == '\0' || (job_table_is_word(text) && text[0] == '/' && text[1] != '\0');
 }
 
-static struct lull_job *find_pair(struct lull_jobs *jobs, const struct lull_job *job)
+static struct lull_job *job_table_find_pair(struct lull_jobs *jobs, const struct lull_job *job)
 {
     for (uint32_t i = 0; i < jobs->count; i++)
         if (strcmp(jobs->jobs[i].id, job->id) == 0 && strcmp(jobs->jobs[i].uuid, job->uuid) == 0)
@@ -43,9 +43,9 @@ static struct lull_job *find_pair(struct lull_jobs *jobs, const struct lull_job 
     return NULL;
 }
 
-static struct lull_job *find_place(struct lull_jobs *jobs, const struct lull_job *job)
+static struct lull_job *job_table_find_place(struct lull_jobs *jobs, const struct lull_job *job)
 {
-    struct lull_job *const found = find_pair(jobs, job);
+    struct lull_job *const found = job_table_find_pair(jobs, job);
 
     if (found != NULL || jobs->count == LULL_JOBS_MAX)
         return found;
@@ -58,7 +58,7 @@ int lull_jobs_add(struct lull_jobs *jobs, const struct lull_job *job, struct lul
 
     if (!is_id(job->id))
         return lull_error_set(err, -EINVAL, "\"%s\" cannot be the name of a job", job->id);
-    if (!is_word(job->uuid) || !is_cgroup(job->cgroup))
+    if (!job_table_is_word(job->uuid) || !is_cgroup(job->cgroup))
         return lull_error_set(err, -EINVAL,
                               "job %s: a control group is a path such as /slurm/job_%s, without "
                               "blanks",
@@ -67,7 +67,7 @@ int lull_jobs_add(struct lull_jobs *jobs, const struct lull_job *job, struct lul
         if (strcmp(jobs->jobs[i].id, job->id) == 0 && jobs->jobs[i].uid != job->uid)
             return lull_error_set(err, -EEXIST, "job %s belongs to user %u already", job->id,
                                   (unsigned int)jobs->jobs[i].uid);
-    place = find_place(jobs, job);
+    place = job_table_find_place(jobs, job);
     if (place == NULL)
         return lull_error_set(
             err, -ENOSPC, "too many jobs are registered with lulld; remove those that have ended");
@@ -125,21 +125,22 @@ struct job_lines {
     const char *id;
 };
 
-static int write_job(const void *context, FILE *file)
+static int job_table_write_job(const void *context, FILE *file)
 {
-    const struct job_lines *const told = context;
+    const struct job_lines *const reported = context;
 
-    for (uint32_t i = 0; i < told->jobs->count; i++) {
-        const struct lull_job *const job = &told->jobs->jobs[i];
+    for (uint32_t i = 0; i < reported->jobs->count; i++) {
+        const struct lull_job *const job = &reported->jobs->jobs[i];
 
-        if (strcmp(job->id, told->id) == 0 && fprintf(file, "%u %u %s %s\n", (unsigned int)job->uid,
-                                                      job->min_mhz, job->uuid, job->cgroup) < 0)
+        if (strcmp(job->id, reported->id) == 0 &&
+            fprintf(file, "%u %u %s %s\n", (unsigned int)job->uid, job->min_mhz, job->uuid,
+                    job->cgroup) < 0)
             return -ENOMEM;
     }
     return 0;
 }
 
-static bool is_known(const struct lull_jobs *jobs, const char *id)
+static bool job_table_is_known(const struct lull_jobs *jobs, const char *id)
 {
     for (uint32_t i = 0; i < jobs->count; i++)
         if (strcmp(jobs->jobs[i].id, id) == 0)
@@ -147,8 +148,8 @@ static bool is_known(const struct lull_jobs *jobs, const char *id)
     return false;
 }
 
-static int name_file(const char *directory, const char *id, char path_out[PATH_BYTES],
-                     struct lull_error *err)
+static int job_table_name_file(const char *directory, const char *id, char path_out[PATH_BYTES],
+                               struct lull_error *err)
 {
     if (!is_id(id) || (size_t)snprintf(path_out, PATH_BYTES, "%s/%s", directory, id) >= PATH_BYTES)
         return lull_error_set(err, -EINVAL, "\"%s\" cannot be the name of a job", id);
@@ -158,7 +159,7 @@ static int name_file(const char *directory, const char *id, char path_out[PATH_B
 int lull_jobs_delete(const char *directory, const char *id, struct lull_error *err)
 {
     char path[PATH_BYTES];
-    const int result = name_file(directory, id, path, err);
+    const int result = job_table_name_file(directory, id, path, err);
 
     if (result < 0)
         return result;
@@ -170,23 +171,23 @@ int lull_jobs_delete(const char *directory, const char *id, struct lull_error *e
 int lull_jobs_save(const struct lull_jobs *jobs, const char *directory, const char *id,
                    struct lull_error *err)
 {
-    const struct job_lines told = {jobs, id};
+    const struct job_lines reported = {jobs, id};
     char path[PATH_BYTES];
     int result;
 
-    if (!is_known(jobs, id))
+    if (!job_table_is_known(jobs, id))
         return lull_jobs_delete(directory, id, err);
-    result = name_file(directory, id, path, err);
+    result = job_table_name_file(directory, id, path, err);
     if (result < 0)
         return result;
     result = lull_file_make_directory(directory, 0700, err);
-    return result < 0 ? result : lull_file_write_with(path, write_job, &told, err);
+    return result < 0 ? result : lull_file_write_with(path, job_table_write_job, &reported, err);
 }
 
 int lull_jobs_record(struct lull_jobs *jobs, const char *directory, const struct lull_job *job,
                      struct lull_error *err)
 {
-    struct lull_job *place = find_pair(jobs, job);
+    struct lull_job *place = job_table_find_pair(jobs, job);
     struct lull_job before;
     const bool is_new = place == NULL;
     int result;
@@ -204,8 +205,8 @@ int lull_jobs_record(struct lull_jobs *jobs, const char *directory, const struct
     return result;
 }
 
-/* Reads a line that write_job() wrote. */
-static int read_line(struct lull_jobs *jobs, const char *id, const char *line)
+/* Reads a line that job_table_write_job() wrote. */
+static int job_table_read_line(struct lull_jobs *jobs, const char *id, const char *line)
 {
     struct lull_job job = {.cgroup = ""};
     unsigned int uid;
@@ -232,7 +233,7 @@ static int load_file(struct lull_jobs *jobs, const char *directory, const char *
         return result;
     for (const char *line = strtok_r(text, "\n", &rest); line != NULL && result == 0;
          line = strtok_r(NULL, "\n", &rest))
-        result = read_line(jobs, id, line);
+        result = job_table_read_line(jobs, id, line);
     free(text);
     return result;
 }

@@ -33,10 +33,10 @@ struct lull_lease_table *lull_lease_table_create(uint32_t gpu_count);
 /* Frees the table; NULL is allowed. Does not touch any device. */
 void lull_lease_table_destroy(struct lull_lease_table *table);
 
-/* Tells whether a GPU may be leased now: 0, or the -ENODEV or -EBUSY of lull_lease_grant(). */
+/* Returns whether a GPU may be leased now: 0, or the -ENODEV or -EBUSY of lull_lease_grant(). */
 int lull_lease_check(const struct lull_lease_table *table, uint32_t gpu, struct lull_error *err);
 
-/* What a client asks for. */
+/* What a client requests. */
 struct lull_lease_request {
     uint32_t gpu;
     uint64_t client;

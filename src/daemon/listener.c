@@ -30,7 +30,7 @@ static int bind_socket(struct lull_listener *listener)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const int on = 1;
-    const mode_t before = umask(0177); /* nobody else may connect until the mode is set */
+    const mode_t before = umask(0177); /* no other process may connect until the mode is set */
     int result;
 
     memcpy(address.sun_path, listener->path, sizeof(address.sun_path));

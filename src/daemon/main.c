@@ -18,8 +18,8 @@
 #include "device/keeper.h"
 #include "device/restore.h"
 
-/* Some 30 of lulld's own, those of the driver's library, and the keeper's. Chosen, not measured. */
-enum { LEAST_DESCRIPTORS = 64 };
+/* Some 30 of lulld's own, those of the driver's library, and the keeper's. */
+enum { MIN_DESCRIPTORS = 64 };
 
 struct settings {
     struct lull_server_options server;
@@ -56,12 +56,12 @@ static int parse_group(const char *text, void *place, struct lull_error *err)
 static const struct lull_option rows[] = {
     LULL_VALUE("runtime-dir", "DIR", TEXT, struct settings, server.runtime_dir,
                "Keep the socket (lulld.sock), the lock and the journals (saved/) here.",
-               .letter = 'r', .hint = LULL_OPTION_FOLDER, .usual = "/run/lull",
+               .letter = 'r', .hint = LULL_OPTION_FOLDER, .default_value = "/run/lull",
                .environment = "LULL_RUNTIME_DIR"),
     LULL_VALUE(
         "socket-mode", "OCTAL", OWN, struct settings, server.socket_mode,
         "File mode of the socket: who may connect. Permissions on GPUs are decided separately.",
-        .parse = parse_mode, .expected = "an octal mode such as 0660", .usual = "0660",
+        .parse = parse_mode, .expected = "an octal mode such as 0660", .default_value = "0660",
         .more = "With a policy and without --socket-group, the default is 0666.",
         LULL_GIVEN(struct settings, is_mode_given)),
     LULL_VALUE("socket-group", "GROUP", OWN, struct settings, server.socket_group,
@@ -72,7 +72,8 @@ static const struct lull_option rows[] = {
               .excludes = "socket-mode|policy"),
     LULL_VALUE("policy", "FILE", TEXT, struct settings, server.policy_path,
                "Policy file: who may control which GPU, within which limits; see lulld-policy(5).",
-               .hint = LULL_OPTION_FILE, .usual = LULL_POLICY_FILE, .environment = "LULL_POLICY",
+               .hint = LULL_OPTION_FILE, .default_value = LULL_POLICY_FILE,
+               .environment = "LULL_POLICY",
                .more = "The default file may be missing. lull reload reads it again.",
                LULL_GIVEN(struct settings, is_policy_given)),
     LULL_FLAG("restore", struct settings, is_restoring,
@@ -94,7 +95,7 @@ static const struct lull_option rows[] = {
     {0},
 };
 
-static void prepare(void *options)
+static void lulld_prepare(void *options)
 {
     struct settings *const settings = options;
 
@@ -105,8 +106,8 @@ static void prepare(void *options)
 }
 
 /* The keeper comes before the driver, so that every death of this process finds it. Without one,
- * lulld still serves: its next start puts back what its death has left. */
-static void start_keeper(struct settings *settings)
+ * lulld still serves: its next start restores what its death has left. */
+static void lulld_start_keeper(struct settings *settings)
 {
     struct lull_error error;
 
@@ -138,8 +139,8 @@ static int load_policy(struct settings *settings, struct lull_error *err)
 
 /* A driver that is not there yet, as at boot, or that fails in a way that may pass, is waited for
  * by the device writer, which restores before it lets anybody lease. */
-static int open_devices(const struct settings *settings, struct lull_devices **devices_out,
-                        struct lull_error *err)
+static int lulld_open_devices(const struct settings *settings, struct lull_devices **devices_out,
+                              struct lull_error *err)
 {
     const int result = lull_devices_open(devices_out, err);
 
@@ -151,9 +152,9 @@ static int open_devices(const struct settings *settings, struct lull_devices **d
     return lull_devices_open_later(devices_out, err);
 }
 
-/* Puts back what a dead daemon has left, where there is a driver to do it with. */
-static int restore(struct lull_devices *devices, struct lull_journal *journal,
-                   const struct settings *settings, struct lull_error *err)
+/* Restores what a dead daemon has left, where there is a driver to do it with. */
+static int lulld_restore(struct lull_devices *devices, struct lull_journal *journal,
+                         const struct settings *settings, struct lull_error *err)
 {
     struct lull_restore_report report;
 
@@ -166,10 +167,10 @@ static int restore(struct lull_devices *devices, struct lull_journal *journal,
 /* Restoring comes before serving, so that nobody is leased a GPU that a dead daemon has left
  * lowered. The sandbox comes between the two: by then the driver is open, and nobody can talk to
  * the daemon yet. */
-static int work(struct lull_devices *devices, struct lull_journal *journal,
-                struct settings *settings, struct lull_error *err)
+static int lulld_restore_and_serve(struct lull_devices *devices, struct lull_journal *journal,
+                                   struct settings *settings, struct lull_error *err)
 {
-    int result = restore(devices, journal, settings, err);
+    int result = lulld_restore(devices, journal, settings, err);
 
     if (settings->is_restoring)
         return result;
@@ -189,7 +190,7 @@ static int work(struct lull_devices *devices, struct lull_journal *journal,
     return lull_server_run(devices, journal, &settings->server, err);
 }
 
-static void print_error(void *context, const char *text)
+static void lulld_print_error(void *context, const char *text)
 {
     uint32_t *const count = context;
 
@@ -198,10 +199,10 @@ static void print_error(void *context, const char *text)
 }
 
 /* Checks the policy that lulld would read, with all errors in one go. */
-static int check(const struct settings *settings)
+static int lulld_check_options(const struct settings *settings)
 {
     uint32_t count = 0;
-    const struct lull_policy_listener listener = {print_error, &count};
+    const struct lull_policy_listener listener = {lulld_print_error, &count};
     const char *const path = settings->server.policy_path;
     struct lull_policy policy;
     struct lull_error error = {0};
@@ -230,19 +231,19 @@ static int check_descriptors(struct lull_error *err)
 {
     struct rlimit limit;
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= LEAST_DESCRIPTORS)
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= MIN_DESCRIPTORS)
         return 0;
-    if (limit.rlim_max >= LEAST_DESCRIPTORS) {
-        limit.rlim_cur = LEAST_DESCRIPTORS; /* it is raised further once it serves */
+    if (limit.rlim_max >= MIN_DESCRIPTORS) {
+        limit.rlim_cur = MIN_DESCRIPTORS; /* it is raised further once it serves */
         return setrlimit(RLIMIT_NOFILE, &limit) < 0 ? -errno : 0;
     }
     return lull_error_set(err, -EMFILE,
                           "the limit of open files is %llu, and lulld needs %d: raise it with "
                           "LimitNOFILE= of its unit, or ulimit -n",
-                          (unsigned long long)limit.rlim_max, LEAST_DESCRIPTORS);
+                          (unsigned long long)limit.rlim_max, MIN_DESCRIPTORS);
 }
 
-static int run(void *options, const struct lull_operands *operands)
+static int lulld_run(void *options, const struct lull_operands *operands)
 {
     struct settings *const settings = options;
     struct lull_journal *journal = NULL;
@@ -252,10 +253,10 @@ static int run(void *options, const struct lull_operands *operands)
 
     (void)operands;
     if (settings->is_checking)
-        return check(settings);
+        return lulld_check_options(settings);
     if (settings->is_for_all)
         settings->server.socket_mode = 0666;
-    /* A reader of standard error that has gone, or a limit on the size of files, is told by the
+    /* A reader of standard error that has gone, or a limit on the size of files, is reported by the
      * call that fails, also while it restores. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
@@ -265,11 +266,11 @@ static int run(void *options, const struct lull_operands *operands)
     if (result == 0)
         result = lull_journal_open(settings->server.runtime_dir, &journal, &error);
     if (result == 0) {
-        start_keeper(settings);
-        result = open_devices(settings, &devices, &error);
+        lulld_start_keeper(settings);
+        result = lulld_open_devices(settings, &devices, &error);
     }
     if (result == 0)
-        result = work(devices, journal, settings, &error);
+        result = lulld_restore_and_serve(devices, journal, settings, &error);
     if (result < 0)
         lull_log(LULL_LOG_ERROR, "lulld", "%s", error.text);
     if (result == -EINPROGRESS)
@@ -291,8 +292,8 @@ int main(int argc, char **argv)
                  "it ends.",
         .tables = {{rows, 0}},
         .size = sizeof(struct settings),
-        .prepare = prepare,
-        .run = run,
+        .prepare = lulld_prepare,
+        .run = lulld_run,
     };
     static const struct lull_program_command *const commands[] = {&command, NULL};
     static const struct lull_program program = {

@@ -20,8 +20,8 @@ struct lull_watchdog {
 };
 
 /*
- * Begins to feed, four times as often as the manager asks for (WATCHDOG_USEC), from the loop and
- * only while the writer answers: if either stands still, the manager kills and restarts the daemon.
+ * Begins to feed, four times as often as the manager requests (WATCHDOG_USEC), from the loop and
+ * only while the writer answers: if either hangs, the manager kills and restarts the daemon.
  * Does nothing where no manager asks. Borrows writer until stop.
  */
 void lull_watchdog_start(struct lull_watchdog *watchdog, uv_loop_t *loop,

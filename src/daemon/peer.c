@@ -110,7 +110,7 @@ void lull_peer_refuse_descriptors(int listen_fd)
 {
     const int off = 0;
 
-    /* A kernel that does not know the option leaves them in the queue, where look_ahead()
+    /* A kernel that does not know the option leaves them in the queue, where peer_look_ahead()
      * finds them. */
     setsockopt(listen_fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off));
 }
@@ -129,7 +129,7 @@ enum next { NEXT_END, NEXT_PACKET, NEXT_DESCRIPTORS };
  * copies of them, and says that something is missing. Every packet carries credentials, by which an
  * empty one is told from the end. Errors: -errno.
  */
-static int look_ahead(int fd)
+static int peer_look_ahead(int fd)
 {
     char byte;
     _Alignas(struct cmsghdr) char control_bytes[CMSG_SPACE(sizeof(struct ucred))];
@@ -146,7 +146,7 @@ static int look_ahead(int fd)
     return header.msg_controllen > 0 ? NEXT_PACKET : NEXT_END;
 }
 
-static ssize_t take_packet(int fd, void *buffer, size_t size, pid_t *sender_out)
+static ssize_t peer_take_packet(int fd, void *buffer, size_t size, pid_t *sender_out)
 {
     _Alignas(struct cmsghdr) char control_bytes[CMSG_SPACE(sizeof(struct ucred))];
     struct iovec part = {.iov_base = buffer, .iov_len = size};
@@ -174,11 +174,11 @@ static ssize_t take_packet(int fd, void *buffer, size_t size, pid_t *sender_out)
 
 ssize_t lull_peer_receive(int fd, void *buffer, size_t size, pid_t *sender_out)
 {
-    const int next = look_ahead(fd);
+    const int next = peer_look_ahead(fd);
 
     if (next < 0)
         return next;
-    return next == NEXT_DESCRIPTORS ? -EACCES : take_packet(fd, buffer, size, sender_out);
+    return next == NEXT_DESCRIPTORS ? -EACCES : peer_take_packet(fd, buffer, size, sender_out);
 }
 
 /* --- closing --- */
@@ -223,10 +223,10 @@ static bool is_harmless(int fd)
 
     shutdown(fd, SHUT_RDWR); /* nothing more can come */
     do {
-        next = look_ahead(fd);
+        next = peer_look_ahead(fd);
         if (next == NEXT_PACKET)
             recv(fd, &byte, sizeof(byte), MSG_DONTWAIT);
-        /* A peer that has closed with answers unread is told once, before what it has sent. */
+        /* A peer that has closed with answers unread is reported once, before what it has sent. */
     } while (next == NEXT_PACKET || next == -ECONNRESET);
     return next != NEXT_DESCRIPTORS;
 }

@@ -29,8 +29,8 @@ struct policy_reader {
     const struct lull_policy_listener *listener;
 };
 
-__attribute__((format(printf, 3, 4))) static int refuse(struct policy_reader *reader, uint32_t line,
-                                                        const char *format, ...)
+__attribute__((format(printf, 3, 4))) static int
+policy_refuse(struct policy_reader *reader, uint32_t line, const char *format, ...)
 {
     struct lull_error error;
     char what[240];
@@ -52,15 +52,16 @@ static int read_id(struct policy_reader *reader, int (*find)(const char *, uint3
 {
     int64_t number;
 
-    /* The highest number stands for "none" in the kernel's calls. */
+    /* The highest number represents "none" in the kernel's calls. */
     if (lull_text_parse_int(name, 0, (int64_t)UINT32_MAX - 1, &number) == 0) {
         *id_out = (uint32_t)number;
         return 0;
     }
     if (find(name, id_out) < 0)
-        return refuse(reader, reader->line,
-                      "%s: no %s \"%.40s\" on this node; correct the name, or give the number",
-                      field, kind, name);
+        return policy_refuse(
+            reader, reader->line,
+            "%s: no %s \"%.40s\" on this node; correct the name, or give the number", field, kind,
+            name);
     return 0;
 }
 
@@ -68,26 +69,27 @@ static int read_flag(struct policy_reader *reader, const char *field, const char
                      bool *flag_out)
 {
     if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
-        return refuse(reader, reader->line, "%s: must be yes or no, not \"%.40s\"", field, value);
+        return policy_refuse(reader, reader->line, "%s: must be yes or no, not \"%.40s\"", field,
+                             value);
     *flag_out = strcmp(value, "yes") == 0;
     return 0;
 }
 
-static int read_number(struct policy_reader *reader, const char *field, const char *value,
-                       uint32_t factor, const char *unit, uint32_t *number_out)
+static int policy_read_number(struct policy_reader *reader, const char *field, const char *value,
+                              uint32_t factor, const char *unit, uint32_t *number_out)
 {
     int64_t number;
 
     if (lull_text_parse_int(value, 1, 100000, &number) < 0)
-        return refuse(reader, reader->line,
-                      "%s: must be a whole number of %s from 1 to 100000, not \"%.40s\"", field,
-                      unit, value);
+        return policy_refuse(reader, reader->line,
+                             "%s: must be a whole number of %s from 1 to 100000, not \"%.40s\"",
+                             field, unit, value);
     *number_out = (uint32_t)number * factor;
     return 0;
 }
 
 /* A PCI address, which is written with four or with eight digits of its domain. */
-static bool parse_address(const char *text, uint32_t *parts)
+static bool policy_parse_address(const char *text, uint32_t *parts)
 {
     char rest;
 
@@ -95,27 +97,29 @@ static bool parse_address(const char *text, uint32_t *parts)
                                         &parts[3], &rest) == 4;
 }
 
-static int add_gpu(struct policy_reader *reader, const char *field, const char *name)
+static int policy_add_gpu(struct policy_reader *reader, const char *field, const char *name)
 {
     struct lull_policy *const policy = reader->policy;
     uint32_t parts[4];
 
     if (policy->gpu_count == LULL_POLICY_MAX_GPUS)
-        return refuse(reader, reader->line,
-                      "%s: more than %d GPUs are named in this file; write all where it applies",
-                      field, LULL_POLICY_MAX_GPUS);
+        return policy_refuse(
+            reader, reader->line,
+            "%s: more than %d GPUs are named in this file; write all where it applies", field,
+            LULL_POLICY_MAX_GPUS);
     /* An index would mean another GPU after a reboot, and in a container. */
     if (strlen(name) < 8 || strlen(name) >= LULL_POLICY_NAME_BYTES ||
-        (strchr(name, '-') == NULL && !parse_address(name, parts)))
-        return refuse(reader, reader->line,
-                      "%s: \"%.40s\" is not a UUID or a PCI address; lull gpus --json prints both",
-                      field, name);
+        (strchr(name, '-') == NULL && !policy_parse_address(name, parts)))
+        return policy_refuse(
+            reader, reader->line,
+            "%s: \"%.40s\" is not a UUID or a PCI address; lull gpus --json prints both", field,
+            name);
     snprintf(policy->gpus[policy->gpu_count++], LULL_POLICY_NAME_BYTES, "%s", name);
     reader->rule->gpu_count++;
     return 0;
 }
 
-static int read_gpus(struct policy_reader *reader, const char *field, char *value)
+static int policy_read_gpus(struct policy_reader *reader, const char *field, char *value)
 {
     char *rest = NULL;
     int result = 0;
@@ -126,19 +130,20 @@ static int read_gpus(struct policy_reader *reader, const char *field, char *valu
     }
     reader->rule->first_gpu = reader->policy->gpu_count;
     for (char *word = strtok_r(value, ",", &rest); word != NULL; word = strtok_r(NULL, ",", &rest))
-        if (add_gpu(reader, field, lull_text_trim(word)) < 0)
+        if (policy_add_gpu(reader, field, lull_text_trim(word)) < 0)
             result = -EINVAL;
     if (result == 0 && reader->rule->gpu_count == 0)
-        return refuse(reader, reader->line,
-                      "%s: no GPU is named; write all, or UUIDs or PCI addresses", field);
+        return policy_refuse(reader, reader->line,
+                             "%s: no GPU is named; write all, or UUIDs or PCI addresses", field);
     return result;
 }
 
-static int read_device(struct policy_reader *reader, const char *value)
+static int policy_read_device(struct policy_reader *reader, const char *value)
 {
     if (strncmp(value, "/dev/", 5) != 0 || strlen(value) >= LULL_POLICY_NAME_BYTES)
-        return refuse(reader, reader->line,
-                      "device: must be the path of a device below /dev, not \"%.40s\"", value);
+        return policy_refuse(reader, reader->line,
+                             "device: must be the path of a device below /dev, not \"%.40s\"",
+                             value);
     memcpy(reader->rule->device, value, strlen(value) + 1);
     return 0;
 }
@@ -173,10 +178,11 @@ static int read_own_key(struct policy_reader *reader, enum key key, char *value)
     if (key == SHARED)
         return read_flag(reader, key_names[key], value, &policy->allows_shared);
     if (key != ADMINISTRATORS && key != VIEWERS)
-        return refuse(reader, reader->line,
-                      "%s: not a key of [lulld], which has administrators, viewers, containers and "
-                      "shared",
-                      key_names[key]);
+        return policy_refuse(
+            reader, reader->line,
+            "%s: not a key of [lulld], which has administrators, viewers, containers and "
+            "shared",
+            key_names[key]);
     result = read_id(reader, reader->names->group, key_names[key], "group", value, &id);
     if (result < 0)
         return result;
@@ -198,44 +204,48 @@ static int read_rule_key(struct policy_reader *reader, enum key key, char *value
     case GPUS:
         if (reader->rule->subject == LULL_POLICY_GPU)
             break;
-        return read_gpus(reader, key_names[key], value);
+        return policy_read_gpus(reader, key_names[key], value);
     case MIN_SM:
-        return read_number(reader, key_names[key], value, 1, "MHz", &limits->min_mhz);
+        return policy_read_number(reader, key_names[key], value, 1, "MHz", &limits->min_mhz);
     case MAX_SM:
-        return read_number(reader, key_names[key], value, 1, "MHz", &limits->max_mhz);
+        return policy_read_number(reader, key_names[key], value, 1, "MHz", &limits->max_mhz);
     case MIN_POWER:
-        return read_number(reader, key_names[key], value, 1000, "watts", &limits->min_limit_mw);
+        return policy_read_number(reader, key_names[key], value, 1000, "watts",
+                                  &limits->min_limit_mw);
     case MAX_POWER:
-        return read_number(reader, key_names[key], value, 1000, "watts", &limits->max_limit_mw);
+        return policy_read_number(reader, key_names[key], value, 1000, "watts",
+                                  &limits->max_limit_mw);
     case DEVICE:
         if (reader->rule->subject != LULL_POLICY_GPU || reader->rule->is_for_all_gpus)
             break;
-        return read_device(reader, value);
+        return policy_read_device(reader, value);
     default:
         break;
     }
-    return refuse(reader, reader->line, "%s: not a key of this section; see lulld-policy(5)",
-                  key_names[key]);
+    return policy_refuse(reader, reader->line, "%s: not a key of this section; see lulld-policy(5)",
+                         key_names[key]);
 }
 
-static int read_key(struct policy_reader *reader, char *line)
+static int policy_read_key(struct policy_reader *reader, char *line)
 {
     char *const equals = strchr(line, '=');
     uint32_t key = 0;
     char *name;
 
     if (equals == NULL)
-        return refuse(reader, reader->line, "\"%.40s\": must be KEY = VALUE or [SECTION]", line);
+        return policy_refuse(reader, reader->line, "\"%.40s\": must be KEY = VALUE or [SECTION]",
+                             line);
     *equals = '\0';
     name = lull_text_trim(line);
     while (key < KEYS && strcmp(name, key_names[key]) != 0)
         key++;
     if (key == KEYS)
-        return refuse(reader, reader->line, "%.40s: no such key; see lulld-policy(5)", name);
+        return policy_refuse(reader, reader->line, "%.40s: no such key; see lulld-policy(5)", name);
     if (!reader->is_in_section)
-        return refuse(reader, reader->line, "%s: must be below a [SECTION]", name);
+        return policy_refuse(reader, reader->line, "%s: must be below a [SECTION]", name);
     if ((reader->keys_given >> key & 1) != 0)
-        return refuse(reader, reader->line, "%s: given twice in this section; remove one", name);
+        return policy_refuse(reader, reader->line, "%s: given twice in this section; remove one",
+                             name);
     reader->keys_given |= UINT32_C(1) << key;
     if (reader->is_section_unknown)
         return 0;
@@ -245,21 +255,23 @@ static int read_key(struct policy_reader *reader, char *line)
 }
 
 /* Checks what a section lacks, which shows only at its end. */
-static void end_section(struct policy_reader *reader)
+static void policy_end_section(struct policy_reader *reader)
 {
     const struct lull_policy_rule *const rule = reader->rule;
 
     if (rule == NULL || reader->is_section_unknown)
         return;
     if (rule->subject != LULL_POLICY_GPU && (reader->keys_given >> GPUS & 1) == 0)
-        refuse(reader, reader->section_line,
-               "gpus: missing in this section; write gpus = all, or UUIDs or PCI addresses");
+        policy_refuse(reader, reader->section_line,
+                      "gpus: missing in this section; write gpus = all, or UUIDs or PCI addresses");
     if (rule->limits.max_mhz != 0 && rule->limits.min_mhz > rule->limits.max_mhz)
-        refuse(reader, reader->section_line,
-               "min-sm-mhz: above max-sm-mhz of this section; lower one, or raise the other");
+        policy_refuse(
+            reader, reader->section_line,
+            "min-sm-mhz: above max-sm-mhz of this section; lower one, or raise the other");
     if (rule->limits.max_limit_mw != 0 && rule->limits.min_limit_mw > rule->limits.max_limit_mw)
-        refuse(reader, reader->section_line,
-               "min-power-w: above max-power-w of this section; lower one, or raise the other");
+        policy_refuse(
+            reader, reader->section_line,
+            "min-power-w: above max-power-w of this section; lower one, or raise the other");
 }
 
 static int read_subject(struct policy_reader *reader, const char *kind, char *name)
@@ -280,30 +292,30 @@ static int read_subject(struct policy_reader *reader, const char *kind, char *na
     }
     if (strcmp(kind, "gpu") == 0 && name[0] != '\0') {
         rule->subject = LULL_POLICY_GPU;
-        return read_gpus(reader, "[gpu]", name);
+        return policy_read_gpus(reader, "[gpu]", name);
     }
     reader->is_section_unknown = true;
-    return refuse(
+    return policy_refuse(
         reader, reader->line,
         "[%.40s]: no such section; use [lulld], [everybody], [user NAME], [group NAME] or "
         "[gpu GPU]",
         kind);
 }
 
-static int begin_section(struct policy_reader *reader, char *line)
+static int policy_begin_section(struct policy_reader *reader, char *line)
 {
     struct lull_policy *const policy = reader->policy;
     char *const end = strchr(line, ']');
     char *kind, *name;
 
-    end_section(reader);
+    policy_end_section(reader);
     reader->is_in_section = true;
     reader->is_section_unknown = true;
     reader->section_line = reader->line;
     reader->keys_given = 0;
     reader->rule = NULL;
     if (end == NULL || end[1] != '\0')
-        return refuse(reader, reader->line, "\"%.40s\": must be written [SECTION]", line);
+        return policy_refuse(reader, reader->line, "\"%.40s\": must be written [SECTION]", line);
     *end = '\0';
     kind = lull_text_trim(line + 1);
     name = kind + strcspn(kind, LULL_TEXT_BLANKS);
@@ -314,19 +326,19 @@ static int begin_section(struct policy_reader *reader, char *line)
         return 0;
     reader->is_section_unknown = policy->rule_count == LULL_POLICY_MAX_RULES;
     if (reader->is_section_unknown)
-        return refuse(reader, reader->line,
-                      "[%.40s]: more than %d sections; merge sections with equal contents", kind,
-                      LULL_POLICY_MAX_RULES);
+        return policy_refuse(reader, reader->line,
+                             "[%.40s]: more than %d sections; merge sections with equal contents",
+                             kind, LULL_POLICY_MAX_RULES);
     reader->rule = &policy->rules[policy->rule_count++];
     return read_subject(reader, kind, lull_text_trim(name));
 }
 
-static int read_line(struct policy_reader *reader, char *line)
+static int policy_read_line(struct policy_reader *reader, char *line)
 {
     line = lull_text_trim(line);
     if (*line == '\0' || *line == '#')
         return 0;
-    return *line == '[' ? begin_section(reader, line) : read_key(reader, line);
+    return *line == '[' ? policy_begin_section(reader, line) : policy_read_key(reader, line);
 }
 
 int lull_policy_read(const char *path, const char *text, size_t size,
@@ -347,16 +359,17 @@ int lull_policy_read(const char *path, const char *text, size_t size,
 
         reader.line++;
         if (length >= sizeof(line) || memchr(at, '\0', length) != NULL) {
-            refuse(&reader, reader.line,
-                   "not a line of text of at most %d bytes; correct or remove it", LINE_BYTES - 1);
+            policy_refuse(&reader, reader.line,
+                          "not a line of text of at most %d bytes; correct or remove it",
+                          LINE_BYTES - 1);
         } else {
             memcpy(line, at, length);
             line[length] = '\0';
-            read_line(&reader, line);
+            policy_read_line(&reader, line);
         }
         at = newline != NULL ? newline + 1 : end;
     }
-    end_section(&reader);
+    policy_end_section(&reader);
     if (reader.error_count != 0)
         return -EINVAL;
     *policy_out = policy;
@@ -371,7 +384,7 @@ bool lull_policy_is_name_of(const char *name, const char *uuid, const char *pci)
 
     if (strcasecmp(name, uuid) == 0)
         return true;
-    return parse_address(name, wanted) && parse_address(pci, there) &&
+    return policy_parse_address(name, wanted) && policy_parse_address(pci, there) &&
            memcmp(wanted, there, sizeof(wanted)) == 0;
 }
 
@@ -442,16 +455,16 @@ static uint32_t lower_cap(uint32_t one, uint32_t other)
     return one < other ? one : other;
 }
 
-static uint32_t higher(uint32_t one, uint32_t other)
+static uint32_t policy_max(uint32_t one, uint32_t other)
 {
     return one > other ? one : other;
 }
 
 void lull_policy_narrow(struct lull_policy_limits *limits, const struct lull_policy_limits *others)
 {
-    limits->min_mhz = higher(limits->min_mhz, others->min_mhz);
+    limits->min_mhz = policy_max(limits->min_mhz, others->min_mhz);
     limits->max_mhz = lower_cap(limits->max_mhz, others->max_mhz);
-    limits->min_limit_mw = higher(limits->min_limit_mw, others->min_limit_mw);
+    limits->min_limit_mw = policy_max(limits->min_limit_mw, others->min_limit_mw);
     limits->max_limit_mw = lower_cap(limits->max_limit_mw, others->max_limit_mw);
 }
 
@@ -465,11 +478,11 @@ void lull_policy_limit_gpu(const struct lull_policy *policy, const char *uuid, c
 }
 
 /* Raises a lower end to the floor and lowers an upper end to the cap; caps rank above floors. */
-static bool fit(uint32_t floor, uint32_t cap, uint32_t *least, uint32_t *most)
+static bool policy_fit(uint32_t floor, uint32_t cap, uint32_t *least, uint32_t *most)
 {
     if (cap != 0 && floor > cap)
         floor = cap;
-    *least = higher(*least, floor);
+    *least = policy_max(*least, floor);
     *most = lower_cap(*most, cap);
     return *least <= *most;
 }
@@ -479,11 +492,11 @@ bool lull_policy_fit_band(const struct lull_policy_limits *limits, struct lull_b
     struct lull_band fitted = *band;
 
     assert(band->min_mhz <= band->max_mhz && band->max_mhz != 0);
-    if (!fit(limits->min_mhz, limits->max_mhz, &fitted.min_mhz, &fitted.max_mhz))
+    if (!policy_fit(limits->min_mhz, limits->max_mhz, &fitted.min_mhz, &fitted.max_mhz))
         return false;
     /* Without power limits in the band, none will be set. */
-    if (fitted.max_limit_mw != 0 && !fit(limits->min_limit_mw, limits->max_limit_mw,
-                                         &fitted.min_limit_mw, &fitted.max_limit_mw))
+    if (fitted.max_limit_mw != 0 && !policy_fit(limits->min_limit_mw, limits->max_limit_mw,
+                                                &fitted.min_limit_mw, &fitted.max_limit_mw))
         return false;
     *band = fitted;
     return true;

@@ -91,7 +91,7 @@ int lull_policy_read(const char *path, const char *text, size_t size,
                      const struct lull_policy_listener *listener, struct lull_policy *policy_out,
                      struct lull_error *err);
 
-/* Tells whether a person is in a group, and whether one may administer: root, or the policy's
+/* Returns whether a person is in a group, and whether one may administer: root, or the policy's
  * group. */
 bool lull_policy_is_in_group(const struct lull_policy_person *person, gid_t group);
 bool lull_policy_is_administrator(const struct lull_policy *policy,
@@ -117,7 +117,7 @@ void lull_policy_narrow(struct lull_policy_limits *limits, const struct lull_pol
 /* Narrows a band to the limits. False, and the band is as before: nothing would be left of it. */
 bool lull_policy_fit_band(const struct lull_policy_limits *limits, struct lull_band *band);
 
-/* Tells whether a name means the GPU with this UUID and PCI address, however the address is
+/* Returns whether a name means the GPU with this UUID and PCI address, however the address is
  * written. */
 bool lull_policy_is_name_of(const char *name, const char *uuid, const char *pci);
 

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int find_user(const char *name, uint32_t *id_out)
+static int policy_file_find_user(const char *name, uint32_t *id_out)
 {
     const struct passwd *const user = getpwnam(name);
 
@@ -47,7 +47,8 @@ static int check_file(int fd, const char *path, struct lull_error *err)
     return 0;
 }
 
-static int read_all(int fd, const char *path, char *text, size_t *size_out, struct lull_error *err)
+static int policy_file_read_all(int fd, const char *path, char *text, size_t *size_out,
+                                struct lull_error *err)
 {
     size_t size = 0;
 
@@ -70,7 +71,7 @@ static int read_all(int fd, const char *path, char *text, size_t *size_out, stru
 static int read_open(int fd, const char *path, const struct lull_policy_listener *listener,
                      struct lull_policy *policy_out, struct lull_error *err)
 {
-    static const struct lull_policy_names names = {find_user, find_group};
+    static const struct lull_policy_names names = {policy_file_find_user, find_group};
     char *text;
     size_t size = 0;
     int result = check_file(fd, path, err);
@@ -80,7 +81,7 @@ static int read_open(int fd, const char *path, const struct lull_policy_listener
     text = malloc(LULL_POLICY_MAX_BYTES + 1);
     if (text == NULL)
         return lull_error_set(err, -ENOMEM, "%s: not enough memory for it", path);
-    result = read_all(fd, path, text, &size, err);
+    result = policy_file_read_all(fd, path, text, &size, err);
     if (result == 0)
         result = lull_policy_read(path, text, size, &names, listener, policy_out, err);
     free(text);

@@ -11,9 +11,9 @@
 
 /*
  * Reads a policy, whose file must belong to root or to the user of this process, and be writable by
- * nobody else. With a listener (NULL: none), all errors in its text are reported to it. Errors:
- * -ENOENT no file; -EPERM somebody else could have written it; -EINVAL as lull_policy_read() says;
- * -errno.
+ * no other process. With a listener (NULL: none), all errors in its text are reported to it.
+ * Errors: -ENOENT no file; -EPERM another program could have written it; -EINVAL as
+ * lull_policy_read() says; -errno.
  */
 int lull_policy_load(const char *path, const struct lull_policy_listener *listener,
                      struct lull_policy *policy_out, struct lull_error *err);

@@ -12,7 +12,7 @@
 #include "daemon/evidence.h"
 #include "wire/message.h"
 
-enum { MOST_DESCRIPTORS = 253 }; /* in one packet, by the kernel's own limit (SCM_MAX_FD) */
+enum { MAX_DESCRIPTORS = 253 }; /* in one packet, by the kernel's own limit (SCM_MAX_FD) */
 
 struct proof_work {
     struct lull_foreign_job job; /* the first member */
@@ -21,7 +21,7 @@ struct proof_work {
 };
 
 /* Notes the GPUs whose device a descriptor is. */
-static void look_at(const struct lull_proof *proof, int fd)
+static void open_proof_add_fd(const struct lull_proof *proof, int fd)
 {
     const int flags = fcntl(fd, F_GETFL);
     struct stat file, device;
@@ -54,19 +54,19 @@ static pid_t take_descriptors(const struct lull_proof *proof, struct msghdr *hea
             continue;
         for (size_t at = 0; at + sizeof(fd) <= size; at += sizeof(fd)) {
             memcpy(&fd, CMSG_DATA(control) + at, sizeof(fd));
-            look_at(proof, fd);
+            open_proof_add_fd(proof, fd);
             close(fd);
         }
     }
     return sender;
 }
 
-static void take_packet(struct proof_work *work)
+static void open_proof_take_packet(struct proof_work *work)
 {
     struct lull_proof_result *const result = work->proof.result;
     uint8_t packet[LULL_MESSAGE_MAX_BYTES];
     _Alignas(struct cmsghdr) char
-        control[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(MOST_DESCRIPTORS * sizeof(int))];
+        control[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(MAX_DESCRIPTORS * sizeof(int))];
     struct iovec part = {.iov_base = packet, .iov_len = sizeof(packet)};
     struct msghdr header = {.msg_iov = &part,
                             .msg_iovlen = 1,
@@ -88,13 +88,13 @@ static void take_packet(struct proof_work *work)
     result->code = result->gpus != 0 ? 0 : -EACCES;
 }
 
-static void prove(struct lull_foreign_job *job)
+static void open_proof_run(struct lull_foreign_job *job)
 {
     struct proof_work *const work = (struct proof_work *)job;
     void (*const done)(void *) = work->proof.done;
     void *const context = work->proof.context;
 
-    take_packet(work);
+    open_proof_take_packet(work);
     close(work->fd);
     free(work);
     done(context);
@@ -107,7 +107,7 @@ int lull_proof_start(struct lull_foreign *foreign, int fd, const struct lull_pro
 
     if (work == NULL)
         return -ENOMEM;
-    *work = (struct proof_work){.job = {.uid = proof->uid, .work = prove},
+    *work = (struct proof_work){.job = {.uid = proof->uid, .work = open_proof_run},
                                 .proof = *proof,
                                 .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)};
     if (work->fd < 0) {

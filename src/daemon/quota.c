@@ -7,7 +7,7 @@
 
 /* Returns the user's entry. Once all are taken, a new one replaces the one that was idle longest.
  */
-static struct lull_log_user *find_user(struct lull_quota *quota, uid_t uid, int64_t now_ns)
+static struct lull_log_user *quota_find_user(struct lull_quota *quota, uid_t uid, int64_t now_ns)
 {
     struct lull_log_user *oldest = &quota->users[0];
 
@@ -35,7 +35,7 @@ static struct lull_log_user *find_user(struct lull_quota *quota, uid_t uid, int6
 
 bool lull_quota_allows_line(struct lull_quota *quota, uid_t uid, int64_t now_ns)
 {
-    struct lull_log_user *const user = find_user(quota, uid, now_ns);
+    struct lull_log_user *const user = quota_find_user(quota, uid, now_ns);
     const int64_t second = now_ns / LULL_NS_PER_S;
 
     if (quota->second != second) {
@@ -88,12 +88,12 @@ bool lull_quota_has_left_out(const struct lull_quota *quota)
 
 bool lull_quota_allows_connect(struct lull_quota *quota, uid_t uid, int64_t now_ns)
 {
-    return lull_bucket_take(&find_user(quota, uid, now_ns)->connects, now_ns);
+    return lull_bucket_take(&quota_find_user(quota, uid, now_ns)->connects, now_ns);
 }
 
 uint64_t lull_quota_count_refusal(struct lull_quota *quota, uid_t uid, int64_t now_ns)
 {
-    struct lull_log_user *const user = find_user(quota, uid, now_ns);
+    struct lull_log_user *const user = quota_find_user(quota, uid, now_ns);
     uint64_t count;
 
     user->refused++;
@@ -107,7 +107,7 @@ uint64_t lull_quota_count_refusal(struct lull_quota *quota, uid_t uid, int64_t n
 
 void lull_quota_bar(struct lull_quota *quota, uid_t uid, int64_t now_ns, int64_t until_ns)
 {
-    find_user(quota, uid, now_ns)->barred_until_ns = until_ns;
+    quota_find_user(quota, uid, now_ns)->barred_until_ns = until_ns;
 }
 
 bool lull_quota_is_barred(const struct lull_quota *quota, uid_t uid, int64_t now_ns)

@@ -43,7 +43,7 @@ struct lull_quota {
     uint64_t left_out; /* for which no user is remembered any more */
 };
 
-/* Tells whether a line about a user may be logged; it is counted either way. */
+/* Returns whether a line about a user may be logged; it is counted either way. */
 bool lull_quota_allows_line(struct lull_quota *quota, uid_t uid, int64_t now_ns);
 
 /* Takes the number of lines that were left out in seconds that are over, and whose they were; uid
@@ -51,7 +51,7 @@ bool lull_quota_allows_line(struct lull_quota *quota, uid_t uid, int64_t now_ns)
 bool lull_quota_take_left_out(struct lull_quota *quota, int64_t now_ns, uid_t *uid_out,
                               uint64_t *count_out);
 
-/* Tells whether lines were left out that nobody has taken. */
+/* Returns whether lines were left out that nobody has taken. */
 bool lull_quota_has_left_out(const struct lull_quota *quota);
 
 /* Returns whether a user may connect now; the connection is counted. */

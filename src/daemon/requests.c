@@ -21,16 +21,16 @@ static int narrow_to_right(struct lull_server *server, struct lull_connection *c
             err, -EACCES,
             "%s: the policy of lulld permits none of the requested clocks or power limits", uuid);
     if (result < 0)
-        lull_server_say(server, connection->peer.uid, LULL_LOG_WARNING,
+        lull_server_log(server, connection->peer.uid, LULL_LOG_WARNING,
                         "lease refused (uid=%ld pid=%ld gpu=%.48s): %.170s",
                         (long)(int)connection->peer.uid, (long)connection->peer.pid, uuid,
                         err->text);
     return result;
 }
 
-static int grant(struct lull_server *server, struct lull_connection *connection,
-                 const struct lull_message_lease *wanted, struct lull_message_grant *grant_out,
-                 struct lull_error *err)
+static int request_grant(struct lull_server *server, struct lull_connection *connection,
+                         const struct lull_message_lease *wanted,
+                         struct lull_message_grant *grant_out, struct lull_error *err)
 {
     struct lull_band band = {wanted->min_mhz, wanted->max_mhz, wanted->min_limit_mw,
                              wanted->max_limit_mw};
@@ -62,7 +62,7 @@ static int grant(struct lull_server *server, struct lull_connection *connection,
     grant_out->slot = (uint32_t)gpu;
     grant_out->min_mhz = band.min_mhz;
     grant_out->max_mhz = band.max_mhz;
-    lull_server_say(server, connection->peer.uid, LULL_LOG_INFO,
+    lull_server_log(server, connection->peer.uid, LULL_LOG_INFO,
                     "GPU %d: leased (pid=%ld uid=%u band=%u-%u MHz)", gpu,
                     (long)connection->peer.pid, (unsigned int)connection->peer.uid, band.min_mhz,
                     band.max_mhz);
@@ -89,7 +89,7 @@ static void serve_lease(struct lull_server *server, struct lull_connection *conn
     /* One table serves all leases of a connection, so it is passed with the first. */
     const bool is_first = !connection->is_table_passed;
 
-    if (grant(server, connection, &message->body.lease, &answer.body.grant, &error) < 0) {
+    if (request_grant(server, connection, &message->body.lease, &answer.body.grant, &error) < 0) {
         lull_server_reply(connection, message->sequence, &error);
         return;
     }
@@ -194,7 +194,7 @@ static void serve_status(struct lull_server *server, struct lull_connection *con
     lull_connection_send(connection, &answer, false);
 }
 
-/* Tells whether a GPU without a lease is not restored: it does not answer, or its driver refuses.
+/* Returns whether a GPU without a lease is not restored: it does not answer, or its driver refuses.
  * It is not waited for. */
 static bool has_unrestored_gpu(struct lull_server *server)
 {
@@ -285,7 +285,7 @@ static void serve_other_version(struct lull_server *server, struct lull_connecti
              "lulld speaks version %d of its protocol and this program version %u: install the "
              "same release of both, then restart lulld (systemctl restart lulld)",
              LULL_MESSAGE_VERSION, message->version);
-    lull_server_say(server, connection->peer.uid, LULL_LOG_WARNING,
+    lull_server_log(server, connection->peer.uid, LULL_LOG_WARNING,
                     "client of protocol version %u refused, this is version %d (pid=%ld uid=%u)",
                     message->version, LULL_MESSAGE_VERSION, (long)connection->peer.pid,
                     (unsigned int)connection->peer.uid);
@@ -311,7 +311,7 @@ void lull_server_serve(struct lull_server *server, struct lull_connection *conne
     const int result = lull_message_decode(packet, size, &message);
 
     if (result < 0 && result != -EPROTONOSUPPORT) {
-        lull_server_say(server, connection->peer.uid, LULL_LOG_INFO,
+        lull_server_log(server, connection->peer.uid, LULL_LOG_INFO,
                         "malformed message, client closed (pid=%ld uid=%u)",
                         (long)connection->peer.pid, (unsigned int)connection->peer.uid);
         lull_connection_close(connection);

@@ -10,10 +10,10 @@
 #include "base/log.h"
 #include "daemon/flood.h"
 
-enum { BAR_MS = 5000 }; /* how long the user of such a client may not lease; chosen, not measured */
+enum { BAR_MS = 5000 }; /* how long the user of such a client may not lease; */
 
 /* On the thread of the pool. After the last store the server may be freed. */
-static void search(struct lull_foreign_job *job)
+static void ringer_search(struct lull_foreign_job *job)
 {
     struct lull_ringer_search *const found = (struct lull_ringer_search *)job;
     const int index = lull_flood_find(found->doorbells, found->count);
@@ -27,7 +27,7 @@ static void search(struct lull_foreign_job *job)
 }
 
 /* Copies the doorbells, because a client may close meanwhile. */
-static void begin_search(struct lull_server *server)
+static void ringer_begin_search(struct lull_server *server)
 {
     struct lull_ringer_search *const begun = &server->ringer;
 
@@ -44,7 +44,7 @@ static void begin_search(struct lull_server *server)
         begun->clients[begun->count++] = c->id;
     }
     begun->server = server;
-    begun->job = (struct lull_foreign_job){.is_own = true, .work = search};
+    begun->job = (struct lull_foreign_job){.is_own = true, .work = ringer_search};
     atomic_store(&begun->state, LULL_RINGER_SEARCHED);
     atomic_fetch_add(&begun->users, 1);
     lull_foreign_add(server->foreign, &begun->job);
@@ -58,7 +58,7 @@ static void close_ringer(struct lull_server *server)
 
     if (ringer == NULL)
         return; /* none rings all the time, or it has closed */
-    lull_server_say(server, ringer->peer.uid, LULL_LOG_WARNING,
+    lull_server_log(server, ringer->peer.uid, LULL_LOG_WARNING,
                     "client closed, because it rings its doorbell without end (pid=%ld uid=%u)",
                     (long)ringer->peer.pid, (unsigned int)ringer->peer.uid);
     lull_quota_bar(&server->quota, ringer->peer.uid, now_ns, now_ns + BAR_MS * LULL_NS_PER_MS);
@@ -73,5 +73,5 @@ void lull_server_stop_flood(struct lull_server *server)
     }
     if (atomic_load(&server->ringer.state) == LULL_RINGER_NONE &&
         atomic_load(&server->ringer.users) == 0 && atomic_exchange(&server->is_flooded, false))
-        begin_search(server);
+        ringer_begin_search(server);
 }

@@ -23,8 +23,7 @@
 
 enum {
     END = -1,
-    MAX_GROUPS =
-        256, /* a process that is in more does not join the socket's. Chosen, not measured. */
+    MAX_GROUPS = 256, /* a process that is in more does not join the socket's. */
 };
 
 /* --- what is allowed whatever its arguments --- */
@@ -154,7 +153,7 @@ static const int clients[] = {
 };
 
 /* A keeper that was killed is started again, and restores in children of its own. Nothing is gained
- * by that: any program inherits the filter and the lack of capabilities, for good. tgkill is for
+ * by that: any program inherits the filter and the lack of capabilities, permanently. tgkill is for
  * abort() as well; without CAP_KILL it and pidfds reach processes of the own user alone. */
 static const int keeper[] = {
     SCMP_SYS(execve),          SCMP_SYS(setsid),
@@ -278,7 +277,7 @@ static int drop_capabilities(void)
 int lull_sandbox_enter(gid_t socket_group, struct lull_error *err)
 {
     /* This right to the lowest real-time priority stands in for CAP_SYS_NICE. Where it is refused,
-     * the writer runs at the usual priority. */
+     * the writer runs at the typical priority. */
     const struct rlimit lowest_priority = {1, 1};
     int result;
 

@@ -14,10 +14,10 @@
 #include "base/error.h"
 
 /*
- * Enters the sandbox, for good. socket_group: the group that the socket will be given, which must
- * be one of this process's own afterwards; (gid_t)-1: none. What is in the sandbox can still reload
- * a driver's library and start a keeper, which stays in the sandbox as well. Errors, after which
- * some of it may be in force: -errno of the kernel; the text says what it refused.
+ * Enters the sandbox, permanently. socket_group: the group that the socket will be given, which
+ * must be one of this process's own afterwards; (gid_t)-1: none. What is in the sandbox can still
+ * reload a driver's library and start a keeper, which stays in the sandbox as well. Errors, after
+ * which some of it may be in force: -errno of the kernel; the text says what it refused.
  */
 int lull_sandbox_enter(gid_t socket_group, struct lull_error *err);
 

@@ -21,12 +21,10 @@
 #include "daemon/notify.h"
 
 enum {
-    PATIENCE_MS = 1000, /* with this loop, before overdue leases end although it reads nothing;
-                         * chosen, not measured */
-    CHECK_MS = 1000,    /* a GPU is looked at this often, for XIDs, MIG and its loss; chosen, not
-                         * measured */
+    PATIENCE_MS = 1000, /* with this loop, before overdue leases end although it reads nothing */
+    CHECK_MS = 1000,    /* a GPU is looked at this often, for XIDs, MIG and its loss; */
     /* What a service manager may look up only when it starts a service, the groups of devices, may
-     * be what keeps the driver away; chosen, not measured. */
+     * be what keeps the driver away; */
     DRIVERLESS_MS = 60000,
     STOP_LIMIT_S = 5,
 };
@@ -92,7 +90,8 @@ static int start_enforcer(struct lull_server *server, struct lull_error *err)
     return lull_enforcer_start(server->writer, &options, &server->enforcer, err);
 }
 
-static void announce(const struct lull_server *server, const struct lull_server_options *options)
+static void server_announce(const struct lull_server *server,
+                            const struct lull_server_options *options)
 {
     lull_log(LULL_LOG_INFO, "lulld", "serving %u GPUs (socket=%s)",
              lull_devices_count(server->devices), server->everybody.path);
@@ -104,7 +103,7 @@ static void announce(const struct lull_server *server, const struct lull_server_
     close(options->ready_fd);
 }
 
-static void on_signal(uv_signal_t *handle, int number)
+static void server_on_signal(uv_signal_t *handle, int number)
 {
     struct lull_server *server = handle->data;
 
@@ -133,7 +132,7 @@ static int watch_signals(struct lull_server *server)
     for (size_t i = 0; i < STOP_SIGNALS && result == 0; i++)
         /* Under nohup the daemon is to outlive its terminal. */
         if (stop_signals[i] != SIGHUP || !is_ignored(SIGHUP))
-            result = uv_signal_start(&server->signals[i], on_signal, stop_signals[i]);
+            result = uv_signal_start(&server->signals[i], server_on_signal, stop_signals[i]);
     return result;
 }
 
@@ -177,7 +176,7 @@ static int init_loop(struct lull_server *server)
     return result;
 }
 
-static void close_handle(uv_handle_t *handle, void *unused)
+static void server_close_handle(uv_handle_t *handle, void *unused)
 {
     (void)unused;
     if (!uv_is_closing(handle))
@@ -199,14 +198,14 @@ static bool fini_loop(struct lull_server *server)
         uv_run(&server->loop, UV_RUN_NOWAIT);
         lull_server_reap(server);
     }
-    uv_walk(&server->loop, close_handle, NULL);
+    uv_walk(&server->loop, server_close_handle, NULL);
     uv_run(&server->loop, UV_RUN_DEFAULT);
     uv_loop_close(&server->loop);
     return true;
 }
 
 /* What has stopped it once changes nothing any more. Its handlers go before the process does. */
-static void block_signals(void)
+static void server_block_signals(void)
 {
     sigset_t stopping;
 
@@ -222,7 +221,7 @@ static int stop_serving(struct lull_server *server, struct lull_error *err)
 {
     int result;
 
-    block_signals();
+    server_block_signals();
     lull_watchdog_stop(&server->watchdog);
     for (struct lull_connection *c = server->connections; c != NULL; c = c->next)
         lull_connection_close(c);
@@ -248,7 +247,7 @@ static void on_driverless(uv_timer_t *timer)
     uv_stop(&server->loop);
 }
 
-/* Ends a service that has found no driver, so that its manager starts it anew. */
+/* Ends a service that has found no driver, so that its manager starts it again. */
 static void watch_driverless(struct lull_server *server)
 {
     if (getenv("NOTIFY_SOCKET") != NULL && lull_devices_count(server->devices) == 0)
@@ -284,7 +283,7 @@ static int serve_until_stopped(struct lull_server *server, struct lull_journal *
         goto stop_enforcer;
     }
     lull_watchdog_start(&server->watchdog, &server->loop, server->writer);
-    announce(server, options);
+    server_announce(server, options);
     watch_driverless(server);
     uv_run(&server->loop, UV_RUN_DEFAULT);
     result = stop_serving(server, err);
@@ -301,7 +300,7 @@ stop_writer:
 }
 
 /* A directory whose name is too long for this is too long for the sockets as well. */
-static void load_jobs(struct lull_server *server, const char *runtime_dir)
+static void server_load_jobs(struct lull_server *server, const char *runtime_dir)
 {
     uint32_t failures;
 
@@ -325,7 +324,7 @@ int lull_server_run(struct lull_devices *devices, struct lull_journal *journal,
     server->policy_path = options->policy_path;
     server->policy = options->policy;
     lull_users_init(&server->users);
-    load_jobs(server, options->runtime_dir);
+    server_load_jobs(server, options->runtime_dir);
     server->runtime_dir = options->runtime_dir;
     lull_server_publish_viewers(server);
     server->everybody.fd = server->everybody.spare_fd = -1;

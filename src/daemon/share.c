@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 
-/* Chosen, not measured: a governor changes between two points below the reference some times per
+/* Default: a governor changes between two points below the reference some times per
  * second at most, and a power limit every few seconds. */
 #define RAISING_INTERVAL_NS (50 * LULL_NS_PER_MS)
 #define LIMIT_INTERVAL_NS (200 * LULL_NS_PER_MS)
@@ -28,7 +28,7 @@ static void count_round(struct lull_share *share, struct lull_gpu_share *gpu, in
         share->flooded(share->context);
 }
 
-static bool take(void *context, uint32_t index, struct lull_switch_request *request_out)
+static bool share_page_take(void *context, uint32_t index, struct lull_switch_request *request_out)
 {
     struct lull_share *const share = context;
     struct lull_gpu_share *const gpu = &share->gpus[index];
@@ -43,7 +43,8 @@ static bool take(void *context, uint32_t index, struct lull_switch_request *requ
     return true;
 }
 
-static void publish(void *context, uint32_t index, const struct lull_switch_result *result)
+static void share_page_publish(void *context, uint32_t index,
+                               const struct lull_switch_result *result)
 {
     struct lull_share *const share = context;
 
@@ -52,7 +53,8 @@ static void publish(void *context, uint32_t index, const struct lull_switch_resu
     share->inner.publish(share->inner.context, index, result);
 }
 
-static bool take_limit(void *context, uint32_t index, struct lull_limit_request *request_out)
+static bool share_page_take_limit(void *context, uint32_t index,
+                                  struct lull_limit_request *request_out)
 {
     struct lull_share *const share = context;
     struct lull_limit_result refused = {.status = -EDQUOT};
@@ -66,7 +68,8 @@ static bool take_limit(void *context, uint32_t index, struct lull_limit_request 
     return false;
 }
 
-static void publish_limit(void *context, uint32_t index, const struct lull_limit_result *result)
+static void share_page_publish_limit(void *context, uint32_t index,
+                                     const struct lull_limit_result *result)
 {
     struct lull_share *const share = context;
 
@@ -88,8 +91,8 @@ void lull_share_init(struct lull_share *share, const struct lull_switch_channel 
 struct lull_switch_channel lull_share_channel(struct lull_share *share)
 {
     return (struct lull_switch_channel){.context = share,
-                                        .take = take,
-                                        .publish = publish,
-                                        .take_limit = take_limit,
-                                        .publish_limit = publish_limit};
+                                        .take = share_page_take,
+                                        .publish = share_page_publish,
+                                        .take_limit = share_page_take_limit,
+                                        .publish_limit = share_page_publish_limit};
 }

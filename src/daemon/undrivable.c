@@ -62,8 +62,8 @@ void lull_server_describe_driver(int64_t now_ns, const struct lull_writer_state 
 
 /* Which GPUs the administrator means; 0: it is no administrator, or there are no such GPUs, and
  * that was said. */
-static uint64_t pick_gpus(struct lull_server *server, struct lull_connection *connection,
-                          const struct lull_message *message)
+static uint64_t undrivable_pick_gpus(struct lull_server *server, struct lull_connection *connection,
+                                     const struct lull_message *message)
 {
     const uint32_t count = lull_devices_count(server->devices);
     const uint64_t all = count < 64 ? (UINT64_C(1) << count) - 1 : UINT64_MAX;
@@ -82,7 +82,7 @@ static uint64_t pick_gpus(struct lull_server *server, struct lull_connection *co
 void lull_server_quiesce(struct lull_server *server, struct lull_connection *connection,
                          const struct lull_message *message)
 {
-    const uint64_t mask = pick_gpus(server, connection, message);
+    const uint64_t mask = undrivable_pick_gpus(server, connection, message);
 
     if (mask == 0)
         return;
@@ -97,7 +97,7 @@ void lull_server_quiesce(struct lull_server *server, struct lull_connection *con
 void lull_server_resume(struct lull_server *server, struct lull_connection *connection,
                         const struct lull_message *message)
 {
-    const uint64_t mask = pick_gpus(server, connection, message);
+    const uint64_t mask = undrivable_pick_gpus(server, connection, message);
 
     if (mask == 0)
         return;

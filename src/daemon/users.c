@@ -12,18 +12,18 @@ void lull_users_init(struct lull_users *users)
 {
     pthread_mutex_init(&users->lock, NULL);
     memset(users->counts, 0, sizeof(users->counts));
-    users->is_hidden_said = false;
+    users->is_hidden_logged = false;
 }
 
 /* A process that has just ended has no user either; of one that lives that is said, once. */
-static void complain_of_hidden(struct lull_users *users, pid_t pid)
+static void log_hidden(struct lull_users *users, pid_t pid)
 {
-    const int pid_fd = users->is_hidden_said ? -1 : pidfd_open(pid, 0);
+    const int pid_fd = users->is_hidden_logged ? -1 : pidfd_open(pid, 0);
 
     if (pid_fd < 0)
         return;
     close(pid_fd);
-    users->is_hidden_said = true;
+    users->is_hidden_logged = true;
     lull_log(LULL_LOG_WARNING, "lulld",
              "/proc hides whose process %ld is (it is mounted with hidepid): that other users "
              "compute on a GPU is not noticed",
@@ -31,7 +31,7 @@ static void complain_of_hidden(struct lull_users *users, pid_t pid)
 }
 
 /* Puts a user in its place among the others; returns how many they are then. */
-static uint32_t insert(uid_t *uids, uint32_t count, uid_t uid)
+static uint32_t user_table_insert(uid_t *uids, uint32_t count, uid_t uid)
 {
     uint32_t at = 0;
 
@@ -46,7 +46,7 @@ static uint32_t insert(uid_t *uids, uint32_t count, uid_t uid)
 
 bool lull_users_note(struct lull_users *users, uint32_t gpu, const pid_t *pids, uint32_t count)
 {
-    uid_t uids[LULL_DEVICE_MOST_PROCESSES];
+    uid_t uids[LULL_DEVICE_MAX_PROCESSES];
     uint32_t found = 0;
     bool is_new;
 
@@ -54,9 +54,9 @@ bool lull_users_note(struct lull_users *users, uint32_t gpu, const pid_t *pids, 
         uid_t uid;
 
         if (lull_process_user(pids[i], &uid) < 0)
-            complain_of_hidden(users, pids[i]);
+            log_hidden(users, pids[i]);
         else if (uid != 0)
-            found = insert(uids, found, uid);
+            found = user_table_insert(uids, found, uid);
     }
     pthread_mutex_lock(&users->lock);
     is_new =
@@ -68,7 +68,7 @@ bool lull_users_note(struct lull_users *users, uint32_t gpu, const pid_t *pids, 
 }
 
 uint32_t lull_users_of(struct lull_users *users, uint32_t gpu,
-                       uid_t uids_out[LULL_DEVICE_MOST_PROCESSES])
+                       uid_t uids_out[LULL_DEVICE_MAX_PROCESSES])
 {
     uint32_t count;
 

@@ -17,20 +17,20 @@
 
 /* Each GPU's users, without repetition, in ascending order. */
 struct lull_users {
-    bool is_hidden_said; /* whoever notes has logged that /proc hides users */
+    bool is_hidden_logged; /* whoever notes has logged that /proc hides users */
     pthread_mutex_t lock;
     uint32_t counts[LULL_DEVICE_MAX_GPUS];
-    uid_t uids[LULL_DEVICE_MAX_GPUS][LULL_DEVICE_MOST_PROCESSES];
+    uid_t uids[LULL_DEVICE_MAX_GPUS][LULL_DEVICE_MAX_PROCESSES];
 };
 
 void lull_users_init(struct lull_users *users);
 
-/* Replaces the users of a GPU by those of these processes, at most LULL_DEVICE_MOST_PROCESSES.
+/* Replaces the users of a GPU by those of these processes, at most LULL_DEVICE_MAX_PROCESSES.
  * True: they are others than before. */
 bool lull_users_note(struct lull_users *users, uint32_t gpu, const pid_t *pids, uint32_t count);
 
 /* Copies the users of a GPU; returns how many they are. */
 uint32_t lull_users_of(struct lull_users *users, uint32_t gpu,
-                       uid_t uids_out[LULL_DEVICE_MOST_PROCESSES]);
+                       uid_t uids_out[LULL_DEVICE_MAX_PROCESSES]);
 
 #endif

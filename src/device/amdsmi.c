@@ -9,7 +9,7 @@
 
 #include "device/amdsmi_library.h"
 
-static int check(int code, uint32_t gpu, const char *what, struct lull_error *err)
+static int amdsmi_check_call(int code, uint32_t gpu, const char *what, struct lull_error *err)
 {
     const struct lull_library_meaning *meaning = lull_amdsmi_meaning(code);
 
@@ -22,7 +22,8 @@ static int check(int code, uint32_t gpu, const char *what, struct lull_error *er
 /* Asks the library for a structure. Its length differs between versions, so it goes into a buffer
  * that holds any of them. Returns false if the library lacks the function or does not know the
  * values. */
-static bool fetch(amdsmi_call_info *call, const struct amdsmi_die *die, union amdsmi_room *room_out)
+static bool amdsmi_fetch(amdsmi_call_info *call, const struct amdsmi_die *die,
+                         union amdsmi_room *room_out)
 {
     *room_out = (union amdsmi_room){.bytes = {0}};
     return call != NULL && call(die->handle, room_out) == AMDSMI_SUCCESS;
@@ -35,8 +36,8 @@ static const char *amdsmi_driver_version(const void *state)
 
 /* ---- describing ---- */
 
-static bool read_clock(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die, uint32_t which,
-                       struct amdsmi_clock_info *info_out)
+static bool amdsmi_read_clock(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
+                              uint32_t which, struct amdsmi_clock_info *info_out)
 {
     union amdsmi_room room = {.bytes = {0}};
 
@@ -46,9 +47,9 @@ static bool read_clock(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
     return true;
 }
 
-/* Tells whether a value is known: the library writes 16 or 32 bits of ones, or 0, for one that is
+/* Returns whether a value is known: the library writes 16 or 32 bits of ones, or 0, for one that is
  * not. */
-static bool is_told(uint32_t value)
+static bool is_reported(uint32_t value)
 {
     return value != 0 && value != UINT16_MAX && value != UINT32_MAX;
 }
@@ -61,33 +62,33 @@ static uint32_t as_mhz(uint64_t value)
     return (uint32_t)(value >= 1000000 ? value / 1000000 : value);
 }
 
-static void widen(struct amdsmi_die *die, uint32_t low_mhz, uint32_t high_mhz)
+static void amdsmi_widen(struct amdsmi_die *die, uint32_t low_mhz, uint32_t high_mhz)
 {
-    if (is_told(low_mhz) && (die->lowest_mhz == 0 || low_mhz < die->lowest_mhz))
+    if (is_reported(low_mhz) && (die->lowest_mhz == 0 || low_mhz < die->lowest_mhz))
         die->lowest_mhz = low_mhz;
-    if (is_told(high_mhz) && high_mhz > die->highest_mhz)
+    if (is_reported(high_mhz) && high_mhz > die->highest_mhz)
         die->highest_mhz = high_mhz;
 }
 
 /* Finds the range in which the clock can be set. The minimum and maximum of the clock itself are
  * those that are allowed at present, and another program may have narrowed them; the overdrive
  * table, where there is one, has the range of the hardware. The widest bounds of both are used. */
-static void find_range(struct lull_amdsmi *amdsmi, struct amdsmi_die *die)
+static void amdsmi_find_range(struct lull_amdsmi *amdsmi, struct amdsmi_die *die)
 {
     struct amdsmi_clock_info clock;
     union amdsmi_room room;
 
-    if (read_clock(amdsmi, die, AMDSMI_CLOCK_GFX, &clock))
-        widen(die, clock.min_mhz, clock.max_mhz);
-    if (!fetch(amdsmi->od_info, die, &room))
+    if (amdsmi_read_clock(amdsmi, die, AMDSMI_CLOCK_GFX, &clock))
+        amdsmi_widen(die, clock.min_mhz, clock.max_mhz);
+    if (!amdsmi_fetch(amdsmi->od_info, die, &room))
         return;
-    widen(die, as_mhz(room.od.sm_now.low), as_mhz(room.od.sm_now.high));
-    widen(die, as_mhz(room.od.sm_limits.low), as_mhz(room.od.sm_limits.high));
+    amdsmi_widen(die, as_mhz(room.od.sm_now.low), as_mhz(room.od.sm_now.high));
+    amdsmi_widen(die, as_mhz(room.od.sm_limits.low), as_mhz(room.od.sm_limits.high));
 }
 
 /* Lists the clocks that Lull tries. The driver accepts every MHz of the range, while its own list
  * holds only two or three clocks, so the list is made in equal steps. */
-static void list_clocks(const struct amdsmi_die *die, struct lull_device_info *info)
+static void amdsmi_list_clocks(const struct amdsmi_die *die, struct lull_device_info *info)
 {
     uint32_t mhz = die->highest_mhz;
 
@@ -112,25 +113,25 @@ static bool read_cap(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
     return cap_out->max_uw > 0 && cap_out->max_uw / 1000 < UINT32_MAX;
 }
 
-static bool read_power(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
-                       uint32_t *power_mw_out, bool *is_instant_out)
+static bool amdsmi_read_power(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
+                              uint32_t *power_mw_out, bool *is_instant_out)
 {
     const struct amdsmi_die *counter = &amdsmi->dies[die->counter];
     union amdsmi_room room;
     uint32_t watts;
 
-    if (!fetch(amdsmi->power_info, counter, &room))
+    if (!amdsmi_fetch(amdsmi->power_info, counter, &room))
         return false;
-    *is_instant_out = is_told(room.words[amdsmi->power_offset]);
+    *is_instant_out = is_reported(room.words[amdsmi->power_offset]);
     watts = room.words[amdsmi->power_offset + (*is_instant_out ? 0 : 1)];
-    if (!is_told(watts))
+    if (!is_reported(watts))
         return false;
     *power_mw_out = watts < UINT32_MAX / 1000 ? watts * 1000 / die->sharers : UINT32_MAX;
     return true;
 }
 
-static bool read_energy(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
-                        uint64_t *energy_mj_out)
+static bool amdsmi_read_energy(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
+                               uint64_t *energy_mj_out)
 {
     double energy_uj;
 
@@ -141,8 +142,8 @@ static bool read_energy(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die
     return true;
 }
 
-static uint32_t describe_capabilities(struct lull_amdsmi *amdsmi, uint32_t gpu,
-                                      struct lull_device_info *info)
+static uint32_t amdsmi_describe_capabilities(struct lull_amdsmi *amdsmi, uint32_t gpu,
+                                             struct lull_device_info *info)
 {
     const struct amdsmi_die *die = &amdsmi->dies[gpu];
     struct amdsmi_power_cap_info cap;
@@ -156,14 +157,14 @@ static uint32_t describe_capabilities(struct lull_amdsmi *amdsmi, uint32_t gpu,
     if (read_cap(amdsmi, die, &cap)) {
         info->power_limit_max_mw = (uint32_t)(cap.max_uw / 1000);
         info->power_limit_min_mw =
-            lull_library_least_limit_mw(cap.min_uw / 1000, info->power_limit_max_mw);
+            lull_library_min_limit_mw(cap.min_uw / 1000, info->power_limit_max_mw);
         info->power_limit_default_mw = (uint32_t)(cap.default_uw / 1000);
         if (amdsmi->set_power_cap != NULL)
             capabilities |= LULL_CAPABILITY_POWER_LIMIT;
     }
-    if (read_energy(amdsmi, die, &energy_mj))
+    if (amdsmi_read_energy(amdsmi, die, &energy_mj))
         capabilities |= LULL_CAPABILITY_ENERGY_COUNTER;
-    if (read_power(amdsmi, die, &power_mw, &is_instant) && is_instant)
+    if (amdsmi_read_power(amdsmi, die, &power_mw, &is_instant) && is_instant)
         capabilities |= LULL_CAPABILITY_INSTANT_POWER;
     return capabilities;
 }
@@ -183,11 +184,11 @@ static void amdsmi_describe(void *state, uint32_t gpu, struct lull_device_info *
         snprintf(info->pci_bus_id, sizeof(info->pci_bus_id), "%08X:%02X:%02X.%X",
                  (uint32_t)(bdf >> 16), (uint32_t)(bdf >> 8) & 0xff, (uint32_t)(bdf >> 3) & 0x1f,
                  (uint32_t)bdf & 7);
-    find_range(amdsmi, die);
-    list_clocks(die, info);
-    if (read_clock(amdsmi, die, AMDSMI_CLOCK_MEMORY, &memory) && is_told(memory.max_mhz))
+    amdsmi_find_range(amdsmi, die);
+    amdsmi_list_clocks(die, info);
+    if (amdsmi_read_clock(amdsmi, die, AMDSMI_CLOCK_MEMORY, &memory) && is_reported(memory.max_mhz))
         info->memory_clocks_mhz[info->memory_clock_count++] = memory.max_mhz;
-    info->capabilities = describe_capabilities(amdsmi, gpu, info);
+    info->capabilities = amdsmi_describe_capabilities(amdsmi, gpu, info);
 }
 
 /* ---- reading ---- */
@@ -197,14 +198,14 @@ static bool read_clock_mhz(struct lull_amdsmi *amdsmi, const struct amdsmi_die *
 {
     struct amdsmi_clock_info info;
 
-    if (!read_clock(amdsmi, die, which, &info) || !is_told(info.now_mhz))
+    if (!amdsmi_read_clock(amdsmi, die, which, &info) || !is_reported(info.now_mhz))
         return false;
     *mhz_out = info.now_mhz;
     return true;
 }
 
-static bool read_temperature(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
-                             uint32_t *celsius_out)
+static bool amdsmi_read_temperature(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
+                                    uint32_t *celsius_out)
 {
     int64_t celsius;
 
@@ -217,8 +218,8 @@ static bool read_temperature(struct lull_amdsmi *amdsmi, const struct amdsmi_die
     return true;
 }
 
-static bool read_limit(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
-                       uint32_t *limit_mw_out)
+static bool amdsmi_read_limit(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
+                              uint32_t *limit_mw_out)
 {
     struct amdsmi_power_cap_info cap;
 
@@ -228,12 +229,12 @@ static bool read_limit(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
     return true;
 }
 
-static bool read_activity(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
-                          uint32_t *percent_out)
+static bool amdsmi_read_activity(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
+                                 uint32_t *percent_out)
 {
     union amdsmi_room room;
 
-    if (!fetch(amdsmi->activity, die, &room) || room.words[0] > 100)
+    if (!amdsmi_fetch(amdsmi->activity, die, &room) || room.words[0] > 100)
         return false;
     *percent_out = room.words[0];
     return true;
@@ -252,15 +253,15 @@ static bool amdsmi_read(void *state, uint32_t gpu, enum lull_reading_field field
     case LULL_READING_MEMORY_CLOCK:
         return read_clock_mhz(amdsmi, die, AMDSMI_CLOCK_MEMORY, &out->memory_mhz);
     case LULL_READING_POWER:
-        return read_power(amdsmi, die, &out->power_mw, &is_instant);
+        return amdsmi_read_power(amdsmi, die, &out->power_mw, &is_instant);
     case LULL_READING_ENERGY:
-        return read_energy(amdsmi, die, &out->energy_mj);
+        return amdsmi_read_energy(amdsmi, die, &out->energy_mj);
     case LULL_READING_TEMPERATURE:
-        return read_temperature(amdsmi, die, &out->temperature_c);
+        return amdsmi_read_temperature(amdsmi, die, &out->temperature_c);
     case LULL_READING_POWER_LIMIT:
-        return read_limit(amdsmi, die, &out->power_limit_mw);
+        return amdsmi_read_limit(amdsmi, die, &out->power_limit_mw);
     case LULL_READING_UTILIZATION:
-        return read_activity(amdsmi, die, &out->utilization_percent);
+        return amdsmi_read_activity(amdsmi, die, &out->utilization_percent);
     case LULL_READING_REASONS: /* only newer boards tell them, by version-specific structures */
     case LULL_READING_XIDS:
     case LULL_READING_ALL:
@@ -284,14 +285,14 @@ static void amdsmi_list_processes(void *state, uint32_t gpu,
     const size_t tail =
         amdsmi->power_offset == 0 ? AMDSMI_PROCESS_TAIL_BYTES_24 : AMDSMI_PROCESS_TAIL_BYTES;
     const size_t row = names + sizeof(struct amdsmi_process) + tail;
-    uint32_t count = LULL_DEVICE_MOST_PROCESSES;
+    uint32_t count = LULL_DEVICE_MAX_PROCESSES;
     char *list = calloc(count, row);
 
     if (list == NULL)
         return;
     if (amdsmi->processes != NULL &&
         amdsmi->processes(amdsmi->dies[gpu].handle, &count, list) == AMDSMI_SUCCESS &&
-        count <= LULL_DEVICE_MOST_PROCESSES) {
+        count <= LULL_DEVICE_MAX_PROCESSES) {
         processes_out->is_known = true;
         processes_out->count = 0;
         for (uint32_t i = 0; i < count; i++) {
@@ -307,8 +308,8 @@ static void amdsmi_list_processes(void *state, uint32_t gpu,
 
 /* ---- setting ---- */
 
-static int set_limit(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die, int limit,
-                     uint32_t mhz)
+static int amdsmi_set_limit(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die, int limit,
+                            uint32_t mhz)
 {
     return amdsmi->set_clock_limit == NULL
                ? AMDSMI_NOT_YET_IMPLEMENTED
@@ -317,7 +318,7 @@ static int set_limit(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die, i
 
 /* Sets only the upper end of the range. The driver takes the two ends in two calls and refuses one
  * that crosses the other, and a high lower end would only keep an idle GPU from resting. So the
- * lower end is set to the lowest clock once and then left alone. */
+ * lower end is set to the lowest clock once and then left unchanged. */
 static int amdsmi_lock_sm(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t max_mhz,
                           struct lull_error *err)
 {
@@ -333,14 +334,14 @@ static int amdsmi_lock_sm(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t 
     if (max_mhz > die->highest_mhz)
         max_mhz = die->highest_mhz;
     if (!die->is_floor_set)
-        code = set_limit(amdsmi, die, AMDSMI_LIMIT_MIN, die->lowest_mhz);
+        code = amdsmi_set_limit(amdsmi, die, AMDSMI_LIMIT_MIN, die->lowest_mhz);
     die->is_floor_set = code == AMDSMI_SUCCESS;
     if (code == AMDSMI_SUCCESS)
-        code = set_limit(amdsmi, die, AMDSMI_LIMIT_MAX, max_mhz);
+        code = amdsmi_set_limit(amdsmi, die, AMDSMI_LIMIT_MAX, max_mhz);
     /* Another program may have raised the lower end, so the next call sets it again. */
     if (code != AMDSMI_SUCCESS)
         die->is_floor_set = false;
-    return check(code, gpu, "limit the clock", err);
+    return amdsmi_check_call(code, gpu, "limit the clock", err);
 }
 
 static int amdsmi_reset_sm(void *state, uint32_t gpu, struct lull_error *err)
@@ -351,7 +352,7 @@ static int amdsmi_reset_sm(void *state, uint32_t gpu, struct lull_error *err)
                                          : amdsmi->set_level(die->handle, AMDSMI_LEVEL_AUTO);
 
     die->is_floor_set = false;
-    return check(code, gpu, "reset the clock", err);
+    return amdsmi_check_call(code, gpu, "reset the clock", err);
 }
 
 static int amdsmi_set_power_limit(void *state, uint32_t gpu, uint32_t limit_mw,
@@ -362,7 +363,7 @@ static int amdsmi_set_power_limit(void *state, uint32_t gpu, uint32_t limit_mw,
                    ? AMDSMI_NOT_YET_IMPLEMENTED
                    : amdsmi->set_power_cap(amdsmi->dies[gpu].handle, 0, UINT64_C(1000) * limit_mw);
 
-    return check(code, gpu, "set the power limit", err);
+    return amdsmi_check_call(code, gpu, "set the power limit", err);
 }
 
 const struct lull_vendor lull_amdsmi_vendor = {

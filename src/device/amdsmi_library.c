@@ -56,7 +56,7 @@ const struct lull_library_meaning *lull_amdsmi_meaning(int code)
 
 /* ---- opening ---- */
 
-static int load_library(struct lull_amdsmi *amdsmi, struct lull_error *err)
+static int amdsmi_load_library(struct lull_amdsmi *amdsmi, struct lull_error *err)
 {
     static const char *const names[] = {"libamd_smi.so.26",
                                         "libamd_smi.so.25",
@@ -188,7 +188,7 @@ static void read_versions(struct lull_amdsmi *amdsmi)
     union amdsmi_room room = {.bytes = {0}};
 
     /* In versions 24 and 25 the first number is the year; since then it is the major version, which
-     * goes on from 26. */
+     * continues from 26. */
     amdsmi->name_bytes = 32;
     if (amdsmi->version(&room) == AMDSMI_SUCCESS && room.words[0] >= 25) {
         amdsmi->power_offset = 2;
@@ -201,7 +201,7 @@ static void read_versions(struct lull_amdsmi *amdsmi)
                  (int)sizeof(amdsmi->driver_version) - 1, room.text);
 }
 
-static void unload(struct lull_amdsmi *amdsmi)
+static void amdsmi_unload(struct lull_amdsmi *amdsmi)
 {
     if (amdsmi->library != NULL)
         dlclose(amdsmi->library);
@@ -213,7 +213,7 @@ void lull_amdsmi_close(void *state)
     struct lull_amdsmi *amdsmi = state;
 
     amdsmi->shut_down();
-    unload(amdsmi);
+    amdsmi_unload(amdsmi);
 }
 
 int lull_amdsmi_open(void **state_out, uint32_t *count_out, struct lull_error *err)
@@ -223,7 +223,7 @@ int lull_amdsmi_open(void **state_out, uint32_t *count_out, struct lull_error *e
 
     if (amdsmi == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for the driver's table");
-    result = load_library(amdsmi, err);
+    result = amdsmi_load_library(amdsmi, err);
     if (result == 0) {
         int code = amdsmi->init(AMDSMI_INIT_GPUS);
 
@@ -234,7 +234,7 @@ int lull_amdsmi_open(void **state_out, uint32_t *count_out, struct lull_error *e
     }
     /* The library is shut down only where it was started. */
     if (result < 0) {
-        unload(amdsmi);
+        amdsmi_unload(amdsmi);
         return result;
     }
     result = find_dies(amdsmi, err);

@@ -109,8 +109,7 @@ enum {
     AMDSMI_UUID_SIZE = 38,
     AMDSMI_PROCESS_TAIL_BYTES_24 = 16, /* behind the names of a process */
     AMDSMI_PROCESS_TAIL_BYTES = 48,    /* since version 25 */
-    /* Any MHz may be requested; this is the step of the list that Lull makes of them. Chosen, not
-     * measured. */
+    /* Any MHz may be requested; this is the step of the list that Lull makes of them. */
     CLOCK_STEP_MHZ = 20,
 };
 

@@ -32,7 +32,7 @@ struct lull_claim {
 };
 
 /* Writes what names a GPU on this host; false: it has no PCI address. */
-static bool key_of(const struct lull_device_info *info, char *key_out, size_t size)
+static bool claim_key_of(const struct lull_device_info *info, char *key_out, size_t size)
 {
     const char *address = info->pci_bus_id;
     /* Emulated nodes have the same PCI addresses as each other, and each is a node of its own. */
@@ -57,7 +57,8 @@ static bool may_own(uid_t uid)
     return uid == 0 || uid == geteuid();
 }
 
-/* Tells whether the owner of a name is a process that may drive GPUs; its number goes to *pid_out.
+/* Returns whether the owner of a name is a process that may drive GPUs; its number goes to
+ * *pid_out.
  */
 static bool is_claimed(const struct sockaddr_un *address, socklen_t length, pid_t *pid_out)
 {
@@ -86,9 +87,9 @@ static int fail_busy(struct lull_error *err, const char *key, pid_t pid)
         key, (int)pid);
 }
 
-/* Binds the name of a GPU. Returns the socket; -EBUSY; -ENOENT: somebody else has taken the name,
+/* Binds the name of a GPU. Returns the socket; -EBUSY; -ENOENT: another program has taken the name,
  * so it says nothing. */
-static int take_name(const char *key, struct lull_error *err)
+static int claim_take_name(const char *key, struct lull_error *err)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const size_t size = strnlen(key, sizeof(address.sun_path) - 1);
@@ -117,7 +118,7 @@ static int take_name(const char *key, struct lull_error *err)
     return result;
 }
 
-static bool is_private(int fd)
+static bool claim_is_private(int fd)
 {
     struct stat status;
 
@@ -135,7 +136,7 @@ static int take_file(const char *directory, const char *key, struct lull_error *
     if (mkdir(directory, 0755) < 0 && errno != EEXIST)
         return -ENOENT;
     directory_fd = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (directory_fd >= 0 && is_private(directory_fd))
+    if (directory_fd >= 0 && claim_is_private(directory_fd))
         fd =
             openat(directory_fd, key, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
     if (directory_fd >= 0)
@@ -154,7 +155,7 @@ static int take_file(const char *directory, const char *key, struct lull_error *
 }
 
 /* Adds what a lock has returned. */
-static int keep(struct lull_claim *claim, int fd)
+static int claim_add_fd(struct lull_claim *claim, int fd)
 {
     if (fd == -ENOENT)
         return 0;
@@ -170,12 +171,12 @@ static int take_one(struct lull_claim *claim, const struct lull_device_info *inf
     char key[NAME_MAX];
     int result;
 
-    if (!key_of(info, key, sizeof(key)))
+    if (!claim_key_of(info, key, sizeof(key)))
         return 0;
-    result = keep(claim, take_name(key, err));
+    result = claim_add_fd(claim, claim_take_name(key, err));
     /* The file of an emulated GPU would outlive its node. */
     if (result == 0 && !lull_file_is_node_emulated())
-        result = keep(claim, take_file(lock_directory, key, err));
+        result = claim_add_fd(claim, take_file(lock_directory, key, err));
     return result;
 }
 

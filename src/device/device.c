@@ -15,16 +15,16 @@
 #include "device/amdsmi.h"
 #include "device/levelzero.h"
 #include "device/nvml.h"
-#include "device/turn.h"
+#include "device/driver_owner.h"
 
 /* The driver's number of a GPU that it does not have at present. */
 #define ABSENT UINT32_MAX
 
-/* No GPU has drawn more since its driver was loaded: 1500 W for 20 years. Chosen, not measured. */
-#define MOST_ENERGY_MJ UINT64_C(1000000000000000)
+/* No GPU has drawn more since its driver was loaded: 1500 W for 20 years. */
+#define MAX_ENERGY_MJ UINT64_C(1000000000000000)
 
 /* A counter that says 0 is read again after this time, which is several refreshes, and counts as
- * none if it still says 0. Chosen, not measured. */
+ * none if it still says 0. */
 #define ZERO_COUNTER_NS (300 * LULL_NS_PER_MS)
 
 struct lull_devices {
@@ -107,7 +107,8 @@ static int open_vendor(const struct lull_vendor **vendor_out, void **state_out, 
 }
 
 /* Opens the vendor that these GPUs are of, or, where there are none yet, the first that has one. */
-static int open_library(struct lull_devices *devices, uint32_t *count_out, struct lull_error *err)
+static int device_open_library(struct lull_devices *devices, uint32_t *count_out,
+                               struct lull_error *err)
 {
     struct lull_error error;
     int result;
@@ -118,7 +119,7 @@ static int open_library(struct lull_devices *devices, uint32_t *count_out, struc
     return result < 0 ? fail_open(&error, err) : 0;
 }
 
-/* Tells whether the driver says of a counter that nothing was ever drawn. */
+/* Returns whether the driver says of a counter that nothing was ever drawn. */
 static bool is_counter_zero(struct lull_devices *devices, uint32_t gpu)
 {
     struct lull_device_reading reading = {0};
@@ -144,7 +145,7 @@ static void drop_zero_counters(struct lull_devices *devices, uint32_t listed)
 }
 
 /* Takes all GPUs of a driver that was just opened. */
-static void take_all(struct lull_devices *devices, uint32_t listed)
+static void device_take_all(struct lull_devices *devices, uint32_t listed)
 {
     for (uint32_t gpu = 0; gpu < listed; gpu++) {
         devices->vendor->describe(devices->state, gpu, &devices->infos[gpu]);
@@ -191,12 +192,12 @@ static int match_all(struct lull_devices *devices, uint32_t listed, struct lull_
 int lull_devices_attach(struct lull_devices *devices, struct lull_error *err)
 {
     uint32_t listed;
-    int result = open_library(devices, &listed, err);
+    int result = device_open_library(devices, &listed, err);
 
     if (result < 0)
         return result;
     if (atomic_load(&devices->count) == 0)
-        take_all(devices, listed);
+        device_take_all(devices, listed);
     else
         result = match_all(devices, listed, err);
     snprintf(devices->driver_version, sizeof(devices->driver_version), "%s",
@@ -284,12 +285,12 @@ int lull_device_find(const struct lull_devices *devices, const char *uuid)
     return -ENODEV;
 }
 
-static uint32_t larger(uint32_t a, uint32_t b)
+static uint32_t device_max(uint32_t a, uint32_t b)
 {
     return a > b ? a : b;
 }
 
-static uint32_t smaller(uint32_t a, uint32_t b)
+static uint32_t device_min(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
 }
@@ -322,8 +323,8 @@ static int check_clocks(const struct lull_device_info *info, const struct lull_b
     return 0;
 }
 
-static int check_limits(const struct lull_device_info *info, const struct lull_band *band,
-                        struct lull_error *err)
+static int device_check_limits(const struct lull_device_info *info, const struct lull_band *band,
+                               struct lull_error *err)
 {
     if ((info->capabilities & LULL_CAPABILITY_POWER_LIMIT) == 0)
         return lull_error_set(
@@ -348,14 +349,14 @@ int lull_device_fit_band(const struct lull_device_info *info, struct lull_band *
     if (result < 0)
         return result;
     if (has_limits)
-        result = check_limits(info, band, err);
+        result = device_check_limits(info, band, err);
     if (result < 0)
         return result;
-    band->min_mhz = larger(band->min_mhz, info->sm_clocks_mhz[info->sm_clock_count - 1]);
-    band->max_mhz = smaller(band->max_mhz, info->sm_clocks_mhz[0]);
+    band->min_mhz = device_max(band->min_mhz, info->sm_clocks_mhz[info->sm_clock_count - 1]);
+    band->max_mhz = device_min(band->max_mhz, info->sm_clocks_mhz[0]);
     if (has_limits) {
-        band->min_limit_mw = larger(band->min_limit_mw, info->power_limit_min_mw);
-        band->max_limit_mw = smaller(band->max_limit_mw, info->power_limit_max_mw);
+        band->min_limit_mw = device_max(band->min_limit_mw, info->power_limit_min_mw);
+        band->max_limit_mw = device_min(band->max_limit_mw, info->power_limit_max_mw);
     }
     return 0;
 }
@@ -363,7 +364,7 @@ int lull_device_fit_band(const struct lull_device_info *info, struct lull_band *
 /* --- calls of the driver --- */
 
 /* Begins a call; ABSENT: it cannot be made. */
-static uint32_t enter(struct lull_devices *devices, uint32_t gpu)
+static uint32_t device_begin_call(struct lull_devices *devices, uint32_t gpu)
 {
     uint32_t slot = ABSENT;
 
@@ -373,14 +374,14 @@ static uint32_t enter(struct lull_devices *devices, uint32_t gpu)
     if (slot == ABSENT)
         atomic_fetch_sub(&devices->inside, 1);
     else
-        lull_turn_call_begin(gpu);
+        lull_driver_owner_call_begin(gpu);
     return slot;
 }
 
 /* Ends it. False: the driver was given up meanwhile, so what the call says is void. */
-static bool leave(struct lull_devices *devices)
+static bool device_end_call(struct lull_devices *devices)
 {
-    lull_turn_call_end();
+    lull_driver_owner_call_end();
     atomic_fetch_sub(&devices->inside, 1);
     return atomic_load(&devices->is_open);
 }
@@ -393,7 +394,7 @@ static int fail_absent(struct lull_devices *devices, uint32_t gpu, struct lull_e
                           gpu);
 }
 
-/* Tells whether a field that was read can be true of the GPU. */
+/* Returns whether a field that was read can be true of the GPU. */
 static bool is_plausible(const struct lull_device_info *info, uint32_t field,
                          const struct lull_device_reading *reading)
 {
@@ -401,12 +402,12 @@ static bool is_plausible(const struct lull_device_info *info, uint32_t field,
 
     if (field == LULL_READING_POWER)
         return lull_power_is_plausible(&range, reading->power_mw * 1e-3);
-    return field != LULL_READING_ENERGY || reading->energy_mj < MOST_ENERGY_MJ;
+    return field != LULL_READING_ENERGY || reading->energy_mj < MAX_ENERGY_MJ;
 }
 
 /* Reads one field, or refuses what is read. */
-static void read_field(struct lull_devices *devices, uint32_t gpu, uint32_t slot, uint32_t field,
-                       struct lull_device_reading *reading)
+static void device_read_field(struct lull_devices *devices, uint32_t gpu, uint32_t slot,
+                              uint32_t field, struct lull_device_reading *reading)
 {
     const struct lull_device_info *info = lull_device_info(devices, gpu);
 
@@ -423,15 +424,15 @@ static void read_field(struct lull_devices *devices, uint32_t gpu, uint32_t slot
 void lull_device_read(struct lull_devices *devices, uint32_t gpu, uint32_t wanted,
                       struct lull_device_reading *reading_out)
 {
-    const uint32_t slot = enter(devices, gpu);
+    const uint32_t slot = device_begin_call(devices, gpu);
 
     *reading_out = (struct lull_device_reading){0};
     if (slot == ABSENT)
         return;
     for (uint32_t field = 1; field <= LULL_READING_XIDS; field <<= 1)
         if ((wanted & field) != 0)
-            read_field(devices, gpu, slot, field, reading_out);
-    if (!leave(devices))
+            device_read_field(devices, gpu, slot, field, reading_out);
+    if (!device_end_call(devices))
         *reading_out = (struct lull_device_reading){0};
 }
 
@@ -450,12 +451,12 @@ void lull_device_list_processes(struct lull_devices *devices, uint32_t gpu,
     processes_out->is_known = false;
     if (devices->vendor == NULL || devices->vendor->list_processes == NULL)
         return;
-    slot = enter(devices, gpu);
+    slot = device_begin_call(devices, gpu);
     if (slot == ABSENT)
         return;
     processes_out->pid_space = pid_space();
     devices->vendor->list_processes(devices->state, slot, processes_out);
-    if (!leave(devices))
+    if (!device_end_call(devices))
         processes_out->is_known = false;
 }
 
@@ -492,13 +493,13 @@ void lull_device_keep_reading(struct lull_device_reading *kept, uint32_t wanted,
 static int leave_with(struct lull_devices *devices, uint32_t gpu, int result,
                       struct lull_error *err)
 {
-    return leave(devices) ? result : fail_absent(devices, gpu, err);
+    return device_end_call(devices) ? result : fail_absent(devices, gpu, err);
 }
 
 int lull_device_lock_sm(struct lull_devices *devices, uint32_t gpu, uint32_t min_mhz,
                         uint32_t max_mhz, struct lull_error *err)
 {
-    const uint32_t slot = enter(devices, gpu);
+    const uint32_t slot = device_begin_call(devices, gpu);
 
     if (slot == ABSENT)
         return fail_absent(devices, gpu, err);
@@ -524,7 +525,7 @@ static int free_clock(struct lull_devices *devices, uint32_t gpu, uint32_t slot,
 
 int lull_device_reset_sm(struct lull_devices *devices, uint32_t gpu, struct lull_error *err)
 {
-    const uint32_t slot = enter(devices, gpu);
+    const uint32_t slot = device_begin_call(devices, gpu);
 
     if (slot == ABSENT)
         return fail_absent(devices, gpu, err);
@@ -540,7 +541,7 @@ int lull_device_reset_memory(struct lull_devices *devices, uint32_t gpu, struct 
                               "GPU %u: cannot reset the memory clock: its vendor's driver has no "
                               "such function",
                               gpu);
-    slot = enter(devices, gpu);
+    slot = device_begin_call(devices, gpu);
     if (slot == ABSENT)
         return fail_absent(devices, gpu, err);
     return leave_with(devices, gpu, devices->vendor->reset_memory(devices->state, slot, err), err);
@@ -549,7 +550,7 @@ int lull_device_reset_memory(struct lull_devices *devices, uint32_t gpu, struct 
 int lull_device_set_power_limit(struct lull_devices *devices, uint32_t gpu, uint32_t limit_mw,
                                 struct lull_error *err)
 {
-    const uint32_t slot = enter(devices, gpu);
+    const uint32_t slot = device_begin_call(devices, gpu);
 
     if (slot == ABSENT)
         return fail_absent(devices, gpu, err);
@@ -565,25 +566,25 @@ static void find_absent(struct lull_devices *devices, uint32_t gpu)
     uint32_t slot;
 
     atomic_fetch_add(&devices->inside, 1);
-    lull_turn_call_begin(gpu);
+    lull_driver_owner_call_begin(gpu);
     if (atomic_load(&devices->is_open) && devices->vendor->find != NULL &&
         devices->vendor->find(devices->state, lull_device_info(devices, gpu)->uuid, &slot, NULL) ==
             0)
         atomic_store(&devices->slots[gpu], slot);
-    leave(devices);
+    device_end_call(devices);
 }
 
 /* A vendor that tells no news still shows whether a GPU can be read. */
-static int check_slot(struct lull_devices *devices, uint32_t slot, struct lull_device_news *news,
-                      struct lull_error *err)
+static int check_slot(struct lull_devices *devices, uint32_t slot,
+                      struct lull_device_update *update, struct lull_error *err)
 {
     struct lull_device_reading reading;
 
     if (devices->vendor->check != NULL)
-        return devices->vendor->check(devices->state, slot, news, err);
+        return devices->vendor->check(devices->state, slot, update, err);
     if (!devices->vendor->read(devices->state, slot, LULL_READING_SM_CLOCK, &reading))
         return lull_error_set(err, -EAGAIN, "GPU %u: its SM clock cannot be read", slot);
-    news->sm_mhz = reading.sm_mhz;
+    update->sm_mhz = reading.sm_mhz;
     return 0;
 }
 
@@ -607,33 +608,33 @@ static void describe_late(struct lull_devices *devices, uint32_t gpu, uint32_t s
              info->name, info->uuid);
 }
 
-int lull_device_check(struct lull_devices *devices, uint32_t gpu, struct lull_device_news *news_out,
-                      struct lull_error *err)
+int lull_device_check(struct lull_devices *devices, uint32_t gpu,
+                      struct lull_device_update *update_out, struct lull_error *err)
 {
     uint32_t slot;
     int result;
 
-    *news_out = (struct lull_device_news){0};
+    *update_out = (struct lull_device_update){0};
     if (atomic_load(&devices->slots[gpu]) == ABSENT)
         find_absent(devices, gpu);
-    slot = enter(devices, gpu);
+    slot = device_begin_call(devices, gpu);
     if (slot == ABSENT)
         return fail_absent(devices, gpu, err);
-    result = check_slot(devices, slot, news_out, err);
+    result = check_slot(devices, slot, update_out, err);
     if (result == 0)
         describe_late(devices, gpu, slot);
     return leave_with(devices, gpu, result, err);
 }
 
-void lull_device_let_go(struct lull_devices *devices, uint32_t gpu)
+void lull_device_release(struct lull_devices *devices, uint32_t gpu)
 {
-    const uint32_t slot = enter(devices, gpu);
+    const uint32_t slot = device_begin_call(devices, gpu);
 
     if (slot == ABSENT)
         return;
-    if (devices->vendor->let_go != NULL) {
-        devices->vendor->let_go(devices->state, slot);
+    if (devices->vendor->release != NULL) {
+        devices->vendor->release(devices->state, slot);
         atomic_store(&devices->slots[gpu], ABSENT);
     }
-    leave(devices);
+    device_end_call(devices);
 }

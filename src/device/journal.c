@@ -25,7 +25,7 @@
 #include "device/claim.h"
 
 /* A keeper holds the lock while it restores, half a second for the read-back in it, and a process
- * that forks may hold it until its child's exec. Chosen, not measured. */
+ * that forks may hold it until its child's exec. */
 static const int64_t lock_wait_ns = LULL_NS_PER_S;
 static const int64_t lock_step_ns = 5 * LULL_NS_PER_MS;
 
@@ -56,7 +56,7 @@ struct lull_journal {
     char directory[PATH_MAX - 128];
 };
 
-/* FNV-1a: it finds damage. Forgery needs no defence, because nobody else can write here. */
+/* FNV-1a: it finds damage. Forgery needs no defence, because no other process can write here. */
 static uint64_t hash_of(const void *data, size_t size)
 {
     const unsigned char *bytes = data;
@@ -101,7 +101,7 @@ static int check_uuid(const char *uuid, struct lull_error *err)
                           "journal: the UUID of a GPU holds more than letters, digits and dashes");
 }
 
-static int name_of(const char *uuid, char *name_out, size_t size, struct lull_error *err)
+static int journal_name_of(const char *uuid, char *name_out, size_t size, struct lull_error *err)
 {
     const int result = check_uuid(uuid, err);
 
@@ -110,7 +110,7 @@ static int name_of(const char *uuid, char *name_out, size_t size, struct lull_er
     return result;
 }
 
-/* Whoever can write into the directory decides what is restored, so nobody else may. */
+/* Whoever can write into the directory decides what is restored, so no other process may. */
 static int check_directory(int fd, const char *path, struct lull_error *err)
 {
     struct stat status;
@@ -124,7 +124,7 @@ static int check_directory(int fd, const char *path, struct lull_error *err)
     return 0;
 }
 
-static int open_directory(const char *path, mode_t mode, struct lull_error *err)
+static int journal_open_directory(const char *path, mode_t mode, struct lull_error *err)
 {
     int result = lull_file_make_directory(path, mode, err);
     int fd;
@@ -169,11 +169,11 @@ static int take_lock(int directory_fd, const char *runtime_dir, struct lull_erro
     return fd;
 }
 
-static int open_all(struct lull_journal *journal, const char *runtime_dir, bool is_locking,
-                    struct lull_error *err)
+static int journal_open_all(struct lull_journal *journal, const char *runtime_dir, bool is_locking,
+                            struct lull_error *err)
 {
     char deferred[PATH_MAX];
-    int runtime_fd = open_directory(runtime_dir, 0755, err);
+    int runtime_fd = journal_open_directory(runtime_dir, 0755, err);
 
     if (runtime_fd < 0)
         return runtime_fd;
@@ -182,11 +182,11 @@ static int open_all(struct lull_journal *journal, const char *runtime_dir, bool 
     close(runtime_fd);
     if (is_locking && journal->lock_fd < 0)
         return journal->lock_fd;
-    journal->directory_fd = open_directory(journal->directory, 0700, err);
+    journal->directory_fd = journal_open_directory(journal->directory, 0700, err);
     if (journal->directory_fd < 0)
         return journal->directory_fd;
     snprintf(deferred, sizeof(deferred), "%s/unconfirmed", runtime_dir);
-    journal->deferred_fd = open_directory(deferred, 0700, err);
+    journal->deferred_fd = journal_open_directory(deferred, 0700, err);
     if (journal->deferred_fd < 0)
         return journal->deferred_fd;
     if (lull_boot_id(journal->boot_id) < 0)
@@ -194,7 +194,7 @@ static int open_all(struct lull_journal *journal, const char *runtime_dir, bool 
     return 0;
 }
 
-static int open_journal(const char *runtime_dir, bool is_locking, struct lull_journal **journal_out,
+static int journal_open(const char *runtime_dir, bool is_locking, struct lull_journal **journal_out,
                         struct lull_error *err)
 {
     struct lull_journal *journal = calloc(1, sizeof(*journal));
@@ -210,7 +210,7 @@ static int open_journal(const char *runtime_dir, bool is_locking, struct lull_jo
         sizeof(journal->directory))
         result = lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long", runtime_dir);
     else
-        result = open_all(journal, runtime_dir, is_locking, err);
+        result = journal_open_all(journal, runtime_dir, is_locking, err);
     if (result < 0) {
         lull_journal_close(journal);
         return result;
@@ -222,13 +222,13 @@ static int open_journal(const char *runtime_dir, bool is_locking, struct lull_jo
 int lull_journal_open(const char *runtime_dir, struct lull_journal **journal_out,
                       struct lull_error *err)
 {
-    return open_journal(runtime_dir, true, journal_out, err);
+    return journal_open(runtime_dir, true, journal_out, err);
 }
 
 int lull_journal_open_unlocked(const char *runtime_dir, struct lull_journal **journal_out,
                                struct lull_error *err)
 {
-    return open_journal(runtime_dir, false, journal_out, err);
+    return journal_open(runtime_dir, false, journal_out, err);
 }
 
 void lull_journal_close(struct lull_journal *journal)
@@ -254,7 +254,7 @@ int lull_journal_save(struct lull_journal *journal, const struct lull_journal_re
                                    .note = note_of(&record->written)};
     char name[128];
     char path[PATH_MAX];
-    int result = name_of(record->uuid, name, sizeof(name), err);
+    int result = journal_name_of(record->uuid, name, sizeof(name), err);
 
     if (result < 0)
         return result;
@@ -266,9 +266,9 @@ int lull_journal_save(struct lull_journal *journal, const struct lull_journal_re
     return lull_file_write_atomic(path, &stored, sizeof(stored), 0600, err);
 }
 
-/* Tells whether an open file is still what its name leads to: the keeper may have removed it, and
+/* Returns whether an open file is still what its name leads to: the keeper may have removed it, and
  * saving replaces it. */
-static bool is_named(int fd)
+static bool journal_is_named(int fd)
 {
     struct stat status;
 
@@ -286,7 +286,7 @@ static int open_record(struct lull_journal *journal, const char *uuid, int *file
                        struct lull_error *err)
 {
     char name[128];
-    const int result = name_of(uuid, name, sizeof(name), err);
+    const int result = journal_name_of(uuid, name, sizeof(name), err);
 
     if (result < 0)
         return result;
@@ -303,7 +303,7 @@ int lull_journal_note(struct lull_journal *journal, const char *uuid, int *file,
 
     if (result < 0)
         return result;
-    if (*file >= 0 && !is_named(*file))
+    if (*file >= 0 && !journal_is_named(*file))
         lull_journal_forget_file(file);
     if (*file < 0)
         result = open_record(journal, uuid, file, err);
@@ -351,7 +351,7 @@ static int load_from(const struct lull_journal *journal, int directory_fd, const
 {
     struct stored_record stored;
     char name[128];
-    int result = name_of(uuid, name, sizeof(name), err);
+    int result = journal_name_of(uuid, name, sizeof(name), err);
 
     if (result == 0)
         result = read_stored(directory_fd, name, &stored, err);
@@ -385,7 +385,7 @@ int lull_journal_load_deferred(struct lull_journal *journal, const char *uuid,
 static int remove_from(int directory_fd, const char *uuid, struct lull_error *err)
 {
     char name[128];
-    int result = name_of(uuid, name, sizeof(name), err);
+    int result = journal_name_of(uuid, name, sizeof(name), err);
 
     if (result < 0)
         return result;
@@ -409,7 +409,7 @@ int lull_journal_remove_deferred(struct lull_journal *journal, const char *uuid,
 int lull_journal_defer(struct lull_journal *journal, const char *uuid, struct lull_error *err)
 {
     char name[128];
-    int result = name_of(uuid, name, sizeof(name), err);
+    int result = journal_name_of(uuid, name, sizeof(name), err);
 
     /* An older record there is of the same GPU and says less than this one. */
     if (result == 0 && renameat(journal->directory_fd, name, journal->deferred_fd, name) < 0)
@@ -420,7 +420,7 @@ int lull_journal_defer(struct lull_journal *journal, const char *uuid, struct lu
 int lull_journal_resume(struct lull_journal *journal, const char *uuid, struct lull_error *err)
 {
     char name[128];
-    int result = name_of(uuid, name, sizeof(name), err);
+    int result = journal_name_of(uuid, name, sizeof(name), err);
 
     if (result == 0 &&
         renameat2(journal->deferred_fd, name, journal->directory_fd, name, RENAME_NOREPLACE) < 0)
@@ -434,7 +434,7 @@ int lull_journal_set_aside(struct lull_journal *journal, const char *uuid, struc
     char name[128];
     char aside[136];
     struct stat status;
-    int result = name_of(uuid, name, sizeof(name), err);
+    int result = journal_name_of(uuid, name, sizeof(name), err);
 
     if (result < 0)
         return result;

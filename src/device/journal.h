@@ -1,7 +1,7 @@
 /*
- * The journal: what has to be put back, written before a GPU is changed for the first time, and
+ * The journal: what has to be restored, written before a GPU is changed for the first time, and
  * what was written to the GPU last, noted before each change. A setting that equals neither was
- * made by somebody else and is not Lull's to undo.
+ * made by another program and is not Lull's to undo.
  *
  * Each GPU has one file, <runtime dir>/saved/gpu-<uuid>, 0600 in a 0700 directory, which is written
  * whole or not at all; only the note of the last writing is renewed in place, for it comes before
@@ -53,13 +53,13 @@ struct lull_journal; /* the opened directory and its lock */
 /*
  * Creates runtime_dir (0755) and its saved/ (0700) where missing, and takes the lock, for which it
  * waits up to 1 s, because a keeper may be restoring.
- * Errors: -EBUSY another process drives the GPUs; -EPERM the directory belongs to somebody else or
- * others may write it; -errno.
+ * Errors: -EBUSY another process drives the GPUs; -EPERM the directory belongs to another program
+ * or others may write it; -errno.
  */
 int lull_journal_open(const char *runtime_dir, struct lull_journal **journal_out,
                       struct lull_error *err);
 
-/* The same without the lock, in the place of the process that holds it and stands still: a keeper's
+/* The same without the lock, instead of the process that holds it and hangs: a keeper's
  * right (device/keeper.h). */
 int lull_journal_open_unlocked(const char *runtime_dir, struct lull_journal **journal_out,
                                struct lull_error *err);
@@ -96,7 +96,7 @@ int lull_journal_remove(struct lull_journal *journal, const char *uuid, struct l
 int lull_journal_set_aside(struct lull_journal *journal, const char *uuid, struct lull_error *err);
 
 /* Writes up to limit UUIDs of GPUs with a record; returns how many there are, or -errno. Files that
- * are no records are named in the log and left alone. */
+ * are no records are named in the log and left unchanged. */
 int lull_journal_list(struct lull_journal *journal, char (*uuids_out)[96], int limit,
                       struct lull_error *err);
 
@@ -115,8 +115,8 @@ int lull_journal_remove_deferred(struct lull_journal *journal, const char *uuid,
 /*
  * Makes this process the only one that writes these GPUs until the journal is closed, whatever the
  * runtime directory; again it does nothing. A process that was forked after the journal was opened
- * is covered by the claim of the one that opened it, and a keeper without the lock by its ward's.
- * Errors: -EBUSY, with the GPU in the text.
+ * is covered by the claim of the one that opened it, and a keeper without the lock by its
+ * supervised process's. Errors: -EBUSY, with the GPU in the text.
  */
 int lull_journal_claim(struct lull_journal *journal, const struct lull_devices *devices,
                        struct lull_error *err);

@@ -1,4 +1,4 @@
-/* The ward's side of the keeper: the page, the program's start, and its restart.
+/* The supervised process's side of the keeper: the page, the program's start, and its restart.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "device/keeper.h"
 
@@ -22,7 +22,7 @@
 #include "base/thread.h"
 
 /* A keeper that dies younger than this is followed by the next one after a pause, which doubles
- * from the first to the last. Chosen, not measured. */
+ * from the first to the last. */
 static const int64_t young_ns = LULL_NS_PER_S;
 static const int pause_first_ms = 5;
 static const int pause_last_ms = 10000;
@@ -33,7 +33,7 @@ enum { LOWEST_FD = 10 };
 struct lull_keeper {
     struct lull_keeper_page *page;
     int page_fd;
-    int ward_fd; /* a pidfd of this process */
+    int supervised_fd; /* a pidfd of this process */
     int stop_fd;
     int keeper_fd; /* a pidfd of the keeper; -1: none runs. The thread's, once it runs. */
     pid_t pid;
@@ -71,7 +71,7 @@ static int open_page(struct lull_keeper *keeper)
     if (page == MAP_FAILED)
         return -errno;
     keeper->page = page;
-    atomic_store(&keeper->page->beat_ns, lull_now_ns());
+    atomic_store(&keeper->page->heartbeat_ns, lull_now_ns());
     return 0;
 }
 
@@ -85,9 +85,10 @@ static int describe_fds(const struct lull_keeper *keeper, posix_spawn_file_actio
     if (result == 0)
         result = posix_spawn_file_actions_adddup2(actions, keeper->page_fd, LULL_KEEPER_PAGE_FD);
     if (result == 0)
-        result = posix_spawn_file_actions_adddup2(actions, keeper->ward_fd, LULL_KEEPER_WARD_FD);
+        result = posix_spawn_file_actions_adddup2(actions, keeper->supervised_fd,
+                                                  LULL_KEEPER_SUPERVISED_FD);
     if (result == 0)
-        result = posix_spawn_file_actions_addclosefrom_np(actions, LULL_KEEPER_WARD_FD + 1);
+        result = posix_spawn_file_actions_addclosefrom_np(actions, LULL_KEEPER_SUPERVISED_FD + 1);
     return -result;
 }
 
@@ -105,8 +106,8 @@ static int describe_signals(posix_spawnattr_t *attributes)
 }
 
 /* Starts the program. A keeper that died while it restored has left its work unfinished, and its
- * successor begins anew. */
-static int spawn(struct lull_keeper *keeper)
+ * successor starts again. */
+static int keeper_client_spawn(struct lull_keeper *keeper)
 {
     char *const arguments[] = {"lull-keeper", keeper->runtime_dir, NULL};
     posix_spawn_file_actions_t actions;
@@ -142,7 +143,7 @@ destroy_actions:
     return result;
 }
 
-static void bury(struct lull_keeper *keeper)
+static void keeper_client_reap(struct lull_keeper *keeper)
 {
     if (keeper->keeper_fd < 0)
         return;
@@ -162,42 +163,42 @@ static bool wait_for_stop(const struct lull_keeper *keeper, int timeout_ms)
     return fds[0].revents != 0;
 }
 
-static void say_restart(int result, bool *is_said)
+static void keeper_client_log_restart(int result, bool *is_logged)
 {
     if (result == 0)
         lull_log(LULL_LOG_WARNING, "keeper", "the keeper has died; another one was started");
-    else if (!*is_said)
+    else if (!*is_logged)
         lull_log(LULL_LOG_ERROR, "keeper",
                  "the keeper has died and cannot be started again (%s); until it can, clocks that "
                  "are low when this process is killed stay low until lulld or lull starts again",
                  strerror(-result));
-    *is_said = result < 0;
+    *is_logged = result < 0;
 }
 
-static void *watch(void *argument)
+static void *keeper_client_thread(void *argument)
 {
     struct lull_keeper *const keeper = argument;
     int64_t begun_ns = lull_now_ns();
     int pause_ms = pause_first_ms;
-    bool is_said = false;
+    bool is_logged = false;
 
     pthread_setname_np(pthread_self(), "lull-ward");
     while (!wait_for_stop(keeper, -1)) {
-        bury(keeper);
+        keeper_client_reap(keeper);
         if (lull_now_ns() - begun_ns >= young_ns)
             pause_ms = pause_first_ms;
         if (wait_for_stop(keeper, pause_ms))
             break;
         pause_ms = 2 * pause_ms < pause_last_ms ? 2 * pause_ms : pause_last_ms;
-        say_restart(spawn(keeper), &is_said);
+        keeper_client_log_restart(keeper_client_spawn(keeper), &is_logged);
         begun_ns = lull_now_ns();
     }
     return NULL;
 }
 
-static void destroy(struct lull_keeper *keeper)
+static void keeper_client_destroy(struct lull_keeper *keeper)
 {
-    const int fds[] = {keeper->page_fd, keeper->ward_fd, keeper->stop_fd, keeper->keeper_fd};
+    const int fds[] = {keeper->page_fd, keeper->supervised_fd, keeper->stop_fd, keeper->keeper_fd};
 
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         if (fds[i] >= 0)
@@ -207,18 +208,18 @@ static void destroy(struct lull_keeper *keeper)
     free(keeper);
 }
 
-static int open_all(struct lull_keeper *keeper, struct lull_error *err)
+static int keeper_client_open_all(struct lull_keeper *keeper, struct lull_error *err)
 {
     int result;
 
-    keeper->ward_fd = move_up(pidfd_open(getpid(), 0));
+    keeper->supervised_fd = move_up(pidfd_open(getpid(), 0));
     keeper->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (keeper->ward_fd < 0 || keeper->stop_fd < 0)
+    if (keeper->supervised_fd < 0 || keeper->stop_fd < 0)
         return lull_error_set(err, -errno, "keeper: cannot watch this process: %s",
                               strerror(errno));
     result = open_page(keeper);
     if (result == 0)
-        result = spawn(keeper);
+        result = keeper_client_spawn(keeper);
     if (result < 0)
         return lull_error_set(err, result, "keeper: %s does not start: %s", keeper->program,
                               strerror(-result));
@@ -233,15 +234,15 @@ int lull_keeper_start(const char *runtime_dir, struct lull_keeper **keeper_out,
 
     if (keeper == NULL)
         return lull_error_set(err, -ENOMEM, "not enough memory for the keeper");
-    keeper->page_fd = keeper->ward_fd = keeper->stop_fd = keeper->keeper_fd = -1;
+    keeper->page_fd = keeper->supervised_fd = keeper->stop_fd = keeper->keeper_fd = -1;
     result = lull_file_find_own("keeper/lull-keeper", "lull-keeper", keeper->program,
                                 sizeof(keeper->program), err);
     if (result == 0 && realpath(runtime_dir, keeper->runtime_dir) == NULL)
         result = lull_error_set(err, -errno, "%s: %s", runtime_dir, strerror(errno));
     if (result == 0)
-        result = open_all(keeper, err);
+        result = keeper_client_open_all(keeper, err);
     if (result < 0) {
-        destroy(keeper);
+        keeper_client_destroy(keeper);
         return result;
     }
     *keeper_out = keeper;
@@ -254,7 +255,7 @@ int lull_keeper_watch(struct lull_keeper *keeper, struct lull_error *err)
 
     if (keeper == NULL)
         return 0;
-    result = lull_thread_start(&keeper->thread, watch, keeper);
+    result = lull_thread_start(&keeper->thread, keeper_client_thread, keeper);
     if (result < 0)
         return lull_error_set(err, result, "keeper: its watch does not start: %s",
                               strerror(-result));
@@ -272,14 +273,14 @@ void lull_keeper_stop(struct lull_keeper *keeper, bool is_restored)
     }
     if (keeper->keeper_fd >= 0 && is_restored) {
         pidfd_send_signal(keeper->keeper_fd, SIGKILL, NULL, 0);
-        bury(keeper);
+        keeper_client_reap(keeper);
     }
-    destroy(keeper);
+    keeper_client_destroy(keeper);
 }
 
-uint32_t lull_keeper_beat(struct lull_keeper *keeper, int64_t now_ns, bool is_engaged)
+uint32_t lull_keeper_heartbeat(struct lull_keeper *keeper, int64_t now_ns, bool is_engaged)
 {
-    atomic_store_explicit(&keeper->page->beat_ns, now_ns, memory_order_relaxed);
+    atomic_store_explicit(&keeper->page->heartbeat_ns, now_ns, memory_order_relaxed);
     atomic_store_explicit(&keeper->page->is_engaged, is_engaged, memory_order_release);
     return atomic_load_explicit(&keeper->page->takeovers, memory_order_acquire);
 }

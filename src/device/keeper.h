@@ -1,12 +1,12 @@
 /*
- * The keeper: a second, tiny process (src/keeper/) that puts the GPUs back when its ward, the
- * process that drives them, is killed, crashes or stands still. lulld and `lull run --no-daemon`
- * each have one.
+ * The keeper: a second, tiny process (src/keeper/) that puts the GPUs back when its supervised
+ * process, the process that drives them, is killed, crashes or hangs. lulld and `lull run
+ * --no-daemon` each have one.
  *
- * Ward and keeper share one page. The ward's device writer beats in it, and the keeper says there
- * when it has restored the GPUs of a ward that stood still: what that ward believed to be set is
- * not set any more. What has to be put back stands in the journal, so the keeper needs no more than
- * the page, a pidfd of its ward and the runtime directory.
+ * Ward and keeper share one page. The supervised process's device writer beats in it, and the
+ * keeper says there when it has restored the GPUs of a supervised process that hung: what that ward
+ * believed to be set is not set any more. What has to be restored stands in the journal, so the
+ * keeper needs no more than the page, a pidfd of its supervised process and the runtime directory.
  *
  * Threads: start and stop belong to one thread; beat to one other, the device writer.
  * SPDX-License-Identifier: Apache-2.0
@@ -22,25 +22,25 @@
 #include "base/error.h"
 
 /* A ward beats at least this often while one of its GPUs may be lowered. */
-#define LULL_KEEPER_BEAT_NS LULL_NS_PER_S
+#define LULL_KEEPER_HEARTBEAT_NS LULL_NS_PER_S
 
-/* A ward that has not beaten for this long stands still: five beats, because a busy host may delay
- * some. Chosen, not measured. */
+/* A ward that has not beaten for this long hangs: five beats, because a busy host may delay
+ * some. */
 #define LULL_KEEPER_STALL_NS (5 * LULL_NS_PER_S)
 
 /* The descriptors that the keeper begins with. */
-enum { LULL_KEEPER_PAGE_FD = 3, LULL_KEEPER_WARD_FD = 4 };
+enum { LULL_KEEPER_PAGE_FD = 3, LULL_KEEPER_SUPERVISED_FD = 4 };
 
 /* What ward and keeper share. */
 struct lull_keeper_page {
-    _Atomic int64_t beat_ns;     /* when the ward was last seen alive */
-    _Atomic uint32_t is_engaged; /* 1: a GPU may be lowered */
-    /* Goes up by one when the keeper begins to restore the GPUs of a ward that stands still, and
-     * when it has ended: while it is odd, the keeper is at work. */
+    _Atomic int64_t heartbeat_ns; /* when the supervised process was last seen alive */
+    _Atomic uint32_t is_engaged;  /* 1: a GPU may be lowered */
+    /* Goes up by one when the keeper begins to restore the GPUs of a supervised process that hangs,
+     * and when it has ended: while it is odd, the keeper is at work. */
     _Atomic uint32_t takeovers;
 };
 
-struct lull_keeper; /* the ward's side */
+struct lull_keeper; /* the supervised process's side */
 
 /*
  * Starts the keeper of this process. The keeper has a session of its own and none of this
@@ -58,13 +58,13 @@ int lull_keeper_start(const char *runtime_dir, struct lull_keeper **keeper_out,
 int lull_keeper_watch(struct lull_keeper *keeper, struct lull_error *err);
 
 /*
- * Ends the keeper and the thread, and frees. is_restored says that nothing is left to put back;
+ * Ends the keeper and the thread, and frees. is_restored says that nothing is left to restored;
  * otherwise the keeper stays, and tries when this process has ended. NULL is allowed.
  */
 void lull_keeper_stop(struct lull_keeper *keeper, bool is_restored);
 
 /* Tells the keeper that this process is alive, and returns the page's takeovers. It takes no system
  * call. */
-uint32_t lull_keeper_beat(struct lull_keeper *keeper, int64_t now_ns, bool is_engaged);
+uint32_t lull_keeper_heartbeat(struct lull_keeper *keeper, int64_t now_ns, bool is_engaged);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "device/levelzero_library.h"
 
-static int check(int code, uint32_t gpu, const char *what, struct lull_error *err)
+static int levelzero_check_call(int code, uint32_t gpu, const char *what, struct lull_error *err)
 {
     const struct lull_library_meaning *meaning = lull_levelzero_meaning(code);
 
@@ -27,15 +27,15 @@ static const char *levelzero_driver_version(const void *state)
 
 /* Rounds a number >= 0 without libm, which lulld does not link. Larger ones than the type holds
  * become its largest. */
-static uint32_t rounded(double number)
+static uint32_t levelzero_round(double number)
 {
     return number < UINT32_MAX ? (uint32_t)(number + 0.5) : UINT32_MAX;
 }
 
 /* Adds up the counters of a card; the sum has the time of the latest. Returns false if one of them
  * cannot be read. */
-static bool read_counter(struct lull_levelzero *levelzero, const struct zes_card *card,
-                         struct zes_counter *sum_out)
+static bool levelzero_read_counter(struct lull_levelzero *levelzero, const struct zes_card *card,
+                                   struct zes_counter *sum_out)
 {
     struct zes_counter sum = {0};
 
@@ -76,32 +76,32 @@ static bool take_rate(struct lull_levelzero *levelzero, struct zes_meter *meter,
     return has_rate;
 }
 
-static bool read_power(struct lull_levelzero *levelzero, struct zes_card *card,
-                       uint32_t *power_mw_out)
+static bool levelzero_read_power(struct lull_levelzero *levelzero, struct zes_card *card,
+                                 uint32_t *power_mw_out)
 {
     struct zes_counter counter;
     double watts;
 
-    if (!read_counter(levelzero, card, &counter) ||
+    if (!levelzero_read_counter(levelzero, card, &counter) ||
         !take_rate(levelzero, &card->power_meter, &counter, &watts))
         return false;
-    *power_mw_out = rounded(watts * 1e3);
+    *power_mw_out = levelzero_round(watts * 1e3);
     return true;
 }
 
-static bool read_energy(struct lull_levelzero *levelzero, const struct zes_card *card,
-                        uint64_t *energy_mj_out)
+static bool levelzero_read_energy(struct lull_levelzero *levelzero, const struct zes_card *card,
+                                  uint64_t *energy_mj_out)
 {
     struct zes_counter counter;
 
-    if (!read_counter(levelzero, card, &counter))
+    if (!levelzero_read_counter(levelzero, card, &counter))
         return false;
     *energy_mj_out = counter.value / 1000;
     return true;
 }
 
-static bool read_activity(struct lull_levelzero *levelzero, struct zes_card *card,
-                          uint32_t *percent_out)
+static bool levelzero_read_activity(struct lull_levelzero *levelzero, struct zes_card *card,
+                                    uint32_t *percent_out)
 {
     struct zes_counter counter;
     double share;
@@ -110,7 +110,7 @@ static bool read_activity(struct lull_levelzero *levelzero, struct zes_card *car
         levelzero->activity(card->engines, &counter) != ZE_OK ||
         !take_rate(levelzero, &card->engine_meter, &counter, &share))
         return false;
-    *percent_out = share < 1.0 ? rounded(share * 100.0) : 100;
+    *percent_out = share < 1.0 ? levelzero_round(share * 100.0) : 100;
     return true;
 }
 
@@ -152,7 +152,7 @@ static uint64_t as_reasons(const struct zes_frequency_state *state)
         {0x1 | 0x2 | 0x200, LULL_CLOCK_REASON_POWER_CAP},  /* average, burst or other power */
         {0x4 | 0x80, LULL_CLOCK_REASON_HARDWARE_SLOWDOWN}, /* current or voltage */
         {0x8 | 0x100, LULL_CLOCK_REASON_THERMAL},
-        {0x10, LULL_CLOCK_REASON_POWER_BRAKE}, /* the power supply asks for it */
+        {0x10, LULL_CLOCK_REASON_POWER_BRAKE}, /* the power supply requests it */
         {0x20, LULL_CLOCK_REASON_SETTING},     /* the range that was set */
     };
     uint64_t reasons = state->actual_mhz == 0.0 ? LULL_CLOCK_REASON_IDLE : 0;
@@ -170,12 +170,12 @@ static bool read_memory_clock(struct lull_levelzero *levelzero, const struct zes
 
     if (!read_domain(levelzero, card->memory_clock, &state))
         return false;
-    *mhz_out = rounded(state.actual_mhz);
+    *mhz_out = levelzero_round(state.actual_mhz);
     return true;
 }
 
-static bool read_temperature(struct lull_levelzero *levelzero, const struct zes_card *card,
-                             uint32_t *celsius_out)
+static bool levelzero_read_temperature(struct lull_levelzero *levelzero,
+                                       const struct zes_card *card, uint32_t *celsius_out)
 {
     double celsius;
 
@@ -183,7 +183,7 @@ static bool read_temperature(struct lull_levelzero *levelzero, const struct zes_
         levelzero->temperature(card->temperature, &celsius) != ZE_OK ||
         !(celsius >= 0.0 && celsius < 1000.0))
         return false;
-    *celsius_out = rounded(celsius);
+    *celsius_out = levelzero_round(celsius);
     return true;
 }
 
@@ -206,8 +206,8 @@ static struct zes_power_limit *find_limit(struct lull_levelzero *levelzero,
     return NULL;
 }
 
-static bool read_limit(struct lull_levelzero *levelzero, const struct zes_card *card,
-                       uint32_t *limit_mw_out)
+static bool levelzero_read_limit(struct lull_levelzero *levelzero, const struct zes_card *card,
+                                 uint32_t *limit_mw_out)
 {
     struct zes_power_limit limits[ZES_MAX_LIMITS];
     uint32_t count;
@@ -230,7 +230,7 @@ static bool levelzero_read(void *state, uint32_t gpu, enum lull_reading_field fi
     case LULL_READING_SM_CLOCK:
         if (!read_stacks(levelzero, card, &stacks))
             return false;
-        out->sm_mhz = rounded(stacks.actual_mhz);
+        out->sm_mhz = levelzero_round(stacks.actual_mhz);
         return true;
     case LULL_READING_REASONS:
         if (!read_stacks(levelzero, card, &stacks))
@@ -240,15 +240,15 @@ static bool levelzero_read(void *state, uint32_t gpu, enum lull_reading_field fi
     case LULL_READING_MEMORY_CLOCK:
         return read_memory_clock(levelzero, card, &out->memory_mhz);
     case LULL_READING_POWER:
-        return read_power(levelzero, card, &out->power_mw);
+        return levelzero_read_power(levelzero, card, &out->power_mw);
     case LULL_READING_ENERGY:
-        return read_energy(levelzero, card, &out->energy_mj);
+        return levelzero_read_energy(levelzero, card, &out->energy_mj);
     case LULL_READING_TEMPERATURE:
-        return read_temperature(levelzero, card, &out->temperature_c);
+        return levelzero_read_temperature(levelzero, card, &out->temperature_c);
     case LULL_READING_POWER_LIMIT:
-        return read_limit(levelzero, card, &out->power_limit_mw);
+        return levelzero_read_limit(levelzero, card, &out->power_limit_mw);
     case LULL_READING_UTILIZATION:
-        return read_activity(levelzero, card, &out->utilization_percent);
+        return levelzero_read_activity(levelzero, card, &out->utilization_percent);
     case LULL_READING_XIDS:
     case LULL_READING_ALL:
         break;
@@ -258,19 +258,19 @@ static bool levelzero_read(void *state, uint32_t gpu, enum lull_reading_field fi
 
 /* ---- describing ---- */
 
-static uint32_t list_clocks(struct lull_levelzero *levelzero, void *domain, uint32_t *clocks_mhz,
-                            uint32_t capacity)
+static uint32_t levelzero_list_clocks(struct lull_levelzero *levelzero, void *domain,
+                                      uint32_t *clocks_mhz, uint32_t capacity)
 {
-    double told_mhz[LULL_DEVICE_MAX_CLOCKS];
+    double reported_mhz[LULL_DEVICE_MAX_CLOCKS];
     uint32_t count = capacity;
 
     if (domain == NULL || levelzero->available_clocks == NULL ||
-        levelzero->available_clocks(domain, &count, told_mhz) != ZE_OK)
+        levelzero->available_clocks(domain, &count, reported_mhz) != ZE_OK)
         return 0;
     if (count > capacity)
         count = capacity;
     for (uint32_t i = 0; i < count; i++)
-        clocks_mhz[i] = rounded(told_mhz[i]);
+        clocks_mhz[i] = levelzero_round(reported_mhz[i]);
     lull_library_sort_clocks(clocks_mhz, count);
     return count;
 }
@@ -294,7 +294,7 @@ static void describe_limits(const struct zes_card *card, struct lull_device_info
     if (highest_mw <= 0)
         return;
     info->power_limit_max_mw = (uint32_t)highest_mw;
-    info->power_limit_min_mw = lull_library_least_limit_mw(
+    info->power_limit_min_mw = lull_library_min_limit_mw(
         card->power.min_mw > 0 ? (uint64_t)card->power.min_mw : 0, info->power_limit_max_mw);
     info->power_limit_default_mw = default_mw > 0 ? (uint32_t)default_mw : 0;
 }
@@ -312,20 +312,21 @@ static void levelzero_describe(void *state, uint32_t gpu, struct lull_device_inf
         levelzero->pci_properties(card->device, &pci.head) == ZE_OK)
         snprintf(info->pci_bus_id, sizeof(info->pci_bus_id), "%08X:%02X:%02X.%X", pci.domain,
                  pci.bus, pci.device, pci.function);
-    info->sm_clock_count = list_clocks(levelzero, card->clock_count > 0 ? card->clocks[0] : NULL,
-                                       info->sm_clocks_mhz, LULL_DEVICE_MAX_CLOCKS);
+    info->sm_clock_count =
+        levelzero_list_clocks(levelzero, card->clock_count > 0 ? card->clocks[0] : NULL,
+                              info->sm_clocks_mhz, LULL_DEVICE_MAX_CLOCKS);
     info->memory_clock_count =
-        list_clocks(levelzero, card->memory_clock, info->memory_clocks_mhz,
-                    sizeof(info->memory_clocks_mhz) / sizeof(info->memory_clocks_mhz[0]));
+        levelzero_list_clocks(levelzero, card->memory_clock, info->memory_clocks_mhz,
+                              sizeof(info->memory_clocks_mhz) / sizeof(info->memory_clocks_mhz[0]));
     describe_limits(card, info);
     if (card->can_control && info->sm_clock_count > 0)
         info->capabilities |= LULL_CAPABILITY_SM_LOCK;
     if (levelzero->set_limits != NULL && card->power.can_control != 0 &&
-        info->power_limit_max_mw > 0 && read_limit(levelzero, card, &limit_mw))
+        info->power_limit_max_mw > 0 && levelzero_read_limit(levelzero, card, &limit_mw))
         info->capabilities |= LULL_CAPABILITY_POWER_LIMIT;
     /* Power is computed from the rise of the counter between two readings, so it is as recent as
      * they are. */
-    if (read_energy(levelzero, card, &energy_mj))
+    if (levelzero_read_energy(levelzero, card, &energy_mj))
         info->capabilities |= LULL_CAPABILITY_ENERGY_COUNTER | LULL_CAPABILITY_INSTANT_POWER;
 }
 
@@ -335,14 +336,14 @@ static void levelzero_list_processes(void *state, uint32_t gpu,
                                      struct lull_device_processes *processes_out)
 {
     const struct lull_levelzero *levelzero = state;
-    struct zes_process list[LULL_DEVICE_MOST_PROCESSES];
-    uint32_t count = LULL_DEVICE_MOST_PROCESSES;
+    struct zes_process list[LULL_DEVICE_MAX_PROCESSES];
+    uint32_t count = LULL_DEVICE_MAX_PROCESSES;
 
     for (uint32_t i = 0; i < count; i++)
         list[i] = (struct zes_process){.head = {.type = ZES_TYPE_PROCESS_STATE}};
     if (levelzero->processes == NULL ||
         levelzero->processes(levelzero->cards[gpu].device, &count, list) != ZE_OK ||
-        count > LULL_DEVICE_MOST_PROCESSES)
+        count > LULL_DEVICE_MAX_PROCESSES)
         return;
     processes_out->is_known = true;
     processes_out->count = 0;
@@ -369,7 +370,8 @@ static int levelzero_lock_sm(void *state, uint32_t gpu, uint32_t min_mhz, uint32
     struct lull_levelzero *levelzero = state;
     const struct zes_frequency_range range = {min_mhz, max_mhz};
 
-    return check(set_range(levelzero, &levelzero->cards[gpu], &range), gpu, "limit the clock", err);
+    return levelzero_check_call(set_range(levelzero, &levelzero->cards[gpu], &range), gpu,
+                                "limit the clock", err);
 }
 
 static int levelzero_reset_sm(void *state, uint32_t gpu, struct lull_error *err)
@@ -377,8 +379,8 @@ static int levelzero_reset_sm(void *state, uint32_t gpu, struct lull_error *err)
     struct lull_levelzero *levelzero = state;
     const struct zes_frequency_range defaults = {-1.0, -1.0};
 
-    return check(set_range(levelzero, &levelzero->cards[gpu], &defaults), gpu, "reset the clock",
-                 err);
+    return levelzero_check_call(set_range(levelzero, &levelzero->cards[gpu], &defaults), gpu,
+                                "reset the clock", err);
 }
 
 static int levelzero_set_power_limit(void *state, uint32_t gpu, uint32_t limit_mw,
@@ -397,7 +399,7 @@ static int levelzero_set_power_limit(void *state, uint32_t gpu, uint32_t limit_m
         limit->is_enabled = 1;
         code = levelzero->set_limits(card->counters[0], &count, limits);
     }
-    return check(code, gpu, "set the power limit", err);
+    return levelzero_check_call(code, gpu, "set the power limit", err);
 }
 
 const struct lull_vendor lull_levelzero_vendor = {

@@ -42,7 +42,7 @@ const struct lull_library_meaning *lull_levelzero_meaning(int code)
     return lull_library_meaning(meanings, sizeof(meanings) / sizeof(meanings[0]), code);
 }
 
-static int load_library(struct lull_levelzero *levelzero, struct lull_error *err)
+static int levelzero_load_library(struct lull_levelzero *levelzero, struct lull_error *err)
 {
     static const char *const names[] = {"libze_loader.so.1", NULL};
     int result =
@@ -64,17 +64,17 @@ static int load_library(struct lull_levelzero *levelzero, struct lull_error *err
 
 /* ---- parts of a card ---- */
 
-static uint32_t list(zes_call_list_of *call, void *parent, void **handles)
+static uint32_t levelzero_list(zes_call_list_of *call, void *parent, void **handles)
 {
     uint32_t count = ZES_MAX_DOMAINS;
 
     return call != NULL && call(parent, &count, handles) == ZE_OK ? count : 0;
 }
 
-static void find_clocks(struct lull_levelzero *levelzero, struct zes_card *card)
+static void levelzero_find_clocks(struct lull_levelzero *levelzero, struct zes_card *card)
 {
     void *domains[ZES_MAX_DOMAINS];
-    const uint32_t count = list(levelzero->frequency_domains, card->device, domains);
+    const uint32_t count = levelzero_list(levelzero->frequency_domains, card->device, domains);
 
     card->can_control = levelzero->set_range != NULL;
     for (uint32_t i = 0; i < count; i++) {
@@ -96,7 +96,7 @@ static void find_clocks(struct lull_levelzero *levelzero, struct zes_card *card)
 static void find_counters(struct lull_levelzero *levelzero, struct zes_card *card)
 {
     void *domains[ZES_MAX_DOMAINS];
-    const uint32_t count = list(levelzero->power_domains, card->device, domains);
+    const uint32_t count = levelzero_list(levelzero->power_domains, card->device, domains);
 
     for (uint32_t i = 0; levelzero->power_properties != NULL && i < count; i++) {
         struct zes_power_properties domain = {.head.type = ZES_TYPE_POWER_PROPERTIES};
@@ -118,7 +118,7 @@ static void *find_part(zes_call_list_of *enumerate, zes_call_info *describe, voi
                        uint32_t type, const int32_t kinds[2])
 {
     void *parts[ZES_MAX_DOMAINS];
-    const uint32_t count = describe == NULL ? 0 : list(enumerate, device, parts);
+    const uint32_t count = describe == NULL ? 0 : levelzero_list(enumerate, device, parts);
     void *found = NULL;
 
     for (uint32_t i = 0; i < count; i++) {
@@ -148,7 +148,7 @@ static void add_card(struct lull_levelzero *levelzero, void *device)
         card->properties.core.type != ZE_DEVICE_GPU ||
         (card->properties.core.flags & ZE_FLAG_INTEGRATED) != 0)
         return;
-    find_clocks(levelzero, card);
+    levelzero_find_clocks(levelzero, card);
     find_counters(levelzero, card);
     card->temperature = find_part(levelzero->temperature_sensors, levelzero->temperature_properties,
                                   device, ZES_TYPE_TEMPERATURE_PROPERTIES, sensors);
@@ -201,7 +201,7 @@ int lull_levelzero_open(void **state_out, uint32_t *count_out, struct lull_error
     if (levelzero == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for the driver's table");
     pthread_mutex_init(&levelzero->meters, NULL);
-    result = load_library(levelzero, err);
+    result = levelzero_load_library(levelzero, err);
     if (result == 0) {
         int code = levelzero->init(0);
 

@@ -90,7 +90,7 @@ void lull_library_sort_clocks(uint32_t *clocks_mhz, uint32_t count)
     qsort(clocks_mhz, count, sizeof(clocks_mhz[0]), compare_descending);
 }
 
-uint32_t lull_library_least_limit_mw(uint64_t told_mw, uint32_t highest_mw)
+uint32_t lull_library_min_limit_mw(uint64_t reported_mw, uint32_t highest_mw)
 {
-    return told_mw > 0 && told_mw <= highest_mw ? (uint32_t)told_mw : highest_mw / 4;
+    return reported_mw > 0 && reported_mw <= highest_mw ? (uint32_t)reported_mw : highest_mw / 4;
 }

@@ -50,7 +50,7 @@ int lull_library_open_driver(const char *variable, const char *const *names, con
 void lull_library_bind(void *library, void *table, const struct lull_library_symbol *symbols,
                        size_t count);
 
-/* Returns the row of a code, never NULL: the last row stands for every code that has none. */
+/* Returns the row of a code, never NULL: the last row represents every code that has none. */
 const struct lull_library_meaning *lull_library_meaning(const struct lull_library_meaning *rows,
                                                         size_t count, int code);
 
@@ -59,6 +59,6 @@ void lull_library_sort_clocks(uint32_t *clocks_mhz, uint32_t count);
 
 /* Returns the lowest power limit that the driver names, in mW. Where it names none (0), it is a
  * quarter of the highest: no job is run below that, and a limit of 0 W must never be requested. */
-uint32_t lull_library_least_limit_mw(uint64_t told_mw, uint32_t highest_mw);
+uint32_t lull_library_min_limit_mw(uint64_t reported_mw, uint32_t highest_mw);
 
 #endif

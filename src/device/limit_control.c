@@ -6,8 +6,7 @@
 #include "base/clock.h"
 
 /* A limiter needs most of a second to follow, and each call keeps the driver busy for some 10 ms,
- * so a GPU's limit is set at most this often; a failed call is repeated with growing pauses.
- * Chosen, not measured. */
+ * so a GPU's limit is set at most this often; a failed call is repeated with growing pauses. */
 static const int64_t gap_ns = 200 * LULL_NS_PER_MS;
 static const int64_t retry_first_ns = 20 * LULL_NS_PER_MS;
 static const int64_t retry_last_ns = LULL_NS_PER_S;
@@ -96,7 +95,8 @@ int64_t lull_limit_control_due_ns(const struct lull_limit_control *control)
 
 /* Clamps a limit to the lease, the device and what the administrator has set. Returns 0 where the
  * limit from before the lease is to hold. */
-static uint32_t clamp(const struct lull_limit_control *control, const struct lull_device_info *info)
+static uint32_t limit_control_clamp(const struct lull_limit_control *control,
+                                    const struct lull_device_info *info)
 {
     uint32_t limit_mw = control->pending.limit_mw;
 
@@ -115,7 +115,7 @@ static uint32_t clamp(const struct lull_limit_control *control, const struct lul
     return limit_mw >= control->before_mw ? 0 : limit_mw;
 }
 
-static uint32_t read_limit_mw(struct lull_devices *devices, uint32_t gpu)
+static uint32_t limit_control_read_mw(struct lull_devices *devices, uint32_t gpu)
 {
     struct lull_device_reading reading;
 
@@ -135,15 +135,15 @@ static int write_limit(struct lull_limit_control *control, struct lull_devices *
         return status;
     }
     control->is_uncertain = false;
-    control->result.limit_mw = read_limit_mw(devices, gpu);
+    control->result.limit_mw = limit_control_read_mw(devices, gpu);
     if (control->result.limit_mw == limit_mw)
         return 0;
-    return lull_error_set(err, LULL_E_NOT_OBEYED,
+    return lull_error_set(err, LULL_E_NOT_APPLIED,
                           "GPU %u: a power limit of %u W was set, but it stays at %u W", gpu,
                           limit_mw / 1000, control->result.limit_mw / 1000);
 }
 
-/* Tells whether another program has set the limit since. One that is unreadable is nobody's. */
+/* Returns whether another program has set the limit since. One that is unreadable is nobody's. */
 static bool is_taken_over(const struct lull_limit_control *control)
 {
     const bool is_tried = control->is_uncertain && control->present_mw == control->tried_mw;
@@ -157,7 +157,7 @@ bool lull_limit_control_look(struct lull_limit_control *control, struct lull_dev
 {
     bool is_foreign;
 
-    control->present_mw = read_limit_mw(devices, gpu);
+    control->present_mw = limit_control_read_mw(devices, gpu);
     is_foreign = is_taken_over(control);
     if (is_foreign)
         control->before_mw = control->present_mw;
@@ -166,7 +166,7 @@ bool lull_limit_control_look(struct lull_limit_control *control, struct lull_dev
         control->applied_mw = 0;
         control->is_uncertain = control->is_uncertain && !is_foreign;
     }
-    control->wanted_mw = clamp(control, lull_device_info(devices, gpu));
+    control->wanted_mw = limit_control_clamp(control, lull_device_info(devices, gpu));
     control->target_mw = control->wanted_mw != 0 ? control->wanted_mw : control->before_mw;
     /* A limit that already holds is not written again: the call would keep the driver busy for
      * nothing. */
@@ -184,7 +184,7 @@ void lull_limit_control_act(struct lull_limit_control *control, struct lull_devi
         control->result.status = write_limit(control, devices, gpu, control->target_mw, err);
     if (control->result.status == 0)
         control->applied_mw = control->wanted_mw;
-    else if (control->result.status == LULL_E_NOT_OBEYED)
+    else if (control->result.status == LULL_E_NOT_APPLIED)
         control->applied_mw =
             control->result.limit_mw; /* whatever the limit is now, this lease has set it */
     if (may_set(control))

@@ -44,19 +44,19 @@ struct lull_limit_control {
 /* Begins a lease. A control of zeros is right for a GPU that was never leased. */
 void lull_limit_control_begin(struct lull_limit_control *control, const struct lull_band *band);
 
-/* Ends a lease: what was set is to be put back, from now_ns on. */
+/* Ends a lease: what was set is to be restored, from now_ns on. */
 void lull_limit_control_end(struct lull_limit_control *control, int64_t now_ns);
 
 /* Caps the limit of a lease, whether the lease may set one or not; 0: it is not capped. */
 void lull_limit_control_cap(struct lull_limit_control *control, uint32_t cap_mw);
 
-/* Takes over what an earlier process has set and could not put back: either of written_mw (0:
+/* Takes over what an earlier process has set and could not restored: either of written_mw (0:
  * none), in place of before_mw. Nothing happens where before_mw is 0 or this control has set a
  * limit. */
 void lull_limit_control_inherit(struct lull_limit_control *control, uint32_t before_mw,
                                 const uint32_t written_mw[2]);
 
-/* Puts the limit from before the lease back, and goes on with the lease. */
+/* Puts the limit from before the lease back, and continues with the lease. */
 void lull_limit_control_undo(struct lull_limit_control *control);
 
 /* Takes a request; the latest one wins. Errors: LULL_E_UNSUPPORTED the lease has no band of limits.
@@ -70,8 +70,8 @@ int64_t lull_limit_control_due_ns(const struct lull_limit_control *control);
 
 /*
  * Reads the present limit and decides what to write: target_mw, which is to be in the journal
- * before act(). True: somebody else has set the limit since, and it has become before_mw, which is
- * to be in the journal as well.
+ * before act(). True: another program has set the limit since, and it has become before_mw, which
+ * is to be in the journal as well.
  */
 bool lull_limit_control_look(struct lull_limit_control *control, struct lull_devices *devices,
                              uint32_t gpu);
@@ -83,7 +83,7 @@ bool lull_limit_control_look(struct lull_limit_control *control, struct lull_dev
 void lull_limit_control_act(struct lull_limit_control *control, struct lull_devices *devices,
                             uint32_t gpu, int refusal, struct lull_error *err);
 
-/* Tells whether the GPU has the limit from before the lease again, so that nothing is left to do.
+/* Returns whether the GPU has the limit from before the lease again, so that nothing is left to do.
  */
 bool lull_limit_control_is_restored(const struct lull_limit_control *control);
 

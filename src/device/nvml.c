@@ -79,7 +79,7 @@ struct nvml {
     char library_name[256];
     char version[96];
     bool has_instant_power[LULL_DEVICE_MAX_GPUS];  /* field 186 works on this GPU */
-    _Atomic(void *) devices[LULL_DEVICE_MAX_GPUS]; /* others may read while one is found anew */
+    _Atomic(void *) devices[LULL_DEVICE_MAX_GPUS]; /* others may read while one is found again */
     int failures[LULL_DEVICE_MAX_GPUS]; /* why a GPU has no handle since the library was opened */
     char uuids[LULL_DEVICE_MAX_GPUS][96];
     uint32_t device_count;
@@ -141,7 +141,7 @@ const struct lull_library_meaning *lull_nvml_meaning(int code)
     ((nvml)->function == NULL ? NVML_FUNCTION_NOT_FOUND : (nvml)->function(__VA_ARGS__))
 
 /* Turns the code of one call into Lull's, and sets a message for the user. */
-static int check(int nvml_code, uint32_t gpu, const char *what, struct lull_error *err)
+static int nvml_check_call(int nvml_code, uint32_t gpu, const char *what, struct lull_error *err)
 {
     const struct lull_library_meaning *meaning = lull_nvml_meaning(nvml_code);
 
@@ -151,7 +151,7 @@ static int check(int nvml_code, uint32_t gpu, const char *what, struct lull_erro
                           meaning->text, nvml_code);
 }
 
-static int load_library(struct nvml *nvml, struct lull_error *err)
+static int nvml_load_library(struct nvml *nvml, struct lull_error *err)
 {
     static const char *const names[] = {"libnvidia-ml.so.1", NULL};
     int result = lull_library_open_driver("LULL_NVML", names, "NVIDIA", &nvml->library,
@@ -236,7 +236,7 @@ static int nvml_open(void **state_out, uint32_t *count_out, struct lull_error *e
 
     if (nvml == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for the driver's table");
-    result = load_library(nvml, err);
+    result = nvml_load_library(nvml, err);
     if (result == 0) {
         int status = nvml->init();
 
@@ -285,7 +285,7 @@ static void describe_clocks(struct nvml *nvml, void *device, struct lull_device_
 }
 
 /* Reads one field value. Returns NVML's code, 0 for success. */
-static int read_field(struct nvml *nvml, void *device, unsigned int field, uint64_t *value_out)
+static int nvml_read_field(struct nvml *nvml, void *device, unsigned int field, uint64_t *value_out)
 {
     struct nvml_field_value value = {.field = field};
     int status = INVOKE(nvml, fields, device, 1, &value);
@@ -298,7 +298,7 @@ static int read_field(struct nvml *nvml, void *device, unsigned int field, uint6
     return status;
 }
 
-/* Tells whether the memory clock can be locked. The A100 has the function but not the ability, so
+/* Returns whether the memory clock can be locked. The A100 has the function but not the ability, so
  * only the field of newer drivers shows it. */
 static bool can_lock_memory(struct nvml *nvml, void *device, uint32_t architecture)
 {
@@ -307,12 +307,12 @@ static bool can_lock_memory(struct nvml *nvml, void *device, uint32_t architectu
     if (nvml->lock_memory == NULL || nvml->reset_memory == NULL ||
         architecture < NVML_ARCHITECTURE_AMPERE)
         return false;
-    return read_field(nvml, device, NVML_FIELD_MEMORY_CLOCK_SWITCH, &mode) == NVML_SUCCESS &&
+    return nvml_read_field(nvml, device, NVML_FIELD_MEMORY_CLOCK_SWITCH, &mode) == NVML_SUCCESS &&
            mode != 0;
 }
 
-static uint32_t describe_capabilities(struct nvml *nvml, uint32_t gpu,
-                                      struct lull_device_info *info)
+static uint32_t nvml_describe_capabilities(struct nvml *nvml, uint32_t gpu,
+                                           struct lull_device_info *info)
 {
     void *device = nvml->devices[gpu];
     uint32_t capabilities = 0;
@@ -334,7 +334,7 @@ static uint32_t describe_capabilities(struct nvml *nvml, uint32_t gpu,
     if (INVOKE(nvml, energy, device, &energy) == NVML_SUCCESS)
         capabilities |= LULL_CAPABILITY_ENERGY_COUNTER;
     nvml->has_instant_power[gpu] =
-        read_field(nvml, device, NVML_FIELD_POWER_INSTANT, &power) == NVML_SUCCESS;
+        nvml_read_field(nvml, device, NVML_FIELD_POWER_INSTANT, &power) == NVML_SUCCESS;
     if (nvml->has_instant_power[gpu])
         capabilities |= LULL_CAPABILITY_INSTANT_POWER;
     return capabilities;
@@ -364,16 +364,16 @@ static void nvml_describe(void *state, uint32_t gpu, struct lull_device_info *in
         (int)architecture != NVML_ARCHITECTURE_UNKNOWN)
         info->architecture = architecture;
     describe_clocks(nvml, device, info);
-    info->capabilities = describe_capabilities(nvml, gpu, info);
+    info->capabilities = nvml_describe_capabilities(nvml, gpu, info);
 }
 
-static bool read_power(struct nvml *nvml, uint32_t gpu, uint32_t *power_mw_out)
+static bool nvml_read_power(struct nvml *nvml, uint32_t gpu, uint32_t *power_mw_out)
 {
     uint64_t instant_mw;
 
     /* The plain call returns a 1 s average on many GPUs; the field has the power of this moment. */
     if (nvml->has_instant_power[gpu] &&
-        read_field(nvml, nvml->devices[gpu], NVML_FIELD_POWER_INSTANT, &instant_mw) ==
+        nvml_read_field(nvml, nvml->devices[gpu], NVML_FIELD_POWER_INSTANT, &instant_mw) ==
             NVML_SUCCESS) {
         *power_mw_out = instant_mw < UINT32_MAX ? (uint32_t)instant_mw : UINT32_MAX;
         return true;
@@ -401,7 +401,7 @@ static bool read_utilization(struct nvml *nvml, void *device, uint32_t *percent_
     return true;
 }
 
-/* Asks for events of a GPU, those of the wanted types that it can tell. */
+/* Requests events of a GPU, those of the wanted types that it can tell. */
 static void open_events(struct nvml *nvml, uint32_t gpu, unsigned long long wanted, void **events)
 {
     unsigned long long types = 0;
@@ -426,7 +426,7 @@ static bool read_xids(struct nvml *nvml, uint32_t gpu, struct lull_device_readin
     open_events(nvml, gpu, NVML_EVENT_XID, &nvml->errors[gpu]);
     if (nvml->errors[gpu] == NULL)
         return false;
-    for (uint32_t i = 0; i < LULL_DEVICE_MOST_EVENTS &&
+    for (uint32_t i = 0; i < LULL_DEVICE_MAX_EVENTS &&
                          nvml->events_wait(nvml->errors[gpu], &event, 0) == NVML_SUCCESS;
          i++) {
         nvml->xid_count[gpu]++;
@@ -451,7 +451,7 @@ static bool nvml_read(void *state, uint32_t gpu, enum lull_reading_field field,
     case LULL_READING_MEMORY_CLOCK:
         return nvml->clock(device, NVML_CLOCK_MEMORY, &out->memory_mhz) == NVML_SUCCESS;
     case LULL_READING_POWER:
-        return read_power(nvml, gpu, &out->power_mw);
+        return nvml_read_power(nvml, gpu, &out->power_mw);
     case LULL_READING_ENERGY:
         return read_long(nvml->energy, device, &out->energy_mj);
     case LULL_READING_TEMPERATURE:
@@ -485,11 +485,11 @@ static void find_again(struct nvml *nvml, uint32_t gpu)
         nvml->devices[gpu] = device;
 }
 
-/* As check(), for calls that set something. */
+/* As nvml_check_call(), for calls that set something. */
 static int check_set(struct nvml *nvml, int nvml_code, uint32_t gpu, const char *what,
                      struct lull_error *err)
 {
-    const int result = check(nvml_code, gpu, what, err);
+    const int result = nvml_check_call(nvml_code, gpu, what, err);
 
     nvml->is_gone[gpu] = result == LULL_E_NO_DEVICE;
     return result;
@@ -536,34 +536,34 @@ static int nvml_set_power_limit(void *state, uint32_t gpu, uint32_t limit_mw,
 /* --- what happens to a GPU without Lull's doing --- */
 
 /* Takes the events that have come, without waiting for any. */
-static void take_events(struct nvml *nvml, uint32_t gpu, struct lull_device_news *news)
+static void take_events(struct nvml *nvml, uint32_t gpu, struct lull_device_update *update)
 {
     struct nvml_event event;
 
     open_events(nvml, gpu, NVML_EVENT_XID | NVML_EVENT_MIG, &nvml->events[gpu]);
-    while (nvml->events[gpu] != NULL && news->event_count < LULL_DEVICE_MOST_EVENTS &&
+    while (nvml->events[gpu] != NULL && update->event_count < LULL_DEVICE_MAX_EVENTS &&
            nvml->events_wait(nvml->events[gpu], &event, 0) == NVML_SUCCESS) {
-        news->event_count++;
-        news->is_repartitioned = news->is_repartitioned || event.type == NVML_EVENT_MIG;
+        update->event_count++;
+        update->is_repartitioned = update->is_repartitioned || event.type == NVML_EVENT_MIG;
         if (event.type == NVML_EVENT_XID) {
-            news->xid_count++;
-            news->last_xid = (uint32_t)event.data;
+            update->xid_count++;
+            update->last_xid = (uint32_t)event.data;
         }
     }
 }
 
 /* A GPU that cannot be partitioned has no mode. */
-static void take_mode(struct nvml *nvml, uint32_t gpu, struct lull_device_news *news)
+static void take_mode(struct nvml *nvml, uint32_t gpu, struct lull_device_update *update)
 {
     unsigned int current = 0;
     unsigned int pending;
 
     if (INVOKE(nvml, mig_mode, nvml->devices[gpu], &current, &pending) != NVML_SUCCESS)
         current = 0;
-    news->is_partitioned = current != 0;
-    news->is_repartitioned =
-        news->is_repartitioned || news->is_partitioned != nvml->is_partitioned[gpu];
-    nvml->is_partitioned[gpu] = news->is_partitioned;
+    update->is_partitioned = current != 0;
+    update->is_repartitioned =
+        update->is_repartitioned || update->is_partitioned != nvml->is_partitioned[gpu];
+    nvml->is_partitioned[gpu] = update->is_partitioned;
 }
 
 /* Lists the processes that compute, and behind them the clients of MPS, which older drivers do not
@@ -572,13 +572,13 @@ static void nvml_list_processes(void *state, uint32_t gpu,
                                 struct lull_device_processes *processes_out)
 {
     struct nvml *nvml = state;
-    struct nvml_process list[LULL_DEVICE_MOST_PROCESSES];
-    unsigned int computing = LULL_DEVICE_MOST_PROCESSES;
+    struct nvml_process list[LULL_DEVICE_MAX_PROCESSES];
+    unsigned int computing = LULL_DEVICE_MAX_PROCESSES;
     unsigned int of_mps;
 
     if (INVOKE(nvml, processes, nvml->devices[gpu], &computing, list) != NVML_SUCCESS)
         return;
-    of_mps = LULL_DEVICE_MOST_PROCESSES - computing;
+    of_mps = LULL_DEVICE_MAX_PROCESSES - computing;
     if (INVOKE(nvml, mps_processes, nvml->devices[gpu], &of_mps, list + computing) != NVML_SUCCESS)
         of_mps = 0;
     processes_out->is_known = true;
@@ -587,7 +587,7 @@ static void nvml_list_processes(void *state, uint32_t gpu,
         processes_out->pids[i] = (pid_t)list[i].pid;
 }
 
-static int nvml_check(void *state, uint32_t gpu, struct lull_device_news *news,
+static int nvml_check(void *state, uint32_t gpu, struct lull_device_update *update,
                       struct lull_error *err)
 {
     struct nvml *nvml = state;
@@ -600,21 +600,21 @@ static int nvml_check(void *state, uint32_t gpu, struct lull_device_news *news,
                               "(NVML %d)",
                               gpu, lull_nvml_meaning(nvml->failures[gpu])->text,
                               nvml->failures[gpu]);
-    take_events(nvml, gpu, news);
-    result = check_set(nvml, nvml->clock(nvml->devices[gpu], NVML_CLOCK_SM, &news->sm_mhz), gpu,
+    take_events(nvml, gpu, update);
+    result = check_set(nvml, nvml->clock(nvml->devices[gpu], NVML_CLOCK_SM, &update->sm_mhz), gpu,
                        "read the SM clock", err);
     if (result == 0) {
-        take_mode(nvml, gpu, news);
-        nvml_list_processes(nvml, gpu, &news->processes);
+        take_mode(nvml, gpu, update);
+        nvml_list_processes(nvml, gpu, &update->processes);
     }
-    /* The handle of a GPU that has new partitions, or was lost, is looked up anew. */
-    nvml->is_gone[gpu] = nvml->is_gone[gpu] || news->is_repartitioned;
+    /* The handle of a GPU that has new partitions, or was lost, is looked up again. */
+    nvml->is_gone[gpu] = nvml->is_gone[gpu] || update->is_repartitioned;
     if (nvml->is_gone[gpu])
         close_events(nvml, &nvml->events[gpu]);
     return result;
 }
 
-static void nvml_let_go(void *state, uint32_t gpu)
+static void nvml_release(void *state, uint32_t gpu)
 {
     struct nvml *nvml = state;
 
@@ -655,6 +655,6 @@ const struct lull_vendor lull_nvml_vendor = {
     .reset_memory = nvml_reset_memory,
     .set_power_limit = nvml_set_power_limit,
     .check = nvml_check,
-    .let_go = nvml_let_go,
+    .release = nvml_release,
     .find = nvml_find,
 };

@@ -94,7 +94,7 @@ static int read_fd(int fd, char *text, size_t *size_out)
     return 0;
 }
 
-static int open_file(const char *directory, const char *zone, const char *file)
+static int rapl_open_file(const char *directory, const char *zone, const char *file)
 {
     char path[PATH_MAX];
     int fd;
@@ -105,10 +105,10 @@ static int open_file(const char *directory, const char *zone, const char *file)
     return fd < 0 ? -errno : fd;
 }
 
-static int read_file(const char *directory, const char *zone, const char *file, char *text,
-                     size_t *size_out)
+static int rapl_read_file(const char *directory, const char *zone, const char *file, char *text,
+                          size_t *size_out)
 {
-    const int fd = open_file(directory, zone, file);
+    const int fd = rapl_open_file(directory, zone, file);
     int result;
 
     if (fd < 0)
@@ -118,13 +118,13 @@ static int read_file(const char *directory, const char *zone, const char *file, 
     return result;
 }
 
-static enum lull_rapl_kind find_kind(const char *directory, const char *zone)
+static enum lull_rapl_kind rapl_find_kind(const char *directory, const char *zone)
 {
     char name[TEXT_BYTES + 1];
     size_t size = 0;
 
     if (strncmp(zone, "intel-rapl:", 11) != 0 ||
-        read_file(directory, zone, "name", name, &size) < 0)
+        rapl_read_file(directory, zone, "name", name, &size) < 0)
         return LULL_RAPL_NOT_ADDED;
     name[size] = '\0';
     name[strcspn(name, "\n")] = '\0';
@@ -155,10 +155,10 @@ static int add_zone(struct lull_rapl *rapl, const char *directory, const char *n
     size_t size = 0;
     int result = 0;
 
-    if (read_file(directory, name, "max_energy_range_uj", text, &size) < 0 ||
+    if (rapl_read_file(directory, name, "max_energy_range_uj", text, &size) < 0 ||
         lull_rapl_parse_uj(text, size, &zone.range_uj) < 0)
         zone.range_uj = 0;
-    zone.fd = open_file(directory, name, "energy_uj");
+    zone.fd = rapl_open_file(directory, name, "energy_uj");
     if (zone.fd < 0)
         result = zone.fd;
     else
@@ -184,7 +184,7 @@ static int add_zones(struct lull_rapl *rapl, const char *directory, DIR *entries
     int result = 0;
 
     while (result == 0 && rapl->count < LULL_RAPL_MAX_ZONES && (entry = readdir(entries)) != NULL) {
-        const enum lull_rapl_kind kind = find_kind(directory, entry->d_name);
+        const enum lull_rapl_kind kind = rapl_find_kind(directory, entry->d_name);
 
         if (kind != LULL_RAPL_NOT_ADDED)
             result = add_zone(rapl, directory, entry->d_name, kind, err);

@@ -56,7 +56,7 @@ enum lull_rapl_kind lull_rapl_kind_of(const char *zone, const char *name);
  * number. */
 int lull_rapl_parse_uj(const char *text, size_t size, uint64_t *value_out);
 
-/* Returns what was counted between two readings of a counter that begins anew after range_uj; 0:
+/* Returns what was counted between two readings of a counter that starts again after range_uj; 0:
  * that is not known. */
 uint64_t lull_rapl_grown_uj(uint64_t before_uj, uint64_t now_uj, uint64_t range_uj);
 

@@ -8,10 +8,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "device/fault.h"
-#include "device/sight.h"
+#include "device/lock_state.h"
 
 enum {
-    ATTEMPTS = 3, /* how often a reset is tried whose failure may pass; chosen, not measured */
+    ATTEMPTS = 3, /* how often a reset is tried whose failure may pass; */
     /* How long the clock has to show the reset: longer than the slowest published settling (48 ms),
        so that the reading is refreshed several times. */
     CONFIRM_MS = 500,
@@ -27,7 +27,7 @@ struct job {
     bool is_forced;      /* nobody's settings are spared */
     bool is_set_aside;   /* its record cannot be used */
     bool was_deferred;   /* it was reset before */
-    bool is_foreign;     /* somebody else's setting was found */
+    bool is_foreign;     /* another program's setting was found */
     bool is_resetting;   /* its clock was reset and is to be seen free */
     bool is_unseen;      /* and could not be seen */
     bool is_idle;        /* because the GPU is idle... */
@@ -64,7 +64,7 @@ static int reset_sm(struct lull_devices *devices, uint32_t gpu, struct lull_erro
 
 /* --- power limit --- */
 
-static uint32_t read_limit_mw(struct lull_devices *devices, uint32_t gpu)
+static uint32_t restore_read_limit_mw(struct lull_devices *devices, uint32_t gpu)
 {
     struct lull_device_reading reading;
 
@@ -72,10 +72,10 @@ static uint32_t read_limit_mw(struct lull_devices *devices, uint32_t gpu)
     return (reading.valid & LULL_READING_POWER_LIMIT) != 0 ? reading.power_limit_mw : 0;
 }
 
-static int set_limit(struct lull_devices *devices, uint32_t gpu, uint32_t limit_mw,
-                     struct lull_error *err)
+static int restore_set_limit(struct lull_devices *devices, uint32_t gpu, uint32_t limit_mw,
+                             struct lull_error *err)
 {
-    uint32_t seen_mw = read_limit_mw(devices, gpu);
+    uint32_t seen_mw = restore_read_limit_mw(devices, gpu);
     int result;
 
     if (seen_mw == limit_mw)
@@ -83,14 +83,14 @@ static int set_limit(struct lull_devices *devices, uint32_t gpu, uint32_t limit_
     result = lull_device_set_power_limit(devices, gpu, limit_mw, err);
     if (result < 0)
         return result;
-    seen_mw = read_limit_mw(devices, gpu);
+    seen_mw = restore_read_limit_mw(devices, gpu);
     if (seen_mw == 0)
-        return lull_error_set(err, LULL_E_NOT_OBEYED,
+        return lull_error_set(err, LULL_E_NOT_APPLIED,
                               "GPU %u: a power limit of %u mW was set, but it cannot be read back",
                               gpu, limit_mw);
     if (seen_mw != limit_mw)
-        return lull_error_set(err, LULL_E_NOT_OBEYED, "GPU %u: the power limit stays at %u mW", gpu,
-                              seen_mw);
+        return lull_error_set(err, LULL_E_NOT_APPLIED, "GPU %u: the power limit stays at %u mW",
+                              gpu, seen_mw);
     return 0;
 }
 
@@ -102,7 +102,7 @@ static int reset_limit(struct lull_devices *devices, const struct job *job, stru
         return lull_error_set(err, LULL_E_UNSUPPORTED,
                               "GPU %u: its driver reports no default power limit; set it yourself",
                               job->gpu);
-    return set_limit(devices, job->gpu, default_mw, err);
+    return restore_set_limit(devices, job->gpu, default_mw, err);
 }
 
 /* What the limit was before cannot be known; the default may be above an administrator's cap, so
@@ -111,7 +111,7 @@ static int judge_lost_limit(struct lull_devices *devices, const struct job *job,
                             struct lull_error *err)
 {
     const uint32_t default_mw = lull_device_info(devices, job->gpu)->power_limit_default_mw;
-    const uint32_t present_mw = read_limit_mw(devices, job->gpu);
+    const uint32_t present_mw = restore_read_limit_mw(devices, job->gpu);
 
     if (present_mw == 0 || present_mw == default_mw)
         return 0;
@@ -126,13 +126,13 @@ static int put_limit_back(struct lull_devices *devices, struct job *job, struct 
 {
     const uint32_t before_mw = job->record.power_limit_mw;
     const uint32_t *const written_mw = job->record.written.limit_mw;
-    const uint32_t present_mw = read_limit_mw(devices, job->gpu);
+    const uint32_t present_mw = restore_read_limit_mw(devices, job->gpu);
 
     if (before_mw == 0 || (written_mw[0] == 0 && written_mw[1] == 0))
         return 0;
     if (present_mw == 0 || present_mw == before_mw || present_mw == written_mw[0] ||
         present_mw == written_mw[1])
-        return set_limit(devices, job->gpu, before_mw, err);
+        return restore_set_limit(devices, job->gpu, before_mw, err);
     job->is_foreign = true;
     lull_log(
         LULL_LOG_WARNING, "restore",
@@ -160,31 +160,31 @@ static void restore_limit(struct lull_devices *devices, struct job *job)
 
 /* --- clock --- */
 
-static enum lull_sight look(struct lull_devices *devices, struct job *job,
-                            struct lull_device_reading *reading_out)
+static enum lull_lock_state restore_read_device(struct lull_devices *devices, struct job *job,
+                                                struct lull_device_reading *reading_out)
 {
-    lull_device_read(devices, job->gpu, LULL_SIGHT_READINGS, reading_out);
-    return lull_sight_of_clock(lull_device_info(devices, job->gpu), reading_out,
-                               &job->record.written);
+    lull_device_read(devices, job->gpu, LULL_LOCK_STATE_READINGS, reading_out);
+    return lull_lock_state_of_clock(lull_device_info(devices, job->gpu), reading_out,
+                                    &job->record.written);
 }
 
 /* Looks until it is clear whose the clock is. */
-static enum lull_sight find_owner(struct lull_devices *devices, struct job *job,
-                                  struct lull_device_reading *reading_out)
+static enum lull_lock_state find_owner(struct lull_devices *devices, struct job *job,
+                                       struct lull_device_reading *reading_out)
 {
     const int64_t since_ns = lull_now_ns() - job->record.written.sm_at_ns;
-    enum lull_sight sight = look(devices, job, reading_out);
+    enum lull_lock_state lock_state = restore_read_device(devices, job, reading_out);
     uint32_t seen_mhz = reading_out->sm_mhz;
 
-    if (since_ns < LULL_SIGHT_SETTLING_NS && !job->was_deferred)
-        return LULL_SIGHT_OURS; /* the clock may still be on its way to what was written last */
-    for (int i = 1; i < LOOKS && sight == LULL_SIGHT_FOREIGN; i++) {
+    if (since_ns < LULL_LOCK_STATE_SETTLING_NS && !job->was_deferred)
+        return LULL_LOCK_OURS; /* the clock may still be on its way to what was written last */
+    for (int i = 1; i < LOOKS && lock_state == LULL_LOCK_FOREIGN; i++) {
         lull_sleep_until_ns(lull_now_ns() + LOOK_STEP_MS * LULL_NS_PER_MS);
-        sight = look(devices, job, reading_out);
-        if (sight == LULL_SIGHT_FOREIGN && reading_out->sm_mhz != seen_mhz)
-            sight = LULL_SIGHT_NOTHING; /* a clock that moves is held by no lock */
+        lock_state = restore_read_device(devices, job, reading_out);
+        if (lock_state == LULL_LOCK_FOREIGN && reading_out->sm_mhz != seen_mhz)
+            lock_state = LULL_LOCK_UNKNOWN; /* a clock that moves is held by no lock */
     }
-    return sight;
+    return lock_state;
 }
 
 /* Notes why the effect of a reset is not seen. */
@@ -192,17 +192,17 @@ static void note_unseen(struct lull_devices *devices, struct job *job)
 {
     struct lull_device_reading reading;
 
-    lull_device_read(devices, job->gpu, LULL_SIGHT_IDLE_READINGS, &reading);
+    lull_device_read(devices, job->gpu, LULL_LOCK_STATE_IDLE_READINGS, &reading);
     job->is_unseen = true;
-    job->is_idle = lull_sight_seems_idle(&reading);
+    job->is_idle = lull_lock_state_seems_idle(&reading);
     job->is_untold = !job->is_idle && (reading.valid & LULL_READING_REASONS) == 0;
 }
 
-/* Tells whether the clock is to be reset. */
+/* Returns whether the clock is to be reset. */
 static bool wants_reset(struct lull_devices *devices, struct job *job)
 {
     struct lull_device_reading reading;
-    enum lull_sight sight;
+    enum lull_lock_state lock_state;
 
     if (job->is_forced || job->is_set_aside)
         return true;
@@ -211,18 +211,18 @@ static bool wants_reset(struct lull_devices *devices, struct job *job)
     if (job->record.is_blind == 0 && job->record.written.sm_mhz[0] == 0 &&
         job->record.written.sm_mhz[1] == 0)
         return false; /* it was never lowered */
-    sight = find_owner(devices, job, &reading);
+    lock_state = find_owner(devices, job, &reading);
     /* A reading that is off by one step does not tell such a lock from none. */
-    if (sight == LULL_SIGHT_FREE &&
-        lull_sight_is_high(lull_device_info(devices, job->gpu), job->record.written.sm_mhz[0]))
+    if (lock_state == LULL_LOCK_FREE &&
+        lull_lock_state_is_high(lull_device_info(devices, job->gpu), job->record.written.sm_mhz[0]))
         return true;
-    if (sight == LULL_SIGHT_NOTHING && job->was_deferred) {
+    if (lock_state == LULL_LOCK_UNKNOWN && job->was_deferred) {
         /* It was reset before. Another reset would show no more, and might undo what an
          * administrator has set since. */
         note_unseen(devices, job);
         return false;
     }
-    if (sight == LULL_SIGHT_FOREIGN && job->record.is_blind == 0) {
+    if (lock_state == LULL_LOCK_FOREIGN && job->record.is_blind == 0) {
         job->is_foreign = true;
         lull_log(LULL_LOG_WARNING, "restore",
                  "GPU %u: it runs at %u MHz, which Lull has not set, and no reason is reported: "
@@ -230,7 +230,7 @@ static bool wants_reset(struct lull_devices *devices, struct job *job)
                  job->gpu, reading.sm_mhz);
         return false;
     }
-    return sight != LULL_SIGHT_FREE;
+    return lock_state != LULL_LOCK_FREE;
 }
 
 static void restore_clocks(struct lull_devices *devices, struct job *job)
@@ -241,9 +241,10 @@ static void restore_clocks(struct lull_devices *devices, struct job *job)
     struct lull_error error = {0};
 
     if (wants_reset(devices, job)) {
-        lull_device_read(devices, job->gpu, LULL_SIGHT_READINGS, &before);
+        lull_device_read(devices, job->gpu, LULL_LOCK_STATE_READINGS, &before);
         job->before_mhz = before.sm_mhz;
-        job->was_busy = (before.valid & LULL_READING_REASONS) != 0 && !lull_sight_is_idle(&before);
+        job->was_busy =
+            (before.valid & LULL_READING_REASONS) != 0 && !lull_lock_state_is_idle(&before);
         take_failure(job, reset_sm(devices, job->gpu, &error), &error);
         job->is_resetting = job->result == 0;
     }
@@ -252,47 +253,47 @@ static void restore_clocks(struct lull_devices *devices, struct job *job)
         take_failure(job, lull_device_reset_memory(devices, job->gpu, &error), &error);
 }
 
-/* Tells whether a reading after the reset shows that it has had an effect: the clock is not at its
- * highest, but above every lock that was. Where no record names the lock, the clock that the GPU
- * had while it was busy bounds it, also where power or heat hold the clock now. */
+/* Returns whether a reading after the reset shows that it has had an effect: the clock is not at
+ * its highest, but above every lock that was. Where no record names the lock, the clock that the
+ * GPU had while it was busy bounds it, also where power or heat hold the clock now. */
 static bool is_confirmed(const struct lull_devices *devices, const struct job *job,
-                         enum lull_sight sight, const struct lull_device_reading *reading)
+                         enum lull_lock_state lock_state, const struct lull_device_reading *reading)
 {
     const uint32_t *const written_mhz = job->record.written.sm_mhz;
     const bool is_known = written_mhz[0] != 0 || written_mhz[1] != 0 || job->was_busy;
 
-    if (sight == LULL_SIGHT_FREE)
+    if (lock_state == LULL_LOCK_FREE)
         return true;
     if (job->before_mhz == 0 || !is_known || reading->sm_mhz <= written_mhz[0] ||
         reading->sm_mhz <= written_mhz[1])
         return false;
-    if (sight == LULL_SIGHT_FOREIGN)
+    if (lock_state == LULL_LOCK_FOREIGN)
         return reading->sm_mhz > job->before_mhz;
-    return sight == LULL_SIGHT_NOTHING && job->was_busy &&
-           (reading->valid & LULL_READING_REASONS) != 0 && !lull_sight_is_idle(reading) &&
+    return lock_state == LULL_LOCK_UNKNOWN && job->was_busy &&
+           (reading->valid & LULL_READING_REASONS) != 0 && !lull_lock_state_is_idle(reading) &&
            reading->sm_mhz >
-               lull_sight_step_above(lull_device_info(devices, job->gpu), job->before_mhz);
+               lull_lock_state_step_above(lull_device_info(devices, job->gpu), job->before_mhz);
 }
 
 /* Waits until the clock shows the reset. An idle GPU will not, so nothing is waited for there. */
-static void confirm(struct lull_devices *devices, struct job *job, int64_t until_ns)
+static void restore_confirm(struct lull_devices *devices, struct job *job, int64_t until_ns)
 {
     struct lull_device_reading reading;
-    enum lull_sight sight;
+    enum lull_lock_state lock_state;
 
     for (;;) {
-        sight = look(devices, job, &reading);
-        if (is_confirmed(devices, job, sight, &reading))
+        lock_state = restore_read_device(devices, job, &reading);
+        if (is_confirmed(devices, job, lock_state, &reading))
             return;
-        if (lull_sight_is_idle(&reading) || lull_now_ns() >= until_ns)
+        if (lull_lock_state_is_idle(&reading) || lull_now_ns() >= until_ns)
             break;
         lull_sleep_until_ns(lull_now_ns() + CONFIRM_STEP_MS * LULL_NS_PER_MS);
     }
-    if (sight == LULL_SIGHT_NOTHING)
+    if (lock_state == LULL_LOCK_UNKNOWN)
         note_unseen(devices, job);
     else
         job->result =
-            lull_error_set(&job->error, LULL_E_NOT_OBEYED,
+            lull_error_set(&job->error, LULL_E_NOT_APPLIED,
                            "GPU %u: still at %u MHz after the reset, and names no reason; "
                            "another program may hold its clock",
                            job->gpu, reading.sm_mhz);
@@ -301,8 +302,8 @@ static void confirm(struct lull_devices *devices, struct job *job, int64_t until
 /* --- records --- */
 
 /* Fills the job from its record; false: there is nothing to do on the device. */
-static bool prepare(struct lull_devices *devices, struct lull_journal *journal, const char *uuid,
-                    struct job *job, struct lull_restore_report *report)
+static bool restore_prepare(struct lull_devices *devices, struct lull_journal *journal,
+                            const char *uuid, struct job *job, struct lull_restore_report *report)
 {
     int found = lull_device_find(devices, uuid);
     int result = lull_journal_load(journal, uuid, &job->record, &job->error);
@@ -324,7 +325,7 @@ static bool prepare(struct lull_devices *devices, struct lull_journal *journal, 
     if (result < 0 ||
         strcmp(job->record.driver_version, lull_devices_driver_version(devices)) != 0) {
         /* What the GPU had before cannot be known: its clocks are reset, its power limit is left
-         * alone, and the file is kept for the administrator. */
+         * unchanged, and the file is kept for the administrator. */
         lull_log(LULL_LOG_WARNING, "restore",
                  "GPU %s: journal unreadable or of another version or driver; resetting its "
                  "clocks, file renamed",
@@ -379,8 +380,8 @@ static void settle_record(struct lull_devices *devices, struct lull_journal *jou
     take_failure(job, result, &error);
 }
 
-static void finish(struct lull_devices *devices, struct lull_journal *journal, const char *uuid,
-                   struct job *job, struct lull_restore_report *report)
+static void restore_finish(struct lull_devices *devices, struct lull_journal *journal,
+                           const char *uuid, struct job *job, struct lull_restore_report *report)
 {
     settle_record(devices, journal, uuid, job);
     if (job->result < 0) {
@@ -418,8 +419,8 @@ static void resume_deferred(struct lull_devices *devices, struct lull_journal *j
 }
 
 /* Lists the GPUs to restore: those with a record, or all. */
-static int list(struct lull_devices *devices, struct lull_journal *journal, bool is_forced,
-                char (*uuids_out)[96], struct lull_error *err)
+static int restore_list_records(struct lull_devices *devices, struct lull_journal *journal,
+                                bool is_forced, char (*uuids_out)[96], struct lull_error *err)
 {
     int count = lull_journal_list(journal, uuids_out, LULL_DEVICE_MAX_GPUS, err);
 
@@ -433,9 +434,9 @@ static int list(struct lull_devices *devices, struct lull_journal *journal, bool
 }
 
 /* Begins with one GPU; false: there is nothing to do on the device. */
-static bool begin(struct lull_devices *devices, struct lull_journal *journal, const char *uuid,
-                  bool is_forced, const bool *was_deferred, struct job *job,
-                  struct lull_restore_report *report)
+static bool restore_begin(struct lull_devices *devices, struct lull_journal *journal,
+                          const char *uuid, bool is_forced, const bool *was_deferred,
+                          struct job *job, struct lull_restore_report *report)
 {
     if (is_forced) {
         struct lull_error error;
@@ -444,7 +445,7 @@ static bool begin(struct lull_devices *devices, struct lull_journal *journal, co
         job->is_set_aside = result < 0 && result != -ENOENT && result != LULL_E_STALE;
         job->is_forced = true;
         job->gpu = (uint32_t)lull_device_find(devices, uuid);
-    } else if (!prepare(devices, journal, uuid, job, report)) {
+    } else if (!restore_prepare(devices, journal, uuid, job, report)) {
         return false;
     }
     job->was_deferred = was_deferred[job->gpu];
@@ -469,19 +470,19 @@ static int restore_gpus(struct lull_devices *devices, struct lull_journal *journ
     if (result < 0)
         return result;
     resume_deferred(devices, journal, was_deferred);
-    count = list(devices, journal, is_forced, uuids, err);
+    count = restore_list_records(devices, journal, is_forced, uuids, err);
     if (count < 0)
         return count;
     /* All resets come before the read-backs, so that the GPUs settle at the same time. */
     for (int i = 0; i < count; i++)
         is_pending[i] =
-            begin(devices, journal, uuids[i], is_forced, was_deferred, &jobs[i], &report);
+            restore_begin(devices, journal, uuids[i], is_forced, was_deferred, &jobs[i], &report);
     until_ns = lull_now_ns() + CONFIRM_MS * LULL_NS_PER_MS;
     for (int i = 0; i < count; i++) {
         if (jobs[i].is_resetting)
-            confirm(devices, &jobs[i], until_ns);
+            restore_confirm(devices, &jobs[i], until_ns);
         if (is_pending[i] || jobs[i].result < 0)
-            finish(devices, journal, uuids[i], &jobs[i], &report);
+            restore_finish(devices, journal, uuids[i], &jobs[i], &report);
         if (jobs[i].result < 0 && result == 0)
             result = lull_error_set(err, jobs[i].result, "%s", jobs[i].error.text);
     }

@@ -40,10 +40,11 @@ struct lull_vendor {
      * or finds none by itself. */
 
     /* Adds to news what has happened to a GPU; its errors are those of lull_device_check. */
-    int (*check)(void *state, uint32_t gpu, struct lull_device_news *news, struct lull_error *err);
+    int (*check)(void *state, uint32_t gpu, struct lull_device_update *update,
+                 struct lull_error *err);
 
     /* Closes what is open of one GPU alone; find opens it again. */
-    void (*let_go)(void *state, uint32_t gpu);
+    void (*release)(void *state, uint32_t gpu);
 
     /* Finds a GPU that open has not listed or that was let go. Errors: LULL_E_NO_DEVICE. */
     int (*find)(void *state, const char *uuid, uint32_t *gpu_out, struct lull_error *err);

@@ -22,7 +22,7 @@ const struct lull_writer_options lull_writer_defaults = {
     .lowering_gap_ns = 20 * LULL_NS_PER_MS,
     .lowering_refill_ns = 50 * LULL_NS_PER_MS,
     .validity_cap_ns = 5 * LULL_NS_PER_S,
-    .hung_ns = 30 * LULL_NS_PER_S, /* chosen, not measured */
+    .hung_ns = 30 * LULL_NS_PER_S,
 };
 
 void lull_writer_wake(struct lull_writer *writer)
@@ -31,7 +31,7 @@ void lull_writer_wake(struct lull_writer *writer)
     eventfd_write(writer->mail_fd, 1);
 }
 
-static int listen_to(struct lull_writer *writer, int fd)
+static int writer_listen_to(struct lull_writer *writer, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLET};
 
@@ -47,13 +47,13 @@ static void free_writer(struct lull_writer *writer)
             close(fds[i]);
     for (uint32_t i = 0; i < LULL_DEVICE_MAX_GPUS; i++)
         lull_journal_forget_file(&writer->gpus[i].record_file);
-    lull_turn_fini(&writer->turn);
+    lull_driver_owner_fini(&writer->owner);
     pthread_cond_destroy(&writer->finished);
     pthread_mutex_destroy(&writer->mailbox_lock);
     free(writer);
 }
 
-static int open_fds(struct lull_writer *writer)
+static int writer_open_fds(struct lull_writer *writer)
 {
     int result;
 
@@ -62,8 +62,8 @@ static int open_fds(struct lull_writer *writer)
     writer->mail_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (writer->epoll_fd < 0 || writer->timer_fd < 0 || writer->mail_fd < 0)
         return -errno;
-    result = listen_to(writer, writer->timer_fd);
-    return result < 0 ? result : listen_to(writer, writer->mail_fd);
+    result = writer_listen_to(writer, writer->timer_fd);
+    return result < 0 ? result : writer_listen_to(writer, writer->mail_fd);
 }
 
 static void init_locks(struct lull_writer *writer)
@@ -114,7 +114,7 @@ int lull_writer_start(struct lull_devices *devices, struct lull_journal *journal
     writer->gpu_count = writer->shown_gpus = lull_devices_count(devices);
     writer->timer_ns = LULL_WRITER_NEVER_NS;
     init_locks(writer);
-    lull_turn_init(&writer->turn);
+    lull_driver_owner_init(&writer->owner);
     for (uint32_t i = 0; i < LULL_DEVICE_MAX_GPUS; i++) {
         writer->gpus[i].record_file = -1;
         writer->gpus[i].raise_ns = LULL_WRITER_NEVER_NS;
@@ -126,7 +126,7 @@ int lull_writer_start(struct lull_devices *devices, struct lull_journal *journal
     }
     lull_writer_take_over_deferred(writer, 0);
     begin_without_driver(writer);
-    result = open_fds(writer);
+    result = writer_open_fds(writer);
     if (result == 0)
         result = lull_thread_start(&thread, lull_writer_wait_and_run, writer);
     if (result < 0) {
@@ -152,7 +152,7 @@ static bool wait_for_end(struct lull_writer *writer, int64_t until_ns)
     if (!has_finished)
         return false;
     pthread_join(writer->thread, NULL);
-    lull_turn_end(&writer->turn);
+    lull_driver_owner_end(&writer->owner);
     if (writer->has_spare)
         pthread_join(writer->spare, NULL);
     return true;
@@ -198,7 +198,7 @@ int lull_writer_stop(struct lull_writer *writer, int64_t timeout_ns)
 int lull_writer_add_source(struct lull_writer *writer, struct lull_writer_source *source,
                            struct lull_error *err)
 {
-    int result = listen_to(writer, source->doorbell_fd);
+    int result = writer_listen_to(writer, source->doorbell_fd);
 
     if (result < 0)
         return lull_error_set(err, result, "writer: cannot listen to a client: %s",

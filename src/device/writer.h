@@ -6,18 +6,18 @@
  * deadline, as often as the budget of the GPU's lowerings allows (base/switch_budget.h), and are
  * dropped when late. A point that is already set is not written. Every request is clamped to the
  * band of the lease and to the clocks of the device, here, in the privileged process. The journal
- * is written before a GPU is changed; a GPU whose journal fails is left alone. After a write the
- * clock is read back until it obeys, without delaying other writes. At valid_until_ns, at the end
- * of a lease and at stop the GPU is raised. Power limits (limit_control.h) come last: a call takes
- * some 10 ms, and no clock shall wait for it.
+ * is written before a GPU is changed; a GPU whose journal fails is left unchanged. After a write
+ * the clock is read back until it obeys, without delaying other writes. At valid_until_ns, at the
+ * end of a lease and at stop the GPU is raised. Power limits (limit_control.h) come last: a call
+ * takes some 10 ms, and no clock should wait for it.
  *
  * A GPU may be capped. Its reference point is then the cap's clock instead of none, for the holder
  * of its lease, if there is one, and else for whoever uses it: the writer holds such a GPU itself,
  * with the same journal, until a client takes it over. A lease keeps the lowest clock of its band,
  * whatever the cap.
  *
- * A GPU whose driver call does not return is left alone with the thread inside it, while another
- * thread goes on with the others (turn.h); it is restored when the call returns.
+ * A GPU whose driver call does not return is left unchanged with the thread inside it, while
+ * another thread continues with the others (turn.h); it is restored when the call returns.
  *
  * Threads: one owner calls these functions, none of which waits for the driver (but stop does).
  * No lock is held across a driver call. SPDX-License-Identifier: Apache-2.0
@@ -46,7 +46,7 @@ struct lull_writer_source {
     struct lull_writer_source *next_removed; /* the writer's */
 };
 
-/* Why the writer asks for the end of a lease. */
+/* Why the writer requests the end of a lease. */
 enum lull_writer_revocation {
     LULL_WRITER_GPU_LOST,
     LULL_WRITER_REPARTITIONED, /* MIG was switched, or its partitions were changed */
@@ -64,10 +64,10 @@ struct lull_writer_options {
     int64_t hung_ns;   /* a call that lasts this long counts as hung */
     bool is_resetting; /* GPUs that come later are reset whoever has set them, as by
                           lull_restore_forced() */
-    struct lull_keeper *keeper; /* is told that the writer is alive, and heeded; NULL: none runs */
+    struct lull_keeper *keeper; /* is told that the writer is alive, and applied; NULL: none runs */
     void *context;
     /* Called on a thread of the writer when the GPU of an ended lease was raised and read back and
-     * its record was removed (0), or when that has failed, and the writer goes on trying;
+     * its record was removed (0), or when that has failed, and the writer continues trying;
      * -ETIMEDOUT: its driver call does not return. May be NULL. */
     void (*ended)(void *context, uint32_t gpu, int result);
     /* Called on a thread of the writer: a leased GPU can no longer be driven, so its lease is to be
@@ -88,7 +88,7 @@ enum lull_writer_health {
     LULL_WRITER_SUSPECT,  /* a call has not returned for a second */
     LULL_WRITER_HUNG,     /* nor for half a minute */
     LULL_WRITER_LOST,     /* it is not there, or its driver is not */
-    LULL_WRITER_FOREIGN,  /* somebody else has locked its clock, which is left alone */
+    LULL_WRITER_FOREIGN,  /* another program has locked its clock, which is left unchanged */
     LULL_WRITER_QUIESCED, /* set free for the administrator: nothing of it is open */
 };
 
@@ -125,8 +125,8 @@ int lull_writer_start(struct lull_devices *devices, struct lull_journal *journal
 /*
  * Ends every lease, waits until all GPUs are restored, at most timeout_ns, and frees the writer.
  * Errors: -ETIMEDOUT not all of them; the journal keeps what is missing. -EINPROGRESS a thread is
- * stuck in the driver: it is left alone, and the writer and what it borrows must stay for ever. A
- * GPU that has not answered for a second is not waited for.
+ * stuck in the driver: it is left unchanged, and the writer and what it borrows must stay for ever.
+ * A GPU that has not answered for a second is not waited for.
  */
 int lull_writer_stop(struct lull_writer *writer, int64_t timeout_ns);
 
@@ -157,8 +157,8 @@ void lull_writer_quiesce(struct lull_writer *writer, uint64_t gpus);
 void lull_writer_resume(struct lull_writer *writer, uint64_t gpus);
 
 /*
- * Tells whether a GPU can be driven at present. Errors, with a text for users: LULL_E_NO_DEVICE it
- * is lost; LULL_E_NO_DRIVER; -ETIMEDOUT it hangs; -EBUSY it is quiesced, or not restored yet;
+ * Returns whether a GPU can be driven at present. Errors, with a text for users: LULL_E_NO_DEVICE
+ * it is lost; LULL_E_NO_DRIVER; -ETIMEDOUT it hangs; -EBUSY it is quiesced, or not restored yet;
  * LULL_E_UNSUPPORTED MIG is on.
  */
 int lull_writer_check(struct lull_writer *writer, uint32_t gpu, struct lull_error *err);
@@ -169,8 +169,9 @@ int lull_writer_check_driver(struct lull_writer *writer, struct lull_error *err)
 /* The name of a state, as users read it. */
 const char *lull_writer_health_name(enum lull_writer_health health);
 
-/* Tells whether the thread has come round since the last call, and asks it to come round once more:
- * a thread that is stuck in the driver, or waits for ever, does not. True at the first call. */
+/* Returns whether the thread has come round since the last call, and asks it to come round once
+ * more: a thread that is stuck in the driver, or waits for ever, does not. True at the first call.
+ */
 bool lull_writer_answers(struct lull_writer *writer);
 
 /* Copies the state of a GPU. */

@@ -9,15 +9,15 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "device/fault.h"
-#include "device/sight.h"
-#include "device/turn.h"
+#include "device/lock_state.h"
+#include "device/driver_owner.h"
 
-/* A raising that failed is tried again after pauses that double. Chosen, not measured. */
+/* A raising that failed is tried again after pauses that double. */
 #define RETRY_FIRST_NS (2 * LULL_NS_PER_MS)
 #define RETRY_LAST_NS LULL_NS_PER_S
 
 /* Makes the driver call for sm_mhz and records its result; applied_mhz changes only on success. */
-static int write_point(struct lull_writer *writer, uint32_t index, uint32_t sm_mhz)
+static int writer_act_set_point(struct lull_writer *writer, uint32_t index, uint32_t sm_mhz)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     const uint32_t before_mhz = gpu->applied_mhz;
@@ -51,9 +51,9 @@ static int write_point(struct lull_writer *writer, uint32_t index, uint32_t sm_m
     } else {
         gpu->is_uncertain =
             gpu->is_uncertain || lull_fault_may_have_had_effect(lull_fault_of(status));
-        lull_writer_complain(gpu, &error);
+        lull_writer_log_once(gpu, &error);
     }
-    if (!lull_turn_is_lost())
+    if (!lull_driver_owner_is_lost())
         lull_writer_note_result(writer, index, status, &error);
     return status;
 }
@@ -69,40 +69,40 @@ void lull_writer_plan_retry(struct lull_writer_gpu *gpu)
         gpu->raise_ns = lull_now_ns() + lull_fault_pause_ns(LULL_FAULT_GONE, gpu->raise_failures);
 }
 
-/* Tells whether a GPU without a lease is to be looked at again before it is reset: somebody else
- * may have locked it. */
+/* Returns whether a GPU without a lease is to be looked at again before it is reset: another
+ * program may have locked it. */
 static bool is_doubtful(struct lull_writer *writer, uint32_t index)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
 
     if (gpu->stage == LULL_STAGE_LEASED || gpu->is_uncertain || gpu->raise_failures > 0)
         return false;
-    if (lull_writer_look(writer, index) != LULL_SIGHT_FOREIGN)
+    if (lull_writer_look(writer, index) != LULL_LOCK_FOREIGN)
         return false;
     if (!gpu->is_foreign)
         gpu->raise_ns = lull_now_ns() + LULL_WRITER_DOUBT_NS;
     return true;
 }
 
-/* Tells whether the first lowering of a lease has to wait for another look, since somebody else
+/* Returns whether the first lowering of a lease has to wait for another look, since another program
  * seems to hold the clock: a reset would undo their lock. */
 static bool is_held(struct lull_writer *writer, uint32_t index)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
 
     return !gpu->is_checked && gpu->applied_mhz == 0 &&
-           lull_writer_look(writer, index) == LULL_SIGHT_FOREIGN;
+           lull_writer_look(writer, index) == LULL_LOCK_FOREIGN;
 }
 
-/* Tells whether a GPU may be locked at its cap now. If not, it is tried again later, unless
- * somebody else holds the clock, and a request for it is refused. */
+/* Returns whether a GPU may be locked at its cap now. If not, it is tried again later, unless
+ * another program holds the clock, and a request for it is refused. */
 static bool may_lock_at_cap(struct lull_writer *writer, uint32_t index)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     struct lull_error error = {.code = -EBUSY};
 
     if (!gpu->is_recorded && lull_writer_record(writer, index, &error) < 0) {
-        lull_writer_complain(gpu, &error);
+        lull_writer_log_once(gpu, &error);
         lull_writer_plan_retry(gpu);
     } else if (!is_held(writer, index)) {
         return true;
@@ -119,7 +119,7 @@ static bool may_lock_at_cap(struct lull_writer *writer, uint32_t index)
  * from then on is of the new cap. Chosen by the slowest settling that was published, 48 ms. */
 #define LOOK_AFTER_CAP_NS (100 * LULL_NS_PER_MS)
 
-static void look_soon(struct lull_writer_gpu *gpu)
+static void writer_act_wake(struct lull_writer_gpu *gpu)
 {
     if (gpu->power_cap_mhz == gpu->cap.max_mhz || gpu->check_ns == LULL_WRITER_NEVER_NS ||
         gpu->is_lost)
@@ -144,12 +144,12 @@ static void raise_gpu(struct lull_writer *writer, uint32_t index)
         return;
     /* A raising does not wait for a journal that fails. */
     if (gpu->is_recorded && lull_writer_note_clock(writer, index, reference_mhz, &error) < 0)
-        lull_writer_complain(gpu, &error);
+        lull_writer_log_once(gpu, &error);
     if (gpu->has_pending && gpu->pending.sm_mhz == reference_mhz) {
         gpu->result.sequence = gpu->pending.sequence;
         gpu->has_pending = false;
     }
-    status = write_point(writer, index, reference_mhz);
+    status = writer_act_set_point(writer, index, reference_mhz);
     gpu->raise_ns = LULL_WRITER_NEVER_NS;
     if (status < 0) {
         lull_writer_plan_retry(gpu);
@@ -158,7 +158,7 @@ static void raise_gpu(struct lull_writer *writer, uint32_t index)
             lull_writer_report_end(writer, index, status);
     } else if (gpu->stage == LULL_STAGE_LEASED) {
         gpu->raise_failures = 0;
-        look_soon(gpu);
+        writer_act_wake(gpu);
         if (is_own && reason == LULL_E_STALE)
             gpu->result.status = LULL_E_STALE; /* the client must see that its clock was undone */
     }
@@ -180,7 +180,7 @@ static bool follow_up(struct lull_writer_gpu *gpu, bool is_lowering, int status)
     return is_lowering && fault == LULL_FAULT_PASSING && gpu->failures <= LULL_FAULT_RETRIES;
 }
 
-static void serve(struct lull_writer *writer, uint32_t index)
+static void writer_act_on_gpu(struct lull_writer *writer, uint32_t index)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     struct lull_error error;
@@ -194,15 +194,16 @@ static void serve(struct lull_writer *writer, uint32_t index)
     if (result == 0)
         result = lull_writer_note_clock(writer, index, gpu->pending.sm_mhz, &error);
     if (result < 0) {
-        lull_writer_complain(gpu, &error);
+        lull_writer_log_once(gpu, &error);
         lull_writer_refuse(gpu, index, error.code);
         lull_writer_show_state(writer, index);
         return;
     }
-    if (lull_turn_is_lost())
+    if (lull_driver_owner_is_lost())
         return; /* recording hung, and the request may be void by now */
     gpu->valid_until_ns = gpu->pending.valid_until_ns;
-    gpu->has_pending = follow_up(gpu, is_lowering, write_point(writer, index, gpu->pending.sm_mhz));
+    gpu->has_pending =
+        follow_up(gpu, is_lowering, writer_act_set_point(writer, index, gpu->pending.sm_mhz));
     if (!gpu->has_pending) {
         gpu->result.sequence = gpu->pending.sequence;
         lull_writer_publish(gpu, index);
@@ -225,8 +226,8 @@ static void write_limit_of(struct lull_writer *writer, uint32_t index)
     if (gpu->limit.target_mw != 0 && (result == 0 || gpu->limit.wanted_mw == 0))
         gpu->state.writes++;
     if (gpu->limit.result.status < 0 || result < 0)
-        lull_writer_complain(gpu, &error);
-    if (gpu->limit.result.status < 0 && !lull_turn_is_lost())
+        lull_writer_log_once(gpu, &error);
+    if (gpu->limit.result.status < 0 && !lull_driver_owner_is_lost())
         lull_writer_note_result(writer, index, gpu->limit.result.status, &error);
     if (gpu->stage == LULL_STAGE_ENDING && gpu->limit.failures == LULL_WRITER_FAILURES_TO_REPORT)
         lull_writer_report_end(writer, index, gpu->limit.result.status);
@@ -259,11 +260,11 @@ bool lull_writer_act(struct lull_writer *writer, int64_t now_ns)
         if (gpu->raise_ns <= now_ns || gpu->pending.sm_mhz == gpu->reference_mhz)
             raise_gpu(writer, (uint32_t)index);
         else
-            serve(writer, (uint32_t)index);
+            writer_act_on_gpu(writer, (uint32_t)index);
         return true;
     }
     index = lull_writer_find_lowering(writer, now_ns);
     if (index >= 0)
-        serve(writer, (uint32_t)index);
+        writer_act_on_gpu(writer, (uint32_t)index);
     return index >= 0 || act_on_limit(writer, now_ns);
 }

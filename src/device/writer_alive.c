@@ -12,21 +12,21 @@
 #include "base/thread.h"
 
 /* While the keeper restores, some 10 ms or, where a clock does not follow, 500, it is looked at
- * this often. Chosen, not measured. */
+ * this often. */
 #define KEEPER_STEP_NS (5 * LULL_NS_PER_MS)
 
-/* A call that lasts this long makes a GPU suspect. Chosen, not measured. */
+/* A call that lasts this long makes a GPU suspect. */
 #define SUSPECT_NS LULL_NS_PER_S
 
 bool lull_writer_is_away(const struct lull_writer *writer, uint32_t index)
 {
-    return lull_turn_away_ns(&writer->turn, index) != 0;
+    return lull_driver_owner_away_ns(&writer->owner, index) != 0;
 }
 
 enum lull_writer_health lull_writer_health_of_call(const struct lull_writer *writer, uint32_t index,
                                                    int64_t now_ns)
 {
-    const int64_t away_ns = lull_turn_away_ns(&writer->turn, index);
+    const int64_t away_ns = lull_driver_owner_away_ns(&writer->owner, index);
 
     if (away_ns == 0 || now_ns - away_ns < SUSPECT_NS)
         return LULL_WRITER_UP;
@@ -35,9 +35,9 @@ enum lull_writer_health lull_writer_health_of_call(const struct lull_writer *wri
 
 /* Says where in the kernel a hung thread waits, which tells a driver's developers what to look at.
  */
-static void tell_thread(const struct lull_writer *writer, uint32_t index)
+static void writer_log_hung_thread(const struct lull_writer *writer, uint32_t index)
 {
-    const int thread = lull_turn_away_thread(&writer->turn, index);
+    const int thread = lull_driver_owner_away_thread(&writer->owner, index);
     char channel[64];
 
     if (!lull_thread_wait_channel(thread, channel, sizeof(channel)))
@@ -47,11 +47,12 @@ static void tell_thread(const struct lull_writer *writer, uint32_t index)
 }
 
 /* Logs each state of a GPU that is away once, and its return. */
-static void tell_health(struct lull_writer *writer, uint32_t index, enum lull_writer_health health)
+static void writer_log_health(struct lull_writer *writer, uint32_t index,
+                              enum lull_writer_health health)
 {
-    if (writer->told[index] == health)
+    if (writer->reported[index] == health)
         return;
-    writer->told[index] = health;
+    writer->reported[index] = health;
     if (health == LULL_WRITER_UP)
         lull_log(LULL_LOG_INFO, "writer", "GPU %u: its driver call has returned", index);
     else
@@ -60,10 +61,10 @@ static void tell_health(struct lull_writer *writer, uint32_t index, enum lull_wr
                  "is restored when it returns",
                  index, lull_writer_health_name(health));
     if (health == LULL_WRITER_HUNG)
-        tell_thread(writer, index);
+        writer_log_hung_thread(writer, index);
 }
 
-/* Nobody waits for the answer of a GPU that hangs. Its thread asks for no request and publishes
+/* Nobody waits for the answer of a GPU that hangs. Its thread requests no request and publishes
  * nothing any more, so this thread may; what it returns with is dealt with when it is back. */
 static void refuse_away(const struct lull_writer *writer, uint32_t index)
 {
@@ -80,7 +81,7 @@ static void refuse_away(const struct lull_writer *writer, uint32_t index)
 }
 
 /* Ends of leases are told although a suspect GPU cannot be raised, so that nobody waits for it. */
-static void tell_end(struct lull_writer *writer, uint32_t index)
+static void writer_report_lease_end(struct lull_writer *writer, uint32_t index)
 {
     uint64_t epoch = 0;
 
@@ -100,17 +101,17 @@ void lull_writer_watch_away(struct lull_writer *writer, int64_t now_ns)
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
         const enum lull_writer_health health = lull_writer_health_of_call(writer, i, now_ns);
 
-        tell_health(writer, i, health);
+        writer_log_health(writer, i, health);
         if (health == LULL_WRITER_UP)
             continue;
         refuse_away(writer, i);
-        tell_end(writer, i);
+        writer_report_lease_end(writer, i);
     }
 }
 
 int64_t lull_writer_health_due_ns(const struct lull_writer *writer, uint32_t index)
 {
-    const int64_t away_ns = lull_turn_away_ns(&writer->turn, index);
+    const int64_t away_ns = lull_driver_owner_away_ns(&writer->owner, index);
 
     switch (lull_writer_health_of_call(writer, index, lull_now_ns())) {
     case LULL_WRITER_UP:
@@ -152,28 +153,29 @@ void lull_writer_distrust(struct lull_writer_gpu *gpu, uint32_t index, int64_t n
     lull_limit_control_undo(&gpu->limit);
 }
 
-void lull_writer_heed_keeper(struct lull_writer *writer, int64_t now_ns)
+void lull_writer_apply_keeper(struct lull_writer *writer, int64_t now_ns)
 {
     uint32_t takeovers;
 
     if (writer->options.keeper == NULL)
         return;
-    takeovers = lull_keeper_beat(writer->options.keeper, now_ns, is_engaged(writer));
-    writer->beat_ns = now_ns;
+    takeovers = lull_keeper_heartbeat(writer->options.keeper, now_ns, is_engaged(writer));
+    writer->heartbeat_ns = now_ns;
     if (takeovers == writer->takeovers_seen)
         return;
     writer->takeovers_seen = takeovers;
     /* The keeper has put the GPUs back and removed their records. A call that was on its way while
-     * this process stood still may have come after that. */
+     * this process hung may have come after that. */
     for (uint32_t i = 0; i < writer->gpu_count; i++)
         lull_writer_distrust(&writer->gpus[i], i, now_ns);
 }
 
-int64_t lull_writer_next_beat(const struct lull_writer *writer)
+int64_t lull_writer_next_heartbeat(const struct lull_writer *writer)
 {
     if (writer->options.keeper == NULL)
         return LULL_WRITER_NEVER_NS;
     if (lull_writer_is_keeper_at_work(writer))
-        return writer->beat_ns + KEEPER_STEP_NS;
-    return is_engaged(writer) ? writer->beat_ns + LULL_KEEPER_BEAT_NS : LULL_WRITER_NEVER_NS;
+        return writer->heartbeat_ns + KEEPER_STEP_NS;
+    return is_engaged(writer) ? writer->heartbeat_ns + LULL_KEEPER_HEARTBEAT_NS
+                              : LULL_WRITER_NEVER_NS;
 }

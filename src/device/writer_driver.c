@@ -4,7 +4,7 @@
  * A GPU that is lost is looked for by its UUID after 1, 2, 4 to 60 s. A driver that is gone is
  * closed as a whole, because its handles are void, and opened again after the same pauses. When
  * either is back, what was set before counts as unknown: it is undone, and the holder of a lease
- * that is still alive asks for its clock again. SPDX-License-Identifier: Apache-2.0
+ * that is still alive requests its clock again. SPDX-License-Identifier: Apache-2.0
  */
 #include "device/writer_internal.h"
 
@@ -16,8 +16,7 @@
 #include "device/fault.h"
 #include "device/restore.h"
 
-/* A thread that is still inside the driver comes out within some 20 ms, or hangs. Chosen, not
- * measured. */
+/* A thread that is still inside the driver comes out within some 20 ms, or hangs. */
 #define RELEASE_STEP_NS (20 * LULL_NS_PER_MS)
 
 bool lull_writer_is_out(const struct lull_writer *writer, uint32_t index)
@@ -28,8 +27,8 @@ bool lull_writer_is_out(const struct lull_writer *writer, uint32_t index)
 
 /* --- one GPU --- */
 
-static void ask_to_revoke(struct lull_writer *writer, uint32_t index,
-                          enum lull_writer_revocation why)
+static void writer_request_revocation(struct lull_writer *writer, uint32_t index,
+                                      enum lull_writer_revocation why)
 {
     if (writer->gpus[index].stage == LULL_STAGE_LEASED && writer->options.revoke != NULL)
         writer->options.revoke(writer->options.context, index, why);
@@ -45,7 +44,8 @@ static void plan_check(struct lull_writer *writer, struct lull_writer_gpu *gpu)
     gpu->check_ns = writer->options.check_ns != 0 ? lull_now_ns() + pause_ns : LULL_WRITER_NEVER_NS;
 }
 
-static void lose_gpu(struct lull_writer *writer, uint32_t index, const struct lull_error *error)
+static void writer_mark_gpu_lost(struct lull_writer *writer, uint32_t index,
+                                 const struct lull_error *error)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
 
@@ -58,12 +58,12 @@ static void lose_gpu(struct lull_writer *writer, uint32_t index, const struct lu
              "%s; the GPU counts as lost and is looked for after 1, 2, 4 to 60 s, the others are "
              "served",
              error->text);
-    ask_to_revoke(writer, index, LULL_WRITER_GPU_LOST);
+    writer_request_revocation(writer, index, LULL_WRITER_GPU_LOST);
     lull_writer_show_state(writer, index);
 }
 
 /* What was set before the loss may be gone, or not. */
-static void find_gpu(struct lull_writer *writer, uint32_t index)
+static void writer_driver_find_gpu(struct lull_writer *writer, uint32_t index)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     const int64_t now_ns = lull_now_ns();
@@ -106,7 +106,7 @@ static void show_all(struct lull_writer *writer)
             lull_writer_show_state(writer, i);
 }
 
-static void lose_driver(struct lull_writer *writer, const struct lull_error *error)
+static void writer_mark_driver_lost(struct lull_writer *writer, const struct lull_error *error)
 {
     if (!writer->is_driver_open)
         return;
@@ -121,16 +121,16 @@ void lull_writer_note_result(struct lull_writer *writer, uint32_t index, int res
                              const struct lull_error *error)
 {
     if (result == LULL_E_NO_DRIVER) {
-        lose_driver(writer, error);
+        writer_mark_driver_lost(writer, error);
         return;
     }
     if (result == LULL_E_NO_DEVICE) {
-        lose_gpu(writer, index, error);
+        writer_mark_gpu_lost(writer, index, error);
         return;
     }
     writer->gpus[index].state.seen_ns = lull_now_ns();
     if (result == 0)
-        find_gpu(writer, index);
+        writer_driver_find_gpu(writer, index);
 }
 
 /* Restores what an earlier process has left on GPUs that are seen for the first time, before
@@ -154,13 +154,13 @@ static int admit_gpus(struct lull_writer *writer, struct lull_error *err)
     return 0;
 }
 
-static void meet_gpu_again(struct lull_writer *writer, uint32_t index, int64_t now_ns)
+static void writer_readmit_gpu(struct lull_writer *writer, uint32_t index, int64_t now_ns)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
 
     gpu->check_ns = writer->options.check_ns != 0 ? now_ns : LULL_WRITER_NEVER_NS;
     if (gpu->is_quiesced) {
-        lull_device_let_go(writer->devices, index);
+        lull_device_release(writer->devices, index);
         return;
     }
     gpu->is_noisy = false;
@@ -170,7 +170,7 @@ static void meet_gpu_again(struct lull_writer *writer, uint32_t index, int64_t n
     lull_writer_distrust(gpu, index, now_ns);
 }
 
-static int open_driver(struct lull_writer *writer, int64_t now_ns, struct lull_error *err)
+static int writer_driver_open(struct lull_writer *writer, int64_t now_ns, struct lull_error *err)
 {
     int result = lull_devices_attach(writer->devices, err);
 
@@ -183,7 +183,7 @@ static int open_driver(struct lull_writer *writer, int64_t now_ns, struct lull_e
         return result;
     writer->is_driver_open = true;
     for (uint32_t i = 0; i < writer->gpu_count; i++)
-        meet_gpu_again(writer, i, now_ns);
+        writer_readmit_gpu(writer, i, now_ns);
     set_driver_error(writer, 0, "");
     show_all(writer);
     return 0;
@@ -203,7 +203,7 @@ static void step_driver(struct lull_writer *writer, int64_t now_ns)
         set_driver_error(writer, -EBUSY, "every GPU is quiesced; `lull resume` opens the driver");
         lull_log(LULL_LOG_INFO, "writer", "every GPU is quiesced: the driver is closed");
         show_all(writer);
-    } else if (open_driver(writer, now_ns, &error) < 0) {
+    } else if (writer_driver_open(writer, now_ns, &error) < 0) {
         set_driver_error(writer, LULL_E_NO_DRIVER, error.text);
         writer->driver_failures++;
         writer->driver_ns =
@@ -220,9 +220,9 @@ static bool is_wanted_quiet(const struct lull_writer *writer, uint32_t index)
     return (writer->to_quiesce_seen >> index & 1) != 0;
 }
 
-/* Tells whether nothing is left to do on a GPU. What cannot be called cannot be restored either,
+/* Returns whether nothing is left to do on a GPU. What cannot be called cannot be restored either,
  * and its record stays. */
-static bool may_let_go(const struct lull_writer *writer, uint32_t index)
+static bool may_release(const struct lull_writer *writer, uint32_t index)
 {
     const struct lull_writer_gpu *gpu = &writer->gpus[index];
 
@@ -241,11 +241,11 @@ static bool quiesce_or_resume(struct lull_writer *writer, uint32_t index, int64_
 
     if (gpu->is_quiesced == is_wanted_quiet(writer, index))
         return false;
-    if (!gpu->is_quiesced && !may_let_go(writer, index))
+    if (!gpu->is_quiesced && !may_release(writer, index))
         return false;
     gpu->is_quiesced = !gpu->is_quiesced;
     if (gpu->is_quiesced)
-        lull_device_let_go(writer->devices, index);
+        lull_device_release(writer->devices, index);
     gpu->is_lost = false;
     gpu->check_ns = writer->options.check_ns != 0 ? now_ns : LULL_WRITER_NEVER_NS;
     lull_log(LULL_LOG_INFO, "writer", "GPU %u: %s", index,
@@ -269,43 +269,43 @@ static void want_driver(struct lull_writer *writer, int64_t now_ns)
 
 /* --- the writer's round --- */
 
-static void take_news(struct lull_writer *writer, uint32_t index,
-                      const struct lull_device_news *news)
+static void writer_driver_update(struct lull_writer *writer, uint32_t index,
+                                 const struct lull_device_update *update)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
 
-    gpu->state.xids += news->xid_count;
-    gpu->state.is_partitioned = news->is_partitioned;
-    if (news->sm_mhz != 0)
-        gpu->state.observed_mhz = news->sm_mhz;
-    if (news->xid_count > 0) {
-        gpu->state.last_xid = news->last_xid;
+    gpu->state.xids += update->xid_count;
+    gpu->state.is_partitioned = update->is_partitioned;
+    if (update->sm_mhz != 0)
+        gpu->state.observed_mhz = update->sm_mhz;
+    if (update->xid_count > 0) {
+        gpu->state.last_xid = update->last_xid;
         lull_log(LULL_LOG_WARNING, "writer", "GPU %u: the driver reports XID %u (%llu so far)",
-                 index, news->last_xid, (unsigned long long)gpu->state.xids);
+                 index, update->last_xid, (unsigned long long)gpu->state.xids);
     }
-    if (news->processes.is_known && writer->options.processes != NULL)
-        writer->options.processes(writer->options.context, index, news->processes.pids,
-                                  news->processes.count);
-    if (!news->is_repartitioned)
+    if (update->processes.is_known && writer->options.processes != NULL)
+        writer->options.processes(writer->options.context, index, update->processes.pids,
+                                  update->processes.count);
+    if (!update->is_repartitioned)
         return;
     lull_log(LULL_LOG_WARNING, "writer", "GPU %u: its partitions were changed; MIG is %s", index,
-             news->is_partitioned ? "on" : "off");
-    ask_to_revoke(writer, index, LULL_WRITER_REPARTITIONED);
+             update->is_partitioned ? "on" : "off");
+    writer_request_revocation(writer, index, LULL_WRITER_REPARTITIONED);
 }
 
-static void check_gpu(struct lull_writer *writer, uint32_t index)
+static void writer_driver_check_gpu(struct lull_writer *writer, uint32_t index)
 {
-    struct lull_device_news news;
+    struct lull_device_update update;
     struct lull_error error = {0};
     const bool was_lost = writer->gpus[index].is_lost;
-    const int result = lull_device_check(writer->devices, index, &news, &error);
+    const int result = lull_device_check(writer->devices, index, &update, &error);
 
-    if (lull_turn_is_lost())
+    if (lull_driver_owner_is_lost())
         return;
-    take_news(writer, index, &news);
+    writer_driver_update(writer, index, &update);
     if (result == 0 && writer->options.reads_power)
         lull_writer_read_power(writer, index);
-    if (lull_turn_is_lost())
+    if (lull_driver_owner_is_lost())
         return;
     lull_writer_note_result(writer, index, result, &error);
     if (writer->gpus[index].is_lost == was_lost) /* else it has been planned */
@@ -335,7 +335,7 @@ static void end_lost(struct lull_writer *writer)
     }
 }
 
-void lull_writer_heed_administrator(struct lull_writer *writer, int64_t now_ns)
+void lull_writer_apply_administrator(struct lull_writer *writer, int64_t now_ns)
 {
     bool has_changed = false;
 
@@ -357,7 +357,7 @@ bool lull_writer_mind_driver(struct lull_writer *writer, int64_t now_ns)
     }
     for (uint32_t i = 0; i < writer->gpu_count; i++)
         if (is_checked(writer, i) && writer->gpus[i].check_ns <= now_ns) {
-            check_gpu(writer, i);
+            writer_driver_check_gpu(writer, i);
             return true;
         }
     for (uint32_t i = 0; i < writer->gpu_count; i++)

@@ -28,20 +28,19 @@
 #include "base/clock.h"
 #include "base/switch_budget.h"
 #include "device/limit_control.h"
-#include "device/sight.h"
-#include "device/turn.h"
+#include "device/lock_state.h"
+#include "device/driver_owner.h"
 #include "device/writer.h"
 
 #define LULL_WRITER_NEVER_NS INT64_MAX
 
 enum { LULL_WRITER_NO_CAP = UINT32_MAX };
 
-/* The end of a lease is reported after this many failed raisings, which go on nevertheless. */
+/* The end of a lease is reported after this many failed raisings, which continue nevertheless. */
 enum { LULL_WRITER_FAILURES_TO_REPORT = 4 };
 
 /* Between leases and in them a clock is looked at, at times, to see whether a reset has had an
- * effect and whether somebody else has locked it; and more often while it looks so. Chosen, not
- * measured. */
+ * effect and whether another program has locked it; and more often while it looks so. */
 #define LULL_WRITER_WATCH_NS LULL_NS_PER_S
 #define LULL_WRITER_DOUBT_NS (50 * LULL_NS_PER_MS)
 
@@ -80,16 +79,16 @@ struct lull_writer_gpu {
     int record_file;                   /* its file, for notes; -1: it is not open */
     bool is_noted;                     /* the last note in it is of a call that has succeeded */
     bool is_seen_free;                 /* since its last lowering */
-    bool is_checked;                   /* this lease has seen that nobody else holds the clock */
-    bool is_foreign;                   /* somebody else holds it: it is left alone */
-    uint32_t doubts;                   /* readings in a row that say so... */
-    uint32_t doubted_mhz;              /* ...by this clock */
-    int64_t watch_ns;                  /* when it is looked at next; LULL_WRITER_NEVER_NS */
-    bool is_uncertain;                 /* a failed write may have had an effect */
-    bool is_noisy;                     /* its failure has been logged */
-    int32_t off_status;                /* why this lease is not lowered any more; 0: it is */
-    uint32_t failures;                 /* of lowerings, in a row */
-    int64_t retry_ns;                  /* the driver is asked to lower no sooner */
+    bool is_checked;      /* this lease has seen that no other process holds the clock */
+    bool is_foreign;      /* another program holds it: it is left unchanged */
+    uint32_t doubts;      /* readings in a row that say so... */
+    uint32_t doubted_mhz; /* ...by this clock */
+    int64_t watch_ns;     /* when it is looked at next; LULL_WRITER_NEVER_NS */
+    bool is_uncertain;    /* a failed write may have had an effect */
+    bool is_noisy;        /* its failure has been logged */
+    int32_t off_status;   /* why this lease is not lowered any more; 0: it is */
+    uint32_t failures;    /* of lowerings, in a row */
+    int64_t retry_ns;     /* the driver is asked to lower no sooner */
     bool has_pending;
     struct lull_switch_request pending;
     int64_t arrived_ns;
@@ -142,12 +141,13 @@ struct lull_writer {
 
     pthread_cond_t finished; /* with the mailbox lock; on CLOCK_MONOTONIC */
 
-    struct lull_turn turn;
+    struct lull_driver_owner owner;
     pthread_t spare;
     bool has_spare;
 
     struct lull_writer_gpu gpus[LULL_DEVICE_MAX_GPUS];
-    enum lull_writer_health told[LULL_DEVICE_MAX_GPUS]; /* what was logged of GPUs that are away */
+    enum lull_writer_health
+        reported[LULL_DEVICE_MAX_GPUS];                 /* what was logged of GPUs that are away */
     _Atomic uint64_t ended_epoch[LULL_DEVICE_MAX_GPUS]; /* whose end was told while it was away */
     struct lull_writer_source *kept;                    /* removed, but a GPU that is away has it */
     bool is_driver_open;
@@ -156,7 +156,7 @@ struct lull_writer {
     uint32_t driver_failures; /* since it was open */
     uint64_t to_quiesce_seen;
     int64_t stop_seen_ns;
-    int64_t beat_ns;         /* when the keeper was told last that this thread is alive */
+    int64_t heartbeat_ns;    /* when the keeper was told last that this thread is alive */
     uint32_t takeovers_seen; /* of the keeper's page; odd: the keeper is restoring */
 };
 
@@ -180,7 +180,7 @@ void lull_writer_publish_limit(struct lull_writer_gpu *gpu, uint32_t index);
 void lull_writer_show_state(struct lull_writer *writer, uint32_t index);
 
 /* Counts every failure of a lease, but logs only the first. */
-void lull_writer_complain(struct lull_writer_gpu *gpu, const struct lull_error *error);
+void lull_writer_log_once(struct lull_writer_gpu *gpu, const struct lull_error *error);
 
 /* What was set is undone, by this thread or by the keeper, and the client has to see it. */
 void lull_writer_undo_lowering(struct lull_writer_gpu *gpu, uint32_t index, int64_t now_ns);
@@ -193,7 +193,7 @@ void lull_writer_adopt(struct lull_writer *writer, int64_t now_ns);
 
 /* --- writer_request.c --- */
 
-/* Tells whether the pending request is for a higher clock, or for none. */
+/* Returns whether the pending request is for a higher clock, or for none. */
 bool lull_writer_is_raising(const struct lull_writer_gpu *gpu);
 
 /* Answers the pending request with a status and forgets it. */
@@ -233,7 +233,7 @@ void lull_writer_begin_observation(struct lull_writer_gpu *gpu, uint32_t before_
                                    int64_t call_end_ns);
 
 /* Looks whose the clock is. Just after a writing that cannot be told, so it counts as Lull's. */
-enum lull_sight lull_writer_look(struct lull_writer *writer, uint32_t index);
+enum lull_lock_state lull_writer_look(struct lull_writer *writer, uint32_t index);
 
 /* Resets once more, because a busy GPU shows the clock that Lull had locked: the reset before has
  * had no effect, or none was made. */
@@ -242,7 +242,7 @@ void lull_writer_reset_again(struct lull_writer_gpu *gpu);
 /* Reads one clock back whose time has come. True: there was one. */
 bool lull_writer_observe_one(struct lull_writer *writer, int64_t now_ns);
 
-/* Tells whether a GPU is looked at at times although nothing is written to it. */
+/* Returns whether a GPU is looked at at times although nothing is written to it. */
 bool lull_writer_is_watched(const struct lull_writer_gpu *gpu);
 
 /* Looks at one such GPU whose time has come. True: there was one. */
@@ -270,7 +270,8 @@ void lull_writer_finish_all(struct lull_writer *writer);
 
 /* --- writer_driver.c --- */
 
-/* Tells whether a GPU cannot be called at present: it is away or quiesced, or its driver is closed.
+/* Returns whether a GPU cannot be called at present: it is away or quiesced, or its driver is
+ * closed.
  */
 bool lull_writer_is_out(const struct lull_writer *writer, uint32_t index);
 
@@ -281,8 +282,8 @@ void lull_writer_note_result(struct lull_writer *writer, uint32_t index, int res
 /* Opens or closes the driver, or looks at one GPU, where that is due. True: it has done so. */
 bool lull_writer_mind_driver(struct lull_writer *writer, int64_t now_ns);
 
-/* Lets go of GPUs that are to be quiesced once they are restored, and takes resumed ones back. */
-void lull_writer_heed_administrator(struct lull_writer *writer, int64_t now_ns);
+/* Releases GPUs that are to be quiesced once they are restored, and takes resumed ones back. */
+void lull_writer_apply_administrator(struct lull_writer *writer, int64_t now_ns);
 
 /* When it is due next; LULL_WRITER_NEVER_NS: never. */
 int64_t lull_writer_driver_due_ns(const struct lull_writer *writer);
@@ -301,7 +302,7 @@ void lull_writer_take_over_deferred(struct lull_writer *writer, uint32_t first);
 
 /* --- writer_alive.c --- */
 
-/* Tells whether a GPU is in the hands of a thread that is stuck in the driver. */
+/* Returns whether a GPU is in the hands of a thread that is stuck in the driver. */
 bool lull_writer_is_away(const struct lull_writer *writer, uint32_t index);
 
 /* How a GPU does that is away, or not. */
@@ -318,13 +319,13 @@ int64_t lull_writer_health_due_ns(const struct lull_writer *writer, uint32_t ind
  * well. */
 void lull_writer_distrust(struct lull_writer_gpu *gpu, uint32_t index, int64_t now_ns);
 
-/* Tells whether the keeper has taken this thread for dead and is restoring. */
+/* Returns whether the keeper has taken this thread for dead and is restoring. */
 bool lull_writer_is_keeper_at_work(const struct lull_writer *writer);
 
 /* Tells the keeper that this thread is alive, and notices when it was taken for standing still. */
-void lull_writer_heed_keeper(struct lull_writer *writer, int64_t now_ns);
+void lull_writer_apply_keeper(struct lull_writer *writer, int64_t now_ns);
 
 /* When the keeper has to be told again, or asked whether it is done. */
-int64_t lull_writer_next_beat(const struct lull_writer *writer);
+int64_t lull_writer_next_heartbeat(const struct lull_writer *writer);
 
 #endif

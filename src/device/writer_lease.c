@@ -13,12 +13,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "device/fault.h"
-#include "device/turn.h"
+#include "device/driver_owner.h"
 
 void lull_writer_publish(struct lull_writer_gpu *gpu, uint32_t index)
 {
     /* Whoever took the turn from this thread answers in its place. */
-    if (gpu->source != NULL && !lull_turn_is_lost())
+    if (gpu->source != NULL && !lull_driver_owner_is_lost())
         gpu->source->channel.publish(gpu->source->channel.context, index, &gpu->result);
 }
 
@@ -58,7 +58,7 @@ void lull_writer_show_state(struct lull_writer *writer, uint32_t index)
     pthread_mutex_unlock(&writer->mailbox_lock);
 }
 
-void lull_writer_complain(struct lull_writer_gpu *gpu, const struct lull_error *error)
+void lull_writer_log_once(struct lull_writer_gpu *gpu, const struct lull_error *error)
 {
     gpu->state.failed++;
     snprintf(gpu->state.trouble, sizeof(gpu->state.trouble), "%.190s", error->text);
@@ -92,8 +92,8 @@ static void begin_ending(const struct lull_writer *writer, struct lull_writer_gp
 }
 
 /* Begins a lease, or takes over from the writer's own, in which case the clock stays. */
-static void begin_lease(struct lull_writer_gpu *gpu, const struct lull_writer_desired *desired,
-                        int64_t now_ns)
+static void writer_lease_begin(struct lull_writer_gpu *gpu,
+                               const struct lull_writer_desired *desired, int64_t now_ns)
 {
     gpu->stage = LULL_STAGE_LEASED;
     gpu->source = desired->source;
@@ -113,14 +113,14 @@ static void begin_lease(struct lull_writer_gpu *gpu, const struct lull_writer_de
     lull_limit_control_begin(&gpu->limit, &desired->band);
 }
 
-/* Tells whether a cap says anything. */
+/* Returns whether a cap says anything. */
 static bool is_cap(const struct lull_cap *cap)
 {
     return cap->max_mhz != 0 || cap->max_limit_mw != 0;
 }
 
 /* Tells the owner that the lease which was adopted last is over, unless that was told. */
-static void tell_lease_end(struct lull_writer *writer, uint32_t index, int result)
+static void writer_lease_report_end(struct lull_writer *writer, uint32_t index, int result)
 {
     if (writer->options.ended != NULL &&
         writer->gpus[index].epoch > atomic_load(&writer->ended_epoch[index]))
@@ -138,7 +138,7 @@ void lull_writer_report_end(struct lull_writer *writer, uint32_t index, int resu
         atomic_store(&writer->has_mail, true);
     lull_writer_show_state(writer, index);
     if (!was_own)
-        tell_lease_end(writer, index, result);
+        writer_lease_report_end(writer, index, result);
 }
 
 /* Returns the highest clock of the device under a cap, but none below the lease's band; 0: the cap
@@ -161,8 +161,8 @@ static uint32_t capped_clock(const struct lull_device_info *info, const struct l
 
 /* Makes the reference point what the cap and the band leave; a GPU that is at the one before moves
  * along. One that is above it is moved by lull_writer_collect(). */
-static void take_cap(struct lull_writer *writer, uint32_t index, const struct lull_cap *cap,
-                     int64_t now_ns)
+static void writer_lease_take_cap(struct lull_writer *writer, uint32_t index,
+                                  const struct lull_cap *cap, int64_t now_ns)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     const struct lull_device_info *info = lull_device_info(writer->devices, index);
@@ -212,16 +212,16 @@ static void adopt_one(struct lull_writer *writer, uint32_t index,
         const struct lull_writer_desired own = own_lease(info, gpu);
 
         if (is_new && desired->source != NULL) {
-            begin_lease(gpu, desired, now_ns);
+            writer_lease_begin(gpu, desired, now_ns);
         } else if (is_new) { /* it was granted and has ended while this thread was busy */
             gpu->epoch = desired->epoch;
-            tell_lease_end(writer, index, 0);
+            writer_lease_report_end(writer, index, 0);
         } else if (gpu->stage == LULL_STAGE_FREE && is_cap(&desired->cap)) {
-            begin_lease(gpu, &own, now_ns);
+            writer_lease_begin(gpu, &own, now_ns);
         }
     }
     if (gpu->stage == LULL_STAGE_LEASED)
-        take_cap(writer, index, &desired->cap, now_ns);
+        writer_lease_take_cap(writer, index, &desired->cap, now_ns);
     else
         gpu->cap = desired->cap;
     lull_writer_show_state(writer, index);
@@ -236,8 +236,8 @@ static bool is_source_held(const struct lull_writer *writer,
     return false;
 }
 
-/* Lets go of removed sources, but of those that a stuck thread may still use only later. */
-static void release(struct lull_writer *writer, struct lull_writer_source *removed)
+/* Releases removed sources, but of those that a stuck thread may still use only later. */
+static void writer_lease_release(struct lull_writer *writer, struct lull_writer_source *removed)
 {
     while (removed != NULL) {
         struct lull_writer_source *next = removed->next_removed;
@@ -275,6 +275,6 @@ void lull_writer_adopt(struct lull_writer *writer, int64_t now_ns)
             adopt_one(writer, i, &desired[i], now_ns);
     kept = writer->kept;
     writer->kept = NULL;
-    release(writer, kept);
-    release(writer, removed);
+    writer_lease_release(writer, kept);
+    writer_lease_release(writer, removed);
 }

@@ -2,7 +2,7 @@
  * What a GPU draws, by its counter of energy. SPDX-License-Identifier: Apache-2.0
  */
 #include "base/clock.h"
-#include "device/turn.h"
+#include "device/driver_owner.h"
 #include "device/writer_internal.h"
 
 /* Counters of energy move in steps of 20 to 100 ms. Over a time that begins and ends somewhere
@@ -12,8 +12,8 @@
  * moves: the time then begins and ends at a step, to SEEK_NS / 2, so that shorter times tell as
  * much. A step that was missed because the host was late is no such time. What has not been found
  * after LONGEST_SEEK_NS counts as it is. Chosen by the published steps of 20 to 101 ms. */
-#define LEAST_POWER_NS (500 * LULL_NS_PER_MS)
-#define LEAST_STEPS_NS (250 * LULL_NS_PER_MS)
+#define MIN_POWER_NS (500 * LULL_NS_PER_MS)
+#define MIN_STEPS_NS (250 * LULL_NS_PER_MS)
 #define SEEK_NS (10 * LULL_NS_PER_MS)
 #define LATE_NS (25 * LULL_NS_PER_MS)
 #define LONGEST_SEEK_NS (250 * LULL_NS_PER_MS)
@@ -31,18 +31,18 @@ static uint32_t mean_mw(const struct lull_power_range *range, uint64_t grown_mj,
 
 /* Notes what the counter said at a time, and what was drawn since the time before. driver_mw is
  * what the driver says of the power, for where the counter does not tell; 0: nothing. */
-static void conclude(struct lull_writer *writer, uint32_t index, uint64_t energy_mj, int64_t at_ns,
-                     int64_t least_ns, uint32_t driver_mw)
+static void writer_power_conclude(struct lull_writer *writer, uint32_t index, uint64_t energy_mj,
+                                  int64_t at_ns, int64_t min_ns, uint32_t driver_mw)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     const struct lull_power_range range =
         lull_device_power_range(lull_device_info(writer->devices, index));
     const int64_t passed_ns = at_ns - gpu->energy_ns;
-    const bool is_obeyed = gpu->raise_ns == LULL_WRITER_NEVER_NS && at_ns >= gpu->settled_ns;
-    const bool is_of_cap = is_obeyed && gpu->power_cap_mhz == gpu->cap.max_mhz;
+    const bool is_applied = gpu->raise_ns == LULL_WRITER_NEVER_NS && at_ns >= gpu->settled_ns;
+    const bool is_of_cap = is_applied && gpu->power_cap_mhz == gpu->cap.max_mhz;
     uint32_t power_mw = driver_mw;
 
-    if (gpu->energy_ns != 0 && passed_ns < least_ns)
+    if (gpu->energy_ns != 0 && passed_ns < min_ns)
         power_mw = gpu->state.power_mw;
     else if (gpu->energy_ns != 0 && energy_mj > gpu->energy_mj)
         power_mw = mean_mw(&range, energy_mj - gpu->energy_mj, passed_ns, driver_mw);
@@ -51,14 +51,14 @@ static void conclude(struct lull_writer *writer, uint32_t index, uint64_t energy
     gpu->seek_begin_ns = 0;
     gpu->seek_ns = LULL_WRITER_NEVER_NS;
     /* A new cap is to show soon what is drawn under it: the next look comes too late for that. */
-    if (!is_of_cap && is_obeyed && gpu->capped_ns != 0)
-        gpu->seek_ns = at_ns + LEAST_STEPS_NS;
+    if (!is_of_cap && is_applied && gpu->capped_ns != 0)
+        gpu->seek_ns = at_ns + MIN_STEPS_NS;
     gpu->state.power_mw = power_mw;
     if (power_mw != 0 && is_of_cap) {
         gpu->state.power_looks++;
         gpu->state.power_cap_mhz = gpu->cap.max_mhz;
     }
-    gpu->power_cap_mhz = is_obeyed ? gpu->cap.max_mhz : LULL_WRITER_NO_CAP;
+    gpu->power_cap_mhz = is_applied ? gpu->cap.max_mhz : LULL_WRITER_NO_CAP;
 }
 
 static bool is_watched(struct lull_writer_gpu *gpu, int64_t now_ns)
@@ -75,14 +75,14 @@ void lull_writer_read_power(struct lull_writer *writer, uint32_t index)
     int64_t now_ns;
 
     lull_device_read(writer->devices, index, LULL_READING_POWER | LULL_READING_ENERGY, &reading);
-    if (lull_turn_is_lost())
+    if (lull_driver_owner_is_lost())
         return;
     now_ns = lull_now_ns();
     if ((reading.valid & LULL_READING_POWER) == 0)
         reading.power_mw = 0;
     if ((reading.valid & LULL_READING_ENERGY) == 0) {
         gpu->energy_ns = 0;
-        conclude(writer, index, 0, 0, 0, reading.power_mw);
+        writer_power_conclude(writer, index, 0, 0, 0, reading.power_mw);
     } else if (is_watched(gpu, now_ns) && gpu->energy_ns != 0 &&
                reading.energy_mj > gpu->energy_mj) {
         gpu->sought_mj = reading.energy_mj;
@@ -90,7 +90,8 @@ void lull_writer_read_power(struct lull_writer *writer, uint32_t index)
         gpu->seek_begin_ns = now_ns;
         gpu->seek_ns = now_ns + SEEK_NS;
     } else {
-        conclude(writer, index, reading.energy_mj, now_ns, LEAST_POWER_NS, reading.power_mw);
+        writer_power_conclude(writer, index, reading.energy_mj, now_ns, MIN_POWER_NS,
+                              reading.power_mw);
     }
 }
 
@@ -105,16 +106,17 @@ void lull_writer_seek_step(struct lull_writer *writer, uint32_t index)
         return;
     }
     lull_device_read(writer->devices, index, LULL_READING_ENERGY, &reading);
-    if (lull_turn_is_lost())
+    if (lull_driver_owner_is_lost())
         return;
     now_ns = lull_now_ns();
     if ((reading.valid & LULL_READING_ENERGY) != 0 && reading.energy_mj != gpu->sought_mj &&
         now_ns - gpu->sought_ns < LATE_NS)
-        conclude(writer, index, reading.energy_mj, gpu->sought_ns + (now_ns - gpu->sought_ns) / 2,
-                 LEAST_STEPS_NS, gpu->state.power_mw);
+        writer_power_conclude(writer, index, reading.energy_mj,
+                              gpu->sought_ns + (now_ns - gpu->sought_ns) / 2, MIN_STEPS_NS,
+                              gpu->state.power_mw);
     else if (now_ns - gpu->seek_begin_ns >= LONGEST_SEEK_NS)
-        conclude(writer, index, gpu->sought_mj, gpu->sought_ns, LEAST_POWER_NS,
-                 gpu->state.power_mw);
+        writer_power_conclude(writer, index, gpu->sought_mj, gpu->sought_ns, MIN_POWER_NS,
+                              gpu->state.power_mw);
     else
         gpu->seek_ns = now_ns + SEEK_NS;
     gpu->sought_ns = now_ns;

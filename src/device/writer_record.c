@@ -10,9 +10,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "device/sight.h"
+#include "device/lock_state.h"
 
-/* Fills in the settings that the GPU has now, which are what will be put back. */
+/* Fills in the settings that the GPU has now, which are what will be restored. */
 static void fill_record(struct lull_writer *writer, uint32_t index,
                         struct lull_journal_record *record)
 {
@@ -27,8 +27,8 @@ static void fill_record(struct lull_writer *writer, uint32_t index,
              lull_devices_driver_version(writer->devices));
 }
 
-/* Loads the record of a GPU that could not be put back yet: it says what there was before Lull, so
- * it is kept and extended. The power limit of one that was deferred had been put back, so it may
+/* Loads the record of a GPU that could not be restored yet: it says what there was before Lull, so
+ * it is kept and extended. The power limit of one that was deferred had been restored, so it may
  * have been set by others since. True: it has to be saved. */
 static bool load_record(struct lull_writer *writer, uint32_t index)
 {
@@ -57,7 +57,7 @@ static bool load_record(struct lull_writer *writer, uint32_t index)
     return true;
 }
 
-/* Tells whether a power limit may have to be set during this lease. */
+/* Returns whether a power limit may have to be set during this lease. */
 static bool needs_limit(const struct lull_writer_gpu *gpu)
 {
     return gpu->band.max_limit_mw > 0 || gpu->limit.cap_mw > 0;
@@ -85,7 +85,7 @@ int lull_writer_record(struct lull_writer *writer, uint32_t index, struct lull_e
                                    gpu->record.written.limit_mw);
     if (result == 0 && needs_limit(gpu))
         gpu->limit.before_mw = gpu->record.power_limit_mw;
-    if (gpu->record.power_limit_mw == 0) /* a limit that cannot be put back must not be changed */
+    if (gpu->record.power_limit_mw == 0) /* a limit that cannot be restored must not be changed */
         gpu->band.max_limit_mw = gpu->limit.max_mw = gpu->limit.cap_mw = 0;
     return result;
 }
@@ -143,13 +143,13 @@ bool lull_writer_record_one(struct lull_writer *writer)
             (gpu->is_recorded && (!needs_limit(gpu) || gpu->limit.before_mw != 0)))
             continue;
         if (lull_writer_record(writer, i, &error) < 0)
-            lull_writer_complain(gpu, &error);
+            lull_writer_log_once(gpu, &error);
         return true;
     }
     return false;
 }
 
-/* Tells whether the GPU has not been seen without Lull's lock since it was lowered. */
+/* Returns whether the GPU has not been seen without Lull's lock since it was lowered. */
 static bool needs_proof(const struct lull_writer_gpu *gpu)
 {
     const struct lull_journal_record *record = &gpu->record;
@@ -166,25 +166,25 @@ static int clear_record(struct lull_writer *writer, uint32_t index, struct lull_
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     const char *uuid = lull_device_info(writer->devices, index)->uuid;
     struct lull_device_reading reading;
-    enum lull_sight sight = LULL_SIGHT_FREE;
+    enum lull_lock_state lock_state = LULL_LOCK_FREE;
 
     if (gpu->is_recorded && needs_proof(gpu)) {
-        lull_device_read(writer->devices, index, LULL_SIGHT_READINGS, &reading);
-        sight = lull_sight_of_clock(lull_device_info(writer->devices, index), &reading,
-                                    &gpu->record.written);
+        lull_device_read(writer->devices, index, LULL_LOCK_STATE_READINGS, &reading);
+        lock_state = lull_lock_state_of_clock(lull_device_info(writer->devices, index), &reading,
+                                              &gpu->record.written);
         gpu->state.observed_mhz = reading.sm_mhz;
     }
-    if (sight == LULL_SIGHT_OURS) {
+    if (lock_state == LULL_LOCK_OURS) {
         lull_writer_reset_again(gpu);
         if (gpu->stage == LULL_STAGE_ENDING &&
             gpu->raise_failures == LULL_WRITER_FAILURES_TO_REPORT)
-            lull_writer_report_end(writer, index, LULL_E_NOT_OBEYED);
+            lull_writer_report_end(writer, index, LULL_E_NOT_APPLIED);
         return -EAGAIN;
     }
     gpu->is_recorded = false;
     lull_journal_forget_file(&gpu->record_file);
     gpu->raise_failures = 0;
-    if (sight != LULL_SIGHT_NOTHING)
+    if (lock_state != LULL_LOCK_UNKNOWN)
         return lull_journal_remove(writer->journal, uuid, err);
     lull_log(LULL_LOG_INFO, "writer",
              "GPU %u: its clock was reset, not verified yet: it is idle or limited otherwise; its "
@@ -197,14 +197,14 @@ static int clear_record(struct lull_writer *writer, uint32_t index, struct lull_
 
 /* Finishes with a GPU that has no lease any more and was raised and read back: its record is not
  * needed any more. */
-static void finish(struct lull_writer *writer, uint32_t index)
+static void writer_record_finish(struct lull_writer *writer, uint32_t index)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     struct lull_error error = {0};
     int result;
 
-    if (gpu->result.settle_ns == LULL_SETTLE_NOT_OBEYED) {
-        result = lull_error_set(&error, LULL_E_NOT_OBEYED,
+    if (gpu->result.settle_ns == LULL_SETTLE_NOT_APPLIED) {
+        result = lull_error_set(&error, LULL_E_NOT_APPLIED,
                                 "GPU %u: the clock does not rise after the reset", index);
         gpu->is_uncertain = true;
         lull_writer_plan_retry(gpu);
@@ -214,7 +214,7 @@ static void finish(struct lull_writer *writer, uint32_t index)
             return;
     }
     if (result < 0)
-        lull_writer_complain(gpu, &error);
+        lull_writer_log_once(gpu, &error);
     if (gpu->stage == LULL_STAGE_ENDING)
         lull_writer_report_end(writer, index, result);
 }
@@ -228,6 +228,6 @@ void lull_writer_finish_all(struct lull_writer *writer)
             gpu->raise_ns == LULL_WRITER_NEVER_NS && !gpu->observation.is_running &&
             lull_limit_control_is_restored(&gpu->limit) &&
             (gpu->stage == LULL_STAGE_ENDING || gpu->is_recorded))
-            finish(writer, i);
+            writer_record_finish(writer, i);
     }
 }

@@ -1,5 +1,5 @@
 /*
- * What clients ask for: requests are taken, clamped to the band, answered where no driver call is
+ * What clients request: requests are taken, clamped to the band, answered where no driver call is
  * needed, and chosen from where one is. SPDX-License-Identifier: Apache-2.0
  */
 #include "device/writer_internal.h"
@@ -11,8 +11,8 @@
 
 /* Clamps a requested clock to the band of the lease, then rounds it up to a clock that the device
  * has. */
-static uint32_t clamp(const struct lull_device_info *info, const struct lull_band *band,
-                      uint32_t sm_mhz)
+static uint32_t writer_request_clamp(const struct lull_device_info *info,
+                                     const struct lull_band *band, uint32_t sm_mhz)
 {
     uint32_t chosen = 0;
 
@@ -39,7 +39,7 @@ bool lull_writer_is_raising(const struct lull_writer_gpu *gpu)
 }
 
 /* A request for the clock that is already set writes nothing, but renews how long it holds. */
-static void renew(struct lull_writer_gpu *gpu, uint32_t index, int64_t now_ns)
+static void writer_request_renew(struct lull_writer_gpu *gpu, uint32_t index, int64_t now_ns)
 {
     gpu->has_pending = false;
     gpu->valid_until_ns = gpu->pending.valid_until_ns;
@@ -62,14 +62,15 @@ void lull_writer_refuse(struct lull_writer_gpu *gpu, uint32_t index, int status)
     lull_writer_publish(gpu, index);
 }
 
-static void take(struct lull_writer *writer, uint32_t index, int64_t now_ns)
+static void writer_request_take(struct lull_writer *writer, uint32_t index, int64_t now_ns)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     struct lull_switch_request request;
 
     if (!gpu->source->channel.take(gpu->source->channel.context, index, &request))
         return;
-    request.sm_mhz = clamp(lull_device_info(writer->devices, index), &gpu->band, request.sm_mhz);
+    request.sm_mhz =
+        writer_request_clamp(lull_device_info(writer->devices, index), &gpu->band, request.sm_mhz);
     if (gpu->reference_mhz != 0 && (request.sm_mhz == 0 || request.sm_mhz > gpu->reference_mhz))
         request.sm_mhz = gpu->reference_mhz;
     request.valid_until_ns =
@@ -82,30 +83,30 @@ static void take(struct lull_writer *writer, uint32_t index, int64_t now_ns)
     gpu->has_pending = true;
 }
 
-static bool is_late(const struct lull_writer_gpu *gpu, int64_t now_ns)
+static bool writer_request_is_late(const struct lull_writer_gpu *gpu, int64_t now_ns)
 {
     return !lull_writer_is_raising(gpu) &&
            (gpu->pending.deadline_ns < now_ns || gpu->pending.valid_until_ns <= now_ns);
 }
 
-/* Answers requests that need no driver call. The time is read anew, because the request may have
+/* Answers requests that need no driver call. The time is read again, because the request may have
  * arrived after the round began. */
-static void settle_request(struct lull_writer *writer, uint32_t index)
+static void writer_settle_request(struct lull_writer *writer, uint32_t index)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     const int64_t now_ns = lull_now_ns();
 
     if (gpu->pending.sm_mhz == gpu->applied_mhz && !gpu->is_uncertain) {
-        renew(gpu, index, now_ns);
-    } else if (is_late(gpu, now_ns) || (lull_writer_is_keeper_at_work(writer) &&
-                                        gpu->pending.sm_mhz != gpu->reference_mhz)) {
+        writer_request_renew(gpu, index, now_ns);
+    } else if (writer_request_is_late(gpu, now_ns) || (lull_writer_is_keeper_at_work(writer) &&
+                                                       gpu->pending.sm_mhz != gpu->reference_mhz)) {
         gpu->state.dropped++;
         lull_writer_refuse(gpu, index, LULL_E_STALE);
         lull_writer_show_state(writer, index);
     }
 }
 
-static void expire(struct lull_writer_gpu *gpu, uint32_t index, int64_t now_ns)
+static void writer_request_expire(struct lull_writer_gpu *gpu, uint32_t index, int64_t now_ns)
 {
     if ((gpu->applied_mhz == gpu->reference_mhz && !gpu->is_uncertain) ||
         gpu->raise_ns != LULL_WRITER_NEVER_NS || gpu->valid_until_ns > now_ns)
@@ -114,7 +115,7 @@ static void expire(struct lull_writer_gpu *gpu, uint32_t index, int64_t now_ns)
     lull_writer_undo_lowering(gpu, index, now_ns);
 }
 
-static void take_limit(struct lull_writer_gpu *gpu, uint32_t index)
+static void writer_request_take_limit(struct lull_writer_gpu *gpu, uint32_t index)
 {
     struct lull_limit_request request;
 
@@ -141,7 +142,7 @@ static int refusal_of(const struct lull_writer *writer, const struct lull_writer
 }
 
 /* Brings a GPU under its cap whose clock is above: at the begin, and after others have held it. */
-static void obey_cap(struct lull_writer_gpu *gpu, int64_t now_ns)
+static void writer_apply_cap(struct lull_writer_gpu *gpu, int64_t now_ns)
 {
     if (gpu->reference_mhz != 0 && !gpu->is_foreign && gpu->raise_ns == LULL_WRITER_NEVER_NS &&
         (gpu->applied_mhz == 0 || gpu->applied_mhz > gpu->reference_mhz))
@@ -155,16 +156,16 @@ void lull_writer_collect(struct lull_writer *writer, int64_t now_ns)
 
         if (lull_writer_is_away(writer, i) || gpu->stage != LULL_STAGE_LEASED)
             continue;
-        obey_cap(gpu, now_ns);
+        writer_apply_cap(gpu, now_ns);
         if (gpu->source == NULL)
             continue;
-        take(writer, i, now_ns);
-        take_limit(gpu, i);
+        writer_request_take(writer, i, now_ns);
+        writer_request_take_limit(gpu, i);
         if (gpu->has_pending && refusal_of(writer, gpu, now_ns) < 0)
             lull_writer_refuse(gpu, i, refusal_of(writer, gpu, now_ns));
         else if (gpu->has_pending)
-            settle_request(writer, i);
-        expire(gpu, i, now_ns);
+            writer_settle_request(writer, i);
+        writer_request_expire(gpu, i, now_ns);
     }
 }
 

@@ -13,13 +13,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "device/turn.h"
+#include "device/driver_owner.h"
 
 static int64_t next_due(const struct lull_writer *writer)
 {
     int64_t due_ns = writer->stop_seen_ns != 0 ? writer->stop_seen_ns : LULL_WRITER_NEVER_NS;
 
-    due_ns = lull_earlier_ns(due_ns, lull_writer_next_beat(writer));
+    due_ns = lull_earlier_ns(due_ns, lull_writer_next_heartbeat(writer));
     due_ns = lull_earlier_ns(due_ns, lull_writer_driver_due_ns(writer));
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
         const struct lull_writer_gpu *gpu = &writer->gpus[i];
@@ -68,10 +68,10 @@ static void sleep_until_due(struct lull_writer *writer)
     }
     epoll_wait(writer->epoll_fd, events, 16, -1);
     if (due_ns <= lull_now_ns())
-        writer->timer_ns = 0; /* the timer has fired: it is set anew, even for the same time */
+        writer->timer_ns = 0; /* the timer has fired: it is set again, even for the same time */
 }
 
-/* Tells whether nothing is left to do on a GPU before the writer ends. */
+/* Returns whether nothing is left to do on a GPU before the writer ends. */
 static bool is_restored(const struct lull_writer *writer, uint32_t index, int64_t now_ns)
 {
     const struct lull_writer_gpu *gpu = &writer->gpus[index];
@@ -87,7 +87,7 @@ static bool is_restored(const struct lull_writer *writer, uint32_t index, int64_
            !gpu->is_recorded;
 }
 
-static bool is_done(const struct lull_writer *writer, int64_t now_ns)
+static bool writer_thread_is_done(const struct lull_writer *writer, int64_t now_ns)
 {
     if (writer->stop_seen_ns == 0)
         return false;
@@ -100,31 +100,31 @@ static bool is_done(const struct lull_writer *writer, int64_t now_ns)
 }
 
 /* The writer's loop, until all is done or the calling thread has lost its turn in a call. */
-static void *run(void *argument)
+static void *writer_thread_run(void *argument)
 {
     struct lull_writer *writer = argument;
 
-    while (!lull_turn_is_lost()) {
+    while (!lull_driver_owner_is_lost()) {
         int64_t now_ns = lull_now_ns();
 
         atomic_store(&writer->is_asked, false);
         if (atomic_exchange(&writer->has_mail, false))
             lull_writer_adopt(writer, now_ns);
         lull_writer_watch_away(writer, now_ns);
-        lull_writer_heed_keeper(writer, now_ns);
+        lull_writer_apply_keeper(writer, now_ns);
         lull_writer_collect(writer, now_ns);
         if (lull_writer_act(writer, now_ns) || lull_writer_mind_driver(writer, now_ns) ||
             lull_writer_record_one(writer) || lull_writer_observe_one(writer, now_ns) ||
             lull_writer_watch_one(writer, now_ns))
             continue;
         lull_writer_finish_all(writer);
-        lull_writer_heed_administrator(writer, now_ns);
-        if (is_done(writer, now_ns))
+        lull_writer_apply_administrator(writer, now_ns);
+        if (writer_thread_is_done(writer, now_ns))
             break;
-        if (!lull_turn_is_lost() && !atomic_load(&writer->has_mail))
+        if (!lull_driver_owner_is_lost() && !atomic_load(&writer->has_mail))
             sleep_until_due(writer);
     }
-    if (lull_turn_is_lost())
+    if (lull_driver_owner_is_lost())
         return NULL;
     pthread_mutex_lock(&writer->mailbox_lock);
     writer->has_finished = true;
@@ -152,18 +152,18 @@ void *lull_writer_wait_and_run(void *argument)
     /* The default slack of 50 us would be most of a switch's latency. */
     prctl(PR_SET_TIMERSLACK, 1UL);
     lull_thread_set_realtime();
-    if (!lull_turn_wait(&writer->turn))
+    if (!lull_driver_owner_wait(&writer->owner))
         return NULL;
     pthread_mutex_lock(&writer->mailbox_lock);
     writer->thread = pthread_self();
     pthread_mutex_unlock(&writer->mailbox_lock);
     start_spare(writer);
-    run(writer);
-    if (!lull_turn_is_lost())
+    writer_thread_run(writer);
+    if (!lull_driver_owner_is_lost())
         return NULL;
     pthread_detach(pthread_self()); /* the thread that took the turn is the one that is joined */
     pthread_mutex_lock(&writer->mailbox_lock);
-    lull_turn_give_back();
+    lull_driver_owner_return();
     lull_writer_wake(writer);
     pthread_mutex_unlock(&writer->mailbox_lock); /* from here on the writer may be freed */
     return NULL;

@@ -10,15 +10,14 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/switch_look.h"
-#include "device/sight.h"
+#include "device/lock_state.h"
 
 /* Reading a clock back is given up after several times the slowest settling that was published (48
  * ms). */
 #define OBSERVE_LIMIT_NS (300 * LULL_NS_PER_MS)
 
-/* A clock on its way up from idle settles within 48 ms, so a lock is what stays for four looks.
- * Chosen, not measured. */
-enum { LOOKS_TO_BELIEVE = 4 };
+/* A clock on its way up from idle settles within 48 ms, so a lock is what stays for four looks. */
+enum { READINGS_TO_ACCEPT = 4 };
 
 uint32_t lull_writer_unread_us(const struct lull_writer_gpu *gpu, int64_t now_ns)
 {
@@ -43,7 +42,7 @@ void lull_writer_begin_observation(struct lull_writer_gpu *gpu, uint32_t before_
     gpu->result.observed_mhz = 0;
 }
 
-/* Leaves a clock alone that somebody else has locked. */
+/* Leaves a clock alone that another program has locked. */
 static void yield_clock(struct lull_writer_gpu *gpu, uint32_t index)
 {
     lull_log(LULL_LOG_WARNING, "writer",
@@ -59,38 +58,39 @@ static void yield_clock(struct lull_writer_gpu *gpu, uint32_t index)
         lull_writer_refuse(gpu, index, -EBUSY);
 }
 
-enum lull_sight lull_writer_look(struct lull_writer *writer, uint32_t index)
+enum lull_lock_state lull_writer_look(struct lull_writer *writer, uint32_t index)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     const int64_t now_ns = lull_now_ns();
     struct lull_device_reading reading;
-    enum lull_sight sight;
+    enum lull_lock_state lock_state;
 
     gpu->watch_ns = now_ns + LULL_WRITER_WATCH_NS;
-    if (now_ns - gpu->record.written.sm_at_ns < LULL_SIGHT_SETTLING_NS)
-        return LULL_SIGHT_OURS;
-    lull_device_read(writer->devices, index, LULL_SIGHT_READINGS, &reading);
-    sight = lull_sight_of_clock(lull_device_info(writer->devices, index), &reading,
-                                &gpu->record.written);
-    if (sight == LULL_SIGHT_FOREIGN && gpu->record.is_blind != 0)
-        sight = LULL_SIGHT_OURS;
+    if (now_ns - gpu->record.written.sm_at_ns < LULL_LOCK_STATE_SETTLING_NS)
+        return LULL_LOCK_OURS;
+    lull_device_read(writer->devices, index, LULL_LOCK_STATE_READINGS, &reading);
+    lock_state = lull_lock_state_of_clock(lull_device_info(writer->devices, index), &reading,
+                                          &gpu->record.written);
+    if (lock_state == LULL_LOCK_FOREIGN && gpu->record.is_blind != 0)
+        lock_state = LULL_LOCK_OURS;
     gpu->state.observed_mhz = reading.sm_mhz;
     if (reading.valid != 0)
         gpu->state.seen_ns = now_ns;
-    gpu->is_seen_free = gpu->is_seen_free || (sight == LULL_SIGHT_FREE && gpu->applied_mhz == 0);
-    gpu->is_checked = gpu->is_checked || sight != LULL_SIGHT_FOREIGN;
-    if (sight == LULL_SIGHT_FREE || sight == LULL_SIGHT_OURS)
+    gpu->is_seen_free =
+        gpu->is_seen_free || (lock_state == LULL_LOCK_FREE && gpu->applied_mhz == 0);
+    gpu->is_checked = gpu->is_checked || lock_state != LULL_LOCK_FOREIGN;
+    if (lock_state == LULL_LOCK_FREE || lock_state == LULL_LOCK_OURS)
         gpu->is_foreign = false;
-    if (sight != LULL_SIGHT_FOREIGN || reading.sm_mhz != gpu->doubted_mhz)
+    if (lock_state != LULL_LOCK_FOREIGN || reading.sm_mhz != gpu->doubted_mhz)
         gpu->doubts = 0;
-    if (sight == LULL_SIGHT_FOREIGN) {
+    if (lock_state == LULL_LOCK_FOREIGN) {
         gpu->doubted_mhz = reading.sm_mhz;
-        if (++gpu->doubts == LOOKS_TO_BELIEVE)
+        if (++gpu->doubts == READINGS_TO_ACCEPT)
             yield_clock(gpu, index);
     }
     if (gpu->doubts > 0)
         gpu->watch_ns = now_ns + LULL_WRITER_DOUBT_NS;
-    return sight;
+    return lock_state;
 }
 
 void lull_writer_reset_again(struct lull_writer_gpu *gpu)
@@ -99,7 +99,8 @@ void lull_writer_reset_again(struct lull_writer_gpu *gpu)
     lull_writer_plan_retry(gpu);
 }
 
-static bool is_settled(const struct lull_writer *writer, uint32_t index, uint32_t seen_mhz)
+static bool writer_watch_is_settled(const struct lull_writer *writer, uint32_t index,
+                                    uint32_t seen_mhz)
 {
     const struct lull_writer_gpu *gpu = &writer->gpus[index];
     const struct lull_device_info *info = lull_device_info(writer->devices, index);
@@ -113,18 +114,18 @@ static bool is_settled(const struct lull_writer *writer, uint32_t index, uint32_
 }
 
 /* The clock of a GPU that has nothing to do is below any lock, whatever was written. */
-static bool is_idle(const struct lull_writer *writer, uint32_t index)
+static bool writer_watch_is_idle(const struct lull_writer *writer, uint32_t index)
 {
     struct lull_device_reading reading;
 
     lull_device_read(writer->devices, index, LULL_READING_REASONS, &reading);
-    return lull_sight_is_idle(&reading);
+    return lull_lock_state_is_idle(&reading);
 }
 
 /* Judges a clock that has not reached its target in time. A lock is an upper bound: an idle or
  * power-capped GPU is below it and obeys nevertheless. One that stays where it was locked before
  * does not, unless it is idle there. */
-static bool is_obeyed(const struct lull_writer *writer, uint32_t index, uint32_t seen_mhz)
+static bool is_applied(const struct lull_writer *writer, uint32_t index, uint32_t seen_mhz)
 {
     const struct lull_writer_gpu *gpu = &writer->gpus[index];
     const struct lull_device_info *info = lull_device_info(writer->devices, index);
@@ -140,19 +141,19 @@ static bool is_obeyed(const struct lull_writer *writer, uint32_t index, uint32_t
         return (reading.reasons & ~(uint64_t)LULL_CLOCK_REASON_SETTING) != 0;
     }
     if (gpu->observation.before_mhz != 0 && seen_mhz == gpu->observation.before_mhz)
-        return seen_mhz < gpu->applied_mhz && is_idle(writer, index);
-    return seen_mhz <= lull_sight_step_above(info, gpu->applied_mhz);
+        return seen_mhz < gpu->applied_mhz && writer_watch_is_idle(writer, index);
+    return seen_mhz <= lull_lock_state_step_above(info, gpu->applied_mhz);
 }
 
-static void end_observation(struct lull_writer_gpu *gpu, int64_t settle_ns)
+static void writer_watch_end_observation(struct lull_writer_gpu *gpu, int64_t settle_ns)
 {
     gpu->observation.is_running = false;
     gpu->result.settle_ns = settle_ns;
-    if (settle_ns == LULL_SETTLE_NOT_OBEYED)
+    if (settle_ns == LULL_SETTLE_NOT_APPLIED)
         gpu->state.disobeyed++;
 }
 
-/* Tells whether a reading after a reset shows that it has had an effect. */
+/* Returns whether a reading after a reset shows that it has had an effect. */
 static bool is_seen_free(const struct lull_writer *writer, uint32_t index,
                          const struct lull_device_reading *reading)
 {
@@ -160,10 +161,10 @@ static bool is_seen_free(const struct lull_writer *writer, uint32_t index,
     const struct lull_device_info *info = lull_device_info(writer->devices, index);
 
     return gpu->applied_mhz == 0 && reading->valid != 0 &&
-           lull_sight_is_high(info, reading->sm_mhz);
+           lull_lock_state_is_high(info, reading->sm_mhz);
 }
 
-static void observe(struct lull_writer *writer, uint32_t index)
+static void writer_watch_observe(struct lull_writer *writer, uint32_t index)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     struct lull_writer_observation *observation = &gpu->observation;
@@ -180,12 +181,13 @@ static void observe(struct lull_writer *writer, uint32_t index)
         gpu->state.seen_ns = now_ns;
     gpu->is_seen_free = gpu->is_seen_free || is_seen_free(writer, index, &reading);
     observation->next_ns = now_ns + LULL_SWITCH_LOOK_NS;
-    if (reading.valid != 0 && is_settled(writer, index, reading.sm_mhz))
-        end_observation(gpu, (observation->read_ns + now_ns) / 2 - observation->call_end_ns);
+    if (reading.valid != 0 && writer_watch_is_settled(writer, index, reading.sm_mhz))
+        writer_watch_end_observation(gpu, (observation->read_ns + now_ns) / 2 -
+                                              observation->call_end_ns);
     else if (now_ns >= observation->call_end_ns + OBSERVE_LIMIT_NS)
-        end_observation(gpu, is_obeyed(writer, index, reading.sm_mhz)
-                                 ? observation->changed_ns - observation->call_end_ns
-                                 : LULL_SETTLE_NOT_OBEYED);
+        writer_watch_end_observation(gpu, is_applied(writer, index, reading.sm_mhz)
+                                              ? observation->changed_ns - observation->call_end_ns
+                                              : LULL_SETTLE_NOT_APPLIED);
     if (!observation->is_running)
         gpu->result.unread_us = lull_writer_unread_us(gpu, now_ns);
     observation->read_ns = now_ns;
@@ -202,21 +204,21 @@ bool lull_writer_observe_one(struct lull_writer *writer, int64_t now_ns)
 
         if (!lull_writer_is_out(writer, i) && observation->is_running &&
             observation->next_ns <= now_ns) {
-            observe(writer, i);
+            writer_watch_observe(writer, i);
             return true;
         }
     }
     return false;
 }
 
-/* Looks at a GPU that nothing is written to: whether somebody else has locked it, and, where its
+/* Looks at a GPU that nothing is written to: whether another program has locked it, and, where its
  * reset was not seen to have an effect, whether it has had one. */
-static void watch(struct lull_writer *writer, uint32_t index)
+static void writer_watch_gpu(struct lull_writer *writer, uint32_t index)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     const char *uuid = lull_device_info(writer->devices, index)->uuid;
-    const enum lull_sight sight = lull_writer_look(writer, index);
-    const bool is_over = gpu->is_deferred && (sight == LULL_SIGHT_FREE || gpu->is_foreign);
+    const enum lull_lock_state lock_state = lull_writer_look(writer, index);
+    const bool is_over = gpu->is_deferred && (lock_state == LULL_LOCK_FREE || gpu->is_foreign);
     struct lull_error error;
     int result = 0;
 
@@ -224,18 +226,18 @@ static void watch(struct lull_writer *writer, uint32_t index)
         result = lull_journal_remove_deferred(writer->journal, uuid, &error);
         gpu->is_deferred = result < 0;
         lull_log(LULL_LOG_INFO, "writer", "GPU %u: busy again: its reset is confirmed", index);
-    } else if (gpu->is_deferred && sight == LULL_SIGHT_OURS) {
+    } else if (gpu->is_deferred && lock_state == LULL_LOCK_OURS) {
         result = lull_journal_resume(writer->journal, uuid, &error);
         gpu->is_recorded = result == 0;
         gpu->is_deferred = result < 0;
         lull_writer_reset_again(gpu);
     } else if (gpu->stage == LULL_STAGE_LEASED && gpu->applied_mhz == 0 &&
-               sight == LULL_SIGHT_OURS &&
-               gpu->record.written.sm_at_ns + LULL_SIGHT_SETTLING_NS <= lull_now_ns()) {
+               lock_state == LULL_LOCK_OURS &&
+               gpu->record.written.sm_at_ns + LULL_LOCK_STATE_SETTLING_NS <= lull_now_ns()) {
         lull_writer_reset_again(gpu);
     }
     if (result < 0)
-        lull_writer_complain(gpu, &error);
+        lull_writer_log_once(gpu, &error);
     lull_writer_show_state(writer, index);
 }
 
@@ -252,7 +254,7 @@ bool lull_writer_watch_one(struct lull_writer *writer, int64_t now_ns)
 
         if (!lull_writer_is_out(writer, i) && lull_writer_is_watched(gpu) &&
             gpu->watch_ns <= now_ns) {
-            watch(writer, i);
+            writer_watch_gpu(writer, i);
             return true;
         }
     }

@@ -23,7 +23,7 @@ static const double limit_api_factor = 2.2;
 
 /* ---- the node ---- */
 
-static void add_gpu(struct lull_driver *driver, uint32_t index)
+static void emulated_driver_add_gpu(struct lull_driver *driver, uint32_t index)
 {
     struct lull_driver_gpu *gpu = &driver->gpus[driver->gpu_count];
 
@@ -55,7 +55,7 @@ static bool is_current(const struct lull_driver *driver, const char *path)
 
 /*
  * Nodes stay mapped after the last close, because another thread may still be in a call that began
- * before it: only a node that is replaced by another one is set aside, and that for good.
+ * before it: only a node that is replaced by another one is set aside, and that permanently.
  */
 static void set_aside(struct lull_driver *driver)
 {
@@ -70,8 +70,8 @@ static void set_aside(struct lull_driver *driver)
     driver->node = NULL;
 }
 
-static bool map_node(struct lull_driver *driver, const char *path, enum lull_gpu_vendor vendor,
-                     lull_driver_describe *describe)
+static bool emulated_driver_map_node(struct lull_driver *driver, const char *path,
+                                     enum lull_gpu_vendor vendor, lull_driver_describe *describe)
 {
     set_aside(driver);
     if (lull_node_open(path, &driver->node, NULL) < 0)
@@ -79,7 +79,7 @@ static bool map_node(struct lull_driver *driver, const char *path, enum lull_gpu
     driver->gpu_count = 0;
     for (uint32_t i = 0; i < lull_node_gpu_count(driver->node); i++)
         if (has_vendor(driver->node, i, vendor))
-            add_gpu(driver, i);
+            emulated_driver_add_gpu(driver, i);
     for (uint32_t i = 0; i < driver->gpu_count && describe != NULL; i++)
         describe(i);
     if (driver->gpu_count > 0)
@@ -98,7 +98,7 @@ static bool open_locked(struct lull_driver *driver, enum lull_gpu_vendor vendor,
         return true;
     if (path == NULL || *path == '\0')
         return false;
-    if (!is_current(driver, path) && !map_node(driver, path, vendor, describe))
+    if (!is_current(driver, path) && !emulated_driver_map_node(driver, path, vendor, describe))
         return false;
     driver->loads = lull_node_driver_loads(driver->node);
     driver->was_opened = true;
@@ -196,7 +196,7 @@ uint32_t lull_driver_processes(struct lull_node *node, uint32_t gpu,
 
 /* ---- faults and rights ---- */
 
-static bool take(const struct lull_driver_gpu *gpu, enum lull_fault_kind kind)
+static bool emulated_driver_take(const struct lull_driver_gpu *gpu, enum lull_fault_kind kind)
 {
     double ignored;
 
@@ -216,19 +216,19 @@ bool lull_driver_has_get_fault(const struct lull_driver_gpu *gpu, int *code_out)
 
 bool lull_driver_may_set(const struct lull_driver_gpu *gpu)
 {
-    if (take(gpu, LULL_FAULT_NO_PERMISSION))
+    if (emulated_driver_take(gpu, LULL_FAULT_NO_PERMISSION))
         return false;
-    return geteuid() == 0 || take(gpu, LULL_FAULT_ANY_USER);
+    return geteuid() == 0 || emulated_driver_take(gpu, LULL_FAULT_ANY_USER);
 }
 
 bool lull_driver_has_energy(const struct lull_driver_gpu *gpu)
 {
-    return !take(gpu, LULL_FAULT_NO_ENERGY);
+    return !emulated_driver_take(gpu, LULL_FAULT_NO_ENERGY);
 }
 
 bool lull_driver_lists_processes(const struct lull_driver_gpu *gpu)
 {
-    return !take(gpu, LULL_FAULT_NO_PROCESSES);
+    return !emulated_driver_take(gpu, LULL_FAULT_NO_PROCESSES);
 }
 
 uint64_t lull_driver_spoil_energy_mj(const struct lull_driver_gpu *gpu, uint64_t mj)
@@ -297,16 +297,17 @@ static void apply_limit(struct lull_physics *physics, double settle_factor, cons
     lull_physics_set_limit(physics, *limit_w);
 }
 
-static int set_clock(const struct lull_driver_gpu *gpu, const struct lull_clock_setting *lock)
+static int emulated_driver_set_clock(const struct lull_driver_gpu *gpu,
+                                     const struct lull_clock_setting *lock)
 {
     const int code = lull_node_call(gpu->node, gpu->index, 1.0, apply_lock, lock);
 
-    if (code == 0 && take(gpu, LULL_FAULT_SM_RESETS_MEMORY))
+    if (code == 0 && emulated_driver_take(gpu, LULL_FAULT_SM_RESETS_MEMORY))
         lull_node_set_setting(gpu->node, gpu->index, LULL_NODE_MEMORY_LIMIT_MHZ, 0);
     return code;
 }
 
-static bool is_idle(const struct lull_driver_gpu *gpu)
+static bool emulated_driver_is_idle(const struct lull_driver_gpu *gpu)
 {
     const bool is_busy = lull_physics_is_busy(lull_node_begin(gpu->node, gpu->index));
 
@@ -319,7 +320,7 @@ int lull_driver_lock(const struct lull_driver_gpu *gpu, uint32_t min_step, uint3
     const struct lull_clock_setting lock = {
         .is_locked = true, .min_step = min_step, .max_step = max_step};
 
-    return set_clock(gpu, &lock);
+    return emulated_driver_set_clock(gpu, &lock);
 }
 
 int lull_driver_unlock(const struct lull_driver_gpu *gpu)
@@ -329,9 +330,9 @@ int lull_driver_unlock(const struct lull_driver_gpu *gpu)
 
     if (lull_node_take_fault(gpu->node, gpu->index, LULL_FAULT_RESET_CODE, &code))
         return (int)code;
-    if (is_idle(gpu) && take(gpu, LULL_FAULT_IDLE_RESET))
+    if (emulated_driver_is_idle(gpu) && emulated_driver_take(gpu, LULL_FAULT_IDLE_RESET))
         return lull_node_call(gpu->node, gpu->index, 1.0, apply_nothing, NULL);
-    return set_clock(gpu, &unlocked);
+    return emulated_driver_set_clock(gpu, &unlocked);
 }
 
 int lull_driver_limit_memory(const struct lull_driver_gpu *gpu, uint32_t mhz)

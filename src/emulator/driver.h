@@ -3,7 +3,7 @@
  * library shows, who may set, and the effect of a set call on the GPU's physics.
  *
  * Threads: any, as the vendors promise, also a close beside other calls: they end as they began.
- * Only a process that goes on to another node must have no call under way.
+ * Only a process that continues to another node must have no call under way.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_EMULATOR_DRIVER_H
@@ -83,22 +83,23 @@ void lull_driver_close(struct lull_driver *driver);
 enum lull_driver_state lull_driver_state(struct lull_driver *driver);
 bool lull_driver_is_open(struct lull_driver *driver);
 
-/* Tells whether the node that was opened is still the one that the environment names. */
+/* Returns whether the node that was opened is still the one that the environment names. */
 bool lull_driver_is_current(struct lull_driver *driver);
 
 /* The GPU at a position; NULL: there is none. */
 struct lull_driver_gpu *lull_driver_gpu_at(struct lull_driver *driver, uint32_t position);
 
 /*
- * Lets a reading suffer its faults: waits where it shall hang, and tells whether it fails; code_out
- * is then the vendor's code to return. No lock is held, so a hung reading delays only its caller.
+ * Lets a reading suffer its faults: waits where it should hang, and tells whether it fails;
+ * code_out is then the vendor's code to return. No lock is held, so a hung reading delays only its
+ * caller.
  */
 bool lull_driver_has_get_fault(const struct lull_driver_gpu *gpu, int *code_out);
 
-/* Tells whether the caller may set: only root may, unless a fault says otherwise. */
+/* Returns whether the caller may set: only root may, unless a fault says otherwise. */
 bool lull_driver_may_set(const struct lull_driver_gpu *gpu);
 
-/* Tells whether the GPU's driver lists processes, which a fault can take away. */
+/* Returns whether the GPU's driver lists processes, which a fault can take away. */
 bool lull_driver_lists_processes(const struct lull_driver_gpu *gpu);
 
 /* A process that has contexts on a GPU, listed once. */
@@ -112,7 +113,7 @@ struct lull_driver_process {
 uint32_t lull_driver_processes(struct lull_node *node, uint32_t gpu,
                                struct lull_driver_process *processes_out);
 
-/* Tells whether the GPU has its energy counter, which a fault can take away. */
+/* Returns whether the GPU has its energy counter, which a fault can take away. */
 bool lull_driver_has_energy(const struct lull_driver_gpu *gpu);
 
 /* What its energy counter says. */
@@ -123,7 +124,7 @@ uint64_t lull_driver_energy_mj(const struct lull_driver_gpu *gpu);
 uint64_t lull_driver_spoil_energy_mj(const struct lull_driver_gpu *gpu, uint64_t mj);
 uint32_t lull_driver_spoil_power_mw(const struct lull_driver_gpu *gpu, uint32_t mw);
 
-/* Tells whether the GPU accepts this power limit. */
+/* Returns whether the GPU accepts this power limit. */
 bool lull_driver_accepts_limit(const struct lull_driver_gpu *gpu, double limit_w);
 
 /*

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-static bool is_name(const char *known, const char *name, uint32_t length)
+static bool gpu_model_is_name(const char *known, const char *name, uint32_t length)
 {
     return strlen(known) == length && strncasecmp(known, name, length) == 0;
 }
@@ -15,10 +15,10 @@ const struct lull_gpu_model *lull_gpu_model_find(const char *name, uint32_t leng
     for (uint32_t i = 0; i < lull_gpu_model_count; i++) {
         const struct lull_gpu_model *model = &lull_gpu_models[i];
 
-        if (is_name(model->name, name, length))
+        if (gpu_model_is_name(model->name, name, length))
             return model;
         for (uint32_t a = 0; a < model->alias_count; a++)
-            if (is_name(model->aliases[a], name, length))
+            if (gpu_model_is_name(model->aliases[a], name, length))
                 return model;
     }
     return NULL;
@@ -132,10 +132,10 @@ double lull_gpu_model_transfer_w(const struct lull_gpu_model *model, double rate
 
 void lull_gpu_model_fix_latency(struct lull_gpu_model *model, double call_ms, double settle_ms)
 {
-    const double least_ms = 1e-6; /* not 0: the model takes its logarithm */
+    const double min_ms = 1e-6; /* not 0: the model takes its logarithm */
 
-    model->api_ms = model->api_min_ms = model->api_max_ms = fmax(call_ms, least_ms);
+    model->api_ms = model->api_min_ms = model->api_max_ms = fmax(call_ms, min_ms);
     model->api_sigma = 0;
-    model->settle_ms = model->settle_p99_ms = model->settle_max_ms = fmax(settle_ms, least_ms);
+    model->settle_ms = model->settle_p99_ms = model->settle_max_ms = fmax(settle_ms, min_ms);
     model->slow_ratio = 0;
 }

@@ -27,10 +27,10 @@
 #include "emulator/node_shared.h"
 #include "emulator/noise.h"
 
-/* How often a GPU is searched for contexts of dead processes; chosen, not measured. */
+/* How often a GPU is searched for contexts of dead processes; */
 #define REAP_PERIOD_NS (50 * LULL_NS_PER_MS)
 /* A process that is killed between changing a GPU and waking the sleepers wakes nobody, so sleepers
- * look by themselves after this time; chosen, not measured. */
+ * look by themselves after this time; */
 #define LONGEST_SLEEP_NS (50 * LULL_NS_PER_MS)
 
 /* ---- locks that outlive their owners ---- */
@@ -48,7 +48,7 @@ static void init_mutex(pthread_mutex_t *mutex)
 
 /* ---- creating and opening ---- */
 
-static int map_node(struct lull_node *node, int fd, size_t size)
+static int emulated_node_map(struct lull_node *node, int fd, size_t size)
 {
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
@@ -105,7 +105,7 @@ int lull_node_create(const struct lull_node_spec *spec, struct lull_node **node_
     if (fchmod(fd, 0666) < 0 || ftruncate(fd, (off_t)size) < 0)
         result = -errno;
     else
-        result = map_node(node, fd, size);
+        result = emulated_node_map(node, fd, size);
     close(fd);
     if (result < 0)
         goto unlink_file;
@@ -134,7 +134,7 @@ static int check_shared(const struct lull_node *node, struct lull_error *err)
     return 0;
 }
 
-static int open_file(struct lull_node *node, struct lull_error *err)
+static int emulated_node_open_file(struct lull_node *node, struct lull_error *err)
 {
     struct stat info;
     int result = 0;
@@ -148,7 +148,7 @@ static int open_file(struct lull_node *node, struct lull_error *err)
     else if (info.st_size < (off_t)sizeof(struct lull_node_shared))
         result = LULL_E_FORMAT;
     else
-        result = map_node(node, fd, (size_t)info.st_size);
+        result = emulated_node_map(node, fd, (size_t)info.st_size);
     close(fd);
     if (result < 0)
         return lull_error_set(err, result, "%s: cannot map the emulated node", node->path);
@@ -168,7 +168,7 @@ int lull_node_open(const char *path, struct lull_node **node_out, struct lull_er
     if ((size_t)snprintf(node->path, sizeof(node->path), "%s", path) >= sizeof(node->path))
         result = lull_error_set(err, -ENAMETOOLONG, "%.100s...: the path is too long", path);
     else
-        result = open_file(node, err);
+        result = emulated_node_open_file(node, err);
     if (result < 0) {
         free(node);
         return result;
@@ -231,7 +231,7 @@ int64_t lull_node_real_ns(const struct lull_node *node, int64_t virtual_ns)
 
 /*
  * Returns the start time of a living process in kernel ticks; 0: there is none, or it is a zombie.
- * Number and start time together name a process for good, whereas its number alone may be used
+ * Number and start time together name a process permanently, whereas its number alone may be used
  * again.
  */
 static uint64_t start_mark(pid_t pid)
@@ -245,7 +245,7 @@ static uint64_t start_mark(pid_t pid)
 
 /* A mark of 0 was taken without /proc, or in another PID namespace; then every process counts as
  * alive. */
-static bool is_alive(pid_t pid, uint64_t mark)
+static bool emulated_node_is_alive(pid_t pid, uint64_t mark)
 {
     if (mark == 0)
         return true;
@@ -253,7 +253,7 @@ static bool is_alive(pid_t pid, uint64_t mark)
 }
 
 /* Closes the contexts of dead processes. Reading /proc is slow, so it is done once in a while. */
-static void reap(struct lull_node_shared_gpu *shared, struct lull_physics *gpu)
+static void emulated_node_reap(struct lull_node_shared_gpu *shared, struct lull_physics *gpu)
 {
     const int64_t now_ns = lull_now_ns();
 
@@ -262,7 +262,7 @@ static void reap(struct lull_node_shared_gpu *shared, struct lull_physics *gpu)
     shared->reaped_ns = now_ns;
     for (int i = 0; i < LULL_PHYSICS_CONTEXTS; i++)
         if (gpu->contexts[i].is_live &&
-            !is_alive((pid_t)gpu->contexts[i].owner, gpu->contexts[i].owner_mark))
+            !emulated_node_is_alive((pid_t)gpu->contexts[i].owner, gpu->contexts[i].owner_mark))
             lull_physics_close(gpu, i);
 }
 
@@ -290,7 +290,7 @@ struct lull_physics *lull_node_begin(struct lull_node *node, uint32_t gpu)
     work = &shared->slots[1 - active];
     lull_physics_copy(work, &shared->slots[active]);
     lull_physics_advance(work, lull_node_now_ns(node));
-    reap(shared, work);
+    emulated_node_reap(shared, work);
     return work;
 }
 

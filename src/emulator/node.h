@@ -88,7 +88,7 @@ int64_t lull_node_real_ns(const struct lull_node *node, int64_t virtual_ns);
 
 /*
  * Begins work on one GPU: locks it and returns a copy that is advanced to now. end turns the copy
- * into the state; is_change wakes sleepers, who then work out anew how long to sleep. The caller
+ * into the state; is_change wakes sleepers, who then work out again how long to sleep. The caller
  * must not block between the two.
  */
 struct lull_physics *lull_node_begin(struct lull_node *node, uint32_t gpu);

@@ -113,7 +113,8 @@ int lull_node_set_faults(struct lull_node *node, const char *text, struct lull_e
 
 /* ---- what happens to a GPU without its caller's doing ---- */
 
-static void add_event(struct lull_node *node, uint32_t gpu, const struct lull_node_event *event)
+static void node_fault_add_event(struct lull_node *node, uint32_t gpu,
+                                 const struct lull_node_event *event)
 {
     struct lull_node_shared_gpu *shared = &node->shared->gpus[gpu];
 
@@ -151,8 +152,8 @@ bool lull_node_next_event(struct lull_node *node, uint32_t gpu, uint32_t *seen,
     return is_new;
 }
 
-/* Locks the clock at lock_mhz, or unlocks it at 0, as a call of somebody else would do. */
-static void change_clock(struct lull_node *node, uint32_t gpu, double lock_mhz)
+/* Locks the clock at lock_mhz, or unlocks it at 0, as a call of another program would do. */
+static void node_fault_change_clock(struct lull_node *node, uint32_t gpu, double lock_mhz)
 {
     struct lull_physics *physics = lull_node_begin(node, gpu);
     struct lull_clock_setting setting = physics->asked;
@@ -171,7 +172,7 @@ static void change_limit(struct lull_node *node, uint32_t gpu, double limit_w)
     lull_node_end(node, gpu, true);
 }
 
-/* A driver that is loaded anew knows nothing of what was set before. */
+/* A driver that is loaded again knows nothing of what was set before. */
 static void reload_driver(struct lull_node *node, double away_ms)
 {
     atomic_store(&node->shared->driver_back_ns, lull_node_now_ns(node) + lull_ns_from_ms(away_ms));
@@ -180,7 +181,7 @@ static void reload_driver(struct lull_node *node, double away_ms)
         const double default_w = lull_node_begin(node, i)->model.limit_default_w;
 
         lull_node_end(node, i, false);
-        change_clock(node, i, 0);
+        node_fault_change_clock(node, i, 0);
         change_limit(node, i, default_w);
         lull_node_set_setting(node, i, LULL_NODE_MEMORY_LIMIT_MHZ, 0);
     }
@@ -193,13 +194,14 @@ bool lull_node_visit(struct lull_node *node, uint32_t gpu)
     double value;
 
     if (lull_node_take_fault(node, gpu, LULL_FAULT_XID, &value))
-        add_event(node, gpu, &(struct lull_node_event){LULL_NODE_EVENT_XID, (uint64_t)value});
+        node_fault_add_event(node, gpu,
+                             &(struct lull_node_event){LULL_NODE_EVENT_XID, (uint64_t)value});
     if (lull_node_take_fault(node, gpu, LULL_FAULT_MIG, &value)) {
         lull_node_set_setting(node, gpu, LULL_NODE_PARTITIONS, (uint32_t)value);
-        add_event(node, gpu, &(struct lull_node_event){LULL_NODE_EVENT_MIG, 0});
+        node_fault_add_event(node, gpu, &(struct lull_node_event){LULL_NODE_EVENT_MIG, 0});
     }
     if (lull_node_take_fault(node, gpu, LULL_FAULT_FOREIGN_MHZ, &value))
-        change_clock(node, gpu, value);
+        node_fault_change_clock(node, gpu, value);
     if (lull_node_take_fault(node, gpu, LULL_FAULT_FOREIGN_LIMIT_W, &value))
         change_limit(node, gpu, value);
     if (lull_node_take_fault(node, gpu, LULL_FAULT_RELOAD_MS, &value))

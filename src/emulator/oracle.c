@@ -17,14 +17,14 @@
 #include "emulator/physics/physics.h"
 #include "emulator/spec.h"
 
-/* The numbers of iterations and draws are chosen, not measured: latencies are random only in
+/* The numbers of iterations and draws are default: latencies are random only in
  * LULL_ORACLE_REAL, which therefore takes a mean over more iterations. */
 enum {
     WARM_ITERATIONS = 10,
     IDEAL_ITERATIONS = 16,
     REAL_ITERATIONS = 60,
     QUANTILE_DRAWS = 2000,
-    MOST_ASKS = 8,
+    MAX_ASKS = 8,
 };
 
 /* A request that the driver has not handed to the GPU yet. */
@@ -36,7 +36,7 @@ struct ask {
 struct oracle_unit {
     struct lull_physics physics;
     int context;
-    struct ask asks[MOST_ASKS]; /* in time order */
+    struct ask asks[MAX_ASKS]; /* in time order */
     uint32_t ask_count;
 };
 
@@ -55,8 +55,8 @@ struct oracle_run {
     /* What LULL_ORACLE_REAL forecasts, taken from the reference and the ideal run. */
     int64_t compute_ns;
     int64_t transfer_ns;
-    int64_t lead_ns;  /* how long before the section the lowering is asked for */
-    int64_t raise_ns; /* how long before its end the raising is asked for */
+    int64_t lead_ns;  /* how long before the section the lowering is requested */
+    int64_t raise_ns; /* how long before its end the raising is requested */
     /* What the run measured; means of one iteration when it has ended. */
     int64_t measured_compute_ns;
     int64_t measured_transfer_ns;
@@ -65,7 +65,7 @@ struct oracle_run {
 /* ---- requests ---- */
 
 /* Advances a unit to until_ns and hands it the requests that fall due on the way. */
-static void advance(struct oracle_unit *unit, int64_t until_ns)
+static void oracle_advance(struct oracle_unit *unit, int64_t until_ns)
 {
     while (unit->ask_count > 0 && unit->asks[0].at_ns <= until_ns) {
         lull_physics_advance(&unit->physics, unit->asks[0].at_ns);
@@ -85,7 +85,7 @@ static void schedule_asks(struct oracle_run *run, int64_t begin_ns, uint32_t ste
         struct oracle_unit *unit = &run->units[i];
 
         time_ns += lull_ns_from_ms(lull_physics_draw_api_ms(run->job->model, &run->random));
-        if (unit->ask_count < MOST_ASKS)
+        if (unit->ask_count < MAX_ASKS)
             unit->asks[unit->ask_count++] = (struct ask){time_ns, step};
     }
     run->driver_free_ns = time_ns;
@@ -127,7 +127,7 @@ static int64_t run_to_end(struct oracle_unit *unit, estimate end_ns)
             next_ns = change_ns;
         if (unit->ask_count > 0 && unit->asks[0].at_ns < next_ns)
             next_ns = unit->asks[0].at_ns;
-        advance(unit, next_ns);
+        oracle_advance(unit, next_ns);
     }
 }
 
@@ -143,11 +143,11 @@ static int64_t run_together(struct oracle_run *run, estimate end_ns)
             last_ns = unit_ns;
     }
     for (uint32_t i = 0; i < run->job->gpus; i++)
-        advance(&run->units[i], last_ns);
+        oracle_advance(&run->units[i], last_ns);
     return last_ns;
 }
 
-static void begin_compute(struct oracle_run *run)
+static void oracle_begin_compute(struct oracle_run *run)
 {
     const struct lull_gpu_profile *profile =
         lull_gpu_model_profile(run->job->model, run->job->profile);
@@ -168,7 +168,7 @@ static int64_t run_iteration(struct oracle_run *run, int64_t begin_ns)
         schedule_asks(run, section_ns - run->lead_ns, run->step);
         schedule_asks(run, section_ns + run->transfer_ns - run->raise_ns, run->top_step);
     }
-    begin_compute(run);
+    oracle_begin_compute(run);
     middle_ns = run_together(run, kernel_end_ns);
     if (run->way == LULL_ORACLE_IDEAL)
         switch_at_once(run, middle_ns, run->step);
@@ -258,7 +258,7 @@ static struct lull_oracle_outcome run_job(struct oracle_run *run)
 
 /* ---- latencies ---- */
 
-static int compare_doubles(const void *a, const void *b)
+static int oracle_compare_doubles(const void *a, const void *b)
 {
     const double x = *(const double *)a;
     const double y = *(const double *)b;
@@ -278,7 +278,7 @@ int64_t lull_oracle_latency_ns(const struct lull_gpu_model *model, uint32_t call
         for (uint32_t c = 0; c < calls; c++)
             draws[i] += lull_physics_draw_api_ms(model, &random);
     }
-    qsort(draws, QUANTILE_DRAWS, sizeof(draws[0]), compare_doubles);
+    qsort(draws, QUANTILE_DRAWS, sizeof(draws[0]), oracle_compare_doubles);
     return lull_ns_from_ms(draws[(uint32_t)(quantile * (QUANTILE_DRAWS - 1))]);
 }
 
@@ -291,8 +291,8 @@ void lull_oracle_compare(struct lull_oracle_outcome *outcome,
     outcome->saving_ratio = 1.0 - outcome->energy_j / reference->energy_j;
 }
 
-static void try_clock(struct oracle_run *run, uint32_t way, struct lull_oracle_answer *answer,
-                      struct lull_oracle_point *point)
+static void oracle_try_clock(struct oracle_run *run, uint32_t way,
+                             struct lull_oracle_answer *answer, struct lull_oracle_point *point)
 {
     run->way = way;
     point->outcomes[way] = run_job(run);
@@ -305,7 +305,7 @@ static void try_clock(struct oracle_run *run, uint32_t way, struct lull_oracle_a
         answer->best[way] = (uint32_t)(point - answer->points);
 }
 
-static void sweep(struct oracle_run *run, struct lull_oracle_answer *answer)
+static void oracle_sweep(struct oracle_run *run, struct lull_oracle_answer *answer)
 {
     memset(answer, 0, sizeof(*answer));
     run->way = REFERENCE;
@@ -325,7 +325,7 @@ static void sweep(struct oracle_run *run, struct lull_oracle_answer *answer)
             if (i == 0) /* the highest clock, where nothing is switched */
                 point->outcomes[way] = answer->reference;
             else
-                try_clock(run, way, answer, point);
+                oracle_try_clock(run, way, answer, point);
     }
 }
 
@@ -348,7 +348,7 @@ int lull_oracle_ask(const struct lull_oracle_job *job, struct lull_oracle_answer
     run.units = calloc(job->gpus, sizeof(run.units[0]));
     if (run.units == NULL)
         return lull_error_set(err, -ENOMEM, "oracle: no memory");
-    sweep(&run, answer_out);
+    oracle_sweep(&run, answer_out);
     free(run.units);
     return 0;
 }

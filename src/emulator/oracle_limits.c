@@ -11,7 +11,7 @@
 #include "emulator/spec.h"
 
 /* Power depends a little on the temperature and the temperature on the power, so both are found by
- * iteration; three rounds settle them. Rounds and lengths are chosen, not measured. */
+ * iteration; three rounds settle them. */
 enum { ROUNDS = 3 };
 
 static const int64_t round_ns = 10 * LULL_NS_PER_S;
@@ -25,7 +25,7 @@ struct oracle_limits_node {
     struct lull_physics gpus[LULL_NODE_MAX_GPUS];
 };
 
-static void start(struct oracle_limits_node *node, double limit_w)
+static void oracle_limits_start(struct oracle_limits_node *node, double limit_w)
 {
     node->now_ns = 0;
     for (uint32_t i = 0; i < node->job->gpus; i++) {
@@ -35,12 +35,12 @@ static void start(struct oracle_limits_node *node, double limit_w)
         lull_physics_init(gpu, node->job->model, seed == 0 ? 0 : lull_noise_mix(seed + i), 0);
         gpu->plateau_ns = LULL_PHYSICS_NEVER;
         lull_physics_set_limit(gpu, limit_w);
-        lull_physics_open(gpu, 1, 0); /* gives context 0, which run_kernel() uses */
+        lull_physics_open(gpu, 1, 0); /* gives context 0, which oracle_limits_run_kernel() uses */
     }
 }
 
-static void run_kernel(struct lull_physics *gpu, double seconds,
-                       const struct lull_gpu_profile *profile)
+static void oracle_limits_run_kernel(struct lull_physics *gpu, double seconds,
+                                     const struct lull_gpu_profile *profile)
 {
     int64_t end_ns;
 
@@ -52,12 +52,12 @@ static void run_kernel(struct lull_physics *gpu, double seconds,
     }
 }
 
-static void iterate(struct oracle_limits_node *node)
+static void oracle_limits_iterate(struct oracle_limits_node *node)
 {
     int64_t last_ns = node->now_ns;
 
     for (uint32_t i = 0; i < node->job->gpus; i++) {
-        run_kernel(&node->gpus[i], node->job->compute_ms * 1e-3, node->profile);
+        oracle_limits_run_kernel(&node->gpus[i], node->job->compute_ms * 1e-3, node->profile);
         if (node->gpus[i].now_ns > last_ns)
             last_ns = node->gpus[i].now_ns;
     }
@@ -75,19 +75,19 @@ static uint32_t run_for(struct oracle_limits_node *node, int64_t length_ns, doub
     for (uint32_t i = 0; i < node->job->gpus; i++)
         energies_j_out[i] = -lull_physics_energy_j(&node->gpus[i]);
     for (; node->now_ns < end_ns; iterations++)
-        iterate(node);
+        oracle_limits_iterate(node);
     for (uint32_t i = 0; i < node->job->gpus; i++)
         energies_j_out[i] += lull_physics_energy_j(&node->gpus[i]);
     return iterations;
 }
 
-static void measure(struct oracle_limits_node *node, struct lull_oracle_limit *limit)
+static void oracle_limits_measure(struct oracle_limits_node *node, struct lull_oracle_limit *limit)
 {
     double energies_j[LULL_NODE_MAX_GPUS] = {0};
     uint32_t iterations;
     int64_t begin_ns;
 
-    start(node, limit->limit_w);
+    oracle_limits_start(node, limit->limit_w);
     for (int round = 0; round < ROUNDS; round++) {
         begin_ns = node->now_ns;
         run_for(node, round_ns, energies_j);
@@ -127,7 +127,7 @@ int lull_oracle_ask_limits(const struct lull_oracle_limit_job *job,
     node->job = job;
     node->profile = lull_gpu_model_profile(job->model, job->profile);
     for (uint32_t i = 0; i < count; i++)
-        measure(node, &limits[i]);
+        oracle_limits_measure(node, &limits[i]);
     free(node);
     return 0;
 }

@@ -12,7 +12,7 @@
 #include "emulator/oracle.h"
 #include "emulator/oracle_limits.h"
 
-enum { MOST_LIMITS = 512 };
+enum { MAX_LIMITS = 512 };
 
 struct oracle_main_request {
     struct lull_oracle_job job;
@@ -36,20 +36,21 @@ static int parse_model(const char *text, void *model, struct lull_error *err)
 
 static const struct lull_option rows[] = {
     VALUE("model", "MODEL", OWN, job.model, "The GPU model.", .parse = parse_model,
-          .usual = "A100-SXM4-40GB"),
+          .default_value = "A100-SXM4-40GB"),
     VALUE("gpus", "N", WHOLE, job.gpus, "GPUs of the node.", .least = 1, .most = 1024,
-          .usual = "1"),
+          .default_value = "1"),
     VALUE("compute-ms", "MS", NUMBER, job.compute_ms,
-          "How long an iteration computes at the highest clock.", .usual = "100"),
+          "How long an iteration computes at the highest clock.", .default_value = "100"),
     VALUE("profile", "NAME", TEXT, job.profile, "The kernel profile of the model.",
           .otherwise = "its first"),
     VALUE("bytes", "N", NUMBER, job.bytes, "Bytes that each GPU moves in an iteration.",
-          .usual = "2.3e9"),
-    VALUE("link-gbs", "GB/S", NUMBER, job.link_gbs, "Bandwidth of the link.", .usual = "23"),
+          .default_value = "2.3e9"),
+    VALUE("link-gbs", "GB/S", NUMBER, job.link_gbs, "Bandwidth of the link.",
+          .default_value = "23"),
     VALUE("channels", "N", WHOLE, job.channels, "SMs that drive the link.", .least = 1,
-          .most = 1024, .usual = "4"),
+          .most = 1024, .default_value = "4"),
     VALUE("tolerance", "RATIO", RATIO, job.tolerance_ratio,
-          "How much slower the job may become, on average.", .usual = "1%"),
+          "How much slower the job may become, on average.", .default_value = "1%"),
     VALUE("heat-w", "W", NUMBER, job.heat_w,
           "GPUs are throughout as warm as a job of this many watts leaves them.",
           .otherwise = "each point's own equilibrium"),
@@ -58,14 +59,14 @@ static const struct lull_option rows[] = {
           "far apart.",
           .least = 1.0),
     VALUE("wait-ms", "MS", NUMBER, wait_ms, "How long no kernel runs in each iteration.",
-          .usual = "0", .needs = "limit-step-w"),
+          .default_value = "0", .needs = "limit-step-w"),
     VALUE("seed", "N", WHOLE, seed, "Seed of the units, as for lull emulate; 0: nominal ones.",
-          .usual = "0", .needs = "limit-step-w"),
+          .default_value = "0", .needs = "limit-step-w"),
     {0},
 };
 
-static void print_outcome(const char *name, const struct lull_oracle_outcome *outcome,
-                          const char *end)
+static void oracle_command_print_outcome(const char *name,
+                                         const struct lull_oracle_outcome *outcome, const char *end)
 {
     printf("\"%s\": {\"time_ms\": %.4f, \"energy_j\": %.4f, \"slowdown_ratio\": %.6f, "
            "\"saving_ratio\": %.6f}%s",
@@ -73,7 +74,8 @@ static void print_outcome(const char *name, const struct lull_oracle_outcome *ou
            outcome->saving_ratio, end);
 }
 
-static void print_answer(const struct lull_oracle_job *job, const struct lull_oracle_answer *answer)
+static void oracle_command_print_answer(const struct lull_oracle_job *job,
+                                        const struct lull_oracle_answer *answer)
 {
     static const char *const ways[LULL_ORACLE_WAYS] = {"ideal", "real", "steady"};
     const struct lull_oracle_point *points = answer->points;
@@ -82,31 +84,31 @@ static void print_answer(const struct lull_oracle_job *job, const struct lull_or
            "  \"compute_ms\": %.4f,\n  \"transfer_ms\": %.4f,\n  ",
            job->model->name, job->gpus, job->tolerance_ratio, answer->compute_s * 1e3,
            answer->transfer_s * 1e3);
-    print_outcome("reference", &answer->reference, ",\n");
+    oracle_command_print_outcome("reference", &answer->reference, ",\n");
     for (uint32_t way = 0; way < LULL_ORACLE_WAYS; way++) {
         const struct lull_oracle_point *best = &points[answer->best[way]];
 
         printf("  \"best_%s\": {\"sm_mhz\": %.1f, ", ways[way], best->mhz);
-        print_outcome("outcome", &best->outcomes[way], "},\n");
+        oracle_command_print_outcome("outcome", &best->outcomes[way], "},\n");
     }
     printf("  \"sweep\": [");
     for (uint32_t i = 0; i < answer->count; i++) {
         printf("%s\n    {\"sm_mhz\": %.1f, ", i > 0 ? "," : "", points[i].mhz);
         for (uint32_t way = 0; way < LULL_ORACLE_WAYS; way++)
-            print_outcome(ways[way], &points[i].outcomes[way],
-                          way + 1 < LULL_ORACLE_WAYS ? ", " : "}");
+            oracle_command_print_outcome(ways[way], &points[i].outcomes[way],
+                                         way + 1 < LULL_ORACLE_WAYS ? ", " : "}");
     }
     printf("\n  ]\n}\n");
 }
 
-static int print_clocks(const struct lull_oracle_job *job, struct lull_error *err)
+static int oracle_command_print_clocks(const struct lull_oracle_job *job, struct lull_error *err)
 {
     static struct lull_oracle_answer answer;
     const int result = lull_oracle_ask(job, &answer, err);
 
     if (result < 0)
         return result;
-    print_answer(job, &answer);
+    oracle_command_print_answer(job, &answer);
     return 0;
 }
 
@@ -122,12 +124,12 @@ static int print_limits(const struct oracle_main_request *request, struct lull_e
         .wait_ms = request->wait_ms,
         .profile = request->job.profile,
     };
-    struct lull_oracle_limit limits[MOST_LIMITS];
+    struct lull_oracle_limit limits[MAX_LIMITS];
     uint32_t count = 0;
     int result;
 
     for (double limit_w = model->limit_max_w;
-         limit_w > model->limit_min_w && count < MOST_LIMITS - 1; limit_w -= request->step_w)
+         limit_w > model->limit_min_w && count < MAX_LIMITS - 1; limit_w -= request->step_w)
         limits[count++].limit_w = limit_w;
     limits[count++].limit_w = model->limit_min_w;
     result = lull_oracle_ask_limits(&job, limits, count, err);
@@ -142,7 +144,7 @@ static int print_limits(const struct oracle_main_request *request, struct lull_e
     return 0;
 }
 
-static int run(void *options, const struct lull_operands *operands)
+static int oracle_command_run(void *options, const struct lull_operands *operands)
 {
     const struct oracle_main_request *const request = options;
     struct lull_error err = {0};
@@ -152,7 +154,7 @@ static int run(void *options, const struct lull_operands *operands)
     if (request->step_w > 0.0)
         result = print_limits(request, &err);
     else
-        result = print_clocks(&request->job, &err);
+        result = oracle_command_print_clocks(&request->job, &err);
     return result < 0 ? lull_program_fail("lull-oracle", &err) : LULL_EXIT_OK;
 }
 
@@ -165,7 +167,7 @@ int main(int argc, char **argv)
                  "of power limits on a job.",
         .tables = {{rows, 0}},
         .size = sizeof(struct oracle_main_request),
-        .run = run,
+        .run = oracle_command_run,
     };
     static const struct lull_program_command *const commands[] = {&command, NULL};
     static const struct lull_program program = {

@@ -18,7 +18,7 @@
 #include "emulator/oracle_play_state.h"
 
 enum {
-    /* All of these numbers are chosen, not measured. */
+
     WARM_PERIODS = 4,
     IDEAL_PERIODS = 3,
     REAL_PERIODS = 24,
@@ -47,7 +47,7 @@ struct compute {
     uint32_t op;
 };
 
-static int compare_begins(const void *a, const void *b)
+static int oracle_play_compare_begins(const void *a, const void *b)
 {
     const struct compute *x = a;
     const struct compute *y = b;
@@ -72,7 +72,7 @@ static void find_rank_gaps(struct lull_oracle_play *oracle, uint32_t rank, struc
     const uint32_t first = oracle->gap_count;
     uint32_t latest = 0;
 
-    qsort(computes, count, sizeof(computes[0]), compare_begins);
+    qsort(computes, count, sizeof(computes[0]), oracle_play_compare_begins);
     for (uint32_t i = 1; i <= count; i++) {
         const int64_t begin_ns =
             i < count ? computes[i].span.begin_ns : computes[0].span.begin_ns + period_ns;
@@ -91,8 +91,9 @@ static void find_rank_gaps(struct lull_oracle_play *oracle, uint32_t rank, struc
     }
 }
 
-static int find_gaps(struct lull_oracle_play *oracle, struct lull_play_span *spans[LULL_PLAY_RANKS],
-                     int64_t period_ns, struct lull_error *err)
+static int oracle_play_find_gaps(struct lull_oracle_play *oracle,
+                                 struct lull_play_span *spans[LULL_PLAY_RANKS], int64_t period_ns,
+                                 struct lull_error *err)
 {
     const struct lull_play *play = &oracle->play;
 
@@ -126,7 +127,8 @@ static int64_t serve_calls(void *context, int64_t now_ns)
 
 /* ---- one run ---- */
 
-static uint32_t step_of(const struct lull_oracle_play *oracle, uint32_t rank, uint32_t step)
+static uint32_t oracle_play_step_of(const struct lull_oracle_play *oracle, uint32_t rank,
+                                    uint32_t step)
 {
     return lull_oracle_queue_step(&oracle->queue, rank, step);
 }
@@ -152,7 +154,7 @@ static void begin_gap(struct lull_oracle_play *oracle, uint32_t rank, uint32_t o
     oracle->ranks[rank].since_j = now_j;
     if (oracle->mode == LULL_ORACLE_MODE_IDEAL)
         lull_physics_lock(lull_play_sim_gpu(oracle->sim, rank),
-                          step_of(oracle, rank, oracle->steps[index]), 0);
+                          oracle_play_step_of(oracle, rank, oracle->steps[index]), 0);
     if (oracle->mode == LULL_ORACLE_MODE_REAL && oracle->steps[index] != oracle->top_step)
         lull_oracle_queue_raise(
             &oracle->queue, rank,
@@ -182,13 +184,13 @@ static void end_gap(struct lull_oracle_play *oracle, uint32_t rank, int64_t now_
         return;
     if (oracle->mode == LULL_ORACLE_MODE_IDEAL)
         lull_physics_lock(lull_play_sim_gpu(oracle->sim, rank),
-                          step_of(oracle, rank, oracle->top_step), 0);
+                          oracle_play_step_of(oracle, rank, oracle->top_step), 0);
     if (oracle->mode == LULL_ORACLE_MODE_REAL)
         plan_lowering(oracle, rank, index, now_ns);
 }
 
-static void begin_period(struct lull_oracle_play *oracle, uint32_t rank, uint64_t period,
-                         int64_t now_ns)
+static void oracle_play_begin_period(struct lull_oracle_play *oracle, uint32_t rank,
+                                     uint64_t period, int64_t now_ns)
 {
     const struct lull_oracle_play_question *const question = oracle->question;
     struct lull_physics *gpu = lull_play_sim_gpu(oracle->sim, rank);
@@ -214,14 +216,14 @@ static void begin_period(struct lull_oracle_play *oracle, uint32_t rank, uint64_
     }
 }
 
-static void observe(void *context, uint32_t rank, const struct lull_play_event *event)
+static void oracle_play_observe(void *context, uint32_t rank, const struct lull_play_event *event)
 {
     struct lull_oracle_play *oracle = context;
     const uint32_t count = oracle->play.ranks[rank].count;
     const uint32_t op = (uint32_t)(event->number % count);
 
     if (!event->is_end && op == 0)
-        begin_period(oracle, rank, event->number / count, event->begin_ns);
+        oracle_play_begin_period(oracle, rank, event->number / count, event->begin_ns);
     if (event->op->kind != LULL_PLAY_COMPUTE)
         return;
     if (event->is_end && --oracle->ranks[rank].computing == 0)
@@ -233,7 +235,7 @@ static void observe(void *context, uint32_t rank, const struct lull_play_event *
 /*
  * Finds the next gap of the same rank that is lowered in this run, passing over those that stay at
  * the highest clock, and how long after the end of each gap it begins. A lowering may have to be
- * asked for before a short gap that is itself left at the highest clock. Gaps of a rank follow each
+ * requested before a short gap that is itself left at the highest clock. Gaps of a rank follow each
  * other in a circle, so walking it twice backwards finds what follows the last one, too.
  */
 static void find_lowered(struct lull_oracle_play *oracle, uint32_t first, uint32_t count)
@@ -272,7 +274,8 @@ static void find_all_lowered(struct lull_oracle_play *oracle)
 }
 
 /* One period says it all where nothing varies; random latencies and colliding calls need a mean. */
-static uint32_t periods_of(const struct lull_oracle_play *oracle, enum lull_oracle_mode mode)
+static uint32_t oracle_play_periods_of(const struct lull_oracle_play *oracle,
+                                       enum lull_oracle_mode mode)
 {
     const bool varies =
         oracle->model.api_sigma > 0 || oracle->model.settle_p99_ms > oracle->model.settle_ms;
@@ -289,7 +292,7 @@ static uint32_t periods_of(const struct lull_oracle_play *oracle, enum lull_orac
 static void reset_run(struct lull_oracle_play *oracle, enum lull_oracle_mode mode)
 {
     oracle->mode = mode;
-    oracle->periods = periods_of(oracle, mode);
+    oracle->periods = oracle_play_periods_of(oracle, mode);
     lull_oracle_queue_reset(&oracle->queue);
     memset(oracle->ranks, 0, sizeof(oracle->ranks));
     for (uint32_t rank = 0; rank < LULL_PLAY_RANKS; rank++)
@@ -330,8 +333,8 @@ static void conclude_run(struct lull_oracle_play *oracle,
 /* Ranks of recorded traces never wait; those of a pipeline, which is recorded as well, do. */
 static bool waits_for_others(const struct lull_play *play, uint32_t rank)
 {
-    for (uint32_t meeting = 0; meeting < play->meeting_count; meeting++)
-        if ((play->meeting_members[meeting] >> rank & 1) != 0)
+    for (uint32_t collective = 0; collective < play->collective_count; collective++)
+        if ((play->collective_members[collective] >> rank & 1) != 0)
             return true;
     return false;
 }
@@ -378,7 +381,7 @@ static uint32_t leave_out_known(struct lull_oracle_play *oracle, uint32_t step,
         const struct lull_oracle_course *course = NULL;
 
         if (has_one_clock(oracle, rank))
-            course = find_course(oracle, rank, step_of(oracle, rank, step));
+            course = find_course(oracle, rank, oracle_play_step_of(oracle, rank, step));
         if (course == NULL) {
             left++;
             continue;
@@ -403,7 +406,7 @@ static int remember_courses(struct lull_oracle_play *oracle, uint32_t step,
             return -ENOMEM;
         oracle->courses[oracle->course_count++] = (struct lull_oracle_course){
             .rank = rank,
-            .step = step_of(oracle, rank, step),
+            .step = oracle_play_step_of(oracle, rank, step),
             .periods = oracle->periods,
             .start_ns = oracle->starts_ns[rank],
             .begin_ns = oracle->ranks[rank].begin_ns,
@@ -419,7 +422,7 @@ static int remember_courses(struct lull_oracle_play *oracle, uint32_t step,
 static int run_ranks(struct lull_oracle_play *oracle, uint32_t step,
                      const int64_t starts_ns[LULL_PLAY_RANKS], struct lull_error *err)
 {
-    const struct lull_play_observer observer = {observe, serve_calls, oracle};
+    const struct lull_play_observer observer = {oracle_play_observe, serve_calls, oracle};
     int result =
         lull_play_sim_create_at(&oracle->play, &oracle->model, WARM_PERIODS + oracle->periods + 1,
                                 starts_ns, &oracle->sim, err);
@@ -430,7 +433,8 @@ static int run_ranks(struct lull_oracle_play *oracle, uint32_t step,
     for (uint32_t rank = 0; rank < oracle->play.rank_count; rank++) {
         if (starts_ns[rank] == LULL_PLAY_ABSENT)
             continue;
-        lull_physics_lock(lull_play_sim_gpu(oracle->sim, rank), step_of(oracle, rank, step), 0);
+        lull_physics_lock(lull_play_sim_gpu(oracle->sim, rank),
+                          oracle_play_step_of(oracle, rank, step), 0);
         lull_physics_advance(lull_play_sim_gpu(oracle->sim, rank), 0);
     }
     result = lull_play_sim_run(oracle->sim, &observer, err);
@@ -477,8 +481,8 @@ static bool may_any_be_lowered(const struct lull_oracle_play *oracle, enum lull_
 }
 
 /* Chooses for each gap the step that takes least energy among those within the tolerance. */
-static void choose(struct lull_oracle_play *oracle, enum lull_oracle_mode mode,
-                   const struct lull_oracle_tally *table, double tolerance)
+static void oracle_play_choose(struct lull_oracle_play *oracle, enum lull_oracle_mode mode,
+                               const struct lull_oracle_tally *table, double tolerance)
 {
     const uint32_t stride = oracle->question->stride;
 
@@ -501,9 +505,9 @@ static void choose(struct lull_oracle_play *oracle, enum lull_oracle_mode mode,
 }
 
 /* Fills the table: row r holds what every gap takes r strides below the highest clock. */
-static int sweep(struct lull_oracle_play *oracle, enum lull_oracle_mode mode,
-                 const struct lull_oracle_outcome *reference, struct lull_oracle_tally *table,
-                 struct lull_error *err)
+static int oracle_play_sweep(struct lull_oracle_play *oracle, enum lull_oracle_mode mode,
+                             const struct lull_oracle_outcome *reference,
+                             struct lull_oracle_tally *table, struct lull_error *err)
 {
     const uint32_t stride = oracle->question->stride;
     struct lull_oracle_outcome ignored;
@@ -558,7 +562,7 @@ static int try_steps(struct lull_oracle_play *oracle, enum lull_oracle_mode mode
         struct lull_oracle_outcome outcome;
         int result;
 
-        oracle->queue.least_gain_ns = i % 2 * oracle->queue.call_ns;
+        oracle->queue.min_gain_ns = i % 2 * oracle->queue.call_ns;
         spread_ranks(oracle, i / 2 == 1);
         result = lull_oracle_play_run(oracle, mode, 0, reference, &outcome, err);
         if (result < 0)
@@ -568,7 +572,7 @@ static int try_steps(struct lull_oracle_play *oracle, enum lull_oracle_mode mode
              (best_out->slowdown_ratio > wanted || outcome.saving_ratio > best_out->saving_ratio)))
             *best_out = outcome;
     }
-    oracle->queue.least_gain_ns = 0;
+    oracle->queue.min_gain_ns = 0;
     spread_ranks(oracle, false);
     return 0;
 }
@@ -579,10 +583,10 @@ static int try_steps(struct lull_oracle_play *oracle, enum lull_oracle_mode mode
  * are swept as if each GPU had a driver of its own, because the gaps are chosen one by one; the run
  * that counts uses the one driver of the node.
  */
-static int find_best(struct lull_oracle_play *oracle, enum lull_oracle_mode mode,
-                     const struct lull_oracle_outcome *reference,
-                     struct lull_oracle_outcome *best_out, uint32_t *lowered_out,
-                     struct lull_error *err)
+static int oracle_play_find_best(struct lull_oracle_play *oracle, enum lull_oracle_mode mode,
+                                 const struct lull_oracle_outcome *reference,
+                                 struct lull_oracle_outcome *best_out, uint32_t *lowered_out,
+                                 struct lull_error *err)
 {
     const uint32_t rows = oracle->top_step / oracle->question->stride + 1;
     const double wanted = oracle->question->tolerance_ratio;
@@ -595,14 +599,14 @@ static int find_best(struct lull_oracle_play *oracle, enum lull_oracle_mode mode
         return lull_error_set(err, -ENOMEM, "oracle: no memory for a table of %u clocks", rows);
     if (may_any_be_lowered(oracle, mode)) { /* else the table would decide nothing */
         oracle->queue.is_shared = false;
-        result = sweep(oracle, mode, reference, table, err);
+        result = oracle_play_sweep(oracle, mode, reference, table, err);
         oracle->queue.is_shared = true;
     }
     if (result < 0)
         goto free_table;
     for (int i = 0; i <= TIGHTENINGS; i++, tolerance /= 2) {
-        /* A tolerance of -1 lowers no gap, which is always within what was asked for. */
-        choose(oracle, mode, table, i < TIGHTENINGS ? tolerance : -1);
+        /* A tolerance of -1 lowers no gap, which is always within what was requested. */
+        oracle_play_choose(oracle, mode, table, i < TIGHTENINGS ? tolerance : -1);
         result = try_steps(oracle, mode, reference, best_out, err);
         if (result < 0 || best_out->slowdown_ratio <= wanted)
             break;
@@ -662,15 +666,15 @@ void lull_oracle_play_set_leads(struct lull_oracle_play *oracle, double late)
 int lull_oracle_play_find_ideal(struct lull_oracle_play *oracle,
                                 struct lull_oracle_play_answer *answer, struct lull_error *err)
 {
-    return find_best(oracle, LULL_ORACLE_MODE_IDEAL, &answer->reference, &answer->ideal,
-                     &answer->ideal_lowered, err);
+    return oracle_play_find_best(oracle, LULL_ORACLE_MODE_IDEAL, &answer->reference, &answer->ideal,
+                                 &answer->ideal_lowered, err);
 }
 
 int lull_oracle_play_find_real(struct lull_oracle_play *oracle,
                                struct lull_oracle_play_answer *answer, struct lull_error *err)
 {
-    return find_best(oracle, LULL_ORACLE_MODE_REAL, &answer->reference, &answer->real,
-                     &answer->real_lowered, err);
+    return oracle_play_find_best(oracle, LULL_ORACLE_MODE_REAL, &answer->reference, &answer->real,
+                                 &answer->real_lowered, err);
 }
 
 int lull_oracle_play_find_in_time(struct lull_oracle_play *oracle,
@@ -701,12 +705,12 @@ int lull_oracle_play_foresee(struct lull_oracle_play *oracle, int64_t *period_ns
     int result;
 
     for (uint32_t rank = 0; rank < play->rank_count; rank++)
-        steps[rank] = step_of(oracle, rank, oracle->top_step);
+        steps[rank] = oracle_play_step_of(oracle, rank, oracle->top_step);
     result = lull_play_sim_spans(play, &oracle->model, steps, spans, period_ns_out, err);
     if (result < 0)
         return result;
     oracle->gap_count = 0;
-    result = find_gaps(oracle, spans, *period_ns_out, err);
+    result = oracle_play_find_gaps(oracle, spans, *period_ns_out, err);
     for (uint32_t rank = 0; rank < play->rank_count; rank++)
         free(spans[rank]);
     for (uint32_t i = 0; i < oracle->gap_count; i++)

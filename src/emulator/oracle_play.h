@@ -4,8 +4,8 @@
  *
  * A gap is a time without a compute kernel on a GPU. ideal: each gap runs at the clock that is best
  * for it and all else at the highest; switching takes no time. real: the driver's latencies hold,
- * but are foreseen perfectly: a lowering is asked for early, yet late enough hardly ever to touch
- * compute (1 % quantile of one call and settling); the raising is asked for so early that the GPUs
+ * but are foreseen perfectly: a lowering is requested early, yet late enough hardly ever to touch
+ * compute (1 % quantile of one call and settling); the raising is requested so early that the GPUs
  * that wait for each other are back in all but a share of the cases (late_ratio). The calls of all
  * GPUs queue in the node's driver, which is foreseen too (oracle_queue.h), and gaps that do not pay
  * stay at the highest clock. This is no proven optimum: clocks are swept as if each GPU had a

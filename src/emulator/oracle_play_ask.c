@@ -1,5 +1,5 @@
 /*
- * A question to the oracle of a play, from what it asks for to the answer of each lever.
+ * A question to the oracle of a play, from what it requests to the answer of each lever.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 /* A call is planned to last this many standard deviations longer than the median, so that three
  * calls in four end in time: 0.674 is the upper quartile of the normal distribution. */
-static const double usual_sigmas = 0.674;
+static const double typical_sigmas = 0.674;
 
 static int answer_all(struct lull_oracle_play *oracle, struct lull_oracle_play_answer *answer,
                       struct lull_error *err)
@@ -43,7 +43,7 @@ static int answer_all(struct lull_oracle_play *oracle, struct lull_oracle_play_a
 
 /* ---- setting up ---- */
 
-static int allocate(struct lull_oracle_play *oracle, struct lull_error *err)
+static int oracle_setup_allocate(struct lull_oracle_play *oracle, struct lull_error *err)
 {
     const struct lull_play *play = &oracle->play;
     size_t most = 1;
@@ -64,7 +64,7 @@ static int allocate(struct lull_oracle_play *oracle, struct lull_error *err)
     return 0;
 }
 
-static void release(struct lull_oracle_play *oracle)
+static void oracle_setup_release(struct lull_oracle_play *oracle)
 {
     for (uint32_t rank = 0; rank < LULL_PLAY_RANKS; rank++)
         free(oracle->gap_after[rank]);
@@ -76,10 +76,10 @@ static void release(struct lull_oracle_play *oracle)
     free(oracle);
 }
 
-static int prepare(struct lull_oracle_play *oracle, struct lull_oracle_play_answer *answer,
-                   struct lull_error *err)
+static int oracle_setup_prepare(struct lull_oracle_play *oracle,
+                                struct lull_oracle_play_answer *answer, struct lull_error *err)
 {
-    int result = allocate(oracle, err);
+    int result = oracle_setup_allocate(oracle, err);
 
     if (result < 0)
         return result;
@@ -118,9 +118,9 @@ int lull_oracle_ask_play(const struct lull_oracle_play_question *question,
         .ranks = oracle->play.rank_count,
         .top_step = oracle->top_step,
         .call_ns =
-            lull_ns_from_ms(oracle->model.api_ms * exp(usual_sigmas * oracle->model.api_sigma)),
+            lull_ns_from_ms(oracle->model.api_ms * exp(typical_sigmas * oracle->model.api_sigma)),
     };
-    result = prepare(oracle, &answer, err);
+    result = oracle_setup_prepare(oracle, &answer, err);
     if (result < 0)
         goto release;
     result = answer_all(oracle, &answer, err);
@@ -129,6 +129,6 @@ int lull_oracle_ask_play(const struct lull_oracle_play_question *question,
     *answer_out = answer;
 
 release:
-    release(oracle);
+    oracle_setup_release(oracle);
     return result;
 }

@@ -8,7 +8,7 @@
 
 #include "emulator/oracle_play_state.h"
 
-/* A period that is longer by this share is as long. Chosen, not measured: rounding is a hundredth
+/* A period that is longer by this share is as long. Default: rounding is a hundredth
  * of it. */
 static const double alike_ratio = 1e-4;
 /* All waiting ranks together are tried so many steps below what each of them bears alone. */
@@ -138,8 +138,9 @@ static int find_rank_apart(struct lull_oracle_play *oracle, uint32_t rank,
 
 /* ---- gaps on top of it ------------------------------------------------------------------- */
 
-static void keep(const struct lull_oracle_play *oracle, uint32_t step,
-                 const struct lull_oracle_outcome *outcome, struct lull_oracle_play_answer *answer)
+static void oracle_joint_store(const struct lull_oracle_play *oracle, uint32_t step,
+                               const struct lull_oracle_outcome *outcome,
+                               struct lull_oracle_play_answer *answer)
 {
     answer->joint = *outcome;
     answer->joint_mhz = lull_gpu_model_step_mhz(&oracle->model, step);
@@ -167,7 +168,7 @@ static int try_gaps(struct lull_oracle_play *oracle, uint32_t step,
         result = lull_oracle_play_find_in_time(oracle, &trial, err);
     if (result == 0 && trial.real.slowdown_ratio <= oracle->question->tolerance_ratio &&
         trial.real.saving_ratio > answer->joint.saving_ratio)
-        keep(oracle, step, &trial.real, answer);
+        oracle_joint_store(oracle, step, &trial.real, answer);
     return result;
 }
 
@@ -184,7 +185,7 @@ static int try_base(struct lull_oracle_play *oracle, uint32_t step,
         result = lower_waiting(oracle, step, oracle->question->tolerance_ratio, &answer->reference,
                                &best, err);
     if (result == 0 && best.saving_ratio > answer->joint.saving_ratio)
-        keep(oracle, step, &best, answer);
+        oracle_joint_store(oracle, step, &best, answer);
     /* With every rank at the highest clock gaps have been tried already. */
     if (result == 0 && best.saving_ratio + most > answer->joint.saving_ratio &&
         best.energy_j < answer->reference.energy_j)
@@ -212,7 +213,7 @@ static int try_apart(struct lull_oracle_play *oracle, struct lull_oracle_play_an
                                       &answer->reference, &steady, err);
         if (result == 0 && steady.saving_ratio > answer->joint.saving_ratio &&
             steady.slowdown_ratio <= oracle->question->tolerance_ratio)
-            keep(oracle, oracle->highest_step, &steady, answer);
+            oracle_joint_store(oracle, oracle->highest_step, &steady, answer);
         if (result == 0)
             result = try_gaps(oracle, oracle->highest_step, answer, err);
     }
@@ -235,7 +236,7 @@ int lull_oracle_play_find_joint(struct lull_oracle_play *oracle,
     uint32_t count = 0;
     int result = find_slack(oracle, answer, err);
 
-    keep(oracle, oracle->highest_step, &answer->real, answer);
+    oracle_joint_store(oracle, oracle->highest_step, &answer->real, answer);
     while (result == 0 && count <= oracle->highest_step && count < LULL_ORACLE_CLOCKS) {
         result = lull_oracle_play_run(oracle, LULL_ORACLE_MODE_STEADY, oracle->highest_step - count,
                                       &answer->reference, &steady[count], err);

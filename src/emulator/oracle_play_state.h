@@ -1,5 +1,5 @@
 /*
- * The oracle's state, shared by its files and nobody else. Calls go down this list only:
+ * The oracle's state, shared by its files and no other process. Calls go down this list only:
  *   oracle_play_ask.c    the question, and the answers of all levers
  *   oracle_play_joint.c  all levers together
  *   oracle_play.c        one lever: runs, and the best clocks of gaps
@@ -51,7 +51,7 @@ enum lull_oracle_mode { LULL_ORACLE_MODE_STEADY, LULL_ORACLE_MODE_IDEAL, LULL_OR
 struct lull_oracle_play {
     const struct lull_oracle_play_question *question;
     struct lull_play play;       /* a copy without jitter, which nobody can foresee */
-    struct lull_gpu_model model; /* a copy with the latencies that the question asks for */
+    struct lull_gpu_model model; /* a copy with the latencies that the question requests */
     uint32_t highest_step;
     uint32_t top_step; /* what gaps are lowered from and raised to */
     struct lull_oracle_gap *gaps;

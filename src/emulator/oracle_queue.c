@@ -1,5 +1,5 @@
 /*
- * The queue plans raisings anew whenever something is planned or due, instead of keeping a list:
+ * The queue plans raisings again whenever something is planned or due, instead of keeping a list:
  * there are few ranks, and a lowering is worth its call only in view of all raisings that it would
  * move.
  *
@@ -49,7 +49,7 @@ static bool share_driver(const struct lull_oracle_queue *queue, uint32_t a, uint
     return queue->is_shared || a == b;
 }
 
-static bool is_busy(const struct lull_oracle_queue *queue, uint32_t rank)
+static bool oracle_queue_is_busy(const struct lull_oracle_queue *queue, uint32_t rank)
 {
     for (uint32_t i = 0; i < queue->ranks; i++)
         if (share_driver(queue, rank, i) && queue->calls[i].ends_ns != never_ns)
@@ -120,8 +120,8 @@ uint32_t lull_oracle_queue_step(const struct lull_oracle_queue *queue, uint32_t 
     return step > queue->below[rank] ? step - queue->below[rank] : 0;
 }
 
-static void begin_call(struct lull_oracle_queue *queue, uint32_t rank, uint32_t step,
-                       int64_t now_ns)
+static void oracle_queue_begin_call(struct lull_oracle_queue *queue, uint32_t rank, uint32_t step,
+                                    int64_t now_ns)
 {
     queue->calls[rank].ends_ns =
         now_ns + lull_ns_from_ms(lull_physics_draw_api_ms(queue->model, &queue->random));
@@ -150,28 +150,29 @@ static void begin_raisings(struct lull_oracle_queue *queue, int64_t now_ns)
         uint32_t first = queue->ranks;
 
         for (uint32_t i = 0; i < queue->ranks; i++)
-            if (begins_ns[i] <= now_ns && queue->calls[i].is_low && !is_busy(queue, i) &&
+            if (begins_ns[i] <= now_ns && queue->calls[i].is_low &&
+                !oracle_queue_is_busy(queue, i) &&
                 (first == queue->ranks || begins_ns[i] < begins_ns[first]))
                 first = i;
         if (first == queue->ranks)
             return;
         queue->calls[first].is_low = false;
         queue->calls[first].raise_ns = never_ns;
-        begin_call(queue, first, queue->top_step, now_ns);
+        oracle_queue_begin_call(queue, first, queue->top_step, now_ns);
     }
 }
 
 static void begin_lowerings(struct lull_oracle_queue *queue, int64_t now_ns)
 {
     for (;;) {
-        int64_t best_ns = queue->least_gain_ns;
+        int64_t best_ns = queue->min_gain_ns;
         uint32_t best = queue->ranks;
 
         for (uint32_t i = 0; i < queue->ranks; i++) {
             const struct lull_oracle_calls *calls = &queue->calls[i];
             int64_t gain;
 
-            if (calls->lower_ns > now_ns || calls->is_low || is_busy(queue, i))
+            if (calls->lower_ns > now_ns || calls->is_low || oracle_queue_is_busy(queue, i))
                 continue;
             gain = gain_ns(queue, i, now_ns);
             if (gain > best_ns) {
@@ -184,7 +185,7 @@ static void begin_lowerings(struct lull_oracle_queue *queue, int64_t now_ns)
         queue->calls[best].is_low = true;
         queue->calls[best].raise_ns = queue->calls[best].raise_after_ns;
         queue->calls[best].lower_ns = never_ns;
-        begin_call(queue, best, queue->calls[best].step, now_ns);
+        oracle_queue_begin_call(queue, best, queue->calls[best].step, now_ns);
     }
 }
 

@@ -21,11 +21,11 @@
 struct lull_oracle_calls {
     int64_t lower_ns;       /* when the lowering is planned to begin */
     int64_t raise_after_ns; /* latest begin of the raising that ends that lowering */
-    uint32_t step;          /* the clock step that the lowering asks for */
-    bool is_low;            /* the lowering has begun and the raising has not */
+    uint32_t step;          /* the clock step that the lowering requests */
+    bool is_low;            /* the lowering has started and the raising has not */
     int64_t raise_ns;       /* latest begin of the raising that is due now */
     int64_t ends_ns;        /* when the call under way returns */
-    uint32_t made_step;     /* the step that the call under way asks for */
+    uint32_t made_step;     /* the step that the call under way requests */
 };
 
 struct lull_oracle_queue {
@@ -33,17 +33,16 @@ struct lull_oracle_queue {
     const struct lull_gpu_model *model;
     uint32_t ranks;
     uint32_t top_step;
-    uint32_t below[LULL_PLAY_RANKS]; /* each rank runs so many steps below all that is asked for */
-    bool is_shared;  /* false: each rank has a driver of its own, so no call waits */
-    int64_t call_ns; /* how long a call is planned to last */
-    int64_t
-        least_gain_ns; /* time on the low clock that a lowering must gain, summed over the node */
-    uint64_t random;   /* generator of the calls' durations */
+    uint32_t below[LULL_PLAY_RANKS]; /* each rank runs so many steps below all that is requested */
+    bool is_shared;      /* false: each rank has a driver of its own, so no call waits */
+    int64_t call_ns;     /* how long a call is planned to last */
+    int64_t min_gain_ns; /* time on the low clock that a lowering must gain, summed over the node */
+    uint64_t random;     /* generator of the calls' durations */
     int64_t idle_until_ns; /* nothing happens earlier unless something is planned */
     struct lull_oracle_calls calls[LULL_PLAY_RANKS];
 };
 
-/* The step at which the rank runs when this one is asked for; 0 at least. */
+/* The step at which the rank runs when this one is requested; 0 at least. */
 uint32_t lull_oracle_queue_step(const struct lull_oracle_queue *queue, uint32_t rank,
                                 uint32_t step);
 

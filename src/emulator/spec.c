@@ -12,7 +12,8 @@
 
 /* ---- GPUs ---- */
 
-static int malformed(const char *text, const char *at, const char *what, struct lull_error *err)
+static int node_spec_malformed(const char *text, const char *at, const char *what,
+                               struct lull_error *err)
 {
     return lull_error_set(err, -EINVAL, "\"%.60s\": character %zu: %s; e.g. 4xA100-SXM4-40GB", text,
                           (size_t)(at - text) + 1, what);
@@ -31,7 +32,8 @@ static int unknown_model(const char *name, size_t length, struct lull_error *err
 }
 
 /* Parses the optional count: digits followed by x. No model's name begins with a digit. */
-static int parse_count(const char *text, const char **at, uint32_t *count, struct lull_error *err)
+static int node_spec_parse_count(const char *text, const char **at, uint32_t *count,
+                                 struct lull_error *err)
 {
     char *end;
     unsigned long value;
@@ -41,9 +43,9 @@ static int parse_count(const char *text, const char **at, uint32_t *count, struc
         return 0;
     value = strtoul(*at, &end, 10);
     if (*end != 'x')
-        return malformed(text, end, "expected x after the number of GPUs", err);
+        return node_spec_malformed(text, end, "expected x after the number of GPUs", err);
     if (value < 1 || value > LULL_NODE_MAX_GPUS)
-        return malformed(text, *at, "a node has 1 to 64 GPUs", err);
+        return node_spec_malformed(text, *at, "a node has 1 to 64 GPUs", err);
     *count = (uint32_t)value;
     *at = end + 1;
     return 0;
@@ -54,7 +56,7 @@ static int parse_item(const char *text, const char **at, struct lull_node_spec *
 {
     const char *start = *at;
     uint32_t count;
-    int result = parse_count(text, at, &count, err);
+    int result = node_spec_parse_count(text, at, &count, err);
 
     if (result < 0)
         return result;
@@ -64,13 +66,13 @@ static int parse_item(const char *text, const char **at, struct lull_node_spec *
     const struct lull_gpu_model *model = lull_gpu_model_find(name, (uint32_t)length);
 
     if (length == 0)
-        return malformed(text, name, "expected the name of a GPU model", err);
+        return node_spec_malformed(text, name, "expected the name of a GPU model", err);
     if (name[length] != '\0' && name[length] != ',')
-        return malformed(text, name + length, "expected a comma or the end", err);
+        return node_spec_malformed(text, name + length, "expected a comma or the end", err);
     if (model == NULL)
         return unknown_model(name, length, err);
     if (count > LULL_NODE_MAX_GPUS - spec->gpu_count)
-        return malformed(text, start, "a node has 1 to 64 GPUs", err);
+        return node_spec_malformed(text, start, "a node has 1 to 64 GPUs", err);
     for (uint32_t i = 0; i < count; i++)
         spec->models[spec->gpu_count++] = model;
     *at = name + length;
@@ -139,7 +141,7 @@ static int refuse_entry(const char *entry, size_t length, struct lull_error *err
                           (int)length, entry, known);
 }
 
-static int find_kind(const char *name, enum lull_fault_kind *kind)
+static int node_spec_find_kind(const char *name, enum lull_fault_kind *kind)
 {
     for (int i = 0; i < LULL_FAULT_KINDS; i++) {
         if (strcmp(names[i], name) == 0) {
@@ -150,7 +152,7 @@ static int find_kind(const char *name, enum lull_fault_kind *kind)
     return -EINVAL;
 }
 
-static int parse_value(char *text, struct lull_fault *fault)
+static int node_spec_parse_value(char *text, struct lull_fault *fault)
 {
     char *after = strchr(text, '@');
     char *times = strchr(text, 'x');
@@ -188,10 +190,10 @@ static int parse_entry(char *entry, struct lull_fault_entry *parsed)
     *parsed = (struct lull_fault_entry){.gpu = (int32_t)gpu, .fault = {1, LULL_FAULT_ALWAYS, 0}};
     if (equals != NULL) {
         *equals = '\0';
-        if (parse_value(equals + 1, &parsed->fault) < 0)
+        if (node_spec_parse_value(equals + 1, &parsed->fault) < 0)
             return -EINVAL;
     }
-    return find_kind(entry, &parsed->kind);
+    return node_spec_find_kind(entry, &parsed->kind);
 }
 
 int lull_fault_parse_next(const char **text, struct lull_fault_entry *entry_out,

@@ -46,11 +46,11 @@ enum lull_fault_kind {
     LULL_FAULT_LOST_MS,       /* lost_ms: the GPU is lost to every call for this long */
     LULL_FAULT_MIG,           /* mig: the GPU has this many partitions from now on; 0: MIG is off */
     LULL_FAULT_RELOAD_MS,     /* reload_ms: the driver is away for this long and comes back new */
-    LULL_FAULT_FOREIGN_MHZ,   /* foreign_mhz: somebody else locks the clock here; 0: unlocks it */
-    LULL_FAULT_FOREIGN_LIMIT_W, /* foreign_limit_w: somebody else sets the power limit to this */
+    LULL_FAULT_FOREIGN_MHZ,   /* foreign_mhz: another program locks the clock here; 0: unlocks it */
+    LULL_FAULT_FOREIGN_LIMIT_W, /* foreign_limit_w: another program sets the power limit to this */
     LULL_FAULT_IDLE_RESET,      /* idle_reset: resets of an idle GPU's clock succeed, do nothing */
     LULL_FAULT_RESET_CODE,      /* reset_code: resets of the clock return this code */
-    LULL_FAULT_ENERGY_WRAP_J,   /* energy_wrap_j: the energy counter begins anew after so much */
+    LULL_FAULT_ENERGY_WRAP_J,   /* energy_wrap_j: the energy counter starts again after so much */
     LULL_FAULT_ENERGY_STUCK_J,  /* energy_stuck_j: the energy counter says this */
     LULL_FAULT_ENERGY_FACTOR,   /* energy_factor: the energy counter says this many times as much */
     LULL_FAULT_POWER_W,         /* power_w: readings of power say this */

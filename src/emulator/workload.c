@@ -1,6 +1,6 @@
 /*
  * Waiting sleeps in the node until an estimate says that it is over. A change by anybody, such as a
- * clock switch, wakes the sleeper, which then estimates anew.
+ * clock switch, wakes the sleeper, which then estimates again.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -74,7 +74,7 @@ void lull_emulated_gpu_close(struct lull_emulated_gpu *gpu)
     free(gpu);
 }
 
-static void wait_for(struct lull_emulated_gpu *gpu, estimate estimate_ns, double share)
+static void emulated_work_await(struct lull_emulated_gpu *gpu, estimate estimate_ns, double share)
 {
     for (;;) {
         const struct lull_physics *physics = lull_node_begin(gpu->node, gpu->index);
@@ -117,14 +117,14 @@ void lull_emulated_gpu_launch(struct lull_emulated_gpu *gpu, const struct lull_k
             lull_physics_launch(physics, gpu->context, kernel->duration_ms * 1e-3, profile);
         lull_node_end(gpu->node, gpu->index, true);
         if (!is_launched)
-            wait_for(gpu, room_ns, 0);
+            emulated_work_await(gpu, room_ns, 0);
     }
 }
 
 void lull_emulated_gpu_wait(struct lull_emulated_gpu *gpu)
 {
     if (gpu != NULL)
-        wait_for(gpu, queue_end_ns, 0);
+        emulated_work_await(gpu, queue_end_ns, 0);
 }
 
 bool lull_emulated_gpu_wait_for(struct lull_emulated_gpu *gpu, uint64_t number, int64_t *end_ns_out)
@@ -162,7 +162,7 @@ void lull_emulated_gpu_transfer_begin(struct lull_emulated_gpu *gpu,
 void lull_emulated_gpu_transfer_wait(struct lull_emulated_gpu *gpu, double share)
 {
     if (gpu != NULL)
-        wait_for(gpu, lull_physics_transfer_share_ns, share);
+        emulated_work_await(gpu, lull_physics_transfer_share_ns, share);
 }
 
 void lull_emulated_gpu_transfer_end(struct lull_emulated_gpu *gpu)

@@ -1,6 +1,6 @@
 /*
- * lull-keeper: waits until its ward (lulld, or `lull run --no-daemon`) dies or stands still with
- * GPUs lowered, and puts them back. device/keeper.h starts it; nobody else does.
+ * lull-keeper: waits until its supervised process (lulld, or `lull run --no-daemon`) dies or hangs
+ * with GPUs lowered, and puts them back. device/keeper.h starts it; no other process does.
  *
  * It stays small and has nothing open: no socket, no driver, no journal. Each restoring is a child,
  * which opens the driver's library and the journal for itself, so that a driver that hangs or
@@ -30,12 +30,13 @@
 #include "device/restore.h"
 
 enum {
-    LOOK_MS = 250,    /* how often the ward's beat is looked at: a stall is found in 5.25 s */
+    LOOK_MS =
+        250, /* how often the supervised process's beat is looked at: a stall is found in 5.25 s */
     CHILD_MS = 10000, /* how long one restoring may take; the read-back has half a second in it */
     KILL_MS = 100,    /* how long a killed child may take to end */
     RETRY_FIRST_MS = 20, /* pauses between failed restorings double from here */
     RETRY_LAST_MS = 8000,
-    GIVE_UP_MS = 60000, /* chosen, not measured: systemd kills what is left after 90 s */
+    GIVE_UP_MS = 60000, /* default: systemd kills what is left after 90 s */
 };
 
 /* What a child tells by its exit status. */
@@ -44,23 +45,23 @@ enum restore_outcome { DONE, FAILED, BUSY };
 struct keeper {
     const char *runtime_dir;
     struct lull_keeper_page *page;
-    bool is_ward_dead;
+    bool is_process_dead;
     pid_t standby;  /* the child that waits; 0: there is none */
-    int standby_fd; /* one byte to here begins its work: whether the ward is dead */
+    int standby_fd; /* one byte to here begins its work: whether the supervised process is dead */
 };
 
 /* --- restoring --- */
 
-/* Runs in a child. A ward that stands still holds the journal's lock, and the page is the right to
+/* Runs in a child. A ward that hangs holds the journal's lock, and the page is the right to
  * go past it. */
-static enum restore_outcome restore(const struct keeper *keeper)
+static enum restore_outcome keeper_restore(const struct keeper *keeper)
 {
     struct lull_restore_report report;
     struct lull_journal *journal;
     struct lull_devices *devices;
     struct lull_error error = {0};
     char uuid[1][96];
-    int result = keeper->is_ward_dead
+    int result = keeper->is_process_dead
                      ? lull_journal_open(keeper->runtime_dir, &journal, &error)
                      : lull_journal_open_unlocked(keeper->runtime_dir, &journal, &error);
 
@@ -81,7 +82,7 @@ failed:
 }
 
 /* Waits for the child; one that is stuck in the driver is killed. */
-static enum restore_outcome await(pid_t pid)
+static enum restore_outcome keeper_await(pid_t pid)
 {
     const int fd = pidfd_open(pid, 0);
     struct pollfd ended = {.fd = fd, .events = POLLIN};
@@ -102,19 +103,19 @@ static enum restore_outcome await(pid_t pid)
 /* Runs in a child, and waits until it is needed. */
 __attribute__((noreturn)) static void stand_by(struct keeper *keeper, pid_t parent, int begin_fd)
 {
-    uint8_t is_ward_dead;
+    uint8_t is_process_dead;
 
     lull_thread_set_realtime(); /* a child is ordinary at first */
     prctl(PR_SET_NAME, "lull-standby");
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent || read(begin_fd, &is_ward_dead, 1) != 1)
+    if (getppid() != parent || read(begin_fd, &is_process_dead, 1) != 1)
         _exit(FAILED);
-    keeper->is_ward_dead = is_ward_dead != 0;
-    _exit((int)restore(keeper));
+    keeper->is_process_dead = is_process_dead != 0;
+    _exit((int)keeper_restore(keeper));
 }
 
 /* Forks the next child, unless one waits already. */
-static void prepare(struct keeper *keeper)
+static void keeper_prepare(struct keeper *keeper)
 {
     const pid_t self = getpid();
     int fds[2];
@@ -143,34 +144,34 @@ static void prepare(struct keeper *keeper)
 
 static enum restore_outcome restore_in_child(struct keeper *keeper)
 {
-    const uint8_t is_ward_dead = keeper->is_ward_dead;
+    const uint8_t is_process_dead = keeper->is_process_dead;
     enum restore_outcome outcome = FAILED;
     pid_t pid;
 
-    prepare(keeper);
+    keeper_prepare(keeper);
     if (keeper->standby == 0)
         return FAILED;
     pid = keeper->standby;
     keeper->standby = 0;
-    if (write(keeper->standby_fd, &is_ward_dead, 1) == 1)
-        outcome = await(pid);
+    if (write(keeper->standby_fd, &is_process_dead, 1) == 1)
+        outcome = keeper_await(pid);
     close(keeper->standby_fd);
     return outcome;
 }
 
-/* --- a ward that stands still --- */
+/* --- a supervised process that hangs --- */
 
 static bool is_stalled(const struct keeper *keeper, int64_t now_ns)
 {
     const struct lull_keeper_page *const page = keeper->page;
 
     return atomic_load_explicit(&page->is_engaged, memory_order_acquire) != 0 &&
-           now_ns - atomic_load(&page->beat_ns) >= LULL_KEEPER_STALL_NS;
+           now_ns - atomic_load(&page->heartbeat_ns) >= LULL_KEEPER_STALL_NS;
 }
 
-/* Restores in the place of the ward. The page says so before the first call of the driver, so that
- * a ward that goes on meanwhile lowers nothing. */
-static bool take_over(struct keeper *keeper)
+/* Restores instead of the supervised process. The page says so before the first call of the driver,
+ * so that a supervised process that continues meanwhile lowers nothing. */
+static bool keeper_take_over(struct keeper *keeper)
 {
     enum restore_outcome outcome;
 
@@ -184,40 +185,41 @@ static bool take_over(struct keeper *keeper)
     return outcome == DONE;
 }
 
-/* Watches the ward until it is dead. A stall is answered once, and again only where that failed. */
-static void watch(struct keeper *keeper)
+/* Watches the supervised process until it is dead. A stall is answered once, and again only where
+ * that failed. */
+static void keeper_watch(struct keeper *keeper)
 {
-    struct pollfd ward = {.fd = LULL_KEEPER_WARD_FD, .events = POLLIN};
+    struct pollfd supervised = {.fd = LULL_KEEPER_SUPERVISED_FD, .events = POLLIN};
     int64_t answered_ns = 0; /* the beat before the stall that was answered last */
     int64_t retry_ms = RETRY_FIRST_MS;
     int64_t next_ns = 0;
 
-    while (poll(&ward, 1, LOOK_MS) <= 0) {
+    while (poll(&supervised, 1, LOOK_MS) <= 0) {
         const int64_t now_ns = lull_now_ns();
-        const int64_t beat_ns = atomic_load(&keeper->page->beat_ns);
+        const int64_t heartbeat_ns = atomic_load(&keeper->page->heartbeat_ns);
 
-        prepare(keeper);
-        if (!is_stalled(keeper, now_ns) || beat_ns == answered_ns || now_ns < next_ns)
+        keeper_prepare(keeper);
+        if (!is_stalled(keeper, now_ns) || heartbeat_ns == answered_ns || now_ns < next_ns)
             continue;
-        if (take_over(keeper)) {
-            answered_ns = beat_ns;
+        if (keeper_take_over(keeper)) {
+            answered_ns = heartbeat_ns;
             retry_ms = RETRY_FIRST_MS;
         } else {
             next_ns = lull_now_ns() + retry_ms * LULL_NS_PER_MS;
             retry_ms = 2 * retry_ms < RETRY_LAST_MS ? 2 * retry_ms : RETRY_LAST_MS;
         }
     }
-    keeper->is_ward_dead = true;
+    keeper->is_process_dead = true;
 }
 
-/* --- a ward that is dead --- */
+/* --- a supervised process that is dead --- */
 
 static void pause_ms(int64_t ms)
 {
     lull_sleep_until_ns(lull_now_ns() + ms * LULL_NS_PER_MS);
 }
 
-/* Restores until nothing is left to put back, or another process has taken the journal: it restores
+/* Restores until nothing is left to restored, or another process has taken the journal: it restores
  * before it does anything else, and has a keeper of its own. */
 static enum restore_outcome put_back(struct keeper *keeper)
 {
@@ -269,8 +271,8 @@ int main(int argc, char **argv)
     avoid_being_chosen();
     /* A job keeps every processor of its node busy, and some 10 ms of work would wait behind it. */
     lull_thread_set_realtime();
-    prepare(&keeper);
-    watch(&keeper);
+    keeper_prepare(&keeper);
+    keeper_watch(&keeper);
     if (put_back(&keeper) != FAILED)
         return LULL_EXIT_OK;
     lull_log(LULL_LOG_ERROR, "lull-keeper",

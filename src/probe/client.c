@@ -65,7 +65,7 @@ static void forget_in_child(void)
     atomic_store(&lull_client.state, LULL_CLIENT_NEW);
 }
 
-static uint32_t join(void)
+static uint32_t probe_client_join(void)
 {
     const char *path = secure_getenv(LULL_JOB_ENV);
     static int watches_fork;
@@ -94,7 +94,7 @@ int lull_client_join(void)
     uint32_t state = LULL_CLIENT_NEW;
 
     if (atomic_compare_exchange_strong(&lull_client.state, &state, LULL_CLIENT_JOINING)) {
-        state = join();
+        state = probe_client_join();
         atomic_store_explicit(&lull_client.state, state, memory_order_release);
     }
     errno = saved_errno;

@@ -1,8 +1,8 @@
 /*
  * The process' connection to its job, shared by the code of one probe library.
  *
- * Joins the segment named by LULL_JOB, once; any failure switches it off for good (fault F35).
- * After fork() the child starts anew: it joins on its own, with its own slot (fault F40).
+ * Joins the segment named by LULL_JOB, once; any failure switches it off permanently (fault F35).
+ * After fork() the child starts again: it joins on its own, with its own slot (fault F40).
  * Silent, never aborts, allocates only while joining. Threads: any.
  *
  * SPDX-License-Identifier: Apache-2.0

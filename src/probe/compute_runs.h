@@ -12,9 +12,8 @@
 #include <stdint.h>
 
 enum {
-    LULL_COMPUTE_RUNS = 4096, /* the most that are kept at once */
-    LULL_COMPUTE_GAP_NS =
-        20 * 1000, /* kernels that are closer than this form one run; chosen, not measured */
+    LULL_COMPUTE_RUNS = 4096,        /* the most that are kept at once */
+    LULL_COMPUTE_GAP_NS = 20 * 1000, /* kernels that are closer than this form one run; */
 };
 
 struct lull_compute_run {

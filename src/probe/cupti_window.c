@@ -4,9 +4,9 @@
  *
  * One thread of low priority reports on which devices the process has contexts. It looks every 20
  * ms whether LULL_ASK_COMPUTE is set, and only then subscribes to CUPTI. CUPTI has one subscriber:
- * if somebody else is it, or comes first, the window says so once (COMPLETE with -errno) and stands
- * aside for good. Nothing here runs on a thread of the application, except handing CUPTI one of a
- * few buffers that are reserved at the beginning.
+ * if another program is it, or comes first, the window says so once (COMPLETE with -errno) and
+ * stands aside permanently. Nothing here runs on a thread of the application, except handing CUPTI
+ * one of a few buffers that are reserved at the beginning.
  *
  * CUPTI delivers records late, and those of different streams out of order. The time up to which
  * the window calls its runs complete therefore lags behind the newest record by twice the longest
@@ -36,13 +36,11 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* These times are chosen, not measured. */
 #define LOOK_EVERY_NS (20 * LULL_NS_PER_MS)
 #define FLUSH_EVERY_NS (60 * LULL_NS_PER_MS)
 #define SLACK_NS (20 * LULL_NS_PER_MS)
 
-/* How often the thread looks for contexts: until there is one, and then for others. Chosen, not
- * measured. */
+/* How often the thread looks for contexts: until there is one, and then for others. */
 #define CONTEXTS_SOON_NS (100 * LULL_NS_PER_MS)
 #define CONTEXTS_LATER_NS (2 * LULL_NS_PER_S)
 
@@ -89,18 +87,19 @@ static struct {
     _Atomic int in_use[BUFFERS];
 
     pthread_mutex_t
-        mutex;          /* guards what follows, since buffers come on CUPTI's thread or on ours */
-    int64_t offset_ns;  /* CLOCK_MONOTONIC minus CUPTI's time */
-    int64_t newest_ns;  /* when the newest kernel ended */
-    int64_t longest_ns; /* length of the longest kernel */
-    int64_t told_ns;    /* time of the last COMPLETE */
-    uint64_t dropped;   /* number of kernels that were lost since then */
+        mutex;           /* guards what follows, since buffers come on CUPTI's thread or on ours */
+    int64_t offset_ns;   /* CLOCK_MONOTONIC minus CUPTI's time */
+    int64_t newest_ns;   /* when the newest kernel ended */
+    int64_t longest_ns;  /* length of the longest kernel */
+    int64_t reported_ns; /* time of the last COMPLETE */
+    uint64_t dropped;    /* number of kernels that were lost since then */
     struct lull_compute_runs runs;
 } window = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- telling ---- */
 
-static void push(enum lull_event_kind kind, int64_t time_ns, uint64_t bytes, int32_t peer)
+static void cupti_window_push(enum lull_event_kind kind, int64_t time_ns, uint64_t bytes,
+                              int32_t peer)
 {
     const struct lull_event event = {.time_ns = time_ns,
                                      .bytes = bytes,
@@ -114,11 +113,11 @@ static void push(enum lull_event_kind kind, int64_t time_ns, uint64_t bytes, int
 
 /* Tells all runs that began before a time, and that no more of them will follow. The mutex is held.
  */
-static void tell_until(int64_t before_ns)
+static void cupti_window_flush(int64_t before_ns)
 {
     uint32_t count;
 
-    if (before_ns <= window.told_ns)
+    if (before_ns <= window.reported_ns)
         return;
     count = lull_compute_runs_before(&window.runs, before_ns);
     for (uint32_t i = 0; i < count; i++) {
@@ -126,13 +125,14 @@ static void tell_until(int64_t before_ns)
 
         if (lull_client_is_on() &&
             lull_event_segment_is_half_free(lull_client.job, lull_client.slot))
-            push(LULL_EVENT_COMPUTE, run->begin_ns, (uint64_t)(run->end_ns - run->begin_ns), -1);
+            cupti_window_push(LULL_EVENT_COMPUTE, run->begin_ns,
+                              (uint64_t)(run->end_ns - run->begin_ns), -1);
         else
             window.dropped += run->kernels;
     }
     lull_compute_runs_forget(&window.runs, count);
-    push(LULL_EVENT_COMPLETE, before_ns, window.dropped + window.runs.dropped, -1);
-    window.told_ns = before_ns;
+    cupti_window_push(LULL_EVENT_COMPLETE, before_ns, window.dropped + window.runs.dropped, -1);
+    window.reported_ns = before_ns;
     window.dropped = 0;
     window.runs.dropped = 0;
 }
@@ -168,7 +168,7 @@ static int64_t complete_until_ns(void)
 }
 
 /* Takes the record of one kernel. The mutex is held. */
-static void take_kernel(const struct cupti_kernel *kernel)
+static void cupti_window_take_kernel(const struct cupti_kernel *kernel)
 {
     const int64_t begin_ns = (int64_t)kernel->start + window.offset_ns;
     const int64_t end_ns = (int64_t)kernel->end + window.offset_ns;
@@ -182,7 +182,7 @@ static void take_kernel(const struct cupti_kernel *kernel)
     if (end_ns - begin_ns > window.longest_ns)
         window.longest_ns = end_ns - begin_ns;
     if (window.runs.count == LULL_COMPUTE_RUNS) /* tells early rather than dropping the kernel */
-        tell_until(complete_until_ns());
+        cupti_window_flush(complete_until_ns());
     lull_compute_runs_add(&window.runs, begin_ns, end_ns);
 }
 
@@ -199,11 +199,11 @@ static void take_buffer(void *context, uint32_t stream, uint8_t *buffer, size_t 
         const struct cupti_kernel *kernel = record;
 
         if (kernel->kind == CUPTI_KIND_CONCURRENT_KERNEL || kernel->kind == CUPTI_KIND_KERNEL)
-            take_kernel(kernel);
+            cupti_window_take_kernel(kernel);
     }
     if (cupti.get_dropped(context, stream, &dropped) == CUPTI_SUCCESS)
         window.dropped += dropped;
-    tell_until(complete_until_ns());
+    cupti_window_flush(complete_until_ns());
     pthread_mutex_unlock(&window.mutex);
     if (index < BUFFERS)
         atomic_store(&window.in_use[index], 0);
@@ -217,7 +217,7 @@ static void ignore_callback(void *user_data, int domain, uint32_t id, const void
 }
 
 /* Opens CUPTI; the library that the program uses comes first, if it has loaded one. */
-static void *open_library(void)
+static void *cupti_window_open_library(void)
 {
     static const char *const names[] = {"libcupti.so.12", "libcupti.so.13", "libcupti.so"};
     void *library = NULL;
@@ -229,9 +229,9 @@ static void *open_library(void)
     return library;
 }
 
-static int find_functions(void)
+static int cupti_window_find_functions(void)
 {
-    void *library = open_library();
+    void *library = cupti_window_open_library();
     uint32_t version = 0;
 
     if (library == NULL)
@@ -284,7 +284,7 @@ static void align_clocks(void)
     pthread_mutex_unlock(&window.mutex);
 }
 
-static int error_of(int code)
+static int cupti_window_error_of(int code)
 {
     switch (code) {
     case CUPTI_SUCCESS:
@@ -300,19 +300,19 @@ static int error_of(int code)
 
 static int open_window(void)
 {
-    int result = window.buffers == NULL ? find_functions() : 0;
+    int result = window.buffers == NULL ? cupti_window_find_functions() : 0;
 
     if (result >= 0 && window.buffers == NULL)
         result = reserve_buffers();
     if (result < 0)
         return result;
-    result = error_of(cupti.subscribe(&window.subscriber, ignore_callback, NULL));
+    result = cupti_window_error_of(cupti.subscribe(&window.subscriber, ignore_callback, NULL));
     if (result < 0)
         return result;
     align_clocks();
-    result = error_of(cupti.register_callbacks(give_buffer, take_buffer));
+    result = cupti_window_error_of(cupti.register_callbacks(give_buffer, take_buffer));
     if (result >= 0)
-        result = error_of(cupti.enable(CUPTI_KIND_CONCURRENT_KERNEL));
+        result = cupti_window_error_of(cupti.enable(CUPTI_KIND_CONCURRENT_KERNEL));
     if (result < 0)
         cupti.unsubscribe(window.subscriber);
     return result;
@@ -327,33 +327,33 @@ static void close_window(void)
     cupti.flush_all(CUPTI_FLUSH_FORCED);
     cupti.unsubscribe(window.subscriber);
     pthread_mutex_lock(&window.mutex);
-    tell_until(end_ns - window.longest_ns);
+    cupti_window_flush(end_ns - window.longest_ns);
     window.runs.count = 0;
     pthread_mutex_unlock(&window.mutex);
 }
 
 /* ---- the thread ---- */
 
-static int is_asked(void)
+static int cupti_window_is_requested(void)
 {
     return lull_client_is_on() &&
            (lull_event_segment_asked(lull_client.job, lull_client.slot) & LULL_ASK_COMPUTE) != 0;
 }
 
 /* Opens or closes the window as is asked, and keeps an open one going. Returns -errno once the
- * window is out for good. */
+ * window is out permanently. */
 static int tend_window(int64_t now_ns)
 {
     static int64_t flushed_ns;
     static int is_open;
 
-    if (is_asked() && !is_open) {
+    if (cupti_window_is_requested() && !is_open) {
         const int result = open_window();
 
         if (result < 0)
             return result;
         is_open = 1;
-    } else if (!is_asked() && is_open) {
+    } else if (!cupti_window_is_requested() && is_open) {
         close_window();
         is_open = 0;
     } else if (is_open && now_ns - flushed_ns >= FLUSH_EVERY_NS) {
@@ -364,8 +364,8 @@ static int tend_window(int64_t now_ns)
     return 0;
 }
 
-/* A process may open a context on another device at any time, so the look goes on. */
-static void look_for_contexts(int64_t now_ns)
+/* A process may open a context on another device at any time, so the look continues. */
+static void cupti_window_find_contexts(int64_t now_ns)
 {
     static int64_t next_ns;
 
@@ -374,7 +374,7 @@ static void look_for_contexts(int64_t now_ns)
     next_ns = now_ns + (lull_own_gpu_report_contexts() > 0 ? CONTEXTS_LATER_NS : CONTEXTS_SOON_NS);
 }
 
-static void *watch(void *unused)
+static void *cupti_window_poll(void *unused)
 {
     int result = 0;
 
@@ -383,11 +383,11 @@ static void *watch(void *unused)
     for (;;) {
         const int64_t now_ns = lull_now_ns();
 
-        look_for_contexts(now_ns);
+        cupti_window_find_contexts(now_ns);
         if (result == 0) {
             result = tend_window(now_ns);
             if (result < 0)
-                push(LULL_EVENT_COMPLETE, lull_now_ns(), 0, result);
+                cupti_window_push(LULL_EVENT_COMPLETE, lull_now_ns(), 0, result);
         }
         lull_sleep_until_ns(now_ns + (result == 0 ? LOOK_EVERY_NS : CONTEXTS_SOON_NS));
     }
@@ -398,7 +398,7 @@ static void start_thread(void)
 {
     pthread_t thread;
 
-    if (lull_thread_start(&thread, watch, NULL) < 0)
+    if (lull_thread_start(&thread, cupti_window_poll, NULL) < 0)
         return;
     pthread_setname_np(thread, "lull-cupti");
     pthread_detach(thread);

@@ -28,7 +28,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { MOST_YIELDS = 10000, MAIN_THREAD = 0 };
+enum { MAX_YIELDS = 10000, MAIN_THREAD = 0 };
 
 /* ---- the wrapped functions ---- */
 
@@ -36,7 +36,7 @@ enum { MOST_YIELDS = 10000, MAIN_THREAD = 0 };
  * Python loads its libraries for themselves (RTLD_LOCAL), where RTLD_NEXT does not look: then the
  * function is in what the calling library needs, or, at last, in a library of a known name.
  */
-static void *look_up_in(const char *library_name, const char *symbol)
+static void *gloo_shim_lookup_in(const char *library_name, const char *symbol)
 {
     void *library = dlopen(library_name, RTLD_LAZY | RTLD_NOLOAD);
     void *found = NULL;
@@ -56,16 +56,16 @@ __attribute__((noreturn)) static void end_without(const char *symbol)
     _exit(127); /* as the dynamic linker does */
 }
 
-static void *look_up(const char *symbol, const void *caller)
+static void *gloo_shim_lookup(const char *symbol, const void *caller)
 {
     static const char *const names[] = {"libgloo.so.0", "libtorch_cpu.so"};
     void *found = dlsym(RTLD_NEXT, symbol);
     Dl_info info;
 
     if (found == NULL && dladdr(caller, &info) != 0 && info.dli_fname != NULL)
-        found = look_up_in(info.dli_fname, symbol);
+        found = gloo_shim_lookup_in(info.dli_fname, symbol);
     for (size_t i = 0; found == NULL && i < sizeof(names) / sizeof(names[0]); i++)
-        found = look_up_in(names[i], symbol);
+        found = gloo_shim_lookup_in(names[i], symbol);
     if (found == NULL)
         found = lull_loaded_symbol(symbol);
     if (found == NULL)
@@ -73,12 +73,13 @@ static void *look_up(const char *symbol, const void *caller)
     return found;
 }
 
-static inline void *find_behind(void *_Atomic *next, const char *symbol, const void *caller)
+static inline void *gloo_shim_find_behind(void *_Atomic *next, const char *symbol,
+                                          const void *caller)
 {
     void *behind = atomic_load_explicit(next, memory_order_relaxed);
 
     if (__builtin_expect(behind == NULL, 0)) {
-        behind = look_up(symbol, caller);
+        behind = gloo_shim_lookup(symbol, caller);
         atomic_store_explicit(next, behind, memory_order_relaxed);
     }
     return behind;
@@ -86,7 +87,7 @@ static inline void *find_behind(void *_Atomic *next, const char *symbol, const v
 
 /* ---- life of the process ---- */
 
-static void enter(struct lull_event_segment *job, uint32_t slot)
+static void gloo_shim_enter(struct lull_event_segment *job, uint32_t slot)
 {
     const struct lull_event event = {
         .time_ns = lull_now_ns(),
@@ -99,12 +100,12 @@ static void enter(struct lull_event_segment *job, uint32_t slot)
     lull_event_push(job, slot, &event);
 }
 
-__attribute__((constructor)) static void prepare(void)
+__attribute__((constructor)) static void gloo_shim_prepare(void)
 {
-    lull_client.on_join = enter;
+    lull_client.on_join = gloo_shim_enter;
 }
 
-__attribute__((destructor)) static void leave(void)
+__attribute__((destructor)) static void gloo_shim_leave(void)
 {
     struct lull_event event = {
         .time_ns = lull_now_ns(),
@@ -123,11 +124,11 @@ __attribute__((destructor)) static void leave(void)
  * The first call of a process joins. One that meets it lets it finish (some 100 us, once), so that
  * no call is missing from the sequence that the governor learns.
  */
-static int is_recording(void)
+static int gloo_shim_is_recording(void)
 {
     if (__builtin_expect(lull_client_is_on(), 1))
         return 1;
-    for (int i = 0; i < MOST_YIELDS && !lull_client_join(); i++) {
+    for (int i = 0; i < MAX_YIELDS && !lull_client_join(); i++) {
         if (atomic_load(&lull_client.state) == LULL_CLIENT_OFF)
             return 0;
         sched_yield();
@@ -138,12 +139,12 @@ static int is_recording(void)
 /* ---- recording ---- */
 
 /* Begins a section; an event of kind 0 means that it is not recorded. */
-static struct lull_event begin_section(enum lull_operation operation, int is_wait)
+static struct lull_event gloo_shim_begin_section(enum lull_operation operation, int is_wait)
 {
     struct lull_event event = {
         .communicator = LULL_EVENT_NO_COMMUNICATOR, .peer = -1, .operation = (uint16_t)operation};
 
-    if (!is_recording())
+    if (!gloo_shim_is_recording())
         return event;
     event.thread = lull_client_thread()->number;
     if (is_wait && event.thread != MAIN_THREAD)
@@ -156,7 +157,7 @@ static struct lull_event begin_section(enum lull_operation operation, int is_wai
 
 /* Ends a section, also when an exception passes through. A child that was forked within is not in
  * the job. */
-static void end_section(struct lull_event *event)
+static void gloo_shim_end_section(struct lull_event *event)
 {
     if (event->kind == 0 || !lull_client_is_on())
         return;
@@ -211,9 +212,9 @@ static enum lull_operation operation_of_work(const void *work)
         static void *_Atomic next;                                                                 \
         result(*behind) parameters;                                                                \
                                                                                                    \
-        *(void **)&behind = find_behind(&next, symbol, __builtin_return_address(0));               \
-        struct lull_event section __attribute__((cleanup(end_section), unused)) =                  \
-            begin_section(operation, is_wait);                                                     \
+        *(void **)&behind = gloo_shim_find_behind(&next, symbol, __builtin_return_address(0));     \
+        struct lull_event section __attribute__((cleanup(gloo_shim_end_section), unused)) =        \
+            gloo_shim_begin_section(operation, is_wait);                                           \
                                                                                                    \
         return behind arguments;                                                                   \
     }

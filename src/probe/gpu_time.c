@@ -13,8 +13,8 @@ void lull_gpu_time_init(struct lull_gpu_time *time)
 }
 
 /* Begins a window with this observation. Observations older than two windows no longer count. */
-static void begin_window(struct lull_gpu_time *time, int64_t began_ns, int64_t now_ns,
-                         int64_t offset_ns)
+static void gpu_time_begin_window(struct lull_gpu_time *time, int64_t began_ns, int64_t now_ns,
+                                  int64_t offset_ns)
 {
     const int is_next = began_ns != INT64_MIN && now_ns - began_ns < 2 * WINDOW_NS;
     const int64_t lowest_ns = atomic_load_explicit(&time->lowest_ns, memory_order_relaxed);
@@ -33,7 +33,7 @@ int64_t lull_gpu_time_offset(struct lull_gpu_time *time, uint64_t gpu_ns, int64_
     int64_t before_ns;
 
     if (began_ns == INT64_MIN || now_ns - began_ns >= WINDOW_NS)
-        begin_window(time, began_ns, now_ns, offset_ns);
+        gpu_time_begin_window(time, began_ns, now_ns, offset_ns);
     lowest_ns = atomic_load_explicit(&time->lowest_ns, memory_order_relaxed);
     while (offset_ns < lowest_ns &&
            !atomic_compare_exchange_weak_explicit(&time->lowest_ns, &lowest_ns, offset_ns,

@@ -27,7 +27,7 @@ static pthread_mutex_t registering = PTHREAD_MUTEX_INITIALIZER; /* guards additi
 static _Atomic uint8_t
     hints[HINTS]; /* the section that a pointer meant last time, by a hash of it */
 
-static void intern(uint32_t section, struct lull_event_segment *job, uint32_t slot)
+static void liblull_intern(uint32_t section, struct lull_event_segment *job, uint32_t slot)
 {
     atomic_store_explicit(&sections[section].slot_name,
                           lull_event_segment_intern(job, slot, sections[section].name),
@@ -39,12 +39,12 @@ static void intern_all(struct lull_event_segment *job, uint32_t slot)
     const uint32_t count = atomic_load(&section_count);
 
     for (uint32_t i = 0; i < count; i++)
-        intern(i, job, slot);
+        liblull_intern(i, job, slot);
     atomic_store(&sections[OTHER_SECTION].slot_name, OTHER_SECTION);
 }
 
 /* A child of a process whose other thread was registering would wait for ever. */
-static void before_fork(void)
+static void liblull_before_fork(void)
 {
     pthread_mutex_lock(&registering);
 }
@@ -54,41 +54,41 @@ static void after_fork(void)
     pthread_mutex_unlock(&registering);
 }
 
-__attribute__((constructor)) static void prepare(void)
+__attribute__((constructor)) static void liblull_prepare(void)
 {
     lull_client.on_join = intern_all;
-    pthread_atfork(before_fork, after_fork, after_fork);
+    pthread_atfork(liblull_before_fork, after_fork, after_fork);
 }
 
-static int is_named(uint32_t section, const char *name)
+static int liblull_is_named(uint32_t section, const char *name)
 {
     return strncmp(sections[section].name, name, LULL_JOB_NAME_BYTES - 1) == 0;
 }
 
-static uint32_t find(const char *name)
+static uint32_t liblull_find(const char *name)
 {
     const uint32_t count = atomic_load_explicit(&section_count, memory_order_acquire);
     uint32_t i;
 
-    for (i = 0; i < count && !is_named(i, name); i++)
+    for (i = 0; i < count && !liblull_is_named(i, name); i++)
         continue;
     if (i < count)
         return i;
     return OTHER_SECTION;
 }
 
-static uint32_t add(const char *name)
+static uint32_t liblull_add(const char *name)
 {
     uint32_t section;
 
     pthread_mutex_lock(&registering);
-    section = find(name);
+    section = liblull_find(name);
     if (section == OTHER_SECTION && section_count < OTHER_SECTION) {
         section = section_count;
         memcpy(sections[section].name, name, strnlen(name, LULL_JOB_NAME_BYTES - 1));
         atomic_store_explicit(&section_count, section + 1, memory_order_release);
         if (lull_client_is_on())
-            intern(section, lull_client.job, lull_client.slot);
+            liblull_intern(section, lull_client.job, lull_client.slot);
     }
     pthread_mutex_unlock(&registering);
     return section;
@@ -100,10 +100,10 @@ uint32_t lull_section_register(const char *name)
 
     if (name == NULL)
         return OTHER_SECTION;
-    section = find(name);
+    section = liblull_find(name);
     if (section != OTHER_SECTION)
         return section;
-    return add(name);
+    return liblull_add(name);
 }
 
 /* The hint is only where to look first: the text decides, so a reused buffer does no harm. */
@@ -113,7 +113,7 @@ static uint32_t section_of(const char *name)
     uint32_t section = atomic_load_explicit(hint, memory_order_relaxed);
 
     if (section < atomic_load_explicit(&section_count, memory_order_acquire) &&
-        is_named(section, name))
+        liblull_is_named(section, name))
         return section;
     section = lull_section_register(name);
     atomic_store_explicit(hint, (uint8_t)section, memory_order_relaxed);
@@ -121,7 +121,7 @@ static uint32_t section_of(const char *name)
 }
 
 /* Without a job this costs one load and one branch. */
-static int is_on(void)
+static int liblull_is_on(void)
 {
     const uint32_t state = atomic_load_explicit(&lull_client.state, memory_order_acquire);
 
@@ -130,8 +130,8 @@ static int is_on(void)
     return state == LULL_CLIENT_NEW && lull_client_join();
 }
 
-static inline void push(enum lull_event_kind kind, const struct lull_client_thread *thread,
-                        uint32_t section)
+static inline void liblull_push(enum lull_event_kind kind, const struct lull_client_thread *thread,
+                                uint32_t section)
 {
     const struct lull_event event = {
         .time_ns = lull_now_ns(),
@@ -146,52 +146,52 @@ static inline void push(enum lull_event_kind kind, const struct lull_client_thre
     lull_client_push(&event);
 }
 
-static inline void enter(uint32_t section)
+static inline void liblull_enter(uint32_t section)
 {
     struct lull_client_thread *thread = lull_client_thread();
 
     if ((thread->open_sections >> section & 1) != 0)
-        push(LULL_EVENT_END, thread, section);
+        liblull_push(LULL_EVENT_END, thread, section);
     thread->open_sections |= UINT64_C(1) << section;
-    push(LULL_EVENT_BEGIN, thread, section);
+    liblull_push(LULL_EVENT_BEGIN, thread, section);
 }
 
-static inline void leave(uint32_t section)
+static inline void liblull_leave(uint32_t section)
 {
     struct lull_client_thread *thread = lull_client_thread();
 
     if ((thread->open_sections >> section & 1) == 0)
         return;
     thread->open_sections &= ~(UINT64_C(1) << section);
-    push(LULL_EVENT_END, thread, section);
+    liblull_push(LULL_EVENT_END, thread, section);
 }
 
 void lull_section_enter(uint32_t section)
 {
-    if (section < LULL_JOB_MAX_NAMES && is_on())
-        enter(section);
+    if (section < LULL_JOB_MAX_NAMES && liblull_is_on())
+        liblull_enter(section);
 }
 
 void lull_section_leave(uint32_t section)
 {
-    if (section < LULL_JOB_MAX_NAMES && is_on())
-        leave(section);
+    if (section < LULL_JOB_MAX_NAMES && liblull_is_on())
+        liblull_leave(section);
 }
 
 void lull_section_begin(const char *name)
 {
-    if (name != NULL && is_on())
-        enter(section_of(name));
+    if (name != NULL && liblull_is_on())
+        liblull_enter(section_of(name));
 }
 
 void lull_section_end(const char *name)
 {
-    if (name != NULL && is_on())
-        leave(section_of(name));
+    if (name != NULL && liblull_is_on())
+        liblull_leave(section_of(name));
 }
 
 void lull_step(void)
 {
-    if (is_on())
-        push(LULL_EVENT_STEP, lull_client_thread(), OTHER_SECTION);
+    if (liblull_is_on())
+        liblull_push(LULL_EVENT_STEP, lull_client_thread(), OTHER_SECTION);
 }

@@ -13,7 +13,7 @@ struct search {
     char name[PATH_MAX];
 };
 
-static int look_at(struct dl_phdr_info *info, size_t size, void *data)
+static int loaded_symbol_visit(struct dl_phdr_info *info, size_t size, void *data)
 {
     struct search *search = data;
 
@@ -31,7 +31,7 @@ static int is_of_this_library(const void *found)
     Dl_info its;
     Dl_info own;
 
-    return dladdr(found, &its) != 0 && dladdr((const void *)&look_at, &own) != 0 &&
+    return dladdr(found, &its) != 0 && dladdr((const void *)&loaded_symbol_visit, &own) != 0 &&
            its.dli_fbase == own.dli_fbase;
 }
 
@@ -56,7 +56,7 @@ void *lull_loaded_symbol(const char *symbol)
 
     for (unsigned i = 0; found == NULL; i++) {
         search.left = i;
-        if (dl_iterate_phdr(look_at, &search) == 0)
+        if (dl_iterate_phdr(loaded_symbol_visit, &search) == 0)
             break;
         if (search.name[0] != '\0')
             found = symbol_in(search.name, symbol);

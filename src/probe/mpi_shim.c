@@ -31,10 +31,9 @@
 #define UNPACK(...) __VA_ARGS__
 
 /*
- * Calls that return at once belong to one run if they are no further apart than this; chosen, not
- * measured. What the program does between them is unknown, so the gap bounds how much may wrongly
- * count as communication.
- */
+ * Calls that return at once belong to one run if they are no further apart than this;  What the
+ * program does between them is unknown, so the gap bounds how much may wrongly count as
+ * communication. */
 #define LONGEST_GAP_NS (2 * LULL_NS_PER_US)
 #define SHORTEST_RUN_NS (5 * LULL_NS_PER_US)
 
@@ -118,12 +117,12 @@ static void *find_symbol(const char *name)
 /* Whether the process uses the MPI that this shim is of. A library of another name and ABI is left
  * to its program. */
 #ifdef OPEN_MPI
-static int is_own_mpi(void)
+static int mpi_shim_is_own(void)
 {
     return find_symbol("ompi_mpi_comm_world") != NULL;
 }
 #else
-static int is_own_mpi(void)
+static int mpi_shim_is_own(void)
 {
     Dl_info info;
     const char *name;
@@ -138,7 +137,7 @@ static int is_own_mpi(void)
 
 /* What stands behind a function: in a process of another MPI what is loaded next, by the name
  * without P, which may be the shim of that MPI. */
-static void *find_next(const char *name, int is_own)
+static void *mpi_shim_find_next(const char *name, int is_own)
 {
     void *symbol = is_own ? NULL : dlsym(RTLD_NEXT, name + 1);
 
@@ -147,21 +146,21 @@ static void *find_next(const char *name, int is_own)
 
 static int all_found;
 
-static void find_functions(void)
+static void mpi_shim_find_functions(void)
 {
-    const int is_own = is_own_mpi();
+    const int is_own = mpi_shim_is_own();
 
     all_found = is_own;
     for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++) {
-        *functions[i].next = find_next(functions[i].name, is_own);
+        *functions[i].next = mpi_shim_find_next(functions[i].name, is_own);
         if (*functions[i].next == NULL)
             all_found = 0;
     }
     atomic_store_explicit(&mode, OFF, memory_order_release);
 }
 
-/* Tells whether this call is to be recorded. */
-static inline int is_recording(void)
+/* Returns whether this call is to be recorded. */
+static inline int mpi_shim_is_recording(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     const int now = atomic_load_explicit(&mode, memory_order_acquire);
@@ -169,7 +168,7 @@ static inline int is_recording(void)
     if (__builtin_expect(now == ON, 1))
         return !is_inside;
     if (now == UNRESOLVED)
-        pthread_once(&once, find_functions);
+        pthread_once(&once, mpi_shim_find_functions);
     return 0;
 }
 
@@ -212,7 +211,7 @@ static size_t type_index(const void *type)
     return (size_t)(((uintptr_t)type >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 56) % TYPES;
 }
 
-static void learn_types(void)
+static void mpi_shim_learn_types(void)
 {
     for (size_t i = 0; i < sizeof(type_symbols) / sizeof(*type_symbols); i++) {
         void *type = find_symbol(type_symbols[i]);
@@ -230,7 +229,7 @@ static void learn_types(void)
 
 /* The size of a type; 0 for derived types, because their handles are reused and asking MPI about
  * one may raise an error. */
-static uint64_t type_bytes(MPI_Datatype type)
+static uint64_t mpi_shim_type_bytes(MPI_Datatype type)
 {
     for (size_t index = type_index(type); types[index].type != NULL; index = (index + 1) % TYPES)
         if (types[index].type == type)
@@ -238,58 +237,58 @@ static uint64_t type_bytes(MPI_Datatype type)
     return 0;
 }
 
-static int find_world(MPI_Comm *world_out)
+static int mpi_shim_find_world(MPI_Comm *world_out)
 {
     *world_out = find_symbol("ompi_mpi_comm_world");
     return *world_out != NULL;
 }
 
-static uint64_t key_of(MPI_Comm comm)
+static uint64_t mpi_shim_key_of(MPI_Comm comm)
 {
     return (uintptr_t)comm;
 }
 
-static int is_this_mpi(const char *library_version)
+static int mpi_shim_is_this(const char *library_version)
 {
     return strstr(library_version, "Open MPI") != NULL;
 }
 
 #else
 
-static void learn_types(void)
+static void mpi_shim_learn_types(void)
 {
 }
 
 /* The size of a type. The handle of a basic type (class bits 0x4c) carries it; 0 for derived types,
  * as above. */
-static uint64_t type_bytes(MPI_Datatype type)
+static uint64_t mpi_shim_type_bytes(MPI_Datatype type)
 {
     const uint32_t handle = (uint32_t)type;
 
     return handle >> 24 == 0x4c ? handle >> 8 & 0xff : 0;
 }
 
-static int find_world(MPI_Comm *world_out)
+static int mpi_shim_find_world(MPI_Comm *world_out)
 {
     *world_out = MPI_COMM_WORLD;
     return 1;
 }
 
-static uint64_t key_of(MPI_Comm comm)
+static uint64_t mpi_shim_key_of(MPI_Comm comm)
 {
     return (uint32_t)comm;
 }
 
-static int is_this_mpi(const char *library_version)
+static int mpi_shim_is_this(const char *library_version)
 {
     return strstr(library_version, "Open MPI") == NULL;
 }
 
 #endif
 
-static uint64_t bytes_of(int64_t count, MPI_Datatype type)
+static uint64_t mpi_shim_bytes_of(int64_t count, MPI_Datatype type)
 {
-    return count > 0 ? (uint64_t)count * type_bytes(type) : 0;
+    return count > 0 ? (uint64_t)count * mpi_shim_type_bytes(type) : 0;
 }
 
 /* ---- communicators ---- */
@@ -299,7 +298,7 @@ static size_t communicator_index(uint64_t key)
     return (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 57) % COMMUNICATORS;
 }
 
-static struct mpi_shim_communicator *find_communicator(uint64_t key)
+static struct mpi_shim_communicator *mpi_shim_find_communicator(uint64_t key)
 {
     size_t index = communicator_index(key);
 
@@ -315,7 +314,7 @@ static struct mpi_shim_communicator *find_communicator(uint64_t key)
     return NULL;
 }
 
-static struct mpi_shim_communicator *claim_communicator(uint64_t key)
+static struct mpi_shim_communicator *mpi_shim_claim_communicator(uint64_t key)
 {
     size_t index = communicator_index(key);
 
@@ -331,9 +330,9 @@ static struct mpi_shim_communicator *claim_communicator(uint64_t key)
 
 /* Gives a new communicator a number. Two threads that meet it at the same time may give it two,
  * which the governor takes for two communicators. */
-static void add_communicator(MPI_Comm comm, struct lull_event *event)
+static void mpi_shim_add_communicator(MPI_Comm comm, struct lull_event *event)
 {
-    struct mpi_shim_communicator *entry = claim_communicator(key_of(comm));
+    struct mpi_shim_communicator *entry = mpi_shim_claim_communicator(mpi_shim_key_of(comm));
     int ranks = 0;
 
     if (entry == NULL)
@@ -344,27 +343,27 @@ static void add_communicator(MPI_Comm comm, struct lull_event *event)
     entry->ranks = (uint32_t)ranks;
     event->communicator = entry->number;
     event->ranks = entry->ranks;
-    atomic_store_explicit(&entry->key, key_of(comm), memory_order_release);
+    atomic_store_explicit(&entry->key, mpi_shim_key_of(comm), memory_order_release);
 }
 
 static void set_communicator(struct lull_event *event, MPI_Comm comm)
 {
-    const struct mpi_shim_communicator *entry = find_communicator(key_of(comm));
+    const struct mpi_shim_communicator *entry = mpi_shim_find_communicator(mpi_shim_key_of(comm));
 
     if (entry == NULL) {
-        add_communicator(comm, event);
+        mpi_shim_add_communicator(comm, event);
         return;
     }
     event->communicator = entry->number;
     event->ranks = entry->ranks;
 }
 
-/* Forgets a communicator that ends, because its handle may soon stand for another one. */
-static void forget_communicator(MPI_Comm comm)
+/* Forgets a communicator that ends, because its handle may soon represent another one. */
+static void mpi_shim_forget_communicator(MPI_Comm comm)
 {
     struct mpi_shim_communicator *entry;
 
-    while ((entry = find_communicator(key_of(comm))) != NULL)
+    while ((entry = mpi_shim_find_communicator(mpi_shim_key_of(comm))) != NULL)
         atomic_store_explicit(&entry->key, REMOVED, memory_order_release);
 }
 
@@ -392,7 +391,7 @@ static struct lull_event new_event(enum lull_operation operation, int peer, uint
  * A run becomes a section when it is over, and not before: while it lasts, nobody knows whether
  * the program waits or computes between two calls.
  */
-static void end_run(void)
+static void mpi_shim_end_run(void)
 {
     if (run.begin_ns != 0 && run.end_ns - run.begin_ns >= SHORTEST_RUN_NS) {
         struct lull_event event = new_event(LULL_OPERATION_POLL, -1, 0);
@@ -408,23 +407,23 @@ static void end_run(void)
 static void add_to_run(int64_t begin_ns, int is_done)
 {
     if (run.begin_ns != 0 && begin_ns - run.end_ns > LONGEST_GAP_NS)
-        end_run();
+        mpi_shim_end_run();
     if (run.begin_ns == 0)
         run.begin_ns = begin_ns;
     run.end_ns = lull_now_ns();
     if (is_done && run.end_ns - run.begin_ns >= SHORTEST_RUN_NS)
-        end_run();
+        mpi_shim_end_run();
 }
 
-static void begin_section(struct lull_event *event)
+static void mpi_shim_begin_section(struct lull_event *event)
 {
     if (run.begin_ns != 0)
-        end_run();
+        mpi_shim_end_run();
     is_inside = 1;
     push_at(event, LULL_EVENT_BEGIN, lull_now_ns());
 }
 
-static void end_section(struct lull_event *event)
+static void mpi_shim_end_section(struct lull_event *event)
 {
     push_at(event, LULL_EVENT_END, lull_now_ns());
     is_inside = 0;
@@ -442,7 +441,7 @@ static void end_post(struct lull_event *event)
 
 /* ---- life of the process ---- */
 
-static void identify(void)
+static void mpi_shim_identify(void)
 {
     struct lull_process_info info;
     MPI_Comm world;
@@ -450,7 +449,7 @@ static void identify(void)
     int size = 0;
 
     lull_client_info(&info);
-    if (find_world(&world) && next_Comm_rank(world, &rank) == MPI_SUCCESS &&
+    if (mpi_shim_find_world(&world) && next_Comm_rank(world, &rank) == MPI_SUCCESS &&
         next_Comm_size(world, &size) == MPI_SUCCESS) {
         info.world_rank = rank;
         info.world_size = size;
@@ -459,13 +458,13 @@ static void identify(void)
 }
 
 /* A forked child is no rank of the job, and MPI does not allow it to communicate. */
-static void stop_in_child(void)
+static void mpi_shim_stop_in_child(void)
 {
     if (atomic_load(&mode) == ON)
         atomic_store(&mode, OFF);
 }
 
-static void start(void)
+static void mpi_shim_start(void)
 {
     char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     struct lull_event event;
@@ -475,12 +474,12 @@ static void start(void)
         OFF) /* a Fortran binding calls the C function, which has started it */
         return;
     if (!all_found || next_Get_library_version(version, &length) != MPI_SUCCESS ||
-        !is_this_mpi(version) || (!lull_client_is_on() && !lull_client_join()))
+        !mpi_shim_is_this(version) || (!lull_client_is_on() && !lull_client_join()))
         return;
-    if (pthread_atfork(NULL, NULL, stop_in_child) != 0)
+    if (pthread_atfork(NULL, NULL, mpi_shim_stop_in_child) != 0)
         return;
-    learn_types();
-    identify();
+    mpi_shim_learn_types();
+    mpi_shim_identify();
     event = new_event(LULL_OPERATION_NONE, -1, 0);
     push_at(&event, LULL_EVENT_ENTER, lull_now_ns());
     atomic_store_explicit(&mode, ON, memory_order_release);
@@ -491,12 +490,12 @@ static void start(void)
     {                                                                                              \
         int result;                                                                                \
                                                                                                    \
-        is_recording(); /* called for its side effect: it finds the functions */                   \
+        mpi_shim_is_recording(); /* called for its side effect: it finds the functions */          \
         if (next_##name == NULL)                                                                   \
             return MPI_ERR_INTERN;                                                                 \
         result = next_##name arguments;                                                            \
         if (result == MPI_SUCCESS)                                                                 \
-            start();                                                                               \
+            mpi_shim_start();                                                                      \
         return result;                                                                             \
     }
 
@@ -507,8 +506,8 @@ WRAP_START(Init_thread, (int *argc, char ***argv, int required, int *provided),
 #define WRAP_END(name)                                                                             \
     EXPORT int MPI_##name(MPI_Comm *comm)                                                          \
     {                                                                                              \
-        if (is_recording() && comm != NULL)                                                        \
-            forget_communicator(*comm);                                                            \
+        if (mpi_shim_is_recording() && comm != NULL)                                               \
+            mpi_shim_forget_communicator(*comm);                                                   \
         return next_##name != NULL ? next_##name(comm) : MPI_ERR_INTERN;                           \
     }
 
@@ -519,9 +518,9 @@ static void finish(void)
 {
     struct lull_event event;
 
-    if (!is_recording())
+    if (!mpi_shim_is_recording())
         return;
-    end_run();
+    mpi_shim_end_run();
     event = new_event(LULL_OPERATION_NONE, -1, 0);
     push_at(&event, LULL_EVENT_EXIT, lull_now_ns());
     atomic_store(&mode, OFF);
@@ -535,9 +534,10 @@ EXPORT int MPI_Finalize(void)
 
 /* ---- the wrappers ---- */
 
-#define BYTES(count, type) bytes_of(count, type)
+#define BYTES(count, type) mpi_shim_bytes_of(count, type)
 #define SENT(buffer, count, type, count_in_place, type_in_place)                                   \
-    ((buffer) == MPI_IN_PLACE ? bytes_of(count_in_place, type_in_place) : bytes_of(count, type))
+    ((buffer) == MPI_IN_PLACE ? mpi_shim_bytes_of(count_in_place, type_in_place)                   \
+                              : mpi_shim_bytes_of(count, type))
 
 /* The third field of the table chooses one of these. */
 #define SET_COMMUNICATOR_comm(event) set_communicator(event, comm)
@@ -549,7 +549,7 @@ EXPORT int MPI_Finalize(void)
         struct lull_event event;                                                                   \
         int result;                                                                                \
                                                                                                    \
-        if (!is_recording())                                                                       \
+        if (!mpi_shim_is_recording())                                                              \
             return next_##name != NULL ? next_##name arguments : MPI_ERR_INTERN;                   \
         event = new_event(LULL_OPERATION_##operation, peer, bytes);                                \
         SET_COMMUNICATOR_##communicator(&event);                                                   \
@@ -559,7 +559,7 @@ EXPORT int MPI_Finalize(void)
         return result;                                                                             \
     }
 
-#define WRAP_SECTION(...) WRAP(__VA_ARGS__, begin_section, end_section)
+#define WRAP_SECTION(...) WRAP(__VA_ARGS__, mpi_shim_begin_section, mpi_shim_end_section)
 #define WRAP_POSTED(...) WRAP(__VA_ARGS__, begin_post, end_post)
 
 #define POLL(name, operation, done, parameters, arguments)                                         \
@@ -568,7 +568,7 @@ EXPORT int MPI_Finalize(void)
         int64_t begin_ns;                                                                          \
         int result;                                                                                \
                                                                                                    \
-        if (!is_recording())                                                                       \
+        if (!mpi_shim_is_recording())                                                              \
             return next_##name != NULL ? next_##name arguments : MPI_ERR_INTERN;                   \
         begin_ns = lull_now_ns();                                                                  \
         result = next_##name arguments;                                                            \
@@ -635,13 +635,13 @@ static struct lull_event begin_fortran_SECTION(enum lull_operation operation)
 {
     struct lull_event event = new_event(operation, -1, 0);
 
-    begin_section(&event);
+    mpi_shim_begin_section(&event);
     return event;
 }
 
 static void end_fortran_SECTION(struct lull_event *event)
 {
-    end_section(event);
+    mpi_shim_end_section(event);
 }
 
 static struct lull_event begin_fortran_POSTED(enum lull_operation operation)
@@ -685,7 +685,7 @@ static void end_fortran_POLL(struct lull_event *event)
 /* A program that calls a binding has the library, under whatever name; else the call has failed. */
 static void *find_fortran(const char *name)
 {
-    void *symbol = find_next(name, is_own_mpi());
+    void *symbol = mpi_shim_find_next(name, mpi_shim_is_own());
 
     if (symbol == NULL)
         symbol = lull_loaded_symbol(name);
@@ -708,7 +708,7 @@ static void *find_fortran(const char *name)
             *(MPI_Fint *)LAST##count = MPI_ERR_INTERN;                                             \
             return;                                                                                \
         }                                                                                          \
-        if (!is_recording()) {                                                                     \
+        if (!mpi_shim_is_recording()) {                                                            \
             behind(A##count);                                                                      \
             return;                                                                                \
         }                                                                                          \
@@ -729,10 +729,10 @@ static void *find_fortran(const char *name)
             *ierror = MPI_ERR_INTERN;                                                              \
             return;                                                                                \
         }                                                                                          \
-        is_recording();                                                                            \
+        mpi_shim_is_recording();                                                                   \
         behind arguments;                                                                          \
         if (*ierror == MPI_SUCCESS)                                                                \
-            start();                                                                               \
+            mpi_shim_start();                                                                      \
     }
 
 FORTRAN_START(init, (int *ierror), (ierror))

@@ -34,7 +34,7 @@ static int mask; /* the other plugin's mask for all communicators, as NCCL has o
 /* ---- the library ---- */
 
 /* Finds the plugin as NCCL does: by a path, by a library's name, or by the middle of one. */
-static void load(void)
+static void nccl_chain_load(void)
 {
     const char *name = secure_getenv(LULL_NCCL_CHAIN_ENV);
     char full[LONGEST_NAME];
@@ -48,13 +48,14 @@ static void load(void)
     library = dlopen(full, RTLD_NOW | RTLD_LOCAL);
 }
 
-static const struct lull_nccl_profiler *find_table(const struct lull_nccl_identity *identity)
+static const struct lull_nccl_profiler *
+nccl_chain_find_table(const struct lull_nccl_identity *identity)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     const struct lull_nccl_profiler *table;
     char symbol[32];
 
-    pthread_once(&once, load);
+    pthread_once(&once, nccl_chain_load);
     if (library == NULL)
         return NULL;
     snprintf(symbol, sizeof(symbol), "ncclProfiler_v%u", identity->version);
@@ -62,8 +63,8 @@ static const struct lull_nccl_profiler *find_table(const struct lull_nccl_identi
     return table == identity->table ? NULL : table; /* nothing is passed on to ourselves */
 }
 
-static int call_init(const struct lull_nccl_profiler *table,
-                     const struct lull_nccl_identity *identity, void **context)
+static int nccl_chain_call_init(const struct lull_nccl_profiler *table,
+                                const struct lull_nccl_identity *identity, void **context)
 {
     if (identity->version < 4)
         return ((lull_nccl_init_v1)table->init)(context, &mask);
@@ -78,10 +79,10 @@ static int call_init(const struct lull_nccl_profiler *table,
 
 void lull_nccl_chain_init(struct lull_nccl_chain *chain, const struct lull_nccl_identity *identity)
 {
-    const struct lull_nccl_profiler *table = find_table(identity);
+    const struct lull_nccl_profiler *table = nccl_chain_find_table(identity);
 
     *chain = (struct lull_nccl_chain){.version = identity->version};
-    if (table != NULL && call_init(table, identity, &chain->context) == 0)
+    if (table != NULL && nccl_chain_call_init(table, identity, &chain->context) == 0)
         chain->table = table;
 }
 
@@ -122,7 +123,7 @@ struct found {
 };
 
 /* Copies a pair. False: its place belongs to another one by now. */
-static bool find_pair(const void *handle, struct found *found_out)
+static bool nccl_chain_find_pair(const void *handle, struct found *found_out)
 {
     const uint64_t ticket = lull_nccl_handle_ticket(handle);
     struct pair *pair = &pairs[ticket % LULL_NCCL_PAIRS];
@@ -143,14 +144,14 @@ void *lull_nccl_chain_own(void *handle)
 {
     struct found found;
 
-    return find_pair(handle, &found) ? found.own : NULL;
+    return nccl_chain_find_pair(handle, &found) ? found.own : NULL;
 }
 
 static void *their_part(void *handle)
 {
     struct found found;
 
-    return find_pair(handle, &found) ? found.theirs : NULL;
+    return nccl_chain_find_pair(handle, &found) ? found.theirs : NULL;
 }
 
 /* ---- passing on ---- */
@@ -185,7 +186,7 @@ static const int wanted_for[] = {
 #undef TASK
 };
 
-static bool is_wanted(uint64_t type)
+static bool nccl_chain_is_wanted(uint64_t type)
 {
     for (size_t i = 0; i < sizeof(wanted_for) / sizeof(*wanted_for); i++)
         if (type == UINT64_C(1) << i)
@@ -197,18 +198,19 @@ static bool is_wanted(uint64_t type)
  * declare, so a copy has to hold all of it, and must not read beyond it. */
 static const uint8_t descriptor_bytes[] = {0, 120, 128, 120, 104, 112, 112, 136};
 
-enum { MOST_DESCRIPTOR_BYTES = 136 };
+enum { MAX_DESCRIPTOR_BYTES = 136 };
 
 _Static_assert(sizeof(descriptor_bytes) == LULL_NCCL_VERSIONS + 1, "a size for each version");
 
 union descriptor {
-    uint8_t bytes[MOST_DESCRIPTOR_BYTES];
+    uint8_t bytes[MAX_DESCRIPTOR_BYTES];
     struct lull_nccl_descriptor_v1 v1;
     struct lull_nccl_descriptor_v5 v5;
 };
 
-/* Copies the descriptor and puts the other plugin's handles in the place of ours. */
-static void translate(union descriptor *to, const void *from, uint32_t version, uint64_t type)
+/* Copies the descriptor and puts the other plugin's handles instead of ours. */
+static void nccl_chain_translate(union descriptor *to, const void *from, uint32_t version,
+                                 uint64_t type)
 {
     memcpy(to, from, descriptor_bytes[version]);
     to->v1.parent = their_part(to->v1.parent); /* it lies at the same place in all versions */
@@ -226,9 +228,9 @@ void *lull_nccl_chain_start(const struct lull_nccl_chain *chain, void *own, cons
     void *handle = NULL;
     uint64_t ticket;
 
-    if (!is_wanted(event->type) || (pair = claim_pair(&ticket)) == NULL)
+    if (!nccl_chain_is_wanted(event->type) || (pair = claim_pair(&ticket)) == NULL)
         return own;
-    translate(&theirs, descriptor, chain->version, event->type);
+    nccl_chain_translate(&theirs, descriptor, chain->version, event->type);
     chain->table->start(chain->context, &handle, &theirs);
     if (handle == NULL) {
         atomic_store(&pair->state, ticket << STATE_BITS | GONE);
@@ -247,7 +249,7 @@ void lull_nccl_chain_stop(void *handle)
     struct found found;
     uint64_t next;
 
-    if (!find_pair(handle, &found) || (found.state & STATE_MASK) != RUNNING)
+    if (!nccl_chain_find_pair(handle, &found) || (found.state & STATE_MASK) != RUNNING)
         return;
     next = atomic_load_explicit(&found.pair->is_captured, memory_order_acquire) ? KEPT : STOPPED;
     next |= found.state & ~(uint64_t)STATE_MASK;
@@ -259,7 +261,7 @@ void lull_nccl_chain_record(void *handle, int state, void *arguments)
 {
     struct found found;
 
-    if (find_pair(handle, &found) && (found.state & STATE_MASK) == RUNNING)
+    if (nccl_chain_find_pair(handle, &found) && (found.state & STATE_MASK) == RUNNING)
         found.chain->table->record(found.theirs, state, arguments);
 }
 

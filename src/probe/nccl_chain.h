@@ -1,7 +1,7 @@
 /*
  * Passes NCCL's callbacks on to another profiler plugin, because NCCL loads only one: the library
  * that LULL_NCCL_CHAIN names, found as NCCL would find it, by the table of the version that NCCL
- * uses of ours. It gets the events that its own mask asks for and what stands above them, its own
+ * uses of ours. It gets the events that its own mask requests and what stands above them, its own
  * context and its own handles. Without such a library or table, nothing happens.
  *
  * A pair keeps our handle and its handle together; what NCCL holds is the pair's number. A pair
@@ -28,7 +28,7 @@ struct lull_nccl_chain {
 /* Tells the other plugin of a new communicator. */
 void lull_nccl_chain_init(struct lull_nccl_chain *chain, const struct lull_nccl_identity *identity);
 
-/* The events that the other plugin asks for at this moment; 0: there is no plugin. */
+/* The events that the other plugin requests at this moment; 0: there is no plugin. */
 int lull_nccl_chain_mask(void);
 
 /*

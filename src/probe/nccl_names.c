@@ -32,8 +32,8 @@ static const struct nccl_names_word datatypes[] = {
  * free. */
 static _Atomic uint64_t remembered[2][REMEMBERED];
 
-static uint8_t look_up(_Atomic uint64_t *memory, const struct nccl_names_word *words, size_t count,
-                       const char *text)
+static uint8_t nccl_names_lookup(_Atomic uint64_t *memory, const struct nccl_names_word *words,
+                                 size_t count, const char *text)
 {
     const uint64_t key = (uint64_t)(uintptr_t)text;
     _Atomic uint64_t *place = &memory[(key * UINT64_C(0x9e3779b97f4a7c15) >> 58) % REMEMBERED];
@@ -53,13 +53,14 @@ static uint8_t look_up(_Atomic uint64_t *memory, const struct nccl_names_word *w
 
 enum lull_operation lull_nccl_operation(const char *function)
 {
-    return (enum lull_operation)look_up(remembered[0], functions,
-                                        sizeof(functions) / sizeof(*functions), function);
+    return (enum lull_operation)nccl_names_lookup(remembered[0], functions,
+                                                  sizeof(functions) / sizeof(*functions), function);
 }
 
 uint32_t lull_nccl_element_bytes(const char *datatype)
 {
-    return look_up(remembered[1], datatypes, sizeof(datatypes) / sizeof(*datatypes), datatype);
+    return nccl_names_lookup(remembered[1], datatypes, sizeof(datatypes) / sizeof(*datatypes),
+                             datatype);
 }
 
 enum lull_operation lull_nccl_operation_v1(uint8_t function)

@@ -21,7 +21,7 @@ uint32_t lull_nccl_element_bytes(const char *datatype);
 enum lull_operation lull_nccl_operation_v1(uint8_t function);
 uint32_t lull_nccl_element_bytes_v1(uint8_t datatype);
 
-/* Tells whether the operation has a root. */
+/* Returns whether the operation has a root. */
 int lull_nccl_is_rooted(enum lull_operation operation);
 
 #endif

@@ -73,7 +73,7 @@ static _Atomic uint64_t next_ticket = 1; /* 0 is never given out */
 
 /* An entry is used again only after all others, so that late callbacks for it still find it ended.
  */
-static struct nccl_profiler_communicator *claim_communicator(void)
+static struct nccl_profiler_communicator *profiler_claim_communicator(void)
 {
     for (uint32_t i = 0; i < LULL_NCCL_COMMUNICATORS; i++) {
         const uint32_t index = atomic_fetch_add(&next_communicator, 1) % LULL_NCCL_COMMUNICATORS;
@@ -89,7 +89,7 @@ static struct nccl_profiler_communicator *claim_communicator(void)
 
 /* Returns the communicator of a context that init has given out in this process and finalize has
  * not taken back. NULL: the context is no such one. */
-static struct nccl_profiler_communicator *find_communicator(void *context)
+static struct nccl_profiler_communicator *profiler_find_communicator(void *context)
 {
     const uintptr_t distance = (uintptr_t)context - (uintptr_t)communicators;
     struct nccl_profiler_communicator *entry = context;
@@ -100,9 +100,9 @@ static struct nccl_profiler_communicator *find_communicator(void *context)
     return entry;
 }
 
-/* Tells whether events may be pushed for a communicator that this generation of the client has
+/* Returns whether events may be pushed for a communicator that this generation of the client has
  * announced: after fork() its number means nothing to the child's slot. */
-static inline bool is_on(uint32_t client)
+static inline bool profiler_is_on(uint32_t client)
 {
     return client != 0 && lull_client_is_on() &&
            atomic_load_explicit(&lull_client.generation, memory_order_relaxed) == client;
@@ -155,8 +155,8 @@ static bool join_job(void)
     return false;
 }
 
-static void announce(const struct nccl_profiler_communicator *communicator,
-                     const struct lull_nccl_identity *identity)
+static void profiler_announce(const struct nccl_profiler_communicator *communicator,
+                              const struct lull_nccl_identity *identity)
 {
     struct lull_event event = {
         .time_ns = lull_now_ns(),
@@ -178,7 +178,7 @@ static int wanted_mask(const struct nccl_profiler_communicator *communicator)
 {
     int mask = lull_nccl_chain_mask();
 
-    if (!is_on(communicator->client))
+    if (!profiler_is_on(communicator->client))
         return mask;
     mask |= communicator->version < 5 ? TASKS : CALLS;
     if (communicator->may_time_kernels &&
@@ -201,8 +201,8 @@ static inline void renew_mask(struct nccl_profiler_communicator *communicator)
     __atomic_store_n(communicator->mask, wanted, __ATOMIC_RELAXED);
 }
 
-static void fill_in(struct nccl_profiler_communicator *communicator,
-                    const struct lull_nccl_identity *identity, int *mask)
+static void profiler_fill(struct nccl_profiler_communicator *communicator,
+                          const struct lull_nccl_identity *identity, int *mask)
 {
     communicator->version = identity->version;
     communicator->ranks = identity->ranks > 0 ? (uint32_t)identity->ranks : 0;
@@ -219,7 +219,7 @@ static void fill_in(struct nccl_profiler_communicator *communicator,
         communicator->client = atomic_load(&lull_client.generation);
         communicator->number =
             lull_event_segment_new_communicator(lull_client.job, lull_client.slot);
-        announce(communicator, identity);
+        profiler_announce(communicator, identity);
         lull_own_gpu_report_current(); /* NCCL has made the communicator's device current */
     }
     atomic_store(&communicator->asked_mask, wanted_mask(communicator));
@@ -234,9 +234,9 @@ int lull_nccl_init(const struct lull_nccl_identity *identity, void **context, in
     if (context == NULL)
         return 0;
     *context = &communicators[LULL_NCCL_COMMUNICATORS];
-    communicator = mask == NULL ? NULL : claim_communicator();
+    communicator = mask == NULL ? NULL : profiler_claim_communicator();
     if (communicator != NULL) {
-        fill_in(communicator, identity, mask);
+        profiler_fill(communicator, identity, mask);
         atomic_store_explicit(&communicator->state, LIVE, memory_order_release);
         *context = communicator;
     }
@@ -244,8 +244,8 @@ int lull_nccl_init(const struct lull_nccl_identity *identity, void **context, in
     return 0;
 }
 
-/* Tells what was lost through NCCL's log, which shows it only to users who ask for it. */
-static void tell_losses(const struct nccl_profiler_communicator *communicator)
+/* Returns what was lost through NCCL's log, which shows it only to users who request it. */
+static void profiler_log_losses(const struct nccl_profiler_communicator *communicator)
 {
     const uint32_t unmatched = atomic_load(&communicator->unmatched);
     const uint32_t implausible = atomic_load(&communicator->implausible);
@@ -260,13 +260,13 @@ static void tell_losses(const struct nccl_profiler_communicator *communicator)
 int lull_nccl_finalize(void *context)
 {
     const int saved_errno = errno;
-    struct nccl_profiler_communicator *communicator = find_communicator(context);
+    struct nccl_profiler_communicator *communicator = profiler_find_communicator(context);
     uint32_t state = LIVE;
 
     if (communicator != NULL &&
         atomic_compare_exchange_strong(&communicator->state, &state, CLAIMED)) {
         lull_nccl_chain_finalize(&communicator->chain);
-        tell_losses(communicator);
+        profiler_log_losses(communicator);
         atomic_store_explicit(&communicator->state, ENDED, memory_order_release);
     }
     errno = saved_errno;
@@ -349,7 +349,8 @@ static void *begin_operation(struct nccl_profiler_communicator *communicator,
 }
 
 /* Sets the bit of a channel. False: it was set already, or the ticket is old. */
-static bool mark(struct operation *operation, uint64_t ticket, uint32_t channel, uint64_t bit)
+static bool profiler_mark(struct operation *operation, uint64_t ticket, uint32_t channel,
+                          uint64_t bit)
 {
     _Atomic uint64_t *word = &operation->channels[channel / WORD_CHANNELS];
     const uint32_t shift = channel % WORD_CHANNELS;
@@ -423,8 +424,8 @@ static void raise_to(_Atomic int64_t *value, int64_t at_least)
         continue;
 }
 
-static void *begin_kernel(struct nccl_profiler_communicator *communicator,
-                          const struct lull_nccl_event *event)
+static void *profiler_begin_kernel(struct nccl_profiler_communicator *communicator,
+                                   const struct lull_nccl_event *event)
 {
     const uint64_t ticket = lull_nccl_handle_ticket(event->parent);
     struct operation *operation = operation_of(ticket);
@@ -434,7 +435,7 @@ static void *begin_kernel(struct nccl_profiler_communicator *communicator,
 
     if (lull_nccl_handle_kind(event->parent) != LULL_NCCL_KIND_OPERATION ||
         event->channel >= LULL_NCCL_CHANNELS ||
-        !mark(operation, ticket, event->channel, BEGAN_BIT)) {
+        !profiler_mark(operation, ticket, event->channel, BEGAN_BIT)) {
         atomic_fetch_add_explicit(&communicator->unmatched, 1, memory_order_relaxed);
         return NULL;
     }
@@ -471,14 +472,14 @@ static int64_t plausible_end(const struct operation *operation, int64_t end_ns, 
 }
 
 /* Ends a kernel on one channel; gpu_ns 0: unknown. A repeated end does nothing. */
-static void end_kernel(const void *handle, uint64_t gpu_ns)
+static void profiler_end_kernel(const void *handle, uint64_t gpu_ns)
 {
     const uint64_t ticket = lull_nccl_handle_ticket(handle);
     struct operation *operation = operation_of(ticket);
     int64_t offset_ns;
     int64_t now_ns;
 
-    if (!mark(operation, ticket, lull_nccl_handle_channel(handle), ENDED_BIT))
+    if (!profiler_mark(operation, ticket, lull_nccl_handle_channel(handle), ENDED_BIT))
         return;
     now_ns = lull_now_ns();
     offset_ns = atomic_load_explicit(&operation->offset_ns, memory_order_relaxed);
@@ -486,7 +487,7 @@ static void end_kernel(const void *handle, uint64_t gpu_ns)
                                           ? now_ns
                                           : (int64_t)(gpu_ns + (uint64_t)offset_ns));
     if (count_end(operation, ticket) &&
-        is_on(atomic_load_explicit(&operation->client, memory_order_relaxed)))
+        profiler_is_on(atomic_load_explicit(&operation->client, memory_order_relaxed)))
         push_kernel(operation, LULL_EVENT_KERNEL_END, ticket,
                     plausible_end(operation, atomic_load(&operation->last_end_ns), now_ns));
 }
@@ -515,7 +516,7 @@ static void *start_task(struct nccl_profiler_communicator *communicator,
 static void *start_own(struct nccl_profiler_communicator *communicator,
                        const struct lull_nccl_event *event)
 {
-    if (!is_on(communicator->client))
+    if (!profiler_is_on(communicator->client))
         return NULL;
     switch (event->type) {
     case LULL_NCCL_COLL_API:
@@ -525,7 +526,7 @@ static void *start_own(struct nccl_profiler_communicator *communicator,
     case LULL_NCCL_P2P:
         return start_task(communicator, event);
     case LULL_NCCL_KERNEL_CH:
-        return begin_kernel(communicator, event);
+        return profiler_begin_kernel(communicator, event);
     case LULL_NCCL_GROUP:
     case LULL_NCCL_GROUP_API:
         return lull_nccl_handle(LULL_NCCL_KIND_CALL, 0, 0);
@@ -545,7 +546,7 @@ static void *own_part(void *handle)
 int lull_nccl_start(void *context, void **handle, const void *descriptor,
                     struct lull_nccl_event *event)
 {
-    struct nccl_profiler_communicator *communicator = find_communicator(context);
+    struct nccl_profiler_communicator *communicator = profiler_find_communicator(context);
 
     if (handle == NULL)
         return 0;
@@ -567,7 +568,7 @@ int lull_nccl_stop(void *handle)
     void *own = own_part(handle);
 
     if (lull_nccl_handle_kind(own) == LULL_NCCL_KIND_KERNEL)
-        end_kernel(own, 0);
+        profiler_end_kernel(own, 0);
     if (lull_nccl_handle_kind(handle) == LULL_NCCL_KIND_PAIR)
         lull_nccl_chain_stop(handle);
     return 0;
@@ -578,7 +579,7 @@ int lull_nccl_record(void *handle, int state, void *arguments, uint64_t gpu_ns)
     void *own = own_part(handle);
 
     if (state == LULL_NCCL_KERNEL_CH_STOP && lull_nccl_handle_kind(own) == LULL_NCCL_KIND_KERNEL)
-        end_kernel(own, gpu_ns);
+        profiler_end_kernel(own, gpu_ns);
     if (lull_nccl_handle_kind(handle) == LULL_NCCL_KIND_PAIR)
         lull_nccl_chain_record(handle, state, arguments);
     return 0;

@@ -32,7 +32,7 @@ enum {
     LULL_NCCL_CHANNELS = 64,     /* the most of a communicator */
 };
 
-/* What a handle stands for. */
+/* What a handle represents. */
 enum lull_nccl_kind {
     LULL_NCCL_KIND_CALL = 1, /* a call or group, which has no ticket */
     LULL_NCCL_KIND_CAPTURED, /* a call that was captured into a graph and has no ticket */

@@ -9,7 +9,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-static uint64_t bytes_of(size_t count, const char *datatype)
+static uint64_t profiler_api_bytes_of(size_t count, const char *datatype)
 {
     return (uint64_t)count * lull_nccl_element_bytes(datatype);
 }
@@ -53,11 +53,12 @@ static void read_v1(struct lull_nccl_event *event, const struct lull_nccl_descri
         (event)->parent = (from)->parent;                                                          \
         if ((event)->type == LULL_NCCL_COLL)                                                       \
             set_collective(event, lull_nccl_operation((from)->coll.function),                      \
-                           bytes_of((from)->coll.count, (from)->coll.datatype),                    \
+                           profiler_api_bytes_of((from)->coll.count, (from)->coll.datatype),       \
                            (from)->coll.root);                                                     \
         else if ((event)->type == LULL_NCCL_P2P)                                                   \
             set_what(event, lull_nccl_operation((from)->p2p.function),                             \
-                     bytes_of((from)->p2p.count, (from)->p2p.datatype), (from)->p2p.peer);         \
+                     profiler_api_bytes_of((from)->p2p.count, (from)->p2p.datatype),               \
+                     (from)->p2p.peer);                                                            \
         else if ((event)->type == LULL_NCCL_PROXY_OP)                                              \
             (event)->pid = (from)->proxy_op.pid;                                                   \
     } while (0)
@@ -90,13 +91,13 @@ static void read_v5(struct lull_nccl_event *event, const struct lull_nccl_descri
     switch (event->type) {
     case LULL_NCCL_COLL_API:
         set_collective(event, lull_nccl_operation(from->coll_api.function),
-                       bytes_of(from->coll_api.count, from->coll_api.datatype),
+                       profiler_api_bytes_of(from->coll_api.count, from->coll_api.datatype),
                        from->coll_api.root);
         event->is_captured = from->coll_api.is_captured;
         break;
     case LULL_NCCL_P2P_API: /* it does not tell the peer */
         set_what(event, lull_nccl_operation(from->p2p_api.function),
-                 bytes_of(from->p2p_api.count, from->p2p_api.datatype), -1);
+                 profiler_api_bytes_of(from->p2p_api.count, from->p2p_api.datatype), -1);
         event->is_captured = from->p2p_api.is_captured;
         break;
     case LULL_NCCL_COLL:
@@ -120,12 +121,13 @@ static void read_v5(struct lull_nccl_event *event, const struct lull_nccl_descri
 /* ---- the tables ---- */
 
 /* Takes a state with the time of LULL_NCCL_KERNEL_CH_STOP, which there is from version 4 on. */
-static int record(void *handle, int state, void *arguments)
+static int profiler_api_record(void *handle, int state, void *arguments)
 {
-    const union lull_nccl_arguments *told = arguments;
+    const union lull_nccl_arguments *reported = arguments;
 
     return lull_nccl_record(handle, state, arguments,
-                            state == LULL_NCCL_KERNEL_CH_STOP && told != NULL ? told->gpu_ns : 0);
+                            state == LULL_NCCL_KERNEL_CH_STOP && reported != NULL ? reported->gpu_ns
+                                                                                  : 0);
 }
 
 static int record_untimed(void *handle, int state, void *arguments)
@@ -144,9 +146,9 @@ static int record_untimed(void *handle, int state, void *arguments)
     }
 
 /* Begins a communicator; caller is an address within libnccl, for versions that lend no logger. */
-static int init(uint32_t version, const struct lull_nccl_profiler *table, void **context, int *mask,
-                const char *name, uint64_t id, int nodes, int ranks, int rank,
-                lull_nccl_logger logger, const void *caller)
+static int profiler_api_init(uint32_t version, const struct lull_nccl_profiler *table,
+                             void **context, int *mask, const char *name, uint64_t id, int nodes,
+                             int ranks, int rank, lull_nccl_logger logger, const void *caller)
 {
     const struct lull_nccl_identity identity = {
         .version = version,
@@ -169,8 +171,8 @@ static int init(uint32_t version, const struct lull_nccl_profiler *table, void *
     DECLARE(n)                                                                                     \
     static int init_v##n(void **context, int *mask)                                                \
     {                                                                                              \
-        return init(n, &ncclProfiler_v##n, context, mask, NULL, 0, 0, 0, -1, NULL,                 \
-                    __builtin_return_address(0));                                                  \
+        return profiler_api_init(n, &ncclProfiler_v##n, context, mask, NULL, 0, 0, 0, -1, NULL,    \
+                                 __builtin_return_address(0));                                     \
     }
 
 #define INIT_V5(n)                                                                                 \
@@ -178,8 +180,8 @@ static int init(uint32_t version, const struct lull_nccl_profiler *table, void *
     static int init_v##n(void **context, uint64_t id, int *mask, const char *name, int nodes,      \
                          int ranks, int rank, lull_nccl_logger logger)                             \
     {                                                                                              \
-        return init(n, &ncclProfiler_v##n, context, mask, name, id, nodes, ranks, rank, logger,    \
-                    __builtin_return_address(0));                                                  \
+        return profiler_api_init(n, &ncclProfiler_v##n, context, mask, name, id, nodes, ranks,     \
+                                 rank, logger, __builtin_return_address(0));                       \
     }
 
 #define TABLE(n, record_function)                                                                  \
@@ -196,8 +198,8 @@ DECLARE(4)
 static int init_v4(void **context, int *mask, const char *name, uint64_t id, int nodes, int ranks,
                    int rank, lull_nccl_logger logger)
 {
-    return init(4, &ncclProfiler_v4, context, mask, name, id, nodes, ranks, rank, logger,
-                __builtin_return_address(0));
+    return profiler_api_init(4, &ncclProfiler_v4, context, mask, name, id, nodes, ranks, rank,
+                             logger, __builtin_return_address(0));
 }
 
 INIT_V1(1)
@@ -218,7 +220,7 @@ START(7, 5)
 TABLE(1, record_untimed)
 TABLE(2, record_untimed)
 TABLE(3, record_untimed)
-TABLE(4, record)
-TABLE(5, record)
-TABLE(6, record)
-TABLE(7, record)
+TABLE(4, profiler_api_record)
+TABLE(5, profiler_api_record)
+TABLE(6, profiler_api_record)
+TABLE(7, profiler_api_record)

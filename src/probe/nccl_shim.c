@@ -4,7 +4,7 @@
  * custom kernels, too, and with any NCCL.
  *
  * Each ncclX passes its arguments and result on to pncclX unchanged. Beside it, on the application
- * thread, ENQUEUE is pushed; and while the governor asks for times (LULL_ASK_TIMES), the GPU front
+ * thread, ENQUEUE is pushed; and while the governor requests times (LULL_ASK_TIMES), the GPU front
  * end writes one word of pinned host memory when all earlier work of the stream is done, and one
  * when the collective is. A watcher thread sees the words change and pushes KERNEL_BEGIN and
  * KERNEL_END with the host time. In a group the kernels are launched by the outermost ncclGroupEnd,
@@ -93,7 +93,7 @@ static void *find_nccl(const char *name)
 }
 
 /* Finds pncclX, or ncclX of the next library where NCCL was built without pncclX. */
-static void *find_behind(const char *strong_name)
+static void *nccl_shim_find_behind(const char *strong_name)
 {
     void *symbol = find_nccl(strong_name);
 
@@ -108,7 +108,7 @@ static void *find_behind(const char *strong_name)
         __typeof__(&nccl##name) function;                                                          \
                                                                                                    \
         if (symbol == NULL) {                                                                      \
-            symbol = find_behind("pnccl" #name);                                                   \
+            symbol = nccl_shim_find_behind("pnccl" #name);                                         \
             atomic_store_explicit(&found, symbol, memory_order_relaxed);                           \
         }                                                                                          \
         *(void **)&function = symbol;                                                              \
@@ -182,7 +182,7 @@ static uint64_t words_address;
 static _Atomic int markers_state;
 static _Atomic uint32_t next_order; /* the order in which calls are enqueued, over all queues */
 
-static struct words *words_of(const struct nccl_shim_queue *queue, uint32_t number)
+static struct words *nccl_shim_words_of(const struct nccl_shim_queue *queue, uint32_t number)
 {
     return &words[(size_t)(queue - queues) * MARKERS + number % MARKERS];
 }
@@ -206,25 +206,25 @@ static void push_edge(struct marker *marker, enum lull_event_kind kind)
         lull_client_push(&marker->event);
 }
 
-/* Tells what has happened to the oldest marker of a queue; 1: something has happened. */
-static int look_at(struct nccl_shim_queue *queue)
+/* Returns what has happened to the oldest marker of a queue; 1: something has happened. */
+static int nccl_shim_poll_queue(struct nccl_shim_queue *queue)
 {
     const uint32_t number = atomic_load_explicit(&queue->tail, memory_order_relaxed);
     struct marker *marker = &queue->markers[number % MARKERS];
-    struct words *word = words_of(queue, number);
+    struct words *word = nccl_shim_words_of(queue, number);
     const uint32_t state = atomic_load_explicit(&marker->state, memory_order_acquire);
-    int has_news = 0;
+    int has_update = 0;
 
     if (number == atomic_load_explicit(&queue->head, memory_order_acquire) || state == FREE)
         return 0;
     if (state == READY && !marker->has_begun && is_written(&word->begin, number)) {
         push_edge(marker, LULL_EVENT_KERNEL_BEGIN);
         marker->has_begun = 1;
-        has_news = 1;
+        has_update = 1;
     }
     if (state == READY &&
         !(marker->has_begun && (is_written(&word->end, number) || atomic_load(&marker->is_cut))))
-        return has_news;
+        return has_update;
     if (marker->has_begun)
         push_edge(marker, LULL_EVENT_KERNEL_END);
     marker->has_begun = 0;
@@ -234,39 +234,39 @@ static int look_at(struct nccl_shim_queue *queue)
     return 1;
 }
 
-static int look_at_all(int *is_outstanding_out)
+static int nccl_shim_poll_all(int *is_outstanding_out)
 {
-    int has_news = 0;
+    int has_update = 0;
 
     *is_outstanding_out = 0;
     for (size_t i = 0; i < QUEUES; i++) {
         if (atomic_load_explicit(&queues[i].key, memory_order_acquire) == 0)
             break; /* queues are claimed in order, so the rest is free */
-        while (look_at(&queues[i]))
-            has_news = 1;
+        while (nccl_shim_poll_queue(&queues[i]))
+            has_update = 1;
         if (atomic_load(&queues[i].head) != atomic_load(&queues[i].tail))
             *is_outstanding_out = 1;
     }
-    return has_news;
+    return has_update;
 }
 
-static void *watch(void *unused)
+static void *nccl_shim_thread(void *unused)
 {
-    int64_t news_ns = lull_now_ns();
+    int64_t update_ns = lull_now_ns();
 
     (void)unused;
     prctl(PR_SET_TIMERSLACK, 1000UL); /* in ns; the default would add 50 us to every sleep */
     for (;;) {
         int is_outstanding;
-        const int has_news = look_at_all(&is_outstanding);
+        const int has_update = nccl_shim_poll_all(&is_outstanding);
         const int64_t now_ns = lull_now_ns();
 
-        if (has_news)
-            news_ns = now_ns;
+        if (has_update)
+            update_ns = now_ns;
         if (!is_outstanding)
             lull_sleep_until_ns(now_ns + IDLE_NS);
         else
-            lull_sleep_until_ns(now_ns + (now_ns - news_ns < QUIET_NS ? POLL_NS : POLL_LONG_NS));
+            lull_sleep_until_ns(now_ns + (now_ns - update_ns < QUIET_NS ? POLL_NS : POLL_LONG_NS));
     }
     return NULL;
 }
@@ -274,7 +274,7 @@ static void *watch(void *unused)
 static int start_watcher(void)
 {
     pthread_t thread;
-    const int result = lull_thread_start(&thread, watch, NULL);
+    const int result = lull_thread_start(&thread, nccl_shim_thread, NULL);
 
     if (result < 0)
         return result;
@@ -308,12 +308,12 @@ static int reserve_words(void)
 }
 
 /* A forked child has neither the watcher nor a usable CUDA. */
-static void stop_in_child(void)
+static void nccl_shim_stop_in_child(void)
 {
     atomic_store(&markers_state, FAILED);
 }
 
-/* Tells whether markers can be set. The first caller prepares them, once. */
+/* Returns whether markers can be set. The first caller prepares them, once. */
 static int are_markers_ready(void)
 {
     int state = atomic_load_explicit(&markers_state, memory_order_acquire);
@@ -323,7 +323,7 @@ static int are_markers_ready(void)
     if (!atomic_compare_exchange_strong(&markers_state, &state, TRYING))
         return 0;
     state = find_cuda() == 0 && reserve_words() == 0 &&
-                    pthread_atfork(NULL, NULL, stop_in_child) == 0 && start_watcher() == 0
+                    pthread_atfork(NULL, NULL, nccl_shim_stop_in_child) == 0 && start_watcher() == 0
                 ? WORKING
                 : FAILED;
     atomic_store_explicit(&markers_state, state, memory_order_release);
@@ -383,8 +383,8 @@ static struct bracket begin_bracket(void *stream, const struct lull_event *event
     marker = &queue->markers[bracket.number % MARKERS];
     marker->event = *event;
     marker->event.thread = atomic_fetch_add_explicit(&next_order, 1, memory_order_relaxed);
-    if (cuda.write(stream, address_of(&words_of(queue, bracket.number)->begin), bracket.number + 1,
-                   0) != CUDA_SUCCESS) {
+    if (cuda.write(stream, address_of(&nccl_shim_words_of(queue, bracket.number)->begin),
+                   bracket.number + 1, 0) != CUDA_SUCCESS) {
         atomic_store(&markers_state, FAILED);
         atomic_store_explicit(&marker->state, BROKEN, memory_order_release);
         return bracket;
@@ -398,7 +398,8 @@ static void end_bracket(const struct bracket *bracket)
 {
     if (bracket->queue == NULL)
         return;
-    if (cuda.write(bracket->stream, address_of(&words_of(bracket->queue, bracket->number)->end),
+    if (cuda.write(bracket->stream,
+                   address_of(&nccl_shim_words_of(bracket->queue, bracket->number)->end),
                    bracket->number + 1, 0) == CUDA_SUCCESS)
         return;
     atomic_store(&markers_state, FAILED);
@@ -438,7 +439,7 @@ static struct nccl_shim_communicator *find_communicator(ncclComm_t comm)
     return NULL;
 }
 
-static struct nccl_shim_communicator *claim_communicator(void)
+static struct nccl_shim_communicator *nccl_shim_claim_communicator(void)
 {
     for (size_t i = 0; i < COMMUNICATORS; i++) {
         uintptr_t key = atomic_load(&communicators[i].key);
@@ -450,7 +451,7 @@ static struct nccl_shim_communicator *claim_communicator(void)
     return NULL;
 }
 
-static const char *name_in(const struct nccl_shim_config *config)
+static const char *nccl_shim_name_in(const struct nccl_shim_config *config)
 {
     if (config == NULL || config->magic != CONFIG_MAGIC || config->size < sizeof(*config) ||
         config->version < NAMED_SINCE)
@@ -458,7 +459,8 @@ static const char *name_in(const struct nccl_shim_config *config)
     return config->comm_name;
 }
 
-static void announce(const struct nccl_shim_communicator *entry, int rank, const char *name)
+static void nccl_shim_announce(const struct nccl_shim_communicator *entry, int rank,
+                               const char *name)
 {
     const struct lull_event event = {
         .time_ns = lull_now_ns(),
@@ -474,10 +476,10 @@ static void announce(const struct nccl_shim_communicator *entry, int rank, const
 }
 
 /* Gives a new communicator a number. Two threads that meet it at the same time may give it two. */
-static struct nccl_shim_communicator *add_communicator(ncclComm_t comm,
-                                                       const struct nccl_shim_config *config)
+static struct nccl_shim_communicator *
+nccl_shim_add_communicator(ncclComm_t comm, const struct nccl_shim_config *config)
 {
-    struct nccl_shim_communicator *entry = comm != NULL ? claim_communicator() : NULL;
+    struct nccl_shim_communicator *entry = comm != NULL ? nccl_shim_claim_communicator() : NULL;
     int ranks = 0;
     int rank = -1;
     int device;
@@ -492,15 +494,15 @@ static struct nccl_shim_communicator *add_communicator(ncclComm_t comm,
     entry->ranks = (uint32_t)ranks;
     entry->is_non_blocking =
         config != NULL && config->magic == CONFIG_MAGIC && config->blocking == 0;
-    announce(entry, rank, name_in(config));
+    nccl_shim_announce(entry, rank, nccl_shim_name_in(config));
     if (next_CommCuDevice() != NULL && next_CommCuDevice()(comm, &device) == NCCL_SUCCESS)
         lull_own_gpu_report(device);
     atomic_store_explicit(&entry->key, (uintptr_t)comm, memory_order_release);
     return entry;
 }
 
-/* Forgets a communicator that ends, because its handle may soon stand for another one. */
-static void forget_communicator(ncclComm_t comm)
+/* Forgets a communicator that ends, because its handle may soon represent another one. */
+static void nccl_shim_forget_communicator(ncclComm_t comm)
 {
     struct nccl_shim_communicator *entry;
 
@@ -522,7 +524,7 @@ static _Thread_local struct {
     struct group_stream streams[GROUP_STREAMS];
 } group __attribute__((tls_model("initial-exec")));
 
-static uint64_t bytes_of(size_t count, int datatype)
+static uint64_t nccl_shim_bytes_of(size_t count, int datatype)
 {
     static const uint8_t sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
 
@@ -549,8 +551,8 @@ static void add_to_group(void *stream, const struct lull_event *event)
 
 /* Tells before a call that it is enqueued, and begins to bracket it unless the group's end will do
  * so. */
-static struct bracket begin_call(enum lull_operation operation, uint64_t bytes, int peer,
-                                 ncclComm_t comm, void *stream)
+static struct bracket nccl_shim_begin_call(enum lull_operation operation, uint64_t bytes, int peer,
+                                           ncclComm_t comm, void *stream)
 {
     struct lull_event event = {.bytes = bytes,
                                .communicator = LULL_EVENT_NO_COMMUNICATOR,
@@ -563,7 +565,7 @@ static struct bracket begin_call(enum lull_operation operation, uint64_t bytes, 
         return (struct bracket){0};
     entry = find_communicator(comm);
     if (entry == NULL)
-        entry = add_communicator(comm, NULL);
+        entry = nccl_shim_add_communicator(comm, NULL);
     if (entry != NULL) {
         event.communicator = entry->number;
         event.ranks = entry->ranks;
@@ -594,8 +596,8 @@ static struct bracket begin_call(enum lull_operation operation, uint64_t bytes, 
                                                                                                    \
         if (next_##name() == NULL)                                                                 \
             return NCCL_INTERNAL_ERROR;                                                            \
-        bracket =                                                                                  \
-            begin_call(LULL_OPERATION_##operation, bytes_of(count, datatype), peer, comm, stream); \
+        bracket = nccl_shim_begin_call(LULL_OPERATION_##operation,                                 \
+                                       nccl_shim_bytes_of(count, datatype), peer, comm, stream);   \
         result = next_##name() arguments;                                                          \
         end_bracket(&bracket);                                                                     \
         return result;                                                                             \
@@ -682,7 +684,7 @@ static void note_new(int result, const ncclComm_t *comm, const void *config)
 {
     if (result == NCCL_SUCCESS && group.depth == 0 && comm != NULL &&
         (lull_client_is_on() || lull_client_join()))
-        add_communicator(*comm, config);
+        nccl_shim_add_communicator(*comm, config);
 }
 
 #define WRAP_CREATION(name, parameters, arguments)                                                 \
@@ -704,7 +706,7 @@ static void note_new(int result, const ncclComm_t *comm, const void *config)
     NEXT(name)                                                                                     \
     EXPORT int nccl##name(ncclComm_t comm)                                                         \
     {                                                                                              \
-        forget_communicator(comm);                                                                 \
+        nccl_shim_forget_communicator(comm);                                                       \
         return next_##name() != NULL ? next_##name()(comm) : NCCL_INTERNAL_ERROR;                  \
     }
 

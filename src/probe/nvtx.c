@@ -61,8 +61,8 @@ static pthread_mutex_t initializing = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- sections ---------------------------------------------------------------------------- */
 
-/* Begins a section; 1: it has begun. A section within another one is part of it. */
-static uint8_t begin(enum lull_nvtx_kind kind)
+/* Begins a section; 1: it has started. A section within another one is part of it. */
+static uint8_t nvtx_begin(enum lull_nvtx_kind kind)
 {
     if (kind == LULL_NVTX_NONE || this_thread.kind != LULL_NVTX_NONE)
         return 0;
@@ -71,10 +71,10 @@ static uint8_t begin(enum lull_nvtx_kind kind)
     return 1;
 }
 
-static void end(void)
+static void nvtx_end(void)
 {
     if (this_thread.kind == LULL_NVTX_NONE)
-        return; /* another thread has begun it */
+        return; /* another thread has started it */
     lull_section_leave(sections[this_thread.kind]);
     this_thread.kind = LULL_NVTX_NONE;
 }
@@ -91,18 +91,18 @@ static struct stack *stack_of(const void *domain)
 }
 
 /* Begins a pushed range and returns the number of ranges around it, as NVTX counts them. */
-static int push(const void *domain, enum lull_nvtx_kind kind)
+static int nvtx_push(const void *domain, enum lull_nvtx_kind kind)
 {
     struct stack *stack = stack_of(domain);
 
     if (stack == NULL)
         return -1;
     if (stack->depth < DEPTH)
-        stack->is_section[stack->depth] = begin(kind);
+        stack->is_section[stack->depth] = nvtx_begin(kind);
     return (int)stack->depth++;
 }
 
-static int pop(const void *domain)
+static int nvtx_pop(const void *domain)
 {
     struct stack *stack = stack_of(domain);
 
@@ -110,13 +110,13 @@ static int pop(const void *domain)
         return -1;
     stack->depth--;
     if (stack->depth < DEPTH && stack->is_section[stack->depth])
-        end();
+        nvtx_end();
     return (int)stack->depth;
 }
 
-static void start(uint64_t number, enum lull_nvtx_kind kind)
+static void nvtx_start(uint64_t number, enum lull_nvtx_kind kind)
 {
-    if (!begin(kind))
+    if (!nvtx_begin(kind))
         return;
     for (uint32_t i = 0; i < STARTED; i++) {
         uint64_t none = 0;
@@ -124,16 +124,16 @@ static void start(uint64_t number, enum lull_nvtx_kind kind)
         if (atomic_compare_exchange_strong(&started[i].number, &none, number))
             return;
     }
-    end(); /* the section ends here, because the range that would end it was not noted */
+    nvtx_end(); /* the section ends here, because the range that would end it was not noted */
 }
 
-static void stop(uint64_t number)
+static void nvtx_stop(uint64_t number)
 {
     for (uint32_t i = 0; i < STARTED && number != 0; i++) {
         uint64_t same = number;
 
         if (atomic_compare_exchange_strong(&started[i].number, &same, 0)) {
-            end();
+            nvtx_end();
             return;
         }
     }
@@ -141,16 +141,16 @@ static void stop(uint64_t number)
 
 /* ---- messages ---------------------------------------------------------------------------- */
 
-static struct string *place_of(const void *handle)
+static struct string *nvtx_place_of(const void *handle)
 {
     return &strings[((uintptr_t)handle >> 3 ^ (uintptr_t)handle >> 12) % STRINGS];
 }
 
 /* Keeps the kind of a string that means a section. Of two strings with the same place the later one
  * has it. */
-static void keep_string(const void *handle, enum lull_nvtx_kind kind)
+static void nvtx_store_string(const void *handle, enum lull_nvtx_kind kind)
 {
-    struct string *place = place_of(handle);
+    struct string *place = nvtx_place_of(handle);
 
     if (kind == LULL_NVTX_NONE) {
         const void *same = handle;
@@ -163,7 +163,7 @@ static void keep_string(const void *handle, enum lull_nvtx_kind kind)
     atomic_store(&place->handle, handle);
 }
 
-static enum lull_nvtx_kind kind_of(const struct nvtx_attributes *attributes)
+static enum lull_nvtx_kind nvtx_kind_of(const struct nvtx_attributes *attributes)
 {
     const struct string *place;
 
@@ -173,7 +173,7 @@ static enum lull_nvtx_kind kind_of(const struct nvtx_attributes *attributes)
         return lull_nvtx_kind_of(attributes->message.ascii);
     if (attributes->message_type != NVTX_MESSAGE_REGISTERED)
         return LULL_NVTX_NONE;
-    place = place_of(attributes->message.registered);
+    place = nvtx_place_of(attributes->message.registered);
     if (attributes->message.registered != NULL &&
         atomic_load(&place->handle) == attributes->message.registered)
         return (enum lull_nvtx_kind)atomic_load(&place->kind);
@@ -187,7 +187,7 @@ static enum lull_nvtx_kind kind_of(const struct nvtx_attributes *attributes)
 
 static int push_a(const char *name)
 {
-    const int depth = push(NULL, lull_nvtx_kind_of(name));
+    const int depth = nvtx_push(NULL, lull_nvtx_kind_of(name));
 
     if (CORE(NVTX_RANGE_PUSH_A) == NULL)
         return depth;
@@ -196,7 +196,7 @@ static int push_a(const char *name)
 
 static int push_w(const void *name)
 {
-    const int depth = push(NULL, LULL_NVTX_NONE);
+    const int depth = nvtx_push(NULL, LULL_NVTX_NONE);
 
     if (CORE(NVTX_RANGE_PUSH_W) == NULL)
         return depth;
@@ -205,7 +205,7 @@ static int push_w(const void *name)
 
 static int push_ex(const struct nvtx_attributes *attributes)
 {
-    const int depth = push(NULL, kind_of(attributes));
+    const int depth = nvtx_push(NULL, nvtx_kind_of(attributes));
 
     if (CORE(NVTX_RANGE_PUSH_EX) == NULL)
         return depth;
@@ -214,7 +214,7 @@ static int push_ex(const struct nvtx_attributes *attributes)
 
 static int pop_range(void)
 {
-    const int depth = pop(NULL);
+    const int depth = nvtx_pop(NULL);
 
     if (CORE(NVTX_RANGE_POP) == NULL)
         return depth;
@@ -227,7 +227,7 @@ static uint64_t start_a(const char *name)
                                 ? atomic_fetch_add(&numbers, 1) + 1
                                 : ((uint64_t(*)(const char *))CORE(NVTX_RANGE_START_A))(name);
 
-    start(number, lull_nvtx_kind_of(name));
+    nvtx_start(number, lull_nvtx_kind_of(name));
     return number;
 }
 
@@ -238,20 +238,20 @@ static uint64_t start_ex(const struct nvtx_attributes *attributes)
             ? atomic_fetch_add(&numbers, 1) + 1
             : ((uint64_t(*)(const void *))CORE(NVTX_RANGE_START_EX))(attributes);
 
-    start(number, kind_of(attributes));
+    nvtx_start(number, nvtx_kind_of(attributes));
     return number;
 }
 
 static void end_range(uint64_t number)
 {
-    stop(number);
+    nvtx_stop(number);
     if (CORE(NVTX_RANGE_END) != NULL)
         ((void (*)(uint64_t))CORE(NVTX_RANGE_END))(number);
 }
 
 static int domain_push_ex(const void *domain, const struct nvtx_attributes *attributes)
 {
-    const int depth = push(domain, kind_of(attributes));
+    const int depth = nvtx_push(domain, nvtx_kind_of(attributes));
 
     if (CORE2(NVTX_DOMAIN_RANGE_PUSH_EX) == NULL)
         return depth;
@@ -261,7 +261,7 @@ static int domain_push_ex(const void *domain, const struct nvtx_attributes *attr
 
 static int domain_pop(const void *domain)
 {
-    const int depth = pop(domain);
+    const int depth = nvtx_pop(domain);
 
     if (CORE2(NVTX_DOMAIN_RANGE_POP) == NULL)
         return depth;
@@ -275,13 +275,13 @@ static uint64_t domain_start_ex(const void *domain, const struct nvtx_attributes
                                 : ((uint64_t(*)(const void *, const void *))CORE2(
                                       NVTX_DOMAIN_RANGE_START_EX))(domain, attributes);
 
-    start(number, kind_of(attributes));
+    nvtx_start(number, nvtx_kind_of(attributes));
     return number;
 }
 
 static void domain_end(const void *domain, uint64_t number)
 {
-    stop(number);
+    nvtx_stop(number);
     if (CORE2(NVTX_DOMAIN_RANGE_END) != NULL)
         ((void (*)(const void *, uint64_t))CORE2(NVTX_DOMAIN_RANGE_END))(domain, number);
 }
@@ -294,7 +294,7 @@ static const void *register_string(const void *domain, const char *text)
                                    NVTX_DOMAIN_REGISTER_STRING_A))(domain, text);
 
     if (handle != NULL)
-        keep_string(handle, lull_nvtx_kind_of(text));
+        nvtx_store_string(handle, lull_nvtx_kind_of(text));
     return handle;
 }
 
@@ -335,7 +335,7 @@ static const struct hook hooks[] = {
 };
 enum { HOOKS = sizeof(hooks) / sizeof(hooks[0]) };
 
-static void prepare(void)
+static void nvtx_prepare(void)
 {
     static int is_prepared;
     const char *path = secure_getenv(LULL_NVTX_CHAIN_ENV);
@@ -354,7 +354,8 @@ static void prepare(void)
 }
 
 /* Returns where the program keeps its pointer to a function; NULL: it has none. */
-static nvtx_function *find_place(const struct nvtx_callbacks *callbacks, const struct hook *hook)
+static nvtx_function *nvtx_find_place(const struct nvtx_callbacks *callbacks,
+                                      const struct hook *hook)
 {
     nvtx_function **table = NULL;
     unsigned size = 0;
@@ -373,16 +374,16 @@ int InitializeInjectionNvtx2(nvtx_get_table get_table)
     if (callbacks == NULL || callbacks->size < sizeof(*callbacks))
         return 0;
     pthread_mutex_lock(&initializing);
-    prepare();
+    nvtx_prepare();
     for (int i = 0; i < HOOKS; i++) {
-        nvtx_function *place = find_place(callbacks, &hooks[i]);
+        nvtx_function *place = nvtx_find_place(callbacks, &hooks[i]);
 
         before[i] = place == NULL ? NULL : *place;
     }
     if (chain != NULL)
         chain(get_table);
     for (int i = 0; i < HOOKS; i++) {
-        nvtx_function *place = find_place(callbacks, &hooks[i]);
+        nvtx_function *place = nvtx_find_place(callbacks, &hooks[i]);
         nvtx_function *theirs = &behind[hooks[i].module == NVTX_MODULE_CORE2][hooks[i].number];
 
         if (place == NULL)

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { MOST_BYTES = 128 };
+enum { MAX_BYTES = 128 };
 
 /* Returns the part of a name after its last dot, since names of functions are qualified. */
 static const char *tail_of(const char *name, size_t length)
@@ -18,16 +18,17 @@ static const char *tail_of(const char *name, size_t length)
     return tail;
 }
 
-static int is_separator(char c)
+static int nvtx_names_is_separator(char c)
 {
     return c == ' ' || c == '_' || c == '-' || c == ':' || c == '#';
 }
 
-/* Tells whether a text is empty or a number, which may have a word before it or stand in brackets.
+/* Returns whether a text is empty or a number, which may have a word before it or stand in
+ * brackets.
  */
-static int is_number(const char *text)
+static int nvtx_names_is_number(const char *text)
 {
-    while (is_separator(*text))
+    while (nvtx_names_is_separator(*text))
         text++;
     if (*text == '(' || *text == '[')
         return 1;
@@ -36,7 +37,7 @@ static int is_number(const char *text)
     return *text == '\0';
 }
 
-static int skip(const char **text, const char *word)
+static int nvtx_names_skip(const char **text, const char *word)
 {
     const size_t length = strlen(word);
 
@@ -46,20 +47,20 @@ static int skip(const char **text, const char *word)
     return 1;
 }
 
-/* Tells whether a text may follow "forward" or "backward" in the name of a section. */
+/* Returns whether a text may follow "forward" or "backward" in the name of a section. */
 static int is_end(const char *text)
 {
     static const char *const words[] = {"step",       "pass",        "compute",
                                         "microbatch", "micro_batch", "mb"};
 
-    if (is_number(text))
+    if (nvtx_names_is_number(text))
         return 1;
-    while (is_separator(*text))
+    while (nvtx_names_is_separator(*text))
         text++;
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         const char *rest = text;
 
-        if (skip(&rest, words[i]) && is_number(rest))
+        if (nvtx_names_skip(&rest, words[i]) && nvtx_names_is_number(rest))
             return 1;
     }
     return 0;
@@ -67,19 +68,19 @@ static int is_end(const char *text)
 
 enum lull_nvtx_kind lull_nvtx_kind_of(const char *name)
 {
-    const size_t length = name == NULL ? 0 : strnlen(name, MOST_BYTES);
+    const size_t length = name == NULL ? 0 : strnlen(name, MAX_BYTES);
     enum lull_nvtx_kind kind;
     const char *text;
 
-    if (length == 0 || length == MOST_BYTES)
+    if (length == 0 || length == MAX_BYTES)
         return LULL_NVTX_NONE;
     text = tail_of(name, length);
     while (*text == '_')
         text++;
-    skip(&text, "exec_");
-    if (skip(&text, "forward") || skip(&text, "fwd"))
+    nvtx_names_skip(&text, "exec_");
+    if (nvtx_names_skip(&text, "forward") || nvtx_names_skip(&text, "fwd"))
         kind = LULL_NVTX_FORWARD;
-    else if (skip(&text, "backward") || skip(&text, "bwd"))
+    else if (nvtx_names_skip(&text, "backward") || nvtx_names_skip(&text, "bwd"))
         kind = LULL_NVTX_BACKWARD;
     else
         return LULL_NVTX_NONE;

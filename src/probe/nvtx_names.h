@@ -1,5 +1,5 @@
 /*
- * Tells which ranges of NVTX mean a forward or a backward. The function is pure. Threads: any.
+ * Returns which ranges of NVTX mean a forward or a backward. The function is pure. Threads: any.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_PROBE_NVTX_NAMES_H

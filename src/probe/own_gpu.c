@@ -15,7 +15,7 @@ typedef int current_function(int *device);
 
 /* Finds a function of the driver that the process has loaded: CUDA's, which may be loaded locally,
  * or else that of HIP. */
-static void *find(const char *cuda_name, const char *hip_name)
+static void *own_gpu_find(const char *cuda_name, const char *hip_name)
 {
     void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
     void *function = NULL;
@@ -29,13 +29,13 @@ static void *find(const char *cuda_name, const char *hip_name)
     return function;
 }
 
-static void report(int device, bool is_communicating)
+static void own_gpu_report(int device, bool is_communicating)
 {
     address_function *address_of;
     char address[ADDRESS_BYTES] = "";
     struct lull_process_gpu gpu = {.is_communicating = is_communicating};
 
-    *(void **)&address_of = find("cuDeviceGetPCIBusId", "hipDeviceGetPCIBusId");
+    *(void **)&address_of = own_gpu_find("cuDeviceGetPCIBusId", "hipDeviceGetPCIBusId");
     if (address_of == NULL || !lull_client_is_on() ||
         address_of(address, sizeof(address), device) != SUCCESS)
         return;
@@ -46,7 +46,7 @@ static void report(int device, bool is_communicating)
 
 void lull_own_gpu_report(int device)
 {
-    report(device, true);
+    own_gpu_report(device, true);
 }
 
 void lull_own_gpu_report_current(void)
@@ -54,9 +54,9 @@ void lull_own_gpu_report_current(void)
     current_function *current;
     int device = 0;
 
-    *(void **)&current = find("cuCtxGetDevice", "hipGetDevice");
+    *(void **)&current = own_gpu_find("cuCtxGetDevice", "hipGetDevice");
     if (current != NULL && current(&device) == SUCCESS)
-        report(device, true);
+        own_gpu_report(device, true);
 }
 
 int lull_own_gpu_report_contexts(void)
@@ -67,9 +67,9 @@ int lull_own_gpu_report_contexts(void)
     int devices = 0;
     int found = 0;
 
-    *(void **)&count_devices = find("cuDeviceGetCount", NULL);
-    *(void **)&get = find("cuDeviceGet", NULL);
-    *(void **)&state_of = find("cuDevicePrimaryCtxGetState", NULL);
+    *(void **)&count_devices = own_gpu_find("cuDeviceGetCount", NULL);
+    *(void **)&get = own_gpu_find("cuDeviceGet", NULL);
+    *(void **)&state_of = own_gpu_find("cuDevicePrimaryCtxGetState", NULL);
     if (count_devices == NULL || get == NULL || state_of == NULL ||
         count_devices(&devices) != SUCCESS)
         return 0;
@@ -81,7 +81,7 @@ int lull_own_gpu_report_contexts(void)
         if (get(&device, i) != SUCCESS || state_of(device, &flags, &is_active) != SUCCESS ||
             !is_active)
             continue;
-        report(device, false);
+        own_gpu_report(device, false);
         found++;
     }
     return found;

@@ -39,7 +39,7 @@ static bool is_own(const struct probe_window *window)
     return window->is_open && window->pid == getpid();
 }
 
-static int number_of(const struct probe_window *window)
+static int probe_window_number_of(const struct probe_window *window)
 {
     return window->turn * MAX_WINDOWS + (int)(window - windows);
 }
@@ -63,7 +63,7 @@ static struct probe_window *find_open(int number)
 
 /* ---- measuring --------------------------------------------------------------------------- */
 
-static void look_up_begin(struct probe_window *window)
+static void probe_window_find_begin(struct probe_window *window)
 {
     for (uint32_t i = 0; i < window->gpus.count; i++)
         if (!window->has_begun[i])
@@ -73,26 +73,27 @@ static void look_up_begin(struct probe_window *window)
 }
 
 /* Windows that waited for a reading after their begin have it now. */
-static void take_reading(void)
+static void probe_window_take_reading(void)
 {
     for (struct probe_window *window = windows; window < windows + MAX_WINDOWS; window++)
         if (is_own(window))
-            look_up_begin(window);
+            probe_window_find_begin(window);
 }
 
-__attribute__((constructor)) static void prepare(void)
+__attribute__((constructor)) static void probe_window_prepare(void)
 {
-    lull_window_reader_init(take_reading);
+    lull_window_reader_init(probe_window_take_reading);
 }
 
-static void measure(struct probe_window *window, int64_t end_ns, struct lull_window *out)
+static void probe_window_measure(struct probe_window *window, int64_t end_ns,
+                                 struct lull_window *out)
 {
     double variance_j2 = 0.0;
     bool is_estimate = false;
 
     *out = (struct lull_window){.seconds = (double)(end_ns - window->begin_ns) * 1e-9,
                                 .gpus = window->gpus.count};
-    look_up_begin(window);
+    probe_window_find_begin(window);
     for (uint32_t i = 0; i < window->gpus.count; i++) {
         const struct lull_energy_account *account =
             lull_window_gpus_account(window->gpus.numbers[i]);
@@ -116,11 +117,12 @@ static void measure(struct probe_window *window, int64_t end_ns, struct lull_win
 
 /* ---- telling ----------------------------------------------------------------------------- */
 
-static void tell(enum lull_event_kind kind, const struct probe_window *window, int64_t time_ns)
+static void probe_window_send(enum lull_event_kind kind, const struct probe_window *window,
+                              int64_t time_ns)
 {
     const struct lull_event event = {
         .time_ns = time_ns,
-        .bytes = (uint64_t)number_of(window),
+        .bytes = (uint64_t)probe_window_number_of(window),
         .communicator = LULL_EVENT_NO_COMMUNICATOR,
         .peer = -1,
         .kind = (uint16_t)kind,
@@ -133,7 +135,7 @@ static void tell(enum lull_event_kind kind, const struct probe_window *window, i
 
 /* ---- the interface ----------------------------------------------------------------------- */
 
-static void begin(struct probe_window *window, const char *name)
+static void probe_window_begin(struct probe_window *window, const char *name)
 {
     *window = (struct probe_window){.turn = (window->turn + 1) % MAX_TURNS, .pid = getpid()};
     if (lull_client_join())
@@ -141,7 +143,7 @@ static void begin(struct probe_window *window, const char *name)
     lull_window_gpus_own(&window->gpus);
     window->is_open = true;
     window->begin_ns = lull_now_ns();
-    tell(LULL_EVENT_WINDOW_BEGIN, window, window->begin_ns);
+    probe_window_send(LULL_EVENT_WINDOW_BEGIN, window, window->begin_ns);
 }
 
 int lull_window_begin(const char *name)
@@ -156,8 +158,8 @@ int lull_window_begin(const char *name)
     lull_window_reader_refresh();
     window = find_free();
     if (window != NULL) {
-        begin(window, name);
-        number = number_of(window);
+        probe_window_begin(window, name);
+        number = probe_window_number_of(window);
     }
     lull_window_reader_unlock();
     errno = saved_errno;
@@ -176,11 +178,11 @@ int lull_window_end(int number, struct lull_window *out)
         struct probe_window ended = *window;
         const int64_t end_ns = now_ns > ended.begin_ns ? now_ns : ended.begin_ns;
 
-        tell(LULL_EVENT_WINDOW_END, window, end_ns);
+        probe_window_send(LULL_EVENT_WINDOW_END, window, end_ns);
         window->is_open = false; /* others may use its place while a reading is waited for */
         lull_window_reader_refresh();
         if (out != NULL)
-            measure(&ended, end_ns, out);
+            probe_window_measure(&ended, end_ns, out);
     }
     lull_window_reader_unlock();
     errno = saved_errno;

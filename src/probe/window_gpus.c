@@ -140,7 +140,7 @@ static struct lull_power_range power_range(struct gpu *gpu)
 }
 
 /* The place of a GPU that has a number, else the first free one, LULL_WINDOW_MAX_GPUS at last. */
-static uint32_t place_of(const struct gpu *gpu)
+static uint32_t window_gpu_place_of(const struct gpu *gpu)
 {
     uint32_t place = 0;
 
@@ -149,12 +149,12 @@ static uint32_t place_of(const struct gpu *gpu)
     return place;
 }
 
-static struct lull_window_counter read_counter(struct gpu *gpu)
+static struct lull_window_counter window_gpu_read_counter(struct gpu *gpu)
 {
     struct lull_window_counter counter = {.gpu = gpu};
     unsigned long long energy_mj = 0;
 
-    if (place_of(gpu) == metered_count)
+    if (window_gpu_place_of(gpu) == metered_count)
         counter.range = power_range(gpu);
     counter.is_valid = nvml.energy(gpu, &energy_mj) == NVML_SUCCESS;
     counter.time_ns = lull_now_ns();
@@ -168,14 +168,14 @@ void lull_window_gpus_read(struct lull_window_reading *reading_out)
 
     reading_out->count = own_gpus(gpus);
     for (uint32_t i = 0; i < reading_out->count; i++)
-        reading_out->counters[i] = read_counter(gpus[i]);
+        reading_out->counters[i] = window_gpu_read_counter(gpus[i]);
 }
 
 /* A GPU that is met for the first time gets a number here. There are as many places as GPUs that
  * are looked for. */
-static void take_counter(const struct lull_window_counter *counter)
+static void window_gpu_take_counter(const struct lull_window_counter *counter)
 {
-    const uint32_t place = place_of(counter->gpu);
+    const uint32_t place = window_gpu_place_of(counter->gpu);
 
     if (place == LULL_WINDOW_MAX_GPUS)
         return;
@@ -200,7 +200,7 @@ void lull_window_gpus_take(const struct lull_window_reading *reading)
 {
     own.count = 0;
     for (uint32_t i = 0; i < reading->count; i++)
-        take_counter(&reading->counters[i]);
+        window_gpu_take_counter(&reading->counters[i]);
 }
 
 void lull_window_gpus_own(struct lull_window_gpus *gpus_out)

@@ -4,7 +4,7 @@
  *
  * NVML is loaded at the first reading and never unloaded; declared from its documented ABI, so that
  * the build needs no vendor SDK. A call of it may never return, so readings are apart from what
- * becomes of them: nobody who reads holds a lock that somebody else may need.
+ * becomes of them: nobody who reads holds a lock that another program may need.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

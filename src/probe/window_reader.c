@@ -14,7 +14,7 @@
  */
 static const int64_t reading_period_ns = LULL_NS_PER_S;
 /* How long a reading is waited for: calls take some milliseconds, and the first one loads and
- * initialises the driver's library. Chosen, not measured. */
+ * initialises the driver's library. */
 static const int64_t patience_ns = 100 * LULL_NS_PER_MS;
 static const int64_t first_patience_ns = LULL_NS_PER_S;
 
@@ -30,7 +30,7 @@ static struct {
     pthread_mutex_t lock;   /* guards everything here, the windows and the accounts */
     pthread_cond_t changed; /* of the state; waited for on CLOCK_MONOTONIC */
     enum window_reader_state state;
-    int64_t asked_ns; /* when the reading under way was asked for */
+    int64_t asked_ns; /* when the reading under way was requested */
     int64_t read_ns;  /* when the last reading was; 0: never */
     void (*taken)(void);
 } reader = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
@@ -61,7 +61,7 @@ static void *read_when_asked(void *unused)
 
 /* ---- fork -------------------------------------------------------------------------------- */
 
-static void before_fork(void)
+static void window_reader_before_fork(void)
 {
     pthread_mutex_lock(&reader.lock);
 }
@@ -85,7 +85,7 @@ static void after_fork_in_child(void)
 void lull_window_reader_init(void (*taken)(void))
 {
     reader.taken = taken;
-    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    pthread_atfork(window_reader_before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 /* ---- for the windows --------------------------------------------------------------------- */
@@ -111,7 +111,7 @@ static void begin_thread(void)
     reader.state = IDLE;
 }
 
-static void ask(int64_t now_ns)
+static void window_reader_request(int64_t now_ns)
 {
     if (reader.state == NO_THREAD)
         begin_thread();
@@ -130,7 +130,7 @@ void lull_window_reader_refresh(void)
     struct timespec until;
 
     if (reader.read_ns == 0 || now_ns - reader.read_ns >= reading_period_ns)
-        ask(now_ns);
+        window_reader_request(now_ns);
     until_ns = reader.asked_ns + longest_ns;
     until =
         (struct timespec){.tv_sec = until_ns / LULL_NS_PER_S, .tv_nsec = until_ns % LULL_NS_PER_S};

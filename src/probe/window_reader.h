@@ -24,7 +24,7 @@ void lull_window_reader_init(void (*taken)(void));
 void lull_window_reader_lock(void);
 void lull_window_reader_unlock(void);
 
-/* With the lock held: asks for a reading if the last one is a second old, and waits for the one
+/* With the lock held: requests a reading if the last one is a second old, and waits for the one
  * under way, unless it is late. The lock is open while it waits. */
 void lull_window_reader_refresh(void);
 

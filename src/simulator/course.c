@@ -55,7 +55,8 @@ static int64_t length_ns(const struct lull_simulation_course *course, uint32_t r
 }
 
 /* Energy of all ranks, each over its own periods. */
-static double energy_of(const struct lull_simulation_course *course, uint64_t from, uint64_t to)
+static double course_energy_of(const struct lull_simulation_course *course, uint64_t from,
+                               uint64_t to)
 {
     double energy_j = 0.0;
 
@@ -66,9 +67,9 @@ static double energy_of(const struct lull_simulation_course *course, uint64_t fr
 }
 
 /* How much longer the periods from..to - 1 take, of the rank that loses most. */
-static double slowdown_of(const struct lull_simulation_course *course,
-                          const struct lull_simulation_course *reference, uint64_t from,
-                          uint64_t to)
+static double course_slowdown_of(const struct lull_simulation_course *course,
+                                 const struct lull_simulation_course *reference, uint64_t from,
+                                 uint64_t to)
 {
     double most = -INFINITY;
 
@@ -87,8 +88,9 @@ lull_simulation_course_compare(const struct lull_simulation_course *course,
     assert(from < to && to <= course->periods);
     assert(course->ranks == reference->ranks && course->periods == reference->periods);
     return (struct lull_course_change){
-        .slowdown_ratio = slowdown_of(course, reference, from, to),
-        .saving_ratio = 1.0 - energy_of(course, from, to) / energy_of(reference, from, to),
+        .slowdown_ratio = course_slowdown_of(course, reference, from, to),
+        .saving_ratio =
+            1.0 - course_energy_of(course, from, to) / course_energy_of(reference, from, to),
     };
 }
 
@@ -100,6 +102,6 @@ double lull_simulation_course_worst(const struct lull_simulation_course *course,
     assert(least >= 1 && least <= course->periods);
     assert(course->ranks == reference->ranks && course->periods == reference->periods);
     for (uint64_t to = least; to <= course->periods; to++)
-        worst = fmax(worst, slowdown_of(course, reference, 0, to));
+        worst = fmax(worst, course_slowdown_of(course, reference, 0, to));
     return worst;
 }

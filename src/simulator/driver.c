@@ -55,7 +55,7 @@ struct lull_virtual_driver {
     uint64_t calls;
 };
 
-static void init_unit(struct driver_unit *unit, struct lull_physics *gpu)
+static void virtual_driver_init_unit(struct driver_unit *unit, struct lull_physics *gpu)
 {
     *unit = (struct driver_unit){.gpu = gpu, .valid_until_ns = never_ns};
     lull_switch_budget_init(&unit->budget, lowering_gap_ns, lowering_refill_ns);
@@ -77,7 +77,7 @@ struct lull_virtual_driver *lull_virtual_driver_create(struct lull_physics *cons
     driver->context = context;
     driver->busy_with = -1;
     for (uint32_t i = 0; i < gpu_count; i++)
-        init_unit(&driver->units[i], gpus[i]);
+        virtual_driver_init_unit(&driver->units[i], gpus[i]);
     return driver;
 }
 
@@ -97,7 +97,7 @@ void lull_virtual_driver_ask(struct lull_virtual_driver *driver, const struct lu
 }
 
 /* Reports the switches whose clock has settled by now. */
-static void settle(struct lull_virtual_driver *driver, uint32_t gpu, int64_t now_ns)
+static void virtual_driver_settle(struct lull_virtual_driver *driver, uint32_t gpu, int64_t now_ns)
 {
     struct driver_unit *unit = &driver->units[gpu];
 
@@ -113,8 +113,8 @@ static void settle(struct lull_virtual_driver *driver, uint32_t gpu, int64_t now
 
 /* ---- reading back ---- */
 
-static void end_observation(struct lull_virtual_driver *driver, uint32_t gpu, double settle_ms,
-                            int64_t effect_ns)
+static void virtual_driver_end_observation(struct lull_virtual_driver *driver, uint32_t gpu,
+                                           double settle_ms, int64_t effect_ns)
 {
     struct observation *observation = &driver->units[gpu].observation;
 
@@ -125,7 +125,8 @@ static void end_observation(struct lull_virtual_driver *driver, uint32_t gpu, do
 }
 
 /* The next call, begun at begun_ns, has ended the reading back of the one before. */
-static void overtake(struct lull_virtual_driver *driver, uint32_t gpu, int64_t begun_ns)
+static void virtual_driver_overtake(struct lull_virtual_driver *driver, uint32_t gpu,
+                                    int64_t begun_ns)
 {
     struct observation *observation = &driver->units[gpu].observation;
     const int64_t end_ns = observation->outcome.effect_ns;
@@ -133,13 +134,13 @@ static void overtake(struct lull_virtual_driver *driver, uint32_t gpu, int64_t b
     if (!observation->is_running)
         return;
     if (observation->read_ns == end_ns) { /* nobody has looked */
-        end_observation(driver, gpu, NAN, end_ns);
+        virtual_driver_end_observation(driver, gpu, NAN, end_ns);
     } else if (begun_ns - end_ns > obedience_ns) {
-        end_observation(driver, gpu, -1.0, end_ns + obedience_ns);
+        virtual_driver_end_observation(driver, gpu, -1.0, end_ns + obedience_ns);
     } else {
         observation->outcome.overtaken = true;
-        end_observation(driver, gpu, lull_ms_from_ns(observation->read_ns - end_ns),
-                        observation->read_ns);
+        virtual_driver_end_observation(driver, gpu, lull_ms_from_ns(observation->read_ns - end_ns),
+                                       observation->read_ns);
     }
 }
 
@@ -154,7 +155,7 @@ static bool has_followed(const struct driver_unit *unit)
     return outcome->point == 0 ? seen != outcome->was_point : seen == outcome->point;
 }
 
-static void look(struct lull_virtual_driver *driver, uint32_t gpu, int64_t now_ns)
+static void virtual_driver_observe(struct lull_virtual_driver *driver, uint32_t gpu, int64_t now_ns)
 {
     struct observation *observation = &driver->units[gpu].observation;
 
@@ -164,16 +165,16 @@ static void look(struct lull_virtual_driver *driver, uint32_t gpu, int64_t now_n
         const int64_t effect_ns = (observation->read_ns + now_ns) / 2;
 
         observation->outcome.unsure_ms = lull_ms_from_ns(now_ns - effect_ns);
-        end_observation(driver, gpu, lull_ms_from_ns(effect_ns - observation->outcome.effect_ns),
-                        effect_ns);
+        virtual_driver_end_observation(
+            driver, gpu, lull_ms_from_ns(effect_ns - observation->outcome.effect_ns), effect_ns);
     }
     observation->read_ns = now_ns;
     observation->next_ns = now_ns + driver->look_ns;
 }
 
 /* A clock settles, or is read, from the end of its call on. */
-static void watch_clock(struct lull_virtual_driver *driver, uint32_t gpu,
-                        const struct lull_switch_outcome *outcome, int64_t end_ns)
+static void virtual_driver_watch_clock(struct lull_virtual_driver *driver, uint32_t gpu,
+                                       const struct lull_switch_outcome *outcome, int64_t end_ns)
 {
     struct driver_unit *unit = &driver->units[gpu];
     const uint64_t number = unit->observation.number;
@@ -185,7 +186,7 @@ static void watch_clock(struct lull_virtual_driver *driver, uint32_t gpu,
         unit->settling[unit->settling_count++] = *outcome;
         return;
     }
-    overtake(driver, gpu, driver->call_begun_ns);
+    virtual_driver_overtake(driver, gpu, driver->call_begun_ns);
     unit->observation = (struct observation){
         .is_running = true,
         .outcome = *outcome,
@@ -216,34 +217,35 @@ static void finish_call(struct lull_virtual_driver *driver)
     if (point < unit->point)
         lull_switch_budget_raise(&unit->budget, now_ns);
     unit->valid_until_ns = point == 0 ? never_ns : driver->call.valid_until_ns;
-    watch_clock(driver, gpu,
-                &(struct lull_switch_outcome){
-                    .was_point = unit->point,
-                    .point = point,
-                    .call_ms = (double)(now_ns - driver->call_asked_ns) * 1e-6,
-                    .driver_ms = (double)(now_ns - driver->call_begun_ns) * 1e-6,
-                    .settle_ms = (double)(effective_ns - now_ns) * 1e-6,
-                    .effect_ns = effective_ns,
-                },
-                now_ns);
+    virtual_driver_watch_clock(driver, gpu,
+                               &(struct lull_switch_outcome){
+                                   .was_point = unit->point,
+                                   .point = point,
+                                   .call_ms = (double)(now_ns - driver->call_asked_ns) * 1e-6,
+                                   .driver_ms = (double)(now_ns - driver->call_begun_ns) * 1e-6,
+                                   .settle_ms = (double)(effective_ns - now_ns) * 1e-6,
+                                   .effect_ns = effective_ns,
+                               },
+                               now_ns);
     unit->point = point;
     driver->busy_with = -1;
 }
 
 /* The request of this GPU is for a higher clock than it has. */
-static bool raises(const struct driver_unit *unit)
+static bool virtual_driver_is_raise(const struct driver_unit *unit)
 {
     return unit->command.point < unit->point;
 }
 
 /* Drops a request that needs no call or comes too late, and replaces a lowering that nobody has
  * renewed by a raising. */
-static void sift(struct driver_unit *unit, uint32_t gpu, int64_t now_ns)
+static void virtual_driver_sift(struct driver_unit *unit, uint32_t gpu, int64_t now_ns)
 {
     if (unit->waits && unit->command.point == unit->point) {
         unit->waits = false;
         unit->valid_until_ns = unit->point == 0 ? never_ns : unit->command.valid_until_ns;
-    } else if (unit->waits && !raises(unit) && unit->command.deadline_ns < now_ns) {
+    } else if (unit->waits && !virtual_driver_is_raise(unit) &&
+               unit->command.deadline_ns < now_ns) {
         unit->waits = false;
     }
     if (!unit->waits && unit->valid_until_ns <= now_ns) {
@@ -258,18 +260,18 @@ static int64_t ready_ns(const struct driver_unit *unit)
 {
     if (!unit->waits)
         return never_ns;
-    if (raises(unit) || lull_switch_budget_from_ns(&unit->budget) < unit->asked_ns)
+    if (virtual_driver_is_raise(unit) || lull_switch_budget_from_ns(&unit->budget) < unit->asked_ns)
         return unit->asked_ns;
     return lull_switch_budget_from_ns(&unit->budget);
 }
 
-/* Tells whether a goes before b: raisings come first, in the order of asking, then lowerings by
+/* Returns whether a goes before b: raisings come first, in the order of asking, then lowerings by
  * deadline.
  */
 static bool goes_before(const struct driver_unit *a, const struct driver_unit *b)
 {
-    const bool raises_a = raises(a);
-    const bool raises_b = raises(b);
+    const bool raises_a = virtual_driver_is_raise(a);
+    const bool raises_b = virtual_driver_is_raise(b);
 
     if (raises_a != raises_b)
         return raises_a;
@@ -279,14 +281,14 @@ static bool goes_before(const struct driver_unit *a, const struct driver_unit *b
 }
 
 /* Begins the call that goes before all others that may be served now, if there is one. */
-static void begin_call(struct lull_virtual_driver *driver, int64_t now_ns)
+static void virtual_driver_begin_call(struct lull_virtual_driver *driver, int64_t now_ns)
 {
     int32_t best = -1;
 
     for (uint32_t i = 0; i < driver->gpu_count; i++) {
         struct driver_unit *unit = &driver->units[i];
 
-        sift(unit, i, now_ns);
+        virtual_driver_sift(unit, i, now_ns);
         if (ready_ns(unit) <= now_ns && (best < 0 || goes_before(unit, &driver->units[best])))
             best = (int32_t)i;
     }
@@ -297,7 +299,7 @@ static void begin_call(struct lull_virtual_driver *driver, int64_t now_ns)
     driver->call_asked_ns = driver->units[best].asked_ns;
     driver->call_begun_ns = now_ns;
     driver->units[best].waits = false;
-    if (!raises(&driver->units[best]))
+    if (!virtual_driver_is_raise(&driver->units[best]))
         lull_switch_budget_lower(&driver->units[best].budget, now_ns);
     driver->call_ends_ns =
         now_ns +
@@ -305,9 +307,9 @@ static void begin_call(struct lull_virtual_driver *driver, int64_t now_ns)
     driver->calls++;
 }
 
-/* When an idle driver has to begin a call for this GPU, because one is asked for or because a
+/* When an idle driver has to begin a call for this GPU, because one is requested or because a
  * lowering has to be undone. */
-static int64_t due_ns(const struct driver_unit *unit)
+static int64_t virtual_driver_due_ns(const struct driver_unit *unit)
 {
     if (unit->waits)
         return ready_ns(unit);
@@ -316,13 +318,13 @@ static int64_t due_ns(const struct driver_unit *unit)
 
 /* The next time at which something happens. A busy driver begins no other call until its call
  * returns, however long that is overdue. */
-static int64_t next_ns(const struct lull_virtual_driver *driver)
+static int64_t virtual_driver_next_ns(const struct lull_virtual_driver *driver)
 {
     int64_t next = driver->busy_with >= 0 ? driver->call_ends_ns : never_ns;
 
     for (uint32_t i = 0; i < driver->gpu_count; i++) {
         const struct driver_unit *unit = &driver->units[i];
-        const int64_t due = driver->busy_with >= 0 ? never_ns : due_ns(unit);
+        const int64_t due = driver->busy_with >= 0 ? never_ns : virtual_driver_due_ns(unit);
 
         next = due < next ? due : next;
         if (driver->busy_with < 0 && unit->observation.is_running &&
@@ -339,12 +341,12 @@ int64_t lull_virtual_driver_advance(struct lull_virtual_driver *driver, int64_t 
     if (driver->busy_with >= 0 && driver->call_ends_ns <= now_ns)
         finish_call(driver);
     for (uint32_t i = 0; i < driver->gpu_count; i++)
-        settle(driver, i, now_ns);
+        virtual_driver_settle(driver, i, now_ns);
     if (driver->busy_with < 0)
-        begin_call(driver, now_ns);
+        virtual_driver_begin_call(driver, now_ns);
     for (uint32_t i = 0; i < driver->gpu_count && driver->busy_with < 0; i++)
-        look(driver, i, now_ns);
-    return next_ns(driver);
+        virtual_driver_observe(driver, i, now_ns);
+    return virtual_driver_next_ns(driver);
 }
 
 uint64_t lull_virtual_driver_calls(const struct lull_virtual_driver *driver)

@@ -16,7 +16,7 @@
 #include "core/section/controller/controller.h"
 #include "emulator/physics/physics.h"
 
-/* Called when the clock was seen to have reached what was asked for, or was overtaken by the next
+/* Called when the clock was seen to have reached what was requested, or was overtaken by the next
  * call. */
 typedef void (*lull_driven_function)(void *context, uint32_t gpu,
                                      const struct lull_switch_outcome *outcome);
@@ -25,7 +25,7 @@ struct lull_virtual_driver; /* opaque */
 
 /* Borrows each gpus[i], which the caller must have advanced to every time that it passes in.
  * look_ns: how often a clock is read (base/switch_look.h); 0: whoever asked is told when it has
- * followed. NULL: there is no memory. */
+ * followed. NULL: out of memory. */
 struct lull_virtual_driver *lull_virtual_driver_create(struct lull_physics *const *gpus,
                                                        uint32_t gpu_count, int64_t look_ns,
                                                        uint64_t seed, lull_driven_function driven,

@@ -5,7 +5,7 @@
 
 /* Periods of a comparison: jitter of a third of a per cent, as presets have it, leaves an error of
  * 0.05 % in the half that is measured. Longer plays are what is printed, and may correct it by a
- * setting. Chosen, not measured. */
+ * setting. */
 enum { COMPARED_PERIODS = 100 };
 static const double limit_step_w = 5.0;
 
@@ -17,9 +17,9 @@ static uint32_t count_settings(const struct lull_gpu_model *model, enum lull_fix
     return (uint32_t)((model->limit_max_w - model->limit_min_w) / limit_step_w);
 }
 
-static int simulate(const struct lull_simulation_options *options, enum lull_fixed_lever lever,
-                    uint32_t setting, struct lull_simulation_outcome *outcome_out,
-                    struct lull_error *err)
+static int fixed_simulate(const struct lull_simulation_options *options,
+                          enum lull_fixed_lever lever, uint32_t setting,
+                          struct lull_simulation_outcome *outcome_out, struct lull_error *err)
 {
     struct lull_simulation_options fixed = *options;
 
@@ -30,27 +30,27 @@ static int simulate(const struct lull_simulation_options *options, enum lull_fix
     return lull_simulate_node(&fixed, outcome_out, err);
 }
 
-static bool is_within(const struct lull_simulation_outcome *outcome,
-                      const struct lull_simulation_outcome *reference, double tolerance_ratio)
+static bool fixed_is_within(const struct lull_simulation_outcome *outcome,
+                            const struct lull_simulation_outcome *reference, double tolerance_ratio)
 {
     return lull_simulation_slowdown(outcome, reference) <= tolerance_ratio;
 }
 
 /* The lowest setting within the tolerance over a few periods. */
-static int bisect(const struct lull_simulation_options *options, enum lull_fixed_lever lever,
-                  double tolerance_ratio, uint32_t *setting_out, struct lull_error *err)
+static int fixed_bisect(const struct lull_simulation_options *options, enum lull_fixed_lever lever,
+                        double tolerance_ratio, uint32_t *setting_out, struct lull_error *err)
 {
     struct lull_simulation_outcome reference;
     uint32_t within = 0;
     uint32_t beyond = count_settings(options->model, lever) + 1;
-    int result = simulate(options, lever, 0, &reference, err);
+    int result = fixed_simulate(options, lever, 0, &reference, err);
 
     while (result == 0 && beyond - within > 1) {
         const uint32_t middle = within + (beyond - within) / 2;
         struct lull_simulation_outcome outcome;
 
-        result = simulate(options, lever, middle, &outcome, err);
-        if (result == 0 && is_within(&outcome, &reference, tolerance_ratio))
+        result = fixed_simulate(options, lever, middle, &outcome, err);
+        if (result == 0 && fixed_is_within(&outcome, &reference, tolerance_ratio))
             within = middle;
         else
             beyond = middle;
@@ -75,11 +75,11 @@ int lull_simulate_fixed(const struct lull_simulation_options *options, enum lull
         few.periods = COMPARED_PERIODS;
     if (few.measured > few.periods / 2)
         few.measured = few.periods / 2;
-    result = bisect(&few, lever, tolerance_ratio, &setting, err);
+    result = fixed_bisect(&few, lever, tolerance_ratio, &setting, err);
     if (result == 0)
-        result = simulate(options, lever, setting, outcome_out, err);
-    while (result == 0 && setting > 0 && !is_within(outcome_out, reference, tolerance_ratio))
-        result = simulate(options, lever, --setting, outcome_out, err);
+        result = fixed_simulate(options, lever, setting, outcome_out, err);
+    while (result == 0 && setting > 0 && !fixed_is_within(outcome_out, reference, tolerance_ratio))
+        result = fixed_simulate(options, lever, --setting, outcome_out, err);
     *setting_out =
         lever == LULL_FIXED_CLOCK
             ? lull_gpu_model_step_mhz(model, lull_gpu_model_step_count(model) - 1 - setting)

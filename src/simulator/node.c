@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "core/section/gaps/gap_map.h"
 #include "emulator/player/sim.h"
 #include "simulator/driver.h"
@@ -66,7 +66,7 @@ struct simulation {
     int64_t event_ns; /* of the last event */
 };
 
-static uint32_t popcount(uint32_t bits)
+static uint32_t virtual_node_popcount(uint32_t bits)
 {
     return (uint32_t)__builtin_popcount(bits);
 }
@@ -79,7 +79,7 @@ static struct node_site *site_of(struct simulation *simulation, uint32_t rank)
 }
 
 /* The track of a rank's calls. */
-static const struct lull_track *track_of(struct simulation *simulation, uint32_t rank)
+static const struct lull_track *virtual_node_track_of(struct simulation *simulation, uint32_t rank)
 {
     const struct node_site *site = site_of(simulation, rank);
 
@@ -93,7 +93,7 @@ static void mark_iteration(struct simulation *simulation, int64_t now_ns)
 {
     struct lull_job_frontier_mark mark = {
         .time_ns = now_ns,
-        .is_first = lull_track_iteration(track_of(simulation, 0)) == 0,
+        .is_first = lull_track_iteration(virtual_node_track_of(simulation, 0)) == 0,
         .visit = lull_controller_visit(simulation->sites[0].controller, 0),
     };
 
@@ -102,11 +102,12 @@ static void mark_iteration(struct simulation *simulation, int64_t now_ns)
     lull_job_frontier_take(simulation->options->frontier, &mark);
 }
 
-/* Tells whether this call of the rank begins an iteration. */
+/* Returns whether this call of the rank begins an iteration. */
 static bool begins_iteration(struct simulation *simulation, uint32_t index,
                              const struct lull_call *call)
 {
-    return call->begin && lull_track_boundary_ns(track_of(simulation, index)) == call->time_ns;
+    return call->begin &&
+           lull_track_boundary_ns(virtual_node_track_of(simulation, index)) == call->time_ns;
 }
 
 /* Hands the controller the calls that the gap map has found by now. */
@@ -131,7 +132,8 @@ static void take_gaps(struct simulation *simulation, uint32_t index, int64_t now
 }
 
 /* The number of a communicator in its process, which counts from 0 as the probes do. */
-static uint32_t number_of(const struct lull_play *play, uint32_t rank, uint32_t communicator)
+static uint32_t virtual_node_number_of(const struct lull_play *play, uint32_t rank,
+                                       uint32_t communicator)
 {
     uint32_t number = 0;
 
@@ -159,8 +161,9 @@ static void take_communication(struct simulation *simulation, uint32_t index,
     const struct lull_call edge = {
         .time_ns = event->is_end ? event->end_ns : event->begin_ns,
         .bytes = op->bytes,
-        .communicator = number_of(simulation->options->play, index, op->communicator),
-        .ranks = popcount(simulation->options->play->communicators[op->communicator].members),
+        .communicator = virtual_node_number_of(simulation->options->play, index, op->communicator),
+        .ranks = virtual_node_popcount(
+            simulation->options->play->communicators[op->communicator].members),
         .peer = op->function >= LULL_PLAY_SEND ? (int32_t)op->peer : -1,
         .order = order_of(simulation, index, event->number),
         .operation = (uint16_t)(op->function + 1), /* 0 would mean idle */
@@ -175,8 +178,8 @@ static void take_communication(struct simulation *simulation, uint32_t index,
     take_gaps(simulation, index, edge.time_ns);
 }
 
-static void take_compute(struct simulation *simulation, struct node_rank *rank,
-                         const struct lull_play_event *event)
+static void virtual_node_take_compute(struct simulation *simulation, struct node_rank *rank,
+                                      const struct lull_play_event *event)
 {
     if (!event->is_end) {
         if (rank->computing++ == 0)
@@ -192,7 +195,7 @@ static void take_compute(struct simulation *simulation, struct node_rank *rank,
 }
 
 /* Notes since when the search is over. What is proven stays in force while more is tried, but a
- * search that has nothing to fall back on goes on, and so does one whose result was withdrawn. */
+ * search that has nothing to fall back on continues, and so does one whose result was withdrawn. */
 static void note_settling(struct simulation *simulation, uint64_t period)
 {
     const struct lull_controller *controller = simulation->sites[0].controller;
@@ -208,8 +211,8 @@ static void note_settling(struct simulation *simulation, uint64_t period)
 
 /* Begins a period of a rank. Each rank is measured over its own periods, since ranks that wait for
  * nobody may be far apart. */
-static void begin_period(struct simulation *simulation, uint32_t index, uint64_t period,
-                         int64_t now_ns)
+static void virtual_node_begin_period(struct simulation *simulation, uint32_t index,
+                                      uint64_t period, int64_t now_ns)
 {
     const struct lull_simulation_options *options = simulation->options;
     struct node_rank *rank = &simulation->ranks[index];
@@ -243,13 +246,13 @@ static void on_event(void *context, uint32_t index, const struct lull_play_event
 
     simulation->event_ns = event->is_end ? event->end_ns : event->begin_ns;
     if (!event->is_end && event->number % count == 0)
-        begin_period(simulation, index, event->number / count, event->begin_ns);
+        virtual_node_begin_period(simulation, index, event->number / count, event->begin_ns);
     if (!event->is_end && event->op->begins_step && rank->is_measured) {
         rank->steps++;
         rank->step_is_low = false;
     }
     if (event->op->kind == LULL_PLAY_COMPUTE)
-        take_compute(simulation, rank, event);
+        virtual_node_take_compute(simulation, rank, event);
     else if (simulation->is_managed)
         take_communication(simulation, index, event);
 }
@@ -287,7 +290,7 @@ static double site_power(struct simulation *simulation, struct node_site *site)
 }
 
 /* Reads the power, averaged since the reading before as sensors do. Returns when to do so next. */
-static int64_t read_power(struct simulation *simulation, int64_t now_ns)
+static int64_t virtual_node_read_power(struct simulation *simulation, int64_t now_ns)
 {
     struct node_power *power = &simulation->power;
     double power_w = 0.0;
@@ -319,8 +322,8 @@ static void on_driven(void *context, uint32_t gpu, const struct lull_switch_outc
     lull_controller_take_switch(site->controller, gpu, outcome);
 }
 
-/* Lets a node ask for clocks. Returns when to do so next. */
-static int64_t drive(const struct node_site *site, int64_t now_ns)
+/* Lets a node request clocks. Returns when to do so next. */
+static int64_t virtual_node_drive(const struct node_site *site, int64_t now_ns)
 {
     struct lull_command commands[LULL_CONTROLLER_MAX_GPUS];
     const uint32_t count =
@@ -336,7 +339,7 @@ static int64_t drive(const struct node_site *site, int64_t now_ns)
 static int64_t on_timer(void *context, int64_t now_ns)
 {
     struct simulation *simulation = context;
-    int64_t wake_ns = read_power(simulation, now_ns);
+    int64_t wake_ns = virtual_node_read_power(simulation, now_ns);
 
     if (!simulation->is_managed)
         return wake_ns;
@@ -351,13 +354,13 @@ static int64_t on_timer(void *context, int64_t now_ns)
     if (simulation->nodes != NULL && wake_ns != LULL_PHYSICS_NEVER)
         wake_ns = lull_earlier_ns(wake_ns, lull_virtual_nodes_advance(simulation->nodes, now_ns));
     for (uint32_t i = 0; i < simulation->site_count; i++)
-        wake_ns = lull_earlier_ns(wake_ns, drive(&simulation->sites[i], now_ns));
+        wake_ns = lull_earlier_ns(wake_ns, virtual_node_drive(&simulation->sites[i], now_ns));
     return wake_ns;
 }
 
 /* ---- beginning and end ------------------------------------------------------------------- */
 
-/* Counts, for each operation, the communications before it in a period. NULL: there is no memory.
+/* Counts, for each operation, the communications before it in a period. NULL: out of memory.
  */
 static uint32_t *number_communication(const struct lull_play_rank *rank)
 {
@@ -380,7 +383,7 @@ static void set_up_gpus(struct simulation *simulation)
         if (options->limit_w > 0.0)
             lull_physics_set_limit(gpu, options->limit_w);
         if (options->steps_below > 0)
-            lull_physics_lock(gpu, top - lull_smaller_u32(options->steps_below, top), 0);
+            lull_physics_lock(gpu, top - lull_min_u32(options->steps_below, top), 0);
         lull_physics_advance(gpu, 0);
     }
 }
@@ -460,7 +463,7 @@ static int make_managed(struct simulation *simulation, struct lull_error *err)
     return 0;
 }
 
-static void destroy(struct simulation *simulation)
+static void virtual_node_destroy(struct simulation *simulation)
 {
     for (uint32_t i = 0; i < LULL_PLAY_RANKS; i++) {
         lull_gap_map_destroy(simulation->ranks[i].gaps);
@@ -487,8 +490,8 @@ static void describe_target(const struct simulation *simulation,
     uint32_t lowest = 0;
     uint32_t count;
 
-    outcome->steady_mhz = lull_gpu_model_step_mhz(
-        model, top - lull_smaller_u32(simulation->options->steps_below, top));
+    outcome->steady_mhz =
+        lull_gpu_model_step_mhz(model, top - lull_min_u32(simulation->options->steps_below, top));
     outcome->point_mhz = outcome->steady_mhz;
     if (!simulation->is_managed)
         return;
@@ -503,7 +506,7 @@ static void describe_target(const struct simulation *simulation,
     outcome->keeps = lull_controller_is_proven(controller) || outcome->kept_others != 0;
     targets = lull_controller_targets(controller, &count);
     for (uint32_t i = 0; i < count; i++)
-        lowest = lull_larger_u32(lowest, targets[i].proven.common);
+        lowest = lull_max_u32(lowest, targets[i].proven.common);
     outcome->point_mhz = lull_gpu_model_step_mhz(model, top - lowest);
     lull_track_sections(lull_controller_track(controller, 0), &count);
     for (uint32_t i = 0; i < count; i++)
@@ -511,8 +514,8 @@ static void describe_target(const struct simulation *simulation,
 }
 
 /* Computes the means of the measured periods. */
-static void conclude(const struct simulation *simulation,
-                     struct lull_simulation_outcome *outcome_out)
+static void virtual_node_conclude(const struct simulation *simulation,
+                                  struct lull_simulation_outcome *outcome_out)
 {
     const struct lull_simulation_options *options = simulation->options;
     const uint32_t ranks = options->play->rank_count;
@@ -541,12 +544,12 @@ static void conclude(const struct simulation *simulation,
 }
 
 /* Each node has as many ranks as any other, or one more. */
-static void place_ranks(struct simulation *simulation)
+static void virtual_node_place_ranks(struct simulation *simulation)
 {
     const uint32_t ranks = simulation->options->play->rank_count;
 
-    simulation->site_count = lull_smaller_u32(lull_larger_u32(simulation->options->nodes, 1),
-                                              lull_smaller_u32(ranks, LULL_SIMULATION_NODES));
+    simulation->site_count = lull_min_u32(lull_max_u32(simulation->options->nodes, 1),
+                                          lull_min_u32(ranks, LULL_SIMULATION_NODES));
     for (uint32_t i = ranks; i-- > 0;) {
         site_of(simulation, i)->first = i;
         site_of(simulation, i)->count++;
@@ -563,7 +566,7 @@ int lull_simulate_node(const struct lull_simulation_options *options,
     if (simulation == NULL)
         return lull_error_set(err, -ENOMEM, "simulation: no memory");
     simulation->options = options;
-    place_ranks(simulation);
+    virtual_node_place_ranks(simulation);
     if (options->measured == 0 || options->measured > options->periods) {
         result = lull_error_set(err, -EINVAL,
                                 "simulation: %llu of %llu periods cannot be measured; measure one "
@@ -584,10 +587,10 @@ int lull_simulate_node(const struct lull_simulation_options *options,
     result = lull_play_sim_run(simulation->sim, &observer, err);
     if (result < 0)
         goto destroy;
-    conclude(simulation, outcome_out);
+    virtual_node_conclude(simulation, outcome_out);
 
 destroy:
-    destroy(simulation);
+    virtual_node_destroy(simulation);
     return result;
 }
 

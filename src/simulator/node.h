@@ -35,7 +35,7 @@ struct lull_simulation_options {
     struct lull_controller_config control;
     int64_t look_ns; /* how often a clock is read back (driver.h); 0: the driver tells of it */
     uint64_t seed;   /* of the driver's latencies; control.seed is that of the trials */
-    uint32_t nodes;  /* that share the ranks, in their order; 0 stands for 1, and more than ranks
+    uint32_t nodes;  /* that share the ranks, in their order; 0 represents 1, and more than ranks
                       * or LULL_SIMULATION_NODES for as many as there can be. Of several the
                       * results of decisions are those of the first */
     int64_t way_ns;  /* how long a word from one node to another takes on average... */
@@ -58,7 +58,7 @@ struct lull_simulation_outcome {
     double late_ratio; /* share of iterations in which a compute kernel began on a lowered clock */
     uint64_t calls;    /* number of driver calls in the whole run */
     uint64_t settled_in; /* period, from 1, since which nothing has been searched that would change
-                          * what is kept; 0: at the end of the run the search still goes on */
+                          * what is kept; 0: at the end of the run the search still continues */
     double unevenness_ratio; /* of rank 0's periods: see lull_controller_unevenness */
     bool keeps;              /* something is lowered and proven at the end */
     double steady_mhz;       /* the point that whole iterations keep; the highest: they keep none */
@@ -67,7 +67,7 @@ struct lull_simulation_outcome {
     struct lull_swing swing; /* of the GPUs' power together, in pieces of a second */
     struct lull_swing_cut given_up; /* for its swings, at the end */
     uint32_t switched;    /* how many sections of the first GPU are switched in each pass */
-    uint64_t kept_others; /* what stands for their points (lull_controller_kept_others) */
+    uint64_t kept_others; /* what represents their points (lull_controller_kept_others) */
 };
 
 /* Simulates the node. Errors: -EINVAL; -EDEADLK: the ranks of the play wait for each other for

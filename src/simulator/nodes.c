@@ -10,7 +10,7 @@
 /* A governor looks at what was said so often (governor/run/run_watch.c). */
 static const int64_t tick_ns = 50 * LULL_NS_PER_MS;
 
-enum { MOST_WORDS = 1024 }; /* under way at once; any more are lost */
+enum { MAX_WORDS = 1024 }; /* under way at once; any more are lost */
 
 struct virtual_word {
     int64_t arrives_ns;
@@ -27,7 +27,7 @@ struct lull_virtual_nodes {
     struct lull_random random;
     int64_t next_ns;
     uint32_t word_count;
-    struct virtual_word words[MOST_WORDS];
+    struct virtual_word words[MAX_WORDS];
 };
 
 struct lull_virtual_nodes *lull_virtual_nodes_create(const struct lull_job_node_view *views,
@@ -63,13 +63,13 @@ void lull_virtual_nodes_destroy(struct lull_virtual_nodes *nodes)
     free(nodes);
 }
 
-static void send(struct lull_virtual_nodes *nodes, uint32_t to,
-                 const struct lull_proposal *proposal, int64_t now_ns)
+static void virtual_nodes_send(struct lull_virtual_nodes *nodes, uint32_t to,
+                               const struct lull_proposal *proposal, int64_t now_ns)
 {
     const int64_t way_ns =
         (int64_t)(lull_random_uniform(&nodes->random) * 2.0 * (double)nodes->way_ns);
 
-    if (nodes->word_count == MOST_WORDS ||
+    if (nodes->word_count == MAX_WORDS ||
         (nodes->lost_every > 0 && lull_random_below(&nodes->random, nodes->lost_every) == 0))
         return;
     nodes->words[nodes->word_count++] =
@@ -77,7 +77,7 @@ static void send(struct lull_virtual_nodes *nodes, uint32_t to,
 }
 
 /* Takes what has arrived at a node, in no order. */
-static void hear(struct lull_virtual_nodes *nodes, uint32_t index, int64_t now_ns)
+static void virtual_nodes_receive(struct lull_virtual_nodes *nodes, uint32_t index, int64_t now_ns)
 {
     for (uint32_t i = 0; i < nodes->word_count;) {
         const struct virtual_word *word = &nodes->words[i];
@@ -92,17 +92,17 @@ static void hear(struct lull_virtual_nodes *nodes, uint32_t index, int64_t now_n
     }
 }
 
-static void tick(struct lull_virtual_nodes *nodes, uint32_t index, int64_t now_ns)
+static void virtual_nodes_tick(struct lull_virtual_nodes *nodes, uint32_t index, int64_t now_ns)
 {
     const struct lull_job_node_view *view = &nodes->views[index];
     struct lull_job_node *node = nodes->nodes[index];
     struct lull_proposal proposal;
 
-    if (lull_job_node_say(node, view, now_ns, &proposal))
+    if (lull_job_node_send(node, view, now_ns, &proposal))
         for (uint32_t i = 0; i < nodes->node_count; i++)
             if (i != index)
-                send(nodes, i, &proposal, now_ns);
-    hear(nodes, index, now_ns);
+                virtual_nodes_send(nodes, i, &proposal, now_ns);
+    virtual_nodes_receive(nodes, index, now_ns);
     lull_controller_hold(view->controller,
                          lull_job_node_state(node, now_ns) != LULL_AGREEMENT_AGREED);
     lull_job_node_apply(node, view, now_ns);
@@ -113,7 +113,7 @@ int64_t lull_virtual_nodes_advance(struct lull_virtual_nodes *nodes, int64_t now
     if (now_ns < nodes->next_ns)
         return nodes->next_ns;
     for (uint32_t i = 0; i < nodes->node_count; i++)
-        tick(nodes, i, now_ns);
+        virtual_nodes_tick(nodes, i, now_ns);
     nodes->next_ns = now_ns + tick_ns;
     return nodes->next_ns;
 }

@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "core/stats/quantile.h"
 
-static int compare(const void *left, const void *right)
+static int cluster_summary_compare(const void *left, const void *right)
 {
     const double a = *(const double *)left;
     const double b = *(const double *)right;
@@ -27,7 +27,7 @@ int lull_cluster_summarise_times(const double *completion_s, size_t count,
     if (sorted == NULL)
         return -ENOMEM;
     memcpy(sorted, completion_s, count * sizeof(*sorted));
-    qsort(sorted, count, sizeof(*sorted), compare);
+    qsort(sorted, count, sizeof(*sorted), cluster_summary_compare);
     for (size_t i = 0; i < count; i++)
         sum_s += sorted[i];
     summary->average_completion_s = count > 0 ? sum_s / (double)count : 0.0;
@@ -72,7 +72,7 @@ void lull_cluster_summary_print(const struct lull_cluster_summary *summary, FILE
 }
 
 /* JSON has neither NAN nor INFINITY: both become null. */
-static json_t *known(double value)
+static json_t *cluster_summary_number(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();
 }
@@ -85,8 +85,9 @@ json_t *lull_cluster_summary_json(const struct lull_cluster_summary *summary)
                      summary->p99_completion_s, "makespan_s", summary->makespan_s, "energy_j",
                      lull_cluster_summary_energy_j(summary), "run_j", summary->run_j, "idle_j",
                      summary->idle_j, "turn_on_j", summary->turn_on_j, "deadline_misses",
-                     (json_int_t)summary->deadline_misses, "bound_j", known(summary->bound_j),
-                     "certificate_ratio", known(summary->certificate_ratio));
+                     (json_int_t)summary->deadline_misses, "bound_j",
+                     cluster_summary_number(summary->bound_j), "certificate_ratio",
+                     cluster_summary_number(summary->certificate_ratio));
 }
 
 int lull_cluster_print_json(json_t *document)

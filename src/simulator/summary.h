@@ -43,7 +43,7 @@ double lull_cluster_summary_energy_j(const struct lull_cluster_summary *summary)
 
 void lull_cluster_summary_print(const struct lull_cluster_summary *summary, FILE *out);
 
-/* The summary's fields as a JSON object, which the caller owns. NULL: there is no memory. */
+/* The summary's fields as a JSON object, which the caller owns. NULL: out of memory. */
 json_t *lull_cluster_summary_json(const struct lull_cluster_summary *summary);
 
 /* Prints a document on standard output and takes it. Errors: -ENOMEM, also for a null document. */
@@ -51,7 +51,7 @@ int lull_cluster_print_json(json_t *document);
 
 /*
  * Prints the summary's fields and those of `more` as one JSON document. Takes `more`; a null one
- * stands for a lack of memory. Errors: -ENOMEM.
+ * represents a lack of memory. Errors: -ENOMEM.
  */
 int lull_cluster_summary_print_json(const struct lull_cluster_summary *summary, json_t *more);
 

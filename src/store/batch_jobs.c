@@ -43,7 +43,7 @@ struct lull_batch_jobs {
 /* ---- whose run it is ----------------------------------------------------------------------- */
 
 /* An owner in another place is taken for dead after this much silence, which is many of the beats
- * that it tells every second. Chosen, not measured. */
+ * that it tells every second. */
 enum { SILENCE_S = 60 };
 
 /* Names this process. Errors: -ENOENT /proc cannot be read. */
@@ -64,11 +64,11 @@ static int owner_self(struct lull_batch_owner *owner_out, struct lull_error *err
 }
 
 /*
- * Whether an owner still lives. /proc tells it of one in the place of self; another one is taken
+ * Whether an owner still lives. /proc tells it of one instead of self; another one is taken
  * for dead if it has said nothing for SILENCE_S or more.
  */
-static bool is_alive(const struct lull_batch_owner *owner, const struct lull_batch_owner *self,
-                     int64_t silence_s)
+static bool batch_store_is_alive(const struct lull_batch_owner *owner,
+                                 const struct lull_batch_owner *self, int64_t silence_s)
 {
     if (strcmp(owner->place, self->place) == 0)
         return lull_process_start_ticks((pid_t)owner->pid) == owner->start;
@@ -77,7 +77,7 @@ static bool is_alive(const struct lull_batch_owner *owner, const struct lull_bat
 
 /* ---- the job ------------------------------------------------------------------------------- */
 
-static size_t parse_sizes(const char *text, uint32_t sizes[LULL_BATCH_SIZES])
+static size_t batch_store_parse_sizes(const char *text, uint32_t sizes[LULL_BATCH_SIZES])
 {
     size_t count = 0;
 
@@ -92,12 +92,12 @@ static size_t parse_sizes(const char *text, uint32_t sizes[LULL_BATCH_SIZES])
     return count;
 }
 
-static int take_job(void *context, const struct lull_sql_row *row)
+static int batch_store_take_job(void *context, const struct lull_sql_row *row)
 {
     struct lull_batch_job *job = context;
 
     snprintf(job->name, sizeof(job->name), "%s", lull_sql_text(row, 0));
-    job->size_count = parse_sizes(lull_sql_text(row, 1), job->sizes);
+    job->size_count = batch_store_parse_sizes(lull_sql_text(row, 1), job->sizes);
     job->default_size = (uint32_t)lull_sql_integer(row, 2, 0);
     job->price.eta_ratio = lull_sql_number(row, 3, NAN);
     job->price.max_power_w = lull_sql_number(row, 4, NAN);
@@ -121,7 +121,7 @@ static int job_read(struct lull_batch_jobs *jobs, const char *name, struct lull_
     result = lull_sql_run(jobs->sql,
                           "SELECT name, sizes, default_size, eta_ratio, max_power_w, gpu_count,"
                           " beta_ratio, seed, gpu_name, created_s FROM batch_job WHERE name = $1",
-                          &values, take_job, &job, err);
+                          &values, batch_store_take_job, &job, err);
     if (result < 0)
         return result;
     if (job.name[0] == '\0')
@@ -140,7 +140,7 @@ struct batch_records_reading {
 };
 
 /* Columns are taken by their place in the SELECT of entries_read. */
-static int take_entry(void *context, const struct lull_sql_row *row)
+static int batch_store_take_entry(void *context, const struct lull_sql_row *row)
 {
     struct batch_records_reading *reading = context;
     struct lull_batch_entry *entry;
@@ -166,8 +166,9 @@ static int take_entry(void *context, const struct lull_sql_row *row)
         .metric = lull_sql_number(row, 15, NAN),
     };
     snprintf(entry->owner.place, sizeof(entry->owner.place), "%s", lull_sql_text(row, 6));
-    entry->is_alive = !entry->is_over && is_alive(&entry->owner, &reading->jobs->self,
-                                                  reading->now_s - lull_sql_integer(row, 9, 0));
+    entry->is_alive =
+        !entry->is_over && batch_store_is_alive(&entry->owner, &reading->jobs->self,
+                                                reading->now_s - lull_sql_integer(row, 9, 0));
     return 0;
 }
 
@@ -185,7 +186,7 @@ static int entries_read(struct lull_batch_jobs *jobs, const char *name, int64_t 
                           "SELECT run, retry_of, size, bound_j, is_exploring, submitted_s, place,"
                           " pid, start, seen_s, ended, event, energy_j, time_s, epochs, metric"
                           " FROM batch_run WHERE job = $1 ORDER BY run",
-                          &values, take_entry, &reading, err);
+                          &values, batch_store_take_entry, &reading, err);
     if (result < 0) {
         free(reading.entries);
         return result == -ENOMEM ? lull_error_set(err, -ENOMEM, "%s: no memory for its runs", name)
@@ -306,9 +307,9 @@ static int next_record(struct lull_batch_jobs *jobs, const char *name, int64_t *
 }
 
 /* Ends a run within the caller's transaction. Where progress is null, what was known stays. */
-static int end_run(struct lull_batch_jobs *jobs, const char *name, uint64_t run,
-                   enum lull_batch_event event, const struct lull_batch_progress *progress,
-                   struct lull_error *err)
+static int batch_store_end_run(struct lull_batch_jobs *jobs, const char *name, uint64_t run,
+                               enum lull_batch_event event,
+                               const struct lull_batch_progress *progress, struct lull_error *err)
 {
     struct lull_sql_values values = {0};
     int64_t number = 0;
@@ -349,12 +350,12 @@ int lull_batch_jobs_end(struct lull_batch_jobs *jobs, const char *name, uint64_t
 
     if (result < 0)
         return result;
-    result = end_run(jobs, name, run, event, progress, err);
+    result = batch_store_end_run(jobs, name, run, event, progress, err);
     return jobs->sql->kind->end(jobs->sql, result, err);
 }
 
-int lull_batch_jobs_beat(struct lull_batch_jobs *jobs, const char *name, uint64_t run,
-                         const struct lull_batch_progress *progress, struct lull_error *err)
+int lull_batch_jobs_heartbeat(struct lull_batch_jobs *jobs, const char *name, uint64_t run,
+                              const struct lull_batch_progress *progress, struct lull_error *err)
 {
     struct lull_sql_values values = {0};
     char statement[320];
@@ -409,8 +410,8 @@ static bool is_same_number(double a, double b)
 }
 
 /* Refuses a job that differs from what was recorded: its costs could not be compared. */
-static int check_job(const struct lull_batch_job *job, const struct lull_batch_job *old,
-                     struct lull_error *err)
+static int batch_store_check_job(const struct lull_batch_job *job, const struct lull_batch_job *old,
+                                 struct lull_error *err)
 {
     const char *what = NULL;
 
@@ -447,7 +448,8 @@ static int expire_dead(struct lull_batch_jobs *jobs, const char *name, int64_t n
     for (size_t i = 0; result == 0 && i < count; i++) {
         if (entries[i].is_over || entries[i].is_alive)
             continue;
-        result = end_run(jobs, name, entries[i].submitted.run, LULL_BATCH_LOST, NULL, err);
+        result =
+            batch_store_end_run(jobs, name, entries[i].submitted.run, LULL_BATCH_LOST, NULL, err);
         (*count_out)++;
     }
     free(entries);
@@ -484,8 +486,9 @@ static int record_choice(struct lull_batch_jobs *jobs, const char *name, uint64_
 }
 
 /* Makes the job if need be and chooses, within the caller's transaction. */
-static int begin_run(struct lull_batch_jobs *jobs, const struct lull_batch_job *wanted,
-                     uint64_t retry_of, struct lull_batch_ticket *ticket, struct lull_error *err)
+static int batch_store_begin_run(struct lull_batch_jobs *jobs, const struct lull_batch_job *wanted,
+                                 uint64_t retry_of, struct lull_batch_ticket *ticket,
+                                 struct lull_error *err)
 {
     struct lull_batch *batch = NULL;
     struct lull_batch_job job;
@@ -498,7 +501,7 @@ static int begin_run(struct lull_batch_jobs *jobs, const struct lull_batch_job *
         result = insert_job(jobs, wanted, now_s, err);
         job = *wanted;
     } else if (result == 0) {
-        result = check_job(wanted, &job, err);
+        result = batch_store_check_job(wanted, &job, err);
     }
     if (result == 0)
         result = expire_dead(jobs, job.name, now_s, &ticket->lost_count, err);
@@ -520,7 +523,7 @@ int lull_batch_jobs_submit(struct lull_batch_jobs *jobs, const struct lull_batch
 
     if (result < 0)
         return result;
-    result = begin_run(jobs, job, retry_of, &ticket, err);
+    result = batch_store_begin_run(jobs, job, retry_of, &ticket, err);
     result = jobs->sql->kind->end(jobs->sql, result, err);
     if (result == 0)
         *ticket_out = ticket;
@@ -534,7 +537,7 @@ struct batch_jobs_walk {
     void *context;
 };
 
-static int take_name(void *context, const struct lull_sql_row *row)
+static int batch_store_take_name(void *context, const struct lull_sql_row *row)
 {
     const struct batch_jobs_walk *walk = context;
 
@@ -546,12 +549,13 @@ int lull_batch_jobs_walk(struct lull_batch_jobs *jobs, int (*each)(void *context
 {
     struct batch_jobs_walk walk = {each, context};
 
-    return lull_sql_run(jobs->sql, "SELECT name FROM batch_job ORDER BY name", NULL, take_name,
-                        &walk, err);
+    return lull_sql_run(jobs->sql, "SELECT name FROM batch_job ORDER BY name", NULL,
+                        batch_store_take_name, &walk, err);
 }
 
 /* A job is not removed while a run of it is under way, whose end would find no job. */
-static int remove_job(struct lull_batch_jobs *jobs, const char *name, struct lull_error *err)
+static int batch_store_remove_job(struct lull_batch_jobs *jobs, const char *name,
+                                  struct lull_error *err)
 {
     struct lull_batch_entry *entries = NULL;
     struct lull_sql_values values = {0};
@@ -584,7 +588,7 @@ int lull_batch_jobs_forget(struct lull_batch_jobs *jobs, const char *name, struc
 
     if (result < 0)
         return result;
-    result = remove_job(jobs, name, err);
+    result = batch_store_remove_job(jobs, name, err);
     return jobs->sql->kind->end(jobs->sql, result, err);
 }
 

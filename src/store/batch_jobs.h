@@ -1,7 +1,7 @@
 /*
  * Recurring jobs and their runs (core/tuning/batch.h), shared by all who run them: on one machine
  * in a sqlite file, on many in PostgreSQL. The store keeps records, nothing else; the search's
- * state is made of them anew each time, so that whoever asks next continues exactly where the last
+ * state is made of them again each time, so that whoever asks next continues exactly where the last
  * one stopped.
  *
  * A run whose process died is found by the next one that asks, and becomes a lost run with the
@@ -91,8 +91,8 @@ struct lull_batch_progress {
 
 /* Records that this process's run still lives. A run that is over stays as it is. Errors: those of
  * the store. */
-int lull_batch_jobs_beat(struct lull_batch_jobs *jobs, const char *name, uint64_t run,
-                         const struct lull_batch_progress *progress, struct lull_error *err);
+int lull_batch_jobs_heartbeat(struct lull_batch_jobs *jobs, const char *name, uint64_t run,
+                              const struct lull_batch_progress *progress, struct lull_error *err);
 
 /* Ends a run. Errors: -ENOENT it is over already (taken for dead), or the job was forgotten. */
 int lull_batch_jobs_end(struct lull_batch_jobs *jobs, const char *name, uint64_t run,

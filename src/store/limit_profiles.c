@@ -52,7 +52,8 @@ void lull_limit_program(char *const *command, char program_out[LULL_LIMIT_PROGRA
 
 /* ---- saving ------------------------------------------------------------------------------ */
 
-static int run(struct lull_store *store, sqlite3_stmt *statement, struct lull_error *err)
+static int limit_profiles_run(struct lull_store *store, sqlite3_stmt *statement,
+                              struct lull_error *err)
 {
     const int result = lull_store_step(store, statement, err);
 
@@ -113,7 +114,7 @@ static int insert_measure(struct lull_store *store, int64_t id, uint32_t place,
     sqlite3_bind_double(statement, 10, measure->iteration_s.squares);
     sqlite3_bind_double(statement, 11, measure->iteration_j.mean);
     sqlite3_bind_double(statement, 12, measure->iteration_j.squares);
-    return run(store, statement, err);
+    return limit_profiles_run(store, statement, err);
 }
 
 int lull_limit_profile_save(struct lull_store *store, const struct lull_limit_profile *profile,
@@ -183,7 +184,7 @@ static void take_measure(sqlite3_stmt *statement, struct lull_limit_measure *mea
     };
 }
 
-static bool is_possible(const struct lull_limit_measure *measure)
+static bool limit_profiles_is_possible(const struct lull_limit_measure *measure)
 {
     return measure->iterations > 0 && measure->iterations < (UINT64_C(1) << 53) &&
            measure->seconds > 0.0 && isfinite(measure->seconds) && measure->joules >= 0.0 &&
@@ -212,7 +213,7 @@ static int load_measures(struct lull_store *store, int64_t id, struct lull_limit
         if (!is_good)
             break;
         take_measure(statement, &profile->measures[profile->count]);
-        is_good = is_possible(&profile->measures[profile->count]);
+        is_good = limit_profiles_is_possible(&profile->measures[profile->count]);
         profile->count++;
     }
     sqlite3_finalize(statement);

@@ -28,28 +28,28 @@ void lull_sql_add_number(struct lull_sql_values *values, double value)
     lull_sql_add_text(values, isfinite(value) ? text : NULL);
 }
 
-static const char *cell(const struct lull_sql_row *row, size_t column)
+static const char *sql_cell(const struct lull_sql_row *row, size_t column)
 {
     return column < row->count ? row->texts[column] : NULL;
 }
 
 const char *lull_sql_text(const struct lull_sql_row *row, size_t column)
 {
-    const char *text = cell(row, column);
+    const char *text = sql_cell(row, column);
 
     return text == NULL ? "" : text;
 }
 
 int64_t lull_sql_integer(const struct lull_sql_row *row, size_t column, int64_t null_value)
 {
-    const char *text = cell(row, column);
+    const char *text = sql_cell(row, column);
 
     return text == NULL ? null_value : strtoll(text, NULL, 10);
 }
 
 double lull_sql_number(const struct lull_sql_row *row, size_t column, double null_value)
 {
-    const char *text = cell(row, column);
+    const char *text = sql_cell(row, column);
 
     return text == NULL ? null_value : strtod(text, NULL);
 }
@@ -88,7 +88,7 @@ static int take_integer(void *context, const struct lull_sql_row *row)
 {
     struct integer *integer = context;
 
-    integer->is_there = cell(row, 0) != NULL;
+    integer->is_there = sql_cell(row, 0) != NULL;
     integer->value = lull_sql_integer(row, 0, 0);
     return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * PostgreSQL through libpq, which is opened when it is asked for: the build needs nothing of it,
+ * PostgreSQL through libpq, which is opened when it is requested: the build needs nothing of it,
  * and who has no such server need not have it. Declared from its documentation (libpq, "Database
  * Connection Control Functions", "Command Execution Functions"); its ABI is that of libpq.so.5.
  *
@@ -51,7 +51,7 @@ static struct postgres *postgres_of(struct lull_sql *sql)
 
 /* ---- the library --------------------------------------------------------------------------- */
 
-static int load(struct library *library, struct lull_error *err)
+static int sql_postgres_load(struct library *library, struct lull_error *err)
 {
     const struct {
         const char *name;
@@ -89,7 +89,7 @@ static int load(struct library *library, struct lull_error *err)
 }
 
 /* Only the first line of a message is kept: the address may hold a password and is not repeated. */
-static int fail(const struct postgres *postgres, int code, struct lull_error *err)
+static int sql_postgres_fail(const struct postgres *postgres, int code, struct lull_error *err)
 {
     const char *text = postgres->library.error_message(postgres->connection);
 
@@ -99,15 +99,15 @@ static int fail(const struct postgres *postgres, int code, struct lull_error *er
 /* ---- statements ---------------------------------------------------------------------------- */
 
 /* Reads a result and frees it. */
-static int finish(struct postgres *postgres, struct pg_result *result, lull_sql_each each,
-                  void *context, struct lull_error *err)
+static int sql_postgres_finish(struct postgres *postgres, struct pg_result *result,
+                               lull_sql_each each, void *context, struct lull_error *err)
 {
     const struct library *library = &postgres->library;
     const int status = library->result_status(result);
     int code = 0;
 
     if (status != COMMAND_OK && status != TUPLES_OK)
-        code = fail(postgres, -EIO, err);
+        code = sql_postgres_fail(postgres, -EIO, err);
     for (int i = 0; code == 0 && each != NULL && i < library->tuple_count(result); i++) {
         struct lull_sql_row row = {.count = (size_t)library->field_count(result)};
 
@@ -122,45 +122,48 @@ static int finish(struct postgres *postgres, struct pg_result *result, lull_sql_
     return code;
 }
 
-static int run(struct lull_sql *sql, const char *statement, const struct lull_sql_values *values,
-               lull_sql_each each, void *context, struct lull_error *err)
+static int sql_postgres_run(struct lull_sql *sql, const char *statement,
+                            const struct lull_sql_values *values, lull_sql_each each, void *context,
+                            struct lull_error *err)
 {
     struct postgres *postgres = postgres_of(sql);
 
-    return finish(postgres,
-                  postgres->library.exec_params(postgres->connection, statement, (int)values->count,
-                                                NULL, values->texts, NULL, NULL, 0),
-                  each, context, err);
+    return sql_postgres_finish(postgres,
+                               postgres->library.exec_params(postgres->connection, statement,
+                                                             (int)values->count, NULL,
+                                                             values->texts, NULL, NULL, 0),
+                               each, context, err);
 }
 
 /* Runs several statements, without parameters. */
-static int execute(struct postgres *postgres, const char *statements, struct lull_error *err)
+static int sql_postgres_execute(struct postgres *postgres, const char *statements,
+                                struct lull_error *err)
 {
-    return finish(postgres, postgres->library.exec(postgres->connection, statements), NULL, NULL,
-                  err);
+    return sql_postgres_finish(postgres, postgres->library.exec(postgres->connection, statements),
+                               NULL, NULL, err);
 }
 
 /* The lock is the database's own. It is released with the transaction, and does not hold up
  * readers. */
-static int begin(struct lull_sql *sql, struct lull_error *err)
+static int sql_postgres_begin(struct lull_sql *sql, struct lull_error *err)
 {
     struct postgres *postgres = postgres_of(sql);
-    const int result =
-        execute(postgres, "BEGIN; SELECT pg_advisory_xact_lock(hashtext('lull'))", err);
+    const int result = sql_postgres_execute(
+        postgres, "BEGIN; SELECT pg_advisory_xact_lock(hashtext('lull'))", err);
 
     if (result < 0)
-        execute(postgres, "ROLLBACK", NULL);
+        sql_postgres_execute(postgres, "ROLLBACK", NULL);
     return result;
 }
 
-static int end(struct lull_sql *sql, int result, struct lull_error *err)
+static int sql_postgres_end(struct lull_sql *sql, int result, struct lull_error *err)
 {
     struct postgres *postgres = postgres_of(sql);
 
     if (result == 0)
-        result = execute(postgres, "COMMIT", err);
+        result = sql_postgres_execute(postgres, "COMMIT", err);
     if (result != 0)
-        execute(postgres, "ROLLBACK", NULL);
+        sql_postgres_execute(postgres, "ROLLBACK", NULL);
     return result;
 }
 
@@ -176,8 +179,8 @@ static void close_postgres(struct lull_sql *sql)
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
-static int read_version(struct lull_sql *sql, const char *name, int64_t *version_out,
-                        struct lull_error *err)
+static int sql_postgres_read_version(struct lull_sql *sql, const char *name, int64_t *version_out,
+                                     struct lull_error *err)
 {
     struct lull_sql_values values = {0};
 
@@ -187,19 +190,19 @@ static int read_version(struct lull_sql *sql, const char *name, int64_t *version
 }
 
 /* Brings the tables up to date, within the caller's transaction. */
-static int migrate(struct lull_sql *sql, const struct lull_store_schema *schema,
-                   struct lull_error *err)
+static int sql_postgres_migrate(struct lull_sql *sql, const struct lull_store_schema *schema,
+                                struct lull_error *err)
 {
     struct postgres *postgres = postgres_of(sql);
     struct lull_sql_values values = {0};
     int64_t version = 0;
-    int result = execute(postgres,
-                         "CREATE TABLE IF NOT EXISTS lull_schema"
-                         " (name TEXT PRIMARY KEY, version BIGINT NOT NULL)",
-                         err);
+    int result = sql_postgres_execute(postgres,
+                                      "CREATE TABLE IF NOT EXISTS lull_schema"
+                                      " (name TEXT PRIMARY KEY, version BIGINT NOT NULL)",
+                                      err);
 
     if (result == 0)
-        result = read_version(sql, schema->name, &version, err);
+        result = sql_postgres_read_version(sql, schema->name, &version, err);
     if (result < 0 || version == schema->version)
         return result < 0 ? result : 0;
     if (version > schema->version)
@@ -208,7 +211,7 @@ static int migrate(struct lull_sql *sql, const struct lull_store_schema *schema,
                               (int)version, schema->version);
     result = 0;
     for (int64_t i = version; result == 0 && i < schema->version; i++)
-        result = execute(postgres, schema->migrations[i], err);
+        result = sql_postgres_execute(postgres, schema->migrations[i], err);
     lull_sql_add_text(&values, schema->name);
     lull_sql_add_integer(&values, schema->version);
     if (result == 0)
@@ -220,15 +223,16 @@ static int migrate(struct lull_sql *sql, const struct lull_store_schema *schema,
 }
 
 static const struct lull_sql_kind kind = {
-    .run = run,
-    .begin = begin,
-    .end = end,
+    .run = sql_postgres_run,
+    .begin = sql_postgres_begin,
+    .end = sql_postgres_end,
     .close = close_postgres,
     .now = "CAST(floor(extract(epoch FROM clock_timestamp())) AS BIGINT)",
 };
 
 /* A network that swallows what is sent must not hold up a job's end for hours. */
-static struct pg_connection *connect_to(const struct library *library, const char *location)
+static struct pg_connection *sql_postgres_connect_to(const struct library *library,
+                                                     const char *location)
 {
     static const char *const keywords[] = {
         "dbname", "application_name", "tcp_user_timeout", "connect_timeout", "options", NULL};
@@ -244,8 +248,8 @@ static int choose_schema(struct postgres *postgres, struct lull_error *err)
 {
     if (!lull_file_is_node_emulated())
         return 0;
-    return execute(postgres, "CREATE SCHEMA IF NOT EXISTS emulated; SET search_path TO emulated",
-                   err);
+    return sql_postgres_execute(
+        postgres, "CREATE SCHEMA IF NOT EXISTS emulated; SET search_path TO emulated", err);
 }
 
 int lull_sql_open_postgres(const char *location, const struct lull_store_schema *schema,
@@ -257,20 +261,21 @@ int lull_sql_open_postgres(const char *location, const struct lull_store_schema 
     if (postgres == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for a database");
     postgres->sql.kind = &kind;
-    result = load(&postgres->library, err);
+    result = sql_postgres_load(&postgres->library, err);
     if (result < 0) {
         free(postgres);
         return result;
     }
-    postgres->connection = connect_to(&postgres->library, location);
+    postgres->connection = sql_postgres_connect_to(&postgres->library, location);
     if (postgres->library.status(postgres->connection) != CONNECTION_OK)
-        result = fail(postgres, -ECONNREFUSED, err);
+        result = sql_postgres_fail(postgres, -ECONNREFUSED, err);
     if (result == 0)
         result = choose_schema(postgres, err);
     if (result == 0)
-        result = begin(&postgres->sql, err);
+        result = sql_postgres_begin(&postgres->sql, err);
     if (result == 0)
-        result = end(&postgres->sql, migrate(&postgres->sql, schema, err), err);
+        result = sql_postgres_end(&postgres->sql, sql_postgres_migrate(&postgres->sql, schema, err),
+                                  err);
     if (result < 0) {
         close_postgres(&postgres->sql);
         return result;

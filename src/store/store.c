@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "store/sql.h"
 
-/* A writer waits this long for another one to finish. Chosen, not measured. */
+/* A writer waits this long for another one to finish. */
 enum { PATIENCE_MS = 5000 };
 
 struct lull_store {
@@ -27,7 +27,7 @@ const char *lull_store_path(const struct lull_store *store)
 
 /* ---- errors ------------------------------------------------------------------------------ */
 
-/* Only the primary result code counts; the extended ones tell apart what needs the same answer. */
+/* Only the primary result code counts; the extended ones distinguish what needs the same answer. */
 static int code_of(int status)
 {
     switch (status & 0xff) {
@@ -52,7 +52,7 @@ static int code_of(int status)
     }
 }
 
-static int fail(const struct lull_store *store, int status, struct lull_error *err)
+static int store_fail(const struct lull_store *store, int status, struct lull_error *err)
 {
     const int code = code_of(status);
     const char *next = "";
@@ -64,11 +64,11 @@ static int fail(const struct lull_store *store, int status, struct lull_error *e
     return lull_error_set(err, code, "%.150s: %s%s", store->path, sqlite3_errstr(status), next);
 }
 
-static int execute(struct lull_store *store, const char *sql, struct lull_error *err)
+static int store_execute(struct lull_store *store, const char *sql, struct lull_error *err)
 {
     const int status = sqlite3_exec(store->database, sql, NULL, NULL, NULL);
 
-    return status == SQLITE_OK ? 0 : fail(store, status, err);
+    return status == SQLITE_OK ? 0 : store_fail(store, status, err);
 }
 
 /* ---- statements -------------------------------------------------------------------------- */
@@ -79,7 +79,7 @@ sqlite3_stmt *lull_store_prepare(struct lull_store *store, const char *sql, stru
     const int status = sqlite3_prepare_v2(store->database, sql, -1, &statement, NULL);
 
     if (status != SQLITE_OK)
-        fail(store, status, err);
+        store_fail(store, status, err);
     return statement;
 }
 
@@ -89,26 +89,26 @@ int lull_store_step(struct lull_store *store, sqlite3_stmt *statement, struct lu
 
     if (status == SQLITE_ROW)
         return 1;
-    return status == SQLITE_DONE ? 0 : fail(store, status, err);
+    return status == SQLITE_DONE ? 0 : store_fail(store, status, err);
 }
 
 int lull_store_begin(struct lull_store *store, struct lull_error *err)
 {
-    return execute(store, "BEGIN IMMEDIATE", err);
+    return store_execute(store, "BEGIN IMMEDIATE", err);
 }
 
 int lull_store_end(struct lull_store *store, int result, struct lull_error *err)
 {
     if (result == 0)
-        result = execute(store, "COMMIT", err);
+        result = store_execute(store, "COMMIT", err);
     if (result < 0)
-        execute(store, "ROLLBACK", NULL);
+        store_execute(store, "ROLLBACK", NULL);
     return result;
 }
 
 /* ---- opening ----------------------------------------------------------------------------- */
 
-static int read_version(struct lull_store *store, int *version_out, struct lull_error *err)
+static int store_read_version(struct lull_store *store, int *version_out, struct lull_error *err)
 {
     sqlite3_stmt *statement = lull_store_prepare(store, "PRAGMA user_version", err);
     int result = statement == NULL ? LULL_E_FORMAT : lull_store_step(store, statement, err);
@@ -119,8 +119,8 @@ static int read_version(struct lull_store *store, int *version_out, struct lull_
     return result < 0 ? result : 0;
 }
 
-static int migrate(struct lull_store *store, const struct lull_store_schema *schema,
-                   struct lull_error *err)
+static int store_migrate(struct lull_store *store, const struct lull_store_schema *schema,
+                         struct lull_error *err)
 {
     char mark[64];
     int version = 0;
@@ -128,36 +128,36 @@ static int migrate(struct lull_store *store, const struct lull_store_schema *sch
 
     if (result < 0)
         return result;
-    /* The version is read again, now that nobody else can be migrating. */
-    result = read_version(store, &version, err);
+    /* The version is read again, now that no other process can be migrating. */
+    result = store_read_version(store, &version, err);
     for (int i = version; result == 0 && i < schema->version; i++)
-        result = execute(store, schema->migrations[i], err);
+        result = store_execute(store, schema->migrations[i], err);
     snprintf(mark, sizeof(mark), "PRAGMA user_version = %d", schema->version);
     if (result == 0)
-        result = execute(store, mark, err);
+        result = store_execute(store, mark, err);
     return lull_store_end(store, result, err);
 }
 
-/* Write-ahead logging is asked for when the tables are made: the mode stays with the file. */
-static int prepare(struct lull_store *store, const struct lull_store_schema *schema,
-                   struct lull_error *err)
+/* Write-ahead logging is requested when the tables are made: the mode stays with the file. */
+static int store_prepare(struct lull_store *store, const struct lull_store_schema *schema,
+                         struct lull_error *err)
 {
     int version = 0;
     int result;
 
     sqlite3_busy_timeout(store->database, PATIENCE_MS);
-    result = read_version(store, &version, err);
+    result = store_read_version(store, &version, err);
     if (result < 0)
         return result;
     if (version > schema->version)
         return lull_error_set(err, LULL_E_FORMAT,
                               "%.150s: of a newer Lull (version %d, this one reads %d)",
                               store->path, version, schema->version);
-    result = execute(store, "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL", err);
+    result = store_execute(store, "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL", err);
     if (result == 0 && version < schema->version) {
         /* A file system that cannot do WAL leaves the mode as it is. */
         sqlite3_exec(store->database, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
-        result = migrate(store, schema, err);
+        result = store_migrate(store, schema, err);
     }
     return result;
 }
@@ -196,7 +196,8 @@ int lull_store_open(const char *directory, const struct lull_store_schema *schem
         status =
             sqlite3_open_v2(store->path, &store->database,
                             SQLITE_OPEN_READWRITE | (may_create ? SQLITE_OPEN_CREATE : 0), NULL);
-        result = status == SQLITE_OK ? prepare(store, schema, err) : fail(store, status, err);
+        result = status == SQLITE_OK ? store_prepare(store, schema, err)
+                                     : store_fail(store, status, err);
     }
     if (result < 0) {
         lull_store_close(store);
@@ -222,7 +223,7 @@ static struct lull_store *store_of(struct lull_sql *sql)
     return (struct lull_store *)(void *)sql;
 }
 
-static void bind(sqlite3_stmt *statement, const struct lull_sql_values *values)
+static void store_bind(sqlite3_stmt *statement, const struct lull_sql_values *values)
 {
     for (size_t i = 0; i < values->count; i++) {
         char name[24];
@@ -236,8 +237,8 @@ static void bind(sqlite3_stmt *statement, const struct lull_sql_values *values)
 }
 
 /* Numbers are written here with 17 digits, because sqlite's own text of them has 15. */
-static void take_row(sqlite3_stmt *statement, struct lull_sql_row *row,
-                     char numbers[LULL_SQL_COLUMNS][LULL_SQL_NUMBER_BYTES])
+static void store_take_row(sqlite3_stmt *statement, struct lull_sql_row *row,
+                           char numbers[LULL_SQL_COLUMNS][LULL_SQL_NUMBER_BYTES])
 {
     row->count = (size_t)sqlite3_column_count(statement);
     if (row->count > LULL_SQL_COLUMNS)
@@ -252,8 +253,8 @@ static void take_row(sqlite3_stmt *statement, struct lull_sql_row *row,
     }
 }
 
-static int run(struct lull_sql *sql, const char *text, const struct lull_sql_values *values,
-               lull_sql_each each, void *context, struct lull_error *err)
+static int store_run(struct lull_sql *sql, const char *text, const struct lull_sql_values *values,
+                     lull_sql_each each, void *context, struct lull_error *err)
 {
     struct lull_store *store = store_of(sql);
     sqlite3_stmt *statement = lull_store_prepare(store, text, err);
@@ -263,9 +264,9 @@ static int run(struct lull_sql *sql, const char *text, const struct lull_sql_val
 
     if (statement == NULL)
         return err != NULL ? err->code : LULL_E_FORMAT;
-    bind(statement, values);
+    store_bind(statement, values);
     while ((result = lull_store_step(store, statement, err)) == 1) {
-        take_row(statement, &row, numbers);
+        store_take_row(statement, &row, numbers);
         result = each == NULL ? 0 : each(context, &row);
         if (result != 0)
             break;
@@ -274,12 +275,12 @@ static int run(struct lull_sql *sql, const char *text, const struct lull_sql_val
     return result;
 }
 
-static int begin(struct lull_sql *sql, struct lull_error *err)
+static int store_begin(struct lull_sql *sql, struct lull_error *err)
 {
     return lull_store_begin(store_of(sql), err);
 }
 
-static int end(struct lull_sql *sql, int result, struct lull_error *err)
+static int store_end(struct lull_sql *sql, int result, struct lull_error *err)
 {
     return lull_store_end(store_of(sql), result, err);
 }
@@ -290,9 +291,9 @@ static void close_store(struct lull_sql *sql)
 }
 
 static const struct lull_sql_kind kind = {
-    .run = run,
-    .begin = begin,
-    .end = end,
+    .run = store_run,
+    .begin = store_begin,
+    .end = store_end,
     .close = close_store,
     .now = "CAST(strftime('%s', 'now') AS INTEGER)",
 };

@@ -73,7 +73,7 @@ static void widen_span(const struct lull_trace *trace, struct lull_interval *spa
 }
 
 /* Sorts kernels into what computes and what communicates, and finds the span of all. */
-static void split(struct analysis_work *work)
+static void analysis_split(struct analysis_work *work)
 {
     size_t computing = 0;
 
@@ -102,7 +102,7 @@ static void split(struct analysis_work *work)
         (struct lull_union){work->busy, lull_intervals_unite(work->busy, work->count)};
 }
 
-static int prepare(const struct lull_trace *trace, struct analysis_work *work)
+static int analysis_prepare(const struct lull_trace *trace, struct analysis_work *work)
 {
     const size_t count = trace->kernel_count;
 
@@ -114,7 +114,7 @@ static int prepare(const struct lull_trace *trace, struct analysis_work *work)
     work->lengths_ms = lull_memory_take(&work->memory, count, sizeof(*work->lengths_ms));
     if (work->memory.has_failed)
         return -ENOMEM;
-    split(work);
+    analysis_split(work);
     return 0;
 }
 
@@ -132,7 +132,7 @@ static void count_marks(const struct lull_trace *trace, struct lull_analysis *an
 }
 
 /* True if period symbols from each place on are the same. */
-static bool repeats(const struct communication *symbols, size_t a, size_t b, size_t period)
+static bool analysis_repeats(const struct communication *symbols, size_t a, size_t b, size_t period)
 {
     for (size_t i = 0; i < period; i++)
         if (symbols[a + i].signature != symbols[b + i].signature)
@@ -152,9 +152,10 @@ static void count_periods(const struct analysis_work *work, size_t end, size_t p
     size_t last = first; /* begin of the last whole period */
 
     assert(period > 0);
-    while (first >= period && repeats(symbols, first - period, first, period))
+    while (first >= period && analysis_repeats(symbols, first - period, first, period))
         first -= period;
-    while (last + 2 * period <= work->count && repeats(symbols, last, last + period, period))
+    while (last + 2 * period <= work->count &&
+           analysis_repeats(symbols, last, last + period, period))
         last += period;
     analysis->iterations = (last - first) / period + 1;
     if (analysis->iterations > 1)
@@ -163,9 +164,8 @@ static void count_periods(const struct analysis_work *work, size_t end, size_t p
             (double)(analysis->iterations - 1);
 }
 
-/* A layer of a model communicates as an iteration does, but takes less time. Chosen, not measured.
- */
-#define LEAST_ITERATION_MS 5.0
+/* A layer of a model communicates as an iteration does, but takes less time. */
+#define MIN_ITERATION_MS 5.0
 
 /* Returns whether a period that ends before the given symbol may be a model's layer: sizes, which
  * would tell its operations from each other, are not known or all the same. */
@@ -178,7 +178,7 @@ static bool may_be_layer(const struct analysis_work *work, size_t end, size_t pe
         has_sizes &= work->communications[i].kernel->bytes > 0;
     if (period == 1 && !has_sizes)
         return true;
-    return (period == 1 || !has_sizes) && length_ms < LEAST_ITERATION_MS;
+    return (period == 1 || !has_sizes) && length_ms < MIN_ITERATION_MS;
 }
 
 /* Of several periods the one that fills most time counts. */
@@ -220,7 +220,7 @@ static int compare_communications(const void *left, const void *right)
     return (a->kernel > b->kernel) - (a->kernel < b->kernel);
 }
 
-static int compare_doubles(const void *left, const void *right)
+static int analysis_compare_doubles(const void *left, const void *right)
 {
     const double a = *(const double *)left;
     const double b = *(const double *)right;
@@ -228,8 +228,9 @@ static int compare_doubles(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-static void describe(const struct lull_trace *trace, const struct lull_trace_kernel *kernel,
-                     struct lull_analysis_section *section)
+static void analysis_describe(const struct lull_trace *trace,
+                              const struct lull_trace_kernel *kernel,
+                              struct lull_analysis_section *section)
 {
     const char *const name = lull_trace_string(trace, kernel->name);
 
@@ -294,7 +295,7 @@ static void sum_section(const struct analysis_work *work, const struct section_r
     double *const lengths_ms = work->lengths_ms;
     const size_t count = run->end - run->first;
 
-    describe(work->trace, work->communications[run->first].kernel, section);
+    analysis_describe(work->trace, work->communications[run->first].kernel, section);
     section->count = count;
     section->total_ms = lull_ms_from_ns(run->total_ns);
     section->exposed_ms = lull_ms_from_ns(run->exposed_ns);
@@ -304,7 +305,7 @@ static void sum_section(const struct analysis_work *work, const struct section_r
         lengths_ms[i] = lull_ms_from_ns(kernel->end_ns - kernel->begin_ns);
         section->bytes += (double)kernel->bytes / (double)count;
     }
-    qsort(lengths_ms, count, sizeof(*lengths_ms), compare_doubles);
+    qsort(lengths_ms, count, sizeof(*lengths_ms), analysis_compare_doubles);
     section->mean_ms = section->total_ms / (double)count;
     section->p50_ms = lull_quantile_of_sorted(lengths_ms, count, 0.50);
     section->p90_ms = lull_quantile_of_sorted(lengths_ms, count, 0.90);
@@ -335,7 +336,7 @@ static int find_sections(struct analysis_work *work, struct lull_analysis *analy
 
 /* ---- the whole ---- */
 
-static int find_gaps(const struct analysis_work *work, struct lull_analysis *analysis)
+static int analysis_find_gaps(const struct analysis_work *work, struct lull_analysis *analysis)
 {
     analysis->gaps = malloc((work->computes.count + 1) * sizeof(*analysis->gaps));
     if (analysis->gaps == NULL)
@@ -373,7 +374,7 @@ static void draw_timeline(const struct analysis_work *work, struct lull_analysis
 }
 
 /* Sections come last, because finding them reorders the communications. */
-static int analyze(struct analysis_work *work, struct lull_analysis *analysis)
+static int analysis_run(struct analysis_work *work, struct lull_analysis *analysis)
 {
     int result = 0;
 
@@ -386,7 +387,7 @@ static int analyze(struct analysis_work *work, struct lull_analysis *analysis)
     else
         result = find_periods(work, analysis);
     if (result == 0)
-        result = find_gaps(work, analysis);
+        result = analysis_find_gaps(work, analysis);
     if (result == 0)
         result = find_sections(work, analysis); /* reorders the communications */
     return result;
@@ -402,9 +403,9 @@ int lull_analysis_init(const struct lull_trace *trace, struct lull_analysis *ana
     result = lull_trace_require_kernels(trace, err);
     if (result < 0)
         return result;
-    result = prepare(trace, &work);
+    result = analysis_prepare(trace, &work);
     if (result == 0)
-        result = analyze(&work, &analysis);
+        result = analysis_run(&work, &analysis);
     lull_memory_free(&work.memory);
     if (result < 0) {
         lull_analysis_fini(&analysis);

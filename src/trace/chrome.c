@@ -9,7 +9,7 @@ struct chrome_input {
     const struct lull_trace_progress *progress; /* null: nobody wants to know */
 };
 
-static ssize_t fill(void *context, char *buffer, size_t size, struct lull_error *err)
+static ssize_t chrome_fill(void *context, char *buffer, size_t size, struct lull_error *err)
 {
     const struct chrome_input *const input = context;
     const ssize_t got = lull_source_read(input->source, buffer, size, err);
@@ -34,7 +34,8 @@ bool lull_chrome_sniff(const char *head, size_t size)
     return at == size || head[at] == '{' || head[at] == '[';
 }
 
-static int read_text(struct lull_json_reader *reader, const struct lull_chrome_reading *reading)
+static int chrome_read_text(struct lull_json_reader *reader,
+                            const struct lull_chrome_reading *reading)
 {
     struct lull_json_text text;
     int rc = lull_json_next(reader->json, &text, reader->err);
@@ -65,7 +66,7 @@ int lull_chrome_read(struct lull_source *source, const char *path,
     struct chrome_input input = {source, options != NULL ? options->progress : NULL};
     struct lull_error own = {0};
     struct lull_json_reader reader = {.name = path,
-                                      .json = lull_json_create(path, fill, &input),
+                                      .json = lull_json_create(path, chrome_fill, &input),
                                       .err = err != NULL ? err : &own,
                                       .context = reading->context,
                                       .is_lenient = true};
@@ -74,7 +75,7 @@ int lull_chrome_read(struct lull_source *source, const char *path,
     if (reader.json == NULL)
         return lull_error_set(err, -ENOMEM, "%s: not enough memory to read it", path);
     lull_json_be_lenient(reader.json);
-    rc = read_text(&reader, reading);
+    rc = chrome_read_text(&reader, reading);
     if (rc < 0 && is_end_missing(&reader)) {
         reader.loss.has_no_end = true;
         rc = 0;

@@ -24,7 +24,7 @@ struct lull_chrome_reading {
     void *context;
 };
 
-/* Tells if a text that begins so can be such a trace: after white space stands { or [. */
+/* Returns whether a text that begins so can be such a trace: after white space stands { or [. */
 bool lull_chrome_sniff(const char *head, size_t size);
 
 /*

@@ -13,8 +13,8 @@
 #include "trace/decimal.h"
 #include "trace/timestamp.h"
 
-static int refuse(const struct lull_columns *columns, size_t line, const char *label,
-                  const char *what, struct lull_error *err)
+static int columns_refuse(const struct lull_columns *columns, size_t line, const char *label,
+                          const char *what, struct lull_error *err)
 {
     return lull_error_set(err, LULL_E_FORMAT, "%s: line %zu, %.60s: %s", columns->name, line, label,
                           what);
@@ -23,7 +23,7 @@ static int refuse(const struct lull_columns *columns, size_t line, const char *l
 /* ---- names -------------------------------------------------------------------------------- */
 
 /* A name in just these letters comes first: two names may differ by case alone. */
-static const struct lull_column *find(const struct lull_columns *columns, const char *name)
+static const struct lull_column *columns_find(const struct lull_columns *columns, const char *name)
 {
     for (const struct lull_column *known = columns->known; known->name != NULL; known++)
         if (strcmp(known->name, name) == 0)
@@ -42,11 +42,12 @@ static int note_column(struct lull_columns *columns, const struct lull_column *c
     const struct lull_column *before = columns->at[column->field];
 
     if (before == column)
-        return refuse(columns, line, column->name, "is named twice", err);
+        return columns_refuse(columns, line, column->name, "is named twice", err);
     if (before != NULL && column->is_alias && column > before)
         return 0;
     if (before != NULL && !before->is_alias)
-        return refuse(columns, line, column->name, "another column has the same meaning", err);
+        return columns_refuse(columns, line, column->name, "another column has the same meaning",
+                              err);
     columns->at[column->field] = column;
     return 1;
 }
@@ -54,7 +55,7 @@ static int note_column(struct lull_columns *columns, const struct lull_column *c
 int lull_columns_note(struct lull_columns *columns, const char *name, const char *cell, size_t line,
                       struct lull_error *err)
 {
-    const struct lull_column *column = find(columns, name);
+    const struct lull_column *column = columns_find(columns, name);
     int rc;
 
     if (column == NULL)
@@ -159,7 +160,7 @@ static uint32_t count_cells(const struct lull_columns *columns, const char *line
 
     *known_out = 0;
     for (; rest != NULL && count < LULL_COLUMNS_MAX; count++)
-        *known_out += find(columns, lull_lines_cell_of(&rest, separator)) != NULL;
+        *known_out += columns_find(columns, lull_lines_cell_of(&rest, separator)) != NULL;
     free(copy);
     return count;
 }
@@ -170,25 +171,25 @@ static char find_separator(const struct lull_columns *columns, const char *line,
 {
     static const char separators[] = {',', ';', '\t', '|'};
     char best = ',';
-    uint32_t most_cells = 0;
+    uint32_t max_cells = 0;
 
     *known_out = 0;
     for (size_t i = 0; i < sizeof(separators); i++) {
         uint32_t known;
         const uint32_t cells = count_cells(columns, line, separators[i], &known);
 
-        if (known > *known_out || (known == *known_out && cells > most_cells)) {
+        if (known > *known_out || (known == *known_out && cells > max_cells)) {
             *known_out = known;
-            most_cells = cells;
+            max_cells = cells;
             best = separators[i];
         }
     }
     return best;
 }
 
-/* Tells whether a line ahead of the header is passed over: it is empty, names the separator for a
+/* Returns whether a line ahead of the header is passed over: it is empty, names the separator for a
  * spreadsheet, or is a comment in which nothing is known. */
-static bool is_preamble(struct lull_columns *columns, char **line)
+static bool columns_is_preamble(struct lull_columns *columns, char **line)
 {
     uint32_t known;
 
@@ -207,9 +208,9 @@ static int add_column(struct lull_columns *columns, const char *name, struct lul
     int rc;
 
     if (columns->width == LULL_COLUMNS_MAX)
-        return refuse(columns, columns->header_line, "header", "there are more than 65536 columns",
-                      err);
-    column = find(columns, name);
+        return columns_refuse(columns, columns->header_line, "header",
+                              "there are more than 65536 columns", err);
+    column = columns_find(columns, name);
     rc = lull_trace_grow(&columns->field_of, columns->width, sizeof(*columns->field_of),
                          columns->name, err);
     if (rc < 0)
@@ -230,7 +231,7 @@ static int add_column(struct lull_columns *columns, const char *name, struct lul
 /* Reads the lines that the quotes of the current one need to close. */
 static int close_quotes(struct lull_columns *columns, char **line, struct lull_error *err)
 {
-    enum { MOST_LINES = 1000 }; /* of a cell; chosen, not measured */
+    enum { MAX_LINES = 1000 }; /* of a cell; */
     const size_t first = lull_lines_number(columns->lines);
 
     while (lull_lines_is_open(*line, columns->separator)) {
@@ -238,16 +239,16 @@ static int close_quotes(struct lull_columns *columns, char **line, struct lull_e
 
         if (rc < 0)
             return rc;
-        if (rc == 0 || lull_lines_number(columns->lines) - first >= MOST_LINES)
-            return refuse(columns, first, "cells", "a cell's quotes are not closed", err);
+        if (rc == 0 || lull_lines_number(columns->lines) - first >= MAX_LINES)
+            return columns_refuse(columns, first, "cells", "a cell's quotes are not closed", err);
     }
     return 0;
 }
 
 /* All columns are judged before the first record is read, so that a wrong file is refused at its
  * header. */
-static int read_header(struct lull_columns *columns, const struct lull_table *table, void *context,
-                       struct lull_error *err)
+static int columns_read_header(struct lull_columns *columns, const struct lull_table *table,
+                               void *context, struct lull_error *err)
 {
     char *line = NULL;
     char *rest;
@@ -262,11 +263,11 @@ static int read_header(struct lull_columns *columns, const struct lull_table *ta
             return lull_error_set(err, LULL_E_FORMAT,
                                   "%s: the file is empty; its first line must name the columns",
                                   columns->name);
-    } while (is_preamble(columns, &line));
+    } while (columns_is_preamble(columns, &line));
     columns->header_line = lull_lines_number(columns->lines);
     if (lull_lines_is_open(line, ','))
-        return refuse(columns, columns->header_line, "header", "a cell's quotes are not closed",
-                      err);
+        return columns_refuse(columns, columns->header_line, "header",
+                              "a cell's quotes are not closed", err);
     columns->separator = find_separator(columns, line, &known);
     columns->header = strdup(line);
     if (columns->header == NULL)
@@ -292,8 +293,8 @@ static enum lull_text_comma comma_of(const struct lull_columns *columns)
                                                                : LULL_TEXT_COMMA_AMBIGUOUS;
 }
 
-/* Tells whether the current record only says what the header says: a file that others were appended
- * to. */
+/* Returns whether the current record only says what the header says: a file that others were
+ * appended to. */
 static bool is_header_again(const struct lull_columns *columns)
 {
     bool is_any = false;
@@ -324,7 +325,8 @@ static int split_line(struct lull_columns *columns, char *rest, struct lull_erro
 
         is_empty = is_empty && cell[0] == '\0';
         if (count >= columns->width && cell[0] != '\0')
-            return refuse(columns, number, "cells", "there are more than the header has", err);
+            return columns_refuse(columns, number, "cells", "there are more than the header has",
+                                  err);
         if (count >= columns->width || columns->field_of[count] == LULL_COLUMNS_FIELDS)
             continue;
         columns->cells[columns->field_of[count]] = cell;
@@ -333,12 +335,12 @@ static int split_line(struct lull_columns *columns, char *rest, struct lull_erro
     if (is_empty)
         return 0;
     if (count < columns->width)
-        return refuse(columns, number, "cells", "there are fewer than the header has", err);
+        return columns_refuse(columns, number, "cells", "there are fewer than the header has", err);
     return is_header_again(columns) ? 0 : 1;
 }
 
-static int read_record(struct lull_columns *columns, const struct lull_table *table, char *line,
-                       void *context, struct lull_error *err)
+static int columns_read_record(struct lull_columns *columns, const struct lull_table *table,
+                               char *line, void *context, struct lull_error *err)
 {
     const size_t number = lull_lines_number(columns->lines);
     int rc = close_quotes(columns, &line, err);
@@ -373,10 +375,10 @@ int lull_columns_read_lines(struct lull_lines *lines, const struct lull_table *t
                                    .lines = lines,
                                    .manual = table->manual};
     char *line = NULL;
-    int rc = read_header(&columns, table, context, err);
+    int rc = columns_read_header(&columns, table, context, err);
 
     while (rc >= 0 && (rc = lull_lines_next(lines, &line, err)) > 0)
-        rc = read_record(&columns, table, line, context, err);
+        rc = columns_read_record(&columns, table, line, context, err);
     free(columns.field_of);
     free(columns.header);
     return rc;
@@ -408,8 +410,8 @@ int lull_columns_refuse(const struct lull_columns *columns, uint32_t field, cons
 /* ---- numbers ------------------------------------------------------------------------------ */
 
 /* Rewrites a number as lull_text_plain_number says. Returns null, or what is wrong with it. */
-static const char *plain(const struct lull_columns *columns, uint32_t field,
-                         char number[LULL_TEXT_NUMBER_BYTES])
+static const char *columns_plain(const struct lull_columns *columns, uint32_t field,
+                                 char number[LULL_TEXT_NUMBER_BYTES])
 {
     switch (lull_text_plain_number(columns->cells[field], comma_of(columns), number)) {
     case 0:
@@ -426,7 +428,7 @@ int lull_columns_integer(const struct lull_columns *columns, uint32_t field, int
                          int64_t max, const char *what, int64_t *value_out, struct lull_error *err)
 {
     char number[LULL_TEXT_NUMBER_BYTES];
-    const char *const wrong = plain(columns, field, number);
+    const char *const wrong = columns_plain(columns, field, number);
     int64_t value = 0;
 
     if (wrong != NULL)
@@ -442,7 +444,7 @@ int lull_columns_real(const struct lull_columns *columns, uint32_t field, double
                       const char *what, double *value_out, struct lull_error *err)
 {
     char number[LULL_TEXT_NUMBER_BYTES];
-    const char *const wrong = plain(columns, field, number);
+    const char *const wrong = columns_plain(columns, field, number);
     double value;
 
     if (wrong != NULL)
@@ -462,7 +464,7 @@ int lull_columns_quantity(const struct lull_columns *columns, uint32_t field, do
     char *unit;
     double value;
 
-    if (plain(columns, field, number) != NULL)
+    if (columns_plain(columns, field, number) != NULL)
         return -EINVAL;
     value = strtod(number, &unit);
     if (unit == number || !isfinite(value))
@@ -480,7 +482,7 @@ int lull_columns_decimal(const struct lull_columns *columns, uint32_t field,
                          struct lull_error *err)
 {
     char number[LULL_TEXT_NUMBER_BYTES];
-    const char *const wrong = plain(columns, field, number);
+    const char *const wrong = columns_plain(columns, field, number);
     int64_t value = 0;
     int rc;
 
@@ -496,11 +498,11 @@ int lull_columns_decimal(const struct lull_columns *columns, uint32_t field,
 }
 
 /* Parses a number of the column's unit. Returns null, or what is wrong with it. */
-static const char *parse_time(const struct lull_columns *columns, uint32_t field,
-                              int64_t *time_ns_out)
+static const char *columns_parse_time(const struct lull_columns *columns, uint32_t field,
+                                      int64_t *time_ns_out)
 {
     char number[LULL_TEXT_NUMBER_BYTES];
-    const char *const wrong = plain(columns, field, number);
+    const char *const wrong = columns_plain(columns, field, number);
 
     if (wrong != NULL)
         return strchr(wrong, ';') != NULL ? wrong : "no such number";
@@ -514,7 +516,7 @@ int lull_columns_time(const struct lull_columns *columns, uint32_t field, int64_
 
     if (lull_timestamp_elapsed(columns->cells[field], time_ns_out) == 0)
         return 0;
-    wrong = parse_time(columns, field, time_ns_out);
+    wrong = columns_parse_time(columns, field, time_ns_out);
     return wrong == NULL ? 0 : lull_columns_refuse(columns, field, wrong, err);
 }
 
@@ -532,7 +534,7 @@ int lull_columns_instant(const struct lull_columns *columns, uint32_t field, int
     if (strpbrk(columns->cells[field], ":-/") != NULL &&
         lull_timestamp_parse(columns->cells[field], time_ns_out) == 0)
         return 0;
-    wrong = plain(columns, field, number);
+    wrong = columns_plain(columns, field, number);
     if (wrong != NULL)
         return lull_columns_refuse(
             columns, field, strchr(wrong, ';') != NULL ? wrong : "no such number or date", err);

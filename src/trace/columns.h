@@ -61,7 +61,8 @@ struct lull_table {
     int (*check)(const struct lull_columns *columns, void *context, struct lull_error *err);
     /* Takes the current record. */
     int (*read)(const struct lull_columns *columns, void *context, struct lull_error *err);
-    /* Takes note of a line that has not the cells of the header, and goes on; null: it is refused.
+    /* Takes note of a line that has not the cells of the header, and continues; null: it is
+     * refused.
      */
     void (*broken)(void *context, size_t line);
 };
@@ -83,12 +84,12 @@ int lull_columns_read_lines(struct lull_lines *lines, const struct lull_table *t
  * with the names that each missing one could have, and with what the header has. */
 int lull_columns_need(const struct lull_columns *columns, uint64_t fields, struct lull_error *err);
 
-/* Tells whether there is such a column; and whether the current record has something in it. */
+/* Returns whether there is such a column; and whether the current record has something in it. */
 bool lull_columns_has(const struct lull_columns *columns, uint32_t field);
 bool lull_columns_is_filled(const struct lull_columns *columns, uint32_t field);
 
-/* Tells whether the current record has something in that column that is no word for a missing value
- * (lull_text_is_missing). For numbers and times; a name may be such a word. */
+/* Returns whether the current record has something in that column that is no word for a missing
+ * value (lull_text_is_missing). For numbers and times; a name may be such a word. */
 bool lull_columns_has_value(const struct lull_columns *columns, uint32_t field);
 
 /* LULL_E_FORMAT with file, line, column and cell of the current record, and what is wrong there. */
@@ -105,7 +106,7 @@ int lull_columns_real(const struct lull_columns *columns, uint32_t field, double
 enum { LULL_COLUMNS_UNIT = 8 };
 
 /* Parses the cell of a column that is there as a number with a unit behind it, or without one;
- * blanks between them do not count. -EINVAL: it is none; the outputs are left alone then. */
+ * blanks between them do not count. -EINVAL: it is none; the outputs are left unchanged then. */
 int lull_columns_quantity(const struct lull_columns *columns, uint32_t field, double *value_out,
                           char unit_out[LULL_COLUMNS_UNIT]);
 

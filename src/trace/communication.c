@@ -77,7 +77,7 @@ static void copy_plain(const char *name, char *path)
 }
 
 /* Writes the identifiers of a kernel's name, which is at most PATH_BYTES with its end. */
-static const char *path_of(const char *name, char *path)
+static const char *communication_path_of(const char *name, char *path)
 {
     if (strncmp(name, "_Z", strlen("_Z")) == 0)
         copy_mangled(name, path);
@@ -86,7 +86,7 @@ static const char *path_of(const char *name, char *path)
     return path;
 }
 
-static bool is_identifier(char c)
+static bool communication_is_identifier(char c)
 {
     return isalnum((unsigned char)c) || c == '_';
 }
@@ -96,7 +96,7 @@ static bool begins_identifier(const char *path, const char *at)
 {
     while (at > path && at[-1] == '_')
         at--;
-    return at == path || !is_identifier(at[-1]);
+    return at == path || !communication_is_identifier(at[-1]);
 }
 
 /* Returns whether a word begins here: an identifier, or a part of one that an underscore or a
@@ -107,12 +107,13 @@ static bool begins_word(const char *path, const char *at)
            (islower((unsigned char)at[-1]) && isupper((unsigned char)at[0]));
 }
 
-static bool fits(const struct lull_communication_name *name, const char *path)
+static bool communication_fits(const struct lull_communication_name *name, const char *path)
 {
     const size_t length = strlen(name->text);
 
     for (const char *at = path; (at = strcasestr(at, name->text)) != NULL; at++)
-        if (begins_identifier(path, at) && !(name->is_whole && is_identifier(at[length])))
+        if (begins_identifier(path, at) &&
+            !(name->is_whole && communication_is_identifier(at[length])))
             return true;
     return false;
 }
@@ -132,7 +133,7 @@ static const struct lull_communication_name *find_name(const char *path)
     if (has_word(path, lull_communication_computes))
         return NULL;
     for (uint32_t i = 0; i < lull_communication_name_count; i++)
-        if (fits(&lull_communication_names[i], path))
+        if (communication_fits(&lull_communication_names[i], path))
             return &lull_communication_names[i];
     return NULL;
 }
@@ -141,7 +142,7 @@ static const struct lull_communication_name *find_name(const char *path)
 
 /* Compares letters alone, so that all_reduce, AllReduce and allreduce_ are one. Null: none is
  * there. */
-static const char *find_operation(const char *text)
+static const char *communication_find_operation(const char *text)
 {
     char letters[PATH_BYTES];
     size_t length = 0;
@@ -161,13 +162,14 @@ static const char *find_operation(const char *text)
 
 const char *lull_communication_of_collective(const char *collective)
 {
-    return find_operation(collective);
+    return communication_find_operation(collective);
 }
 
 const char *lull_communication_of(const char *kernel, const regex_t *others)
 {
     char path[PATH_BYTES];
-    const struct lull_communication_name *const name = find_name(path_of(kernel, path));
+    const struct lull_communication_name *const name =
+        find_name(communication_path_of(kernel, path));
     const char *operation = NULL;
 
     if (name == NULL && (others == NULL || regexec(others, kernel, 0, NULL, 0) != 0))
@@ -175,7 +177,7 @@ const char *lull_communication_of(const char *kernel, const regex_t *others)
     if (name != NULL)
         operation = name->operation;
     if (operation == NULL)
-        operation = find_operation(path);
+        operation = communication_find_operation(path);
     return operation != NULL ? operation : "communication";
 }
 
@@ -183,5 +185,5 @@ bool lull_communication_is_likely(const char *kernel)
 {
     char path[PATH_BYTES];
 
-    return has_word(path_of(kernel, path), lull_communication_likely);
+    return has_word(communication_path_of(kernel, path), lull_communication_likely);
 }

@@ -50,7 +50,7 @@ static bool scan_exponent(struct scan *scan)
 }
 
 /* Returns mantissa * 10^exponent, or anything above LULL_DECIMAL_MAX if the product is above it. */
-static uint64_t scale(uint64_t mantissa, int64_t exponent)
+static uint64_t decimal_scale(uint64_t mantissa, int64_t exponent)
 {
     bool rounds_up = false;
 
@@ -86,7 +86,7 @@ int lull_decimal_parse(const char *bytes, size_t length, int shift, int64_t *val
     }
     if (scan.at != scan.end)
         return -EINVAL;
-    value = scale(scan.mantissa, scan.exponent);
+    value = decimal_scale(scan.mantissa, scan.exponent);
     if (value > LULL_DECIMAL_MAX)
         return -ERANGE;
     *value_out = is_negative ? -(int64_t)value : (int64_t)value;
@@ -112,7 +112,7 @@ const char *lull_decimal_parse_time(const char *bytes, size_t length, int64_t un
                                     int64_t *time_ns_out)
 {
     /* About 30 years: no sum of two such times overflows, nor do a minute's 60 seconds. */
-    const int64_t most_ns = INT64_C(1000000000000000000);
+    const int64_t max_ns = INT64_C(1000000000000000000);
     enum { NANO = 9 };
     int64_t time_ns = 0;
 
@@ -120,7 +120,7 @@ const char *lull_decimal_parse_time(const char *bytes, size_t length, int64_t un
         return "no such number";
     if (time_ns < 0)
         return "a time below 0";
-    if (time_ns > most_ns / unit_s)
+    if (time_ns > max_ns / unit_s)
         return "a time of over 30 years";
     *time_ns_out = time_ns * unit_s;
     return NULL;

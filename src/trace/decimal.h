@@ -18,7 +18,8 @@
  */
 int lull_decimal_parse(const char *bytes, size_t length, int shift, int64_t *value_out);
 
-/* Tells whether a text that lull_decimal_parse takes is a whole number: 8, 8.0 and 8e0, not 8.5. */
+/* Returns whether a text that lull_decimal_parse takes is a whole number: 8, 8.0 and 8e0, not 8.5.
+ */
 bool lull_decimal_is_whole(const char *text);
 
 /*

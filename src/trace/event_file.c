@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/smaller.h"
+#include "base/minmax.h"
 
 /* Kinds of fields in a protocol buffer. */
 enum { VARINT = 0, FIXED64 = 1, BYTES = 2 };
@@ -34,7 +34,7 @@ struct message {
     bool has_failed; /* there was no memory */
 };
 
-static void put(struct message *message, const void *bytes, size_t size)
+static void event_file_put(struct message *message, const void *bytes, size_t size)
 {
     for (size_t i = 0; i < size && !message->has_failed; i++) {
         if (lull_array_reserve(&message->bytes, &message->room, message->size, 1) < 0)
@@ -49,7 +49,7 @@ static void put_varint(struct message *message, uint64_t value)
     do {
         const uint8_t byte = (uint8_t)((value & 0x7f) | (value > 0x7f ? 0x80 : 0));
 
-        put(message, &byte, 1);
+        event_file_put(message, &byte, 1);
         value >>= 7;
     } while (value != 0);
 }
@@ -59,7 +59,7 @@ static void put_little_endian(struct message *message, uint64_t value, size_t si
     for (size_t i = 0; i < size; i++) {
         const uint8_t byte = (uint8_t)(value >> (8 * i));
 
-        put(message, &byte, 1);
+        event_file_put(message, &byte, 1);
     }
 }
 
@@ -78,12 +78,13 @@ static void put_bytes(struct message *message, uint32_t field, const void *bytes
 {
     put_key(message, field, BYTES);
     put_varint(message, size);
-    put(message, bytes, size);
+    event_file_put(message, bytes, size);
 }
 
-static void put_text(struct message *message, uint32_t field, const char *text, size_t most)
+static void event_file_put_text(struct message *message, uint32_t field, const char *text,
+                                size_t most)
 {
-    put_bytes(message, field, text, lull_smaller_size(strlen(text), most));
+    put_bytes(message, field, text, lull_min_size(strlen(text), most));
 }
 
 /* Puts a message into another, and frees it. */
@@ -109,21 +110,21 @@ uint32_t lull_event_crc32c(const void *bytes, size_t size)
     return ~crc;
 }
 
-static uint32_t mask(uint32_t crc)
+static uint32_t event_file_mask(uint32_t crc)
 {
     return (crc >> 15 | crc << 17) + 0xa282ead8U;
 }
 
 /* Writes an event as a record, and frees it. */
-static int write_record(FILE *out, struct message *event)
+static int event_file_write_record(FILE *out, struct message *event)
 {
     struct message record = {0};
     int result = -ENOMEM;
 
     put_little_endian(&record, event->size, 8);
-    put_little_endian(&record, mask(lull_event_crc32c(record.bytes, record.size)), 4);
-    put(&record, event->bytes, event->size);
-    put_little_endian(&record, mask(lull_event_crc32c(event->bytes, event->size)), 4);
+    put_little_endian(&record, event_file_mask(lull_event_crc32c(record.bytes, record.size)), 4);
+    event_file_put(&record, event->bytes, event->size);
+    put_little_endian(&record, event_file_mask(lull_event_crc32c(event->bytes, event->size)), 4);
     if (!record.has_failed && !event->has_failed) {
         fwrite(record.bytes, 1, record.size, out);
         result = 0;
@@ -133,7 +134,7 @@ static int write_record(FILE *out, struct message *event)
     return result;
 }
 
-static void begin_event(struct message *event, double unix_s)
+static void event_file_begin(struct message *event, double unix_s)
 {
     uint64_t bits;
 
@@ -147,9 +148,9 @@ int lull_event_file_begin(FILE *out, double unix_s)
     static const char version[] = "brain.Event:2";
     struct message event = {0};
 
-    begin_event(&event, unix_s);
-    put_text(&event, EVENT_FILE_VERSION, version, sizeof(version));
-    return write_record(out, &event);
+    event_file_begin(&event, unix_s);
+    event_file_put_text(&event, EVENT_FILE_VERSION, version, sizeof(version));
+    return event_file_write_record(out, &event);
 }
 
 /* ---- scalars ----------------------------------------------------------------------------- */
@@ -175,10 +176,11 @@ static void put_metadata(struct message *value, const struct lull_event_scalar *
     struct message metadata = {0};
     struct message plugin = {0};
 
-    put_text(&plugin, PLUGIN_NAME, plugin_name, sizeof(plugin_name));
+    event_file_put_text(&plugin, PLUGIN_NAME, plugin_name, sizeof(plugin_name));
     put_message(&metadata, METADATA_PLUGIN, &plugin);
-    put_text(&metadata, METADATA_NAME, scalar->tag, LULL_EVENT_TAG_BYTES);
-    put_text(&metadata, METADATA_DESCRIPTION, scalar->description, LULL_EVENT_DESCRIPTION_BYTES);
+    event_file_put_text(&metadata, METADATA_NAME, scalar->tag, LULL_EVENT_TAG_BYTES);
+    event_file_put_text(&metadata, METADATA_DESCRIPTION, scalar->description,
+                        LULL_EVENT_DESCRIPTION_BYTES);
     put_number(&metadata, METADATA_CLASS, CLASS_SCALAR);
     put_message(value, VALUE_METADATA, &metadata);
 }
@@ -192,14 +194,14 @@ int lull_event_file_add(FILE *out, double unix_s, int64_t step,
     for (size_t i = 0; i < count; i++) {
         struct message value = {0};
 
-        put_text(&value, VALUE_TAG, scalars[i].tag, LULL_EVENT_TAG_BYTES);
+        event_file_put_text(&value, VALUE_TAG, scalars[i].tag, LULL_EVENT_TAG_BYTES);
         put_tensor(&value, scalars[i].value);
         if (scalars[i].description != NULL)
             put_metadata(&value, &scalars[i]);
         put_message(&summary, SUMMARY_VALUE, &value);
     }
-    begin_event(&event, unix_s);
+    event_file_begin(&event, unix_s);
     put_number(&event, EVENT_STEP, (uint64_t)step);
     put_message(&event, EVENT_SUMMARY, &summary);
-    return write_record(out, &event);
+    return event_file_write_record(out, &event);
 }

@@ -17,7 +17,7 @@
 
 /* Upper bounds of fixed operations, in the units of their members. */
 enum {
-    MOST_S = LULL_PIPELINE_MAX_TIME_NS / 1000000000,
+    MAX_S = LULL_PIPELINE_MAX_TIME_NS / 1000000000,
     MOST_J = LULL_PIPELINE_MAX_ENERGY_NJ / 1000000000
 };
 
@@ -58,15 +58,15 @@ struct graph_reader {
     uint32_t stages;
 };
 
-static int64_t nano(double value)
+static int64_t graph_lines_to_nano(double value)
 {
     return llround(value * 1e9);
 }
 
 /* ---- lines ---- */
 
-static int read_kind(const struct lull_lines *lines, const json_t *object, struct op_line *line,
-                     struct lull_error *err)
+static int graph_lines_read_kind(const struct lull_lines *lines, const json_t *object,
+                                 struct op_line *line, struct lull_error *err)
 {
     const char *const kind = json_string_value(json_object_get(object, "kind"));
     const bool has_time = json_object_get(object, "time_s") != NULL;
@@ -78,7 +78,7 @@ static int read_kind(const struct lull_lines *lines, const json_t *object, struc
     if (has_time != (line->kind == LULL_PIPELINE_FIXED))
         return lull_lines_refuse(lines, err,
                                  "\"time_s\" must be there with kind \"fixed\", and only there");
-    if (has_time && nano(line->time_s) == 0)
+    if (has_time && graph_lines_to_nano(line->time_s) == 0)
         return lull_lines_refuse(lines, err, "\"time_s\" must be above 0");
     if (line->kind != LULL_PIPELINE_OVERLAP)
         line->partner = 0;
@@ -107,7 +107,7 @@ static int read_op(struct graph_reader *reader, const struct lull_lines *lines,
         {OP("chunk", true, LULL_PIPELINE_MAX_STAGES, chunk)},
         {OP("partner", true, LULL_PIPELINE_MAX_STAGES, partner)},
         {"kind", LULL_MEMBER_OTHER},
-        {"time_s", LULL_MEMBER_NUMBER, true, 0, MOST_S, offsetof(struct op_line, time_s)},
+        {"time_s", LULL_MEMBER_NUMBER, true, 0, MAX_S, offsetof(struct op_line, time_s)},
         {"energy_j", LULL_MEMBER_NUMBER, true, 0, MOST_J, offsetof(struct op_line, energy_j)},
         {NULL},
     };
@@ -116,7 +116,7 @@ static int read_op(struct graph_reader *reader, const struct lull_lines *lines,
 
     if (rc < 0)
         return rc;
-    rc = read_kind(lines, object, &line, reader->err);
+    rc = graph_lines_read_kind(lines, object, &line, reader->err);
     if (rc < 0)
         return rc;
     cover_stage(reader, line.stage);
@@ -125,13 +125,13 @@ static int read_op(struct graph_reader *reader, const struct lull_lines *lines,
                              reader->err);
 }
 
-static int read_edge(struct graph_reader *reader, const struct lull_lines *lines,
-                     const json_t *object)
+static int graph_lines_read_edge(struct graph_reader *reader, const struct lull_lines *lines,
+                                 const json_t *object)
 {
     static const struct lull_member members[] = {
         {"from", LULL_MEMBER_INTEGER, false, 0, INT64_MAX - 1, offsetof(struct edge_line, from)},
         {"to", LULL_MEMBER_INTEGER, false, 0, INT64_MAX - 1, offsetof(struct edge_line, to)},
-        {"latency_s", LULL_MEMBER_NUMBER, true, 0, MOST_S, offsetof(struct edge_line, latency_s)},
+        {"latency_s", LULL_MEMBER_NUMBER, true, 0, MAX_S, offsetof(struct edge_line, latency_s)},
         {NULL},
     };
     struct edge_line line = {.row = lull_lines_number(lines)};
@@ -143,15 +143,15 @@ static int read_edge(struct graph_reader *reader, const struct lull_lines *lines
                              reader->err);
 }
 
-static int read_line(const struct lull_lines *lines, const json_t *object, void *context,
-                     struct lull_error *err)
+static int graph_lines_read(const struct lull_lines *lines, const json_t *object, void *context,
+                            struct lull_error *err)
 {
     struct graph_reader *const reader = context;
 
     if (json_object_get(object, "op") != NULL)
         return read_op(reader, lines, object);
     if (json_object_get(object, "from") != NULL)
-        return read_edge(reader, lines, object);
+        return graph_lines_read_edge(reader, lines, object);
     return lull_lines_refuse(lines, err,
                              "this is neither an operation (\"op\") nor an edge (\"from\")");
 }
@@ -160,7 +160,7 @@ static int read_line(const struct lull_lines *lines, const json_t *object, void 
 
 /* Orders by id, equal ones in the order of the file. An index of UINT32_MAX, that of a key which is
  * looked for, equals any other. */
-static int compare_entries(const void *left, const void *right)
+static int graph_lines_compare_entries(const void *left, const void *right)
 {
     const struct op_entry *const a = left;
     const struct op_entry *const b = right;
@@ -171,7 +171,7 @@ static int compare_entries(const void *left, const void *right)
 }
 
 /* LULL_E_FORMAT, with the file and a line that was read before. */
-static int refuse(const struct graph_reader *reader, size_t row, const char *what)
+static int graph_lines_refuse(const struct graph_reader *reader, size_t row, const char *what)
 {
     return lull_error_set(reader->err, LULL_E_FORMAT, "%s: line %zu: %.160s", reader->path, row,
                           what);
@@ -185,7 +185,7 @@ static int index_ops(struct graph_reader *reader)
                               reader->path, reader->op_count);
     for (size_t i = 0; i < reader->op_count; i++)
         reader->entries[i] = (struct op_entry){reader->ops[i].id, (uint32_t)i};
-    qsort(reader->entries, reader->op_count, sizeof(*reader->entries), compare_entries);
+    qsort(reader->entries, reader->op_count, sizeof(*reader->entries), graph_lines_compare_entries);
     for (size_t i = 1; i < reader->op_count; i++)
         if (reader->entries[i - 1].id == reader->entries[i].id)
             return lull_error_set(reader->err, LULL_E_FORMAT,
@@ -197,8 +197,8 @@ static int index_ops(struct graph_reader *reader)
 }
 
 /* The profile is fitted when the number of stages is known, hence after all lines were read. */
-static int add_op(const struct graph_reader *reader, struct lull_pipeline_fit *fit,
-                  struct lull_pipeline_graph *graph, const struct op_line *line)
+static int graph_lines_add_op(const struct graph_reader *reader, struct lull_pipeline_fit *fit,
+                              struct lull_pipeline_graph *graph, const struct op_line *line)
 {
     struct lull_pipeline_op op = {(uint32_t)line->device, 0, (uint32_t)line->microbatch,
                                   (uint32_t)line->chunk};
@@ -206,15 +206,15 @@ static int add_op(const struct graph_reader *reader, struct lull_pipeline_fit *f
     int64_t rc;
 
     if (line->kind == LULL_PIPELINE_FIXED)
-        rc = lull_pipeline_fit_fixed(fit, (uint32_t)line->stage, nano(line->time_s),
-                                     nano(line->energy_j), &why);
+        rc = lull_pipeline_fit_fixed(fit, (uint32_t)line->stage, graph_lines_to_nano(line->time_s),
+                                     graph_lines_to_nano(line->energy_j), &why);
     else
         rc = lull_pipeline_fit_class(fit, (uint32_t)line->stage, line->kind,
                                      (uint32_t)line->partner, &why);
     if (rc == -ENOMEM)
         return lull_error_set(reader->err, -ENOMEM, "%s: %s", reader->path, why.text);
     if (rc < 0)
-        return refuse(reader, line->row, why.text);
+        return graph_lines_refuse(reader, line->row, why.text);
     op.class_index = (uint32_t)rc;
     rc = lull_pipeline_graph_add(graph, &op);
     if (rc < 0)
@@ -223,26 +223,27 @@ static int add_op(const struct graph_reader *reader, struct lull_pipeline_fit *f
     return 0;
 }
 
-static const struct op_entry *find(const struct graph_reader *reader, int64_t id)
+static const struct op_entry *graph_lines_find(const struct graph_reader *reader, int64_t id)
 {
     const struct op_entry key = {.id = id, .index = UINT32_MAX};
 
     return bsearch(&key, reader->entries, reader->op_count, sizeof(*reader->entries),
-                   compare_entries);
+                   graph_lines_compare_entries);
 }
 
-static int add_edge(const struct graph_reader *reader, struct lull_pipeline_graph *graph,
-                    const struct edge_line *line)
+static int graph_lines_add_edge(const struct graph_reader *reader,
+                                struct lull_pipeline_graph *graph, const struct edge_line *line)
 {
-    const struct op_entry *from = find(reader, line->from);
-    const struct op_entry *to = find(reader, line->to);
+    const struct op_entry *from = graph_lines_find(reader, line->from);
+    const struct op_entry *to = graph_lines_find(reader, line->to);
     int rc;
 
     if (from == NULL || to == NULL)
         return lull_error_set(reader->err, LULL_E_FORMAT,
                               "%s: line %zu: there is no operation %" PRId64, reader->path,
                               line->row, from == NULL ? line->from : line->to);
-    rc = lull_pipeline_graph_connect(graph, from->index, to->index, nano(line->latency_s));
+    rc = lull_pipeline_graph_connect(graph, from->index, to->index,
+                                     graph_lines_to_nano(line->latency_s));
     if (rc < 0)
         return lull_error_set(reader->err, rc, "%s: line %zu: there is no room for the edge",
                               reader->path, line->row);
@@ -250,8 +251,8 @@ static int add_edge(const struct graph_reader *reader, struct lull_pipeline_grap
 }
 
 /* Edges may name operations of later lines, so all operations come first. */
-static int fill_graph(struct graph_reader *reader, struct lull_pipeline_fit *fit,
-                      struct lull_pipeline_graph *graph)
+static int graph_lines_fill(struct graph_reader *reader, struct lull_pipeline_fit *fit,
+                            struct lull_pipeline_graph *graph)
 {
     struct lull_error why = {0};
     int rc;
@@ -262,9 +263,9 @@ static int fill_graph(struct graph_reader *reader, struct lull_pipeline_fit *fit
     rc = index_ops(reader);
     fit->stages = reader->stages;
     for (size_t i = 0; rc >= 0 && i < reader->op_count; i++)
-        rc = add_op(reader, fit, graph, &reader->ops[i]);
+        rc = graph_lines_add_op(reader, fit, graph, &reader->ops[i]);
     for (size_t i = 0; rc >= 0 && i < reader->edge_count; i++)
-        rc = add_edge(reader, graph, &reader->edges[i]);
+        rc = graph_lines_add_edge(reader, graph, &reader->edges[i]);
     if (rc < 0)
         return rc;
     rc = lull_pipeline_graph_finish(graph, fit->fitted, &why);
@@ -282,9 +283,9 @@ int lull_graph_lines_read(const char *path, struct lull_pipeline_fit *fit,
     int rc;
 
     lull_pipeline_graph_init(&graph);
-    rc = lull_json_lines_read(path, read_line, &reader, err);
+    rc = lull_json_lines_read(path, graph_lines_read, &reader, err);
     if (rc >= 0)
-        rc = fill_graph(&reader, fit, &graph);
+        rc = graph_lines_fill(&reader, fit, &graph);
     free(reader.entries);
     free(reader.edges);
     free(reader.ops);

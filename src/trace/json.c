@@ -117,7 +117,7 @@ static const char *const wanted[] = {
 };
 
 /* Refuses the byte at json->at, which is not what should stand there. */
-static int refuse(struct lull_json *json, const char *instead, struct lull_error *err)
+static int json_refuse(struct lull_json *json, const char *instead, struct lull_error *err)
 {
     const unsigned char byte = (unsigned char)*json->at;
     const int64_t offset = lull_json_offset(json);
@@ -159,7 +159,7 @@ static int report_end(struct lull_json *json, struct lull_error *err)
 /* ---- bytes ---- */
 
 /* Makes the next part of the text available; call when at == end. False: there is none. */
-static bool refill(struct lull_json *json)
+static bool json_refill(struct lull_json *json)
 {
     const size_t held = (size_t)(json->end - json->buffer);
     size_t kept = 0;
@@ -185,12 +185,12 @@ static bool refill(struct lull_json *json)
 
 static bool has_byte(struct lull_json *json)
 {
-    return json->at < json->end || refill(json);
+    return json->at < json->end || json_refill(json);
 }
 
 /* Finds the next byte that is no white space, and leaves it in place. Returns -1 if there is none.
  * */
-static inline int peek(struct lull_json *json)
+static inline int json_peek(struct lull_json *json)
 {
     do {
         const char *at = json->at;
@@ -200,11 +200,11 @@ static inline int peek(struct lull_json *json)
         json->at = at;
         if (at < json->end)
             return (unsigned char)*at;
-    } while (refill(json));
+    } while (json_refill(json));
     return -1;
 }
 
-static void skip_byte_order_mark(struct lull_json *json)
+static void json_skip_byte_order_mark(struct lull_json *json)
 {
     static const char mark[] = "\xef\xbb\xbf";
     const size_t length = sizeof(mark) - 1;
@@ -214,13 +214,13 @@ static void skip_byte_order_mark(struct lull_json *json)
         json->at += length;
 }
 
-static void gather(struct lull_json *json, char byte)
+static void json_gather(struct lull_json *json, char byte)
 {
     if (json->held < sizeof(json->scratch))
         json->scratch[json->held++] = byte;
 }
 
-static struct lull_json_text gathered(const struct lull_json *json)
+static struct lull_json_text json_gathered_text(const struct lull_json *json)
 {
     return (struct lull_json_text){json->scratch, json->held};
 }
@@ -232,16 +232,16 @@ static struct lull_json_text gathered(const struct lull_json *json)
 static void gather_unit(struct lull_json *json, unsigned unit)
 {
     if (unit >= 0xd800 && unit <= 0xdfff) {
-        gather(json, '?');
+        json_gather(json, '?');
     } else if (unit < 0x80) {
-        gather(json, (char)unit);
+        json_gather(json, (char)unit);
     } else if (unit < 0x800) {
-        gather(json, (char)(0xc0 | unit >> 6));
-        gather(json, (char)(0x80 | (unit & 0x3f)));
+        json_gather(json, (char)(0xc0 | unit >> 6));
+        json_gather(json, (char)(0x80 | (unit & 0x3f)));
     } else {
-        gather(json, (char)(0xe0 | unit >> 12));
-        gather(json, (char)(0x80 | (unit >> 6 & 0x3f)));
-        gather(json, (char)(0x80 | (unit & 0x3f)));
+        json_gather(json, (char)(0xe0 | unit >> 12));
+        json_gather(json, (char)(0x80 | (unit >> 6 & 0x3f)));
+        json_gather(json, (char)(0x80 | (unit & 0x3f)));
     }
 }
 
@@ -258,10 +258,10 @@ static void gather_unicode(struct lull_json *json)
         gather_unit(json, (unsigned)strtoul(digits, NULL, 16));
         return;
     }
-    gather(json, '\\');
-    gather(json, 'u');
+    json_gather(json, '\\');
+    json_gather(json, 'u');
     for (unsigned i = 0; i < count; i++)
-        gather(json, digits[i]);
+        json_gather(json, digits[i]);
 }
 
 /* Gathers what stands behind a backslash. Returns false if the text ends here. */
@@ -281,8 +281,8 @@ static bool gather_escape(struct lull_json *json)
     }
     place = c != '\0' ? strchr(known, c) : NULL;
     if (place == NULL)
-        gather(json, '\\');
-    gather(json, place != NULL ? meant[place - known] : c);
+        json_gather(json, '\\');
+    json_gather(json, place != NULL ? meant[place - known] : c);
     return true;
 }
 
@@ -294,11 +294,11 @@ static int gather_string(struct lull_json *json, struct lull_json_text *text_out
         const char c = *json->at++;
 
         if (c == '"') {
-            *text_out = gathered(json);
+            *text_out = json_gathered_text(json);
             return 0;
         }
         if (c != '\\')
-            gather(json, c);
+            json_gather(json, c);
         else if (!gather_escape(json))
             break;
     }
@@ -332,8 +332,8 @@ static inline const char *find_special(const char *at, const char *end)
 }
 
 /* json->at is behind the opening quote. */
-static inline int read_string(struct lull_json *json, struct lull_json_text *text_out,
-                              struct lull_error *err)
+static inline int json_read_string(struct lull_json *json, struct lull_json_text *text_out,
+                                   struct lull_error *err)
 {
     const char *const special = find_special(json->at, json->end);
     const size_t length = (size_t)(special - json->at);
@@ -368,7 +368,7 @@ static size_t skip_digits(const char *bytes, size_t length, size_t i)
     return i;
 }
 
-static bool is_number(const char *bytes, size_t length)
+static bool json_starts_number(const char *bytes, size_t length)
 {
     size_t i = length > 0 && bytes[0] == '-';
     size_t digits = skip_digits(bytes, length, i);
@@ -394,7 +394,7 @@ static bool is_number(const char *bytes, size_t length)
     return i == length;
 }
 
-static bool is_word(const char *bytes, size_t length)
+static bool json_is_word(const char *bytes, size_t length)
 {
     static const char *const words[] = {"true", "false",     "null", "NaN",  "Infinity", "nan",
                                         "inf",  "-Infinity", "-inf", "-nan", "-NaN"};
@@ -409,8 +409,8 @@ static struct lull_json_text gather_scalar(struct lull_json *json)
 {
     json->held = 0;
     while (has_byte(json) && is_scalar_byte(json, *json->at))
-        gather(json, *json->at++);
-    return gathered(json);
+        json_gather(json, *json->at++);
+    return json_gathered_text(json);
 }
 
 static int read_scalar(struct lull_json *json, struct lull_json_text *text_out,
@@ -431,12 +431,12 @@ static int read_scalar(struct lull_json *json, struct lull_json_text *text_out,
     if (end < json->end) {
         text = (struct lull_json_text){json->at, (size_t)(end - json->at)};
         if (text.length == 0)
-            return refuse(json, wanted[json->expect], err);
+            return json_refuse(json, wanted[json->expect], err);
         json->at = end;
     } else {
         text = gather_scalar(json);
     }
-    if (!is_number(text.bytes, text.length) && !is_word(text.bytes, text.length) &&
+    if (!json_starts_number(text.bytes, text.length) && !json_is_word(text.bytes, text.length) &&
         !(json->is_lenient && json->depth > 0 && text.length > 0)) {
         if (json->depth > 0 && !has_byte(json)) /* cut within a word or number */
             return report_end(json, err);
@@ -462,7 +462,7 @@ static void expect_more(struct lull_json *json)
 static int open_container(struct lull_json *json, char closing, struct lull_error *err)
 {
     if (json->depth == LULL_JSON_MAX_DEPTH)
-        return refuse(json, "at most 512 levels", err);
+        return json_refuse(json, "at most 512 levels", err);
     json->at++;
     json->closing[json->depth++] = closing;
     json->expect = closing == '}' ? EXPECT_KEY_OR_END : EXPECT_VALUE_OR_END;
@@ -479,31 +479,33 @@ static int close_container(struct lull_json *json)
 }
 
 /* The colon may lie in the next part of the text: then the key has to be put by. */
-static int read_key(struct lull_json *json, struct lull_json_text *text_out, struct lull_error *err)
+static int json_read_key(struct lull_json *json, struct lull_json_text *text_out,
+                         struct lull_error *err)
 {
     int result;
 
     json->at++;
-    result = read_string(json, text_out, err);
+    result = json_read_string(json, text_out, err);
     if (result < 0)
         return result;
     if (json->at == json->end || *json->at != ':') {
-        /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): read_string() wrote it or failed. */
+        /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): json_read_string() wrote it or
+         * failed. */
         memmove(json->scratch, text_out->bytes, text_out->length);
         text_out->bytes = json->scratch;
-        result = peek(json);
+        result = json_peek(json);
         if (result < 0)
             return report_end(json, err);
         if (result != ':')
-            return refuse(json, "a colon", err);
+            return json_refuse(json, "a colon", err);
     }
     json->at++;
     json->expect = EXPECT_VALUE;
     return LULL_JSON_KEY;
 }
 
-static int read_value(struct lull_json *json, int first, struct lull_json_text *text_out,
-                      struct lull_error *err)
+static int json_read_value(struct lull_json *json, int first, struct lull_json_text *text_out,
+                           struct lull_error *err)
 {
     int result;
 
@@ -513,7 +515,7 @@ static int read_value(struct lull_json *json, int first, struct lull_json_text *
         result = read_scalar(json, text_out, err);
     } else {
         json->at++;
-        result = read_string(json, text_out, err);
+        result = json_read_string(json, text_out, err);
         if (result == 0)
             result = LULL_JSON_STRING;
     }
@@ -553,12 +555,12 @@ int lull_json_next(struct lull_json *json, struct lull_json_text *text_out, stru
     int c;
 
     if (json->offset == 0 && json->end == json->buffer)
-        skip_byte_order_mark(json);
-    c = peek(json);
+        json_skip_byte_order_mark(json);
+    c = json_peek(json);
     if (c >= 0 && json->expect == EXPECT_MORE && c == ',') {
         json->at++;
         json->expect = expected_behind_comma(json);
-        c = peek(json);
+        c = json_peek(json);
     }
     if (c >= 0 && json->depth > 0 && c == json->closing[json->depth - 1] &&
         json->expect != EXPECT_VALUE && json->expect != EXPECT_KEY) {
@@ -569,16 +571,16 @@ int lull_json_next(struct lull_json *json, struct lull_json_text *text_out, stru
     switch (json->expect) {
     case EXPECT_VALUE:
     case EXPECT_VALUE_OR_END:
-        return read_value(json, c, text_out, err);
+        return json_read_value(json, c, text_out, err);
     case EXPECT_KEY:
     case EXPECT_KEY_OR_END:
         if (c == '"')
-            return read_key(json, text_out, err);
+            return json_read_key(json, text_out, err);
         break;
     default:
         break;
     }
-    return refuse(json, wanted[json->expect], err);
+    return json_refuse(json, wanted[json->expect], err);
 }
 
 /* Reads tokens until no more than depth levels are open. */
@@ -606,14 +608,14 @@ int lull_json_leave(struct lull_json *json, struct lull_error *err)
     return json->depth > 0 ? read_to(json, json->depth - 1, err) : 0;
 }
 
-/* ---- going on after faults ---- */
+/* ---- continuing after faults ---- */
 
 enum { KEY_BYTES = 32 };
 
 /* What the search has seen of the text. */
 struct resumption {
     int64_t object;       /* offset of a brace that may begin the next object; negative: none */
-    bool has_quote;       /* a key behind that brace has begun */
+    bool has_quote;       /* a key behind that brace has started */
     bool is_first;        /* nothing but white space since the line began */
     char last;            /* byte that is no white space */
     char text[KEY_BYTES]; /* since the last quote, cut */
@@ -645,7 +647,7 @@ static bool take_quote(struct resumption *seen, const char *const *keys,
     return false;
 }
 
-static void take_byte(struct resumption *seen, char c, int64_t offset)
+static void json_take_byte(struct resumption *seen, char c, int64_t offset)
 {
     const bool is_space = c == ' ' || c == '\t' || c == '\r' || c == '\n';
 
@@ -679,7 +681,7 @@ int lull_json_resume(struct lull_json *json, uint32_t depth, int64_t from, const
         const char c = *json->at++;
 
         if (c != '"') {
-            take_byte(&seen, c, lull_json_offset(json) - 1);
+            json_take_byte(&seen, c, lull_json_offset(json) - 1);
             continue;
         }
         if (!take_quote(&seen, keys, strangers, strangers_out) || seen.object < json->offset)

@@ -90,8 +90,9 @@ static int store_text(const struct lull_json_field *field, const struct lull_jso
 }
 
 /* Stores a string or scalar in the field's place. */
-static int store(const struct lull_json_reader *reader, const struct lull_json_field *field,
-                 const struct lull_json_text *text, void *place)
+static int json_fields_store(const struct lull_json_reader *reader,
+                             const struct lull_json_field *field, const struct lull_json_text *text,
+                             void *place)
 {
     switch (field->kind) {
     case LULL_JSON_IS_INTEGER:
@@ -121,8 +122,8 @@ static const struct {
 };
 
 /* What a lenient reader does not want is read to its end, so that the next key is found. */
-static int read_field(struct lull_json_reader *reader, const struct lull_json_field *field,
-                      void *object)
+static int json_fields_read(struct lull_json_reader *reader, const struct lull_json_field *field,
+                            void *object)
 {
     struct lull_json_text text;
     int token;
@@ -135,7 +136,7 @@ static int read_field(struct lull_json_reader *reader, const struct lull_json_fi
     if (token != (int)begins[field->kind].token && !reader->is_lenient)
         return lull_json_refuse(reader, begins[field->kind].refusal);
     if (token == LULL_JSON_STRING || token == LULL_JSON_SCALAR)
-        return store(reader, field, &text, (char *)object + field->offset);
+        return json_fields_store(reader, field, &text, (char *)object + field->offset);
     if (token != (int)begins[field->kind].token)
         return lull_json_leave(reader->json, reader->err);
     if (field->kind == LULL_JSON_IS_OBJECT)
@@ -179,7 +180,7 @@ int lull_json_read_fields(struct lull_json_reader *reader, const struct lull_jso
             return 0;
         field = find_field(fields, &key);
         if (field != NULL)
-            rc = read_field(reader, field, object);
+            rc = json_fields_read(reader, field, object);
         else if (reader->is_strict)
             rc = refuse_key(reader, &key);
         else
@@ -212,7 +213,7 @@ int lull_json_read_items(struct lull_json_reader *reader, enum lull_json_token o
 }
 
 /* Leaves out what is no event, the text of which began at an offset. */
-static int leave_out(struct lull_json_reader *reader, uint32_t depth, int64_t from)
+static int json_fields_exclude(struct lull_json_reader *reader, uint32_t depth, int64_t from)
 {
     static const char *const keys[] = {"ph", "cat", "name", "pid", "tid",
                                        "ts", "dur", "args", NULL};
@@ -243,7 +244,7 @@ int lull_json_read_events(struct lull_json_reader *reader, lull_json_value_fn it
         else if (rc < 0)
             reader->loss.has_no_end = lull_json_fault(reader->json) == LULL_JSON_OPEN;
         if (rc < 0 && lull_json_fault(reader->json) == LULL_JSON_MALFORMED)
-            rc = leave_out(reader, depth, from);
+            rc = json_fields_exclude(reader, depth, from);
         if (rc < 0)
             return rc;
     }
@@ -255,7 +256,7 @@ int lull_json_read_tuple(struct lull_json_reader *reader, const struct lull_json
     struct lull_json_text text;
 
     for (; fields->key != NULL; fields++) {
-        const int rc = read_field(reader, fields, object);
+        const int rc = json_fields_read(reader, fields, object);
 
         if (rc < 0)
             return rc;
@@ -265,7 +266,7 @@ int lull_json_read_tuple(struct lull_json_reader *reader, const struct lull_json
 
 /* ---- documents ---- */
 
-static ssize_t fill(void *context, char *buffer, size_t size, struct lull_error *err)
+static ssize_t json_fields_fill(void *context, char *buffer, size_t size, struct lull_error *err)
 {
     return lull_source_read(context, buffer, size, err);
 }
@@ -278,7 +279,7 @@ int lull_json_read_document(struct lull_source *source, const char *name,
     struct lull_json_text text;
     int rc;
 
-    reader.json = lull_json_create(name, fill, source);
+    reader.json = lull_json_create(name, json_fields_fill, source);
     if (reader.json == NULL)
         return lull_error_set(err, -ENOMEM, "%s: not enough memory to read it", name);
     rc = lull_json_expect(&reader, LULL_JSON_OBJECT_BEGIN, "expected an object", &text);

@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-static int read_line(const struct lull_lines *lines, const char *text, lull_json_line_fn read,
-                     void *context, struct lull_error *err)
+static int json_lines_read(const struct lull_lines *lines, const char *text, lull_json_line_fn read,
+                           void *context, struct lull_error *err)
 {
     json_error_t why;
     json_t *object;
@@ -34,7 +34,7 @@ int lull_json_lines_read(const char *path, lull_json_line_fn read, void *context
     if (rc < 0)
         return rc;
     while ((rc = lull_lines_next(lines, &text, err)) > 0) {
-        rc = read_line(lines, text, read, context, err);
+        rc = json_lines_read(lines, text, read, context, err);
         if (rc < 0)
             break;
     }

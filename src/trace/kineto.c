@@ -18,7 +18,7 @@
 #include "trace/kineto_reading.h"
 #include "trace/plausible.h"
 
-static void begin_event(struct lull_kineto_event *event)
+static void kineto_begin_event(struct lull_kineto_event *event)
 {
     event->ts_ns = event->dur_ns = LULL_KINETO_MISSING;
     event->device = event->stream = LULL_TRACE_UNKNOWN;
@@ -32,7 +32,7 @@ static void begin_event(struct lull_kineto_event *event)
 
 /* ---- the tables ---- */
 
-static int read_event(struct lull_json_reader *reader, void *object)
+static int kineto_read_event(struct lull_json_reader *reader, void *object)
 {
     static const struct lull_json_field arguments[] = {
         {LULL_JSON_INTEGER("device", struct lull_kineto_event, device, 0)},
@@ -65,7 +65,7 @@ static int read_event(struct lull_json_reader *reader, void *object)
     int rc;
 
     (void)object;
-    begin_event(&reading->event);
+    kineto_begin_event(&reading->event);
     rc = lull_json_read_fields(reader, fields, &reading->event);
     return rc < 0 ? rc : lull_kineto_keep(reading);
 }
@@ -81,7 +81,7 @@ static int read_events(struct lull_json_reader *reader, void *object)
     if (token != LULL_JSON_ARRAY_BEGIN)
         return token < 0 ? token : 0;
     reading->contents.has_list = true;
-    return lull_json_read_events(reader, read_event, object);
+    return lull_json_read_events(reader, kineto_read_event, object);
 }
 
 static int read_graph(struct lull_json_reader *reader, void *object)
@@ -102,7 +102,7 @@ static int read_rocprofiler(struct lull_json_reader *reader, void *object)
     return lull_json_skip(reader->json, reader->err);
 }
 
-static int read_device(struct lull_json_reader *reader, void *object)
+static int kineto_read_device(struct lull_json_reader *reader, void *object)
 {
     static const struct lull_json_field fields[] = {
         {LULL_JSON_INTEGER("id", struct lull_kineto_device, id, 0)},
@@ -122,7 +122,7 @@ static int read_device(struct lull_json_reader *reader, void *object)
 /* ---- the end of the text ---- */
 
 /* A node's trace lists all its GPUs; one that does not say its number is taken for the first. */
-static void name_gpus(struct lull_kineto_reading *reading)
+static void kineto_name_gpus(struct lull_kineto_reading *reading)
 {
     struct lull_trace *const trace = reading->trace;
 
@@ -192,7 +192,7 @@ static void note_loss(struct lull_kineto_reading *reading, const struct lull_jso
         trace->loss.unpaired += reading->begun[i].class == LULL_KINETO_KERNEL;
 }
 
-static int finish(struct lull_kineto_reading *reading, const struct lull_json_loss *loss)
+static int kineto_finish(struct lull_kineto_reading *reading, const struct lull_json_loss *loss)
 {
     struct lull_trace *const trace = reading->trace;
     int rc;
@@ -203,7 +203,7 @@ static int finish(struct lull_kineto_reading *reading, const struct lull_json_lo
                                     reading->err);
     lull_plausible_sift(trace);
     rc = refuse_several_writers(reading, loss);
-    name_gpus(reading);
+    kineto_name_gpus(reading);
     if (trace->kernel_count == 0)
         lull_contents_explain(&reading->contents, trace, trace->contents, sizeof(trace->contents));
     return rc;
@@ -211,9 +211,9 @@ static int finish(struct lull_kineto_reading *reading, const struct lull_json_lo
 
 /* ---- the whole ---- */
 
-static int prepare(struct lull_kineto_reading *reading, const char *path,
-                   const struct lull_trace_options *options, struct lull_trace *trace,
-                   struct lull_error *err)
+static int kineto_prepare(struct lull_kineto_reading *reading, const char *path,
+                          const struct lull_trace_options *options, struct lull_trace *trace,
+                          struct lull_error *err)
 {
     uint32_t empty;
 
@@ -225,11 +225,11 @@ static int prepare(struct lull_kineto_reading *reading, const char *path,
     reading->timeline = lull_timeline_reading_create(path);
     if (reading->tracks == NULL || reading->timeline == NULL)
         return lull_error_set(err, -ENOMEM, "%s: not enough memory to read it", path);
-    /* Number 0, which stands for "unknown". */
+    /* Number 0, which represents "unknown". */
     return lull_string_set_add(trace->strings, "", &empty, path, err);
 }
 
-static void destroy(struct lull_kineto_reading *reading)
+static void kineto_destroy(struct lull_kineto_reading *reading)
 {
     lull_tracks_destroy(reading->tracks);
     lull_timeline_reading_destroy(reading->timeline);
@@ -249,14 +249,14 @@ int lull_kineto_read(struct lull_source *source, const char *path,
     };
     static const struct lull_json_field fields[] = {
         {LULL_JSON_OTHER("traceEvents", read_events)},
-        {LULL_JSON_OBJECTS("deviceProperties", read_device)},
+        {LULL_JSON_OBJECTS("deviceProperties", kineto_read_device)},
         {LULL_JSON_OBJECT("distributedInfo", distributed)},
         {LULL_JSON_OTHER("nodes", read_graph)},
         {LULL_JSON_OTHER("rocprofiler-sdk-tool", read_rocprofiler)},
         {NULL},
     };
     struct lull_kineto_reading *const reading = calloc(1, sizeof(*reading));
-    const struct lull_chrome_reading chrome = {fields, read_event, trace, reading};
+    const struct lull_chrome_reading chrome = {fields, kineto_read_event, trace, reading};
     struct lull_json_loss loss = {0};
     struct lull_error own = {0};
     int rc;
@@ -265,14 +265,14 @@ int lull_kineto_read(struct lull_source *source, const char *path,
         return lull_error_set(err, -ENOMEM, "%s: not enough memory to read it", path);
     if (err == NULL)
         err = &own;
-    rc = prepare(reading, path, options, trace, err);
+    rc = kineto_prepare(reading, path, options, trace, err);
     if (rc >= 0) {
         rc = lull_chrome_read(source, path, options, &chrome, &loss, &trace->text_bytes, err);
         if (rc == LULL_E_FORMAT && trace->kernel_count > 0)
             rc = refuse_cut(reading, err);
         else if (rc >= 0)
-            rc = finish(reading, &loss);
+            rc = kineto_finish(reading, &loss);
     }
-    destroy(reading);
+    kineto_destroy(reading);
     return rc;
 }

@@ -9,18 +9,18 @@
 #include "trace/array.h"
 #include "trace/communication.h"
 
-/* Ends are looked for among all that has begun; more is no nesting of calls. */
-enum { MOST_BEGUN = 1024 };
+/* Ends are looked for among all that has started; more is no nesting of calls. */
+enum { MAX_BEGUN = 1024 };
 
 /* So that no sum or difference of two of them overflows; times since 1970 are within it. */
-static const int64_t most_ns = INT64_MAX / 4;
-/* No kernel runs for longer; NCCL gives up after ten minutes. Chosen, not measured. */
+static const int64_t max_ns = INT64_MAX / 4;
+/* No kernel runs for longer; NCCL gives up after ten minutes. */
 static const int64_t longest_ns = INT64_C(3600000000000);
 
 /* ---- what is kept ---- */
 
 /* Returns the bytes of elements of a PyTorch type ("Float", "BFloat16"); -1: unknown. */
-static int64_t bytes_of(int64_t elements, const char *dtype)
+static int64_t kineto_keep_bytes_of(int64_t elements, const char *dtype)
 {
     static const struct {
         const char *dtype;
@@ -46,12 +46,12 @@ static int add_string(struct lull_kineto_reading *reading, const char *text, uin
                                reading->err);
 }
 
-/* What stands for a name in the list of operations beside these: one that was not looked at yet,
+/* What represents a name in the list of operations beside these: one that was not looked at yet,
  * and one of a kernel that computes but has a collective's name. */
 static const char unlooked[] = "unlooked";
 static const char likely[] = "likely";
 
-static const char *look_at(const struct lull_kineto_reading *reading)
+static const char *kineto_keep_classify_event(const struct lull_kineto_reading *reading)
 {
     const char *const name = reading->event.name;
     const char *const operation = lull_communication_of(name, reading->others);
@@ -60,8 +60,8 @@ static const char *look_at(const struct lull_kineto_reading *reading)
 }
 
 /* Finds out what a kernel communicates, null for nothing. A name is looked at once. */
-static int find_operation(struct lull_kineto_reading *reading, uint32_t name,
-                          const char **operation_out)
+static int kineto_keep_find_operation(struct lull_kineto_reading *reading, uint32_t name,
+                                      const char **operation_out)
 {
     struct lull_trace_loss *const loss = &reading->trace->loss;
     const char *collective = NULL;
@@ -75,7 +75,7 @@ static int find_operation(struct lull_kineto_reading *reading, uint32_t name,
             return rc;
     }
     if (reading->operations[name] == unlooked)
-        reading->operations[name] = look_at(reading);
+        reading->operations[name] = kineto_keep_classify_event(reading);
     *operation_out = reading->operations[name];
     if (*operation_out == likely) {
         *operation_out = NULL;
@@ -102,7 +102,7 @@ static int64_t number_in(const char *text)
 
 /* Where ranks were merged, their pids are texts that begin alike: "[TP00] 900". 0: a number alone.
  */
-static int find_label(struct lull_kineto_reading *reading, uint32_t *label_out)
+static int kineto_keep_find_label(struct lull_kineto_reading *reading, uint32_t *label_out)
 {
     char label[sizeof(reading->event.process)];
     size_t length = strlen(reading->event.process);
@@ -115,7 +115,7 @@ static int find_label(struct lull_kineto_reading *reading, uint32_t *label_out)
 }
 
 /* Writes the index of the GPU that an event ran on; LULL_TRACE_GPUS: there are too many. */
-static int find_gpu(struct lull_kineto_reading *reading, uint32_t *gpu_out)
+static int kineto_keep_find_gpu(struct lull_kineto_reading *reading, uint32_t *gpu_out)
 {
     const struct lull_kineto_event *const event = &reading->event;
     struct lull_trace *const trace = reading->trace;
@@ -132,7 +132,7 @@ static int find_gpu(struct lull_kineto_reading *reading, uint32_t *gpu_out)
             return 0;
     if (trace->gpu_count == LULL_TRACE_GPUS)
         return 0;
-    rc = find_label(reading, &gpu.label);
+    rc = kineto_keep_find_label(reading, &gpu.label);
     if (rc < 0)
         return rc;
     return lull_trace_append(&trace->gpus, &trace->gpu_count, &gpu, sizeof(gpu), reading->name,
@@ -147,7 +147,7 @@ static int describe_kernel(struct lull_kineto_reading *reading, struct lull_trac
 
     *kernel = (struct lull_trace_kernel){
         .begin_ns = event->ts_ns,
-        .bytes = bytes_of(event->elements, event->dtype),
+        .bytes = kineto_keep_bytes_of(event->elements, event->dtype),
         .ranks = event->ranks,
         .stream = event->stream,
         .correlation = event->correlation,
@@ -156,20 +156,20 @@ static int describe_kernel(struct lull_kineto_reading *reading, struct lull_trac
         kernel->stream = number_in(event->thread);
     rc = add_string(reading, event->name, &kernel->name);
     if (rc >= 0)
-        rc = find_operation(reading, kernel->name, &kernel->operation);
+        rc = kineto_keep_find_operation(reading, kernel->name, &kernel->operation);
     if (rc >= 0)
         rc = add_string(reading, event->group, &kernel->group);
-    return rc < 0 ? rc : find_gpu(reading, &kernel->gpu);
+    return rc < 0 ? rc : kineto_keep_find_gpu(reading, &kernel->gpu);
 }
 
 static bool is_timed(int64_t begin_ns, int64_t length_ns)
 {
-    return begin_ns >= -most_ns && begin_ns <= most_ns && length_ns >= 0 && length_ns <= most_ns;
+    return begin_ns >= -max_ns && begin_ns <= max_ns && length_ns >= 0 && length_ns <= max_ns;
 }
 
 /* Of copies only those that communicate, between peers, are kept. */
-static int keep_kernel(struct lull_kineto_reading *reading, enum lull_kineto_class class,
-                       const struct lull_trace_kernel *kernel)
+static int kineto_keep_kernel(struct lull_kineto_reading *reading, enum lull_kineto_class class,
+                              const struct lull_trace_kernel *kernel)
 {
     struct lull_trace *const trace = reading->trace;
     const int64_t length_ns = kernel->end_ns - kernel->begin_ns;
@@ -189,7 +189,7 @@ static int keep_kernel(struct lull_kineto_reading *reading, enum lull_kineto_cla
 }
 
 /* A trace of many kernels without usable times is not to be trusted, so that they are counted. */
-static int add_kernel(struct lull_kineto_reading *reading, enum lull_kineto_class class)
+static int kineto_keep_add_kernel(struct lull_kineto_reading *reading, enum lull_kineto_class class)
 {
     const struct lull_kineto_event *const event = &reading->event;
     struct lull_trace_kernel kernel;
@@ -201,15 +201,15 @@ static int add_kernel(struct lull_kineto_reading *reading, enum lull_kineto_clas
     }
     rc = describe_kernel(reading, &kernel);
     kernel.end_ns = event->ts_ns + event->dur_ns;
-    return rc < 0 ? rc : keep_kernel(reading, class, &kernel);
+    return rc < 0 ? rc : kineto_keep_kernel(reading, class, &kernel);
 }
 
-static int add_launch(struct lull_kineto_reading *reading)
+static int kineto_keep_add_launch(struct lull_kineto_reading *reading)
 {
     const struct lull_kineto_event *const event = &reading->event;
     struct lull_trace_launch launch = {event->correlation, event->ts_ns,
                                        event->ts_ns + event->dur_ns, 0};
-    const int rc = find_label(reading, &launch.label);
+    const int rc = kineto_keep_find_label(reading, &launch.label);
 
     if (rc < 0)
         return rc;
@@ -221,7 +221,7 @@ static int add_step(struct lull_kineto_reading *reading, int64_t number)
 {
     const struct lull_kineto_event *const event = &reading->event;
     struct lull_trace_step step = {number, event->ts_ns, event->ts_ns + event->dur_ns, 0};
-    const int rc = find_label(reading, &step.label);
+    const int rc = kineto_keep_find_label(reading, &step.label);
 
     if (rc < 0)
         return rc;
@@ -252,7 +252,7 @@ static enum lull_kineto_class classify_word(const char *word, size_t length, boo
     return LULL_KINETO_OTHER;
 }
 
-static enum lull_kineto_class classify(const struct lull_kineto_reading *reading)
+static enum lull_kineto_class kineto_keep_classify(const struct lull_kineto_reading *reading)
 {
     const struct lull_kineto_event *const event = &reading->event;
     const bool is_stream = strncasecmp(event->thread, "Stream", strlen("Stream")) == 0;
@@ -282,7 +282,7 @@ static bool is_launch(const struct lull_kineto_event *event)
 }
 
 /* Only the marks on the CPU count: their shadows on the GPU's timeline have another length. */
-static bool is_step(const struct lull_kineto_event *event, int64_t *number_out)
+static bool kineto_keep_is_step(const struct lull_kineto_event *event, int64_t *number_out)
 {
     static const char prefix[] = "ProfilerStep#";
 
@@ -296,7 +296,7 @@ static int add_operation(struct lull_kineto_reading *reading)
 {
     const struct lull_kineto_event *const event = &reading->event;
     const bool has_times =
-        is_timed(event->ts_ns, 0) && event->dur_ns >= -most_ns && event->dur_ns <= most_ns;
+        is_timed(event->ts_ns, 0) && event->dur_ns >= -max_ns && event->dur_ns <= max_ns;
     const struct lull_timeline_event operation = {
         .name = event->name,
         .process = event->process,
@@ -312,18 +312,18 @@ static int add_operation(struct lull_kineto_reading *reading)
     return lull_timeline_add_event(reading->timeline, &operation, reading->err);
 }
 
-static int keep_complete(struct lull_kineto_reading *reading)
+static int kineto_keep_complete(struct lull_kineto_reading *reading)
 {
     const struct lull_kineto_event *const event = &reading->event;
-    const enum lull_kineto_class class = classify(reading);
+    const enum lull_kineto_class class = kineto_keep_classify(reading);
     int64_t number;
 
     if (class != LULL_KINETO_OTHER)
-        return add_kernel(reading, class);
+        return kineto_keep_add_kernel(reading, class);
     lull_contents_add(&reading->contents, event->phase, event->category);
     if (is_timed(event->ts_ns, event->dur_ns) && is_launch(event))
-        return add_launch(reading);
-    if (is_timed(event->ts_ns, event->dur_ns) && is_step(event, &number))
+        return kineto_keep_add_launch(reading);
+    if (is_timed(event->ts_ns, event->dur_ns) && kineto_keep_is_step(event, &number))
         return add_step(reading, number);
     return add_operation(reading);
 }
@@ -331,7 +331,7 @@ static int keep_complete(struct lull_kineto_reading *reading)
 /* ---- pairs of begin and end ---- */
 
 /* Asynchronous pairs (phases b and e) belong to their id, others to their thread. */
-static uint64_t track_of(const struct lull_kineto_event *event)
+static uint64_t kineto_keep_track_of(const struct lull_kineto_event *event)
 {
     const bool is_asynchronous = event->phase[0] >= 'a';
     char text[sizeof(event->process) + sizeof(event->thread) + 8];
@@ -341,15 +341,16 @@ static uint64_t track_of(const struct lull_kineto_event *event)
     return lull_text_hash(text);
 }
 
-static int keep_begin(struct lull_kineto_reading *reading)
+static int kineto_keep_begin(struct lull_kineto_reading *reading)
 {
     const struct lull_kineto_event *const event = &reading->event;
-    struct lull_kineto_begun begun = {.track = track_of(event), .class = classify(reading)};
+    struct lull_kineto_begun begun = {.track = kineto_keep_track_of(event),
+                                      .class = kineto_keep_classify(reading)};
     int rc = 0;
 
     if (begun.class == LULL_KINETO_OTHER)
         lull_contents_add(&reading->contents, event->phase, event->category);
-    if (reading->begun_count == MOST_BEGUN) {
+    if (reading->begun_count == MAX_BEGUN) {
         reading->trace->loss.unpaired += begun.class == LULL_KINETO_KERNEL;
         return 0;
     }
@@ -362,18 +363,18 @@ static int keep_begin(struct lull_kineto_reading *reading)
                              reading->name, reading->err);
 }
 
-/* An end belongs to what has begun last on its thread, or with its id. */
-static int keep_end(struct lull_kineto_reading *reading)
+/* An end belongs to what has started last on its thread, or with its id. */
+static int kineto_keep_end(struct lull_kineto_reading *reading)
 {
     const struct lull_kineto_event *const event = &reading->event;
-    const uint64_t track = track_of(event);
+    const uint64_t track = kineto_keep_track_of(event);
     struct lull_kineto_begun begun;
     size_t at = reading->begun_count;
 
     while (at > 0 && reading->begun[at - 1].track != track)
         at--;
     if (at == 0) {
-        reading->trace->loss.unpaired += classify(reading) == LULL_KINETO_KERNEL;
+        reading->trace->loss.unpaired += kineto_keep_classify(reading) == LULL_KINETO_KERNEL;
         lull_contents_add(&reading->contents, event->phase, "");
         return 0;
     }
@@ -388,10 +389,10 @@ static int keep_end(struct lull_kineto_reading *reading)
         return 0;
     }
     begun.kernel.end_ns = event->ts_ns;
-    return keep_kernel(reading, begun.class, &begun.kernel);
+    return kineto_keep_kernel(reading, begun.class, &begun.kernel);
 }
 
-static int keep_name(struct lull_kineto_reading *reading)
+static int kineto_keep_name(struct lull_kineto_reading *reading)
 {
     const struct lull_kineto_event *const event = &reading->event;
     int rc;
@@ -415,13 +416,13 @@ int lull_kineto_keep(struct lull_kineto_reading *reading)
 
     reading->trace->events++;
     if (strcmp(event->phase, "X") == 0)
-        return keep_complete(reading);
+        return kineto_keep_complete(reading);
     if (strcmp(event->phase, "B") == 0 || strcmp(event->phase, "b") == 0)
-        return keep_begin(reading);
+        return kineto_keep_begin(reading);
     if (strcmp(event->phase, "E") == 0 || strcmp(event->phase, "e") == 0)
-        return keep_end(reading);
+        return kineto_keep_end(reading);
     if (strcmp(event->phase, "M") == 0)
-        return keep_name(reading);
+        return kineto_keep_name(reading);
     lull_contents_add(&reading->contents, event->phase, event->category);
     return 0;
 }

@@ -82,7 +82,7 @@ int lull_lines_refuse(const struct lull_lines *lines, struct lull_error *err, co
 }
 
 /* Makes room after end for more text and the NUL. */
-static int make_room(struct lull_lines *lines, struct lull_error *err)
+static int lines_make_room(struct lull_lines *lines, struct lull_error *err)
 {
     size_t capacity = lines->capacity;
     char *buffer;
@@ -107,9 +107,9 @@ static int make_room(struct lull_lines *lines, struct lull_error *err)
 
 /* Reads as much as the buffer has room for, whatever that cuts: hand_out looks for the line's end.
  * */
-static int read_more(struct lull_lines *lines, struct lull_error *err)
+static int lines_read_more(struct lull_lines *lines, struct lull_error *err)
 {
-    const int rc = make_room(lines, err);
+    const int rc = lines_make_room(lines, err);
     ssize_t got;
 
     if (rc < 0)
@@ -123,7 +123,7 @@ static int read_more(struct lull_lines *lines, struct lull_error *err)
     return 0;
 }
 
-static void skip_byte_order_mark(struct lull_lines *lines, char **text, size_t *length)
+static void lines_skip_byte_order_mark(struct lull_lines *lines, char **text, size_t *length)
 {
     if (lines->number == 1 && *length >= 3 && memcmp(*text, "\xef\xbb\xbf", 3) == 0) {
         *text += 3;
@@ -140,7 +140,7 @@ static int hand_out(struct lull_lines *lines, char *newline, char **text_out,
 
     lines->begin += length + (lines->begin + length < lines->end);
     lines->number++;
-    skip_byte_order_mark(lines, &text, &length);
+    lines_skip_byte_order_mark(lines, &text, &length);
     lines->text = (size_t)(text - lines->buffer);
     if (length > 0 && text[length - 1] == '\r')
         length--;
@@ -154,7 +154,8 @@ static int hand_out(struct lull_lines *lines, char *newline, char **text_out,
 }
 
 /* Finds the first line end that lies searched bytes or more behind begin, and hands out the text up
- * to it. A line may cross any number of reads, so the search goes on where the last read ended. */
+ * to it. A line may cross any number of reads, so the search continues where the last read ended.
+ */
 static int next_from(struct lull_lines *lines, size_t searched, char **text_out,
                      struct lull_error *err)
 {
@@ -171,7 +172,7 @@ static int next_from(struct lull_lines *lines, size_t searched, char **text_out,
         if (lines->is_over)
             return hand_out(lines, lines->buffer + lines->end, text_out, err);
         searched += length;
-        rc = read_more(lines, err);
+        rc = lines_read_more(lines, err);
         if (rc < 0)
             return rc;
     }
@@ -200,7 +201,7 @@ void lull_lines_back(struct lull_lines *lines)
 }
 
 /* The text and what follows it lie side by side in the buffer, so that only the line end, of which
- * a NUL has replaced the first byte, has to be put back. */
+ * a NUL has replaced the first byte, has to be restored. */
 int lull_lines_extend(struct lull_lines *lines, char **text_out, struct lull_error *err)
 {
     const size_t length = strlen(lines->buffer + lines->text);
@@ -210,7 +211,7 @@ int lull_lines_extend(struct lull_lines *lines, char **text_out, struct lull_err
     restore_end(lines);
     lines->begin = lines->text;
     while (lines->begin + searched == lines->end && !lines->is_over) {
-        rc = read_more(lines, err);
+        rc = lines_read_more(lines, err);
         if (rc < 0)
             return rc;
     }
@@ -243,7 +244,7 @@ static const char *skip_padding(const char *text, char separator)
     return text;
 }
 
-static bool is_separator(char c, char separator)
+static bool lines_is_separator(char c, char separator)
 {
     return c == separator || (separator == ' ' && is_blank(c));
 }
@@ -271,7 +272,7 @@ bool lull_lines_is_open(const char *text, char separator)
             if (*text == '\0')
                 return true;
         }
-        while (*text != '\0' && !is_separator(*text, separator))
+        while (*text != '\0' && !lines_is_separator(*text, separator))
             text++;
         if (*text == '\0')
             return false;
@@ -281,7 +282,7 @@ bool lull_lines_is_open(const char *text, char separator)
 
 /* Takes the quotes from the cell whose opening one stands at cell; text behind the closing one, up
  * to the separator, belongs to it. Returns where the cell ends, and where the separator stands. */
-static char *take_quoted(char *cell, char separator, char **stop_out)
+static char *lines_take_quoted(char *cell, char separator, char **stop_out)
 {
     const char *const closing = find_closing(cell + 1);
     char *out = cell;
@@ -292,7 +293,7 @@ static char *take_quoted(char *cell, char separator, char **stop_out)
         in += *in == '"';
     }
     in += *in == '"';
-    while (*in != '\0' && !is_separator(*in, separator))
+    while (*in != '\0' && !lines_is_separator(*in, separator))
         *out++ = *in++;
     *stop_out = in;
     return out;
@@ -305,9 +306,9 @@ char *lull_lines_cell_of(char **rest, char separator)
     char *end;
 
     if (*cell == '"') {
-        end = take_quoted(cell, separator, &stop);
+        end = lines_take_quoted(cell, separator, &stop);
     } else {
-        while (*stop != '\0' && !is_separator(*stop, separator))
+        while (*stop != '\0' && !lines_is_separator(*stop, separator))
             stop++;
         end = stop;
     }

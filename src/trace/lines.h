@@ -61,7 +61,7 @@ lull_lines_refuse(const struct lull_lines *lines, struct lull_error *err, const 
  * Takes the first cell of *rest, without the white space around it, and moves *rest behind the
  * cell's separator; *rest becomes null with the last cell. With the separator ' ' any run of blanks
  * and tabs separates. A cell in double quotes is taken without them (RFC 4180): separators and line
- * ends within them belong to it, and two quotes stand for one. Writes into the line. The text must
+ * ends within them belong to it, and two quotes represent one. Writes into the line. The text must
  * not end within quotes (lull_lines_is_open).
  */
 char *lull_lines_cell_of(char **rest, char separator);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "core/pipeline/model/fit.h"
 #include "trace/array.h"
 #include "trace/columns.h"
@@ -38,7 +38,7 @@ struct profile_reading {
 /* ---- instructions ---- */
 
 /* Copies a word in small letters, without what separates its parts; what does not fit is cut. */
-static void simplify(const char *word, char *simple, size_t size)
+static void profile_table_simplify(const char *word, char *simple, size_t size)
 {
     size_t used = 0;
 
@@ -89,7 +89,7 @@ static int find_instruction(const char *word)
     };
     char simple[32];
 
-    simplify(word, simple, sizeof(simple));
+    profile_table_simplify(word, simple, sizeof(simple));
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (strcmp(simple, words[i].word) == 0)
             return (int)words[i].kind;
@@ -98,8 +98,9 @@ static int find_instruction(const char *word)
 
 /* ---- rows ---- */
 
-static int read_number(const struct lull_columns *columns, enum profile_field field, int64_t most,
-                       const char *what, uint32_t *number_out, struct lull_error *err)
+static int profile_table_read_number(const struct lull_columns *columns, enum profile_field field,
+                                     int64_t most, const char *what, uint32_t *number_out,
+                                     struct lull_error *err)
 {
     int64_t number = 0;
     int rc;
@@ -114,14 +115,14 @@ static int read_number(const struct lull_columns *columns, enum profile_field fi
 static int read_stage(const struct lull_columns *columns, enum profile_field field,
                       uint32_t *stage_out, struct lull_error *err)
 {
-    return read_number(columns, field, LULL_PIPELINE_MAX_STAGES - 1, "not a stage from 0 to 4095",
-                       stage_out, err);
+    return profile_table_read_number(columns, field, LULL_PIPELINE_MAX_STAGES - 1,
+                                     "not a stage from 0 to 4095", stage_out, err);
 }
 
 /* Decimals are read exactly, in nanoseconds and nanojoules, as plans must add up to the last digit;
  * the unit of a column is its decimal places to those. */
-static int read_point(const struct lull_columns *columns, struct lull_pipeline_point *point_out,
-                      struct lull_error *err)
+static int profile_table_read_point(const struct lull_columns *columns,
+                                    struct lull_pipeline_point *point_out, struct lull_error *err)
 {
     int64_t sm_mhz = 0;
     int rc = lull_columns_integer(columns, FREQUENCY, 1, LARGEST_MHZ,
@@ -144,8 +145,8 @@ static int read_point(const struct lull_columns *columns, struct lull_pipeline_p
                                 &point_out->energy_nj, err);
 }
 
-static int read_row(const struct lull_columns *columns, struct rank_row *row,
-                    struct lull_error *err)
+static int profile_table_read_row(const struct lull_columns *columns, struct rank_row *row,
+                                  struct lull_error *err)
 {
     int rc = read_stage(columns, STAGE, &row->stage, err);
 
@@ -156,13 +157,16 @@ static int read_row(const struct lull_columns *columns, struct rank_row *row,
         rc = read_stage(columns, PARTNER, &row->partner, err);
     }
     if (rc == 0)
-        rc = read_number(columns, DP_RANK, LARGEST_RANK, "not a rank", &row->dp_rank, err);
+        rc = profile_table_read_number(columns, DP_RANK, LARGEST_RANK, "not a rank", &row->dp_rank,
+                                       err);
     if (rc == 0)
-        rc = read_number(columns, TP_RANK, LARGEST_RANK, "not a rank", &row->tp_rank, err);
-    return rc < 0 ? rc : read_point(columns, &row->point, err);
+        rc = profile_table_read_number(columns, TP_RANK, LARGEST_RANK, "not a rank", &row->tp_rank,
+                                       err);
+    return rc < 0 ? rc : profile_table_read_point(columns, &row->point, err);
 }
 
-static int add_row(const struct lull_columns *columns, void *context, struct lull_error *err)
+static int profile_table_add_row(const struct lull_columns *columns, void *context,
+                                 struct lull_error *err)
 {
     struct profile_reading *const reading = context;
     const int kind = find_instruction(columns->cells[INSTRUCTION]);
@@ -183,7 +187,7 @@ static int add_row(const struct lull_columns *columns, void *context, struct lul
         return 0;
     }
     row.kind = (enum lull_pipeline_kind)kind;
-    rc = read_row(columns, &row, err);
+    rc = profile_table_read_row(columns, &row, err);
     if (rc < 0)
         return rc;
     return lull_trace_append(&reading->rows, &reading->count, &row, sizeof(row), columns->name,
@@ -192,7 +196,7 @@ static int add_row(const struct lull_columns *columns, void *context, struct lul
 
 /* ---- ranks ---- */
 
-static int compare(int64_t a, int64_t b)
+static int profile_table_compare(int64_t a, int64_t b)
 {
     return (a > b) - (a < b);
 }
@@ -201,15 +205,15 @@ static int compare(int64_t a, int64_t b)
 static int compare_points(const struct rank_row *a, const struct rank_row *b)
 {
     if (a->stage != b->stage)
-        return compare(a->stage, b->stage);
+        return profile_table_compare(a->stage, b->stage);
     if (a->kind != b->kind)
-        return compare(a->kind, b->kind);
+        return profile_table_compare(a->kind, b->kind);
     if (a->partner != b->partner)
-        return compare(a->partner, b->partner);
-    return compare(a->point.sm_mhz, b->point.sm_mhz);
+        return profile_table_compare(a->partner, b->partner);
+    return profile_table_compare(a->point.sm_mhz, b->point.sm_mhz);
 }
 
-static int by_rank(const void *a, const void *b)
+static int profile_table_by_rank(const void *a, const void *b)
 {
     const struct rank_row *left = a;
     const struct rank_row *right = b;
@@ -218,10 +222,10 @@ static int by_rank(const void *a, const void *b)
     if (order != 0)
         return order;
     if (left->dp_rank != right->dp_rank)
-        return compare(left->dp_rank, right->dp_rank);
+        return profile_table_compare(left->dp_rank, right->dp_rank);
     if (left->tp_rank != right->tp_rank)
-        return compare(left->tp_rank, right->tp_rank);
-    return compare((int64_t)left->line, (int64_t)right->line);
+        return profile_table_compare(left->tp_rank, right->tp_rank);
+    return profile_table_compare((int64_t)left->line, (int64_t)right->line);
 }
 
 static int refuse_twice(const struct profile_reading *reading, const struct rank_row *row,
@@ -247,8 +251,8 @@ static size_t count_shards(const struct profile_reading *reading, size_t begin, 
 
 /* Makes one operating point of the rows from begin to end. A dp_rank of which a shard is missing
  * would make the stage look cheaper than it is. */
-static int merge(struct profile_reading *reading, size_t begin, size_t end,
-                 struct lull_pipeline_point *point_out, struct lull_error *err)
+static int profile_table_merge(struct profile_reading *reading, size_t begin, size_t end,
+                               struct lull_pipeline_point *point_out, struct lull_error *err)
 {
     double time_ns = 0.0;
     double energy_nj = 0.0;
@@ -279,8 +283,8 @@ static int merge(struct profile_reading *reading, size_t begin, size_t end,
         time_ns += (double)longest_ns;
         copies++;
     }
-    reading->notes.copies = lull_larger_u32(reading->notes.copies, copies);
-    reading->notes.shards = lull_larger_u32(reading->notes.shards, (uint32_t)most);
+    reading->notes.copies = lull_max_u32(reading->notes.copies, copies);
+    reading->notes.shards = lull_max_u32(reading->notes.shards, (uint32_t)most);
     *point_out = (struct lull_pipeline_point){
         llround(time_ns / copies), llround(energy_nj / copies), reading->rows[begin].point.sm_mhz};
     return 0;
@@ -290,7 +294,7 @@ static int merge_ranks(struct profile_reading *reading, struct lull_pipeline_pro
                        struct lull_error *err)
 {
     if (reading->count > 0)
-        qsort(reading->rows, reading->count, sizeof(*reading->rows), by_rank);
+        qsort(reading->rows, reading->count, sizeof(*reading->rows), profile_table_by_rank);
     for (size_t i = 0; i < reading->count;) {
         const struct rank_row *const row = &reading->rows[i];
         struct lull_pipeline_point point;
@@ -300,7 +304,7 @@ static int merge_ranks(struct profile_reading *reading, struct lull_pipeline_pro
 
         while (end < reading->count && compare_points(row, &reading->rows[end]) == 0)
             end++;
-        rc = merge(reading, i, end, &point, err);
+        rc = profile_table_merge(reading, i, end, &point, err);
         if (rc < 0)
             return rc;
         rc = lull_pipeline_profile_add(profile, 0, row->stage, row->kind, row->partner, &point,
@@ -379,7 +383,7 @@ int lull_pipeline_profile_read(const char *path, struct lull_pipeline_profile *p
         {NULL},
     };
     static const struct lull_table table = {known, (1u << PARTNER) - 1, "docs/pipeline-formats.md",
-                                            NULL, add_row};
+                                            NULL, profile_table_add_row};
     struct profile_reading reading = {.path = path};
     struct lull_pipeline_profile profile;
     int rc;

@@ -12,8 +12,9 @@
  * out of the mean and counted.
  *
  * As tools around DeepSpeed write them: instructions in its words (ForwardPass, BackwardPass, fwd,
- * bwd and the like), pp_rank or stage_id for stage, time_ms and energy_mj. Its other instructions,
- * such as SendActivation or OptimizerStep, have no clock to choose: they are left out and counted.
+ * bwd and similar ones), pp_rank or stage_id for stage, time_ms and energy_mj. Its other
+ * instructions, such as SendActivation or OptimizerStep, have no clock to choose: they are left out
+ * and counted.
  *
  * Every stage from 0 to the last has the instructions that stage 0 has; clocks may differ.
  *

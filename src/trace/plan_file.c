@@ -13,9 +13,9 @@
 #include "trace/decimal.h"
 #include "trace/json_fields.h"
 
-enum { VERSION = 1, MOST_POINTS = 1024 };
+enum { VERSION = 1, MAX_POINTS = 1024 };
 
-#define MOST_TIME_NS INT64_C(1000000000000000) /* 11 days */
+#define MAX_TIME_NS INT64_C(1000000000000000) /* 11 days */
 
 /* A plan as it stands in the file, before what refers to something else has been looked up. */
 struct plan_operation {
@@ -67,12 +67,12 @@ struct plan_reading {
     struct class_fields entry; /* being read */
 };
 
-static struct plan_text *text_of(const struct lull_json_reader *reader)
+static struct plan_text *plan_file_text_of(const struct lull_json_reader *reader)
 {
     return ((struct plan_reading *)reader->context)->text;
 }
 
-static int read_kind(struct lull_json_reader *reader, enum lull_pipeline_kind *kind_out)
+static int plan_file_read_kind(struct lull_json_reader *reader, enum lull_pipeline_kind *kind_out)
 {
     struct lull_json_text text;
     char word[16];
@@ -98,7 +98,7 @@ struct point_tuple {
     int64_t energy_nj;
 };
 
-static int read_point(struct lull_json_reader *reader, void *object)
+static int plan_file_read_point(struct lull_json_reader *reader, void *object)
 {
     static const struct lull_json_field fields[] = {
         {LULL_JSON_INTEGER("sm_mhz", struct point_tuple, sm_mhz, UINT32_MAX)},
@@ -121,7 +121,7 @@ static int read_point(struct lull_json_reader *reader, void *object)
 
 static int read_class_kind(struct lull_json_reader *reader, void *object)
 {
-    return read_kind(reader, &((struct class_fields *)object)->kind);
+    return plan_file_read_kind(reader, &((struct class_fields *)object)->kind);
 }
 
 /* The points of a class are gathered first, because its name may come after them. */
@@ -132,7 +132,7 @@ static int read_class(struct lull_json_reader *reader, void *object)
         {LULL_JSON_INTEGER("stage", struct class_fields, stage, LULL_PIPELINE_MAX_OPS)},
         {LULL_JSON_INTEGER("partner", struct class_fields, partner, LULL_PIPELINE_MAX_OPS)},
         {LULL_JSON_INTEGER("copy", struct class_fields, copy, LULL_PIPELINE_MAX_OPS)},
-        {LULL_JSON_TUPLES("options", read_point)},
+        {LULL_JSON_TUPLES("options", plan_file_read_point)},
         {NULL},
     };
     struct class_fields *const entry = &((struct plan_reading *)reader->context)->entry;
@@ -161,7 +161,7 @@ static int read_class(struct lull_json_reader *reader, void *object)
 
 static int read_operation_kind(struct lull_json_reader *reader, void *object)
 {
-    return read_kind(reader, &((struct plan_operation *)object)->kind);
+    return plan_file_read_kind(reader, &((struct plan_operation *)object)->kind);
 }
 
 #define OPERATION(name, max) LULL_JSON_INTEGER(#name, struct plan_operation, name, max)
@@ -179,7 +179,7 @@ static int read_operation(struct lull_json_reader *reader, void *object)
         {OPERATION(flow, LULL_DECIMAL_MAX)},
         {NULL},
     };
-    struct plan_text *const text = text_of(reader);
+    struct plan_text *const text = plan_file_text_of(reader);
     struct plan_operation operation = {.kind = LULL_PIPELINE_KINDS,
                                        .device = (uint32_t)text->device_count};
     const int rc = lull_json_read_fields(reader, fields, &operation);
@@ -197,7 +197,7 @@ struct device_fields {
     double blocking_w;
 };
 
-static int read_device(struct lull_json_reader *reader, void *object)
+static int plan_file_read_device(struct lull_json_reader *reader, void *object)
 {
     static const struct lull_json_field fields[] = {
         {LULL_JSON_REAL("blocking_w", struct device_fields, blocking_w)},
@@ -216,7 +216,7 @@ static int read_device(struct lull_json_reader *reader, void *object)
                              sizeof(device.blocking_w), reader->name, reader->err);
 }
 
-static int read_edge(struct lull_json_reader *reader, void *object)
+static int plan_file_read_edge(struct lull_json_reader *reader, void *object)
 {
     static const struct lull_json_field fields[] = {
         {LULL_JSON_INTEGER("from", struct plan_edge, from, LULL_PIPELINE_MAX_OPS)},
@@ -262,7 +262,7 @@ static int read_waiting_point(struct lull_json_reader *reader, void *object)
 
     if (rc < 0)
         return rc;
-    if (point.power_w < 0.0 || plan->waiting_point_count == MOST_POINTS)
+    if (point.power_w < 0.0 || plan->waiting_point_count == MAX_POINTS)
         return lull_json_refuse(reader,
                                 "a clock for waiting has no power_w, or there are too many");
     waiting = (struct lull_pipeline_waiting_point){(uint32_t)point.sm_mhz, point.power_w,
@@ -284,9 +284,9 @@ static int read_gap(struct lull_json_reader *reader, void *object)
     static const struct lull_json_field fields[] = {
         {LULL_JSON_INTEGER("device", struct gap_tuple, device, LULL_PIPELINE_MAX_DEVICES)},
         {LULL_JSON_INTEGER("before", struct gap_tuple, before, LULL_PIPELINE_MAX_OPS)},
-        {LULL_JSON_INTEGER("point", struct gap_tuple, point, MOST_POINTS)},
-        {LULL_JSON_SCALED("begin", struct gap_tuple, begin_ns, 9, MOST_TIME_NS)},
-        {LULL_JSON_SCALED("wake", struct gap_tuple, wake_ns, 9, MOST_TIME_NS)},
+        {LULL_JSON_INTEGER("point", struct gap_tuple, point, MAX_POINTS)},
+        {LULL_JSON_SCALED("begin", struct gap_tuple, begin_ns, 9, MAX_TIME_NS)},
+        {LULL_JSON_SCALED("wake", struct gap_tuple, wake_ns, 9, MAX_TIME_NS)},
         {NULL},
     };
     struct lull_plan_file *const plan = &((struct plan_text *)object)->plan;
@@ -342,22 +342,22 @@ static const struct lull_json_field document[] = {
     {TEXT("title", plan.title)},
     {TEXT("planner", plan.planner)},
     {WHOLE("parts", plan.parts, LULL_PIPELINE_MAX_OPS)},
-    {SECONDS("deadline_s", plan.deadline_ns, MOST_TIME_NS)},
-    {SECONDS("period_s", plan.period_ns, MOST_TIME_NS)},
-    {SECONDS("time_s", plan.time_ns, MOST_TIME_NS)},
+    {SECONDS("deadline_s", plan.deadline_ns, MAX_TIME_NS)},
+    {SECONDS("period_s", plan.period_ns, MAX_TIME_NS)},
+    {SECONDS("time_s", plan.time_ns, MAX_TIME_NS)},
     {REAL("energy_j", plan.energy_j)},
     {REAL("bound_j", plan.bound_j)},
     {LULL_JSON_OBJECT("switching", switching)},
     {LULL_JSON_OBJECT("flow", flow)},
     {LULL_JSON_OBJECT("waiting", waiting)},
     {LULL_JSON_OBJECTS("classes", read_class)},
-    {LULL_JSON_OBJECTS("devices", read_device)},
-    {LULL_JSON_TUPLES("edges", read_edge)},
+    {LULL_JSON_OBJECTS("devices", plan_file_read_device)},
+    {LULL_JSON_TUPLES("edges", plan_file_read_edge)},
     {NULL},
 };
 
 /* Leaves only printable characters: the text ends up on terminals. */
-static void keep_printable(char *text)
+static void plan_file_strip_unprintable(char *text)
 {
     size_t kept = 0;
 
@@ -369,7 +369,7 @@ static void keep_printable(char *text)
 
 /* Reads all of a file. Every number is within the limits of its type and of the profile. The caller
  * frees the contents of the text, also after an error. */
-static int read_text(const char *path, struct plan_text *text_out, struct lull_error *err)
+static int plan_file_read_text(const char *path, struct plan_text *text_out, struct lull_error *err)
 {
     struct plan_reading *const reading = calloc(1, sizeof(*reading));
     struct lull_source *source = NULL;
@@ -393,8 +393,8 @@ static int read_text(const char *path, struct plan_text *text_out, struct lull_e
             err, LULL_E_FORMAT,
             "%s: \"lull_plan\": %d is missing; not a plan that this version can read", path,
             VERSION);
-    keep_printable(text_out->plan.title);
-    keep_printable(text_out->plan.planner);
+    plan_file_strip_unprintable(text_out->plan.title);
+    plan_file_strip_unprintable(text_out->plan.planner);
     text_out->plan.switching.is_fed_forward = text_out->is_fed_forward != 0;
     text_out->plan.switching.drivers = (uint32_t)text_out->drivers;
     return 0;
@@ -409,13 +409,13 @@ struct resolver {
     struct lull_plan_file *plan;
 };
 
-static int fail(const struct resolver *resolver, const char *what, size_t number)
+static int plan_file_fail(const struct resolver *resolver, const char *what, size_t number)
 {
     return lull_error_set(resolver->err, LULL_E_FORMAT, "%s: %s (number %zu)", resolver->name, what,
                           number);
 }
 
-static int no_memory(const struct resolver *resolver)
+static int plan_file_no_memory(const struct resolver *resolver)
 {
     return lull_error_set(resolver->err, -ENOMEM, "%s: not enough memory for the plan",
                           resolver->name);
@@ -432,14 +432,14 @@ static int resolve_operation(const struct resolver *resolver, size_t i)
                                   (uint32_t)operation->chunk};
 
     if (class_index < 0)
-        return fail(resolver, "an operation is of no class in \"classes\"", i);
+        return plan_file_fail(resolver, "an operation is of no class in \"classes\"", i);
     plan->option[i] =
         lull_pipeline_point_at(&plan->profile.classes[class_index], (uint32_t)operation->sm_mhz);
     if (plan->option[i] == UINT32_MAX)
-        return fail(resolver, "an operation has a clock that its class does not have", i);
+        return plan_file_fail(resolver, "an operation has a clock that its class does not have", i);
     op.class_index = (uint32_t)class_index;
     if (lull_pipeline_graph_add(&plan->graph, &op) < 0)
-        return fail(resolver, "there are too many operations or devices", i);
+        return plan_file_fail(resolver, "there are too many operations or devices", i);
     return 0;
 }
 
@@ -452,7 +452,7 @@ static int resolve_operations(const struct resolver *resolver)
                               resolver->name);
     resolver->plan->option = calloc(count, sizeof(*resolver->plan->option));
     if (resolver->plan->option == NULL)
-        return no_memory(resolver);
+        return plan_file_no_memory(resolver);
     for (size_t i = 0; i < count; i++) {
         const int rc = resolve_operation(resolver, i);
 
@@ -474,7 +474,7 @@ static int resolve_edges(const struct resolver *resolver)
         if (edge->from >= count || edge->to >= count ||
             lull_pipeline_graph_connect(&plan->graph, (uint32_t)edge->from, (uint32_t)edge->to,
                                         edge->latency_ns) < 0)
-            return fail(resolver, "an edge is between operations that there are not", i);
+            return plan_file_fail(resolver, "an edge is between operations that there are not", i);
     }
     return lull_pipeline_graph_finish(&plan->graph, &plan->profile, resolver->err);
 }
@@ -497,7 +497,7 @@ static int resolve_flow(const struct resolver *resolver)
     struct lull_certificate *const certificate = &resolver->plan->certificate;
 
     if (lull_certificate_init(certificate, &resolver->plan->graph) < 0)
-        return no_memory(resolver);
+        return plan_file_no_memory(resolver);
     if (!(text->flow_unit_w > 0.0))
         return lull_error_set(resolver->err, LULL_E_FORMAT, "%s: flow.unit_w must be positive",
                               resolver->name);
@@ -522,9 +522,10 @@ static int resolve_waits(const struct resolver *resolver)
 
         if (wait->device >= graph->device_count || wait->before_op > graph->op_count ||
             (!is_last && graph->ops[wait->before_op].device != wait->device))
-            return fail(resolver, "a gap is before an operation that its device does not have", i);
+            return plan_file_fail(resolver,
+                                  "a gap is before an operation that its device does not have", i);
         if (wait->point >= plan->waiting_point_count)
-            return fail(resolver, "a gap is at no point of \"points\"", i);
+            return plan_file_fail(resolver, "a gap is at no point of \"points\"", i);
         if (is_last)
             wait->before_op = UINT32_MAX;
     }
@@ -546,7 +547,7 @@ void lull_plan_file_fini(struct lull_plan_file *plan)
 
 /* Operations come before edges, which name them, and the finished graph before waits and flow,
  * which refer to its order. */
-static int resolve(const struct resolver *resolver)
+static int plan_file_resolve(const struct resolver *resolver)
 {
     static int (*const steps[])(const struct resolver *) = {resolve_operations, resolve_edges,
                                                             resolve_waits, resolve_flow};
@@ -564,10 +565,10 @@ int lull_plan_file_read(const char *path, struct lull_plan_file *plan_out, struc
 {
     struct plan_text text;
     const struct resolver resolver = {path, err, &text, &text.plan};
-    int rc = read_text(path, &text, err);
+    int rc = plan_file_read_text(path, &text, err);
 
     if (rc >= 0)
-        rc = resolve(&resolver);
+        rc = plan_file_resolve(&resolver);
     free(text.operations);
     free(text.edges);
     if (rc < 0)

@@ -13,7 +13,7 @@ static void write_seconds(FILE *file, const char *before, int64_t time_ns)
     fprintf(file, "%s%" PRId64 ".%09" PRId64, before, time_ns / 1000000000, time_ns % 1000000000);
 }
 
-static void write_real(FILE *file, const char *before, double value)
+static void plan_writer_write_real(FILE *file, const char *before, double value)
 {
     char text[40];
 
@@ -40,7 +40,7 @@ static void write_text(FILE *file, const char *member, const char *text)
     fprintf(file, "\",\n");
 }
 
-static void write_head(const struct lull_plan_file *plan, FILE *file)
+static void plan_writer_write_head(const struct lull_plan_file *plan, FILE *file)
 {
     fprintf(file, "{\n  \"lull_plan\": 1,\n");
     write_text(file, "title", plan->title);
@@ -50,8 +50,8 @@ static void write_head(const struct lull_plan_file *plan, FILE *file)
     write_seconds(file, "  \"deadline_s\": ", plan->deadline_ns);
     write_seconds(file, ",\n  \"period_s\": ", plan->period_ns);
     write_seconds(file, ",\n  \"time_s\": ", plan->time_ns);
-    write_real(file, ",\n  \"energy_j\": ", plan->energy_j);
-    write_real(file, ",\n  \"bound_j\": ", plan->bound_j);
+    plan_writer_write_real(file, ",\n  \"energy_j\": ", plan->energy_j);
+    plan_writer_write_real(file, ",\n  \"bound_j\": ", plan->bound_j);
     write_seconds(file, ",\n  \"switching\": {\"down_s\": ", plan->switching.down_ns);
     write_seconds(file, ", \"up_s\": ", plan->switching.up_ns);
     write_seconds(file, ", \"dwell_s\": ", plan->switching.dwell_ns);
@@ -61,7 +61,7 @@ static void write_head(const struct lull_plan_file *plan, FILE *file)
         write_seconds(file, ", \"call_s\": ", plan->switching.call_ns);
         fprintf(file, ", \"drivers\": %" PRIu32, plan->switching.drivers);
     }
-    write_real(file, "},\n  \"flow\": {\"unit_w\": ", plan->certificate.unit_w);
+    plan_writer_write_real(file, "},\n  \"flow\": {\"unit_w\": ", plan->certificate.unit_w);
     fprintf(file, ", \"value\": %" PRId64 "},\n", plan->certificate.value);
 }
 
@@ -84,7 +84,7 @@ static void write_class(const struct lull_pipeline_class *operations, FILE *file
 }
 
 /* Members that are 0 in most plans are left out, to keep files small. */
-static void write_operation(const struct lull_plan_file *plan, uint32_t op, FILE *file)
+static void plan_writer_write_operation(const struct lull_plan_file *plan, uint32_t op, FILE *file)
 {
     const struct lull_pipeline_op *const entry = &plan->graph.ops[op];
     const struct lull_pipeline_class *const operations = &plan->profile.classes[entry->class_index];
@@ -105,11 +105,11 @@ static void write_device(const struct lull_plan_file *plan, uint32_t device, FIL
 {
     const struct lull_pipeline_graph *const graph = &plan->graph;
 
-    write_real(file, "    {\"blocking_w\": ", plan->blocking_w[device]);
+    plan_writer_write_real(file, "    {\"blocking_w\": ", plan->blocking_w[device]);
     fprintf(file, ", \"operations\": [");
     for (uint32_t i = graph->first_on[device]; i < graph->first_on[device + 1]; i++) {
         fprintf(file, "%s\n      ", i > graph->first_on[device] ? "," : "");
-        write_operation(plan, graph->on_device[i], file);
+        plan_writer_write_operation(plan, graph->on_device[i], file);
     }
     fprintf(file, "]}");
 }
@@ -122,13 +122,13 @@ static void write_separator(size_t index, FILE *file)
     fputs(index % 4 == 0 ? "\n    " : " ", file);
 }
 
-static void write_point(const struct lull_pipeline_waiting_point *point, FILE *file)
+static void plan_writer_write_point(const struct lull_pipeline_waiting_point *point, FILE *file)
 {
     fprintf(file, "{\"sm_mhz\": %u", point->sm_mhz);
-    write_real(file, ", \"power_w\": ", point->power_w);
+    plan_writer_write_real(file, ", \"power_w\": ", point->power_w);
     write_seconds(file, ", \"down_s\": ", point->down_ns);
     write_seconds(file, ", \"up_s\": ", point->up_ns);
-    write_real(file, ", \"switch_j\": ", point->switch_j);
+    plan_writer_write_real(file, ", \"switch_j\": ", point->switch_j);
     fprintf(file, "}");
 }
 
@@ -138,11 +138,11 @@ static void write_waits(const struct lull_plan_file *plan, const uint32_t *numbe
 {
     if (plan->waiting_point_count == 0)
         return;
-    write_real(file, "  \"waiting\": {\"saved_j\": ", plan->waiting_saved_j);
+    plan_writer_write_real(file, "  \"waiting\": {\"saved_j\": ", plan->waiting_saved_j);
     fprintf(file, ", \"points\": [");
     for (size_t i = 0; i < plan->waiting_point_count; i++) {
         fprintf(file, "%s\n    ", i > 0 ? "," : "");
-        write_point(&plan->waiting_points[i], file);
+        plan_writer_write_point(&plan->waiting_points[i], file);
     }
     fprintf(file, "],\n    \"gaps\": [");
     for (size_t i = 0; i < plan->wait_count; i++) {
@@ -185,7 +185,7 @@ int lull_plan_file_write(const struct lull_plan_file *plan, FILE *file)
         return -ENOMEM;
     for (uint32_t i = 0; i < graph->op_count; i++)
         number[graph->on_device[i]] = i;
-    write_head(plan, file);
+    plan_writer_write_head(plan, file);
     write_waits(plan, number, file);
     fprintf(file, "  \"classes\": [\n");
     for (size_t i = 0; i < plan->profile.class_count; i++) {

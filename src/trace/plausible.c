@@ -6,86 +6,88 @@
 
 #include "base/clock.h"
 
-/* All chosen, not measured. */
+/* All */
 static const int64_t skew_ns = INT64_C(1000000);             /* of the clocks of CPU and GPU */
 static const int64_t overlap_ns = INT64_C(1000000);          /* of two kernels of one stream */
 static const int64_t hole_ns = INT64_C(60000000000);         /* that no profiler records */
 static const int64_t epoch_ns = INT64_C(100000000000000000); /* later times count from 1970 */
-enum { HOLE_RATIO = 100, MOST_HOLES = 16 };
+enum { HOLE_RATIO = 100, MAX_HOLES = 16 };
 
 /* ---- order -------------------------------------------------------------------------------- */
 
-static int compare(int64_t a, int64_t b)
+static int plausible_trace_compare(int64_t a, int64_t b)
 {
     return (a > b) - (a < b);
 }
 
-static int compare_times(const struct lull_trace_kernel *a, const struct lull_trace_kernel *b)
+static int plausible_trace_compare_times(const struct lull_trace_kernel *a,
+                                         const struct lull_trace_kernel *b)
 {
-    int order = compare(a->begin_ns, b->begin_ns);
+    int order = plausible_trace_compare(a->begin_ns, b->begin_ns);
 
     if (order == 0)
-        order = compare(a->end_ns, b->end_ns);
+        order = plausible_trace_compare(a->end_ns, b->end_ns);
     if (order == 0)
-        order = compare(a->stream, b->stream);
+        order = plausible_trace_compare(a->stream, b->stream);
     if (order == 0)
-        order = compare(a->name, b->name);
-    return order != 0 ? order : compare(a->correlation, b->correlation);
+        order = plausible_trace_compare(a->name, b->name);
+    return order != 0 ? order : plausible_trace_compare(a->correlation, b->correlation);
 }
 
-static int compare_kernels(const void *left, const void *right)
+static int plausible_trace_compare_kernels(const void *left, const void *right)
 {
     const struct lull_trace_kernel *const a = left;
     const struct lull_trace_kernel *const b = right;
-    const int order = compare(a->gpu, b->gpu);
+    const int order = plausible_trace_compare(a->gpu, b->gpu);
 
-    return order != 0 ? order : compare_times(a, b);
+    return order != 0 ? order : plausible_trace_compare_times(a, b);
 }
 
 static int compare_streams(const void *left, const void *right)
 {
     const struct lull_trace_kernel *const a = left;
     const struct lull_trace_kernel *const b = right;
-    int order = compare(a->gpu, b->gpu);
+    int order = plausible_trace_compare(a->gpu, b->gpu);
 
     if (order == 0)
-        order = compare(a->stream, b->stream);
-    return order != 0 ? order : compare_times(a, b);
+        order = plausible_trace_compare(a->stream, b->stream);
+    return order != 0 ? order : plausible_trace_compare_times(a, b);
 }
 
 static int compare_launches(const void *left, const void *right)
 {
     const struct lull_trace_launch *const a = left;
     const struct lull_trace_launch *const b = right;
-    int order = compare(a->label, b->label);
+    int order = plausible_trace_compare(a->label, b->label);
 
     if (order == 0)
-        order = compare(a->correlation, b->correlation);
-    return order != 0 ? order : compare(a->begin_ns, b->begin_ns);
+        order = plausible_trace_compare(a->correlation, b->correlation);
+    return order != 0 ? order : plausible_trace_compare(a->begin_ns, b->begin_ns);
 }
 
 static int compare_step_numbers(const void *left, const void *right)
 {
     const struct lull_trace_step *const a = left;
     const struct lull_trace_step *const b = right;
-    int order = compare(a->label, b->label);
+    int order = plausible_trace_compare(a->label, b->label);
 
     if (order == 0)
-        order = compare(a->number, b->number);
-    return order != 0 ? order : compare(a->begin_ns, b->begin_ns);
+        order = plausible_trace_compare(a->number, b->number);
+    return order != 0 ? order : plausible_trace_compare(a->begin_ns, b->begin_ns);
 }
 
 static int compare_step_begins(const void *left, const void *right)
 {
     const struct lull_trace_step *const a = left;
     const struct lull_trace_step *const b = right;
-    const int order = compare(a->label, b->label);
+    const int order = plausible_trace_compare(a->label, b->label);
 
-    return order != 0 ? order : compare(a->begin_ns, b->begin_ns);
+    return order != 0 ? order : plausible_trace_compare(a->begin_ns, b->begin_ns);
 }
 
 /* qsort must not be given a null array. */
-static void sort(void *array, size_t count, size_t size, int (*order)(const void *, const void *))
+static void plausible_trace_sort(void *array, size_t count, size_t size,
+                                 int (*order)(const void *, const void *))
 {
     if (count > 1)
         qsort(array, count, size, order);
@@ -96,7 +98,8 @@ static void sort_steps(struct lull_trace *trace)
 {
     size_t kept = 0;
 
-    sort(trace->steps, trace->step_count, sizeof(*trace->steps), compare_step_numbers);
+    plausible_trace_sort(trace->steps, trace->step_count, sizeof(*trace->steps),
+                         compare_step_numbers);
     for (size_t i = 0; i < trace->step_count; i++) {
         const struct lull_trace_step *const last = kept > 0 ? &trace->steps[kept - 1] : NULL;
 
@@ -105,7 +108,8 @@ static void sort_steps(struct lull_trace *trace)
             trace->steps[kept++] = trace->steps[i];
     }
     trace->step_count = kept;
-    sort(trace->steps, trace->step_count, sizeof(*trace->steps), compare_step_begins);
+    plausible_trace_sort(trace->steps, trace->step_count, sizeof(*trace->steps),
+                         compare_step_begins);
 }
 
 /* ---- GPUs --------------------------------------------------------------------------------- */
@@ -126,8 +130,8 @@ static size_t end_of_label(const void *array, size_t count, size_t size, size_t 
 }
 
 /* Finds the run of elements that have a label, else those without one (label 0). */
-static void find_label(const void *array, size_t count, size_t size, size_t offset, uint32_t wanted,
-                       size_t *first_out, size_t *count_out)
+static void plausible_trace_find_label(const void *array, size_t count, size_t size, size_t offset,
+                                       uint32_t wanted, size_t *first_out, size_t *count_out)
 {
     *first_out = 0;
     *count_out = 0;
@@ -158,12 +162,12 @@ static void find_ranges(struct lull_trace *trace)
     for (size_t i = 0; i < trace->gpu_count; i++) {
         struct lull_trace_gpu *const gpu = &trace->gpus[i];
 
-        find_label(trace->launches, trace->launch_count, sizeof(*trace->launches),
-                   offsetof(struct lull_trace_launch, label), gpu->label, &gpu->first_launch,
-                   &gpu->launch_count);
-        find_label(trace->steps, trace->step_count, sizeof(*trace->steps),
-                   offsetof(struct lull_trace_step, label), gpu->label, &gpu->first_step,
-                   &gpu->step_count);
+        plausible_trace_find_label(trace->launches, trace->launch_count, sizeof(*trace->launches),
+                                   offsetof(struct lull_trace_launch, label), gpu->label,
+                                   &gpu->first_launch, &gpu->launch_count);
+        plausible_trace_find_label(trace->steps, trace->step_count, sizeof(*trace->steps),
+                                   offsetof(struct lull_trace_step, label), gpu->label,
+                                   &gpu->first_step, &gpu->step_count);
     }
 }
 
@@ -219,12 +223,13 @@ static void drop_idle_gpus(struct lull_trace *trace)
 
 /* ---- what cannot be ----------------------------------------------------------------------- */
 
-static void drop_doubled(struct lull_trace *trace)
+static void plausible_trace_drop_doubled(struct lull_trace *trace)
 {
     size_t kept = 0;
 
     for (size_t i = 0; i < trace->kernel_count; i++)
-        if (kept == 0 || compare_kernels(&trace->kernels[kept - 1], &trace->kernels[i]) != 0)
+        if (kept == 0 ||
+            plausible_trace_compare_kernels(&trace->kernels[kept - 1], &trace->kernels[i]) != 0)
             trace->kernels[kept++] = trace->kernels[i];
     trace->loss.doubled += trace->kernel_count - kept;
     trace->kernel_count = kept;
@@ -302,7 +307,7 @@ static struct hole find_hole(const struct lull_trace_kernel *kernels, size_t cou
  * how many are kept, at the array's begin. */
 static size_t drop_far(struct lull_trace_kernel *kernels, size_t count)
 {
-    for (int i = 0; i < MOST_HOLES && count > 2; i++) {
+    for (int i = 0; i < MAX_HOLES && count > 2; i++) {
         const struct hole hole = find_hole(kernels, count);
         const int64_t longest_ns = lull_later_ns(hole.before_ns, hole.behind_ns);
 
@@ -338,7 +343,8 @@ static void drop_other_clocks(struct lull_trace *trace)
 }
 
 /* Kernels of one launch, a graph's, may run beside each other though they name one stream. */
-static bool overruns(const struct lull_trace_kernel *kernel, const struct lull_trace_kernel *next)
+static bool plausible_trace_overruns(const struct lull_trace_kernel *kernel,
+                                     const struct lull_trace_kernel *next)
 {
     return kernel->end_ns - next->begin_ns > overlap_ns &&
            (kernel->correlation == LULL_TRACE_UNKNOWN || kernel->correlation != next->correlation);
@@ -350,18 +356,19 @@ static uint64_t cut_stream(struct lull_trace_kernel *kernels, size_t count)
     uint64_t cut = 0;
 
     for (size_t i = 0; i + 1 < count; i++)
-        cut += overruns(&kernels[i], &kernels[i + 1]);
+        cut += plausible_trace_overruns(&kernels[i], &kernels[i + 1]);
     if (cut == 0 || (count > 2 && 2 * cut > count) || kernels[0].stream == LULL_TRACE_UNKNOWN)
         return 0;
     for (size_t i = 0; i + 1 < count; i++)
-        if (overruns(&kernels[i], &kernels[i + 1]))
+        if (plausible_trace_overruns(&kernels[i], &kernels[i + 1]))
             kernels[i].end_ns = kernels[i + 1].begin_ns;
     return cut;
 }
 
 static void cut_overruns(struct lull_trace *trace)
 {
-    sort(trace->kernels, trace->kernel_count, sizeof(*trace->kernels), compare_streams);
+    plausible_trace_sort(trace->kernels, trace->kernel_count, sizeof(*trace->kernels),
+                         compare_streams);
     for (size_t first = 0, end; first < trace->kernel_count; first = end) {
         const struct lull_trace_kernel *const kernel = &trace->kernels[first];
 
@@ -397,7 +404,7 @@ static void drop_far_steps(struct lull_trace *trace)
     trace->step_count = kept;
 }
 
-static void shift(struct lull_trace *trace)
+static void plausible_trace_shift(struct lull_trace *trace)
 {
     int64_t origin_ns = 0;
 
@@ -425,23 +432,27 @@ static void shift(struct lull_trace *trace)
 
 void lull_plausible_sift(struct lull_trace *trace)
 {
-    sort(trace->kernels, trace->kernel_count, sizeof(*trace->kernels), compare_kernels);
-    sort(trace->launches, trace->launch_count, sizeof(*trace->launches), compare_launches);
+    plausible_trace_sort(trace->kernels, trace->kernel_count, sizeof(*trace->kernels),
+                         plausible_trace_compare_kernels);
+    plausible_trace_sort(trace->launches, trace->launch_count, sizeof(*trace->launches),
+                         compare_launches);
     find_ranges(trace);
     join_gpus(trace);
-    sort(trace->kernels, trace->kernel_count, sizeof(*trace->kernels), compare_kernels);
+    plausible_trace_sort(trace->kernels, trace->kernel_count, sizeof(*trace->kernels),
+                         plausible_trace_compare_kernels);
     find_ranges(trace);
     drop_idle_gpus(trace);
-    drop_doubled(trace);
+    plausible_trace_drop_doubled(trace);
     drop_timeless(trace);
     find_ranges(trace);
     drop_early(trace);
     drop_other_clocks(trace);
     cut_overruns(trace);
-    sort(trace->kernels, trace->kernel_count, sizeof(*trace->kernels), compare_kernels);
+    plausible_trace_sort(trace->kernels, trace->kernel_count, sizeof(*trace->kernels),
+                         plausible_trace_compare_kernels);
     drop_far_steps(trace);
     sort_steps(trace);
-    shift(trace);
+    plausible_trace_shift(trace);
     find_ranges(trace);
     drop_idle_gpus(trace);
 }

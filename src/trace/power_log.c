@@ -9,7 +9,7 @@
 
 /* ---- the end ------------------------------------------------------------------------------ */
 
-static int by_time(const void *a, const void *b)
+static int power_log_by_time(const void *a, const void *b)
 {
     const struct lull_energy_reading *left = a;
     const struct lull_energy_reading *right = b;
@@ -79,7 +79,7 @@ static int refuse_empty(const struct lull_power_log_state *state, struct lull_er
                           state->path);
 }
 
-static int finish(struct lull_power_log_state *state, struct lull_error *err)
+static int power_log_finish(struct lull_power_log_state *state, struct lull_error *err)
 {
     struct lull_power_log *const log = state->log;
     size_t kept = 0;
@@ -88,7 +88,7 @@ static int finish(struct lull_power_log_state *state, struct lull_error *err)
         struct lull_power_log_gpu *const gpu = &log->gpus[i];
 
         if (gpu->count > 0)
-            qsort(gpu->readings, gpu->count, sizeof(*gpu->readings), by_time);
+            qsort(gpu->readings, gpu->count, sizeof(*gpu->readings), power_log_by_time);
         merge_times(log, gpu);
         kept += gpu->count + gpu->window_count;
     }
@@ -97,23 +97,23 @@ static int finish(struct lull_power_log_state *state, struct lull_error *err)
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
-/* Tells what stands ahead of a header: a separator for spreadsheets, what a tool says, a comment.
+/* Returns what stands ahead of a header: a separator for spreadsheets, what a tool says, a comment.
  */
-static bool is_preamble(const char *line)
+static bool power_log_is_preamble(const char *line)
 {
     return *line == '\0' || strncmp(line, "sep=", 4) == 0 || strncmp(line, "==", 2) == 0 ||
            (*line == '#' && strpbrk(line, ",;\t|") == NULL && !lull_power_log_is_monitor(line));
 }
 
-static int read_lines(struct lull_power_log_state *state, struct lull_lines *lines,
-                      struct lull_error *err)
+static int power_log_read_lines(struct lull_power_log_state *state, struct lull_lines *lines,
+                                struct lull_error *err)
 {
     char *line = NULL;
     int rc;
 
     do {
         rc = lull_lines_next(lines, &line, err);
-    } while (rc > 0 && is_preamble(line + strspn(line, LULL_TEXT_BLANKS)));
+    } while (rc > 0 && power_log_is_preamble(line + strspn(line, LULL_TEXT_BLANKS)));
     if (rc < 0)
         return rc;
     if (rc == 0)
@@ -144,9 +144,9 @@ int lull_power_log_read(const char *path, int64_t interval_ns, struct lull_power
         return lull_error_set(err, -ENOMEM, "%s: not enough memory to read it", path);
     rc = lull_lines_open(path, &lines, err);
     if (rc == 0)
-        rc = read_lines(&state, lines, err);
+        rc = power_log_read_lines(&state, lines, err);
     if (rc == 0)
-        rc = finish(&state, err);
+        rc = power_log_finish(&state, err);
     lull_lines_close(lines);
     lull_string_set_destroy(state.names);
     if (rc < 0)

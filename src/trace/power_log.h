@@ -76,7 +76,7 @@ int lull_power_log_read(const char *path, int64_t interval_ns, struct lull_power
 void lull_power_log_fini(struct lull_power_log *log);
 
 /* Parses an instant as a log has it: a date, a number of seconds, milli-, micro- or nanoseconds
- * since any instant (told apart by its size), or a time of day. -EINVAL: it is none. */
+ * since any instant (distinguished by its size), or a time of day. -EINVAL: it is none. */
 int lull_power_log_time(const char *text, int64_t *time_ns_out);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "trace/power_log_reading.h"
 
-enum { MOST_COLUMNS = 64, DAY_S = 86400 };
+enum { MAX_COLUMNS = 64, DAY_S = 86400 };
 
 enum monitor_column { OTHER, ENTITY, GPU, DATE, TIME, POWER, COUNTER };
 
@@ -16,7 +16,7 @@ enum monitor_column { OTHER, ENTITY, GPU, DATE, TIME, POWER, COUNTER };
 struct monitor {
     struct lull_power_log_state *state;
     const struct lull_lines *lines;
-    enum monitor_column columns[MOST_COLUMNS];
+    enum monitor_column columns[MAX_COLUMNS];
     uint32_t count;                     /* 0: no header yet */
     uint64_t rows[LULL_POWER_LOG_GPUS]; /* of each GPU, which is its time where there are none */
     int64_t day_ns;                     /* added to times of day */
@@ -63,12 +63,12 @@ bool lull_power_log_is_monitor(const char *line)
     return column_of(first) != OTHER;
 }
 
-static void read_names(struct monitor *monitor, char *line)
+static void monitor_log_read_names(struct monitor *monitor, char *line)
 {
     char *rest = line + 1 + strspn(line + 1, "# \t");
 
     monitor->count = 0;
-    while (rest != NULL && monitor->count < MOST_COLUMNS)
+    while (rest != NULL && monitor->count < MAX_COLUMNS)
         monitor->columns[monitor->count++] = column_of(lull_lines_cell_of(&rest, ' '));
 }
 
@@ -129,8 +129,8 @@ static bool split_row(struct monitor *monitor, char *line, struct monitor_row *r
 
 /* Finds the time of a row: its date and time of day, the latter alone, where midnights show by
  * times that fall, or the number of the GPU's row. False: it is none. */
-static bool find_time(struct monitor *monitor, const struct monitor_row *row, size_t gpu,
-                      int64_t *time_ns_out)
+static bool monitor_log_find_time(struct monitor *monitor, const struct monitor_row *row,
+                                  size_t gpu, int64_t *time_ns_out)
 {
     char both[40];
 
@@ -173,7 +173,7 @@ static bool find_number(struct monitor *monitor, const char *cell, double *numbe
     return false;
 }
 
-static int read_row(struct monitor *monitor, char *line, struct lull_error *err)
+static int monitor_log_read_row(struct monitor *monitor, char *line, struct lull_error *err)
 {
     struct lull_power_log_state *const state = monitor->state;
     struct lull_energy_reading reading = {.time_ns = 0};
@@ -190,7 +190,7 @@ static int read_row(struct monitor *monitor, char *line, struct lull_error *err)
     rc = lull_power_log_find_gpu(state, row.gpu, "", &gpu, err);
     if (rc < 0)
         return rc;
-    if (!find_time(monitor, &row, gpu, &reading.time_ns)) {
+    if (!monitor_log_find_time(monitor, &row, gpu, &reading.time_ns)) {
         lull_power_log_note_broken(state, lull_lines_number(monitor->lines));
         return 0;
     }
@@ -203,7 +203,7 @@ static int read_row(struct monitor *monitor, char *line, struct lull_error *err)
     return lull_power_log_add(state, gpu, &reading, err);
 }
 
-static int check_names(const struct monitor *monitor, struct lull_error *err)
+static int monitor_log_check_names(const struct monitor *monitor, struct lull_error *err)
 {
     const char *const path = monitor->state->path;
 
@@ -233,10 +233,10 @@ int lull_power_log_read_monitor(struct lull_power_log_state *state, struct lull_
         if (*line == '\0' || is_units(line))
             continue;
         if (*line == '#') {
-            read_names(&monitor, line);
-            rc = check_names(&monitor, err);
+            monitor_log_read_names(&monitor, line);
+            rc = monitor_log_check_names(&monitor, err);
         } else {
-            rc = read_row(&monitor, line, err);
+            rc = monitor_log_read_row(&monitor, line, err);
         }
         if (rc < 0)
             return rc;

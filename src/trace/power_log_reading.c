@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* A board without a limit of its own draws no more than this: that of the largest boards in 2026 is
- * 1400 W. A power may exceed a limit by this ratio for a moment. Chosen, not measured. */
+ * 1400 W. A power may exceed a limit by this ratio for a moment. */
 static const double highest_known_w = 1800.0;
 static const double overshoot_ratio = 1.5;
 
@@ -70,7 +70,7 @@ int lull_power_log_find_gpu(struct lull_power_log_state *state, const char *name
 
 void lull_power_log_note_limit(struct lull_power_log_gpu *gpu, double limit_w)
 {
-    const double lowest_limit_w = 10.0; /* of a module that has a GPU; chosen, not measured */
+    const double lowest_limit_w = 10.0; /* of a module that has a GPU; */
 
     if (!(limit_w >= lowest_limit_w && limit_w <= highest_known_w))
         return;

@@ -31,7 +31,7 @@ void lull_power_log_note_limit(struct lull_power_log_gpu *gpu, double limit_w);
 /* Counts a row or cell that cannot be read. */
 void lull_power_log_note_broken(struct lull_power_log_state *state, size_t line);
 
-/* Tells whether a board can draw that much, W; counts it if not. */
+/* Returns whether a board can draw that much, W; counts it if not. */
 bool lull_power_log_can_be(struct lull_power_log_state *state, double power_w, double highest_w);
 
 /* Adds a reading of a GPU; one with neither power nor counter is passed over. Errors: -ENOMEM. */

@@ -29,7 +29,7 @@ enum log_field {
     NONE = LULL_COLUMNS_FIELDS,
 };
 
-enum { MOST_WIDE = LULL_COLUMNS_FIELDS - WIDE, NAME_BYTES = 64 };
+enum { MAX_WIDE = LULL_COLUMNS_FIELDS - WIDE, NAME_BYTES = 64 };
 
 /* What a header's name means. */
 struct meaning {
@@ -56,7 +56,7 @@ static const struct log_unit {
 };
 
 /* Finds a unit: as it stands, since mJ and MJ differ by case alone, then in any case. */
-static const struct log_unit *find_unit(const char *name, bool is_energy)
+static const struct log_unit *power_table_find_unit(const char *name, bool is_energy)
 {
     for (const struct log_unit *unit = units; unit->name != NULL; unit++)
         if (unit->is_energy == is_energy && strcmp(unit->name, name) == 0)
@@ -91,13 +91,13 @@ static size_t take_unit(const char *name, struct parted_name *parted)
     if (unit_length >= NAME_BYTES)
         return length;
     memcpy(parted->unit, unit + 1, unit_length);
-    if (name[length] != '\0' || find_unit(parted->unit, false) != NULL ||
-        find_unit(parted->unit, true) != NULL)
+    if (name[length] != '\0' || power_table_find_unit(parted->unit, false) != NULL ||
+        power_table_find_unit(parted->unit, true) != NULL)
         return (size_t)(unit - name);
     return length;
 }
 
-static void part(const char *name, struct parted_name *parted)
+static void power_table_part(const char *name, struct parted_name *parted)
 {
     const size_t whole = strcspn(name, "[(");
     size_t length;
@@ -120,12 +120,13 @@ static void part(const char *name, struct parted_name *parted)
         parted->whole[--used] = '\0';
 }
 
-/* Finds the unit of a quantity; usual: of a name without one. */
-static int64_t unit_of(const struct parted_name *parted, bool is_energy, int64_t usual)
+/* Finds the unit of a quantity; typical: of a name without one. */
+static int64_t power_table_unit_of(const struct parted_name *parted, bool is_energy,
+                                   int64_t typical)
 {
-    const struct log_unit *const unit = find_unit(parted->unit, is_energy);
+    const struct log_unit *const unit = power_table_find_unit(parted->unit, is_energy);
 
-    return unit != NULL ? unit->milli : usual;
+    return unit != NULL ? unit->milli : typical;
 }
 
 /* Decimal places from the unit that a time's name tells to ns; 0: it tells none. */
@@ -194,7 +195,8 @@ static bool find_plain(const struct parted_name *parted, struct meaning *meaning
             continue;
         meaning->field = names[i].field;
         meaning->rank = names[i].rank;
-        meaning->unit = names[i].field == LIMIT ? unit_of(parted, false, 1000) : places_of(parted);
+        meaning->unit =
+            names[i].field == LIMIT ? power_table_unit_of(parted, false, 1000) : places_of(parted);
         return true;
     }
     return false;
@@ -232,7 +234,8 @@ static bool find_quantity(const struct parted_name *parted, struct meaning *mean
             continue;
         meaning->field = names[i].is_energy ? COUNTER : POWER;
         meaning->rank = (uint32_t)i;
-        meaning->unit = unit_of(parted, names[i].is_energy, names[i].is_energy ? 1 : 1000);
+        meaning->unit =
+            power_table_unit_of(parted, names[i].is_energy, names[i].is_energy ? 1 : 1000);
         return true;
     }
     return false;
@@ -254,24 +257,25 @@ static bool find_wide(const struct parted_name *parted, struct meaning *meaning)
     for (size_t i = 0; i < sizeof(powers) / sizeof(powers[0]); i++)
         if (strcmp(parted->letters, powers[i]) == 0) {
             meaning->is_energy = false;
-            meaning->unit = unit_of(parted, false, 1000);
+            meaning->unit = power_table_unit_of(parted, false, 1000);
             return true;
         }
     for (size_t i = 0; i < sizeof(energies) / sizeof(energies[0]); i++)
         if (strcmp(parted->letters, energies[i]) == 0) {
             meaning->is_energy = true;
-            meaning->unit = unit_of(parted, true, 0); /* of a window J, of a counter mJ */
+            meaning->unit =
+                power_table_unit_of(parted, true, 0); /* of a window J, of a counter mJ */
             return true;
         }
     return false;
 }
 
-static struct meaning meaning_of(const char *name)
+static struct meaning power_table_meaning_of(const char *name)
 {
     struct meaning meaning = {.field = NONE};
     struct parted_name parted;
 
-    part(name, &parted);
+    power_table_part(name, &parted);
     if (parted.digits[0] != '\0'
             ? !find_wide(&parted, &meaning)
             : !find_plain(&parted, &meaning) && !find_quantity(&parted, &meaning))
@@ -294,7 +298,7 @@ struct table_reading {
     int64_t last_ns;
 };
 
-static bool has(const struct table_reading *reading, uint32_t field)
+static bool power_table_has(const struct table_reading *reading, uint32_t field)
 {
     for (uint32_t i = 0; i < reading->count; i++)
         if (reading->known[i].field == field)
@@ -303,12 +307,13 @@ static bool has(const struct table_reading *reading, uint32_t field)
 }
 
 /* Adds a name, unless one of a lower rank has its field. */
-static void add_name(struct table_reading *reading, const char *name, struct meaning meaning)
+static void power_table_add_name(struct table_reading *reading, const char *name,
+                                 struct meaning meaning)
 {
     uint32_t at = reading->count;
 
     if (meaning.field == WIDE) {
-        if (reading->wide == MOST_WIDE)
+        if (reading->wide == MAX_WIDE)
             return;
         meaning.field = (enum log_field)(WIDE + reading->wide++);
     }
@@ -336,17 +341,17 @@ static int find_names(struct table_reading *reading, const char *line, char sepa
         return -ENOMEM;
     for (rest = reading->names; rest != NULL;) {
         const char *const name = lull_lines_cell_of(&rest, separator);
-        const struct meaning meaning = meaning_of(name);
+        const struct meaning meaning = power_table_meaning_of(name);
 
         if (meaning.field != NONE)
-            add_name(reading, name, meaning);
+            power_table_add_name(reading, name, meaning);
     }
     reading->known[reading->count] = (struct lull_column){NULL};
     return 0;
 }
 
 /* Finds the separator under which most names mean something. */
-static int read_names(struct table_reading *reading, const char *line)
+static int power_table_read_names(struct table_reading *reading, const char *line)
 {
     static const char separators[] = {',', ';', '\t', '|'};
     char best = ',';
@@ -364,21 +369,23 @@ static int read_names(struct table_reading *reading, const char *line)
     return find_names(reading, line, best);
 }
 
-static int check_names(const struct table_reading *reading, const char *line,
-                       struct lull_error *err)
+static int power_table_check_names(const struct table_reading *reading, const char *line,
+                                   struct lull_error *err)
 {
     const char *const path = reading->state->path;
 
-    if ((has(reading, WINDOW) && has(reading, ELAPSED) && reading->wide > 0) ||
-        (has(reading, DURATION) && has(reading, TOLD)))
+    if ((power_table_has(reading, WINDOW) && power_table_has(reading, ELAPSED) &&
+         reading->wide > 0) ||
+        (power_table_has(reading, DURATION) && power_table_has(reading, TOLD)))
         return 0;
-    if (!has(reading, POWER) && !has(reading, COUNTER) && reading->wide == 0)
+    if (!power_table_has(reading, POWER) && !power_table_has(reading, COUNTER) &&
+        reading->wide == 0)
         return lull_error_set(
             err, LULL_E_FORMAT,
             "%s: line 1, header: missing power or energy counter, such as power.draw [W], power_w, "
             "gpu0_power or total_energy_mj (nvidia-smi: log without noheader); it is '%.120s'",
             path, line);
-    if (!has(reading, TIME) && reading->state->interval_ns == 0)
+    if (!power_table_has(reading, TIME) && reading->state->interval_ns == 0)
         return lull_error_set(err, LULL_E_FORMAT,
                               "%s: line 1, header: missing time, such as timestamp or time_s; use "
                               "--every S, the time between two rows of a GPU; it is '%.120s'",
@@ -410,7 +417,7 @@ static bool find_quantity_of(struct table_reading *reading, const struct lull_co
         return false;
     }
     if (lull_columns_quantity(columns, field, &value, name) == 0) {
-        const struct log_unit *const unit = find_unit(name, is_energy);
+        const struct log_unit *const unit = power_table_find_unit(name, is_energy);
 
         if (unit != NULL || (name[0] == '\0' && !reading->has_units[field])) {
             reading->has_units[field] = unit != NULL;
@@ -423,8 +430,8 @@ static bool find_quantity_of(struct table_reading *reading, const struct lull_co
 }
 
 /* Finds the time of a row. A time of day that falls has passed midnight. False: it is none. */
-static bool find_time(struct table_reading *reading, const struct lull_columns *columns, size_t row,
-                      int64_t *time_ns_out)
+static bool power_table_find_time(struct table_reading *reading, const struct lull_columns *columns,
+                                  size_t row, int64_t *time_ns_out)
 {
     const int64_t half_day_ns = INT64_C(43200000000000);
     const char *cell;
@@ -447,7 +454,7 @@ static bool find_time(struct table_reading *reading, const struct lull_columns *
     return true;
 }
 
-static const char *cell_or_empty(const struct lull_columns *columns, uint32_t field)
+static const char *power_table_cell_or_empty(const struct lull_columns *columns, uint32_t field)
 {
     return lull_columns_has(columns, field) ? columns->cells[field] : "";
 }
@@ -460,12 +467,12 @@ static int add_long(struct table_reading *reading, const struct lull_columns *co
     struct lull_energy_reading taken = {.time_ns = 0};
     double limit_w = 0.0;
     size_t gpu = 0;
-    int rc = lull_power_log_find_gpu(state, cell_or_empty(columns, GPU),
-                                     cell_or_empty(columns, MODEL), &gpu, err);
+    int rc = lull_power_log_find_gpu(state, power_table_cell_or_empty(columns, GPU),
+                                     power_table_cell_or_empty(columns, MODEL), &gpu, err);
 
     if (rc < 0)
         return rc;
-    if (!find_time(reading, columns, state->log->gpus[gpu].count, &taken.time_ns)) {
+    if (!power_table_find_time(reading, columns, state->log->gpus[gpu].count, &taken.time_ns)) {
         lull_power_log_note_broken(state, columns->line_of[TIME]);
         return 0;
     }
@@ -498,10 +505,11 @@ static int add_wide(struct table_reading *reading, const struct lull_columns *co
         int rc;
 
         snprintf(name, sizeof(name), "%u", meaning->gpu);
-        rc = lull_power_log_find_gpu(state, name, cell_or_empty(columns, MODEL), &gpu, err);
+        rc = lull_power_log_find_gpu(state, name, power_table_cell_or_empty(columns, MODEL), &gpu,
+                                     err);
         if (rc < 0)
             return rc;
-        if (!find_time(reading, columns, state->log->gpus[gpu].count, &taken.time_ns)) {
+        if (!power_table_find_time(reading, columns, state->log->gpus[gpu].count, &taken.time_ns)) {
             lull_power_log_note_broken(state, columns->line_of[TIME]);
             return 0;
         }
@@ -519,12 +527,13 @@ static int add_wide(struct table_reading *reading, const struct lull_columns *co
     return 0;
 }
 
-static int read_row(const struct lull_columns *columns, void *context, struct lull_error *err)
+static int power_table_read_row(const struct lull_columns *columns, void *context,
+                                struct lull_error *err)
 {
     struct table_reading *const reading = context;
 
     reading->state->log->rows++;
-    if (reading->wide > 0 && !has(reading, POWER) && !has(reading, COUNTER))
+    if (reading->wide > 0 && !power_table_has(reading, POWER) && !power_table_has(reading, COUNTER))
         return add_wide(reading, columns, err);
     return add_long(reading, columns, err);
 }
@@ -564,21 +573,22 @@ static int read_window(const struct lull_columns *columns, void *context, struct
     return 0;
 }
 
-/* A row of CodeCarbon's emissions.csv: a run, or the state of one that goes on, which a later row
+/* A row of CodeCarbon's emissions.csv: a run, or the state of one that continues, which a later row
  * replaces. */
 static int read_run(const struct lull_columns *columns, void *context, struct lull_error *err)
 {
-    enum { MOST_GPUS = 1 << 20 };
+    enum { MAX_GPUS = 1 << 20 };
     const int64_t kwh_milli = INT64_C(3600000000);
     struct table_reading *const reading = context;
     struct lull_power_log_state *const state = reading->state;
     struct lull_power_log_gpu *all;
-    const char *const name = cell_or_empty(columns, RUN);
+    const char *const name = power_table_cell_or_empty(columns, RUN);
     double seconds = 0.0;
     double energy_j = 0.0;
     int64_t gpus = 0;
     size_t gpu = 0;
-    int rc = lull_power_log_find_gpu(state, "all", cell_or_empty(columns, MODEL), &gpu, err);
+    int rc =
+        lull_power_log_find_gpu(state, "all", power_table_cell_or_empty(columns, MODEL), &gpu, err);
 
     state->log->rows++;
     if (rc < 0)
@@ -588,7 +598,7 @@ static int read_run(const struct lull_columns *columns, void *context, struct lu
         return 0;
     }
     if (lull_columns_has_value(columns, COUNT) &&
-        lull_columns_integer(columns, COUNT, 0, MOST_GPUS, "", &gpus, NULL) < 0)
+        lull_columns_integer(columns, COUNT, 0, MAX_GPUS, "", &gpus, NULL) < 0)
         lull_power_log_note_broken(state, columns->line_of[COUNT]);
     if (!find_quantity_of(reading, columns, TOLD, true, kwh_milli, &energy_j))
         return 0;
@@ -605,20 +615,20 @@ int lull_power_log_read_table(struct lull_power_log_state *state, struct lull_li
                               char *line, struct lull_error *err)
 {
     struct table_reading reading = {.state = state, .last_ns = INT64_MIN / 2};
-    struct lull_table table = {reading.known, 0,        "lull-energy(1)",
-                               NULL,          read_row, note_broken_line};
+    struct lull_table table = {reading.known,   0, "lull-energy(1)", NULL, power_table_read_row,
+                               note_broken_line};
     int rc;
 
-    if (read_names(&reading, line) < 0)
+    if (power_table_read_names(&reading, line) < 0)
         return lull_error_set(err, -ENOMEM, "%s: not enough memory to read it", state->path);
-    rc = check_names(&reading, line, err);
+    rc = power_table_check_names(&reading, line, err);
     if (rc < 0)
         goto end;
-    if (has(&reading, WINDOW) && has(&reading, ELAPSED)) {
+    if (power_table_has(&reading, WINDOW) && power_table_has(&reading, ELAPSED)) {
         table.read = read_window;
         state->log->format = "Zeus";
         state->log->is_windows = true;
-    } else if (has(&reading, DURATION) && has(&reading, TOLD)) {
+    } else if (power_table_has(&reading, DURATION) && power_table_has(&reading, TOLD)) {
         table.read = read_run;
         state->log->format = "CodeCarbon";
         state->log->is_windows = true;

@@ -11,7 +11,7 @@
 #include "trace/chrome.h"
 
 /* A node has 64 GPUs, and each a few operations and some hundred clocks. More is no recording. */
-enum { MOST_GPUS = 64, MOST_KINDS = 64 * 512 };
+enum { MAX_GPUS = 64, MAX_KINDS = 64 * 512 };
 
 /* An event as far as it has been read. */
 struct recording_event {
@@ -44,7 +44,8 @@ bool lull_recording_sniff(const char *head, size_t size)
 /* ---- GPUs -------------------------------------------------------------------------------- */
 
 /* The GPU of a process: processes count from 1. NULL: none has that number. */
-static struct lull_recorded_gpu *find_gpu(struct lull_run_recording *recording, int64_t process)
+static struct lull_recorded_gpu *recording_find_gpu(struct lull_run_recording *recording,
+                                                    int64_t process)
 {
     for (size_t i = 0; i < recording->gpu_count; i++)
         if (recording->gpus[i].index == process - 1)
@@ -53,7 +54,7 @@ static struct lull_recorded_gpu *find_gpu(struct lull_run_recording *recording, 
 }
 
 /* "GPU 3 NVIDIA A100-SXM4-40GB" */
-static int add_gpu(struct recording_reading *reading)
+static int recording_add_gpu(struct recording_reading *reading)
 {
     struct lull_run_recording *const recording = reading->recording;
     struct lull_recorded_gpu gpu = {.index = reading->event.process - 1,
@@ -64,14 +65,15 @@ static int add_gpu(struct recording_reading *reading)
     int end = 0;
 
     if (sscanf(text, "GPU %*u %n", &end) < 0 || end == 0 || gpu.index < 0 ||
-        find_gpu(recording, reading->event.process) != NULL || recording->gpu_count == MOST_GPUS)
+        recording_find_gpu(recording, reading->event.process) != NULL ||
+        recording->gpu_count == MAX_GPUS)
         return 0;
     snprintf(gpu.name, sizeof(gpu.name), "%s", text + end);
     return lull_trace_append(&recording->gpus, &recording->gpu_count, &gpu, sizeof(gpu),
                              reading->name, reading->err);
 }
 
-static void extend(struct lull_recorded_gpu *gpu, int64_t begin_ns, int64_t end_ns)
+static void recording_extend(struct lull_recorded_gpu *gpu, int64_t begin_ns, int64_t end_ns)
 {
     gpu->begin_ns = lull_earlier_ns(gpu->begin_ns, begin_ns);
     gpu->end_ns = lull_later_ns(gpu->end_ns, end_ns);
@@ -79,7 +81,7 @@ static void extend(struct lull_recorded_gpu *gpu, int64_t begin_ns, int64_t end_
 
 /* ---- events ------------------------------------------------------------------------------ */
 
-static int refuse(const struct recording_reading *reading, const char *what)
+static int recording_refuse(const struct recording_reading *reading, const char *what)
 {
     return lull_error_set(reading->err, LULL_E_FORMAT,
                           "%s: event %llu %s; it is not as lull run writes it", reading->name,
@@ -94,7 +96,7 @@ static int add_span(struct recording_reading *reading, struct lull_recorded_gpu 
     struct lull_recorded_kind kind = {
         .gpu = gpu->index, .is_lowered = is_lowered, .count = 1, .total_ns = event->dur_ns};
 
-    extend(gpu, event->ts_ns, event->ts_ns + event->dur_ns);
+    recording_extend(gpu, event->ts_ns, event->ts_ns + event->dur_ns);
     for (size_t i = 0; i < recording->kind_count; i++) {
         struct lull_recorded_kind *const known = &recording->kinds[i];
 
@@ -102,13 +104,13 @@ static int add_span(struct recording_reading *reading, struct lull_recorded_gpu 
             strcmp(known->name, event->name) != 0)
             continue;
         if (known->total_ns > INT64_MAX - event->dur_ns)
-            return refuse(reading, "takes too long");
+            return recording_refuse(reading, "takes too long");
         known->count++;
         known->total_ns += event->dur_ns;
         return 0;
     }
-    if (recording->kind_count == MOST_KINDS)
-        return refuse(reading, "is one of too many kinds");
+    if (recording->kind_count == MAX_KINDS)
+        return recording_refuse(reading, "is one of too many kinds");
     memcpy(kind.name, event->name, sizeof(kind.name));
     return lull_trace_append(&recording->kinds, &recording->kind_count, &kind, sizeof(kind),
                              reading->name, reading->err);
@@ -116,7 +118,8 @@ static int add_span(struct recording_reading *reading, struct lull_recorded_gpu 
 
 /* Adds a reading, at value, to an integral over time. One that is no later than the one before is
  * left out. */
-static void integrate(struct lull_recorded_integral *integral, int64_t time_ns, double value)
+static void recording_integrate(struct lull_recorded_integral *integral, int64_t time_ns,
+                                double value)
 {
     const int64_t length_ns = time_ns - integral->last_ns;
 
@@ -132,14 +135,14 @@ static void integrate(struct lull_recorded_integral *integral, int64_t time_ns, 
 
 static void add_readings(const struct recording_event *event, struct lull_recorded_gpu *gpu)
 {
-    extend(gpu, event->ts_ns, event->ts_ns);
+    recording_extend(gpu, event->ts_ns, event->ts_ns);
     if (event->milliwatts >= 0)
-        integrate(&gpu->watts, event->ts_ns, (double)event->milliwatts * 1e-3);
+        recording_integrate(&gpu->watts, event->ts_ns, (double)event->milliwatts * 1e-3);
     if (event->mhz >= 0)
-        integrate(&gpu->mhz, event->ts_ns, (double)event->mhz);
+        recording_integrate(&gpu->mhz, event->ts_ns, (double)event->mhz);
 }
 
-static int keep_event(struct recording_reading *reading)
+static int recording_keep_event(struct recording_reading *reading)
 {
     const struct recording_event *const event = &reading->event;
     const bool is_lowered = strcmp(event->category, "lowered") == 0;
@@ -147,21 +150,21 @@ static int keep_event(struct recording_reading *reading)
 
     reading->trace->events++;
     if (strcmp(event->phase, "M") == 0)
-        return strcmp(event->name, "process_name") == 0 ? add_gpu(reading) : 0;
+        return strcmp(event->name, "process_name") == 0 ? recording_add_gpu(reading) : 0;
     if (strcmp(event->phase, "X") != 0 && strcmp(event->phase, "C") != 0)
         return 0;
-    gpu = find_gpu(reading->recording, event->process);
+    gpu = recording_find_gpu(reading->recording, event->process);
     if (gpu == NULL)
-        return refuse(reading, "belongs to a process that is not a GPU");
+        return recording_refuse(reading, "belongs to a process that is not a GPU");
     if (event->ts_ns < 0)
-        return refuse(reading, "has no usable ts");
+        return recording_refuse(reading, "has no usable ts");
     if (event->phase[0] == 'C') {
         add_readings(event, gpu);
         return 0;
     }
     /* Times are at most INT64_MAX / 2, so their sums are times too. */
     if (event->dur_ns < 0)
-        return refuse(reading, "has no usable dur");
+        return recording_refuse(reading, "has no usable dur");
     if (is_lowered || strcmp(event->category, "communication") == 0)
         return add_span(reading, gpu, is_lowered);
     return 0;
@@ -169,7 +172,7 @@ static int keep_event(struct recording_reading *reading)
 
 /* ---- the tables -------------------------------------------------------------------------- */
 
-static int read_event(struct lull_json_reader *reader, void *object)
+static int recording_read_event(struct lull_json_reader *reader, void *object)
 {
     static const struct lull_json_field arguments[] = {
         {LULL_JSON_TEXT("name", struct recording_event, process_name)},
@@ -197,12 +200,12 @@ static int read_event(struct lull_json_reader *reader, void *object)
                                               .milliwatts = LULL_TRACE_UNKNOWN,
                                               .mhz = LULL_TRACE_UNKNOWN};
     rc = lull_json_read_fields(reader, fields, &reading->event);
-    return rc < 0 ? rc : keep_event(reading);
+    return rc < 0 ? rc : recording_keep_event(reading);
 }
 
 /* ---- order ------------------------------------------------------------------------------- */
 
-static int compare_gpus(const void *left, const void *right)
+static int recording_compare_gpus(const void *left, const void *right)
 {
     const struct lull_recorded_gpu *const a = left;
     const struct lull_recorded_gpu *const b = right;
@@ -224,10 +227,11 @@ static int compare_kinds(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-static void finish(struct lull_run_recording *recording)
+static void recording_finish(struct lull_run_recording *recording)
 {
     if (recording->gpu_count > 1)
-        qsort(recording->gpus, recording->gpu_count, sizeof(*recording->gpus), compare_gpus);
+        qsort(recording->gpus, recording->gpu_count, sizeof(*recording->gpus),
+              recording_compare_gpus);
     if (recording->kind_count > 1)
         qsort(recording->kinds, recording->kind_count, sizeof(*recording->kinds), compare_kinds);
     for (size_t i = 0; i < recording->gpu_count; i++)
@@ -247,14 +251,15 @@ int lull_recording_read(struct lull_source *source, const char *path,
     };
     static const struct lull_json_field fields[] = {
         {LULL_JSON_OBJECT("otherData", other)},
-        {LULL_JSON_OBJECTS("traceEvents", read_event)},
+        {LULL_JSON_OBJECTS("traceEvents", recording_read_event)},
         {NULL},
     };
     struct recording_reading reading = {.name = path,
                                         .err = err,
                                         .trace = trace,
                                         .recording = calloc(1, sizeof(*trace->recording))};
-    const struct lull_chrome_reading chrome = {fields, read_event, reading.recording, &reading};
+    const struct lull_chrome_reading chrome = {fields, recording_read_event, reading.recording,
+                                               &reading};
     struct lull_json_loss loss;
     int rc;
 
@@ -263,7 +268,7 @@ int lull_recording_read(struct lull_source *source, const char *path,
         return lull_error_set(err, -ENOMEM, "%s: not enough memory to read it", path);
     rc = lull_chrome_read(source, path, options, &chrome, &loss, &trace->text_bytes, err);
     if (rc >= 0)
-        finish(reading.recording);
+        recording_finish(reading.recording);
     return rc;
 }
 

@@ -51,7 +51,7 @@ struct lull_run_recording {
     char sentence[LULL_RECORDING_SENTENCE]; /* the run's verdict; "": there is none */
 };
 
-/* Tells if a text that begins so is a recording. */
+/* Returns whether a text that begins so is a recording. */
 bool lull_recording_sniff(const char *head, size_t size);
 
 /* Reads one into trace->recording; a row of the table of formats (trace.c). Errors: those of

@@ -70,7 +70,7 @@ void lull_source_close(struct lull_source *source)
 }
 
 /* Reports what zlib says once it gives no more bytes. Returns 0 if the text ends here. */
-static int failure(const struct lull_source *source, struct lull_error *err)
+static int source_fail(const struct lull_source *source, struct lull_error *err)
 {
     const char *damage = "damaged";
     const char *text;
@@ -96,7 +96,7 @@ static ssize_t inflate_more(struct lull_source *source, char *buffer, size_t siz
     const int got = gzread(source->file, buffer, (unsigned)size);
 
     if (got <= 0)
-        return failure(source, err);
+        return source_fail(source, err);
     source->text_bytes += got; /* what was read before a failure comes first */
     return got;
 }

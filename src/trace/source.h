@@ -1,5 +1,5 @@
 /*
- * The bytes of a file, plain or gzip (told by its first bytes); the path "-" is standard input.
+ * The bytes of a file, plain or gzip (reported by its first bytes); the path "-" is standard input.
  * They are read once, in order; the first of them can be looked at before. One thread at a time.
  *
  * SPDX-License-Identifier: Apache-2.0

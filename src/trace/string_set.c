@@ -49,7 +49,7 @@ static uint32_t *find_slot(const struct lull_string_set *set, uint64_t hash)
 }
 
 /* Makes room for one more string. */
-static int grow(struct lull_string_set *set)
+static int string_set_grow(struct lull_string_set *set)
 {
     const size_t slot_count = set->slot_count > 0 ? 2 * set->slot_count : FIRST_SLOTS;
     struct string_entry *entries;
@@ -83,7 +83,7 @@ int lull_string_set_add(struct lull_string_set *set, const char *text, uint32_t 
     uint32_t *slot;
     char *kept;
 
-    if (grow(set) < 0)
+    if (string_set_grow(set) < 0)
         goto no_memory;
     slot = find_slot(set, hash);
     if (*slot == 0) {

@@ -1,5 +1,5 @@
 /*
- * A set of strings, each kept once under a small number. Strings are told apart by a 64-bit hash
+ * A set of strings, each kept once under a small number. Strings are distinguished by a 64-bit hash
  * of all their bytes, and their first LULL_STRING_SET_BYTES are kept. One thread at a time.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -15,7 +15,7 @@ enum { LULL_STRING_SET_BYTES = 255 };
 
 struct lull_string_set; /* opaque */
 
-/* Null: there is no memory. */
+/* Null: out of memory. */
 struct lull_string_set *lull_string_set_create(void);
 
 /* Null is allowed. */

@@ -77,7 +77,7 @@ enum lull_timeline_scope lull_timeline_scope(enum lull_timeline_kind kind)
 
 /* ---- events ---- */
 
-static enum lull_timeline_kind find_kind(const char *name)
+static enum lull_timeline_kind timeline_read_find_kind(const char *name)
 {
     int kind = 0;
 
@@ -132,7 +132,7 @@ int lull_timeline_add_thread(struct lull_timeline_reading *reading, const char *
 int lull_timeline_add_event(struct lull_timeline_reading *reading,
                             const struct lull_timeline_event *event, struct lull_error *err)
 {
-    const enum lull_timeline_kind kind = find_kind(event->name);
+    const enum lull_timeline_kind kind = timeline_read_find_kind(event->name);
     const struct timeline_record record = {
         .process = parse_number(event->process),
         .thread = parse_number(event->thread),
@@ -161,7 +161,7 @@ bool lull_timeline_is_one(const struct lull_timeline_reading *reading)
 
 /* ---- order ---- */
 
-static int compare(int64_t a, int64_t b)
+static int timeline_read_compare(int64_t a, int64_t b)
 {
     return (a > b) - (a < b);
 }
@@ -170,38 +170,38 @@ static int compare_ranks(const void *left, const void *right)
 {
     const struct lull_timeline_rank *const a = left;
     const struct lull_timeline_rank *const b = right;
-    int order = compare(a->copy, b->copy);
+    int order = timeline_read_compare(a->copy, b->copy);
 
     if (order == 0)
-        order = compare(a->stage, b->stage);
-    return order != 0 ? order : compare(a->tensor, b->tensor);
+        order = timeline_read_compare(a->stage, b->stage);
+    return order != 0 ? order : timeline_read_compare(a->tensor, b->tensor);
 }
 
 static int compare_threads(const void *left, const void *right)
 {
     const struct timeline_thread *const a = left;
     const struct timeline_thread *const b = right;
-    const int order = compare(a->process, b->process);
+    const int order = timeline_read_compare(a->process, b->process);
 
-    return order != 0 ? order : compare(a->thread, b->thread);
+    return order != 0 ? order : timeline_read_compare(a->thread, b->thread);
 }
 
 static int compare_numbers(const void *left, const void *right)
 {
-    return compare(*(const int64_t *)left, *(const int64_t *)right);
+    return timeline_read_compare(*(const int64_t *)left, *(const int64_t *)right);
 }
 
 static int compare_ops(const void *left, const void *right)
 {
     const struct lull_timeline_op *const a = left;
     const struct lull_timeline_op *const b = right;
-    int order = compare(a->step, b->step);
+    int order = timeline_read_compare(a->step, b->step);
 
     if (order == 0)
-        order = compare(a->begin_ns, b->begin_ns);
+        order = timeline_read_compare(a->begin_ns, b->begin_ns);
     if (order == 0)
-        order = compare(a->begin_ns + a->duration_ns, b->begin_ns + b->duration_ns);
-    return order != 0 ? order : compare(a->rank, b->rank);
+        order = timeline_read_compare(a->begin_ns + a->duration_ns, b->begin_ns + b->duration_ns);
+    return order != 0 ? order : timeline_read_compare(a->rank, b->rank);
 }
 
 /* Sorts an array and keeps one of what is equal. Returns how many are kept. */
@@ -270,7 +270,7 @@ static const struct timeline_thread *find_thread(const struct lull_timeline_read
 }
 
 /* Times are counted from the earliest where that is below 0. */
-static int64_t first_ns(const struct lull_timeline_reading *reading)
+static int64_t timeline_read_first_ns(const struct lull_timeline_reading *reading)
 {
     int64_t first = 0;
 
@@ -282,7 +282,7 @@ static int64_t first_ns(const struct lull_timeline_reading *reading)
 static int list_ops(const struct lull_timeline_reading *reading,
                     struct lull_operation_timeline *timeline)
 {
-    const int64_t origin_ns = first_ns(reading);
+    const int64_t origin_ns = timeline_read_first_ns(reading);
 
     timeline->ops = calloc(reading->record_count + 1, sizeof(*timeline->ops));
     if (timeline->ops == NULL)

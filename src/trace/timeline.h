@@ -46,7 +46,7 @@ enum lull_timeline_kind {
     LULL_TIMELINE_KINDS
 };
 
-/* Whom an operation waits for: it goes on when the last of them has begun it. */
+/* Whom an operation waits for: it continues when the last of them has started it. */
 enum lull_timeline_scope {
     LULL_SCOPE_RANK,   /* nobody */
     LULL_SCOPE_PAIR,   /* the stage that it sends to or receives from */
@@ -94,7 +94,7 @@ struct lull_timeline_event {
 
 struct lull_timeline_reading; /* opaque: a timeline that is being read */
 
-/* Null: there is no memory. Borrows the file's name. */
+/* Null: out of memory. Borrows the file's name. */
 struct lull_timeline_reading *lull_timeline_reading_create(const char *name);
 void lull_timeline_reading_destroy(struct lull_timeline_reading *reading);
 

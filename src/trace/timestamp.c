@@ -14,7 +14,7 @@ enum { FIRST_YEAR = 1970, LAST_YEAR = 2115, DAY_S = 86400, HOUR_S = 3600, MINUTE
 /* ---- parts -------------------------------------------------------------------------------- */
 
 /* Takes exactly `digits` digits. */
-static bool take_fixed(const char **at, int digits, uint32_t *number_out)
+static bool timestamp_take_fixed(const char **at, int digits, uint32_t *number_out)
 {
     const char *text = *at;
     uint32_t number = 0;
@@ -68,7 +68,7 @@ static int64_t count_days(uint32_t year, uint32_t month, uint32_t day)
     return 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1 - before_1970;
 }
 
-static bool is_date(uint32_t year, uint32_t month, uint32_t day)
+static bool timestamp_is_date(uint32_t year, uint32_t month, uint32_t day)
 {
     if (year < FIRST_YEAR || year > LAST_YEAR || month < 1 || month > 12 || day < 1)
         return false;
@@ -84,15 +84,15 @@ static bool take_date(const char **at, int64_t *days_out)
     uint32_t day = 0;
     char mark;
 
-    if (!take_fixed(at, 4, &year))
+    if (!timestamp_take_fixed(at, 4, &year))
         return false;
     mark = **at;
     if (mark == '-' || mark == '/')
         ++*at;
     else
         mark = '\0';
-    if (!take_fixed(at, 2, &month) || (mark != '\0' && !take_char(at, mark)) ||
-        !take_fixed(at, 2, &day) || !is_date(year, month, day))
+    if (!timestamp_take_fixed(at, 2, &month) || (mark != '\0' && !take_char(at, mark)) ||
+        !timestamp_take_fixed(at, 2, &day) || !timestamp_is_date(year, month, day))
         return false;
     *days_out = count_days(year, month, day);
     return true;
@@ -106,9 +106,11 @@ static bool take_time_of_day(const char **at, int64_t *time_ns_out)
     uint32_t second = 0;
     int64_t fraction_ns = 0;
 
-    if (!take_fixed(at, 2, &hour) || !take_char(at, ':') || !take_fixed(at, 2, &minute))
+    if (!timestamp_take_fixed(at, 2, &hour) || !take_char(at, ':') ||
+        !timestamp_take_fixed(at, 2, &minute))
         return false;
-    if (take_char(at, ':') && (!take_fixed(at, 2, &second) || !take_fraction(at, &fraction_ns)))
+    if (take_char(at, ':') &&
+        (!timestamp_take_fixed(at, 2, &second) || !take_fraction(at, &fraction_ns)))
         return false;
     if (hour > 23 || minute > 59 || second > 60)
         return false;
@@ -117,7 +119,7 @@ static bool take_time_of_day(const char **at, int64_t *time_ns_out)
     return true;
 }
 
-static bool take_zone(const char **at, int64_t *zone_s_out)
+static bool timestamp_take_zone(const char **at, int64_t *zone_s_out)
 {
     const bool is_west = **at == '-';
     uint32_t hours = 0;
@@ -132,10 +134,10 @@ static bool take_zone(const char **at, int64_t *zone_s_out)
     }
     if (!take_char(at, '+') && !take_char(at, '-'))
         return false;
-    if (!take_fixed(at, 2, &hours))
+    if (!timestamp_take_fixed(at, 2, &hours))
         return false;
     take_char(at, ':');
-    if (**at != '\0' && !take_fixed(at, 2, &minutes))
+    if (**at != '\0' && !timestamp_take_fixed(at, 2, &minutes))
         return false;
     if (hours > 18 || minutes > 59)
         return false;
@@ -156,7 +158,7 @@ int lull_timestamp_parse(const char *text, int64_t *time_ns_out)
         if (!take_time_of_day(&text, &time_ns))
             return -EINVAL;
         text += strspn(text, " ");
-        if (!take_zone(&text, &zone_s))
+        if (!timestamp_take_zone(&text, &zone_s))
             return -EINVAL;
     }
     if (*text != '\0')
@@ -170,12 +172,12 @@ int lull_timestamp_parse(const char *text, int64_t *time_ns_out)
 /* Takes the days ahead of the hours, if there are any. has_dash: as Slurm writes them. */
 static bool take_days(const char **at, uint32_t *days_out, bool *has_dash_out)
 {
-    enum { MOST_DAYS = 11000 };
+    enum { MAX_DAYS = 11000 };
     const char *text = *at;
 
     *days_out = 0;
     *has_dash_out = false;
-    if (lull_text_take_digits(&text, MOST_DAYS, days_out) < 0)
+    if (lull_text_take_digits(&text, MAX_DAYS, days_out) < 0)
         return false;
     if (*text == '-') {
         *has_dash_out = true;
@@ -195,7 +197,7 @@ static bool take_days(const char **at, uint32_t *days_out, bool *has_dash_out)
 
 int lull_timestamp_elapsed(const char *text, int64_t *time_ns_out)
 {
-    enum { MOST = 1000000, PARTS = 3 };
+    enum { MAX = 1000000, PARTS = 3 };
     uint32_t days = 0;
     uint32_t parts[PARTS] = {0};
     int64_t seconds = 0;
@@ -206,7 +208,7 @@ int lull_timestamp_elapsed(const char *text, int64_t *time_ns_out)
     if (!take_days(&text, &days, &has_dash))
         return -EINVAL;
     for (bool goes_on = true; goes_on; goes_on = take_char(&text, ':')) {
-        if (count == PARTS || lull_text_take_digits(&text, MOST, &parts[count++]) < 0)
+        if (count == PARTS || lull_text_take_digits(&text, MAX, &parts[count++]) < 0)
             return -EINVAL;
     }
     if (count < 2 || !take_fraction(&text, &fraction_ns) || *text != '\0')

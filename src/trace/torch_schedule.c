@@ -38,8 +38,8 @@ struct torch_action {
     uint32_t partner_microbatch;
 };
 
-/* Tells whether an action computes; all others communicate, or wait for that. */
-static bool computes(enum torch_type type)
+/* Returns whether an action computes; all others communicate, or wait for that. */
+static bool torch_schedule_is_compute(enum torch_type type)
 {
     return type <= TORCH_OVERLAP;
 }
@@ -51,7 +51,7 @@ static const char *const names[TORCH_TYPES] = {
     "WAIT_SEND_B", "UNSHARD", "RESHARD", "REDUCE_GRAD", "WAIT_REDUCE_GRAD"};
 
 /* Parses the word at *at, which digits or nothing follow, and moves *at behind it. */
-static int parse_type(const char **at, enum torch_type *type_out)
+static int torch_schedule_parse_type(const char **at, enum torch_type *type_out)
 {
     const size_t length = strcspn(*at, "0123456789");
 
@@ -77,7 +77,7 @@ static int parse_single(const char *at, struct torch_action *action_out)
 
     if (rc < 0)
         return rc;
-    rc = parse_type(&at, &action.type);
+    rc = torch_schedule_parse_type(&at, &action.type);
     if (rc < 0 || action.type == TORCH_OVERLAP)
         return -EINVAL;
     if (*at != '\0' || !is_of_stage(action.type))
@@ -152,7 +152,7 @@ struct torch_table {
 
 /* ---- cells ---- */
 
-static void cover(uint32_t *count, uint32_t index)
+static void torch_schedule_cover(uint32_t *count, uint32_t index)
 {
     if (index >= *count)
         *count = index + 1;
@@ -162,7 +162,7 @@ static void cover(uint32_t *count, uint32_t index)
  * which is found later. */
 static int add_cell(struct torch_table *table, char *text, uint32_t column, struct lull_error *err)
 {
-    enum { MOST = 4 * LULL_PIPELINE_MAX_ACTIONS }; /* with sends and receives */
+    enum { MAX = 4 * LULL_PIPELINE_MAX_ACTIONS }; /* with sends and receives */
     struct torch_cell cell = {.row = table->rows, .column = column};
     const int rc = parse_action(text, &cell.action);
 
@@ -177,20 +177,20 @@ static int add_cell(struct torch_table *table, char *text, uint32_t column, stru
                               "%s: row %u, column %u: '%.40s' is not an action; known: 2F0, 1B3, "
                               "0I2, 0W2, (0F5;7B2)OVERLAP_F_B, 3SEND_F1, 1UNSHARD and similar",
                               table->name, cell.row + 1, column + 1, text);
-    if (computes(cell.action.type)) {
-        cover(&table->stages, cell.action.stage);
-        cover(&table->stages, cell.action.partner_stage);
-        cover(&table->microbatches, cell.action.microbatch);
-        cover(&table->microbatches, cell.action.partner_microbatch);
+    if (torch_schedule_is_compute(cell.action.type)) {
+        torch_schedule_cover(&table->stages, cell.action.stage);
+        torch_schedule_cover(&table->stages, cell.action.partner_stage);
+        torch_schedule_cover(&table->microbatches, cell.action.microbatch);
+        torch_schedule_cover(&table->microbatches, cell.action.partner_microbatch);
     }
-    if (table->count == MOST)
+    if (table->count == MAX)
         return lull_error_set(err, LULL_E_FORMAT,
                               "%s: row %u, column %u: there are more than %d actions", table->name,
-                              cell.row + 1, column + 1, MOST);
+                              cell.row + 1, column + 1, MAX);
     return lull_trace_append(&table->cells, &table->count, &cell, sizeof(cell), table->name, err);
 }
 
-static int add_row(struct torch_table *table, char *rest, struct lull_error *err)
+static int torch_schedule_add_row(struct torch_table *table, char *rest, struct lull_error *err)
 {
     const size_t before = table->count;
 
@@ -216,7 +216,8 @@ static int add_row(struct torch_table *table, char *rest, struct lull_error *err
 }
 
 /* A blank line at the end is harmless, but one between rows would shift the ranks after it. */
-static int read_table(struct lull_lines *lines, struct torch_table *table, struct lull_error *err)
+static int torch_schedule_read_table(struct lull_lines *lines, struct torch_table *table,
+                                     struct lull_error *err)
 {
     char *text;
     size_t blank = 0; /* the first blank row, from 1 */
@@ -231,7 +232,7 @@ static int read_table(struct lull_lines *lines, struct torch_table *table, struc
         if (blank != 0)
             return lull_error_set(err, LULL_E_FORMAT, "%s: row %zu is blank, but other rows follow",
                                   table->name, blank);
-        rc = add_row(table, text, err);
+        rc = torch_schedule_add_row(table, text, err);
         if (rc < 0)
             return rc;
     }
@@ -260,7 +261,8 @@ struct torch_check {
     bool has_transfers;
 };
 
-static int refuse(const struct torch_check *check, const struct torch_cell *cell, const char *why)
+static int torch_schedule_refuse(const struct torch_check *check, const struct torch_cell *cell,
+                                 const char *why)
 {
     const struct torch_action *action = &cell->action;
 
@@ -270,20 +272,21 @@ static int refuse(const struct torch_check *check, const struct torch_cell *cell
                           action->stage, action->microbatch, why);
 }
 
-static uint8_t *done_of(const struct torch_check *check, uint32_t stage, uint32_t microbatch)
+static uint8_t *torch_schedule_done_of(const struct torch_check *check, uint32_t stage,
+                                       uint32_t microbatch)
 {
     return &check->done[(size_t)stage * check->table->microbatches + microbatch];
 }
 
-static void mark(const struct torch_check *check, uint32_t stage, uint32_t microbatch,
-                 enum torch_done what)
+static void torch_schedule_mark(const struct torch_check *check, uint32_t stage,
+                                uint32_t microbatch, enum torch_done what)
 {
-    uint8_t *done = done_of(check, stage, microbatch);
+    uint8_t *done = torch_schedule_done_of(check, stage, microbatch);
 
     *done = (uint8_t)(*done | what);
 }
 
-/* Tells whether the two stages lie on two ranks, in a table that has transfers. */
+/* Returns whether the two stages lie on two ranks, in a table that has transfers. */
 static bool is_transfer(const struct torch_check *check, uint32_t from, uint32_t to)
 {
     return check->has_transfers && check->row_of[from] != check->row_of[to];
@@ -294,9 +297,10 @@ static int take_forward(struct torch_check *check, const struct torch_cell *cell
     const uint32_t s = cell->action.stage;
     const uint32_t m = cell->action.microbatch;
 
-    if (s > 0 && is_transfer(check, s - 1, s) && (*done_of(check, s, m) & RECEIVED_F) == 0)
-        return refuse(check, cell, "no RECV_F ahead of it");
-    mark(check, s, m, DONE_FORWARD);
+    if (s > 0 && is_transfer(check, s - 1, s) &&
+        (*torch_schedule_done_of(check, s, m) & RECEIVED_F) == 0)
+        return torch_schedule_refuse(check, cell, "no RECV_F ahead of it");
+    torch_schedule_mark(check, s, m, DONE_FORWARD);
     return 0;
 }
 
@@ -304,13 +308,13 @@ static int take_gradient(struct torch_check *check, const struct torch_cell *cel
                          uint32_t m)
 {
     if (s + 1 < check->table->stages && is_transfer(check, s, s + 1) &&
-        (*done_of(check, s, m) & RECEIVED_B) == 0)
-        return refuse(check, cell, "no RECV_B ahead of its backward");
-    mark(check, s, m, DONE_GRADIENT);
+        (*torch_schedule_done_of(check, s, m) & RECEIVED_B) == 0)
+        return torch_schedule_refuse(check, cell, "no RECV_B ahead of its backward");
+    torch_schedule_mark(check, s, m, DONE_GRADIENT);
     return 0;
 }
 
-static int take_compute(struct torch_check *check, const struct torch_cell *cell)
+static int torch_schedule_take_compute(struct torch_check *check, const struct torch_cell *cell)
 {
     const struct torch_action *action = &cell->action;
     int rc;
@@ -358,20 +362,20 @@ static int take_comm(struct torch_check *check, const struct torch_cell *cell)
     uint8_t done;
 
     if (action->stage >= check->table->stages || action->microbatch >= check->table->microbatches)
-        return refuse(check, cell, "nothing computes that");
+        return torch_schedule_refuse(check, cell, "nothing computes that");
     if (check->row_of[action->stage] != cell->row)
-        return refuse(check, cell, "its stage is on another rank");
+        return torch_schedule_refuse(check, cell, "its stage is on another rank");
     if (action->type == TORCH_REDUCE_GRAD &&
         check->backwards[action->stage] < check->table->microbatches)
-        return refuse(check, cell, "backwards of the stage come after it");
+        return torch_schedule_refuse(check, cell, "backwards of the stage come after it");
     if (transfer->done == 0)
         return 0;
-    done = *done_of(check, action->stage, action->microbatch);
+    done = *torch_schedule_done_of(check, action->stage, action->microbatch);
     if (transfer->needed != 0 && (done & transfer->needed) == 0)
-        return refuse(check, cell, "it comes before what it sends");
+        return torch_schedule_refuse(check, cell, "it comes before what it sends");
     if ((done & transfer->done) != 0)
-        return refuse(check, cell, transfer->twice);
-    mark(check, action->stage, action->microbatch, transfer->done);
+        return torch_schedule_refuse(check, cell, transfer->twice);
+    torch_schedule_mark(check, action->stage, action->microbatch, transfer->done);
     return 0;
 }
 
@@ -385,18 +389,19 @@ static int check_partner(const struct torch_check *check, const struct torch_cel
 
     if (transfer->done == 0)
         return 0;
-    if (stage == edge || (*done_of(check, other, cell->action.microbatch) & transfer->other) == 0)
-        return refuse(check, cell, transfer->missing);
+    if (stage == edge ||
+        (*torch_schedule_done_of(check, other, cell->action.microbatch) & transfer->other) == 0)
+        return torch_schedule_refuse(check, cell, transfer->missing);
     return 0;
 }
 
 /* The ranks of stages must be known before transfers are judged. */
-static void survey(struct torch_check *check)
+static void torch_schedule_survey(struct torch_check *check)
 {
     for (size_t i = 0; i < check->table->count; i++) {
         const struct torch_cell *cell = &check->table->cells[i];
 
-        if (computes(cell->action.type))
+        if (torch_schedule_is_compute(cell->action.type))
             check->row_of[cell->action.stage] = cell->row;
         check->has_transfers |=
             cell->action.type >= TORCH_SEND_F && cell->action.type <= TORCH_RECV_B;
@@ -407,11 +412,12 @@ static void survey(struct torch_check *check)
  * transfers only once all rows are known. */
 static int check_cells(struct torch_check *check)
 {
-    survey(check);
+    torch_schedule_survey(check);
     for (size_t i = 0; i < check->table->count; i++) {
         const struct torch_cell *cell = &check->table->cells[i];
-        const int rc =
-            computes(cell->action.type) ? take_compute(check, cell) : take_comm(check, cell);
+        const int rc = torch_schedule_is_compute(cell->action.type)
+                           ? torch_schedule_take_compute(check, cell)
+                           : take_comm(check, cell);
 
         if (rc < 0)
             return rc;
@@ -469,7 +475,7 @@ static struct lull_pipeline_action action_of(const struct torch_action *from)
 }
 
 /* Only what computes is in the order: transfers are latencies of edges in the graph, and
- * collectives are told by their times at the end of an iteration (--sync-ms). */
+ * collectives are reported by their times at the end of an iteration (--sync-ms). */
 static int fill_order(const struct torch_table *table, struct lull_pipeline_order *order,
                       struct lull_error *err)
 {
@@ -481,7 +487,7 @@ static int fill_order(const struct torch_table *table, struct lull_pipeline_orde
         const struct torch_cell *cell = &table->cells[i];
         struct lull_pipeline_action action;
 
-        if (!computes(cell->action.type))
+        if (!torch_schedule_is_compute(cell->action.type))
             continue;
         action = action_of(&cell->action);
         rc = lull_pipeline_order_add(order, cell->row, &action);
@@ -501,14 +507,16 @@ static const struct torch_cell *cell_at(const struct torch_table *table,
     for (size_t i = 0; i < table->count; i++) {
         const struct torch_cell *cell = &table->cells[i];
 
-        if (cell->row == place->device && computes(cell->action.type) && left-- == 0)
+        if (cell->row == place->device && torch_schedule_is_compute(cell->action.type) &&
+            left-- == 0)
             return cell;
     }
     return NULL;
 }
 
-static int blame(const struct torch_table *table, const struct lull_pipeline_place *place,
-                 const char *why, struct lull_error *err)
+static int torch_schedule_prefix_error(const struct torch_table *table,
+                                       const struct lull_pipeline_place *place, const char *why,
+                                       struct lull_error *err)
 {
     const struct torch_cell *cell = cell_at(table, place);
 
@@ -521,22 +529,24 @@ static int blame(const struct torch_table *table, const struct lull_pipeline_pla
     return lull_error_set(err, LULL_E_FORMAT, "%s: %.160s", table->name, why);
 }
 
-static int check_order(const struct torch_table *table, const struct lull_pipeline_order *order,
-                       struct lull_error *err)
+static int torch_schedule_check_order(const struct torch_table *table,
+                                      const struct lull_pipeline_order *order,
+                                      struct lull_error *err)
 {
     struct lull_pipeline_place place;
     struct lull_error why = {0};
     int rc = lull_pipeline_order_check(order, &place, &why);
 
     if (rc == -EINVAL)
-        return blame(table, &place, why.text, err);
+        return torch_schedule_prefix_error(table, &place, why.text, err);
     if (rc >= 0)
         rc = lull_pipeline_order_stuck(order, &place);
     if (rc > 0)
-        return blame(table, &place,
-                     "it never gets its turn: what it waits for comes later, or waits for it (a "
-                     "cycle)",
-                     err);
+        return torch_schedule_prefix_error(
+            table, &place,
+            "it never gets its turn: what it waits for comes later, or waits for it (a "
+            "cycle)",
+            err);
     if (rc < 0)
         return lull_error_set(err, rc, "%s: not enough memory to check it", table->name);
     return check_transfers(table, err);
@@ -554,12 +564,12 @@ int lull_torch_schedule_read(const char *path, struct lull_pipeline_order *order
 
     if (rc < 0)
         return rc;
-    rc = read_table(lines, &table, err);
+    rc = torch_schedule_read_table(lines, &table, err);
     lull_lines_close(lines);
     if (rc >= 0)
         rc = fill_order(&table, &order, err);
     if (rc >= 0)
-        rc = check_order(&table, &order, err);
+        rc = torch_schedule_check_order(&table, &order, err);
     free(table.cells);
     if (rc < 0) {
         lull_pipeline_order_fini(&order);

@@ -30,7 +30,7 @@ static const struct lull_trace_format {
 
 enum { FORMATS = sizeof(formats) / sizeof(formats[0]) };
 
-static int refuse(const char *path, struct lull_error *err)
+static int trace_refuse(const char *path, struct lull_error *err)
 {
     char names[256] = "";
     size_t length = 0;
@@ -50,9 +50,9 @@ static bool is_utf_16(const char *head, size_t size)
                          ((head[0] == '{' || head[0] == '[') && head[1] == '\0'));
 }
 
-static int read_source(struct lull_source *source, const char *path,
-                       const struct lull_trace_options *options, struct lull_trace *trace,
-                       struct lull_error *err)
+static int trace_read_source(struct lull_source *source, const char *path,
+                             const struct lull_trace_options *options, struct lull_trace *trace,
+                             struct lull_error *err)
 {
     const char *head;
     const ssize_t size = lull_source_peek(source, &head, err);
@@ -70,7 +70,7 @@ static int read_source(struct lull_source *source, const char *path,
     for (size_t i = 0; i < FORMATS; i++)
         if (formats[i].sniff(head, (size_t)size))
             return formats[i].read(source, path, options, trace, err);
-    return refuse(path, err);
+    return trace_refuse(path, err);
 }
 
 int lull_trace_read(const char *path, const struct lull_trace_options *options,
@@ -86,7 +86,7 @@ int lull_trace_read(const char *path, const struct lull_trace_options *options,
         return lull_error_set(err, -ENOMEM, "%s: not enough memory to read it", path);
     rc = lull_source_open(path, &source, err);
     if (rc >= 0)
-        rc = read_source(source, path, options, &trace, err);
+        rc = trace_read_source(source, path, options, &trace, err);
     lull_source_close(source);
     if (rc < 0)
         lull_trace_fini(&trace);

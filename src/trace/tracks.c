@@ -26,7 +26,7 @@ struct lull_tracks {
     size_t thread_count;
 };
 
-enum { MOST_TRACKS = 4096 };
+enum { MAX_TRACKS = 4096 };
 
 struct lull_tracks *lull_tracks_create(const char *file)
 {
@@ -46,7 +46,7 @@ void lull_tracks_destroy(struct lull_tracks *tracks)
     free(tracks);
 }
 
-static uint64_t key_of(const char *process, const char *thread)
+static uint64_t tracks_key_of(const char *process, const char *thread)
 {
     char text[128];
 
@@ -54,7 +54,7 @@ static uint64_t key_of(const char *process, const char *thread)
     return lull_text_hash(text);
 }
 
-static const struct track *find(const struct track *tracks, size_t count, uint64_t key)
+static const struct track *tracks_find(const struct track *tracks, size_t count, uint64_t key)
 {
     for (size_t i = 0; i < count; i++)
         if (tracks[i].key == key)
@@ -62,10 +62,10 @@ static const struct track *find(const struct track *tracks, size_t count, uint64
     return NULL;
 }
 
-static int add(struct lull_tracks *tracks, struct track **list, size_t *count,
-               const struct track *track, struct lull_error *err)
+static int tracks_add(struct lull_tracks *tracks, struct track **list, size_t *count,
+                      const struct track *track, struct lull_error *err)
 {
-    if (*count == MOST_TRACKS || find(*list, *count, track->key) != NULL)
+    if (*count == MAX_TRACKS || tracks_find(*list, *count, track->key) != NULL)
         return 0;
     return lull_trace_append(list, count, track, sizeof(*track), tracks->file, err);
 }
@@ -87,22 +87,22 @@ static bool is_gpu(const char *name)
 int lull_tracks_name_process(struct lull_tracks *tracks, const char *process, const char *name,
                              struct lull_error *err)
 {
-    const struct track track = {key_of(process, ""), false};
+    const struct track track = {tracks_key_of(process, ""), false};
 
     if (!is_gpu(name))
         return 0;
-    return add(tracks, &tracks->gpus, &tracks->gpu_count, &track, err);
+    return tracks_add(tracks, &tracks->gpus, &tracks->gpu_count, &track, err);
 }
 
 int lull_tracks_name_thread(struct lull_tracks *tracks, const char *process, const char *thread,
                             const char *name, struct lull_error *err)
 {
-    const struct track track = {key_of(process, thread),
+    const struct track track = {tracks_key_of(process, thread),
                                 strncasecmp(name, "Stream", strlen("Stream")) != 0};
 
-    if (find(tracks->gpus, tracks->gpu_count, key_of(process, "")) == NULL)
+    if (tracks_find(tracks->gpus, tracks->gpu_count, tracks_key_of(process, "")) == NULL)
         return 0;
-    return add(tracks, &tracks->threads, &tracks->thread_count, &track, err);
+    return tracks_add(tracks, &tracks->threads, &tracks->thread_count, &track, err);
 }
 
 bool lull_tracks_is_stream(const struct lull_tracks *tracks, const char *process,
@@ -111,8 +111,8 @@ bool lull_tracks_is_stream(const struct lull_tracks *tracks, const char *process
     const struct track *named;
 
     if (tracks->gpu_count == 0 ||
-        find(tracks->gpus, tracks->gpu_count, key_of(process, "")) == NULL)
+        tracks_find(tracks->gpus, tracks->gpu_count, tracks_key_of(process, "")) == NULL)
         return false;
-    named = find(tracks->threads, tracks->thread_count, key_of(process, thread));
+    named = tracks_find(tracks->threads, tracks->thread_count, tracks_key_of(process, thread));
     return named == NULL || !named->is_other;
 }

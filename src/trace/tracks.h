@@ -14,7 +14,7 @@
 
 struct lull_tracks; /* opaque */
 
-/* Null: there is no memory. Borrows the file's name. */
+/* Null: out of memory. Borrows the file's name. */
 struct lull_tracks *lull_tracks_create(const char *file);
 
 /* Null is allowed. */

@@ -14,8 +14,7 @@
 
 #include "base/clock.h"
 
-/* How long the greeting is waited for, and room in the queue of a daemon that accepts nobody.
- * Chosen, not measured. */
+/* How long the greeting is waited for, and room in the queue of a daemon that accepts nobody. */
 enum { GREETING_MS = 2000 };
 
 struct lull_client {
@@ -27,7 +26,7 @@ struct lull_client {
 static const char same_release[] =
     "install the same release of both, then restart lulld (systemctl restart lulld)";
 
-static const char *say_what_helps(int result)
+static const char *client_advice(int result)
 {
     if (result == -EACCES)
         return "ask the administrator for access: lulld --socket-group with one of your groups, or "
@@ -38,7 +37,8 @@ static const char *say_what_helps(int result)
 
 /* Connects; where nobody accepts it waits for GREETING_MS, or with SOCK_NONBLOCK in flags not at
  * all. */
-static int connect_to(const char *runtime_dir, const char *name, int flags, struct lull_error *err)
+static int client_connect_to(const char *runtime_dir, const char *name, int flags,
+                             struct lull_error *err)
 {
     const struct timeval patience = {.tv_sec = GREETING_MS / 1000};
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -56,7 +56,7 @@ static int connect_to(const char *runtime_dir, const char *name, int flags, stru
 
         close(fd);
         return lull_error_set(err, result, "%s: cannot reach lulld: %s; %s", address.sun_path,
-                              strerror(-result), say_what_helps(result));
+                              strerror(-result), client_advice(result));
     }
     return fd;
 }
@@ -73,9 +73,9 @@ static int open_with(const char *runtime_dir, int flags, uint16_t version,
     client->fd = -1;
     /* Root does not queue up with everybody. */
     if (geteuid() == 0)
-        client->fd = connect_to(runtime_dir, LULL_CLIENT_ROOT_SOCKET, flags, NULL);
+        client->fd = client_connect_to(runtime_dir, LULL_CLIENT_ROOT_SOCKET, flags, NULL);
     if (client->fd < 0)
-        client->fd = connect_to(runtime_dir, LULL_CLIENT_SOCKET, flags, err);
+        client->fd = client_connect_to(runtime_dir, LULL_CLIENT_SOCKET, flags, err);
     result = client->fd;
     client->version = version;
     message.body.hello.process_id = (uint32_t)getpid();
@@ -218,8 +218,8 @@ static bool is_refusal(const struct lull_message *message)
 }
 
 /* Waits for the answer to the message that was sent last. */
-static int await(struct lull_client *client, enum lull_message_type expected, int timeout_ms,
-                 struct lull_message *answer_out, int *fds_out, struct lull_error *err)
+static int client_await(struct lull_client *client, enum lull_message_type expected, int timeout_ms,
+                        struct lull_message *answer_out, int *fds_out, struct lull_error *err)
 {
     const int64_t until_ns = lull_now_ns() + timeout_ms * LULL_NS_PER_MS;
     int result;
@@ -246,14 +246,15 @@ int lull_client_call(struct lull_client *client, struct lull_message *message,
 {
     const int result = lull_client_send(client, message, err);
 
-    return result < 0 ? result : await(client, expected, timeout_ms, answer_out, fds_out, err);
+    return result < 0 ? result
+                      : client_await(client, expected, timeout_ms, answer_out, fds_out, err);
 }
 
 int lull_client_greet(struct lull_client *client, int timeout_ms,
                       struct lull_message_welcome *welcome_out, struct lull_error *err)
 {
     struct lull_message answer;
-    const int result = await(client, LULL_MESSAGE_WELCOME, timeout_ms, &answer, NULL, err);
+    const int result = client_await(client, LULL_MESSAGE_WELCOME, timeout_ms, &answer, NULL, err);
 
     if (result == 0)
         *welcome_out = answer.body.welcome;
@@ -312,10 +313,10 @@ int lull_client_open_any(const char *runtime_dir, struct lull_client **client_ou
 
 /* --- proofs --- */
 
-enum { MOST_DEVICES = 64 };
+enum { MAX_DEVICES = 64 };
 
 /* Opens the devices of NVIDIA, and of AMD and Intel, that this process may use. */
-static uint32_t open_devices(int *fds)
+static uint32_t client_open_devices(int *fds)
 {
     static const struct {
         const char *path;
@@ -325,7 +326,7 @@ static uint32_t open_devices(int *fds)
     char path[64];
 
     for (size_t kind = 0; kind < sizeof(kinds) / sizeof(kinds[0]); kind++)
-        for (int i = 0; i < MOST_DEVICES && count < MOST_DEVICES; i++) {
+        for (int i = 0; i < MAX_DEVICES && count < MAX_DEVICES; i++) {
             snprintf(path, sizeof(path), "%s%d", kinds[kind].path, kinds[kind].first + i);
             fds[count] = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
             count += fds[count] >= 0;
@@ -339,7 +340,7 @@ static int send_devices(struct lull_client *client, const int *fds, uint32_t cou
     const struct lull_message message = {.type = LULL_MESSAGE_PROVE,
                                          .sequence = ++client->sequence};
     uint8_t buffer[LULL_MESSAGE_MAX_BYTES];
-    _Alignas(struct cmsghdr) char bytes[CMSG_SPACE(MOST_DEVICES * sizeof(int))] = {0};
+    _Alignas(struct cmsghdr) char bytes[CMSG_SPACE(MAX_DEVICES * sizeof(int))] = {0};
     struct cmsghdr *const control = (struct cmsghdr *)bytes;
     const int size = lull_message_encode(&message, buffer, sizeof(buffer));
     struct iovec part = {.iov_base = buffer, .iov_len = (size_t)size};
@@ -359,9 +360,9 @@ static int send_devices(struct lull_client *client, const int *fds, uint32_t cou
 
 int lull_client_prove(struct lull_client *client, int timeout_ms, struct lull_error *err)
 {
-    int fds[MOST_DEVICES];
+    int fds[MAX_DEVICES];
     struct lull_message answer;
-    const uint32_t count = open_devices(fds);
+    const uint32_t count = client_open_devices(fds);
     int result;
 
     if (count == 0)
@@ -373,5 +374,5 @@ int lull_client_prove(struct lull_client *client, int timeout_ms, struct lull_er
         close(fds[i]);
     if (result < 0)
         return result;
-    return await(client, LULL_MESSAGE_REPLY, timeout_ms, &answer, NULL, err);
+    return client_await(client, LULL_MESSAGE_REPLY, timeout_ms, &answer, NULL, err);
 }

@@ -135,8 +135,8 @@ int lull_command_table_fd(const struct lull_command_table *table)
     return table->memory_fd;
 }
 
-static void write_record(struct record *record, uint64_t version, const struct part *part,
-                         const void *value)
+static void command_ring_write_record(struct record *record, uint64_t version,
+                                      const struct part *part, const void *value)
 {
     uint64_t words[RECORD_WORDS] = {0};
 
@@ -149,8 +149,8 @@ static void write_record(struct record *record, uint64_t version, const struct p
 
 /* Copies a record that is whole and returns its version. 0: it has none yet, it is the known one,
  * or it could not be read whole; value_out is then untouched. */
-static uint64_t read_record(struct record *record, uint64_t known, const struct part *part,
-                            void *value_out)
+static uint64_t command_ring_read_record(struct record *record, uint64_t known,
+                                         const struct part *part, void *value_out)
 {
     for (int attempt = 0; attempt < READ_ATTEMPTS; attempt++) {
         const uint64_t version = atomic_load_explicit(&record->version, memory_order_acquire);
@@ -177,15 +177,15 @@ uint64_t lull_command_post(struct lull_command_table *table, uint32_t slot,
 {
     const uint64_t sequence = ++table->posted[slot];
 
-    write_record(&table->shared->requests[slot], 2 * sequence, &of_request, request);
+    command_ring_write_record(&table->shared->requests[slot], 2 * sequence, &of_request, request);
     return sequence;
 }
 
-static bool take(void *context, uint32_t slot, struct lull_switch_request *request_out)
+static bool command_ring_take(void *context, uint32_t slot, struct lull_switch_request *request_out)
 {
     struct lull_command_table *const table = context;
-    const uint64_t version = read_record(&table->shared->requests[slot], 2 * table->taken[slot],
-                                         &of_request, request_out);
+    const uint64_t version = command_ring_read_record(
+        &table->shared->requests[slot], 2 * table->taken[slot], &of_request, request_out);
 
     if (version == 0)
         return false;
@@ -193,17 +193,20 @@ static bool take(void *context, uint32_t slot, struct lull_switch_request *reque
     return true;
 }
 
-static void publish(void *context, uint32_t slot, const struct lull_switch_result *result)
+static void command_ring_publish(void *context, uint32_t slot,
+                                 const struct lull_switch_result *result)
 {
     struct lull_command_table *const table = context;
     table->published[slot] += 2;
-    write_record(&table->shared->results[slot], table->published[slot], &of_result, result);
+    command_ring_write_record(&table->shared->results[slot], table->published[slot], &of_result,
+                              result);
 }
 
 void lull_command_result(struct lull_command_table *table, uint32_t slot,
                          struct lull_switch_result *result_out)
 {
-    read_record(&table->shared->results[slot], UINT64_MAX, &of_result, &table->results[slot]);
+    command_ring_read_record(&table->shared->results[slot], UINT64_MAX, &of_result,
+                             &table->results[slot]);
     *result_out = table->results[slot];
 }
 
@@ -214,16 +217,18 @@ uint64_t lull_command_post_limit(struct lull_command_table *table, uint32_t slot
 {
     const uint64_t sequence = ++table->posted_limits[slot];
 
-    write_record(&table->shared->limit_requests[slot], 2 * sequence, &of_limit_request, request);
+    command_ring_write_record(&table->shared->limit_requests[slot], 2 * sequence, &of_limit_request,
+                              request);
     return sequence;
 }
 
-static bool take_limit(void *context, uint32_t slot, struct lull_limit_request *request_out)
+static bool command_ring_take_limit(void *context, uint32_t slot,
+                                    struct lull_limit_request *request_out)
 {
     struct lull_command_table *const table = context;
     const uint64_t version =
-        read_record(&table->shared->limit_requests[slot], 2 * table->taken_limits[slot],
-                    &of_limit_request, request_out);
+        command_ring_read_record(&table->shared->limit_requests[slot],
+                                 2 * table->taken_limits[slot], &of_limit_request, request_out);
 
     if (version == 0)
         return false;
@@ -231,27 +236,28 @@ static bool take_limit(void *context, uint32_t slot, struct lull_limit_request *
     return true;
 }
 
-static void publish_limit(void *context, uint32_t slot, const struct lull_limit_result *result)
+static void command_ring_publish_limit(void *context, uint32_t slot,
+                                       const struct lull_limit_result *result)
 {
     struct lull_command_table *const table = context;
     table->published_limits[slot] += 2;
-    write_record(&table->shared->limit_results[slot], table->published_limits[slot],
-                 &of_limit_result, result);
+    command_ring_write_record(&table->shared->limit_results[slot], table->published_limits[slot],
+                              &of_limit_result, result);
 }
 
 void lull_command_limit_result(struct lull_command_table *table, uint32_t slot,
                                struct lull_limit_result *result_out)
 {
-    read_record(&table->shared->limit_results[slot], UINT64_MAX, &of_limit_result,
-                &table->limit_results[slot]);
+    command_ring_read_record(&table->shared->limit_results[slot], UINT64_MAX, &of_limit_result,
+                             &table->limit_results[slot]);
     *result_out = table->limit_results[slot];
 }
 
 struct lull_switch_channel lull_command_channel(struct lull_command_table *table)
 {
     return (struct lull_switch_channel){.context = table,
-                                        .take = take,
-                                        .publish = publish,
-                                        .take_limit = take_limit,
-                                        .publish_limit = publish_limit};
+                                        .take = command_ring_take,
+                                        .publish = command_ring_publish,
+                                        .take_limit = command_ring_take_limit,
+                                        .publish_limit = command_ring_publish_limit};
 }

@@ -10,7 +10,7 @@
  * governor sleeps on it.
  *
  * The reader trusts nothing that a process wrote: indices are masked, counts bounded, text cut.
- * If the file is cut off, the reader goes on with an empty segment; a producer ends by SIGBUS.
+ * If the file is cut off, the reader continues with an empty segment; a producer ends by SIGBUS.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -150,7 +150,7 @@ void lull_event_segment_destroy(struct lull_event_segment *job);
 /* Returns how many processes could not join, because /dev/shm was full or all slots were taken. */
 uint32_t lull_event_segment_turned_away(const struct lull_event_segment *job);
 
-/* Tells whether somebody has cut the file of a created segment, so that what it held is lost, and
+/* Returns whether somebody has cut the file of a created segment, so that what it held is lost, and
  * no event comes any more. */
 bool lull_event_segment_is_cut(const struct lull_event_segment *job);
 
@@ -182,7 +182,8 @@ uint32_t lull_event_segment_gpus(const struct lull_event_segment *job, uint32_t 
  * unknown. Any thread. */
 uint64_t lull_event_segment_pid_space(const struct lull_event_segment *job, uint32_t slot);
 
-/* Tells whether the slot's process has ended; false also where that cannot be known. Any thread. */
+/* Returns whether the slot's process has ended; false also where that cannot be known. Any thread.
+ */
 bool lull_event_segment_has_ended(const struct lull_event_segment *job, uint32_t slot);
 
 /* Copies the name of a user section, "" if there is none. name_out: LULL_JOB_NAME_BYTES bytes. */
@@ -200,7 +201,7 @@ uint32_t lull_event_segment_read(struct lull_event_segment *job, uint32_t slot,
 /* Governor: asks the probes of a slot for what bits of enum lull_ask say, from now on. */
 void lull_event_segment_ask(struct lull_event_segment *job, uint32_t slot, uint32_t asked);
 
-/* Probe: returns what the governor asks for at this moment, with one relaxed load. Any thread. */
+/* Probe: returns what the governor requests at this moment, with one relaxed load. Any thread. */
 uint32_t lull_event_segment_asked(const struct lull_event_segment *job, uint32_t slot);
 
 /* Returns how many events the slot's process could not push because its ring was full. */

@@ -26,7 +26,7 @@ enum {
     EVENT_WORDS = sizeof(struct lull_event) / sizeof(uint64_t),
     INFO_WORDS = sizeof(struct lull_process_info) / sizeof(uint64_t),
     NAME_WORDS = LULL_JOB_NAME_BYTES / sizeof(uint64_t),
-    OTHER_NAME = LULL_JOB_MAX_NAMES - 1, /* stands for all that found no room */
+    OTHER_NAME = LULL_JOB_MAX_NAMES - 1, /* represents all that found no room */
 };
 
 /* Who has a slot. A released one is nobody's until another process has it, and has said who it is.
@@ -143,7 +143,7 @@ static inline struct lull_event_record *record_at(struct lull_event_slot *slot, 
     return &slot->records[position % LULL_JOB_RING_EVENTS];
 }
 
-/* Tells whether an event of any slot can be read. */
+/* Returns whether an event of any slot can be read. */
 int lull_event_segment_has_events(const struct lull_event_segment *job);
 
 #endif

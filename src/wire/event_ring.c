@@ -27,8 +27,8 @@ enum { PREFETCH = 4 }; /* how many records ahead of a push */
 
 #define DOZE_NS (200 * LULL_NS_PER_US)
 
-static long futex(_Atomic uint32_t *word, int operation, uint32_t value,
-                  const struct timespec *until)
+static long event_ring_futex(_Atomic uint32_t *word, int operation, uint32_t value,
+                             const struct timespec *until)
 {
     return syscall(SYS_futex, word, operation, value, until, NULL, FUTEX_BITSET_MATCH_ANY);
 }
@@ -47,7 +47,7 @@ static void ring_doorbell(struct lull_event_header *header)
     uint32_t expected = SLEEPING;
 
     if (atomic_compare_exchange_strong(&header->doorbell, &expected, AWAKE))
-        futex(&header->doorbell, FUTEX_WAKE, 1, NULL);
+        event_ring_futex(&header->doorbell, FUTEX_WAKE, 1, NULL);
 }
 
 void lull_event_segment_wake(struct lull_event_segment *job)
@@ -56,7 +56,7 @@ void lull_event_segment_wake(struct lull_event_segment *job)
     const uint32_t was = atomic_exchange(doorbell, RUNG);
 
     if (was == SLEEPING || was == DOZING)
-        futex(doorbell, FUTEX_WAKE, 1, NULL);
+        event_ring_futex(doorbell, FUTEX_WAKE, 1, NULL);
 }
 
 int lull_event_segment_has_events(const struct lull_event_segment *job)
@@ -86,7 +86,7 @@ static int sleep_as(struct lull_event_segment *job, uint32_t state, int64_t unti
         return 1;
     }
     if (!lull_event_segment_has_events(job))
-        futex(doorbell, FUTEX_WAIT_BITSET, state, &until);
+        event_ring_futex(doorbell, FUTEX_WAIT_BITSET, state, &until);
     return atomic_exchange(doorbell, AWAKE) == RUNG;
 }
 

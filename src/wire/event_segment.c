@@ -57,7 +57,7 @@ const char *lull_operation_name(enum lull_operation operation)
 
 /* ---- creating, joining, leaving ---- */
 
-static void write_header(struct lull_event_header *header)
+static void event_segment_write_header(struct lull_event_header *header)
 {
     /* -errno lies below zero, so that a descriptor never comes without its segment. */
     /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
@@ -91,7 +91,7 @@ static int map_segment(int fd, struct lull_event_memory **segment_out)
 }
 
 /* Creates the file, locked and mapped; returns its descriptor. */
-static int create_file(const char *path, struct lull_event_memory **segment_out)
+static int event_segment_create_file(const char *path, struct lull_event_memory **segment_out)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     int result = 0;
@@ -122,12 +122,12 @@ int lull_event_segment_create(const char *path, struct lull_event_segment **job_
     job->path = strdup(path);
     if (job->tails == NULL || job->path == NULL)
         goto free_job;
-    result = create_file(path, &job->segment);
+    result = event_segment_create_file(path, &job->segment);
     if (result < 0)
         goto free_job;
     job->fd = result;
     job->guard = lull_mapping_guard(job->segment, sizeof(*job->segment));
-    write_header(&job->segment->header);
+    event_segment_write_header(&job->segment->header);
     *job_out = job;
     return 0;
 free_job:
@@ -218,8 +218,8 @@ static int reserve_slot_memory(int fd, uint32_t slot)
     return 0;
 }
 
-static void introduce(struct lull_event_slot *slot, uint64_t start_ticks,
-                      const struct lull_process_info *info)
+static void event_segment_introduce(struct lull_event_slot *slot, uint64_t start_ticks,
+                                    const struct lull_process_info *info)
 {
     atomic_store(&slot->start_ticks, start_ticks);
     atomic_store(&slot->pid_space, lull_process_pid_space());
@@ -227,7 +227,7 @@ static void introduce(struct lull_event_slot *slot, uint64_t start_ticks,
 }
 
 /* Takes a slot that has been released. Its names stay, because what has been told with them is
- * still being looked at, and the ring goes on where it is. */
+ * still being looked at, and the ring continues where it is. */
 static int reclaim_slot(struct lull_event_memory *segment, uint64_t start_ticks,
                         const struct lull_process_info *info, uint32_t *slot_out)
 {
@@ -242,7 +242,7 @@ static int reclaim_slot(struct lull_event_memory *segment, uint64_t start_ticks,
         atomic_store(&slot->communicators, 0);
         for (uint32_t gpu = 0; gpu < LULL_JOB_MAX_GPUS; gpu++)
             atomic_store(&slot->gpus[gpu], 0);
-        introduce(slot, start_ticks, info);
+        event_segment_introduce(slot, start_ticks, info);
         atomic_store(&slot->holder, SLOT_TAKEN);
         *slot_out = i;
         return 0;
@@ -270,12 +270,12 @@ static int claim_slot(struct lull_event_memory *segment, int fd, uint64_t start_
     slot = &segment->slots[index];
     for (uint64_t i = 0; i < LULL_JOB_RING_EVENTS; i++)
         atomic_store_explicit(&slot->records[i].sequence, i, memory_order_relaxed);
-    introduce(slot, start_ticks, info);
+    event_segment_introduce(slot, start_ticks, info);
     *slot_out = index;
     return 0;
 }
 
-static int open_segment(const char *path, struct lull_event_memory **segment_out)
+static int event_segment_open(const char *path, struct lull_event_memory **segment_out)
 {
     struct stat status;
     int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
@@ -314,7 +314,7 @@ int lull_event_segment_join(const char *path, const struct lull_process_info *in
         return lull_error_set(err, -ENOMEM, "%s: no memory", path);
     job->fd = -1;
     job->guard = -1;
-    fd = open_segment(path, &job->segment);
+    fd = event_segment_open(path, &job->segment);
     if (fd < 0) {
         free(job);
         return lull_error_set(err, fd, "%s: %s", path,

@@ -69,7 +69,7 @@ static bool is_dead(pid_t pid)
     return kill(pid, 0) < 0 && errno == ESRCH;
 }
 
-/* Tells whether the file is this user's and nobody has locked it, in whatever container. */
+/* Returns whether the file is this user's and nobody has locked it, in whatever container. */
 static bool is_abandoned(int directory_fd, const char *name)
 {
     int fd = openat(directory_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);

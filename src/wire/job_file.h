@@ -4,7 +4,7 @@
  *
  * A file's name, `lull-job-PID-PASS-RANDOM`, tells the process that made it, and that process keeps
  * it locked: so a dead owner's can be told from a living one's even where process ids are used
- * again, or counted anew (containers that share /dev/shm).
+ * again, or counted again (containers that share /dev/shm).
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -26,13 +26,13 @@ enum lull_job_file { LULL_JOB_FILE_EVENTS, LULL_JOB_FILE_LIVE, LULL_JOB_FILE_KIN
 void lull_job_file_path(const char *directory, enum lull_job_file kind, const char *pass,
                         char *path_out, size_t size);
 
-/* Tells whether a file of a directory has the name of such a file. */
+/* Returns whether a file of a directory has the name of such a file. */
 bool lull_job_file_is(const char *name, enum lull_job_file kind);
 
 /*
  * Removes the files of both kinds in the directory that belong to the effective user, whose owner
  * is dead, and that nobody has locked. Returns how many; what cannot be looked at or removed is
- * left alone.
+ * left unchanged.
  */
 uint32_t lull_job_file_clear(const char *directory);
 

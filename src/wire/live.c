@@ -124,7 +124,7 @@ const char *lull_live_verdict_text(uint32_t verdict)
 const char *lull_live_ruler_text(uint32_t ruler)
 {
     static const char *const words[LULL_LIVE_RULER_COUNT] = {
-        [LULL_LIVE_BY_NOBODY] = "nobody",
+        [LULL_LIVE_BY_NONE] = "nobody",
         [LULL_LIVE_BY_SECTION] = "sections",
         [LULL_LIVE_BY_PLAN] = "plan",
         [LULL_LIVE_BY_LIMIT] = "power limit",
@@ -155,7 +155,7 @@ static int map_memory(int fd, struct live_memory **memory_out)
 
 /* All of the file's memory is taken at once: later there might be none, and a write would end the
  * process. */
-static int create_file(struct lull_live_writer *writer)
+static int live_create_file(struct lull_live_writer *writer)
 {
     int result = 0;
 
@@ -184,7 +184,7 @@ int lull_live_writer_create(const char *directory, const char *pass,
     if (writer == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for the run's live state");
     lull_job_file_path(directory, LULL_JOB_FILE_LIVE, pass, writer->path, sizeof(writer->path));
-    result = create_file(writer);
+    result = live_create_file(writer);
     if (result < 0) {
         lull_error_set(err, result, "%s: cannot publish the run's live state for lull top: %s",
                        writer->path, strerror(-result));
@@ -239,7 +239,7 @@ void lull_live_writer_destroy(struct lull_live_writer *writer)
 }
 
 /* Returns how many words of a state are in use. */
-static size_t words_of(uint32_t gpu_count)
+static size_t live_words_of(uint32_t gpu_count)
 {
     const size_t bytes =
         offsetof(struct lull_live_run, gpus) + gpu_count * sizeof(struct lull_live_gpu);
@@ -252,7 +252,7 @@ void lull_live_write(struct lull_live_writer *writer, const struct lull_live_run
     struct live_memory *memory = writer->memory;
     const uint64_t sequence = atomic_load_explicit(&memory->sequence, memory_order_relaxed);
     const size_t words =
-        words_of(run->gpu_count <= LULL_LIVE_MAX_GPUS ? run->gpu_count : LULL_LIVE_MAX_GPUS);
+        live_words_of(run->gpu_count <= LULL_LIVE_MAX_GPUS ? run->gpu_count : LULL_LIVE_MAX_GPUS);
 
     atomic_store_explicit(&memory->sequence, sequence + 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
@@ -285,7 +285,7 @@ static int read_at(int fd, void *to, size_t size, size_t offset)
 }
 
 /* Opens a run's file. Errors: as lull_live_read. */
-static int open_file(int directory_fd, const char *file, int flags)
+static int live_open_file(int directory_fd, const char *file, int flags)
 {
     int fd = openat(directory_fd, file, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     struct live_header header;
@@ -313,23 +313,23 @@ static int open_file(int directory_fd, const char *file, int flags)
     return result;
 }
 
-static int open_directory(const char *directory)
+static int live_open_directory(const char *directory)
 {
     int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     return fd < 0 ? -errno : fd;
 }
 
-static int compare_entries(const void *a, const void *b)
+static int live_compare_entries(const void *a, const void *b)
 {
     return strcmp(((const struct lull_live_entry *)a)->file,
                   ((const struct lull_live_entry *)b)->file);
 }
 
-static bool look_at(int directory_fd, const char *file, struct lull_live_entry *entry_out)
+static bool live_inspect(int directory_fd, const char *file, struct lull_live_entry *entry_out)
 {
     struct stat status;
-    const int fd = open_file(directory_fd, file, O_RDONLY);
+    const int fd = live_open_file(directory_fd, file, O_RDONLY);
 
     if (fd < 0)
         return false;
@@ -350,8 +350,8 @@ static uint32_t count_of(const struct lull_live_entry *entries, uint32_t count, 
 
 /* Finds where an entry of a user goes: behind the others, or in a full list in place of the last
  * one of the user with the most, who must have at least two more. False: nowhere. */
-static bool find_place(const struct lull_live_entry *entries, uint32_t count, uint32_t most,
-                       uid_t user, uint32_t *place_out)
+static bool live_find_place(const struct lull_live_entry *entries, uint32_t count, uint32_t most,
+                            uid_t user, uint32_t *place_out)
 {
     uint32_t greatest = 0;
 
@@ -385,14 +385,14 @@ uint32_t lull_live_list(const char *directory, struct lull_live_entry *entries_o
         if (strlen(name->d_name) >= sizeof(entry.file) ||
             !lull_job_file_is(name->d_name, LULL_JOB_FILE_LIVE) ||
             fstatat(dirfd(names), name->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0 ||
-            !find_place(entries_out, count, most, status.st_uid, &place) ||
-            !look_at(dirfd(names), name->d_name, &entry) || entry.user != status.st_uid)
+            !live_find_place(entries_out, count, most, status.st_uid, &place) ||
+            !live_inspect(dirfd(names), name->d_name, &entry) || entry.user != status.st_uid)
             continue;
         entries_out[place] = entry;
         count += place == count;
     }
     closedir(names);
-    qsort(entries_out, count, sizeof(*entries_out), compare_entries);
+    qsort(entries_out, count, sizeof(*entries_out), live_compare_entries);
     return count;
 }
 
@@ -427,7 +427,8 @@ static int read_once(int fd, struct lull_live_run *run_out)
     return result;
 }
 
-static int say(struct lull_error *err, int code, const char *directory, const char *file)
+static int live_describe_error(struct lull_error *err, int code, const char *directory,
+                               const char *file)
 {
     switch (code) {
     case -ESRCH:
@@ -451,12 +452,12 @@ static int say(struct lull_error *err, int code, const char *directory, const ch
 /* Opens a file of a directory by its name. */
 static int open_in(const char *directory, const char *file, int flags)
 {
-    const int directory_fd = open_directory(directory);
+    const int directory_fd = live_open_directory(directory);
     int fd;
 
     if (directory_fd < 0)
         return directory_fd;
-    fd = open_file(directory_fd, file, flags);
+    fd = live_open_file(directory_fd, file, flags);
     close(directory_fd);
     return fd;
 }
@@ -469,7 +470,7 @@ int lull_live_read(const char *directory, const char *file, struct lull_live_run
     int result = -EAGAIN;
 
     if (fd < 0)
-        return say(err, fd, directory, file);
+        return live_describe_error(err, fd, directory, file);
     run = calloc(1, sizeof(*run));
     if (run == NULL) {
         close(fd);
@@ -483,7 +484,7 @@ int lull_live_read(const char *directory, const char *file, struct lull_live_run
         *run_out = *run;
     }
     free(run);
-    return result < 0 ? say(err, result, directory, file) : 0;
+    return result < 0 ? live_describe_error(err, result, directory, file) : 0;
 }
 
 int lull_live_ask(const char *directory, const char *file, enum lull_live_asked asked,
@@ -494,12 +495,12 @@ int lull_live_ask(const char *directory, const char *file, enum lull_live_asked 
     int result = 0;
 
     if (fd < 0)
-        return say(err, fd, directory, file);
+        return live_describe_error(err, fd, directory, file);
     if (pwrite(fd, &word, sizeof(word), offsetof(struct live_memory, asked)) !=
         (ssize_t)sizeof(word))
         result = -EIO;
     close(fd);
-    return result < 0 ? say(err, result, directory, file) : 0;
+    return result < 0 ? live_describe_error(err, result, directory, file) : 0;
 }
 
 /* ---- what was copied --------------------------------------------------------------------- */
@@ -524,7 +525,7 @@ static void check_time(int64_t *time_ns)
         *time_ns = 0;
 }
 
-static void check_gpu(struct lull_live_gpu *gpu)
+static void live_check_gpu(struct lull_live_gpu *gpu)
 {
     struct lull_live_figure *const figures[] = {
         &gpu->clock_mhz,     &gpu->wanted_mhz,    &gpu->lowest_mhz,    &gpu->highest_mhz,
@@ -581,7 +582,7 @@ void lull_live_check(struct lull_live_run *run)
     END_TEXT(run->learning);
     END_TEXT(run->note);
     if (run->ruler >= LULL_LIVE_RULER_COUNT)
-        run->ruler = LULL_LIVE_BY_NOBODY;
+        run->ruler = LULL_LIVE_BY_NONE;
     check_time(&run->written_ns);
     check_time(&run->begin_ns);
     check_time(&run->begin_unix_ns);
@@ -592,5 +593,5 @@ void lull_live_check(struct lull_live_run *run)
     for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++)
         check_figure(figures[i]);
     for (uint32_t i = 0; i < run->gpu_count; i++)
-        check_gpu(&run->gpus[i]);
+        live_check_gpu(&run->gpus[i]);
 }

@@ -77,7 +77,7 @@ enum lull_live_verdict {
 
 /* What chooses the clocks. */
 enum lull_live_ruler {
-    LULL_LIVE_BY_NOBODY, /* the run only observes */
+    LULL_LIVE_BY_NONE, /* the run only observes */
     LULL_LIVE_BY_SECTION,
     LULL_LIVE_BY_PLAN,
     LULL_LIVE_BY_LIMIT,
@@ -125,10 +125,10 @@ struct lull_live_gpu {
     char section_name[LULL_LIVE_WORD_BYTES]; /* "allreduce"; what the program calls it */
     int64_t section_begin_ns;                /* CLOCK_MONOTONIC; 0: not known */
     /* Sections that were lowered and have been raised; hits are those whose end was forecast: the
-     * raising was asked for before it. */
+     * raising was requested before it. */
     uint64_t forecasts;
     uint64_t forecast_hits;
-    uint64_t switches; /* clocks that were asked for */
+    uint64_t switches; /* clocks that were requested */
     uint64_t refused;
     uint64_t driver_calls;
     uint64_t slow_calls; /* that blocked for over 100 ms */
@@ -216,7 +216,7 @@ enum lull_live_asked lull_live_asked(const struct lull_live_writer *writer);
 
 /* ---- readers ----------------------------------------------------------------------------- */
 
-/* A run that goes on, as a directory lists it. */
+/* A run that continues, as a directory lists it. */
 struct lull_live_entry {
     char file[LULL_LIVE_WORD_BYTES]; /* its name in the directory: unique on the node meanwhile */
     uid_t user;

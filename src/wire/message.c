@@ -155,13 +155,13 @@ static const struct field *const fields_of[LULL_MESSAGE_TYPE_COUNT] = {
     [LULL_MESSAGE_RESUME] = gpus_fields,
 };
 
-static void put(uint8_t *bytes, uint64_t value, size_t size)
+static void message_put(uint8_t *bytes, uint64_t value, size_t size)
 {
     for (size_t i = 0; i < size; i++)
         bytes[i] = (uint8_t)(value >> (8 * i));
 }
 
-static uint64_t get(const uint8_t *bytes, size_t size)
+static uint64_t message_get(const uint8_t *bytes, size_t size)
 {
     uint64_t value = 0;
 
@@ -184,7 +184,7 @@ static const struct field *find_fields(uint64_t type)
     return type < LULL_MESSAGE_TYPE_COUNT ? fields_of[type] : NULL;
 }
 
-static void put_text(uint8_t *bytes, const char *text, size_t size)
+static void message_put_text(uint8_t *bytes, const char *text, size_t size)
 {
     const size_t length = strnlen(text, size - 1);
 
@@ -201,14 +201,14 @@ static void put_field(uint8_t *bytes, const struct field *field, const struct lu
     switch (field->kind) {
     case U32:
         memcpy(&u32, member, sizeof(u32));
-        put(bytes, u32, sizeof(u32));
+        message_put(bytes, u32, sizeof(u32));
         break;
     case U64:
         memcpy(&u64, member, sizeof(u64));
-        put(bytes, u64, sizeof(u64));
+        message_put(bytes, u64, sizeof(u64));
         break;
     case TEXT:
-        put_text(bytes, member, field->size);
+        message_put_text(bytes, member, field->size);
         break;
     case END:
         break;
@@ -236,11 +236,11 @@ static int get_field(const uint8_t *bytes, const struct field *field, struct lul
 
     switch (field->kind) {
     case U32:
-        u32 = (uint32_t)get(bytes, sizeof(u32));
+        u32 = (uint32_t)message_get(bytes, sizeof(u32));
         memcpy(member, &u32, sizeof(u32));
         break;
     case U64:
-        u64 = get(bytes, sizeof(u64));
+        u64 = message_get(bytes, sizeof(u64));
         memcpy(member, &u64, sizeof(u64));
         break;
     case TEXT:
@@ -262,11 +262,11 @@ int lull_message_encode(const struct lull_message *message, uint8_t *buffer, siz
     total = HEADER_BYTES + body_size(field);
     if (total > size)
         return -EINVAL;
-    put(buffer, message_magic, 4);
-    put(buffer + 4, message->version != 0 ? message->version : LULL_MESSAGE_VERSION, 2);
-    put(buffer + 6, message->type, 2);
-    put(buffer + 8, total - HEADER_BYTES, 4);
-    put(buffer + 12, message->sequence, 4);
+    message_put(buffer, message_magic, 4);
+    message_put(buffer + 4, message->version != 0 ? message->version : LULL_MESSAGE_VERSION, 2);
+    message_put(buffer + 6, message->type, 2);
+    message_put(buffer + 8, total - HEADER_BYTES, 4);
+    message_put(buffer + 12, message->sequence, 4);
     for (; field->kind != END; field++) {
         put_field(bytes, field, message);
         bytes += field->size;
@@ -294,12 +294,12 @@ int lull_message_decode(const uint8_t *buffer, size_t size, struct lull_message 
     const struct field *field;
     const uint8_t *bytes = buffer + HEADER_BYTES;
 
-    if (size < HEADER_BYTES || get(buffer, 4) != message_magic ||
-        get(buffer + 8, 4) != size - HEADER_BYTES || get(buffer + 4, 2) == 0)
+    if (size < HEADER_BYTES || message_get(buffer, 4) != message_magic ||
+        message_get(buffer + 8, 4) != size - HEADER_BYTES || message_get(buffer + 4, 2) == 0)
         return LULL_E_FORMAT;
-    message.version = (uint16_t)get(buffer + 4, 2);
-    message.type = (uint16_t)get(buffer + 6, 2);
-    message.sequence = (uint32_t)get(buffer + 12, 4);
+    message.version = (uint16_t)message_get(buffer + 4, 2);
+    message.type = (uint16_t)message_get(buffer + 6, 2);
+    message.sequence = (uint32_t)message_get(buffer + 12, 4);
     if (message.version != LULL_MESSAGE_VERSION && !is_frozen(message.type)) {
         *message_out = message;
         return -EPROTONOSUPPORT;

@@ -24,7 +24,7 @@ enum {
     LULL_MESSAGE_MAX_BYTES = 512,
     LULL_MESSAGE_ALL_SLOTS = 0x7fffffff,
     LULL_MESSAGE_NEVER = 0x7fffffff,
-    LULL_MESSAGE_MOST_CAP_MS = 3600 * 1000,
+    LULL_MESSAGE_MAX_CAP_MS = 3600 * 1000,
 };
 
 enum lull_message_type {
@@ -36,7 +36,7 @@ enum lull_message_type {
     LULL_MESSAGE_RENEW = 5,   /* client: heartbeat for all its leases; the REPLY's code
                                * is how many there still are */
     LULL_MESSAGE_RELEASE = 6, /* client: answered by REPLY when the GPUs are restored */
-    LULL_MESSAGE_STATUS = 7, /* anyone: asks for the state of one GPU; answered by STATE or REPLY */
+    LULL_MESSAGE_STATUS = 7, /* anyone: requests the state of one GPU; answered by STATE or REPLY */
     LULL_MESSAGE_STATE = 8,  /* daemon: tells the state of one GPU */
     LULL_MESSAGE_RESTORE = 9,  /* administrator: revokes and undoes everything; REPLY when done */
     LULL_MESSAGE_REPLY = 10,   /* daemon: tells what came of a request */
@@ -51,7 +51,7 @@ enum lull_message_type {
     LULL_MESSAGE_JOB_REMOVE = 24, /* root: a job has ended; REPLY when its GPUs are restored */
     LULL_MESSAGE_PROVE = 25, /* client, with descriptors of the GPUs' devices; answered by REPLY */
     LULL_MESSAGE_CAP = 26,   /* administrator: caps a GPU for a time; answered by REPLY */
-    LULL_MESSAGE_JOB_NEXT = 27, /* anyone: asks for the next pair of a job and a GPU; answered by
+    LULL_MESSAGE_JOB_NEXT = 27, /* anyone: requests the next pair of a job and a GPU; answered by
                                  * JOB. Administrators see all pairs, others those of their jobs */
     LULL_MESSAGE_JOB = 28,      /* daemon: one such pair, or that there are no more */
     LULL_MESSAGE_TYPE_COUNT = 29,
@@ -132,7 +132,7 @@ struct lull_message_cap {
     uint32_t gpu;
     uint32_t max_mhz;      /* 0: any clock */
     uint32_t max_limit_mw; /* 0: any power limit */
-    uint32_t ttl_ms;       /* it falls away after this time; at most LULL_MESSAGE_MOST_CAP_MS */
+    uint32_t ttl_ms;       /* it falls away after this time; at most LULL_MESSAGE_MAX_CAP_MS */
 };
 
 struct lull_message_gpus {
@@ -174,7 +174,7 @@ struct lull_message_job_remove {
     char id[64];
 };
 
-/* The pair that was answered last; two empty texts ask for the first one. */
+/* The pair that was answered last; two empty texts request the first one. */
 struct lull_message_job_next {
     char id[64];
     char uuid[96];

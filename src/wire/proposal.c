@@ -10,7 +10,7 @@ static const uint32_t proposal_magic = 0x47544c4c; /* "LLTG" */
 enum {
     ARRIVAL_VERSION = 2, /* the first that has it */
     ARRIVAL_BYTES = 28,
-    LEAST_BYTES = LULL_PROPOSAL_HEADER_BYTES - ARRIVAL_BYTES,
+    MIN_BYTES = LULL_PROPOSAL_HEADER_BYTES - ARRIVAL_BYTES,
 };
 
 /* The place in a message where the next number is written or read. */
@@ -22,13 +22,13 @@ struct reader {
     const uint8_t *bytes;
 };
 
-static void put(struct writer *writer, uint64_t value, size_t size)
+static void proposal_put(struct writer *writer, uint64_t value, size_t size)
 {
     for (size_t i = 0; i < size; i++)
         *writer->bytes++ = (uint8_t)(value >> (8 * i));
 }
 
-static uint64_t get(struct reader *reader, size_t size)
+static uint64_t proposal_get(struct reader *reader, size_t size)
 {
     uint64_t value = 0;
 
@@ -39,34 +39,34 @@ static uint64_t get(struct reader *reader, size_t size)
 
 static uint32_t get_u32(struct reader *reader)
 {
-    return (uint32_t)get(reader, 4);
+    return (uint32_t)proposal_get(reader, 4);
 }
 
 static void put_entry(struct writer *writer, const struct lull_proposal_entry *entry)
 {
-    put(writer, entry->signature, 8);
-    put(writer, entry->from_iteration, 8);
-    put(writer, entry->kept_mhz, 4);
-    put(writer, entry->refused_mhz, 4);
-    put(writer, entry->settled, 4);
-    put(writer, 0, 4);
+    proposal_put(writer, entry->signature, 8);
+    proposal_put(writer, entry->from_iteration, 8);
+    proposal_put(writer, entry->kept_mhz, 4);
+    proposal_put(writer, entry->refused_mhz, 4);
+    proposal_put(writer, entry->settled, 4);
+    proposal_put(writer, 0, 4);
 }
 
 static void put_arrival(struct writer *writer, const struct lull_arrival *arrival)
 {
-    put(writer, arrival->iteration, 8);
-    put(writer, arrival->collectives, 4);
-    put(writer, arrival->total_us, 4);
-    put(writer, arrival->common_us, 4);
-    put(writer, arrival->depth, 4);
-    put(writer, arrival->kind_count, 4);
+    proposal_put(writer, arrival->iteration, 8);
+    proposal_put(writer, arrival->collectives, 4);
+    proposal_put(writer, arrival->total_us, 4);
+    proposal_put(writer, arrival->common_us, 4);
+    proposal_put(writer, arrival->depth, 4);
+    proposal_put(writer, arrival->kind_count, 4);
 }
 
 static void put_kind(struct writer *writer, const struct lull_arrival_kind *kind)
 {
-    put(writer, kind->signature, 8);
-    put(writer, kind->longest_us, 4);
-    put(writer, kind->common_us, 4);
+    proposal_put(writer, kind->signature, 8);
+    proposal_put(writer, kind->longest_us, 4);
+    proposal_put(writer, kind->common_us, 4);
 }
 
 size_t lull_proposal_encode(const struct lull_proposal *proposal, uint32_t version, uint8_t *buffer)
@@ -77,16 +77,16 @@ size_t lull_proposal_encode(const struct lull_proposal *proposal, uint32_t versi
     assert(version >= LULL_PROPOSAL_OLDEST && version <= LULL_PROPOSAL_VERSION);
     assert(proposal->entry_count <= LULL_PROPOSAL_MAX_ENTRIES &&
            proposal->arrival.kind_count <= LULL_ARRIVAL_KINDS);
-    put(&writer, proposal_magic, 4);
-    put(&writer, version, 2);
-    put(&writer, proposal->entry_count, 2);
-    put(&writer, proposal->node, 4);
-    put(&writer, proposal->nodes, 4);
-    put(&writer, proposal->incarnation, 8);
-    put(&writer, proposal->sequence, 8);
-    put(&writer, proposal->structure, 8);
-    put(&writer, proposal->window_iterations, 4);
-    put(&writer, proposal->leaving, 4);
+    proposal_put(&writer, proposal_magic, 4);
+    proposal_put(&writer, version, 2);
+    proposal_put(&writer, proposal->entry_count, 2);
+    proposal_put(&writer, proposal->node, 4);
+    proposal_put(&writer, proposal->nodes, 4);
+    proposal_put(&writer, proposal->incarnation, 8);
+    proposal_put(&writer, proposal->sequence, 8);
+    proposal_put(&writer, proposal->structure, 8);
+    proposal_put(&writer, proposal->window_iterations, 4);
+    proposal_put(&writer, proposal->leaving, 4);
     if (has_arrival)
         put_arrival(&writer, &proposal->arrival);
     for (uint32_t i = 0; i < proposal->entry_count; i++)
@@ -99,8 +99,8 @@ size_t lull_proposal_encode(const struct lull_proposal *proposal, uint32_t versi
 /* Reads an entry. False: no governor writes such an entry. */
 static bool get_entry(struct reader *reader, struct lull_proposal_entry *entry)
 {
-    entry->signature = get(reader, 8);
-    entry->from_iteration = get(reader, 8);
+    entry->signature = proposal_get(reader, 8);
+    entry->from_iteration = proposal_get(reader, 8);
     entry->kept_mhz = get_u32(reader);
     entry->refused_mhz = get_u32(reader);
     entry->settled = get_u32(reader);
@@ -110,7 +110,7 @@ static bool get_entry(struct reader *reader, struct lull_proposal_entry *entry)
 /* Reads how a node's ranks came, without the kinds. */
 static void get_arrival(struct reader *reader, struct lull_arrival *arrival)
 {
-    arrival->iteration = get(reader, 8);
+    arrival->iteration = proposal_get(reader, 8);
     arrival->collectives = get_u32(reader);
     arrival->total_us = get_u32(reader);
     arrival->common_us = get_u32(reader);
@@ -121,7 +121,7 @@ static void get_arrival(struct reader *reader, struct lull_arrival *arrival)
 /* Reads a kind. False: no governor writes such a kind. */
 static bool get_kind(struct reader *reader, struct lull_arrival_kind *kind)
 {
-    kind->signature = get(reader, 8);
+    kind->signature = proposal_get(reader, 8);
     kind->longest_us = get_u32(reader);
     kind->common_us = get_u32(reader);
     return kind->common_us >= kind->longest_us;
@@ -130,7 +130,7 @@ static bool get_kind(struct reader *reader, struct lull_arrival_kind *kind)
 /* Returns whether a message with so many entries and kinds may have this size. */
 static bool is_size(const struct lull_proposal *proposal, uint32_t version, size_t size)
 {
-    const size_t header = version < ARRIVAL_VERSION ? LEAST_BYTES : LULL_PROPOSAL_HEADER_BYTES;
+    const size_t header = version < ARRIVAL_VERSION ? MIN_BYTES : LULL_PROPOSAL_HEADER_BYTES;
     const size_t known = header + (size_t)proposal->entry_count * LULL_PROPOSAL_ENTRY_BYTES +
                          (size_t)proposal->arrival.kind_count * LULL_PROPOSAL_KIND_BYTES;
 
@@ -141,12 +141,12 @@ static bool is_size(const struct lull_proposal *proposal, uint32_t version, size
 static bool get_proposal(struct reader *reader, uint32_t version, size_t size,
                          struct lull_proposal *proposal)
 {
-    proposal->entry_count = (uint32_t)get(reader, 2);
+    proposal->entry_count = (uint32_t)proposal_get(reader, 2);
     proposal->node = get_u32(reader);
     proposal->nodes = get_u32(reader);
-    proposal->incarnation = get(reader, 8);
-    proposal->sequence = get(reader, 8);
-    proposal->structure = get(reader, 8);
+    proposal->incarnation = proposal_get(reader, 8);
+    proposal->sequence = proposal_get(reader, 8);
+    proposal->structure = proposal_get(reader, 8);
     proposal->window_iterations = get_u32(reader);
     proposal->leaving = get_u32(reader);
     if (version >= ARRIVAL_VERSION)
@@ -170,9 +170,9 @@ int lull_proposal_decode(const uint8_t *buffer, size_t size, struct lull_proposa
     struct reader reader = {buffer};
     uint32_t version;
 
-    if (size < LEAST_BYTES || get_u32(&reader) != proposal_magic)
+    if (size < MIN_BYTES || get_u32(&reader) != proposal_magic)
         return LULL_E_FORMAT;
-    version = (uint32_t)get(&reader, 2);
+    version = (uint32_t)proposal_get(&reader, 2);
     if (version < LULL_PROPOSAL_OLDEST ||
         (version >= ARRIVAL_VERSION && size < LULL_PROPOSAL_HEADER_BYTES) ||
         !get_proposal(&reader, version, size, &proposal))

@@ -13,7 +13,7 @@
  * Version 2 has added the arrival: bytes 48 to 75, and the kinds. During a rolling update, nodes of
  * neighbouring releases agree: version 1 is read and written too, and of a later version the part
  * that version 2 has is read. A later version may therefore only append, up to
- * LULL_PROPOSAL_MOST_READ bytes.
+ * LULL_PROPOSAL_MAX_READ bytes.
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -34,7 +34,7 @@ enum {
     LULL_PROPOSAL_MAX_BYTES = LULL_PROPOSAL_HEADER_BYTES +
                               LULL_PROPOSAL_MAX_ENTRIES * LULL_PROPOSAL_ENTRY_BYTES +
                               LULL_ARRIVAL_KINDS * LULL_PROPOSAL_KIND_BYTES,
-    LULL_PROPOSAL_MOST_READ = LULL_PROPOSAL_MAX_BYTES + 1024,
+    LULL_PROPOSAL_MAX_READ = LULL_PROPOSAL_MAX_BYTES + 1024,
 };
 
 /* Writes the proposal in a version, LULL_PROPOSAL_OLDEST to LULL_PROPOSAL_VERSION, into

@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "base/text.h"
 
-static bool make_path(const char *runtime_dir, char *path_out, size_t size)
+static bool viewers_make_path(const char *runtime_dir, char *path_out, size_t size)
 {
     return (size_t)snprintf(path_out, size, "%s/viewers", runtime_dir) < size;
 }
@@ -24,7 +24,7 @@ int lull_viewers_write(const char *runtime_dir, bool has_group, gid_t group, str
     char text[24];
     int result;
 
-    if (!make_path(runtime_dir, path, sizeof(path)))
+    if (!viewers_make_path(runtime_dir, path, sizeof(path)))
         return lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long", runtime_dir);
     if (!has_group) {
         if (unlink(path) < 0 && errno != ENOENT)
@@ -50,7 +50,7 @@ bool lull_viewers_read(const char *runtime_dir, gid_t *group_out)
     ssize_t got;
     int fd;
 
-    if (!make_path(runtime_dir, path, sizeof(path)))
+    if (!viewers_make_path(runtime_dir, path, sizeof(path)))
         return false;
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)

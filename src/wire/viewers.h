@@ -18,8 +18,8 @@
 int lull_viewers_write(const char *runtime_dir, bool has_group, gid_t group,
                        struct lull_error *err);
 
-/* Tells whether there is such a group. A file that neither root nor this user has written, or that
- * others may write, names none. */
+/* Returns whether there is such a group. A file that neither root nor this user has written, or
+ * that others may write, names none. */
 bool lull_viewers_read(const char *runtime_dir, gid_t *group_out);
 
 #endif

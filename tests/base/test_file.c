@@ -121,7 +121,7 @@ static void test_a_pipe_is_written_to_and_not_replaced(void **state)
     rmdir(directory);
 }
 
-/* F56: what others have put in the place of a file is not waited for. */
+/* F56: what others have put instead of a file is not waited for. */
 static void test_what_is_no_file_is_not_waited_for(void **state)
 {
     char directory[] = "/tmp/lull-XXXXXX";

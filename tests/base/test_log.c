@@ -1,4 +1,4 @@
-/* What is said when nobody reads it: nothing waits, and what was lost is counted.
+/* What is said when no process reads it: nothing waits, and what was lost is counted.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -18,7 +18,7 @@
 
 enum { LINES = 1000 };
 
-/* Puts the pipe in the place of standard error; to be undone before anything is asserted. */
+/* Puts the pipe instead of standard error; to be undone before anything is asserted. */
 static int replace_stderr(int fd)
 {
     const int kept = dup(STDERR_FILENO);

@@ -59,19 +59,19 @@ static const struct lull_option rows[] = {
     LULL_FLAG("loud", struct values, is_loud, "Be loud.", .letter = 'l'),
     LULL_FLAG("terse", struct values, is_terse, "Be terse.", .letter = 't'),
     LULL_VALUE("narrow", "N", WHOLE, struct values, narrow, "A count.", .letter = 'n', .least = 2,
-               .most = 7, .usual = "3"),
+               .most = 7, .default_value = "3"),
     LULL_VALUE("wide", "N", WHOLE, struct values, wide, "A large count.", .least = -5),
     LULL_GROUP("Numbers"),
     LULL_VALUE("number", "MS", NUMBER, struct values, number, "A number.", .is_open = true,
                .most = 10),
-    LULL_VALUE("ratio", "RATIO", RATIO, struct values, ratio, "A ratio.", .usual = "1%"),
+    LULL_VALUE("ratio", "RATIO", RATIO, struct values, ratio, "A ratio.", .default_value = "1%"),
     LULL_VALUE("time", "MIN", TIME, struct values, time_ns, "A time.", .is_open = true,
-               .most = 90.0, .usual = "1.5"),
+               .most = 90.0, .default_value = "1.5"),
     LULL_OWN("sum", "TERM", add_up, "A sum.", .expected = "a number"),
-    LULL_VALUE("text", "TEXT", TEXT, struct values, text, "A text.", .usual = "as it was"),
+    LULL_VALUE("text", "TEXT", TEXT, struct values, text, "A text.", .default_value = "as it was"),
     LULL_VALUE("kind", "NAME", TEXT, struct values, kind, "A kind.", .words = colours),
     LULL_VALUE("word", NULL, WORD, struct values, word, "A colour.", .words = colours,
-               .usual = "green", LULL_GIVEN(struct values, has_word)),
+               .default_value = "green", LULL_GIVEN(struct values, has_word)),
     LULL_VALUE("pair", "A,B", OWN, struct values, pair, "A pair.", .parse = parse_pair,
                .expected = "two numbers"),
     LULL_VALUE("bare", "X", TEXT, struct values, bare, "A bare one.", .is_bare_allowed = true,
@@ -79,12 +79,12 @@ static const struct lull_option rows[] = {
     LULL_VALUE("needy", "X", TEXT, struct values, needy, "Needs another.",
                .needs = "kind=red|pair"),
     LULL_VALUE("enemy", "X", TEXT, struct values, enemy, "Excludes.", .excludes = "kind|pair"),
-    LULL_VALUE("place", "DIR", TEXT, struct values, place, "A place.", .usual = "/here",
+    LULL_VALUE("place", "DIR", TEXT, struct values, place, "A place.", .default_value = "/here",
                .environment = "LULL_TEST_PLACE"),
     {0},
 };
 
-static const struct lull_option_table tables[LULL_OPTION_MOST_TABLES] = {{rows, 0}};
+static const struct lull_option_table tables[LULL_OPTION_MAX_TABLES] = {{rows, 0}};
 
 /* What a command line of words, with blanks between, makes of the values. */
 struct outcome {
@@ -352,7 +352,7 @@ static const struct lull_option shown[] = {
     LULL_GROUP("Values"),
     LULL_VALUE("narrow", "N", WHOLE, struct values, narrow,
                "A count of things that takes so many words that it needs a second line.",
-               .usual = "3", .environment = "NARROW", .more = "There is more."),
+               .default_value = "3", .environment = "NARROW", .more = "There is more."),
     LULL_VALUE("word", NULL, WORD, struct values, word, "A colour.", .words = colours),
     LULL_VALUE("place-that-is-long", "DIR", TEXT, struct values, place, "A place.",
                .hint = LULL_OPTION_FOLDER, .otherwise = "here"),
@@ -361,7 +361,7 @@ static const struct lull_option shown[] = {
     {0},
 };
 
-static const struct lull_option_table shown_tables[LULL_OPTION_MOST_TABLES] = {{shown, 0}};
+static const struct lull_option_table shown_tables[LULL_OPTION_MAX_TABLES] = {{shown, 0}};
 
 static void print_help(FILE *out)
 {

@@ -1,5 +1,5 @@
-/* F55: any bytes of a user become valid text in each form, and hurt nobody else's. The oracle is
- * the C library's iconv. SPDX-License-Identifier: Apache-2.0 */
+/* F55: any bytes of a user become valid text in each form, and hurt no other process's. The oracle
+ * is the C library's iconv. SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
 #include <iconv.h>
@@ -21,7 +21,7 @@
 #include "base/output.h"
 #include "base/printable.h"
 
-enum { TEXTS = 100000, MOST_BYTES = 48, MOST_SHOWN = 8 * MOST_BYTES + 1 };
+enum { TEXTS = 100000, MAX_BYTES = 48, MOST_SHOWN = 8 * MAX_BYTES + 1 };
 
 static uint64_t state = 20261129; /* the seed */
 
@@ -61,7 +61,7 @@ static size_t draw_text(char *text)
         "😀",
         "\xe2\x80\xa8",
     };
-    const size_t wanted = draw(MOST_BYTES - 4);
+    const size_t wanted = draw(MAX_BYTES - 4);
     size_t size = 0;
 
     while (size < wanted) {
@@ -163,7 +163,7 @@ static void test_forms(void **user)
     (void)user;
     for (uint32_t i = 0; i < TEXTS; i++) {
         const enum lull_printable_form form = (enum lull_printable_form)(i % 4);
-        char text[MOST_BYTES + 8];
+        char text[MAX_BYTES + 8];
         char expected[MOST_SHOWN];
         const size_t length = draw_text(text);
         char *const shown = lull_printable_copy(form, text, length);
@@ -178,7 +178,7 @@ static void test_written_line_is_cut_between_characters(void **user)
 {
     (void)user;
     for (uint32_t i = 0; i < TEXTS; i++) {
-        char text[MOST_BYTES + 8];
+        char text[MAX_BYTES + 8];
         char shown[MOST_SHOWN];
         char again[MOST_SHOWN];
         const size_t size = 1 + draw(60);
@@ -199,7 +199,7 @@ static void test_addresses_keep_all_bytes(void **user)
 {
     (void)user;
     for (uint32_t i = 0; i < TEXTS; i++) {
-        char text[MOST_BYTES + 8];
+        char text[MAX_BYTES + 8];
         const size_t length = draw_text(text);
         char *const address = lull_printable_copy(LULL_PRINTABLE_ADDRESS, text, length);
         const char *at = address;
@@ -228,7 +228,7 @@ static void test_json_holds_any_text(void **user)
 {
     (void)user;
     for (uint32_t i = 0; i < TEXTS; i++) {
-        char text[MOST_BYTES + 8];
+        char text[MAX_BYTES + 8];
         char expected[MOST_SHOWN];
         const size_t length = draw_text(text);
         json_t *const list = json_pack("[o]", lull_json_string(text));
@@ -244,7 +244,7 @@ static void test_json_holds_any_text(void **user)
     assert_true(json_is_null(lull_json_string_or_null(NULL)));
 }
 
-/* Puts a new file in the place of a descriptor; returns the one that was there. */
+/* Puts a new file instead of a descriptor; returns the one that was there. */
 static int divert(int fd, int *file_out)
 {
     const int kept = dup(fd);
@@ -278,7 +278,7 @@ static void test_log_lines_stay_lines(void **user)
     (void)user;
     kept = divert(STDERR_FILENO, &file);
     for (uint32_t i = 0; i < TEXTS / 10; i++) {
-        char text[MOST_BYTES + 8];
+        char text[MAX_BYTES + 8];
 
         draw_text(text);
         lull_log(LULL_LOG_ERROR, "test", "[%s]", text);
@@ -305,7 +305,7 @@ static void test_log_lines_stay_lines(void **user)
 /* Writes all texts with flushes at any byte, and expects the form of them as a whole. */
 static void test_streams_are_printable(void **user)
 {
-    static char all[TEXTS / 10 * MOST_BYTES];
+    static char all[TEXTS / 10 * MAX_BYTES];
     size_t size = 0;
     char *expected;
     char *shown;

@@ -228,7 +228,7 @@ static void runs_that_do_nothing_now_say_so(void **state)
     run.has_lost_leases = 1;
     assert_line("it has lost its leases");
     run.has_lost_leases = 0;
-    run.ruler = LULL_LIVE_BY_NOBODY;
+    run.ruler = LULL_LIVE_BY_NONE;
     assert_line("observed only");
     assert_null(find("saves"));
     run.written_ns = 80 * LULL_NS_PER_S;
@@ -305,7 +305,8 @@ static void forge_run(void)
     view.now_ns = (int64_t)(draw() >> (1 + draw() % 63));
 }
 
-/* Tells whether a text is UTF-8 without control characters; shares no code with base/printable. */
+/* Returns whether a text is UTF-8 without control characters; shares no code with base/printable.
+ */
 static bool is_shown_safely(const char *text)
 {
     mbstate_t state = {0};

@@ -1,6 +1,6 @@
 /*
  * For property tests: a broken property names the seed that shows it; numbers that must be near;
- * memory that must be given back.
+ * memory that must be returned.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TESTS_CORE_PROPERTY_H

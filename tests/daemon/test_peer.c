@@ -53,7 +53,7 @@ static int64_t fake_start_ticks(pid_t pid)
 #undef lull_process_start_ticks
 #include "daemon/connection.c"
 
-/* --- what stands for the server --- */
+/* --- what represents the server --- */
 
 static uint32_t forgotten;
 static uint32_t wakes;
@@ -202,7 +202,7 @@ static void a_peer_that_cannot_be_seen_has_no_number(void **state)
     assert_int_equal(peer.pid_fd, -1);
 }
 
-/* A start time stands for a process: the same for all who ask, none for none. */
+/* A start time represents a process: the same for all who ask, none for none. */
 static void a_process_of_a_number_is_told_from_a_later_one(void **state)
 {
     const int64_t own = lull_process_start_ticks(getpid());
@@ -466,7 +466,7 @@ static void a_connection_is_freed_when_nothing_holds_it(void **state)
         assert_int_equal(connection->open_handles, 0);
         connection->source_state = LULL_SOURCE_LEAVING;
         assert_false(lull_connection_reap(connection)); /* the writer has it */
-        released(connection);
+        connection_on_release(connection);
         assert_true(lull_connection_reap(connection));
         assert_true(has_pid == 0 || count_fds() == loop_fds); /* the loop opens some at first */
     }

@@ -150,7 +150,7 @@ static void test_f37_an_error_is_told_with_its_line(void **state)
 {
     static const struct {
         const char *text;
-        const char *told;
+        const char *reported;
     } cases[] = {
         {"gpus = all\n", "p.conf:1: gpus: must be below a [SECTION]"},
         {"\n[lulld]\nspeed = 3\n", "p.conf:3: speed: no such key"},
@@ -195,7 +195,7 @@ static void test_f37_an_error_is_told_with_its_line(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         assert_int_equal(read_text("[everybody]\ngpus = all\n"), 0);
         assert_int_equal(read_text(cases[i].text), -EINVAL);
-        if (strstr(error.text, cases[i].told) == NULL)
+        if (strstr(error.text, cases[i].reported) == NULL)
             fail_msg("case %zu: %s", i, error.text);
         assert_non_null(ask(1, 1, UUID));
     }
@@ -365,7 +365,7 @@ static void write_file(const char *path, const char *text, mode_t mode)
     assert_int_equal(chmod(path, mode), 0);
 }
 
-/* Only what nobody else can have written is believed. */
+/* Only what no other process can have written is believed. */
 static void a_file_of_others_is_refused(void **state)
 {
     char path[] = "/tmp/lull-policy-XXXXXX";

@@ -35,7 +35,7 @@ static void f48_lines_are_bounded_and_those_left_out_counted(void **state)
 {
     static struct lull_quota quota;
     const int64_t begin_ns = 7 * LULL_NS_PER_S;
-    uint64_t logged = 0, told = 0, count;
+    uint64_t logged = 0, reported = 0, count;
     uid_t uid;
 
     (void)state;
@@ -51,8 +51,8 @@ static void f48_lines_are_bounded_and_those_left_out_counted(void **state)
     assert_true(lull_quota_has_left_out(&quota));
     assert_false(lull_quota_take_left_out(&quota, begin_ns, &uid, &count)); /* more may come */
     while (lull_quota_take_left_out(&quota, begin_ns + LULL_NS_PER_S, &uid, &count))
-        told += count;
-    assert_int_equal(logged + told, 300 * 50);
+        reported += count;
+    assert_int_equal(logged + reported, 300 * 50);
     assert_false(lull_quota_has_left_out(&quota));
     assert_true(lull_quota_allows_line(&quota, 299, begin_ns + LULL_NS_PER_S));
 }

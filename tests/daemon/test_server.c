@@ -35,7 +35,7 @@ static uint32_t house_timers;
 #include "daemon/enforcer.c"
 #include "daemon/requests.c"
 #include "daemon/server.c"
-#include "daemon/turns.c"
+#include "daemon/maintenance.c"
 #include "daemon/undrivable.c"
 
 #define MS LULL_NS_PER_MS
@@ -52,7 +52,7 @@ static struct lull_band granted_band;
 static uint32_t closed;
 static uint32_t opened; /* tables */
 
-/* --- what stands for the writer and the connections --- */
+/* --- what represents the writer and the connections --- */
 
 const struct lull_writer_options lull_writer_defaults = {.validity_cap_ns = 1};
 
@@ -383,7 +383,7 @@ static void heartbeat_of_the_first(void)
 static void look(void)
 {
     pthread_mutex_lock(&server.enforcer->lock);
-    look_at_leases(server.enforcer, lull_now_ns());
+    enforcer_check_leases(server.enforcer, lull_now_ns());
     pthread_mutex_unlock(&server.enforcer->lock);
 }
 
@@ -515,7 +515,7 @@ static void a_client_that_goes_leaves_its_leases(void **state)
 static void the_state_of_a_gpu_is_told(void **state)
 {
     struct lull_message question = {.type = LULL_MESSAGE_STATUS, .sequence = 9};
-    const struct lull_message_state *told = &sent[0].body.state;
+    const struct lull_message_state *reported = &sent[0].body.state;
 
     (void)state;
     ask_lease(2, 1);
@@ -524,29 +524,29 @@ static void the_state_of_a_gpu_is_told(void **state)
     ask(1, &question);
     assert_int_equal(sent[0].type, LULL_MESSAGE_STATE);
     assert_int_equal(sent[0].sequence, 9);
-    assert_int_equal(told->gpu, 1);
-    assert_int_equal(told->gpu_count, 3);
-    assert_string_equal(told->uuid, "GPU-1");
-    assert_int_equal(told->is_leased, 1);
-    assert_int_equal(told->owner_uid, 2);
-    assert_int_equal(told->owner_pid, 102);
-    assert_int_equal(told->min_mhz, 600);
-    assert_int_equal(told->max_mhz, 1400);
-    assert_int_equal(told->lease_left_ms, 1999);
-    assert_int_equal(told->applied_mhz, 901);
-    assert_int_equal(told->observed_mhz, 2);
-    assert_int_equal(told->status, -3);
-    assert_int_equal(told->writes, 4);
-    assert_int_equal(told->disobeyed, 8);
-    assert_int_equal(told->limit_mw, 9);
-    assert_int_equal(told->health, LULL_WRITER_LOST);
+    assert_int_equal(reported->gpu, 1);
+    assert_int_equal(reported->gpu_count, 3);
+    assert_string_equal(reported->uuid, "GPU-1");
+    assert_int_equal(reported->is_leased, 1);
+    assert_int_equal(reported->owner_uid, 2);
+    assert_int_equal(reported->owner_pid, 102);
+    assert_int_equal(reported->min_mhz, 600);
+    assert_int_equal(reported->max_mhz, 1400);
+    assert_int_equal(reported->lease_left_ms, 1999);
+    assert_int_equal(reported->applied_mhz, 901);
+    assert_int_equal(reported->observed_mhz, 2);
+    assert_int_equal(reported->status, -3);
+    assert_int_equal(reported->writes, 4);
+    assert_int_equal(reported->disobeyed, 8);
+    assert_int_equal(reported->limit_mw, 9);
+    assert_int_equal(reported->health, LULL_WRITER_LOST);
     fake_time_ns = T0 + 4000 * MS; /* it is over, and not ended yet */
     ask(1, &question);
-    assert_int_equal(told->lease_left_ms, 0);
+    assert_int_equal(reported->lease_left_ms, 0);
     question.body.status.gpu = 2;
     ask(1, &question);
-    assert_int_equal(told->is_leased, 0);
-    assert_int_equal(told->owner_pid, 0);
+    assert_int_equal(reported->is_leased, 0);
+    assert_int_equal(reported->owner_pid, 0);
     question.body.status.gpu = 3;
     ask(1, &question);
     check_reply(0, 1, 9, -ENODEV);
@@ -569,10 +569,10 @@ static void the_age_of_what_was_seen_is_told(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const struct lull_writer_state written = {.seen_ns = cases[i].seen_ns};
-        struct lull_message_state told = {0};
+        struct lull_message_state reported = {0};
 
-        lull_server_describe_driver(cases[i].now_ns, &written, &told);
-        assert_int_equal(told.age_ms, cases[i].age_ms);
+        lull_server_describe_driver(cases[i].now_ns, &written, &reported);
+        assert_int_equal(reported.age_ms, cases[i].age_ms);
     }
 }
 
@@ -658,16 +658,16 @@ static void rooms_are_counted(void **state)
         many[i] = (struct lull_connection){.peer = {.uid = 1000 + i / MAX_CONNECTIONS_PER_USER},
                                            .next = i > 0 ? &many[i - 1] : NULL};
     server.connections = &many[ROOM - 2];
-    assert_true(has_room(&server, 500));
-    assert_true(has_room(&server, 1003)); /* its 64th */
-    assert_false(has_room(&server, 1000));
+    assert_true(accept_has_room(&server, 500));
+    assert_true(accept_has_room(&server, 1003)); /* its 64th */
+    assert_false(accept_has_room(&server, 1000));
     server.connections = &many[ROOM - 1];
-    assert_false(has_room(&server, 500));
-    assert_false(has_room(&server, 1003));
+    assert_false(accept_has_room(&server, 500));
+    assert_false(accept_has_room(&server, 1003));
     many[0].peer.uid = 0; /* root's take nobody's place */
-    assert_true(has_room(&server, 500));
+    assert_true(accept_has_room(&server, 500));
     server.connections = NULL;
-    assert_true(has_room(&server, 1000));
+    assert_true(accept_has_room(&server, 1000));
 }
 
 /* F48: however few descriptors there are, others leave some to root. */
@@ -720,7 +720,7 @@ static void f48_who_does_not_greet_is_closed(void **state)
     clients[1].is_greeted = false;
     clients[1].since_ns = T0;
     clients[2].since_ns = T0;
-    lull_server_keep_house(&server);
+    lull_server_run_maintenance(&server);
     fake_time_ns = T0 + 2000 * MS - 1;
     on_housekeeping(&server.housekeeping);
     assert_int_equal(closed, 0);
@@ -790,10 +790,10 @@ static void readiness_is_written_and_the_descriptor_closed(void **state)
     int fds[2];
 
     (void)state;
-    announce(&server, &options);
+    server_announce(&server, &options);
     assert_int_equal(pipe(fds), 0);
     options.ready_fd = fds[1];
-    announce(&server, &options);
+    server_announce(&server, &options);
     assert_int_equal(read(fds[0], text, sizeof(text)), 1);
     assert_int_equal(text[0], '\n');
     assert_int_equal(read(fds[0], text, sizeof(text)), 0);
@@ -805,7 +805,7 @@ static void readiness_is_written_and_the_descriptor_closed(void **state)
         assert_int_equal(dup2(fds[1], 0), 0);
         close(fds[1]);
         options.ready_fd = 0;
-        announce(&server, &options);
+        server_announce(&server, &options);
         assert_int_equal(read(fds[0], text, sizeof(text)), 1);
         assert_int_equal(dup2(input, 0), 0);
         close(input);

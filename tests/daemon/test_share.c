@@ -77,7 +77,7 @@ static int set_up(void **state)
     return 0;
 }
 
-/* Asks for a clock and lets it be applied; returns what reached the writer. */
+/* Requests a clock and lets it be applied; returns what reached the writer. */
 static uint32_t ask(uint32_t sm_mhz)
 {
     struct lull_switch_request request;

@@ -15,7 +15,7 @@
 enum { GPU = 3, OTHER = 4 };
 
 static struct lull_users users;
-static uid_t seen[LULL_DEVICE_MOST_PROCESSES];
+static uid_t seen[LULL_DEVICE_MAX_PROCESSES];
 
 /* Starts a process that does nothing, of a user. */
 static pid_t start(uid_t uid)

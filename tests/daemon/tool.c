@@ -77,7 +77,7 @@ static void await(struct lull_actuator *actuator, uint32_t slot, uint64_t sequen
               (result_out->status == 0 && result_out->settle_ns == LULL_SETTLE_UNKNOWN)));
 }
 
-/* Lowers; asks anew, up to 10 s, while a busy host lets the request come too late to be tried. */
+/* Lowers; asks again, up to 10 s, while a busy host lets the request come too late to be tried. */
 static void lower(struct lull_actuator *actuator, uint32_t slot, uint32_t sm_mhz,
                   struct lull_switch_result *result_out)
 {
@@ -137,7 +137,7 @@ static void await_limit(struct lull_actuator *actuator, uint32_t slot, const cha
            result.limit_mw);
 }
 
-/* limits MODE UUID: asks for some power limits, a line each, and holds the last until killed. */
+/* limits MODE UUID: requests some power limits, a line each, and holds the last until killed. */
 static int limits(char **argv)
 {
     struct lull_actuator *actuator;
@@ -161,7 +161,7 @@ static int limits(char **argv)
     }
 }
 
-/* unleased MODE UUID: asks for a power limit that the lease does not speak of. */
+/* unleased MODE UUID: requests a power limit that the lease does not speak of. */
 static int unleased(char **argv)
 {
     struct lull_actuator *actuator;

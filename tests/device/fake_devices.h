@@ -48,7 +48,7 @@ struct fake_gpu {
     uint32_t ineffective; /* this many calls that set a clock succeed and change nothing */
     uint32_t memory_resets;
     uint32_t limit_calls;
-    struct lull_device_news news; /* what the next look finds */
+    struct lull_device_update update; /* what the next look finds */
     uint32_t checks;
     bool is_open; /* it was looked at since it was let go */
     /* Its counter of energy is brought up to date at each multiple of so many ms; 0: it has none.
@@ -78,7 +78,7 @@ static struct {
     struct fake_call calls[FAKE_MOST_CALLS];
 } fake;
 
-/* Starts anew with this many equal GPUs at one second. */
+/* Starts again with this many equal GPUs at one second. */
 static void fake_reset(uint32_t count)
 {
     memset(&fake, 0, sizeof(fake));
@@ -269,20 +269,20 @@ int lull_devices_attach(struct lull_devices *devices, struct lull_error *err)
 }
 
 int lull_device_check(struct lull_devices *devices, uint32_t index,
-                      struct lull_device_news *news_out, struct lull_error *err)
+                      struct lull_device_update *update_out, struct lull_error *err)
 {
     struct fake_gpu *gpu = &fake.gpus[index];
 
     (void)devices;
-    *news_out = gpu->news;
-    gpu->news = (struct lull_device_news){.is_partitioned = gpu->news.is_partitioned};
-    news_out->sm_mhz = fake_sm_mhz(gpu);
+    *update_out = gpu->update;
+    gpu->update = (struct lull_device_update){.is_partitioned = gpu->update.is_partitioned};
+    update_out->sm_mhz = fake_sm_mhz(gpu);
     gpu->is_open = true;
     gpu->checks++;
     return fake_set(index, err);
 }
 
-void lull_device_let_go(struct lull_devices *devices, uint32_t gpu)
+void lull_device_release(struct lull_devices *devices, uint32_t gpu)
 {
     (void)devices;
     fake.gpus[gpu].is_open = false;

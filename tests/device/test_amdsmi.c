@@ -348,7 +348,7 @@ static uint32_t count_clocks(uint32_t lowest_mhz, uint32_t highest_mhz, uint32_t
     const struct amdsmi_die die = {.lowest_mhz = lowest_mhz, .highest_mhz = highest_mhz};
     struct lull_device_info info = {.name = ""};
 
-    list_clocks(&die, &info);
+    amdsmi_list_clocks(&die, &info);
     for (uint32_t i = 1; i < info.sm_clock_count; i++)
         assert_true(info.sm_clocks_mhz[i] < info.sm_clocks_mhz[i - 1]);
     if (info.sm_clock_count > 0)
@@ -379,7 +379,7 @@ static void what_is_not_told_is_not_valid(void **state)
     static const uint32_t untold[] = {0, UINT16_MAX, UINT32_MAX};
 
     (void)state;
-    assert_true(is_told(1) && is_told(UINT16_MAX - 1) && is_told(UINT16_MAX + 1));
+    assert_true(is_reported(1) && is_reported(UINT16_MAX - 1) && is_reported(UINT16_MAX + 1));
     open_die();
     assert_int_equal(read_die(0, LULL_READING_ALL).valid, LULL_READING_ALL & ~LULL_READING_REASONS);
     for (size_t i = 0; i < 3; i++) {
@@ -659,10 +659,10 @@ static void clocks_are_sorted_from_the_highest(void **state)
 static void the_lowest_limit_is_never_0(void **state)
 {
     (void)state;
-    assert_int_equal(lull_library_least_limit_mw(0, 400000), 100000);
-    assert_int_equal(lull_library_least_limit_mw(1, 400000), 1);
-    assert_int_equal(lull_library_least_limit_mw(400000, 400000), 400000);
-    assert_int_equal(lull_library_least_limit_mw(400001, 400000), 100000);
+    assert_int_equal(lull_library_min_limit_mw(0, 400000), 100000);
+    assert_int_equal(lull_library_min_limit_mw(1, 400000), 1);
+    assert_int_equal(lull_library_min_limit_mw(400000, 400000), 400000);
+    assert_int_equal(lull_library_min_limit_mw(400001, 400000), 100000);
 }
 
 int main(void)

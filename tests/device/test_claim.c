@@ -38,19 +38,19 @@ static void test_the_key_is_the_pci_address(void **state)
 
     (void)state;
     unsetenv(LULL_EMULATED_NODE_VARIABLE);
-    assert_true(key_of(&info, key, sizeof(key)));
+    assert_true(claim_key_of(&info, key, sizeof(key)));
     assert_string_equal(key, "lull-gpu-0000:0a:00.0");
     snprintf(info.pci_bus_id, sizeof(info.pci_bus_id), "0000:0a:00.0"); /* other vendors' */
-    assert_true(key_of(&info, key, sizeof(key)));
+    assert_true(claim_key_of(&info, key, sizeof(key)));
     assert_string_equal(key, "lull-gpu-0000:0a:00.0");
     snprintf(info.pci_bus_id, sizeof(info.pci_bus_id), "00010000:0A:00.0");
-    assert_true(key_of(&info, key, sizeof(key)));
+    assert_true(claim_key_of(&info, key, sizeof(key)));
     assert_string_equal(key, "lull-gpu-00010000:0a:00.0");
     info.pci_bus_id[0] = '\0';
-    assert_false(key_of(&info, key, sizeof(key)));
+    assert_false(claim_key_of(&info, key, sizeof(key)));
     setenv(LULL_EMULATED_NODE_VARIABLE, "/a", 1);
     snprintf(info.pci_bus_id, sizeof(info.pci_bus_id), "0000:0a:00.0");
-    assert_true(key_of(&info, key, sizeof(key)));
+    assert_true(claim_key_of(&info, key, sizeof(key)));
     assert_string_equal(key, "lull-gpu-0000:0a:00.0/a");
 }
 

@@ -39,7 +39,7 @@ static struct client client;
 static char directory[64];
 static atomic_int ends[GPUS]; /* 1: not yet */
 static atomic_int statuses[GPUS];
-static int64_t hung_ns; /* 0: the usual */
+static int64_t hung_ns; /* 0: the typical */
 
 static bool take(void *context, uint32_t gpu, struct lull_switch_request *request_out)
 {

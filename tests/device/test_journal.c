@@ -131,7 +131,7 @@ static void test_f45_a_note_is_renewed_in_place(void **state)
 }
 
 /* The file of a record stays open between notes. One that the keeper has removed since is no record
- * any more, and one that was saved anew is found again. */
+ * any more, and one that was saved again is found again. */
 static void test_f45_a_note_goes_to_the_record_that_is_there(void **state)
 {
     struct lull_journal_written written = {.sm_at_ns = 1, .sm_mhz = {900, 0}};

@@ -31,7 +31,7 @@ static void ask(uint32_t limit_mw)
     assert_int_equal(lull_limit_control_take(&control, &request), 0);
 }
 
-/* Tells whether a driver call was made. */
+/* Returns whether a driver call was made. */
 static bool act(void)
 {
     const uint32_t before = fake.gpus[0].limit_calls;
@@ -147,7 +147,7 @@ static void test_a_lease_without_limits_refuses(void **state)
     assert_int_equal(lull_limit_control_take(&control, &request), 0);
 }
 
-/* What an earlier process may have set is put back, if it is known what there was before. */
+/* What an earlier process may have set is restored, if it is known what there was before. */
 static void test_a_limit_of_an_earlier_process_is_inherited(void **state)
 {
     static const struct {
@@ -225,7 +225,7 @@ static void test_a_limit_that_is_not_obeyed_is_still_put_back(void **state)
     ask(200000);
     lull_limit_control_look(&control, NULL, 0);
     lull_limit_control_act(&control, NULL, 0, 0, &error);
-    assert_int_equal(control.result.status, LULL_E_NOT_OBEYED);
+    assert_int_equal(control.result.status, LULL_E_NOT_APPLIED);
     assert_non_null(strstr(error.text, "200 W"));
     assert_non_null(strstr(error.text, "250 W"));
     assert_int_equal(control.result.limit_mw, 250000);
@@ -256,13 +256,13 @@ static void test_f45_what_others_have_set_since_stays(void **state)
     begin();
     ask(200000);
     assert_true(act());
-    fake.gpus[0].unreadable = LULL_READING_POWER_LIMIT; /* nobody knows: it is put back */
+    fake.gpus[0].unreadable = LULL_READING_POWER_LIMIT; /* nobody knows: it is restored */
     lull_limit_control_end(&control, fake_time_ns);
     act();
     assert_int_equal(fake.gpus[0].limit_mw, 350000);
 
     begin();
-    control.is_uncertain = true; /* a limit that may be ours is put back */
+    control.is_uncertain = true; /* a limit that may be ours is restored */
     control.applied_mw = 200000;
     control.tried_mw = 280000;
     fake.gpus[0].limit_mw = 280000;

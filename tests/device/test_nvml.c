@@ -216,7 +216,7 @@ static int fake_set_limit(void *gpu, unsigned int value)
     return ((struct gpu *)gpu)->set_code;
 }
 
-static unsigned int computing[LULL_DEVICE_MOST_PROCESSES + 1]; /* processes, MPS's behind */
+static unsigned int computing[LULL_DEVICE_MAX_PROCESSES + 1]; /* processes, MPS's behind */
 static unsigned int computing_count, mps_count;
 
 static int fake_list(unsigned int first, unsigned int total, unsigned int *count,
@@ -345,20 +345,20 @@ static struct lull_device_reading read_gpu(uint32_t wanted)
     return reading;
 }
 
-static struct lull_device_news check_gpu(void)
+static struct lull_device_update check_gpu(void)
 {
-    struct lull_device_news news = {0};
+    struct lull_device_update update = {0};
 
-    assert_int_equal(lull_nvml_vendor.check(opened, 0, &news, NULL), 0);
-    return news;
+    assert_int_equal(lull_nvml_vendor.check(opened, 0, &update, NULL), 0);
+    return update;
 }
 
 static void processes_are_listed_those_of_mps_as_well(void **state)
 {
-    struct lull_device_news news;
+    struct lull_device_update update;
 
     (void)state;
-    for (unsigned int i = 0; i <= LULL_DEVICE_MOST_PROCESSES; i++)
+    for (unsigned int i = 0; i <= LULL_DEVICE_MAX_PROCESSES; i++)
         computing[i] = 1000 + i;
     computing_count = 2;
     mps_count = 1;
@@ -367,23 +367,23 @@ static void processes_are_listed_those_of_mps_as_well(void **state)
     close_gpus();
     made_up.processes = fake_processes;
     assert_int_equal(open_gpus(), 1);
-    news = check_gpu();
-    assert_true(news.processes.is_known);
-    assert_int_equal(news.processes.count, 2);
-    assert_int_equal(news.processes.pids[1], 1001);
+    update = check_gpu();
+    assert_true(update.processes.is_known);
+    assert_int_equal(update.processes.count, 2);
+    assert_int_equal(update.processes.pids[1], 1001);
     close_gpus();
     made_up.mps_processes = fake_mps_processes;
     assert_int_equal(open_gpus(), 1);
-    news = check_gpu();
-    assert_int_equal(news.processes.count, 3);
-    assert_int_equal(news.processes.pids[2], 1002);
+    update = check_gpu();
+    assert_int_equal(update.processes.count, 3);
+    assert_int_equal(update.processes.pids[2], 1002);
     gpus[0].set_code = 3;
-    news = check_gpu();
-    assert_false(news.processes.is_known);
-    assert_int_equal(news.processes.count, 0);
+    update = check_gpu();
+    assert_false(update.processes.is_known);
+    assert_int_equal(update.processes.count, 0);
     gpus[0].set_code = 0;
-    computing_count = LULL_DEVICE_MOST_PROCESSES;
-    assert_int_equal(check_gpu().processes.count, LULL_DEVICE_MOST_PROCESSES);
+    computing_count = LULL_DEVICE_MAX_PROCESSES;
+    assert_int_equal(check_gpu().processes.count, LULL_DEVICE_MAX_PROCESSES);
     computing_count++;
     assert_false(check_gpu().processes.is_known); /* unknown, rather than a part */
     close_gpus();
@@ -529,7 +529,7 @@ static void readings_are_passed_on(void **state)
         uint64_t value = 0;
 
         gpus[0].fields[0].type = NVML_VALUE_UNSIGNED_LONG_LONG; /* ...unless it says 64 */
-        assert_int_equal(read_field(opened, &gpus[0], NVML_FIELD_POWER_INSTANT, &value), 0);
+        assert_int_equal(nvml_read_field(opened, &gpus[0], NVML_FIELD_POWER_INSTANT, &value), 0);
         assert_true(value == UINT64_C(0x100000007));
     }
     close_gpus();
@@ -607,7 +607,7 @@ static void one_sick_gpu_does_not_hide_the_others(void **state)
     };
     struct lull_device_reading reading = {0};
     struct lull_device_info info = {0};
-    struct lull_device_news news = {0};
+    struct lull_device_update update = {0};
     struct lull_error error = {0};
 
     (void)state;
@@ -621,9 +621,9 @@ static void one_sick_gpu_does_not_hide_the_others(void **state)
     assert_non_null(strstr(info.name, "the GPU is lost"));
     assert_int_equal(info.capabilities, 0);
     assert_false(lull_nvml_vendor.read(opened, 1, LULL_READING_SM_CLOCK, &reading));
-    assert_int_equal(lull_nvml_vendor.check(opened, 1, &news, &error), LULL_E_NO_DEVICE);
+    assert_int_equal(lull_nvml_vendor.check(opened, 1, &update, &error), LULL_E_NO_DEVICE);
     gpus[1].handle_code = 0; /* and it is found when it is back. */
-    assert_int_equal(lull_nvml_vendor.check(opened, 1, &news, &error), 0);
+    assert_int_equal(lull_nvml_vendor.check(opened, 1, &update, &error), 0);
     lull_nvml_vendor.describe(opened, 1, &info);
     assert_true(info.uuid[0] != '\0');
     close_gpus();

@@ -42,10 +42,10 @@ static void test_all_sets(void **state)
 
     (void)state;
     for (uint32_t wanted = 0; wanted <= EVERYTHING; wanted++) {
-        for (uint32_t told = 0; told <= EVERYTHING; told += 7) {
-            const struct lull_device_reading reading = make_reading(told, 2);
+        for (uint32_t reported = 0; reported <= EVERYTHING; reported += 7) {
+            const struct lull_device_reading reading = make_reading(reported, 2);
             struct lull_device_reading kept = make_reading(kept_valid, 1);
-            const uint32_t new = wanted &told;
+            const uint32_t new = wanted &reported;
             const uint32_t valid = (kept_valid & ~wanted) | new;
 
             lull_device_keep_reading(&kept, wanted, &reading);

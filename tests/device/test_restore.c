@@ -1,4 +1,4 @@
-/* What a dead lulld has left is put back. SPDX-License-Identifier: Apache-2.0 */
+/* What a dead lulld has left is restored. SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,36 +17,36 @@
 static const struct lull_device_info info = {.sm_clock_count = 4,
                                              .sm_clocks_mhz = {1410, 1200, 900, 210}};
 
-static enum lull_sight sight_of(uint32_t sm_mhz, uint64_t reasons, uint32_t last_mhz,
-                                uint32_t before_mhz)
+static enum lull_lock_state sight_of(uint32_t sm_mhz, uint64_t reasons, uint32_t last_mhz,
+                                     uint32_t before_mhz)
 {
     const struct lull_device_reading reading = {
-        .valid = LULL_SIGHT_READINGS, .sm_mhz = sm_mhz, .reasons = reasons};
+        .valid = LULL_LOCK_STATE_READINGS, .sm_mhz = sm_mhz, .reasons = reasons};
     const struct lull_journal_written written = {.sm_mhz = {last_mhz, before_mhz}};
 
-    return lull_sight_of_clock(&info, &reading, &written);
+    return lull_lock_state_of_clock(&info, &reading, &written);
 }
 
 static void test_what_a_reading_tells(void **state)
 {
     (void)state;
-    assert_int_equal(sight_of(1410, 0, 900, 0), LULL_SIGHT_FREE); /* the highest clock */
-    assert_int_equal(sight_of(1411, LULL_CLOCK_REASON_IDLE, 900, 0), LULL_SIGHT_FREE);
-    assert_int_equal(sight_of(210, LULL_CLOCK_REASON_IDLE, 210, 0), LULL_SIGHT_NOTHING);
-    assert_int_equal(sight_of(900, 0, 900, 0), LULL_SIGHT_OURS);
-    assert_int_equal(sight_of(900, 0, 0, 900), LULL_SIGHT_OURS);
-    assert_int_equal(sight_of(901, 0, 900, 0), LULL_SIGHT_OURS); /* readings are one step off */
-    assert_int_equal(sight_of(899, 0, 900, 0), LULL_SIGHT_OURS);
-    assert_int_equal(sight_of(1201, 0, 210, 0), LULL_SIGHT_FREE); /* the highest, one step off */
-    assert_int_equal(sight_of(1199, 0, 210, 0), LULL_SIGHT_FOREIGN);
-    assert_int_equal(sight_of(209, 0, 900, 0), LULL_SIGHT_FOREIGN);
-    assert_int_equal(sight_of(900, 0, 0, 0), LULL_SIGHT_FOREIGN);
+    assert_int_equal(sight_of(1410, 0, 900, 0), LULL_LOCK_FREE); /* the highest clock */
+    assert_int_equal(sight_of(1411, LULL_CLOCK_REASON_IDLE, 900, 0), LULL_LOCK_FREE);
+    assert_int_equal(sight_of(210, LULL_CLOCK_REASON_IDLE, 210, 0), LULL_LOCK_UNKNOWN);
+    assert_int_equal(sight_of(900, 0, 900, 0), LULL_LOCK_OURS);
+    assert_int_equal(sight_of(900, 0, 0, 900), LULL_LOCK_OURS);
+    assert_int_equal(sight_of(901, 0, 900, 0), LULL_LOCK_OURS); /* readings are one step off */
+    assert_int_equal(sight_of(899, 0, 900, 0), LULL_LOCK_OURS);
+    assert_int_equal(sight_of(1201, 0, 210, 0), LULL_LOCK_FREE); /* the highest, one step off */
+    assert_int_equal(sight_of(1199, 0, 210, 0), LULL_LOCK_FOREIGN);
+    assert_int_equal(sight_of(209, 0, 900, 0), LULL_LOCK_FOREIGN);
+    assert_int_equal(sight_of(900, 0, 0, 0), LULL_LOCK_FOREIGN);
     /* The cap, heat or application clocks hold it: where it is above Lull's lock, that is gone. */
-    assert_int_equal(sight_of(900, LULL_CLOCK_REASON_POWER_CAP, 900, 0), LULL_SIGHT_NOTHING);
-    assert_int_equal(sight_of(900, LULL_CLOCK_REASON_SETTING, 0, 0), LULL_SIGHT_NOTHING);
-    assert_int_equal(sight_of(1201, LULL_CLOCK_REASON_POWER_CAP, 900, 0), LULL_SIGHT_FREE);
-    assert_int_equal(sight_of(1200, LULL_CLOCK_REASON_POWER_CAP, 900, 0), LULL_SIGHT_NOTHING);
-    assert_int_equal(sight_of(1201, LULL_CLOCK_REASON_POWER_CAP, 210, 1200), LULL_SIGHT_NOTHING);
+    assert_int_equal(sight_of(900, LULL_CLOCK_REASON_POWER_CAP, 900, 0), LULL_LOCK_UNKNOWN);
+    assert_int_equal(sight_of(900, LULL_CLOCK_REASON_SETTING, 0, 0), LULL_LOCK_UNKNOWN);
+    assert_int_equal(sight_of(1201, LULL_CLOCK_REASON_POWER_CAP, 900, 0), LULL_LOCK_FREE);
+    assert_int_equal(sight_of(1200, LULL_CLOCK_REASON_POWER_CAP, 900, 0), LULL_LOCK_UNKNOWN);
+    assert_int_equal(sight_of(1201, LULL_CLOCK_REASON_POWER_CAP, 210, 1200), LULL_LOCK_UNKNOWN);
 }
 
 static void test_a_silent_device_tells_nothing(void **state)
@@ -56,15 +56,15 @@ static void test_a_silent_device_tells_nothing(void **state)
     struct lull_device_reading reading = {.sm_mhz = 900};
 
     (void)state;
-    assert_int_equal(lull_sight_of_clock(&info, &reading, &written), LULL_SIGHT_NOTHING);
+    assert_int_equal(lull_lock_state_of_clock(&info, &reading, &written), LULL_LOCK_UNKNOWN);
     reading.valid = LULL_READING_SM_CLOCK;
-    assert_int_equal(lull_sight_of_clock(&info, &reading, &written), LULL_SIGHT_NOTHING);
+    assert_int_equal(lull_lock_state_of_clock(&info, &reading, &written), LULL_LOCK_UNKNOWN);
     reading.sm_mhz = 1201;
-    assert_int_equal(lull_sight_of_clock(&info, &reading, &written), LULL_SIGHT_FREE);
+    assert_int_equal(lull_lock_state_of_clock(&info, &reading, &written), LULL_LOCK_FREE);
     reading.valid = LULL_READING_REASONS;
-    assert_int_equal(lull_sight_of_clock(&info, &reading, &written), LULL_SIGHT_NOTHING);
-    reading.valid = LULL_SIGHT_READINGS;
-    assert_int_equal(lull_sight_of_clock(&no_clocks, &reading, &written), LULL_SIGHT_NOTHING);
+    assert_int_equal(lull_lock_state_of_clock(&info, &reading, &written), LULL_LOCK_UNKNOWN);
+    reading.valid = LULL_LOCK_STATE_READINGS;
+    assert_int_equal(lull_lock_state_of_clock(&no_clocks, &reading, &written), LULL_LOCK_UNKNOWN);
 }
 
 /* What confirms a reset: the highest clock; or one above every lock that was, if one is known or
@@ -73,30 +73,30 @@ static void test_what_confirms_a_reset(void **state)
 {
     enum { KEPT = LULL_READING_SM_CLOCK | LULL_READING_REASONS };
     static const struct {
-        enum lull_sight sight;
+        enum lull_lock_state sight;
         uint32_t before_mhz, written_mhz[2];
         bool was_busy;
         uint32_t seen_mhz, valid;
         uint64_t reasons;
         bool is_confirmed;
     } rows[] = {
-        {LULL_SIGHT_FREE, 0, {0, 0}, false, 1410, KEPT, 0, true},
-        {LULL_SIGHT_OURS, 210, {900, 0}, true, 1200, KEPT, 0, false},
+        {LULL_LOCK_FREE, 0, {0, 0}, false, 1410, KEPT, 0, true},
+        {LULL_LOCK_OURS, 210, {900, 0}, true, 1200, KEPT, 0, false},
         /* Nothing is known of a lock, or of the clock before. */
-        {LULL_SIGHT_FOREIGN, 210, {0, 0}, false, 900, KEPT, 0, false},
-        {LULL_SIGHT_FOREIGN, 0, {210, 0}, false, 900, KEPT, 0, false},
-        {LULL_SIGHT_FOREIGN, 210, {210, 0}, false, 900, KEPT, 0, true},
-        {LULL_SIGHT_FOREIGN, 210, {0, 210}, false, 900, KEPT, 0, true},
-        {LULL_SIGHT_FOREIGN, 210, {0, 0}, true, 900, KEPT, 0, true},
-        {LULL_SIGHT_FOREIGN, 210, {900, 0}, true, 900, KEPT, 0, false},
-        {LULL_SIGHT_FOREIGN, 210, {0, 900}, true, 900, KEPT, 0, false},
-        {LULL_SIGHT_FOREIGN, 900, {210, 0}, true, 900, KEPT, 0, false},
+        {LULL_LOCK_FOREIGN, 210, {0, 0}, false, 900, KEPT, 0, false},
+        {LULL_LOCK_FOREIGN, 0, {210, 0}, false, 900, KEPT, 0, false},
+        {LULL_LOCK_FOREIGN, 210, {210, 0}, false, 900, KEPT, 0, true},
+        {LULL_LOCK_FOREIGN, 210, {0, 210}, false, 900, KEPT, 0, true},
+        {LULL_LOCK_FOREIGN, 210, {0, 0}, true, 900, KEPT, 0, true},
+        {LULL_LOCK_FOREIGN, 210, {900, 0}, true, 900, KEPT, 0, false},
+        {LULL_LOCK_FOREIGN, 210, {0, 900}, true, 900, KEPT, 0, false},
+        {LULL_LOCK_FOREIGN, 900, {210, 0}, true, 900, KEPT, 0, false},
         /* Power holds the clock, more than a step above the one before. */
-        {LULL_SIGHT_NOTHING, 210, {210, 0}, true, 901, KEPT, LULL_CLOCK_REASON_POWER_CAP, true},
-        {LULL_SIGHT_NOTHING, 210, {210, 0}, true, 900, KEPT, LULL_CLOCK_REASON_POWER_CAP, false},
-        {LULL_SIGHT_NOTHING, 210, {210, 0}, false, 901, KEPT, LULL_CLOCK_REASON_POWER_CAP, false},
-        {LULL_SIGHT_NOTHING, 210, {210, 0}, true, 901, KEPT, LULL_CLOCK_REASON_IDLE, false},
-        {LULL_SIGHT_NOTHING, 210, {210, 0}, true, 901, LULL_READING_SM_CLOCK, 0, false},
+        {LULL_LOCK_UNKNOWN, 210, {210, 0}, true, 901, KEPT, LULL_CLOCK_REASON_POWER_CAP, true},
+        {LULL_LOCK_UNKNOWN, 210, {210, 0}, true, 900, KEPT, LULL_CLOCK_REASON_POWER_CAP, false},
+        {LULL_LOCK_UNKNOWN, 210, {210, 0}, false, 901, KEPT, LULL_CLOCK_REASON_POWER_CAP, false},
+        {LULL_LOCK_UNKNOWN, 210, {210, 0}, true, 901, KEPT, LULL_CLOCK_REASON_IDLE, false},
+        {LULL_LOCK_UNKNOWN, 210, {210, 0}, true, 901, LULL_READING_SM_CLOCK, 0, false},
     };
 
     (void)state;
@@ -146,7 +146,7 @@ static struct lull_journal_record record_of(const char *uuid, uint32_t controls)
         .controls = controls,
         .power_limit_mw = 350000,
         /* Long enough ago that the clock has settled. */
-        .written = {.sm_at_ns = LULL_NS_PER_S - LULL_SIGHT_SETTLING_NS,
+        .written = {.sm_at_ns = LULL_NS_PER_S - LULL_LOCK_STATE_SETTLING_NS,
                     .sm_mhz = {900, 0},
                     .limit_mw = {200000, 0}}};
 
@@ -273,7 +273,7 @@ static void test_a_limit_is_written_only_if_it_differs(void **state)
     save("GPU-2", LULL_CAPABILITY_POWER_LIMIT);
     fake.gpus[2].limit_mw = 200000;
     fake.gpus[2].least_limit_mw = 360000;
-    assert_int_equal(restore(), LULL_E_NOT_OBEYED);
+    assert_int_equal(restore(), LULL_E_NOT_APPLIED);
     assert_non_null(strstr(error.text, "360000 mW"));
     check_report(2, 1, 0, 1);
     assert_int_equal(fake.gpus[0].limit_calls, 0);
@@ -286,7 +286,7 @@ static void test_an_unreadable_limit_is_written(void **state)
     (void)state;
     save("GPU-0", LULL_CAPABILITY_POWER_LIMIT);
     fake.gpus[0].unreadable = LULL_READING_POWER_LIMIT;
-    assert_int_equal(restore(), LULL_E_NOT_OBEYED);
+    assert_int_equal(restore(), LULL_E_NOT_APPLIED);
     assert_int_equal(fake.gpus[0].limit_calls, 1);
 }
 
@@ -360,7 +360,7 @@ static void test_a_clock_that_does_not_rise_is_told(void **state)
     save("GPU-0", LULL_CAPABILITY_SM_LOCK);
     save("GPU-1", LULL_CAPABILITY_SM_LOCK);
     begin_ns = fake_time_ns;
-    assert_int_equal(restore(), LULL_E_NOT_OBEYED);
+    assert_int_equal(restore(), LULL_E_NOT_APPLIED);
     assert_non_null(strstr(error.text, "900 MHz"));
     check_report(1, 1, 0, 1);
     /* Both are waited for at once, for half a second after the last reset. */
@@ -409,7 +409,7 @@ static void test_records_that_cannot_be_used(void **state)
     assert_int_equal(fake.call_count, 2);
 }
 
-/* --- F45: what somebody else has set stays --- */
+/* --- F45: what another program has set stays --- */
 
 static void test_f45_a_limit_of_somebody_else_stays(void **state)
 {
@@ -470,7 +470,7 @@ static void test_f45_a_clock_on_its_way_is_not_judged(void **state)
     struct lull_journal_record record = record_of("GPU-0", LULL_CAPABILITY_SM_LOCK);
 
     (void)state;
-    record.written.sm_at_ns = fake_time_ns - LULL_SIGHT_SETTLING_NS + 1;
+    record.written.sm_at_ns = fake_time_ns - LULL_LOCK_STATE_SETTLING_NS + 1;
     assert_int_equal(lull_journal_save(journal, &record, &error), 0);
     fake.gpus[0].old_mhz = 1400; /* the reading says that nothing is locked */
     fake.gpus[0].locked_mhz = 900;
@@ -523,7 +523,7 @@ static void test_f46_an_idle_gpu_stays_unconfirmed_until_it_is_busy(void **state
     assert_true(fake_time_ns < LULL_NS_PER_S + 10 * MS); /* nothing is waited for */
     assert_int_equal(lull_journal_list(journal, uuids, 1, &error), 0);
     assert_true(is_deferred("GPU-0"));
-    /* As long as it is idle another reset shows no more, and could undo somebody else's lock. */
+    /* As long as it is idle another reset shows no more, and could undo another program's lock. */
     assert_int_equal(restore(), 0);
     assert_int_equal(report.unconfirmed, 1);
     assert_int_equal(fake.call_count, 1);
@@ -607,7 +607,8 @@ static void test_f46_a_busy_gpu_with_a_damaged_journal_is_not_called_idle(void *
         fake.gpus[i].reasons = LULL_CLOCK_REASON_POWER_CAP;
     }
     fake.gpus[0].free_mhz = 1300;
-    fake.gpus[1].free_mhz = lull_sight_step_above(&fake.gpus[1].info, 900); /* a reading's error */
+    fake.gpus[1].free_mhz =
+        lull_lock_state_step_above(&fake.gpus[1].info, 900); /* a reading's error */
     fake.gpus[2].free_mhz = 1300;
     fake.gpus[2].ineffective = 1;
     assert_int_equal(restore(), 0);

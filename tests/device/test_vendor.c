@@ -1,9 +1,8 @@
 /*
- * Every vendor's GPUs behind lull_devices, by the same checks: what is told agrees with what the
- * emulated node really does, what is set takes effect, failures have Lull's codes.
- * Usage: test_vendor VENDOR (nvidia, amd, amd-24, amd-25, amd-module or intel). Which of the
- * emulated libraries is loaded is for the library search path to say.
- * SPDX-License-Identifier: Apache-2.0
+ * Every vendor's GPUs behind lull_devices, by the same checks: what is reported agrees with what
+ * the emulated node really does, what is set takes effect, failures have Lull's codes. Usage:
+ * test_vendor VENDOR (nvidia, amd, amd-24, amd-25, amd-module or intel). Which of the emulated
+ * libraries is loaded is for the library search path to say. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <math.h>
@@ -271,7 +270,7 @@ static void test_a_lock_takes_effect_and_a_reset_undoes_it(void **state)
 }
 
 /* What somebody has lowered must not be taken for what the GPU can do. */
-/* A power that the board cannot draw is no reading, and is told apart from none. */
+/* A power that the board cannot draw is no reading, and is distinguished from none. */
 static void test_a_power_that_cannot_be_is_refused(void **state)
 {
     static const uint32_t watts[] = {3700000, 0, 1500};

@@ -153,7 +153,7 @@ static int fake_end(const struct timespec *patience)
     horizon_ns = INT64_MAX;
     pthread_mutex_unlock(&writer->mailbox_lock);
     if (setjmp(halted) == 0)
-        run(writer);
+        writer_thread_run(writer);
     else
         fail_msg("the writer sleeps for ever instead of ending");
     pthread_mutex_lock(&writer->mailbox_lock);
@@ -165,7 +165,7 @@ static void advance(int64_t to_ns)
 {
     horizon_ns = to_ns;
     if (setjmp(halted) == 0)
-        run(writer);
+        writer_thread_run(writer);
     else
         return;
     fail_msg("the writer has ended by itself");
@@ -356,8 +356,9 @@ static void test_clocks_are_clamped_to_the_band_and_the_device(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        assert_int_equal(clamp(&info, &rows[i].band, rows[i].asked_mhz), rows[i].clamped_mhz);
-    assert_int_equal(clamp(&unknown, &(struct lull_band){600, 900}, 700), 700);
+        assert_int_equal(writer_request_clamp(&info, &rows[i].band, rows[i].asked_mhz),
+                         rows[i].clamped_mhz);
+    assert_int_equal(writer_request_clamp(&unknown, &(struct lull_band){600, 900}, 700), 700);
 }
 
 /* A lowering is served up to its deadline and while it is valid, to the nanosecond. */
@@ -480,12 +481,12 @@ static void test_the_latest_request_wins_and_keeps_its_place(void **state)
     advance(T0);
     gpu = &writer->gpus[0];
     ask_soon(0, 900);
-    take(writer, 0, T0);
+    writer_request_take(writer, 0, T0);
     ask_soon(0, 900);
-    take(writer, 0, T0 + 5);
+    writer_request_take(writer, 0, T0 + 5);
     assert_int_equal(gpu->arrived_ns, T0); /* the same point again */
     ask_soon(0, 600);
-    take(writer, 0, T0 + 6);
+    writer_request_take(writer, 0, T0 + 6);
     assert_int_equal(gpu->arrived_ns, T0 + 6);
     assert_int_equal(gpu->pending.sequence, 3);
     advance(T0 + MS);
@@ -631,15 +632,15 @@ static void keep_revocation(void *context, uint32_t gpu, enum lull_writer_revoca
 }
 
 static uint32_t tellings;
-static struct lull_device_news told; /* which processes compute on GPU 1 */
+static struct lull_device_update reported; /* which processes compute on GPU 1 */
 
 static void keep_processes(void *context, uint32_t gpu, const pid_t *pids, uint32_t count)
 {
     (void)context;
     tellings++;
     assert_int_equal(gpu, 1);
-    told.processes.count = count;
-    memcpy(told.processes.pids, pids, count * sizeof(pids[0]));
+    reported.processes.count = count;
+    memcpy(reported.processes.pids, pids, count * sizeof(pids[0]));
 }
 
 /* GPUs that are looked at every second, and whose leases are ended for what is seen. */
@@ -661,12 +662,12 @@ static void test_f31_processes_are_told_where_they_are_known(void **state)
     begin_looking(2);
     advance(T0 + MS);
     assert_int_equal(tellings, 0);
-    fake.gpus[1].news = (struct lull_device_news){
+    fake.gpus[1].update = (struct lull_device_update){
         .processes = {.is_known = true, .count = 2, .pids = {4711, 4712}}};
     advance(T0 + LULL_NS_PER_S + 10 * MS);
     assert_int_equal(tellings, 1);
-    assert_int_equal(told.processes.count, 2);
-    assert_int_equal(told.processes.pids[1], 4712);
+    assert_int_equal(reported.processes.count, 2);
+    assert_int_equal(reported.processes.pids[1], 4712);
     assert_int_equal(end(), 0);
 }
 
@@ -738,9 +739,9 @@ static void test_f08_an_xid_is_counted_and_ends_nothing(void **state)
     (void)state;
     begin_looking(1);
     grant(0, &wide);
-    fake.gpus[0].news = (struct lull_device_news){.xid_count = 2, .last_xid = 31};
+    fake.gpus[0].update = (struct lull_device_update){.xid_count = 2, .last_xid = 31};
     advance(T0 + MS);
-    fake.gpus[0].news = (struct lull_device_news){.xid_count = 1, .last_xid = 62};
+    fake.gpus[0].update = (struct lull_device_update){.xid_count = 1, .last_xid = 62};
     advance(T0 + 3 * LULL_NS_PER_S);
     assert_int_equal(state_of(0).xids, 3);
     assert_int_equal(state_of(0).last_xid, 62);
@@ -833,12 +834,12 @@ static void test_f14_new_partitions_end_a_lease(void **state)
     grant(0, &wide);
     ask_soon(0, 900);
     advance(T0 + 10 * MS);
-    fake.gpus[0].news.is_partitioned = fake.gpus[0].news.is_repartitioned = true;
+    fake.gpus[0].update.is_partitioned = fake.gpus[0].update.is_repartitioned = true;
     advance(T0 + 2 * LULL_NS_PER_S);
     assert_int_equal(revocations[LULL_WRITER_REPARTITIONED], 1);
     assert_int_equal(fake.gpus[0].locked_mhz, 0);
     assert_int_equal(lull_writer_check(writer, 0, &error), LULL_E_UNSUPPORTED);
-    fake.gpus[0].news.is_partitioned = false;
+    fake.gpus[0].update.is_partitioned = false;
     advance(T0 + 4 * LULL_NS_PER_S);
     assert_int_equal(lull_writer_check(writer, 0, NULL), 0);
     assert_int_equal(end(), 0);
@@ -1004,45 +1005,45 @@ static void test_what_is_settled_and_what_is_obeyed(void **state)
     begin(1);
     info = lull_device_info(NULL, 0);
     gpu = &writer->gpus[0];
-    assert_int_equal(lull_sight_step_above(info, 100), 200);
-    assert_int_equal(lull_sight_step_above(info, 200), 600);
-    assert_int_equal(lull_sight_step_above(info, 899), 900);
-    assert_int_equal(lull_sight_step_above(info, 1200), 1400);
-    assert_int_equal(lull_sight_step_above(info, 1400), 1400);
-    assert_int_equal(lull_sight_step_above(info, 1500), 1500);
+    assert_int_equal(lull_lock_state_step_above(info, 100), 200);
+    assert_int_equal(lull_lock_state_step_above(info, 200), 600);
+    assert_int_equal(lull_lock_state_step_above(info, 899), 900);
+    assert_int_equal(lull_lock_state_step_above(info, 1200), 1400);
+    assert_int_equal(lull_lock_state_step_above(info, 1400), 1400);
+    assert_int_equal(lull_lock_state_step_above(info, 1500), 1500);
     gpu->applied_mhz = 900;
     gpu->observation.before_mhz = 1200;
-    assert_true(is_settled(writer, 0, 900));
-    assert_false(is_settled(writer, 0, 1200));
-    assert_false(is_settled(writer, 0, 600));
-    assert_true(is_obeyed(writer, 0, 600)); /* an idle GPU */
-    assert_true(is_obeyed(writer, 0, 899));
-    assert_false(is_obeyed(writer, 0, 1200)); /* where it was locked before */
-    assert_false(is_obeyed(writer, 0, 1201));
+    assert_true(writer_watch_is_settled(writer, 0, 900));
+    assert_false(writer_watch_is_settled(writer, 0, 1200));
+    assert_false(writer_watch_is_settled(writer, 0, 600));
+    assert_true(is_applied(writer, 0, 600)); /* an idle GPU */
+    assert_true(is_applied(writer, 0, 899));
+    assert_false(is_applied(writer, 0, 1200)); /* where it was locked before */
+    assert_false(is_applied(writer, 0, 1201));
     gpu->observation.before_mhz = 600;
-    assert_true(is_obeyed(writer, 0, 1200)); /* a reading may be off by one step */
-    assert_false(is_obeyed(writer, 0, 1201));
-    assert_false(is_obeyed(writer, 0, 600));
+    assert_true(is_applied(writer, 0, 1200)); /* a reading may be off by one step */
+    assert_false(is_applied(writer, 0, 1201));
+    assert_false(is_applied(writer, 0, 600));
     gpu->observation.before_mhz = 0;
-    assert_true(is_obeyed(writer, 0, 0));
+    assert_true(is_applied(writer, 0, 0));
     gpu->applied_mhz = 0; /* a reset */
     gpu->observation.before_mhz = 900;
-    assert_false(is_settled(writer, 0, 900));
-    assert_true(is_settled(writer, 0, 899));
-    assert_true(is_settled(writer, 0, 1400));
+    assert_false(writer_watch_is_settled(writer, 0, 900));
+    assert_true(writer_watch_is_settled(writer, 0, 899));
+    assert_true(writer_watch_is_settled(writer, 0, 1400));
     gpu->observation.before_mhz = 1400; /* the highest was locked: it says nothing */
-    assert_true(is_settled(writer, 0, 1400));
+    assert_true(writer_watch_is_settled(writer, 0, 1400));
     gpu->observation.before_mhz = 900;
-    assert_false(is_obeyed(writer, 0, 900));
+    assert_false(is_applied(writer, 0, 900));
     fake.gpus[0].reasons = LULL_CLOCK_REASON_SETTING;
-    assert_false(is_obeyed(writer, 0, 900));
+    assert_false(is_applied(writer, 0, 900));
     fake.gpus[0].reasons = LULL_CLOCK_REASON_SETTING | LULL_CLOCK_REASON_POWER_CAP;
-    assert_true(is_obeyed(writer, 0, 900));
+    assert_true(is_applied(writer, 0, 900));
     fake.gpus[0].reasons = 0;
     fake.gpus[0].unreadable = LULL_READING_REASONS;
-    assert_true(is_obeyed(writer, 0, 900));
+    assert_true(is_applied(writer, 0, 900));
     fake.gpus[0].info.sm_clock_count = 0;
-    assert_true(is_settled(writer, 0, 900));
+    assert_true(writer_watch_is_settled(writer, 0, 900));
     gpu->observation.before_mhz = 0;
     assert_int_equal(end(), 0);
 }
@@ -1090,7 +1091,7 @@ static void test_a_clock_that_does_not_follow_is_told(void **state)
     assert_int_equal(client.results[0].settle_ns, LULL_SETTLE_UNKNOWN);
     assert_int_equal(state_of(0).disobeyed, 0);
     advance(call_end_ns + 300 * MS);
-    assert_int_equal(client.results[0].settle_ns, LULL_SETTLE_NOT_OBEYED);
+    assert_int_equal(client.results[0].settle_ns, LULL_SETTLE_NOT_APPLIED);
     assert_int_equal(state_of(0).disobeyed, 1);
     assert_int_equal(end(), 0);
 }
@@ -1123,7 +1124,7 @@ static void test_a_reset_that_is_not_obeyed_is_repeated(void **state)
     lull_writer_end(writer, 0);
     advance(T0 + 311 * MS);
     assert_int_equal(ends, 1);
-    assert_int_equal(end_results[0], LULL_E_NOT_OBEYED);
+    assert_int_equal(end_results[0], LULL_E_NOT_APPLIED);
     assert_int_equal(end_ns[0], T0 + 10 * MS + FAKE_CALL_NS + 300 * MS);
     assert_int_equal(fake.call_count, 2);
     advance(T0 + 400 * MS);
@@ -1134,7 +1135,7 @@ static void test_a_reset_that_is_not_obeyed_is_repeated(void **state)
     assert_int_equal(ends, 1);
 }
 
-/* --- F45: what somebody else has set --- */
+/* --- F45: what another program has set --- */
 
 static void test_f45_the_journal_has_what_is_about_to_be_written(void **state)
 {
@@ -1241,7 +1242,7 @@ static void test_a_high_clock_is_free_without_a_lock(void **state)
     for (uint32_t applied_mhz = 0; applied_mhz <= 900; applied_mhz += 900) {
         writer->gpus[0].is_seen_free = false;
         writer->gpus[0].applied_mhz = applied_mhz;
-        assert_int_equal(lull_writer_look(writer, 0), LULL_SIGHT_FREE);
+        assert_int_equal(lull_writer_look(writer, 0), LULL_LOCK_FREE);
         assert_int_equal(writer->gpus[0].is_seen_free, applied_mhz == 0);
     }
     writer->gpus[0].applied_mhz = 0;
@@ -1448,7 +1449,7 @@ static void test_a_gpu_that_is_away_is_answered_for(void **state)
     grant(1, &wide);
     advance(T0 + 10 * MS);
     away_ns = fake_time_ns;
-    atomic_store(&writer->turn.away_ns[0], away_ns);
+    atomic_store(&writer->owner.away_ns[0], away_ns);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const bool is_up = rows[i].health == LULL_WRITER_UP;
         const bool is_hung = rows[i].health == LULL_WRITER_HUNG;
@@ -1471,7 +1472,7 @@ static void test_a_gpu_that_is_away_is_answered_for(void **state)
     assert_int_equal(ends, 1);
     assert_int_equal(end_results[0], -ETIMEDOUT);
     assert_true(has_stuck_thread(writer));
-    atomic_store(&writer->turn.away_ns[0], 0);
+    atomic_store(&writer->owner.away_ns[0], 0);
     assert_false(has_stuck_thread(writer));
     assert_int_equal(end(), 0);
 }
@@ -1709,7 +1710,7 @@ static void test_a_cap_holds_a_gpu_that_nobody_leases(void **state)
     check_call(4, 0, 0, T0 + 14 * LULL_NS_PER_S);
 }
 
-/* Tells whether a GPU's power is known within a part of what it draws. */
+/* Returns whether a GPU's power is known within a part of what it draws. */
 static bool is_power_known(uint32_t gpu, double part)
 {
     const double true_mw = fake_power_mw(fake_sm_mhz(&fake.gpus[gpu]));
@@ -1824,7 +1825,7 @@ static void test_a_client_takes_a_capped_gpu_over(void **state)
     assert_int_equal(ends, 1);
     assert_false(state_of(0).is_leased);
     check_call(1, 0, 0, T0 + 200 * MS);
-    assert_int_equal(state_of(0).applied_mhz, 900); /* held again once it was put back */
+    assert_int_equal(state_of(0).applied_mhz, 900); /* held again once it was restored */
     cap(0, 0, 0);
     grant(0, &wide); /* while the cap's own lease ends */
     advance(T0 + 2 * LULL_NS_PER_S);
@@ -1854,7 +1855,7 @@ static void test_a_cap_of_power_limits(void **state)
     assert_int_equal(fake.gpus[0].limit_mw, 200000);
     cap(0, 0, 0);
     advance(T0 + 4 * LULL_NS_PER_S);
-    assert_int_equal(fake.gpus[0].limit_mw, 300000); /* what the client had asked for */
+    assert_int_equal(fake.gpus[0].limit_mw, 300000); /* what the client had requested */
     lull_writer_end(writer, 0);
     advance(T0 + 5 * LULL_NS_PER_S);
     assert_int_equal(fake.gpus[0].limit_mw, 350000);
@@ -1870,7 +1871,7 @@ static void test_a_cap_of_power_limits(void **state)
     assert_int_equal(fake.gpus[0].limit_mw, 350000);
 }
 
-/* A cap does not undo a lock that is somebody else's, and holds once that is gone. */
+/* A cap does not undo a lock that is another program's, and holds once that is gone. */
 static void test_a_cap_waits_for_others(void **state)
 {
     (void)state;

@@ -42,11 +42,11 @@ struct record {
 struct recording {
     struct record records[RECORDS];
     _Atomic uint32_t count;
-    _Atomic int mask;  /* what init asks for */
+    _Atomic int mask;  /* what init requests */
     int *mask_pointer; /* what NCCL gave it */
 };
 
-/* Empties the record; callbacks may go on meanwhile. Found by its name, like `recording`. */
+/* Empties the record; callbacks may continue meanwhile. Found by its name, like `recording`. */
 void forget_recording(void);
 
 #endif

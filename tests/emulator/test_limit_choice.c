@@ -28,7 +28,7 @@
 #include "emulator/oracle_limits.h"
 #include "emulator/physics/physics.h"
 
-enum { POLL_MS = 50, AIMS = 4, MOST_LIMITS = LULL_LIMIT_SEARCH_POINTS };
+enum { POLL_MS = 50, AIMS = 4, MAX_LIMITS = LULL_LIMIT_SEARCH_POINTS };
 
 static const double step_w = 25.0;
 
@@ -271,8 +271,8 @@ static void check_job(int only_aim, struct tally *tally)
         {.aim = LULL_JOB_DELAY},
         {.aim = LULL_JOB_SLOWDOWN, .slowdown_ratio = 0.05},
     };
-    struct lull_limit_point settings[MOST_LIMITS];
-    struct lull_oracle_limit limits[MOST_LIMITS];
+    struct lull_limit_point settings[MAX_LIMITS];
+    struct lull_oracle_limit limits[MAX_LIMITS];
     const uint32_t count =
         lull_limit_search_ladder(job.model->limit_max_w, job.model->limit_min_w, step_w, settings);
 

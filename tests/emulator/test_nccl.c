@@ -49,7 +49,7 @@ static char buffer[64];
 
 /* ---- reading the record ---- */
 
-static uint32_t told(void)
+static uint32_t reported(void)
 {
     return atomic_load(&recording->count);
 }
@@ -57,17 +57,17 @@ static uint32_t told(void)
 /* Waits for the progress thread, which tells when it gets there. */
 static void wait_for_count(uint32_t count)
 {
-    for (int i = 0; i < 5000 && told() < count; i++)
+    for (int i = 0; i < 5000 && reported() < count; i++)
         stub_sleep_ns(1000000);
     stub_sleep_ns(2000000);
-    assert_int_equal(told(), count);
+    assert_int_equal(reported(), count);
 }
 
 static uint32_t count_of(enum record_kind kind, uint64_t type)
 {
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < told(); i++)
+    for (uint32_t i = 0; i < reported(); i++)
         count += recording->records[i].kind == kind &&
                  (kind != RECORD_START || recording->records[i].type == type);
     return count;
@@ -87,14 +87,14 @@ static void wait_for_silence(void)
     uint32_t before;
 
     do {
-        before = told();
+        before = reported();
         stub_sleep_ns(200000000);
-    } while (told() != before);
+    } while (reported() != before);
 }
 
 static const struct record *start_of(uint64_t type, uint32_t skip)
 {
-    for (uint32_t i = 0; i < told(); i++)
+    for (uint32_t i = 0; i < reported(); i++)
         if (recording->records[i].kind == RECORD_START && recording->records[i].type == type &&
             skip-- == 0)
             return &recording->records[i];
@@ -196,10 +196,10 @@ static void test_version_and_plugin_are_what_was_asked_for(void **state)
     assert_int_equal(value, 1);
     assert_string_equal(((const char *(*)(int))find("ncclGetErrorString"))(4), "invalid argument");
     if (plugin_version == 0) {
-        assert_int_equal(told(), 0);
+        assert_int_equal(reported(), 0);
         return;
     }
-    assert_int_equal(told(), 1);
+    assert_int_equal(reported(), 1);
     assert_int_equal(recording->records[0].kind, RECORD_INIT);
     assert_int_equal(recording->records[0].version, plugin_version);
     assert_int_not_equal(recording->records[0].thread, (pid_t)syscall(SYS_gettid));
@@ -237,7 +237,7 @@ static void check_channels(const struct fixture *fixture, const struct record *p
             assert_int_equal(record->timer, fixture->stub.begin_ns[0]);
     }
     assert_int_equal(seen, 0xff);
-    for (uint32_t i = first; i < told(); i++) {
+    for (uint32_t i = first; i < reported(); i++) {
         const struct record *record = &recording->records[i];
 
         assert_int_not_equal(record->thread, (pid_t)syscall(SYS_gettid));
@@ -316,7 +316,7 @@ static void test_masks_deliver_ancestors(void **state)
         __atomic_store_n(recording->mask_pointer, rows[i].mask, __ATOMIC_RELAXED);
         assert_int_equal(ALL_REDUCE(4, fixture->comm, &fixture->stub), 0);
         stub_stream_wait(&fixture->stub);
-        assert_string_equal(story(0, told()), has_api ? rows[i].with_api : rows[i].without);
+        assert_string_equal(story(0, reported()), has_api ? rows[i].with_api : rows[i].without);
     }
 }
 
@@ -353,12 +353,12 @@ static void test_a_group_is_told_at_its_end(void **state)
                           fixture->comm, &fixture->stub),
                      0);
     assert_int_equal(fixture->stub.enqueued, 0);
-    before = told();
+    before = reported();
     assert_string_equal(story(1, before), has_api ? "G+ G23 C+ C- C+ C- P+ P- P+ P-" : "");
     stub_stream_hold(&fixture->stub, true);
     assert_int_equal(NCCL(GroupEnd, (void)), 0);
     assert_int_equal(fixture->stub.enqueued, 4);
-    assert_string_equal(story(before, told()),
+    assert_string_equal(story(before, reported()),
                         has_api ? "G24 L+ L- L+ L- L+ L- L+ L- g+ c+ c+ p+ p+ c- c- p- p- g- G-"
                                 : "g+ c+ c+ p+ p+ c- c- p- p- g-");
     assert_int_equal(start_of(COLL, 0)->count, 262144);
@@ -449,7 +449,7 @@ static void test_communicators_of_a_group_are_initialised_together(void **state)
     forget();
     assert_int_equal(NCCL(CommInitAll, (void **, int, const int *), comms, 8, NULL), 0);
     assert_int_equal(count_of(RECORD_INIT, 0), plugin_version > 0 ? 8 : 0);
-    for (uint32_t i = 0; i < told(); i++)
+    for (uint32_t i = 0; i < reported(); i++)
         for (uint32_t j = 0; j < i; j++)
             different += recording->records[i].context != recording->records[j].context;
     assert_int_equal(different, plugin_version > 0 ? 28 : 0);
@@ -544,7 +544,7 @@ static void fault_stale_stop(void **state)
     forget();
     assert_int_equal(ALL_REDUCE(4, fixture->comm, &fixture->stub), 0);
     assert_int_equal(ALL_REDUCE(4, fixture->comm, &fixture->stub), 0);
-    assert_int_equal(told(), 2);
+    assert_int_equal(reported(), 2);
     assert_int_equal(recording->records[0].kind, RECORD_STOP);
     assert_int_equal(recording->records[1].handle, handle);
 }
@@ -555,7 +555,7 @@ static void fault_stop_before_start(void **state)
     uint32_t early = 0;
 
     run_many(fixture);
-    for (uint32_t i = 0; i < told(); i++) {
+    for (uint32_t i = 0; i < reported(); i++) {
         const struct record *record = &recording->records[i];
         bool is_channel = false;
 

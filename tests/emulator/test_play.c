@@ -12,7 +12,7 @@
 #include "emulator/player/sim.h"
 #include "emulator/player/trace.h"
 
-enum { MOST_OPS = 200, PERIODS = 3, MOST_SPANS = 2000 };
+enum { MOST_OPS = 200, PERIODS = 3, MAX_SPANS = 2000 };
 
 static const struct lull_gpu_model *a100(void)
 {
@@ -67,7 +67,7 @@ static struct lull_play_op communication(double ms, int32_t after)
 
 struct seen {
     const struct lull_play *play;
-    struct lull_play_span spans[LULL_PLAY_RANKS][MOST_SPANS];
+    struct lull_play_span spans[LULL_PLAY_RANKS][MAX_SPANS];
     uint64_t ended;
     uint64_t low;
 };
@@ -79,7 +79,7 @@ static void see(void *context, uint32_t rank, const struct lull_play_event *even
     (void)context;
     if (!event->is_end)
         return;
-    assert_true(event->number < MOST_SPANS);
+    assert_true(event->number < MAX_SPANS);
     seen.spans[rank][event->number] = (struct lull_play_span){event->begin_ns, event->end_ns};
     seen.ended++;
     seen.low += event->is_low;
@@ -259,7 +259,7 @@ static bool is_compute(const struct lull_play_kernel *kernel)
     return !kernel->is_communication && kernel->begin_ns < kernel->end_ns;
 }
 
-/* Tells whether communication begins after the computation that ended at ended_ns and before any
+/* Returns whether communication begins after the computation that ended at ended_ns and before any
  * other ends, or ends before the computation that begins at begins_ns and after any other began. */
 static bool is_cut(const struct lull_play_kernel *kernels, uint32_t count, int64_t ended_ns,
                    int64_t begins_ns)
@@ -283,7 +283,7 @@ static bool is_cut(const struct lull_play_kernel *kernels, uint32_t count, int64
     return false;
 }
 
-/* Tells whether any recorded kernel of that kind runs at a time; gaps to be merged count as
+/* Returns whether any recorded kernel of that kind runs at a time; gaps to be merged count as
  * running. */
 static bool is_busy(const struct lull_play_kernel *kernels, uint32_t count, bool is_communication,
                     int64_t time_ns)

@@ -10,7 +10,7 @@
 
 #include "emulator/physics/physics.h"
 
-enum { MOST_ROWS = 4000, MOST_KERNELS = 100, LINE_SIZE = 512, MOST_FIELDS = 16 };
+enum { MAX_ROWS = 4000, MOST_KERNELS = 100, LINE_SIZE = 512, MOST_FIELDS = 16 };
 
 struct row {
     char gpu[24];
@@ -29,7 +29,7 @@ struct fit {
     double saving_percent;
 };
 
-static struct row rows[MOST_ROWS];
+static struct row rows[MAX_ROWS];
 static size_t row_count;
 static struct fit fits[MOST_KERNELS];
 static size_t fit_count;
@@ -76,7 +76,7 @@ static void take_row(char **fields)
 {
     struct row *row = &rows[row_count];
 
-    if (strncmp(fields[0], "A100", 4) != 0 || row_count == MOST_ROWS)
+    if (strncmp(fields[0], "A100", 4) != 0 || row_count == MAX_ROWS)
         return;
     copy_text(row->gpu, sizeof(row->gpu), fields[0]);
     copy_text(row->kernel, sizeof(row->kernel), fields[2]);
@@ -136,7 +136,7 @@ static struct lull_gpu_model model_without_floor(const char *name)
 static void test_v1_a100_power_of_25_kernels(void **state)
 {
     const struct lull_gpu_model model = model_without_floor("A100-SXM4-80GB");
-    static double errors[MOST_ROWS];
+    static double errors[MAX_ROWS];
     size_t count = 0;
 
     (void)state;
@@ -154,8 +154,8 @@ static void test_v1_a100_power_of_25_kernels(void **state)
     check_within("V1 power p95, percent", quantile(errors, count, 0.95), 0, 6);
 }
 
-static double power_errors[MOST_ROWS];
-static double time_errors[MOST_ROWS];
+static double power_errors[MAX_ROWS];
+static double time_errors[MAX_ROWS];
 static size_t stage_count;
 
 static void take_stage(char **fields)

@@ -23,9 +23,9 @@ static void check_cap(const struct lull_budget_cap *cap)
 static void check_job(const struct lull_budget_job *job)
 {
     require(job->weight >= 0.01 && job->weight <= 100.0);
-    require(job->least_ratio >= 0.0 && job->least_ratio <= 1.0);
+    require(job->min_ratio >= 0.0 && job->min_ratio <= 1.0);
     require(job->clock_bound >= 0.0 && job->clock_bound <= 1.0);
-    require(job->place_count <= LULL_BUDGET_MOST_PLACES);
+    require(job->place_count <= LULL_BUDGET_MAX_PLACES);
     for (uint32_t p = 0; p < job->place_count; p++)
         require(job->places[p].gpus != 0 &&
                 memchr(job->places[p].node, '\0', LULL_BUDGET_NAME_BYTES) != NULL);
@@ -37,8 +37,8 @@ static void check(const struct lull_budget_settings *s)
     require(s->hold_s >= 2.0 && s->hold_s <= 3600.0);
     require(s->openadr_poll_s >= 1.0 && s->openadr_poll_s <= 3600.0);
     require(s->webhook[0] == '\0' || s->webhook_token_file[0] != '\0');
-    require(s->rack_count <= LULL_BUDGET_MOST_RACKS && s->job_count <= LULL_BUDGET_MOST_JOBS);
-    require(s->node_count >= 1 && s->node_count <= LULL_BUDGET_MOST_NODES);
+    require(s->rack_count <= LULL_BUDGET_MAX_RACKS && s->job_count <= LULL_BUDGET_MAX_JOBS);
+    require(s->node_count >= 1 && s->node_count <= LULL_BUDGET_MAX_NODES);
     for (uint32_t r = 0; r < s->rack_count; r++)
         check_cap(&s->racks[r].cap);
     for (uint32_t n = 0; n < s->node_count; n++) {

@@ -40,7 +40,7 @@ static void check(const struct lull_calibration_record *record)
     for (uint32_t i = 0; i < record->target_count; i++)
         check_target(&record->targets[i]);
     (void)lull_calibration_together_ms(record, 0.9);
-    lull_calibration_teach(record, &cost);
+    lull_calibration_apply(record, &cost);
 }
 
 /* As the next run reads what this one would write. */
@@ -53,7 +53,8 @@ static void check_again(const struct lull_calibration_record *record)
 
     require(text != NULL);
     memset(&again, 0, sizeof(again));
-    require(parse(text, strlen(text), "again", gpu_name, driver_version, &again, &err) == 0);
+    require(calibration_file_parse(text, strlen(text), "again", gpu_name, driver_version, &again,
+                                   &err) == 0);
     memcpy(again.gpu_name, record->gpu_name, sizeof(again.gpu_name));
     memcpy(again.driver_version, record->driver_version, sizeof(again.driver_version));
     require(memcmp(record, &again, sizeof(again)) == 0);
@@ -68,7 +69,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct lull_error err = {0};
 
     memset(&record, 0, sizeof(record));
-    if (parse((const char *)data, size, "input", gpu_name, driver_version, &record, &err) < 0) {
+    if (calibration_file_parse((const char *)data, size, "input", gpu_name, driver_version, &record,
+                               &err) < 0) {
         require(err.text[0] != '\0');
         return 0;
     }

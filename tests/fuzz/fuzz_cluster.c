@@ -20,11 +20,10 @@ static void check_table(const struct lull_cluster_jobs_table *table)
         require(lull_cluster_jobs_name(table, row->vc) != NULL);
         require(row->workload == UINT32_MAX ||
                 lull_cluster_jobs_name(table, row->workload)[0] != '\0');
-        require(row->value_j >= 0.0 && row->value_j <= LULL_CLUSTER_JOBS_MOST_VALUE_J);
+        require(row->value_j >= 0.0 && row->value_j <= LULL_CLUSTER_JOBS_MAX_VALUE_J);
         require(row->weight > 0.0 && row->preemptible >= -1 && row->preemptible <= 1);
-        require((row->least_gpus == 0) == (row->most_gpus == 0));
-        require(row->most_gpus == 0 ||
-                (row->least_gpus <= row->gpus && row->most_gpus >= row->gpus));
+        require((row->min_gpus == 0) == (row->max_gpus == 0));
+        require(row->max_gpus == 0 || (row->min_gpus <= row->gpus && row->max_gpus >= row->gpus));
         require(row->gpu_milli > 0 && row->gpu_milli <= 1000);
         require((size_t)row->first_step + row->step_count <= table->step_count);
         for (uint32_t k = 0; k < row->step_count; k++)

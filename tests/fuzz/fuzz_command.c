@@ -106,7 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (writer == NULL)
         require(lull_command_table_create(&writer, &err) == 0 &&
                 lull_command_table_open(writer->memory_fd, &client, &err) == 0);
-    /* Each input begins with a new table, in memory that is not mapped anew. */
+    /* Each input begins with a new table, in memory that is not mapped again. */
     memset(writer->shared, 0, sizeof(*writer->shared));
     *writer = (struct lull_command_table){.shared = writer->shared, .memory_fd = writer->memory_fd};
     *client = (struct lull_command_table){.shared = client->shared, .memory_fd = -1};

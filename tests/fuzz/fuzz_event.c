@@ -1,7 +1,7 @@
 /*
  * The segment of a job's events in the hands of a process that writes what it likes when it likes:
  * between two loads of the governor or of a probe the input may change the memory. Reading ends,
- * and gives no more than asked for; text ends; indices stay within the segment.
+ * and gives no more than requested; text ends; indices stay within the segment.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdatomic.h>
@@ -19,7 +19,7 @@ static void meddle(void);
 #include "wire/event_ring.c"
 #include "wire/event_segment.c"
 
-enum { ACTS = 128, SLOTS = 2, MOST_READ = 64, RECORDS_USED = 8 };
+enum { ACTS = 128, SLOTS = 2, MAX_READ = 64, RECORDS_USED = 8 };
 
 static struct input input;
 static struct lull_event_memory *victim;
@@ -74,7 +74,7 @@ static void meddle(void)
 
 static void read_events(struct lull_event_segment *job, uint32_t slot, uint32_t max)
 {
-    static struct lull_event events[MOST_READ + 1];
+    static struct lull_event events[MAX_READ + 1];
     const uint64_t tail = job->tails[slot % SLOTS];
     uint32_t count;
 
@@ -121,7 +121,7 @@ static void act(struct lull_event_segment *job, uint8_t what)
     switch (what & 7) {
     case 0:
     case 1:
-        read_events(job, slot, what & 0x40 ? MOST_READ : 1);
+        read_events(job, slot, what & 0x40 ? MAX_READ : 1);
         break;
     case 2:
         look(job, slot, input_byte(&input));
@@ -145,7 +145,7 @@ static void act(struct lull_event_segment *job, uint8_t what)
 static void begin(struct lull_event_segment *job)
 {
     memset(&job->segment->header, 0, sizeof(job->segment->header));
-    write_header(&job->segment->header);
+    event_segment_write_header(&job->segment->header);
     atomic_store(&job->segment->header.claimed, SLOTS);
     memset(job->tails, 0, LULL_JOB_MAX_PROCESSES * sizeof(job->tails[0]));
     for (uint32_t i = 0; i < SLOTS; i++) {

@@ -15,7 +15,7 @@ static const int64_t now_s = 1796000000; /* in November 2026 */
 
 static void check(const struct lull_grid_events *grid)
 {
-    require(grid->count <= LULL_GRID_MOST_EVENTS);
+    require(grid->count <= LULL_GRID_MAX_EVENTS);
     for (uint32_t i = 0; i < grid->count; i++) {
         const struct lull_grid_event *event = &grid->events[i];
 
@@ -32,7 +32,7 @@ static void check_printing(const struct lull_grid_events *grid)
     char *text = lull_grid_print(grid);
 
     require(text != NULL);
-    if (strlen(text) <= LULL_GRID_MOST_BYTES) {
+    if (strlen(text) <= LULL_GRID_MAX_BYTES) {
         require(lull_grid_read("printed", text, strlen(text), 0, &again, NULL) == 0);
         require(again.count == grid->count);
         for (uint32_t i = 0; i < grid->count; i++) {

@@ -54,7 +54,7 @@ static void split(struct names *names, const uint8_t *data, size_t size)
     }
 }
 
-/* Written anew and plainly: a number without sign or leading zero that no process has. */
+/* Written again and plainly: a number without sign or leading zero that no process has. */
 static bool may_go(const char *name)
 {
     const int length = strncmp(name, "lull-live-", 10) == 0 ? 10 : 9;

@@ -1,6 +1,6 @@
 /*
  * Records of the journal: whatever lies in the file of a GPU is refused with a reason, or is a
- * record that is saved and read again as the same. The first byte says what of the file is mended,
+ * record that is saved and read again as the same. The first byte says what of the file is fixed,
  * so that mutations come through the checks, and where the file lies.
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require(strlen(key.public_key) == LULL_JOB_KEY_CHARACTERS);
         require(is_key(&zmq, key.secret_key));
     }
-    if (parse(&zmq, text, size, &key)) {
+    if (job_key_parse(&zmq, text, size, &key)) {
         require(strlen(key.public_key) == LULL_JOB_KEY_CHARACTERS);
         require(strlen(key.secret_key) == LULL_JOB_KEY_CHARACTERS);
         require(memcmp(text, key.public_key, LULL_JOB_KEY_CHARACTERS) == 0);

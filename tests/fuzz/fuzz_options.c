@@ -67,7 +67,7 @@ static void check_row(const struct lull_option *row, const char *place)
 static void check_tables(const struct lull_option_table *tables, const char *before,
                          const char *options)
 {
-    for (int i = 0; i < LULL_OPTION_MOST_TABLES && tables[i].rows != NULL; i++)
+    for (int i = 0; i < LULL_OPTION_MAX_TABLES && tables[i].rows != NULL; i++)
         for (const struct lull_option *row = tables[i].rows; row->name != NULL || row->help != NULL;
              row++) {
             const size_t at = tables[i].offset + row->offset;
@@ -95,7 +95,7 @@ static int split(char *text, size_t size, char **words)
 
 static void read_of_lulld(int argc, char **argv)
 {
-    static const struct lull_option_table tables[LULL_OPTION_MOST_TABLES] = {{rows, 0}};
+    static const struct lull_option_table tables[LULL_OPTION_MAX_TABLES] = {{rows, 0}};
     static const struct lull_operand_rules none;
     struct settings settings;
     struct settings before;
@@ -103,7 +103,7 @@ static void read_of_lulld(int argc, char **argv)
     struct lull_operands operands = {0};
 
     memset(&settings, 0, sizeof(settings));
-    prepare(&settings);
+    lulld_prepare(&settings);
     before = settings;
     if (lull_options_read(&reader, argc, argv, &operands) == LULL_OPTION_READ) {
         require(settings.server.socket_mode <= 0777 && operands.count == 0);

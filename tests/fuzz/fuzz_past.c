@@ -13,14 +13,14 @@
 
 static void check(const struct lull_past *past)
 {
-    require(past->count <= LULL_PAST_MOST);
+    require(past->count <= LULL_PAST_MAX);
     for (uint32_t i = 0; i < past->count; i++) {
         const struct lull_past_job *const job = past->jobs[i];
 
         require(job->gpus > 0 && job->chosen < job->point_count);
-        require(job->point_count <= LULL_CLUSTER_MOST_POINTS);
+        require(job->point_count <= LULL_CLUSTER_MAX_POINTS);
         for (uint32_t k = 0; k < job->point_count; k++) {
-            require(job->points[k].time_ns > 0 && job->points[k].time_ns <= LULL_CLUSTER_MOST_NS);
+            require(job->points[k].time_ns > 0 && job->points[k].time_ns <= LULL_CLUSTER_MAX_NS);
             require(job->points[k].energy_j >= 0.0 && isfinite(job->points[k].energy_j));
             require(memchr(job->points[k].type, '\0', sizeof(job->points[k].type)) != NULL);
         }

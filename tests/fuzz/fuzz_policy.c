@@ -1,6 +1,6 @@
 /*
  * An administrator's policy: refused with a message that names file and line, or with every number
- * in its range, and then whatever limits and bands it is asked for are within each other.
+ * in its range, and then whatever limits and bands it is requested are within each other.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>

@@ -55,7 +55,7 @@ static void see_maps(const char *text, size_t size)
     if (file == NULL)
         return;
     if (read_maps(file, &mapped))
-        require(judge(&mapped) > LULL_RUN_SIGHT_NONE &&
+        require(run_witness_classify(&mapped) > LULL_RUN_PROBING_NONE &&
                 memchr(mapped.library, '\0', sizeof(mapped.library)) != NULL);
     fclose(file);
 }
@@ -64,7 +64,7 @@ static void see_maps(const char *text, size_t size)
 static void see_command(const char *text)
 {
     char *const command[] = {(char *)(uintptr_t)text, NULL};
-    struct lull_run_witness witness = {.sight = LULL_RUN_SIGHT_PLAIN};
+    struct lull_run_witness witness = {.probing = LULL_RUN_PROBING_PLAIN};
     char sentence[512];
 
     lull_run_witness_describe(&witness, command, sentence, sizeof(sentence));

@@ -16,12 +16,12 @@ static void check_row(const struct lull_job_rates_table *table,
 
     require(row->gpus > 0 && row->rate >= 0.0);
     lull_job_rates_of(table, row->gpu, row->job_type, row->is_consolidated, &rates);
-    require(rates.count <= LULL_JOB_MOST_RATES);
+    require(rates.count <= LULL_JOB_MAX_RATES);
     for (uint32_t i = 0; i < rates.count; i++) {
         require(rates.rows[i].rate > 0.0);
         require(i == 0 || rates.rows[i].gpus > rates.rows[i - 1].gpus);
     }
-    /* What stands behind a '-' is of a name that is asked for, not of one in the table. */
+    /* What stands behind a '-' is of a name that is requested, not of one in the table. */
     if (strchr(row->gpu, '-') == NULL) {
         require(lull_job_rates_has_gpu(table, row->gpu));
         require(rates.count > 0 || row->rate <= 0.0);

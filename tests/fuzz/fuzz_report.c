@@ -1,5 +1,5 @@
 /*
- * report.json as somebody else may have written or changed it: refused with a message, or a page
+ * report.json as another program may have written or changed it: refused with a message, or a page
  * that is whole and has no element that a text of the report has made.
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -13,13 +13,13 @@ static const char token[] = "0123456789abcdef";
 
 static void check_token(const char *text)
 {
-    char taken[LULL_SERVE_MOST_TOKEN + 1] = "untouched";
+    char taken[LULL_SERVE_MAX_TOKEN + 1] = "untouched";
 
     if (lull_serve_take_token(text, taken) < 0) {
         require(strcmp(taken, "untouched") == 0);
         return;
     }
-    require(strlen(taken) >= LULL_SERVE_LEAST_TOKEN && strlen(taken) <= LULL_SERVE_MOST_TOKEN);
+    require(strlen(taken) >= LULL_SERVE_MIN_TOKEN && strlen(taken) <= LULL_SERVE_MAX_TOKEN);
     require(strncmp(text, taken, strlen(taken)) == 0);
     for (const char *c = taken; *c != '\0'; c++)
         require(*c > ' ' && *c <= '~');

@@ -19,7 +19,7 @@ static void check_launch(const struct lull_suite_kernel *kernel,
         threads *= launch->block[i];
     }
     require(threads <= 1024);
-    require(launch->buffer_count > 0 && launch->buffer_count <= LULL_SUITE_MOST_BUFFERS);
+    require(launch->buffer_count > 0 && launch->buffer_count <= LULL_SUITE_MAX_BUFFERS);
     for (uint32_t i = 0; i < launch->buffer_count; i++)
         require(launch->buffers[i] < kernel->buffer_count);
 }
@@ -27,18 +27,18 @@ static void check_launch(const struct lull_suite_kernel *kernel,
 static void check_kernel(const struct lull_suite_kernel *kernel)
 {
     require(kernel->name[0] != '\0' && kernel->line > 0);
-    require(kernel->capability >= LULL_SUITE_LEAST_CAPABILITY && kernel->capability <= 999);
+    require(kernel->capability >= LULL_SUITE_MIN_CAPABILITY && kernel->capability <= 999);
     require(strchr(kernel->source, '/') == NULL && kernel->source[0] != '.');
-    require(kernel->define_count <= LULL_SUITE_MOST_SIZES + LULL_SUITE_MOST_DEFINES);
+    require(kernel->define_count <= LULL_SUITE_MAX_SIZES + LULL_SUITE_MAX_DEFINES);
     for (uint32_t i = 0; i < kernel->define_count; i++)
         require(kernel->defines[i].name[0] != '\0' &&
                 strchr(kernel->defines[i].value, '\n') == NULL);
-    require(kernel->buffer_count <= LULL_SUITE_MOST_BUFFERS);
+    require(kernel->buffer_count <= LULL_SUITE_MAX_BUFFERS);
     for (uint32_t i = 0; i < kernel->buffer_count; i++)
         require(kernel->buffers[i].count > 0 &&
                 kernel->buffers[i].bytes >= kernel->buffers[i].count &&
                 kernel->buffers[i].bytes <= UINT64_C(1) << 40);
-    require(kernel->launch_count <= LULL_SUITE_MOST_LAUNCHES);
+    require(kernel->launch_count <= LULL_SUITE_MAX_LAUNCHES);
     require((kernel->launch_count > 0) == (kernel->collective == LULL_SUITE_NO_COLLECTIVE));
     for (uint32_t i = 0; i < kernel->launch_count; i++)
         check_launch(kernel, &kernel->launches[i]);
@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require(strncmp(err.text, "suite:", strlen("suite:")) == 0);
         return 0;
     }
-    require(lull_suite_count(suite) > 0 && lull_suite_count(suite) <= LULL_SUITE_MOST_KERNELS);
+    require(lull_suite_count(suite) > 0 && lull_suite_count(suite) <= LULL_SUITE_MAX_KERNELS);
     for (uint32_t i = 0; i < lull_suite_count(suite); i++)
         check_kernel(lull_suite_kernel_at(suite, i));
     lull_suite_destroy(suite);

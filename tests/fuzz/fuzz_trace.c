@@ -103,7 +103,7 @@ static void check_timeline(const struct lull_operation_timeline *timeline)
     lull_timeline_job_fini(&job);
 }
 
-/* Each kind is of one GPU and there once, and what is told of a GPU lies within its time. */
+/* Each kind is of one GPU and there once, and what is reported of a GPU lies within its time. */
 static void check_recording(const struct lull_run_recording *recording)
 {
     for (size_t i = 0; i < recording->gpu_count; i++) {

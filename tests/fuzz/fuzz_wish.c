@@ -10,7 +10,7 @@
 
 #include "cluster/slurm/site.h"
 #include "cluster/slurm/submit_settings.h"
-#include "cluster/slurm/wish.h"
+#include "cluster/slurm/job_options.h"
 
 static void check_deadline(const char *text)
 {
@@ -18,29 +18,29 @@ static void check_deadline(const char *text)
     const time_t ten_years = (time_t)10 * 366 * 86400;
     time_t deadline = -7;
 
-    if (lull_wish_parse_deadline(text, now, &deadline) < 0)
+    if (lull_job_options_parse_deadline(text, now, &deadline) < 0)
         require(deadline == -7);
     else
         require(deadline - now <= ten_years);
 }
 
-static void check_option(int (*take)(struct lull_wish *, const char *, const char **),
+static void check_option(int (*take)(struct lull_job_options *, const char *, const char **),
                          const char *text)
 {
-    struct lull_wish wish = {0};
-    const struct lull_wish before = wish;
-    const char *words[LULL_WISH_WORDS];
+    struct lull_job_options wish = {0};
+    const struct lull_job_options before = wish;
+    const char *words[LULL_JOB_OPTIONS_WORDS];
     const char *expected = NULL;
 
     if (take(&wish, text, &expected) < 0) {
         require(memcmp(&wish, &before, sizeof(wish)) == 0);
         require(expected != NULL);
     }
-    require(lull_wish_options(&wish, words) <= LULL_WISH_WORDS);
-    require(memchr(wish.tolerance, 0, LULL_WISH_TEXT) != NULL);
-    require(memchr(wish.deadline, 0, LULL_WISH_TEXT) != NULL);
-    require(memchr(wish.batch_job, 0, LULL_WISH_TEXT) != NULL);
-    require(lull_wish_policy(&wish) != NULL);
+    require(lull_job_options_table(&wish, words) <= LULL_JOB_OPTIONS_WORDS);
+    require(memchr(wish.tolerance, 0, LULL_JOB_OPTIONS_TEXT) != NULL);
+    require(memchr(wish.deadline, 0, LULL_JOB_OPTIONS_TEXT) != NULL);
+    require(memchr(wish.batch_job, 0, LULL_JOB_OPTIONS_TEXT) != NULL);
+    require(lull_job_options_policy(&wish) != NULL);
 }
 
 static void check_settings(const uint8_t *data, size_t size)
@@ -57,7 +57,7 @@ static void check_settings(const uint8_t *data, size_t size)
 /* A name has no character that means something in an endpoint. */
 static void check_step(const char *text)
 {
-    struct lull_site site = LULL_SITE_USUAL;
+    struct lull_site site = LULL_SITE_DEFAULT;
     char name[LULL_TOGETHER_NAME];
 
     if (lull_together_first_node(text, name)) {
@@ -85,10 +85,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     memcpy(text, data, size);
     text[size] = '\0';
-    check_option(lull_wish_take_policy, text);
-    check_option(lull_wish_take_tolerance, text);
-    check_option(lull_wish_take_deadline, text);
-    check_option(lull_wish_take_batch_job, text);
+    check_option(lull_job_options_set_policy, text);
+    check_option(lull_job_options_set_tolerance, text);
+    check_option(lull_job_options_set_deadline, text);
+    check_option(lull_job_options_set_batch_job, text);
     check_deadline(text);
     check_settings(data, size);
     check_step(text);

@@ -8,9 +8,9 @@
 #include "fuzz.h"
 #include "cluster/simulator/job_workload_graph.h"
 
-enum { MOST_GPUS = 4096, MOST_ACTIONS = 4096 };
+enum { MAX_GPUS = 4096, MOST_ACTIONS = 4096 };
 
-#define MOST_WORK_NS INT64_C(100000000000000000)
+#define MAX_WORK_NS INT64_C(100000000000000000)
 
 static void check_graph(const struct lull_job_graph *graph, uint32_t devices)
 {
@@ -25,7 +25,7 @@ static void check_graph(const struct lull_job_graph *graph, uint32_t devices)
         duration_ns[i] = graph->tasks[i].time_ns;
         all_ns += duration_ns[i];
     }
-    if (all_ns <= MOST_WORK_NS) {
+    if (all_ns <= MAX_WORK_NS) {
         makespan_ns = lull_job_graph_schedule(graph, duration_ns, NULL);
         require(makespan_ns >= critical_path(graph, duration_ns));
         require(makespan_ns > 0 && makespan_ns <= all_ns);
@@ -55,8 +55,8 @@ static void build_chakra(const uint8_t *data, size_t size)
 /* Not what only takes long. */
 static bool is_small(const struct lull_simai_workload *workload)
 {
-    return workload->gpus <= MOST_GPUS && workload->micro_batches <= MOST_ACTIONS &&
-           workload->pipeline_parallel <= MOST_GPUS && workload->virtual_stages <= MOST_ACTIONS &&
+    return workload->gpus <= MAX_GPUS && workload->micro_batches <= MOST_ACTIONS &&
+           workload->pipeline_parallel <= MAX_GPUS && workload->virtual_stages <= MOST_ACTIONS &&
            (workload->micro_batches + 1) * (workload->pipeline_parallel + 1) *
                    (workload->virtual_stages + 1) <=
                MOST_ACTIONS;

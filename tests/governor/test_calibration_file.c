@@ -261,7 +261,7 @@ static void a_switch_cost_is_taught(void **state)
     struct lull_switch_cost cost = {0};
 
     (void)state;
-    lull_calibration_teach(&record, &cost);
+    lull_calibration_apply(&record, &cost);
     for (int k = 0; k < LULL_DIRECTION_COUNT; k++) {
         assert_int_equal(cost.call_ms[k].count, LULL_QUANTILE_WINDOW);
         /* The last 16 rounds of every target. */

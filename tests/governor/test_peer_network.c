@@ -111,8 +111,8 @@ static bool talk(struct fixture *fixture, int64_t patience_ms)
         for (uint32_t i = 0; i < NODES; i++) {
             struct lull_proposal proposal = proposal_of(i, sequence);
 
-            lull_peer_network_say(fixture->nodes[i], &proposal);
-            while (lull_peer_network_hear(fixture->nodes[i], &proposal)) {
+            lull_peer_network_send(fixture->nodes[i], &proposal);
+            while (lull_peer_network_receive(fixture->nodes[i], &proposal)) {
                 assert_int_not_equal(proposal.node, i);
                 assert_int_equal(proposal.entries[0].kept_mhz, 700);
                 pairs += !heard[i][proposal.node];
@@ -250,8 +250,8 @@ static void test_nobody_there_never_waits(void **state)
     open_node(fixture, 1, &fixture->key);
     begin_ns = lull_now_ns();
     for (uint32_t i = 0; i < 100000; i++)
-        lull_peer_network_say(fixture->nodes[1], &proposal);
-    assert_false(lull_peer_network_hear(fixture->nodes[1], &proposal));
+        lull_peer_network_send(fixture->nodes[1], &proposal);
+    assert_false(lull_peer_network_receive(fixture->nodes[1], &proposal));
     print_message("%.0f ns per word\n", (double)(lull_now_ns() - begin_ns) / 100000.0);
     begin_ns = lull_now_ns();
     lull_peer_network_close(fixture->nodes[1]);

@@ -74,7 +74,7 @@ static int set_up(void **state)
     lull_controller_config_default(&options.control);
     learnt = lull_controller_create(&options.control, GPUS, points);
     run = (struct lull_managed_run){.options = &options};
-    /* The control is never looked into: the fakes above stand for it. */
+    /* The control is never looked into: the fakes above represent it. */
     last = (struct lull_run_pass){.run = &run, .control = (struct lull_control *)&states};
     is_settled = false;
     unevenness = 0.0;
@@ -183,7 +183,7 @@ static void uneven_iterations_are_the_reason(void **state)
     expect("GPU 4: kept at the highest clocks: no lower clock");
 }
 
-/* A deviation makes the track count anew, and not the log. */
+/* A deviation makes the track count again, and not the log. */
 static void iterations_before_a_deviation_count(void **state)
 {
     (void)state;

@@ -57,16 +57,16 @@ static char lines_path[64];
 
 static struct lull_scalar_files *open_files(void)
 {
-    static struct lull_scalar scalars[LULL_SCALARS_MOST];
+    static struct lull_scalar scalars[LULL_SCALARS_MAX];
     struct lull_scalar_files *files = NULL;
     struct lull_error err = {0};
 
-    for (uint32_t i = 0; i < LULL_SCALARS_MOST; i++) {
+    for (uint32_t i = 0; i < LULL_SCALARS_MAX; i++) {
         snprintf(scalars[i].name, sizeof(scalars[i].name), "lull/scalar%u", i);
         scalars[i].help = "A number.";
     }
-    assert_int_equal(
-        lull_scalar_files_open(folder, scalars, LULL_SCALARS_MOST, 1.7e9, &files, &err), 0);
+    assert_int_equal(lull_scalar_files_open(folder, scalars, LULL_SCALARS_MAX, 1.7e9, &files, &err),
+                     0);
     return files;
 }
 
@@ -74,7 +74,7 @@ static void add_row(struct lull_scalar_files *files, int64_t step)
 {
     struct lull_scalar_row row = {.unix_s = 1.7e9 + (double)step, .step = step};
 
-    for (uint32_t i = 0; i < LULL_SCALARS_MOST; i++)
+    for (uint32_t i = 0; i < LULL_SCALARS_MAX; i++)
         row.values[i] = i % 2 == 0 ? (double)step + i : (double)NAN;
     lull_scalar_files_add(files, &row);
 }
@@ -94,14 +94,14 @@ static void test_a_disk_that_hangs(void **state)
     const int64_t begin_ns = lull_now_ns();
 
     (void)state;
-    assert_false(lull_scalar_files_complain(files, &text));
+    assert_false(lull_scalar_files_take_error(files, &text));
     atomic_store(&has_hung_disk, true);
     for (int64_t step = 0; step < 200; step++)
         add_row(files, step);
     wait_until_it_hangs();
-    assert_true(lull_scalar_files_complain(files, &text));
+    assert_true(lull_scalar_files_take_error(files, &text));
     assert_non_null(strstr(text.text, "too slow"));
-    assert_false(lull_scalar_files_complain(files, &text));
+    assert_false(lull_scalar_files_take_error(files, &text));
     text.code = 0;
     lull_scalar_files_close(files, lull_now_ns() + 50 * LULL_NS_PER_MS, &text);
     assert_int_equal(text.code, -ETIMEDOUT);

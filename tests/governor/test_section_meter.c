@@ -41,7 +41,7 @@ static void sections_and_computation_alternate(void **state)
     }
     assert_int_equal(meter.sections[LULL_LIVE_COMMUNICATION].count, 10);
     assert_true(fabs(meter.sections[LULL_LIVE_COMMUNICATION].seconds - 0.3) < 1e-9);
-    assert_int_equal(meter.sections[LULL_LIVE_COMPUTATION].count, 9); /* one goes on */
+    assert_int_equal(meter.sections[LULL_LIVE_COMPUTATION].count, 9); /* one continues */
     assert_true(fabs(meter.sections[LULL_LIVE_COMPUTATION].seconds - 0.63) < 1e-9);
     lull_section_meter_leave(&meter, ms(1000));
     assert_int_equal(meter.sections[LULL_LIVE_COMPUTATION].count, 10);

@@ -15,13 +15,13 @@
 #include "emulator/workload.h"
 #include "lull/lull.h"
 
-enum { MOST_GPUS = 8 };
+enum { MAX_GPUS = 8 };
 
 struct open_window {
     int number;
     const char *name;
     int64_t begin_ns;
-    double begin_j[MOST_GPUS];
+    double begin_j[MAX_GPUS];
 };
 
 static struct lull_node *node;
@@ -46,7 +46,7 @@ static void begin(struct open_window *window, const char *name)
 static void end(struct open_window *window)
 {
     struct lull_window own;
-    double end_j[MOST_GPUS];
+    double end_j[MAX_GPUS];
     int64_t end_ns;
 
     for (uint32_t i = 0; i < lull_node_gpu_count(node); i++)
@@ -78,13 +78,13 @@ int main(int argc, char **argv)
     double busy_ms, idle_ms;
     pthread_t thread;
 
-    if (argc != 5 || lull_text_parse_int(argv[1], 0, MOST_GPUS - 1, &index) < 0 ||
+    if (argc != 5 || lull_text_parse_int(argv[1], 0, MAX_GPUS - 1, &index) < 0 ||
         lull_text_parse_int(argv[2], 1, 100000, &rounds) < 0 ||
         lull_text_parse_number(argv[3], &busy_ms) < 0 ||
         lull_text_parse_number(argv[4], &idle_ms) < 0)
         return 2;
     if (lull_node_open(getenv(LULL_EMULATED_NODE_VARIABLE), &node, NULL) < 0 ||
-        lull_node_gpu_count(node) > MOST_GPUS ||
+        lull_node_gpu_count(node) > MAX_GPUS ||
         lull_emulated_gpu_open((uint32_t)index, &gpu, NULL) < 0)
         return 1;
     begin(&whole, "whole");

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* Tells whether this process has a context on that GPU now; false without an emulated node. */
+/* Returns whether this process has a context on that GPU now; false without an emulated node. */
 static inline bool emulated_cuda_take(int gpu)
 {
     void *const library =

@@ -234,7 +234,7 @@ static void a_reader_that_sleeps_loses_no_other_event(void **state)
     struct fixture *fixture = *state;
     const int64_t step_ns = 40 * LULL_NS_PER_US;
     const uint32_t kernels = 6000;
-    uint64_t told = 0;
+    uint64_t reported = 0;
     int64_t t;
 
     ask(fixture, LULL_ASK_COMPUTE);
@@ -249,8 +249,8 @@ static void a_reader_that_sleeps_loses_no_other_event(void **state)
     check_order();
     assert_true(count_kind(LULL_EVENT_COMPUTE) <= LULL_JOB_RING_EVENTS / 2);
     for (uint32_t i = 0; i < event_count; i++)
-        told += events[i].kind == LULL_EVENT_COMPUTE ? 1 : events[i].bytes;
-    assert_int_equal(told, kernels);
+        reported += events[i].kind == LULL_EVENT_COMPUTE ? 1 : events[i].bytes;
+    assert_int_equal(reported, kernels);
     assert_int_equal(lull_event_segment_lost(fixture->job, 0), 0);
 }
 

@@ -44,7 +44,7 @@ static int in_child(const char *path, int (*body)(void))
 }
 
 /* "B0 E0 S" for begin and end of name 0 and a step. */
-static const char *told(struct fixture *fixture, uint32_t slot)
+static const char *reported(struct fixture *fixture, uint32_t slot)
 {
     static char text[4096];
     struct lull_event event;
@@ -84,7 +84,7 @@ static void sections_and_steps(void **state)
     char name[LULL_JOB_NAME_BYTES];
 
     assert_int_equal(in_child(fixture->path, nested_sections), 0);
-    assert_string_equal(told(fixture, 0), "B0 B1 E1 E0 S");
+    assert_string_equal(reported(fixture, 0), "B0 B1 E1 E0 S");
     lull_event_segment_name(fixture->job, 0, 1, name);
     assert_string_equal(name, "backward");
     assert_int_equal(lull_event_segment_process(fixture->job, 0, &info), 0);
@@ -112,7 +112,7 @@ static void test_f32_misuse_is_tolerated(void **state)
     struct fixture *fixture = *state;
 
     assert_int_equal(in_child(fixture->path, misuse), 0);
-    assert_string_equal(told(fixture, 0), "B0 E0 B0 E0");
+    assert_string_equal(reported(fixture, 0), "B0 E0 B0 E0");
 }
 
 enum { CARELESS_THREADS = 3, CARELESS_CALLS = 600 };
@@ -147,7 +147,8 @@ static int careless_threads(void)
     return 0;
 }
 
-/* Whatever a program does, what is told of each thread and section is begin, end, begin, end. */
+/* Whatever a program does, what is reported of each thread and section is begin, end, begin, end.
+ */
 static void test_f32_what_is_told_is_well_formed(void **state)
 {
     struct fixture *fixture = *state;
@@ -231,8 +232,8 @@ static void test_f40_fork(void **state)
 
     assert_int_equal(in_child(fixture->path, forks), 0);
     assert_int_equal(lull_event_segment_process_count(fixture->job), 2);
-    assert_string_equal(told(fixture, 0), "B0 E0");
-    assert_string_equal(told(fixture, 1), "B1 E1");
+    assert_string_equal(reported(fixture, 0), "B0 E0");
+    assert_string_equal(reported(fixture, 1), "B1 E1");
     assert_int_equal(lull_event_segment_process(fixture->job, 0, &parent), 0);
     assert_int_equal(lull_event_segment_process(fixture->job, 1, &child), 0);
     assert_true(parent.pid != child.pid);
@@ -618,7 +619,7 @@ int main(void)
         TEST(test_f35_no_job),
         TEST(windows_are_told),
         cmocka_unit_test(windows_without_gpus),
-        /* Before the case that takes the counters away for good. */
+        /* Before the case that takes the counters away permanently. */
         cmocka_unit_test(test_f51_windows_beside_a_hung_driver),
         cmocka_unit_test(windows_with_gpus),
     };

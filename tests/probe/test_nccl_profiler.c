@@ -140,7 +140,7 @@ static void describe(const struct fixture *fixture, uint32_t slot, const struct 
     }
 }
 
-static const char *told(struct fixture *fixture, uint32_t slot)
+static const char *reported(struct fixture *fixture, uint32_t slot)
 {
     static char text[16384];
     struct lull_event event;
@@ -281,7 +281,7 @@ static void tells_of_each_version(void **state)
             snprintf(expected, sizeof(expected), "%s", version < 3 ? to_v2 : of_v3);
         else
             snprintf(expected, sizeof(expected), from_v4, version == 4 ? 4 : -1);
-        assert_string_equal(told(*state, 0), expected);
+        assert_string_equal(reported(*state, 0), expected);
     }
 }
 
@@ -392,7 +392,7 @@ static void mask_follows(void)
     enqueue(context, NCCL_COLL, &nccl_all_gather, 3, &nccl_float32, 0, 1);
     expect(mask == calls_mask());
     nccl_stop_kernel(&driver, kernel, gpu_now_ns()); /* begun before */
-    mask = 4095;                                     /* somebody else's options stays */
+    mask = 4095;                                     /* another program's options stays */
     enqueue(context, NCCL_COLL, &nccl_all_gather, 3, &nccl_float32, 0, 1);
     expect(mask == 4095);
 }
@@ -477,7 +477,7 @@ static void wrong_arguments_do_nothing(void **state)
         tear_down(state);
         set_up(state);
         in_child(*state, version, wrong_arguments);
-        assert_non_null(strstr(told(*state, 0), "0 enqueue allreduce 8 peer -1"));
+        assert_non_null(strstr(reported(*state, 0), "0 enqueue allreduce 8 peer -1"));
     }
 }
 
@@ -513,7 +513,7 @@ static void a_second_stop_does_nothing(void **state)
         tear_down(state);
         set_up(state);
         in_child(*state, version, stops_again);
-        text = told(*state, 0);
+        text = reported(*state, 0);
         end = strstr(text, "end allreduce 4 ");
         assert_non_null(end);
         assert_null(strstr(end + 1, "end allreduce 4 "));
@@ -802,7 +802,7 @@ static void exits(void)
 static void a_process_may_end_without_finalize(void **state)
 {
     in_child(*state, 5, exits);
-    assert_non_null(strstr(told(*state, 0), "enqueue allreduce 4"));
+    assert_non_null(strstr(reported(*state, 0), "enqueue allreduce 4"));
 }
 
 static void forks(void)
@@ -834,12 +834,12 @@ static void forks(void)
 static void test_f40_a_child_joins_anew(void **state)
 {
     in_child(*state, 6, forks);
-    assert_string_equal(told(*state, 0),
+    assert_string_equal(reported(*state, 0),
                         "communicator 0: rank 3 of 8 on 2 'DATA_PARALLEL_GROUP:1'\n"
                         "0 enqueue allreduce 4 peer -1 of 8\n"
                         "0 begin allreduce 4 peer -1 of 8 #0\n"
                         "0 end allreduce 4 peer -1 of 8 #0\n");
-    assert_string_equal(told(*state, 1),
+    assert_string_equal(reported(*state, 1),
                         "communicator 0: rank 3 of 8 on 2 'DATA_PARALLEL_GROUP:1'\n"
                         "0 enqueue allgather 8 peer -1 of 8\n");
 }
@@ -901,7 +901,7 @@ static void replays_are_enqueued_and_captures_are_not(void **state)
         tear_down(state);
         set_up(state);
         in_child(*state, version, captured);
-        assert_string_equal(told(*state, 0),
+        assert_string_equal(reported(*state, 0),
                             "communicator 0: rank 3 of 8 on 2 'DATA_PARALLEL_GROUP:1'\n"
                             "0 enqueue allreduce 20 peer -1 of 8\n"
                             "0 begin allreduce 20 peer -1 of 8 #0\n"
@@ -994,7 +994,7 @@ static void a_plugin_behind_gets_what_it_asked_for(void **state)
         tear_down(state);
         set_up(state);
         in_child(*state, version, chained);
-        text = told(*state, 0);
+        text = reported(*state, 0);
         assert_non_null(strstr(text, "0 enqueue allreduce 20 peer -1"));
         assert_non_null(strstr(text, "0 begin allreduce 20 peer -1"));
         assert_non_null(strstr(text, "0 end allreduce 20 peer -1"));
@@ -1082,7 +1082,7 @@ static void a_chain_that_fails_is_silent(void **state)
 
     for (uint32_t slot = 0; slot < 3; slot++) {
         in_child(*state, 6, bodies[slot]);
-        assert_string_equal(told(*state, slot),
+        assert_string_equal(reported(*state, slot),
                             "communicator 0: rank 3 of 8 on 2 'DATA_PARALLEL_GROUP:1'\n"
                             "0 enqueue allreduce 4 peer -1 of 8\n");
     }

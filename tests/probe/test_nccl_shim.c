@@ -344,7 +344,7 @@ static void a_child_is_no_trouble(void **state)
     wait_for_ends(fixture, 1);
 }
 
-/* The driver refuses: no markers from then on, the calls go on. */
+/* The driver refuses: no markers from then on, the calls continue. */
 static void a_driver_that_refuses_ends_the_markers(void **state)
 {
     struct fixture *fixture = *state;

@@ -84,7 +84,7 @@ static void test_is_what_the_emulator_does(void **state)
     }
 }
 
-/* The highest step, of those that are not above the one asked for, whose power is within a limit:
+/* The highest step, of those that are not above the one requested, whose power is within a limit:
  * looked for from below, by the emulator's power. */
 static double highest_within(const struct lull_gpu_model *model,
                              const struct lull_gpu_profile *profile, double limit_w,
@@ -180,8 +180,8 @@ static void test_usual_kernel(void **state)
     const struct lull_device_curve *const rtx = find("RTX3090");
 
     (void)state;
-    assert_ptr_equal(lull_device_curve_usual(a100), lull_device_curve_kernel(a100, "training"));
-    assert_ptr_equal(lull_device_curve_usual(rtx), lull_device_curve_kernel(rtx, "llm_fwd"));
+    assert_ptr_equal(lull_device_curve_default(a100), lull_device_curve_kernel(a100, "training"));
+    assert_ptr_equal(lull_device_curve_default(rtx), lull_device_curve_kernel(rtx, "llm_fwd"));
     assert_null(lull_device_curve_kernel(rtx, "unheard-of"));
     assert_null(lull_device_curve_kernel(rtx, NULL));
 }

@@ -17,15 +17,15 @@ struct node {
     struct lull_gpu_model model;
     struct lull_physics gpus[GPUS];
     struct lull_virtual_driver *driver;
-    uint32_t points[GPUS];                 /* in effect */
-    struct lull_switch_outcome told[GPUS]; /* last */
+    uint32_t points[GPUS];                     /* in effect */
+    struct lull_switch_outcome reported[GPUS]; /* last */
     int64_t now_ns;
 };
 
 static void on_driven(void *context, uint32_t gpu, const struct lull_switch_outcome *outcome)
 {
     ((struct node *)context)->points[gpu] = outcome->point;
-    ((struct node *)context)->told[gpu] = *outcome;
+    ((struct node *)context)->reported[gpu] = *outcome;
 }
 
 static void init(struct node *node, int64_t look_ns)
@@ -129,17 +129,17 @@ static void test_reads_clocks_back(void **state)
     init(&node, 2 * ms_ns);
     ask(&node, 0, 5, 1000 * ms_ns);
     play(&node, 100 * ms_ns);
-    assert_float_equal(node.told[0].settle_ms, 11.0, 1e-9);
-    assert_float_equal(node.told[0].unsure_ms, 1.0, 1e-9);
-    assert_int_equal(node.told[0].effect_ns, 17 * ms_ns);
+    assert_float_equal(node.reported[0].settle_ms, 11.0, 1e-9);
+    assert_float_equal(node.reported[0].unsure_ms, 1.0, 1e-9);
+    assert_int_equal(node.reported[0].effect_ns, 17 * ms_ns);
     ask(&node, 0, 0, 1000 * ms_ns);
     play(&node, 200 * ms_ns);
-    assert_float_equal(node.told[0].settle_ms, 11.0, 1e-9);
+    assert_float_equal(node.reported[0].settle_ms, 11.0, 1e-9);
     ask(&node, 0, 5, 1000 * ms_ns);
     play(&node, 300 * ms_ns);
-    assert_float_equal(node.told[0].settle_ms, 12.0, 1e-9);
-    assert_int_equal(node.told[0].effect_ns, 218 * ms_ns);
-    assert_false(node.told[0].overtaken);
+    assert_float_equal(node.reported[0].settle_ms, 12.0, 1e-9);
+    assert_int_equal(node.reported[0].effect_ns, 218 * ms_ns);
+    assert_false(node.reported[0].overtaken);
     lull_virtual_driver_destroy(node.driver);
 }
 
@@ -154,8 +154,8 @@ static void test_does_not_look_during_a_call(void **state)
     play(&node, 14 * ms_ns);
     ask(&node, 1, 5, 1000 * ms_ns);
     play(&node, 100 * ms_ns);
-    assert_float_equal(node.told[0].settle_ms, 9.0, 1e-9);
-    assert_float_equal(node.told[0].unsure_ms, 5.0, 1e-9);
+    assert_float_equal(node.reported[0].settle_ms, 9.0, 1e-9);
+    assert_float_equal(node.reported[0].unsure_ms, 5.0, 1e-9);
     lull_virtual_driver_destroy(node.driver);
 }
 
@@ -170,15 +170,15 @@ static void test_tells_what_was_overtaken(void **state)
     play(&node, 15 * ms_ns);
     ask(&node, 0, 0, 1000 * ms_ns);
     play(&node, 22 * ms_ns);
-    assert_true(node.told[0].overtaken);
-    assert_int_equal(node.told[0].point, 5);
-    assert_float_equal(node.told[0].settle_ms, 8.0, 1e-9);
-    assert_int_equal(node.told[0].effect_ns, 14 * ms_ns);
+    assert_true(node.reported[0].overtaken);
+    assert_int_equal(node.reported[0].point, 5);
+    assert_float_equal(node.reported[0].settle_ms, 8.0, 1e-9);
+    assert_int_equal(node.reported[0].effect_ns, 14 * ms_ns);
     ask(&node, 0, 5, 1000 * ms_ns);
     play(&node, 29 * ms_ns);
-    assert_false(node.told[0].overtaken);
-    assert_true(isnan(node.told[0].settle_ms));
-    assert_int_equal(node.told[0].effect_ns, 21 * ms_ns);
+    assert_false(node.reported[0].overtaken);
+    assert_true(isnan(node.reported[0].settle_ms));
+    assert_int_equal(node.reported[0].effect_ns, 21 * ms_ns);
     lull_virtual_driver_destroy(node.driver);
 }
 

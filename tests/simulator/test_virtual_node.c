@@ -310,14 +310,14 @@ static struct lull_simulation_outcome simulate_looks(bool managed, int64_t look_
 static void test_reading_clocks_back_costs_little(void **state)
 {
     const struct lull_simulation_outcome highest = simulate_looks(false, 0);
-    const struct lull_simulation_outcome told = simulate_looks(true, 0);
+    const struct lull_simulation_outcome reported = simulate_looks(true, 0);
     const struct lull_simulation_outcome read = simulate_looks(true, LULL_SWITCH_LOOK_NS);
 
     (void)state;
     printf("saved: told %.2f %%, read back %.2f %% (%.2f %% low)\n",
-           100.0 * (1.0 - told.energy_j / highest.energy_j),
+           100.0 * (1.0 - reported.energy_j / highest.energy_j),
            100.0 * (1.0 - read.energy_j / highest.energy_j), 100.0 * read.late_ratio);
-    assert_true(highest.energy_j - read.energy_j > 0.9 * (highest.energy_j - told.energy_j));
+    assert_true(highest.energy_j - read.energy_j > 0.9 * (highest.energy_j - reported.energy_j));
     assert_true(read.late_ratio < 0.02);
 }
 

@@ -69,7 +69,7 @@ static struct lull_simulation_options options_for(const struct lull_play *play)
     return options;
 }
 
-static void compare_with_oracle(double tolerance, double least_share)
+static void compare_with_oracle(double tolerance, double min_share)
 {
     struct lull_play *play = make_play("resnet50-ddp", UINT64_MAX);
     struct lull_simulation_options options = options_for(play);
@@ -99,7 +99,7 @@ static void compare_with_oracle(double tolerance, double least_share)
            tolerance * 100.0, saving * 100.0, oracle.joint.saving_ratio * 100.0, slowdown * 100.0);
     assert_true(oracle.joint.slowdown_ratio <= tolerance);
     assert_true(oracle.slack.saving_ratio > 0.15 && fabs(oracle.slack.slowdown_ratio) < 2e-4);
-    assert_true(saving >= least_share * oracle.joint.saving_ratio);
+    assert_true(saving >= min_share * oracle.joint.saving_ratio);
     assert_true(slowdown <= tolerance);
 }
 

@@ -1,5 +1,5 @@
 /*
- * Recurring jobs in a store: the search goes on exactly as one that was never stored, several
+ * Recurring jobs in a store: the search continues exactly as one that was never stored, several
  * processes share it, and whoever is killed at whatever moment loses nothing that was acknowledged.
  *
  * usage: test_batch_jobs [LOCATION]: the store to use, else a sqlite file in a new directory.
@@ -165,7 +165,7 @@ static void test_dead_runs_are_lost_with_their_energy(void **state)
     if (pid == 0) {
         jobs = open_jobs();
         if (submit(jobs, "dead", &ticket) < 0 ||
-            lull_batch_jobs_beat(jobs, "dead", ticket.run, &progress, NULL) < 0)
+            lull_batch_jobs_heartbeat(jobs, "dead", ticket.run, &progress, NULL) < 0)
             _exit(1);
         _exit(0);
     }
@@ -180,7 +180,7 @@ static void test_dead_runs_are_lost_with_their_energy(void **state)
     assert_true(entries[0].is_over && entries[0].over.event == LULL_BATCH_LOST);
     assert_true(entries[0].over.energy_j == 12.5 && entries[0].over.time_s == 3.5);
     assert_true(entries[1].is_alive);
-    assert_true(isinf(lull_batch_least_cost(batch)));
+    assert_true(isinf(lull_batch_min_cost(batch)));
     for (size_t i = lull_batch_arms(batch, arms, LULL_BATCH_SIZES); i > 0; i--)
         assert_int_equal(arms[i - 1].run_count, 0);
     free(entries);
@@ -301,7 +301,7 @@ static void test_killed_at_any_moment(void **state)
             waitpid(workers[k], NULL, 0);
         }
         jobs = open_jobs();
-        /* Whoever comes next can go on. */
+        /* Whoever comes next can continue. */
         assert_int_equal(submit(jobs, "killed", &ticket), 0);
         assert_true(ticket.lost_count <= 2);
         assert_int_equal(end(jobs, "killed", &ticket), 0);

@@ -17,7 +17,7 @@
 
 enum { SOON_S = 55, LATE_S = 65 }; /* before and after the 60 s that a silent node is given */
 
-static const struct lull_batch_progress told = {12.5, 3.5, 2, 0.4};
+static const struct lull_batch_progress reported = {12.5, 3.5, 2, 0.4};
 
 /* The store's clock, so many seconds ahead, for this process. */
 static void move_clock(struct lull_batch_jobs *jobs, int ahead_s)
@@ -93,16 +93,17 @@ static void be_a_node(const char *name, int orders, int answers)
     struct command command;
 
     submit(jobs, name, &ticket);
-    if (lull_batch_jobs_beat(jobs, name, ticket.run, &told, NULL) < 0 ||
+    if (lull_batch_jobs_heartbeat(jobs, name, ticket.run, &reported, NULL) < 0 ||
         write(answers, &ticket, sizeof(ticket)) != (ssize_t)sizeof(ticket))
         _exit(1);
     while (read(orders, &command, sizeof(command)) == (ssize_t)sizeof(command)) {
         int result;
 
         move_clock(jobs, command.ahead_s);
-        result = command.order == ORDER_BEAT
-                     ? lull_batch_jobs_beat(jobs, name, ticket.run, &told, NULL)
-                     : lull_batch_jobs_end(jobs, name, ticket.run, LULL_BATCH_REACHED, &told, NULL);
+        result =
+            command.order == ORDER_BEAT
+                ? lull_batch_jobs_heartbeat(jobs, name, ticket.run, &reported, NULL)
+                : lull_batch_jobs_end(jobs, name, ticket.run, LULL_BATCH_REACHED, &reported, NULL);
         if (write(answers, &result, sizeof(result)) != (ssize_t)sizeof(result))
             _exit(1);
     }
@@ -151,7 +152,7 @@ static void kill_node(const struct node *node)
 
 static void finish(struct lull_batch_jobs *jobs, const char *name, uint64_t run)
 {
-    assert_int_equal(lull_batch_jobs_end(jobs, name, run, LULL_BATCH_REACHED, &told, NULL), 0);
+    assert_int_equal(lull_batch_jobs_end(jobs, name, run, LULL_BATCH_REACHED, &reported, NULL), 0);
 }
 
 static void test_a_dead_nodes_run_is_lost_after_a_minute(void **state)
@@ -174,7 +175,7 @@ static void test_a_dead_nodes_run_is_lost_after_a_minute(void **state)
     assert_int_equal(submit(jobs, "dead", &ticket), 1);
     entry = first_entry(jobs, "dead");
     assert_true(entry.is_over && entry.over.event == LULL_BATCH_LOST);
-    assert_true(entry.over.energy_j == told.energy_j && entry.over.time_s == told.time_s);
+    assert_true(entry.over.energy_j == reported.energy_j && entry.over.time_s == reported.time_s);
     finish(jobs, "dead", ticket.run);
     forget(jobs, "dead");
     lull_batch_jobs_close(jobs);

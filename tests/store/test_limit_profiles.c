@@ -257,7 +257,7 @@ static int count_profile(void *context, const struct lull_limit_profile *profile
 /* Opens what a host that has lost power would find, and looks at all of it. */
 static void check_copy(uint32_t *seen)
 {
-    char usual[sizeof(directory)];
+    char typical[sizeof(directory)];
     char command[512];
     struct lull_store *store;
     sqlite3_stmt *statement;
@@ -267,8 +267,8 @@ static void check_copy(uint32_t *seen)
              "rm -f %s-lost/*; cp %s %s-lost; test ! -f %s-wal || cp %s-wal %s-lost", directory,
              path, directory, path, path, directory);
     assert_int_equal(system(command), 0);
-    memcpy(usual, directory, sizeof(directory));
-    snprintf(directory, sizeof(directory), "%.40s-lost", usual);
+    memcpy(typical, directory, sizeof(directory));
+    snprintf(directory, sizeof(directory), "%.40s-lost", typical);
     store = open_store();
     statement = lull_store_prepare(store, "PRAGMA integrity_check", &err);
     assert_non_null(statement);
@@ -278,7 +278,7 @@ static void check_copy(uint32_t *seen)
     *seen = 0;
     assert_int_equal(lull_limit_profiles_walk(store, count_profile, seen, &err), 0);
     lull_store_close(store);
-    memcpy(directory, usual, sizeof(directory));
+    memcpy(directory, typical, sizeof(directory));
 }
 
 /* F06: the files as they are at any moment hold whole profiles, and none that was there is lost. */

@@ -185,7 +185,7 @@ static void test_all_that_torch_wrote(void **state)
 }
 
 /* The tables of torch 2.15's simple schedules: GPipe's has reductions but no transfers; that of
- * 1F1B forwards a micro-batch on the last rank that nobody else has. */
+ * 1F1B forwards a micro-batch on the last rank that no other process has. */
 static void test_tables_of_simple_schedules(void **state)
 {
     struct lull_pipeline_order order;

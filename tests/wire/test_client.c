@@ -213,7 +213,7 @@ static int count_fds(void)
     return count;
 }
 
-/* Two descriptors may come along; what is not asked for, or is too many, is closed. */
+/* Two descriptors may come along; what is not requested, or is too many, is closed. */
 static void passed_descriptors_are_taken_over(void **state)
 {
     const struct lull_message message = {.type = LULL_MESSAGE_REPLY};

@@ -51,18 +51,18 @@ static void test_latest_request_is_taken_once(void **state)
     (void)state;
     assert_int_equal(lull_command_table_create(&writer, NULL), 0);
     assert_int_equal(lull_command_table_open(lull_command_table_fd(writer), &client, NULL), 0);
-    assert_false(take(writer, 3, &request));
+    assert_false(command_ring_take(writer, 3, &request));
     assert_int_equal(lull_command_post(client, 3, &request), 1);
     request.sm_mhz = 1000;
     assert_int_equal(lull_command_post(client, 3, &request), 2);
     memset(&request, 0, sizeof(request));
-    assert_false(take(writer, 2, &request));
-    assert_true(take(writer, 3, &request));
+    assert_false(command_ring_take(writer, 2, &request));
+    assert_true(command_ring_take(writer, 3, &request));
     assert_int_equal(request.sequence, 2);
     assert_int_equal(request.sm_mhz, 1000);
     assert_int_equal(request.deadline_ns, -5);
     assert_int_equal(request.valid_until_ns, 7);
-    assert_false(take(writer, 3, &request));
+    assert_false(command_ring_take(writer, 3, &request));
     lull_command_table_close(client);
     lull_command_table_close(writer);
 }
@@ -80,7 +80,7 @@ static void test_results_come_back(void **state)
     assert_int_equal(lull_command_table_open(lull_command_table_fd(writer), &client, NULL), 0);
     lull_command_result(client, 63, &got);
     assert_int_equal(got.sequence, 0);
-    publish(writer, 63, &sent);
+    command_ring_publish(writer, 63, &sent);
     lull_command_result(client, 63, &got);
     assert_int_equal(got.sequence, 9);
     assert_memory_equal(&got, &sent, sizeof(got));
@@ -92,23 +92,23 @@ static void test_limits_go_and_come_back(void **state)
 {
     struct lull_command_table *writer;
     struct lull_command_table *client;
-    const struct lull_limit_result sent = {2, LULL_E_NOT_OBEYED, 250000};
+    const struct lull_limit_result sent = {2, LULL_E_NOT_APPLIED, 250000};
     struct lull_limit_request request;
     struct lull_limit_result got;
 
     (void)state;
     assert_int_equal(lull_command_table_create(&writer, NULL), 0);
     assert_int_equal(lull_command_table_open(lull_command_table_fd(writer), &client, NULL), 0);
-    assert_false(take_limit(writer, 3, &request));
+    assert_false(command_ring_take_limit(writer, 3, &request));
     for (uint32_t i = 1; i <= 2; i++)
         assert_int_equal(lull_command_post_limit(
                              client, 3, &(struct lull_limit_request){.limit_mw = i * 100000}),
                          i);
-    assert_true(take_limit(writer, 3, &request)); /* the latest one */
+    assert_true(command_ring_take_limit(writer, 3, &request)); /* the latest one */
     assert_int_equal(request.sequence, 2);
     assert_int_equal(request.limit_mw, 200000);
-    assert_false(take_limit(writer, 3, &request));
-    publish_limit(writer, 3, &sent);
+    assert_false(command_ring_take_limit(writer, 3, &request));
+    command_ring_publish_limit(writer, 3, &sent);
     lull_command_limit_result(client, 3, &got);
     assert_memory_equal(&got, &sent, sizeof(got));
     lull_command_table_close(client);
@@ -147,10 +147,11 @@ static void test_hostile_memory_is_survived(void **state)
     assert_ptr_not_equal(memory, MAP_FAILED);
     memset(memory, 0xff, table_bytes);
     for (uint32_t slot = 0; slot < LULL_COMMAND_SLOTS; slot++)
-        assert_false(take(table, slot, &request) || take_limit(table, slot, &limit));
+        assert_false(command_ring_take(table, slot, &request) ||
+                     command_ring_take_limit(table, slot, &limit));
     memset(memory, 0xfe, table_bytes);
     for (uint32_t slot = 0; slot < LULL_COMMAND_SLOTS; slot++) {
-        assert_true(take(table, slot, &request));
+        assert_true(command_ring_take(table, slot, &request));
         assert_int_equal(request.sm_mhz, 0xfefefefe);
     }
     munmap(memory, table_bytes);
@@ -199,8 +200,8 @@ static void test_a_half_written_result_is_not_read(void **state)
     versions[0] = memory + (LULL_COMMAND_SLOTS + 5) * 64;     /* the result of slot 5... */
     versions[1] = memory + (3 * LULL_COMMAND_SLOTS + 5) * 64; /* ...and that of its limit */
     for (uint32_t round = 1; round <= 3; round++) {
-        publish(table, 5, &first);
-        publish_limit(table, 5, &first_limit);
+        command_ring_publish(table, 5, &first);
+        command_ring_publish_limit(table, 5, &first_limit);
         for (int i = 0; i < 2; i++)
             assert_int_equal(*versions[i], 2 * round);
     }
@@ -257,13 +258,13 @@ static void test_records_are_marked_while_they_are_written(void **state)
         lull_command_post(table, 3, &request);
         check_stores(2 * round);
         watch(&table->shared->results[3].version);
-        publish(table, 3, &result);
+        command_ring_publish(table, 3, &result);
         check_stores(2 * round);
         watch(&table->shared->limit_requests[3].version);
         lull_command_post_limit(table, 3, &limit_request);
         check_stores(2 * round);
         watch(&table->shared->limit_results[3].version);
-        publish_limit(table, 3, &limit_result);
+        command_ring_publish_limit(table, 3, &limit_result);
         check_stores(2 * round);
     }
     lull_command_table_close(table);
@@ -290,8 +291,8 @@ static void test_versions_of_requests(void **state)
     }
     memory[7 * 64]++;
     memory[(2 * LULL_COMMAND_SLOTS + 7) * 64]++;
-    assert_false(take(table, 7, &request));
-    assert_false(take_limit(table, 7, &limit));
+    assert_false(command_ring_take(table, 7, &request));
+    assert_false(command_ring_take_limit(table, 7, &limit));
     munmap(memory, table_bytes);
     lull_command_table_close(table);
 }
@@ -356,7 +357,7 @@ static void test_records_are_never_torn(void **state)
     assert_int_equal(lull_command_table_create(&race.table, NULL), 0);
     assert_int_equal(pthread_create(&poster, NULL, post_all, &race), 0);
     while (!atomic_load(&race.is_over) || last < 200000) {
-        if (!take(race.table, 0, &request))
+        if (!command_ring_take(race.table, 0, &request))
             continue;
         assert_true(request.sequence > last);
         assert_int_equal(request.sm_mhz, request.sequence);

@@ -128,7 +128,7 @@ static void one_user_displaces_none_of_another(void **state)
         lull_live_writer_destroy(writers[i]);
 }
 
-/* Tells whether a user who is in a group can read a file. */
+/* Returns whether a user who is in a group can read a file. */
 static bool can_read(const char *path, uid_t user, gid_t group)
 {
     const pid_t child = fork();

@@ -161,7 +161,7 @@ static void test_every_other_size_is_refused(void **state)
 /* F63: during a rolling update, nodes of neighbouring releases read each other. */
 static void f63_neighbouring_versions_are_read(void **state)
 {
-    uint8_t buffer[LULL_PROPOSAL_MOST_READ] = {0};
+    uint8_t buffer[LULL_PROPOSAL_MAX_READ] = {0};
     struct lull_proposal without_arrival = whole;
     struct lull_proposal read;
     size_t size;

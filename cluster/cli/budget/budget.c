@@ -1,6 +1,6 @@
 /*
- * lull budget: holds what the GPUs of a cluster draw within a budget, and within what a grid asks
- * for. SPDX-License-Identifier: Apache-2.0
+ * lull budget: holds what the GPUs of a cluster draw within a budget, and within what a grid
+ * requests . SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <math.h>
@@ -47,7 +47,7 @@ struct budget_arguments {
     const char *runtime_dir;
 };
 
-static int find_user(const char *name, uint32_t *uid_out)
+static int budget_find_user(const char *name, uint32_t *uid_out)
 {
     const struct passwd *const user = getpwnam(name);
 
@@ -57,21 +57,21 @@ static int find_user(const char *name, uint32_t *uid_out)
     return 0;
 }
 
-static int load_settings(const char *path, struct lull_budget_settings *settings_out,
-                         struct lull_error *err)
+static int budget_load_settings(const char *path, struct lull_budget_settings *settings_out,
+                                struct lull_error *err)
 {
     char *text;
     size_t size;
-    int result = lull_file_read(path, LULL_BUDGET_MOST_BYTES, &text, &size, err);
+    int result = lull_file_read(path, LULL_BUDGET_MAX_BYTES, &text, &size, err);
 
     if (result < 0)
         return result;
-    result = lull_budget_settings_read(path, text, size, find_user, settings_out, err);
+    result = lull_budget_settings_read(path, text, size, budget_find_user, settings_out, err);
     free(text);
     return result;
 }
 
-/* --- what the grid asks for --- */
+/* --- what the grid requests --- */
 
 static double target_w(struct budget *budget)
 {
@@ -95,7 +95,7 @@ static void stop_sources(struct budget *budget)
     budget->webhook = NULL;
 }
 
-static void fini(struct budget *budget)
+static void budget_fini(struct budget *budget)
 {
     stop_sources(budget);
     lull_budget_round_destroy(budget->round);
@@ -106,8 +106,8 @@ static void fini(struct budget *budget)
 
 /* Begins with settings, which it takes over, in place of those from before. On an error those from
  * before are gone as well. */
-static int begin(struct budget *budget, struct lull_budget_settings *settings,
-                 struct lull_error *err)
+static int budget_open(struct budget *budget, struct lull_budget_settings *settings,
+                       struct lull_error *err)
 {
     int result;
 
@@ -131,7 +131,7 @@ static int begin(struct budget *budget, struct lull_budget_settings *settings,
     return result;
 }
 
-/* Tells whether two files speak of the same nodes, racks and sources. */
+/* Returns whether two files speak of the same nodes, racks and sources. */
 static bool has_same_parts(const struct lull_budget_settings *a,
                            const struct lull_budget_settings *b)
 {
@@ -151,8 +151,8 @@ static bool has_same_parts(const struct lull_budget_settings *a,
 
 /* Takes over what may change while the nodes and sources stay, so that what was learnt of the GPUs
  * stays as well. */
-static void take_numbers(struct lull_budget_settings *settings,
-                         const struct lull_budget_settings *from)
+static void budget_take_numbers(struct lull_budget_settings *settings,
+                                const struct lull_budget_settings *from)
 {
     settings->cap = from->cap;
     settings->hold_s = from->hold_s;
@@ -167,7 +167,7 @@ static void take_numbers(struct lull_budget_settings *settings,
 }
 
 /* Takes over a file that has changed; one that is wrong changes nothing, and is told. */
-static int reload(struct budget *budget, struct lull_error *err)
+static int budget_reload(struct budget *budget, struct lull_error *err)
 {
     struct lull_budget_settings *settings;
     struct lull_error error = {0};
@@ -177,20 +177,20 @@ static int reload(struct budget *budget, struct lull_error *err)
     settings = malloc(sizeof(*settings));
     if (settings == NULL)
         return lull_error_set(err, -ENOMEM, "out of memory");
-    if (load_settings(budget->path, settings, &error) < 0) {
+    if (budget_load_settings(budget->path, settings, &error) < 0) {
         lull_log(LULL_LOG_WARNING, "budget", "the budget stays as it was: %s", error.text);
         free(settings);
         return 0;
     }
     lull_log(LULL_LOG_INFO, "budget", "%s: read again", budget->path);
     if (!has_same_parts(budget->settings, settings))
-        return begin(budget, settings, err);
-    take_numbers(budget->settings, settings);
+        return budget_open(budget, settings, err);
+    budget_take_numbers(budget->settings, settings);
     free(settings);
     return 0;
 }
 
-static void write_state(const struct budget *budget)
+static void budget_write_state(const struct budget *budget)
 {
     struct lull_error error = {0};
     char *text;
@@ -206,22 +206,22 @@ static void write_state(const struct budget *budget)
 }
 
 /* Goes on with settings, which it takes over, until a signal comes; then the caps are lifted. */
-static int hold(struct budget *budget, struct lull_budget_settings *settings,
-                struct lull_error *err)
+static int budget_serve(struct budget *budget, struct lull_budget_settings *settings,
+                        struct lull_error *err)
 {
     struct lull_stop_signals stop;
     int result;
 
     lull_stop_signals_begin(&stop);
-    result = begin(budget, settings, err);
+    result = budget_open(budget, settings, err);
     while (result == 0 && !lull_is_stopped(&stop)) {
         const int64_t next_ns = lull_now_ns() + ROUND_NS;
 
-        result = reload(budget, err);
+        result = budget_reload(budget, err);
         if (result == 0)
             result = lull_budget_round_run(budget->round, target_w(budget), err);
         if (result == 0)
-            write_state(budget);
+            budget_write_state(budget);
         while (result == 0 && !lull_is_stopped(&stop) && lull_now_ns() < next_ns)
             lull_sleep_until_ns(lull_earlier_ns(next_ns, lull_now_ns() + LOOK_NS));
     }
@@ -230,7 +230,7 @@ static int hold(struct budget *budget, struct lull_budget_settings *settings,
     return result;
 }
 
-static int run(void *options, const struct lull_operands *operands)
+static int budget_command(void *options, const struct lull_operands *operands)
 {
     const struct budget_arguments *const arguments = options;
     struct budget *budget = calloc(1, sizeof(*budget));
@@ -249,12 +249,12 @@ static int run(void *options, const struct lull_operands *operands)
     budget->state_path = arguments->state_path;
     budget->runtime_dir = arguments->runtime_dir;
     lull_file_has_changed(budget->path, &budget->settings_stamp);
-    result = load_settings(budget->path, settings, &err);
+    result = budget_load_settings(budget->path, settings, &err);
     if (result < 0 || arguments->is_check)
         free(settings);
     else
-        result = hold(budget, settings, &err);
-    fini(budget);
+        result = budget_serve(budget, settings, &err);
+    budget_fini(budget);
     return result < 0 ? lull_cli_fail("budget", &err) : LULL_EXIT_OK;
 }
 
@@ -282,5 +282,5 @@ const struct lull_program_command lull_budget_command = {
     .tables = {{rows, 0}},
     .operands = {.least = 1, .most = 1, .missing = "name the file of the budget"},
     .size = sizeof(struct budget_arguments),
-    .run = run,
+    .run = budget_command,
 };

@@ -20,22 +20,22 @@ struct grid_reader {
 
 static const double most_w = 1e12;
 
-static int refuse(const struct grid_reader *reader, size_t index, const char *what)
+static int grid_refuse(const struct grid_reader *reader, size_t index, const char *what)
 {
     return lull_error_set(reader->err, -EINVAL, "%.80s: event %zu: %s", reader->name, index + 1,
                           what);
 }
 
-static int add_event(struct grid_reader *reader, size_t index, int64_t begin_s, int64_t end_s,
-                     double target_w)
+static int grid_add_event(struct grid_reader *reader, size_t index, int64_t begin_s, int64_t end_s,
+                          double target_w)
 {
     if (!(target_w >= 0.0 && target_w <= most_w))
-        return refuse(reader, index, "the target must be a number of watts, at least 0");
+        return grid_refuse(reader, index, "the target must be a number of watts, at least 0");
     if (end_s <= begin_s)
-        return refuse(reader, index, "it ends before it has begun");
-    if (reader->grid.count == LULL_GRID_MOST_EVENTS)
+        return grid_refuse(reader, index, "it ends before it has begun");
+    if (reader->grid.count == LULL_GRID_MAX_EVENTS)
         return lull_error_set(reader->err, -EINVAL, "%.80s: more than %d events", reader->name,
-                              LULL_GRID_MOST_EVENTS);
+                              LULL_GRID_MAX_EVENTS);
     reader->grid.events[reader->grid.count++] = (struct lull_grid_event){begin_s, end_s, target_w};
     return 0;
 }
@@ -48,7 +48,7 @@ static int64_t later_by(int64_t time_s, int64_t duration_s)
 }
 
 /* Reads a time of ISO 8601; without one the time stays. */
-static int read_time(const json_t *object, const char *key, int64_t *time_s)
+static int grid_read_time(const json_t *object, const char *key, int64_t *time_s)
 {
     const json_t *value = json_object_get(object, key);
 
@@ -59,7 +59,7 @@ static int read_time(const json_t *object, const char *key, int64_t *time_s)
 
 /* --- Lull's own --- */
 
-static int read_event(struct grid_reader *reader, size_t index, const json_t *event)
+static int grid_read_event(struct grid_reader *reader, size_t index, const json_t *event)
 {
     const json_t *duration = json_object_get(event, "duration_s");
     int64_t begin_s = reader->now_s;
@@ -68,47 +68,50 @@ static int read_event(struct grid_reader *reader, size_t index, const json_t *ev
     json_t *unused;
 
     if (!json_is_object(event) || !json_is_number(json_object_get(event, "target_w")))
-        return refuse(reader, index, "it needs \"target_w\", a number of watts");
-    json_object_foreach((json_t *)event, key, unused) if (
-        strcmp(key, "target_w") != 0 && strcmp(key, "begin") != 0 && strcmp(key, "end") != 0 &&
-        strcmp(key, "duration_s") !=
-            0) return refuse(reader, index,
-                             "it has only \"target_w\", \"begin\", \"end\" and \"duration_s\"");
-    if (read_time(event, "begin", &begin_s) < 0 || read_time(event, "end", &end_s) < 0)
-        return refuse(reader, index, "a time is written 2026-11-28T17:00:00Z");
+        return grid_refuse(reader, index, "it needs \"target_w\", a number of watts");
+    json_object_foreach(
+        (json_t *)event, key,
+        unused) if (strcmp(key, "target_w") != 0 && strcmp(key, "begin") != 0 &&
+                    strcmp(key, "end") != 0 &&
+                    strcmp(key, "duration_s") !=
+                        0) return grid_refuse(reader, index,
+                                              "it has only \"target_w\", \"begin\", \"end\" and "
+                                              "\"duration_s\"");
+    if (grid_read_time(event, "begin", &begin_s) < 0 || grid_read_time(event, "end", &end_s) < 0)
+        return grid_refuse(reader, index, "a time is written 2026-11-28T17:00:00Z");
     if (duration != NULL) {
         const double duration_s = json_number_value(duration);
 
         if (json_object_get(event, "end") != NULL || !(duration_s >= 1.0 && duration_s <= 1e9))
-            return refuse(
+            return grid_refuse(
                 reader, index,
                 "\"duration_s\" must be a number of seconds, at least 1; it replaces \"end\"");
         end_s = later_by(begin_s, (int64_t)duration_s);
     }
-    return add_event(reader, index, begin_s, end_s,
-                     json_number_value(json_object_get(event, "target_w")));
+    return grid_add_event(reader, index, begin_s, end_s,
+                          json_number_value(json_object_get(event, "target_w")));
 }
 
-static int read_own(struct grid_reader *reader, const json_t *root)
+static int grid_read_own(struct grid_reader *reader, const json_t *root)
 {
     const json_t *events = json_object_get(root, "events");
     int result = 0;
 
     if (json_is_object(root) && events == NULL)
-        return read_event(reader, 0, root);
+        return grid_read_event(reader, 0, root);
     if (!json_is_array(events) || json_object_size(root) != 1)
         return lull_error_set(reader->err, -EINVAL,
                               "%.80s: it is neither an event nor {\"events\": [...]}",
                               reader->name);
     for (size_t i = 0; i < json_array_size(events) && result == 0; i++)
-        result = read_event(reader, i, json_array_get(events, i));
+        result = grid_read_event(reader, i, json_array_get(events, i));
     return result;
 }
 
 /* --- OpenADR 3 --- */
 
 /* Writes how many watts a unit of this type of payload is; the standard's default is a kilowatt. */
-static int find_unit(const json_t *event, const char *type, double *unit_w_out)
+static int grid_find_unit(const json_t *event, const char *type, double *unit_w_out)
 {
     const json_t *descriptors = json_object_get(event, "payloadDescriptors");
     const char *units = "KW";
@@ -149,7 +152,7 @@ static int read_period(const struct grid_reader *reader, const json_t *object,
     *has_begin = json_is_string(json_object_get(value, "start"));
     if (value == NULL || json_is_null(value))
         return 0;
-    if (read_time(value, "start", &period->begin_s) < 0)
+    if (grid_read_time(value, "start", &period->begin_s) < 0)
         return -EINVAL;
     if (*has_begin && strncmp(json_string_value(json_object_get(value, "start")), "0001-01-01",
                               strlen("0001-01-01")) == 0)
@@ -177,12 +180,12 @@ static int read_payloads(struct grid_reader *reader, size_t index, const json_t 
             (strcmp(type, "IMPORT_CAPACITY_LIMIT") != 0 && strcmp(type, "DISPATCH_SETPOINT") != 0))
             continue;
         if (!json_is_number(value))
-            return refuse(reader, index, "the values of its payload are no numbers");
-        if (find_unit(event, type, &unit_w) < 0)
-            return refuse(reader, index, "its payload is in other units than W, KW and MW");
-        result =
-            add_event(reader, index, period->begin_s, later_by(period->begin_s, period->duration_s),
-                      json_number_value(value) * unit_w);
+            return grid_refuse(reader, index, "the values of its payload are no numbers");
+        if (grid_find_unit(event, type, &unit_w) < 0)
+            return grid_refuse(reader, index, "its payload is in other units than W, KW and MW");
+        result = grid_add_event(reader, index, period->begin_s,
+                                later_by(period->begin_s, period->duration_s),
+                                json_number_value(value) * unit_w);
         if (result < 0)
             return result;
     }
@@ -199,16 +202,16 @@ static int read_openadr_event(struct grid_reader *reader, size_t index, const js
     int result = 0;
 
     if (!json_is_object(event) || !json_is_array(intervals))
-        return refuse(reader, index, "not an OpenADR 3 event: it has no intervals");
+        return grid_refuse(reader, index, "not an OpenADR 3 event: it has no intervals");
     if (read_period(reader, event, &whole, &has_begin) < 0)
-        return refuse(reader, index, "its intervalPeriod is not supported");
+        return grid_refuse(reader, index, "its intervalPeriod is not supported");
     next_s = whole.begin_s;
     for (size_t i = 0; i < json_array_size(intervals) && result == 0; i++) {
         const json_t *interval = json_array_get(intervals, i);
         struct period period = whole;
 
         if (read_period(reader, interval, &period, &has_begin) < 0)
-            return refuse(reader, index, "the intervalPeriod of an interval is not supported");
+            return grid_refuse(reader, index, "the intervalPeriod of an interval is not supported");
         if (!has_begin)
             period.begin_s = next_s;
         next_s = later_by(period.begin_s, period.duration_s);
@@ -235,17 +238,17 @@ static int read_openadr(struct grid_reader *reader, const json_t *root)
 
 /* --- both --- */
 
-static int read_text(struct grid_reader *reader, const char *text, size_t size,
-                     int (*read)(struct grid_reader *reader, const json_t *root),
-                     struct lull_grid_events *grid_out)
+static int grid_read_text(struct grid_reader *reader, const char *text, size_t size,
+                          int (*read)(struct grid_reader *reader, const json_t *root),
+                          struct lull_grid_events *grid_out)
 {
     json_error_t error;
     json_t *root;
     int result;
 
-    if (size > LULL_GRID_MOST_BYTES)
+    if (size > LULL_GRID_MAX_BYTES)
         return lull_error_set(reader->err, -EINVAL, "%.80s: longer than %d bytes", reader->name,
-                              LULL_GRID_MOST_BYTES);
+                              LULL_GRID_MAX_BYTES);
     root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
     if (root == NULL)
         return lull_error_set(reader->err, -EINVAL, "%.80s:%d: no JSON: %.100s", reader->name,
@@ -262,7 +265,7 @@ int lull_grid_read(const char *name, const char *text, size_t size, int64_t now_
 {
     struct grid_reader reader = {.name = name, .now_s = now_s, .err = err};
 
-    return read_text(&reader, text, size, read_own, grid_out);
+    return grid_read_text(&reader, text, size, grid_read_own, grid_out);
 }
 
 int lull_grid_read_openadr(const char *name, const char *text, size_t size, int64_t now_s,
@@ -270,10 +273,10 @@ int lull_grid_read_openadr(const char *name, const char *text, size_t size, int6
 {
     struct grid_reader reader = {.name = name, .now_s = now_s, .err = err};
 
-    return read_text(&reader, text, size, read_openadr, grid_out);
+    return grid_read_text(&reader, text, size, read_openadr, grid_out);
 }
 
-static json_t *print_time(int64_t time_s)
+static json_t *grid_print_time(int64_t time_s)
 {
     const time_t time = (time_t)time_s;
     struct tm parts;
@@ -294,10 +297,10 @@ char *lull_grid_print(const struct lull_grid_events *grid)
     for (uint32_t i = 0; i < grid->count; i++) {
         const struct lull_grid_event *event = &grid->events[i];
         json_t *object = json_pack("{s:f, s:o}", "target_w", event->target_w, "begin",
-                                   print_time(event->begin_s));
+                                   grid_print_time(event->begin_s));
 
         if (event->end_s != LULL_GRID_FOR_EVER)
-            json_object_set_new(object, "end", print_time(event->end_s));
+            json_object_set_new(object, "end", grid_print_time(event->end_s));
         json_array_append_new(events, object);
     }
     text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(12));

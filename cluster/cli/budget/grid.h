@@ -1,11 +1,11 @@
 /*
- * What a grid, or whoever speaks for it, asks for: targets in watts for times. Read from Lull's own
+ * What a grid, or whoever speaks for it, requests: targets in watts for times. Read from Lull's own
  * JSON (a file, a webhook), or from the events of an OpenADR 3 server. The readers are pure: text
  * in, struct out. Threads: any. SPDX-License-Identifier: Apache-2.0
  *
  * Lull's own: {"events": [EVENT...]}, or one EVENT alone:
  *     {"target_w": 7000, "begin": "2026-11-28T17:00:00Z", "end": "2026-11-28T19:00:00Z"}
- * "duration_s" may stand for "end"; without "begin" it has begun, without an end it goes on.
+ * "duration_s" may represent "end"; without "begin" it has started, without an end it continues.
  */
 #ifndef LULL_CLUSTER_CLI_BUDGET_GRID_H
 #define LULL_CLUSTER_CLI_BUDGET_GRID_H
@@ -16,21 +16,21 @@
 #include "base/error.h"
 
 enum {
-    LULL_GRID_MOST_EVENTS = 256,
-    LULL_GRID_MOST_BYTES = 256 * 1024, /* of a text */
+    LULL_GRID_MAX_EVENTS = 256,
+    LULL_GRID_MAX_BYTES = 256 * 1024, /* of a text */
 };
 
 #define LULL_GRID_FOR_EVER (INT64_MAX / 4)
 
 struct lull_grid_event {
     int64_t begin_s; /* since 1970 */
-    int64_t end_s;   /* > begin_s; LULL_GRID_FOR_EVER: it goes on */
+    int64_t end_s;   /* > begin_s; LULL_GRID_FOR_EVER: it continues */
     double target_w; /* >= 0 */
 };
 
 struct lull_grid_events {
     uint32_t count;
-    struct lull_grid_event events[LULL_GRID_MOST_EVENTS];
+    struct lull_grid_event events[LULL_GRID_MAX_EVENTS];
 };
 
 /*
@@ -51,12 +51,12 @@ int lull_grid_read(const char *name, const char *text, size_t size, int64_t now_
 /*
  * Reads what an OpenADR 3 server answers to GET /events: an array of events, whose payloads of the
  * types IMPORT_CAPACITY_LIMIT and DISPATCH_SETPOINT are targets, in kilowatts unless a descriptor
- * says W or MW; other types are left alone. Errors: as above.
+ * says W or MW; other types are left unchanged. Errors: as above.
  */
 int lull_grid_read_openadr(const char *name, const char *text, size_t size, int64_t now_s,
                            struct lull_grid_events *grid_out, struct lull_error *err);
 
-/* Writes a grid as Lull's own text, which the caller frees; NULL: there is no memory. */
+/* Writes a grid as Lull's own text, which the caller frees; NULL: out of memory. */
 char *lull_grid_print(const struct lull_grid_events *grid);
 
 /* Returns the lowest target of the events at a time, W; INFINITY: there is none. */

@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 
-/* How long a round waits for the file. Chosen, not measured. */
+/* How long a round waits for the file. */
 static const int64_t wait_ns = 200 * LULL_NS_PER_MS;
 
 struct lull_grid_file {
@@ -37,8 +37,8 @@ struct lull_grid_file {
 
 /* ---- the thread ---------------------------------------------------------------------------- */
 
-/* Reads the file into `fresh`; false: what was asked before goes on. */
-static bool look(struct lull_grid_file *file)
+/* Reads the file into `fresh`; false: what was asked before continues. */
+static bool grid_file_poll(struct lull_grid_file *file)
 {
     struct lull_error error = {0};
     struct stat unused;
@@ -53,7 +53,7 @@ static bool look(struct lull_grid_file *file)
     }
     if (!lull_file_has_changed(file->path, &file->stamp))
         return false;
-    result = lull_file_read(file->path, LULL_GRID_MOST_BYTES, &text, &size, &error);
+    result = lull_file_read(file->path, LULL_GRID_MAX_BYTES, &text, &size, &error);
     if (result == 0) {
         result = lull_grid_read(file->path, text, size, (int64_t)time(NULL), &file->fresh, &error);
         free(text);
@@ -63,14 +63,14 @@ static bool look(struct lull_grid_file *file)
     return result == 0;
 }
 
-static void destroy(struct lull_grid_file *file)
+static void grid_file_destroy(struct lull_grid_file *file)
 {
     pthread_cond_destroy(&file->changed);
     pthread_mutex_destroy(&file->lock);
     free(file);
 }
 
-static void *work(void *argument)
+static void *grid_file_thread(void *argument)
 {
     struct lull_grid_file *const file = argument;
     bool is_given_up;
@@ -85,7 +85,7 @@ static void *work(void *argument)
             continue;
         }
         pthread_mutex_unlock(&file->lock);
-        has_read = look(file);
+        has_read = grid_file_poll(file);
         pthread_mutex_lock(&file->lock);
         if (has_read)
             file->grid = file->fresh;
@@ -97,7 +97,7 @@ static void *work(void *argument)
     pthread_cond_broadcast(&file->changed);
     pthread_mutex_unlock(&file->lock);
     if (is_given_up)
-        destroy(file);
+        grid_file_destroy(file);
     return NULL;
 }
 
@@ -113,9 +113,9 @@ int lull_grid_file_start(const char *path, struct lull_grid_file **file_out, str
     memcpy(file->path, path, strlen(path) + 1);
     pthread_mutex_init(&file->lock, NULL);
     lull_thread_init_condition(&file->changed);
-    result = lull_thread_start(&file->thread, work, file);
+    result = lull_thread_start(&file->thread, grid_file_thread, file);
     if (result < 0) {
-        destroy(file);
+        grid_file_destroy(file);
         return lull_error_set(err, result, "%s: no thread to read it: %s", path, strerror(-result));
     }
     *file_out = file;
@@ -123,7 +123,7 @@ int lull_grid_file_start(const char *path, struct lull_grid_file **file_out, str
 }
 
 /* Waits until the thread is over, or has read as often as was asked; locked. False: it is late. */
-static bool wait_for(struct lull_grid_file *file)
+static bool grid_file_await(struct lull_grid_file *file)
 {
     const struct timespec until = lull_timespec_from_ns(lull_now_ns() + wait_ns);
 
@@ -142,7 +142,7 @@ void lull_grid_file_stop(struct lull_grid_file *file)
     pthread_mutex_lock(&file->lock);
     file->is_ending = true;
     pthread_cond_broadcast(&file->changed);
-    is_over = wait_for(file);
+    is_over = grid_file_await(file);
     file->is_given_up = !is_over;
     if (!is_over)
         pthread_detach(file->thread);
@@ -150,7 +150,7 @@ void lull_grid_file_stop(struct lull_grid_file *file)
     if (!is_over)
         return;
     pthread_join(file->thread, NULL);
-    destroy(file);
+    grid_file_destroy(file);
 }
 
 void lull_grid_file_read(struct lull_grid_file *file, struct lull_grid_events *grid_out)
@@ -164,7 +164,7 @@ void lull_grid_file_read(struct lull_grid_file *file, struct lull_grid_events *g
     if (file->done == file->asked) {
         file->asked++;
         pthread_cond_broadcast(&file->changed);
-        becomes_late = !wait_for(file);
+        becomes_late = !grid_file_await(file);
     }
     *grid_out = file->grid;
     pthread_mutex_unlock(&file->lock);

@@ -8,7 +8,7 @@
 #include "cluster/cli/budget/grid.h"
 
 /* Takes a number below limit and the character that follows it. */
-static int take_part(const char **at, uint32_t limit, char next, uint32_t *number_out)
+static int grid_time_take_part(const char **at, uint32_t limit, char next, uint32_t *number_out)
 {
     if (lull_text_take_digits(at, limit, number_out) < 0 || **at != next)
         return -EINVAL;
@@ -17,7 +17,7 @@ static int take_part(const char **at, uint32_t limit, char next, uint32_t *numbe
 }
 
 /* Takes Z or an offset such as +01:00, in seconds. */
-static int take_zone(const char **at, int64_t *offset_s_out)
+static int grid_time_take_zone(const char **at, int64_t *offset_s_out)
 {
     const int64_t sign = **at == '-' ? -1 : 1;
     uint32_t hours, minutes;
@@ -30,14 +30,15 @@ static int take_zone(const char **at, int64_t *offset_s_out)
     if (**at != '+' && **at != '-')
         return -EINVAL;
     (*at)++;
-    if (take_part(at, 24, ':', &hours) < 0 || lull_text_take_digits(at, 60, &minutes) < 0)
+    if (grid_time_take_part(at, 24, ':', &hours) < 0 || lull_text_take_digits(at, 60, &minutes) < 0)
         return -EINVAL;
     *offset_s_out = sign * ((int64_t)hours * 3600 + (int64_t)minutes * 60);
     return 0;
 }
 
-/* Tells whether a day is in the calendar: timegm() would turn the 31st of June into a July day. */
-static bool is_date(const struct tm *date)
+/* Returns whether a day is in the calendar: timegm() would turn the 31st of June into a July day.
+ */
+static bool grid_time_is_date(const struct tm *date)
 {
     struct tm normal = *date;
 
@@ -52,9 +53,12 @@ int lull_grid_parse_time(const char *text, int64_t *time_s_out)
     struct tm date = {0};
     int64_t offset_s;
 
-    if (take_part(&at, 10000, '-', &year) < 0 || take_part(&at, 13, '-', &month) < 0 ||
-        take_part(&at, 32, 'T', &day) < 0 || take_part(&at, 24, ':', &hour) < 0 ||
-        take_part(&at, 60, ':', &minute) < 0 || lull_text_take_digits(&at, 61, &second) < 0)
+    if (grid_time_take_part(&at, 10000, '-', &year) < 0 ||
+        grid_time_take_part(&at, 13, '-', &month) < 0 ||
+        grid_time_take_part(&at, 32, 'T', &day) < 0 ||
+        grid_time_take_part(&at, 24, ':', &hour) < 0 ||
+        grid_time_take_part(&at, 60, ':', &minute) < 0 ||
+        lull_text_take_digits(&at, 61, &second) < 0)
         return -EINVAL;
     if (*at == '.') {
         at++;
@@ -64,7 +68,8 @@ int lull_grid_parse_time(const char *text, int64_t *time_s_out)
     date.tm_year = (int)year - 1900;
     date.tm_mon = (int)month - 1;
     date.tm_mday = (int)day;
-    if (month == 0 || day == 0 || !is_date(&date) || take_zone(&at, &offset_s) < 0 || *at != '\0')
+    if (month == 0 || day == 0 || !grid_time_is_date(&date) ||
+        grid_time_take_zone(&at, &offset_s) < 0 || *at != '\0')
         return -EINVAL;
     date.tm_hour = (int)hour;
     date.tm_min = (int)minute;

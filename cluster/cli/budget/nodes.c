@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-/* A lulld answers within some 10 ms, also while its driver hangs. Chosen, not measured. */
+/* A lulld answers within some 10 ms, also while its driver hangs. */
 enum { ANSWER_MS = 500 };
 
 int lull_budget_nodes_open(const struct lull_budget_settings *settings, const char *runtime_dir,
@@ -37,22 +37,23 @@ void lull_budget_nodes_close(struct lull_budget_nodes *nodes)
     *nodes = (struct lull_budget_nodes){0};
 }
 
-static void lose(struct lull_budget_connection *node, const struct lull_error *error)
+static void budget_node_disconnect(struct lull_budget_connection *node,
+                                   const struct lull_error *error)
 {
-    if (!node->was_told)
+    if (!node->was_reported)
         lull_log(LULL_LOG_WARNING, "budget",
                  "node %s: %s; its last power reading is used, and the connection is retried every "
                  "second",
                  node->name, error->text);
-    node->was_told = true;
+    node->was_reported = true;
     node->is_refusing = false;
     lull_client_close(node->client);
     node->client = NULL;
     memset(node->sent_ns, 0, sizeof(node->sent_ns));
 }
 
-static int ask(struct lull_budget_connection *node, uint32_t gpu,
-               struct lull_message_state *state_out, struct lull_error *err)
+static int budget_node_query(struct lull_budget_connection *node, uint32_t gpu,
+                             struct lull_message_state *state_out, struct lull_error *err)
 {
     struct lull_message message = {.type = LULL_MESSAGE_STATUS, .body.status.gpu = gpu};
     struct lull_message answer;
@@ -81,7 +82,7 @@ static int open_connection(struct lull_budget_connection *node, uint32_t *count_
 }
 
 /* True: other GPUs are there than before. */
-static bool look(struct lull_budget_connection *node)
+static bool budget_node_poll(struct lull_budget_connection *node)
 {
     const bool is_new = node->client == NULL;
     uint32_t count = node->gpu_count;
@@ -89,16 +90,16 @@ static bool look(struct lull_budget_connection *node)
     struct lull_error error = {0};
 
     if (is_new && open_connection(node, &count, &error) < 0) {
-        lose(node, &error);
+        budget_node_disconnect(node, &error);
         return false;
     }
-    if (count > LULL_BUDGET_MOST_GPUS)
-        count = LULL_BUDGET_MOST_GPUS;
+    if (count > LULL_BUDGET_MAX_GPUS)
+        count = LULL_BUDGET_MAX_GPUS;
     for (uint32_t gpu = 0; gpu < count; gpu++) {
         struct lull_message_state state;
 
-        if (ask(node, gpu, &state, &error) < 0) {
-            lose(node, &error);
+        if (budget_node_query(node, gpu, &state, &error) < 0) {
+            budget_node_disconnect(node, &error);
             return has_changed;
         }
         has_changed |= gpu >= node->gpu_count || strcmp(state.uuid, node->states[gpu].uuid) != 0;
@@ -106,9 +107,9 @@ static bool look(struct lull_budget_connection *node)
     }
     has_changed |= count != node->gpu_count;
     node->gpu_count = count;
-    if (node->was_told)
+    if (node->was_reported)
         lull_log(LULL_LOG_INFO, "budget", "node %s answers", node->name);
-    node->was_told = false;
+    node->was_reported = false;
     return has_changed;
 }
 
@@ -117,13 +118,13 @@ bool lull_budget_nodes_look(struct lull_budget_nodes *nodes)
     bool has_changed = false;
 
     for (uint32_t i = 0; i < nodes->count; i++)
-        has_changed |= look(&nodes->nodes[i]);
+        has_changed |= budget_node_poll(&nodes->nodes[i]);
     return has_changed;
 }
 
-/* Tells whether nothing has to be sent: the GPU has the cap, for long enough, or has none. */
-static bool is_known(const struct lull_budget_connection *node, uint32_t gpu,
-                     const struct lull_message_cap *cap, int64_t now_ns)
+/* Returns whether nothing has to be sent: the GPU has the cap, for long enough, or has none. */
+static bool budget_node_is_known(const struct lull_budget_connection *node, uint32_t gpu,
+                                 const struct lull_message_cap *cap, int64_t now_ns)
 {
     const bool is_lifted = cap->max_mhz == 0 && cap->max_limit_mw == 0;
     const struct lull_message_cap *sent = &node->sent[gpu];
@@ -150,7 +151,7 @@ void lull_budget_nodes_order(struct lull_budget_nodes *nodes, uint32_t node, uin
     *cap = (struct lull_message_cap){gpu, order->max_mhz, (uint32_t)lround(order->limit_w * 1e3),
                                      hold_ms};
     if (connection->client == NULL || connection->is_refusing ||
-        is_known(connection, gpu, cap, lull_now_ns()))
+        budget_node_is_known(connection, gpu, cap, lull_now_ns()))
         return;
     result = lull_client_call(connection->client, &message, LULL_MESSAGE_REPLY, ANSWER_MS, &answer,
                               NULL, &error);
@@ -161,7 +162,7 @@ void lull_budget_nodes_order(struct lull_budget_nodes *nodes, uint32_t node, uin
                  "again until its lulld restarts",
                  connection->name, error.text);
     } else if (result < 0) {
-        lose(connection, &error);
+        budget_node_disconnect(connection, &error);
     }
     if (result < 0)
         return;

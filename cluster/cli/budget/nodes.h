@@ -13,18 +13,18 @@
 #include "cluster/core/power/power_steer.h"
 #include "wire/client.h"
 
-enum { LULL_BUDGET_MOST_GPUS = 64 /* of a node */ };
+enum { LULL_BUDGET_MAX_GPUS = 64 /* of a node */ };
 
 struct lull_budget_connection {
     const char *name;
     const char *runtime_dir;
     struct lull_client *client; /* NULL: it does not answer */
-    bool was_told;              /* that it does not */
+    bool was_reported;          /* that it does not */
     bool is_refusing;   /* this user may not cap its GPUs, as long as the connection lasts */
     uint32_t gpu_count; /* as it was when it answered last */
-    struct lull_message_state states[LULL_BUDGET_MOST_GPUS];
-    struct lull_message_cap sent[LULL_BUDGET_MOST_GPUS];
-    int64_t sent_ns[LULL_BUDGET_MOST_GPUS]; /* 0: nothing was sent over this connection */
+    struct lull_message_state states[LULL_BUDGET_MAX_GPUS];
+    struct lull_message_cap sent[LULL_BUDGET_MAX_GPUS];
+    int64_t sent_ns[LULL_BUDGET_MAX_GPUS]; /* 0: nothing was sent over this connection */
 };
 
 struct lull_budget_nodes {

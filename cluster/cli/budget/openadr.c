@@ -27,7 +27,7 @@ extern char **environ;
 struct lull_openadr {
     const struct lull_budget_settings *settings;
     char config[CONFIG_BYTES]; /* of curl */
-    bool was_told;             /* that it does not answer; the thread's */
+    bool was_reported;         /* that it does not answer; the thread's */
     pthread_t thread;
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t stop;
@@ -38,8 +38,8 @@ struct lull_openadr {
 
 /* --- what curl is told --- */
 
-/* Tells whether a text can stand between quotes in curl's configuration and in a header. */
-static bool is_plain(const char *text)
+/* Returns whether a text can stand between quotes in curl's configuration and in a header. */
+static bool openadr_is_plain(const char *text)
 {
     for (const char *c = text; *c != '\0'; c++)
         if (*c <= ' ' || *c > '~' || *c == '"' || *c == '\\')
@@ -47,8 +47,8 @@ static bool is_plain(const char *text)
     return true;
 }
 
-/* Tells whether nobody but this host and the server can read what is sent to an address. */
-static bool is_private(const char *url)
+/* Returns whether nobody but this host and the server can read what is sent to an address. */
+static bool openadr_is_private(const char *url)
 {
     static const char *const starts[] = {"https://",
                                          "http://127.0.0.1:", "http://localhost:", "http://[::1]:"};
@@ -59,25 +59,25 @@ static bool is_private(const char *url)
     return false;
 }
 
-static int read_token(const char *path, char *token_out, struct lull_error *err)
+static int openadr_read_token(const char *path, char *token_out, struct lull_error *err)
 {
     const int result = lull_file_read_secret(path, token_out, TOKEN_BYTES, err);
 
     if (result < 0)
         return result;
-    if (token_out[0] == '\0' || !is_plain(token_out))
+    if (token_out[0] == '\0' || !openadr_is_plain(token_out))
         return lull_error_set(err, -EINVAL, "%s: invalid token: must be one line without blanks",
                               path);
     return 0;
 }
 
-static int configure(struct lull_openadr *openadr, struct lull_error *err)
+static int openadr_configure(struct lull_openadr *openadr, struct lull_error *err)
 {
     const struct lull_budget_settings *s = openadr->settings;
     char token[TOKEN_BYTES] = "";
     int length;
 
-    if (!is_plain(s->openadr) || !is_plain(s->openadr_program) ||
+    if (!openadr_is_plain(s->openadr) || !openadr_is_plain(s->openadr_program) ||
         strpbrk(s->openadr_program, "&?#%/") != NULL ||
         (strncmp(s->openadr, "https://", 8) != 0 && strncmp(s->openadr, "http://", 7) != 0))
         return lull_error_set(err, -EINVAL,
@@ -85,11 +85,11 @@ static int configure(struct lull_openadr *openadr, struct lull_error *err)
                               "https://vtn.example/3.0.1, or openadr-program is not an identifier",
                               s->openadr);
     if (s->openadr_token_file[0] != '\0') {
-        int result = read_token(s->openadr_token_file, token, err);
+        int result = openadr_read_token(s->openadr_token_file, token, err);
 
         if (result < 0)
             return result;
-        if (!is_private(s->openadr))
+        if (!openadr_is_private(s->openadr))
             return lull_error_set(err, -EINVAL,
                                   "openadr: the token would go to %.80s in the clear; use https",
                                   s->openadr);
@@ -107,13 +107,13 @@ static int configure(struct lull_openadr *openadr, struct lull_error *err)
 
 /* --- one answer --- */
 
-/* Reads an answer until its end, at most LULL_GRID_MOST_BYTES and one more. */
+/* Reads an answer until its end, at most LULL_GRID_MAX_BYTES and one more. */
 static size_t read_answer(int fd, char *text)
 {
     size_t size = 0;
 
-    while (size < LULL_GRID_MOST_BYTES + 1) {
-        const ssize_t got = read(fd, text + size, LULL_GRID_MOST_BYTES + 1 - size);
+    while (size < LULL_GRID_MAX_BYTES + 1) {
+        const ssize_t got = read(fd, text + size, LULL_GRID_MAX_BYTES + 1 - size);
 
         if (got < 0 && errno == EINTR)
             continue;
@@ -125,7 +125,7 @@ static size_t read_answer(int fd, char *text)
 }
 
 /* Starts curl with these descriptors. Returns its number; negative: -errno. */
-static pid_t spawn(int input, int output, int errors)
+static pid_t openadr_spawn(int input, int output, int errors)
 {
     static char *const words[] = {"curl", "--config", "-", NULL};
     posix_spawn_file_actions_t actions;
@@ -161,7 +161,7 @@ static void set_child(struct lull_openadr *openadr, pid_t child)
 /* Waits for the child, which keeps its number until stop() can no longer use it; returns its
  * status.
  */
-static int reap(struct lull_openadr *openadr, pid_t child)
+static int openadr_reap(struct lull_openadr *openadr, pid_t child)
 {
     siginfo_t unused;
     int status = -1;
@@ -174,8 +174,8 @@ static int reap(struct lull_openadr *openadr, pid_t child)
     return status;
 }
 
-/* Tells what curl has complained of. */
-static int fail(int errors, const char *url, int status, struct lull_error *err)
+/* Returns what curl has complained of. */
+static int openadr_fail(int errors, const char *url, int status, struct lull_error *err)
 {
     char text[120] = "";
     const ssize_t got = pread(errors, text, sizeof(text) - 1, 0);
@@ -187,7 +187,8 @@ static int fail(int errors, const char *url, int status, struct lull_error *err)
 }
 
 /* Writes the answer and its size; text has room for one byte more than is allowed. */
-static int fetch(struct lull_openadr *openadr, char *text, size_t *size_out, struct lull_error *err)
+static int openadr_fetch(struct lull_openadr *openadr, char *text, size_t *size_out,
+                         struct lull_error *err)
 {
     const int config = memfd_create("curl-config", MFD_CLOEXEC);
     const int errors = memfd_create("curl-errors", MFD_CLOEXEC);
@@ -201,7 +202,7 @@ static int fetch(struct lull_openadr *openadr, char *text, size_t *size_out, str
         result = lull_error_set(err, -errno, "openadr: %s", strerror(errno));
         goto end;
     }
-    child = spawn(config, answer[1], errors);
+    child = openadr_spawn(config, answer[1], errors);
     close(answer[1]);
     answer[1] = -1;
     if (child < 0) {
@@ -211,13 +212,13 @@ static int fetch(struct lull_openadr *openadr, char *text, size_t *size_out, str
     }
     set_child(openadr, child);
     *size_out = read_answer(answer[0], text);
-    close(answer[0]); /* one that goes on ends by SIGPIPE */
+    close(answer[0]); /* one that continues ends by SIGPIPE */
     answer[0] = -1;
-    status = reap(openadr, child);
+    status = openadr_reap(openadr, child);
     result = 0;
-    if (*size_out <= LULL_GRID_MOST_BYTES && status != 0)
-        result = fail(errors, openadr->settings->openadr,
-                      WIFEXITED(status) ? WEXITSTATUS(status) : -1, err);
+    if (*size_out <= LULL_GRID_MAX_BYTES && status != 0)
+        result = openadr_fail(errors, openadr->settings->openadr,
+                              WIFEXITED(status) ? WEXITSTATUS(status) : -1, err);
 end:
     for (int i = 0; i < 2; i++)
         if (answer[i] >= 0)
@@ -231,11 +232,12 @@ end:
 
 /* --- the thread --- */
 
-static void ask(struct lull_openadr *openadr, char *text, struct lull_grid_events *grid)
+static void openadr_ask_server(struct lull_openadr *openadr, char *text,
+                               struct lull_grid_events *grid)
 {
     struct lull_error error = {0};
     size_t size = 0;
-    int result = fetch(openadr, text, &size, &error);
+    int result = openadr_fetch(openadr, text, &size, &error);
 
     if (result == 0)
         result = lull_grid_read_openadr(openadr->settings->openadr, text, size, (int64_t)time(NULL),
@@ -243,23 +245,23 @@ static void ask(struct lull_openadr *openadr, char *text, struct lull_grid_event
     pthread_mutex_lock(&openadr->lock);
     if (result == 0)
         openadr->grid = *grid;
-    if (result < 0 && !openadr->was_told && !openadr->is_stopping)
+    if (result < 0 && !openadr->was_reported && !openadr->is_stopping)
         lull_log(LULL_LOG_WARNING, "budget", "%s; known events stay in force", error.text);
     pthread_mutex_unlock(&openadr->lock);
-    openadr->was_told = result < 0;
+    openadr->was_reported = result < 0;
 }
 
-static void *run(void *argument)
+static void *openadr_thread(void *argument)
 {
     struct lull_openadr *openadr = argument;
-    char *text = malloc(LULL_GRID_MOST_BYTES + 1);
+    char *text = malloc(LULL_GRID_MAX_BYTES + 1);
     struct lull_grid_events *grid = malloc(sizeof(*grid));
     bool is_stopping = text == NULL || grid == NULL;
 
     while (!is_stopping) {
         struct timespec until;
 
-        ask(openadr, text, grid);
+        openadr_ask_server(openadr, text, grid);
         until = lull_timespec_from_ns(lull_now_ns() +
                                       (int64_t)(openadr->settings->openadr_poll_s * 1e9));
         pthread_mutex_lock(&openadr->lock);
@@ -283,14 +285,14 @@ int lull_openadr_start(const struct lull_budget_settings *settings,
     if (openadr == NULL)
         return lull_error_set(err, -ENOMEM, "openadr: out of memory");
     openadr->settings = settings;
-    result = configure(openadr, err);
+    result = openadr_configure(openadr, err);
     if (result < 0) {
         free(openadr);
         return result;
     }
     pthread_mutex_init(&openadr->lock, NULL);
     lull_thread_init_condition(&openadr->stop);
-    result = -pthread_create(&openadr->thread, NULL, run, openadr);
+    result = -pthread_create(&openadr->thread, NULL, openadr_thread, openadr);
     if (result < 0) {
         pthread_cond_destroy(&openadr->stop);
         pthread_mutex_destroy(&openadr->lock);

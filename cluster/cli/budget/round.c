@@ -11,7 +11,7 @@
 #include "base/json_string.h"
 #include "base/log.h"
 
-enum { MOST_GROUPS = 1 + LULL_BUDGET_MOST_RACKS + LULL_BUDGET_MOST_NODES };
+enum { MAX_GROUPS = 1 + LULL_BUDGET_MAX_RACKS + LULL_BUDGET_MAX_NODES };
 
 /* What a GPU of which nothing is known is taken to draw: the limit of most that train. */
 static const double unknown_w = 400.0;
@@ -28,11 +28,11 @@ struct lull_budget_round {
     struct lull_power_steer *steer; /* NULL: there is no GPU yet */
     uint32_t gpu_count;
     struct gpu_place *places; /* [gpu] and so on */
-    struct lull_steer_news *news;
+    struct lull_steer_update *update;
     struct lull_steer_order *orders;
-    struct lull_steered_job *jobs; /* [gpu_count + LULL_BUDGET_MOST_JOBS] */
+    struct lull_steered_job *jobs; /* [gpu_count + LULL_BUDGET_MAX_JOBS] */
     uint32_t job_count;
-    struct lull_power_group groups[MOST_GROUPS];
+    struct lull_power_group groups[MAX_GROUPS];
     uint32_t group_count;
     double target_w; /* INFINITY: none */
     double cap_w;    /* of all, GPUs and what is besides; INFINITY: none */
@@ -59,12 +59,12 @@ static void forget_gpus(struct lull_budget_round *round)
 {
     lull_power_steer_destroy(round->steer);
     free(round->places);
-    free(round->news);
+    free(round->update);
     free(round->orders);
     free(round->jobs);
     round->steer = NULL;
     round->places = NULL;
-    round->news = NULL;
+    round->update = NULL;
     round->orders = NULL;
     round->jobs = NULL;
     round->gpu_count = 0;
@@ -94,7 +94,7 @@ static double cap_of(const struct lull_budget_cap *cap, double besides_w)
 static void describe_groups(struct lull_budget_round *round)
 {
     const struct lull_budget_settings *s = round->settings;
-    double besides_w[MOST_GROUPS] = {s->cap.besides_w};
+    double besides_w[MAX_GROUPS] = {s->cap.besides_w};
     struct lull_budget_cap all = s->cap;
 
     round->group_count = 1 + s->rack_count + s->node_count;
@@ -134,10 +134,10 @@ static int take_gpus(struct lull_budget_round *round)
         count += round->nodes->nodes[n].gpu_count;
     facts = calloc(count + 1, sizeof(*facts));
     round->places = calloc(count + 1, sizeof(*round->places));
-    round->news = calloc(count + 1, sizeof(*round->news));
+    round->update = calloc(count + 1, sizeof(*round->update));
     round->orders = calloc(count + 1, sizeof(*round->orders));
-    round->jobs = calloc(count + LULL_BUDGET_MOST_JOBS, sizeof(*round->jobs));
-    if (facts == NULL || round->places == NULL || round->news == NULL || round->orders == NULL ||
+    round->jobs = calloc(count + LULL_BUDGET_MAX_JOBS, sizeof(*round->jobs));
+    if (facts == NULL || round->places == NULL || round->update == NULL || round->orders == NULL ||
         round->jobs == NULL) {
         free(facts);
         return -ENOMEM;
@@ -167,13 +167,13 @@ static int take_gpus(struct lull_budget_round *round)
 
 /* --- jobs --- */
 
-static struct lull_steered_job steered(const struct lull_budget_job *job)
+static struct lull_steered_job budget_round_steered_job(const struct lull_budget_job *job)
 {
-    return (struct lull_steered_job){job->weight, job->least_ratio, job->clock_bound};
+    return (struct lull_steered_job){job->weight, job->min_ratio, job->clock_bound};
 }
 
-static const struct lull_message_state *state_of(const struct lull_budget_round *round,
-                                                 uint32_t gpu)
+static const struct lull_message_state *budget_round_state_of(const struct lull_budget_round *round,
+                                                              uint32_t gpu)
 {
     return &round->nodes->nodes[round->places[gpu].node].states[round->places[gpu].gpu];
 }
@@ -204,18 +204,18 @@ static const struct lull_budget_job *find_of_user(const struct lull_budget_setti
 /* Returns the job of an earlier GPU that the same process has leased; job_count: there is none. */
 static uint32_t find_shared(const struct lull_budget_round *round, uint32_t gpu)
 {
-    const struct lull_message_state *state = state_of(round, gpu);
+    const struct lull_message_state *state = budget_round_state_of(round, gpu);
 
     for (uint32_t i = 0; i < gpu && state->is_leased != 0 && state->owner_pid != 0; i++)
         if (round->places[i].node == round->places[gpu].node &&
-            state_of(round, i)->is_leased != 0 &&
-            state_of(round, i)->owner_pid == state->owner_pid &&
-            round->news[i].job >= round->settings->job_count)
-            return round->news[i].job;
+            budget_round_state_of(round, i)->is_leased != 0 &&
+            budget_round_state_of(round, i)->owner_pid == state->owner_pid &&
+            round->update[i].job >= round->settings->job_count)
+            return round->update[i].job;
     return round->job_count;
 }
 
-/* Tells whether nothing can be ordered on a node. */
+/* Returns whether nothing can be ordered on a node. */
 static bool is_away(const struct lull_budget_connection *node)
 {
     return node->client == NULL || node->is_refusing;
@@ -228,18 +228,18 @@ static void describe_jobs(struct lull_budget_round *round)
     const struct lull_budget_settings *s = round->settings;
 
     for (uint32_t j = 0; j < s->job_count; j++)
-        round->jobs[j] = steered(&s->jobs[j]);
+        round->jobs[j] = budget_round_steered_job(&s->jobs[j]);
     round->job_count = s->job_count;
     for (uint32_t i = 0; i < round->gpu_count; i++) {
-        const struct lull_message_state *state = state_of(round, i);
+        const struct lull_message_state *state = budget_round_state_of(round, i);
         uint32_t job = find_placed(round, i);
 
         if (job == s->job_count)
             job = find_shared(round, i);
         if (job == round->job_count && job >= s->job_count)
-            round->jobs[round->job_count++] =
-                steered(state->is_leased != 0 ? find_of_user(s, state->owner_uid) : &s->others);
-        round->news[i] = (struct lull_steer_news){
+            round->jobs[round->job_count++] = budget_round_steered_job(
+                state->is_leased != 0 ? find_of_user(s, state->owner_uid) : &s->others);
+        round->update[i] = (struct lull_steer_update){
             .power_w = state->power_mw * 1e-3,
             .looks = state->power_looks,
             .cap_mhz = state->power_cap_mhz,
@@ -254,7 +254,7 @@ static void describe_jobs(struct lull_budget_round *round)
 
 /* --- rounds --- */
 
-static void tell(struct lull_budget_round *round, double before_w)
+static void budget_round_log(struct lull_budget_round *round, double before_w)
 {
     const bool is_exceeded = round->excess_w > 0.0;
 
@@ -284,7 +284,7 @@ int lull_budget_round_run(struct lull_budget_round *round, double target_w, stru
         describe_groups(round);
         describe_jobs(round);
         result = lull_power_steer_decide(round->steer,
-                                         &(struct lull_steer_view){round->news, round->groups,
+                                         &(struct lull_steer_view){round->update, round->groups,
                                                                    round->group_count, round->jobs,
                                                                    round->job_count},
                                          round->orders, &round->excess_w);
@@ -294,7 +294,7 @@ int lull_budget_round_run(struct lull_budget_round *round, double target_w, stru
     for (uint32_t i = 0; i < round->gpu_count; i++)
         lull_budget_nodes_order(round->nodes, round->places[i].node, round->places[i].gpu,
                                 &round->orders[i], (uint32_t)(round->settings->hold_s * 1e3));
-    tell(round, before_w);
+    budget_round_log(round, before_w);
     return 0;
 }
 
@@ -305,25 +305,26 @@ void lull_budget_round_lift(struct lull_budget_round *round)
                                 &(struct lull_steer_order){0}, 0);
 }
 
-/* --- what is told --- */
+/* --- what is reported --- */
 
-static json_t *number_or_null(double value, bool is_known)
+static json_t *budget_round_number_or_null(double value, bool is_known)
 {
     return is_known ? json_real(value) : json_null();
 }
 
-static json_t *gpu_as_json(const struct lull_budget_round *round, uint32_t gpu)
+static json_t *budget_round_gpu_as_json(const struct lull_budget_round *round, uint32_t gpu)
 {
-    const struct lull_message_state *state = state_of(round, gpu);
+    const struct lull_message_state *state = budget_round_state_of(round, gpu);
     const struct lull_steer_order *order = &round->orders[gpu];
 
-    return json_pack("{s:o, s:I, s:I, s:b, s:o, s:o, s:o}", "node",
-                     lull_json_string(round->settings->nodes[round->places[gpu].node].name), "gpu",
-                     (json_int_t)round->places[gpu].gpu, "job", (json_int_t)round->news[gpu].job,
-                     "answers", !round->news[gpu].is_away, "power_w",
-                     number_or_null(state->power_mw * 1e-3, state->power_mw != 0), "cap_sm_mhz",
-                     order->max_mhz != 0 ? json_integer((json_int_t)order->max_mhz) : json_null(),
-                     "cap_power_limit_w", number_or_null(order->limit_w, order->limit_w > 0.0));
+    return json_pack(
+        "{s:o, s:I, s:I, s:b, s:o, s:o, s:o}", "node",
+        lull_json_string(round->settings->nodes[round->places[gpu].node].name), "gpu",
+        (json_int_t)round->places[gpu].gpu, "job", (json_int_t)round->update[gpu].job, "answers",
+        !round->update[gpu].is_away, "power_w",
+        budget_round_number_or_null(state->power_mw * 1e-3, state->power_mw != 0), "cap_sm_mhz",
+        order->max_mhz != 0 ? json_integer((json_int_t)order->max_mhz) : json_null(),
+        "cap_power_limit_w", budget_round_number_or_null(order->limit_w, order->limit_w > 0.0));
 }
 
 char *lull_budget_round_print(const struct lull_budget_round *round)
@@ -335,15 +336,15 @@ char *lull_budget_round_print(const struct lull_budget_round *round)
     char *text;
 
     for (uint32_t i = 0; i < round->gpu_count; i++) {
-        draw_w += state_of(round, i)->power_mw * 1e-3;
-        unknown += state_of(round, i)->power_mw == 0 || round->news[i].is_away;
-        json_array_append_new(gpus, gpu_as_json(round, i));
+        draw_w += budget_round_state_of(round, i)->power_mw * 1e-3;
+        unknown += budget_round_state_of(round, i)->power_mw == 0 || round->update[i].is_away;
+        json_array_append_new(gpus, budget_round_gpu_as_json(round, i));
     }
-    root =
-        json_pack("{s:I, s:o, s:o, s:f, s:I, s:f, s:o}", "time_s", (json_int_t)time(NULL), "cap_w",
-                  number_or_null(round->cap_w, isfinite(round->cap_w)), "grid_target_w",
-                  number_or_null(round->target_w, isfinite(round->target_w)), "power_w", draw_w,
-                  "gpus_unknown", (json_int_t)unknown, "excess_w", round->excess_w, "gpus", gpus);
+    root = json_pack(
+        "{s:I, s:o, s:o, s:f, s:I, s:f, s:o}", "time_s", (json_int_t)time(NULL), "cap_w",
+        budget_round_number_or_null(round->cap_w, isfinite(round->cap_w)), "grid_target_w",
+        budget_round_number_or_null(round->target_w, isfinite(round->target_w)), "power_w", draw_w,
+        "gpus_unknown", (json_int_t)unknown, "excess_w", round->excess_w, "gpus", gpus);
     text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     json_decref(root);
     return text;

@@ -16,13 +16,13 @@ int lull_budget_round_create(const struct lull_budget_settings *settings,
                              struct lull_budget_nodes *nodes, struct lull_budget_round **round_out);
 void lull_budget_round_destroy(struct lull_budget_round *round);
 
-/* Runs a round; target_w: what a grid asks for, INFINITY: nothing. -ENOMEM. */
+/* Runs a round; target_w: what a grid requests, INFINITY: nothing. -ENOMEM. */
 int lull_budget_round_run(struct lull_budget_round *round, double target_w, struct lull_error *err);
 
 /* Lifts the caps of all GPUs. */
 void lull_budget_round_lift(struct lull_budget_round *round);
 
-/* Describes the last round as JSON, which the caller frees; NULL: there is no memory. */
+/* Describes the last round as JSON, which the caller frees; NULL: out of memory. */
 char *lull_budget_round_print(const struct lull_budget_round *round);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 
-enum { LINE_BYTES = 1024, MOST_GPUS = 64, MOST_KEYS = 32 };
+enum { LINE_BYTES = 1024, MAX_GPUS = 64, MAX_KEYS = 32 };
 
 /* What keys of a section write to, or NULL: the key does not belong there. */
 struct target {
@@ -30,8 +30,8 @@ struct settings_reader {
     struct lull_error *err;
 };
 
-__attribute__((format(printf, 2, 3))) static int refuse(const struct settings_reader *reader,
-                                                        const char *format, ...)
+__attribute__((format(printf, 2, 3))) static int
+budget_settings_refuse(const struct settings_reader *reader, const char *format, ...)
 {
     char text[200];
     va_list arguments;
@@ -44,26 +44,29 @@ __attribute__((format(printf, 2, 3))) static int refuse(const struct settings_re
 
 /* --- values --- */
 
-static int read_number(const struct settings_reader *reader, const char *value, double least,
-                       double most, double *number_out)
+static int budget_settings_read_number(const struct settings_reader *reader, const char *value,
+                                       double least, double most, double *number_out)
 {
     if (lull_text_parse_between(value, least, most, number_out) < 0)
-        return refuse(reader, "\"%.40s\" must be a number from %g to %g", value, least, most);
+        return budget_settings_refuse(reader, "\"%.40s\" must be a number from %g to %g", value,
+                                      least, most);
     return 0;
 }
 
 static int read_ratio(const struct settings_reader *reader, const char *value, double *ratio_out)
 {
     if (lull_text_parse_ratio(value, ratio_out) < 0)
-        return refuse(reader, "\"%.40s\" must be a ratio from 0 to 1, such as 0.7 or 70%%", value);
+        return budget_settings_refuse(
+            reader, "\"%.40s\" must be a ratio from 0 to 1, such as 0.7 or 70%%", value);
     return 0;
 }
 
-static int read_text(const struct settings_reader *reader, const char *value, char *text_out,
-                     size_t size)
+static int budget_settings_read_text(const struct settings_reader *reader, const char *value,
+                                     char *text_out, size_t size)
 {
     if (*value == '\0' || strlen(value) >= size)
-        return refuse(reader, "the value is empty, or longer than %zu bytes", size - 1);
+        return budget_settings_refuse(reader, "the value is empty, or longer than %zu bytes",
+                                      size - 1);
     memcpy(text_out, value, strlen(value) + 1);
     return 0;
 }
@@ -75,7 +78,7 @@ static int read_rack(const struct settings_reader *reader, const char *value)
             reader->target.node->rack = (int32_t)i;
             return 0;
         }
-    return refuse(reader, "there is no section [rack %.40s] above", value);
+    return budget_settings_refuse(reader, "there is no section [rack %.40s] above", value);
 }
 
 static int read_user(const struct settings_reader *reader, const char *value)
@@ -86,7 +89,7 @@ static int read_user(const struct settings_reader *reader, const char *value)
     if (lull_text_parse_int(value, 0, (int64_t)UINT32_MAX - 1, &number) == 0)
         job->uid = (uint32_t)number;
     else if (reader->find_user(value, &job->uid) < 0)
-        return refuse(reader, "there is no user \"%.40s\" on this node", value);
+        return budget_settings_refuse(reader, "there is no user \"%.40s\" on this node", value);
     job->has_user = true;
     return 0;
 }
@@ -99,19 +102,20 @@ static int add_gpus(const struct settings_reader *reader, char *word, uint64_t *
 
     if (dash != NULL)
         *dash = '\0';
-    if (lull_text_parse_int(word, 0, MOST_GPUS - 1, &first) < 0)
-        return refuse(reader, "\"%.40s\" is not a GPU number from 0 to %d", word, MOST_GPUS - 1);
+    if (lull_text_parse_int(word, 0, MAX_GPUS - 1, &first) < 0)
+        return budget_settings_refuse(reader, "\"%.40s\" is not a GPU number from 0 to %d", word,
+                                      MAX_GPUS - 1);
     last = first;
-    if (dash != NULL && lull_text_parse_int(dash + 1, first, MOST_GPUS - 1, &last) < 0)
-        return refuse(reader, "\"%.40s\" is not a GPU number from %d to %d", dash + 1, (int)first,
-                      MOST_GPUS - 1);
+    if (dash != NULL && lull_text_parse_int(dash + 1, first, MAX_GPUS - 1, &last) < 0)
+        return budget_settings_refuse(reader, "\"%.40s\" is not a GPU number from %d to %d",
+                                      dash + 1, (int)first, MAX_GPUS - 1);
     for (int64_t gpu = first; gpu <= last; gpu++)
         *gpus |= UINT64_C(1) << gpu;
     return 0;
 }
 
 /* Reads one place, such as NODE:0-3,6. */
-static int read_place(const struct settings_reader *reader, char *text)
+static int budget_settings_read_place(const struct settings_reader *reader, char *text)
 {
     struct lull_budget_job *job = reader->target.job;
     char *const colon = strrchr(text, ':');
@@ -120,17 +124,20 @@ static int read_place(const struct settings_reader *reader, char *text)
     int result;
 
     if (colon == NULL)
-        return refuse(reader, "\"%.40s\" is not written NODE:GPUS, such as node1:0-3", text);
-    if (job->place_count == LULL_BUDGET_MOST_PLACES)
-        return refuse(reader, "a job is on %d nodes at most", LULL_BUDGET_MOST_PLACES);
+        return budget_settings_refuse(
+            reader, "\"%.40s\" is not written NODE:GPUS, such as node1:0-3", text);
+    if (job->place_count == LULL_BUDGET_MAX_PLACES)
+        return budget_settings_refuse(reader, "a job is on %d nodes at most",
+                                      LULL_BUDGET_MAX_PLACES);
     *colon = '\0';
     place = &job->places[job->place_count++];
-    result = read_text(reader, lull_text_trim(text), place->node, sizeof(place->node));
+    result =
+        budget_settings_read_text(reader, lull_text_trim(text), place->node, sizeof(place->node));
     for (char *word = strtok_r(colon + 1, ",", &rest); word != NULL && result == 0;
          word = strtok_r(NULL, ",", &rest))
         result = add_gpus(reader, lull_text_trim(word), &place->gpus);
     if (result == 0 && place->gpus == 0)
-        return refuse(reader, "no GPU is named after \"%.40s:\"", place->node);
+        return budget_settings_refuse(reader, "no GPU is named after \"%.40s:\"", place->node);
     return result;
 }
 
@@ -141,7 +148,7 @@ static int read_places(const struct settings_reader *reader, char *value)
 
     for (char *word = strtok_r(value, " \t", &rest); word != NULL && result == 0;
          word = strtok_r(NULL, " \t", &rest))
-        result = read_place(reader, word);
+        result = budget_settings_read_place(reader, word);
     return result;
 }
 
@@ -163,12 +170,12 @@ enum budget_key {
     GPUS,
     USER,
     WEIGHT,
-    LEAST,
+    MIN,
     CLOCK_BOUND,
     KEYS,
 };
 
-_Static_assert((int)KEYS <= (int)MOST_KEYS, "a bit for each");
+_Static_assert((int)KEYS <= (int)MAX_KEYS, "a bit for each");
 
 static const char *const key_names[KEYS] = {
     "limit-w", "besides-w",     "hold-s",          "grid-file",      "webhook",     "webhook-token",
@@ -176,7 +183,7 @@ static const char *const key_names[KEYS] = {
     "gpus",    "user",          "weight",          "least",          "clock-bound",
 };
 
-static bool belongs(const struct settings_reader *reader, enum budget_key key)
+static bool budget_settings_belongs(const struct settings_reader *reader, enum budget_key key)
 {
     const struct target *target = &reader->target;
 
@@ -198,36 +205,40 @@ static int take_budget_key(const struct settings_reader *reader, enum budget_key
 
     switch (key) {
     case HOLD:
-        return read_number(reader, value, 2.0, 3600.0, &s->hold_s);
+        return budget_settings_read_number(reader, value, 2.0, 3600.0, &s->hold_s);
     case GRID_FILE:
-        return read_text(reader, value, s->grid_file, sizeof(s->grid_file));
+        return budget_settings_read_text(reader, value, s->grid_file, sizeof(s->grid_file));
     case WEBHOOK:
-        return read_text(reader, value, s->webhook, sizeof(s->webhook));
+        return budget_settings_read_text(reader, value, s->webhook, sizeof(s->webhook));
     case WEBHOOK_TOKEN:
-        return read_text(reader, value, s->webhook_token_file, sizeof(s->webhook_token_file));
+        return budget_settings_read_text(reader, value, s->webhook_token_file,
+                                         sizeof(s->webhook_token_file));
     case OPENADR:
-        return read_text(reader, value, s->openadr, sizeof(s->openadr));
+        return budget_settings_read_text(reader, value, s->openadr, sizeof(s->openadr));
     case OPENADR_TOKEN:
-        return read_text(reader, value, s->openadr_token_file, sizeof(s->openadr_token_file));
+        return budget_settings_read_text(reader, value, s->openadr_token_file,
+                                         sizeof(s->openadr_token_file));
     case OPENADR_PROGRAM:
-        return read_text(reader, value, s->openadr_program, sizeof(s->openadr_program));
+        return budget_settings_read_text(reader, value, s->openadr_program,
+                                         sizeof(s->openadr_program));
     default:
-        return read_number(reader, value, 1.0, 3600.0, &s->openadr_poll_s);
+        return budget_settings_read_number(reader, value, 1.0, 3600.0, &s->openadr_poll_s);
     }
 }
 
-static int take_key(const struct settings_reader *reader, enum budget_key key, char *value)
+static int budget_settings_take_key(const struct settings_reader *reader, enum budget_key key,
+                                    char *value)
 {
     const struct target *target = &reader->target;
 
     switch (key) {
     case LIMIT:
-        return read_number(reader, value, 1.0, 1e12, &target->cap->limit_w);
+        return budget_settings_read_number(reader, value, 1.0, 1e12, &target->cap->limit_w);
     case BESIDES:
-        return read_number(reader, value, 0.0, 1e12, &target->cap->besides_w);
+        return budget_settings_read_number(reader, value, 0.0, 1e12, &target->cap->besides_w);
     case RUNTIME_DIR:
-        return read_text(reader, value, target->node->runtime_dir,
-                         sizeof(target->node->runtime_dir));
+        return budget_settings_read_text(reader, value, target->node->runtime_dir,
+                                         sizeof(target->node->runtime_dir));
     case RACK:
         return read_rack(reader, value);
     case GPUS:
@@ -235,9 +246,9 @@ static int take_key(const struct settings_reader *reader, enum budget_key key, c
     case USER:
         return read_user(reader, value);
     case WEIGHT:
-        return read_number(reader, value, 0.01, 100.0, &target->job->weight);
-    case LEAST:
-        return read_ratio(reader, value, &target->job->least_ratio);
+        return budget_settings_read_number(reader, value, 0.01, 100.0, &target->job->weight);
+    case MIN:
+        return read_ratio(reader, value, &target->job->min_ratio);
     case CLOCK_BOUND:
         return read_ratio(reader, value, &target->job->clock_bound);
     default:
@@ -245,26 +256,28 @@ static int take_key(const struct settings_reader *reader, enum budget_key key, c
     }
 }
 
-static int read_key(struct settings_reader *reader, char *line)
+static int budget_settings_read_key(struct settings_reader *reader, char *line)
 {
     char *const equals = strchr(line, '=');
     uint32_t key = 0;
     char *name;
 
     if (equals == NULL)
-        return refuse(reader, "\"%.40s\" is neither KEY = VALUE nor [SECTION]", line);
+        return budget_settings_refuse(reader, "\"%.40s\" is neither KEY = VALUE nor [SECTION]",
+                                      line);
     *equals = '\0';
     name = lull_text_trim(line);
     while (key < KEYS && strcmp(name, key_names[key]) != 0)
         key++;
     if (key == KEYS)
-        return refuse(reader, "unknown key \"%.40s\"; see cluster/docs/budget.md", name);
-    if (!reader->is_in_section || !belongs(reader, (enum budget_key)key))
-        return refuse(reader, "%s does not belong in this section", name);
+        return budget_settings_refuse(reader, "unknown key \"%.40s\"; see cluster/docs/budget.md",
+                                      name);
+    if (!reader->is_in_section || !budget_settings_belongs(reader, (enum budget_key)key))
+        return budget_settings_refuse(reader, "%s does not belong in this section", name);
     if ((reader->keys_given >> key & 1) != 0)
-        return refuse(reader, "%s is given twice in this section", name);
+        return budget_settings_refuse(reader, "%s is given twice in this section", name);
     reader->keys_given |= UINT32_C(1) << key;
-    return take_key(reader, (enum budget_key)key, lull_text_trim(equals + 1));
+    return budget_settings_take_key(reader, (enum budget_key)key, lull_text_trim(equals + 1));
 }
 
 /* --- sections --- */
@@ -277,27 +290,28 @@ static int begin_named(struct settings_reader *reader, const char *kind, const c
     struct lull_budget_settings *s = reader->settings;
     char *place = NULL;
 
-    if (strcmp(kind, "rack") == 0 && s->rack_count < LULL_BUDGET_MOST_RACKS) {
+    if (strcmp(kind, "rack") == 0 && s->rack_count < LULL_BUDGET_MAX_RACKS) {
         place = s->racks[s->rack_count].name;
         reader->target.cap = &s->racks[s->rack_count++].cap;
-    } else if (strcmp(kind, "node") == 0 && s->node_count < LULL_BUDGET_MOST_NODES) {
+    } else if (strcmp(kind, "node") == 0 && s->node_count < LULL_BUDGET_MAX_NODES) {
         reader->target.node = &s->nodes[s->node_count++];
         reader->target.node->rack = -1;
         reader->target.cap = &reader->target.node->cap;
         place = reader->target.node->name;
-    } else if (strcmp(kind, "job") == 0 && s->job_count < LULL_BUDGET_MOST_JOBS) {
+    } else if (strcmp(kind, "job") == 0 && s->job_count < LULL_BUDGET_MAX_JOBS) {
         reader->target.job = &s->jobs[s->job_count++];
         *reader->target.job = ordinary_job;
         place = reader->target.job->name;
     }
     if (place == NULL)
-        return refuse(reader, "sections are [budget], [rack NAME], [node NAME], [job NAME] and "
-                              "[others], and not more of them than cluster/docs/budget.md says");
-    return read_text(reader, name, place, LULL_BUDGET_NAME_BYTES);
+        return budget_settings_refuse(
+            reader, "sections are [budget], [rack NAME], [node NAME], [job NAME] and "
+                    "[others], and not more of them than cluster/docs/budget.md says");
+    return budget_settings_read_text(reader, name, place, LULL_BUDGET_NAME_BYTES);
 }
 
-/* Tells whether an earlier section has the kind and name of the one that has just begun. */
-static bool is_repeated(const struct settings_reader *reader, const char *name)
+/* Returns whether an earlier section has the kind and name of the one that has just begun. */
+static bool budget_settings_is_repeated(const struct settings_reader *reader, const char *name)
 {
     const struct lull_budget_settings *s = reader->settings;
     uint32_t found = 0;
@@ -312,14 +326,14 @@ static bool is_repeated(const struct settings_reader *reader, const char *name)
     return found > 1;
 }
 
-static int begin_section(struct settings_reader *reader, char *line)
+static int budget_settings_begin_section(struct settings_reader *reader, char *line)
 {
     char *const end = strchr(line, ']');
     char *kind, *name;
     int result;
 
     if (end == NULL || end[1] != '\0')
-        return refuse(reader, "a section is written [SECTION]");
+        return budget_settings_refuse(reader, "a section is written [SECTION]");
     *end = '\0';
     kind = lull_text_trim(line + 1);
     name = kind + strcspn(kind, LULL_TEXT_BLANKS);
@@ -339,17 +353,18 @@ static int begin_section(struct settings_reader *reader, char *line)
         return 0;
     }
     result = begin_named(reader, kind, name);
-    if (result == 0 && is_repeated(reader, name))
-        return refuse(reader, "there are two sections [%s %.40s]", kind, name);
+    if (result == 0 && budget_settings_is_repeated(reader, name))
+        return budget_settings_refuse(reader, "there are two sections [%s %.40s]", kind, name);
     return result;
 }
 
-static int read_line(struct settings_reader *reader, char *line)
+static int budget_settings_read_line(struct settings_reader *reader, char *line)
 {
     line = lull_text_trim(line);
     if (*line == '\0' || *line == '#')
         return 0;
-    return *line == '[' ? begin_section(reader, line) : read_key(reader, line);
+    return *line == '[' ? budget_settings_begin_section(reader, line)
+                        : budget_settings_read_key(reader, line);
 }
 
 /* --- the whole --- */
@@ -363,27 +378,30 @@ static bool is_node(const struct lull_budget_settings *settings, const char *nam
 }
 
 /* Checks what sections say of each other, which shows only at the end. */
-static int check(const struct settings_reader *reader)
+static int budget_settings_check(const struct settings_reader *reader)
 {
     const struct lull_budget_settings *s = reader->settings;
 
     if (s->webhook[0] != '\0' && (s->webhook_token_file[0] == '\0' || s->grid_file[0] == '\0'))
-        return refuse(reader, "a webhook needs webhook-token (the file of its secret) and "
-                              "grid-file (where its events are stored)");
+        return budget_settings_refuse(reader,
+                                      "a webhook needs webhook-token (the file of its secret) and "
+                                      "grid-file (where its events are stored)");
     for (uint32_t i = 0; i < s->job_count; i++) {
         const struct lull_budget_job *job = &s->jobs[i];
 
         if (job->has_user == (job->place_count > 0))
-            return refuse(reader, "[job %.40s] needs gpus or user, and not both", job->name);
+            return budget_settings_refuse(reader, "[job %.40s] needs gpus or user, and not both",
+                                          job->name);
         for (uint32_t p = 0; p < job->place_count; p++)
             if (!is_node(s, job->places[p].node))
-                return refuse(reader, "[job %.40s]: there is no section [node %.40s]", job->name,
-                              job->places[p].node);
+                return budget_settings_refuse(reader,
+                                              "[job %.40s]: there is no section [node %.40s]",
+                                              job->name, job->places[p].node);
     }
     return 0;
 }
 
-static int read_all(struct settings_reader *reader, const char *text, size_t size)
+static int budget_settings_read_all(struct settings_reader *reader, const char *text, size_t size)
 {
     const char *at = text;
     const char *const end = text + size;
@@ -396,15 +414,16 @@ static int read_all(struct settings_reader *reader, const char *text, size_t siz
 
         reader->line++;
         if (length >= sizeof(line) || memchr(at, '\0', length) != NULL)
-            return refuse(reader, "not a line of text, or longer than %d bytes", LINE_BYTES - 1);
+            return budget_settings_refuse(reader, "not a line of text, or longer than %d bytes",
+                                          LINE_BYTES - 1);
         memcpy(line, at, length);
         line[length] = '\0';
-        result = read_line(reader, line);
+        result = budget_settings_read_line(reader, line);
         if (result < 0)
             return result;
         at += length + 1;
     }
-    return check(reader);
+    return budget_settings_check(reader);
 }
 
 int lull_budget_settings_read(const char *path, const char *text, size_t size,
@@ -421,7 +440,7 @@ int lull_budget_settings_read(const char *path, const char *text, size_t size,
     settings->hold_s = 30.0;
     settings->openadr_poll_s = 10.0;
     settings->others = ordinary_job;
-    result = read_all(&reader, text, size);
+    result = budget_settings_read_all(&reader, text, size);
     if (result == 0 && settings->node_count == 0)
         settings->nodes[settings->node_count++] =
             (struct lull_budget_node){.name = "localhost", .rack = -1};

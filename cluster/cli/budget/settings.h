@@ -15,13 +15,13 @@
 #include "base/error.h"
 
 enum {
-    LULL_BUDGET_MOST_RACKS = 32,
-    LULL_BUDGET_MOST_NODES = 64,
-    LULL_BUDGET_MOST_JOBS = 128,
-    LULL_BUDGET_MOST_PLACES = 8, /* nodes on which one job is described */
+    LULL_BUDGET_MAX_RACKS = 32,
+    LULL_BUDGET_MAX_NODES = 64,
+    LULL_BUDGET_MAX_JOBS = 128,
+    LULL_BUDGET_MAX_PLACES = 8, /* nodes on which one job is described */
     LULL_BUDGET_NAME_BYTES = 64,
     LULL_BUDGET_TEXT_BYTES = 512,
-    LULL_BUDGET_MOST_BYTES = 256 * 1024, /* of the file */
+    LULL_BUDGET_MAX_BYTES = 256 * 1024, /* of the file */
 };
 
 /* The budget of a cluster, a rack or a node, W. */
@@ -52,11 +52,11 @@ struct lull_budget_place {
 struct lull_budget_job {
     char name[LULL_BUDGET_NAME_BYTES];
     uint32_t place_count;
-    struct lull_budget_place places[LULL_BUDGET_MOST_PLACES];
+    struct lull_budget_place places[LULL_BUDGET_MAX_PLACES];
     bool has_user;
     uint32_t uid;
     double weight;
-    double least_ratio; /* it bears no clock below this part of the highest */
+    double min_ratio;   /* it bears no clock below this part of the highest */
     double clock_bound; /* the part of its time that the clock decides */
 };
 
@@ -71,11 +71,11 @@ struct lull_budget_settings {
     char openadr_program[LULL_BUDGET_NAME_BYTES];    /* "": all of them */
     double openadr_poll_s;
     uint32_t rack_count;
-    struct lull_budget_rack racks[LULL_BUDGET_MOST_RACKS];
+    struct lull_budget_rack racks[LULL_BUDGET_MAX_RACKS];
     uint32_t node_count;
-    struct lull_budget_node nodes[LULL_BUDGET_MOST_NODES];
+    struct lull_budget_node nodes[LULL_BUDGET_MAX_NODES];
     uint32_t job_count;
-    struct lull_budget_job jobs[LULL_BUDGET_MOST_JOBS];
+    struct lull_budget_job jobs[LULL_BUDGET_MAX_JOBS];
     struct lull_budget_job others; /* jobs that no section speaks of */
 };
 

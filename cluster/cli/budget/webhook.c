@@ -18,12 +18,11 @@
 #include "cluster/cli/budget/grid.h"
 #include "cli/shared/http_guard.h"
 
-/* The numbers of connections and seconds were chosen, not measured. */
 enum {
-    LEAST_SECRET = 16,
+    MIN_SECRET = 16,
     SECRET_BYTES = 4096,
-    MOST_CONNECTIONS = 32,
-    MOST_OF_ADDRESS = 24,
+    MAX_CONNECTIONS = 32,
+    MAX_OF_ADDRESS = 24,
     SILENCE_S = 5,
     REQUEST_S = 10,
 };
@@ -43,7 +42,8 @@ struct webhook_request {
     char body[];
 };
 
-static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status, const char *text)
+static enum MHD_Result webhook_reply(struct MHD_Connection *connection, unsigned status,
+                                     const char *text)
 {
     struct MHD_Response *response =
         MHD_create_response_from_buffer(strlen(text), (void *)text, MHD_RESPMEM_MUST_COPY);
@@ -78,8 +78,9 @@ static bool has_secret(const struct lull_webhook *webhook, struct MHD_Connection
 }
 
 /* Decides by its head whether a request is taken. */
-static unsigned judge(const struct lull_webhook *webhook, struct MHD_Connection *connection,
-                      const char *url, const char *method)
+static unsigned webhook_check_request(const struct lull_webhook *webhook,
+                                      struct MHD_Connection *connection, const char *url,
+                                      const char *method)
 {
     if (!has_secret(webhook, connection))
         return MHD_HTTP_UNAUTHORIZED;
@@ -115,39 +116,41 @@ static int take_body(const struct lull_webhook *webhook, const struct webhook_re
     return result;
 }
 
-static enum MHD_Result finish(const struct lull_webhook *webhook, struct MHD_Connection *connection,
-                              const struct webhook_request *request)
+static enum MHD_Result webhook_finish(const struct lull_webhook *webhook,
+                                      struct MHD_Connection *connection,
+                                      const struct webhook_request *request)
 {
     struct lull_error error = {0};
     char text[512];
     int result;
 
     if (request->is_refused)
-        return answer(connection, request->status, "refused\n");
+        return webhook_reply(connection, request->status, "refused\n");
     result = take_body(webhook, request, &error);
     if (result == 0)
-        return answer(connection, request->status, "");
+        return webhook_reply(connection, request->status, "");
     lull_log(LULL_LOG_WARNING, "budget", "webhook: refused: %s", error.text);
     snprintf(text, sizeof(text), "%s\n", error.text);
-    return answer(connection,
-                  result == -EINVAL ? MHD_HTTP_BAD_REQUEST : MHD_HTTP_INTERNAL_SERVER_ERROR, text);
+    return webhook_reply(connection,
+                         result == -EINVAL ? MHD_HTTP_BAD_REQUEST : MHD_HTTP_INTERNAL_SERVER_ERROR,
+                         text);
 }
 
-static enum MHD_Result serve(void *context, struct MHD_Connection *connection, const char *url,
-                             const char *method, const char *version, const char *data,
-                             size_t *data_size, void **state)
+static enum MHD_Result webhook_serve(void *context, struct MHD_Connection *connection,
+                                     const char *url, const char *method, const char *version,
+                                     const char *data, size_t *data_size, void **state)
 {
     const struct lull_webhook *webhook = context;
     struct webhook_request *request = *state;
 
     (void)version;
     if (request == NULL) { /* the head */
-        const unsigned status = judge(webhook, connection, url, method);
+        const unsigned status = webhook_check_request(webhook, connection, url, method);
 
         /* Before the body: who has no secret may not keep the connection by sending one. */
         if (status != MHD_HTTP_NO_CONTENT)
-            return answer(connection, status, "refused\n");
-        request = calloc(1, sizeof(*request) + LULL_GRID_MOST_BYTES);
+            return webhook_reply(connection, status, "refused\n");
+        request = calloc(1, sizeof(*request) + LULL_GRID_MAX_BYTES);
         if (request == NULL)
             return MHD_NO;
         request->status = status;
@@ -155,8 +158,8 @@ static enum MHD_Result serve(void *context, struct MHD_Connection *connection, c
         return MHD_YES;
     }
     if (*data_size == 0)
-        return finish(webhook, connection, request);
-    if (!request->is_refused && *data_size > LULL_GRID_MOST_BYTES - request->size) {
+        return webhook_finish(webhook, connection, request);
+    if (!request->is_refused && *data_size > LULL_GRID_MAX_BYTES - request->size) {
         request->is_refused = true;
         request->status = MHD_HTTP_CONTENT_TOO_LARGE;
     }
@@ -168,8 +171,8 @@ static enum MHD_Result serve(void *context, struct MHD_Connection *connection, c
     return MHD_YES;
 }
 
-static void forget(void *context, struct MHD_Connection *connection, void **state,
-                   enum MHD_RequestTerminationCode code)
+static void webhook_forget(void *context, struct MHD_Connection *connection, void **state,
+                           enum MHD_RequestTerminationCode code)
 {
     (void)context;
     (void)code;
@@ -184,13 +187,14 @@ static int read_secret(const char *path, char *secret_out, struct lull_error *er
 
     if (result < 0)
         return result;
-    if (strlen(secret_out) < LEAST_SECRET)
+    if (strlen(secret_out) < MIN_SECRET)
         return lull_error_set(err, -EINVAL, "%s: a secret has %d characters at least", path,
-                              LEAST_SECRET);
+                              MIN_SECRET);
     return 0;
 }
 
-static int parse_address(const char *text, struct sockaddr_in *address_out, struct lull_error *err)
+static int webhook_parse_address(const char *text, struct sockaddr_in *address_out,
+                                 struct lull_error *err)
 {
     const char *colon = strrchr(text, ':');
     char host[LULL_BUDGET_NAME_BYTES];
@@ -213,8 +217,8 @@ static int listen_at(struct lull_webhook *webhook, const struct sockaddr_in *add
                      struct lull_error *err)
 {
     static const struct lull_http_limits limits = {
-        .most = MOST_CONNECTIONS,
-        .most_of_address = MOST_OF_ADDRESS,
+        .most = MAX_CONNECTIONS,
+        .most_of_address = MAX_OF_ADDRESS,
         .request_ns = REQUEST_S * LULL_NS_PER_S,
         .answer_ns = REQUEST_S * LULL_NS_PER_S,
     };
@@ -223,11 +227,12 @@ static int listen_at(struct lull_webhook *webhook, const struct sockaddr_in *add
     if (result < 0)
         return result;
     webhook->daemon = MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD, ntohs(address->sin_port), NULL, NULL, serve, webhook,
-        MHD_OPTION_SOCK_ADDR, (const struct sockaddr *)address, MHD_OPTION_CONNECTION_LIMIT,
-        lull_http_guard_room(webhook->guard), MHD_OPTION_NOTIFY_CONNECTION, lull_http_guard_notify,
-        webhook->guard, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SILENCE_S,
-        MHD_OPTION_NOTIFY_COMPLETED, forget, NULL, MHD_OPTION_END);
+        MHD_USE_INTERNAL_POLLING_THREAD, ntohs(address->sin_port), NULL, NULL, webhook_serve,
+        webhook, MHD_OPTION_SOCK_ADDR, (const struct sockaddr *)address,
+        MHD_OPTION_CONNECTION_LIMIT, lull_http_guard_room(webhook->guard),
+        MHD_OPTION_NOTIFY_CONNECTION, lull_http_guard_notify, webhook->guard,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SILENCE_S, MHD_OPTION_NOTIFY_COMPLETED,
+        webhook_forget, NULL, MHD_OPTION_END);
     if (webhook->daemon != NULL)
         return 0;
     lull_http_guard_destroy(webhook->guard);
@@ -245,7 +250,7 @@ int lull_webhook_start(const struct lull_budget_settings *settings,
     if (webhook == NULL)
         return lull_error_set(err, -ENOMEM, "webhook: out of memory");
     webhook->settings = settings;
-    result = parse_address(settings->webhook, &address, err);
+    result = webhook_parse_address(settings->webhook, &address, err);
     if (result == 0)
         result = read_secret(settings->webhook_token_file, webhook->secret, err);
     if (result == 0)

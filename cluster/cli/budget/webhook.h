@@ -1,7 +1,7 @@
 /*
  * A webhook: POST /grid with Lull's own JSON (grid.h) replaces the events of the grid's file, if
  * the request has the secret: Authorization: Bearer SECRET. The file is what counts, so what was
- * asked for outlives this program.
+ * requested outlives this program.
  *
  * Threads: start and stop belong to one thread; requests are served on one inside.
  * SPDX-License-Identifier: Apache-2.0

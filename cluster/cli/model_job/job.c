@@ -26,8 +26,8 @@ struct model_job_arguments {
 
 static const struct lull_option rows[] = {
     LULL_VALUE("clock-count", "N", WHOLE, struct model_job_arguments, clocks,
-               "Predict at this many SM clocks, from the highest down to half of it.", .usual = "1",
-               .least = 1, .most = LULL_MODEL_JOB_CLOCKS),
+               "Predict at this many SM clocks, from the highest down to half of it.",
+               .default_value = "1", .least = 1, .most = LULL_MODEL_JOB_CLOCKS),
     LULL_VALUE("gpu-count", "N", WHOLE, struct model_job_arguments, gpus,
                "Run each job on this many GPUs, with the same batch.", .least = 1, .most = 1 << 24,
                .otherwise = "the values in the file"),
@@ -36,11 +36,11 @@ static const struct lull_option rows[] = {
               .more = "Then the step at the highest clock is the measured one, and what is "
                       "predicted is other clocks, and with --gpu-count other numbers of GPUs."),
     LULL_VALUE("confidence", "RATIO", RATIO, struct model_job_arguments, confidence_ratio,
-               "Confidence level of the step-time interval.", .usual = "90%", .least = 0.1,
-               .most = LULL_TRAINING_MOST_CONFIDENCE),
+               "Confidence level of the step-time interval.", .default_value = "90%", .least = 0.1,
+               .most = LULL_TRAINING_MAX_CONFIDENCE),
     LULL_VALUE("meter", "S", TIME, struct model_job_arguments, meter_ns,
                "Show power by the position in a step as a meter sees it that averages this long.",
-               .usual = "0", .least = 0, .most = 60),
+               .default_value = "0", .least = 0, .most = 60),
     LULL_JSON_ROW(struct model_job_arguments, is_json),
     {0},
 };
@@ -48,8 +48,8 @@ static const struct lull_option rows[] = {
 /* ---- what a job is made of --------------------------------------------------------------------
  */
 
-static int refuse(const struct lull_training_entry *entry, int code, const char *what,
-                  struct lull_error *err)
+static int model_job_refuse(const struct lull_training_entry *entry, int code, const char *what,
+                            struct lull_error *err)
 {
     return lull_error_set(err, code, "job \"%s\": %s", lull_printable(entry->name).text, what);
 }
@@ -67,9 +67,9 @@ static int take_software(const struct model_job_arguments *arguments,
     if (entry->software[0] != '\0') {
         software = lull_training_software_find(entry->software);
         if (software == NULL)
-            return refuse(entry, LULL_E_FORMAT,
-                          "its software is not known; give matrix_ratio or measured_step_s instead",
-                          err);
+            return model_job_refuse(
+                entry, LULL_E_FORMAT,
+                "its software is not known; give matrix_ratio or measured_step_s instead", err);
         if (out->job.matrix_ratio <= 0.0)
             out->job.matrix_ratio = software->matrix_ratio;
         if (out->job.gap_s <= 0.0)
@@ -77,20 +77,20 @@ static int take_software(const struct model_job_arguments *arguments,
     }
     out->is_fitted = entry->step_s > 0.0 && (arguments->is_fit || out->job.matrix_ratio <= 0.0);
     if (!out->is_fitted && out->job.matrix_ratio <= 0.0)
-        return refuse(entry, LULL_E_FORMAT,
-                      "it has none of software, matrix_ratio and measured_step_s", err);
+        return model_job_refuse(entry, LULL_E_FORMAT,
+                                "it has none of software, matrix_ratio and measured_step_s", err);
     if (!out->is_fitted)
         return 0;
     out->job.matrix_ratio = 1.0;
     rc = lull_training_fit(&out->job, gpu, entry->step_s, &out->job.matrix_ratio, &why);
-    return rc < 0 ? refuse(entry, LULL_E_FORMAT, why.text, err) : 0;
+    return rc < 0 ? model_job_refuse(entry, LULL_E_FORMAT, why.text, err) : 0;
 }
 
 /* How each kind of work goes at the clocks of the GPU: [clock][work]. Returns how many clocks. */
 static uint32_t fill_tempo(const struct lull_job_type *type, const struct lull_training_step *step,
                            struct lull_job_tempo (*tempo)[LULL_JOB_PARALLEL_WORKS])
 {
-    struct lull_job_tempo *const one = malloc(LULL_JOB_MOST_CLOCKS * sizeof(*one));
+    struct lull_job_tempo *const one = malloc(LULL_JOB_MAX_CLOCKS * sizeof(*one));
     uint32_t count = 0;
 
     for (int work = 0; one != NULL && work < LULL_JOB_PARALLEL_WORKS; work++) {
@@ -106,9 +106,9 @@ static uint32_t fill_tempo(const struct lull_job_type *type, const struct lull_t
 /* ---- at a clock -------------------------------------------------------------------------------
  */
 
-static int add_point(struct lull_model_job *out, const struct lull_training_gpu *gpu,
-                     const struct lull_job_graph *graph, const struct lull_job_tempo *tempo,
-                     struct lull_error *err)
+static int model_job_add_point(struct lull_model_job *out, const struct lull_training_gpu *gpu,
+                               const struct lull_job_graph *graph,
+                               const struct lull_job_tempo *tempo, struct lull_error *err)
 {
     struct lull_model_job_point *point = &out->points[out->point_count];
     const struct lull_job_parallel *parallel = &out->step.parallel;
@@ -117,7 +117,7 @@ static int add_point(struct lull_model_job *out, const struct lull_training_gpu 
                                     (uint64_t)parallel->data * parallel->tensor, tempo, &once);
 
     if (rc < 0)
-        return refuse(out->entry, rc, "not enough memory for its tasks", err);
+        return model_job_refuse(out->entry, rc, "not enough memory for its tasks", err);
     *point = (struct lull_model_job_point){
         .sm_mhz = tempo->sm_mhz,
         .step_s = (double)once.time_ns * 1e-9,
@@ -132,23 +132,27 @@ static int add_point(struct lull_model_job *out, const struct lull_training_gpu 
     return 0;
 }
 
-static int add_points(const struct model_job_arguments *arguments, const struct lull_job_type *type,
-                      const struct lull_training_gpu *gpu, const struct lull_job_graph *graph,
-                      struct lull_model_job *out, struct lull_error *err)
+static int model_job_add_points(const struct model_job_arguments *arguments,
+                                const struct lull_job_type *type,
+                                const struct lull_training_gpu *gpu,
+                                const struct lull_job_graph *graph, struct lull_model_job *out,
+                                struct lull_error *err)
 {
     struct lull_job_tempo(*tempo)[LULL_JOB_PARALLEL_WORKS] =
-        calloc(LULL_JOB_MOST_CLOCKS, sizeof(*tempo));
+        calloc(LULL_JOB_MAX_CLOCKS, sizeof(*tempo));
     const uint32_t count = tempo != NULL ? fill_tempo(type, &out->step, tempo) : 0;
     uint32_t usable = 0;
     uint32_t clocks;
-    int rc = count > 0 ? 0 : refuse(out->entry, -ENOMEM, "not enough memory for its clocks", err);
+    int rc = count > 0
+                 ? 0
+                 : model_job_refuse(out->entry, -ENOMEM, "not enough memory for its clocks", err);
 
     while (usable < count && 2 * tempo[usable][0].sm_mhz >= tempo[0][0].sm_mhz)
         usable++;
     clocks = arguments->clocks < usable ? arguments->clocks : usable;
     for (uint32_t i = 0; i < clocks && rc == 0; i++)
-        rc = add_point(out, gpu, graph, tempo[clocks > 1 ? i * (usable - 1) / (clocks - 1) : 0],
-                       err);
+        rc = model_job_add_point(out, gpu, graph,
+                                 tempo[clocks > 1 ? i * (usable - 1) / (clocks - 1) : 0], err);
     if (rc == 0)
         rc = lull_training_power(graph, out->step.parallel.pipeline, tempo[0], arguments->meter_ns,
                                  LULL_MODEL_JOB_BINS, out->bins_w);
@@ -164,7 +168,7 @@ static int add_time(const struct lull_training_gpu *gpu, const struct lull_job_g
 {
     static const struct lull_job_tempo highest = {.compute_ratio = 1.0, .transfer_ratio = 1.0};
     const struct lull_job_tempo tempo[LULL_JOB_PARALLEL_WORKS] = {highest, highest, highest};
-    const int rc = add_point(out, gpu, graph, tempo, err);
+    const int rc = model_job_add_point(out, gpu, graph, tempo, err);
 
     out->points[0].energy_j = out->points[0].gpu_w = out->points[0].node_w = NAN;
     for (int i = 0; i < LULL_MODEL_JOB_BINS; i++)
@@ -172,9 +176,9 @@ static int add_time(const struct lull_training_gpu *gpu, const struct lull_job_g
     return rc;
 }
 
-static int predict(const struct model_job_arguments *arguments,
-                   const struct lull_training_entry *entry, struct lull_model_job *out,
-                   struct lull_error *err)
+static int model_job_predict(const struct model_job_arguments *arguments,
+                             const struct lull_training_entry *entry, struct lull_model_job *out,
+                             struct lull_error *err)
 {
     const struct lull_training_gpu *gpu = lull_training_gpu_find(entry->gpu);
     struct lull_error why = {0};
@@ -191,8 +195,9 @@ static int predict(const struct model_job_arguments *arguments,
     if (gpu == NULL && rc == 0) /* by an alias */
         gpu = lull_training_gpu_find(type.name);
     if (gpu == NULL)
-        return refuse(entry, LULL_E_FORMAT,
-                      "its gpu is none of A100-SXM4-80GB, H100-SXM5, B200 and V100-SXM2-16GB", err);
+        return model_job_refuse(
+            entry, LULL_E_FORMAT,
+            "its gpu is none of A100-SXM4-80GB, H100-SXM5, B200 and V100-SXM2-16GB", err);
     rc = take_software(arguments, gpu, out, err);
     if (rc < 0)
         return rc;
@@ -202,9 +207,9 @@ static int predict(const struct model_job_arguments *arguments,
     if (rc == 0)
         rc = lull_job_parallel_build(&out->step.parallel, &graph, &why);
     if (rc < 0)
-        return refuse(entry, rc == -ENOMEM ? rc : LULL_E_FORMAT, why.text, err);
+        return model_job_refuse(entry, rc == -ENOMEM ? rc : LULL_E_FORMAT, why.text, err);
     if (type.model != NULL) {
-        rc = add_points(arguments, &type, gpu, &graph, out, err);
+        rc = model_job_add_points(arguments, &type, gpu, &graph, out, err);
         if (isnan(gpu->node_w))
             out->why_null = "the power of a node without its GPUs is unknown for this GPU";
     } else {
@@ -227,7 +232,7 @@ static int predict_all(const struct model_job_arguments *arguments,
     if (predicted == NULL)
         return lull_error_set(err, -ENOMEM, "not enough memory for %zu jobs", jobs->count);
     for (size_t i = 0; i < jobs->count && rc == 0; i++)
-        rc = predict(arguments, &jobs->entries[i], &predicted[i], err);
+        rc = model_job_predict(arguments, &jobs->entries[i], &predicted[i], err);
     if (rc == 0 && arguments->is_json)
         rc = lull_model_job_print_json(predicted, jobs->count, arguments->confidence_ratio,
                                        (double)arguments->meter_ns * 1e-9);
@@ -237,7 +242,7 @@ static int predict_all(const struct model_job_arguments *arguments,
     return rc;
 }
 
-static int run(void *options, const struct lull_operands *operands)
+static int model_job_command(void *options, const struct lull_operands *operands)
 {
     struct lull_training_jobs jobs;
     struct lull_error err = {0};
@@ -270,5 +275,5 @@ const struct lull_program_command lull_model_job_command = {
                      "there is no file of jobs; give a JSON file as cluster/docs/composition.md "
                      "describes"},
     .size = sizeof(struct model_job_arguments),
-    .run = run,
+    .run = model_job_command,
 };

@@ -20,8 +20,8 @@
 #include "base/child.h"
 #include "cluster/trace/slot_file.h"
 
-/* How many slots a run has where no length is given. Chosen, not measured. */
-enum { USUAL_SLOTS = 288 };
+/* How many slots a run has where no length is given. */
+enum { DEFAULT_SLOTS = 288 };
 
 /* CLP and CBC must never share a program with what GPL libraries are linked to, so that lull-bound
  * runs as a process. */
@@ -68,10 +68,10 @@ static int64_t take_done(struct bounding *bounding, const struct lull_cluster_jo
 
 static int64_t choose_slot_ns(double slot_s, int64_t last_end_ns)
 {
-    int64_t slot_ns = last_end_ns / USUAL_SLOTS;
+    int64_t slot_ns = last_end_ns / DEFAULT_SLOTS;
 
     if (slot_s > 0.0)
-        slot_ns = (int64_t)fmin(slot_s * 1e9, (double)LULL_CLUSTER_MOST_NS);
+        slot_ns = (int64_t)fmin(slot_s * 1e9, (double)LULL_CLUSTER_MAX_NS);
     return slot_ns > 0 ? slot_ns : 1;
 }
 
@@ -92,8 +92,9 @@ static int64_t choose_cap_w(const struct bounding *bounding)
     return (int64_t)ceil(fmax(most_w, 0.0));
 }
 
-static int prepare(struct bounding *bounding, const struct lull_cluster_jobs *jobs,
-                   const struct lull_cluster_run *run, double slot_s, struct lull_error *err)
+static int cluster_bound_prepare(struct bounding *bounding, const struct lull_cluster_jobs *jobs,
+                                 const struct lull_cluster_run *run, double slot_s,
+                                 struct lull_error *err)
 {
     int64_t last_end_ns;
 
@@ -140,7 +141,8 @@ static int take_result(json_t *document, double *bound_j_out, struct lull_error 
     return 0;
 }
 
-static int start(FILE *problem, int out_fd, struct lull_child *child, struct lull_error *err)
+static int cluster_bound_start(FILE *problem, int out_fd, struct lull_child *child,
+                               struct lull_error *err)
 {
     const struct lull_child_setup setup = {.stdout_fd = out_fd, .stderr_fd = -1};
     char path[PATH_MAX];
@@ -166,34 +168,34 @@ static int start(FILE *problem, int out_fd, struct lull_child *child, struct lul
 
 /* Starts the program and reads its document, which is null where it printed none. Its result is
  * read to the end before it is waited for, so that a full pipe cannot stop it. */
-static int run_program(FILE *problem, struct lull_child *child, json_t **document_out,
-                       struct lull_error *err)
+static int cluster_bound_run_program(FILE *problem, struct lull_child *child, json_t **document_out,
+                                     struct lull_error *err)
 {
-    FILE *told;
+    FILE *reported;
     int ends[2];
     int rc;
 
     if (pipe2(ends, O_CLOEXEC) < 0)
         return lull_error_set(err, -errno, "no pipe for %s: %s", program, strerror(errno));
-    rc = start(problem, ends[1], child, err);
+    rc = cluster_bound_start(problem, ends[1], child, err);
     close(ends[1]);
-    told = fdopen(ends[0], "r");
-    if (told == NULL) {
+    reported = fdopen(ends[0], "r");
+    if (reported == NULL) {
         close(ends[0]);
         return rc;
     }
     if (rc == 0)
-        *document_out = json_loadf(told, 0, NULL);
-    fclose(told);
+        *document_out = json_loadf(reported, 0, NULL);
+    fclose(reported);
     return rc;
 }
 
-static int find_bound(FILE *problem, double *bound_j_out, struct lull_error *err)
+static int cluster_bound_find(FILE *problem, double *bound_j_out, struct lull_error *err)
 {
     struct lull_child child;
     json_t *document = NULL;
     int status = 0;
-    int rc = run_program(problem, &child, &document, err);
+    int rc = cluster_bound_run_program(problem, &child, &document, err);
 
     if (rc < 0)
         return rc;
@@ -207,9 +209,9 @@ static int find_bound(FILE *problem, double *bound_j_out, struct lull_error *err
     return rc;
 }
 
-/* The proven bound of a checked problem, J. slot_s > 0 is told to the program. */
-static int ask_program(const struct lull_slot_problem *problem, double slot_s, double *bound_j_out,
-                       struct lull_error *err)
+/* The proven bound of a checked problem, J. slot_s > 0 is reported to the program. */
+static int bound_run_program(const struct lull_slot_problem *problem, double slot_s,
+                             double *bound_j_out, struct lull_error *err)
 {
     FILE *file = tmpfile();
     int rc;
@@ -218,7 +220,7 @@ static int ask_program(const struct lull_slot_problem *problem, double slot_s, d
         return lull_error_set(err, -errno, "no temporary file: %s", strerror(errno));
     rc = write_problem(problem, slot_s, file, err);
     if (rc == 0)
-        rc = find_bound(file, bound_j_out, err);
+        rc = cluster_bound_find(file, bound_j_out, err);
     fclose(file);
     return rc;
 }
@@ -256,7 +258,7 @@ static int bound_jobs(const struct bounding *bounding, bool is_above_rest, doubl
     if (rc < 0)
         lull_error_set(err, rc, "no memory for a bound of %u slots", slotted.problem.slots);
     else if (*bound_j_out < run_j * (1.0 - 1e-12))
-        rc = ask_program(&slotted.problem, (double)slotting.slot_ns * 1e-9, bound_j_out, err);
+        rc = bound_run_program(&slotted.problem, (double)slotting.slot_ns * 1e-9, bound_j_out, err);
     lull_slot_relaxation_fini(&slotted);
     return rc;
 }
@@ -269,7 +271,7 @@ static int bound_all(const struct bounding *bounding, double total_j, double *bo
     const struct lull_cluster_conditions *conditions = bounding->conditions;
     int64_t end_ns;
     double rest_j;
-    int rc = lull_baseline_power_least_end(bounding->cluster, &bounding->done, &end_ns);
+    int rc = lull_baseline_power_min_end(bounding->cluster, &bounding->done, &end_ns);
 
     if (rc < 0)
         return lull_error_set(err, rc, "no memory for %zu jobs", bounding->done.count);
@@ -301,7 +303,7 @@ int lull_cluster_bound(const struct lull_cluster *cluster, const struct lull_clu
     struct bounding bounding = {.cluster = cluster, .conditions = conditions};
     struct lull_cluster_bound bound = {0};
     double run_j, all_j, idle_j;
-    int rc = prepare(&bounding, jobs, run, slot_s, err);
+    int rc = cluster_bound_prepare(&bounding, jobs, run, slot_s, err);
 
     if (rc < 0)
         goto end;

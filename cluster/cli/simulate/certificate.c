@@ -5,24 +5,25 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/watch.h"
+#include "base/progress.h"
 #include "cluster/core/bound/dual_search.h"
 #include "cluster/core/bound/preemptive_bound.h"
 #include "cluster/core/bound/slot_relaxation.h"
 
 enum {
-    SLOTS = 2048,            /* chosen, not measured */
+    SLOTS = 2048,
     PREEMPTIVE_SLOTS = 1024, /* ratios and times with it: cluster/docs/competitive.md, "Measured" */
     STEPS = 60,              /* as the slots */
     /* Where deadlines reach beyond the run, this many times its length is looked at, in at most
-     * this many times the slots. Chosen, not measured. */
-    MOST_RUNS = 4,
-    MOST_SLOTS = 8,
+     * this many times the slots. */
+    MAX_RUNS = 4,
+    MAX_SLOTS = 8,
 };
 
 /* Returns what the run cost, in J; *size_j_out is the sum of the sizes of its parts. */
-static double cost_of(const struct lull_cluster_jobs *jobs, const struct lull_cluster_run *run,
-                      double second_j, double *size_j_out)
+static double certificate_cost_of(const struct lull_cluster_jobs *jobs,
+                                  const struct lull_cluster_run *run, double second_j,
+                                  double *size_j_out)
 {
     const struct lull_cluster_outcome *outcomes = lull_cluster_run_outcomes(run);
     double values_j = 0.0;
@@ -56,8 +57,10 @@ struct judged {
 
 /* Takes the jobs that this run brought to their ends, and all jobs with a value, since a schedule
  * is free to run or leave these whatever this run did. Errors: -ENOMEM. */
-static int take(const struct lull_cluster_jobs *jobs, const struct lull_cluster_run *run,
-                const struct lull_cluster_conditions *conditions, struct judged *judged)
+static int certificate_take_run(const struct lull_cluster_jobs *jobs,
+                                const struct lull_cluster_run *run,
+                                const struct lull_cluster_conditions *conditions,
+                                struct judged *judged)
 {
     const struct lull_cluster_outcome *outcomes = lull_cluster_run_outcomes(run);
     size_t count = 0;
@@ -89,49 +92,49 @@ static int take(const struct lull_cluster_jobs *jobs, const struct lull_cluster_
     return 0;
 }
 
-static int64_t run_of(int64_t last_ns)
+static int64_t certificate_run_of(int64_t last_ns)
 {
-    return lull_earlier_ns(last_ns, INT64_MAX / 2 / MOST_RUNS);
+    return lull_earlier_ns(last_ns, INT64_MAX / 2 / MAX_RUNS);
 }
 
 /* How far prices reach: as far as the deadlines of jobs with a value, since a better schedule could
  * still run those; but not so far that the search takes many times as long. */
 static int64_t choose_horizon_ns(const struct lull_cluster_jobs *jobs, int64_t last_ns)
 {
-    const int64_t run_ns = run_of(last_ns);
+    const int64_t run_ns = certificate_run_of(last_ns);
     int64_t horizon_ns = run_ns;
 
     for (size_t i = 0; i < jobs->count; i++)
         if (jobs->all[i].value_j > 0.0 && jobs->all[i].deadline_ns != LULL_CLUSTER_NEVER)
             horizon_ns = lull_later_ns(horizon_ns, jobs->all[i].deadline_ns);
-    return lull_earlier_ns(horizon_ns, MOST_RUNS * run_ns);
+    return lull_earlier_ns(horizon_ns, MAX_RUNS * run_ns);
 }
 
 /* Chooses slots up to there, which are not too short for the search either. */
 static void choose_slots(const struct lull_cluster_jobs *jobs, int64_t last_ns, int64_t slots,
                          struct lull_slotting *slotting)
 {
-    const int64_t run_ns = run_of(last_ns);
-    int64_t least_ns;
+    const int64_t run_ns = certificate_run_of(last_ns);
+    int64_t min_ns;
 
     slotting->horizon_ns = choose_horizon_ns(jobs, last_ns);
-    least_ns = (slotting->horizon_ns + lull_cluster_longest_ns(jobs)) / (MOST_SLOTS * slots);
-    slotting->slot_ns = lull_later_ns(lull_later_ns(run_ns / slots, least_ns), 1);
+    min_ns = (slotting->horizon_ns + lull_cluster_longest_ns(jobs)) / (MAX_SLOTS * slots);
+    slotting->slot_ns = lull_later_ns(lull_later_ns(run_ns / slots, min_ns), 1);
 }
 
 /* ---- its bound ---------------------------------------------------------------------------- */
 
 struct telling {
-    struct lull_watch watch;
+    struct lull_progress progress;
     uint32_t steps;
 };
 
-static void tell(void *user, uint32_t step)
+static void certificate_log(void *user, uint32_t step)
 {
     struct telling *telling = user;
 
-    if (lull_watch_is_due(&telling->watch))
-        lull_watch_draw("lull: certificate, step %u of %u", step, telling->steps);
+    if (lull_progress_is_due(&telling->progress))
+        lull_progress_draw("lull: certificate, step %u of %u", step, telling->steps);
 }
 
 /* Bounds the cost of jobs each of which runs from start to end without a pause. */
@@ -164,7 +167,7 @@ static int bound_whole(const struct lull_cluster *cluster, const struct judged *
     return rc;
 }
 
-/* Bounds the cost of jobs that may stop and go on. */
+/* Bounds the cost of jobs that may stop and continue. */
 static int bound_paused(const struct lull_cluster *cluster, const struct judged *judged,
                         double second_j, int64_t slots, const struct lull_price_ascent *ascent,
                         double *bound_j_out, struct lull_error *err)
@@ -188,7 +191,8 @@ static int bound_paused(const struct lull_cluster *cluster, const struct judged 
 }
 
 /* No run costs less than a bound: where one does, the bound is false and nothing is told of it. */
-static int refuse(const struct lull_cluster_certificate *certificate, struct lull_error *err)
+static int certificate_reject(const struct lull_cluster_certificate *certificate,
+                              struct lull_error *err)
 {
     return lull_error_set(
         err, -EPROTO,
@@ -201,17 +205,17 @@ int lull_cluster_certify(const struct lull_certified_run *of,
                          const struct lull_certificate_effort *effort,
                          struct lull_cluster_certificate *certificate_out, struct lull_error *err)
 {
-    struct telling telling = {lull_watch_begin(), STEPS};
+    struct telling telling = {lull_progress_begin(), STEPS};
     double size_j;
     struct lull_cluster_certificate certificate = {
         .second_j = of->second_j,
-        .cost_j = cost_of(of->jobs, of->run, of->second_j, &size_j),
+        .cost_j = certificate_cost_of(of->jobs, of->run, of->second_j, &size_j),
     };
     struct lull_price_ascent ascent = {
-        .achieved = certificate.cost_j, .tell = tell, .user = &telling};
+        .achieved = certificate.cost_j, .tell = certificate_log, .user = &telling};
     struct judged judged;
     int64_t slots = effort->slots;
-    int rc = take(of->jobs, of->run, of->conditions, &judged);
+    int rc = certificate_take_run(of->jobs, of->run, of->conditions, &judged);
 
     if (rc < 0) {
         lull_error_set(err, rc, "no memory for %zu jobs", of->jobs->count);
@@ -229,12 +233,12 @@ int lull_cluster_certify(const struct lull_certified_run *of,
         rc = bound_whole(of->cluster, &judged, of->second_j, slots, &ascent, &certificate.bound_j,
                          err);
     if (rc == 0 && !lull_dual_is_sound(certificate.bound_j, certificate.cost_j, size_j))
-        rc = refuse(&certificate, err);
+        rc = certificate_reject(&certificate, err);
     if (rc == 0)
         *certificate_out = certificate;
 end:
     free(judged.all);
     free(judged.end_ns);
-    lull_watch_end(&telling.watch);
+    lull_progress_end(&telling.progress);
     return rc;
 }

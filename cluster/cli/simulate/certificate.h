@@ -1,6 +1,6 @@
 /*
  * Certifies how far a run was from the optimum at most, by prices that are found after the run
- * (cluster/core/bound/dual_search.h; preemptive_bound.h where jobs may stop and go on).
+ * (cluster/core/bound/dual_search.h; preemptive_bound.h where jobs may stop and continue).
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_CLI_SIMULATE_CERTIFICATE_H
@@ -14,8 +14,8 @@
  * arrival to its end, times the job's weight, less the values of jobs that ended in time. Below 0
  * it is a gain. No schedule costs less than the bound that runs the jobs without a value which this
  * run brought to their ends, meets the deadlines of theirs that it met, and runs any of the jobs
- * with a value, however late it ends. Clocks may change while a job runs; jobs stop and go on only
- * where they may in this scenario.
+ * with a value, however late it ends. Clocks may change while a job runs; jobs stop and continue
+ * only where they may in this scenario.
  */
 struct lull_cluster_certificate {
     double second_j;
@@ -23,9 +23,9 @@ struct lull_cluster_certificate {
     double bound_j;
 };
 
-enum { LULL_CERTIFICATE_MOST = 100000 };
+enum { LULL_CERTIFICATE_MAX = 100000 };
 
-/* How hard to search, each up to LULL_CERTIFICATE_MOST; 0: the search's own choice. */
+/* How hard to search, each up to LULL_CERTIFICATE_MAX; 0: the search's own choice. */
 struct lull_certificate_effort {
     int64_t slots;
     int64_t steps;

@@ -4,7 +4,7 @@
 
 #include "base/amount.h"
 #include "base/error.h"
-#include "base/watch.h"
+#include "base/progress.h"
 #include "cluster/cli/simulate/compare.h"
 #include "cluster/cli/simulate/explain.h"
 #include "cluster/cli/simulate/gantt.h"
@@ -17,16 +17,16 @@
 
 /* ---- jobs in queues ----------------------------------------------------------------------- */
 
-static void tell(void *user, size_t gone, size_t jobs)
+static void cluster_command_progress(void *user, size_t gone, size_t jobs)
 {
-    if (lull_watch_is_due(user))
-        lull_watch_draw("lull: %s of %s jobs", lull_amount_count(gone).text,
-                        lull_amount_count(jobs).text);
+    if (lull_progress_is_due(user))
+        lull_progress_draw("lull: %s of %s jobs", lull_amount_count(gone).text,
+                           lull_amount_count(jobs).text);
 }
 
-static int write_files(const struct lull_scenario_output_options *output,
-                       const struct lull_scenario_model *model, const struct lull_scenario_run *run,
-                       struct lull_error *err)
+static int cluster_command_write_files(const struct lull_scenario_output_options *output,
+                                       const struct lull_scenario_model *model,
+                                       const struct lull_scenario_run *run, struct lull_error *err)
 {
     int rc = 0;
 
@@ -40,9 +40,9 @@ static int write_files(const struct lull_scenario_output_options *output,
 }
 
 /* Prints the run; for people either what explains one job or the summary. */
-static int print(const struct lull_scenario_output_options *output,
-                 const struct lull_scenario *scenario, const struct lull_scenario_run *run,
-                 struct lull_error *err)
+static int cluster_command_print_result(const struct lull_scenario_output_options *output,
+                                        const struct lull_scenario *scenario,
+                                        const struct lull_scenario_run *run, struct lull_error *err)
 {
     struct lull_explained explained;
     json_t *document = NULL;
@@ -67,24 +67,25 @@ static int print(const struct lull_scenario_output_options *output,
 static int run_one(const struct lull_scenario_options *options, struct lull_scenario *scenario,
                    const struct lull_cluster_policy_ops *policy, struct lull_error *err)
 {
-    struct lull_watch watch = lull_watch_begin();
+    struct lull_progress progress = lull_progress_begin();
     struct lull_scenario_run run;
     int rc;
 
-    scenario->conditions.tell = tell;
-    scenario->conditions.user = &watch;
+    scenario->conditions.tell = cluster_command_progress;
+    scenario->conditions.user = &progress;
     rc = lull_scenario_run_init(&run, scenario, policy, &options->policy, err);
     scenario->conditions.user = NULL;
-    lull_watch_end(&watch);
+    lull_progress_end(&progress);
     if (rc == 0)
-        rc = write_files(&options->output, &scenario->model, &run, err);
+        rc = cluster_command_write_files(&options->output, &scenario->model, &run, err);
     if (rc == 0)
-        rc = print(&options->output, scenario, &run, err);
+        rc = cluster_command_print_result(&options->output, scenario, &run, err);
     lull_scenario_run_fini(&run);
     return rc;
 }
 
-static int simulate(const struct lull_scenario_options *options, struct lull_error *err)
+static int cluster_command_simulate(const struct lull_scenario_options *options,
+                                    struct lull_error *err)
 {
     const struct lull_cluster_policy_ops *policy = options->policy.ops;
     struct lull_cluster_policy_ops set;
@@ -110,7 +111,7 @@ static int simulate(const struct lull_scenario_options *options, struct lull_err
 /* ---- the command line --------------------------------------------------------------------- */
 
 /* Prints the policies that take only jobs with a value, or all others. */
-static void print_policies(bool needs_value, FILE *out)
+static void cluster_command_print_policies(bool needs_value, FILE *out)
 {
     const struct lull_cluster_policy_ops *const *ops = lull_cluster_policy_all();
     const int column = 25;
@@ -125,19 +126,20 @@ static void print_policies(bool needs_value, FILE *out)
             continue;
         fprintf(out, "%*s--knob: ", column, "");
         lull_option_print_wrapped((*ops)->parameter->what, column + 8, column, out);
-        fprintf(out, " (%g)\n", (*ops)->parameter->usual);
+        fprintf(out, " (%g)\n", (*ops)->parameter->default_value);
     }
 }
 
 static void print_all_policies(FILE *out)
 {
     fprintf(out, "\nPolicies for gangs in queues:\n");
-    print_policies(false, out);
+    cluster_command_print_policies(false, out);
     fprintf(out, "\nPolicies for jobs with a value:\n");
-    print_policies(true, out);
+    cluster_command_print_policies(true, out);
 }
 
-static int check(void *given, const struct lull_operands *operands, struct lull_error *err)
+static int cluster_command_check(void *given, const struct lull_operands *operands,
+                                 struct lull_error *err)
 {
     struct lull_scenario_options *const options = given;
 
@@ -145,12 +147,13 @@ static int check(void *given, const struct lull_operands *operands, struct lull_
     return lull_scenario_options_check(options, err);
 }
 
-static int run(void *options, const struct lull_operands *operands)
+static int cluster_command_run(void *options, const struct lull_operands *operands)
 {
     struct lull_error err = {0};
 
     (void)operands;
-    return simulate(options, &err) < 0 ? lull_cli_fail(COMMAND, &err) : LULL_EXIT_OK;
+    return cluster_command_simulate(options, &err) < 0 ? lull_cli_fail(COMMAND, &err)
+                                                       : LULL_EXIT_OK;
 }
 
 const struct lull_program_command lull_cluster_command = {
@@ -164,6 +167,6 @@ const struct lull_program_command lull_cluster_command = {
     .operands = {.least = 1, .most = 1, .missing = "missing job table, or - for standard input"},
     .size = sizeof(struct lull_scenario_options),
     .prepare = lull_scenario_options_prepare,
-    .check = check,
-    .run = run,
+    .check = cluster_command_check,
+    .run = cluster_command_run,
 };

@@ -11,11 +11,11 @@
 #include "base/amount.h"
 #include "base/json_string.h"
 #include "base/text.h"
-#include "base/watch.h"
+#include "base/progress.h"
 #include "cluster/cli/simulate/scenario.h"
 #include "cluster/cli/simulate/totals.h"
 
-enum { MOST_ROWS = 100000 };
+enum { MAX_ROWS = 100000 };
 
 struct compared {
     struct lull_cluster_policy_ops policy;
@@ -29,8 +29,9 @@ struct comparison {
     size_t count;
 };
 
-static int add_row(struct comparison *table, const struct lull_cluster_policy_ops *policy,
-                   struct lull_error *err)
+static int cluster_compare_add_row(struct comparison *table,
+                                   const struct lull_cluster_policy_ops *policy,
+                                   struct lull_error *err)
 {
     struct compared *const rows = reallocarray(table->rows, table->count + 1, sizeof(*table->rows));
     struct compared *row;
@@ -69,7 +70,7 @@ static int add_all(struct comparison *table, bool has_values, struct lull_error 
 
     for (; rc == 0 && *ops != NULL; ops++)
         if (has_values || !(*ops)->needs_value)
-            rc = add_row(table, *ops, err);
+            rc = cluster_compare_add_row(table, *ops, err);
     return rc;
 }
 
@@ -85,7 +86,8 @@ static int add_named(struct comparison *table, const char *names, struct lull_er
          name = strtok_r(NULL, ",", &rest)) {
         const struct lull_cluster_policy_ops *policy = lull_cluster_policy_find(name);
 
-        rc = policy == NULL ? refuse_policy(name, err) : add_row(table, policy, err);
+        rc =
+            policy == NULL ? refuse_policy(name, err) : cluster_compare_add_row(table, policy, err);
     }
     free(copy);
     if (rc == 0 && table->count == 0)
@@ -101,12 +103,12 @@ struct sweep_range {
     int64_t count;
 };
 
-/* Parses "FROM:TO:COUNT" or "COUNT", which is from a hundredth of what is usual (or of 1, where
+/* Parses "FROM:TO:COUNT" or "COUNT", which is from a hundredth of what is typical (or of 1, where
  * that is 0) to a hundred times that. Errors: -EINVAL. */
 static int parse_range(const char *text, const struct lull_policy_parameter *parameter,
                        struct sweep_range *range_out)
 {
-    const double middle = parameter->usual != 0.0 ? fabs(parameter->usual) : 1.0;
+    const double middle = parameter->default_value != 0.0 ? fabs(parameter->default_value) : 1.0;
     struct sweep_range range = {fmax(parameter->least, middle / 100.0),
                                 fmin(parameter->most, middle * 100.0), 0};
     char from[64];
@@ -114,12 +116,12 @@ static int parse_range(const char *text, const struct lull_policy_parameter *par
     char count[64];
 
     if (strchr(text, ':') == NULL) {
-        if (lull_text_parse_int(text, 1, MOST_ROWS, &range.count) < 0)
+        if (lull_text_parse_int(text, 1, MAX_ROWS, &range.count) < 0)
             return -EINVAL;
     } else if (sscanf(text, "%63[^:]:%63[^:]:%63s", from, to, count) != 3 ||
                lull_text_parse_number(from, &range.from) < 0 ||
                lull_text_parse_number(to, &range.to) < 0 ||
-               lull_text_parse_int(count, 1, MOST_ROWS, &range.count) < 0) {
+               lull_text_parse_int(count, 1, MAX_ROWS, &range.count) < 0) {
         return -EINVAL;
     }
     *range_out = range;
@@ -155,7 +157,7 @@ static int add_settings(struct comparison *table, const struct lull_cluster_poli
         int rc = lull_cluster_policy_set(policy, setting_at(&range, i), &set, err);
 
         if (rc == 0)
-            rc = add_row(table, &set, err);
+            rc = cluster_compare_add_row(table, &set, err);
         if (rc < 0)
             return rc;
     }
@@ -183,11 +185,11 @@ end:
     return rc;
 }
 
-static int run_all(const struct lull_scenario *scenario,
-                   const struct lull_scenario_policy_options *options, struct comparison *table,
-                   struct lull_error *err)
+static int cluster_compare_run_all(const struct lull_scenario *scenario,
+                                   const struct lull_scenario_policy_options *options,
+                                   struct comparison *table, struct lull_error *err)
 {
-    struct lull_watch watch = lull_watch_begin();
+    struct lull_progress progress = lull_progress_begin();
     struct lull_cluster_totals *totals =
         calloc((size_t)scenario->model.cluster.pool_count + 1, sizeof(*totals));
     int rc = 0;
@@ -195,19 +197,19 @@ static int run_all(const struct lull_scenario *scenario,
     if (totals == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for the summary");
     for (size_t i = 0; i < table->count && rc == 0; i++) {
-        if (lull_watch_is_due(&watch))
-            lull_watch_draw("lull: %s, %zu of %zu", table->rows[i].policy.name, i + 1,
-                            table->count);
+        if (lull_progress_is_due(&progress))
+            lull_progress_draw("lull: %s, %zu of %zu", table->rows[i].policy.name, i + 1,
+                               table->count);
         rc = run_row(scenario, options, totals, &table->rows[i], err);
     }
-    lull_watch_end(&watch);
+    lull_progress_end(&progress);
     free(totals);
     return rc;
 }
 
 /* ---- telling ------------------------------------------------------------------------------ */
 
-static json_t *row_json(const struct compared *row)
+static json_t *cluster_compare_row_json(const struct compared *row)
 {
     json_t *const root = lull_cluster_summary_json(&row->summary);
     json_t *const setting = row->policy.is_set ? json_real(row->policy.setting) : json_null();
@@ -224,16 +226,16 @@ static json_t *row_json(const struct compared *row)
     return root;
 }
 
-static int print_json(const struct comparison *table)
+static int cluster_compare_print_json(const struct comparison *table)
 {
     json_t *const rows = json_array();
 
     for (size_t i = 0; i < table->count; i++)
-        json_array_append_new(rows, row_json(&table->rows[i]));
+        json_array_append_new(rows, cluster_compare_row_json(&table->rows[i]));
     return lull_cluster_print_json(json_pack("{s:o}", "compared", rows));
 }
 
-static void print_row(const struct compared *row, int width)
+static void cluster_compare_print_row(const struct compared *row, int width)
 {
     printf("%-*s %10s %10s %10s %10s %10s %6.1f %% %8s %8s\n", width, row->label,
            lull_amount_time(row->summary.average_completion_s).text,
@@ -247,8 +249,8 @@ static void print_row(const struct compared *row, int width)
 }
 
 /* swept: the policy whose knob has other values in each row; null: rows are policies. */
-static void print(const struct comparison *table, const struct lull_cluster_policy_ops *swept,
-                  size_t job_count)
+static void cluster_compare_print(const struct comparison *table,
+                                  const struct lull_cluster_policy_ops *swept, size_t job_count)
 {
     const char *const first = swept != NULL ? "setting" : "policy";
     int width = (int)strlen("setting");
@@ -264,7 +266,7 @@ static void print(const struct comparison *table, const struct lull_cluster_poli
     printf("%-*s %10s %10s %10s %10s %10s %8s %8s %8s\n", width, first, "completion", "p99",
            "queue", "last end", "energy", "busy", "rejected", "late");
     for (size_t i = 0; i < table->count; i++)
-        print_row(&table->rows[i], width);
+        cluster_compare_print_row(&table->rows[i], width);
     printf("\n%s jobs on %s GPUs; completion and queue are means\n",
            lull_amount_count(job_count).text, lull_amount_count(table->rows[0].all.gpus).text);
 }
@@ -285,15 +287,16 @@ int lull_cluster_compare(const struct lull_scenario *scenario,
         rc = add_named(&table, options->compare, err);
     if (rc < 0)
         goto end;
-    rc = run_all(scenario, options, &table, err);
+    rc = cluster_compare_run_all(scenario, options, &table, err);
     if (rc < 0)
         goto end;
     if (is_json) {
-        rc = print_json(&table);
+        rc = cluster_compare_print_json(&table);
         if (rc < 0)
             lull_error_set(err, rc, "no memory for the table");
     } else {
-        print(&table, options->sweep != NULL ? policy : NULL, scenario->model.jobs.count);
+        cluster_compare_print(&table, options->sweep != NULL ? policy : NULL,
+                              scenario->model.jobs.count);
     }
 end:
     free(table.rows);

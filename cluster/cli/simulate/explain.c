@@ -8,13 +8,13 @@
 #include "base/json_string.h"
 #include "base/text.h"
 
-enum { MOST_POINT_LINES = 8 };
+enum { MAX_POINT_LINES = 8 };
 
 /* ---- which job ---------------------------------------------------------------------------- */
 
 /* The number of the job that the table calls so, else of that number. A name comes first, because
  * tables name jobs by numbers too. UINT32_MAX: there is none. */
-static uint32_t find_job(const struct lull_scenario_model *model, const char *wanted)
+static uint32_t explain_find_job(const struct lull_scenario_model *model, const char *wanted)
 {
     int64_t number;
 
@@ -31,7 +31,7 @@ int lull_explain_job(const struct lull_scenario_model *model,
                      const struct lull_cluster_run *run, const char *wanted,
                      struct lull_explained *explained_out, struct lull_error *err)
 {
-    const uint32_t number = find_job(model, wanted);
+    const uint32_t number = explain_find_job(model, wanted);
 
     if (number == UINT32_MAX)
         return lull_error_set(
@@ -52,15 +52,15 @@ int lull_explain_job(const struct lull_scenario_model *model,
     return 0;
 }
 
-static bool is_done(const struct lull_explained *explained)
+static bool explain_is_done(const struct lull_explained *explained)
 {
     return explained->outcome->fate == LULL_CLUSTER_DONE;
 }
 
-/* Tells whether the job ran at this one of its operating points. */
-static bool is_chosen(const struct lull_explained *explained, uint32_t point)
+/* Returns whether the job ran at this one of its operating points. */
+static bool explain_is_chosen(const struct lull_explained *explained, uint32_t point)
 {
-    return is_done(explained) && explained->outcome->point == point;
+    return explain_is_done(explained) && explained->outcome->point == point;
 }
 
 /* The operating point that needs the fewest GPUs. */
@@ -87,18 +87,18 @@ static uint64_t count_gpus(const struct lull_cluster *cluster, uint32_t pool, ui
 
 /* ---- words -------------------------------------------------------------------------------- */
 
-static struct lull_amount length(int64_t length_ns)
+static struct lull_amount explain_length(int64_t length_ns)
 {
     return lull_amount_seconds((double)length_ns / 1e9);
 }
 
 /* A time, on the clock of the jobs' table. */
-static struct lull_amount at(const struct lull_explained *explained, int64_t time_ns)
+static struct lull_amount explain_clock_at(const struct lull_explained *explained, int64_t time_ns)
 {
-    return length(explained->model->origin_ns + time_ns);
+    return explain_length(explained->model->origin_ns + time_ns);
 }
 
-static const char *plural(uint64_t count)
+static const char *explain_plural(uint64_t count)
 {
     return count == 1 ? "" : "s";
 }
@@ -113,7 +113,8 @@ static void print_names(const struct lull_scenario_model *model, const char *wha
     if (names->count == 0)
         return;
     fprintf(out, "  %-24s%s job%s with %s GPU%s", what, lull_amount_count(names->count).text,
-            plural(names->count), lull_amount_count(names->gpus).text, plural(names->gpus));
+            explain_plural(names->count), lull_amount_count(names->gpus).text,
+            explain_plural(names->gpus));
     for (uint64_t i = 0; i < shown; i++)
         fprintf(out, "%s%s", i == 0 ? ": " : ", ",
                 lull_scenario_job_name(model, names->first[i]).text);
@@ -148,8 +149,8 @@ static void print_causes(const struct lull_explained *explained, FILE *out)
     }
 }
 
-/* Tells what was free when the job came, how long it waited for which reason, and which jobs had to
- * do with it. */
+/* Returns what was free when the job came, how long it waited for which reason, and which jobs had
+ * to do with it. */
 static void print_wait(const struct lull_explained *explained, FILE *out)
 {
     const struct lull_cluster_wait *wait = &explained->wait;
@@ -165,7 +166,7 @@ static void print_wait(const struct lull_explained *explained, FILE *out)
             explained->model->cluster.types[explained->job->points[wait->point].type].name);
     if (room->free > 0)
         fprintf(out, ", on %u of %u node%s, %u at most on one", room->with_free, room->nodes,
-                plural(room->nodes), room->most_free);
+                explain_plural(room->nodes), room->most_free);
     if (room->not_on > 0)
         fprintf(out, "; %u node%s not on", room->not_on, room->not_on == 1 ? " was" : "s were");
     fputc('\n', out);
@@ -180,7 +181,7 @@ static void print_wait(const struct lull_explained *explained, FILE *out)
 /* ---- why this place ----------------------------------------------------------------------- */
 
 /* Tells where the job ran and by which rule that place was chosen. */
-static void print_place(const struct lull_explained *explained, FILE *out)
+static void explain_print_place(const struct lull_explained *explained, FILE *out)
 {
     const struct lull_scenario_model *model = explained->model;
     const struct lull_cluster_outcome *outcome = explained->outcome;
@@ -190,8 +191,8 @@ static void print_place(const struct lull_explained *explained, FILE *out)
     lull_scenario_write_placement(
         outcome, lull_scenario_first_node(&model->cluster, explained->job->pool), out);
     fprintf(out, "\n  %u of %u node%s had %u GPU%s free, as it needs on the first of its nodes\n",
-            room->with_room, room->nodes, plural(room->nodes), outcome->shares[0].gpus,
-            plural(outcome->shares[0].gpus));
+            room->with_room, room->nodes, explain_plural(room->nodes), outcome->shares[0].gpus,
+            explain_plural(outcome->shares[0].gpus));
     if (!explained->wait.is_consolidated)
         fputs("  this is the policy's own choice\n", out);
     else if (outcome->share_count == 1)
@@ -204,7 +205,7 @@ static void print_place(const struct lull_explained *explained, FILE *out)
 
 /* ---- why this clock ----------------------------------------------------------------------- */
 
-static void print_point(const struct lull_explained *explained, uint32_t number, FILE *out)
+static void explain_print_point(const struct lull_explained *explained, uint32_t number, FILE *out)
 {
     const struct lull_cluster_point *point = &explained->job->points[number];
     const double time_s = (double)point->time_ns / 1e9;
@@ -212,11 +213,12 @@ static void print_point(const struct lull_explained *explained, uint32_t number,
 
     if (point->sm_mhz > 0)
         snprintf(clock, sizeof(clock), "%u", point->sm_mhz);
-    fprintf(out, "  %c %-18s %5u %8s %11s %11s %9s", is_chosen(explained, number) ? '*' : ' ',
+    fprintf(out, "  %c %-18s %5u %8s %11s %11s %9s",
+            explain_is_chosen(explained, number) ? '*' : ' ',
             explained->model->cluster.types[point->type].name, point->gpus, clock,
             lull_amount_time(time_s).text, lull_amount_energy(point->energy_j).text,
             lull_amount_power(point->energy_j / time_s / point->gpus).text);
-    if (is_done(explained) && explained->job->deadline_ns != LULL_CLUSTER_NEVER)
+    if (explain_is_done(explained) && explained->job->deadline_ns != LULL_CLUSTER_NEVER)
         fputs(point->time_ns > explained->job->deadline_ns - explained->outcome->start_ns
                   ? "  late"
                   : "  in time",
@@ -226,19 +228,20 @@ static void print_point(const struct lull_explained *explained, uint32_t number,
 
 /* Shows all operating points, or, where they are many, the first, the last and those around the one
  * that it ran at. */
-static void print_points(const struct lull_explained *explained, FILE *out)
+static void explain_print_points(const struct lull_explained *explained, FILE *out)
 {
     const struct lull_cluster_job *job = explained->job;
     const uint32_t chosen = explained->outcome->point;
 
     fprintf(out, "    %-18s %5s %8s %11s %11s %9s%s\n", "type", "GPUs", "MHz", "time", "energy",
             "per GPU",
-            job->deadline_ns != LULL_CLUSTER_NEVER && is_done(explained) ? "  started then" : "");
+            job->deadline_ns != LULL_CLUSTER_NEVER && explain_is_done(explained) ? "  started then"
+                                                                                 : "");
     for (uint32_t i = 0; i < job->point_count; i++) {
         const bool is_near = i + 2 >= chosen && i <= chosen + 2;
 
-        if (job->point_count <= MOST_POINT_LINES || i == 0 || i == job->point_count - 1 || is_near)
-            print_point(explained, i, out);
+        if (job->point_count <= MAX_POINT_LINES || i == 0 || i == job->point_count - 1 || is_near)
+            explain_print_point(explained, i, out);
         else if (i == 1 || i == chosen + 3)
             fputs("    ...\n", out);
     }
@@ -261,12 +264,12 @@ static void print_workload(const struct lull_explained *explained, FILE *out)
             100.0 * (double)recorded->made.points.all[0].exposed_ratio);
 }
 
-static void print_clock(const struct lull_explained *explained, FILE *out)
+static void explain_print_clock(const struct lull_explained *explained, FILE *out)
 {
     const char *const reason = explained->outcome->reason;
 
     fputs("\nWhy this clock\n", out);
-    print_points(explained, out);
+    explain_print_points(explained, out);
     print_workload(explained, out);
     if (explained->job->point_count == 1)
         fputs("  there was no choice: the job has one mode\n", out);
@@ -301,10 +304,10 @@ static void print_rejection(const struct lull_explained *explained, FILE *out)
     const uint32_t memory_mib = model->cluster.types[point->type].memory_mib;
 
     fprintf(out, "\nWhy it was rejected, at %s\n  %s\n",
-            at(explained, explained->outcome->end_ns).text,
+            explain_clock_at(explained, explained->outcome->end_ns).text,
             explained->outcome->reason != NULL ? explained->outcome->reason : "the policy said no");
     fprintf(out, "  it needs %u GPU%s of type %s at least; its pool has %s\n", point->gpus,
-            plural(point->gpus), model->cluster.types[point->type].name,
+            explain_plural(point->gpus), model->cluster.types[point->type].name,
             lull_amount_count(gpus).text);
     fputs("\nChanges that would have started it\n", out);
     if (gpus < point->gpus) {
@@ -312,7 +315,7 @@ static void print_rejection(const struct lull_explained *explained, FILE *out)
 
         fprintf(out, "  %s more node%s of %s GPUs in its pool\n",
                 lull_amount_count((point->gpus - gpus + per_node - 1) / per_node).text,
-                plural((point->gpus - gpus + per_node - 1) / per_node),
+                explain_plural((point->gpus - gpus + per_node - 1) / per_node),
                 lull_amount_count(per_node).text);
         print_pools_with(explained, point, out);
     } else if (memory_mib > 0 && explained->job->memory_mib > memory_mib) {
@@ -329,10 +332,11 @@ static void print_end(const struct lull_explained *explained, FILE *out)
     const struct lull_cluster_outcome *outcome = explained->outcome;
     const int64_t deadline_ns = explained->job->deadline_ns;
 
-    fprintf(out, "arrived at %s", at(explained, explained->job->arrival_ns).text);
-    if (is_done(explained))
-        fprintf(out, ", started at %s, ended at %s", at(explained, outcome->start_ns).text,
-                at(explained, outcome->end_ns).text);
+    fprintf(out, "arrived at %s", explain_clock_at(explained, explained->job->arrival_ns).text);
+    if (explain_is_done(explained))
+        fprintf(out, ", started at %s, ended at %s",
+                explain_clock_at(explained, outcome->start_ns).text,
+                explain_clock_at(explained, outcome->end_ns).text);
     else
         fputs(outcome->fate == LULL_CLUSTER_REJECTED ? ", was rejected" : ", never started", out);
     fputc('\n', out);
@@ -340,18 +344,18 @@ static void print_end(const struct lull_explained *explained, FILE *out)
         fprintf(out,
                 "was preempted %u time%s and lost a node %u time%s; the following describes its "
                 "first start\n",
-                outcome->preemptions, plural(outcome->preemptions), outcome->failures,
-                plural(outcome->failures));
+                outcome->preemptions, explain_plural(outcome->preemptions), outcome->failures,
+                explain_plural(outcome->failures));
     if (outcome->shared_ns > 0)
         fprintf(out, "ran %s longer, as it shared links or the storage with others\n",
-                length(outcome->shared_ns).text);
+                explain_length(outcome->shared_ns).text);
     if (deadline_ns == LULL_CLUSTER_NEVER)
         return;
-    fprintf(out, "deadline at %s", at(explained, deadline_ns).text);
-    if (is_done(explained) && outcome->end_ns > deadline_ns)
-        fprintf(out, ", missed by %s", length(outcome->end_ns - deadline_ns).text);
-    else if (is_done(explained))
-        fprintf(out, ", met by %s", length(deadline_ns - outcome->end_ns).text);
+    fprintf(out, "deadline at %s", explain_clock_at(explained, deadline_ns).text);
+    if (explain_is_done(explained) && outcome->end_ns > deadline_ns)
+        fprintf(out, ", missed by %s", explain_length(outcome->end_ns - deadline_ns).text);
+    else if (explain_is_done(explained))
+        fprintf(out, ", met by %s", explain_length(deadline_ns - outcome->end_ns).text);
     fputc('\n', out);
 }
 
@@ -369,14 +373,14 @@ void lull_explain_print(const struct lull_explained *explained, FILE *out)
         return;
     }
     print_wait(explained, out);
-    if (is_done(explained))
-        print_place(explained, out);
-    print_clock(explained, out);
+    if (explain_is_done(explained))
+        explain_print_place(explained, out);
+    explain_print_clock(explained, out);
 }
 
 /* ---- for programs ------------------------------------------------------------------------- */
 
-static double seconds(int64_t time_ns)
+static double explain_seconds(int64_t time_ns)
 {
     return (double)time_ns / 1e9;
 }
@@ -408,7 +412,7 @@ static json_t *behind_json(const struct lull_explained *explained)
     if (wait->behind == UINT32_MAX)
         return json_null();
     return json_pack("{s:o, s:f}", "job_id", lull_scenario_job_json(explained->model, wait->behind),
-                     "behind_s", seconds(wait->behind_ns));
+                     "behind_s", explain_seconds(wait->behind_ns));
 }
 
 static json_t *wait_json(const struct lull_explained *explained)
@@ -418,18 +422,18 @@ static json_t *wait_json(const struct lull_explained *explained)
 
     return json_pack(
         "{s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "wait_s",
-        seconds(wait->end_ns - explained->job->arrival_ns), "too_few_gpus_s",
-        seconds(wait->lasted_ns[LULL_CLUSTER_SHORT]), "too_many_nodes_s",
-        seconds(wait->lasted_ns[LULL_CLUSTER_SCATTERED]), "behind_others_s",
-        seconds(wait->lasted_ns[LULL_CLUSTER_BEHIND]), "held_by_policy_s",
-        seconds(wait->lasted_ns[LULL_CLUSTER_HELD]), "on_arrival", room_json(&wait->on_arrival),
-        "at_start", room_json(&wait->at_end), "behind_longest", behind_json(explained), "ahead",
-        names_json(model, &wait->ahead), "overtaking", names_json(model, &wait->overtaking),
-        "running", names_json(model, &wait->running), "freed", names_json(model, &wait->freed),
-        "is_consolidated", wait->is_consolidated);
+        explain_seconds(wait->end_ns - explained->job->arrival_ns), "too_few_gpus_s",
+        explain_seconds(wait->lasted_ns[LULL_CLUSTER_SHORT]), "too_many_nodes_s",
+        explain_seconds(wait->lasted_ns[LULL_CLUSTER_SCATTERED]), "behind_others_s",
+        explain_seconds(wait->lasted_ns[LULL_CLUSTER_BEHIND]), "held_by_policy_s",
+        explain_seconds(wait->lasted_ns[LULL_CLUSTER_HELD]), "on_arrival",
+        room_json(&wait->on_arrival), "at_start", room_json(&wait->at_end), "behind_longest",
+        behind_json(explained), "ahead", names_json(model, &wait->ahead), "overtaking",
+        names_json(model, &wait->overtaking), "running", names_json(model, &wait->running), "freed",
+        names_json(model, &wait->freed), "is_consolidated", wait->is_consolidated);
 }
 
-static json_t *points_json(const struct lull_explained *explained)
+static json_t *explain_points_json(const struct lull_explained *explained)
 {
     json_t *const points = json_array();
 
@@ -440,8 +444,8 @@ static json_t *points_json(const struct lull_explained *explained)
             points, json_pack("{s:o, s:I, s:I, s:f, s:f, s:b}", "type",
                               lull_json_string(explained->model->cluster.types[point->type].name),
                               "gpus", (json_int_t)point->gpus, "sm_mhz", (json_int_t)point->sm_mhz,
-                              "time_s", seconds(point->time_ns), "energy_j", point->energy_j,
-                              "is_chosen", (int)is_chosen(explained, i)));
+                              "time_s", explain_seconds(point->time_ns), "energy_j",
+                              point->energy_j, "is_chosen", (int)explain_is_chosen(explained, i)));
     }
     return points;
 }
@@ -464,7 +468,7 @@ static json_t *workload_json(const struct lull_explained *explained)
                      lull_json_string(lull_cluster_jobs_name(&model->table, row->workload)), "form",
                      lull_json_string(lull_job_workload_form(
                          model->points.workloads.files[recorded->file].read)),
-                     "step_s", seconds(recorded->made.step_ns), "iterations",
+                     "step_s", explain_seconds(recorded->made.step_ns), "iterations",
                      (double)row->duration_ns / (double)recorded->made.step_ns, "exposed_ratio",
                      exposed);
 }
@@ -480,7 +484,7 @@ json_t *lull_explain_json(const struct lull_explained *explained)
                      lull_scenario_pool_json(explained->model, explained->job->pool), "fate",
                      lull_json_string(fates[outcome->fate]), "reason",
                      lull_json_string_or_null(outcome->reason), "shared_s",
-                     seconds(outcome->shared_ns), "modes", points_json(explained), "workload",
-                     workload_json(explained), "waiting",
+                     explain_seconds(outcome->shared_ns), "modes", explain_points_json(explained),
+                     "workload", workload_json(explained), "waiting",
                      outcome->fate == LULL_CLUSTER_REJECTED ? json_null() : wait_json(explained));
 }

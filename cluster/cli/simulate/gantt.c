@@ -50,7 +50,7 @@ static double draw_key(FILE *file, const struct legend_key *key, const char *wha
     return key->x + 44.0 + 5.9 * (double)strlen(what);
 }
 
-/* Tells what the colours of boxes and bands mean. */
+/* Returns what the colours of boxes and bands mean. */
 static void draw_job_keys(const struct lull_gantt *gantt, bool has_boxes)
 {
     struct legend_key key = {"free", left, 58.0, "fill", 0xeceef1};
@@ -84,7 +84,7 @@ static void draw_job_keys(const struct lull_gantt *gantt, bool has_boxes)
     }
 }
 
-/* Tells what the shades of the strips above the pools mean. */
+/* Returns what the shades of the strips above the pools mean. */
 static void draw_wait_keys(const struct lull_gantt *gantt)
 {
     static const char *const words[] = {"", "waiting jobs want GPUs", "1/4 of their pool or more",
@@ -97,7 +97,7 @@ static void draw_wait_keys(const struct lull_gantt *gantt)
     }
 }
 
-static void draw_header(const struct lull_gantt *gantt, const char *policy, bool has_boxes)
+static void gantt_draw_header(const struct lull_gantt *gantt, const char *policy, bool has_boxes)
 {
     const struct lull_cluster *cluster = &gantt->model->cluster;
     double run_j;
@@ -130,7 +130,7 @@ static void draw_header(const struct lull_gantt *gantt, const char *policy, bool
 
 /* Draws all below the header: boxes, or bands where boxes would be too many, then the panels, and
  * the axis of time across them. *bottom_out: where the page ends. Errors: -ENOMEM. */
-static int draw_body(const struct lull_gantt *gantt, bool *has_boxes_out, double *bottom_out)
+static int gantt_draw_body(const struct lull_gantt *gantt, bool *has_boxes_out, double *bottom_out)
 {
     double bottom = NAN;
     int rc;
@@ -178,7 +178,7 @@ static int draw_page(struct lull_gantt *gantt, const char *policy, FILE *file)
     gantt->file = open_memstream(&body, &size);
     if (gantt->file == NULL)
         return -ENOMEM;
-    rc = draw_body(gantt, &has_boxes, &bottom);
+    rc = gantt_draw_body(gantt, &has_boxes, &bottom);
     if (fclose(gantt->file) != 0)
         rc = -ENOMEM;
     if (rc < 0)
@@ -190,7 +190,7 @@ static int draw_page(struct lull_gantt *gantt, const char *policy, FILE *file)
             "font-family=\"DejaVu Sans, Helvetica, Arial, sans-serif\">\n%s"
             "<rect class=\"ground\" width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
             page_width, bottom, page_width, bottom, style);
-    draw_header(gantt, policy, has_boxes);
+    gantt_draw_header(gantt, policy, has_boxes);
     fwrite(body, 1, size, file);
     fputs("</svg>\n", file);
 end:
@@ -198,7 +198,7 @@ end:
     return rc;
 }
 
-static int write_picture(const void *context, FILE *file)
+static int gantt_write_picture(const void *context, FILE *file)
 {
     const struct picture *picture = context;
     struct lull_gantt gantt;
@@ -216,5 +216,5 @@ int lull_gantt_write(const char *path, const struct lull_scenario_model *model,
 {
     const struct picture picture = {model, policy, run};
 
-    return lull_file_write_with(path, write_picture, &picture, err);
+    return lull_file_write_with(path, gantt_write_picture, &picture, err);
 }

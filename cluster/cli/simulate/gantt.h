@@ -4,7 +4,7 @@
  *
  * A small cluster has a row per GPU and a box per job. Where that would be too much, bands of
  * nodes, pools or types of GPUs show how many of their GPUs are busy, as means over short times, so
- * that a picture has at most LULL_GANTT_MOST_BOXES boxes and some hundred other elements whatever
+ * that a picture has at most LULL_GANTT_MAX_BOXES boxes and some hundred other elements whatever
  * the run. Colours are clocks, where jobs have them, else whether the job is in time; above each
  * pool stands a strip that is darker the more GPUs its waiting jobs want.
  *
@@ -15,7 +15,7 @@
 
 #include "cluster/cli/simulate/scenario.h"
 
-enum { LULL_GANTT_MOST_BOXES = 3500 };
+enum { LULL_GANTT_MAX_BOXES = 3500 };
 
 /* Draws a run of a policy, which kept its power, into a file, whole or not at all. Errors: -ENOMEM;
  * those of lull_file_write_atomic. */

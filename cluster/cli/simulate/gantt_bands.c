@@ -8,9 +8,9 @@
 #include "cli/shared/picture.h"
 
 /* Fewer groups than FEW_GROUPS are split, to about WANTED_BANDS bands. All bands together have
- * about MOST_POINTS short times, so that the picture stays small; each has LEAST_BINS to MOST_BINS
- * of them, no more than the page has pixels. Chosen, not measured. */
-enum { FEW_GROUPS = 6, WANTED_BANDS = 24, MOST_POINTS = 24000, LEAST_BINS = 200, MOST_BINS = 1270 };
+ * about MAX_POINTS short times, so that the picture stays small; each has MIN_BINS to MAX_BINS
+ * of them, no more than the page has pixels. */
+enum { FEW_GROUPS = 6, WANTED_BANDS = 24, MAX_POINTS = 24000, MIN_BINS = 200, MAX_BINS = 1270 };
 
 static const double band_gap = 3.0;
 static const double pool_gap = 14.0; /* with the strip of its waiting jobs */
@@ -20,13 +20,13 @@ struct band {
     uint32_t first; /* node */
     uint32_t end;
     uint64_t gpus;
-    struct lull_picture_bins busy[LULL_GANTT_MOST_LAYERS]; /* GPUs in this layer or one below it */
+    struct lull_picture_bins busy[LULL_GANTT_MAX_LAYERS]; /* GPUs in this layer or one below it */
     struct lull_picture_bins not_on;
 };
 
 struct bands {
     const struct lull_gantt *gantt;
-    struct band all[LULL_GANTT_MOST_BANDS];
+    struct band all[LULL_GANTT_MAX_BANDS];
     uint32_t count;
     uint32_t *of_node;
     double height;
@@ -69,7 +69,7 @@ static void find_bands(struct bands *bands)
     const uint32_t groups = count_groups(cluster);
     const uint32_t nodes = cluster->node_count;
 
-    if (groups > LULL_GANTT_MOST_BANDS) {
+    if (groups > LULL_GANTT_MAX_BANDS) {
         for (uint32_t i = 0; i < WANTED_BANDS; i++)
             add_band(bands, (uint32_t)((uint64_t)nodes * i / WANTED_BANDS),
                      (uint32_t)((uint64_t)nodes * (i + 1) / WANTED_BANDS));
@@ -107,15 +107,15 @@ static void see_state(void *user, uint32_t node, enum lull_cluster_power power, 
 
 /* Adds up what each band ran over time. A layer contains those below it, so that drawing them from
  * the highest down leaves each its own part visible. */
-static int fill(struct bands *bands)
+static int gantt_band_fill(struct bands *bands)
 {
     const struct lull_gantt *gantt = bands->gantt;
-    uint32_t bins = MOST_POINTS / (bands->count * gantt->layer_count);
+    uint32_t bins = MAX_POINTS / (bands->count * gantt->layer_count);
 
-    if (bins < LEAST_BINS)
-        bins = LEAST_BINS;
-    if (bins > MOST_BINS)
-        bins = MOST_BINS;
+    if (bins < MIN_BINS)
+        bins = MIN_BINS;
+    if (bins > MAX_BINS)
+        bins = MAX_BINS;
     for (uint32_t band = 0; band < bands->count; band++) {
         if (lull_picture_bins_init(&bands->all[band].not_on, gantt->span_s, bins) < 0)
             return -ENOMEM;
@@ -188,7 +188,7 @@ static void draw_band(const struct bands *bands, const struct band *band, double
     draw_label(bands, band, y);
 }
 
-static double draw(struct bands *bands, double top)
+static double gantt_band_draw(struct bands *bands, double top)
 {
     const struct lull_cluster *cluster = &bands->gantt->model->cluster;
     double y = top;
@@ -218,10 +218,10 @@ int lull_gantt_draw_bands(const struct lull_gantt *gantt, double top, double *bo
     bands->of_node = calloc(gantt->model->cluster.node_count, sizeof(*bands->of_node));
     if (bands->of_node != NULL) {
         find_bands(bands);
-        rc = fill(bands);
+        rc = gantt_band_fill(bands);
     }
     if (rc == 0)
-        *bottom_out = draw(bands, top);
+        *bottom_out = gantt_band_draw(bands, top);
     for (uint32_t band = 0; band < bands->count; band++) {
         lull_picture_bins_fini(&bands->all[band].not_on);
         for (uint32_t layer = 0; layer < gantt->layer_count; layer++)

@@ -9,7 +9,7 @@
 #include "cluster/cli/simulate/gantt_elements.h"
 #include "cli/shared/picture.h"
 
-enum { MOST_LANES = 160 };
+enum { MAX_LANES = 160 };
 
 static const double node_gap = 3.0;
 static const double pool_gap = 14.0; /* with the strip of its waiting jobs */
@@ -26,7 +26,7 @@ struct boxes {
     uint32_t lane_count;
     uint32_t *first; /* [node]: its first lane */
     size_t *taken;   /* [lane]: the stretch that holds it, counted from 1; 0: it is free */
-    struct box all[LULL_GANTT_MOST_BOXES];
+    struct box all[LULL_GANTT_MAX_BOXES];
     size_t count;
     double *y; /* [lane]: its top, in pixels */
     double height;
@@ -36,7 +36,8 @@ struct boxes {
 
 /* The simulator counts the GPUs of a node and does not name them, so that a stretch gets the lowest
  * free lanes. False: there would be too many boxes. */
-static bool take(struct boxes *boxes, size_t stretch, const struct lull_cluster_share *share)
+static bool gantt_box_take(struct boxes *boxes, size_t stretch,
+                           const struct lull_cluster_share *share)
 {
     const uint32_t end =
         boxes->first[share->node] + boxes->gantt->model->cluster.nodes[share->node].gpus;
@@ -54,7 +55,7 @@ static bool take(struct boxes *boxes, size_t stretch, const struct lull_cluster_
             boxes->all[boxes->count - 1].lanes++;
             continue;
         }
-        if (boxes->count == LULL_GANTT_MOST_BOXES)
+        if (boxes->count == LULL_GANTT_MAX_BOXES)
             return false;
         boxes->all[boxes->count++] = (struct box){stretch, lane, 1};
     }
@@ -63,7 +64,8 @@ static bool take(struct boxes *boxes, size_t stretch, const struct lull_cluster_
 
 /* Gives every stretch its lanes, event by event, in the order of time. False: there would be too
  * many boxes. */
-static bool assign(struct boxes *boxes, const struct lull_cluster_event *events, size_t count)
+static bool gantt_box_assign(struct boxes *boxes, const struct lull_cluster_event *events,
+                             size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const struct lull_cluster_stretch *stretch =
@@ -73,7 +75,7 @@ static bool assign(struct boxes *boxes, const struct lull_cluster_event *events,
             if (boxes->taken[lane] == events[i].stretch + 1)
                 boxes->taken[lane] = 0;
         for (uint32_t k = 0; k < stretch->share_count && events[i].is_begin; k++)
-            if (!take(boxes, events[i].stretch, &stretch->shares[k]))
+            if (!gantt_box_take(boxes, events[i].stretch, &stretch->shares[k]))
                 return false;
     }
     return true;
@@ -83,7 +85,7 @@ static bool assign(struct boxes *boxes, const struct lull_cluster_event *events,
 
 /* Draws the empty rows of all nodes with their labels, and notes where each lane is. Returns where
  * the rows end. */
-static double draw_rows(struct boxes *boxes, double top)
+static double gantt_box_draw_rows(struct boxes *boxes, double top)
 {
     const struct lull_gantt *gantt = boxes->gantt;
     const struct lull_cluster *cluster = &gantt->model->cluster;
@@ -121,8 +123,8 @@ struct state_drawing {
     enum lull_cluster_power power;
 };
 
-static void write_state(void *user, uint32_t node, enum lull_cluster_power power, double begin_s,
-                        double end_s)
+static void gantt_box_write_state(void *user, uint32_t node, enum lull_cluster_power power,
+                                  double begin_s, double end_s)
 {
     const struct state_drawing *drawing = user;
     const struct boxes *boxes = drawing->boxes;
@@ -146,7 +148,7 @@ static int draw_states(const struct boxes *boxes)
             continue;
         fprintf(boxes->gantt->file, "<path class=\"%s\" fill=\"#%06x\" d=\"", look->class,
                 look->rgb);
-        rc = lull_gantt_each_node_state(boxes->gantt, write_state, &drawing);
+        rc = lull_gantt_each_node_state(boxes->gantt, gantt_box_write_state, &drawing);
         if (rc < 0)
             return rc;
         fprintf(boxes->gantt->file, "\"/>\n");
@@ -214,10 +216,10 @@ static void draw_names(const struct boxes *boxes)
     fprintf(gantt->file, "</g>\n");
 }
 
-static int draw(struct boxes *boxes, double top, double *bottom_out)
+static int gantt_box_draw(struct boxes *boxes, double top, double *bottom_out)
 {
     boxes->height = fmin(20.0, fmax(4.0, 420.0 / boxes->lane_count));
-    *bottom_out = draw_rows(boxes, top);
+    *bottom_out = gantt_box_draw_rows(boxes, top);
     if (draw_states(boxes) < 0)
         return -ENOMEM;
     for (uint32_t layer = 0; layer < boxes->gantt->layer_count; layer++)
@@ -250,8 +252,8 @@ int lull_gantt_draw_boxes(const struct lull_gantt *gantt, double top, double *bo
         goto end;
     rc = lull_cluster_stretches_events(gantt->stretches, &events, &count);
     *bottom_out = NAN;
-    if (rc == 0 && boxes->lane_count <= MOST_LANES && assign(boxes, events, count))
-        rc = draw(boxes, top, bottom_out);
+    if (rc == 0 && boxes->lane_count <= MAX_LANES && gantt_box_assign(boxes, events, count))
+        rc = gantt_box_draw(boxes, top, bottom_out);
 end:
     free(events);
     free(boxes->first);

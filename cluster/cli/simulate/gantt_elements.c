@@ -46,24 +46,25 @@ bool lull_gantt_is_late(const struct lull_gantt *gantt, uint32_t job)
     return deadline_ns != LULL_CLUSTER_NEVER && outcome->end_ns > deadline_ns;
 }
 
-static uint32_t clock_of(const struct lull_gantt *gantt, const struct lull_cluster_stretch *stretch)
+static uint32_t gantt_element_clock_of(const struct lull_gantt *gantt,
+                                       const struct lull_cluster_stretch *stretch)
 {
     return gantt->model->jobs.all[stretch->job].points[stretch->point].sm_mhz;
 }
 
 /* The number of a clock's range: as many equal ones as there are layers. */
-static uint32_t range_of(uint32_t mhz, const struct lull_clock_colours *colours)
+static uint32_t gantt_element_range_of(uint32_t mhz, const struct lull_clock_colours *colours)
 {
     if (mhz <= colours->low_mhz || colours->high_mhz <= colours->low_mhz)
         return 0;
-    return (uint32_t)((uint64_t)(mhz - colours->low_mhz) * (LULL_GANTT_MOST_LAYERS - 1) /
+    return (uint32_t)((uint64_t)(mhz - colours->low_mhz) * (LULL_GANTT_MAX_LAYERS - 1) /
                       (colours->high_mhz - colours->low_mhz));
 }
 
-static void add_clock(struct lull_gantt *gantt, uint32_t mhz,
-                      const struct lull_clock_colours *colours)
+static void gantt_element_add_clock(struct lull_gantt *gantt, uint32_t mhz,
+                                    const struct lull_clock_colours *colours)
 {
-    struct lull_gantt_layer *const layer = &gantt->layers[range_of(mhz, colours)];
+    struct lull_gantt_layer *const layer = &gantt->layers[gantt_element_range_of(mhz, colours)];
 
     if (layer->high_mhz == 0 || mhz < layer->low_mhz)
         layer->low_mhz = mhz;
@@ -72,9 +73,9 @@ static void add_clock(struct lull_gantt *gantt, uint32_t mhz,
 }
 
 /* Removes layers that no clock is in; the others keep their order. */
-static void pack(struct lull_gantt *gantt, const struct lull_clock_colours *colours)
+static void gantt_element_pack(struct lull_gantt *gantt, const struct lull_clock_colours *colours)
 {
-    for (uint32_t i = 0; i < LULL_GANTT_MOST_LAYERS; i++) {
+    for (uint32_t i = 0; i < LULL_GANTT_MAX_LAYERS; i++) {
         struct lull_gantt_layer layer = gantt->layers[i];
         const struct lull_clock_shade *shade;
 
@@ -90,7 +91,8 @@ static void pack(struct lull_gantt *gantt, const struct lull_clock_colours *colo
 
 /* Colours are spread over all clocks that jobs could have, so that a clock has one colour whatever
  * the policy. */
-static void find_colours(const struct lull_gantt *gantt, struct lull_clock_colours *colours)
+static void gantt_element_find_colours(const struct lull_gantt *gantt,
+                                       struct lull_clock_colours *colours)
 {
     const struct lull_cluster_jobs *jobs = &gantt->model->jobs;
 
@@ -109,7 +111,7 @@ static void find_layers(struct lull_gantt *gantt)
 
     for (size_t i = 0; i < gantt->stretches->count; i++)
         gantt->has_late |= lull_gantt_is_late(gantt, gantt->stretches->all[i].job);
-    find_colours(gantt, &colours);
+    gantt_element_find_colours(gantt, &colours);
     gantt->has_clocks = colours.high_mhz > 0;
     if (!gantt->has_clocks) {
         gantt->layers[0] = in_time;
@@ -118,12 +120,12 @@ static void find_layers(struct lull_gantt *gantt)
         return;
     }
     for (size_t i = 0; i < gantt->stretches->count; i++) {
-        const uint32_t mhz = clock_of(gantt, &gantt->stretches->all[i]);
+        const uint32_t mhz = gantt_element_clock_of(gantt, &gantt->stretches->all[i]);
 
         if (mhz > 0)
-            add_clock(gantt, mhz, &colours);
+            gantt_element_add_clock(gantt, mhz, &colours);
     }
-    pack(gantt, &colours);
+    gantt_element_pack(gantt, &colours);
     if (gantt->layer_count == 0)
         gantt->layers[gantt->layer_count++] = in_time;
 }
@@ -131,7 +133,7 @@ static void find_layers(struct lull_gantt *gantt)
 uint32_t lull_gantt_layer_of(const struct lull_gantt *gantt,
                              const struct lull_cluster_stretch *stretch)
 {
-    const uint32_t mhz = clock_of(gantt, stretch);
+    const uint32_t mhz = gantt_element_clock_of(gantt, stretch);
 
     if (!gantt->has_clocks)
         return gantt->has_late && lull_gantt_is_late(gantt, stretch->job);
@@ -189,7 +191,7 @@ static void add_wait(struct lull_gantt *gantt, uint32_t job, double begin_s, dou
     lull_picture_bins_add(&gantt->waiting, begin_s, end_s, 1.0);
 }
 
-static int make_room(struct lull_gantt *gantt)
+static int gantt_element_make_room(struct lull_gantt *gantt)
 {
     const uint32_t pools = gantt->model->cluster.pool_count;
 
@@ -210,7 +212,7 @@ static int find_waits(struct lull_gantt *gantt)
     const struct lull_cluster_outcome *outcomes = lull_cluster_run_outcomes(gantt->run);
     double *since_s = calloc(jobs->count + 1, sizeof(*since_s));
 
-    if (since_s == NULL || make_room(gantt) < 0) {
+    if (since_s == NULL || gantt_element_make_room(gantt) < 0) {
         free(since_s);
         return -ENOMEM;
     }

@@ -14,15 +14,15 @@
 #include "cli/shared/picture.h"
 
 enum {
-    LULL_GANTT_MOST_LAYERS = 8,
-    LULL_GANTT_MOST_BANDS = 40,
+    LULL_GANTT_MAX_LAYERS = 8,
+    LULL_GANTT_MAX_BANDS = 40,
     LULL_GANTT_BINS = 1240, /* a pixel each */
     LULL_GANTT_WANT_SHADES = 4,
 };
 
 /* A colour of the picture, and the jobs that have it. */
 struct lull_gantt_layer {
-    uint32_t low_mhz; /* the range of clocks; 0: the colour stands for a state */
+    uint32_t low_mhz; /* the range of clocks; 0: the colour represents a state */
     uint32_t high_mhz;
     const char *name; /* of the state */
     uint32_t rgb;
@@ -37,7 +37,7 @@ struct lull_gantt {
     double span_s;
     double left; /* pixels: time is shown from left to left + width */
     double width;
-    struct lull_gantt_layer layers[LULL_GANTT_MOST_LAYERS];
+    struct lull_gantt_layer layers[LULL_GANTT_MAX_LAYERS];
     uint32_t layer_count;
     bool has_clocks;
     bool has_late;                    /* a job is done after its deadline */
@@ -68,7 +68,7 @@ void lull_gantt_draw_free(const struct lull_gantt *gantt, double y, double heigh
 uint32_t lull_gantt_layer_of(const struct lull_gantt *gantt,
                              const struct lull_cluster_stretch *stretch);
 
-/* Tells whether a job ended after its deadline. */
+/* Returns whether a job ended after its deadline. */
 bool lull_gantt_is_late(const struct lull_gantt *gantt, uint32_t job);
 
 /* How a node looks while it is not on, by its power state. */

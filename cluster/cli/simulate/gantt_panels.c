@@ -42,8 +42,9 @@ static void add_until(const struct lull_power_point *point, int64_t until_ns,
 }
 
 /* Adds what all GPUs drew. last: room for one point per type, null at first. */
-static void add_points(const struct lull_gantt *gantt, const struct lull_power_point **last,
-                       struct lull_picture_bins *parts)
+static void gantt_panel_add_points(const struct lull_gantt *gantt,
+                                   const struct lull_power_point **last,
+                                   struct lull_picture_bins *parts)
 {
     const struct lull_power_meter *meter = lull_cluster_run_meter(gantt->run);
     size_t count;
@@ -68,7 +69,7 @@ static int find_power(const struct lull_gantt *gantt, struct lull_picture_bins *
     last = calloc(gantt->model->cluster.type_count, sizeof(struct lull_power_point *));
     if (last == NULL)
         return -ENOMEM;
-    add_points(gantt, last, parts);
+    gantt_panel_add_points(gantt, last, parts);
     free(last);
     for (int part = 1; part < LULL_POWER_PARTS; part++)
         for (size_t i = 0; i < parts[part].count; i++)

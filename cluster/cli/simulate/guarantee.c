@@ -7,7 +7,7 @@
 #include "base/amount.h"
 #include "base/json_string.h"
 
-enum { MOST_NOTES = 16 };
+enum { MAX_NOTES = 16 };
 
 static const char tuned[] = "the prices of pd-rats are tuned; pd-rats-safe has a proven ratio";
 
@@ -16,11 +16,12 @@ struct note {
 };
 
 struct notes {
-    struct note all[MOST_NOTES];
+    struct note all[MAX_NOTES];
     size_t count;
 };
 
-/* Tells whether the policy knew of the storage that jobs shared, so that none ends late for it. */
+/* Returns whether the policy knew of the storage that jobs shared, so that none ends late for it.
+ */
 static bool has_priced(const struct lull_schedule_rules *rules, double storage_mb_s)
 {
     return storage_mb_s <= 0.0 ||
@@ -37,7 +38,7 @@ int lull_guarantee_find(const struct lull_cluster *cluster, const struct lull_cl
         .is_proven = policy->needs_value,
         .slot_ns = lull_schedule_slot_ns(rules),
         .has_given_gang = rules->gang > 0,
-        .has_given_range = rules->most_j > 0.0,
+        .has_given_range = rules->max_j > 0.0,
         .has_failures = has_failures,
         .has_cap = conditions->cap.cluster_w > 0.0 || conditions->cap.node_w > 0.0,
         .turns_nodes_off = conditions->turns_nodes_off,
@@ -120,7 +121,7 @@ static void list_jobs(const struct lull_guarantee *guarantee, struct notes *note
 
 /* ---- telling ------------------------------------------------------------------------------ */
 
-static void print_assumed(const struct lull_guarantee *guarantee, FILE *out)
+static void guarantee_print_assumed(const struct lull_guarantee *guarantee, FILE *out)
 {
     const struct lull_price_law *law = &guarantee->theorem.law;
     const struct lull_price_law *storage = &guarantee->theorem.storage;
@@ -130,15 +131,15 @@ static void print_assumed(const struct lull_guarantee *guarantee, FILE *out)
         "assumed             gangs of up to %u of %u GPUs (%s); gains of %s per GPU and slot to "
         "%s per GPU (%s)\n",
         law->gang, law->gpus, guarantee->has_given_gang ? "given" : "from these jobs",
-        lull_amount_energy(law->least_j).text, lull_amount_energy(law->most_j).text,
+        lull_amount_energy(law->min_j).text, lull_amount_energy(law->max_j).text,
         guarantee->has_given_range ? "given" : "from these jobs");
     if (storage->gang > 0)
         fprintf(
             out,
             "                    and reads of up to %u of %u MB/s (from these jobs); gains of %s "
             "per MB/s and slot to %s per MB/s (from these jobs)\n",
-            storage->gang, storage->gpus, lull_amount_energy(storage->least_j).text,
-            lull_amount_energy(storage->most_j).text);
+            storage->gang, storage->gpus, lull_amount_energy(storage->min_j).text,
+            lull_amount_energy(storage->max_j).text);
 }
 
 void lull_guarantee_print(const struct lull_guarantee *guarantee, FILE *out)
@@ -158,7 +159,7 @@ void lull_guarantee_print(const struct lull_guarantee *guarantee, FILE *out)
                 "times as much\n",
                 (double)guarantee->slot_ns * 1e-9, guarantee->theorem.ratio);
     if (guarantee->is_proven && guarantee->theorem.law.gang > 0)
-        print_assumed(guarantee, out);
+        guarantee_print_assumed(guarantee, out);
     for (size_t i = reasons; i < notes.count; i++)
         fprintf(out, "not guaranteed      %s\n", notes.all[i].text);
 }
@@ -171,8 +172,8 @@ static json_t *assumed_json(const struct lull_guarantee *guarantee)
         return json_null();
     return json_pack("{s:f, s:I, s:b, s:f, s:f, s:b, s:I}", "slot_s",
                      (double)guarantee->slot_ns * 1e-9, "gang", (json_int_t)law->gang,
-                     "gang_is_given", (int)guarantee->has_given_gang, "least_j", law->least_j,
-                     "most_j", law->most_j, "range_is_given", (int)guarantee->has_given_range,
+                     "gang_is_given", (int)guarantee->has_given_gang, "least_j", law->min_j,
+                     "most_j", law->max_j, "range_is_given", (int)guarantee->has_given_range,
                      "read_mb_s", (json_int_t)guarantee->theorem.storage.gang);
 }
 

@@ -36,8 +36,9 @@ static void count_delays(struct findings *findings)
 }
 
 /* The caller frees findings_out->pools in any case. Errors: -ENOMEM. */
-static int collect(const struct lull_scenario *scenario, const struct lull_scenario_run *run,
-                   struct findings *findings_out)
+static int cluster_report_collect(const struct lull_scenario *scenario,
+                                  const struct lull_scenario_run *run,
+                                  struct findings *findings_out)
 {
     const struct lull_scenario_model *model = &scenario->model;
     const size_t pools = model->cluster.pool_count;
@@ -99,7 +100,7 @@ static json_t *pools_json(const struct findings *findings)
     return pools;
 }
 
-static json_t *real_or_null(double value, bool is_known)
+static json_t *cluster_report_real_or_null(double value, bool is_known)
 {
     return is_known ? json_real(value) : json_null();
 }
@@ -109,7 +110,7 @@ static json_t *integer_or_null(size_t value, bool is_known)
     return is_known ? json_integer((json_int_t)value) : json_null();
 }
 
-/* What nodes, power and the network did; null where it was not asked for. */
+/* What nodes, power and the network did; null where it was not requested. */
 static json_t *conditions_json(const struct findings *findings)
 {
     const struct lull_cluster_conditions *conditions = &findings->scenario->conditions;
@@ -122,11 +123,14 @@ static json_t *conditions_json(const struct findings *findings)
         (json_int_t)nodes.turn_ons, "turn_offs", (json_int_t)nodes.turn_offs, "node_failures",
         (json_int_t)nodes.failures, "job_failures", (json_int_t)findings->job_failures, "lost_s",
         findings->lost_s, "price",
-        real_or_null(lull_power_meter_price(meter), conditions->price != NULL), "carbon_g",
-        real_or_null(lull_power_meter_carbon(meter), conditions->carbon != NULL), "power_cap_w",
-        real_or_null(conditions->cap.cluster_w, conditions->cap.cluster_w > 0.0), "node_cap_w",
-        real_or_null(conditions->cap.node_w, conditions->cap.node_w > 0.0), "shared_s",
-        real_or_null(findings->shared_s, is_shared), "sharing_jobs",
+        cluster_report_real_or_null(lull_power_meter_price(meter), conditions->price != NULL),
+        "carbon_g",
+        cluster_report_real_or_null(lull_power_meter_carbon(meter), conditions->carbon != NULL),
+        "power_cap_w",
+        cluster_report_real_or_null(conditions->cap.cluster_w, conditions->cap.cluster_w > 0.0),
+        "node_cap_w",
+        cluster_report_real_or_null(conditions->cap.node_w, conditions->cap.node_w > 0.0),
+        "shared_s", cluster_report_real_or_null(findings->shared_s, is_shared), "sharing_jobs",
         integer_or_null(findings->sharing_jobs, is_shared));
 }
 
@@ -198,7 +202,7 @@ int lull_cluster_report_print_json(const struct lull_scenario *scenario,
                                    struct lull_error *err)
 {
     struct findings findings;
-    int rc = collect(scenario, run, &findings);
+    int rc = cluster_report_collect(scenario, run, &findings);
 
     if (rc == 0)
         rc = lull_cluster_summary_print_json(&findings.summary, more_json(&findings, explained));
@@ -316,7 +320,7 @@ static void print_left_out(const struct lull_cluster_jobs_table *table)
         printf("processors          of the trace (SWF) are counted as GPUs\n");
 }
 
-static void print(struct findings *findings)
+static void cluster_report_print(struct findings *findings)
 {
     const struct lull_scenario_model *model = &findings->scenario->model;
     const struct lull_cluster_totals *all = findings->all;
@@ -345,10 +349,10 @@ int lull_cluster_report_print(const struct lull_scenario *scenario,
                               const struct lull_scenario_run *run, struct lull_error *err)
 {
     struct findings findings;
-    const int rc = collect(scenario, run, &findings);
+    const int rc = cluster_report_collect(scenario, run, &findings);
 
     if (rc == 0)
-        print(&findings);
+        cluster_report_print(&findings);
     free(findings.pools);
     return rc < 0 ? lull_error_set(err, rc, "no memory for the summary") : 0;
 }

@@ -36,8 +36,8 @@ static uint32_t make_types(struct lull_scenario_model *model,
     const uint32_t count = options->type_count > 0 ? options->type_count : 1;
 
     model->types[0] = (struct lull_cluster_type){.name = "GPU", .idle_w = options->idle_w};
-    if (model->told != NULL) {
-        const struct lull_table_gpu *const gpu = lull_point_table_only_gpu(model->told);
+    if (model->reported != NULL) {
+        const struct lull_table_gpu *const gpu = lull_point_table_only_gpu(model->reported);
 
         model->types[0].name = gpu->type;
         if (options->idle_w < 0.0)
@@ -60,23 +60,24 @@ static uint32_t make_types(struct lull_scenario_model *model,
     return count;
 }
 
-static int read_points(struct lull_scenario_model *model, struct lull_error *err)
+static int scenario_read_points(struct lull_scenario_model *model, struct lull_error *err)
 {
     const char *const path = model->options->points;
     int rc;
 
     if (path == NULL)
         return 0;
-    rc = lull_point_table_read(path, &model->told, err);
-    if (rc == 0 && lull_point_table_only_gpu(model->told) == NULL)
+    rc = lull_point_table_read(path, &model->reported, err);
+    if (rc == 0 && lull_point_table_only_gpu(model->reported) == NULL)
         rc = lull_error_set(err, LULL_E_FORMAT,
                             "%s: \"gpus\" must describe the single simulated GPU type", path);
     return rc;
 }
 
 /* Makes the nodes, pool by pool and type by type, so that the nodes of a group are neighbours. */
-static int make_cluster(struct lull_scenario_model *model,
-                        const struct lull_scenario_options *options, struct lull_error *err)
+static int scenario_make_cluster(struct lull_scenario_model *model,
+                                 const struct lull_scenario_options *options,
+                                 struct lull_error *err)
 {
     const uint32_t types = make_types(model, &options->power);
     const int64_t rack_nodes = options->network.rack_nodes;
@@ -86,9 +87,9 @@ static int make_cluster(struct lull_scenario_model *model,
     for (uint32_t pool = 0; pool < count_pools(model); pool++)
         for (uint32_t type = 0; type < types; type++)
             count += count_nodes(model, pool, type);
-    if (count > LULL_CLUSTER_MOST_NODES)
+    if (count > LULL_CLUSTER_MAX_NODES)
         return lull_error_set(err, -EINVAL, "%zu nodes are more than the %d that can be simulated",
-                              count, LULL_CLUSTER_MOST_NODES);
+                              count, LULL_CLUSTER_MAX_NODES);
     model->nodes = calloc(count + 1, sizeof(*model->nodes));
     if (model->nodes == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for %zu nodes", count);
@@ -175,8 +176,8 @@ static int find_pools(struct lull_scenario_model *model, struct lull_error *err)
 
 /* Makes a job of each row of the table. Operating points come first, since the value of a job whose
  * row has none is a multiple of the energy at full clocks. */
-static int make_jobs(struct lull_scenario_model *model, int64_t checkpoint_ns, bool is_bounded,
-                     struct lull_error *err)
+static int scenario_make_jobs(struct lull_scenario_model *model, int64_t checkpoint_ns,
+                              bool is_bounded, struct lull_error *err)
 {
     const struct lull_scenario_model_options *options = model->options;
     const struct lull_cluster_jobs_table *table = &model->table;
@@ -206,7 +207,7 @@ static int make_jobs(struct lull_scenario_model *model, int64_t checkpoint_ns, b
     if (rc < 0)
         return rc;
     model->jobs = (struct lull_cluster_jobs){model->all, table->count};
-    rc = lull_scenario_points_make(&model->points, options, model->told, table, is_bounded,
+    rc = lull_scenario_points_make(&model->points, options, model->reported, table, is_bounded,
                                    model->all, err);
     if (rc < 0)
         return rc;
@@ -329,13 +330,14 @@ int lull_scenario_init(struct lull_scenario *scenario, const struct lull_scenari
         if (rc < 0)
             return rc;
     }
-    rc = read_points(model, err);
+    rc = scenario_read_points(model, err);
     if (rc < 0)
         return rc;
-    rc = make_cluster(model, options, err);
+    rc = scenario_make_cluster(model, options, err);
     if (rc < 0)
         return rc;
-    rc = make_jobs(model, options->failures.checkpoint_ns, options->policy.is_bounded, err);
+    rc =
+        scenario_make_jobs(model, options->failures.checkpoint_ns, options->policy.is_bounded, err);
     if (rc < 0)
         return rc;
     rc = make_failures(scenario, &options->failures, err);
@@ -357,7 +359,7 @@ void lull_scenario_fini(struct lull_scenario *scenario)
     free(scenario->model.nodes);
     free(scenario->model.all);
     lull_scenario_points_fini(&scenario->model.points);
-    lull_point_table_destroy(scenario->model.told);
+    lull_point_table_destroy(scenario->model.reported);
     lull_cluster_pools_fini(&scenario->model.pools);
     lull_cluster_jobs_fini(&scenario->model.table);
 }
@@ -418,8 +420,8 @@ void lull_scenario_write_placement(const struct lull_cluster_outcome *outcome, u
 
 /* ---- a run of a scenario --------------------------------------------------------------------- */
 
-static int simulate(struct lull_scenario_run *run, const struct lull_scenario *scenario,
-                    struct lull_error *err)
+static int scenario_simulate(struct lull_scenario_run *run, const struct lull_scenario *scenario,
+                             struct lull_error *err)
 {
     if (run->policy->needs_value && !scenario->model.has_values)
         return lull_error_set(err, -EINVAL,
@@ -430,8 +432,9 @@ static int simulate(struct lull_scenario_run *run, const struct lull_scenario *s
                                  &scenario->conditions, &run->run, err);
 }
 
-static int certify(struct lull_scenario_run *run, const struct lull_scenario *scenario,
-                   const struct lull_scenario_policy_options *options, struct lull_error *err)
+static int scenario_certify(struct lull_scenario_run *run, const struct lull_scenario *scenario,
+                            const struct lull_scenario_policy_options *options,
+                            struct lull_error *err)
 {
     const struct lull_cluster *cluster = &scenario->model.cluster;
     const struct lull_cluster_jobs *jobs = &scenario->model.jobs;
@@ -471,11 +474,11 @@ int lull_scenario_run_init(struct lull_scenario_run *run, const struct lull_scen
         run->ruled.rule = &options->rules;
         run->policy = &run->ruled;
     }
-    rc = simulate(run, scenario, err);
+    rc = scenario_simulate(run, scenario, err);
     if (rc < 0)
         return rc;
     if (run->is_certified) {
-        rc = certify(run, scenario, options, err);
+        rc = scenario_certify(run, scenario, options, err);
         if (rc < 0)
             return rc;
     }

@@ -31,10 +31,10 @@ struct lull_scenario_model {
     struct lull_cluster_pools_table pools; /* without rows, the cluster is one pool */
     struct lull_cluster cluster; /* its last pool has no nodes: jobs of unknown pools are in it */
     struct lull_cluster_jobs jobs;
-    struct lull_point_table *told; /* operating points by job_type; null: none was named */
+    struct lull_point_table *reported; /* operating points by job_type; null: none was named */
     struct lull_scenario_points points;
     bool has_values; /* one job or more has a value */
-    struct lull_cluster_type types[LULL_SCENARIO_MOST_TYPES];
+    struct lull_cluster_type types[LULL_SCENARIO_MAX_TYPES];
     struct lull_cluster_node *nodes;
     struct lull_cluster_job *all; /* what jobs refers to */
 };
@@ -42,7 +42,7 @@ struct lull_scenario_model {
 struct lull_scenario {
     struct lull_scenario_model model;
     struct lull_cluster_conditions conditions; /* power, failures and the network */
-    bool has_failures; /* they were asked for, though it may be that none happens */
+    bool has_failures; /* they were requested, though it may be that none happens */
     struct lull_cluster_failure *failures;
     struct lull_tariff_table price;
     struct lull_tariff_table carbon;
@@ -52,7 +52,7 @@ struct lull_scenario {
  * Reads the files that the options name, draws random failures and builds the rest; borrows the
  * options. Time counts from the first submission, so that nothing depends on where the clock of the
  * tables begins: times of failures and tariffs are moved along. Says on standard error which pools
- * of jobs the table of pools lacks. Random failures go on until the
+ * of jobs the table of pools lacks. Random failures continue until the
  * longest job could have run after the last arrival. Errors: -EINVAL there are too many nodes, or
  * pools but no job of one of them; -ENOMEM; those of the readers, of lull_scenario_points_make and
  * of lull_cluster_failures_draw. lull_scenario_fini() must follow, also after an error.

@@ -13,8 +13,8 @@
 
 /* ---- one kernel on one type --------------------------------------------------------------- */
 
-/* Tells whether a set of the document was measured on a type: its GPU is the type's name, whole or
- * as far as a dash, or a product of the type's curves. */
+/* Returns whether a set of the document was measured on a type: its GPU is the type's name, whole
+ * or as far as a dash, or a product of the type's curves. */
 static bool is_of_type(const struct lull_model_set *set, const struct lull_job_type *type)
 {
     const size_t length = strlen(set->gpu);
@@ -29,8 +29,8 @@ static bool is_of_type(const struct lull_model_set *set, const struct lull_job_t
 
 /* Writes the clocks of a type that are within what was measured, the highest first; of a board
  * without curves those that were measured. Returns how many. */
-static uint32_t clocks_of(const struct lull_fitted_device *device, const struct lull_job_type *type,
-                          double *mhz_out)
+static uint32_t scenario_model_clocks_of(const struct lull_fitted_device *device,
+                                         const struct lull_job_type *type, double *mhz_out)
 {
     struct lull_device_clock clocks[LULL_DEVICE_CURVE_CLOCKS];
     const double mem_mhz = device->points[device->point_count - 1].mem_mhz;
@@ -41,21 +41,22 @@ static uint32_t clocks_of(const struct lull_fitted_device *device, const struct 
         if (lull_fitted_covers(device, clocks[i].mhz, mem_mhz))
             mhz_out[count++] = clocks[i].mhz;
     for (uint32_t i = device->point_count; all == 0 && i-- > 0;)
-        if (device->points[i].mem_mhz == mem_mhz && count < LULL_JOB_MOST_CLOCKS)
+        if (device->points[i].mem_mhz == mem_mhz && count < LULL_JOB_MAX_CLOCKS)
             mhz_out[count++] = device->points[i].sm_mhz;
     return count;
 }
 
-static void predict(const struct lull_model_set *set, uint32_t kernel,
-                    const struct lull_job_type *type, struct lull_scenario_fitted *model_out)
+static void scenario_model_predict(const struct lull_model_set *set, uint32_t kernel,
+                                   const struct lull_job_type *type,
+                                   struct lull_scenario_fitted *model_out)
 {
     const struct lull_fitted_device *const device = &set->device;
     const double mem_mhz = device->points[device->point_count - 1].mem_mhz;
-    double mhz[LULL_JOB_MOST_CLOCKS];
+    double mhz[LULL_JOB_MAX_CLOCKS];
     double highest_ms = 0.0;
 
     model_out->name = set->kernel_names[kernel].text;
-    model_out->clock_count = clocks_of(device, type, mhz);
+    model_out->clock_count = scenario_model_clocks_of(device, type, mhz);
     for (uint32_t i = 0; i < model_out->clock_count; i++) {
         const struct lull_fitted_prediction at =
             lull_fitted_predict(device, &device->kernels[kernel], mhz[i], mem_mhz);
@@ -86,7 +87,7 @@ static int add_set(struct lull_scenario_models *models, const struct lull_model_
             continue;
         if (lull_array_grow(&models->all, models->count, sizeof(*models->all)) < 0)
             return -ENOMEM;
-        predict(set, k, type, &models->all[models->count]);
+        scenario_model_predict(set, k, type, &models->all[models->count]);
         models->all[models->count].type = number;
         models->count += models->all[models->count].clock_count > 0;
     }
@@ -125,7 +126,7 @@ void lull_scenario_models_fini(struct lull_scenario_models *models)
 
 /* ---- a job -------------------------------------------------------------------------------- */
 
-/* Tells whether a model's name begins with a job's, in which a slash is a comma of the model's:
+/* Returns whether a model's name begins with a job's, in which a slash is a comma of the model's:
  * a table of jobs has its own commas. */
 static bool begins_with(const char *name, const char *job)
 {

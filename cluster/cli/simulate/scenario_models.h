@@ -18,7 +18,7 @@ struct lull_scenario_fitted {
     const char *name; /* of the kernel or job that was fitted: the document's */
     uint32_t type;
     uint32_t clock_count;
-    struct lull_job_tempo tempo[LULL_JOB_MOST_CLOCKS];
+    struct lull_job_tempo tempo[LULL_JOB_MAX_CLOCKS];
 };
 
 struct lull_scenario_models {
@@ -40,7 +40,7 @@ int lull_scenario_models_read(struct lull_scenario_models *models, const char *p
 void lull_scenario_models_fini(struct lull_scenario_models *models);
 
 /*
- * Finds the model of a job on a type: the one of the job's name, else the one whose name goes on
+ * Finds the model of a job on a type: the one of the job's name, else the one whose name continues
  * with a comma there; a slash of the job's name is a comma of the model's. *found_out is NULL where
  * there is none. Errors: -EINVAL several are meant.
  */

@@ -14,14 +14,14 @@
 /* ---- values ------------------------------------------------------------------------------- */
 
 /* index: at most the number of policies. */
-static const char *policy_name(uint32_t index)
+static const char *scenario_policy_name(uint32_t index)
 {
     const struct lull_cluster_policy_ops *ops = lull_cluster_policy_all()[index];
 
     return ops != NULL ? ops->name : NULL;
 }
 
-static int parse_policy(const char *text, void *ops, struct lull_error *err)
+static int scenario_parse_policy(const char *text, void *ops, struct lull_error *err)
 {
     const struct lull_cluster_policy_ops *const found = lull_cluster_policy_find(text);
 
@@ -33,19 +33,19 @@ static int parse_policy(const char *text, void *ops, struct lull_error *err)
 }
 
 /* word: MODEL or MODEL:NODES, which is cut at the colon. */
-static int parse_type(char *word, struct lull_scenario_model_options *model)
+static int scenario_parse_type(char *word, struct lull_scenario_model_options *model)
 {
     const uint32_t type = model->type_count;
     char *const colon = strchr(word, ':');
 
-    if (type == LULL_SCENARIO_MOST_TYPES)
+    if (type == LULL_SCENARIO_MAX_TYPES)
         return -E2BIG;
     if (colon != NULL)
         *colon = '\0';
     if (lull_job_type_find(word, (uint32_t)strlen(word), &model->types[type]) < 0)
         return -ENOENT;
     if (colon != NULL &&
-        lull_text_parse_int(colon + 1, 1, LULL_CLUSTER_MOST_NODES, &model->type_nodes[type]) < 0)
+        lull_text_parse_int(colon + 1, 1, LULL_CLUSTER_MAX_NODES, &model->type_nodes[type]) < 0)
         return -EINVAL;
     model->type_count++;
     return 0;
@@ -64,7 +64,7 @@ static int refuse_type(struct lull_error *err)
 }
 
 /* One type may go without a number of nodes, several need one each. */
-static int parse_gpu(const char *text, void *options, struct lull_error *err)
+static int scenario_parse_gpu(const char *text, void *options, struct lull_error *err)
 {
     struct lull_scenario_model_options *const model =
         &((struct lull_scenario_options *)options)->model;
@@ -76,7 +76,7 @@ static int parse_gpu(const char *text, void *options, struct lull_error *err)
     if ((size_t)snprintf(copy, sizeof(copy), "%s", text) >= sizeof(copy))
         return -EINVAL;
     for (char *word = strsep(&rest, ","); word != NULL; word = strsep(&rest, ",")) {
-        const int rc = parse_type(word, model);
+        const int rc = scenario_parse_type(word, model);
 
         if (rc < 0)
             return rc == -ENOENT ? refuse_type(err) : -EINVAL;
@@ -92,7 +92,7 @@ static int parse_elastic(const char *text, void *factor, struct lull_error *err)
     int64_t value;
 
     (void)err;
-    if (lull_text_parse_int(text, 1, LULL_SCENARIO_MOST_ELASTIC, &value) < 0 ||
+    if (lull_text_parse_int(text, 1, LULL_SCENARIO_MAX_ELASTIC, &value) < 0 ||
         (value & (value - 1)) != 0)
         return -EINVAL;
     memcpy(factor, &value, sizeof(value));
@@ -112,7 +112,7 @@ static const char *const networks[] = {
 /* ---- rows --------------------------------------------------------------------------------- */
 
 /* More joules or watts are a mistake of the user. */
-#define MOST_AMOUNT 1e15
+#define MAX_AMOUNT 1e15
 
 /* What a run of one policy tells or writes: several policies, or settings, have none of it. */
 #define OF_ONE_RUN "knob|bound|explain|gantt|jobs-out|power-out"
@@ -128,7 +128,7 @@ static const char *const networks[] = {
 const struct lull_option lull_scenario_rows[] = {
     LULL_GROUP("The policy and how its run is judged"),
     VALUE("policy", "NAME", OWN, policy.ops, "The policy, one of those below.",
-          .parse = parse_policy, .word_at = policy_name),
+          .parse = scenario_parse_policy, .word_at = scenario_policy_name),
     VALUE("knob", "VALUE", NUMBER, policy.knob,
           "The number by which the policy trades time for energy, if it has one.",
           GIVEN(policy.has_knob), .least = -INFINITY, .expected = "a number",
@@ -151,15 +151,14 @@ const struct lull_option lull_scenario_rows[] = {
           .otherwise = "a 288th of the run", .more = "See Bounds below."),
     VALUE("certificate-slots", "N", WHOLE, policy.certificate.slots,
           "How many slots of time the certificate of pd-rats and pd-rats-safe is searched for in.",
-          .least = 1, .most = LULL_CERTIFICATE_MOST,
-          .otherwise = "2048, or 1024 with --preemptible",
+          .least = 1, .most = LULL_CERTIFICATE_MAX, .otherwise = "2048, or 1024 with --preemptible",
           .more = "Whatever is found is proven; more slots and steps prove more."),
     VALUE("certificate-steps", "N", WHOLE, policy.certificate.steps,
-          "Number of steps of that search.", .least = 1, .most = LULL_CERTIFICATE_MOST,
+          "Number of steps of that search.", .least = 1, .most = LULL_CERTIFICATE_MAX,
           .otherwise = "60"),
     VALUE("posted-slot", "S", TIME, policy.rules.slot_ns,
           "How long the slots are in which pd-rats-safe promises GPUs.",
-          .most = (double)LULL_CLUSTER_MOST_NS / 1e9, .is_open = true, .otherwise = "300",
+          .most = (double)LULL_CLUSTER_MAX_NS / 1e9, .is_open = true, .otherwise = "300",
           .more = "Jobs begin and end with slots, and the proven ratio grows with the logarithm of "
                   "a job's length in slots."),
     VALUE("posted-ratio", "R", NUMBER, policy.rules.ratio,
@@ -170,14 +169,14 @@ const struct lull_option lull_scenario_rows[] = {
               "below the least that can be proven counts as that."),
     VALUE("posted-gang", "N", WHOLE, policy.rules.gang,
           "The most GPUs that pd-rats-safe assumes jobs to take of a type.", .least = 1,
-          .most = LULL_CLUSTER_MOST_NODES, .otherwise = "what the jobs of the table take",
+          .most = LULL_CLUSTER_MAX_NODES, .otherwise = "what the jobs of the table take",
           .more = "A policy that is online does not know the table. Its ratio holds for what is "
                   "within this and the two below."),
-    VALUE("posted-least", "J", NUMBER, policy.rules.least_j,
-          "The least that it assumes jobs to gain per GPU and slot.", .most = MOST_AMOUNT,
+    VALUE("posted-least", "J", NUMBER, policy.rules.min_j,
+          "The least that it assumes jobs to gain per GPU and slot.", .most = MAX_AMOUNT,
           .is_open = true, .otherwise = "what the jobs of the table gain", .needs = "posted-most"),
-    VALUE("posted-most", "J", NUMBER, policy.rules.most_j,
-          "The most that it assumes jobs to gain per GPU.", .most = MOST_AMOUNT, .is_open = true,
+    VALUE("posted-most", "J", NUMBER, policy.rules.max_j,
+          "The most that it assumes jobs to gain per GPU.", .most = MAX_AMOUNT, .is_open = true,
           .otherwise = "what the jobs of the table gain", .needs = "posted-least"),
 
     LULL_GROUP("The jobs, the cluster and its GPUs"),
@@ -186,10 +185,10 @@ const struct lull_option lull_scenario_rows[] = {
              "others are rejected.",
              .excludes = "nodes"),
     VALUE("nodes", "N", WHOLE, model.nodes, "Without --pools: the nodes of the one cluster.",
-          .least = 1, .most = LULL_CLUSTER_MOST_NODES),
+          .least = 1, .most = LULL_CLUSTER_MAX_NODES),
     VALUE("gpus-per-node", "N", WHOLE, model.gpus_per_node, "GPUs of a node.", .least = 1,
-          .most = LULL_CLUSTER_MOST_NODE_GPUS, .usual = "8"),
-    VALUE("run-w", "W", NUMBER, model.run_w, "Power of a GPU with a job.", .usual = "350",
+          .most = LULL_CLUSTER_MAX_NODE_GPUS, .default_value = "8"),
+    VALUE("run-w", "W", NUMBER, model.run_w, "Power of a GPU with a job.", .default_value = "350",
           .excludes = "gpu-types"),
     VALUE("idle-w", "W", NUMBER, model.idle_w, "Power of a GPU without a job in a node that is on.",
           .otherwise = "60, or the value of --gpu-types or --points"),
@@ -203,7 +202,7 @@ const struct lull_option lull_scenario_rows[] = {
           .most = 1e6, .is_open = true,
           .more = "pd-rats and pd-rats-safe reject jobs that are worth less than they cost. Other "
                   "policies run every job; its value is counted as well."),
-    LULL_OWN("gpu-types", "MODEL[:NODES],...", parse_gpu,
+    LULL_OWN("gpu-types", "MODEL[:NODES],...", scenario_parse_gpu,
              "The GPU types, whose curves give the power of jobs. Durations in the table are for "
              "the first type.",
              .expected = "one MODEL, or up to 4 of them, each with :NODES",
@@ -229,16 +228,17 @@ const struct lull_option lull_scenario_rows[] = {
          .needs = "clocks", .more = "Their number of GPUs is a multiple of 8."),
     VALUE("elastic", "FACTOR", OWN, model.elastic,
           "Jobs may get up to FACTOR times fewer or more GPUs than they request.",
-          .parse = parse_elastic, .expected = "2, 4, 8 or 16", .usual = "1", .needs = "gpu-types"),
+          .parse = parse_elastic, .expected = "2, 4, 8 or 16", .default_value = "1",
+          .needs = "gpu-types"),
     VALUE("class", "NAME", WORD, model.job_class,
           "What jobs compute: compute, vision, memory or host; or mixed: known from the model or "
           "type of job that the table names, else drawn.",
-          .word_at = class_name, .usual = "mixed", .needs = "gpu-types"),
+          .word_at = class_name, .default_value = "mixed", .needs = "gpu-types"),
     LULL_SEED_ROW(struct lull_scenario_options, model.seed, "Seed of drawn classes."),
     VALUE("network", NULL, WORD, model.network,
           "The network between the GPUs of a job. It determines how much of the time communication "
           "is exposed.",
-          .words = networks, .usual = "nvlink", .needs = "gpu-types"),
+          .words = networks, .default_value = "nvlink", .needs = "gpu-types"),
     FILE_ROW("rates", model.rates,
              "How fast kinds of jobs are on types and numbers of GPUs, a CSV as Gavel's; needed "
              "for more than one type of GPU.",
@@ -258,21 +258,21 @@ const struct lull_option lull_scenario_rows[] = {
          "Turn a node off when it has idled for as much energy as turning it on takes, and on "
          "again for jobs that wait."),
     VALUE("turn-on-j", "J", NUMBER, power.turn_on_j, "Energy of turning a node on.",
-          .most = MOST_AMOUNT, .usual = "100000"),
+          .most = MAX_AMOUNT, .default_value = "100000"),
     VALUE("turn-on-s", "S", TIME, power.turn_on_ns, "How long turning a node on takes.",
-          .most = (double)LULL_CLUSTER_MOST_TURN_ON_NS / 1e9, .usual = "180"),
+          .most = (double)LULL_CLUSTER_MAX_TURN_ON_NS / 1e9, .default_value = "180"),
     VALUE("off-w", "W", NUMBER, power.off_w, "Power of a node that is off.", .most = 1e9,
-          .usual = "0"),
+          .default_value = "0"),
     VALUE("power-cap", "W", NUMBER, power.cap_w,
-          "The cluster never draws more, with all jobs at their peaks.", .most = MOST_AMOUNT,
+          "The cluster never draws more, with all jobs at their peaks.", .most = MAX_AMOUNT,
           .is_open = true,
           .more =
               "GPUs without a job and nodes that turn on count too. Jobs start in another mode, "
               "on another node, or wait; while others wait, at the clock with which most gets "
               "done under the cap. Those that would exceed the cap alone are rejected, and "
               "none is preempted."),
-    VALUE("node-cap", "W", NUMBER, power.node_cap_w, "No node ever draws more.",
-          .most = MOST_AMOUNT, .is_open = true),
+    VALUE("node-cap", "W", NUMBER, power.node_cap_w, "No node ever draws more.", .most = MAX_AMOUNT,
+          .is_open = true),
     VALUE("peak-ratio", "R", NUMBER, power.peak_ratio, "Peak power of a job over its mean.",
           .least = 1.0, .most = 1000.0, .otherwise = "1.05", .needs = "power-cap|node-cap"),
     FILE_ROW("price", power.price, "What energy costs, a table time_s,price_per_kwh.",
@@ -286,18 +286,18 @@ const struct lull_option lull_scenario_rows[] = {
                      "without what it had done."),
     VALUE("mtbf-h", "H", TIME, failures.mtbf_ns,
           "Nodes fail at random, each after this many hours on average.",
-          .most = (double)LULL_CLUSTER_MOST_NS / 3.6e12, .is_open = true,
+          .most = (double)LULL_CLUSTER_MAX_NS / 3.6e12, .is_open = true,
           .more = "Failures continue until the longest job could have run after the last arrival."),
     VALUE("repair-minutes", "MIN", TIME, failures.repair_ns,
           "How long a node is down after a random failure.",
-          .most = (double)LULL_CLUSTER_MOST_NS / 6e10, .is_open = true, .usual = "60",
+          .most = (double)LULL_CLUSTER_MAX_NS / 6e10, .is_open = true, .default_value = "60",
           .needs = "mtbf-h"),
-    VALUE("failure-seed", "N", WHOLE, failures.seed, "Seed of random failures.", .usual = "1",
-          .needs = "mtbf-h"),
+    VALUE("failure-seed", "N", WHOLE, failures.seed, "Seed of random failures.",
+          .default_value = "1", .needs = "mtbf-h"),
     VALUE("checkpoint-minutes", "MIN", TIME, failures.checkpoint_ns,
           "Jobs save their progress each time they have run this long, and resume from there after "
           "a failure.",
-          .most = (double)LULL_CLUSTER_MOST_NS / 6e10, .otherwise = "they start again",
+          .most = (double)LULL_CLUSTER_MAX_NS / 6e10, .otherwise = "they start again",
           .more = "Saving takes no time."),
 
     LULL_GROUP("What jobs share, with --gpu-types"),
@@ -308,7 +308,7 @@ const struct lull_option lull_scenario_rows[] = {
                  "makes."),
     VALUE("rack-nodes", "N", WHOLE, network.rack_nodes,
           "Nodes of a rack, in the order of pools and nodes.", .least = 1,
-          .most = LULL_CLUSTER_MOST_NODES, .needs = "rack-uplink",
+          .most = LULL_CLUSTER_MAX_NODES, .needs = "rack-uplink",
           .more = "Policies keep gangs within a rack where they can."),
     VALUE("rack-uplink", "R", NUMBER, network.contention.uplink_links,
           "What can leave or enter a rack at once, in links of a node; implies --contention.",
@@ -318,10 +318,10 @@ const struct lull_option lull_scenario_rows[] = {
         "contention-penalty", "R", NUMBER, network.contention.penalty_ratio,
         "What each further transfer on a link costs beyond its part, over the time alone; implies "
         "--contention.",
-        GIVEN(network.contention.shares_links), .most = 1000.0, .usual = "0",
+        GIVEN(network.contention.shares_links), .most = 1000.0, .default_value = "0",
         .more = "AdaDUAL's is 0.27."),
     VALUE("storage-mb-s", "MB/S", NUMBER, network.contention.storage_mb_s,
-          "What all jobs together can read of their training data.", .most = MOST_AMOUNT,
+          "What all jobs together can read of their training data.", .most = MAX_AMOUNT,
           .is_open = true, .more = "Each GPU gets as much as any other, up to what it wants."),
 
     LULL_GROUP("Output"),
@@ -341,7 +341,7 @@ const struct lull_option lull_scenario_rows[] = {
     {0},
 };
 
-_Static_assert(LULL_SCENARIO_MOST_TYPES == 4 && LULL_SCENARIO_MOST_ELASTIC == 16,
+_Static_assert(LULL_SCENARIO_MAX_TYPES == 4 && LULL_SCENARIO_MAX_ELASTIC == 16,
                "what --gpu-types and --elastic expect names these numbers");
 
 /* ---- what goes together ------------------------------------------------------------------- */
@@ -366,7 +366,7 @@ int lull_scenario_options_check(struct lull_scenario_options *options, struct lu
     if ((model->pools != NULL) + (model->nodes != 0) + (model->type_nodes[0] != 0) != 1)
         return lull_error_set(err, -EINVAL,
                               "give either --pools or --nodes, or --gpu-types with nodes");
-    if (options->policy.rules.most_j < options->policy.rules.least_j)
+    if (options->policy.rules.max_j < options->policy.rules.min_j)
         return lull_error_set(err, -EINVAL, "--posted-most is below --posted-least");
     if (lull_contention_is_on(&options->network.contention) && !has_gpu)
         return lull_error_set(err, -EINVAL,

@@ -16,7 +16,7 @@
 #include "cluster/core/policy/policy.h"
 #include "cluster/simulator/job_classes.h"
 
-enum { LULL_SCENARIO_MOST_TYPES = 4, LULL_SCENARIO_MOST_ELASTIC = 16 };
+enum { LULL_SCENARIO_MAX_TYPES = 4, LULL_SCENARIO_MAX_ELASTIC = 16 };
 
 /* The jobs, the nodes, and the operating points that jobs have on the GPUs. */
 struct lull_scenario_model_options {
@@ -29,8 +29,8 @@ struct lull_scenario_model_options {
     double value_ratio;  /* value over energy of jobs whose value the table lacks; 0: no value */
     bool is_preemptible; /* whether jobs may be stopped of which the table does not tell it */
     /* The types of GPU in the cluster. The table's durations are those on the first type. */
-    struct lull_job_type types[LULL_SCENARIO_MOST_TYPES];
-    int64_t type_nodes[LULL_SCENARIO_MOST_TYPES]; /* 0: --nodes or --pools tells */
+    struct lull_job_type types[LULL_SCENARIO_MAX_TYPES];
+    int64_t type_nodes[LULL_SCENARIO_MAX_TYPES]; /* 0: --nodes or --pools tells */
     uint32_t type_count; /* 0: no model is named, and each job has one operating point */
     bool has_clocks;     /* jobs have operating points at lower clocks */
     bool has_pipelines;  /* large compute jobs are pipelines, with the planner's plans */

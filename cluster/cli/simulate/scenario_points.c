@@ -8,17 +8,16 @@
 #include "base/json_string.h"
 #include "cluster/core/model/operating_points.h"
 
-enum { MOST_COUNTS = 9 }; /* a sixteenth of a job's GPUs to sixteen times as many */
+enum { MAX_COUNTS = 9 }; /* a sixteenth of a job's GPUs to sixteen times as many */
 
 /* Room in which the operating points of one job are made. */
 struct points_work {
-    struct lull_cluster_point candidates[LULL_JOB_MOST_CANDIDATES];
-    struct lull_job_offer offers[LULL_SCENARIO_MOST_TYPES];
-    struct lull_job_rates rates[LULL_SCENARIO_MOST_TYPES];
+    struct lull_cluster_point candidates[LULL_JOB_MAX_CANDIDATES];
+    struct lull_job_offer offers[LULL_SCENARIO_MAX_TYPES];
+    struct lull_job_rates rates[LULL_SCENARIO_MAX_TYPES];
     size_t offer_count;
-    const struct lull_scenario_fitted
-        *models[LULL_SCENARIO_MOST_TYPES]; /* of the job; NULL: none */
-    uint32_t gpus[MOST_COUNTS];
+    const struct lull_scenario_fitted *models[LULL_SCENARIO_MAX_TYPES]; /* of the job; NULL: none */
+    uint32_t gpus[MAX_COUNTS];
     size_t gpus_count;
 };
 
@@ -27,17 +26,17 @@ struct points_work {
 static struct lull_job_tempo *tempo_of(const struct lull_scenario_points *points, uint32_t type,
                                        uint32_t job_class)
 {
-    return &points->tempo[((size_t)type * LULL_JOB_CLASSES + job_class) * LULL_JOB_MOST_CLOCKS];
+    return &points->tempo[((size_t)type * LULL_JOB_CLASSES + job_class) * LULL_JOB_MAX_CLOCKS];
 }
 
 /* Makes what all jobs share: how each class runs on each type at each clock. */
-static int prepare(struct lull_scenario_points *points, size_t jobs, struct lull_error *err)
+static int scenario_points_prepare(struct lull_scenario_points *points, size_t jobs,
+                                   struct lull_error *err)
 {
     const struct lull_scenario_model_options *options = points->options;
 
-    points->tempo =
-        calloc((size_t)options->type_count * LULL_JOB_CLASSES * LULL_JOB_MOST_CLOCKS + 1,
-               sizeof(*points->tempo));
+    points->tempo = calloc((size_t)options->type_count * LULL_JOB_CLASSES * LULL_JOB_MAX_CLOCKS + 1,
+                           sizeof(*points->tempo));
     points->classes = calloc(jobs + 1, sizeof(*points->classes));
     points->workloads.of_job = malloc((jobs + 1) * sizeof(*points->workloads.of_job));
     if (points->tempo == NULL || points->classes == NULL || points->workloads.of_job == NULL)
@@ -125,7 +124,7 @@ static void offer_type(const struct lull_scenario_points *points, struct points_
     if (type > 0) {
         const double time_ns = (double)row->duration_ns * reference / rate;
 
-        if (time_ns < 1.0 || time_ns > (double)LULL_CLUSTER_MOST_NS)
+        if (time_ns < 1.0 || time_ns > (double)LULL_CLUSTER_MAX_NS)
             return;
         offer->surface.time_ns = (int64_t)time_ns;
         offer->surface.read_mb_s *= rate / reference;
@@ -161,23 +160,23 @@ static int find_models(const struct lull_scenario_points *points, struct points_
     return rc;
 }
 
-/* The number that the job asks for comes first, then by powers of two fewer and more: within the
+/* The number that the job requests comes first, then by powers of two fewer and more: within the
  * table's range, where it has one, else as far as --elastic goes. */
 static void make_counts(const struct lull_scenario_model_options *options, struct points_work *work,
                         const struct lull_cluster_jobs_row *row)
 {
-    uint32_t most_factor = (uint32_t)options->elastic;
+    uint32_t max_factor = (uint32_t)options->elastic;
     uint32_t least = 1;
     uint32_t most = UINT32_MAX;
 
-    if (row->most_gpus > 0) {
-        most_factor = LULL_SCENARIO_MOST_ELASTIC;
-        least = row->least_gpus;
-        most = row->most_gpus;
+    if (row->max_gpus > 0) {
+        max_factor = LULL_SCENARIO_MAX_ELASTIC;
+        least = row->min_gpus;
+        most = row->max_gpus;
     }
     work->gpus_count = 0;
     work->gpus[work->gpus_count++] = row->gpus;
-    for (uint32_t factor = 2; factor <= most_factor; factor *= 2) {
+    for (uint32_t factor = 2; factor <= max_factor; factor *= 2) {
         if (row->gpus % factor == 0 && row->gpus / factor >= least)
             work->gpus[work->gpus_count++] = row->gpus / factor;
         if (row->gpus <= most / factor)
@@ -202,7 +201,7 @@ static void take_candidates(struct lull_scenario_points *points,
         points->relaxed_of_job =
             lull_operating_points_relax(candidates, count, next_of(&points->relaxed));
     job->point_count = (uint32_t)lull_operating_points_choose(
-        candidates, count, LULL_CLUSTER_MOST_POINTS, next_of(&points->chosen));
+        candidates, count, LULL_CLUSTER_MAX_POINTS, next_of(&points->chosen));
 }
 
 /* Finds or makes what a pipeline on this many GPUs of the first type is; it stays where it is until
@@ -297,32 +296,34 @@ static void make_plain(struct lull_scenario_points *points, const struct lull_cl
     take_candidates(points, &only, 1, job);
 }
 
-static struct lull_cluster_point told_point(const struct lull_cluster_jobs_row *row,
-                                            const struct lull_table_point *told)
+static struct lull_cluster_point scenario_points_from_row(const struct lull_cluster_jobs_row *row,
+                                                          const struct lull_table_point *reported)
 {
-    const double time_s = (double)row->duration_ns * 1e-9 * told->time_ratio;
+    const double time_s = (double)row->duration_ns * 1e-9 * reported->time_ratio;
 
     return (struct lull_cluster_point){.gpus = row->gpus,
-                                       .sm_mhz = told->sm_mhz,
+                                       .sm_mhz = reported->sm_mhz,
                                        .time_ns = (int64_t)(time_s * 1e9),
-                                       .energy_j = told->gpu_w * row->gpus * time_s};
+                                       .energy_j = reported->gpu_w * row->gpus * time_s};
 }
 
 /* What a table of operating points tells of a job; a job that it does not know runs at full clocks,
  * as lull-schedule lets it. */
-static void make_told(struct lull_scenario_points *points, const struct lull_cluster_jobs_row *row,
-                      const char *model, struct lull_cluster_job *job)
+static void make_reported(struct lull_scenario_points *points,
+                          const struct lull_cluster_jobs_row *row, const char *model,
+                          struct lull_cluster_job *job)
 {
-    const struct lull_table_gpu *const gpu = lull_point_table_only_gpu(points->told);
+    const struct lull_table_gpu *const gpu = lull_point_table_only_gpu(points->reported);
     const struct lull_table_point full = {.time_ratio = 1.0, .gpu_w = gpu->full_w};
     const struct lull_table_row *const known =
-        lull_point_table_find(points->told, model, gpu->type);
-    struct lull_cluster_point candidates[LULL_POINT_TABLE_MOST] = {told_point(row, &full)};
+        lull_point_table_find(points->reported, model, gpu->type);
+    struct lull_cluster_point candidates[LULL_POINT_TABLE_MAX] = {
+        scenario_points_from_row(row, &full)};
     uint32_t count = 1;
 
     if (known != NULL)
         for (count = 0; count < known->count; count++)
-            candidates[count] = told_point(row, &known->points[count]);
+            candidates[count] = scenario_points_from_row(row, &known->points[count]);
     take_candidates(points, candidates, count, job);
 }
 
@@ -341,8 +342,8 @@ static int make_job(struct lull_scenario_points *points,
     size_t count;
     int rc;
 
-    if (points->told != NULL) {
-        make_told(points, row, model, job);
+    if (points->reported != NULL) {
+        make_reported(points, row, model, job);
         return 0;
     }
     if (points->options->type_count == 0) {
@@ -364,13 +365,14 @@ static int make_job(struct lull_scenario_points *points,
     /* A step over all clocks leaves the highest. */
     count = lull_operating_points_list(
         work->offers, work->offer_count, work->gpus, work->gpus_count,
-        points->options->has_clocks ? 1 : LULL_JOB_MOST_CLOCKS, work->candidates);
+        points->options->has_clocks ? 1 : LULL_JOB_MAX_CLOCKS, work->candidates);
     take_candidates(points, work->candidates, count, job);
     return 0;
 }
 
 /* Makes room for the operating points of one more job. */
-static int make_room(struct lull_scenario_point_list *list, size_t most, struct lull_error *err)
+static int scenario_points_make_room(struct lull_scenario_point_list *list, size_t most,
+                                     struct lull_error *err)
 {
     struct lull_cluster_point *all;
 
@@ -417,9 +419,9 @@ static int make_all(struct lull_scenario_points *points,
 
     lull_random_init(&random, (uint64_t)points->options->seed);
     for (size_t i = 0; i < table->count && rc == 0; i++) {
-        rc = make_room(&points->chosen, LULL_CLUSTER_MOST_POINTS, err);
+        rc = scenario_points_make_room(&points->chosen, LULL_CLUSTER_MAX_POINTS, err);
         if (rc == 0 && points->is_relaxed)
-            rc = make_room(&points->relaxed, LULL_CLUSTER_RELAXED_POINTS, err);
+            rc = scenario_points_make_room(&points->relaxed, LULL_CLUSTER_RELAXED_POINTS, err);
         if (rc == 0)
             rc = make_job(points, table, i, &random, work, &jobs[i], err);
         if (rc < 0)
@@ -439,21 +441,21 @@ static int make_all(struct lull_scenario_points *points,
 
 int lull_scenario_points_make(struct lull_scenario_points *points,
                               const struct lull_scenario_model_options *options,
-                              const struct lull_point_table *told,
+                              const struct lull_point_table *reported,
                               const struct lull_cluster_jobs_table *table, bool is_bounded,
                               struct lull_cluster_job *jobs, struct lull_error *err)
 {
     struct points_work *work;
     int rc;
 
-    *points =
-        (struct lull_scenario_points){.options = options, .told = told, .is_relaxed = is_bounded};
+    *points = (struct lull_scenario_points){
+        .options = options, .reported = reported, .is_relaxed = is_bounded};
     if (options->type_count == 0) {
         rc = lull_scenario_workloads_refuse(options->path, table, err);
         if (rc < 0)
             return rc;
     }
-    rc = prepare(points, table->count, err);
+    rc = scenario_points_prepare(points, table->count, err);
     if (rc < 0)
         return rc;
     rc = read_rates(points, err);

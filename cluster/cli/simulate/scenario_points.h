@@ -29,10 +29,10 @@ struct lull_scenario_point_list {
 
 struct lull_scenario_points {
     const struct lull_scenario_model_options *options;
-    const struct lull_point_table *told; /* null: none */
-    struct lull_job_rates_table rates;   /* without rows where no table was named */
-    struct lull_job_tempo *tempo;        /* [type * LULL_JOB_CLASSES + class][clock] */
-    uint32_t clocks[LULL_SCENARIO_MOST_TYPES];
+    const struct lull_point_table *reported; /* null: none */
+    struct lull_job_rates_table rates;       /* without rows where no table was named */
+    struct lull_job_tempo *tempo;            /* [type * LULL_JOB_CLASSES + class][clock] */
+    uint32_t clocks[LULL_SCENARIO_MAX_TYPES];
     double sync_ratio[LULL_JOB_CLASSES];
     uint8_t *classes;                     /* [job] */
     size_t of_class[LULL_JOB_CLASSES];    /* how many jobs are of each class */
@@ -62,12 +62,12 @@ struct lull_scenario_points {
  */
 int lull_scenario_points_make(struct lull_scenario_points *points,
                               const struct lull_scenario_model_options *options,
-                              const struct lull_point_table *told,
+                              const struct lull_point_table *reported,
                               const struct lull_cluster_jobs_table *table, bool is_bounded,
                               struct lull_cluster_job *jobs, struct lull_error *err);
 void lull_scenario_points_fini(struct lull_scenario_points *points);
 
-/* Tells what was assumed of the jobs, where types of GPU are named. Null: no memory. */
+/* Returns what was assumed of the jobs, where types of GPU are named. Null: no memory. */
 json_t *lull_scenario_points_json(const struct lull_scenario_points *points, size_t jobs);
 void lull_scenario_points_print(const struct lull_scenario_points *points, size_t jobs);
 

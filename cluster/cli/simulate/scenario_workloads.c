@@ -7,14 +7,14 @@
 #include <string.h>
 
 /* Puts the line of the table that names the workload before what is wrong with it. */
-static int blame(const char *path, const struct lull_cluster_jobs_row *row,
-                 const struct lull_error *why, struct lull_error *err)
+static int scenario_workload_prefix_error(const char *path, const struct lull_cluster_jobs_row *row,
+                                          const struct lull_error *why, struct lull_error *err)
 {
     return lull_error_set(err, why->code, "%s: line %zu, workload: %s", path, row->line, why->text);
 }
 
 /* The path of a file whose name begins in the folder of the table. Null: no memory. */
-static char *locate(const char *path, const char *name)
+static char *scenario_workload_locate(const char *path, const char *name)
 {
     const char *slash = name[0] == '/' ? NULL : strrchr(path, '/');
     const size_t folder = slash != NULL ? (size_t)(slash - path) + 1 : 0;
@@ -26,15 +26,15 @@ static char *locate(const char *path, const char *name)
     return located;
 }
 
-static int read_file(const char *path, const char *name, struct lull_job_workload **read_out,
-                     struct lull_error *err)
+static int scenario_workload_read_file(const char *path, const char *name,
+                                       struct lull_job_workload **read_out, struct lull_error *err)
 {
     char *located;
     int rc;
 
     if (strcmp(name, "-") == 0)
         return lull_error_set(err, -EINVAL, "it must be a file, not standard input");
-    located = locate(path, name);
+    located = scenario_workload_locate(path, name);
     if (located == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for the path of a workload");
     rc = lull_job_workload_read(located, read_out, err);
@@ -60,7 +60,8 @@ static int64_t find_file(struct lull_scenario_workloads *workloads, const char *
         return lull_error_set(err, -ENOMEM, "no memory for %zu workloads", i + 1);
     workloads->files = files;
     files[i].name = name;
-    rc = read_file(path, lull_cluster_jobs_name(table, name), &files[i].read, err);
+    rc =
+        scenario_workload_read_file(path, lull_cluster_jobs_name(table, name), &files[i].read, err);
     if (rc < 0)
         return rc;
     workloads->file_count++;
@@ -103,7 +104,7 @@ int lull_scenario_workloads_add(struct lull_scenario_workloads *workloads, const
     if (found >= 0)
         found = find_recorded(workloads, (uint32_t)found, setting, &why);
     if (found < 0)
-        return blame(path, &table->rows[row], &why, err);
+        return scenario_workload_prefix_error(path, &table->rows[row], &why, err);
     workloads->of_job[row] = (uint32_t)found;
     workloads->jobs++;
     return 0;
@@ -127,7 +128,7 @@ int lull_scenario_workloads_refuse(const char *path, const struct lull_cluster_j
     (void)lull_error_set(&why, -EINVAL, "missing --gpu-types MODEL: the GPUs on which it runs");
     for (size_t i = 0; i < table->count; i++)
         if (table->rows[i].workload != UINT32_MAX)
-            return blame(path, &table->rows[i], &why, err);
+            return scenario_workload_prefix_error(path, &table->rows[i], &why, err);
     return 0;
 }
 

@@ -15,7 +15,8 @@ struct source {
 /* ---- jobs --------------------------------------------------------------------------------- */
 
 /* first: the first node of the job's pool. */
-static void write_job(const struct source *source, size_t job, uint32_t first, FILE *file)
+static void cluster_table_write_job(const struct source *source, size_t job, uint32_t first,
+                                    FILE *file)
 {
     static const char *const fates[] = {"waited", "done", "rejected"};
     const struct lull_cluster_jobs_table *table = &source->model->table;
@@ -48,7 +49,7 @@ static int write_jobs(const void *context, FILE *file)
         first[pool] = lull_scenario_first_node(&model->cluster, pool);
     fputs("job_id,vc,gpus,fate,submit_s,start_s,end_s,placement,shared_s,reason\n", file);
     for (size_t i = 0; i < model->jobs.count; i++)
-        write_job(source, i, first[model->jobs.all[i].pool], file);
+        cluster_table_write_job(source, i, first[model->jobs.all[i].pool], file);
     free(first);
     return 0;
 }
@@ -78,12 +79,12 @@ struct power_table {
     double written_j; /* as of the last line, as written_ns */
     int64_t now_ns;
     int64_t written_ns;
-    bool *goes_on; /* [stretch]: its job goes on at once in another operating point */
+    bool *goes_on; /* [stretch]: its job continues at once in another operating point */
     bool *went_on; /* [stretch]: its job came from another operating point */
     FILE *file;
 };
 
-static double sum(const double *values, uint32_t count)
+static double cluster_table_sum(const double *values, uint32_t count)
 {
     double all = 0.0;
 
@@ -93,7 +94,7 @@ static double sum(const double *values, uint32_t count)
 }
 
 /* Writes a line for what happens at now_ns, with the mean power since the line above. */
-static void write_line(struct power_table *table, char type)
+static void cluster_table_write_line(struct power_table *table, char type)
 {
     const double passed_s = (double)(table->now_ns - table->written_ns) / 1e9;
 
@@ -108,10 +109,10 @@ static void write_line(struct power_table *table, char type)
 }
 
 /* Lets time pass in which nothing changes. */
-static void pass(struct power_table *table, int64_t until_ns)
+static void cluster_table_pass_time(struct power_table *table, int64_t until_ns)
 {
-    table->energy_j +=
-        sum(table->type_w, table->cluster->type_count) * (double)(until_ns - table->now_ns) / 1e9;
+    table->energy_j += cluster_table_sum(table->type_w, table->cluster->type_count) *
+                       (double)(until_ns - table->now_ns) / 1e9;
     table->now_ns = until_ns;
 }
 
@@ -123,11 +124,11 @@ static void pass_points(struct power_table *table, int64_t until_ns)
          table->next++) {
         const struct lull_power_point *point = &table->points[table->next];
 
-        pass(table, point->time_ns);
+        cluster_table_pass_time(table, point->time_ns);
         table->energy_j += point->at_once_j;
-        table->type_w[point->type] = sum(point->w, LULL_POWER_PARTS);
+        table->type_w[point->type] = cluster_table_sum(point->w, LULL_POWER_PARTS);
     }
-    pass(table, until_ns);
+    cluster_table_pass_time(table, until_ns);
 }
 
 /* A job that changes its clock has two stretches that touch. last has room for one per job. */
@@ -152,10 +153,10 @@ static void write_event(struct power_table *table, const struct lull_cluster_eve
     pass_points(table, event->time_ns);
     if (event->is_begin) {
         if (!table->went_on[event->stretch])
-            write_line(table, 's');
+            cluster_table_write_line(table, 's');
         return;
     }
-    write_line(table, table->goes_on[event->stretch] ? 'p' : 'e');
+    cluster_table_write_line(table, table->goes_on[event->stretch] ? 'p' : 'e');
 }
 
 /* What a node draws without a job. */
@@ -189,11 +190,11 @@ static void write_nodes(struct power_table *table, size_t *next, int64_t before_
         table->min_w += node_w(table->cluster, change->node, change->power) -
                         node_w(table->cluster, change->node, table->power[change->node]);
         table->power[change->node] = change->power;
-        write_line(table, 'p');
+        cluster_table_write_line(table, 'p');
     }
 }
 
-static int write_events(struct power_table *table)
+static int cluster_table_write_events(struct power_table *table)
 {
     struct lull_cluster_event *events = NULL;
     size_t count = 0;
@@ -212,7 +213,7 @@ static int write_events(struct power_table *table)
     return 0;
 }
 
-static int write_power(const void *context, FILE *file)
+static int cluster_table_write_power(const void *context, FILE *file)
 {
     const struct source *source = context;
     const struct lull_cluster *cluster = &source->model->cluster;
@@ -237,7 +238,7 @@ static int write_power(const void *context, FILE *file)
     for (uint32_t i = 0; i < cluster->node_count; i++)
         table.min_w += node_w(cluster, i, LULL_CLUSTER_ON);
     find_changes(&table, last);
-    rc = write_events(&table);
+    rc = cluster_table_write_events(&table);
 end:
     free(last);
     free(table.type_w);
@@ -252,5 +253,5 @@ int lull_tables_write_power(const char *path, const struct lull_scenario_model *
 {
     const struct source source = {model, run};
 
-    return lull_file_write_with(path, write_power, &source, err);
+    return lull_file_write_with(path, cluster_table_write_power, &source, err);
 }

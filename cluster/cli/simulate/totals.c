@@ -7,30 +7,32 @@
 
 #include "cluster/core/bound/dual_search.h"
 
-static double seconds(int64_t from_ns, int64_t to_ns)
+static double cluster_totals_seconds(int64_t from_ns, int64_t to_ns)
 {
     return (double)(to_ns - from_ns) * 1e-9;
 }
 
-/* Tells whether a job missed its deadline: also one that was rejected or never started. */
-static bool is_late(const struct lull_cluster_job *job, const struct lull_cluster_outcome *outcome)
+/* Returns whether a job missed its deadline: also one that was rejected or never started. */
+static bool cluster_totals_is_late(const struct lull_cluster_job *job,
+                                   const struct lull_cluster_outcome *outcome)
 {
     return job->deadline_ns != LULL_CLUSTER_NEVER &&
            (outcome->fate != LULL_CLUSTER_DONE || outcome->end_ns > job->deadline_ns);
 }
 
-static void add_job(const struct lull_cluster_job *job, const struct lull_cluster_outcome *outcome,
-                    struct lull_cluster_totals *totals)
+static void cluster_totals_add_job(const struct lull_cluster_job *job,
+                                   const struct lull_cluster_outcome *outcome,
+                                   struct lull_cluster_totals *totals)
 {
     totals->jobs++;
     totals->rejected += outcome->fate == LULL_CLUSTER_REJECTED;
-    totals->misses += is_late(job, outcome);
+    totals->misses += cluster_totals_is_late(job, outcome);
     totals->preemptions += outcome->preemptions;
     totals->offered_j += job->value_j;
     if (outcome->fate != LULL_CLUSTER_DONE)
         return;
     totals->done++;
-    totals->completion_s += seconds(job->arrival_ns, outcome->end_ns);
+    totals->completion_s += cluster_totals_seconds(job->arrival_ns, outcome->end_ns);
     if (outcome->end_ns <= job->deadline_ns)
         totals->value_j += job->value_j;
 }
@@ -64,12 +66,13 @@ static void add_waits(const struct lull_scenario_model *model, const struct lull
     for (size_t i = 0; i < model->jobs.count; i++)
         if (outcomes[i].fate == LULL_CLUSTER_DONE)
             totals[jobs[i].pool].wait_s +=
-                seconds(jobs[i].arrival_ns + ran_ns[i], outcomes[i].end_ns);
+                cluster_totals_seconds(jobs[i].arrival_ns + ran_ns[i], outcomes[i].end_ns);
 }
 
 /* Counts pool by pool, and behind them all pools. ran_ns as for add_waits. */
-static void count(const struct lull_scenario_model *model, const struct lull_cluster_run *run,
-                  int64_t *ran_ns, struct lull_cluster_totals *totals)
+static void cluster_totals_count(const struct lull_scenario_model *model,
+                                 const struct lull_cluster_run *run, int64_t *ran_ns,
+                                 struct lull_cluster_totals *totals)
 {
     const struct lull_cluster_outcome *outcomes = lull_cluster_run_outcomes(run);
     const struct lull_cluster_stretches *stretches = lull_cluster_run_stretches(run);
@@ -81,13 +84,13 @@ static void count(const struct lull_scenario_model *model, const struct lull_clu
     for (uint32_t i = 0; i < cluster->node_count; i++)
         totals[cluster->nodes[i].pool].gpus += cluster->nodes[i].gpus;
     for (size_t i = 0; i < model->jobs.count; i++)
-        add_job(&jobs[i], &outcomes[i], &totals[jobs[i].pool]);
+        cluster_totals_add_job(&jobs[i], &outcomes[i], &totals[jobs[i].pool]);
     for (size_t i = 0; i < stretches->count; i++) {
         const struct lull_cluster_stretch *stretch = &stretches->all[i];
         const struct lull_cluster_job *job = &jobs[stretch->job];
 
-        totals[job->pool].busy_gpu_s +=
-            job->points[stretch->point].gpus * seconds(stretch->begin_ns, stretch->end_ns);
+        totals[job->pool].busy_gpu_s += job->points[stretch->point].gpus *
+                                        cluster_totals_seconds(stretch->begin_ns, stretch->end_ns);
     }
     add_waits(model, run, ran_ns, totals);
     for (uint32_t i = 0; i < cluster->pool_count; i++)
@@ -120,7 +123,7 @@ int lull_cluster_totals_summarise(const struct lull_scenario_model *model,
 
     if (completion_s == NULL || ran_ns == NULL)
         goto end;
-    count(model, run->run, ran_ns, totals_out);
+    cluster_totals_count(model, run->run, ran_ns, totals_out);
     *summary_out = (struct lull_cluster_summary){
         .jobs = all->jobs,
         .rejected = all->rejected,
@@ -131,8 +134,10 @@ int lull_cluster_totals_summarise(const struct lull_scenario_model *model,
     for (size_t i = 0; i < model->jobs.count; i++) {
         if (outcomes[i].fate != LULL_CLUSTER_DONE)
             continue;
-        completion_s[done++] = seconds(model->jobs.all[i].arrival_ns, outcomes[i].end_ns);
-        summary_out->makespan_s = fmax(summary_out->makespan_s, seconds(0, outcomes[i].end_ns));
+        completion_s[done++] =
+            cluster_totals_seconds(model->jobs.all[i].arrival_ns, outcomes[i].end_ns);
+        summary_out->makespan_s =
+            fmax(summary_out->makespan_s, cluster_totals_seconds(0, outcomes[i].end_ns));
     }
     lull_cluster_run_energy(run->run, &summary_out->run_j, &summary_out->idle_j);
     summary_out->turn_on_j = lull_cluster_run_turn_on_j(run->run);

@@ -20,7 +20,7 @@ struct lull_dual {
 
 /* ---- quanta ------------------------------------------------------------------------------- */
 
-static double usable(double price_j)
+static double dual_bound_usable_price(double price_j)
 {
     if (!(price_j > 0.0) || isinf(price_j))
         return 0.0;
@@ -32,13 +32,13 @@ static double sum_of(const double *prices_j, uint32_t count)
     double sum_j = 0.0;
 
     for (uint32_t i = 0; prices_j != NULL && i < count; i++)
-        sum_j += usable(prices_j[i]);
+        sum_j += dual_bound_usable_price(prices_j[i]);
     return sum_j;
 }
 
 /* A number that no schedule of any job can exceed in cost and prices, J. */
-static double largest(const struct lull_slot_problem *problem,
-                      const struct lull_dual_prices *prices)
+static double dual_bound_largest(const struct lull_slot_problem *problem,
+                                 const struct lull_dual_prices *prices)
 {
     double own_j = 0.0, price_j = 0.0;
     double gpus = 0.0, power_w = 0.0;
@@ -84,19 +84,19 @@ static double joules_below(wide quanta, int exponent)
 
 /* ---- prices ------------------------------------------------------------------------------- */
 
-static void add_up(const double *prices_j, uint32_t slots, int exponent, int64_t *before)
+static void dual_bound_sum(const double *prices_j, uint32_t slots, int exponent, int64_t *before)
 {
     before[0] = 0;
     for (uint32_t t = 0; t < slots; t++) {
         before[t + 1] = before[t];
         if (prices_j != NULL)
-            before[t + 1] += quanta_below(usable(prices_j[t]), exponent);
+            before[t + 1] += quanta_below(dual_bound_usable_price(prices_j[t]), exponent);
     }
 }
 
 /* lull_dual's arrays are the caller's to free, also after -ENOMEM. */
-static int init(struct lull_dual *dual, const struct lull_slot_problem *problem,
-                const struct lull_dual_prices *prices)
+static int dual_bound_init(struct lull_dual *dual, const struct lull_slot_problem *problem,
+                           const struct lull_dual_prices *prices)
 {
     const size_t rows = (size_t)problem->type_count + 1;
     const size_t row = (size_t)problem->slots + 1;
@@ -108,13 +108,13 @@ static int init(struct lull_dual *dual, const struct lull_slot_problem *problem,
     };
     if (dual->sums == NULL || dual->before == NULL)
         return -ENOMEM;
-    frexp(largest(problem, prices), &dual->exponent);
+    frexp(dual_bound_largest(problem, prices), &dual->exponent);
     dual->exponent -= QUANTUM_BITS;
     for (size_t i = 0; i < rows; i++) {
         const double *of_row =
             i < problem->type_count ? prices->gpu_j + i * problem->slots : prices->cap_j;
 
-        add_up(of_row, problem->slots, dual->exponent, dual->sums + i * row);
+        dual_bound_sum(of_row, problem->slots, dual->exponent, dual->sums + i * row);
         dual->before[i] = dual->sums + i * row;
     }
     return 0;
@@ -146,8 +146,8 @@ static int64_t choose_start(const struct lull_dual *dual, const struct lull_slot
 }
 
 /* The least cost of a job at the prices, and its schedule; INT64_MAX: a mandatory job has none. */
-static int64_t choose(const struct lull_dual *dual, const struct lull_slot_job *job,
-                      struct lull_slot_choice *choice)
+static int64_t dual_bound_choose(const struct lull_dual *dual, const struct lull_slot_job *job,
+                                 struct lull_slot_choice *choice)
 {
     int64_t best = isinf(job->reject_j) ? INT64_MAX : quanta_below(job->reject_j, dual->exponent);
 
@@ -185,14 +185,14 @@ int lull_dual_bound(const struct lull_slot_problem *problem, const struct lull_d
         prices->gpu_j, problem->cap_w != LULL_SLOTS_UNCAPPED ? prices->cap_j : NULL};
     struct lull_dual dual;
     wide sum = 0;
-    const int rc = init(&dual, problem, &taken);
+    const int rc = dual_bound_init(&dual, problem, &taken);
 
     if (rc < 0)
         goto end;
     for (size_t i = 0; i < problem->job_count; i++) {
         struct lull_slot_choice choice;
 
-        sum += choose(&dual, &problem->jobs[i], &choice);
+        sum += dual_bound_choose(&dual, &problem->jobs[i], &choice);
         if (choices_out != NULL)
             choices_out[i] = choice;
     }

@@ -14,7 +14,7 @@
  * of jobs, may lie below the bound without a mistake. */
 static const double sum_slip_ratio = 1e-9;
 
-static bool is_capped(const struct lull_slot_problem *problem)
+static bool dual_search_is_capped(const struct lull_slot_problem *problem)
 {
     return problem->cap_w != LULL_SLOTS_UNCAPPED;
 }
@@ -26,25 +26,26 @@ static size_t gpu_cells_of(const struct lull_slot_problem *problem)
 
 size_t lull_dual_cells(const struct lull_slot_problem *problem)
 {
-    return gpu_cells_of(problem) + (is_capped(problem) ? problem->slots : 0);
+    return gpu_cells_of(problem) + (dual_search_is_capped(problem) ? problem->slots : 0);
 }
 
 struct dual_search {
     const struct lull_slot_problem *problem;
     struct lull_slot_choice *choices;
-    double *change; /* of what is asked for, from slot to slot; a place more than cells */
+    double *change; /* of what is requested, from slot to slot; a place more than cells */
 };
 
 /* Counts a schedule from its first slot to its last. */
-static void count(double *row, const struct lull_slot_choice *choice, uint32_t slots, double amount)
+static void dual_search_count(double *row, const struct lull_slot_choice *choice, uint32_t slots,
+                              double amount)
 {
     row[choice->start] += amount;
     row[choice->start + slots] -= amount; /* may be the next row's first: see below */
 }
 
-/* What a row's slots ask for less what there is. What ends with the last slot was counted into the
+/* What a row's slots request less what there is. What ends with the last slot was counted into the
  * next row, and is brought back. */
-static void take_row(double *change, uint32_t slots, double room, double *excess_out)
+static void dual_search_take_row(double *change, uint32_t slots, double room, double *excess_out)
 {
     double load = 0.0;
 
@@ -70,24 +71,26 @@ static void find_excess(struct dual_search *search, double *excess_out)
             continue;
         point = &problem->jobs[j].points[choice->point];
         assert((uint64_t)choice->start + point->slots <= problem->slots);
-        count(&change[(size_t)point->type * problem->slots], choice, point->slots, point->gpus);
-        if (is_capped(problem))
-            count(&change[gpu_cells], choice, point->slots, point->power_w);
+        dual_search_count(&change[(size_t)point->type * problem->slots], choice, point->slots,
+                          point->gpus);
+        if (dual_search_is_capped(problem))
+            dual_search_count(&change[gpu_cells], choice, point->slots, point->power_w);
     }
     for (size_t type = 0; type < problem->type_count; type++)
-        take_row(&change[type * problem->slots], problem->slots, problem->gpus[type],
-                 &excess_out[type * problem->slots]);
-    if (is_capped(problem))
-        take_row(&change[gpu_cells], problem->slots, (double)problem->cap_w,
-                 &excess_out[gpu_cells]);
+        dual_search_take_row(&change[type * problem->slots], problem->slots, problem->gpus[type],
+                             &excess_out[type * problem->slots]);
+    if (dual_search_is_capped(problem))
+        dual_search_take_row(&change[gpu_cells], problem->slots, (double)problem->cap_w,
+                             &excess_out[gpu_cells]);
 }
 
-static int look(void *user, const double *prices_j, double *bound_j_out, double *excess_out)
+static int dual_search_evaluate(void *user, const double *prices_j, double *bound_j_out,
+                                double *excess_out)
 {
     struct dual_search *search = user;
     const struct lull_slot_problem *problem = search->problem;
     const struct lull_dual_prices prices = {
-        prices_j, is_capped(problem) ? prices_j + gpu_cells_of(problem) : NULL};
+        prices_j, dual_search_is_capped(problem) ? prices_j + gpu_cells_of(problem) : NULL};
     const int rc = lull_dual_bound(problem, &prices, bound_j_out, search->choices);
 
     if (rc < 0)
@@ -108,7 +111,7 @@ int lull_dual_search(const struct lull_slot_problem *problem,
     int rc = -ENOMEM;
 
     if (search.choices != NULL && search.change != NULL)
-        rc = lull_price_ascend(cells, look, &search, ascent, prices_j, bound_j_out);
+        rc = lull_price_ascend(cells, dual_search_evaluate, &search, ascent, prices_j, bound_j_out);
     free(search.choices);
     free(search.change);
     return rc;

@@ -25,7 +25,7 @@ size_t lull_dual_cells(const struct lull_slot_problem *problem);
 int lull_dual_search(const struct lull_slot_problem *problem,
                      const struct lull_price_ascent *ascent, double *prices_j, double *bound_j_out);
 
-/* Tells whether a bound can be one on what a schedule achieved, up to the rounding of sums whose
+/* Returns whether a bound can be one on what a schedule achieved, up to the rounding of sums whose
  * terms' sizes sum to size_j >= 0. If not, the bound is false, and nothing may be told from it. */
 bool lull_dual_is_sound(double bound_j, double achieved_j, double size_j);
 

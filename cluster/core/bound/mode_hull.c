@@ -11,26 +11,27 @@ static const double slip_ratio = 1e-12;
 /* ---- making it ------------------------------------------------------------------------------ */
 
 /* Orders corners by time; of equal times the cheapest comes first. */
-static bool is_before(const struct lull_mode_corner *left, const struct lull_mode_corner *right)
+static bool hull_is_before(const struct lull_mode_corner *left,
+                           const struct lull_mode_corner *right)
 {
     if (left->time_s != right->time_s)
         return left->time_s < right->time_s;
     return left->cost_j < right->cost_j;
 }
 
-static void sort(struct lull_mode_corner *corners, size_t count)
+static void hull_sort(struct lull_mode_corner *corners, size_t count)
 {
     for (size_t i = 1; i < count; i++) {
         const struct lull_mode_corner moved = corners[i];
         size_t at = i;
 
-        for (; at > 0 && is_before(&moved, &corners[at - 1]); at--)
+        for (; at > 0 && hull_is_before(&moved, &corners[at - 1]); at--)
             corners[at] = corners[at - 1];
         corners[at] = moved;
     }
 }
 
-/* Tells whether the middle corner lies on or above the line between the other two. */
+/* Returns whether the middle corner lies on or above the line between the other two. */
 static bool is_above(const struct lull_mode_corner *left, const struct lull_mode_corner *middle,
                      const struct lull_mode_corner *right)
 {
@@ -48,7 +49,7 @@ void lull_mode_hull_make(const struct lull_mode_corner *corners, size_t count,
     assert(count <= LULL_CLUSTER_RELAXED_POINTS);
     for (size_t i = 0; i < count; i++)
         sorted[i] = corners[i];
-    sort(sorted, count);
+    hull_sort(sorted, count);
     for (size_t i = 0; i < count; i++) {
         if (made > 0 && kept[made - 1].time_s == sorted[i].time_s)
             continue;
@@ -61,7 +62,7 @@ void lull_mode_hull_make(const struct lull_mode_corner *corners, size_t count,
 
 /* ---- asking it ------------------------------------------------------------------------------ */
 
-static size_t lowest(const struct lull_mode_hull *hull)
+static size_t hull_find_lowest(const struct lull_mode_hull *hull)
 {
     size_t best = 0;
 
@@ -74,11 +75,11 @@ static size_t lowest(const struct lull_mode_hull *hull)
 double lull_mode_hull_best_s(const struct lull_mode_hull *hull)
 {
     assert(hull->count > 0);
-    return hull->corners[lowest(hull)].time_s;
+    return hull->corners[hull_find_lowest(hull)].time_s;
 }
 
 /* The largest cost of a corner, by which rounding counts. */
-static double size_of(const struct lull_mode_hull *hull)
+static double hull_size_of(const struct lull_mode_hull *hull)
 {
     double size_j = 0.0;
 
@@ -88,7 +89,7 @@ static double size_of(const struct lull_mode_hull *hull)
 }
 
 /* Exact at corners, else lowered. */
-static double cost_at(const struct lull_mode_hull *hull, double time_s)
+static double hull_cost_at(const struct lull_mode_hull *hull, double time_s)
 {
     const struct lull_mode_corner *left = &hull->corners[0];
     const struct lull_mode_corner *const end = left + hull->count;
@@ -99,24 +100,24 @@ static double cost_at(const struct lull_mode_hull *hull, double time_s)
     if (left + 1 == end || time_s <= left->time_s)
         return left->cost_j;
     part = (time_s - left->time_s) / (left[1].time_s - left->time_s);
-    return left->cost_j + part * (left[1].cost_j - left->cost_j) - slip_ratio * size_of(hull);
+    return left->cost_j + part * (left[1].cost_j - left->cost_j) - slip_ratio * hull_size_of(hull);
 }
 
-double lull_mode_hull_least_j(const struct lull_mode_hull *hull, double from_s, double to_s)
+double lull_mode_hull_min_j(const struct lull_mode_hull *hull, double from_s, double to_s)
 {
     assert(from_s <= to_s);
-    return cost_at(hull, fmin(fmax(lull_mode_hull_best_s(hull), from_s), to_s));
+    return hull_cost_at(hull, fmin(fmax(lull_mode_hull_best_s(hull), from_s), to_s));
 }
 
-double lull_mode_hull_fall_w(const struct lull_mode_hull *hull, double most_s)
+double lull_mode_hull_fall_w(const struct lull_mode_hull *hull, double max_s)
 {
-    const size_t best = lowest(hull);
+    const size_t best = hull_find_lowest(hull);
 
     for (size_t i = 0; i < best; i++) {
         const struct lull_mode_corner *left = &hull->corners[i];
         const struct lull_mode_corner *right = left + 1;
 
-        if (left->time_s <= most_s && most_s < right->time_s)
+        if (left->time_s <= max_s && max_s < right->time_s)
             return (left->cost_j - right->cost_j) / (right->time_s - left->time_s);
     }
     return 0.0;

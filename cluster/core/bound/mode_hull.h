@@ -36,10 +36,10 @@ double lull_mode_hull_best_s(const struct lull_mode_hull *hull);
  * The least cost, J, of all times of the hull in [from_s, to_s], which is cut to the times that the
  * hull has; lowered by more than rounding may have added. The hull is not empty; from_s <= to_s.
  */
-double lull_mode_hull_least_j(const struct lull_mode_hull *hull, double from_s, double to_s);
+double lull_mode_hull_min_j(const struct lull_mode_hull *hull, double from_s, double to_s);
 
-/* How much cost falls per second of time where the hull reaches most_s, J/s: 0 where it falls no
- * more there, or where most_s is below its least time. The hull is not empty. */
-double lull_mode_hull_fall_w(const struct lull_mode_hull *hull, double most_s);
+/* How much cost falls per second of time where the hull reaches max_s, J/s: 0 where it falls no
+ * more there, or where max_s is below its least time. The hull is not empty. */
+double lull_mode_hull_fall_w(const struct lull_mode_hull *hull, double max_s);
 
 #endif

@@ -7,16 +7,16 @@
 
 /* Chosen with the two below so that a search ends near the best worth; not measured by themselves:
  * any worth proves a bound. */
-enum { MOST_TRIALS = 10 };
+enum { MAX_TRIALS = 10 };
 
 /* The first step from the last search's worth, of what lies between the least worth and it. */
 static const double first_step = 0.02;
 
-/* How far above the best worth a job asks for the slots that cost as much, of the worth itself.
- * Chosen, not measured: it only leads the search. */
-static const double least_above = 1e-6;
+/* How far above the best worth a job requests the slots that cost as much, of the worth itself.
+ * Default: it only leads the search. */
+static const double min_above = 1e-6;
 
-/* How near 1 the progress asked for has to come: where it is 1, the bound is highest. */
+/* How near 1 the progress requested has to come: where it is 1, the bound is highest. */
 static const double close_enough = 0.01;
 
 /* One search. */
@@ -24,15 +24,15 @@ struct alone_search {
     const struct lull_preemptive_job *job;
     const struct lull_preemptive_slots *slots;
     const double *gpu_w;
-    double *use;                            /* NULL: only look */
-    double use_ratio;                       /* of what is asked for, that counts as use */
-    double own_j[LULL_CLUSTER_MOST_POINTS]; /* of a unit in each operating point, with no prices */
-    double least_j;                         /* nothing is asked for at that worth or less */
-    double bound_j;                         /* the best */
-    double worth_j;                         /* where it was */
+    double *use;                           /* NULL: only look */
+    double use_ratio;                      /* of what is requested, that counts as use */
+    double own_j[LULL_CLUSTER_MAX_POINTS]; /* of a unit in each operating point, with no prices */
+    double min_j;                          /* nothing is requested at that worth or less */
+    double bound_j;                        /* the best */
+    double worth_j;                        /* where it was */
 };
 
-/* How much a job would ask for if a unit of progress had some worth. */
+/* How much a job would request if a unit of progress had some worth. */
 struct preemptive_alone_asked {
     double loss_j;
     double progress;
@@ -62,21 +62,21 @@ lull_preemptive_best_point(const struct lull_preemptive_job *job, double *cost_j
  * least. */
 static double price_units(const struct alone_search *search, uint32_t slot, double *unit_j_out)
 {
-    double least_j = INFINITY;
+    double min_j = INFINITY;
 
     for (uint32_t i = 0; i < search->job->point_count; i++) {
         const struct lull_preemptive_point *point = &search->job->points[i];
 
         unit_j_out[i] = search->own_j[i] + point->gpu_s * search->gpu_w[point->row + slot];
-        least_j = fmin(least_j, unit_j_out[i]);
+        min_j = fmin(min_j, unit_j_out[i]);
     }
-    return least_j;
+    return min_j;
 }
 
 /* Adds half of what the best operating point would do in a time, where a unit is worth so much: the
- * trapezoid over a slot is half of what its begin asks for and half of what its end does. */
-static void ask(struct alone_search *search, uint32_t slot, const double *unit_j, double worth_j,
-                double time_s, struct preemptive_alone_asked *asked)
+ * trapezoid over a slot is half of what its begin requests and half of what its end does. */
+static void alone_ask_slot(struct alone_search *search, uint32_t slot, const double *unit_j,
+                           double worth_j, double time_s, struct preemptive_alone_asked *asked)
 {
     const struct lull_preemptive_point *best = NULL;
     double most_w = -INFINITY;
@@ -99,11 +99,11 @@ static void ask(struct alone_search *search, uint32_t slot, const double *unit_j
             search->use_ratio * 0.5 * time_s * best->gpu_s * best->rate;
 }
 
-static struct preemptive_alone_asked ask_all(struct alone_search *search, double worth_j)
+static struct preemptive_alone_asked alone_ask_all(struct alone_search *search, double worth_j)
 {
     const struct lull_preemptive_job *job = search->job;
     const struct lull_preemptive_slots *slots = search->slots;
-    double unit_j[LULL_CLUSTER_MOST_POINTS];
+    double unit_j[LULL_CLUSTER_MAX_POINTS];
     struct preemptive_alone_asked asked = {0};
     double at_s = job->arrival_s;
 
@@ -113,14 +113,14 @@ static struct preemptive_alone_asked ask_all(struct alone_search *search, double
         const double end_s = fmin((slot + 1.0) * slots->slot_s, job->deadline_s);
         double gain_j;
 
-        if (left_j <= search->least_j || at_s >= job->deadline_s)
+        if (left_j <= search->min_j || at_s >= job->deadline_s)
             break;
         gain_j = left_j - price_units(search, slot, unit_j);
         if (gain_j > 0.0 && end_s > at_s) {
             const double time_s = fmin(end_s - at_s, gain_j / job->second_j);
 
-            ask(search, slot, unit_j, left_j, time_s, &asked);
-            ask(search, slot, unit_j, left_j - job->second_j * time_s, time_s, &asked);
+            alone_ask_slot(search, slot, unit_j, left_j, time_s, &asked);
+            alone_ask_slot(search, slot, unit_j, left_j - job->second_j * time_s, time_s, &asked);
         }
         at_s = fmax(at_s, end_s);
     }
@@ -129,9 +129,9 @@ static struct preemptive_alone_asked ask_all(struct alone_search *search, double
 
 /* ---- the best worth ----------------------------------------------------------------------- */
 
-static struct preemptive_alone_asked look(struct alone_search *search, double worth_j)
+static struct preemptive_alone_asked alone_evaluate(struct alone_search *search, double worth_j)
 {
-    const struct preemptive_alone_asked asked = ask_all(search, worth_j);
+    const struct preemptive_alone_asked asked = alone_ask_all(search, worth_j);
     const double bound_j =
         worth_j - asked.loss_j - 0.5 * search->job->second_j * search->job->tau_s;
 
@@ -148,24 +148,24 @@ static bool ends_within_slots(const struct alone_search *search)
 }
 
 /* The least first step, of the most worth: with a deadline the most is far above what is likely,
- * and a job that waits at no cost starts at the least. Chosen, not measured. */
+ * and a job that waits at no cost starts at the least. */
 static double least_step(const struct alone_search *search)
 {
     return ends_within_slots(search) ? 1e-4 : 1e-9;
 }
 
-/* The bound rises with the worth as long as less than all progress is asked for: from where the
- * last search ended, ever longer steps until it falls, then halves. Above most_j all would be asked
- * for after the slots. */
-static void climb(struct alone_search *search, double most_j)
+/* The bound rises with the worth as long as less than all progress is requested: from where the
+ * last search ended, ever longer steps until it falls, then halves. Above max_j all would be
+ * requested after the slots. */
+static void alone_climb(struct alone_search *search, double max_j)
 {
-    double low_j = search->least_j;
-    double high_j = most_j;
-    double at_j = fmin(fmax(search->job->worth_j, low_j), most_j);
-    double step_j = first_step * (at_j - low_j) + least_step(search) * most_j;
+    double low_j = search->min_j;
+    double high_j = max_j;
+    double at_j = fmin(fmax(search->job->worth_j, low_j), max_j);
+    double step_j = first_step * (at_j - low_j) + least_step(search) * max_j;
 
-    for (int i = 0; i < MOST_TRIALS && high_j > low_j; i++) {
-        const double progress = look(search, at_j).progress;
+    for (int i = 0; i < MAX_TRIALS && high_j > low_j; i++) {
+        const double progress = alone_evaluate(search, at_j).progress;
 
         if (fabs(progress - 1.0) < close_enough || search->bound_j >= search->job->value_j)
             break;
@@ -181,31 +181,31 @@ static void climb(struct alone_search *search, double most_j)
 }
 
 /* The highest worth that makes sense: of doing all the work after the slots, where GPUs are free;
- * or where the deadline forbids that some times what leaves the job out (chosen, not measured: any
+ * or where the deadline forbids that some times what leaves the job out (default: any
  * worth proves a bound there). */
 static double most_worth_j(const struct alone_search *search)
 {
     const double end_s = search->slots->slot_s * search->slots->slots;
 
     if (ends_within_slots(search) && !isinf(search->job->value_j))
-        return search->least_j + 4.0 * (search->job->value_j + fabs(search->least_j));
-    return search->least_j + search->job->second_j * fmax(end_s - search->job->arrival_s, 0.0);
+        return search->min_j + 4.0 * (search->job->value_j + fabs(search->min_j));
+    return search->min_j + search->job->second_j * fmax(end_s - search->job->arrival_s, 0.0);
 }
 
 static void set_own(struct alone_search *search)
 {
     const struct lull_preemptive_job *job = search->job;
 
-    search->least_j = INFINITY;
+    search->min_j = INFINITY;
     for (uint32_t i = 0; i < job->point_count; i++) {
         search->own_j[i] =
             job->points[i].energy_j + job->second_j * fmin(job->points[i].time_s, job->tau_s);
-        search->least_j = fmin(search->least_j, search->own_j[i]);
+        search->min_j = fmin(search->min_j, search->own_j[i]);
     }
 }
 
 /* Adds what the job would take at the worth where the bound is highest. Without a cost of waiting
- * many slots cost the same, and at their very worth nothing asks for them, a little above it all of
+ * many slots cost the same, and at their very worth nothing requests them, a little above it all of
  * them: the job then takes its share of each. */
 static struct preemptive_alone_asked add_use(struct alone_search *search, double *use)
 {
@@ -213,11 +213,11 @@ static struct preemptive_alone_asked add_use(struct alone_search *search, double
 
     search->use_ratio = 1.0;
     if (ends_within_slots(search)) {
-        worth_j += least_above * (fabs(worth_j) + fabs(search->least_j));
-        search->use_ratio = 1.0 / fmax(ask_all(search, worth_j).progress, 1.0);
+        worth_j += min_above * (fabs(worth_j) + fabs(search->min_j));
+        search->use_ratio = 1.0 / fmax(alone_ask_all(search, worth_j).progress, 1.0);
     }
     search->use = use;
-    return ask_all(search, worth_j);
+    return alone_ask_all(search, worth_j);
 }
 
 double lull_preemptive_alone_j(struct lull_preemptive_job *job,
@@ -234,7 +234,7 @@ double lull_preemptive_alone_j(struct lull_preemptive_job *job,
         job->worth_j = alone_j + 0.5 * job->second_j * job->tau_s;
     }
     set_own(&search);
-    climb(&search, most_worth_j(&search));
+    alone_climb(&search, most_worth_j(&search));
     if (fmax(search.bound_j, alone_j) >= job->value_j)
         return 0.0;
     asked = add_use(&search, use);

@@ -1,6 +1,6 @@
 /*
- * The least that a job costs which may stop and go on, and change its operating point as it runs,
- * where it is alone on the cluster and pays for its GPUs: one term of the bound of
+ * The least that a job costs which may stop and continue, and change its operating point as it
+ * runs, where it is alone on the cluster and pays for its GPUs: one term of the bound of
  * preemptive_bound.h.
  *
  * Progress phi from 0 to 1 in operating points of time p, energy E and g GPUs costs E + g p pi(t)
@@ -49,7 +49,7 @@ struct lull_preemptive_job {
     double second_j;      /* what a second of its completion time counts; >= 0 */
     double value_j;       /* by which it may be left out; INFINITY: it has to run */
     double deadline_s;    /* all progress is made before it; > arrival_s; INFINITY: no deadline */
-    uint32_t point_count; /* to LULL_CLUSTER_MOST_POINTS */
+    uint32_t point_count; /* to LULL_CLUSTER_MAX_POINTS */
     const struct lull_preemptive_point *points;
     double worth_j; /* lambda of the last search, where the next begins; 0 at first */
     double tau_s;   /* the mean p of the last search; 0 at first */
@@ -61,8 +61,8 @@ struct lull_preemptive_slots {
     uint32_t slots;
 };
 
-/* The operating point that costs least while nobody else is there, in energy and completion time;
- * and what it costs, J, without the value. */
+/* The operating point that costs least while no other process is there, in energy and completion
+ * time; and what it costs, J, without the value. */
 const struct lull_preemptive_point *
 lull_preemptive_best_point(const struct lull_preemptive_job *job, double *cost_j_out);
 

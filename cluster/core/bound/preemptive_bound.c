@@ -31,7 +31,7 @@ struct lull_preemptive {
 
 /* ---- made ready --------------------------------------------------------------------------- */
 
-static void add_points(struct lull_preemptive *all, const struct lull_cluster_job *job)
+static void preemptive_add_points(struct lull_preemptive *all, const struct lull_cluster_job *job)
 {
     const struct lull_preemptive_problem *problem = all->problem;
     struct lull_preemptive_job *made = &all->jobs[all->count];
@@ -64,7 +64,7 @@ static void add_points(struct lull_preemptive *all, const struct lull_cluster_jo
 static bool bind_to_window(struct lull_preemptive_job *job, struct lull_preemptive_point *points,
                            double window_s)
 {
-    struct lull_mode_corner corners[LULL_CLUSTER_MOST_POINTS];
+    struct lull_mode_corner corners[LULL_CLUSTER_MAX_POINTS];
     struct lull_mode_hull hull;
     double second_w;
 
@@ -81,7 +81,7 @@ static bool bind_to_window(struct lull_preemptive_job *job, struct lull_preempti
     return true;
 }
 
-static void add(struct lull_preemptive *all, size_t number)
+static void preemptive_add(struct lull_preemptive *all, size_t number)
 {
     const struct lull_cluster_job *job = &all->problem->jobs->all[number];
     struct lull_preemptive_job *const made = &all->jobs[all->count];
@@ -94,7 +94,7 @@ static void add(struct lull_preemptive *all, size_t number)
         .value_j = job->value_j > 0.0 ? job->value_j : INFINITY,
         .deadline_s = INFINITY,
     };
-    add_points(all, job);
+    preemptive_add_points(all, job);
     if (job->value_j > 0.0 && job->deadline_ns != LULL_CLUSTER_NEVER) {
         made->deadline_s = (double)job->deadline_ns * 1e-9 + rounding_s;
         is_in_time = bind_to_window(
@@ -106,7 +106,7 @@ static void add(struct lull_preemptive *all, size_t number)
     all->count++;
 }
 
-static size_t count_points(const struct lull_cluster_jobs *jobs)
+static size_t preemptive_count_points(const struct lull_cluster_jobs *jobs)
 {
     size_t count = 0;
 
@@ -129,7 +129,7 @@ int lull_preemptive_create(const struct lull_preemptive_problem *problem,
         .groups = lull_cluster_group_count(problem->cluster),
         .jobs = calloc(jobs + 1, sizeof(*all->jobs)),
         .number = calloc(jobs + 1, sizeof(*all->number)),
-        .points = calloc(count_points(problem->jobs) + 1, sizeof(*all->points)),
+        .points = calloc(preemptive_count_points(problem->jobs) + 1, sizeof(*all->points)),
     };
     if (all->jobs == NULL || all->number == NULL || all->points == NULL ||
         lull_node_groups_init(&all->members, problem->cluster) < 0) {
@@ -137,7 +137,7 @@ int lull_preemptive_create(const struct lull_preemptive_problem *problem,
         return -ENOMEM;
     }
     for (size_t i = 0; i < jobs; i++)
-        add(all, i);
+        preemptive_add(all, i);
     *preemptive_out = all;
     return 0;
 }
@@ -190,7 +190,7 @@ double lull_preemptive_bound(struct lull_preemptive *preemptive, const double *g
 
 /* ---- the search --------------------------------------------------------------------------- */
 
-/* Adds up, slot by slot, the GPUs that the jobs present ask for, and what a second of them counts.
+/* Adds up, slot by slot, the GPUs that the jobs present request, and what a second of them counts.
  */
 static void count_present(const struct lull_preemptive *all, const int64_t *end_ns, double *gpus,
                           double *second_j)
@@ -212,9 +212,9 @@ static void count_present(const struct lull_preemptive *all, const int64_t *end_
     }
 }
 
-/* Where more is asked for than there is, a second of a GPU is worth what those lose who do not get
+/* Where more is requested than there is, a second of a GPU is worth what those lose who do not get
  * one. */
-static int guess(const struct lull_preemptive *all, const int64_t *end_ns, double *gpu_w)
+static int preemptive_guess(const struct lull_preemptive *all, const int64_t *end_ns, double *gpu_w)
 {
     const size_t cells = lull_preemptive_cells(all);
     double *gpus = calloc(cells + 1, sizeof(*gpus));
@@ -232,7 +232,8 @@ static int guess(const struct lull_preemptive *all, const int64_t *end_ns, doubl
     return 0;
 }
 
-static int look(void *asked, const double *gpu_w, double *bound_j_out, double *excess_out)
+static int preemptive_evaluate(void *asked, const double *gpu_w, double *bound_j_out,
+                               double *excess_out)
 {
     *bound_j_out = lull_preemptive_bound(asked, gpu_w, excess_out);
     return 0;
@@ -247,9 +248,9 @@ int lull_preemptive_search(struct lull_preemptive *preemptive, const int64_t *en
 
     if (gpu_w == NULL)
         return -ENOMEM;
-    rc = guess(preemptive, end_ns, gpu_w);
+    rc = preemptive_guess(preemptive, end_ns, gpu_w);
     if (rc >= 0)
-        rc = lull_price_ascend(cells, look, preemptive, ascent, gpu_w, bound_j_out);
+        rc = lull_price_ascend(cells, preemptive_evaluate, preemptive, ascent, gpu_w, bound_j_out);
     free(gpu_w);
     return rc;
 }

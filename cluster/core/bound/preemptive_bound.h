@@ -1,5 +1,5 @@
 /*
- * A proven bound on schedules that may stop jobs and go on, and change their operating points as
+ * A proven bound on schedules that may stop jobs and continue, and change their operating points as
  * they run. Problems in slots (slots.h), in which each job runs whole, do not bound these.
  *
  * What is bounded is cost, J: the energy of jobs, and second_j for each second of theirs from

@@ -13,7 +13,7 @@ enum { SCALES = 13 };
 
 /* How far beyond the best bound the goal lies at first, and how it comes nearer each time that more
    steps than `patience` in a row have proven no higher bound. The first length is a part of the way
-   to what a schedule achieved (chosen, not measured), or, where none is known, of the bound that
+   to what a schedule achieved, or, where none is known, of the bound that
    the guess proves (measured with cluster/bench/bench_bound.py: of patience 29 to 44 and shrinking
    to 0.7 or 0.75 the only one that raises all five bounds at about the same time). */
 struct goal {
@@ -38,7 +38,7 @@ struct climb {
 };
 
 /* Finds the bound of the trial, and keeps the best. */
-static int look(struct climb *climb)
+static int ascent_evaluate(struct climb *climb)
 {
     const int rc = climb->look(climb->asked, climb->tried, &climb->bound, climb->excess);
 
@@ -60,7 +60,7 @@ static bool is_zero(const double *values, size_t count)
 }
 
 /* Tries the guessed prices times 0, 0.1 and so on. A guess of all zeros is tried once. */
-static int scale(struct climb *climb)
+static int ascent_scale(struct climb *climb)
 {
     const int scales = is_zero(climb->best, climb->cells) ? 1 : SCALES;
     double *guess = malloc((climb->cells + 1) * sizeof(*guess));
@@ -72,7 +72,7 @@ static int scale(struct climb *climb)
     for (int i = 0; i < scales; i++) {
         for (size_t cell = 0; cell < climb->cells; cell++)
             climb->tried[cell] = guess[cell] * 0.1 * i;
-        rc = look(climb);
+        rc = ascent_evaluate(climb);
         if (rc < 0)
             break;
     }
@@ -81,7 +81,7 @@ static int scale(struct climb *climb)
 }
 
 /* The excess's squared length without the parts that would lower prices of 0, which become 0. */
-static double square(struct climb *climb)
+static double ascent_square(struct climb *climb)
 {
     double squares = 0.0;
 
@@ -93,7 +93,7 @@ static double square(struct climb *climb)
     return squares;
 }
 
-static void go_back(struct climb *climb)
+static void ascent_go_back(struct climb *climb)
 {
     memcpy(climb->tried, climb->best, climb->cells * sizeof(*climb->tried));
 }
@@ -106,8 +106,8 @@ static double way_to_goal(const struct climb *climb, double part, double level)
     return isinf(achieved) ? part * level : part * (achieved - climb->best_bound);
 }
 
-/* Tells whether the search ends before its last step. */
-static bool is_over(const struct climb *climb, double way)
+/* Returns whether the search ends before its last step. */
+static bool ascent_is_over(const struct climb *climb, double way)
 {
     const struct lull_price_ascent *ascent = climb->ascent;
 
@@ -117,7 +117,7 @@ static bool is_over(const struct climb *climb, double way)
 }
 
 /* Steps along the subgradient. After many steps without a better bound the goal comes nearer, and
- * the search goes on from the best prices. */
+ * the search continues from the best prices. */
 static int step_up(struct climb *climb)
 {
     const struct lull_price_ascent *ascent = climb->ascent;
@@ -126,7 +126,7 @@ static int step_up(struct climb *climb)
     double part = goal->first;
     int stuck = 0;
 
-    go_back(climb);
+    ascent_go_back(climb);
     for (uint32_t i = 0; i < ascent->steps; i++) {
         const double before = climb->best_bound;
         double squares;
@@ -135,25 +135,25 @@ static int step_up(struct climb *climb)
 
         if (ascent->tell != NULL)
             ascent->tell(ascent->user, i);
-        rc = look(climb);
+        rc = ascent_evaluate(climb);
         if (rc < 0)
             return rc;
         assert(climb->best_bound >= before);
-        squares = square(climb);
-        if (squares <= 0.0 || is_over(climb, way_to_goal(climb, part, level)))
+        squares = ascent_square(climb);
+        if (squares <= 0.0 || ascent_is_over(climb, way_to_goal(climb, part, level)))
             return 0;
         stuck = climb->best_bound > before ? 0 : stuck + 1;
         if (stuck > goal->patience) {
             part *= goal->shrink;
             stuck = 0;
-            go_back(climb);
+            ascent_go_back(climb);
             continue;
         }
         step = (climb->best_bound + way_to_goal(climb, part, level) - climb->bound) / squares;
         for (size_t cell = 0; cell < climb->cells; cell++)
             climb->tried[cell] = fmax(climb->tried[cell] + step * climb->excess[cell], 0.0);
     }
-    return look(climb);
+    return ascent_evaluate(climb);
 }
 
 int lull_price_ascend(size_t cells, lull_price_look look_at, void *asked,
@@ -173,7 +173,7 @@ int lull_price_ascend(size_t cells, lull_price_look look_at, void *asked,
 
     if (climb.tried == NULL || climb.excess == NULL)
         goto end;
-    rc = scale(&climb);
+    rc = ascent_scale(&climb);
     if (rc < 0)
         goto end;
     rc = step_up(&climb);

@@ -1,5 +1,5 @@
 /*
- * Searches prices that prove a high bound by steps along a subgradient, which is what is asked for
+ * Searches prices that prove a high bound by steps along a subgradient, which is what is requested
  * at the prices less what there is. A step is as long as Polyak's rule says for a goal between the
  * best bound so far and what a schedule has achieved, or, where no schedule is known, for a level
  * above the best bound that comes nearer (Polyak 1969; Held, Wolfe, Crowder, Mathematical
@@ -24,7 +24,7 @@ struct lull_price_ascent {
     void *user;
 };
 
-/* Finds the bound at these prices, and for each price how much more is asked for than there is.
+/* Finds the bound at these prices, and for each price how much more is requested than there is.
  * Returns 0 or an error, which ends the search. */
 typedef int (*lull_price_look)(void *asked, const double *prices, double *bound_out,
                                double *excess_out);

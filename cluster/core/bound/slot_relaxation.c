@@ -9,7 +9,7 @@
 #include "cluster/core/bound/mode_hull.h"
 
 /* How many parts the times of a mixture are cut into for each corner of its hull, at most; more
- * prove more, and take longer. Chosen, not measured. */
+ * prove more, and take longer. */
 enum { PARTS = 4 };
 
 /* A mixture may take longer by this, since each change of its clock rounds its end to a nanosecond.
@@ -24,7 +24,7 @@ struct slotter {
     size_t point_count;
 };
 
-static double seconds(int64_t ns)
+static double relaxation_seconds(int64_t ns)
 {
     return (double)ns * 1e-9;
 }
@@ -40,11 +40,13 @@ static double rest_w(const struct slotter *slotter, const struct lull_cluster_po
 
 /* What the job draws at its peak above its GPUs at rest. The simulation never counts a GPU with a
  * job below an idle one, so that this does not either. */
-static uint32_t power_w(const struct slotter *slotter, const struct lull_cluster_point *point)
+static uint32_t relaxation_power_w(const struct slotter *slotter,
+                                   const struct lull_cluster_point *point)
 {
     const double peak_ratio = fmax(slotter->slotting->peak_ratio, 1.0);
     const double idle_w = slotter->cluster->types[point->type].idle_w * point->gpus;
-    const double peak_w = fmax(peak_ratio * point->energy_j / seconds(point->time_ns), idle_w);
+    const double peak_w =
+        fmax(peak_ratio * point->energy_j / relaxation_seconds(point->time_ns), idle_w);
 
     return (uint32_t)fmin(floor(fmax(peak_w - rest_w(slotter, point), 0.0)), UINT32_MAX);
 }
@@ -54,10 +56,11 @@ static double cost_j(const struct slotter *slotter, const struct lull_cluster_jo
                      const struct lull_cluster_point *point)
 {
     const double count_w = slotter->slotting->completion_w * job->weight;
-    const double rest_j =
-        slotter->slotting->is_above_rest ? rest_w(slotter, point) * seconds(point->time_ns) : 0.0;
+    const double rest_j = slotter->slotting->is_above_rest
+                              ? rest_w(slotter, point) * relaxation_seconds(point->time_ns)
+                              : 0.0;
 
-    return point->energy_j - rest_j - job->value_j + count_w * seconds(point->time_ns);
+    return point->energy_j - rest_j - job->value_j + count_w * relaxation_seconds(point->time_ns);
 }
 
 /* The slots in which a job may lie. */
@@ -67,8 +70,8 @@ struct relaxed_span {
     int64_t begun_ns; /* after its arrival; below 0: the slot began before it */
 };
 
-static struct relaxed_span span_of(const struct slotter *slotter,
-                                   const struct lull_cluster_job *job)
+static struct relaxed_span relaxation_span_of(const struct slotter *slotter,
+                                              const struct lull_cluster_job *job)
 {
     const struct lull_slotting *slotting = slotter->slotting;
     const int64_t first = job->arrival_ns / slotting->slot_ns;
@@ -82,7 +85,7 @@ static struct relaxed_span span_of(const struct slotter *slotter,
  * on arrival. */
 struct relaxed_part {
     const struct lull_cluster_point *like; /* its type and GPUs */
-    int64_t least_ns;
+    int64_t min_ns;
     double cost_j;
     uint32_t power_w;
 };
@@ -98,18 +101,18 @@ static void add_free(struct slotter *slotter, const struct lull_cluster_job *job
         .gpus = part->like->gpus,
         .first = (uint32_t)first,
         .last = (uint32_t)first,
-        .cost_j = part->cost_j + count_w * seconds(after_ns),
+        .cost_j = part->cost_j + count_w * relaxation_seconds(after_ns),
     };
 }
 
-static void add_part(struct slotter *slotter, const struct lull_cluster_job *job,
-                     const struct relaxed_part *part)
+static void relaxation_add_part(struct slotter *slotter, const struct lull_cluster_job *job,
+                                const struct relaxed_part *part)
 {
     const int64_t horizon_ns = slotter->slotting->horizon_ns;
     const int64_t slot_ns = slotter->slotting->slot_ns;
     const double count_w = slotter->slotting->completion_w * job->weight;
-    const struct relaxed_span span = span_of(slotter, job);
-    int64_t last_ns = span.until_ns - part->least_ns;
+    const struct relaxed_span span = relaxation_span_of(slotter, job);
+    int64_t last_ns = span.until_ns - part->min_ns;
 
     if (last_ns < job->arrival_ns)
         return;
@@ -123,17 +126,17 @@ static void add_part(struct slotter *slotter, const struct lull_cluster_job *job
     slotter->relaxation->points[slotter->point_count++] = (struct lull_slot_point){
         .type = job->pool * slotter->cluster->type_count + part->like->type,
         .gpus = part->like->gpus,
-        .slots = (uint32_t)(part->least_ns / slot_ns),
+        .slots = (uint32_t)(part->min_ns / slot_ns),
         .first = (uint32_t)span.first,
         .last = (uint32_t)(last_ns / slot_ns),
         .power_w = part->power_w,
-        .cost_j = part->cost_j + count_w * seconds(span.begun_ns),
-        .delay_j = count_w * seconds(slot_ns),
+        .cost_j = part->cost_j + count_w * relaxation_seconds(span.begun_ns),
+        .delay_j = count_w * relaxation_seconds(slot_ns),
     };
 }
 
-static bool is_possible(const struct slotter *slotter, const struct lull_cluster_job *job,
-                        uint32_t number)
+static bool relaxation_is_possible(const struct slotter *slotter,
+                                   const struct lull_cluster_job *job, uint32_t number)
 {
     return lull_cluster_point_is_possible(job, number, slotter->cluster, slotter->groups.gpus);
 }
@@ -144,7 +147,7 @@ static struct relaxed_part part_of(const struct slotter *slotter,
     const struct lull_cluster_point *point = &job->points[number];
 
     return (struct relaxed_part){point, point->time_ns, cost_j(slotter, job, point),
-                                 power_w(slotter, point)};
+                                 relaxation_power_w(slotter, point)};
 }
 
 /* ---- mixtures ----------------------------------------------------------------------------- */
@@ -159,20 +162,20 @@ static void make_hull(const struct slotter *slotter, const struct lull_cluster_j
     size_t count = 0;
 
     *part_out = (struct relaxed_part){
-        .like = &job->points[0], .least_ns = LULL_CLUSTER_NEVER, .power_w = UINT32_MAX};
+        .like = &job->points[0], .min_ns = LULL_CLUSTER_NEVER, .power_w = UINT32_MAX};
 
     for (uint32_t i = 0; i < job->point_count; i++) {
         const struct lull_cluster_point *point = &job->points[i];
 
-        if (!is_possible(slotter, job, i) ||
+        if (!relaxation_is_possible(slotter, job, i) ||
             (like != NULL && (point->type != like->type || point->gpus != like->gpus)))
             continue;
-        corners[count++] =
-            (struct lull_mode_corner){seconds(point->time_ns), cost_j(slotter, job, point)};
+        corners[count++] = (struct lull_mode_corner){relaxation_seconds(point->time_ns),
+                                                     cost_j(slotter, job, point)};
         part_out->like = point;
-        part_out->least_ns = lull_earlier_ns(part_out->least_ns, point->time_ns);
-        if (power_w(slotter, point) < part_out->power_w)
-            part_out->power_w = power_w(slotter, point);
+        part_out->min_ns = lull_earlier_ns(part_out->min_ns, point->time_ns);
+        if (relaxation_power_w(slotter, point) < part_out->power_w)
+            part_out->power_w = relaxation_power_w(slotter, point);
     }
     lull_mode_hull_make(corners, count, hull_out);
 }
@@ -180,15 +183,15 @@ static void make_hull(const struct slotter *slotter, const struct lull_cluster_j
 /* A job that may run in pieces, in any mixture of operating points that ends in time. */
 static void add_paused(struct slotter *slotter, const struct lull_cluster_job *job)
 {
-    const struct relaxed_span span = span_of(slotter, job);
-    const double window_s = seconds(span.until_ns - job->arrival_ns) + rounding_s;
+    const struct relaxed_span span = relaxation_span_of(slotter, job);
+    const double window_s = relaxation_seconds(span.until_ns - job->arrival_ns) + rounding_s;
     struct lull_mode_hull hull;
     struct relaxed_part part;
 
     make_hull(slotter, job, NULL, &hull, &part);
     if (hull.count == 0 || hull.corners[0].time_s > window_s)
         return;
-    part.cost_j = lull_mode_hull_least_j(&hull, 0.0, window_s);
+    part.cost_j = lull_mode_hull_min_j(&hull, 0.0, window_s);
     add_free(slotter, job, &part, slotter->slotting->is_open ? 0 : span.first, span.begun_ns);
 }
 
@@ -199,36 +202,38 @@ static void add_mixtures(struct slotter *slotter, const struct lull_cluster_job 
 {
     const int64_t slot_ns = slotter->slotting->slot_ns;
     struct lull_mode_hull hull;
-    int64_t least_ns, most_ns, first, step;
+    int64_t min_ns, max_ns, first, step;
     struct relaxed_part part;
 
     make_hull(slotter, job, &job->points[number], &hull, &part);
-    least_ns = part.least_ns;
-    most_ns = llround(lull_mode_hull_best_s(&hull) * 1e9); /* longer ones cost no less */
-    first = least_ns / slot_ns;
-    step = (most_ns / slot_ns - first) / (PARTS * (int64_t)hull.count) + 1;
-    for (int64_t slots = first; slots <= most_ns / slot_ns; slots += step) {
-        part.least_ns = lull_later_ns(slots * slot_ns, least_ns);
-        part.cost_j = lull_mode_hull_least_j(&hull, seconds(part.least_ns),
-                                             seconds((slots + step) * slot_ns) + rounding_s);
-        add_part(slotter, job, &part);
+    min_ns = part.min_ns;
+    max_ns = llround(lull_mode_hull_best_s(&hull) * 1e9); /* longer ones cost no less */
+    first = min_ns / slot_ns;
+    step = (max_ns / slot_ns - first) / (PARTS * (int64_t)hull.count) + 1;
+    for (int64_t slots = first; slots <= max_ns / slot_ns; slots += step) {
+        part.min_ns = lull_later_ns(slots * slot_ns, min_ns);
+        part.cost_j =
+            lull_mode_hull_min_j(&hull, relaxation_seconds(part.min_ns),
+                                 relaxation_seconds((slots + step) * slot_ns) + rounding_s);
+        relaxation_add_part(slotter, job, &part);
     }
 }
 
-/* Tells whether an operating point is the first possible one of its type and GPUs. */
+/* Returns whether an operating point is the first possible one of its type and GPUs. */
 static bool is_first_of_group(const struct slotter *slotter, const struct lull_cluster_job *job,
                               uint32_t number)
 {
     for (uint32_t i = 0; i < number; i++)
         if (job->points[i].type == job->points[number].type &&
-            job->points[i].gpus == job->points[number].gpus && is_possible(slotter, job, i))
+            job->points[i].gpus == job->points[number].gpus &&
+            relaxation_is_possible(slotter, job, i))
             return false;
     return true;
 }
 
 /* ---- the problem -------------------------------------------------------------------------- */
 
-static void add_points(struct slotter *slotter, const struct lull_cluster_job *job)
+static void relaxation_add_points(struct slotter *slotter, const struct lull_cluster_job *job)
 {
     if (job->is_preemptible) {
         add_paused(slotter, job);
@@ -237,10 +242,10 @@ static void add_points(struct slotter *slotter, const struct lull_cluster_job *j
     for (uint32_t i = 0; i < job->point_count; i++) {
         const struct relaxed_part part = part_of(slotter, job, i);
 
-        if (!is_possible(slotter, job, i))
+        if (!relaxation_is_possible(slotter, job, i))
             continue;
         if (!slotter->slotting->may_reclock)
-            add_part(slotter, job, &part);
+            relaxation_add_part(slotter, job, &part);
         else if (is_first_of_group(slotter, job, i))
             add_mixtures(slotter, job, i);
     }
@@ -252,7 +257,7 @@ static int add_jobs(struct slotter *slotter, const struct lull_cluster_jobs *job
     for (size_t i = 0; i < jobs->count; i++) {
         const size_t before = slotter->point_count;
 
-        add_points(slotter, &jobs->all[i]);
+        relaxation_add_points(slotter, &jobs->all[i]);
         if (slotter->point_count == before && jobs->all[i].value_j <= 0.0)
             return lull_error_set(err, -EINVAL,
                                   "job %zu fits nowhere between its arrival and its deadline", i);
@@ -266,7 +271,8 @@ static int add_jobs(struct slotter *slotter, const struct lull_cluster_jobs *job
 }
 
 /* How many slots there are, so that whatever begins by the horizon also ends in one of them. */
-static int64_t slots_of(const struct lull_cluster_jobs *jobs, const struct lull_slotting *slotting)
+static int64_t relaxation_slots_of(const struct lull_cluster_jobs *jobs,
+                                   const struct lull_slotting *slotting)
 {
     int64_t slots = slotting->horizon_ns / slotting->slot_ns;
 
@@ -275,17 +281,18 @@ static int64_t slots_of(const struct lull_cluster_jobs *jobs, const struct lull_
     return slots > 0 ? slots : 1;
 }
 
-static int check_sizes(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                       const struct lull_slotting *slotting, struct lull_error *err)
+static int relaxation_check_sizes(const struct lull_cluster *cluster,
+                                  const struct lull_cluster_jobs *jobs,
+                                  const struct lull_slotting *slotting, struct lull_error *err)
 {
-    if (slots_of(jobs, slotting) > LULL_SLOTS_MOST)
+    if (relaxation_slots_of(jobs, slotting) > LULL_SLOTS_MOST)
         return lull_error_set(err, -ERANGE, "over %d slots; take longer ones", LULL_SLOTS_MOST);
-    if ((uint64_t)cluster->pool_count * cluster->type_count > LULL_SLOTS_MOST_TYPES)
-        return lull_error_set(err, -ERANGE, "over %d types of GPU in pools", LULL_SLOTS_MOST_TYPES);
+    if ((uint64_t)cluster->pool_count * cluster->type_count > LULL_SLOTS_MAX_TYPES)
+        return lull_error_set(err, -ERANGE, "over %d types of GPU in pools", LULL_SLOTS_MAX_TYPES);
     return 0;
 }
 
-static int make_room(struct slotter *slotter, const struct lull_cluster_jobs *jobs)
+static int relaxation_make_room(struct slotter *slotter, const struct lull_cluster_jobs *jobs)
 {
     struct lull_slot_relaxation *relaxation = slotter->relaxation;
     const size_t types = lull_cluster_group_count(slotter->cluster);
@@ -297,7 +304,7 @@ static int make_room(struct slotter *slotter, const struct lull_cluster_jobs *jo
     relaxation->jobs = calloc(jobs->count + 1, sizeof(*relaxation->jobs));
     relaxation->points = calloc(points + 1, sizeof(*relaxation->points));
     relaxation->problem = (struct lull_slot_problem){
-        .slots = (uint32_t)slots_of(jobs, slotter->slotting),
+        .slots = (uint32_t)relaxation_slots_of(jobs, slotter->slotting),
         .type_count = (uint32_t)types,
         .gpus = relaxation->gpus,
         .cap_w = slotter->slotting->cap_w,
@@ -318,12 +325,12 @@ int lull_slot_relaxation_create(const struct lull_cluster *cluster,
                                 struct lull_slot_relaxation *slotted_out, struct lull_error *err)
 {
     struct slotter slotter = {.cluster = cluster, .slotting = slotting, .relaxation = slotted_out};
-    int result = check_sizes(cluster, jobs, slotting, err);
+    int result = relaxation_check_sizes(cluster, jobs, slotting, err);
 
     *slotted_out = (struct lull_slot_relaxation){0};
     if (result < 0)
         return result;
-    result = make_room(&slotter, jobs);
+    result = relaxation_make_room(&slotter, jobs);
     if (result == 0)
         result = add_jobs(&slotter, jobs, err);
     else

@@ -17,14 +17,14 @@
  * costs more. Jobs keep their operating points, so that mapped schedules are whole ones: the
  * integer program bounds as well as the linear one.
  *
- * May jobs be reclocked, then one that begins in a type of GPU on so many of them may go on there
- * in another operating point of the same two, as often as it likes, and takes any time between its
- * fastest and its slowest one. The times are cut into parts [a, b]; a part becomes an operating
- * point of floor(a / L) slots that costs the least of mode_hull.h in [a, b]. A run that takes p in
- * [a, b] holds the slots of a by the argument above, and costs no less.
+ * May jobs be reclocked, then one that begins in a type of GPU on so many of them may continue
+ * there in another operating point of the same two, as often as it likes, and takes any time
+ * between its fastest and its slowest one. The times are cut into parts [a, b]; a part becomes an
+ * operating point of floor(a / L) slots that costs the least of mode_hull.h in [a, b]. A run that
+ * takes p in [a, b] holds the slots of a by the argument above, and costs no less.
  *
  * What it does not know can only make it lower: which nodes GPUs are on, networks, failures, idle
- * GPUs. A preemptible job may run in pieces, which such windows do not cover, and go on in any
+ * GPUs. A preemptible job may run in pieces, which such windows do not cover, and continue in any
  * operating point: it becomes one that takes no room and costs what the best mixture does that fits
  * between arrival and deadline (a program over whole runs would not bound it: on one GPU a job of 2
  * slots may run around another that holds slots 1 to 4, in slots 0 and 5).

@@ -34,7 +34,7 @@ static int64_t until_ns_of(const struct calendar_node *node, uint32_t step)
 }
 
 /* The step that a time lies in. */
-static uint32_t step_at(const struct calendar_node *node, int64_t at_ns)
+static uint32_t calendar_step_at(const struct calendar_node *node, int64_t at_ns)
 {
     uint32_t low = 0;
     uint32_t high = node->count;
@@ -51,9 +51,9 @@ static uint32_t step_at(const struct calendar_node *node, int64_t at_ns)
 }
 
 /* Forgets the steps that end before now_ns. */
-static void forget(struct calendar_node *node, int64_t now_ns)
+static void calendar_forget(struct calendar_node *node, int64_t now_ns)
 {
-    const uint32_t past = step_at(node, now_ns);
+    const uint32_t past = calendar_step_at(node, now_ns);
 
     if (past == 0)
         return;
@@ -86,21 +86,21 @@ static bool next_window(const struct calendar_node *node, uint32_t gpus, int64_t
     return false;
 }
 
-/* Tells whether `gpus` GPUs are free from from_ns to until_ns without a break. */
-static bool is_free(const struct calendar_node *node, uint32_t gpus, int64_t from_ns,
-                    int64_t until_ns)
+/* Returns whether `gpus` GPUs are free from from_ns to until_ns without a break. */
+static bool calendar_is_free(const struct calendar_node *node, uint32_t gpus, int64_t from_ns,
+                             int64_t until_ns)
 {
-    for (uint32_t i = step_at(node, from_ns); i < node->count && node->steps[i].from_ns < until_ns;
-         i++)
+    for (uint32_t i = calendar_step_at(node, from_ns);
+         i < node->count && node->steps[i].from_ns < until_ns; i++)
         if (node->steps[i].free < gpus)
             return false;
     return true;
 }
 
 /* Makes a step begin at this time; the array has room for it. */
-static void split(struct calendar_node *node, int64_t at_ns)
+static void calendar_split(struct calendar_node *node, int64_t at_ns)
 {
-    const uint32_t step = step_at(node, at_ns);
+    const uint32_t step = calendar_step_at(node, at_ns);
 
     if (node->steps[step].from_ns == at_ns)
         return;
@@ -112,7 +112,7 @@ static void split(struct calendar_node *node, int64_t at_ns)
 }
 
 /* Removes steps in which as many GPUs are free as in the step before, so that steps stay few. */
-static void merge(struct calendar_node *node)
+static void calendar_merge(struct calendar_node *node)
 {
     uint32_t kept = 1;
 
@@ -127,14 +127,14 @@ static void change_node(struct calendar_node *node, uint32_t gpus, bool is_taken
                         int64_t until_ns)
 {
     assert(from_ns < until_ns);
-    split(node, from_ns);
-    split(node, until_ns);
-    for (uint32_t i = step_at(node, from_ns); i < node->count && node->steps[i].from_ns < until_ns;
-         i++) {
+    calendar_split(node, from_ns);
+    calendar_split(node, until_ns);
+    for (uint32_t i = calendar_step_at(node, from_ns);
+         i < node->count && node->steps[i].from_ns < until_ns; i++) {
         assert(!is_taken || node->steps[i].free >= gpus);
         node->steps[i].free += is_taken ? -gpus : gpus;
     }
-    merge(node);
+    calendar_merge(node);
 }
 
 /* ---- all nodes ------------------------------------------------------------------------------- */
@@ -187,11 +187,11 @@ int lull_calendar_remove(struct lull_calendar *calendar, const struct lull_clust
 
 /* Finds where the search for windows on a node begins: not now if the real node has fewer GPUs free
  * than are wanted. */
-static bool begin_search(struct lull_calendar *calendar, uint32_t node, uint32_t gpus,
-                         int64_t now_ns, const struct lull_cluster_state *real, uint32_t *step,
-                         int64_t *from_ns)
+static bool calendar_begin_search(struct lull_calendar *calendar, uint32_t node, uint32_t gpus,
+                                  int64_t now_ns, const struct lull_cluster_state *real,
+                                  uint32_t *step, int64_t *from_ns)
 {
-    forget(&calendar->nodes[node], now_ns);
+    calendar_forget(&calendar->nodes[node], now_ns);
     *step = 0;
     *from_ns = now_ns;
     if (real == NULL || lull_cluster_state_free(real, node) >= gpus)
@@ -221,13 +221,14 @@ static int64_t find_on_one(struct lull_calendar *calendar,
         uint32_t free;
 
         if (calendar->cluster->nodes[number].gpus < request->gpus ||
-            !begin_search(calendar, number, request->gpus, now_ns, real, &step, &from_ns) ||
+            !calendar_begin_search(calendar, number, request->gpus, now_ns, real, &step,
+                                   &from_ns) ||
             !next_window(node, request->gpus, request->time_ns,
                          best_ns == LULL_CLUSTER_NEVER ? before_ns : best_ns + 1, &step, &from_ns,
                          &until_ns) ||
             from_ns >= before_ns || from_ns > best_ns)
             continue;
-        free = node->steps[step_at(node, from_ns)].free;
+        free = node->steps[calendar_step_at(node, from_ns)].free;
         if (from_ns == best_ns && free >= fewest)
             continue;
         best_ns = from_ns;
@@ -256,7 +257,7 @@ static int add_windows(struct lull_calendar *calendar, uint32_t number, uint32_t
     int64_t until_ns;
     uint32_t step;
 
-    if (!begin_search(calendar, number, gpus, now_ns, real, &step, &from_ns))
+    if (!calendar_begin_search(calendar, number, gpus, now_ns, real, &step, &from_ns))
         return 0;
     while (next_window(node, gpus, time_ns, LULL_CLUSTER_NEVER, &step, &from_ns, &until_ns)) {
         if (add_change(calendar, (struct change){from_ns, is_whole, !is_whole}) < 0)
@@ -272,7 +273,7 @@ static int add_windows(struct lull_calendar *calendar, uint32_t number, uint32_t
     return 0;
 }
 
-static int by_time(const void *left, const void *right)
+static int calendar_by_time(const void *left, const void *right)
 {
     const struct change *a = left;
     const struct change *b = right;
@@ -315,15 +316,15 @@ static size_t choose_nodes(const struct lull_calendar *calendar,
     for (size_t i = calendar->groups.first[group]; i < calendar->groups.first[group + 1]; i++) {
         const uint32_t number = calendar->groups.nodes[i];
         const struct calendar_node *node = &calendar->nodes[number];
-        const uint32_t free = node->steps[step_at(node, start_ns)].free;
+        const uint32_t free = node->steps[calendar_step_at(node, start_ns)].free;
         const uint32_t really =
             real == NULL || start_ns > now_ns ? most : lull_cluster_state_free(real, number);
 
         if (count < whole && really >= most &&
-            is_free(node, most, start_ns, start_ns + request->time_ns)) {
+            calendar_is_free(node, most, start_ns, start_ns + request->time_ns)) {
             shares_out[count++] = (struct lull_cluster_share){number, most};
         } else if (rest > 0 && free < fewest && really >= rest &&
-                   is_free(node, rest, start_ns, start_ns + request->time_ns)) {
+                   calendar_is_free(node, rest, start_ns, start_ns + request->time_ns)) {
             shares_out[whole] = (struct lull_cluster_share){number, rest};
             fewest = free;
         }
@@ -351,7 +352,8 @@ static int64_t find_on_many(struct lull_calendar *calendar,
             return LULL_CLUSTER_NEVER;
     }
     if (calendar->change_count > 0)
-        qsort(calendar->changes, calendar->change_count, sizeof(*calendar->changes), by_time);
+        qsort(calendar->changes, calendar->change_count, sizeof(*calendar->changes),
+              calendar_by_time);
     start_ns = first_time(calendar, (int32_t)(request->gpus / most), request->gpus % most > 0);
     if (start_ns != LULL_CLUSTER_NEVER)
         *share_count_out = choose_nodes(calendar, request, start_ns, now_ns, real, shares_out);
@@ -392,7 +394,7 @@ void lull_calendar_destroy(struct lull_calendar *calendar)
     free(calendar);
 }
 
-static int fill(struct lull_calendar *calendar)
+static int calendar_fill(struct lull_calendar *calendar)
 {
     const struct lull_cluster *cluster = calendar->cluster;
 
@@ -417,7 +419,7 @@ int lull_calendar_create(const struct lull_cluster *cluster, struct lull_calenda
     calendar->cluster = cluster;
     calendar->nodes = calloc(cluster->node_count, sizeof(*calendar->nodes));
     if (calendar->nodes == NULL || lull_node_groups_init(&calendar->groups, cluster) < 0 ||
-        fill(calendar) < 0) {
+        calendar_fill(calendar) < 0) {
         lull_calendar_destroy(calendar);
         return -ENOMEM;
     }

@@ -9,20 +9,20 @@
 
 #include "cluster/core/model/job.h"
 
-static bool is_type(const struct lull_cluster_type *type)
+static bool cluster_is_type(const struct lull_cluster_type *type)
 {
     return type->idle_w >= 0.0 && isfinite(type->idle_w) && type->turn_on_j >= 0.0 &&
            isfinite(type->turn_on_j) && type->off_w >= 0.0 && isfinite(type->off_w) &&
-           type->turn_on_ns >= 0 && type->turn_on_ns <= LULL_CLUSTER_MOST_TURN_ON_NS;
+           type->turn_on_ns >= 0 && type->turn_on_ns <= LULL_CLUSTER_MAX_TURN_ON_NS;
 }
 
 int lull_cluster_check(const struct lull_cluster *cluster, struct lull_error *err)
 {
-    if (cluster->node_count == 0 || cluster->node_count > LULL_CLUSTER_MOST_NODES)
+    if (cluster->node_count == 0 || cluster->node_count > LULL_CLUSTER_MAX_NODES)
         return lull_error_set(err, -EINVAL, "a cluster has 1 to %d nodes, not %u",
-                              LULL_CLUSTER_MOST_NODES, cluster->node_count);
+                              LULL_CLUSTER_MAX_NODES, cluster->node_count);
     for (uint32_t i = 0; i < cluster->type_count; i++)
-        if (!is_type(&cluster->types[i]))
+        if (!cluster_is_type(&cluster->types[i]))
             return lull_error_set(err, -EINVAL,
                                   "GPU type %s: powers, energy and time are finite and not below 0",
                                   cluster->types[i].name);
@@ -31,9 +31,9 @@ int lull_cluster_check(const struct lull_cluster *cluster, struct lull_error *er
 
         if (node->pool >= cluster->pool_count || node->type >= cluster->type_count)
             return lull_error_set(err, -EINVAL, "node %u has no such pool or type", i);
-        if (node->gpus == 0 || node->gpus > LULL_CLUSTER_MOST_NODE_GPUS)
+        if (node->gpus == 0 || node->gpus > LULL_CLUSTER_MAX_NODE_GPUS)
             return lull_error_set(err, -EINVAL, "node %u: 1 to %d GPUs, not %u", i,
-                                  LULL_CLUSTER_MOST_NODE_GPUS, node->gpus);
+                                  LULL_CLUSTER_MAX_NODE_GPUS, node->gpus);
     }
     return 0;
 }
@@ -100,7 +100,7 @@ int lull_cluster_by_number(const void *left, const void *right)
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-static size_t group_of(const struct lull_cluster *cluster, uint32_t node)
+static size_t cluster_group_of(const struct lull_cluster *cluster, uint32_t node)
 {
     return lull_cluster_group(cluster, cluster->nodes[node].pool, cluster->nodes[node].type);
 }
@@ -119,7 +119,7 @@ int lull_node_groups_init(struct lull_node_groups *groups, const struct lull_clu
         return -ENOMEM;
     /* Counted two places on, each group's place moves to its end while it is filled. */
     for (uint32_t i = 0; i < cluster->node_count; i++) {
-        const size_t group = group_of(cluster, i);
+        const size_t group = cluster_group_of(cluster, i);
         const uint32_t gpus = cluster->nodes[i].gpus;
 
         groups->first[group + 2]++;
@@ -129,7 +129,7 @@ int lull_node_groups_init(struct lull_node_groups *groups, const struct lull_clu
     for (size_t group = 2; group < count + 2; group++)
         groups->first[group] += groups->first[group - 1];
     for (uint32_t i = 0; i < cluster->node_count; i++)
-        groups->nodes[groups->first[group_of(cluster, i) + 1]++] = i;
+        groups->nodes[groups->first[cluster_group_of(cluster, i) + 1]++] = i;
     assert(groups->first[count] == cluster->node_count);
     return 0;
 }

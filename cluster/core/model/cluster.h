@@ -13,11 +13,11 @@
 #include "base/error.h"
 
 enum {
-    LULL_CLUSTER_MOST_NODES = 1 << 20,
-    LULL_CLUSTER_MOST_NODE_GPUS = 64,
+    LULL_CLUSTER_MAX_NODES = 1 << 20,
+    LULL_CLUSTER_MAX_NODE_GPUS = 64,
 };
 
-#define LULL_CLUSTER_MOST_TURN_ON_NS INT64_C(1000000000000000) /* 11 days */
+#define LULL_CLUSTER_MAX_TURN_ON_NS INT64_C(1000000000000000) /* 11 days */
 
 /* What the GPUs of a node are. */
 struct lull_cluster_type {
@@ -32,7 +32,7 @@ struct lull_cluster_type {
 struct lull_cluster_node {
     uint32_t pool; /* < pool_count */
     uint32_t type; /* < type_count */
-    uint32_t gpus; /* 1 to LULL_CLUSTER_MOST_NODE_GPUS */
+    uint32_t gpus; /* 1 to LULL_CLUSTER_MAX_NODE_GPUS */
     uint32_t rack;
 };
 

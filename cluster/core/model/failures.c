@@ -9,7 +9,7 @@
 #include "cluster/core/model/job.h"
 #include "core/stats/random.h"
 
-static int by_time(const void *a, const void *b)
+static int failures_by_time(const void *a, const void *b)
 {
     const struct lull_cluster_failure *left = a;
     const struct lull_cluster_failure *right = b;
@@ -19,8 +19,8 @@ static int by_time(const void *a, const void *b)
     return (left->node > right->node) - (left->node < right->node);
 }
 
-static int check(const struct lull_cluster_failure *failures, size_t count, uint32_t node_count,
-                 int64_t *up_ns, struct lull_error *err)
+static int failures_check(const struct lull_cluster_failure *failures, size_t count,
+                          uint32_t node_count, int64_t *up_ns, struct lull_error *err)
 {
     for (size_t i = 0; i < count; i++) {
         const struct lull_cluster_failure *failure = &failures[i];
@@ -29,7 +29,7 @@ static int check(const struct lull_cluster_failure *failures, size_t count, uint
             return lull_error_set(err, -EINVAL, "node %u fails, but the cluster has %u",
                                   failure->node, node_count);
         if (failure->from_ns < 0 || failure->to_ns <= failure->from_ns ||
-            failure->to_ns > 2 * LULL_CLUSTER_MOST_NS)
+            failure->to_ns > 2 * LULL_CLUSTER_MAX_NS)
             return lull_error_set(
                 err, -EINVAL,
                 "node %u: a failure must begin at 0 s or later and end after it began",
@@ -51,8 +51,8 @@ int lull_cluster_failures_order(struct lull_cluster_failure *failures, size_t co
     if (up_ns == NULL)
         return lull_error_set(err, -ENOMEM, "out of memory");
     if (count > 0)
-        qsort(failures, count, sizeof(*failures), by_time);
-    rc = check(failures, count, node_count, up_ns, err);
+        qsort(failures, count, sizeof(*failures), failures_by_time);
+    rc = failures_check(failures, count, node_count, up_ns, err);
     free(up_ns);
     return rc;
 }
@@ -64,13 +64,14 @@ struct list {
     size_t count, room;
 };
 
-static int append(struct list *list, struct lull_cluster_failure failure, struct lull_error *err)
+static int failures_append(struct list *list, struct lull_cluster_failure failure,
+                           struct lull_error *err)
 {
-    if (list->count == LULL_CLUSTER_MOST_FAILURES)
+    if (list->count == LULL_CLUSTER_MAX_FAILURES)
         return lull_error_set(
             err, -EINVAL,
             "more than %d failures would be drawn: give a longer mean time between failures",
-            LULL_CLUSTER_MOST_FAILURES);
+            LULL_CLUSTER_MAX_FAILURES);
     if (lull_array_reserve(&list->all, &list->room, list->count, sizeof(failure)) < 0)
         return lull_error_set(err, -ENOMEM, "out of memory");
     list->all[list->count++] = failure;
@@ -90,8 +91,8 @@ static int draw_node(const struct lull_failure_model *model, uint32_t node,
         if (works_ns >= (double)(model->until_ns - now_ns))
             return 0;
         now_ns += (int64_t)works_ns;
-        rc = append(list, (struct lull_cluster_failure){node, now_ns, now_ns + model->repair_ns},
-                    err);
+        rc = failures_append(
+            list, (struct lull_cluster_failure){node, now_ns, now_ns + model->repair_ns}, err);
         if (rc < 0)
             return rc;
         now_ns += model->repair_ns;

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-enum { LULL_CLUSTER_MOST_FAILURES = 1 << 24 };
+enum { LULL_CLUSTER_MAX_FAILURES = 1 << 24 };
 
 struct lull_cluster_failure {
     uint32_t node;
@@ -39,7 +39,7 @@ struct lull_failure_model {
  * mtbf_ns, then is down for repair_ns, and so on; none begins at until_ns or later. Each node draws
  * from a sequence of its own (seed, node), so that a larger cluster leaves the others' alone.
  * The caller frees *failures_out. Errors: -EINVAL more than
- * LULL_CLUSTER_MOST_FAILURES; -ENOMEM.
+ * LULL_CLUSTER_MAX_FAILURES; -ENOMEM.
  */
 int lull_cluster_failures_draw(const struct lull_failure_model *model,
                                struct lull_cluster_failure **failures_out, size_t *count_out,

@@ -17,14 +17,14 @@
 #include "cluster/core/model/cluster.h"
 
 enum {
-    LULL_CLUSTER_MOST_POINTS = 16,
+    LULL_CLUSTER_MAX_POINTS = 16,
     /* Of a job in a bound (operating_points.h): three for each of four types of GPU and nine
        numbers of them, or more of each where there are fewer. */
     LULL_CLUSTER_RELAXED_POINTS = 144,
 };
 
 /* The latest time in a trace: about 30 years, so that no sum of a whole trace overflows. */
-#define LULL_CLUSTER_MOST_NS INT64_C(1000000000000000000)
+#define LULL_CLUSTER_MAX_NS INT64_C(1000000000000000000)
 #define LULL_CLUSTER_NEVER INT64_MAX
 
 struct lull_cluster_point {
@@ -41,7 +41,7 @@ struct lull_cluster_point {
 };
 
 struct lull_cluster_job {
-    int64_t arrival_ns;  /* 0 to LULL_CLUSTER_MOST_NS */
+    int64_t arrival_ns;  /* 0 to LULL_CLUSTER_MAX_NS */
     int64_t deadline_ns; /* on the same clock; LULL_CLUSTER_NEVER: none */
     double weight;       /* > 0: how much a second of its completion time counts; usually 1 */
     double value_j;      /* the energy that one would spend to have it done by its deadline; 0: no
@@ -50,7 +50,7 @@ struct lull_cluster_job {
     uint32_t memory_mib; /* of each GPU; 0: not known */
     bool is_preemptible;
     int64_t checkpoint_ns; /* it saves its progress each time it has run this long; 0: never */
-    uint32_t point_count;  /* 1 to LULL_CLUSTER_MOST_POINTS; in a bound, to _RELAXED_POINTS */
+    uint32_t point_count;  /* 1 to LULL_CLUSTER_MAX_POINTS; in a bound, to _RELAXED_POINTS */
     const struct lull_cluster_point *points;
 };
 
@@ -71,7 +71,7 @@ double lull_cluster_gain_j(const struct lull_cluster_job *job, uint32_t point, i
 /* The longest time of all operating points of the jobs; 0: there are no jobs. */
 int64_t lull_cluster_longest_ns(const struct lull_cluster_jobs *jobs);
 
-/* Tells whether a GPU of the type has the memory that the job needs, as far as both are known. */
+/* Returns whether a GPU of the type has the memory that the job needs, as far as both are known. */
 bool lull_cluster_has_memory(const struct lull_cluster_job *job,
                              const struct lull_cluster_type *type);
 

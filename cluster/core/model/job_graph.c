@@ -24,7 +24,7 @@ int64_t lull_job_graph_add_resource(struct lull_job_graph *graph,
 {
     if (resource->units == 0)
         return -EINVAL;
-    if (graph->resource_count == LULL_JOB_MOST_RESOURCES)
+    if (graph->resource_count == LULL_JOB_MAX_RESOURCES)
         return -E2BIG;
     if (lull_array_reserve(&graph->resources, &graph->resource_room, graph->resource_count,
                            sizeof(*resource)) < 0)
@@ -36,9 +36,9 @@ int64_t lull_job_graph_add_resource(struct lull_job_graph *graph,
 int64_t lull_job_graph_add(struct lull_job_graph *graph, const struct lull_job_task *task)
 {
     if (task->resource >= graph->resource_count || task->device >= graph->resource_count ||
-        task->time_ns < 0 || task->time_ns > LULL_JOB_MOST_TASK_NS)
+        task->time_ns < 0 || task->time_ns > LULL_JOB_MAX_TASK_NS)
         return -EINVAL;
-    if (graph->task_count == LULL_JOB_MOST_TASKS)
+    if (graph->task_count == LULL_JOB_MAX_TASKS)
         return -E2BIG;
     if (lull_array_reserve(&graph->tasks, &graph->task_room, graph->task_count, sizeof(*task)) < 0)
         return -ENOMEM;
@@ -50,7 +50,7 @@ int lull_job_graph_connect(struct lull_job_graph *graph, uint32_t from, uint32_t
 {
     if (from >= graph->task_count || to >= graph->task_count)
         return -EINVAL;
-    if (graph->edge_count == LULL_JOB_MOST_EDGES)
+    if (graph->edge_count == LULL_JOB_MAX_EDGES)
         return -E2BIG;
     if (lull_array_reserve(&graph->edges, &graph->edge_room, graph->edge_count,
                            sizeof(*graph->edges)) < 0)
@@ -62,7 +62,7 @@ int lull_job_graph_connect(struct lull_job_graph *graph, uint32_t from, uint32_t
 /* ---- finishing ---------------------------------------------------------------------------- */
 
 /* Edges by from, in the order in which they came: a counting sort. */
-static int sort_edges(struct lull_job_graph *graph)
+static int job_graph_sort_edges(struct lull_job_graph *graph)
 {
     struct lull_job_edge *sorted = calloc(graph->edge_count + 1, sizeof(*sorted));
     uint32_t *const first = graph->first_out;
@@ -124,7 +124,7 @@ int lull_job_graph_finish(struct lull_job_graph *graph, struct lull_error *err)
     graph->waits_for = calloc(count, sizeof(*graph->waits_for));
     graph->topological = malloc(count * sizeof(*graph->topological));
     if (graph->first_out == NULL || graph->waits_for == NULL || graph->topological == NULL ||
-        sort_edges(graph) < 0)
+        job_graph_sort_edges(graph) < 0)
         return lull_error_set(err, -ENOMEM, "no memory for %zu tasks", count);
     return sort_tasks(graph, err);
 }

@@ -24,12 +24,12 @@
 #include "cluster/core/model/job_surface.h"
 
 enum {
-    LULL_JOB_MOST_TASKS = 1 << 22,
-    LULL_JOB_MOST_EDGES = 1 << 24,
-    LULL_JOB_MOST_RESOURCES = 1 << 20,
+    LULL_JOB_MAX_TASKS = 1 << 22,
+    LULL_JOB_MAX_EDGES = 1 << 24,
+    LULL_JOB_MAX_RESOURCES = 1 << 20,
 };
 /* The longest task: 1000 s, so that no path overflows. */
-#define LULL_JOB_MOST_TASK_NS INT64_C(1000000000000)
+#define LULL_JOB_MAX_TASK_NS INT64_C(1000000000000)
 
 enum lull_job_task_kind {
     LULL_JOB_COMPUTE, /* follows the clock */
@@ -53,7 +53,7 @@ struct lull_job_task {
     uint32_t resource;
     uint32_t
         device; /* the resource whose time it takes; for a transfer, the one that waits for it */
-    int64_t time_ns; /* 0 to LULL_JOB_MOST_TASK_NS */
+    int64_t time_ns; /* 0 to LULL_JOB_MAX_TASK_NS */
     uint32_t work;   /* of computation: its kind, which says how it follows the clock; else 0 */
 };
 

@@ -55,7 +55,7 @@ struct ranked {
     uint32_t task;
 };
 
-static int by_rank(const void *left, const void *right)
+static int graph_run_by_rank(const void *left, const void *right)
 {
     const struct ranked *a = left;
     const struct ranked *b = right;
@@ -79,7 +79,7 @@ static int sort_by_rank(struct job_graph_schedule_run *run)
     fill_ranks(run->graph, run->duration_ns, rank_ns);
     for (size_t i = 0; i < count; i++)
         ranked[i] = (struct ranked){rank_ns[i], (uint32_t)i};
-    qsort(ranked, count, sizeof(*ranked), by_rank);
+    qsort(ranked, count, sizeof(*ranked), graph_run_by_rank);
     for (size_t i = 0; i < count; i++) {
         run->by_rank[i] = ranked[i].task;
         run->place[ranked[i].task] = (uint32_t)i;
@@ -89,7 +89,7 @@ static int sort_by_rank(struct job_graph_schedule_run *run)
     return 0;
 }
 
-static void ask(struct job_graph_schedule_run *run, uint32_t resource)
+static void graph_run_request(struct job_graph_schedule_run *run, uint32_t resource)
 {
     struct ready_queue *queue = &run->queues[resource];
 
@@ -98,12 +98,12 @@ static void ask(struct job_graph_schedule_run *run, uint32_t resource)
     queue->is_asked = true;
 }
 
-static int make_ready(struct job_graph_schedule_run *run, uint32_t task)
+static int graph_run_make_ready(struct job_graph_schedule_run *run, uint32_t task)
 {
     const uint32_t resource = run->graph->tasks[task].resource;
     const bool is_short_first = run->graph->resources[resource].order == LULL_JOB_SHORTEST_FIRST;
 
-    ask(run, resource);
+    graph_run_request(run, resource);
     return lull_heap_add(&run->queues[resource].ready, is_short_first ? run->duration_ns[task] : 0,
                          run->place[task]);
 }
@@ -135,11 +135,11 @@ static int end_task(struct job_graph_schedule_run *run, uint32_t task)
     const uint32_t resource = graph->tasks[task].resource;
 
     run->queues[resource].free_units++;
-    ask(run, resource);
+    graph_run_request(run, resource);
     for (uint32_t k = graph->first_out[task]; k < graph->first_out[task + 1]; k++) {
         const uint32_t to = graph->edges[k].to;
 
-        if (--run->left[to] == 0 && make_ready(run, to) < 0)
+        if (--run->left[to] == 0 && graph_run_make_ready(run, to) < 0)
             return -ENOMEM;
     }
     return 0;
@@ -147,13 +147,13 @@ static int end_task(struct job_graph_schedule_run *run, uint32_t task)
 
 /* Plays the iteration from end to end of tasks. All tasks that end at one time end before any
  * begins, so that the one of highest rank is chosen among all that are ready then. */
-static int64_t go(struct job_graph_schedule_run *run)
+static int64_t graph_run_play(struct job_graph_schedule_run *run)
 {
     const struct lull_job_graph *graph = run->graph;
     int64_t now_ns = 0;
 
     for (uint32_t i = 0; i < graph->task_count; i++)
-        if (run->left[i] == 0 && make_ready(run, i) < 0)
+        if (run->left[i] == 0 && graph_run_make_ready(run, i) < 0)
             return -ENOMEM;
     if (start_tasks(run, 0) < 0)
         return -ENOMEM;
@@ -183,7 +183,7 @@ static void run_fini(struct job_graph_schedule_run *run)
     free(run->begin_ns);
 }
 
-static int run_init(struct job_graph_schedule_run *run)
+static int graph_run_init(struct job_graph_schedule_run *run)
 {
     const struct lull_job_graph *graph = run->graph;
 
@@ -206,10 +206,10 @@ int64_t lull_job_graph_schedule(const struct lull_job_graph *graph, const int64_
                                 int64_t *begin_out)
 {
     struct job_graph_schedule_run run = {.graph = graph, .duration_ns = duration_ns};
-    int64_t makespan_ns = run_init(&run);
+    int64_t makespan_ns = graph_run_init(&run);
 
     if (makespan_ns == 0)
-        makespan_ns = go(&run);
+        makespan_ns = graph_run_play(&run);
     if (makespan_ns >= 0 && begin_out != NULL)
         memcpy(begin_out, run.begin_ns, graph->task_count * sizeof(*begin_out));
     run_fini(&run);
@@ -225,7 +225,7 @@ struct stretch {
     int64_t end_ns;
 };
 
-static int by_begin(const void *left, const void *right)
+static int graph_run_by_begin(const void *left, const void *right)
 {
     const struct stretch *a = left;
     const struct stretch *b = right;
@@ -237,8 +237,8 @@ static int by_begin(const void *left, const void *right)
 
 /* Adds up how long the stretches of one device, from `first` on, cover: those of computation, and
  * those of any kind. Returns the first stretch behind them. */
-static size_t cover(const struct stretch *all, size_t first, size_t count, int64_t *compute_ns,
-                    int64_t *both_ns)
+static size_t graph_run_cover(const struct stretch *all, size_t first, size_t count,
+                              int64_t *compute_ns, int64_t *both_ns)
 {
     int64_t compute_until = 0;
     int64_t until = 0;
@@ -271,13 +271,13 @@ int lull_job_graph_usage(const struct lull_job_graph *graph, const int64_t *dura
     for (size_t i = 0; i < graph->task_count; i++)
         all[i] = (struct stretch){graph->tasks[i].device, graph->tasks[i].kind, begin_ns[i],
                                   begin_ns[i] + duration_ns[i]};
-    qsort(all, graph->task_count, sizeof(*all), by_begin);
+    qsort(all, graph->task_count, sizeof(*all), graph_run_by_begin);
     memset(usage_out, 0, graph->resource_count * sizeof(*usage_out));
     for (size_t i = 0; i < graph->task_count;) {
         struct lull_job_usage *usage = &usage_out[all[i].device];
         int64_t both_ns = 0;
 
-        i = cover(all, i, graph->task_count, &usage->compute_ns, &both_ns);
+        i = graph_run_cover(all, i, graph->task_count, &usage->compute_ns, &both_ns);
         usage->exposed_ns = both_ns - usage->compute_ns;
         usage->bubble_ns = makespan_ns - both_ns;
     }
@@ -319,9 +319,9 @@ static void fill_compute_w(const struct lull_job_graph *graph, const struct lull
         compute_w[d] /= fmax(time_ns[d], 1.0);
 }
 
-static void add_up(const struct lull_job_usage *usage, uint32_t devices, uint64_t gpus,
-                   const struct lull_job_tempo *tempo, const double *compute_w,
-                   struct lull_job_iteration *iteration)
+static void graph_run_sum(const struct lull_job_usage *usage, uint32_t devices, uint64_t gpus,
+                          const struct lull_job_tempo *tempo, const double *compute_w,
+                          struct lull_job_iteration *iteration)
 {
     for (uint32_t d = 0; d < devices; d++) {
         iteration->energy_j += (double)gpus * 1e-9 *
@@ -356,7 +356,7 @@ int lull_job_iterate(const struct lull_job_graph *graph, uint32_t devices, uint6
     if (rc == 0) {
         *iteration_out = (struct lull_job_iteration){.time_ns = makespan_ns};
         fill_compute_w(graph, tempo, duration_ns, devices, compute_w, &compute_w[devices]);
-        add_up(usage, devices, gpus, tempo, compute_w, iteration_out);
+        graph_run_sum(usage, devices, gpus, tempo, compute_w, iteration_out);
     }
     free(duration_ns);
     free(begin_ns);

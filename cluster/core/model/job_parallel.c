@@ -9,21 +9,21 @@
 
 /* Rounds a time. One that is too long for a task stays too long, and is refused when it is added.
  */
-static int64_t to_ns(double time_ns)
+static int64_t parallel_to_ns(double time_ns)
 {
-    return llround(fmin(time_ns, 2.0 * (double)LULL_JOB_MOST_TASK_NS));
+    return llround(fmin(time_ns, 2.0 * (double)LULL_JOB_MAX_TASK_NS));
 }
 
 int64_t lull_job_transfer_ns(const struct lull_job_link *link, double bytes)
 {
-    return to_ns((double)link->latency_ns + link->ns_per_byte * bytes);
+    return parallel_to_ns((double)link->latency_ns + link->ns_per_byte * bytes);
 }
 
 int64_t lull_job_all_reduce_ns(const struct lull_job_link *link, double bytes, uint32_t ranks)
 {
     const double steps = 2.0 * (ranks - 1.0);
 
-    return to_ns(steps * ((double)link->latency_ns + link->ns_per_byte * bytes / ranks));
+    return parallel_to_ns(steps * ((double)link->latency_ns + link->ns_per_byte * bytes / ranks));
 }
 
 int64_t lull_job_parallel_compute_ns(const struct lull_job_parallel *parallel,
@@ -86,7 +86,7 @@ int64_t lull_job_parallel_points(const struct lull_job_parallel *parallel,
 
         if (rc < 0)
             return rc;
-        if (once.time_ns > (int64_t)((uint64_t)LULL_CLUSTER_MOST_NS / iterations))
+        if (once.time_ns > (int64_t)((uint64_t)LULL_CLUSTER_MAX_NS / iterations))
             continue;
         points_out[count++] = (struct lull_cluster_point){
             .type = type,

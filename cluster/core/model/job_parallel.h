@@ -76,7 +76,7 @@ struct lull_job_parallel {
     int64_t copy_ns;
     int64_t gap_ns;
 
-    bool has_works; /* tasks are told apart as lull_job_parallel_work */
+    bool has_works; /* tasks are distinguished as lull_job_parallel_work */
 
     struct lull_job_link stage_link;
 };

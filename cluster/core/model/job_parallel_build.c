@@ -29,12 +29,14 @@ struct parallel_builder {
     int rc;                 /* the first error */
 };
 
-static uint32_t resource(const struct parallel_builder *builder, uint32_t device, uint32_t which)
+static uint32_t parallel_build_resource(const struct parallel_builder *builder, uint32_t device,
+                                        uint32_t which)
 {
     return which * builder->parallel->pipeline + device;
 }
 
-static int64_t add_task(struct parallel_builder *builder, const struct lull_job_task *task)
+static int64_t parallel_build_add_task(struct parallel_builder *builder,
+                                       const struct lull_job_task *task)
 {
     const int64_t index = lull_job_graph_add(&builder->graph, task);
 
@@ -43,21 +45,21 @@ static int64_t add_task(struct parallel_builder *builder, const struct lull_job_
     return index;
 }
 
-static int64_t add_compute(struct parallel_builder *builder, uint32_t device, uint32_t work,
-                           int64_t time_ns)
+static int64_t parallel_build_add_compute(struct parallel_builder *builder, uint32_t device,
+                                          uint32_t work, int64_t time_ns)
 {
     const struct lull_job_task task = {LULL_JOB_COMPUTE, device, device, time_ns,
                                        builder->parallel->has_works ? work : 0};
 
-    return add_task(builder, &task);
+    return parallel_build_add_task(builder, &task);
 }
 
-static int64_t add_transfer(struct parallel_builder *builder, uint32_t at, uint32_t device,
-                            int64_t time_ns)
+static int64_t parallel_build_add_transfer(struct parallel_builder *builder, uint32_t at,
+                                           uint32_t device, int64_t time_ns)
 {
     const struct lull_job_task task = {LULL_JOB_TRANSFER, at, device, time_ns, 0};
 
-    return add_task(builder, &task);
+    return parallel_build_add_task(builder, &task);
 }
 
 static int64_t add_host(struct parallel_builder *builder, uint32_t which, int64_t time_ns)
@@ -65,10 +67,10 @@ static int64_t add_host(struct parallel_builder *builder, uint32_t which, int64_
     const uint32_t at = RESOURCES * builder->parallel->pipeline + which;
     const struct lull_job_task task = {LULL_JOB_HOST, at, at, time_ns, 0};
 
-    return add_task(builder, &task);
+    return parallel_build_add_task(builder, &task);
 }
 
-static void connect(struct parallel_builder *builder, int64_t from, int64_t to)
+static void parallel_build_connect(struct parallel_builder *builder, int64_t from, int64_t to)
 {
     if (from >= 0 && to >= 0 && builder->rc == 0)
         builder->rc = lull_job_graph_connect(&builder->graph, (uint32_t)from, (uint32_t)to);
@@ -94,17 +96,17 @@ static void add_parameters(struct parallel_builder *builder,
                            uint32_t parts, int64_t compute)
 {
     const struct lull_job_parallel *parallel = builder->parallel;
-    const uint32_t at = resource(builder, device, DATA_LINK);
+    const uint32_t at = parallel_build_resource(builder, device, DATA_LINK);
     int64_t gather = -1;
 
     if (parallel->gather_link_ns > 0 && action->kind != LULL_PIPELINE_WEIGHT) {
-        gather = add_transfer(builder, at, device, parallel->gather_link_ns / parts);
-        connect(builder, builder->last_pieces[1], gather);
+        gather = parallel_build_add_transfer(builder, at, device, parallel->gather_link_ns / parts);
+        parallel_build_connect(builder, builder->last_pieces[1], gather);
     } else if (parallel->parameter_link_ns > 0 && is_forward(action) && action->microbatch == 0) {
-        gather = add_transfer(builder, at, device,
-                              parallel->parameter_link_ns / parallel->schedule.chunks / parts);
+        gather = parallel_build_add_transfer(
+            builder, at, device, parallel->parameter_link_ns / parallel->schedule.chunks / parts);
     }
-    connect(builder, gather, compute);
+    parallel_build_connect(builder, gather, compute);
 }
 
 /* One of `parts` equal pieces of an action behind what the device did before. */
@@ -114,7 +116,7 @@ static void add_piece(struct parallel_builder *builder, const struct lull_pipeli
     const bool is_last = action->stage + 1 == builder->order.stages;
     const int64_t whole_ns = lull_job_parallel_compute_ns(builder->parallel, action->kind, is_last);
     const int64_t link_ns = lull_job_parallel_tensor_ns(builder->parallel, action->kind);
-    const int64_t compute = add_compute(
+    const int64_t compute = parallel_build_add_compute(
         builder, device, is_forward(action) ? LULL_JOB_FORWARD_WORK : LULL_JOB_BACKWARD_WORK,
         share_ns(whole_ns, part, parts));
     int64_t last = compute;
@@ -122,21 +124,22 @@ static void add_piece(struct parallel_builder *builder, const struct lull_pipeli
     if (builder->parallel->data > 1)
         add_parameters(builder, action, device, parts, compute);
     if (link_ns > 0) {
-        last = add_transfer(builder, resource(builder, device, TENSOR_LINK), device,
-                            share_ns(link_ns, part, parts));
-        connect(builder, compute, last);
+        last = parallel_build_add_transfer(builder,
+                                           parallel_build_resource(builder, device, TENSOR_LINK),
+                                           device, share_ns(link_ns, part, parts));
+        parallel_build_connect(builder, compute, last);
     }
     if (part == 0)
         done->first = compute;
     else
-        connect(builder, done->last, compute);
+        parallel_build_connect(builder, done->last, compute);
     done->last = last;
     builder->last_pieces[1] = builder->last_pieces[0];
     builder->last_pieces[0] = compute;
 }
 
-static struct action_tasks *done_of(const struct parallel_builder *builder,
-                                    const struct lull_pipeline_action *action)
+static struct action_tasks *parallel_build_done_of(const struct parallel_builder *builder,
+                                                   const struct lull_pipeline_action *action)
 {
     const size_t at = (size_t)action->stage * builder->order.microbatches + action->microbatch;
 
@@ -156,7 +159,7 @@ static bool makes_gradient(const struct lull_pipeline_action *action)
     return action->kind == LULL_PIPELINE_BACKWARD || action->kind == LULL_PIPELINE_WEIGHT;
 }
 
-/* Tells whether the chunk's gradient is complete with this action. */
+/* Returns whether the chunk's gradient is complete with this action. */
 static bool is_last_gradient(const struct lull_pipeline_row *row, size_t at)
 {
     if (!makes_gradient(&row->actions[at]))
@@ -183,11 +186,11 @@ static uint32_t count_parts(const struct lull_job_parallel *parallel,
 static void add_bucket(struct parallel_builder *builder, uint32_t device, int64_t behind,
                        int64_t time_ns, int64_t optimizer)
 {
-    const int64_t bucket =
-        add_transfer(builder, resource(builder, device, DATA_LINK), device, time_ns);
+    const int64_t bucket = parallel_build_add_transfer(
+        builder, parallel_build_resource(builder, device, DATA_LINK), device, time_ns);
 
-    connect(builder, behind, bucket);
-    connect(builder, bucket, optimizer);
+    parallel_build_connect(builder, behind, bucket);
+    parallel_build_connect(builder, bucket, optimizer);
 }
 
 /* An action; where the chunk's gradient is complete with it, or where the copies share gradients,
@@ -202,7 +205,7 @@ static struct action_tasks add_action(struct parallel_builder *builder, uint32_t
     const bool is_scattered =
         parallel->data > 1 && parallel->scatter_link_ns > 0 && makes_gradient(action);
     const uint32_t parts = count_parts(parallel, action, is_reduced || is_scattered);
-    struct action_tasks *slot = done_of(builder, action);
+    struct action_tasks *slot = parallel_build_done_of(builder, action);
     struct action_tasks done = {-1, -1};
 
     for (uint32_t part = 0; part < parts; part++) {
@@ -218,12 +221,12 @@ static struct action_tasks add_action(struct parallel_builder *builder, uint32_t
     return done;
 }
 
-static void add_device(struct parallel_builder *builder, uint32_t device)
+static void parallel_build_add_device(struct parallel_builder *builder, uint32_t device)
 {
     const struct lull_job_parallel *parallel = builder->parallel;
     const struct lull_pipeline_row *row = &builder->order.rows[device];
-    const int64_t optimizer =
-        add_compute(builder, device, LULL_JOB_OPTIMIZER_WORK, parallel->optimizer_ns);
+    const int64_t optimizer = parallel_build_add_compute(builder, device, LULL_JOB_OPTIMIZER_WORK,
+                                                         parallel->optimizer_ns);
     int64_t before = -1;
 
     builder->optimizer[device] = optimizer;
@@ -231,14 +234,14 @@ static void add_device(struct parallel_builder *builder, uint32_t device)
     for (size_t i = 0; i < row->count && builder->rc == 0; i++) {
         const struct action_tasks done = add_action(builder, device, i, optimizer);
 
-        connect(builder, before, done.first);
+        parallel_build_connect(builder, before, done.first);
         before = done.last;
         builder->device[row->actions[i].stage] = device;
     }
     if (parallel->is_gradient_late && parallel->data > 1 && parallel->scatter_link_ns == 0)
         for (uint32_t i = 0; i < parallel->buckets * parallel->schedule.chunks; i++)
             add_bucket(builder, device, before, lull_job_parallel_bucket_ns(parallel), optimizer);
-    connect(builder, before, optimizer);
+    parallel_build_connect(builder, before, optimizer);
 }
 
 /* The input of the next iteration is read and copied beside this one; the host's gap comes behind
@@ -248,32 +251,33 @@ static void add_hosts(struct parallel_builder *builder)
     const struct lull_job_parallel *parallel = builder->parallel;
 
     if (parallel->input_ns > 0 || parallel->copy_ns > 0)
-        connect(builder, add_host(builder, HOST, parallel->input_ns),
-                add_host(builder, COPIES, parallel->copy_ns));
+        parallel_build_connect(builder, add_host(builder, HOST, parallel->input_ns),
+                               add_host(builder, COPIES, parallel->copy_ns));
     if (parallel->gap_ns > 0) {
         const int64_t gap = add_host(builder, HOST, parallel->gap_ns);
 
         for (uint32_t device = 0; device < parallel->pipeline; device++)
-            connect(builder, builder->optimizer[device], gap);
+            parallel_build_connect(builder, builder->optimizer[device], gap);
     }
 }
 
 /* Data from one chunk's action to another's: a transfer where they are on two devices. */
-static void pass(struct parallel_builder *builder, const struct action_tasks *from,
-                 uint32_t from_device, const struct action_tasks *to, uint32_t to_device,
-                 uint32_t which)
+static void parallel_build_send(struct parallel_builder *builder, const struct action_tasks *from,
+                                uint32_t from_device, const struct action_tasks *to,
+                                uint32_t to_device, uint32_t which)
 {
     const int64_t time_ns =
         lull_job_transfer_ns(&builder->parallel->stage_link, builder->parallel->stage_bytes);
     int64_t transfer;
 
     if (from_device == to_device || time_ns == 0) {
-        connect(builder, from->last, to->first);
+        parallel_build_connect(builder, from->last, to->first);
         return;
     }
-    transfer = add_transfer(builder, resource(builder, from_device, which), to_device, time_ns);
-    connect(builder, from->last, transfer);
-    connect(builder, transfer, to->first);
+    transfer = parallel_build_add_transfer(
+        builder, parallel_build_resource(builder, from_device, which), to_device, time_ns);
+    parallel_build_connect(builder, from->last, transfer);
+    parallel_build_connect(builder, transfer, to->first);
 }
 
 static void pass_all(struct parallel_builder *builder)
@@ -287,24 +291,24 @@ static void pass_all(struct parallel_builder *builder)
             const uint32_t device = builder->device[chunk];
             const uint32_t next_device = builder->device[chunk + 1];
 
-            pass(builder, &builder->forward[here], device, &builder->forward[next], next_device,
-                 NEXT_LINK);
-            pass(builder, &builder->backward[next], next_device, &builder->backward[here], device,
-                 PREVIOUS_LINK);
+            parallel_build_send(builder, &builder->forward[here], device, &builder->forward[next],
+                                next_device, NEXT_LINK);
+            parallel_build_send(builder, &builder->backward[next], next_device,
+                                &builder->backward[here], device, PREVIOUS_LINK);
         }
 }
 
 /* ---- checking ----------------------------------------------------------------------------- */
 
-static bool is_within(double value, double most)
+static bool parallel_build_is_within(double value, double most)
 {
     return value >= 0.0 && value <= most;
 }
 
-static int check(const struct lull_job_parallel *parallel, struct lull_error *err)
+static int parallel_build_check(const struct lull_job_parallel *parallel, struct lull_error *err)
 {
-    const double most_ns = (double)LULL_JOB_MOST_TASK_NS;
-    const double most_bytes = 1e15;
+    const double max_ns = (double)LULL_JOB_MAX_TASK_NS;
+    const double max_bytes = 1e15;
     const struct lull_job_link *link = &parallel->stage_link;
 
     if (parallel->data == 0 || parallel->tensor == 0 || parallel->pipeline == 0 ||
@@ -319,9 +323,10 @@ static int check(const struct lull_job_parallel *parallel, struct lull_error *er
         return lull_error_set(
             err, -EINVAL,
             "a forward and a backward take more than 0 s, and no other time is below 0");
-    if (!is_within(parallel->stage_bytes, most_bytes))
+    if (!parallel_build_is_within(parallel->stage_bytes, max_bytes))
         return lull_error_set(err, -EINVAL, "a size is between 0 and 1e15 bytes");
-    if (!is_within((double)link->latency_ns, most_ns) || !is_within(link->ns_per_byte, 1e6))
+    if (!parallel_build_is_within((double)link->latency_ns, max_ns) ||
+        !parallel_build_is_within(link->ns_per_byte, 1e6))
         return lull_error_set(
             err, -EINVAL,
             "a link's latency and its time per byte are not below 0, at most 1000 s and 1 ms");
@@ -363,15 +368,15 @@ static int builder_init(struct parallel_builder *builder, const struct lull_job_
     return 0;
 }
 
-static int build(struct parallel_builder *builder, const struct lull_job_parallel *parallel,
-                 struct lull_error *err)
+static int parallel_build_graph(struct parallel_builder *builder,
+                                const struct lull_job_parallel *parallel, struct lull_error *err)
 {
     const int rc = builder_init(builder, parallel, err);
 
     if (rc < 0)
         return rc;
     for (uint32_t device = 0; device < parallel->pipeline; device++)
-        add_device(builder, device);
+        parallel_build_add_device(builder, device);
     pass_all(builder);
     add_hosts(builder);
     if (builder->rc < 0)
@@ -383,11 +388,11 @@ int lull_job_parallel_build(const struct lull_job_parallel *parallel,
                             struct lull_job_graph *graph_out, struct lull_error *err)
 {
     struct parallel_builder builder = {.parallel = parallel};
-    int rc = check(parallel, err);
+    int rc = parallel_build_check(parallel, err);
 
     if (rc < 0)
         return rc;
-    rc = build(&builder, parallel, err);
+    rc = parallel_build_graph(&builder, parallel, err);
     lull_pipeline_order_fini(&builder.order);
     free(builder.device);
     free(builder.forward);

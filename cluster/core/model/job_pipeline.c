@@ -9,7 +9,7 @@
 #include "core/pipeline/frontier/frontier.h"
 #include "core/pipeline/rounding/rounding.h"
 
-enum { MOST_MOVES = 2000 }; /* per plan: an operating point is not what a job runs with for weeks */
+enum { MAX_MOVES = 2000 }; /* per plan: an operating point is not what a job runs with for weeks */
 
 /* ---- the problem -------------------------------------------------------------------------- */
 
@@ -62,9 +62,10 @@ static const struct lull_job_tempo *find_thriftiest(const struct lull_job_tempo 
     return best;
 }
 
-static int build(struct lull_job_pipeline *pipeline, const struct lull_job_parallel *parallel,
-                 const struct lull_job_tempo *thrifty, const struct lull_pipeline_profile *measured,
-                 struct lull_error *err)
+static int job_pipeline_build(struct lull_job_pipeline *pipeline,
+                              const struct lull_job_parallel *parallel,
+                              const struct lull_job_tempo *thrifty,
+                              const struct lull_pipeline_profile *measured, struct lull_error *err)
 {
     const double gpus = (double)parallel->data * parallel->tensor;
     const int64_t latency_ns = lull_job_transfer_ns(&parallel->stage_link, parallel->stage_bytes);
@@ -117,7 +118,7 @@ int lull_job_pipeline_init(struct lull_job_pipeline *pipeline,
     for (uint32_t chunk = 0; rc == 0 && chunk < chunks; chunk++)
         rc = add_chunk(&measured, parallel, tempo, clock_count, chunk, chunk + 1 == chunks, err);
     if (rc == 0)
-        rc = build(pipeline, parallel, thrifty, &measured, err);
+        rc = job_pipeline_build(pipeline, parallel, thrifty, &measured, err);
     lull_pipeline_profile_fini(&measured);
     if (rc < 0)
         return rc;
@@ -182,8 +183,9 @@ static int planner_init(struct planner *planner, const struct lull_job_pipeline 
 /* The energy of a device over an iteration: that of its operations, and that of its waits, each at
  * the clock of the operation before. What precedes the first operation is the last one of the
  * iteration before. An operation that has only one option leaves the clock as it is. */
-static double device_nj(const struct planner *planner, const struct lull_job_pipeline *pipeline,
-                        uint32_t device, int64_t makespan_ns)
+static double job_pipeline_device_nj(const struct planner *planner,
+                                     const struct lull_job_pipeline *pipeline, uint32_t device,
+                                     int64_t makespan_ns)
 {
     const struct lull_pipeline_graph *graph = &pipeline->graph;
     double waiting_w = pipeline->blocking_w[device];
@@ -211,8 +213,8 @@ static double device_nj(const struct planner *planner, const struct lull_job_pip
     return sum_nj + (first_waits_ns + (double)(makespan_ns - end_ns)) * waiting_w;
 }
 
-static void evaluate(struct planner *planner, const struct lull_job_pipeline *pipeline,
-                     struct lull_pipeline_cost *cost_out)
+static void job_pipeline_evaluate(struct planner *planner, const struct lull_job_pipeline *pipeline,
+                                  struct lull_pipeline_cost *cost_out)
 {
     const struct lull_pipeline_graph *graph = &pipeline->graph;
 
@@ -222,13 +224,14 @@ static void evaluate(struct planner *planner, const struct lull_job_pipeline *pi
     cost_out->time_ns = lull_pipeline_earliest(graph, planner->duration_ns, planner->begin_ns);
     cost_out->energy_j = 0.0;
     for (uint32_t device = 0; device < graph->device_count; device++)
-        cost_out->energy_j += device_nj(planner, pipeline, device, cost_out->time_ns) * 1e-9;
+        cost_out->energy_j +=
+            job_pipeline_device_nj(planner, pipeline, device, cost_out->time_ns) * 1e-9;
 }
 
 /* Finds a plan of real clocks that takes at most time_ns. Returns 1 and what the plan costs, or 0
  * where there is none; or an error. */
-static int plan(struct planner *planner, const struct lull_job_pipeline *pipeline, int64_t time_ns,
-                struct lull_pipeline_cost *cost_out)
+static int job_pipeline_plan(struct planner *planner, const struct lull_job_pipeline *pipeline,
+                             int64_t time_ns, struct lull_pipeline_cost *cost_out)
 {
     int64_t moves;
     int rc = lull_frontier_seek(planner->frontier, time_ns);
@@ -242,10 +245,10 @@ static int plan(struct planner *planner, const struct lull_job_pipeline *pipelin
                                    planner->option);
     if (rc < 0)
         return rc == -ERANGE ? 0 : rc;
-    moves = lull_pipeline_round_improve(planner->rounding, time_ns, MOST_MOVES, planner->option);
+    moves = lull_pipeline_round_improve(planner->rounding, time_ns, MAX_MOVES, planner->option);
     if (moves < 0)
         return (int)moves;
-    evaluate(planner, pipeline, cost_out);
+    job_pipeline_evaluate(planner, pipeline, cost_out);
     return 1;
 }
 
@@ -264,9 +267,10 @@ static int find_ends(struct planner *planner, int64_t *fastest_out, int64_t *che
     return 0;
 }
 
-static int64_t plan_all(struct planner *planner, const struct lull_job_pipeline *pipeline,
-                        uint32_t points, uint64_t iterations, uint32_t type,
-                        struct lull_cluster_point *points_out)
+static int64_t job_pipeline_plan_all(struct planner *planner,
+                                     const struct lull_job_pipeline *pipeline, uint32_t points,
+                                     uint64_t iterations, uint32_t type,
+                                     struct lull_cluster_point *points_out)
 {
     int64_t fastest_ns;
     int64_t cheapest_ns;
@@ -278,8 +282,8 @@ static int64_t plan_all(struct planner *planner, const struct lull_job_pipeline 
         const int64_t time_ns = fastest_ns + llround(share * (double)(cheapest_ns - fastest_ns));
         struct lull_pipeline_cost cost = {0};
 
-        rc = plan(planner, pipeline, time_ns, &cost);
-        if (rc < 1 || cost.time_ns > (int64_t)((uint64_t)LULL_CLUSTER_MOST_NS / iterations))
+        rc = job_pipeline_plan(planner, pipeline, time_ns, &cost);
+        if (rc < 1 || cost.time_ns > (int64_t)((uint64_t)LULL_CLUSTER_MAX_NS / iterations))
             continue;
         points_out[count++] = (struct lull_cluster_point){
             .type = type,
@@ -300,7 +304,7 @@ int64_t lull_job_pipeline_points(const struct lull_job_pipeline *pipeline, uint3
 
     if (result < 0)
         return result;
-    result = plan_all(&planner, pipeline, points, iterations, type, points_out);
+    result = job_pipeline_plan_all(&planner, pipeline, points, iterations, type, points_out);
     planner_fini(&planner);
     return result < 0 ? lull_error_set(err, (int)result, "no memory to plan") : result;
 }

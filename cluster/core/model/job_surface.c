@@ -13,8 +13,8 @@ struct spent {
     double energy;
 };
 
-static struct spent spend(const struct lull_job_gpu *gpu, const struct lull_job_work *work,
-                          uint32_t clock)
+static struct spent job_surface_spend(const struct lull_job_gpu *gpu,
+                                      const struct lull_job_work *work, uint32_t clock)
 {
     const double waiting_w = gpu->clocks[clock].waiting_w;
     struct spent sum = {work->host_ratio, work->host_ratio * waiting_w};
@@ -33,12 +33,12 @@ static struct spent spend(const struct lull_job_gpu *gpu, const struct lull_job_
 void lull_job_tempo(const struct lull_job_gpu *gpu, const struct lull_job_work *work,
                     struct lull_job_tempo *tempo_out)
 {
-    const struct spent highest = spend(gpu, work, 0);
+    const struct spent highest = job_surface_spend(gpu, work, 0);
 
     for (uint32_t i = 0; i < gpu->clock_count; i++) {
         const struct lull_device_clock *clock = &gpu->clocks[i];
         const struct lull_job_transfer *transfer = &gpu->transfers[i];
-        const struct spent here = spend(gpu, work, i);
+        const struct spent here = job_surface_spend(gpu, work, i);
 
         tempo_out[i] = (struct lull_job_tempo){
             .sm_mhz = (uint32_t)clock->mhz,
@@ -105,15 +105,15 @@ static bool split_time(const struct lull_job_surface *surface, uint32_t gpus, st
     return true;
 }
 
-static int64_t stretch(int64_t time_ns, double ratio)
+static int64_t job_surface_stretch(int64_t time_ns, double ratio)
 {
     if (ratio == 1.0)
         return time_ns;
 
     const double wanted = (double)time_ns * ratio;
 
-    if (wanted >= (double)LULL_CLUSTER_MOST_NS)
-        return LULL_CLUSTER_MOST_NS;
+    if (wanted >= (double)LULL_CLUSTER_MAX_NS)
+        return LULL_CLUSTER_MAX_NS;
     return wanted < 1.0 ? 1 : llround(wanted);
 }
 
@@ -132,7 +132,7 @@ bool lull_job_surface_at(const struct lull_job_surface *surface, uint32_t gpus, 
     const double unit_s = (double)surface->time_ns * 1e-9 / (own.compute + own.transfer);
 
     point_out->time_ns =
-        stretch(surface->time_ns, (compute + transfer) / (own.compute + own.transfer));
+        job_surface_stretch(surface->time_ns, (compute + transfer) / (own.compute + own.transfer));
     point_out->energy_j =
         gpus * unit_s * (compute * tempo->compute_w + transfer * tempo->transfer_w);
     point_out->exposed_ratio = transfer / (compute + transfer);

@@ -20,9 +20,9 @@
 #include "core/energy/device_curve.h"
 
 enum {
-    LULL_JOB_MOST_CLOCKS = LULL_DEVICE_CURVE_CLOCKS,
-    LULL_JOB_MOST_PARTS = 4,
-    LULL_JOB_MOST_RATES = 16,
+    LULL_JOB_MAX_CLOCKS = LULL_DEVICE_CURVE_CLOCKS,
+    LULL_JOB_MAX_PARTS = 4,
+    LULL_JOB_MAX_RATES = 16,
 };
 
 /* ---- a GPU -------------------------------------------------------------------------------- */
@@ -36,7 +36,7 @@ struct lull_job_transfer {
 struct lull_job_gpu {
     const struct lull_device_clock *clocks;    /* the highest first */
     const struct lull_job_transfer *transfers; /* of each clock */
-    uint32_t clock_count;                      /* 1 to LULL_JOB_MOST_CLOCKS */
+    uint32_t clock_count;                      /* 1 to LULL_JOB_MAX_CLOCKS */
     double limit_w; /* where the board holds its power; > 0, may be INFINITY */
 };
 
@@ -48,7 +48,7 @@ struct lull_job_part {
 };
 
 struct lull_job_work {
-    struct lull_job_part parts[LULL_JOB_MOST_PARTS];
+    struct lull_job_part parts[LULL_JOB_MAX_PARTS];
     uint32_t part_count;
     /* The share of the time in which the GPU waits for the host. With the shares of the parts it
        adds up to 1. */
@@ -85,7 +85,7 @@ struct lull_job_rates {
     struct {
         uint32_t gpus;
         double rate; /* > 0, in any unit */
-    } rows[LULL_JOB_MOST_RATES];
+    } rows[LULL_JOB_MAX_RATES];
 };
 
 /* The rate with this many GPUs; 0: it was not measured. */
@@ -102,7 +102,7 @@ struct lull_job_surface {
 };
 
 struct lull_job_surface_point {
-    int64_t time_ns;      /* at least 1, at most LULL_CLUSTER_MOST_NS */
+    int64_t time_ns;      /* at least 1, at most LULL_CLUSTER_MAX_NS */
     double energy_j;      /* of all its GPUs */
     double exposed_ratio; /* of its time, that it only communicates */
     double waiting_w;     /* of all its GPUs when they wait for others' transfers */

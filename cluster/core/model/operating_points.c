@@ -9,7 +9,7 @@
 
 /* ---- orders ------------------------------------------------------------------------------- */
 
-static int compare(double a, double b)
+static int points_compare(double a, double b)
 {
     return (a > b) - (a < b);
 }
@@ -18,7 +18,7 @@ static int by_speed(const struct lull_cluster_point *a, const struct lull_cluste
 {
     if (a->time_ns != b->time_ns)
         return a->time_ns < b->time_ns ? -1 : 1;
-    return compare(a->energy_j, b->energy_j);
+    return points_compare(a->energy_j, b->energy_j);
 }
 
 static int by_hull(const void *left, const void *right)
@@ -33,7 +33,7 @@ static int by_hull(const void *left, const void *right)
     return by_speed(a, b);
 }
 
-static int by_time(const void *left, const void *right)
+static int points_by_time(const void *left, const void *right)
 {
     const struct lull_cluster_point *a = left;
     const struct lull_cluster_point *b = right;
@@ -64,16 +64,16 @@ static bool is_same_hull(const struct lull_cluster_point *a, const struct lull_c
 }
 
 /* Twice the area of the triangle; > 0 where the middle lies below the line from left to right. */
-static double triangle(const struct lull_cluster_point *left,
-                       const struct lull_cluster_point *middle,
-                       const struct lull_cluster_point *right)
+static double points_triangle_area(const struct lull_cluster_point *left,
+                                   const struct lull_cluster_point *middle,
+                                   const struct lull_cluster_point *right)
 {
     return (double)(right->time_ns - left->time_ns) * (left->energy_j - middle->energy_j) -
            (double)(middle->time_ns - left->time_ns) * (left->energy_j - right->energy_j);
 }
 
 /* Of sorted candidates the lower left corners of each hull. Returns how many are left. */
-static size_t keep_hulls(struct lull_cluster_point *all, size_t count)
+static size_t points_keep_hulls(struct lull_cluster_point *all, size_t count)
 {
     size_t kept = 0;
     size_t first = 0; /* kept, of the hull at hand */
@@ -83,14 +83,16 @@ static size_t keep_hulls(struct lull_cluster_point *all, size_t count)
             first = kept;
         if (kept > first && all[i].energy_j >= all[kept - 1].energy_j)
             continue;
-        while (kept > first + 1 && triangle(&all[kept - 2], &all[kept - 1], &all[i]) <= 0.0)
+        while (kept > first + 1 &&
+               points_triangle_area(&all[kept - 2], &all[kept - 1], &all[i]) <= 0.0)
             kept--;
         all[kept++] = all[i];
     }
     return kept;
 }
 
-/* Tells whether an operating point with fewer GPUs of the type, hence of another hull, is as good.
+/* Returns whether an operating point with fewer GPUs of the type, hence of another hull, is as
+ * good.
  */
 static bool is_beaten(const struct lull_cluster_point *point, const struct lull_cluster_point *all,
                       size_t count)
@@ -118,7 +120,8 @@ static size_t drop_beaten(struct lull_cluster_point *all, size_t count)
 
 /* The area that goes with an operating point, relative to its hull's fastest; < 0: it is the
  * fastest. */
-static double loss(const struct lull_cluster_point *all, size_t count, size_t at, size_t fastest)
+static double points_loss(const struct lull_cluster_point *all, size_t count, size_t at,
+                          size_t fastest)
 {
     const struct lull_cluster_point *point = &all[at];
     const double unit = (double)all[fastest].time_ns * all[fastest].energy_j;
@@ -127,7 +130,7 @@ static double loss(const struct lull_cluster_point *all, size_t count, size_t at
     if (at == fastest)
         return -1.0;
     if (at + 1 < count && is_same_hull(point, &all[at + 1]))
-        area = triangle(point - 1, point, point + 1) / 2.0;
+        area = points_triangle_area(point - 1, point, point + 1) / 2.0;
     else
         area =
             (double)(point->time_ns - point[-1].time_ns) * (point[-1].energy_j - point->energy_j);
@@ -139,17 +142,17 @@ static size_t find_least(const struct lull_cluster_point *all, size_t count)
 {
     size_t fastest = 0;
     size_t least = count;
-    double least_loss = 0.0;
+    double min_loss = 0.0;
 
     for (size_t i = 0; i < count; i++) {
         if (!is_same_hull(&all[fastest], &all[i]))
             fastest = i;
 
-        const double here = loss(all, count, i, fastest);
+        const double here = points_loss(all, count, i, fastest);
 
-        if (i != fastest && (least == count || here < least_loss)) {
+        if (i != fastest && (least == count || here < min_loss)) {
             least = i;
-            least_loss = here;
+            min_loss = here;
         }
     }
     return least;
@@ -159,7 +162,7 @@ size_t lull_operating_points_choose(struct lull_cluster_point *candidates, size_
                                     size_t most, struct lull_cluster_point *points_out)
 {
     sort_by_hull(candidates, count);
-    count = keep_hulls(candidates, count);
+    count = points_keep_hulls(candidates, count);
     count = drop_beaten(candidates, count);
     while (count > most) {
         const size_t least = find_least(candidates, count);
@@ -169,7 +172,7 @@ size_t lull_operating_points_choose(struct lull_cluster_point *candidates, size_
         count--;
         memmove(&candidates[least], &candidates[least + 1], (count - least) * sizeof(*candidates));
     }
-    qsort(candidates, count, sizeof(*candidates), by_time);
+    qsort(candidates, count, sizeof(*candidates), points_by_time);
     if (count > most)
         count = most;
     memcpy(points_out, candidates, count * sizeof(*points_out));
@@ -179,8 +182,8 @@ size_t lull_operating_points_choose(struct lull_cluster_point *candidates, size_
 /* ---- relaxed ------------------------------------------------------------------------------ */
 
 /* A hull that is merged as soon as it is full, so that any number of candidates fits; and how many
- * corners each hull of a job is left. Chosen, not measured. */
-enum { HULL_ROOM = 64, LEAST_OF_HULL = 3, SHARED_POINTS = 128 };
+ * corners each hull of a job is left. */
+enum { HULL_ROOM = 64, MIN_OF_HULL = 3, SHARED_POINTS = 128 };
 
 /* The line through two corners, at a time; lowered by more than rounding may have added. */
 static double line_at(const struct lull_cluster_point *from, const struct lull_cluster_point *to,
@@ -194,7 +197,7 @@ static double line_at(const struct lull_cluster_point *from, const struct lull_c
 
 /* Where the edge before corner `at` and the edge after the next one meet: the corner that replaces
  * both. Only its time and energy differ. */
-static struct lull_cluster_point meeting(const struct lull_cluster_point *at)
+static struct lull_cluster_point points_find_crossing(const struct lull_cluster_point *at)
 {
     const double before =
         (at[0].energy_j - at[-1].energy_j) / (double)(at[0].time_ns - at[-1].time_ns);
@@ -214,11 +217,11 @@ static struct lull_cluster_point meeting(const struct lull_cluster_point *at)
 }
 
 /* The area that a hull gains where the corner and the next one become one. */
-static double gain(const struct lull_cluster_point *at)
+static double points_gain(const struct lull_cluster_point *at)
 {
-    const struct lull_cluster_point met = meeting(at);
+    const struct lull_cluster_point met = points_find_crossing(at);
 
-    return fabs(triangle(&at[0], &met, &at[1]));
+    return fabs(points_triangle_area(&at[0], &met, &at[1]));
 }
 
 /* Merges neighbouring corners, never the first or the last one, until `most` are left. */
@@ -228,9 +231,9 @@ static size_t merge_corners(struct lull_cluster_point *corners, size_t count, si
         size_t best = 1;
 
         for (size_t i = 2; i + 2 < count; i++)
-            if (gain(&corners[i]) < gain(&corners[best]))
+            if (points_gain(&corners[i]) < points_gain(&corners[best]))
                 best = i;
-        corners[best] = meeting(&corners[best]);
+        corners[best] = points_find_crossing(&corners[best]);
         count--;
         memmove(&corners[best + 1], &corners[best + 2], (count - best - 1) * sizeof(*corners));
     }
@@ -248,7 +251,8 @@ static size_t relax_hull(const struct lull_cluster_point *all, size_t count, siz
     for (size_t i = 0; i < count; i++) {
         if (kept > 0 && all[i].time_ns == corners[kept - 1].time_ns)
             continue;
-        while (kept > 1 && triangle(&corners[kept - 2], &corners[kept - 1], &all[i]) <= 0.0)
+        while (kept > 1 &&
+               points_triangle_area(&corners[kept - 2], &corners[kept - 1], &all[i]) <= 0.0)
             kept--;
         if (kept == HULL_ROOM)
             kept = merge_corners(corners, kept, HULL_ROOM - 1);
@@ -275,10 +279,10 @@ size_t lull_operating_points_relax(struct lull_cluster_point *candidates, size_t
 
     sort_by_hull(candidates, count);
     most = SHARED_POINTS / (count_hulls(candidates, count) + (count == 0));
-    if (most < LEAST_OF_HULL)
-        most = LEAST_OF_HULL;
-    if (most > LULL_CLUSTER_MOST_POINTS)
-        most = LULL_CLUSTER_MOST_POINTS;
+    if (most < MIN_OF_HULL)
+        most = MIN_OF_HULL;
+    if (most > LULL_CLUSTER_MAX_POINTS)
+        most = LULL_CLUSTER_MAX_POINTS;
     for (size_t first = 0; first < count; first = end) {
         for (end = first + 1; end < count && is_same_hull(&candidates[first], &candidates[end]);)
             end++;
@@ -296,7 +300,7 @@ static size_t add_clocks(const struct lull_job_offer *offer, uint32_t gpus, uint
     const struct lull_job_surface *surface = &offer->surface;
     struct lull_job_surface_point point;
 
-    for (uint32_t clock = 0; clock < surface->clock_count && count < LULL_JOB_MOST_CANDIDATES;
+    for (uint32_t clock = 0; clock < surface->clock_count && count < LULL_JOB_MAX_CANDIDATES;
          clock += step) {
         if (!lull_job_surface_at(surface, gpus, clock, &point))
             break;
@@ -328,8 +332,8 @@ size_t lull_operating_points_list(const struct lull_job_offer *offers, size_t of
 
 /* ---- relative to the run time ---------------------------------------------------------------- */
 
-static void relate(const struct lull_cluster_point *points, size_t count,
-                   struct lull_job_points *points_out)
+static void points_relate(const struct lull_cluster_point *points, size_t count,
+                          struct lull_job_points *points_out)
 {
     points_out->count = (uint32_t)count;
     for (size_t i = 0; i < count; i++) {
@@ -346,10 +350,10 @@ void lull_job_points_choose(struct lull_cluster_point *candidates, size_t count,
 {
     struct lull_cluster_point points[LULL_CLUSTER_RELAXED_POINTS];
 
-    relate(points, lull_operating_points_relax(candidates, count, points), relaxed_out);
-    relate(points,
-           lull_operating_points_choose(candidates, count, LULL_CLUSTER_MOST_POINTS, points),
-           chosen_out);
+    points_relate(points, lull_operating_points_relax(candidates, count, points), relaxed_out);
+    points_relate(points,
+                  lull_operating_points_choose(candidates, count, LULL_CLUSTER_MAX_POINTS, points),
+                  chosen_out);
 }
 
 uint32_t lull_job_points_make(const struct lull_job_points *points, int64_t time_ns, uint32_t type,
@@ -360,7 +364,7 @@ uint32_t lull_job_points_make(const struct lull_job_points *points, int64_t time
     for (uint32_t i = 0; i < points->count; i++) {
         const double stretched_ns = (double)time_ns * points->all[i].time_ratio;
 
-        if (i > 0 && stretched_ns > (double)LULL_CLUSTER_MOST_NS)
+        if (i > 0 && stretched_ns > (double)LULL_CLUSTER_MAX_NS)
             break;
         points_out[count++] = (struct lull_cluster_point){
             .type = type,

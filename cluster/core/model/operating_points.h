@@ -1,7 +1,7 @@
 /*
  * The operating points of a job (job.h) from many candidates: those that no other beats in time,
  * energy and GPUs, on the lower convex hull of time and energy for each type and number of GPUs, at
- * most LULL_CLUSTER_MOST_POINTS of them.
+ * most LULL_CLUSTER_MAX_POINTS of them.
  *
  * Pure. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -48,13 +48,13 @@ struct lull_job_offer {
     uint32_t type;                   /* of the cluster */
 };
 
-enum { LULL_JOB_MOST_CANDIDATES = 4096 };
+enum { LULL_JOB_MAX_CANDIDATES = 4096 };
 
 /*
  * Lists the operating points of all offers, numbers of GPUs (each > 0) and clocks; numbers that an
  * offer's table of rates lacks are left out. step: every step-th clock is looked at (1: all), and
  * always the highest. The same clock for all GPUs; candidates_out: room for
- * LULL_JOB_MOST_CANDIDATES, and clocks beyond are left out. Returns how many; 0: none is possible.
+ * LULL_JOB_MAX_CANDIDATES, and clocks beyond are left out. Returns how many; 0: none is possible.
  */
 size_t lull_operating_points_list(const struct lull_job_offer *offers, size_t offer_count,
                                   const uint32_t *gpus, size_t gpus_count, uint32_t step,
@@ -72,7 +72,7 @@ struct lull_job_points {
         double energy_w;     /* of all GPUs, over the time of the fastest */
         float exposed_ratio; /* as of an operating point */
         float waiting_w;
-    } all[LULL_CLUSTER_MOST_POINTS];
+    } all[LULL_CLUSTER_MAX_POINTS];
 };
 
 /* Those of count > 0 candidates of one iteration, all on as many GPUs of one type, that
@@ -84,7 +84,7 @@ void lull_job_points_choose(struct lull_cluster_point *candidates, size_t count,
 
 /*
  * The operating points of a job on so many GPUs of a type that runs for time_ns in the fastest of
- * them; points_out: room for LULL_CLUSTER_MOST_POINTS. Returns how many: those whose time is in
+ * them; points_out: room for LULL_CLUSTER_MAX_POINTS. Returns how many: those whose time is in
  * range.
  */
 uint32_t lull_job_points_make(const struct lull_job_points *points, int64_t time_ns, uint32_t type,

@@ -103,7 +103,7 @@ static uint32_t take_of_rack(struct taking *taking, uint32_t rack, uint32_t want
 }
 
 /* Takes `wanted` whole nodes; false: the group has fewer. */
-static bool take_whole(struct taking *taking, uint32_t wanted)
+static bool job_placement_take_whole(struct taking *taking, uint32_t wanted)
 {
     if (lull_cluster_state_count(taking->state, taking->pool, taking->type, taking->most) < wanted)
         return false;
@@ -119,7 +119,8 @@ static bool take_whole(struct taking *taking, uint32_t wanted)
 /* ---- the rest ----------------------------------------------------------------------------- */
 
 /* The node with the most free GPUs that is not taken, in a rack that is or in any. */
-static uint32_t emptiest(const struct taking *taking, uint32_t gpus, bool is_near)
+static uint32_t job_placement_find_emptiest(const struct taking *taking, uint32_t gpus,
+                                            bool is_near)
 {
     for (uint32_t free = taking->most; free >= gpus; free--) {
         uint32_t node = lull_cluster_state_find(taking->state, taking->pool, taking->type, free, 0);
@@ -137,10 +138,10 @@ static uint32_t emptiest(const struct taking *taking, uint32_t gpus, bool is_nea
 /* Takes the rest of a gang from one node, in a rack that it has nodes in if that is possible. */
 static bool take_rest(struct taking *taking, uint32_t gpus)
 {
-    uint32_t node = emptiest(taking, gpus, true);
+    uint32_t node = job_placement_find_emptiest(taking, gpus, true);
 
     if (node == UINT32_MAX)
-        node = emptiest(taking, gpus, false);
+        node = job_placement_find_emptiest(taking, gpus, false);
     if (node == UINT32_MAX)
         return false;
     taking->shares[taking->count++] = (struct lull_cluster_share){node, gpus};
@@ -163,7 +164,7 @@ size_t lull_cluster_place_consolidated(const struct lull_cluster_state *state, u
         return 0;
     if (gpus <= taking.most)
         return place_within_node(state, pool, type, gpus, shares_out);
-    if (!take_whole(&taking, gpus / taking.most))
+    if (!job_placement_take_whole(&taking, gpus / taking.most))
         return 0;
     if (gpus % taking.most > 0 && !take_rest(&taking, gpus % taking.most))
         return 0;

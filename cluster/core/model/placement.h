@@ -41,7 +41,7 @@ void lull_cluster_copy_group(struct lull_cluster_state *copy, const struct lull_
 void lull_cluster_copy_give(struct lull_cluster_state *copy,
                             const struct lull_cluster_share *shares, size_t count);
 
-/* Tells whether all of the shares are free. */
+/* Returns whether all of the shares are free. */
 bool lull_cluster_shares_fit(const struct lull_cluster_state *state,
                              const struct lull_cluster_share *shares, size_t count);
 

@@ -12,16 +12,16 @@ int64_t lull_schedule_slot_ns(const struct lull_schedule_rules *rules)
     return rules != NULL && rules->slot_ns > 0 ? rules->slot_ns : LULL_SCHEDULE_SLOT_NS;
 }
 
-double lull_schedule_ratio(const struct lull_schedule_rules *rules, double least_ratio)
+double lull_schedule_ratio(const struct lull_schedule_rules *rules, double min_ratio)
 {
     if (rules == NULL || rules->ratio <= 0.0)
-        return least_ratio + fmin(fmax(0.25 * least_ratio, 1.0), 4.0);
-    return fmax(rules->ratio, least_ratio);
+        return min_ratio + fmin(fmax(0.25 * min_ratio, 1.0), 4.0);
+    return fmax(rules->ratio, min_ratio);
 }
 
 /* ---- a job's set -------------------------------------------------------------------------- */
 
-static int64_t slots_of(int64_t time_ns, int64_t slot_ns)
+static int64_t schedule_set_slots_of(int64_t time_ns, int64_t slot_ns)
 {
     return time_ns / slot_ns + (time_ns % slot_ns > 0);
 }
@@ -37,15 +37,15 @@ static uint32_t whole_mb_s(double mb_s)
 }
 
 /* Turns an operating point into a window of starts in whole slots; else tells what it lacks. */
-static enum lull_schedule_lack convert(const struct lull_cluster *cluster,
-                                       const struct lull_cluster_job *job, uint32_t at,
-                                       const struct lull_schedule_rules *rules, uint32_t known,
-                                       struct lull_slot_point *point_out, bool *is_cut_out)
+static enum lull_schedule_lack
+schedule_set_convert(const struct lull_cluster *cluster, const struct lull_cluster_job *job,
+                     uint32_t at, const struct lull_schedule_rules *rules, uint32_t known,
+                     struct lull_slot_point *point_out, bool *is_cut_out)
 {
     const struct lull_cluster_point *point = &job->points[at];
     const int64_t slot_ns = lull_schedule_slot_ns(rules);
-    const int64_t first = slots_of(job->arrival_ns, slot_ns);
-    const int64_t slots = slots_of(point->time_ns, slot_ns);
+    const int64_t first = schedule_set_slots_of(job->arrival_ns, slot_ns);
+    const int64_t slots = schedule_set_slots_of(point->time_ns, slot_ns);
     const double gain_j = lull_cluster_gain_j(job, at, job->arrival_ns, 0.0);
     int64_t last = job->deadline_ns / slot_ns - slots;
 
@@ -83,7 +83,8 @@ void lull_schedule_set_make(const struct lull_cluster *cluster, const struct lul
 
         if (!lull_cluster_has_memory(job, &cluster->types[job->points[i].type]))
             continue;
-        found = convert(cluster, job, i, rules, known, &set_out->points[count], &set_out->is_cut);
+        found = schedule_set_convert(cluster, job, i, rules, known, &set_out->points[count],
+                                     &set_out->is_cut);
         if (found == LULL_SCHEDULE_HAS_SOME)
             set_out->numbers[count++] = i;
         else if (lack == LULL_SCHEDULE_NO_VALUE || found == LULL_SCHEDULE_NO_GAIN)
@@ -95,25 +96,25 @@ void lull_schedule_set_make(const struct lull_cluster *cluster, const struct lul
 
 /* ---- the ranges of all -------------------------------------------------------------------- */
 
-/* Puts the ranges that somebody gave in the place of those of the jobs, in types that have one GPU
+/* Puts the ranges that somebody gave instead of those of the jobs, in types that have one GPU
  * more than a gang. */
-static void apply(const struct lull_schedule_rules *rules, struct lull_price_law *law)
+static void schedule_set_apply(const struct lull_schedule_rules *rules, struct lull_price_law *law)
 {
     if (rules == NULL || law->gpus < 2)
         return;
     if (rules->gang > 0)
         law->gang = rules->gang < law->gpus ? (uint32_t)rules->gang : law->gpus - 1;
-    if (rules->most_j > 0.0 && law->gang > 0) {
-        law->least_j = rules->least_j;
-        law->most_j = rules->most_j;
+    if (rules->max_j > 0.0 && law->gang > 0) {
+        law->min_j = rules->min_j;
+        law->max_j = rules->max_j;
     }
-    if (!(law->least_j > 0.0))
+    if (!(law->min_j > 0.0))
         law->gang = 0; /* no job tells the gains of this type */
 }
 
 /* Fits tuned laws, and the storage's behind them, to the ratio. Half of what that leaves above the
- * least is the storage's, if all types keep the ratio then (chosen, not measured). */
-static void fit(struct lull_price_law *laws, uint32_t types, double ratio)
+ * least is the storage's, if all types keep the ratio then. */
+static void schedule_set_fit(struct lull_price_law *laws, uint32_t types, double ratio)
 {
     struct lull_price_law *const storage = &laws[types];
     const double least = lull_bid_ratio(laws, types, storage);
@@ -154,12 +155,12 @@ int lull_schedule_set_laws(const struct lull_cluster *cluster, const struct lull
     }
     lull_price_law_tune(&laws_out[types]);
     for (size_t i = 0; i < types; i++) {
-        apply(rules, &laws_out[i]);
+        schedule_set_apply(rules, &laws_out[i]);
         lull_price_law_tune(&laws_out[i]);
     }
     *ratio_out =
         lull_schedule_ratio(rules, lull_bid_ratio(laws_out, (uint32_t)types, &laws_out[types]));
-    fit(laws_out, (uint32_t)types, *ratio_out);
+    schedule_set_fit(laws_out, (uint32_t)types, *ratio_out);
     return 0;
 }
 

@@ -18,18 +18,18 @@
 #include "cluster/core/policy/posted_prices.h"
 #include "cluster/core/model/slots.h"
 
-/* The usual slot: coarse, because the proven ratio grows with the logarithm of a job's length in
- * slots. Chosen, not measured. */
+/* The typical slot: coarse, because the proven ratio grows with the logarithm of a job's length in
+ * slots. */
 #define LULL_SCHEDULE_SLOT_NS INT64_C(300000000000)
 
-/* What is assumed of jobs before the first one comes. Zero-initialised: the usual slot, and the
+/* What is assumed of jobs before the first one comes. Zero-initialised: the typical slot, and the
  * ranges of the jobs themselves, which a policy that is online could not know. */
 struct lull_schedule_rules {
     int64_t slot_ns;     /* > 0; 0: LULL_SCHEDULE_SLOT_NS */
     int64_t gang;        /* the most GPUs that a schedule takes of a type; 0: of the jobs */
-    double least_j;      /* the least gain per GPU and slot; 0: of the jobs, as most_j */
-    double most_j;       /* the most gain per GPU; >= least_j */
-    double ratio;        /* to be proven, where that is no less than what can be; 0: the usual */
+    double min_j;        /* the least gain per GPU and slot; 0: of the jobs, as max_j */
+    double max_j;        /* the most gain per GPU; >= min_j */
+    double ratio;        /* to be proven, where that is no less than what can be; 0: the typical */
     double storage_mb_s; /* what jobs can read together, finite, in whole MB/s; 0: all they want */
 };
 
@@ -43,7 +43,7 @@ int64_t lull_schedule_slot_ns(const struct lull_schedule_rules *rules);
  * 1 more pays for that, and what is beyond fills slots with jobs that gain little. (The ratio that
  * prices without a bend had, c = 1, is higher on the traces of cluster/docs/competitive.md.)
  */
-double lull_schedule_ratio(const struct lull_schedule_rules *rules, double least_ratio);
+double lull_schedule_ratio(const struct lull_schedule_rules *rules, double min_ratio);
 
 /* Why a job has no schedule in a set. */
 enum lull_schedule_lack {
@@ -57,8 +57,8 @@ enum lull_schedule_lack {
 
 struct lull_schedule_set {
     struct lull_slot_job job; /* of the operating points below; it may be left out at no cost */
-    struct lull_slot_point points[LULL_CLUSTER_MOST_POINTS];
-    uint32_t numbers[LULL_CLUSTER_MOST_POINTS]; /* of the cluster's job, for each of these operating
+    struct lull_slot_point points[LULL_CLUSTER_MAX_POINTS];
+    uint32_t numbers[LULL_CLUSTER_MAX_POINTS]; /* of the cluster's job, for each of these operating
                                                    points */
     enum lull_schedule_lack lack;
     bool is_cut; /* starts are left out that lie beyond the last slot that there can be */

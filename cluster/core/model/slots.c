@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-static int check_point(const struct lull_slot_problem *problem, const struct lull_slot_point *point,
-                       struct lull_error *err)
+static int slots_check_point(const struct lull_slot_problem *problem,
+                             const struct lull_slot_point *point, struct lull_error *err)
 {
     if (point->type >= problem->type_count)
         return lull_error_set(err, -EINVAL, "there is no such type of GPU");
@@ -17,27 +17,27 @@ static int check_point(const struct lull_slot_problem *problem, const struct lul
     if ((uint64_t)point->last + point->slots > problem->slots)
         return lull_error_set(err, -EINVAL, "a mode may end behind the last of %u slots",
                               problem->slots);
-    if (!(fabs(point->cost_j) <= LULL_SLOTS_MOST_J))
-        return lull_error_set(err, -EINVAL, "a cost is at most %g J", LULL_SLOTS_MOST_J);
-    if (!(point->delay_j >= 0.0) || !(point->delay_j <= LULL_SLOTS_MOST_J))
-        return lull_error_set(err, -EINVAL, "a slot later costs 0 to %g J", LULL_SLOTS_MOST_J);
+    if (!(fabs(point->cost_j) <= LULL_SLOTS_MAX_J))
+        return lull_error_set(err, -EINVAL, "a cost is at most %g J", LULL_SLOTS_MAX_J);
+    if (!(point->delay_j >= 0.0) || !(point->delay_j <= LULL_SLOTS_MAX_J))
+        return lull_error_set(err, -EINVAL, "a slot later costs 0 to %g J", LULL_SLOTS_MAX_J);
     return 0;
 }
 
-static int check_job(const struct lull_slot_problem *problem, const struct lull_slot_job *job,
-                     struct lull_error *err)
+static int slots_check_job(const struct lull_slot_problem *problem, const struct lull_slot_job *job,
+                           struct lull_error *err)
 {
     const bool is_mandatory = isinf(job->reject_j) && job->reject_j > 0.0;
 
-    if (!is_mandatory && !(fabs(job->reject_j) <= LULL_SLOTS_MOST_J))
+    if (!is_mandatory && !(fabs(job->reject_j) <= LULL_SLOTS_MAX_J))
         return lull_error_set(err, -EINVAL, "leaving a job out costs at most %g J",
-                              LULL_SLOTS_MOST_J);
-    if (job->point_count > LULL_SLOTS_MOST_POINTS)
-        return lull_error_set(err, -EINVAL, "a job has at most %d modes", LULL_SLOTS_MOST_POINTS);
+                              LULL_SLOTS_MAX_J);
+    if (job->point_count > LULL_SLOTS_MAX_POINTS)
+        return lull_error_set(err, -EINVAL, "a job has at most %d modes", LULL_SLOTS_MAX_POINTS);
     if (is_mandatory && job->point_count == 0)
         return lull_error_set(err, -EINVAL, "a job that has to run has no mode");
     for (uint32_t i = 0; i < job->point_count; i++) {
-        const int result = check_point(problem, &job->points[i], err);
+        const int result = slots_check_point(problem, &job->points[i], err);
 
         if (result < 0)
             return result;
@@ -45,13 +45,12 @@ static int check_job(const struct lull_slot_problem *problem, const struct lull_
     return 0;
 }
 
-static int check_sizes(const struct lull_slot_problem *problem, struct lull_error *err)
+static int slots_check_sizes(const struct lull_slot_problem *problem, struct lull_error *err)
 {
     if (problem->slots == 0 || problem->slots > LULL_SLOTS_MOST)
         return lull_error_set(err, -EINVAL, "there are 1 to %d slots", LULL_SLOTS_MOST);
-    if (problem->type_count == 0 || problem->type_count > LULL_SLOTS_MOST_TYPES)
-        return lull_error_set(err, -EINVAL, "there are 1 to %d types of GPU",
-                              LULL_SLOTS_MOST_TYPES);
+    if (problem->type_count == 0 || problem->type_count > LULL_SLOTS_MAX_TYPES)
+        return lull_error_set(err, -EINVAL, "there are 1 to %d types of GPU", LULL_SLOTS_MAX_TYPES);
     for (uint32_t i = 0; i < problem->type_count; i++)
         if (problem->gpus[i] > LULL_SLOTS_MOST_GPUS)
             return lull_error_set(err, -EINVAL, "there are at most %d GPUs of a type",
@@ -65,14 +64,14 @@ static int check_sizes(const struct lull_slot_problem *problem, struct lull_erro
 
 int lull_slot_problem_check(const struct lull_slot_problem *problem, struct lull_error *err)
 {
-    int rc = check_sizes(problem, err);
+    int rc = slots_check_sizes(problem, err);
 
     if (rc < 0)
         return rc;
     for (size_t i = 0; i < problem->job_count; i++) {
         struct lull_error why = {0};
 
-        rc = check_job(problem, &problem->jobs[i], &why);
+        rc = slots_check_job(problem, &problem->jobs[i], &why);
         if (rc < 0)
             return lull_error_set(err, rc, "job %zu: %s", i, why.text);
     }
@@ -81,9 +80,10 @@ int lull_slot_problem_check(const struct lull_slot_problem *problem, struct lull
 
 /* ---- what a schedule costs ---------------------------------------------------------------- */
 
-/* Tells whether what is taken, the sum of the changes up to each slot, is never more than there is.
+/* Returns whether what is taken, the sum of the changes up to each slot, is never more than there
+ * is.
  */
-static bool is_within(int64_t *change, uint32_t slots, int64_t most)
+static bool slots_is_within(int64_t *change, uint32_t slots, int64_t most)
 {
     int64_t taken = 0;
 
@@ -97,8 +97,8 @@ static bool is_within(int64_t *change, uint32_t slots, int64_t most)
 
 /* Adds up what the choices cost, and notes in `changes` from slot to slot how much more or less of
  * each type, and behind them of power, they take; each row has one slot more, for ends. */
-static int take(const struct lull_slot_problem *problem, const struct lull_slot_choice *choices,
-                int64_t *changes, double *cost_j_out)
+static int slots_take(const struct lull_slot_problem *problem,
+                      const struct lull_slot_choice *choices, int64_t *changes, double *cost_j_out)
 {
     const size_t row = (size_t)problem->slots + 1;
     long double cost_j = 0.0L;
@@ -140,12 +140,12 @@ int lull_slot_cost(const struct lull_slot_problem *problem, const struct lull_sl
 
     if (changes == NULL)
         return -ENOMEM;
-    result = take(problem, choices, changes, &cost_j);
+    result = slots_take(problem, choices, changes, &cost_j);
     for (uint32_t i = 0; i < problem->type_count && result == 0; i++)
-        if (!is_within(changes + i * row, problem->slots, problem->gpus[i]))
+        if (!slots_is_within(changes + i * row, problem->slots, problem->gpus[i]))
             result = -ERANGE;
     if (result == 0 &&
-        !is_within(changes + problem->type_count * row, problem->slots, problem->cap_w))
+        !slots_is_within(changes + problem->type_count * row, problem->slots, problem->cap_w))
         result = -ERANGE;
     free(changes);
     if (result == 0)

@@ -26,9 +26,9 @@
 
 enum {
     LULL_SLOTS_MOST = 1 << 20, /* slots */
-    LULL_SLOTS_MOST_TYPES = 1 << 16,
+    LULL_SLOTS_MAX_TYPES = 1 << 16,
     LULL_SLOTS_MOST_GPUS = 1 << 26,
-    LULL_SLOTS_MOST_POINTS = 1 << 10, /* of one job */
+    LULL_SLOTS_MAX_POINTS = 1 << 10, /* of one job */
 };
 
 #define LULL_SLOTS_MANDATORY ((double)INFINITY)
@@ -38,7 +38,7 @@ enum {
 #define LULL_SLOTS_MOST_CAP_W (INT64_C(1) << 50)
 
 /* The largest cost, J. */
-#define LULL_SLOTS_MOST_J 1e18
+#define LULL_SLOTS_MAX_J 1e18
 
 struct lull_slot_point {
     uint32_t type;
@@ -60,7 +60,7 @@ struct lull_slot_job {
 
 struct lull_slot_problem {
     uint32_t slots;       /* 1 to LULL_SLOTS_MOST */
-    uint32_t type_count;  /* 1 to LULL_SLOTS_MOST_TYPES */
+    uint32_t type_count;  /* 1 to LULL_SLOTS_MAX_TYPES */
     const uint32_t *gpus; /* of each type, at most LULL_SLOTS_MOST_GPUS */
     int64_t cap_w;        /* of all jobs together in any slot, 0 to LULL_SLOTS_MOST_CAP_W; or
                              LULL_SLOTS_UNCAPPED */
@@ -81,9 +81,9 @@ struct lull_slot_choice {
 #define LULL_SLOT_REJECTED UINT32_MAX
 
 /*
- * Tells what the choices, one per job, cost together. Errors: -ERANGE they take more than there is
- * of a type or of the cap; -EINVAL a mandatory job is rejected, or a start is outside its window;
- * -ENOMEM. O(jobs + slots * types).
+ * Returns what the choices, one per job, cost together. Errors: -ERANGE they take more than there
+ * is of a type or of the cap; -EINVAL a mandatory job is rejected, or a start is outside its
+ * window; -ENOMEM. O(jobs + slots * types).
  */
 int lull_slot_cost(const struct lull_slot_problem *problem, const struct lull_slot_choice *choices,
                    double *cost_j_out);

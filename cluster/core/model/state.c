@@ -38,12 +38,13 @@ static struct free_group *group_at(const struct lull_cluster_state *state, uint3
     return &state->groups[lull_cluster_group(state->cluster, pool, type)];
 }
 
-static struct free_group *group_of(const struct lull_cluster_state *state, uint32_t node)
+static struct free_group *cluster_state_group_of(const struct lull_cluster_state *state,
+                                                 uint32_t node)
 {
     return group_at(state, state->cluster->nodes[node].pool, state->cluster->nodes[node].type);
 }
 
-static void mark(struct free_group *group, uint32_t place, uint32_t free, bool has)
+static void cluster_state_mark(struct free_group *group, uint32_t place, uint32_t free, bool has)
 {
     uint64_t *const word = &group->having[free * group->words + place / WORD_BITS];
     const uint64_t bit = UINT64_C(1) << place % WORD_BITS;
@@ -55,25 +56,25 @@ static void mark(struct free_group *group, uint32_t place, uint32_t free, bool h
 }
 
 /* How many GPUs of a node may be given to jobs: none while it is not on. */
-static uint32_t usable(const struct lull_cluster_state *state, uint32_t node)
+static uint32_t cluster_state_usable_gpus(const struct lull_cluster_state *state, uint32_t node)
 {
     if (state->power[node] != LULL_CLUSTER_ON)
         return 0;
     return state->free[node];
 }
 
-static void set(struct lull_cluster_state *state, uint32_t node, uint32_t free,
-                enum lull_cluster_power power)
+static void cluster_state_set(struct lull_cluster_state *state, uint32_t node, uint32_t free,
+                              enum lull_cluster_power power)
 {
-    struct free_group *const group = group_of(state, node);
-    const uint32_t before = usable(state, node);
+    struct free_group *const group = cluster_state_group_of(state, node);
+    const uint32_t before = cluster_state_usable_gpus(state, node);
 
     assert(free <= state->cluster->nodes[node].gpus && group->free >= before);
     state->free[node] = free;
     state->power[node] = (uint8_t)power;
-    mark(group, state->place[node], before, false);
-    mark(group, state->place[node], usable(state, node), true);
-    group->free = group->free - before + usable(state, node);
+    cluster_state_mark(group, state->place[node], before, false);
+    cluster_state_mark(group, state->place[node], cluster_state_usable_gpus(state, node), true);
+    group->free = group->free - before + cluster_state_usable_gpus(state, node);
 }
 
 /* ---- beginning and end -------------------------------------------------------------------- */
@@ -136,7 +137,7 @@ static int fill_groups(struct lull_cluster_state *state)
 
             state->place[node] = place;
             state->free[node] = cluster->nodes[node].gpus;
-            mark(group, place, state->free[node], true);
+            cluster_state_mark(group, place, state->free[node], true);
         }
     }
     return 0;
@@ -197,7 +198,7 @@ const struct lull_node_groups *lull_cluster_state_groups(const struct lull_clust
 
 uint32_t lull_cluster_state_free(const struct lull_cluster_state *state, uint32_t node)
 {
-    return usable(state, node);
+    return cluster_state_usable_gpus(state, node);
 }
 
 enum lull_cluster_power lull_cluster_state_power(const struct lull_cluster_state *state,
@@ -208,7 +209,7 @@ enum lull_cluster_power lull_cluster_state_power(const struct lull_cluster_state
 
 bool lull_cluster_state_is_idle(const struct lull_cluster_state *state, uint32_t node)
 {
-    return usable(state, node) == state->cluster->nodes[node].gpus;
+    return cluster_state_usable_gpus(state, node) == state->cluster->nodes[node].gpus;
 }
 
 uint64_t lull_cluster_state_free_of(const struct lull_cluster_state *state, uint32_t pool,
@@ -301,8 +302,8 @@ void lull_cluster_state_take(struct lull_cluster_state *state,
     for (size_t i = 0; i < count; i++) {
         const uint32_t node = shares[i].node;
 
-        assert(shares[i].gpus <= usable(state, node));
-        set(state, node, state->free[node] - shares[i].gpus, LULL_CLUSTER_ON);
+        assert(shares[i].gpus <= cluster_state_usable_gpus(state, node));
+        cluster_state_set(state, node, state->free[node] - shares[i].gpus, LULL_CLUSTER_ON);
     }
 }
 
@@ -313,7 +314,8 @@ void lull_cluster_state_give(struct lull_cluster_state *state,
         const uint32_t node = shares[i].node;
 
         assert(state->free[node] + shares[i].gpus <= state->cluster->nodes[node].gpus);
-        set(state, node, state->free[node] + shares[i].gpus, lull_cluster_state_power(state, node));
+        cluster_state_set(state, node, state->free[node] + shares[i].gpus,
+                          lull_cluster_state_power(state, node));
     }
 }
 
@@ -321,11 +323,11 @@ void lull_cluster_state_set_free(struct lull_cluster_state *state, uint32_t node
 {
     assert(lull_cluster_state_power(state, node) == LULL_CLUSTER_ON);
     if (gpus != state->free[node])
-        set(state, node, gpus, LULL_CLUSTER_ON);
+        cluster_state_set(state, node, gpus, LULL_CLUSTER_ON);
 }
 
 void lull_cluster_state_set_power(struct lull_cluster_state *state, uint32_t node,
                                   enum lull_cluster_power power)
 {
-    set(state, node, state->free[node], power);
+    cluster_state_set(state, node, state->free[node], power);
 }

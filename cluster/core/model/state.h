@@ -64,14 +64,14 @@ const uint32_t *lull_cluster_state_racks(const struct lull_cluster_state *state,
 uint32_t lull_cluster_state_whole_of(const struct lull_cluster_state *state, uint32_t pool,
                                      uint32_t type, uint32_t at);
 
-/* Take GPUs, all of which must be free, or give back GPUs that were taken; each node stands in the
- * shares at most once. GPUs can be given back to a node that is not on. O(shares). */
+/* Take GPUs, all of which must be free, or return GPUs that were taken; each node stands in the
+ * shares at most once. GPUs can be returned to a node that is not on. O(shares). */
 void lull_cluster_state_take(struct lull_cluster_state *state,
                              const struct lull_cluster_share *shares, size_t count);
 void lull_cluster_state_give(struct lull_cluster_state *state,
                              const struct lull_cluster_share *shares, size_t count);
 
-/* Takes or gives back GPUs of a node, which is on, until this many are free. */
+/* Takes or returns GPUs of a node, which is on, until this many are free. */
 void lull_cluster_state_set_free(struct lull_cluster_state *state, uint32_t node, uint32_t gpus);
 
 /* Tells and sets the power state of a node. O(1). */
@@ -80,7 +80,7 @@ enum lull_cluster_power lull_cluster_state_power(const struct lull_cluster_state
 void lull_cluster_state_set_power(struct lull_cluster_state *state, uint32_t node,
                                   enum lull_cluster_power power);
 
-/* Tells whether a node is on and has no job. O(1). */
+/* Returns whether a node is on and has no job. O(1). */
 bool lull_cluster_state_is_idle(const struct lull_cluster_state *state, uint32_t node);
 
 #endif

@@ -37,7 +37,7 @@ void lull_timeline_advance(struct lull_timeline *timeline, int64_t now_ns)
 }
 
 /* The step that begins at at_ns, which is made if there is none; there is room. */
-static size_t split(struct lull_timeline *timeline, int64_t at_ns)
+static size_t stairs_split(struct lull_timeline *timeline, int64_t at_ns)
 {
     struct lull_timeline_step *const steps = timeline->steps;
     size_t i = timeline->count;
@@ -63,8 +63,8 @@ int lull_timeline_take(struct lull_timeline *timeline, int64_t from_ns, int64_t 
     if (lull_array_reserve(&timeline->steps, &timeline->room, timeline->count + 1,
                            sizeof(*timeline->steps)) < 0)
         return -ENOMEM;
-    first = split(timeline, from_ns);
-    end = until_ns == INT64_MAX ? timeline->count : split(timeline, until_ns);
+    first = stairs_split(timeline, from_ns);
+    end = until_ns == INT64_MAX ? timeline->count : stairs_split(timeline, until_ns);
     for (size_t i = first; i < end; i++)
         timeline->steps[i].free -= gpus;
     return 0;

@@ -53,7 +53,8 @@ static size_t count_shorter(const struct lull_timeline_stairs *stairs, int64_t t
 }
 
 /* Learns that no schedule as long begins before start_ns. -ENOMEM. */
-static int learn(struct lull_timeline_stairs *stairs, int64_t time_ns, int64_t start_ns)
+static int stair_search_learn(struct lull_timeline_stairs *stairs, int64_t time_ns,
+                              int64_t start_ns)
 {
     size_t at = count_shorter(stairs, time_ns);
     size_t end = at;
@@ -75,7 +76,7 @@ static int learn(struct lull_timeline_stairs *stairs, int64_t time_ns, int64_t s
 /* ---- search --------------------------------------------------------------------------------- */
 
 /* The step that holds at at_ns, which lies not before the first one. */
-static size_t step_of(const struct lull_timeline *timeline, int64_t at_ns)
+static size_t stair_search_step_of(const struct lull_timeline *timeline, int64_t at_ns)
 {
     size_t low = 1;
     size_t high = timeline->count;
@@ -92,7 +93,7 @@ static size_t step_of(const struct lull_timeline *timeline, int64_t at_ns)
 }
 
 /* The step that holds at at_ns, which lies not before step `from`; in strides, since it is near. */
-static size_t step_at(const struct lull_timeline *timeline, size_t from, int64_t at_ns)
+static size_t stair_search_step_at(const struct lull_timeline *timeline, size_t from, int64_t at_ns)
 {
     size_t stride = 1;
 
@@ -133,7 +134,7 @@ static void skip_taken(struct lull_timeline_search *search, int64_t end_ns)
     const int64_t from_ns = search->start_ns > step->at_ns ? search->start_ns : step->at_ns;
     size_t later;
 
-    search->rising_at = step_at(rising, search->rising_at, from_ns);
+    search->rising_at = stair_search_step_at(rising, search->rising_at, from_ns);
     if (rising->steps[search->rising_at].free + step->free >= search->gpus)
         return;
     later = step_with(rising, search->rising_at, search->gpus - step->free);
@@ -178,12 +179,13 @@ int lull_timeline_search_begin(struct lull_timeline_search *search,
     assert(rising->count > 0 && rising->steps[0].at_ns == start_ns);
     if (known > 0)
         start_ns = stairs->all[known - 1].start_ns;
-    *search = (struct lull_timeline_search){.rising = rising,
-                                            .reserved = reserved,
-                                            .gpus = gpus,
-                                            .time_ns = time_ns,
-                                            .start_ns = start_ns,
-                                            .reserved_at = step_of(reserved, start_ns)};
+    *search =
+        (struct lull_timeline_search){.rising = rising,
+                                      .reserved = reserved,
+                                      .gpus = gpus,
+                                      .time_ns = time_ns,
+                                      .start_ns = start_ns,
+                                      .reserved_at = stair_search_step_of(reserved, start_ns)};
     lull_timeline_search_longer(search, time_ns);
-    return learn(&earliest->of_size[above], time_ns, search->start_ns);
+    return stair_search_learn(&earliest->of_size[above], time_ns, search->start_ns);
 }

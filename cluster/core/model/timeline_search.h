@@ -1,8 +1,9 @@
 /*
  * Searches for room on a timeline to which reservations are only added, without looking twice at
- * what is known to be taken. A search goes on from one running time to a longer one. What it finds
- * is where the next search for as many GPUs, or more, and as long a time, or longer, may begin: a
- * reservation never makes room earlier. The results are those of searches from the first step on.
+ * what is known to be taken. A search continues from one running time to a longer one. What it
+ * finds is where the next search for as many GPUs, or more, and as long a time, or longer, may
+ * begin: a reservation never makes room earlier. The results are those of searches from the first
+ * step on.
  *
  * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -54,7 +55,7 @@ struct lull_timeline_search {
  * Finds room for `gpus` (> 0) GPUs for time_ns (> 0). What is free is the sum of two timelines:
  * what is free where nothing is reserved, which never falls (running jobs only end), and what is
  * reserved of it, as free GPUs below 0. Both begin at the same time, and hold still while the
- * search goes on. -ENOMEM.
+ * search continues. -ENOMEM.
  */
 int lull_timeline_search_begin(struct lull_timeline_search *search,
                                struct lull_timeline_earliest *earliest,

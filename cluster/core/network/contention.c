@@ -9,7 +9,7 @@
 
 #include "cluster/core/network/contention_state.h"
 
-/* A pace that changes by at most this part is not told to the policy. Chosen, not measured. */
+/* A pace that changes by at most this part is not told to the policy. */
 static const double PACE_STEP = 1e-6;
 
 bool lull_contention_is_on(const struct lull_contention_rules *rules)
@@ -69,7 +69,7 @@ void lull_contention_destroy(struct lull_contention *contention)
     free(contention->open.jobs);
     free(contention->round.jobs);
     free(contention->due.jobs);
-    free(contention->told.jobs);
+    free(contention->reported.jobs);
     free(contention->readers.jobs);
     free(contention);
 }
@@ -77,10 +77,10 @@ void lull_contention_destroy(struct lull_contention *contention)
 /* ---- jobs that come and go ---------------------------------------------------------------- */
 
 /* Makes room for the job in the array of members and in each list. */
-static int reach(struct lull_contention *contention, uint32_t job)
+static int contention_reach(struct lull_contention *contention, uint32_t job)
 {
     struct lull_contention_list *const lists[] = {&contention->open, &contention->round,
-                                                  &contention->due, &contention->told,
+                                                  &contention->due, &contention->reported,
                                                   &contention->readers};
     uint32_t room = contention->room > 0 ? contention->room : 256;
     struct lull_contention_member *members;
@@ -113,7 +113,7 @@ int lull_contention_add(struct lull_contention *contention, uint32_t job,
     const bool reads = contention->rules.storage_mb_s > 0.0 && point->read_mb_s > 0.0F;
     struct lull_contention_member *member;
 
-    if (reach(contention, job) < 0)
+    if (contention_reach(contention, job) < 0)
         return -ENOMEM;
     member = &contention->members[job];
     member->exposed_ratio = point->exposed_ratio;
@@ -162,12 +162,12 @@ static void want_all(struct lull_contention *contention)
 
 size_t lull_contention_update(struct lull_contention *contention, const uint32_t **jobs_out)
 {
-    struct lull_contention_list *const told = &contention->told;
+    struct lull_contention_list *const reported = &contention->reported;
 
     lull_contention_settle(contention);
     want_all(contention);
     lull_contention_serve(contention);
-    told->count = 0;
+    reported->count = 0;
     for (size_t i = 0; i < contention->due.count; i++) {
         const uint32_t job = contention->due.jobs[i];
         struct lull_contention_member *const member = &contention->members[job];
@@ -178,13 +178,13 @@ size_t lull_contention_update(struct lull_contention *contention, const uint32_t
         if (fabs(pace - member->pace) <= PACE_STEP * member->pace)
             continue;
         member->pace = pace;
-        told->jobs[told->count++] = job;
+        reported->jobs[reported->count++] = job;
     }
     contention->due.count = 0;
-    if (told->count > 1)
-        qsort(told->jobs, told->count, sizeof(*told->jobs), lull_cluster_by_number);
-    *jobs_out = told->jobs;
-    return told->count;
+    if (reported->count > 1)
+        qsort(reported->jobs, reported->count, sizeof(*reported->jobs), lull_cluster_by_number);
+    *jobs_out = reported->jobs;
+    return reported->count;
 }
 
 double lull_contention_pace(const struct lull_contention *contention, uint32_t job)

@@ -41,7 +41,7 @@ struct lull_contention_rules {
 
 struct lull_contention; /* opaque */
 
-/* Tells whether anything is shared. */
+/* Returns whether anything is shared. */
 bool lull_contention_is_on(const struct lull_contention_rules *rules);
 
 /* Nobody runs at first. Borrows the cluster, which has been checked; the numbers of the rules are

@@ -9,8 +9,7 @@
 
 #include "base/array.h"
 
-/* A duty that changes by at most this is not passed on to those who share its links. Chosen, not
-   measured. */
+/* A duty that changes by at most this is not passed on to those who share its links. */
 static const double DUTY_STEP = 1e-10;
 
 /* ---- who is where ------------------------------------------------------------------------- */
@@ -20,7 +19,7 @@ static uint32_t rack_link(const struct lull_contention *contention, uint32_t nod
     return contention->cluster->node_count + contention->cluster->nodes[node].rack;
 }
 
-/* Tells whether the job has not been seen in the node's rack since the stamp. */
+/* Returns whether the job has not been seen in the node's rack since the stamp. */
 static bool is_new_rack(struct lull_contention *contention, uint32_t node)
 {
     uint64_t *const seen = &contention->rack_stamp[contention->cluster->nodes[node].rack];
@@ -135,8 +134,8 @@ void lull_contention_part(struct lull_contention *contention, uint32_t job)
 
 /* How many times as long a transfer of the job takes as it would alone on the links of nodes: the
  * slowest of its links decides. */
-static double stretch_of(const struct lull_contention *contention,
-                         const struct lull_contention_member *member)
+static double shared_link_stretch_of(const struct lull_contention *contention,
+                                     const struct lull_contention_member *member)
 {
     double most = 1.0;
 
@@ -154,7 +153,7 @@ static double stretch_of(const struct lull_contention *contention,
 static void settle_one(struct lull_contention *contention, uint32_t job)
 {
     struct lull_contention_member *const member = &contention->members[job];
-    const double transfer = member->exposed_ratio * stretch_of(contention, member);
+    const double transfer = member->exposed_ratio * shared_link_stretch_of(contention, member);
     const double time = 1.0 - member->exposed_ratio + transfer;
     const double more = transfer / time - member->duty;
 

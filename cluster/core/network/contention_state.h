@@ -14,8 +14,8 @@ struct lull_contention_use {
 
 struct lull_contention_member {
     bool runs;
-    bool is_open; /* its duty is to be found anew */
-    bool is_due;  /* its pace is to be found anew */
+    bool is_open; /* its duty is to be found again */
+    bool is_due;  /* its pace is to be found again */
     float exposed_ratio;
     uint32_t gpus;
     uint32_t use_count; /* 0: it sends nothing to other nodes */
@@ -61,7 +61,7 @@ struct lull_contention {
     struct lull_contention_list open;  /* is_open */
     struct lull_contention_list round; /* what was open, while more opens */
     struct lull_contention_list due;   /* is_due */
-    struct lull_contention_list told;
+    struct lull_contention_list reported;
 
     struct lull_contention_list readers; /* jobs that read from the storage */
     double wanted_mb_s;                  /* what all readers together want */

@@ -49,7 +49,7 @@ struct lull_backfill {
 };
 
 /* The operating point that a job has on a type; point_count: none. */
-static uint32_t point_of(const struct lull_backfill *policy, uint32_t job, uint32_t type)
+static uint32_t backfill_point_of(const struct lull_backfill *policy, uint32_t job, uint32_t type)
 {
     return lull_cluster_first_point(&policy->ledger.jobs->all[job], type, policy->cluster,
                                     lull_cluster_state_groups(policy->copy)->gpus);
@@ -61,7 +61,7 @@ static struct lull_running_set *running_of(const struct lull_backfill *policy, u
     return &policy->running[lull_cluster_group(policy->cluster, pool, type)];
 }
 
-static void touch(struct lull_backfill *policy, uint32_t pool)
+static void backfill_touch(struct lull_backfill *policy, uint32_t pool)
 {
     if (policy->pools[pool].is_dirty)
         return;
@@ -74,8 +74,8 @@ static void touch(struct lull_backfill *policy, uint32_t pool)
 
 /* The shape of jobs that want this many GPUs of a type, which is made if it is new; NULL: no
  * memory. */
-static struct lull_backfill_shape *shape_of(struct lull_backfill_pool *pool, uint32_t type,
-                                            uint32_t gpus)
+static struct lull_backfill_shape *backfill_shape_of(struct lull_backfill_pool *pool, uint32_t type,
+                                                     uint32_t gpus)
 {
     struct lull_backfill_shape *shapes;
 
@@ -91,7 +91,7 @@ static struct lull_backfill_shape *shape_of(struct lull_backfill_pool *pool, uin
 }
 
 /* Takes a job out of the running ones. */
-static void leave(struct lull_backfill *policy, uint32_t job)
+static void backfill_leave(struct lull_backfill *policy, uint32_t job)
 {
     const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
     const uint32_t type = asked->points[policy->ledger.records[job].point].type;
@@ -99,33 +99,33 @@ static void leave(struct lull_backfill *policy, uint32_t job)
     lull_running_set_remove(&policy->ledger, running_of(policy, asked->pool, type), job);
 }
 
-static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
+static void backfill_end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
     struct lull_backfill *const policy = (struct lull_backfill *)handle;
 
     (void)now_ns;
-    leave(policy, job);
+    backfill_leave(policy, job);
     lull_job_ledger_end(&policy->ledger, job);
-    touch(policy, policy->ledger.jobs->all[job].pool);
+    backfill_touch(policy, policy->ledger.jobs->all[job].pool);
 }
 
-static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
+static int backfill_arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
     struct lull_backfill *const policy = (struct lull_backfill *)handle;
     const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
     struct lull_backfill_pool *const pool = &policy->pools[asked->pool];
 
     if (job < policy->ledger.room && policy->ledger.records[job].stage == LULL_CLUSTER_RUNS)
-        end(handle, job, now_ns);
+        backfill_end(handle, job, now_ns);
     if (lull_job_ledger_arrive(&policy->ledger, job) < 0)
         return -ENOMEM;
     for (uint32_t type = 0; type < policy->cluster->type_count; type++) {
-        const uint32_t point = point_of(policy, job, type);
+        const uint32_t point = backfill_point_of(policy, job, type);
         struct lull_backfill_shape *shape;
 
         if (point == asked->point_count)
             continue;
-        shape = shape_of(pool, type, asked->points[point].gpus);
+        shape = backfill_shape_of(pool, type, asked->points[point].gpus);
         if (shape == NULL ||
             lull_waiting_add(&shape->waiting, job,
                              lull_job_ledger_need_ns(&policy->ledger, job, point)) < 0)
@@ -134,12 +134,12 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
     /* A reservation that was made counted on GPUs that are gone now. */
     if (policy->ledger.records[job].stamp > 1)
         pool->reserved = LULL_WAITING_NONE;
-    touch(policy, asked->pool);
+    backfill_touch(policy, asked->pool);
     return 0;
 }
 
-static int adopt(struct lull_cluster_policy *handle, uint32_t job,
-                 const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
+static int backfill_adopt(struct lull_cluster_policy *handle, uint32_t job,
+                          const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
 {
     struct lull_backfill *const policy = (struct lull_backfill *)handle;
     const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
@@ -152,22 +152,23 @@ static int adopt(struct lull_cluster_policy *handle, uint32_t job,
     return 0;
 }
 
-static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t point, int64_t now_ns)
+static void backfill_begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t point,
+                           int64_t now_ns)
 {
     struct lull_backfill *const policy = (struct lull_backfill *)handle;
     const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
 
     if (point == policy->ledger.records[job].point)
         return;
-    leave(policy, job);
+    backfill_leave(policy, job);
     lull_job_ledger_begin(&policy->ledger, job, point, now_ns);
     lull_running_set_add(&policy->ledger,
                          running_of(policy, asked->pool, asked->points[point].type), job);
 }
 
 /* A reservation that was made counted on another end of this job. */
-static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pace, int64_t end_ns,
-                 int64_t now_ns)
+static void backfill_pace(struct lull_cluster_policy *handle, uint32_t job, double its_pace,
+                          int64_t end_ns, int64_t now_ns)
 {
     struct lull_backfill *const policy = (struct lull_backfill *)handle;
     const uint32_t pool = policy->ledger.jobs->all[job].pool;
@@ -175,19 +176,19 @@ static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pa
     (void)end_ns;
     lull_job_ledger_pace(&policy->ledger, job, its_pace, now_ns);
     policy->pools[pool].reserved = LULL_WAITING_NONE;
-    touch(policy, pool);
+    backfill_touch(policy, pool);
 }
 
 /* A reservation that was made counted on other nodes. */
-static void node(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
-                 uint32_t number, int64_t now_ns)
+static void backfill_node(struct lull_cluster_policy *handle,
+                          const struct lull_cluster_state *state, uint32_t number, int64_t now_ns)
 {
     struct lull_backfill *const policy = (struct lull_backfill *)handle;
 
     (void)state;
     (void)now_ns;
     policy->pools[policy->cluster->nodes[number].pool].reserved = LULL_WAITING_NONE;
-    touch(policy, policy->cluster->nodes[number].pool);
+    backfill_touch(policy, policy->cluster->nodes[number].pool);
 }
 
 /* ---- when the first job of a pool can start -------------------------------------------------- */
@@ -221,7 +222,7 @@ static bool has_room_for_ends(struct lull_backfill *policy, uint32_t count)
 /*
  * When an operating point would fit if nothing more were started, at most before_ns; its shares are
  * in policy->shares then, and the copy is as the cluster will be. LULL_CLUSTER_NEVER: not
- * before, or there is no memory.
+ * before, or out of memory.
  */
 static int64_t find_start(struct lull_backfill *policy, const struct lull_cluster_state *state,
                           uint32_t pool, const struct lull_cluster_point *point, int64_t before_ns,
@@ -283,8 +284,8 @@ static void show_spare(struct lull_backfill *policy, const struct lull_cluster_s
 
 /* Gives the first job of a pool, which does not fit, the earliest time and place that the ends of
  * running jobs allow. O(r log r) for r that run. */
-static void reserve(struct lull_backfill *policy, const struct lull_cluster_state *state,
-                    uint32_t pool_number, uint32_t job)
+static void backfill_reserve(struct lull_backfill *policy, const struct lull_cluster_state *state,
+                             uint32_t pool_number, uint32_t job)
 {
     const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
     struct lull_backfill_pool *const pool = &policy->pools[pool_number];
@@ -293,7 +294,7 @@ static void reserve(struct lull_backfill *policy, const struct lull_cluster_stat
     pool->reserved = job;
     pool->start_ns = LULL_CLUSTER_NEVER;
     for (uint32_t type = 0; type < policy->cluster->type_count; type++) {
-        const uint32_t point = point_of(policy, job, type);
+        const uint32_t point = backfill_point_of(policy, job, type);
         int64_t start_ns;
 
         if (point == asked->point_count)
@@ -311,17 +312,19 @@ static void reserve(struct lull_backfill *policy, const struct lull_cluster_stat
 
 /* ---- decisions ----------------------------------------------------------------------------- */
 
-static bool start(struct lull_backfill *policy, uint32_t job, uint32_t point, size_t share_count,
-                  const char *reason, int64_t now_ns, struct lull_cluster_decision *decision)
+static bool backfill_start(struct lull_backfill *policy, uint32_t job, uint32_t point,
+                           size_t share_count, const char *reason, int64_t now_ns,
+                           struct lull_cluster_decision *decision)
 {
     const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
     struct lull_backfill_pool *const pool = &policy->pools[asked->pool];
 
     for (uint32_t type = 0; type < policy->cluster->type_count; type++) {
-        const uint32_t its = point_of(policy, job, type);
+        const uint32_t its = backfill_point_of(policy, job, type);
 
         if (its < asked->point_count)
-            lull_waiting_remove(&shape_of(pool, type, asked->points[its].gpus)->waiting, job);
+            lull_waiting_remove(&backfill_shape_of(pool, type, asked->points[its].gpus)->waiting,
+                                job);
     }
     lull_job_ledger_start(&policy->ledger, job, point, decision->shares, share_count, now_ns);
     lull_running_set_add(&policy->ledger,
@@ -338,7 +341,7 @@ static bool start_first(struct lull_backfill *policy, const struct lull_cluster_
     for (uint32_t point = 0; point < asked->point_count; point++) {
         size_t count;
 
-        if (point != point_of(policy, job, asked->points[point].type))
+        if (point != backfill_point_of(policy, job, asked->points[point].type))
             continue;
         count = lull_cluster_place_consolidated(state, asked->pool, asked->points[point].type,
                                                 asked->points[point].gpus, decision->shares);
@@ -346,7 +349,7 @@ static bool start_first(struct lull_backfill *policy, const struct lull_cluster_
             continue;
         if (policy->pools[asked->pool].reserved == job)
             policy->pools[asked->pool].reserved = LULL_WAITING_NONE;
-        return start(policy, job, point, count, "came first", now_ns, decision);
+        return backfill_start(policy, job, point, count, "came first", now_ns, decision);
     }
     return false;
 }
@@ -387,8 +390,9 @@ static uint32_t find_filler(struct lull_backfill *policy, const struct lull_clus
 
 /* Starts the first of the jobs, in the order of their numbers, that may run ahead of the pool's
  * first job. */
-static bool fill(struct lull_backfill *policy, const struct lull_cluster_state *state,
-                 uint32_t pool_number, int64_t now_ns, struct lull_cluster_decision *decision)
+static bool backfill_fill(struct lull_backfill *policy, const struct lull_cluster_state *state,
+                          uint32_t pool_number, int64_t now_ns,
+                          struct lull_cluster_decision *decision)
 {
     struct lull_backfill_pool *const pool = &policy->pools[pool_number];
     const struct lull_backfill_shape *best = NULL;
@@ -408,14 +412,14 @@ static bool fill(struct lull_backfill *policy, const struct lull_cluster_state *
     if (best == NULL)
         return false;
     find_filler(policy, state, pool_number, best, now_ns, decision->shares, &count);
-    point = point_of(policy, job, best->type);
+    point = backfill_point_of(policy, job, best->type);
     /* One that ends later than the reservation begins takes what it left over. */
     if (pool->start_ns != LULL_CLUSTER_NEVER && pool->type == best->type &&
         now_ns + lull_job_ledger_need_ns(&policy->ledger, job, point) > pool->start_ns)
         for (size_t i = 0; i < count; i++)
             policy->later[decision->shares[i].node] -= decision->shares[i].gpus;
-    return start(policy, job, point, count, "does not delay the first in the queue", now_ns,
-                 decision);
+    return backfill_start(policy, job, point, count, "does not delay the first in the queue",
+                          now_ns, decision);
 }
 
 static uint32_t find_head(const struct lull_backfill_pool *pool)
@@ -431,11 +435,11 @@ static uint32_t find_head(const struct lull_backfill_pool *pool)
     return head;
 }
 
-/* Makes a reservation for the first job of a pool anew where it has none any more, or where its
+/* Makes a reservation for the first job of a pool again where it has none any more, or where its
  * time has come and it still does not fit, since somebody ran longer than was expected. */
-static bool decide_in_pool(struct lull_backfill *policy, const struct lull_cluster_state *state,
-                           uint32_t pool_number, int64_t now_ns,
-                           struct lull_cluster_decision *decision)
+static bool backfill_decide_in_pool(struct lull_backfill *policy,
+                                    const struct lull_cluster_state *state, uint32_t pool_number,
+                                    int64_t now_ns, struct lull_cluster_decision *decision)
 {
     struct lull_backfill_pool *const pool = &policy->pools[pool_number];
     const uint32_t head = find_head(pool);
@@ -445,21 +449,22 @@ static bool decide_in_pool(struct lull_backfill *policy, const struct lull_clust
     if (start_first(policy, state, head, now_ns, decision))
         return true;
     if (pool->reserved != head || pool->start_ns == LULL_CLUSTER_NEVER || pool->start_ns <= now_ns)
-        reserve(policy, state, pool_number, head);
+        backfill_reserve(policy, state, pool_number, head);
     if (pool->start_ns != LULL_CLUSTER_NEVER)
         show_spare(policy, state, pool_number, pool->type);
-    return fill(policy, state, pool_number, now_ns, decision);
+    return backfill_fill(policy, state, pool_number, now_ns, decision);
 }
 
-static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
-                   int64_t now_ns, struct lull_cluster_decision *decision)
+static bool backfill_decide(struct lull_cluster_policy *handle,
+                            const struct lull_cluster_state *state, int64_t now_ns,
+                            struct lull_cluster_decision *decision)
 {
     struct lull_backfill *const policy = (struct lull_backfill *)handle;
 
     while (policy->dirty_count > 0) {
         const uint32_t pool = policy->dirty[policy->dirty_count - 1];
 
-        if (decide_in_pool(policy, state, pool, now_ns, decision))
+        if (backfill_decide_in_pool(policy, state, pool, now_ns, decision))
             return true;
         policy->pools[pool].is_dirty = false;
         policy->dirty_count--;
@@ -469,7 +474,7 @@ static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster
 
 /* ---- beginning and end --------------------------------------------------------------------- */
 
-static void destroy(struct lull_cluster_policy *handle)
+static void backfill_destroy(struct lull_cluster_policy *handle)
 {
     struct lull_backfill *const policy = (struct lull_backfill *)handle;
     const struct lull_cluster *cluster = policy->cluster;
@@ -492,7 +497,7 @@ static void destroy(struct lull_cluster_policy *handle)
     free(policy);
 }
 
-static int make_room(struct lull_backfill *policy)
+static int backfill_make_room(struct lull_backfill *policy)
 {
     const struct lull_cluster *cluster = policy->cluster;
     const size_t groups = lull_cluster_group_count(cluster);
@@ -511,8 +516,9 @@ static int make_room(struct lull_backfill *policy)
     return 0;
 }
 
-static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  const void *rule, double setting, struct lull_cluster_policy **policy_out)
+static int backfill_create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                           const void *rule, double setting,
+                           struct lull_cluster_policy **policy_out)
 {
     struct lull_backfill *policy = calloc(1, sizeof(*policy));
 
@@ -522,8 +528,8 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
         return -ENOMEM;
     policy->cluster = cluster;
     policy->ledger.jobs = jobs;
-    if (make_room(policy) < 0) {
-        destroy((struct lull_cluster_policy *)policy);
+    if (backfill_make_room(policy) < 0) {
+        backfill_destroy((struct lull_cluster_policy *)policy);
         return -ENOMEM;
     }
     *policy_out = (struct lull_cluster_policy *)policy;
@@ -531,13 +537,13 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
 }
 
 const struct lull_cluster_policy_calls lull_backfill_calls = {
-    .create = create,
-    .destroy = destroy,
-    .arrive = arrive,
-    .adopt = adopt,
-    .end = end,
-    .decide = decide,
-    .begin = begin,
-    .pace = pace,
-    .node = node,
+    .create = backfill_create,
+    .destroy = backfill_destroy,
+    .arrive = backfill_arrive,
+    .adopt = backfill_adopt,
+    .end = backfill_end,
+    .decide = backfill_decide,
+    .begin = backfill_begin,
+    .pace = backfill_pace,
+    .node = backfill_node,
 };

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 
 /* How the search for prices steps, how long what was seen counts, and when prices are computed
- * anew. All of it was tuned with cluster/bench/bench_pd_rats.c, on other seeds than those that its
+ * again. All of it was tuned with cluster/bench/bench_pd_rats.c, on other seeds than those that its
  * tests draw. */
 enum {
     STEPS = 32,
     ROUNDS = 2,
-    STALE = 8, /* jobs after which prices are computed anew */
+    STALE = 8, /* jobs after which prices are computed again */
 };
 
 static const double first_step = 0.2;
@@ -28,13 +28,13 @@ struct lull_fluid_price {
     double second_j;
     uint32_t seen[LULL_FLUID_PRICE_SEEN]; /* a ring */
     int64_t seen_ns[LULL_FLUID_PRICE_SEEN];
-    double least_ns[LULL_FLUID_PRICE_SEEN]; /* its shortest time */
-    size_t count;                           /* of all that came */
-    double sum_ns;                          /* of least_ns */
+    double min_ns[LULL_FLUID_PRICE_SEEN]; /* its shortest time */
+    size_t count;                         /* of all that came */
+    double sum_ns;                        /* of min_ns */
     int64_t priced_ns;
     size_t priced_count;
     double *prices; /* [type] */
-    double *load;   /* [type], scratch: GPU-s asked for */
+    double *load;   /* [type], scratch: GPU-s requested */
 };
 
 int lull_fluid_price_create(const struct lull_cluster_jobs *jobs, const uint64_t *gpus,
@@ -68,7 +68,7 @@ void lull_fluid_price_destroy(struct lull_fluid_price *price)
     free(price);
 }
 
-static size_t kept(const struct lull_fluid_price *price)
+static size_t fluid_price_count(const struct lull_fluid_price *price)
 {
     return price->count < LULL_FLUID_PRICE_SEEN ? price->count : LULL_FLUID_PRICE_SEEN;
 }
@@ -77,28 +77,29 @@ void lull_fluid_price_add(struct lull_fluid_price *price, uint32_t job, int64_t 
 {
     const struct lull_cluster_job *came = &price->jobs->all[job];
     const size_t at = price->count % LULL_FLUID_PRICE_SEEN;
-    int64_t least_ns = came->points[0].time_ns;
+    int64_t min_ns = came->points[0].time_ns;
 
     for (uint32_t i = 1; i < came->point_count; i++)
-        if (came->points[i].time_ns < least_ns)
-            least_ns = came->points[i].time_ns;
+        if (came->points[i].time_ns < min_ns)
+            min_ns = came->points[i].time_ns;
     if (price->count >= LULL_FLUID_PRICE_SEEN)
-        price->sum_ns -= price->least_ns[at];
+        price->sum_ns -= price->min_ns[at];
     price->seen[at] = job;
     price->seen_ns[at] = now_ns;
-    price->least_ns[at] = (double)least_ns;
-    price->sum_ns += (double)least_ns;
+    price->min_ns[at] = (double)min_ns;
+    price->sum_ns += (double)min_ns;
     price->count++;
 }
 
 double lull_fluid_price_mean_ns(const struct lull_fluid_price *price)
 {
-    return price->count > 0 ? price->sum_ns / (double)kept(price) : 0.0;
+    return price->count > 0 ? price->sum_ns / (double)fluid_price_count(price) : 0.0;
 }
 
 /* The operating point that a job would choose at these prices if it could start at once;
  * point_count: none. */
-static uint32_t choose(const struct lull_fluid_price *price, const struct lull_cluster_job *job)
+static uint32_t fluid_price_choose(const struct lull_fluid_price *price,
+                                   const struct lull_cluster_job *job)
 {
     double best_j = job->value_j > 0.0 ? 0.0 : -INFINITY;
     uint32_t best = job->point_count;
@@ -118,20 +119,20 @@ static uint32_t choose(const struct lull_fluid_price *price, const struct lull_c
 }
 
 /* How much the job at place `at` still counts: less, the longer ago it came. */
-static double share(const struct lull_fluid_price *price, size_t at, int64_t now_ns,
-                    double window_ns)
+static double fluid_price_share(const struct lull_fluid_price *price, size_t at, int64_t now_ns,
+                                double window_ns)
 {
     return exp(-(double)(now_ns - price->seen_ns[at]) / window_ns);
 }
 
-/* Adds up the GPU-seconds of each type that the jobs would ask for at the prices as they are. */
+/* Adds up the GPU-seconds of each type that the jobs would request at the prices as they are. */
 static void add_load(struct lull_fluid_price *price, const double *shares)
 {
     for (uint32_t type = 0; type < price->type_count; type++)
         price->load[type] = 0.0;
-    for (size_t i = 0; i < kept(price); i++) {
+    for (size_t i = 0; i < fluid_price_count(price); i++) {
         const struct lull_cluster_job *job = &price->jobs->all[price->seen[i]];
-        const uint32_t point = choose(price, job);
+        const uint32_t point = fluid_price_choose(price, job);
 
         if (point < job->point_count)
             price->load[job->points[point].type] +=
@@ -145,7 +146,7 @@ static double most_price(const struct lull_fluid_price *price)
 {
     double most = 0.0;
 
-    for (size_t i = 0; i < kept(price); i++) {
+    for (size_t i = 0; i < fluid_price_count(price); i++) {
         const struct lull_cluster_job *job = &price->jobs->all[price->seen[i]];
 
         for (uint32_t m = 0; m < job->point_count; m++) {
@@ -161,10 +162,10 @@ static double most_price(const struct lull_fluid_price *price)
     return most;
 }
 
-/* Steps along the dual's subgradient, what there is less what is asked for. Steps are in parts of
+/* Steps along the dual's subgradient, what there is less what is requested. Steps are in parts of
  * the highest price and shrink. */
-static void descend(struct lull_fluid_price *price, const double *shares, double span_s,
-                    double most)
+static void fluid_price_descend(struct lull_fluid_price *price, const double *shares, double span_s,
+                                double most)
 {
     double step = first_step * most;
 
@@ -189,15 +190,15 @@ static void price_all(struct lull_fluid_price *price, int64_t now_ns, double win
     const double most = most_price(price);
     double shares[LULL_FLUID_PRICE_SEEN];
 
-    for (size_t i = 0; i < kept(price); i++)
-        shares[i] = share(price, i, now_ns, window_ns);
+    for (size_t i = 0; i < fluid_price_count(price); i++)
+        shares[i] = fluid_price_share(price, i, now_ns, window_ns);
     /* The search begins at 0, not at the last prices, so that prices follow from what was seen
-       alone and not from how often they were asked for; then one round is too few where there are
+       alone and not from how often they were requested; then one round is too few where there are
        several types of GPU (by up to 5 % of what is gained, and more than two gain nothing). */
     for (uint32_t type = 0; type < price->type_count; type++)
         price->prices[type] = 0.0;
     for (int i = 0; i < ROUNDS; i++)
-        descend(price, shares, span_s, most);
+        fluid_price_descend(price, shares, span_s, most);
 }
 
 const double *lull_fluid_price_prices(struct lull_fluid_price *price, int64_t now_ns)

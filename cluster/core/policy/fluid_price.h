@@ -1,6 +1,6 @@
 /*
  * What a GPU will probably be worth: the price at which the jobs that came lately, had they all
- * been free to choose, would have asked for no more GPU time than there was. It is the dual price
+ * been free to choose, would have requested no more GPU time than there was. It is the dual price
  * of the fluid relaxation of the online problem (as many jobs as lately, without gaps and gangs),
  * with arrivals as forecast: those seen, older ones counting less.
  *
@@ -34,7 +34,7 @@ double lull_fluid_price_mean_ns(const struct lull_fluid_price *price);
 
 /*
  * Returns the prices, [type]: J per GPU and second. They are searched for along the dual's
- * subgradient, and follow from the jobs seen and now_ns alone. Computed anew once some jobs more
+ * subgradient, and follow from the jobs seen and now_ns alone. Computed again once some jobs more
  * have come or some time has passed; O(jobs seen * (operating points + types)) then.
  */
 const double *lull_fluid_price_prices(struct lull_fluid_price *price, int64_t now_ns);

@@ -17,7 +17,7 @@
 #include "cluster/core/policy/single.h"
 
 /* Classes of density, eight to an octave, the densest first: 64 octaves hold any density, and
- * within a class jobs differ by a tenth at most. Chosen, not measured. */
+ * within a class jobs differ by a tenth at most. */
 enum { CLASSES = 512 };
 
 struct classes {
@@ -32,8 +32,8 @@ struct hdf {
     struct classes *groups[]; /* [pool * types + type]; NULL: nothing yet */
 };
 
-static double rank(const struct lull_cluster_job *job, uint32_t gpus, int64_t full_ns,
-                   int64_t need_ns)
+static double hdf_rank(const struct lull_cluster_job *job, uint32_t gpus, int64_t full_ns,
+                       int64_t need_ns)
 {
     (void)need_ns;
     return (double)full_ns * gpus / job->weight;
@@ -41,36 +41,37 @@ static double rank(const struct lull_cluster_job *job, uint32_t gpus, int64_t fu
 
 /* ---- clocks -------------------------------------------------------------------------------- */
 
-static double gpu_power_w(const struct lull_cluster_point *point)
+static double hdf_gpu_power_w(const struct lull_cluster_point *point)
 {
     return point->energy_j / ((double)point->time_ns * 1e-9) / point->gpus;
 }
 
 /* The power of a GPU, W, that the unfinished weight of a queue is worth. */
-static double level(const struct lull_ranked *policy, const struct lull_queue_stats *queue)
+static double hdf_level(const struct lull_ranked *policy, const struct lull_queue_stats *queue)
 {
     return policy->setting * queue->weight / fmax((double)queue->gpus, 1.0);
 }
 
-static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t point,
-                   const struct lull_queue_stats *queue, int64_t now_ns)
+static double hdf_cost(const struct lull_ranked *policy, uint32_t job, uint32_t point,
+                       const struct lull_queue_stats *queue, int64_t now_ns)
 {
     const struct hdf *hdf = policy->more;
-    const double power_w = gpu_power_w(&hdf->jobs->all[job].points[point]);
-    const double least_w = level(policy, queue);
+    const double power_w = hdf_gpu_power_w(&hdf->jobs->all[job].points[point]);
+    const double min_w = hdf_level(policy, queue);
 
     (void)now_ns;
     /* Chooses the operating point of least power that is enough; if none is, the one of most power.
      */
-    return power_w >= least_w ? power_w : 1e15 - power_w;
+    return power_w >= min_w ? power_w : 1e15 - power_w;
 }
 
 /* ---- dispatch ------------------------------------------------------------------------------ */
 
 /* The class of a job's density in an operating point. */
-static uint32_t class_of(const struct lull_cluster_job *job, const struct lull_cluster_point *point)
+static uint32_t hdf_class_of(const struct lull_cluster_job *job,
+                             const struct lull_cluster_point *point)
 {
-    const double octaves = log2(fmax(rank(job, point->gpus, point->time_ns, 0), 1.0));
+    const double octaves = log2(fmax(hdf_rank(job, point->gpus, point->time_ns, 0), 1.0));
 
     return (uint32_t)fmin(octaves * 8.0, CLASSES - 1);
 }
@@ -83,7 +84,7 @@ static double added_cost(const struct hdf *hdf, double rho_w, const struct lull_
     const struct classes *queued =
         hdf->groups[lull_cluster_group(hdf->cluster, job->pool, point->type)];
     const double time_s = (double)point->time_ns * 1e-9;
-    const uint32_t own = class_of(job, point);
+    const uint32_t own = hdf_class_of(job, point);
     double ahead_gpu_s = 0.0;
     double behind = 0.0;
 
@@ -96,12 +97,12 @@ static double added_cost(const struct hdf *hdf, double rho_w, const struct lull_
 }
 
 /* Counts a job into the classes of a group, or out of them. */
-static void enter(struct hdf *hdf, const struct lull_cluster_job *job,
-                  const struct lull_cluster_point *point, double sign)
+static void hdf_enter(struct hdf *hdf, const struct lull_cluster_job *job,
+                      const struct lull_cluster_point *point, double sign)
 {
     struct classes **queued =
         &hdf->groups[lull_cluster_group(hdf->cluster, job->pool, point->type)];
-    const uint32_t own = class_of(job, point);
+    const uint32_t own = hdf_class_of(job, point);
 
     /* Without memory the job does not count when others are dispatched. */
     if (*queued == NULL)
@@ -112,8 +113,8 @@ static void enter(struct hdf *hdf, const struct lull_cluster_job *job,
     (*queued)->weight[own] += sign * job->weight;
 }
 
-static uint32_t dispatch(const struct lull_ranked *policy, uint32_t job,
-                         const struct lull_queue_stats *queues)
+static uint32_t hdf_dispatch(const struct lull_ranked *policy, uint32_t job,
+                             const struct lull_queue_stats *queues)
 {
     struct hdf *const hdf = policy->more;
     const struct lull_cluster_job *asked = &hdf->jobs->all[job];
@@ -135,25 +136,25 @@ static uint32_t dispatch(const struct lull_ranked *policy, uint32_t job,
     }
     if (best == NULL)
         return UINT32_MAX;
-    enter(hdf, asked, best, 1.0);
+    hdf_enter(hdf, asked, best, 1.0);
     return best->type;
 }
 
-static void ended(struct lull_ranked *policy, uint32_t job, uint32_t type)
+static void hdf_job_ended(struct lull_ranked *policy, uint32_t job, uint32_t type)
 {
     struct hdf *const hdf = policy->more;
     const struct lull_cluster_job *asked = &hdf->jobs->all[job];
 
-    enter(hdf, asked,
-          &asked->points[lull_cluster_first_point(asked, type, hdf->cluster,
-                                                  lull_cluster_state_groups(policy->copy)->gpus)],
-          -1.0);
+    hdf_enter(hdf, asked,
+              &asked->points[lull_cluster_first_point(
+                  asked, type, hdf->cluster, lull_cluster_state_groups(policy->copy)->gpus)],
+              -1.0);
 }
 
 /* ---- policy -------------------------------------------------------------------------------- */
 
-static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  void **more_out)
+static int hdf_create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                      void **more_out)
 {
     const size_t groups = lull_cluster_group_count(cluster);
     struct hdf *hdf = calloc(1, sizeof(*hdf) + groups * sizeof(hdf->groups[0]));
@@ -167,7 +168,7 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
     return 0;
 }
 
-static void destroy(void *more)
+static void hdf_destroy(void *more)
 {
     struct hdf *const hdf = more;
 
@@ -177,12 +178,12 @@ static void destroy(void *more)
 
 const struct lull_cluster_ranking lull_hdf_ranking = {
     .reason = "had the most weight for its GPU time",
-    .create = create,
-    .destroy = destroy,
-    .rank = rank,
+    .create = hdf_create,
+    .destroy = hdf_destroy,
+    .rank = hdf_rank,
     .is_fixed = true,
-    .cost = cost,
-    .level = level,
-    .dispatch = dispatch,
-    .ended = ended,
+    .cost = hdf_cost,
+    .level = hdf_level,
+    .dispatch = hdf_dispatch,
+    .ended = hdf_job_ended,
 };

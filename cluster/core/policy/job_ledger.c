@@ -16,7 +16,7 @@ void lull_job_ledger_fini(struct lull_job_ledger *ledger)
     free(ledger->records);
 }
 
-static int reach(struct lull_job_ledger *ledger, uint32_t job)
+static int ledger_reach(struct lull_job_ledger *ledger, uint32_t job)
 {
     size_t room = ledger->room > 0 ? ledger->room : 256;
     struct lull_job_record *records;
@@ -38,7 +38,7 @@ static int reach(struct lull_job_ledger *ledger, uint32_t job)
     return 0;
 }
 
-static void leave(struct lull_job_record *record, enum lull_cluster_stage stage)
+static void ledger_leave(struct lull_job_record *record, enum lull_cluster_stage stage)
 {
     record->stage = stage;
     record->stamp++;
@@ -49,11 +49,11 @@ static void leave(struct lull_job_record *record, enum lull_cluster_stage stage)
 
 int lull_job_ledger_arrive(struct lull_job_ledger *ledger, uint32_t job)
 {
-    const int rc = reach(ledger, job);
+    const int rc = ledger_reach(ledger, job);
 
     if (rc < 0)
         return rc;
-    leave(&ledger->records[job], LULL_CLUSTER_QUEUED);
+    ledger_leave(&ledger->records[job], LULL_CLUSTER_QUEUED);
     return 0;
 }
 
@@ -64,7 +64,7 @@ void lull_job_ledger_start(struct lull_job_ledger *ledger, uint32_t job, uint32_
     struct lull_job_record *const record = &ledger->records[job];
 
     assert(job < ledger->room && record->stage != LULL_CLUSTER_RUNS);
-    leave(record, LULL_CLUSTER_RUNS);
+    ledger_leave(record, LULL_CLUSTER_RUNS);
     record->point = point;
     record->since_ns = now_ns;
     record->pace = 1.0;
@@ -75,8 +75,8 @@ void lull_job_ledger_start(struct lull_job_ledger *ledger, uint32_t job, uint32_
     record->share_count = share_count;
 }
 
-static void settle(struct lull_job_record *record, const struct lull_cluster_job *job,
-                   int64_t now_ns)
+static void ledger_settle(struct lull_job_record *record, const struct lull_cluster_job *job,
+                          int64_t now_ns)
 {
     const int64_t stretch_ns = now_ns - record->since_ns;
     const int64_t again_ns = stretch_ns < record->restart_ns ? stretch_ns : record->restart_ns;
@@ -92,7 +92,7 @@ static void settle(struct lull_job_record *record, const struct lull_cluster_job
 
 void lull_job_ledger_settle(struct lull_job_ledger *ledger, uint32_t job, int64_t now_ns)
 {
-    settle(&ledger->records[job], &ledger->jobs->all[job], now_ns);
+    ledger_settle(&ledger->records[job], &ledger->jobs->all[job], now_ns);
 }
 
 void lull_job_ledger_reclock(struct lull_job_ledger *ledger, uint32_t job, uint32_t point,
@@ -133,12 +133,12 @@ void lull_job_ledger_pause(struct lull_job_ledger *ledger, uint32_t job, int64_t
     lull_job_ledger_settle(ledger, job, now_ns);
     if (restart_ns > ledger->records[job].restart_ns)
         ledger->records[job].restart_ns = restart_ns;
-    leave(&ledger->records[job], LULL_CLUSTER_PAUSED);
+    ledger_leave(&ledger->records[job], LULL_CLUSTER_PAUSED);
 }
 
 void lull_job_ledger_end(struct lull_job_ledger *ledger, uint32_t job)
 {
-    leave(&ledger->records[job], LULL_CLUSTER_ABSENT);
+    ledger_leave(&ledger->records[job], LULL_CLUSTER_ABSENT);
 }
 
 static int64_t need_ns(const struct lull_job_record *record, int64_t time_ns)
@@ -161,7 +161,7 @@ int64_t lull_job_ledger_left_ns(const struct lull_job_ledger *ledger, uint32_t j
     struct lull_job_record record = ledger->records[job];
 
     if (record.stage == LULL_CLUSTER_RUNS)
-        settle(&record, &ledger->jobs->all[job], now_ns);
+        ledger_settle(&record, &ledger->jobs->all[job], now_ns);
     return need_ns(&record, ledger->jobs->all[job].points[point].time_ns);
 }
 

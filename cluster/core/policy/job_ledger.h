@@ -26,7 +26,7 @@ struct lull_job_record {
     int64_t since_ns; /* running: since when in this operating point at this pace */
     double pace;      /* running: of its operating point's */
     double left_ratio;                 /* of its work, at since_ns */
-    int64_t restart_ns;                /* before it goes on with it */
+    int64_t restart_ns;                /* before it continues with it */
     struct lull_cluster_share *shares; /* running; NULL: not known, for want of memory */
     size_t share_count;
     bool is_urgent;    /* its policy ranks it higher, for its deadline */
@@ -64,11 +64,11 @@ void lull_job_ledger_start(struct lull_job_ledger *ledger, uint32_t job, uint32_
 /* What a running job has done until now counts as done: its left_ratio is that of now. */
 void lull_job_ledger_settle(struct lull_job_ledger *ledger, uint32_t job, int64_t now_ns);
 
-/* A running job goes on in an operating point of the same type and GPUs. */
+/* A running job continues in an operating point of the same type and GPUs. */
 void lull_job_ledger_reclock(struct lull_job_ledger *ledger, uint32_t job, uint32_t point,
                              int64_t now_ns);
 
-/* A running job goes on at a pace (policy.h). */
+/* A running job continues at a pace (policy.h). */
 void lull_job_ledger_pace(struct lull_job_ledger *ledger, uint32_t job, double pace,
                           int64_t now_ns);
 
@@ -77,7 +77,7 @@ void lull_job_ledger_pace(struct lull_job_ledger *ledger, uint32_t job, double p
 void lull_job_ledger_begin(struct lull_job_ledger *ledger, uint32_t job, uint32_t point,
                            int64_t now_ns);
 
-/* A running job stops, and will need restart_ns before it goes on. It is absent until it arrives.
+/* A running job stops, and will need restart_ns before it continues. It is absent until it arrives.
  */
 void lull_job_ledger_pause(struct lull_job_ledger *ledger, uint32_t job, int64_t restart_ns,
                            int64_t now_ns);

@@ -19,8 +19,8 @@ struct lull_ordered {
     struct ordered_queue *pools;
 };
 
-static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  const void *rule, double setting, struct lull_cluster_policy **policy_out)
+static int ordered_create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                          const void *rule, double setting, struct lull_cluster_policy **policy_out)
 {
     struct lull_ordered *policy = calloc(1, sizeof(*policy));
     struct ordered_queue *pools = calloc(cluster->pool_count, sizeof(*pools));
@@ -36,7 +36,7 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
     return 0;
 }
 
-static void destroy(struct lull_cluster_policy *handle)
+static void ordered_destroy(struct lull_cluster_policy *handle)
 {
     struct lull_ordered *const policy = (struct lull_ordered *)handle;
 
@@ -46,7 +46,7 @@ static void destroy(struct lull_cluster_policy *handle)
     free(policy);
 }
 
-static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
+static int ordered_arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
     struct lull_ordered *const policy = (struct lull_ordered *)handle;
     const struct lull_cluster_job *asked = &policy->jobs->all[job];
@@ -57,7 +57,7 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
     return lull_heap_add(&queue->waiting, policy->ordering->key(asked), job);
 }
 
-static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
+static void ordered_end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
     struct lull_ordered *const policy = (struct lull_ordered *)handle;
 
@@ -67,8 +67,8 @@ static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns
 
 /* Decides that the job starts in the first of its operating points that fits now; false: none does.
  */
-static bool place(const struct lull_ordered *policy, const struct lull_cluster_state *state,
-                  uint32_t job, struct lull_cluster_decision *decision)
+static bool ordered_place(const struct lull_ordered *policy, const struct lull_cluster_state *state,
+                          uint32_t job, struct lull_cluster_decision *decision)
 {
     const struct lull_cluster_job *asked = &policy->jobs->all[job];
 
@@ -86,7 +86,8 @@ static bool place(const struct lull_ordered *policy, const struct lull_cluster_s
     return false;
 }
 
-static bool is_before(const struct lull_heap_entry *left, const struct lull_heap_entry *right)
+static bool ordered_is_before(const struct lull_heap_entry *left,
+                              const struct lull_heap_entry *right)
 {
     return left->key != right->key ? left->key < right->key : left->number < right->number;
 }
@@ -101,14 +102,16 @@ static struct ordered_queue *first_queue(struct lull_ordered *policy)
         struct ordered_queue *const queue = &policy->pools[i];
 
         if (queue->has_changed && queue->waiting.count > 0 &&
-            (first == NULL || is_before(&queue->waiting.entries[0], &first->waiting.entries[0])))
+            (first == NULL ||
+             ordered_is_before(&queue->waiting.entries[0], &first->waiting.entries[0])))
             first = queue;
     }
     return first;
 }
 
-static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
-                   int64_t now_ns, struct lull_cluster_decision *decision)
+static bool ordered_decide(struct lull_cluster_policy *handle,
+                           const struct lull_cluster_state *state, int64_t now_ns,
+                           struct lull_cluster_decision *decision)
 {
     struct lull_ordered *const policy = (struct lull_ordered *)handle;
     struct lull_heap_entry taken;
@@ -116,15 +119,16 @@ static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster
 
     (void)now_ns;
     while ((queue = first_queue(policy)) != NULL) {
-        if (place(policy, state, (uint32_t)queue->waiting.entries[0].number, decision))
+        if (ordered_place(policy, state, (uint32_t)queue->waiting.entries[0].number, decision))
             return lull_heap_take(&queue->waiting, INT64_MAX, &taken);
         queue->has_changed = false;
     }
     return false;
 }
 
-static void node_changed(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
-                         uint32_t node, int64_t now_ns)
+static void ordered_node_changed(struct lull_cluster_policy *handle,
+                                 const struct lull_cluster_state *state, uint32_t node,
+                                 int64_t now_ns)
 {
     struct lull_ordered *const policy = (struct lull_ordered *)handle;
 
@@ -134,10 +138,10 @@ static void node_changed(struct lull_cluster_policy *handle, const struct lull_c
 }
 
 const struct lull_cluster_policy_calls lull_ordered_calls = {
-    .create = create,
-    .destroy = destroy,
-    .arrive = arrive,
-    .end = end,
-    .decide = decide,
-    .node = node_changed,
+    .create = ordered_create,
+    .destroy = ordered_destroy,
+    .arrive = ordered_arrive,
+    .end = ordered_end,
+    .decide = ordered_decide,
+    .node = ordered_node_changed,
 };

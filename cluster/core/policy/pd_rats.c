@@ -17,8 +17,8 @@ struct lull_pd_rats {
     double second_j;
 };
 
-static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  const void *rule, double setting, struct lull_cluster_policy **policy_out)
+static int rats_create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                       const void *rule, double setting, struct lull_cluster_policy **policy_out)
 {
     struct lull_pd_rats *policy = calloc(1, sizeof(*policy));
 
@@ -32,7 +32,7 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
     return 0;
 }
 
-static void destroy(struct lull_cluster_policy *handle)
+static void rats_destroy(struct lull_cluster_policy *handle)
 {
     struct lull_pd_rats *const policy = (struct lull_pd_rats *)handle;
 
@@ -43,7 +43,7 @@ static void destroy(struct lull_cluster_policy *handle)
     free(policy);
 }
 
-/* Tells whether all jobs may be preempted and have to run, so that nothing has to be promised to
+/* Returns whether all jobs may be preempted and have to run, so that nothing has to be promised to
  * them. */
 static bool can_be_ranked(const struct lull_cluster_jobs *jobs)
 {
@@ -55,7 +55,7 @@ static bool can_be_ranked(const struct lull_cluster_jobs *jobs)
 
 /* Creates the inner policy, ranked or with reservations. The choice waits for the first job, since
  * jobs may still be added before. */
-static int choose(struct lull_pd_rats *policy)
+static int rats_choose(struct lull_pd_rats *policy)
 {
     const struct lull_cluster_policy_calls *calls = &lull_pd_rats_reserved_calls;
     const struct lull_cluster_ranking *rule = NULL;
@@ -73,36 +73,36 @@ static int choose(struct lull_pd_rats *policy)
     return 0;
 }
 
-static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
+static int rats_arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
     struct lull_pd_rats *const policy = (struct lull_pd_rats *)handle;
 
-    if (policy->inner.calls == NULL && choose(policy) < 0)
+    if (policy->inner.calls == NULL && rats_choose(policy) < 0)
         return -ENOMEM;
     return policy->inner.calls->arrive(policy->inner.policy, job, now_ns);
 }
 
-static int adopt(struct lull_cluster_policy *handle, uint32_t job,
-                 const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
+static int rats_adopt(struct lull_cluster_policy *handle, uint32_t job,
+                      const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
 {
     struct lull_pd_rats *const policy = (struct lull_pd_rats *)handle;
 
-    if (policy->inner.calls == NULL && choose(policy) < 0)
+    if (policy->inner.calls == NULL && rats_choose(policy) < 0)
         return -ENOMEM;
     return lull_cluster_decider_adopt(handle, job, shares, count, now_ns);
 }
 
-static int recall(struct lull_cluster_policy *handle, uint32_t job, uint32_t point)
+static int rats_recall(struct lull_cluster_policy *handle, uint32_t job, uint32_t point)
 {
     struct lull_pd_rats *const policy = (struct lull_pd_rats *)handle;
 
-    if (policy->inner.calls == NULL && choose(policy) < 0)
+    if (policy->inner.calls == NULL && rats_choose(policy) < 0)
         return -ENOMEM;
     return lull_cluster_decider_recall(handle, job, point);
 }
 
-static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
-                   int64_t now_ns, struct lull_cluster_decision *decision)
+static bool rats_decide(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
+                        int64_t now_ns, struct lull_cluster_decision *decision)
 {
     struct lull_pd_rats *const policy = (struct lull_pd_rats *)handle;
 
@@ -111,13 +111,13 @@ static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster
 }
 
 const struct lull_cluster_policy_calls lull_pd_rats_calls = {
-    .create = create,
-    .destroy = destroy,
-    .arrive = arrive,
-    .adopt = adopt,
-    .recall = recall,
+    .create = rats_create,
+    .destroy = rats_destroy,
+    .arrive = rats_arrive,
+    .adopt = rats_adopt,
+    .recall = rats_recall,
     .end = lull_cluster_decider_end,
-    .decide = decide,
+    .decide = rats_decide,
     .begin = lull_cluster_decider_begin,
     .pace = lull_cluster_decider_pace,
     .node = lull_cluster_decider_node,

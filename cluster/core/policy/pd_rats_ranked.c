@@ -28,17 +28,17 @@ static const double LATE_J = 1e24;
    times: were it to go before all others, each job that is saved from being late would cost the
    others a hundred hours (cluster/docs/cluster.md). */
 static const double URGENT_SECOND_J = 10000.0;
-static const double MOST_URGENCY = 4.0;
+static const double MAX_URGENCY = 4.0;
 
-static double rank(const struct lull_cluster_job *job, uint32_t gpus, int64_t full_ns,
-                   int64_t need_ns)
+static double rats_ranked_value(const struct lull_cluster_job *job, uint32_t gpus, int64_t full_ns,
+                                int64_t need_ns)
 {
-    double least_ns = INFINITY;
+    double min_ns = INFINITY;
 
     (void)gpus;
     for (uint32_t point = 0; point < job->point_count; point++)
-        least_ns = fmin(least_ns, (double)job->points[point].time_ns * job->points[point].gpus);
-    return (double)need_ns / (double)full_ns * least_ns / job->weight;
+        min_ns = fmin(min_ns, (double)job->points[point].time_ns * job->points[point].gpus);
+    return (double)need_ns / (double)full_ns * min_ns / job->weight;
 }
 
 /* Weight that waits for a GPU. */
@@ -47,13 +47,15 @@ static double waiting_by_gpu(const struct lull_queue_stats *queue, double own_we
     return fmax(queue->weight_waiting - own_weight, 0.0) / fmax((double)queue->gpus, 1.0);
 }
 
-static double level(const struct lull_ranked *policy, const struct lull_queue_stats *queue)
+static double rats_ranked_level(const struct lull_ranked *policy,
+                                const struct lull_queue_stats *queue)
 {
     (void)policy;
     return 1.0 + waiting_by_gpu(queue, 0.0);
 }
 
-static bool is_late(const struct lull_ranked *policy, uint32_t job, uint32_t point, int64_t now_ns)
+static bool rats_ranked_is_late(const struct lull_ranked *policy, uint32_t job, uint32_t point,
+                                int64_t now_ns)
 {
     const struct lull_job_ledger *ledger = &policy->ledger;
     const struct lull_cluster_job *asked = &ledger->jobs->all[job];
@@ -62,8 +64,8 @@ static bool is_late(const struct lull_ranked *policy, uint32_t job, uint32_t poi
            now_ns + lull_job_ledger_left_ns(ledger, job, point, now_ns) > asked->deadline_ns;
 }
 
-static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t point,
-                   const struct lull_queue_stats *queue, int64_t now_ns)
+static double rats_ranked_cost(const struct lull_ranked *policy, uint32_t job, uint32_t point,
+                               const struct lull_queue_stats *queue, int64_t now_ns)
 {
     const struct lull_job_ledger *ledger = &policy->ledger;
     const struct lull_cluster_job *asked = &ledger->jobs->all[job];
@@ -73,23 +75,24 @@ static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t poin
     const double second_j = policy->setting * (asked->weight + behind * it->gpus);
     const double sum_j = it->energy_j + second_j * (double)it->time_ns * 1e-9;
 
-    if (is_late(policy, job, point, now_ns) && !is_late(policy, job, 0, now_ns))
+    if (rats_ranked_is_late(policy, job, point, now_ns) &&
+        !rats_ranked_is_late(policy, job, 0, now_ns))
         return sum_j + LATE_J;
     return sum_j;
 }
 
-static double urgency(const struct lull_ranked *policy)
+static double rats_ranked_urgency(const struct lull_ranked *policy)
 {
-    return fmin(1.0 + URGENT_SECOND_J / fmax(policy->setting, 1.0), MOST_URGENCY);
+    return fmin(1.0 + URGENT_SECOND_J / fmax(policy->setting, 1.0), MAX_URGENCY);
 }
 
 const struct lull_cluster_ranking lull_pd_rats_ranking = {
     .reason =
         "had the least GPU time left for its weight, and this mode cost least at the price of GPUs",
-    .rank = rank,
+    .rank = rats_ranked_value,
     .is_elastic = true,
     .is_resized = true,
-    .urgency = urgency,
-    .cost = cost,
-    .level = level,
+    .urgency = rats_ranked_urgency,
+    .cost = rats_ranked_cost,
+    .level = rats_ranked_level,
 };

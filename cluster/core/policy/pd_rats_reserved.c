@@ -10,8 +10,8 @@
 #include "cluster/core/policy/single.h"
 #include "cluster/core/policy/reservations.h"
 
-/* How much a plan may try (reservations.h): about a millisecond. Chosen, not measured. */
-static const double most_steps = 3e5;
+/* How much a plan may try (reservations.h): about a millisecond. */
+static const double max_steps = 3e5;
 /* The time in which prices fade from near to far, in mean times of jobs. Tuned with
  * cluster/bench/bench_pd_rats.c, on other seeds than its tests draw; so is the next one. */
 static const double fade_means = 0.6;
@@ -65,7 +65,7 @@ static int create_pool(struct lull_pd_rats_reserved *policy, struct pool *pool)
     return lull_fluid_price_create(policy->jobs, pool->gpus, types, policy->second_j, &pool->price);
 }
 
-static void destroy(struct lull_cluster_policy *handle)
+static void rats_reserved_destroy(struct lull_cluster_policy *handle)
 {
     struct lull_pd_rats_reserved *const policy = (struct lull_pd_rats_reserved *)handle;
 
@@ -87,7 +87,7 @@ static void destroy(struct lull_cluster_policy *handle)
     free(policy);
 }
 
-static int fill(struct lull_pd_rats_reserved *policy)
+static int rats_reserved_fill(struct lull_pd_rats_reserved *policy)
 {
     const struct lull_cluster *cluster = policy->cluster;
 
@@ -108,8 +108,9 @@ static int fill(struct lull_pd_rats_reserved *policy)
     return 0;
 }
 
-static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  const void *rule, double setting, struct lull_cluster_policy **policy_out)
+static int rats_reserved_create(const struct lull_cluster *cluster,
+                                const struct lull_cluster_jobs *jobs, const void *rule,
+                                double setting, struct lull_cluster_policy **policy_out)
 {
     struct lull_pd_rats_reserved *policy = calloc(1, sizeof(*policy));
 
@@ -120,8 +121,8 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
     policy->jobs = jobs;
     policy->second_j = setting;
     lull_random_init(&policy->random, 1);
-    if (fill(policy) < 0) {
-        destroy((struct lull_cluster_policy *)policy);
+    if (rats_reserved_fill(policy) < 0) {
+        rats_reserved_destroy((struct lull_cluster_policy *)policy);
         return -ENOMEM;
     }
     *policy_out = (struct lull_cluster_policy *)policy;
@@ -130,8 +131,8 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
 
 /* ---- what runs ---------------------------------------------------------------------------- */
 
-static int run(struct pool *pool, uint32_t job, const struct lull_cluster_point *point,
-               int64_t now_ns)
+static int rats_reserved_run(struct pool *pool, uint32_t job,
+                             const struct lull_cluster_point *point, int64_t now_ns)
 {
     if (lull_array_reserve(&pool->running, &pool->running_room, pool->running_count,
                            sizeof(*pool->running)) < 0 ||
@@ -143,7 +144,7 @@ static int run(struct pool *pool, uint32_t job, const struct lull_cluster_point 
     return 0;
 }
 
-static void stop(struct pool *pool, uint32_t job)
+static void rats_reserved_stop(struct pool *pool, uint32_t job)
 {
     for (size_t i = 0; i < pool->running_count; i++)
         if (pool->running[i].job == job) {
@@ -152,9 +153,9 @@ static void stop(struct pool *pool, uint32_t job)
         }
 }
 
-/* Makes the timeline anew from what runs, because jobs have ended early, late or not at all. A job
+/* Makes the timeline again from what runs, because jobs have ended early, late or not at all. A job
  * that should have ended is expected to end in a moment. Errors: -ENOMEM. */
-static int rebuild(struct pool *pool, uint32_t type, int64_t now_ns, int64_t free)
+static int rats_reserved_rebuild(struct pool *pool, uint32_t type, int64_t now_ns, int64_t free)
 {
     struct lull_timeline *const timeline = &pool->free[type];
 
@@ -173,8 +174,8 @@ static int rebuild(struct pool *pool, uint32_t type, int64_t now_ns, int64_t fre
     return 0;
 }
 
-static int look(struct lull_pd_rats_reserved *policy, uint32_t at,
-                const struct lull_cluster_state *state, int64_t now_ns)
+static int rats_reserved_replan(struct lull_pd_rats_reserved *policy, uint32_t at,
+                                const struct lull_cluster_state *state, int64_t now_ns)
 {
     struct pool *const pool = &policy->pools[at];
 
@@ -183,7 +184,7 @@ static int look(struct lull_pd_rats_reserved *policy, uint32_t at,
 
         lull_timeline_advance(&pool->free[type], now_ns);
         if ((pool->is_late || pool->free[type].steps[0].free != free) &&
-            rebuild(pool, type, now_ns, free) < 0)
+            rats_reserved_rebuild(pool, type, now_ns, free) < 0)
             return -ENOMEM;
     }
     pool->is_late = false;
@@ -192,14 +193,14 @@ static int look(struct lull_pd_rats_reserved *policy, uint32_t at,
 
 /* ---- events ------------------------------------------------------------------------------- */
 
-static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
+static int rats_reserved_arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
     struct lull_pd_rats_reserved *const policy = (struct lull_pd_rats_reserved *)handle;
     struct pool *const pool = &policy->pools[policy->jobs->all[job].pool];
 
     if (lull_array_reserve(&pool->plan, &pool->room, pool->count, sizeof(*pool->plan)) < 0)
         return -ENOMEM;
-    stop(pool, job);
+    rats_reserved_stop(pool, job);
     lull_fluid_price_add(pool->price, job, now_ns);
     pool->plan[pool->count++] =
         (struct lull_reservation){.job = job, .point = LULL_RESERVATION_NONE};
@@ -207,30 +208,31 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
     return 0;
 }
 
-static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
+static void rats_reserved_end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
     struct lull_pd_rats_reserved *const policy = (struct lull_pd_rats_reserved *)handle;
     struct pool *const pool = &policy->pools[policy->jobs->all[job].pool];
 
     (void)now_ns;
-    stop(pool, job);
+    rats_reserved_stop(pool, job);
     pool->has_changed = true;
 }
 
 /* What runs takes room; that it came, and with which choices, is recalled. */
-static int adopt(struct lull_cluster_policy *handle, uint32_t job,
-                 const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
+static int rats_reserved_adopt(struct lull_cluster_policy *handle, uint32_t job,
+                               const struct lull_cluster_share *shares, size_t count,
+                               int64_t now_ns)
 {
     struct lull_pd_rats_reserved *const policy = (struct lull_pd_rats_reserved *)handle;
     const struct lull_cluster_job *asked = &policy->jobs->all[job];
 
     (void)shares;
     (void)count;
-    return run(&policy->pools[asked->pool], job, &asked->points[0], now_ns);
+    return rats_reserved_run(&policy->pools[asked->pool], job, &asked->points[0], now_ns);
 }
 
 /* Jobs that came lately are what prices are made of, whatever has become of them. */
-static int recall(struct lull_cluster_policy *handle, uint32_t job, uint32_t point)
+static int rats_reserved_recall(struct lull_cluster_policy *handle, uint32_t job, uint32_t point)
 {
     struct lull_pd_rats_reserved *const policy = (struct lull_pd_rats_reserved *)handle;
     const struct lull_cluster_job *came = &policy->jobs->all[job];
@@ -240,8 +242,8 @@ static int recall(struct lull_cluster_policy *handle, uint32_t job, uint32_t poi
     return 0;
 }
 
-static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pace, int64_t end_ns,
-                 int64_t now_ns)
+static void rats_reserved_pace(struct lull_cluster_policy *handle, uint32_t job, double its_pace,
+                               int64_t end_ns, int64_t now_ns)
 {
     struct lull_pd_rats_reserved *const policy = (struct lull_pd_rats_reserved *)handle;
     struct pool *const pool = &policy->pools[policy->jobs->all[job].pool];
@@ -256,13 +258,13 @@ static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pa
 
 /* ---- decisions ---------------------------------------------------------------------------- */
 
-static int plan(struct lull_pd_rats_reserved *policy, uint32_t at,
-                const struct lull_cluster_state *state, int64_t now_ns)
+static int rats_reserved_plan(struct lull_pd_rats_reserved *policy, uint32_t at,
+                              const struct lull_cluster_state *state, int64_t now_ns)
 {
     struct pool *const pool = &policy->pools[at];
     struct lull_reservation_room room;
 
-    if (look(policy, at, state, now_ns) < 0)
+    if (rats_reserved_replan(policy, at, state, now_ns) < 0)
         return -ENOMEM;
     room = (struct lull_reservation_room){
         .jobs = policy->jobs->all,
@@ -278,7 +280,7 @@ static int plan(struct lull_pd_rats_reserved *policy, uint32_t at,
     pool->has_changed = false;
     pool->planned_ns = now_ns;
     pool->next = 0;
-    if (lull_reserver_plan(policy->reserver, &room, &policy->random, most_steps, pool->plan,
+    if (lull_reserver_plan(policy->reserver, &room, &policy->random, max_steps, pool->plan,
                            pool->count) < 0)
         return -ENOMEM;
     pool->held = 0;
@@ -293,15 +295,17 @@ static int64_t stale_after_ns(const struct pool *pool)
     return (int64_t)fmax(stale_fades * fade_means * lull_fluid_price_mean_ns(pool->price), 1.0);
 }
 
-static bool is_stale(const struct pool *pool, int64_t now_ns)
+static bool rats_reserved_is_stale(const struct pool *pool, int64_t now_ns)
 {
     return pool->count > 0 &&
            (pool->has_changed || now_ns - pool->planned_ns >= stale_after_ns(pool));
 }
 
-/* Tells whether a job that need not run can gain nothing any more, in any of its operating points.
+/* Returns whether a job that need not run can gain nothing any more, in any of its operating
+ * points.
  */
-static bool is_hopeless(const struct lull_cluster_job *job, double second_j, int64_t now_ns)
+static bool rats_reserved_is_hopeless(const struct lull_cluster_job *job, double second_j,
+                                      int64_t now_ns)
 {
     for (uint32_t i = 0; i < job->point_count; i++)
         if (job->value_j <= 0.0 || lull_cluster_gain_j(job, i, now_ns, second_j) > 0.0)
@@ -309,7 +313,7 @@ static bool is_hopeless(const struct lull_cluster_job *job, double second_j, int
     return true;
 }
 
-static void drop(struct pool *pool, size_t at)
+static void rats_reserved_drop(struct pool *pool, size_t at)
 {
     assert(at < pool->count);
     pool->count--;
@@ -317,9 +321,9 @@ static void drop(struct pool *pool, size_t at)
         pool->plan[i] = pool->plan[i + 1];
 }
 
-static bool start(struct lull_pd_rats_reserved *policy, struct pool *pool,
-                  const struct lull_cluster_state *state, int64_t now_ns,
-                  struct lull_cluster_decision *decision)
+static bool rats_reserved_start(struct lull_pd_rats_reserved *policy, struct pool *pool,
+                                const struct lull_cluster_state *state, int64_t now_ns,
+                                struct lull_cluster_decision *decision)
 {
     const struct lull_reservation *chosen = &pool->plan[pool->next];
     const struct lull_cluster_job *job = &policy->jobs->all[chosen->job];
@@ -327,20 +331,20 @@ static bool start(struct lull_pd_rats_reserved *policy, struct pool *pool,
     const size_t count = lull_cluster_place_consolidated(state, job->pool, point->type, point->gpus,
                                                          decision->shares);
 
-    if (count == 0 || run(pool, chosen->job, point, now_ns) < 0)
+    if (count == 0 || rats_reserved_run(pool, chosen->job, point, now_ns) < 0)
         return false;
     lull_cluster_decide_start(decision, chosen->job, chosen->point, count,
                               "its place in the plan of highest value less energy and prices");
-    drop(pool, pool->next);
+    rats_reserved_drop(pool, pool->next);
     return true;
 }
 
-static bool reject(struct pool *pool, struct lull_cluster_decision *decision)
+static bool rats_reserved_reject(struct pool *pool, struct lull_cluster_decision *decision)
 {
     decision->act = LULL_CLUSTER_REJECT;
     decision->job = pool->plan[pool->next].job;
     decision->reason = "others paid more for the GPUs until it had nothing to gain any more";
-    drop(pool, pool->next);
+    rats_reserved_drop(pool, pool->next);
     return true;
 }
 
@@ -350,22 +354,23 @@ static bool decide_pool(struct lull_pd_rats_reserved *policy, uint32_t at,
 {
     struct pool *const pool = &policy->pools[at];
 
-    if (is_stale(pool, now_ns) && plan(policy, at, state, now_ns) < 0)
+    if (rats_reserved_is_stale(pool, now_ns) && rats_reserved_plan(policy, at, state, now_ns) < 0)
         return false;
     for (; pool->next < pool->count; pool->next++) {
         const struct lull_reservation *chosen = &pool->plan[pool->next];
 
         if (chosen->point != LULL_RESERVATION_NONE && chosen->start_ns <= now_ns &&
-            start(policy, pool, state, now_ns, decision))
+            rats_reserved_start(policy, pool, state, now_ns, decision))
             return true;
-        if (is_hopeless(&policy->jobs->all[chosen->job], policy->second_j, now_ns))
-            return reject(pool, decision);
+        if (rats_reserved_is_hopeless(&policy->jobs->all[chosen->job], policy->second_j, now_ns))
+            return rats_reserved_reject(pool, decision);
     }
     return false;
 }
 
-static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
-                   int64_t now_ns, struct lull_cluster_decision *decision)
+static bool rats_reserved_decide(struct lull_cluster_policy *handle,
+                                 const struct lull_cluster_state *state, int64_t now_ns,
+                                 struct lull_cluster_decision *decision)
 {
     struct lull_pd_rats_reserved *const policy = (struct lull_pd_rats_reserved *)handle;
 
@@ -375,8 +380,9 @@ static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster
     return false;
 }
 
-static void node(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
-                 uint32_t node, int64_t now_ns)
+static void rats_reserved_node(struct lull_cluster_policy *handle,
+                               const struct lull_cluster_state *state, uint32_t node,
+                               int64_t now_ns)
 {
     struct lull_pd_rats_reserved *const policy = (struct lull_pd_rats_reserved *)handle;
 
@@ -386,7 +392,7 @@ static void node(struct lull_cluster_policy *handle, const struct lull_cluster_s
 }
 
 /* When a plan gets stale: prices fade, and a job that waits for better-paying ones may go. */
-static int64_t wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
+static int64_t rats_reserved_wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
 {
     const struct lull_pd_rats_reserved *const policy = (const struct lull_pd_rats_reserved *)handle;
     int64_t wake_ns = LULL_CLUSTER_NEVER;
@@ -405,14 +411,14 @@ static int64_t wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
 }
 
 const struct lull_cluster_policy_calls lull_pd_rats_reserved_calls = {
-    .create = create,
-    .destroy = destroy,
-    .arrive = arrive,
-    .adopt = adopt,
-    .recall = recall,
-    .end = end,
-    .decide = decide,
-    .pace = pace,
-    .node = node,
-    .wake_ns = wake_ns,
+    .create = rats_reserved_create,
+    .destroy = rats_reserved_destroy,
+    .arrive = rats_reserved_arrive,
+    .adopt = rats_reserved_adopt,
+    .recall = rats_reserved_recall,
+    .end = rats_reserved_end,
+    .decide = rats_reserved_decide,
+    .pace = rats_reserved_pace,
+    .node = rats_reserved_node,
+    .wake_ns = rats_reserved_wake_ns,
 };

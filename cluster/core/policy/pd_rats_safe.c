@@ -48,7 +48,7 @@ static const char *const reasons[REASONS] = {
 
 /* ---- beginning and end -------------------------------------------------------------------- */
 
-static void destroy(struct lull_cluster_policy *handle)
+static void rats_safe_destroy(struct lull_cluster_policy *handle)
 {
     struct lull_pd_rats_safe *const policy = (struct lull_pd_rats_safe *)handle;
 
@@ -75,8 +75,9 @@ static int make_prices(struct lull_pd_rats_safe *policy)
     return rc;
 }
 
-static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  const void *rule, double setting, struct lull_cluster_policy **policy_out)
+static int rats_safe_create(const struct lull_cluster *cluster,
+                            const struct lull_cluster_jobs *jobs, const void *rule, double setting,
+                            struct lull_cluster_policy **policy_out)
 {
     struct lull_pd_rats_safe *policy = calloc(1, sizeof(*policy));
 
@@ -89,7 +90,7 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
         policy->rules = *(const struct lull_schedule_rules *)rule;
     policy->slot_ns = lull_schedule_slot_ns(rule);
     if (make_prices(policy) < 0) {
-        destroy((struct lull_cluster_policy *)policy);
+        rats_safe_destroy((struct lull_cluster_policy *)policy);
         return -ENOMEM;
     }
     *policy_out = (struct lull_cluster_policy *)policy;
@@ -99,8 +100,8 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
 /* ---- events ------------------------------------------------------------------------------- */
 
 /* Looks for a schedule, and books it if there is one; else tells why not. */
-static enum reason bid(struct lull_pd_rats_safe *policy, const struct lull_schedule_set *set,
-                       struct lull_bid *bid_out)
+static enum reason rats_safe_bid(struct lull_pd_rats_safe *policy,
+                                 const struct lull_schedule_set *set, struct lull_bid *bid_out)
 {
     static const enum reason lacks[LULL_SCHEDULE_LACKS] = {
         [LULL_SCHEDULE_NO_VALUE] = NO_VALUE,
@@ -122,7 +123,7 @@ static enum reason bid(struct lull_pd_rats_safe *policy, const struct lull_sched
     return REASONS;
 }
 
-static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
+static int rats_safe_arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
     struct lull_pd_rats_safe *const policy = (struct lull_pd_rats_safe *)handle;
     struct lull_schedule_set set;
@@ -133,14 +134,14 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
                            lull_prices_slots(policy->prices), &set);
     /* One that was taken off its GPUs has had its slots. */
     if (now_ns <= policy->jobs->all[job].arrival_ns)
-        reason = bid(policy, &set, &made);
+        reason = rats_safe_bid(policy, &set, &made);
     if (reason != REASONS)
         return lull_heap_add(&policy->rejected, reason, job);
     return lull_heap_add(&policy->due, (int64_t)made.choice.start * policy->slot_ns,
-                         (uint64_t)job * LULL_CLUSTER_MOST_POINTS + set.numbers[made.choice.point]);
+                         (uint64_t)job * LULL_CLUSTER_MAX_POINTS + set.numbers[made.choice.point]);
 }
 
-static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
+static void rats_safe_end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
     (void)handle;
     (void)job;
@@ -156,17 +157,18 @@ static bool reject_late(struct lull_pd_rats_safe *policy, struct lull_cluster_de
 
     lull_heap_take(&policy->due, INT64_MAX, &entry);
     decision->act = LULL_CLUSTER_REJECT;
-    decision->job = (uint32_t)(entry.number / LULL_CLUSTER_MOST_POINTS);
+    decision->job = (uint32_t)(entry.number / LULL_CLUSTER_MAX_POINTS);
     decision->reason = reasons[TAKEN];
     return true;
 }
 
-static bool start(struct lull_pd_rats_safe *policy, const struct lull_cluster_state *state,
-                  int64_t now_ns, struct lull_cluster_decision *decision)
+static bool rats_safe_start(struct lull_pd_rats_safe *policy,
+                            const struct lull_cluster_state *state, int64_t now_ns,
+                            struct lull_cluster_decision *decision)
 {
     const uint64_t number = policy->due.entries[0].number;
-    const uint32_t job = (uint32_t)(number / LULL_CLUSTER_MOST_POINTS);
-    const uint32_t at = (uint32_t)(number % LULL_CLUSTER_MOST_POINTS);
+    const uint32_t job = (uint32_t)(number / LULL_CLUSTER_MAX_POINTS);
+    const uint32_t at = (uint32_t)(number % LULL_CLUSTER_MAX_POINTS);
     const struct lull_cluster_point *point = &policy->jobs->all[job].points[at];
     const uint32_t pool = policy->jobs->all[job].pool;
     struct lull_heap_entry entry;
@@ -186,8 +188,9 @@ static bool start(struct lull_pd_rats_safe *policy, const struct lull_cluster_st
                                      "its reserved time, at posted prices below its gain");
 }
 
-static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
-                   int64_t now_ns, struct lull_cluster_decision *decision)
+static bool rats_safe_decide(struct lull_cluster_policy *handle,
+                             const struct lull_cluster_state *state, int64_t now_ns,
+                             struct lull_cluster_decision *decision)
 {
     struct lull_pd_rats_safe *const policy = (struct lull_pd_rats_safe *)handle;
     struct lull_heap_entry entry;
@@ -199,11 +202,11 @@ static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster
         return true;
     }
     return policy->due.count > 0 && policy->due.entries[0].key <= now_ns &&
-           start(policy, state, now_ns, decision);
+           rats_safe_start(policy, state, now_ns, decision);
 }
 
 /* When the next reservation begins. */
-static int64_t wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
+static int64_t rats_safe_wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
 {
     const struct lull_pd_rats_safe *const policy = (const struct lull_pd_rats_safe *)handle;
 
@@ -213,10 +216,10 @@ static int64_t wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
 }
 
 const struct lull_cluster_policy_calls lull_pd_rats_safe_calls = {
-    .create = create,
-    .destroy = destroy,
-    .arrive = arrive,
-    .end = end,
-    .decide = decide,
-    .wake_ns = wake_ns,
+    .create = rats_safe_create,
+    .destroy = rats_safe_destroy,
+    .arrive = rats_safe_arrive,
+    .end = rats_safe_end,
+    .decide = rats_safe_decide,
+    .wake_ns = rats_safe_wake_ns,
 };

@@ -13,7 +13,7 @@ static const char LATE[] = "no mode, time and place meets its deadline: it will 
 /* ---- room for jobs ------------------------------------------------------------------------- */
 
 /* Makes room in the plans and in each list for all jobs that the ledger has room for. */
-static int reach(struct lull_planned *policy)
+static int planned_reach(struct lull_planned *policy)
 {
     struct lull_job_list *const lists[] = {&policy->unplanned, &policy->planned, &policy->stuck};
     struct lull_planned_job *plans;
@@ -40,8 +40,8 @@ static int reach(struct lull_planned *policy)
 /* ---- planning ------------------------------------------------------------------------------ */
 
 /* Plans a job in time if that is possible at all, else where it costs least. */
-static void plan(struct lull_planned *policy, const struct lull_cluster_state *state, uint32_t job,
-                 int64_t now_ns)
+static void planned_plan(struct lull_planned *policy, const struct lull_cluster_state *state,
+                         uint32_t job, int64_t now_ns)
 {
     const bool has_deadline = !policy->planning->ignores_deadlines &&
                               policy->ledger.jobs->all[job].deadline_ns != LULL_CLUSTER_NEVER;
@@ -49,14 +49,14 @@ static void plan(struct lull_planned *policy, const struct lull_cluster_state *s
     if (has_deadline && (lull_planned_plan(policy, state, job, LULL_PLAN_IN_TIME, now_ns) ||
                          lull_planned_repair(policy, state, job, now_ns)))
         return;
-    if (!lull_planned_plan(policy, state, job, LULL_PLAN_LEAST_COST, now_ns))
+    if (!lull_planned_plan(policy, state, job, LULL_PLAN_MIN_COST, now_ns))
         lull_job_list_add(&policy->stuck, job);
 }
 
 /* ---- what happens -------------------------------------------------------------------------- */
 
 /* A job that ran no longer holds its GPUs. */
-static void release(struct lull_planned *policy, uint32_t job, int64_t now_ns)
+static void planned_release(struct lull_planned *policy, uint32_t job, int64_t now_ns)
 {
     struct lull_planned_job *const plan = &policy->plans[job];
 
@@ -68,61 +68,63 @@ static void release(struct lull_planned *policy, uint32_t job, int64_t now_ns)
     plan->share_count = 0;
 }
 
-/* GPUs that were gone may be there again, so that jobs which fitted nowhere are planned anew. */
-static void look_again(struct lull_planned *policy)
+/* GPUs that were gone may be there again, so that jobs which fitted nowhere are planned again. */
+static void planned_rescan(struct lull_planned *policy)
 {
     for (size_t i = 0; i < policy->stuck.count; i++)
         lull_job_list_add(&policy->unplanned, policy->stuck.jobs[i]);
     policy->stuck.count = 0;
 }
 
-static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
+static void planned_end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
     struct lull_planned *const policy = (struct lull_planned *)handle;
 
-    release(policy, job, now_ns);
+    planned_release(policy, job, now_ns);
     lull_job_ledger_end(&policy->ledger, job);
-    look_again(policy);
+    planned_rescan(policy);
 }
 
-static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t point, int64_t now_ns)
+static void planned_begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t point,
+                          int64_t now_ns)
 {
     struct lull_planned *const policy = (struct lull_planned *)handle;
 
     lull_job_ledger_begin(&policy->ledger, job, point, now_ns);
 }
 
-static void node_changed(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
-                         uint32_t node, int64_t now_ns)
+static void planned_node_changed(struct lull_cluster_policy *handle,
+                                 const struct lull_cluster_state *state, uint32_t node,
+                                 int64_t now_ns)
 {
     struct lull_planned *const policy = (struct lull_planned *)handle;
 
     (void)state;
     (void)node;
     (void)now_ns;
-    look_again(policy);
+    planned_rescan(policy);
 }
 
-static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
+static int planned_arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
     struct lull_planned *const policy = (struct lull_planned *)handle;
 
     if (job < policy->ledger.room && policy->ledger.records[job].stage == LULL_CLUSTER_RUNS)
-        end(handle, job, now_ns);
-    if (lull_job_ledger_arrive(&policy->ledger, job) < 0 || reach(policy) < 0)
+        planned_end(handle, job, now_ns);
+    if (lull_job_ledger_arrive(&policy->ledger, job) < 0 || planned_reach(policy) < 0)
         return -ENOMEM;
     lull_job_list_add(&policy->unplanned, job);
     return 0;
 }
 
-static int adopt(struct lull_cluster_policy *handle, uint32_t job,
-                 const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
+static int planned_adopt(struct lull_cluster_policy *handle, uint32_t job,
+                         const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
 {
     struct lull_planned *const policy = (struct lull_planned *)handle;
     const int64_t end_ns = now_ns + policy->ledger.jobs->all[job].points[0].time_ns;
     struct lull_cluster_share *own;
 
-    if (lull_job_ledger_arrive(&policy->ledger, job) < 0 || reach(policy) < 0)
+    if (lull_job_ledger_arrive(&policy->ledger, job) < 0 || planned_reach(policy) < 0)
         return -ENOMEM;
     own = malloc(count * sizeof(*own));
     if (own == NULL || lull_calendar_add(policy->calendar, shares, count, now_ns, end_ns) < 0) {
@@ -137,8 +139,8 @@ static int adopt(struct lull_cluster_policy *handle, uint32_t job,
 }
 
 /* Starts a job as planned. A job that will be late says so in the reason. */
-static bool start(struct lull_planned *policy, uint32_t job, int64_t now_ns,
-                  struct lull_cluster_decision *decision)
+static bool planned_start(struct lull_planned *policy, uint32_t job, int64_t now_ns,
+                          struct lull_cluster_decision *decision)
 {
     const struct lull_planned_job *plan = &policy->plans[job];
 
@@ -151,15 +153,16 @@ static bool start(struct lull_planned *policy, uint32_t job, int64_t now_ns,
                                                                        : policy->planning->reason);
 }
 
-static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
-                   int64_t now_ns, struct lull_cluster_decision *decision)
+static bool planned_decide(struct lull_cluster_policy *handle,
+                           const struct lull_cluster_state *state, int64_t now_ns,
+                           struct lull_cluster_decision *decision)
 {
     struct lull_planned *const policy = (struct lull_planned *)handle;
     struct lull_heap_entry first;
 
     for (;;) {
         for (size_t i = 0; i < policy->unplanned.count; i++)
-            plan(policy, state, policy->unplanned.jobs[i], now_ns);
+            planned_plan(policy, state, policy->unplanned.jobs[i], now_ns);
         policy->unplanned.count = 0;
         if (!lull_heap_take(&policy->due, now_ns, &first))
             return false;
@@ -170,19 +173,19 @@ static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster
             continue;
         if (due->start_ns == now_ns &&
             lull_cluster_shares_fit(state, due->shares, due->share_count))
-            return start(policy, job, now_ns, decision);
+            return planned_start(policy, job, now_ns, decision);
         /* Its nodes are gone, or somebody ran longer than was planned. */
         free(lull_planned_withdraw(policy, job).shares);
         lull_job_list_add(&policy->unplanned, job);
     }
 }
 
-static int64_t wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
+static int64_t planned_wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
 {
     const struct lull_planned *const policy = (const struct lull_planned *)handle;
     const struct lull_heap *due = &policy->due;
 
-    /* decide() has looked at all that was due by now. */
+    /* planned_decide() has looked at all that was due by now. */
     if (due->count == 0 || due->entries[0].key <= now_ns)
         return LULL_CLUSTER_NEVER;
     return due->entries[0].key;
@@ -190,7 +193,7 @@ static int64_t wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
 
 /* ---- beginning and end --------------------------------------------------------------------- */
 
-static void destroy(struct lull_cluster_policy *handle)
+static void planned_destroy(struct lull_cluster_policy *handle)
 {
     struct lull_planned *const policy = (struct lull_planned *)handle;
 
@@ -209,8 +212,8 @@ static void destroy(struct lull_cluster_policy *handle)
     free(policy);
 }
 
-static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  const void *rule, double setting, struct lull_cluster_policy **policy_out)
+static int planned_create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                          const void *rule, double setting, struct lull_cluster_policy **policy_out)
 {
     struct lull_planned *policy = calloc(1, sizeof(*policy));
 
@@ -225,7 +228,7 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
     if (policy->shares == NULL || policy->best == NULL ||
         lull_node_groups_init(&policy->groups, cluster) < 0 ||
         lull_calendar_create(cluster, &policy->calendar) < 0) {
-        destroy((struct lull_cluster_policy *)policy);
+        planned_destroy((struct lull_cluster_policy *)policy);
         return -ENOMEM;
     }
     *policy_out = (struct lull_cluster_policy *)policy;
@@ -233,13 +236,13 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
 }
 
 const struct lull_cluster_policy_calls lull_planned_calls = {
-    .create = create,
-    .destroy = destroy,
-    .arrive = arrive,
-    .adopt = adopt,
-    .end = end,
-    .decide = decide,
-    .begin = begin,
-    .node = node_changed,
-    .wake_ns = wake_ns,
+    .create = planned_create,
+    .destroy = planned_destroy,
+    .arrive = planned_arrive,
+    .adopt = planned_adopt,
+    .end = planned_end,
+    .decide = planned_decide,
+    .begin = planned_begin,
+    .node = planned_node_changed,
+    .wake_ns = planned_wake_ns,
 };

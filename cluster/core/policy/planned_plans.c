@@ -2,7 +2,7 @@
  * The plans of jobs that have not begun: the choice of least cost, and room for a job that would be
  * late. For that, jobs that have not begun, those with the most time to spare first, make way and
  * are planned again where they cost least; if that is in vain, in their fastest operating points,
- * which leave the most room but cost more for good. SPDX-License-Identifier: Apache-2.0
+ * which leave the most room but cost more permanently. SPDX-License-Identifier: Apache-2.0
  */
 #include <assert.h>
 #include <math.h>
@@ -30,7 +30,8 @@ bool lull_planned_is_late(const struct lull_planned *policy, uint32_t job)
 }
 
 /* Gives a job the plan that it once had, whose GPUs are free. It takes the shares. */
-static bool restore(struct lull_planned *policy, uint32_t job, const struct lull_planned_job *old)
+static bool planned_plans_restore(struct lull_planned *policy, uint32_t job,
+                                  const struct lull_planned_job *old)
 {
     struct lull_planned_job *const plan = &policy->plans[job];
     const uint32_t stamp = plan->stamp + 1;
@@ -82,7 +83,7 @@ struct worth {
     int64_t end_ns;
 };
 
-static bool is_better(const struct worth *left, const struct worth *right)
+static bool planned_plans_is_better(const struct worth *left, const struct worth *right)
 {
     if (left->is_late != right->is_late)
         return !left->is_late;
@@ -91,8 +92,9 @@ static bool is_better(const struct worth *left, const struct worth *right)
     return left->end_ns < right->end_ns;
 }
 
-static struct worth worth_of(const struct lull_planned *policy, uint32_t job, uint32_t point,
-                             int64_t start_ns, enum lull_plan_aim aim, int64_t now_ns)
+static struct worth planned_plans_worth_of(const struct lull_planned *policy, uint32_t job,
+                                           uint32_t point, int64_t start_ns, enum lull_plan_aim aim,
+                                           int64_t now_ns)
 {
     const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
     const struct lull_cluster_point *it = &asked->points[point];
@@ -137,8 +139,8 @@ bool lull_planned_plan(struct lull_planned *policy, const struct lull_cluster_st
                                       policy->shares, &count);
         if (start_ns == LULL_CLUSTER_NEVER)
             continue;
-        worth = worth_of(policy, job, point, start_ns, aim, now_ns);
-        if (!is_better(&worth, &most))
+        worth = planned_plans_worth_of(policy, job, point, start_ns, aim, now_ns);
+        if (!planned_plans_is_better(&worth, &most))
             continue;
         most = worth;
         best.point = point;
@@ -153,7 +155,7 @@ bool lull_planned_plan(struct lull_planned *policy, const struct lull_cluster_st
     if (best.shares == NULL)
         return false;
     memcpy(best.shares, policy->best, best.share_count * sizeof(*best.shares));
-    if (restore(policy, job, &best))
+    if (planned_plans_restore(policy, job, &best))
         return true;
     free(best.shares);
     return false;
@@ -161,8 +163,8 @@ bool lull_planned_plan(struct lull_planned *policy, const struct lull_cluster_st
 
 /* ---- room for a job that would be late ------------------------------------------------------ */
 
-/* More would rarely help and cost each late job as many plans. Chosen, not measured. */
-enum { MOST_MOVED = 8 };
+/* More would rarely help and cost each late job as many plans. */
+enum { MAX_MOVED = 8 };
 
 static int64_t spare_ns(const struct lull_planned *policy, uint32_t job)
 {
@@ -187,15 +189,15 @@ static size_t choose_moved(const struct lull_planned *policy, uint32_t job, uint
         if (policy->ledger.jobs->all[other].pool != late->pool ||
             policy->plans[other].start_ns >= late->deadline_ns || its_ns < 0)
             continue;
-        at = count < MOST_MOVED ? count++ : MOST_MOVED;
+        at = count < MAX_MOVED ? count++ : MAX_MOVED;
         while (at > 0 &&
                (spare_ns(policy, moved_out[at - 1]) < its_ns ||
                 (spare_ns(policy, moved_out[at - 1]) == its_ns && moved_out[at - 1] > other))) {
-            if (at < MOST_MOVED)
+            if (at < MAX_MOVED)
                 moved_out[at] = moved_out[at - 1];
             at--;
         }
-        if (at < MOST_MOVED)
+        if (at < MAX_MOVED)
             moved_out[at] = other;
     }
     return count;
@@ -212,7 +214,7 @@ static bool plan_again(struct lull_planned *policy, const struct lull_cluster_st
     return true;
 }
 
-static void drop(struct lull_planned *policy, uint32_t job)
+static void planned_plans_drop(struct lull_planned *policy, uint32_t job)
 {
     if (policy->plans[job].share_count > 0)
         free(lull_planned_withdraw(policy, job).shares);
@@ -223,7 +225,7 @@ static bool make_way(struct lull_planned *policy, const struct lull_cluster_stat
                      uint32_t job, const uint32_t *moved, size_t count, enum lull_plan_aim aim,
                      int64_t now_ns)
 {
-    struct lull_planned_job old[MOST_MOVED];
+    struct lull_planned_job old[MAX_MOVED];
     bool is_in_time;
 
     for (size_t i = 0; i < count; i++)
@@ -231,11 +233,11 @@ static bool make_way(struct lull_planned *policy, const struct lull_cluster_stat
     is_in_time = lull_planned_plan(policy, state, job, LULL_PLAN_IN_TIME, now_ns) &&
                  plan_again(policy, state, moved, count, aim, now_ns);
     if (!is_in_time) {
-        drop(policy, job);
+        planned_plans_drop(policy, job);
         for (size_t i = 0; i < count; i++)
-            drop(policy, moved[i]);
+            planned_plans_drop(policy, moved[i]);
         for (size_t i = 0; i < count; i++)
-            if (!restore(policy, moved[i], &old[i]))
+            if (!planned_plans_restore(policy, moved[i], &old[i]))
                 free(old[i].shares);
         return false;
     }
@@ -247,9 +249,9 @@ static bool make_way(struct lull_planned *policy, const struct lull_cluster_stat
 bool lull_planned_repair(struct lull_planned *policy, const struct lull_cluster_state *state,
                          uint32_t job, int64_t now_ns)
 {
-    uint32_t moved[MOST_MOVED];
+    uint32_t moved[MAX_MOVED];
     const size_t count = choose_moved(policy, job, moved);
 
-    return count > 0 && (make_way(policy, state, job, moved, count, LULL_PLAN_LEAST_COST, now_ns) ||
+    return count > 0 && (make_way(policy, state, job, moved, count, LULL_PLAN_MIN_COST, now_ns) ||
                          make_way(policy, state, job, moved, count, LULL_PLAN_FASTEST, now_ns));
 }

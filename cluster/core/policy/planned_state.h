@@ -49,14 +49,14 @@ struct lull_planned {
 
 /* What a plan is to achieve. */
 enum lull_plan_aim {
-    LULL_PLAN_LEAST_COST, /* in time if that is possible */
-    LULL_PLAN_IN_TIME,    /* least cost in time, or no plan */
-    LULL_PLAN_FASTEST,    /* ends first */
+    LULL_PLAN_MIN_COST, /* in time if that is possible */
+    LULL_PLAN_IN_TIME,  /* least cost in time, or no plan */
+    LULL_PLAN_FASTEST,  /* ends first */
 };
 
 /*
  * Plans a job that has no plan. False: it fits nowhere, or for LULL_PLAN_IN_TIME not in time, or
- * there is no memory.
+ * out of memory.
  */
 bool lull_planned_plan(struct lull_planned *policy, const struct lull_cluster_state *state,
                        uint32_t job, enum lull_plan_aim aim, int64_t now_ns);

@@ -20,7 +20,7 @@ static int64_t by_arrival(const struct lull_cluster_job *job)
 }
 
 /* Jobs without a deadline come last. */
-static int64_t by_deadline(const struct lull_cluster_job *job)
+static int64_t policy_by_deadline(const struct lull_cluster_job *job)
 {
     return job->deadline_ns;
 }
@@ -74,7 +74,7 @@ static double service_left(const struct lull_cluster_job *job, uint32_t gpus, in
 
 #define ROW(...) (&(const struct lull_cluster_policy_ops){__VA_ARGS__})
 
-/* The usual settings of parameters are chosen from the sweeps of
+/* The typical settings of parameters are chosen from the sweeps of
  * cluster/bench/bench_cluster_policies.py, whose tables are in docs/cluster.md. */
 static const struct lull_cluster_policy_ops *const table[] = {
     ROW(.name = "fifo",
@@ -84,7 +84,8 @@ static const struct lull_cluster_policy_ops *const table[] = {
     ROW(.name = "edf",
         .summary = "earliest deadline first; the first that does not fit holds up its pool",
         .calls = &lull_ordered_calls,
-        .rule = &(const struct lull_cluster_ordering){by_deadline, "had the earliest deadline"}),
+        .rule =
+            &(const struct lull_cluster_ordering){policy_by_deadline, "had the earliest deadline"}),
     ROW(.name = "sjf",
         .summary = "shortest job first; the first that does not fit holds up its pool",
         .calls = &lull_ordered_calls,
@@ -188,7 +189,7 @@ double lull_cluster_policy_setting(const struct lull_cluster_policy_ops *ops)
 {
     if (ops->is_set)
         return ops->setting;
-    return ops->parameter != NULL ? ops->parameter->usual : 0.0;
+    return ops->parameter != NULL ? ops->parameter->default_value : 0.0;
 }
 
 int lull_cluster_policy_create(const struct lull_cluster_policy_ops *ops,

@@ -2,7 +2,7 @@
  * A scheduling policy: it is told what happens to jobs, and is asked what to do. It knows no clock
  * and does nothing itself, so that the same code can schedule a simulated cluster and a real one.
  *
- * The driver of a policy applies a decision to the state before it asks for the next one, and asks
+ * The driver of a policy applies a decision to the state before it requests the next one, and asks
  * after every change until the policy has no decision left. Pure; one thread at a time.
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -21,7 +21,7 @@ enum lull_cluster_act {
     LULL_CLUSTER_START,    /* a waiting job starts now in this operating point on these shares */
     LULL_CLUSTER_PREEMPT,  /* a running job stops and waits again */
     LULL_CLUSTER_REJECT,   /* a waiting job will never run */
-    LULL_CLUSTER_RECLOCK,  /* a running job goes on in an operating point that differs only in its
+    LULL_CLUSTER_RECLOCK,  /* a running job continues in an operating point that differs only in its
                               clock */
     LULL_CLUSTER_NODE_ON,  /* a node that is off turns on */
     LULL_CLUSTER_NODE_OFF, /* a node that is on and has no job turns off */
@@ -35,7 +35,7 @@ struct lull_cluster_decision {
     struct lull_cluster_share *shares; /* of start; the driver gives room for node_count */
     size_t share_count;
     const char *reason; /* static, in the user's words; NULL: the policy gives none */
-    /* Of preempt: how long the job draws its power before it goes on with its work when it runs
+    /* Of preempt: how long the job draws its power before it continues with its work when it runs
        again; >= 0. If some of an earlier such time is not spent yet, the longer one counts. */
     int64_t restart_ns;
 };
@@ -48,7 +48,7 @@ struct lull_policy_parameter {
     const char *what; /* in the user's words, with its unit */
     double least;
     double most;
-    double usual; /* where nobody sets it */
+    double default_value; /* where nobody sets it */
 };
 
 /* The functions of a policy. Policies that differ only in a rule share them. */
@@ -89,9 +89,9 @@ struct lull_cluster_policy_calls {
        other jobs, and before any decision. NULL: the policy learns nothing. -ENOMEM. */
     int (*recall)(struct lull_cluster_policy *policy, uint32_t job, uint32_t point);
 
-    /* A running job goes on at this part (above 0, to 1) of its operating point's pace, because it
-     * shares links or a storage with others (contention.h), and so would end at end_ns. Jobs start
-     * at a pace of 1. */
+    /* A running job continues at this part (above 0, to 1) of its operating point's pace, because
+     * it shares links or a storage with others (contention.h), and so would end at end_ns. Jobs
+     * start at a pace of 1. */
     void (*pace)(struct lull_cluster_policy *policy, uint32_t job, double pace, int64_t end_ns,
                  int64_t now_ns);
 
@@ -161,7 +161,7 @@ int64_t lull_cluster_decider_wake_ns(const struct lull_cluster_policy *around, i
 int lull_cluster_policy_set(const struct lull_cluster_policy_ops *ops, double setting,
                             struct lull_cluster_policy_ops *set_out, struct lull_error *err);
 
-/* The value of a policy's parameter: the one that was set, else the usual one; 0: it has none. */
+/* The value of a policy's parameter: the one that was set, else the typical one; 0: it has none. */
 double lull_cluster_policy_setting(const struct lull_cluster_policy_ops *ops);
 
 /* Creates a policy with that value of its parameter. Errors: -ENOMEM. */

@@ -42,7 +42,7 @@ struct lull_prices {
 /* ln(1 + U / (c L)). */
 static double log_range(const struct lull_price_law *law)
 {
-    return log1p(law->most_j / (law->bend * law->least_j));
+    return log1p(law->max_j / (law->bend * law->min_j));
 }
 
 /* The GPUs over which prices rise. */
@@ -55,7 +55,7 @@ double lull_price_of(const struct lull_price_law *law, uint32_t load)
 {
     const double above = load > law->free ? load - law->free : 0.0;
 
-    return law->bend * law->least_j * expm1(log_range(law) * above / rest_of(law));
+    return law->bend * law->min_j * expm1(log_range(law) * above / rest_of(law));
 }
 
 double lull_price_kappa(const struct lull_price_law *law)
@@ -90,8 +90,8 @@ static bool is_in_range(const struct lull_price_law *law, const struct lull_slot
     const double slack = 1e-12;
 
     return point->slots > 0 && amount <= law->gang && gain_j > 0.0 &&
-           gain_j <= law->most_j * amount * (1.0 + slack) &&
-           gain_j >= law->least_j * amount * point->slots * (1.0 - slack);
+           gain_j <= law->max_j * amount * (1.0 + slack) &&
+           gain_j >= law->min_j * amount * point->slots * (1.0 - slack);
 }
 
 bool lull_price_law_covers(const struct lull_price_law *law, const struct lull_price_law *storage,
@@ -132,7 +132,7 @@ void lull_price_law_tune(struct lull_price_law *law)
     if (law->gang == 0)
         return;
     /* Far above U C / L prices are straight lines, and c changes nothing any more. */
-    step = (log(law->most_j / law->least_j) + log(law->gpus) + 12.0 - from) / (TRIALS - 1);
+    step = (log(law->max_j / law->min_j) + log(law->gpus) + 12.0 - from) / (TRIALS - 1);
     for (int i = 0; i < ROUNDS; i++) {
         best = try_bends(law, from, step, TRIALS);
         from = best - step;
@@ -201,7 +201,7 @@ void lull_price_law_fit(struct lull_price_law *law, const struct lull_price_law 
 
 /* ---- slots --------------------------------------------------------------------------------- */
 
-static int grow(struct lull_prices *prices, uint32_t room)
+static int prices_grow(struct lull_prices *prices, uint32_t room)
 {
     for (uint32_t i = 0; i <= prices->type_count; i++) {
         struct posted_prices_slot *slots =
@@ -216,11 +216,11 @@ static int grow(struct lull_prices *prices, uint32_t room)
 }
 
 /* Makes at least this many slots known; nothing is booked in the new ones. */
-static int reach(struct lull_prices *prices, uint32_t slots)
+static int prices_reach(struct lull_prices *prices, uint32_t slots)
 {
     if (slots <= prices->slots)
         return 0;
-    if (slots > prices->room && grow(prices, slots < UINT32_MAX / 2 ? slots * 2 : slots) < 0)
+    if (slots > prices->room && prices_grow(prices, slots < UINT32_MAX / 2 ? slots * 2 : slots) < 0)
         return -ENOMEM;
     for (uint32_t i = 0; i <= prices->type_count; i++)
         for (uint32_t slot = prices->slots; slot < slots; slot++)
@@ -251,7 +251,7 @@ int lull_prices_create(const struct lull_price_law *laws, uint32_t type_count,
     }
     if (storage != NULL)
         prices->rows[type_count].law = *storage;
-    if (reach(prices, 1) < 0) {
+    if (prices_reach(prices, 1) < 0) {
         lull_prices_destroy(prices);
         return -ENOMEM;
     }
@@ -308,15 +308,16 @@ struct posted_prices_scan {
     struct posted_prices_stretch head;
 };
 
-static struct posted_prices_stretch join(struct posted_prices_stretch a,
-                                         struct posted_prices_stretch b)
+static struct posted_prices_stretch prices_join(struct posted_prices_stretch a,
+                                                struct posted_prices_stretch b)
 {
     return (struct posted_prices_stretch){a.price_j + b.price_j, a.read_j + b.read_j,
                                           a.load > b.load ? a.load : b.load,
                                           a.reads > b.reads ? a.reads : b.reads};
 }
 
-static struct posted_prices_stretch stretch_of(const struct posted_prices_scan *scan, uint32_t slot)
+static struct posted_prices_stretch prices_stretch_of(const struct posted_prices_scan *scan,
+                                                      uint32_t slot)
 {
     static const struct posted_prices_slot nothing;
     const struct posted_prices_slot *at = &scan->row->slots[slot];
@@ -326,12 +327,12 @@ static struct posted_prices_stretch stretch_of(const struct posted_prices_scan *
     return (struct posted_prices_stretch){at->price_j, read->price_j, at->load, read->load};
 }
 
-static void begin_block(struct posted_prices_scan *scan)
+static void prices_begin_block(struct posted_prices_scan *scan)
 {
     struct posted_prices_stretch tail = {0};
 
     for (uint32_t i = scan->slots; i > 0; i--) {
-        tail = join(stretch_of(scan, scan->start + i - 1), tail);
+        tail = prices_join(prices_stretch_of(scan, scan->start + i - 1), tail);
         scan->tails[i - 1] = tail;
     }
     scan->offset = 0;
@@ -363,23 +364,23 @@ static struct posted_prices_scan scan_begin(struct lull_prices *prices,
                                       .slots = point->slots,
                                       .start = point->first};
 
-    begin_block(&scan);
+    prices_begin_block(&scan);
     return scan;
 }
 
 static struct posted_prices_stretch scan_window(const struct posted_prices_scan *scan)
 {
-    return join(scan->tails[scan->offset], scan->head);
+    return prices_join(scan->tails[scan->offset], scan->head);
 }
 
 /* Goes to the next window, which lies within the known slots. */
 static void scan_next(struct posted_prices_scan *scan)
 {
-    scan->head = join(scan->head, stretch_of(scan, scan->start + scan->slots));
+    scan->head = prices_join(scan->head, prices_stretch_of(scan, scan->start + scan->slots));
     scan->start++;
     scan->offset++;
     if (scan->offset == scan->slots)
-        begin_block(scan);
+        prices_begin_block(scan);
 }
 
 /* ---- the rule with a proof ------------------------------------------------------------------- */
@@ -398,17 +399,17 @@ static const struct lull_price_law *storage_of(const struct lull_prices *prices)
     return &prices->rows[prices->type_count].law;
 }
 
-/* Tells whether any start of an operating point could be booked. */
-static bool is_usable(const struct lull_prices *prices, const struct lull_slot_point *point)
+/* Returns whether any start of an operating point could be booked. */
+static bool prices_is_usable(const struct lull_prices *prices, const struct lull_slot_point *point)
 {
     return point->slots > 0 && point->gpus > 0 && prices->rows[point->type].law.gang > 0 &&
            (point->reads == 0 || storage_of(prices)->gang > 0) &&
            gain_at(point, point->first) > 0.0;
 }
 
-/* Tells whether there is room for the operating point in a window. */
-static bool has_room(const struct lull_prices *prices, const struct lull_slot_point *point,
-                     const struct posted_prices_stretch *window)
+/* Returns whether there is room for the operating point in a window. */
+static bool prices_has_room(const struct lull_prices *prices, const struct lull_slot_point *point,
+                            const struct posted_prices_stretch *window)
 {
     return (uint64_t)window->load + point->gpus <= prices->rows[point->type].law.gpus &&
            (point->reads == 0 ||
@@ -416,7 +417,8 @@ static bool has_room(const struct lull_prices *prices, const struct lull_slot_po
 }
 
 /* Returns the price of running at this operating point in a window, J. */
-static double pay(const struct lull_slot_point *point, const struct posted_prices_stretch *window)
+static double prices_pay(const struct lull_slot_point *point,
+                         const struct posted_prices_stretch *window)
 {
     return point->gpus * window->price_j + point->reads * window->read_j;
 }
@@ -432,7 +434,7 @@ static void find_surplus(struct lull_prices *prices, const struct lull_slot_poin
     for (;; scan_next(&scan)) {
         const double gain_j = gain_at(point, scan.start);
         const struct posted_prices_stretch window = scan_window(&scan);
-        const double price_j = pay(point, &window);
+        const double price_j = prices_pay(point, &window);
 
         if (gain_j <= best->surplus_j)
             return; /* later starts gain no more, and prices are not below 0 */
@@ -440,22 +442,23 @@ static void find_surplus(struct lull_prices *prices, const struct lull_slot_poin
             gain_j - price_j > best->surplus_j) {
             best->surplus_j = gain_j - price_j;
             best->choice = (struct lull_slot_choice){number, scan.start};
-            best->refusal = has_room(prices, point, &window) ? LULL_BID_ACCEPTED : LULL_BID_NO_ROOM;
+            best->refusal =
+                prices_has_room(prices, point, &window) ? LULL_BID_ACCEPTED : LULL_BID_NO_ROOM;
         }
         if (scan.start == point->last)
             return;
     }
 }
 
-/* Returns by how much, at most, a booking makes all GPUs of a type, or all of the storage, dearer:
- * each slot's price, and c L, grow by the same factor, or less where the booking begins in the free
- * load. */
+/* Returns by how much, at most, a booking makes all GPUs of a type, or all of the storage, more
+ * expensive: each slot's price, and c L, grow by the same factor, or less where the booking begins
+ * in the free load. */
 static double rise_of_row(const struct lull_price_law *law, uint32_t amount, uint32_t slots,
                           double price_j)
 {
     const double z = log_range(law) * amount / rest_of(law);
 
-    return law->gpus * expm1(z) * (price_j + law->bend * law->least_j * slots);
+    return law->gpus * expm1(z) * (price_j + law->bend * law->min_j * slots);
 }
 
 static double rise_of(const struct lull_prices *prices, const struct lull_slot_point *point,
@@ -472,13 +475,13 @@ static double rise_of(const struct lull_prices *prices, const struct lull_slot_p
 /* How much the dual may rise beyond the ratio times what a booking gains. */
 static double left_j(const struct lull_prices *prices)
 {
-    const double most_j = prices->ratio * prices->gain_j;
+    const double max_j = prices->ratio * prices->gain_j;
 
-    return fmax(most_j - prices->dual_j - sum_slip_ratio * (most_j + prices->dual_j), 0.0);
+    return fmax(max_j - prices->dual_j - sum_slip_ratio * (max_j + prices->dual_j), 0.0);
 }
 
-static bool is_better(const struct lull_bid *bid, uint32_t end, const struct lull_bid *best,
-                      uint32_t best_end)
+static bool prices_is_better(const struct lull_bid *bid, uint32_t end, const struct lull_bid *best,
+                             uint32_t best_end)
 {
     if (best->refusal != LULL_BID_ACCEPTED || bid->gain_j != best->gain_j)
         return best->refusal != LULL_BID_ACCEPTED || bid->gain_j > best->gain_j;
@@ -498,13 +501,13 @@ static void find_affordable(struct lull_prices *prices, const struct lull_slot_p
 
         bid.gain_j = gain_at(point, scan.start);
         if (bid.gain_j <= 0.0 || (best->refusal == LULL_BID_ACCEPTED &&
-                                  !is_better(&bid, scan.start + point->slots, best, *end)))
+                                  !prices_is_better(&bid, scan.start + point->slots, best, *end)))
             return; /* later starts gain no more and end later */
         bid.refusal = LULL_BID_ACCEPTED;
         bid.choice = (struct lull_slot_choice){number, scan.start};
-        bid.price_j = pay(point, &window);
+        bid.price_j = prices_pay(point, &window);
         bid.rise_j = rise_of(prices, point, &window);
-        if (has_room(prices, point, &window)) {
+        if (prices_has_room(prices, point, &window)) {
             if (bid.rise_j <= prices->ratio * bid.gain_j + left) {
                 *best = bid;
                 *end = scan.start + point->slots;
@@ -519,12 +522,13 @@ static void find_affordable(struct lull_prices *prices, const struct lull_slot_p
 }
 
 /* Makes the slots known that the job's schedules reach, and room to look at them. */
-static int prepare(struct lull_prices *prices, const struct lull_slot_job *job)
+static int prices_prepare(struct lull_prices *prices, const struct lull_slot_job *job)
 {
     for (uint32_t i = 0; i < job->point_count; i++) {
         const struct lull_slot_point *point = &job->points[i];
 
-        if (reach(prices, point->last + point->slots) < 0 || make_tails(prices, point->slots) < 0)
+        if (prices_reach(prices, point->last + point->slots) < 0 ||
+            make_tails(prices, point->slots) < 0)
             return -ENOMEM;
     }
     return 0;
@@ -541,7 +545,7 @@ static void take_surplus(const struct lull_prices *prices, const struct lull_slo
         .read_j = lull_prices_sum(prices, prices->type_count, first, point->slots)};
 
     bid->gain_j = gain_at(point, first);
-    bid->price_j = pay(point, &window);
+    bid->price_j = prices_pay(point, &window);
     bid->rise_j = rise_of(prices, point, &window);
 }
 
@@ -553,16 +557,16 @@ bool lull_bid_choose(struct lull_prices *prices, const struct lull_slot_job *job
     uint32_t end = 0;
 
     *bid_out = best;
-    if (prepare(prices, job) < 0)
+    if (prices_prepare(prices, job) < 0)
         return false;
     for (uint32_t i = 0; i < job->point_count; i++)
-        if (is_usable(prices, &job->points[i]))
+        if (prices_is_usable(prices, &job->points[i]))
             find_surplus(prices, &job->points[i], i, &best);
     bid = (struct lull_bid){.choice = {LULL_SLOT_REJECTED, 0},
                             .refusal = LULL_BID_NO_SCHEDULE,
                             .surplus_j = best.surplus_j};
     for (uint32_t i = 0; i < job->point_count; i++) {
-        if (!is_usable(prices, &job->points[i]))
+        if (!prices_is_usable(prices, &job->points[i]))
             continue;
         if (bid.refusal == LULL_BID_NO_SCHEDULE)
             bid.refusal = LULL_BID_NO_ROOM;
@@ -578,7 +582,8 @@ bool lull_bid_choose(struct lull_prices *prices, const struct lull_slot_job *job
     return bid.refusal == LULL_BID_ACCEPTED;
 }
 
-static void book(struct posted_prices_row *row, uint32_t first, uint32_t slots, uint32_t amount)
+static void prices_book(struct posted_prices_row *row, uint32_t first, uint32_t slots,
+                        uint32_t amount)
 {
     for (uint32_t slot = first; slot < first + slots; slot++) {
         row->slots[slot].load += amount;
@@ -591,9 +596,10 @@ void lull_bid_admit(struct lull_prices *prices, const struct lull_slot_job *job,
 {
     const struct lull_slot_point *point = &job->points[bid->choice.point];
 
-    book(&prices->rows[point->type], bid->choice.start, point->slots, point->gpus);
+    prices_book(&prices->rows[point->type], bid->choice.start, point->slots, point->gpus);
     if (point->reads > 0)
-        book(&prices->rows[prices->type_count], bid->choice.start, point->slots, point->reads);
+        prices_book(&prices->rows[prices->type_count], bid->choice.start, point->slots,
+                    point->reads);
     prices->dual_j += bid->surplus_j + bid->rise_j;
     prices->gain_j += bid->gain_j;
 }
@@ -610,12 +616,12 @@ double lull_bid_ratio(const struct lull_price_law *laws, uint32_t type_count,
 }
 
 /* Widens the ranges of one row by a schedule that takes so much of it. */
-static void widen(struct lull_price_law *law, uint32_t amount, uint32_t slots, double gain_j)
+static void prices_widen(struct lull_price_law *law, uint32_t amount, uint32_t slots, double gain_j)
 {
     const double of_slot_j = gain_j / amount / slots;
 
-    law->least_j = law->gang == 0 ? of_slot_j : fmin(law->least_j, of_slot_j);
-    law->most_j = fmax(law->most_j, gain_j / amount);
+    law->min_j = law->gang == 0 ? of_slot_j : fmin(law->min_j, of_slot_j);
+    law->max_j = fmax(law->max_j, gain_j / amount);
     law->gang = amount > law->gang ? amount : law->gang;
 }
 
@@ -628,8 +634,8 @@ void lull_bid_widen(const struct lull_slot_job *job, struct lull_price_law *laws
         if (point->slots == 0 || point->gpus >= laws[point->type].gpus || point->cost_j >= 0.0 ||
             (point->reads > 0 && point->reads >= storage->gpus))
             continue;
-        widen(&laws[point->type], point->gpus, point->slots, -point->cost_j);
+        prices_widen(&laws[point->type], point->gpus, point->slots, -point->cost_j);
         if (point->reads > 0)
-            widen(storage, point->reads, point->slots, -point->cost_j);
+            prices_widen(storage, point->reads, point->slots, -point->cost_j);
     }
 }

@@ -7,9 +7,9 @@
  * and 0 up to a load of `free`.
  *
  * A slot in which another gang may not fit costs more per GPU than any job could pay. Prices never
- * fall. A storage that all jobs read from has a row of its own, with MB/s in the place of GPUs.
+ * fall. A storage that all jobs read from has a row of its own, with MB/s instead of GPUs.
  *
- * Slots reach as far as anyone has asked for; past the last booked slot all prices are 0. Pure; one
+ * Slots reach as far as anyone has requested; past the last booked slot all prices are 0. Pure; one
  * thread at a time. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_CORE_POLICY_POSTED_PRICES_H
@@ -22,13 +22,13 @@
 
 /* The law by which prices of one type of GPU rise, or of a storage, in MB/s. */
 struct lull_price_law {
-    uint32_t gpus;  /* C > gang */
-    uint32_t gang;  /* the most GPUs that a schedule takes of it; 0: nobody may book any */
-    double least_j; /* L > 0: no schedule gains less per GPU and slot */
-    double most_j;  /* U >= L: none gains more per GPU */
-    double bend;    /* c > 0: prices rise evenly up to c L or so, and exponentially beyond;
-                       lull_price_law_tune() */
-    uint32_t free;  /* f < gpus - gang: a load that costs nothing */
+    uint32_t gpus; /* C > gang */
+    uint32_t gang; /* the most GPUs that a schedule takes of it; 0: nobody may book any */
+    double min_j;  /* L > 0: no schedule gains less per GPU and slot */
+    double max_j;  /* U >= L: none gains more per GPU */
+    double bend;   /* c > 0: prices rise evenly up to c L or so, and exponentially beyond;
+                      lull_price_law_tune() */
+    uint32_t free; /* f < gpus - gang: a load that costs nothing */
 };
 
 /* Sets the bend with which the proven ratio is least, about, and free to 0; any bend is proven. A
@@ -56,13 +56,14 @@ double lull_price_kappa(const struct lull_price_law *law);
 double lull_price_ratio(const struct lull_price_law *law);
 
 /* The same of schedules that pay for GPUs and may read: max(1, kappa, kappa') + c kappa + c'
- * kappa', the latter of the storage; NULL, or a gang of 0: nobody reads. The two may be exchanged.
+ * kappa', the latter of the storage; NULL, or a gang of 0: no process reads. The two may be
+ * exchanged.
  */
 double lull_price_pair_ratio(const struct lull_price_law *law,
                              const struct lull_price_law *storage);
 
-/* Tells whether a schedule of an operating point that gains so much is in the set that the theorem
- * speaks of (below). storage may be NULL where nothing reads. */
+/* Returns whether a schedule of an operating point that gains so much is in the set that the
+ * theorem speaks of (below). storage may be NULL where nothing reads. */
 bool lull_price_law_covers(const struct lull_price_law *law, const struct lull_price_law *storage,
                            const struct lull_slot_point *point, double gain_j);
 
@@ -90,7 +91,7 @@ double lull_prices_sum(const struct lull_prices *prices, uint32_t type, uint32_t
 /* ---- the rule with a proof ------------------------------------------------------------------- */
 
 /*
- * On arrival a job gets a schedule for good, or none. What the jobs gained so far and what the
+ * On arrival a job gets a schedule permanently, or none. What the jobs gained so far and what the
  * prices come to are a primal and a dual solution of the same linear program; their ratio never
  * exceeds the proven one, which bounds how far from the optimum the rule is:
  * cluster/docs/competitive.md has the theorem and its proof.
@@ -135,13 +136,13 @@ void lull_bid_admit(struct lull_prices *prices, const struct lull_slot_job *job,
                     const struct lull_bid *bid);
 
 /* The least ratio of dual to primal that is proven, of the type where it is highest; 1 where no
- * type has a gang: every menu is empty then. storage: NULL: nobody reads. */
+ * type has a gang: every menu is empty then. storage: NULL: no process reads. */
 double lull_bid_ratio(const struct lull_price_law *laws, uint32_t type_count,
                       const struct lull_price_law *storage);
 
 /*
  * Widens the laws [type] of the types that a job's schedules take, and the storage's, so that they
- * are in the set at their first starts: gang, least_j and most_j, which are 0 where there was no
+ * are in the set at their first starts: gang, min_j and max_j, which are 0 where there was no
  * job yet. An operating point that could take all GPUs of its type or all of the storage, or gains
  * nothing, stays out of the set. The laws have to be tuned after that. storage: NULL if no job
  * reads.

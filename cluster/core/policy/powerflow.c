@@ -28,12 +28,12 @@ struct powerflow {
     double sum_j;
 };
 
-/* When the spare energy is that of this many jobs, lambda is e times its usual value: enough jobs
-   that a single one does not swing it, few enough that the budget is used. Chosen, not measured. */
+/* When the spare energy is that of this many jobs, lambda is e times its typical value: enough jobs
+   that a single one does not swing it, few enough that the budget is used. */
 static const double PATIENCE = 100.0;
 
-static double rank(const struct lull_cluster_job *job, uint32_t gpus, int64_t full_ns,
-                   int64_t need_ns)
+static double powerflow_rank(const struct lull_cluster_job *job, uint32_t gpus, int64_t full_ns,
+                             int64_t need_ns)
 {
     (void)job;
     (void)need_ns;
@@ -42,19 +42,20 @@ static double rank(const struct lull_cluster_job *job, uint32_t gpus, int64_t fu
 
 /* What a second of an operating point with this many GPUs is worth, J: its own, and that of the
  * jobs that wait behind it. */
-static double price(const struct powerflow *powerflow, const struct lull_queue_stats *queue,
-                    uint32_t gpus)
+static double powerflow_price(const struct powerflow *powerflow,
+                              const struct lull_queue_stats *queue, uint32_t gpus)
 {
     return powerflow->lambda_w *
            (1.0 + (double)queue->waiting * gpus / fmax((double)queue->gpus, 1.0));
 }
 
-static double level(const struct lull_ranked *policy, const struct lull_queue_stats *queue)
+static double powerflow_level(const struct lull_ranked *policy,
+                              const struct lull_queue_stats *queue)
 {
-    return price(policy->more, queue, 1);
+    return powerflow_price(policy->more, queue, 1);
 }
 
-/* Tells whether a number of GPUs is no power of two although the job has an operating point with
+/* Returns whether a number of GPUs is no power of two although the job has an operating point with
  * one. */
 static bool has_no_buddy(const struct lull_cluster_job *job, uint32_t gpus)
 {
@@ -66,8 +67,8 @@ static bool has_no_buddy(const struct lull_cluster_job *job, uint32_t gpus)
     return false;
 }
 
-static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t point,
-                   const struct lull_queue_stats *queue, int64_t now_ns)
+static double powerflow_cost(const struct lull_ranked *policy, uint32_t job, uint32_t point,
+                             const struct lull_queue_stats *queue, int64_t now_ns)
 {
     const struct powerflow *powerflow = policy->more;
     const struct lull_job_ledger *ledger = &policy->ledger;
@@ -75,7 +76,8 @@ static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t poin
     const struct lull_cluster_point *it = &asked->points[point];
     const struct lull_job_record *record = &ledger->records[job];
     double own_j = policy->setting * record->left_ratio * asked->points[0].energy_j;
-    double sum_j = it->energy_j + price(powerflow, queue, it->gpus) * (double)it->time_ns * 1e-9;
+    double sum_j =
+        it->energy_j + powerflow_price(powerflow, queue, it->gpus) * (double)it->time_ns * 1e-9;
 
     (void)now_ns;
     /* What a running job was charged for can be spent again. */
@@ -91,8 +93,8 @@ static double cost(const struct lull_ranked *policy, uint32_t job, uint32_t poin
 /* Books a part of a job into the budget or out of it, and adapts lambda: it is the mean power of
  * all jobs in their first operating points, times e to what is left of the budget in parts of
  * PATIENCE jobs. */
-static void charge(struct lull_ranked *policy, uint32_t job, uint32_t point, double left_ratio,
-                   bool is_on)
+static void powerflow_charge(struct lull_ranked *policy, uint32_t job, uint32_t point,
+                             double left_ratio, bool is_on)
 {
     struct powerflow *const powerflow = policy->more;
     const struct lull_cluster_point *points = policy->ledger.jobs->all[job].points;
@@ -114,8 +116,8 @@ static void charge(struct lull_ranked *policy, uint32_t job, uint32_t point, dou
                                    10.0));
 }
 
-static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  void **more_out)
+static int powerflow_create(const struct lull_cluster *cluster,
+                            const struct lull_cluster_jobs *jobs, void **more_out)
 {
     struct powerflow *powerflow = calloc(1, sizeof(*powerflow));
 
@@ -129,11 +131,11 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
 
 const struct lull_cluster_ranking lull_powerflow_ranking = {
     .reason = "had the least service, and this mode the most time for its energy",
-    .create = create,
-    .rank = rank,
+    .create = powerflow_create,
+    .rank = powerflow_rank,
     .is_fixed = true,
     .is_elastic = true,
-    .cost = cost,
-    .level = level,
-    .charge = charge,
+    .cost = powerflow_cost,
+    .level = powerflow_level,
+    .charge = powerflow_charge,
 };

@@ -8,20 +8,20 @@
 
 #include "cluster/core/policy/ranked_state.h"
 
-static bool is_stale(const struct lull_ranked *policy, const struct lull_heap_entry *entry)
+static bool ranked_is_stale(const struct lull_ranked *policy, const struct lull_heap_entry *entry)
 {
     return policy->ledger.records[entry->number >> 32].stamp != (uint32_t)entry->number;
 }
 
 /* How often a shape is tried until GPUs come free (ranked_state.h). */
-enum { MOST_TRIES = 2 };
+enum { MAX_TRIES = 2 };
 
-/* Many jobs wait if there is more than one for this many GPUs. Chosen, not measured. */
+/* Many jobs wait if there is more than one for this many GPUs. */
 enum { MANY = 50 };
 
 /* ---- what happens -------------------------------------------------------------------------- */
 
-static int reach(struct lull_ranked *policy, uint32_t job)
+static int ranked_reach(struct lull_ranked *policy, uint32_t job)
 {
     uint32_t *types;
 
@@ -36,7 +36,7 @@ static int reach(struct lull_ranked *policy, uint32_t job)
 }
 
 /* What is left of a running job is to run in its operating point (is_on), or after all not. */
-static void charge(struct lull_ranked *policy, uint32_t job, bool is_on)
+static void ranked_charge(struct lull_ranked *policy, uint32_t job, bool is_on)
 {
     const struct lull_job_record *record = &policy->ledger.records[job];
 
@@ -44,7 +44,7 @@ static void charge(struct lull_ranked *policy, uint32_t job, bool is_on)
         policy->ranking->charge(policy, job, record->point, record->left_ratio, is_on);
 }
 
-static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
+static void ranked_end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
     struct lull_ranked *const policy = (struct lull_ranked *)handle;
 
@@ -58,47 +58,47 @@ static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns
 }
 
 /* A job comes for the first time, or once more from its beginning. */
-static void enter(struct lull_ranked *policy, uint32_t job)
+static void ranked_enter(struct lull_ranked *policy, uint32_t job)
 {
     const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
     const size_t pool = (size_t)asked->pool * policy->cluster->type_count;
 
     /* One that lost its GPUs has taken what was booked for it, and gets it once more. */
     if (policy->ledger.records[job].stamp > 1)
-        charge(policy, job, false);
+        ranked_charge(policy, job, false);
     policy->types[job] = UINT32_MAX;
     if (policy->ranking->dispatch != NULL && policy->cluster->type_count > 1)
         policy->types[job] = policy->ranking->dispatch(policy, job, &policy->queues[pool]);
     lull_ranked_count(policy, job, 0, asked->weight);
 }
 
-static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
+static int ranked_arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
     struct lull_ranked *const policy = (struct lull_ranked *)handle;
     const enum lull_cluster_stage stage =
         job < policy->ledger.room ? policy->ledger.records[job].stage : LULL_CLUSTER_ABSENT;
 
     if (stage == LULL_CLUSTER_RUNS)
-        end(handle, job, now_ns);
-    if (lull_job_ledger_arrive(&policy->ledger, job) < 0 || reach(policy, job) < 0)
+        ranked_end(handle, job, now_ns);
+    if (lull_job_ledger_arrive(&policy->ledger, job) < 0 || ranked_reach(policy, job) < 0)
         return -ENOMEM;
     if (stage != LULL_CLUSTER_PAUSED)
-        enter(policy, job);
+        ranked_enter(policy, job);
     lull_ranked_count(policy, job, 1, 0.0);
     return lull_ranked_enqueue(policy, job, now_ns);
 }
 
-static int adopt(struct lull_cluster_policy *handle, uint32_t job,
-                 const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
+static int ranked_adopt(struct lull_cluster_policy *handle, uint32_t job,
+                        const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
 {
     struct lull_ranked *const policy = (struct lull_ranked *)handle;
     const uint32_t type = policy->ledger.jobs->all[job].points[0].type;
     struct lull_ranked_group *const group =
         &policy->groups[lull_ranked_group_of(policy, job, type)];
 
-    if (lull_job_ledger_arrive(&policy->ledger, job) < 0 || reach(policy, job) < 0)
+    if (lull_job_ledger_arrive(&policy->ledger, job) < 0 || ranked_reach(policy, job) < 0)
         return -ENOMEM;
-    enter(policy, job);
+    ranked_enter(policy, job);
     lull_job_ledger_start(&policy->ledger, job, 0, shares, count, now_ns);
     if (group->cursor == group->running.count)
         group->cursor++;
@@ -108,7 +108,7 @@ static int adopt(struct lull_cluster_policy *handle, uint32_t job,
 }
 
 /* What an adopted job takes was booked when it was started, which is recalled. */
-static int recall(struct lull_cluster_policy *handle, uint32_t job, uint32_t point)
+static int ranked_recall(struct lull_cluster_policy *handle, uint32_t job, uint32_t point)
 {
     struct lull_ranked *const policy = (struct lull_ranked *)handle;
 
@@ -117,7 +117,8 @@ static int recall(struct lull_cluster_policy *handle, uint32_t job, uint32_t poi
     return 0;
 }
 
-static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t point, int64_t now_ns)
+static void ranked_begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t point,
+                         int64_t now_ns)
 {
     struct lull_ranked *const policy = (struct lull_ranked *)handle;
     const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
@@ -125,19 +126,19 @@ static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t poi
 
     if (point == old)
         return;
-    charge(policy, job, false);
+    ranked_charge(policy, job, false);
     lull_ranked_forget(policy, job);
     lull_job_ledger_begin(&policy->ledger, job, point, now_ns);
     lull_running_set_add(
         &policy->ledger,
         &policy->groups[lull_ranked_group_of(policy, job, asked->points[point].type)].running, job);
-    charge(policy, job, true);
+    ranked_charge(policy, job, true);
 }
 
 /* Among those that may be preempted it stays where it was: who shares with it is as slow, for the
  * most part, and paces change all the time. */
-static void pace(struct lull_cluster_policy *handle, uint32_t job, double pace, int64_t end_ns,
-                 int64_t now_ns)
+static void ranked_pace(struct lull_cluster_policy *handle, uint32_t job, double pace,
+                        int64_t end_ns, int64_t now_ns)
 {
     struct lull_ranked *const policy = (struct lull_ranked *)handle;
 
@@ -145,8 +146,9 @@ static void pace(struct lull_cluster_policy *handle, uint32_t job, double pace, 
     lull_job_ledger_pace(&policy->ledger, job, pace, now_ns);
 }
 
-static void node_changed(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
-                         uint32_t node, int64_t now_ns)
+static void ranked_node_changed(struct lull_cluster_policy *handle,
+                                const struct lull_cluster_state *state, uint32_t node,
+                                int64_t now_ns)
 {
     struct lull_ranked *const policy = (struct lull_ranked *)handle;
 
@@ -157,8 +159,8 @@ static void node_changed(struct lull_cluster_policy *handle, const struct lull_c
 
 /* ---- decisions ----------------------------------------------------------------------------- */
 
-static bool start(struct lull_ranked *policy, uint32_t job, uint32_t point, size_t share_count,
-                  int64_t now_ns, struct lull_cluster_decision *decision)
+static bool ranked_start(struct lull_ranked *policy, uint32_t job, uint32_t point,
+                         size_t share_count, int64_t now_ns, struct lull_cluster_decision *decision)
 {
     const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
     struct lull_ranked_group *const group =
@@ -170,12 +172,12 @@ static bool start(struct lull_ranked *policy, uint32_t job, uint32_t point, size
         group->cursor++;
     lull_running_set_add(&policy->ledger, &group->running, job);
     lull_ranked_count(policy, job, -1, 0.0);
-    charge(policy, job, true);
+    ranked_charge(policy, job, true);
     lull_ranked_offer(policy, job, now_ns);
     return lull_cluster_decide_start(decision, job, point, share_count, policy->ranking->reason);
 }
 
-/* Carries out the next step of a plan: jobs stop one by one, then the one that they make room for
+/* Executes the next step of a plan: jobs stop one by one, then the one that they make room for
  * starts. False: there is no step left. */
 static bool carry_on(struct lull_ranked *policy, const struct lull_cluster_state *state,
                      int64_t now_ns, struct lull_cluster_decision *decision)
@@ -193,7 +195,7 @@ static bool carry_on(struct lull_ranked *policy, const struct lull_cluster_state
             lull_cluster_restart_ns(policy->ledger.jobs->all[job].points[point].gpus);
         lull_ranked_forget(policy, job);
         lull_job_ledger_settle(&policy->ledger, job, now_ns);
-        charge(policy, job, false);
+        ranked_charge(policy, job, false);
         lull_job_ledger_pause(&policy->ledger, job, decision->restart_ns, now_ns);
         return true;
     }
@@ -205,7 +207,7 @@ static bool carry_on(struct lull_ranked *policy, const struct lull_cluster_state
     if (!lull_cluster_shares_fit(state, plan->shares, plan->share_count))
         return false;
     memcpy(decision->shares, plan->shares, plan->share_count * sizeof(*plan->shares));
-    return start(policy, plan->job, plan->point, plan->share_count, now_ns, decision);
+    return ranked_start(policy, plan->job, plan->point, plan->share_count, now_ns, decision);
 }
 
 /* The shape of a pool whose first job ranks first, of those that were tried less often; NULL: none.
@@ -224,7 +226,7 @@ static struct lull_ranked_shape *first_shape(const struct lull_ranked *policy, u
             const struct lull_heap_entry *first = shape->waiting.entries;
             struct lull_heap_entry stale;
 
-            while (shape->waiting.count > 0 && is_stale(policy, shape->waiting.entries))
+            while (shape->waiting.count > 0 && ranked_is_stale(policy, shape->waiting.entries))
                 lull_heap_take(&shape->waiting, INT64_MAX, &stale);
             if (shape->tries >= tries || shape->waiting.count == 0)
                 continue;
@@ -239,7 +241,7 @@ static struct lull_ranked_shape *first_shape(const struct lull_ranked *policy, u
     return best;
 }
 
-/* Tells whether jobs take fewer GPUs than they want rather than wait: not where many wait, since
+/* Returns whether jobs take fewer GPUs than they want rather than wait: not where many wait, since
    those that run will soon leave some. */
 static bool takes_fewer(const struct lull_ranked *policy, uint32_t pool, uint32_t type)
 {
@@ -254,20 +256,20 @@ static bool try_pool(struct lull_ranked *policy, const struct lull_cluster_state
                      uint32_t pool, uint32_t tries, int64_t now_ns,
                      struct lull_cluster_decision *decision)
 {
-    const bool is_elastic = policy->ranking->is_elastic && tries == MOST_TRIES;
+    const bool is_elastic = policy->ranking->is_elastic && tries == MAX_TRIES;
     struct lull_ranked_shape *shape;
     uint32_t type = 0;
 
     while ((shape = first_shape(policy, pool, tries, &type)) != NULL) {
         const uint32_t job = (uint32_t)(shape->waiting.entries[0].number >> 32);
-        const bool is_tried = tries < MOST_TRIES || takes_fewer(policy, pool, type);
+        const bool is_tried = tries < MAX_TRIES || takes_fewer(policy, pool, type);
         struct lull_ranked_choice choice = {.shares = decision->shares};
         uint32_t entry = lull_ranked_entry_point(policy, job, type);
 
-        if (tries < MOST_TRIES)
+        if (tries < MAX_TRIES)
             entry = lull_ranked_wanted(policy, job, entry, now_ns);
         if (is_tried && lull_ranked_choose(policy, state, job, entry, is_elastic, now_ns, &choice))
-            return start(policy, job, choice.point, choice.share_count, now_ns, decision);
+            return ranked_start(policy, job, choice.point, choice.share_count, now_ns, decision);
         if (is_tried && lull_ranked_make_room(policy, state, job, entry, now_ns))
             return carry_on(policy, state, now_ns, decision);
         shape->tries = tries;
@@ -276,17 +278,17 @@ static bool try_pool(struct lull_ranked *policy, const struct lull_cluster_state
 }
 
 /* Puts the next running job of a group on another clock if one costs less now. */
-static bool reclock(struct lull_ranked *policy, size_t group, int64_t now_ns,
-                    struct lull_cluster_decision *decision)
+static bool ranked_reclock(struct lull_ranked *policy, size_t group, int64_t now_ns,
+                           struct lull_cluster_decision *decision)
 {
     uint32_t job, point;
 
     if (!lull_ranked_next_clock(policy, group, now_ns, &job, &point))
         return false;
     lull_job_ledger_settle(&policy->ledger, job, now_ns);
-    charge(policy, job, false);
+    ranked_charge(policy, job, false);
     lull_job_ledger_reclock(&policy->ledger, job, point, now_ns);
-    charge(policy, job, true);
+    ranked_charge(policy, job, true);
     if (!policy->ranking->is_fixed) {
         policy->ledger.records[job].stamp++; /* it ends at another time */
         lull_ranked_offer(policy, job, now_ns);
@@ -299,15 +301,17 @@ static bool reclock(struct lull_ranked *policy, size_t group, int64_t now_ns,
 
 /* A policy that resizes jobs tries all shapes with the GPUs that they want before it gives any job
  * fewer or more. */
-static bool decide_in_pool(struct lull_ranked *policy, const struct lull_cluster_state *state,
-                           uint32_t pool, int64_t now_ns, struct lull_cluster_decision *decision)
+static bool ranked_decide_in_pool(struct lull_ranked *policy,
+                                  const struct lull_cluster_state *state, uint32_t pool,
+                                  int64_t now_ns, struct lull_cluster_decision *decision)
 {
     return (policy->ranking->is_resized && try_pool(policy, state, pool, 1, now_ns, decision)) ||
-           try_pool(policy, state, pool, MOST_TRIES, now_ns, decision);
+           try_pool(policy, state, pool, MAX_TRIES, now_ns, decision);
 }
 
-static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
-                   int64_t now_ns, struct lull_cluster_decision *decision)
+static bool ranked_decide(struct lull_cluster_policy *handle,
+                          const struct lull_cluster_state *state, int64_t now_ns,
+                          struct lull_cluster_decision *decision)
 {
     struct lull_ranked *const policy = (struct lull_ranked *)handle;
     const uint32_t types = policy->cluster->type_count;
@@ -318,7 +322,7 @@ static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster
     while (policy->dirty_count > 0) {
         const uint32_t pool = policy->dirty[policy->dirty_count - 1];
 
-        if (decide_in_pool(policy, state, pool, now_ns, decision))
+        if (ranked_decide_in_pool(policy, state, pool, now_ns, decision))
             return true;
         for (uint32_t type = 0; policy->ranking->level != NULL && type < types; type++) {
             const size_t group = (size_t)pool * types + type;
@@ -326,7 +330,7 @@ static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster
             if (policy->groups[group].cursor == policy->groups[group].running.count &&
                 lull_ranked_has_new_level(policy, group))
                 policy->groups[group].cursor = 0;
-            if (reclock(policy, group, now_ns, decision))
+            if (ranked_reclock(policy, group, now_ns, decision))
                 return true;
             if (policy->ranking->is_resized &&
                 lull_ranked_grow(policy, state, pool, type, now_ns, decision->shares))
@@ -378,7 +382,7 @@ static void free_group(struct lull_ranked_group *group)
     free(group->running.jobs);
 }
 
-static void destroy(struct lull_cluster_policy *handle)
+static void ranked_destroy(struct lull_cluster_policy *handle)
 {
     struct lull_ranked *const policy = (struct lull_ranked *)handle;
     const size_t count = lull_cluster_group_count(policy->cluster);
@@ -402,8 +406,8 @@ static void destroy(struct lull_cluster_policy *handle)
     free(policy);
 }
 
-static int create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
-                  const void *rule, double setting, struct lull_cluster_policy **policy_out)
+static int ranked_create(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
+                         const void *rule, double setting, struct lull_cluster_policy **policy_out)
 {
     const struct lull_cluster_ranking *ranking = rule;
     struct lull_ranked *policy = calloc(1, sizeof(*policy));
@@ -416,7 +420,7 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
     policy->ledger.jobs = jobs;
     if (lull_cluster_state_create(cluster, &policy->copy) < 0 || make_groups(policy) < 0 ||
         (ranking->create != NULL && ranking->create(cluster, jobs, &policy->more) < 0)) {
-        destroy((struct lull_cluster_policy *)policy);
+        ranked_destroy((struct lull_cluster_policy *)policy);
         return -ENOMEM;
     }
     *policy_out = (struct lull_cluster_policy *)policy;
@@ -424,14 +428,14 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
 }
 
 const struct lull_cluster_policy_calls lull_ranked_calls = {
-    .create = create,
-    .destroy = destroy,
-    .arrive = arrive,
-    .adopt = adopt,
-    .recall = recall,
-    .end = end,
-    .decide = decide,
-    .begin = begin,
-    .pace = pace,
-    .node = node_changed,
+    .create = ranked_create,
+    .destroy = ranked_destroy,
+    .arrive = ranked_arrive,
+    .adopt = ranked_adopt,
+    .recall = ranked_recall,
+    .end = ranked_end,
+    .decide = ranked_decide,
+    .begin = ranked_begin,
+    .pace = ranked_pace,
+    .node = ranked_node_changed,
 };

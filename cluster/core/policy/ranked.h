@@ -2,7 +2,7 @@
  * Policies that rank jobs and always run those that rank first, as far as they fit. A job that does
  * not fit holds up only jobs that want as many GPUs of the same type. A job that comes later
  * but ranks first takes the GPUs of preemptible ones that rank last; a preempted job needs some
- * seconds before it goes on (lull_cluster_restart_ns). Clocks may be chosen, and changed while a
+ * seconds before it continues (lull_cluster_restart_ns). Clocks may be chosen, and changed while a
  * job runs, by a cost per operating point.
  *
  * Jobs of equal shape (pool, type, GPUs) wait in one heap, so that a decision looks at the first of
@@ -72,7 +72,7 @@ struct lull_cluster_ranking {
 
     /*
      * This part of a job is to run in an operating point (is_on), or after all does not: it stops,
-     * or goes on in another one. NULL: the rule does not need to know.
+     * or continues in another one. NULL: the rule does not need to know.
      */
     void (*charge)(struct lull_ranked *ranked, uint32_t job, uint32_t point, double left_ratio,
                    bool is_on);
@@ -81,7 +81,7 @@ struct lull_cluster_ranking {
     void (*ended)(struct lull_ranked *ranked, uint32_t job, uint32_t type);
 };
 
-/* The seconds that a preempted job needs before it goes on, by how many GPUs it has: 7 s for one,
+/* The seconds that a preempted job needs before it continues, by how many GPUs it has: 7 s for one,
  * 30 s up to 8, 60 s beyond (measured on Helios, SC'21). */
 int64_t lull_cluster_restart_ns(uint32_t gpus);
 

@@ -8,7 +8,7 @@
 #include "cluster/core/model/placement.h"
 #include "cluster/core/policy/ranked_state.h"
 
-/* Clocks are chosen anew when the level has changed by this factor. Chosen, not measured. */
+/* Clocks are chosen again when the level has changed by this factor. */
 static const double LEVEL_STEP = 1.05;
 
 int64_t lull_cluster_restart_ns(uint32_t gpus)

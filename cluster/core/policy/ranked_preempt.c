@@ -8,17 +8,19 @@
 #include "cluster/core/model/placement.h"
 #include "cluster/core/policy/ranked_state.h"
 
-static uint32_t job_of(const struct lull_heap_entry *entry)
+static uint32_t ranked_preempt_job_of(const struct lull_heap_entry *entry)
 {
     return (uint32_t)(~entry->number >> 32);
 }
 
-static bool is_stale(const struct lull_ranked *policy, const struct lull_heap_entry *entry)
+static bool ranked_preempt_is_stale(const struct lull_ranked *policy,
+                                    const struct lull_heap_entry *entry)
 {
-    return policy->ledger.records[job_of(entry)].stamp != (uint32_t)~entry->number;
+    return policy->ledger.records[ranked_preempt_job_of(entry)].stamp != (uint32_t)~entry->number;
 }
 
-static int64_t rank_of(const struct lull_ranked *policy, uint32_t job, int64_t now_ns)
+static int64_t ranked_preempt_rank_of(const struct lull_ranked *policy, uint32_t job,
+                                      int64_t now_ns)
 {
     return lull_ranked_rank(policy, job, policy->ledger.records[job].point, now_ns);
 }
@@ -35,13 +37,14 @@ static bool pop_last(struct lull_ranked *policy, struct lull_ranked_group *group
         struct lull_heap_entry stale;
         int64_t its;
 
-        while (running->count > 0 && is_stale(policy, running->entries))
+        while (running->count > 0 && ranked_preempt_is_stale(policy, running->entries))
             lull_heap_take(running, INT64_MAX, &stale);
         if (running->count == 0)
             continue;
-        its = rank_of(policy, job_of(running->entries), now_ns);
+        its = ranked_preempt_rank_of(policy, ranked_preempt_job_of(running->entries), now_ns);
         if (its > most || (its == most && last != NULL &&
-                           job_of(running->entries) > job_of(last->running.entries))) {
+                           ranked_preempt_job_of(running->entries) >
+                               ranked_preempt_job_of(last->running.entries))) {
             most = its;
             last = &group->shapes[i];
         }
@@ -52,7 +55,7 @@ static bool pop_last(struct lull_ranked *policy, struct lull_ranked_group *group
 static void push_back(struct lull_ranked *policy, struct lull_ranked_group *group,
                       const struct lull_heap_entry *entry)
 {
-    const uint32_t job = job_of(entry);
+    const uint32_t job = ranked_preempt_job_of(entry);
     const uint32_t gpus =
         policy->ledger.jobs->all[job].points[policy->ledger.records[job].point].gpus;
 
@@ -62,12 +65,12 @@ static void push_back(struct lull_ranked *policy, struct lull_ranked_group *grou
             lull_heap_add(&group->shapes[i].running, entry->key, entry->number);
 }
 
-static uint32_t gpus_of(const struct lull_ranked *policy, uint32_t job)
+static uint32_t ranked_preempt_gpus_of(const struct lull_ranked *policy, uint32_t job)
 {
     return policy->ledger.jobs->all[job].points[policy->ledger.records[job].point].gpus;
 }
 
-static void give(struct lull_ranked *policy, uint32_t job)
+static void ranked_preempt_assign(struct lull_ranked *policy, uint32_t job)
 {
     lull_cluster_copy_give(policy->copy, policy->ledger.records[job].shares,
                            policy->ledger.records[job].share_count);
@@ -99,20 +102,20 @@ static uint32_t pop_enough(struct lull_ranked *policy, struct lull_ranked_group 
     policy->plan.share_count = 0;
     while (policy->plan.share_count == 0 && popped < policy->popped_room &&
            pop_last(policy, group, rank, now_ns, &policy->popped[popped])) {
-        const uint32_t last = job_of(&policy->popped[popped++]);
+        const uint32_t last = ranked_preempt_job_of(&policy->popped[popped++]);
 
         if (has_just_begun(policy, last, now_ns))
             continue;
-        free += gpus_of(policy, last);
+        free += ranked_preempt_gpus_of(policy, last);
         if (is_synced)
-            give(policy, last);
+            ranked_preempt_assign(policy, last);
         if (free < entry->gpus)
             continue;
         if (!is_synced) {
             lull_cluster_copy_group(policy->copy, state, asked->pool, entry->type);
             for (uint32_t i = 0; i < popped; i++)
-                if (!has_just_begun(policy, job_of(&policy->popped[i]), now_ns))
-                    give(policy, job_of(&policy->popped[i]));
+                if (!has_just_begun(policy, ranked_preempt_job_of(&policy->popped[i]), now_ns))
+                    ranked_preempt_assign(policy, ranked_preempt_job_of(&policy->popped[i]));
             is_synced = true;
         }
         policy->plan.share_count = lull_cluster_place_consolidated(
@@ -148,7 +151,8 @@ bool lull_ranked_make_room(struct lull_ranked *policy, const struct lull_cluster
     /* Those of the popped jobs that rank first stay where they are if there is room. */
     while (popped-- > 0) {
         const struct lull_heap_entry *entry = &policy->popped[popped];
-        const struct lull_job_record *record = &policy->ledger.records[job_of(entry)];
+        const struct lull_job_record *record =
+            &policy->ledger.records[ranked_preempt_job_of(entry)];
 
         if (!plan->has_start ||
             lull_cluster_shares_fit(policy->copy, record->shares, record->share_count)) {
@@ -157,7 +161,7 @@ bool lull_ranked_make_room(struct lull_ranked *policy, const struct lull_cluster
             push_back(policy, group, entry);
         } else {
             assert(plan->stop_count < policy->popped_room);
-            plan->stops[plan->stop_count++] = job_of(entry);
+            plan->stops[plan->stop_count++] = ranked_preempt_job_of(entry);
         }
     }
     return plan->has_start;

@@ -16,7 +16,8 @@
 static const double URGENCY = 1.7;
 
 /* The shape of a group with this many GPUs, which is made if it is new; NULL: no memory. */
-static struct lull_ranked_shape *shape_of(struct lull_ranked_group *group, uint32_t gpus)
+static struct lull_ranked_shape *ranked_queue_shape_of(struct lull_ranked_group *group,
+                                                       uint32_t gpus)
 {
     struct lull_ranked_shape *shapes = group->shapes;
     uint32_t at = 0;
@@ -35,7 +36,7 @@ static struct lull_ranked_shape *shape_of(struct lull_ranked_group *group, uint3
     return &shapes[at];
 }
 
-static uint64_t number_of(const struct lull_ranked *policy, uint32_t job)
+static uint64_t ranked_queue_number_of(const struct lull_ranked *policy, uint32_t job)
 {
     return (uint64_t)job << 32 | policy->ledger.records[job].stamp;
 }
@@ -47,7 +48,7 @@ void lull_ranked_offer(struct lull_ranked *policy, uint32_t job, int64_t now_ns)
     const uint32_t type = asked->points[record->point].type;
     const uint32_t gpus = asked->points[record->point].gpus;
     struct lull_ranked_shape *const shape =
-        shape_of(&policy->groups[lull_ranked_group_of(policy, job, type)], gpus);
+        ranked_queue_shape_of(&policy->groups[lull_ranked_group_of(policy, job, type)], gpus);
     const int64_t rank = lull_ranked_rank(policy, job, record->point, now_ns);
 
     /* Jobs on equally many GPUs near their ends equally fast, so that the order of ends stays.
@@ -56,10 +57,10 @@ void lull_ranked_offer(struct lull_ranked *policy, uint32_t job, int64_t now_ns)
         lull_heap_add(&shape->running,
                       policy->ranking->is_fixed ? -rank
                                                 : -lull_job_ledger_end_ns(&policy->ledger, job),
-                      ~number_of(policy, job));
+                      ~ranked_queue_number_of(policy, job));
 }
 
-static void touch(struct lull_ranked *policy, uint32_t pool)
+static void ranked_queue_touch(struct lull_ranked *policy, uint32_t pool)
 {
     if (policy->is_dirty[pool])
         return;
@@ -78,7 +79,7 @@ void lull_ranked_unblock(struct lull_ranked *policy, uint32_t pool)
             group->shapes[i].tries = 0;
         group->barren_gpus = 0;
     }
-    touch(policy, pool);
+    ranked_queue_touch(policy, pool);
 }
 
 void lull_ranked_forget(struct lull_ranked *policy, uint32_t job)
@@ -124,7 +125,7 @@ static int note_urgency(struct lull_ranked *policy, uint32_t job)
     return lull_heap_add(&policy->urgent,
                          asked->deadline_ns - (int64_t)(URGENCY * (double)lull_job_ledger_need_ns(
                                                                       &policy->ledger, job, 0)),
-                         number_of(policy, job));
+                         ranked_queue_number_of(policy, job));
 }
 
 void lull_ranked_mark_urgent(struct lull_ranked *policy, int64_t now_ns)
@@ -134,7 +135,7 @@ void lull_ranked_mark_urgent(struct lull_ranked *policy, int64_t now_ns)
     while (lull_heap_take(&policy->urgent, now_ns, &first)) {
         const uint32_t job = (uint32_t)(first.number >> 32);
 
-        if (number_of(policy, job) != first.number ||
+        if (ranked_queue_number_of(policy, job) != first.number ||
             now_ns + lull_job_ledger_need_ns(&policy->ledger, job, 0) >
                 policy->ledger.jobs->all[job].deadline_ns)
             continue;
@@ -156,14 +157,14 @@ int lull_ranked_enqueue(struct lull_ranked *policy, uint32_t job, int64_t now_ns
         if (point == asked->point_count || (only != UINT32_MAX && only != type))
             continue;
         point = lull_ranked_wanted(policy, job, point, now_ns);
-        shape = shape_of(&policy->groups[lull_ranked_group_of(policy, job, type)],
-                         asked->points[point].gpus);
+        shape = ranked_queue_shape_of(&policy->groups[lull_ranked_group_of(policy, job, type)],
+                                      asked->points[point].gpus);
         if (shape == NULL ||
             lull_heap_add(&shape->waiting, lull_ranked_rank(policy, job, point, now_ns),
-                          number_of(policy, job)) < 0)
+                          ranked_queue_number_of(policy, job)) < 0)
             return -ENOMEM;
         shape->tries = 0;
     }
-    touch(policy, asked->pool);
+    ranked_queue_touch(policy, asked->pool);
     return note_urgency(policy, job);
 }

@@ -8,16 +8,17 @@
 #include "cluster/core/model/placement.h"
 #include "cluster/core/policy/ranked_state.h"
 
-/* A running job gets more GPUs only if it gains this many times what beginning again costs. Chosen,
-   not measured. */
+/* A running job gets more GPUs only if it gains this many times what beginning again costs. */
 static const double CLEARLY = 2.0;
 
-static const struct lull_cluster_point *point_of(const struct lull_ranked *policy, uint32_t job)
+static const struct lull_cluster_point *ranked_resize_point_of(const struct lull_ranked *policy,
+                                                               uint32_t job)
 {
     return &policy->ledger.jobs->all[job].points[policy->ledger.records[job].point];
 }
 
-/* Tells whether a running job may be stopped, its GPUs are known, and it did not begin just now. */
+/* Returns whether a running job may be stopped, its GPUs are known, and it did not begin just now.
+ */
 static bool can_move(const struct lull_ranked *policy, uint32_t job, int64_t now_ns)
 {
     const struct lull_job_record *record = &policy->ledger.records[job];
@@ -31,7 +32,7 @@ static bool can_move(const struct lull_ranked *policy, uint32_t job, int64_t now
 static double gain_by(const struct lull_ranked *policy, uint32_t job, uint32_t point,
                       int64_t now_ns)
 {
-    const struct lull_cluster_point *old = point_of(policy, job);
+    const struct lull_cluster_point *old = ranked_resize_point_of(policy, job);
     const struct lull_cluster_point *wide = &policy->ledger.jobs->all[job].points[point];
     const struct lull_queue_stats *queue =
         &policy->queues[lull_ranked_group_of(policy, job, old->type)];
@@ -57,16 +58,17 @@ static size_t place_wider(struct lull_ranked *policy, uint32_t job, uint32_t gpu
 
     lull_cluster_state_give(copy, record->shares, record->share_count);
     count = lull_cluster_place_consolidated(copy, policy->ledger.jobs->all[job].pool,
-                                            point_of(policy, job)->type, gpus, shares_out);
+                                            ranked_resize_point_of(policy, job)->type, gpus,
+                                            shares_out);
     lull_cluster_state_take(copy, record->shares, record->share_count);
     return count;
 }
 
-/* Tells whether a running job may be moved and has an operating point with more GPUs. */
+/* Returns whether a running job may be moved and has an operating point with more GPUs. */
 static bool can_grow(const struct lull_ranked *policy, uint32_t job, int64_t now_ns)
 {
     const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
-    const struct lull_cluster_point *now = point_of(policy, job);
+    const struct lull_cluster_point *now = ranked_resize_point_of(policy, job);
 
     for (uint32_t point = 0; point < asked->point_count; point++)
         if (asked->points[point].gpus > now->gpus && asked->points[point].type == now->type)
@@ -103,7 +105,7 @@ bool lull_ranked_grow(struct lull_ranked *policy, const struct lull_cluster_stat
     for (uint32_t i = 0; i < group->running.count; i++) {
         const uint32_t job = group->running.jobs[i];
         const uint32_t old = policy->ledger.records[job].point;
-        const uint32_t gpus = point_of(policy, job)->gpus;
+        const uint32_t gpus = ranked_resize_point_of(policy, job)->gpus;
         uint32_t point;
         size_t count;
         double gain;

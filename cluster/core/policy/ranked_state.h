@@ -31,7 +31,7 @@ struct lull_ranked_group {
     uint64_t barren_gpus; /* that were free when no running job was worth more of them */
 };
 
-/* A change that takes several decisions, which are asked for one by one: jobs stop, then one
+/* A change that takes several decisions, which are requested one by one: jobs stop, then one
  * starts. */
 struct lull_ranked_plan {
     uint32_t *stops;
@@ -95,7 +95,7 @@ void lull_ranked_mark_urgent(struct lull_ranked *policy, int64_t now_ns);
 
 /* ---- ranked_points.c ------------------------------------------------------------------------ */
 
-/* Tells whether clocks are to be chosen anew in a group; if so, they are taken to be. */
+/* Returns whether clocks are to be chosen again in a group; if so, they are taken to be. */
 bool lull_ranked_has_new_level(struct lull_ranked *policy, size_t group);
 
 /* The next running job from the group's cursor on whose clock is to change, and its new operating
@@ -103,7 +103,7 @@ bool lull_ranked_has_new_level(struct lull_ranked *policy, size_t group);
 bool lull_ranked_next_clock(struct lull_ranked *policy, size_t group, int64_t now_ns,
                             uint32_t *job_out, uint32_t *point_out);
 
-/* The operating point that stands for a job's shape in a type; point_count: it has none there. */
+/* The operating point that represents a job's shape in a type; point_count: it has none there. */
 uint32_t lull_ranked_entry_point(const struct lull_ranked *policy, uint32_t job, uint32_t type);
 
 /* The operating point of least cost of the type, whatever is free, where running jobs are resized;

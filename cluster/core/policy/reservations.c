@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "cluster/core/model/timeline_search.h"
 
 /* Near prices to try, in what the jobs that wait would pay on average for a GPU-second. These and
@@ -16,8 +16,8 @@ static const double near_ratios[] = {0.0, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0, 1
 
 enum {
     NEAR_COUNT = sizeof(near_ratios) / sizeof(near_ratios[0]),
-    MOST_ORDERS = 100, /* more hardly help */
-    LEAST_TRIED = 8,   /* jobs that are placed whatever it takes */
+    MAX_ORDERS = 100, /* more hardly help */
+    MIN_TRIED = 8,    /* jobs that are placed whatever it takes */
 };
 
 /* How far random orders stray from the best: the deviation of the logarithm of a key. */
@@ -26,8 +26,8 @@ static const double stray = 0.3;
 /* What leaving out a job that has to run counts, against any gain or price. */
 static const double left_out_j = 1e15;
 
-/* Searches that go on side by side while one job is placed: for each number of GPUs and type. */
-enum { MOST_SEARCHES = 8 };
+/* Searches that continue side by side while one job is placed: for each number of GPUs and type. */
+enum { MAX_SEARCHES = 8 };
 
 /* The part of a plan for an operating point that does not depend on when it begins. */
 struct reserved_option {
@@ -45,7 +45,7 @@ struct reserved_entry {
 
 /* Looks for room for the operating points of one job. */
 struct reserved_room {
-    struct lull_timeline_search searches[MOST_SEARCHES];
+    struct lull_timeline_search searches[MAX_SEARCHES];
     uint32_t count;
     int64_t start_ns;  /* the start found last, mostly that of the next point too, */
     double near_ratio; /* and how much of the near price is left there */
@@ -99,8 +99,8 @@ void lull_reserver_destroy(struct lull_reserver *reserver)
     free(reserver);
 }
 
-/* Entries need not be kept: each plan fills them anew. */
-static int make_room(struct lull_reserver *reserver, size_t count)
+/* Entries need not be kept: each plan fills them again. */
+static int reserver_make_room(struct lull_reserver *reserver, size_t count)
 {
     const size_t room = count * 2;
     struct reserved_entry *entries;
@@ -127,8 +127,8 @@ static double price_j(const struct lull_reservation_room *room,
            (near_j * near_s + room->far_j[point->type] * ((double)point->time_ns * 1e-9 - near_s));
 }
 
-static bool is_possible(const struct lull_reservation_room *room,
-                        const struct lull_cluster_job *job, uint32_t point)
+static bool reserver_is_possible(const struct lull_reservation_room *room,
+                                 const struct lull_cluster_job *job, uint32_t point)
 {
     const uint32_t type = job->points[point].type;
 
@@ -153,13 +153,13 @@ static double density_of(const struct lull_reservation_room *room,
                                  ? job->weight
                                  : lull_cluster_gain_j(job, i, room->now_ns, room->second_j);
 
-        if (is_possible(room, job, i))
+        if (reserver_is_possible(room, job, i))
             best = fmax(best, worth / gpu_s);
     }
     return best;
 }
 
-static int compare(const void *left, const void *right)
+static int reserver_compare(const void *left, const void *right)
 {
     const struct reserved_entry *a = left;
     const struct reserved_entry *b = right;
@@ -173,8 +173,9 @@ static int compare(const void *left, const void *right)
 
 /* ---- one plan ----------------------------------------------------------------------------- */
 
-/* The first time with room for an operating point; INT64_MAX: there is none. Searches go on where
- * points of a job have the same GPUs and, as they mostly do, ever longer times. Negative: -ENOMEM.
+/* The first time with room for an operating point; INT64_MAX: there is none. Searches continue
+ * where points of a job have the same GPUs and, as they mostly do, ever longer times. Negative:
+ * -ENOMEM.
  */
 static int64_t first_fit(const struct lull_reserver *reserver,
                          const struct lull_reservation_room *room,
@@ -188,7 +189,7 @@ static int64_t first_fit(const struct lull_reserver *reserver,
            (found->searches[i].rising != rising || found->searches[i].gpus != point->gpus ||
             found->searches[i].time_ns > point->time_ns))
         i++;
-    search = &found->searches[i < MOST_SEARCHES ? i : 0];
+    search = &found->searches[i < MAX_SEARCHES ? i : 0];
     if (i < found->count) {
         lull_timeline_search_longer(search, point->time_ns);
         return search->start_ns;
@@ -197,7 +198,7 @@ static int64_t first_fit(const struct lull_reserver *reserver,
                                    &reserver->reserved[point->type], point->gpus,
                                    point->time_ns) < 0)
         return -ENOMEM;
-    found->count = lull_larger_u32(found->count, (i < MOST_SEARCHES ? i : 0) + 1);
+    found->count = lull_max_u32(found->count, (i < MAX_SEARCHES ? i : 0) + 1);
     return search->start_ns;
 }
 
@@ -213,8 +214,9 @@ static double near_ratio(const struct lull_reservation_room *room, int64_t start
 }
 
 /* The schedule of highest gain less price that fits; what it adds to the plan's score. -ENOMEM. */
-static int choose(const struct lull_reserver *reserver, const struct lull_reservation_room *room,
-                  struct reserved_entry *entry, double *score_j_out)
+static int reserver_choose(const struct lull_reserver *reserver,
+                           const struct lull_reservation_room *room, struct reserved_entry *entry,
+                           double *score_j_out)
 {
     struct lull_reservation *const reservation = &entry->reservation;
     const struct lull_cluster_job *job = &room->jobs[reservation->job];
@@ -259,8 +261,8 @@ static int choose(const struct lull_reserver *reserver, const struct lull_reserv
 }
 
 /* Places all jobs of the plan being made in its order. -ENOMEM. */
-static int place(struct lull_reserver *reserver, const struct lull_reservation_room *room,
-                 size_t count, double *score_j_out)
+static int reserver_place(struct lull_reserver *reserver, const struct lull_reservation_room *room,
+                          size_t count, double *score_j_out)
 {
     double score_j = 0.0;
 
@@ -274,7 +276,7 @@ static int place(struct lull_reserver *reserver, const struct lull_reservation_r
         const struct lull_cluster_point *point;
         double its_score_j;
 
-        if (choose(reserver, room, &reserver->tried[i], &its_score_j) < 0)
+        if (reserver_choose(reserver, room, &reserver->tried[i], &its_score_j) < 0)
             return -ENOMEM;
         score_j += its_score_j;
         if (reservation->point == LULL_RESERVATION_NONE)
@@ -289,7 +291,7 @@ static int place(struct lull_reserver *reserver, const struct lull_reservation_r
 }
 
 /* Makes the plan being made the best one; the former best one is overwritten next. */
-static void keep(struct lull_reserver *reserver)
+static void reserver_keep_best(struct lull_reserver *reserver)
 {
     struct reserved_entry *const better = reserver->tried;
 
@@ -301,8 +303,8 @@ static void keep(struct lull_reserver *reserver)
 
 /* What the jobs would pay for a GPU-second on average. Those that have to run: what it costs them
  * all to wait for one. */
-static double usual_j(const struct lull_reservation_room *room, const struct lull_reservation *plan,
-                      size_t count)
+static double typical_j(const struct lull_reservation_room *room,
+                        const struct lull_reservation *plan, size_t count)
 {
     double gain_j = 0.0;
     double weight = 0.0;
@@ -327,7 +329,7 @@ static double usual_j(const struct lull_reservation_room *room, const struct lul
 /* Near prices; the best plan is kept, and the best near price is left. Of one job alone no price
  * changes the score. */
 static int search_prices(struct lull_reserver *reserver, const struct lull_reservation_room *room,
-                         size_t count, double usual, double *best_j_out)
+                         size_t count, double typical, double *best_j_out)
 {
     double best_near_j = 0.0;
 
@@ -336,13 +338,13 @@ static int search_prices(struct lull_reserver *reserver, const struct lull_reser
         double score_j;
 
         memcpy(reserver->tried, reserver->first, count * sizeof(*reserver->tried));
-        reserver->near_j = near_ratios[i] * usual;
-        if (place(reserver, room, count, &score_j) < 0)
+        reserver->near_j = near_ratios[i] * typical;
+        if (reserver_place(reserver, room, count, &score_j) < 0)
             return -ENOMEM;
         if (score_j > *best_j_out) {
             *best_j_out = score_j;
             best_near_j = reserver->near_j;
-            keep(reserver);
+            reserver_keep_best(reserver);
         }
     }
     reserver->near_j = best_near_j;
@@ -360,12 +362,12 @@ static int search_orders(struct lull_reserver *reserver, const struct lull_reser
             reserver->tried[j] = reserver->best[j];
             reserver->tried[j].key *= exp(lull_random_normal(random, 0.0, stray));
         }
-        qsort(reserver->tried, count, sizeof(*reserver->tried), compare);
-        if (place(reserver, room, count, &score_j) < 0)
+        qsort(reserver->tried, count, sizeof(*reserver->tried), reserver_compare);
+        if (reserver_place(reserver, room, count, &score_j) < 0)
             return -ENOMEM;
         if (score_j > best_j) {
             best_j = score_j;
-            keep(reserver);
+            reserver_keep_best(reserver);
         }
     }
     return 0;
@@ -383,8 +385,9 @@ static double pass_steps(const struct lull_reserver *reserver,
 }
 
 /* Sorts the jobs by what they would pay for a GPU-second. */
-static void sort(const struct lull_reserver *reserver, const struct lull_reservation_room *room,
-                 const struct lull_reservation *plan, size_t count)
+static void reserver_sort(const struct lull_reserver *reserver,
+                          const struct lull_reservation_room *room,
+                          const struct lull_reservation *plan, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const struct lull_cluster_job *job = &room->jobs[plan[i].job];
@@ -395,7 +398,7 @@ static void sort(const struct lull_reserver *reserver, const struct lull_reserva
                                     NULL,
                                     {.job = plan[i].job, .point = LULL_RESERVATION_NONE}};
     }
-    qsort(reserver->first, count, sizeof(*reserver->first), compare);
+    qsort(reserver->first, count, sizeof(*reserver->first), reserver_compare);
 }
 
 /* Fills the options of the first `count` jobs. -ENOMEM. */
@@ -421,7 +424,7 @@ static int fill_options(struct lull_reserver *reserver, const struct lull_reserv
         reserver->first[i].options = next;
         for (uint32_t point = 0; point < job->point_count; point++)
             *next++ = (struct reserved_option){
-                is_possible(room, job, point),
+                reserver_is_possible(room, job, point),
                 lull_cluster_gain_j(job, point, room->now_ns, room->second_j),
                 -expm1(-(double)job->points[point].time_ns / room->fade_ns),
             };
@@ -430,24 +433,24 @@ static int fill_options(struct lull_reserver *reserver, const struct lull_reserv
 }
 
 int lull_reserver_plan(struct lull_reserver *reserver, const struct lull_reservation_room *room,
-                       struct lull_random *random, double most_steps, struct lull_reservation *plan,
+                       struct lull_random *random, double max_steps, struct lull_reservation *plan,
                        size_t count)
 {
     size_t tried = count;
     double best_j;
     double orders;
 
-    if (make_room(reserver, count) < 0)
+    if (reserver_make_room(reserver, count) < 0)
         return -ENOMEM;
-    sort(reserver, room, plan, count);
-    while (tried > LEAST_TRIED && NEAR_COUNT * pass_steps(reserver, room, tried) > most_steps)
+    reserver_sort(reserver, room, plan, count);
+    while (tried > MIN_TRIED && NEAR_COUNT * pass_steps(reserver, room, tried) > max_steps)
         tried -= tried / 4;
     if (fill_options(reserver, room, tried) < 0)
         return -ENOMEM;
-    if (search_prices(reserver, room, tried, usual_j(room, plan, count), &best_j) < 0)
+    if (search_prices(reserver, room, tried, typical_j(room, plan, count), &best_j) < 0)
         return -ENOMEM;
-    orders = most_steps / fmax(pass_steps(reserver, room, tried), 1.0) - NEAR_COUNT;
-    orders = fmin(fmin(orders, MOST_ORDERS), (double)tried * ((double)tried - 1.0));
+    orders = max_steps / fmax(pass_steps(reserver, room, tried), 1.0) - NEAR_COUNT;
+    orders = fmin(fmin(orders, MAX_ORDERS), (double)tried * ((double)tried - 1.0));
     if (search_orders(reserver, room, random, orders > 0.0 ? (size_t)orders : 0, tried, best_j) < 0)
         return -ENOMEM;
     for (size_t i = 0; i < count; i++)

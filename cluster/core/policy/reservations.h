@@ -1,6 +1,6 @@
 /*
  * Plans when each waiting job should run and in which operating point: all jobs get reservations in
- * time at once, which are made anew whenever something has changed. Nothing is promised before it
+ * time at once, which are made again whenever something has changed. Nothing is promised before it
  * begins, so that a job that comes later may displace one that has not begun.
  *
  * A GPU-second at time t has a posted price that fades from what the jobs that wait are worth to
@@ -58,12 +58,12 @@ void lull_reserver_destroy(struct lull_reserver *reserver);
 
 /*
  * Chooses operating point and start of each of plan[0..count), whose jobs are set, and puts them
- * into the order of the best plan. Jobs that have to run come before all others. most_steps: how
+ * into the order of the best plan. Jobs that have to run come before all others. max_steps: how
  * much may be tried, in looks at a reserved step (some nanoseconds each); where it does not suffice
  * for all jobs those that pay least per GPU-second are left out. -ENOMEM.
  */
 int lull_reserver_plan(struct lull_reserver *reserver, const struct lull_reservation_room *room,
-                       struct lull_random *random, double most_steps, struct lull_reservation *plan,
+                       struct lull_random *random, double max_steps, struct lull_reservation *plan,
                        size_t count);
 
 #endif

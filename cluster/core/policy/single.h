@@ -21,7 +21,7 @@ extern const struct lull_cluster_ranking lull_powerflow_ranking;
 extern const struct lull_cluster_policy_calls lull_pd_rats_calls;
 extern const struct lull_cluster_policy_calls lull_pd_rats_safe_calls;
 
-/* The two halves of the tuned one: reservations that stay once they have begun, for any jobs
+/* The two halves of the tuned one: reservations that stay once they have started, for any jobs
  * (pd_rats_reserved.c); and a ranking for jobs that may all be preempted and have to run
  * (pd_rats_ranked.c). Their parameter is that of the whole. */
 extern const struct lull_cluster_policy_calls lull_pd_rats_reserved_calls;

@@ -12,8 +12,8 @@
 
 /* Zero-initialised is empty. */
 struct lull_waiting {
-    uint32_t *jobs;    /* ascending; those that have gone keep their places */
-    int64_t *least_ns; /* of a tree's nodes, the root at 1, the leaves from `room` on */
+    uint32_t *jobs;  /* ascending; those that have gone keep their places */
+    int64_t *min_ns; /* of a tree's nodes, the root at 1, the leaves from `room` on */
     size_t count;
     size_t room;
 };
@@ -30,7 +30,7 @@ int lull_waiting_add(struct lull_waiting *waiting, uint32_t job, int64_t time_ns
 void lull_waiting_remove(struct lull_waiting *waiting, uint32_t job);
 
 /* The first job with a number above `after` (LULL_WAITING_NONE: with any number) that takes at most
- * most_ns; LULL_WAITING_NONE: there is none. */
-uint32_t lull_waiting_first(const struct lull_waiting *waiting, uint32_t after, int64_t most_ns);
+ * max_ns; LULL_WAITING_NONE: there is none. */
+uint32_t lull_waiting_first(const struct lull_waiting *waiting, uint32_t after, int64_t max_ns);
 
 #endif

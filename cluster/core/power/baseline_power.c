@@ -9,7 +9,7 @@
  */
 static const double rounding = 1e-12;
 
-static double seconds(int64_t ns)
+static double baseline_seconds(int64_t ns)
 {
     return (double)ns * 1e-9;
 }
@@ -32,7 +32,7 @@ void lull_baseline_power_of_types(const struct lull_cluster *cluster,
 
             baseline_w_out[point->type] =
                 fmin(baseline_w_out[point->type],
-                     point->energy_j / seconds(point->time_ns) / point->gpus);
+                     point->energy_j / baseline_seconds(point->time_ns) / point->gpus);
         }
 }
 
@@ -60,8 +60,8 @@ static int64_t least_of(const struct lull_cluster_job *job, double *gpu_ns_out)
     return time_ns;
 }
 
-int lull_baseline_power_least_end(const struct lull_cluster *cluster,
-                                  const struct lull_cluster_jobs *jobs, int64_t *end_ns_out)
+int lull_baseline_power_min_end(const struct lull_cluster *cluster,
+                                const struct lull_cluster_jobs *jobs, int64_t *end_ns_out)
 {
     double *gpus = calloc(cluster->pool_count, sizeof(*gpus));
     double *work_ns = calloc(cluster->pool_count, sizeof(*work_ns)); /* of those that come later */
@@ -94,13 +94,14 @@ double lull_baseline_power_energy_j(const struct lull_cluster *cluster, const do
                                     const struct lull_cluster_failure *failures,
                                     size_t failure_count, int64_t end_ns)
 {
-    double all_j = lull_baseline_power_total_w(cluster, baseline_w) * seconds(end_ns);
+    double all_j = lull_baseline_power_total_w(cluster, baseline_w) * baseline_seconds(end_ns);
 
     for (size_t i = 0; i < failure_count && failures[i].from_ns < end_ns; i++) {
         const struct lull_cluster_node *node = &cluster->nodes[failures[i].node];
         const int64_t to_ns = failures[i].to_ns < end_ns ? failures[i].to_ns : end_ns;
 
-        all_j -= baseline_w[node->type] * node->gpus * seconds(to_ns - failures[i].from_ns);
+        all_j -=
+            baseline_w[node->type] * node->gpus * baseline_seconds(to_ns - failures[i].from_ns);
     }
     return fmax(all_j * (1.0 - rounding), 0.0);
 }

@@ -41,8 +41,8 @@ double lull_baseline_power_total_w(const struct lull_cluster *cluster, const dou
  * order of their arrival, each with an operating point that its pool can hold. O(jobs * operating
  * points + pools). -ENOMEM.
  */
-int lull_baseline_power_least_end(const struct lull_cluster *cluster,
-                                  const struct lull_cluster_jobs *jobs, int64_t *end_ns_out);
+int lull_baseline_power_min_end(const struct lull_cluster *cluster,
+                                const struct lull_cluster_jobs *jobs, int64_t *end_ns_out);
 
 /* What all GPUs draw at rest until end_ns, J, but for nodes that are down by a failure. Failures as
  * in lull_cluster_failures_order(). O(nodes + failures). */

@@ -42,7 +42,7 @@ static int64_t patience_of(const struct lull_cluster_type *type, uint32_t gpus)
     if (!(saves_w > 0.0))
         return LULL_CLUSTER_NEVER;
     patience_ns = type->turn_on_j / saves_w * 1e9;
-    if (patience_ns > (double)LULL_CLUSTER_MOST_NS)
+    if (patience_ns > (double)LULL_CLUSTER_MAX_NS)
         return LULL_CLUSTER_NEVER;
     return (int64_t)fmax(patience_ns, 1.0);
 }
@@ -54,7 +54,7 @@ static uint32_t group_number(const struct lull_node_power *policy, uint32_t node
     return asked->pool * policy->cluster->type_count + asked->type;
 }
 
-static struct idle_group *change(struct lull_node_power *policy, uint32_t number)
+static struct idle_group *node_power_change(struct lull_node_power *policy, uint32_t number)
 {
     struct idle_group *const group = &policy->groups[number];
 
@@ -78,7 +78,7 @@ static uint64_t nodes_for(const struct lull_node_power *policy, uint32_t group, 
     return is_mixed ? nodes : (gpus + members->most[group] - 1) / members->most[group];
 }
 
-/* Tells whether the type of this operating point is counted already: an earlier one has the same
+/* Returns whether the type of this operating point is counted already: an earlier one has the same
  * type and could run. */
 static bool is_counted(const struct lull_node_power *policy, const struct lull_cluster_job *job,
                        uint32_t point)
@@ -93,7 +93,7 @@ static bool is_counted(const struct lull_node_power *policy, const struct lull_c
 }
 
 /* Counts the nodes that a job wants in every group that could ever run it, while it waits. */
-static void want(struct lull_node_power *policy, uint32_t job, bool waits)
+static void node_power_want(struct lull_node_power *policy, uint32_t job, bool waits)
 {
     const struct lull_cluster_job *asked = &policy->jobs->all[job];
 
@@ -111,28 +111,29 @@ static void want(struct lull_node_power *policy, uint32_t job, bool waits)
         nodes = nodes_for(policy, number, gpus);
         assert(waits || policy->groups[number].wanted >= nodes);
         if (waits)
-            change(policy, number)->wanted += nodes;
+            node_power_change(policy, number)->wanted += nodes;
         else
-            change(policy, number)->wanted -= nodes;
+            node_power_change(policy, number)->wanted -= nodes;
     }
 }
 
-static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
+static int node_power_arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
     struct lull_node_power *const policy = (struct lull_node_power *)handle;
     const int rc = policy->inner.calls->arrive(policy->inner.policy, job, now_ns);
 
     if (rc < 0)
         return rc;
-    want(policy, job, true);
+    node_power_want(policy, job, true);
     return 0;
 }
 
-static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t point, int64_t now_ns)
+static void node_power_begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t point,
+                             int64_t now_ns)
 {
     struct lull_node_power *const policy = (struct lull_node_power *)handle;
 
-    want(policy, job, false);
+    node_power_want(policy, job, false);
     lull_cluster_decider_begin(handle, job, point, now_ns);
 }
 
@@ -143,7 +144,7 @@ static void set_idle(struct lull_node_power *policy, uint32_t node, int64_t sinc
 {
     const bool was = policy->idle_since_ns[node] != LULL_CLUSTER_NEVER;
     const bool is = since_ns != LULL_CLUSTER_NEVER;
-    struct idle_group *const group = change(policy, group_number(policy, node));
+    struct idle_group *const group = node_power_change(policy, group_number(policy, node));
     const struct lull_cluster_node *asked = &policy->cluster->nodes[node];
 
     assert(group->idle >= was && group->idle - was + is <= policy->cluster->node_count);
@@ -158,24 +159,27 @@ static void set_idle(struct lull_node_power *policy, uint32_t node, int64_t sinc
     }
 }
 
-static void node_changed(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
-                         uint32_t node, int64_t now_ns)
+static void node_power_node_changed(struct lull_cluster_policy *handle,
+                                    const struct lull_cluster_state *state, uint32_t node,
+                                    int64_t now_ns)
 {
     struct lull_node_power *const policy = (struct lull_node_power *)handle;
-    struct idle_group *const group = change(policy, group_number(policy, node));
+    struct idle_group *const group = node_power_change(policy, group_number(policy, node));
     const enum lull_cluster_power power = lull_cluster_state_power(state, node);
 
     group->turning_on += (power == LULL_CLUSTER_TURNING_ON) -
                          (uint32_t)(policy->power[node] == LULL_CLUSTER_TURNING_ON);
     policy->power[node] = (uint8_t)power;
     set_idle(policy, node, lull_cluster_state_is_idle(state, node) ? now_ns : LULL_CLUSTER_NEVER);
-    /* One that is off may stand in the heap twice, or no longer be off; turn_on looks. */
+    /* One that is off may stand in the heap twice, or no longer be off; node_power_turn_on looks.
+     */
     if (power == LULL_CLUSTER_OFF)
         (void)lull_heap_add(&group->off, node, node);
     lull_cluster_decider_node(handle, state, node, now_ns);
 }
 
-static void idle(struct lull_cluster_policy *handle, uint32_t node, bool is_idle, int64_t now_ns)
+static void node_power_mark_idle(struct lull_cluster_policy *handle, uint32_t node, bool is_idle,
+                                 int64_t now_ns)
 {
     struct lull_node_power *const policy = (struct lull_node_power *)handle;
 
@@ -187,8 +191,8 @@ static void idle(struct lull_cluster_policy *handle, uint32_t node, bool is_idle
 
 /* Decides to turn on the first node that is off, if the waiting jobs want more nodes than are idle
  * or turning on. */
-static bool turn_on(struct lull_node_power *policy, struct idle_group *group,
-                    struct lull_cluster_decision *decision)
+static bool node_power_turn_on(struct lull_node_power *policy, struct idle_group *group,
+                               struct lull_cluster_decision *decision)
 {
     struct lull_heap_entry first;
 
@@ -204,8 +208,8 @@ static bool turn_on(struct lull_node_power *policy, struct idle_group *group,
     return false;
 }
 
-/* Tells whether the node has been idle for its patience. */
-static bool is_due(const struct lull_node_power *policy, uint32_t node, int64_t now_ns)
+/* Returns whether the node has been idle for its patience. */
+static bool node_power_is_due(const struct lull_node_power *policy, uint32_t node, int64_t now_ns)
 {
     const struct lull_cluster_node *asked = &policy->cluster->nodes[node];
 
@@ -215,13 +219,13 @@ static bool is_due(const struct lull_node_power *policy, uint32_t node, int64_t 
 }
 
 /* Decides to turn off a node that has idled for its patience, if no waiting job may want it. */
-static bool turn_off(struct lull_node_power *policy, struct idle_group *group, int64_t now_ns,
-                     struct lull_cluster_decision *decision)
+static bool node_power_turn_off(struct lull_node_power *policy, struct idle_group *group,
+                                int64_t now_ns, struct lull_cluster_decision *decision)
 {
     struct lull_heap_entry first;
 
     while (group->idle > group->wanted && lull_heap_take(&group->due, INT64_MAX, &first)) {
-        if (!is_due(policy, (uint32_t)first.number, now_ns))
+        if (!node_power_is_due(policy, (uint32_t)first.number, now_ns))
             continue;
         decision->act = LULL_CLUSTER_NODE_OFF;
         decision->node = (uint32_t)first.number;
@@ -232,35 +236,37 @@ static bool turn_off(struct lull_node_power *policy, struct idle_group *group, i
 }
 
 /* Lists the nodes whose patience is over. */
-static void expire(struct lull_node_power *policy, int64_t now_ns)
+static void node_power_expire(struct lull_node_power *policy, int64_t now_ns)
 {
     struct lull_heap_entry timer;
 
     while (lull_heap_take(&policy->timers, now_ns, &timer))
-        if (is_due(policy, (uint32_t)timer.number, now_ns))
-            (void)lull_heap_add(&change(policy, group_number(policy, (uint32_t)timer.number))->due,
-                                -(int64_t)timer.number, timer.number);
+        if (node_power_is_due(policy, (uint32_t)timer.number, now_ns))
+            (void)lull_heap_add(
+                &node_power_change(policy, group_number(policy, (uint32_t)timer.number))->due,
+                -(int64_t)timer.number, timer.number);
 }
 
-static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
-                   int64_t now_ns, struct lull_cluster_decision *decision)
+static bool node_power_decide(struct lull_cluster_policy *handle,
+                              const struct lull_cluster_state *state, int64_t now_ns,
+                              struct lull_cluster_decision *decision)
 {
     struct lull_node_power *const policy = (struct lull_node_power *)handle;
 
-    expire(policy, now_ns);
+    node_power_expire(policy, now_ns);
     for (uint32_t i = 0; i < policy->changed_count; i++)
-        if (turn_off(policy, &policy->groups[policy->changed[i]], now_ns, decision))
+        if (node_power_turn_off(policy, &policy->groups[policy->changed[i]], now_ns, decision))
             return true;
     if (policy->inner.calls->decide(policy->inner.policy, state, now_ns, decision)) {
         if (decision->act == LULL_CLUSTER_REJECT)
-            want(policy, decision->job, false);
+            node_power_want(policy, decision->job, false);
         return true;
     }
     while (policy->changed_count > 0) {
         struct idle_group *const group =
             &policy->groups[policy->changed[policy->changed_count - 1]];
 
-        if (turn_on(policy, group, decision))
+        if (node_power_turn_on(policy, group, decision))
             return true;
         group->has_changed = false;
         policy->changed_count--;
@@ -268,7 +274,7 @@ static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster
     return false;
 }
 
-static int64_t wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
+static int64_t node_power_wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
 {
     const struct lull_node_power *const policy = (const struct lull_node_power *)handle;
     int64_t wake = lull_cluster_decider_wake_ns(handle, now_ns);
@@ -282,7 +288,7 @@ static int64_t wake_ns(const struct lull_cluster_policy *handle, int64_t now_ns)
 
 /* ---- beginning and end -------------------------------------------------------------------- */
 
-static void release(struct lull_node_power *policy)
+static void node_power_release(struct lull_node_power *policy)
 {
     const size_t count = lull_cluster_group_count(policy->cluster);
 
@@ -300,15 +306,15 @@ static void release(struct lull_node_power *policy)
     free(policy);
 }
 
-static void destroy(struct lull_cluster_policy *handle)
+static void node_power_destroy(struct lull_cluster_policy *handle)
 {
     struct lull_node_power *const policy = (struct lull_node_power *)handle;
 
     policy->inner.calls->destroy(policy->inner.policy);
-    release(policy);
+    node_power_release(policy);
 }
 
-static int make_room(struct lull_node_power *policy)
+static int node_power_make_room(struct lull_node_power *policy)
 {
     const struct lull_cluster *cluster = policy->cluster;
     const size_t count = lull_cluster_group_count(cluster);
@@ -327,17 +333,17 @@ static int make_room(struct lull_node_power *policy)
 }
 
 static const struct lull_cluster_policy_calls calls = {
-    .destroy = destroy,
-    .arrive = arrive,
+    .destroy = node_power_destroy,
+    .arrive = node_power_arrive,
     .adopt = lull_cluster_decider_adopt,
     .recall = lull_cluster_decider_recall,
     .end = lull_cluster_decider_end,
-    .decide = decide,
-    .begin = begin,
+    .decide = node_power_decide,
+    .begin = node_power_begin,
     .pace = lull_cluster_decider_pace,
-    .node = node_changed,
-    .idle = idle,
-    .wake_ns = wake_ns,
+    .node = node_power_node_changed,
+    .idle = node_power_mark_idle,
+    .wake_ns = node_power_wake_ns,
 };
 
 int lull_node_power_wrap(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
@@ -350,8 +356,8 @@ int lull_node_power_wrap(const struct lull_cluster *cluster, const struct lull_c
     policy->cluster = cluster;
     policy->jobs = jobs;
     policy->inner = *decider;
-    if (make_room(policy) < 0) {
-        release(policy);
+    if (node_power_make_room(policy) < 0) {
+        node_power_release(policy);
         return -ENOMEM;
     }
     for (uint32_t node = 0; node < cluster->node_count; node++) {

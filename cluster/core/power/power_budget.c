@@ -25,12 +25,12 @@ double lull_power_budget_turning_on_w(const struct lull_cluster *cluster, uint32
     return fmax(idle_w, type->turn_on_j / ((double)type->turn_on_ns * 1e-9));
 }
 
-/* Tells whether every node can be on, and be turned on, while nothing runs: jobs then always get
+/* Returns whether every node can be on, and be turned on, while nothing runs: jobs then always get
  * on. */
-static int check(const struct lull_power_budget *budget, struct lull_error *err)
+static int power_budget_check(const struct lull_power_budget *budget, struct lull_error *err)
 {
     const struct lull_power_cap *cap = &budget->cap;
-    double most_more_w = 0.0;
+    double max_more_w = 0.0;
 
     if (!(cap->peak_ratio >= 1.0) || isinf(cap->peak_ratio))
         return lull_error_set(err, -EINVAL,
@@ -41,22 +41,22 @@ static int check(const struct lull_power_budget *budget, struct lull_error *err)
                                         ? lull_power_budget_turning_on_w(budget->cluster, i)
                                         : budget->node_w[i];
 
-        most_more_w = fmax(most_more_w, turning_on_w - budget->node_w[i]);
+        max_more_w = fmax(max_more_w, turning_on_w - budget->node_w[i]);
         if (cap->node_w > 0.0 && turning_on_w > cap->node_w)
             return lull_error_set(err, -EINVAL,
                                   "a cap of %g W per node is below the %g W that node %u draws "
                                   "without a job",
                                   cap->node_w, turning_on_w, i);
     }
-    if (cap->cluster_w > 0.0 && budget->sum_w + most_more_w > cap->cluster_w)
+    if (cap->cluster_w > 0.0 && budget->sum_w + max_more_w > cap->cluster_w)
         return lull_error_set(err, -EINVAL,
                               "a power cap of %g W is below the %g W that the cluster draws "
                               "without a job",
-                              cap->cluster_w, budget->sum_w + most_more_w);
+                              cap->cluster_w, budget->sum_w + max_more_w);
     return 0;
 }
 
-static int make_room(struct lull_power_budget *budget)
+static int power_budget_make_room(struct lull_power_budget *budget)
 {
     const uint32_t nodes = budget->cluster->node_count;
     const size_t jobs = budget->jobs->count > 0 ? budget->jobs->count : 1;
@@ -65,9 +65,9 @@ static int make_room(struct lull_power_budget *budget)
     budget->empty_w = calloc(nodes, sizeof(*budget->empty_w));
     budget->trial = calloc(nodes, sizeof(*budget->trial));
     budget->loads = calloc(jobs, sizeof(*budget->loads));
-    budget->least_w = calloc(jobs, sizeof(*budget->least_w));
+    budget->min_w = calloc(jobs, sizeof(*budget->min_w));
     if (budget->node_w == NULL || budget->empty_w == NULL || budget->trial == NULL ||
-        budget->loads == NULL || budget->least_w == NULL ||
+        budget->loads == NULL || budget->min_w == NULL ||
         lull_node_groups_init(&budget->groups, budget->cluster) < 0)
         return -ENOMEM;
     return 0;
@@ -81,7 +81,7 @@ int lull_power_budget_init(struct lull_power_budget *budget, const struct lull_c
 
     *budget = (struct lull_power_budget){
         .cluster = cluster, .jobs = jobs, .cap = *cap, .head = LULL_POWER_NONE};
-    if (make_room(budget) < 0) {
+    if (power_budget_make_room(budget) < 0) {
         lull_power_budget_fini(budget);
         return lull_error_set(err, -ENOMEM, "out of memory");
     }
@@ -90,7 +90,7 @@ int lull_power_budget_init(struct lull_power_budget *budget, const struct lull_c
         budget->idle_w += lull_power_budget_idle_w(cluster, i);
         lull_power_budget_set_empty(budget, i, lull_power_budget_idle_w(cluster, i));
     }
-    rc = check(budget, err);
+    rc = power_budget_check(budget, err);
     if (rc < 0)
         lull_power_budget_fini(budget);
     return rc;
@@ -101,7 +101,7 @@ void lull_power_budget_fini(struct lull_power_budget *budget)
     for (size_t i = 0; budget->loads != NULL && i < budget->jobs->count; i++)
         free(budget->loads[i].shares);
     free(budget->loads);
-    free(budget->least_w);
+    free(budget->min_w);
     free(budget->node_w);
     free(budget->empty_w);
     free(budget->trial);
@@ -141,7 +141,7 @@ bool lull_power_budget_has_on(const struct lull_power_budget *budget, uint32_t n
 
 /* The number of a job's end in the heap: an end that is told again, even if it is the same time,
  * has another one, so that no job leaves its watts twice. */
-static uint64_t number_of(uint32_t job, uint32_t ends)
+static uint64_t power_budget_number_of(uint32_t job, uint32_t ends)
 {
     return (uint64_t)ends << 32 | job;
 }
@@ -151,7 +151,7 @@ static int set_end(struct lull_power_budget *budget, uint32_t job, int64_t end_n
 {
     struct lull_power_load *const load = &budget->loads[job];
 
-    if (lull_heap_add(&budget->ends, end_ns, number_of(job, load->ends + 1)) < 0)
+    if (lull_heap_add(&budget->ends, end_ns, power_budget_number_of(job, load->ends + 1)) < 0)
         return -ENOMEM;
     load->ends++;
     return 0;
@@ -165,10 +165,11 @@ static const struct lull_power_load *load_of(const struct lull_power_budget *bud
     const struct lull_power_load *const load = &budget->loads[job];
 
     *job_out = job;
-    return load->share_count > 0 && end->number == number_of(job, load->ends) ? load : NULL;
+    return load->share_count > 0 && end->number == power_budget_number_of(job, load->ends) ? load
+                                                                                           : NULL;
 }
 
-static void draw(struct lull_power_budget *budget, uint32_t node, double more_w)
+static void power_budget_draw(struct lull_power_budget *budget, uint32_t node, double more_w)
 {
     budget->node_w[node] += more_w;
     budget->sum_w += more_w;
@@ -178,7 +179,7 @@ static void draw_all(struct lull_power_budget *budget, const struct lull_power_l
                      double gpu_w)
 {
     for (uint32_t i = 0; i < load->share_count; i++)
-        draw(budget, load->shares[i].node, gpu_w * load->shares[i].gpus);
+        power_budget_draw(budget, load->shares[i].node, gpu_w * load->shares[i].gpus);
 }
 
 int lull_power_budget_add(struct lull_power_budget *budget, uint32_t job, uint32_t point,
@@ -264,7 +265,7 @@ void lull_power_budget_remove(struct lull_power_budget *budget, uint32_t job)
 
 void lull_power_budget_set_empty(struct lull_power_budget *budget, uint32_t node, double w)
 {
-    draw(budget, node, w - budget->empty_w[node]);
+    power_budget_draw(budget, node, w - budget->empty_w[node]);
     budget->nodes_w += w - budget->empty_w[node];
     budget->empty_w[node] = w;
 }
@@ -314,7 +315,7 @@ int64_t lull_power_budget_when(const struct lull_power_budget *budget, double mo
 
 /* ---- what could ever run ------------------------------------------------------------------- */
 
-/* Tells whether an operating point stays under the caps where nothing else runs. */
+/* Returns whether an operating point stays under the caps where nothing else runs. */
 static bool could_stay_under(const struct lull_power_budget *budget, uint32_t job, uint32_t point)
 {
     const struct lull_cluster_point *asked = &budget->jobs->all[job].points[point];
@@ -341,12 +342,12 @@ bool lull_power_budget_expect(struct lull_power_budget *budget, uint32_t job)
 {
     bool could = false;
 
-    budget->least_w[job] = INFINITY;
+    budget->min_w[job] = INFINITY;
     for (uint32_t point = 0; point < budget->jobs->all[job].point_count; point++)
         if (lull_power_budget_could(budget, job, point)) {
             could = true;
-            budget->least_w[job] =
-                fmin(budget->least_w[job], lull_power_budget_total_w(budget, job, point));
+            budget->min_w[job] =
+                fmin(budget->min_w[job], lull_power_budget_total_w(budget, job, point));
         }
     return could;
 }

@@ -30,7 +30,7 @@ struct lull_power_budget {
     double sum_w;                  /* of all nodes, jobs included */
     double nodes_w;                /* the same without jobs */
     struct lull_power_load *loads; /* [job] */
-    double *least_w;               /* [job] of its most modest operating point */
+    double *min_w;                 /* [job] of its most modest operating point */
     size_t running;
     struct lull_heap ends; /* of loads, by job and by `ends` of that time; some were moved since */
     struct lull_node_groups groups;
@@ -64,7 +64,7 @@ double lull_power_budget_total_w(const struct lull_power_budget *budget, uint32_
 double lull_power_budget_idle_w(const struct lull_cluster *cluster, uint32_t node);
 double lull_power_budget_turning_on_w(const struct lull_cluster *cluster, uint32_t node);
 
-/* Tells whether more_w more watts fit under the cluster's cap, or under a node's. */
+/* Returns whether more_w more watts fit under the cluster's cap, or under a node's. */
 bool lull_power_budget_has(const struct lull_power_budget *budget, double more_w);
 bool lull_power_budget_has_on(const struct lull_power_budget *budget, uint32_t node, double more_w);
 
@@ -72,7 +72,8 @@ bool lull_power_budget_has_on(const struct lull_power_budget *budget, uint32_t n
 int lull_power_budget_add(struct lull_power_budget *budget, uint32_t job, uint32_t point,
                           const struct lull_cluster_share *shares, size_t count, int64_t now_ns);
 
-/* A job that runs goes on in another operating point of as many GPUs. -ENOMEM: nothing has changed.
+/* A job that runs continues in another operating point of as many GPUs. -ENOMEM: nothing has
+ * changed.
  */
 int lull_power_budget_reclock(struct lull_power_budget *budget, uint32_t job, uint32_t point,
                               int64_t now_ns);
@@ -94,7 +95,7 @@ void lull_power_budget_set_empty(struct lull_power_budget *budget, uint32_t node
 int64_t lull_power_budget_when(const struct lull_power_budget *budget, double more_w,
                                int64_t now_ns, double *spare_w_out);
 
-/* Tells whether the empty cluster could hold a job in an operating point under the caps. */
+/* Returns whether the empty cluster could hold a job in an operating point under the caps. */
 bool lull_power_budget_could(const struct lull_power_budget *budget, uint32_t job, uint32_t point);
 
 /* A job came: notes what it needs at least; false: the empty cluster could not hold any operating
@@ -110,7 +111,7 @@ void lull_power_budget_wait(struct lull_power_budget *budget, uint32_t job, bool
  * another job has a reservation. */
 void lull_power_budget_reserve(struct lull_power_budget *budget, uint32_t job, int64_t now_ns);
 
-/* Tells whether the job that waits for watts is no worse off if another draws more_w more until
+/* Returns whether the job that waits for watts is no worse off if another draws more_w more until
  * until_ns; and notes that it does. */
 bool lull_power_budget_fits_reservation(const struct lull_power_budget *budget, uint32_t job,
                                         double more_w, int64_t until_ns);

@@ -10,7 +10,7 @@
 enum {
     NONE = LULL_POWER_NONE,
     NO_JOB = UINT32_MAX - 1, /* no job's number, nor none */
-    MOST_LOOKS = 32,         /* jobs refused at an instant, so that it takes bounded time */
+    MAX_LOOKS = 32,          /* jobs refused at an instant, so that it takes bounded time */
 };
 
 struct lull_power_capped {
@@ -19,7 +19,7 @@ struct lull_power_capped {
     const struct lull_cluster_jobs *jobs;
     struct lull_power_budget budget;
 
-    uint32_t refused[MOST_LOOKS]; /* jobs that are to go back to the policy */
+    uint32_t refused[MAX_LOOKS]; /* jobs that are to go back to the policy */
     size_t refused_count;
     uint32_t refused_node; /* was to be turned on; NONE: none */
     uint32_t *hopeless;    /* jobs to reject */
@@ -28,7 +28,7 @@ struct lull_power_capped {
 
 /* ---- jobs that come and go ---------------------------------------------------------------- */
 
-static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
+static int power_cap_arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
     struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
 
@@ -42,7 +42,7 @@ static int arrive(struct lull_cluster_policy *handle, uint32_t job, int64_t now_
     return 0;
 }
 
-static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
+static void power_cap_end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns)
 {
     struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
 
@@ -51,8 +51,8 @@ static void end(struct lull_cluster_policy *handle, uint32_t job, int64_t now_ns
 }
 
 /* What runs already may draw more than the cap leaves; nothing else starts then. */
-static int adopt(struct lull_cluster_policy *handle, uint32_t job,
-                 const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
+static int power_cap_adopt(struct lull_cluster_policy *handle, uint32_t job,
+                           const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
 {
     struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
     const int rc = lull_power_budget_add(&policy->budget, job, 0, shares, count, now_ns);
@@ -60,7 +60,8 @@ static int adopt(struct lull_cluster_policy *handle, uint32_t job,
     return rc < 0 ? rc : lull_cluster_decider_adopt(handle, job, shares, count, now_ns);
 }
 
-static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t point, int64_t now_ns)
+static void power_cap_begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t point,
+                            int64_t now_ns)
 {
     struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
 
@@ -68,8 +69,8 @@ static void begin(struct lull_cluster_policy *handle, uint32_t job, uint32_t poi
     lull_cluster_decider_begin(handle, job, point, now_ns);
 }
 
-static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pace, int64_t end_ns,
-                 int64_t now_ns)
+static void power_cap_pace(struct lull_cluster_policy *handle, uint32_t job, double its_pace,
+                           int64_t end_ns, int64_t now_ns)
 {
     struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
 
@@ -79,8 +80,9 @@ static void pace(struct lull_cluster_policy *handle, uint32_t job, double its_pa
 
 /* ---- nodes -------------------------------------------------------------------------------- */
 
-static void node_changed(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
-                         uint32_t node, int64_t now_ns)
+static void power_cap_node_changed(struct lull_cluster_policy *handle,
+                                   const struct lull_cluster_state *state, uint32_t node,
+                                   int64_t now_ns)
 {
     struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
     const struct lull_cluster *cluster = policy->cluster;
@@ -102,8 +104,9 @@ static void node_changed(struct lull_cluster_policy *handle, const struct lull_c
 
 /* Lets a job start, perhaps in another operating point or elsewhere. A job that only the watts of
  * the cluster keep from starting gets a reservation of watts. */
-static bool admit(struct lull_power_capped *policy, const struct lull_cluster_state *state,
-                  int64_t now_ns, struct lull_cluster_decision *decision)
+static bool power_cap_admit(struct lull_power_capped *policy,
+                            const struct lull_cluster_state *state, int64_t now_ns,
+                            struct lull_cluster_decision *decision)
 {
     const uint32_t job = decision->job;
     const uint32_t wanted = decision->point;
@@ -129,8 +132,8 @@ static bool admit(struct lull_power_capped *policy, const struct lull_cluster_st
 /* ---- other decisions ---------------------------------------------------------------------- */
 
 /* Lets a running job change its clock if the caps and the job that waits for watts allow it. */
-static bool reclock(struct lull_power_capped *policy, int64_t now_ns,
-                    struct lull_cluster_decision *decision)
+static bool power_cap_reclock(struct lull_power_capped *policy, int64_t now_ns,
+                              struct lull_cluster_decision *decision)
 {
     const uint32_t job = decision->job;
     const struct lull_cluster_point *points = policy->jobs->all[job].points;
@@ -151,7 +154,7 @@ static bool reclock(struct lull_power_capped *policy, int64_t now_ns,
 }
 
 /* Lets a node turn on if its watts are there, also beside the job that waits for watts. */
-static bool turn_on(struct lull_power_capped *policy, uint32_t node)
+static bool power_cap_turn_on(struct lull_power_capped *policy, uint32_t node)
 {
     const double more_w =
         lull_power_budget_turning_on_w(policy->cluster, node) - policy->budget.empty_w[node];
@@ -182,22 +185,23 @@ static void hand_back(struct lull_power_capped *policy, const struct lull_cluste
     policy->refused_node = NONE;
 }
 
-/* Tells whether the decision may be carried out, perhaps in another operating point. */
-static bool look_at(struct lull_power_capped *policy, const struct lull_cluster_state *state,
-                    int64_t now_ns, struct lull_cluster_decision *decision)
+/* Returns whether the decision may be executed, perhaps in another operating point. */
+static bool power_cap_check_decision(struct lull_power_capped *policy,
+                                     const struct lull_cluster_state *state, int64_t now_ns,
+                                     struct lull_cluster_decision *decision)
 {
     switch (decision->act) {
     case LULL_CLUSTER_START:
-        if (admit(policy, state, now_ns, decision))
+        if (power_cap_admit(policy, state, now_ns, decision))
             return true;
         policy->inner.calls->end(policy->inner.policy, decision->job, now_ns);
-        assert(policy->refused_count < MOST_LOOKS);
+        assert(policy->refused_count < MAX_LOOKS);
         policy->refused[policy->refused_count++] = decision->job;
         return false;
     case LULL_CLUSTER_RECLOCK:
-        return reclock(policy, now_ns, decision);
+        return power_cap_reclock(policy, now_ns, decision);
     case LULL_CLUSTER_NODE_ON:
-        if (turn_on(policy, decision->node))
+        if (power_cap_turn_on(policy, decision->node))
             return true;
         policy->refused_node = decision->node;
         return false;
@@ -209,25 +213,27 @@ static bool look_at(struct lull_power_capped *policy, const struct lull_cluster_
     }
 }
 
-/* Asks the policy until a decision may be carried out. The number of looks is bounded, since a
+/* Asks the policy until a decision may be executed. The number of looks is bounded, since a
  * policy may propose one job after the other that no cap allows. */
-static bool ask(struct lull_power_capped *policy, const struct lull_cluster_state *state,
-                int64_t now_ns, struct lull_cluster_decision *decision)
+static bool power_cap_query_policy(struct lull_power_capped *policy,
+                                   const struct lull_cluster_state *state, int64_t now_ns,
+                                   struct lull_cluster_decision *decision)
 {
     const struct lull_cluster_decider *inner = &policy->inner;
 
     for (int looks = 0;
-         looks < MOST_LOOKS && policy->refused_count < MOST_LOOKS && policy->refused_node == NONE;
+         looks < MAX_LOOKS && policy->refused_count < MAX_LOOKS && policy->refused_node == NONE;
          looks++) {
         if (!inner->calls->decide(inner->policy, state, now_ns, decision))
             return false;
-        if (look_at(policy, state, now_ns, decision))
+        if (power_cap_check_decision(policy, state, now_ns, decision))
             return true;
     }
     return false;
 }
 
-static bool reject(struct lull_power_capped *policy, struct lull_cluster_decision *decision)
+static bool power_cap_reject(struct lull_power_capped *policy,
+                             struct lull_cluster_decision *decision)
 {
     if (policy->hopeless_count == 0)
         return false;
@@ -237,16 +243,17 @@ static bool reject(struct lull_power_capped *policy, struct lull_cluster_decisio
     return true;
 }
 
-static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster_state *state,
-                   int64_t now_ns, struct lull_cluster_decision *decision)
+static bool power_cap_decide(struct lull_cluster_policy *handle,
+                             const struct lull_cluster_state *state, int64_t now_ns,
+                             struct lull_cluster_decision *decision)
 {
     struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
 
-    if (reject(policy, decision))
+    if (power_cap_reject(policy, decision))
         return true;
     if (policy->budget.head != NONE && now_ns > policy->budget.head_ns)
         policy->budget.head = NONE;
-    if (ask(policy, state, now_ns, decision))
+    if (power_cap_query_policy(policy, state, now_ns, decision))
         return true;
     hand_back(policy, state, now_ns);
     return false;
@@ -254,31 +261,31 @@ static bool decide(struct lull_cluster_policy *handle, const struct lull_cluster
 
 /* ---- beginning and end -------------------------------------------------------------------- */
 
-static void release(struct lull_power_capped *policy)
+static void power_cap_release(struct lull_power_capped *policy)
 {
     lull_power_budget_fini(&policy->budget);
     free(policy->hopeless);
     free(policy);
 }
 
-static void destroy(struct lull_cluster_policy *handle)
+static void power_cap_destroy(struct lull_cluster_policy *handle)
 {
     struct lull_power_capped *const policy = (struct lull_power_capped *)handle;
 
     policy->inner.calls->destroy(policy->inner.policy);
-    release(policy);
+    power_cap_release(policy);
 }
 
 static const struct lull_cluster_policy_calls calls = {
-    .destroy = destroy,
-    .arrive = arrive,
-    .adopt = adopt,
+    .destroy = power_cap_destroy,
+    .arrive = power_cap_arrive,
+    .adopt = power_cap_adopt,
     .recall = lull_cluster_decider_recall,
-    .end = end,
-    .decide = decide,
-    .begin = begin,
-    .pace = pace,
-    .node = node_changed,
+    .end = power_cap_end,
+    .decide = power_cap_decide,
+    .begin = power_cap_begin,
+    .pace = power_cap_pace,
+    .node = power_cap_node_changed,
     .idle = lull_cluster_decider_idle,
     .wake_ns = lull_cluster_decider_wake_ns,
 };
@@ -301,7 +308,7 @@ int lull_power_cap_wrap(const struct lull_cluster *cluster, const struct lull_cl
     }
     policy->hopeless = calloc(jobs->count > 0 ? jobs->count : 1, sizeof(*policy->hopeless));
     if (policy->hopeless == NULL) {
-        release(policy);
+        power_cap_release(policy);
         return lull_error_set(err, -ENOMEM, "out of memory");
     }
     *decider = (struct lull_cluster_decider){&calls, (struct lull_cluster_policy *)policy};

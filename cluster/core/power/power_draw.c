@@ -10,7 +10,7 @@
 static const double other_work_ratio = 0.15;
 static const double new_weight = 0.4;
 
-/* How much the usual static part weighs, in levels that were seen. Chosen: little. */
+/* How much the typical static part weighs, in levels that were seen. Chosen: little. */
 static const double preference = 0.05;
 
 /* How much of a difference to what was seen is not believed. Measured with
@@ -32,7 +32,8 @@ void lull_power_draw_init(struct lull_power_draw *draw, uint32_t lowest_mhz, uin
 
 /* Returns the level that a GPU runs at which is let run at one. Clocks lie up to a step below a
  * level, and a reading may be of another moment. */
-static uint32_t reached(const struct lull_power_draw *draw, uint32_t level, uint32_t clock_mhz)
+static uint32_t power_draw_reached_level(const struct lull_power_draw *draw, uint32_t level,
+                                         uint32_t clock_mhz)
 {
     uint32_t at = level;
 
@@ -43,7 +44,7 @@ static uint32_t reached(const struct lull_power_draw *draw, uint32_t level, uint
     return at + 1 >= level ? level : at;
 }
 
-static void forget(struct lull_power_draw *draw)
+static void power_draw_forget(struct lull_power_draw *draw)
 {
     for (uint32_t k = 0; k < LULL_POWER_LEVELS; k++)
         draw->seen_w[k] = 0.0;
@@ -58,11 +59,11 @@ void lull_power_draw_take(struct lull_power_draw *draw, uint32_t level, uint32_t
     double factor = 1.0;
 
     assert(level < LULL_POWER_LEVELS && power_w > 0.0);
-    at = reached(draw, level, clock_mhz);
+    at = power_draw_reached_level(draw, level, clock_mhz);
     if (seen_w[at] > 0.0)
         factor = power_w / seen_w[at];
     if (fabs(factor - 1.0) > other_work_ratio) {
-        forget(draw);
+        power_draw_forget(draw);
         factor = 1.0;
     }
     for (uint32_t k = 0; k < LULL_POWER_LEVELS; k++)
@@ -84,14 +85,14 @@ struct curve {
     double b_w;
 };
 
-static double shape(double clock_ratio)
+static double power_draw_shape(double clock_ratio)
 {
     return pow(clock_ratio, LULL_POWER_DRAW_EXPONENT);
 }
 
-/* Least squares over what was seen, with a slight preference for the usual static part, which
+/* Least squares over what was seen, with a slight preference for the typical static part, which
  * decides where only one level, or levels close to each other, were seen. */
-static struct curve fit(const struct lull_power_draw *draw)
+static struct curve power_draw_fit(const struct lull_power_draw *draw)
 {
     const double c = LULL_POWER_DRAW_STATIC;
     double n = preference * (1.0 - c) * (1.0 - c);
@@ -101,7 +102,7 @@ static struct curve fit(const struct lull_power_draw *draw)
     struct curve curve;
 
     for (uint32_t k = 0; k < LULL_POWER_LEVELS; k++) {
-        const double at = shape(draw->clock_ratio[k]);
+        const double at = power_draw_shape(draw->clock_ratio[k]);
 
         if (draw->seen_w[k] == 0.0)
             continue;
@@ -131,7 +132,7 @@ static int highest_seen(const struct lull_power_draw *draw)
 }
 
 /* The cube of the clock, beside the static part: more than any curve rises. */
-static double steepest(double clock_ratio)
+static double power_draw_steepest(double clock_ratio)
 {
     return LULL_POWER_DRAW_STATIC + (1.0 - LULL_POWER_DRAW_STATIC) * pow(clock_ratio, 3.0);
 }
@@ -149,7 +150,8 @@ static void find_seen(const struct lull_power_draw *draw, int level, int *below_
 
 /* Returns by how much what was seen differs from the curve at a level, as a ratio: on a straight
  * line between levels that were seen, and as at the nearest one beyond them. */
-static double residual(const struct lull_power_draw *draw, const double *ratios, int level)
+static double power_draw_residual(const struct lull_power_draw *draw, const double *ratios,
+                                  int level)
 {
     int below, above;
     double span;
@@ -170,15 +172,15 @@ static double residual(const struct lull_power_draw *draw, const double *ratios,
  * that was. */
 static double doubt_w(const struct lull_power_draw *draw, const double *power_w, int level)
 {
-    double least_w = INFINITY;
+    double min_w = INFINITY;
     int below, above;
 
     find_seen(draw, level, &below, &above);
     if (below >= 0)
-        least_w = power_w[level] - power_w[below];
+        min_w = power_w[level] - power_w[below];
     if (above < LULL_POWER_LEVELS)
-        least_w = fmin(least_w, power_w[above] - power_w[level]);
-    return doubt_ratio * fmax(least_w, 0.0);
+        min_w = fmin(min_w, power_w[above] - power_w[level]);
+    return doubt_ratio * fmax(min_w, 0.0);
 }
 
 void lull_power_draw_predict(const struct lull_power_draw *draw, double unknown_w,
@@ -197,15 +199,17 @@ void lull_power_draw_predict(const struct lull_power_draw *draw, double unknown_
         power_w_out[k] = 0.0;
     if (highest < 0)
         return;
-    curve = fit(&known);
+    curve = power_draw_fit(&known);
     for (int k = 0; k < LULL_POWER_LEVELS; k++)
-        ratios[k] = known.seen_w[k] / (curve.a_w + curve.b_w * shape(known.clock_ratio[k]));
+        ratios[k] =
+            known.seen_w[k] / (curve.a_w + curve.b_w * power_draw_shape(known.clock_ratio[k]));
     for (int k = 0; k < LULL_POWER_LEVELS; k++) {
         const int at = k < highest ? k : highest;
 
-        likely_w[k] = (curve.a_w + curve.b_w * shape(known.clock_ratio[at])) *
-                      residual(&known, ratios, at) *
-                      (steepest(known.clock_ratio[k]) / steepest(known.clock_ratio[at]));
+        likely_w[k] = (curve.a_w + curve.b_w * power_draw_shape(known.clock_ratio[at])) *
+                      power_draw_residual(&known, ratios, at) *
+                      (power_draw_steepest(known.clock_ratio[k]) /
+                       power_draw_steepest(known.clock_ratio[at]));
     }
     for (int k = 0; k < LULL_POWER_LEVELS; k++) {
         power_w_out[k] = likely_w[k] + (k < highest ? doubt_w(&known, likely_w, k) : 0.0);

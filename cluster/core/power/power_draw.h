@@ -4,7 +4,7 @@
  *
  * The power is taken to be a + b x^LULL_POWER_DRAW_EXPONENT of the clock x, fitted to all levels
  * that were seen and bent to go through each of them. Where one level alone was seen,
- * LULL_POWER_DRAW_STATIC stands for a. Above all levels that were seen it is taken to rise as the
+ * LULL_POWER_DRAW_STATIC represents a. Above all levels that were seen it is taken to rise as the
  * cube, which is more than GPUs do: a raising is rather too careful than too bold, and what it
  * finds makes the next one better. A power that is far from what was seen at the same level is of
  * other work: all that was learnt is forgotten.

@@ -46,7 +46,7 @@ struct lull_power_meter {
     size_t marked_count;
 };
 
-static void add(struct power_meter_sum *sum, double value)
+static void power_meter_add(struct power_meter_sum *sum, double value)
 {
     const double total = sum->high + value;
 
@@ -55,7 +55,7 @@ static void add(struct power_meter_sum *sum, double value)
     sum->high = total;
 }
 
-static double value_of(const struct power_meter_sum *sum)
+static double power_meter_value_of(const struct power_meter_sum *sum)
 {
     return sum->high + sum->low;
 }
@@ -63,7 +63,7 @@ static double value_of(const struct power_meter_sum *sum)
 /* ---- tariffs ------------------------------------------------------------------------------ */
 
 /* Charges w watts from one time to another. */
-static void charge(struct bill *bill, double w, int64_t from_ns, int64_t to_ns)
+static void power_meter_charge(struct bill *bill, double w, int64_t from_ns, int64_t to_ns)
 {
     const struct lull_tariff *tariff = bill->tariff;
 
@@ -73,12 +73,13 @@ static void charge(struct bill *bill, double w, int64_t from_ns, int64_t to_ns)
         const int64_t step_ns = tariff->time_ns[bill->at + 1];
 
         if (step_ns > from_ns) {
-            add(&bill->sum, w * (double)(step_ns - from_ns) * 1e-9 * tariff->value[bill->at]);
+            power_meter_add(&bill->sum,
+                            w * (double)(step_ns - from_ns) * 1e-9 * tariff->value[bill->at]);
             from_ns = step_ns;
         }
         bill->at++;
     }
-    add(&bill->sum, w * (double)(to_ns - from_ns) * 1e-9 * tariff->value[bill->at]);
+    power_meter_add(&bill->sum, w * (double)(to_ns - from_ns) * 1e-9 * tariff->value[bill->at]);
 }
 
 /* Charges energy that is spent in no time, at the step that holds now. */
@@ -90,25 +91,25 @@ static void charge_at_once(struct bill *bill, double j, int64_t now_ns)
         return;
     while (bill->at + 1 < tariff->count && tariff->time_ns[bill->at + 1] <= now_ns)
         bill->at++;
-    add(&bill->sum, j * tariff->value[bill->at]);
+    power_meter_add(&bill->sum, j * tariff->value[bill->at]);
 }
 
 /* Charges what all parts drew since the last call. */
-static void advance(struct lull_power_meter *meter, int64_t now_ns)
+static void power_meter_advance(struct lull_power_meter *meter, int64_t now_ns)
 {
     assert(now_ns >= meter->now_ns);
     if (now_ns == meter->now_ns)
         return;
-    charge(&meter->price, meter->total_w, meter->now_ns, now_ns);
-    charge(&meter->carbon, meter->total_w, meter->now_ns, now_ns);
+    power_meter_charge(&meter->price, meter->total_w, meter->now_ns, now_ns);
+    power_meter_charge(&meter->carbon, meter->total_w, meter->now_ns, now_ns);
     meter->now_ns = now_ns;
 }
 
 /* ---- points ------------------------------------------------------------------------------- */
 
 /* The type's point at this time, made if there is none yet; NULL: no memory. */
-static struct lull_power_point *point_at(struct lull_power_meter *meter, uint32_t type,
-                                         int64_t now_ns)
+static struct lull_power_point *power_meter_point_at(struct lull_power_meter *meter, uint32_t type,
+                                                     int64_t now_ns)
 {
     struct dial *const dial = &meter->dials[type];
     struct lull_power_point *point;
@@ -158,10 +159,10 @@ void lull_power_meter_destroy(struct lull_power_meter *meter)
 }
 
 /* Adds what a part drew since it last changed to its energy. */
-static void settle(struct dial *dial, enum lull_power_part part, int64_t now_ns)
+static void power_meter_settle(struct dial *dial, enum lull_power_part part, int64_t now_ns)
 {
     assert(now_ns >= dial->since_ns[part]);
-    add(&dial->j[part], dial->w[part] * (double)(now_ns - dial->since_ns[part]) * 1e-9);
+    power_meter_add(&dial->j[part], dial->w[part] * (double)(now_ns - dial->since_ns[part]) * 1e-9);
     dial->since_ns[part] = now_ns;
 }
 
@@ -173,14 +174,14 @@ int lull_power_meter_set(struct lull_power_meter *meter, uint32_t type, enum lul
     if (w == dial->w[part])
         return 0;
     if (meter->keeps_points) {
-        struct lull_power_point *const point = point_at(meter, type, now_ns);
+        struct lull_power_point *const point = power_meter_point_at(meter, type, now_ns);
 
         if (point == NULL)
             return -ENOMEM;
         point->w[part] = w;
     }
-    advance(meter, now_ns);
-    settle(dial, part, now_ns);
+    power_meter_advance(meter, now_ns);
+    power_meter_settle(dial, part, now_ns);
     dial->w[part] = w;
     meter->total_w = 0.0;
     for (uint32_t i = 0; i < meter->type_count; i++)
@@ -192,14 +193,14 @@ int lull_power_meter_set(struct lull_power_meter *meter, uint32_t type, enum lul
 int lull_power_meter_spend(struct lull_power_meter *meter, uint32_t type, double j, int64_t now_ns)
 {
     if (meter->keeps_points) {
-        struct lull_power_point *const point = point_at(meter, type, now_ns);
+        struct lull_power_point *const point = power_meter_point_at(meter, type, now_ns);
 
         if (point == NULL)
             return -ENOMEM;
         point->at_once_j += j;
     }
-    advance(meter, now_ns);
-    add(&meter->dials[type].j[LULL_POWER_TURN_ON], j);
+    power_meter_advance(meter, now_ns);
+    power_meter_add(&meter->dials[type].j[LULL_POWER_TURN_ON], j);
     charge_at_once(&meter->price, j, now_ns);
     charge_at_once(&meter->carbon, j, now_ns);
     return 0;
@@ -207,16 +208,16 @@ int lull_power_meter_spend(struct lull_power_meter *meter, uint32_t type, double
 
 void lull_power_meter_mark(struct lull_power_meter *meter, int64_t now_ns)
 {
-    advance(meter, now_ns);
+    power_meter_advance(meter, now_ns);
     for (uint32_t type = 0; type < meter->type_count; type++)
         for (int part = 0; part < LULL_POWER_PARTS; part++) {
             struct dial *const dial = &meter->dials[type];
 
-            settle(dial, (enum lull_power_part)part, now_ns);
-            dial->marked_j[part] = value_of(&dial->j[part]);
+            power_meter_settle(dial, (enum lull_power_part)part, now_ns);
+            dial->marked_j[part] = power_meter_value_of(&dial->j[part]);
         }
-    meter->price.marked = value_of(&meter->price.sum);
-    meter->carbon.marked = value_of(&meter->carbon.sum);
+    meter->price.marked = power_meter_value_of(&meter->price.sum);
+    meter->carbon.marked = power_meter_value_of(&meter->carbon.sum);
     meter->marked_ns = now_ns;
     meter->marked_count = meter->count;
 }

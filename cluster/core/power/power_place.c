@@ -15,7 +15,7 @@
 #define SPARE_RATIO 0.2
 #define SPARE_LOSS 4.0
 
-/* Tells whether two operating points of a job differ in nothing but their clock. */
+/* Returns whether two operating points of a job differ in nothing but their clock. */
 static bool is_clock_of(const struct lull_power_budget *budget, uint32_t job, uint32_t point,
                         uint32_t of)
 {
@@ -24,7 +24,7 @@ static bool is_clock_of(const struct lull_power_budget *budget, uint32_t job, ui
     return points[point].type == points[of].type && points[point].gpus == points[of].gpus;
 }
 
-/* Tells whether there is a cap of the cluster that leaves watts for jobs. */
+/* Returns whether there is a cap of the cluster that leaves watts for jobs. */
 static bool has_price(const struct lull_power_budget *budget)
 {
     return budget->cap.cluster_w > budget->idle_w;
@@ -43,8 +43,8 @@ static struct lull_power_use use_of(const struct lull_power_budget *budget, uint
 
 /* Lists what a waiting job takes at each clock: of the first operating point that the caps allow,
  * all clocks that they allow. Returns how many. */
-static uint32_t clocks_of(const struct lull_power_budget *budget, uint32_t job,
-                          struct lull_power_use *uses_out)
+static uint32_t power_place_clocks_of(const struct lull_power_budget *budget, uint32_t job,
+                                      struct lull_power_use *uses_out)
 {
     uint32_t first = LULL_POWER_NONE;
     uint32_t count = 0;
@@ -62,14 +62,14 @@ static uint32_t clocks_of(const struct lull_power_budget *budget, uint32_t job,
 
 void lull_power_budget_wait(struct lull_power_budget *budget, uint32_t job, bool waits)
 {
-    struct lull_power_use uses[LULL_CLUSTER_MOST_POINTS];
+    struct lull_power_use uses[LULL_CLUSTER_MAX_POINTS];
 
     if (!has_price(budget))
         return;
     if (waits)
-        lull_power_price_add(&budget->price, uses, clocks_of(budget, job, uses));
+        lull_power_price_add(&budget->price, uses, power_place_clocks_of(budget, job, uses));
     else
-        lull_power_price_remove(&budget->price, uses, clocks_of(budget, job, uses));
+        lull_power_price_remove(&budget->price, uses, power_place_clocks_of(budget, job, uses));
 }
 
 /* The price of watts beside that of GPUs, less for watts that nobody uses. */
@@ -84,14 +84,14 @@ static double watts_ratio(const struct lull_power_budget *budget)
 
 /* The clock of what was decided that costs least at the price of watts that the jobs that wait make
  * (power_price.h), but none that is late where what was decided is not. What was decided where
- * nobody else waits: its clock costs nobody. */
+ * no other process waits: its clock costs nobody. */
 static uint32_t cheapest_point(const struct lull_power_budget *budget,
                                const struct lull_cluster_decision *decision, int64_t now_ns)
 {
     const struct lull_cluster_job *job = &budget->jobs->all[decision->job];
     const int64_t left_ns = job->deadline_ns - now_ns;
     const bool is_late = left_ns < job->points[decision->point].time_ns;
-    double least_s = INFINITY;
+    double min_s = INFINITY;
     uint32_t best = decision->point;
     double ratio;
 
@@ -102,10 +102,10 @@ static uint32_t cheapest_point(const struct lull_power_budget *budget,
         const struct lull_power_use use = use_of(budget, decision->job, point);
         const double cost_s = ratio * use.watts_s + (1.0 - ratio) * use.gpus_s;
 
-        if (!is_clock_of(budget, decision->job, point, decision->point) || cost_s >= least_s ||
+        if (!is_clock_of(budget, decision->job, point, decision->point) || cost_s >= min_s ||
             (!is_late && left_ns < job->points[point].time_ns))
             continue;
-        least_s = cost_s;
+        min_s = cost_s;
         best = point;
     }
     return best;
@@ -134,17 +134,17 @@ void lull_power_budget_reserve(struct lull_power_budget *budget, uint32_t job, i
     if (budget->head != LULL_POWER_NONE)
         return;
     budget->head = job;
-    budget->head_ns =
-        lull_power_budget_when(budget, budget->least_w[job], now_ns, &budget->spare_w);
+    budget->head_ns = lull_power_budget_when(budget, budget->min_w[job], now_ns, &budget->spare_w);
 }
 
 /* ---- where and in which operating point ------------------------------------------------- */
 
 /* The first node from a number on that has exactly free_gpus free GPUs and may draw more_w more;
  * UINT32_MAX: there is none. */
-static uint32_t find(const struct lull_power_budget *budget, const struct lull_cluster_state *state,
-                     const struct lull_cluster_node *group, uint32_t free_gpus, double more_w,
-                     uint32_t from)
+static uint32_t power_place_find(const struct lull_power_budget *budget,
+                                 const struct lull_cluster_state *state,
+                                 const struct lull_cluster_node *group, uint32_t free_gpus,
+                                 double more_w, uint32_t from)
 {
     for (;;) {
         const uint32_t node =
@@ -157,8 +157,9 @@ static uint32_t find(const struct lull_power_budget *budget, const struct lull_c
 }
 
 /* Consolidated (placement.h), but only on nodes with room under the node's cap. */
-static size_t place(const struct lull_power_budget *budget, const struct lull_cluster_state *state,
-                    uint32_t job, uint32_t point, struct lull_cluster_share *shares)
+static size_t power_place_node(const struct lull_power_budget *budget,
+                               const struct lull_cluster_state *state, uint32_t job, uint32_t point,
+                               struct lull_cluster_share *shares)
 {
     const struct lull_cluster_point *asked = &budget->jobs->all[job].points[point];
     const struct lull_cluster_node group = {.pool = budget->jobs->all[job].pool,
@@ -172,7 +173,7 @@ static size_t place(const struct lull_power_budget *budget, const struct lull_cl
     if (!(budget->cap.node_w > 0.0))
         return lull_cluster_place_consolidated(state, group.pool, group.type, left, shares);
     for (; left > most; left -= most) {
-        const uint32_t node = find(budget, state, &group, most, gpu_w * most, from);
+        const uint32_t node = power_place_find(budget, state, &group, most, gpu_w * most, from);
 
         if (node == UINT32_MAX || most == 0)
             return 0;
@@ -181,8 +182,8 @@ static size_t place(const struct lull_power_budget *budget, const struct lull_cl
     }
     for (uint32_t i = left; i <= most; i++) {
         const uint32_t free_gpus = count > 0 ? most + left - i : i;
-        const uint32_t node =
-            find(budget, state, &group, free_gpus, gpu_w * left, free_gpus == most ? from : 0);
+        const uint32_t node = power_place_find(budget, state, &group, free_gpus, gpu_w * left,
+                                               free_gpus == most ? from : 0);
 
         if (node == UINT32_MAX)
             continue;
@@ -192,9 +193,9 @@ static size_t place(const struct lull_power_budget *budget, const struct lull_cl
     return 0;
 }
 
-/* Tells whether the caps, and the job that waits for watts, allow a start on these shares. */
-static bool fits(const struct lull_power_budget *budget, uint32_t job, uint32_t point,
-                 const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
+/* Returns whether the caps, and the job that waits for watts, allow a start on these shares. */
+static bool power_place_fits(const struct lull_power_budget *budget, uint32_t job, uint32_t point,
+                             const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
 {
     const double gpu_w = lull_power_budget_extra_w(budget, job, point);
     const double more_w = lull_power_budget_total_w(budget, job, point);
@@ -208,7 +209,8 @@ static bool fits(const struct lull_power_budget *budget, uint32_t job, uint32_t 
 }
 
 /* The untried operating point that draws most; LULL_POWER_NONE: all have been tried. */
-static uint32_t next_point(const struct lull_power_budget *budget, uint32_t job, uint32_t tried)
+static uint32_t power_place_next_point(const struct lull_power_budget *budget, uint32_t job,
+                                       uint32_t tried)
 {
     uint32_t best = LULL_POWER_NONE;
 
@@ -232,12 +234,12 @@ static bool try_point(const struct lull_power_budget *budget,
         !lull_power_budget_could(budget, job, point))
         return false;
     if (is_clock_of(budget, job, point, decision->point) &&
-        fits(budget, job, point, decision->shares, decision->share_count, now_ns)) {
+        power_place_fits(budget, job, point, decision->shares, decision->share_count, now_ns)) {
         decision->point = point;
         return true;
     }
-    count = place(budget, state, job, point, budget->trial);
-    if (count == 0 || !fits(budget, job, point, budget->trial, count, now_ns))
+    count = power_place_node(budget, state, job, point, budget->trial);
+    if (count == 0 || !power_place_fits(budget, job, point, budget->trial, count, now_ns))
         return false;
     memcpy(decision->shares, budget->trial, count * sizeof(*budget->trial));
     decision->share_count = count;
@@ -252,7 +254,7 @@ bool lull_power_budget_replace(const struct lull_power_budget *budget,
     uint32_t tried = 0;
     uint32_t point;
 
-    if (!lull_power_budget_has(budget, budget->least_w[decision->job]))
+    if (!lull_power_budget_has(budget, budget->min_w[decision->job]))
         return false;
     point = cheapest_point(budget, decision, now_ns);
     if (try_point(budget, state, now_ns, point, decision))
@@ -261,7 +263,7 @@ bool lull_power_budget_replace(const struct lull_power_budget *budget,
     if (point != decision->point && try_point(budget, state, now_ns, decision->point, decision))
         return true;
     tried |= UINT32_C(1) << decision->point;
-    while ((point = next_point(budget, decision->job, tried)) != LULL_POWER_NONE) {
+    while ((point = power_place_next_point(budget, decision->job, tried)) != LULL_POWER_NONE) {
         if (try_point(budget, state, now_ns, point, decision))
             return true;
         tried |= UINT32_C(1) << point;

@@ -5,7 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-static void add(struct lull_power_use *sum, const struct lull_power_use *more, double factor)
+static void power_price_add(struct lull_power_use *sum, const struct lull_power_use *more,
+                            double factor)
 {
     sum->gpus_s += factor * more->gpus_s;
     sum->watts_s += factor * more->watts_s;
@@ -45,28 +46,28 @@ static uint32_t next_clock(const struct lull_power_use *clocks, uint32_t count, 
     return best;
 }
 
-static void change(struct lull_power_price *price, const struct lull_power_use *clocks,
-                   uint32_t count, double factor)
+static void power_price_change(struct lull_power_price *price, const struct lull_power_use *clocks,
+                               uint32_t count, double factor)
 {
     uint32_t at = first_clock(clocks, count);
     double ratio;
 
     assert(count > 0);
-    add(&price->steps[0], &clocks[at], factor);
+    power_price_add(&price->steps[0], &clocks[at], factor);
     for (uint32_t next; (next = next_clock(clocks, count, at, &ratio)) < count; at = next) {
         struct lull_power_use *const step =
             &price->steps[(size_t)ceil(ratio * LULL_POWER_PRICE_STEPS)];
 
         assert(ratio >= 0.0 && ratio <= 1.0);
-        add(step, &clocks[at], -factor);
-        add(step, &clocks[next], factor);
+        power_price_add(step, &clocks[at], -factor);
+        power_price_add(step, &clocks[next], factor);
     }
 }
 
 void lull_power_price_add(struct lull_power_price *price, const struct lull_power_use *clocks,
                           uint32_t count)
 {
-    change(price, clocks, count, 1.0);
+    power_price_change(price, clocks, count, 1.0);
     price->count++;
 }
 
@@ -74,7 +75,7 @@ void lull_power_price_remove(struct lull_power_price *price, const struct lull_p
                              uint32_t count)
 {
     assert(price->count > 0);
-    change(price, clocks, count, -1.0);
+    power_price_change(price, clocks, count, -1.0);
     /* What rounding has left behind goes with the last. */
     if (--price->count == 0)
         memset(price, 0, sizeof(*price));
@@ -89,7 +90,7 @@ double lull_power_price_ratio(const struct lull_power_price *price)
     for (int i = 1; i <= LULL_POWER_PRICE_STEPS && over_s > 0.0; i++) {
         const double before_s = over_s;
 
-        add(&sum, &price->steps[i], 1.0);
+        power_price_add(&sum, &price->steps[i], 1.0);
         over_s = sum.watts_s - sum.gpus_s;
         if (over_s <= 0.0)
             ratio = (i - 1 + before_s / (before_s - over_s)) / LULL_POWER_PRICE_STEPS;

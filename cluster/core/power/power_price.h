@@ -6,7 +6,7 @@
  *
  * Let a second of all watts cost `ratio` and one of all GPUs 1 - ratio, and each job take the clock
  * that costs least. What all jobs cost then is at most T, whatever the ratio (weak duality), and
- * most where they ask for watts and GPUs in the proportion in which there are any: that ratio is
+ * most where they request watts and GPUs in the proportion in which there are any: that ratio is
  * the price. Jobs are counted by the ratios at which they change their clock, so that one more or
  * less costs O(clocks^2), and the price is found in O(LULL_POWER_PRICE_STEPS), exact to a step.
  *

@@ -33,14 +33,14 @@ struct share {
 
 /* --- heap --- */
 
-static bool is_before(const struct share_step *a, const struct share_step *b)
+static bool power_share_is_before(const struct share_step *a, const struct share_step *b)
 {
     if (a->gain_per_w != b->gain_per_w)
         return a->gain_per_w > b->gain_per_w;
     return a->claimant < b->claimant;
 }
 
-static void swap(struct share_step *a, struct share_step *b)
+static void power_share_swap(struct share_step *a, struct share_step *b)
 {
     const struct share_step old = *a;
 
@@ -48,16 +48,17 @@ static void swap(struct share_step *a, struct share_step *b)
     *b = old;
 }
 
-static void push(struct share *share, struct share_step step)
+static void power_share_push(struct share *share, struct share_step step)
 {
     uint32_t at = share->heap_count++;
 
     share->heap[at] = step;
-    for (; at > 0 && is_before(&share->heap[at], &share->heap[(at - 1) / 2]); at = (at - 1) / 2)
-        swap(&share->heap[at], &share->heap[(at - 1) / 2]);
+    for (; at > 0 && power_share_is_before(&share->heap[at], &share->heap[(at - 1) / 2]);
+         at = (at - 1) / 2)
+        power_share_swap(&share->heap[at], &share->heap[(at - 1) / 2]);
 }
 
-static struct share_step pop(struct share *share)
+static struct share_step power_share_pop(struct share *share)
 {
     const struct share_step first = share->heap[0];
     uint32_t at = 0;
@@ -67,11 +68,11 @@ static struct share_step pop(struct share *share)
         uint32_t best = at;
 
         for (uint32_t child = 2 * at + 1; child <= 2 * at + 2 && child < share->heap_count; child++)
-            if (is_before(&share->heap[child], &share->heap[best]))
+            if (power_share_is_before(&share->heap[child], &share->heap[best]))
                 best = child;
         if (best == at)
             return first;
-        swap(&share->heap[at], &share->heap[best]);
+        power_share_swap(&share->heap[at], &share->heap[best]);
         at = best;
     }
 }
@@ -79,22 +80,23 @@ static struct share_step pop(struct share *share)
 /* --- watts --- */
 
 /* Takes the watts between two levels of a part from its group and all groups around it. */
-static void take(struct share *share, const struct lull_power_claim *part, double more_w)
+static void power_share_take(struct share *share, const struct lull_power_claim *part,
+                             double more_w)
 {
     for (uint32_t g = part->group; g != LULL_POWER_NO_GROUP; g = share->groups[g].parent)
         share->room_w[g] -= more_w;
 }
 
-static void take_all(struct share *share, uint32_t claimant, uint32_t from, uint32_t to)
+static void power_share_take_all(struct share *share, uint32_t claimant, uint32_t from, uint32_t to)
 {
     for (uint32_t i = share->first[claimant]; i < share->first[claimant + 1]; i++) {
         const struct lull_power_claim *part = &share->parts[share->by_owner[i]];
 
-        take(share, part, part->power_w[to] - part->power_w[from]);
+        power_share_take(share, part, part->power_w[to] - part->power_w[from]);
     }
 }
 
-/* Tells whether any group around the claimant's parts is exceeded. */
+/* Returns whether any group around the claimant's parts is exceeded. */
 static bool is_exceeded(const struct share *share, uint32_t claimant)
 {
     for (uint32_t i = share->first[claimant]; i < share->first[claimant + 1]; i++)
@@ -105,7 +107,7 @@ static bool is_exceeded(const struct share *share, uint32_t claimant)
     return false;
 }
 
-static double power_w(const struct share *share, uint32_t claimant, uint32_t level)
+static double power_share_power_w(const struct share *share, uint32_t claimant, uint32_t level)
 {
     double sum_w = 0.0;
 
@@ -122,12 +124,12 @@ static void push_next(struct share *share, uint32_t claimant)
 {
     const struct lull_power_claimant *who = &share->claimants[claimant];
     const uint32_t from = share->level[claimant];
-    const double from_w = power_w(share, claimant, from);
+    const double from_w = power_share_power_w(share, claimant, from);
     struct share_step best = {.claimant = claimant, .to = from, .gain_per_w = -1.0};
 
     for (uint32_t to = from + 1; to < who->level_count; to++) {
         const double gain = who->weight * log(who->speed[to] / who->speed[from]);
-        const double cost_w = power_w(share, claimant, to) - from_w;
+        const double cost_w = power_share_power_w(share, claimant, to) - from_w;
         const double gain_per_w = cost_w > 0.0 ? gain / cost_w : INFINITY;
 
         if (gain_per_w >= best.gain_per_w) {
@@ -136,27 +138,27 @@ static void push_next(struct share *share, uint32_t claimant)
         }
     }
     if (best.to != from)
-        push(share, best);
+        power_share_push(share, best);
 }
 
 /* Goes as far towards a level as there is room. Rooms only shrink, so who is stopped stays there.
  */
-static bool advance(struct share *share, const struct share_step *step)
+static bool power_share_advance(struct share *share, const struct share_step *step)
 {
     uint32_t *level = &share->level[step->claimant];
 
     for (uint32_t to = step->to; to > *level; to--) {
-        take_all(share, step->claimant, *level, to);
+        power_share_take_all(share, step->claimant, *level, to);
         if (!is_exceeded(share, step->claimant)) {
             *level = to;
             return to == step->to;
         }
-        take_all(share, step->claimant, to, *level);
+        power_share_take_all(share, step->claimant, to, *level);
     }
     return false;
 }
 
-static void begin(struct share *share, uint32_t claimant_count, uint32_t part_count)
+static void power_share_begin(struct share *share, uint32_t claimant_count, uint32_t part_count)
 {
     for (uint32_t g = 0; g < share->group_count; g++) {
         assert(share->groups[g].parent == LULL_POWER_NO_GROUP || share->groups[g].parent < g);
@@ -177,8 +179,8 @@ static void begin(struct share *share, uint32_t claimant_count, uint32_t part_co
         assert(who->least < who->level_count && who->weight > 0.0);
         share->level[c] = who->least;
         for (uint32_t i = share->first[c]; i < share->first[c + 1]; i++)
-            take(share, &share->parts[share->by_owner[i]],
-                 share->parts[share->by_owner[i]].power_w[who->least]);
+            power_share_take(share, &share->parts[share->by_owner[i]],
+                             share->parts[share->by_owner[i]].power_w[who->least]);
         push_next(share, c);
     }
 }
@@ -212,11 +214,11 @@ int lull_power_share(const struct lull_power_claims *claims, uint32_t *level_out
     if (share.room_w == NULL || share.by_owner == NULL || share.first == NULL ||
         share.heap == NULL || share.level == NULL)
         goto end;
-    begin(&share, claims->claimant_count, claims->part_count);
+    power_share_begin(&share, claims->claimant_count, claims->part_count);
     while (share.heap_count > 0) {
-        const struct share_step step = pop(&share);
+        const struct share_step step = power_share_pop(&share);
 
-        if (advance(&share, &step))
+        if (power_share_advance(&share, &step))
             push_next(&share, step.claimant);
     }
     memcpy(level_out, share.level, claims->claimant_count * sizeof(level_out[0]));

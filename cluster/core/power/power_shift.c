@@ -22,8 +22,8 @@ static size_t index_at(const struct lull_tariff *tariff, int64_t time_ns)
 }
 
 /* The mean of the tariff, or of its size, over a run. */
-static double mean(const struct lull_tariff *tariff, int64_t begin_ns, int64_t length_ns,
-                   bool is_size)
+static double power_shift_mean(const struct lull_tariff *tariff, int64_t begin_ns,
+                               int64_t length_ns, bool is_size)
 {
     const int64_t end_ns = begin_ns + length_ns;
     int64_t at_ns = begin_ns;
@@ -49,13 +49,13 @@ struct shift_search {
     double best;
 };
 
-static void look_at(struct shift_search *search, int64_t begin_ns)
+static void power_shift_inspect(struct shift_search *search, int64_t begin_ns)
 {
     double here;
 
     if (begin_ns <= search->now_ns || begin_ns > search->latest_ns)
         return;
-    here = mean(search->tariff, begin_ns, search->length_ns, false);
+    here = power_shift_mean(search->tariff, begin_ns, search->length_ns, false);
     if (here < search->best || (here == search->best && begin_ns < search->best_ns)) {
         search->best = here;
         search->best_ns = begin_ns;
@@ -63,7 +63,7 @@ static void look_at(struct shift_search *search, int64_t begin_ns)
 }
 
 struct lull_power_shift lull_power_shift_find(const struct lull_tariff *tariff, int64_t length_ns,
-                                              int64_t now_ns, int64_t latest_ns, double least_ratio)
+                                              int64_t now_ns, int64_t latest_ns, double min_ratio)
 {
     const int64_t known_ns = tariff->time_ns[tariff->count - 1] - length_ns;
     struct shift_search search = {.tariff = tariff,
@@ -73,14 +73,14 @@ struct lull_power_shift lull_power_shift_find(const struct lull_tariff *tariff, 
                                   .best_ns = now_ns};
     double now;
 
-    assert(tariff->count > 0 && length_ns > 0 && least_ratio >= 0.0);
-    now = search.best = mean(tariff, now_ns, length_ns, false);
-    look_at(&search, search.latest_ns);
+    assert(tariff->count > 0 && length_ns > 0 && min_ratio >= 0.0);
+    now = search.best = power_shift_mean(tariff, now_ns, length_ns, false);
+    power_shift_inspect(&search, search.latest_ns);
     for (size_t i = 0; i < tariff->count; i++) {
-        look_at(&search, tariff->time_ns[i]);
-        look_at(&search, tariff->time_ns[i] - length_ns);
+        power_shift_inspect(&search, tariff->time_ns[i]);
+        power_shift_inspect(&search, tariff->time_ns[i] - length_ns);
     }
-    if (now - search.best <= least_ratio * mean(tariff, now_ns, length_ns, true))
+    if (now - search.best <= min_ratio * power_shift_mean(tariff, now_ns, length_ns, true))
         return (struct lull_power_shift){now_ns, now, now};
     return (struct lull_power_shift){search.best_ns, now, search.best};
 }

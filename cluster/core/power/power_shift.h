@@ -22,11 +22,10 @@ struct lull_power_shift {
 /*
  * Finds the earliest of the cheapest starts of a run of length_ns (> 0) from now_ns to latest_ns.
  * Runs are compared that end before the tariff's last time, for nothing is known beyond it, and a
- * start that is later than now has to save more than least_ratio (>= 0) of the mean of the tariff's
+ * start that is later than now has to save more than min_ratio (>= 0) of the mean of the tariff's
  * size over a run from now on: else the job begins now. O(n log n) for n changes of the tariff.
  */
 struct lull_power_shift lull_power_shift_find(const struct lull_tariff *tariff, int64_t length_ns,
-                                              int64_t now_ns, int64_t latest_ns,
-                                              double least_ratio);
+                                              int64_t now_ns, int64_t latest_ns, double min_ratio);
 
 #endif

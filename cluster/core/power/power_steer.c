@@ -15,8 +15,7 @@ enum { ROUNDS_TO_RAISE = 2, ROUNDS_TO_REFINE = 10 };
 static const double higher_ratio = 0.01;
 
 /* A GPU that draws less than this part of its power limit is not held by it: boards hold their mean
- * power within a percent or two of the limit, meters are good to some more. Chosen, not measured.
- */
+ * power within a percent or two of the limit, meters are good to some more. */
 static const double free_ratio = 0.9;
 
 enum { TOP = LULL_POWER_LEVELS - 1 };
@@ -41,7 +40,7 @@ struct lull_power_steer {
 
 /* What one round works on. */
 struct steer_round {
-    const struct lull_steer_news *news;
+    const struct lull_steer_update *update;
     struct lull_power_group *groups; /* with what is aimed at */
     uint32_t group_count;
     uint32_t job_count;
@@ -109,16 +108,17 @@ static bool is_free_of_limit(const struct steered *gpu, double power_w)
     return gpu->limit_w == 0.0 || power_w < free_ratio * gpu->limit_w;
 }
 
-static void take_news(struct lull_power_steer *steer, const struct lull_steer_news *news)
+static void power_steer_update(struct lull_power_steer *steer,
+                               const struct lull_steer_update *update)
 {
     for (uint32_t i = 0; i < steer->gpu_count; i++) {
         struct steered *gpu = &steer->gpus[i];
-        const bool is_of_order = news[i].cap_mhz == order_mhz(gpu);
+        const bool is_of_order = update[i].cap_mhz == order_mhz(gpu);
 
-        if (!news[i].is_away && news[i].power_w > 0.0 && news[i].looks != gpu->looks_taken &&
-            is_of_order && is_free_of_limit(gpu, news[i].power_w))
-            lull_power_draw_take(&gpu->draw, gpu->level, news[i].clock_mhz, news[i].power_w);
-        gpu->looks_taken = news[i].looks;
+        if (!update[i].is_away && update[i].power_w > 0.0 && update[i].looks != gpu->looks_taken &&
+            is_of_order && is_free_of_limit(gpu, update[i].power_w))
+            lull_power_draw_take(&gpu->draw, gpu->level, update[i].clock_mhz, update[i].power_w);
+        gpu->looks_taken = update[i].looks;
         lull_power_draw_predict(&gpu->draw, gpu->facts.unknown_w, gpu->power_w);
     }
 }
@@ -137,8 +137,8 @@ static uint32_t level_of(const struct steered *gpu, double ratio)
 
 /* A GPU that does not get to a level is no faster there, and holds up its job. The speeds rise even
  * so, by next to nothing: what costs no watts is not kept from anybody. */
-static void slow_down(struct lull_power_claimant *claimant, const struct lull_steered_job *job,
-                      const struct steered *gpu)
+static void power_steer_slow_down(struct lull_power_claimant *claimant,
+                                  const struct lull_steered_job *job, const struct steered *gpu)
 {
     for (uint32_t k = 0; k < LULL_POWER_LEVELS; k++) {
         const uint32_t at = k < gpu->draw.reach ? k : gpu->draw.reach;
@@ -161,14 +161,14 @@ static void describe_claims(const struct lull_power_steer *steer,
 {
     for (uint32_t i = 0; i < steer->gpu_count; i++) {
         const struct steered *gpu = &steer->gpus[i];
-        const struct lull_steer_news *news = &round->news[i];
-        struct lull_power_claimant *claimant = &round->claimants[news->job];
+        const struct lull_steer_update *update = &round->update[i];
+        struct lull_power_claimant *claimant = &round->claimants[update->job];
         const double floor_ratio =
-            gpu->facts.highest_mhz == 0 ? 0.0 : (double)news->floor_mhz / gpu->facts.highest_mhz;
+            gpu->facts.highest_mhz == 0 ? 0.0 : (double)update->floor_mhz / gpu->facts.highest_mhz;
         uint32_t least;
 
-        assert(news->job < round->job_count && gpu->facts.group < round->group_count);
-        if (news->is_away) { /* what it is ordered stays, and what it draws is not to be had */
+        assert(update->job < round->job_count && gpu->facts.group < round->group_count);
+        if (update->is_away) { /* what it is ordered stays, and what it draws is not to be had */
             for (uint32_t g = gpu->facts.group; g != LULL_POWER_NO_GROUP;
                  g = round->groups[g].parent)
                 round->groups[g].cap_w -= gpu->power_w[gpu->level];
@@ -176,13 +176,13 @@ static void describe_claims(const struct lull_power_steer *steer,
         }
         if (claimant->level_count == 0)
             describe_claimant(claimant);
-        slow_down(claimant, &jobs[news->job], gpu);
-        least = level_of(gpu, fmax(jobs[news->job].least_ratio, floor_ratio));
+        power_steer_slow_down(claimant, &jobs[update->job], gpu);
+        least = level_of(gpu, fmax(jobs[update->job].min_ratio, floor_ratio));
         if (least > claimant->least)
             claimant->least = least;
-        claimant->weight += jobs[news->job].weight;
+        claimant->weight += jobs[update->job].weight;
         round->parts[round->part_count] =
-            (struct lull_power_claim){.claimant = news->job, .group = gpu->facts.group};
+            (struct lull_power_claim){.claimant = update->job, .group = gpu->facts.group};
         for (uint32_t k = 0; k < LULL_POWER_LEVELS; k++)
             round->parts[round->part_count].power_w[k] = gpu->power_w[k];
         round->part_count++;
@@ -193,17 +193,18 @@ static void describe_claims(const struct lull_power_steer *steer,
                 (struct lull_power_claimant){.weight = 1.0, .level_count = 1, .speed = {1.0}};
 }
 
-/* Tells whether what is ordered now keeps the caps, and nobody below what is borne. */
-static bool is_kept(const struct lull_power_steer *steer, const struct steer_round *round)
+/* Returns whether what is ordered now keeps the caps, and nobody below what is borne. */
+static bool power_steer_is_kept(const struct lull_power_steer *steer,
+                                const struct steer_round *round)
 {
     for (uint32_t g = 0; g < round->group_count; g++)
         round->group_w[g] = 0.0;
     for (uint32_t i = 0; i < steer->gpu_count; i++) {
         const struct steered *gpu = &steer->gpus[i];
 
-        if (round->news[i].is_away)
+        if (round->update[i].is_away)
             continue;
-        if (gpu->level < round->claimants[round->news[i].job].least || gpu->limit_w > 0.0)
+        if (gpu->level < round->claimants[round->update[i].job].least || gpu->limit_w > 0.0)
             return false;
         for (uint32_t g = gpu->facts.group; g != LULL_POWER_NO_GROUP; g = round->groups[g].parent)
             round->group_w[g] += gpu->power_w[gpu->level];
@@ -254,7 +255,7 @@ static void take_caps(struct lull_power_steer *steer, struct steer_round *round)
             steer->careful > 0 ? LULL_POWER_STEER_CAREFUL_AIM : LULL_POWER_STEER_AIM;
 }
 
-/* Tells whether new levels are worth the orders where the present ones keep the caps. */
+/* Returns whether new levels are worth the orders where the present ones keep the caps. */
 static bool is_worth_it(const struct lull_power_steer *steer, const struct steer_round *round)
 {
     bool is_better = false;
@@ -262,9 +263,9 @@ static bool is_worth_it(const struct lull_power_steer *steer, const struct steer
 
     for (uint32_t i = 0; i < steer->gpu_count; i++) {
         const struct steered *gpu = &steer->gpus[i];
-        const uint32_t level = round->levels[round->news[i].job];
+        const uint32_t level = round->levels[round->update[i].job];
 
-        if (round->news[i].is_away)
+        if (round->update[i].is_away)
             continue;
         is_finer = is_finer || level != gpu->level;
         is_better = is_better || level > gpu->level + 1 || level + 1 < gpu->level ||
@@ -285,12 +286,12 @@ static void sum_limits(const struct lull_power_steer *steer, const struct lull_s
         round->group_w[g] = round->give_w[g] = 0.0;
     for (uint32_t i = 0; i < steer->gpu_count; i++) {
         const struct steered *gpu = &steer->gpus[i];
-        const struct lull_steer_news *news = &round->news[i];
+        const struct lull_steer_update *update = &round->update[i];
         const double w = gpu->power_w[gpu->level];
-        const bool may_give = gpu->facts.lowest_limit_w > 0.0 && news->floor_mhz == 0 &&
-                              jobs[news->job].least_ratio == 0.0 && gpu->level == 0;
+        const bool may_give = gpu->facts.lowest_limit_w > 0.0 && update->floor_mhz == 0 &&
+                              jobs[update->job].min_ratio == 0.0 && gpu->level == 0;
 
-        if (news->is_away)
+        if (update->is_away)
             continue;
         for (uint32_t g = gpu->facts.group; g != LULL_POWER_NO_GROUP; g = round->groups[g].parent) {
             round->group_w[g] += w;
@@ -301,7 +302,7 @@ static void sum_limits(const struct lull_power_steer *steer, const struct lull_s
 
 /* Returns the power limit that the groups around a GPU leave it; 0: they need none, or none that
  * can be set would lower it. */
-static double limit_of(const struct steered *gpu, const struct steer_round *round)
+static double power_steer_limit_of(const struct steered *gpu, const struct steer_round *round)
 {
     const double w = gpu->power_w[gpu->level];
     const double can_give_w = fmax(w - gpu->facts.lowest_limit_w, 0.0);
@@ -326,14 +327,14 @@ static double order_limits(struct lull_power_steer *steer, const struct lull_ste
     sum_limits(steer, jobs, round);
     for (uint32_t i = 0; i < steer->gpu_count; i++) {
         struct steered *gpu = &steer->gpus[i];
-        const struct lull_steer_news *news = &round->news[i];
+        const struct lull_steer_update *update = &round->update[i];
 
-        if (news->is_away)
+        if (update->is_away)
             continue;
         gpu->limit_w = 0.0;
-        if (gpu->facts.lowest_limit_w > 0.0 && news->floor_mhz == 0 &&
-            jobs[news->job].least_ratio == 0.0 && gpu->level == 0)
-            gpu->limit_w = limit_of(gpu, round);
+        if (gpu->facts.lowest_limit_w > 0.0 && update->floor_mhz == 0 &&
+            jobs[update->job].min_ratio == 0.0 && gpu->level == 0)
+            gpu->limit_w = power_steer_limit_of(gpu, round);
     }
     for (uint32_t g = 0; g < round->group_count; g++)
         excess_w = fmax(excess_w, round->group_w[g] - round->groups[g].cap_w - round->give_w[g]);
@@ -347,9 +348,9 @@ static void order_levels(struct lull_power_steer *steer, const struct steer_roun
 {
     for (uint32_t i = 0; i < steer->gpu_count; i++) {
         struct steered *gpu = &steer->gpus[i];
-        const uint32_t level = round->levels[round->news[i].job];
+        const uint32_t level = round->levels[round->update[i].job];
 
-        if (round->news[i].is_away || level == gpu->level)
+        if (round->update[i].is_away || level == gpu->level)
             continue;
         gpu->level = level;
         steer->rounds = 0;
@@ -364,7 +365,7 @@ static void write_orders(const struct lull_power_steer *steer, struct lull_steer
     }
 }
 
-static bool allocate(struct steer_round *round, uint32_t gpu_count)
+static bool power_steer_allocate(struct steer_round *round, uint32_t gpu_count)
 {
     round->groups = calloc(round->group_count + 1, sizeof(*round->groups));
     round->claimants = calloc(round->job_count + 1, sizeof(*round->claimants));
@@ -376,7 +377,7 @@ static bool allocate(struct steer_round *round, uint32_t gpu_count)
            round->levels != NULL && round->group_w != NULL && round->give_w != NULL;
 }
 
-static void release(struct steer_round *round)
+static void power_steer_release(struct steer_round *round)
 {
     free(round->groups);
     free(round->claimants);
@@ -390,18 +391,18 @@ int lull_power_steer_decide(struct lull_power_steer *steer, const struct lull_st
                             struct lull_steer_order *orders_out, double *excess_w_out)
 {
     struct steer_round round = {
-        .news = view->news, .group_count = view->group_count, .job_count = view->job_count};
+        .update = view->update, .group_count = view->group_count, .job_count = view->job_count};
     struct lull_power_claims claims = {.group_count = view->group_count,
                                        .claimant_count = view->job_count};
     double unused_w;
     int result = -ENOMEM;
 
-    if (!allocate(&round, steer->gpu_count) || make_place(steer, view->group_count) < 0)
+    if (!power_steer_allocate(&round, steer->gpu_count) || make_place(steer, view->group_count) < 0)
         goto end;
     for (uint32_t g = 0; g < view->group_count; g++)
         round.groups[g] = view->groups[g];
     take_caps(steer, &round);
-    take_news(steer, view->news);
+    power_steer_update(steer, view->update);
     describe_claims(steer, view->jobs, &round);
     claims.groups = round.groups;
     claims.claimants = round.claimants;
@@ -411,11 +412,11 @@ int lull_power_steer_decide(struct lull_power_steer *steer, const struct lull_st
     if (result < 0)
         goto end;
     steer->rounds++;
-    if (!is_kept(steer, &round) || is_worth_it(steer, &round))
+    if (!power_steer_is_kept(steer, &round) || is_worth_it(steer, &round))
         order_levels(steer, &round);
     *excess_w_out = order_limits(steer, view->jobs, &round);
     write_orders(steer, orders_out);
 end:
-    release(&round);
+    power_steer_release(&round);
     return result;
 }

@@ -42,8 +42,8 @@ struct lull_steered_gpu {
     uint32_t cap_mhz;      /* what it was capped at before; 0: nothing */
 };
 
-/* What is told of a GPU in a round. */
-struct lull_steer_news {
+/* What is reported of a GPU in a round. */
+struct lull_steer_update {
     double power_w;     /* what it has drawn of late; 0: unknown */
     uint32_t looks;     /* changes with each new one */
     uint32_t cap_mhz;   /* that it had meanwhile; 0: none. What is of an older order is not used */
@@ -55,7 +55,7 @@ struct lull_steer_news {
 
 struct lull_steered_job {
     double weight;      /* > 0 */
-    double least_ratio; /* it bears no clock below this part of the highest; 0: any */
+    double min_ratio;   /* it bears no clock below this part of the highest; 0: any */
     double clock_bound; /* how much of its time the clock decides, 0 to 1 */
 };
 
@@ -73,7 +73,7 @@ void lull_power_steer_destroy(struct lull_power_steer *steer);
 
 /* What is known in a round. Groups and jobs may be others in each. */
 struct lull_steer_view {
-    const struct lull_steer_news *news; /* [gpu] */
+    const struct lull_steer_update *update; /* [gpu] */
     const struct lull_power_group *groups;
     uint32_t group_count;
     const struct lull_steered_job *jobs;

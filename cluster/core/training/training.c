@@ -21,14 +21,14 @@ struct training_work {
     double kernels;
 };
 
-static struct training_work times(struct training_work work, double factor)
+static struct training_work training_scale(struct training_work work, double factor)
 {
     return (struct training_work){factor * work.flops, factor * work.core_flops,
                                   factor * work.operand_bytes, factor * work.bytes,
                                   factor * work.kernels};
 }
 
-static struct training_work plus(struct training_work a, struct training_work b)
+static struct training_work training_add(struct training_work a, struct training_work b)
 {
     return (struct training_work){a.flops + b.flops, a.core_flops + b.core_flops,
                                   a.operand_bytes + b.operand_bytes, a.bytes + b.bytes,
@@ -36,7 +36,7 @@ static struct training_work plus(struct training_work a, struct training_work b)
 }
 
 /* Output of width `out` from input of width `in`, for each of the rows. */
-static struct training_work product(double rows, double in, double out)
+static struct training_work training_product(double rows, double in, double out)
 {
     return (struct training_work){.flops = 2.0 * rows * in * out,
                                   .operand_bytes =
@@ -44,9 +44,9 @@ static struct training_work product(double rows, double in, double out)
                                   .kernels = 1.0};
 }
 
-static struct lull_training_time time_of(const struct lull_training_setup *job,
-                                         const struct lull_training_gpu *gpu,
-                                         const struct training_work *work, bool is_bf16)
+static struct lull_training_time training_time_of(const struct lull_training_setup *job,
+                                                  const struct lull_training_gpu *gpu,
+                                                  const struct training_work *work, bool is_bf16)
 {
     const double flops = gpu->flops[is_bf16 ? LULL_TRAINING_BF16 : job->precision];
     const double core = gpu->flops[LULL_TRAINING_BF16] *
@@ -62,15 +62,15 @@ static struct lull_training_time time_of(const struct lull_training_setup *job,
     };
 }
 
-static struct lull_training_time sum(struct lull_training_time a, struct lull_training_time b,
-                                     double factor)
+static struct lull_training_time training_sum(struct lull_training_time a,
+                                              struct lull_training_time b, double factor)
 {
     return (struct lull_training_time){a.matrix_s + factor * b.matrix_s,
                                        a.memory_s + factor * b.memory_s,
                                        a.fixed_s + factor * b.fixed_s};
 }
 
-static double total(struct lull_training_time time)
+static double training_total(struct lull_training_time time)
 {
     return time.matrix_s + time.memory_s + time.fixed_s;
 }
@@ -121,11 +121,12 @@ static struct training_work products_work(const struct lull_training_setup *job)
     const double hidden = model->hidden;
     const double kv = hidden * model->kv_heads / model->heads;
     const double up = (double)model->feed_forward * (model->is_gated ? 2.0 : 1.0);
-    struct training_work work = product(rows, hidden, (hidden + 2.0 * kv) / job->tensor);
+    struct training_work work = training_product(rows, hidden, (hidden + 2.0 * kv) / job->tensor);
 
-    work = plus(work, product(rows, hidden / job->tensor, hidden));
-    work = plus(work, product(rows, hidden, up / job->tensor));
-    return plus(work, product(rows, (double)model->feed_forward / job->tensor, hidden));
+    work = training_add(work, training_product(rows, hidden / job->tensor, hidden));
+    work = training_add(work, training_product(rows, hidden, up / job->tensor));
+    return training_add(work,
+                        training_product(rows, (double)model->feed_forward / job->tensor, hidden));
 }
 
 /* What is between the products: two norms read and write the activations, two residuals with bias
@@ -150,18 +151,19 @@ static struct passes transformer_layer(const struct lull_training_setup *job,
     const struct training_work products = products_work(job);
     const struct training_work core = core_work(job);
     const struct training_work between = between_work(job);
-    const struct training_work forward = plus(plus(products, core), between);
+    const struct training_work forward = training_add(training_add(products, core), between);
     /* Fused attention computes the scores again in its backward: five products for two. */
     const double core_factor = job->attention == LULL_TRAINING_FUSED ? 2.5 : 2.0;
-    struct training_work backward =
-        plus(times(products, job->is_frozen ? 1.0 : 2.0), times(core, core_factor));
+    struct training_work backward = training_add(
+        training_scale(products, job->is_frozen ? 1.0 : 2.0), training_scale(core, core_factor));
 
-    backward = plus(backward, times(between, 2.0));
+    backward = training_add(backward, training_scale(between, 2.0));
     if (job->recompute == LULL_TRAINING_FULL)
-        backward = plus(backward, forward);
+        backward = training_add(backward, forward);
     else if (job->recompute == LULL_TRAINING_SELECTIVE)
-        backward = plus(backward, core);
-    return (struct passes){time_of(job, gpu, &forward, false), time_of(job, gpu, &backward, false)};
+        backward = training_add(backward, core);
+    return (struct passes){training_time_of(job, gpu, &forward, false),
+                           training_time_of(job, gpu, &backward, false)};
 }
 
 static struct passes any_layer(const struct lull_training_setup *job,
@@ -171,9 +173,10 @@ static struct passes any_layer(const struct lull_training_setup *job,
     const struct training_work forward = {.flops = model->flops * job->micro_batch,
                                           .bytes = model->bytes * job->micro_batch,
                                           .kernels = model->kernels};
-    const struct training_work backward = times(forward, 2.0);
+    const struct training_work backward = training_scale(forward, 2.0);
 
-    return (struct passes){time_of(job, gpu, &forward, false), time_of(job, gpu, &backward, false)};
+    return (struct passes){training_time_of(job, gpu, &forward, false),
+                           training_time_of(job, gpu, &backward, false)};
 }
 
 /* The product with the vocabulary, and the loss, which reads and writes its output: in 8 bytes
@@ -186,11 +189,12 @@ static struct passes head_of(const struct lull_training_setup *job,
     const struct training_work forward = {.flops = 2.0 * rows * job->model.hidden * width,
                                           .bytes = 8.0 * rows * width,
                                           .kernels = 4.0};
-    const struct training_work backward = times(forward, 2.0);
+    const struct training_work backward = training_scale(forward, 2.0);
 
     if (job->model.vocabulary == 0)
         return (struct passes){0};
-    return (struct passes){time_of(job, gpu, &forward, true), time_of(job, gpu, &backward, true)};
+    return (struct passes){training_time_of(job, gpu, &forward, true),
+                           training_time_of(job, gpu, &backward, true)};
 }
 
 /* ---- parameters ----------------------------------------------------------------------------- */
@@ -228,7 +232,8 @@ struct path {
 
 /* Of `ranks` GPUs of which each node has `neighbours`, so that as many ports carry what leaves it.
  */
-static struct path path_of(const struct lull_training_gpu *gpu, uint32_t ranks, uint32_t neighbours)
+static struct path training_path_of(const struct lull_training_gpu *gpu, uint32_t ranks,
+                                    uint32_t neighbours)
 {
     const uint32_t within = ranks < neighbours ? ranks : neighbours;
 
@@ -266,7 +271,7 @@ static double all_reduce_s(const struct path *path, double bytes)
 static void tensor_s(const struct lull_training_setup *job, const struct lull_training_gpu *gpu,
                      double *forward_s, double *backward_s)
 {
-    const struct path path = path_of(gpu, job->tensor, gpu->node_gpus);
+    const struct path path = training_path_of(gpu, job->tensor, gpu->node_gpus);
     const double bytes = VALUE_BYTES * tokens_of(job) * job->model.hidden;
     const double once_s = 2.0 * gather_s(&path, bytes);
     double backward = 2.0;
@@ -281,9 +286,9 @@ static void tensor_s(const struct lull_training_setup *job, const struct lull_tr
 
 /* ---- composing ------------------------------------------------------------------------------ */
 
-static int64_t to_ns(double seconds)
+static int64_t training_to_ns(double seconds)
 {
-    return llround(fmin(seconds * 1e9, 2.0 * (double)LULL_JOB_MOST_TASK_NS));
+    return llround(fmin(seconds * 1e9, 2.0 * (double)LULL_JOB_MAX_TASK_NS));
 }
 
 /* The copies of a stage, `ranks` of them, lie next to each other, each tensor parallel (Megatron's
@@ -293,23 +298,24 @@ static struct path data_path(const struct lull_training_setup *job,
 {
     const uint32_t neighbours = gpu->node_gpus / job->tensor;
 
-    return path_of(gpu, ranks, neighbours > 0 ? neighbours : 1);
+    return training_path_of(gpu, ranks, neighbours > 0 ? neighbours : 1);
 }
 
 /* Lets a collective run beside computation: what of it is longer stays exposed, and computation
  * slows down. Returns the exposed rest. */
-static double overlap(struct lull_training_time *compute, double link_s)
+static double training_overlap(struct lull_training_time *compute, double link_s)
 {
-    const double compute_s = total(*compute);
+    const double compute_s = training_total(*compute);
     const double slower = LULL_TRAINING_CONTENTION * fmin(compute_s, link_s);
 
-    *compute = sum(*compute, *compute, slower / compute_s);
+    *compute = training_sum(*compute, *compute, slower / compute_s);
     return fmax(link_s - compute_s, 0.0);
 }
 
 /* Collectives of the copies: gradients and parameters of one GPU. */
-static void add_copies(const struct lull_training_setup *job, const struct lull_training_gpu *gpu,
-                       struct lull_training_step *step, struct passes *chunk)
+static void training_add_copies(const struct lull_training_setup *job,
+                                const struct lull_training_gpu *gpu,
+                                struct lull_training_step *step, struct passes *chunk)
 {
     const uint32_t ranks = step->copies * job->context;
     const struct path path = data_path(job, gpu, ranks);
@@ -322,17 +328,17 @@ static void add_copies(const struct lull_training_setup *job, const struct lull_
         return;
     switch (job->sharding) {
     case LULL_TRAINING_REPLICATED:
-        parallel->gradient_link_ns = to_ns(all_reduce_s(&path, bytes));
+        parallel->gradient_link_ns = training_to_ns(all_reduce_s(&path, bytes));
         break;
     case LULL_TRAINING_OPTIMIZER:
-        parallel->gradient_link_ns = to_ns(once_s);
-        parallel->parameter_link_ns = to_ns(once_s);
+        parallel->gradient_link_ns = training_to_ns(once_s);
+        parallel->parameter_link_ns = training_to_ns(once_s);
         break;
     case LULL_TRAINING_PARAMETERS:
-        parallel->gather_link_ns = to_ns(once_s / job->chunks);
-        parallel->scatter_link_ns = to_ns(once_s / job->chunks);
-        (void)overlap(&chunk->forward, once_s / job->chunks);
-        (void)overlap(&chunk->backward, 2.0 * once_s / job->chunks);
+        parallel->gather_link_ns = training_to_ns(once_s / job->chunks);
+        parallel->scatter_link_ns = training_to_ns(once_s / job->chunks);
+        (void)training_overlap(&chunk->forward, once_s / job->chunks);
+        (void)training_overlap(&chunk->backward, 2.0 * once_s / job->chunks);
         break;
     }
 }
@@ -346,8 +352,8 @@ static void add_optimizer(const struct lull_training_setup *job,
     struct lull_training_time *time = &step->works[LULL_JOB_OPTIMIZER_WORK];
 
     if (!job->is_frozen)
-        *time = time_of(job, gpu, &work, true);
-    step->parallel.optimizer_ns = to_ns(total(*time));
+        *time = training_time_of(job, gpu, &work, true);
+    step->parallel.optimizer_ns = training_to_ns(training_total(*time));
 }
 
 static void fill_schedule(const struct lull_training_setup *job, struct lull_training_step *step)
@@ -362,21 +368,22 @@ static void fill_schedule(const struct lull_training_setup *job, struct lull_tra
     parallel->schedule.chunks = job->chunks;
     parallel->buckets = (uint32_t)layers;
     parallel->is_gradient_late = job->is_gradient_late;
-    parallel->input_ns = to_ns(job->input_s);
-    parallel->copy_ns = to_ns(job->copy_s);
-    parallel->gap_ns = to_ns(job->gap_s);
+    parallel->input_ns = training_to_ns(job->input_s);
+    parallel->copy_ns = training_to_ns(job->copy_s);
+    parallel->gap_ns = training_to_ns(job->gap_s);
     parallel->has_works = true;
 }
 
-static void fill(const struct lull_training_setup *job, const struct lull_training_gpu *gpu,
-                 struct lull_training_step *step)
+static void training_fill(const struct lull_training_setup *job,
+                          const struct lull_training_gpu *gpu, struct lull_training_step *step)
 {
     const struct passes layer =
         is_transformer(job) ? transformer_layer(job, gpu) : any_layer(job, gpu);
     const struct passes head = head_of(job, gpu);
     const double layers = (double)job->model.layers / job->pipeline / job->chunks;
     const struct lull_training_time none = {0};
-    struct passes chunk = {sum(none, layer.forward, layers), sum(none, layer.backward, layers)};
+    struct passes chunk = {training_sum(none, layer.forward, layers),
+                           training_sum(none, layer.backward, layers)};
     struct lull_job_parallel *parallel = &step->parallel;
     double forward_s, backward_s;
 
@@ -385,26 +392,28 @@ static void fill(const struct lull_training_setup *job, const struct lull_traini
     forward_s *= layers;
     backward_s *= layers;
     if (job->is_tensor_overlapped) {
-        forward_s = overlap(&chunk.forward, forward_s);
-        backward_s = overlap(&chunk.backward, backward_s);
+        forward_s = training_overlap(&chunk.forward, forward_s);
+        backward_s = training_overlap(&chunk.backward, backward_s);
     }
-    add_copies(job, gpu, step, &chunk);
+    training_add_copies(job, gpu, step, &chunk);
     add_optimizer(job, gpu, step);
-    parallel->forward_ns = to_ns(total(chunk.forward));
-    parallel->backward_ns = to_ns(total(chunk.backward));
-    parallel->head_forward_ns = to_ns(total(head.forward));
-    parallel->head_backward_ns = to_ns(total(head.backward));
-    parallel->forward_link_ns = to_ns(forward_s);
-    parallel->backward_link_ns = to_ns(backward_s);
+    parallel->forward_ns = training_to_ns(training_total(chunk.forward));
+    parallel->backward_ns = training_to_ns(training_total(chunk.backward));
+    parallel->head_forward_ns = training_to_ns(training_total(head.forward));
+    parallel->head_backward_ns = training_to_ns(training_total(head.backward));
+    parallel->forward_link_ns = training_to_ns(forward_s);
+    parallel->backward_link_ns = training_to_ns(backward_s);
     if (job->pipeline > 1) {
         parallel->stage_link = gpu->between;
         parallel->stage_bytes = VALUE_BYTES * tokens_of(job) * job->model.hidden / job->tensor;
     }
     const double actions = (double)parallel->microbatches * job->chunks;
-    step->works[LULL_JOB_FORWARD_WORK] = sum(sum(none, chunk.forward, actions), head.forward,
-                                             parallel->microbatches / (double)job->pipeline);
-    step->works[LULL_JOB_BACKWARD_WORK] = sum(sum(none, chunk.backward, actions), head.backward,
-                                              parallel->microbatches / (double)job->pipeline);
+    step->works[LULL_JOB_FORWARD_WORK] =
+        training_sum(training_sum(none, chunk.forward, actions), head.forward,
+                     parallel->microbatches / (double)job->pipeline);
+    step->works[LULL_JOB_BACKWARD_WORK] =
+        training_sum(training_sum(none, chunk.backward, actions), head.backward,
+                     parallel->microbatches / (double)job->pipeline);
 }
 
 /* Copies of the model; 0: the GPUs do not divide by what a copy takes. */
@@ -470,6 +479,6 @@ int lull_training_compose(const struct lull_training_setup *job,
         .copies = count_copies(job),
         .parameters = gpu_parameters(job),
     };
-    fill(job, gpu, step_out);
+    training_fill(job, gpu, step_out);
     return 0;
 }

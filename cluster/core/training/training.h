@@ -166,11 +166,11 @@ int lull_training_fit(const struct lull_training_setup *job, const struct lull_t
 
 /*
  * The interval of a predicted step: divided and multiplied by this factor, > 1, the truth is within
- * with this chance (above 0, up to LULL_TRAINING_MOST_CONFIDENCE), for jobs as alike or unlike
+ * with this chance (above 0, up to LULL_TRAINING_MAX_CONFIDENCE), for jobs as alike or unlike
  * those of the constants as the anchors are that it was taken from: the split conformal quantile of
  * their errors (Papadopoulos et al., 2002), in training_constants.c.
  */
-#define LULL_TRAINING_MOST_CONFIDENCE 0.96
+#define LULL_TRAINING_MAX_CONFIDENCE 0.96
 double lull_training_factor(double confidence_ratio);
 
 /* The same for the energy of a step. Power errs apart from time, by as much as it does for the

@@ -17,15 +17,15 @@ struct power_fine {
     double *compute_w;
 };
 
-static void spread(double *parts, double weight, double begin, double end)
+static void step_power_spread(double *parts, double weight, double begin, double end)
 {
     for (uint32_t part = (uint32_t)begin; part < FINE && part < end; part++)
         parts[part] += weight * (fmin(end, part + 1.0) - fmax(begin, part));
 }
 
-static void fill_fine(const struct lull_job_graph *graph, uint32_t devices,
-                      const struct lull_job_tempo *tempo, const int64_t *duration_ns,
-                      const int64_t *begin_ns, int64_t step_ns, struct power_fine *fine)
+static void step_power_fill_fine(const struct lull_job_graph *graph, uint32_t devices,
+                                 const struct lull_job_tempo *tempo, const int64_t *duration_ns,
+                                 const int64_t *begin_ns, int64_t step_ns, struct power_fine *fine)
 {
     const double scale = (double)FINE / (double)step_ns;
 
@@ -38,10 +38,10 @@ static void fill_fine(const struct lull_job_graph *graph, uint32_t devices,
         if (task->device >= devices)
             continue;
         if (task->kind == LULL_JOB_COMPUTE) {
-            spread(&fine->compute_ratio[at], 1.0, begin, end);
-            spread(&fine->compute_w[at], tempo[task->work].compute_w, begin, end);
+            step_power_spread(&fine->compute_ratio[at], 1.0, begin, end);
+            step_power_spread(&fine->compute_w[at], tempo[task->work].compute_w, begin, end);
         } else {
-            spread(&fine->transfer_ratio[at], 1.0, begin, end);
+            step_power_spread(&fine->transfer_ratio[at], 1.0, begin, end);
         }
     }
 }
@@ -76,7 +76,8 @@ static double sum_until(const double *behind_w, double at)
            (rest - part) * (behind_w[part + 1] - behind_w[part]);
 }
 
-static void meter(const double *behind_w, double window, uint32_t bins, double *watts_out)
+static void step_power_meter(const double *behind_w, double window, uint32_t bins,
+                             double *watts_out)
 {
     enum { SAMPLES = 64 };
 
@@ -117,10 +118,10 @@ int lull_training_power(const struct lull_job_graph *graph, uint32_t devices,
         struct power_fine fine = {parts, parts + (size_t)devices * FINE,
                                   parts + 2 * (size_t)devices * FINE};
 
-        fill_fine(graph, devices, tempo, duration_ns, begin_ns, step_ns, &fine);
+        step_power_fill_fine(graph, devices, tempo, duration_ns, begin_ns, step_ns, &fine);
         for (uint32_t part = 0; part < FINE; part++)
             behind_w[part + 1] = behind_w[part] + part_w(&fine, devices, tempo, part);
-        meter(behind_w, (double)window_ns * FINE / (double)step_ns, bins, watts_out);
+        step_power_meter(behind_w, (double)window_ns * FINE / (double)step_ns, bins, watts_out);
     }
     free(duration_ns);
     free(begin_ns);

@@ -15,10 +15,10 @@
 
 #include "base/file.h"
 
-enum { MOST_BYTES = 8 << 20, MOST_READ = 2 * MOST_BYTES, PATH_BYTES = 512 };
+enum { MAX_BYTES = 8 << 20, MAX_READ = 2 * MAX_BYTES, PATH_BYTES = 512 };
 
-static int name_file(const char *directory, const char *partition, const char *suffix,
-                     char path_out[PATH_BYTES], struct lull_error *err)
+static int decision_log_name_file(const char *directory, const char *partition, const char *suffix,
+                                  char path_out[PATH_BYTES], struct lull_error *err)
 {
     if (strchr(partition, '/') != NULL ||
         (size_t)snprintf(path_out, PATH_BYTES, "%s/schedule-%s.jsonl%s", directory, partition,
@@ -28,7 +28,7 @@ static int name_file(const char *directory, const char *partition, const char *s
     return 0;
 }
 
-static int open_file(struct lull_schedule_journal *journal, struct lull_error *err)
+static int decision_log_open_file(struct lull_schedule_journal *journal, struct lull_error *err)
 {
     journal->fd =
         open(journal->path,
@@ -50,10 +50,10 @@ int lull_schedule_journal_open(const char *directory, const char *partition,
     int rc = lull_file_make_directory(directory, 0755, err);
 
     if (rc == 0)
-        rc = name_file(directory, partition, "", journal_out->path, err);
+        rc = decision_log_name_file(directory, partition, "", journal_out->path, err);
     if (rc < 0)
         return rc;
-    return open_file(journal_out, err);
+    return decision_log_open_file(journal_out, err);
 }
 
 void lull_schedule_journal_close(struct lull_schedule_journal *journal)
@@ -64,18 +64,18 @@ void lull_schedule_journal_close(struct lull_schedule_journal *journal)
 }
 
 /* Puts a file that has grown too long aside. */
-static int rotate(struct lull_schedule_journal *journal, struct lull_error *err)
+static int decision_log_rotate(struct lull_schedule_journal *journal, struct lull_error *err)
 {
     char aside[PATH_BYTES + 2];
     struct stat status;
 
-    if (fstat(journal->fd, &status) < 0 || status.st_size < MOST_BYTES)
+    if (fstat(journal->fd, &status) < 0 || status.st_size < MAX_BYTES)
         return 0;
     snprintf(aside, sizeof(aside), "%s.1", journal->path);
     if (rename(journal->path, aside) < 0)
         return lull_error_set(err, -errno, "%s: %s", aside, strerror(errno));
     lull_schedule_journal_close(journal);
-    return open_file(journal, err);
+    return decision_log_open_file(journal, err);
 }
 
 /* Returns whether the last line has no end: a full disk or a death has cut it. */
@@ -120,7 +120,7 @@ int lull_schedule_journal_add(struct lull_schedule_journal *journal, const json_
     free(text);
     if (result < 0)
         return lull_error_set(err, result, "%s: %s", journal->path, strerror(-result));
-    return rotate(journal, err);
+    return decision_log_rotate(journal, err);
 }
 
 /* ---- looking back -------------------------------------------------------------------------- */
@@ -148,7 +148,7 @@ static int find_in(const char *path, uint32_t id, json_t **document_out, struct 
 {
     char *text;
     size_t size;
-    const int rc = lull_file_read(path, MOST_READ, &text, &size, err);
+    const int rc = lull_file_read(path, MAX_READ, &text, &size, err);
 
     if (rc < 0)
         return rc == -ENOENT ? 0 : rc;
@@ -165,7 +165,7 @@ int lull_schedule_journal_find(const char *directory, const char *partition, uin
     *document_out = NULL;
     for (size_t i = 0; i < 2 && *document_out == NULL; i++) {
         char path[PATH_BYTES];
-        int rc = name_file(directory, partition, suffixes[i], path, err);
+        int rc = decision_log_name_file(directory, partition, suffixes[i], path, err);
 
         if (rc == 0)
             rc = find_in(path, id, document_out, err);
@@ -212,11 +212,11 @@ int lull_schedule_journal_recent(const char *directory, const char *partition, s
         char path[PATH_BYTES];
         char *text;
         size_t size;
-        int rc = name_file(directory, partition, suffixes[i], path, err);
+        int rc = decision_log_name_file(directory, partition, suffixes[i], path, err);
 
         if (rc < 0)
             return rc;
-        rc = lull_file_read(path, MOST_READ, &text, &size, err);
+        rc = lull_file_read(path, MAX_READ, &text, &size, err);
         if (rc == -ENOENT)
             continue;
         if (rc < 0)

@@ -1,5 +1,5 @@
 /*
- * lull-schedule: schedules the jobs of a Slurm cluster that ask for it. It is a program of its own,
+ * lull-schedule: schedules the jobs of a Slurm cluster that request it. It is a program of its own,
  * for libslurm is under the GPL. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
@@ -56,7 +56,7 @@ struct schedule_work {
 
 /* ---- options ------------------------------------------------------------------------------- */
 
-static const char *policy_name(uint32_t index)
+static const char *scheduler_policy_name(uint32_t index)
 {
     const struct lull_cluster_policy_ops *const *const all = lull_cluster_policy_all();
     uint32_t count = 0;
@@ -67,7 +67,7 @@ static const char *policy_name(uint32_t index)
     return NULL;
 }
 
-static int parse_policy(const char *text, void *place, struct lull_error *err)
+static int scheduler_parse_policy(const char *text, void *place, struct lull_error *err)
 {
     const struct lull_cluster_policy_ops *const policy = lull_cluster_policy_find(text);
 
@@ -77,7 +77,7 @@ static int parse_policy(const char *text, void *place, struct lull_error *err)
     return 0;
 }
 
-static void print_policies(FILE *out)
+static void scheduler_print_policies(FILE *out)
 {
     const struct lull_cluster_policy_ops *const *const all = lull_cluster_policy_all();
 
@@ -94,7 +94,8 @@ static void print_policies(FILE *out)
 static const struct lull_option rows[] = {
     LULL_GROUP("What is decided"),
     LULL_VALUE("policy", "NAME", OWN, OBJECT, policy, "The policy, one of those below.",
-               .parse = parse_policy, .word_at = policy_name, .otherwise = "backfill"),
+               .parse = scheduler_parse_policy, .word_at = scheduler_policy_name,
+               .otherwise = "backfill"),
     LULL_VALUE("knob", "VALUE", NUMBER, OBJECT, knob,
                "Parameter by which the policy trades time for energy, if it has one; see "
                "lull-simulate(1).",
@@ -125,11 +126,11 @@ static const struct lull_option rows[] = {
                .least = 1, .excludes = "once|dry-run"),
     LULL_JSON_ROW(OBJECT, is_json),
     LULL_VALUE("interval", "S", TIME, OBJECT, interval_ns, "How often the queue is looked at.",
-               .usual = "1", .least = 0.1, .most = 3600),
+               .default_value = "1", .least = 0.1, .most = 3600),
     LULL_VALUE(
         "patience", "S", TIME, OBJECT, patience_ns,
         "A released job that has not started after this time is held again and placed again.",
-        .usual = "15", .least = 1, .most = 86400),
+        .default_value = "15", .least = 1, .most = 86400),
     LULL_VALUE("state", "DIR", TEXT, OBJECT, state, "Directory of the journal for --explain.",
                .hint = LULL_OPTION_FOLDER, .otherwise = "/var/lib/lull as root"),
     LULL_GROUP("For Slurm's plugin, on the nodes"),
@@ -142,11 +143,13 @@ static const struct lull_option rows[] = {
     LULL_VALUE("lull", "PROGRAM", TEXT, OBJECT, lull, "Where lull is.", .hint = LULL_OPTION_FILE,
                .otherwise = "found by its name"),
     LULL_VALUE("runtime-dir", "DIR", TEXT, OBJECT, runtime_dir, "Find lulld in this directory.",
-               .hint = LULL_OPTION_FOLDER, .usual = "/run/lull", .environment = "LULL_RUNTIME_DIR"),
+               .hint = LULL_OPTION_FOLDER, .default_value = "/run/lull",
+               .environment = "LULL_RUNTIME_DIR"),
     {0},
 };
 
-static int check(void *place, const struct lull_operands *operands, struct lull_error *err)
+static int scheduler_check(void *place, const struct lull_operands *operands,
+                           struct lull_error *err)
 {
     struct schedule_options *const options = place;
 
@@ -161,25 +164,25 @@ static int check(void *place, const struct lull_operands *operands, struct lull_
 /* ---- one look ------------------------------------------------------------------------------ */
 
 /* Whether it could be written is checked at the end of the program. */
-static void print_json(json_t *document)
+static void scheduler_print_json(json_t *document)
 {
     json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
     putchar('\n');
 }
 
-static void print_told(const json_t *told)
+static void print_reported(const json_t *reported)
 {
-    const bool is_dry = json_is_true(json_object_get(told, "is_dry"));
+    const bool is_dry = json_is_true(json_object_get(reported, "is_dry"));
     const json_t *entry;
     size_t i;
 
-    json_array_foreach(json_object_get(told, "decisions"), i, entry)
+    json_array_foreach(json_object_get(reported, "decisions"), i, entry)
         lull_report_print_decision(entry, is_dry, stdout);
-    json_array_foreach(json_object_get(told, "handed_over"), i, entry)
+    json_array_foreach(json_object_get(reported, "handed_over"), i, entry)
         printf("job %lld is left to Slurm's own scheduler: %s\n",
                (long long)json_integer_value(json_object_get(entry, "job")),
                json_string_value(json_object_get(entry, "why")));
-    json_array_foreach(json_object_get(told, "held_again"), i, entry)
+    json_array_foreach(json_object_get(reported, "held_again"), i, entry)
         printf("job %lld has not started where it was placed; it is placed again\n",
                (long long)json_integer_value(entry));
     fflush(stdout);
@@ -218,8 +221,8 @@ static struct lull_scheduling_rules rules_of(const struct schedule_work *work)
     };
 }
 
-static void begin_round(struct schedule_work *work, struct lull_schedule_journal *journal,
-                        struct lull_round *round_out)
+static void scheduler_begin_round(struct schedule_work *work, struct lull_schedule_journal *journal,
+                                  struct lull_round *round_out)
 {
     *round_out = (struct lull_round){
         .slurm = work->slurm,
@@ -231,20 +234,20 @@ static void begin_round(struct schedule_work *work, struct lull_schedule_journal
     };
 }
 
-static int remember(void *past, const json_t *decision)
+static int scheduler_load_history(void *past, const json_t *decision)
 {
     return lull_past_add(past, decision);
 }
 
 /* Takes what the journal knows of earlier decisions, for policies that learn from them. Without it
- * they begin anew. */
+ * they start again. */
 static void remember_all(struct schedule_work *work)
 {
     struct lull_error err = {0};
 
     if (work->policy.calls->recall != NULL &&
-        lull_schedule_journal_recent(work->state, lull_slurm_partition(work->slurm), LULL_PAST_MOST,
-                                     remember, &work->past, &err) < 0)
+        lull_schedule_journal_recent(work->state, lull_slurm_partition(work->slurm), LULL_PAST_MAX,
+                                     scheduler_load_history, &work->past, &err) < 0)
         lull_log(LULL_LOG_WARNING, "schedule",
                  "%s; policy %s does not know what was decided before", err.text,
                  work->policy.name);
@@ -252,8 +255,8 @@ static void remember_all(struct schedule_work *work)
 
 /* Reads the queue for the first time, and what was decided before: the journal is named after the
  * partition, which Slurm may have to tell. */
-static int look_first(struct schedule_work *work, const struct lull_queue **queue_out,
-                      struct lull_error *err)
+static int scheduler_read_first(struct schedule_work *work, const struct lull_queue **queue_out,
+                                struct lull_error *err)
 {
     bool has_changed;
     const int rc = lull_slurm_read(work->slurm, &has_changed, queue_out, err);
@@ -263,51 +266,52 @@ static int look_first(struct schedule_work *work, const struct lull_queue **queu
     return rc;
 }
 
-static int open_journal(struct schedule_work *work, struct lull_schedule_journal *journal,
-                        struct lull_error *err)
+static int scheduler_open_journal(struct schedule_work *work, struct lull_schedule_journal *journal,
+                                  struct lull_error *err)
 {
     const struct lull_queue *queue;
-    const int rc = look_first(work, &queue, err);
+    const int rc = scheduler_read_first(work, &queue, err);
 
     if (rc < 0)
         return rc;
     return lull_schedule_journal_open(work->state, lull_slurm_partition(work->slurm), journal, err);
 }
 
-static int run_once(struct schedule_work *work, struct lull_error *err)
+static int scheduler_run_once(struct schedule_work *work, struct lull_error *err)
 {
     struct lull_schedule_journal journal = {.fd = -1};
     const struct lull_queue *queue;
     struct lull_round round;
-    json_t *told = NULL;
-    int rc =
-        work->options->is_dry ? look_first(work, &queue, err) : open_journal(work, &journal, err);
+    json_t *reported = NULL;
+    int rc = work->options->is_dry ? scheduler_read_first(work, &queue, err)
+                                   : scheduler_open_journal(work, &journal, err);
 
     if (rc < 0)
         return rc;
-    begin_round(work, work->options->is_dry ? NULL : &journal, &round);
-    rc = lull_round_run(&round, &told, err);
-    if (rc == 0 && told == NULL)
+    scheduler_begin_round(work, work->options->is_dry ? NULL : &journal, &round);
+    rc = lull_round_run(&round, &reported, err);
+    if (rc == 0 && reported == NULL)
         rc = lull_error_set(err, -ENOMEM, "not enough memory for the result");
     if (rc == 0 && work->options->is_json)
-        print_json(told);
+        scheduler_print_json(reported);
     else if (rc == 0) {
-        print_told(told);
-        lull_report_print_shifted(json_object_get(told, "shifted"), stdout);
+        print_reported(reported);
+        lull_report_print_shifted(json_object_get(reported, "shifted"), stdout);
     }
     if (rc == 0 && !work->options->is_json &&
-        json_array_size(json_object_get(told, "decisions")) == 0)
+        json_array_size(json_object_get(reported, "decisions")) == 0)
         printf("nothing to start now; %lld jobs wait\n",
-               (long long)json_integer_value(json_object_get(told, "waiting")));
-    json_decref(told);
+               (long long)json_integer_value(json_object_get(reported, "waiting")));
+    json_decref(reported);
     lull_schedule_journal_close(&journal);
     return rc;
 }
 
-/* ---- for good ------------------------------------------------------------------------------ */
+/* ---- permanently ------------------------------------------------------------------------------
+ */
 
 /* Waits for the next look; true: a signal to end has come instead. */
-static bool is_stopped(const sigset_t *signals, int64_t interval_ns)
+static bool scheduler_is_stopped(const sigset_t *signals, int64_t interval_ns)
 {
     const struct timespec pause = lull_timespec_from_ns(interval_ns);
 
@@ -315,7 +319,7 @@ static bool is_stopped(const sigset_t *signals, int64_t interval_ns)
 }
 
 /* Says once that slurmctld is away, and once that it is back. */
-static void tell_away(bool *is_away, int rc, const struct lull_error *err)
+static void scheduler_log_away(bool *is_away, int rc, const struct lull_error *err)
 {
     if (rc < 0 && !*is_away)
         lull_log(LULL_LOG_WARNING, "schedule", "%s; trying again until it does", err->text);
@@ -336,7 +340,7 @@ static void refresh_tariff(struct schedule_work *work, struct lull_round *round)
     round->is_pressed = round->is_pressed || is_new;
 }
 
-static void say_cost(const struct lull_round *round)
+static void scheduler_log_cost(const struct lull_round *round)
 {
     struct rusage usage;
     double ms;
@@ -362,29 +366,29 @@ static int run_for_good(struct schedule_work *work, struct lull_error *err)
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
         sigaddset(&signals, ends[i]);
     sigprocmask(SIG_BLOCK, &signals, NULL);
-    begin_round(work, &journal, &round);
+    scheduler_begin_round(work, &journal, &round);
     do {
-        json_t *told = NULL;
+        json_t *reported = NULL;
 
         refresh_tariff(work, &round);
-        rc = journal.fd < 0 ? open_journal(work, &journal, err) : 0;
+        rc = journal.fd < 0 ? scheduler_open_journal(work, &journal, err) : 0;
         if (rc == 0)
-            rc = lull_round_run(&round, &told, err);
+            rc = lull_round_run(&round, &reported, err);
         if (rc < 0 && rc != -EAGAIN)
             break;
-        tell_away(&is_away, rc, err);
-        print_told(told);
-        json_decref(told);
+        scheduler_log_away(&is_away, rc, err);
+        print_reported(reported);
+        json_decref(reported);
         rc = 0;
-    } while (!is_stopped(&signals, work->options->interval_ns));
-    say_cost(&round);
+    } while (!scheduler_is_stopped(&signals, work->options->interval_ns));
+    scheduler_log_cost(&round);
     lull_schedule_journal_close(&journal);
     return rc;
 }
 
 /* ---- explaining ---------------------------------------------------------------------------- */
 
-static uint32_t find_job(const struct lull_queue *queue, uint32_t id)
+static uint32_t scheduler_find_job(const struct lull_queue *queue, uint32_t id)
 {
     uint32_t job = 0;
 
@@ -407,7 +411,7 @@ static int explain_waiting(struct schedule_work *work, const struct lull_queue *
     if (document == NULL)
         rc = err->code < 0 ? err->code : lull_error_set(err, -ENOMEM, "out of memory");
     else if (work->options->is_json)
-        print_json(document);
+        scheduler_print_json(document);
     else
         lull_report_print_waiting(document, stdout);
     json_decref(document);
@@ -430,22 +434,22 @@ static int explain_past(struct schedule_work *work, struct lull_error *err)
                               "is unknown or scheduled by Slurm itself",
                               id, work->state);
     if (work->options->is_json)
-        print_json(document);
+        scheduler_print_json(document);
     else
         lull_report_print_decision(document, false, stdout);
     json_decref(document);
     return rc;
 }
 
-static int explain(struct schedule_work *work, struct lull_error *err)
+static int scheduler_explain(struct schedule_work *work, struct lull_error *err)
 {
     const struct lull_queue *queue;
     uint32_t job;
-    const int rc = look_first(work, &queue, err);
+    const int rc = scheduler_read_first(work, &queue, err);
 
     if (rc < 0)
         return rc;
-    job = find_job(queue, work->options->explained);
+    job = scheduler_find_job(queue, work->options->explained);
     if (job < queue->job_count && queue->jobs[job].stage == LULL_QUEUE_WAITS)
         return explain_waiting(work, queue, job, err);
     return explain_past(work, err);
@@ -454,7 +458,7 @@ static int explain(struct schedule_work *work, struct lull_error *err)
 /* ---- on a node ----------------------------------------------------------------------------- */
 
 /* Becomes the program that holds the clock; ends where the job has none. */
-static int hold(const struct schedule_options *options, struct lull_error *err)
+static int scheduler_hold_clock(const struct schedule_options *options, struct lull_error *err)
 {
     const char *const program = options->lull != NULL ? options->lull : "lull";
     uint32_t sm_mhz;
@@ -472,7 +476,7 @@ static int hold(const struct schedule_options *options, struct lull_error *err)
 
 /* ---- the command --------------------------------------------------------------------------- */
 
-static int prepare(struct schedule_work *work, struct lull_error *err)
+static int scheduler_prepare(struct schedule_work *work, struct lull_error *err)
 {
     const struct schedule_options *const options = work->options;
     bool is_new;
@@ -493,7 +497,7 @@ static int prepare(struct schedule_work *work, struct lull_error *err)
     return rc;
 }
 
-static int run(void *place, const struct lull_operands *operands)
+static int scheduler_run(void *place, const struct lull_operands *operands)
 {
     const struct schedule_options *const options = place;
     struct schedule_work work = {.options = options};
@@ -502,14 +506,14 @@ static int run(void *place, const struct lull_operands *operands)
 
     (void)operands;
     if (options->held != 0) {
-        rc = hold(options, &err);
+        rc = scheduler_hold_clock(options, &err);
         return rc < 0 ? lull_program_fail("lull-schedule", &err) : LULL_EXIT_OK;
     }
-    rc = prepare(&work, &err);
+    rc = scheduler_prepare(&work, &err);
     if (rc == 0 && options->explained != 0)
-        rc = explain(&work, &err);
+        rc = scheduler_explain(&work, &err);
     else if (rc == 0 && (options->is_once || options->is_dry))
-        rc = run_once(&work, &err);
+        rc = scheduler_run_once(&work, &err);
     else if (rc == 0)
         rc = run_for_good(&work, &err);
     lull_slurm_close(work.slurm);
@@ -528,11 +532,11 @@ int main(int argc, char **argv)
                  "submitted with --lull-schedule (or with -H --comment=lull-schedule): in the "
                  "order of a policy, on nodes and at clocks of its choice. Other jobs are left to "
                  "Slurm's own scheduler. It may be killed and started again at any time.",
-        .print_after = print_policies,
+        .print_after = scheduler_print_policies,
         .tables = {{rows, 0}},
         .size = sizeof(struct schedule_options),
-        .check = check,
-        .run = run,
+        .check = scheduler_check,
+        .run = scheduler_run,
     };
     static const struct lull_program_command *const commands[] = {&command, NULL};
     static const struct lull_program program = {

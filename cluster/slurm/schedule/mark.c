@@ -8,14 +8,14 @@
 #include <time.h>
 
 #include "base/text.h"
-#include "cluster/slurm/wish.h"
+#include "cluster/slurm/job_options.h"
 
 enum {
     WORD_BYTES = 128,
-    MOST_MHZ = 100000,
-    MOST_TRIES = 1000,
-    MOST_MINUTES = 1 << 30,
-    MOST_GPUS = 1 << 20
+    MAX_MHZ = 100000,
+    MAX_TRIES = 1000,
+    MAX_MINUTES = 1 << 30,
+    MAX_GPUS = 1 << 20
 };
 
 static const char ASKED[] = "lull-schedule";
@@ -23,7 +23,7 @@ static const char ASKED[] = "lull-schedule";
 /* ---- words --------------------------------------------------------------------------------- */
 
 /* Takes the next word of a text, and a copy of it that is cut to what fits; NULL: there is none. */
-static const char *next_word(const char **at, char word_out[WORD_BYTES], size_t *length_out)
+static const char *mark_next_word(const char **at, char word_out[WORD_BYTES], size_t *length_out)
 {
     const char *const word = *at + strspn(*at, " \t\n");
 
@@ -37,14 +37,14 @@ static const char *next_word(const char **at, char word_out[WORD_BYTES], size_t 
 }
 
 /* The value of a word KEY=VALUE; NULL: it is another one. */
-static const char *value_of(const char *word, const char *key)
+static const char *mark_value_of(const char *word, const char *key)
 {
     const size_t length = strlen(key);
 
     return strncmp(word, key, length) == 0 && word[length] == '=' ? word + length + 1 : NULL;
 }
 
-static void take_number(const char *text, int64_t most, int64_t *number)
+static void mark_take_number(const char *text, int64_t most, int64_t *number)
 {
     int64_t value;
 
@@ -52,30 +52,31 @@ static void take_number(const char *text, int64_t most, int64_t *number)
         *number = value;
 }
 
-static void take_word(const char *word, int64_t now_s, struct lull_mark *mark)
+static void mark_take_word(const char *word, int64_t now_s, struct lull_mark *mark)
 {
     const char *value;
     int64_t mhz = mark->sm_mhz, tries = mark->tries, limit_min = mark->limit_min;
     time_t deadline;
 
-    if ((value = value_of(word, "schedule")) != NULL) {
+    if ((value = mark_value_of(word, "schedule")) != NULL) {
         mark->is_asked = true;
         mark->is_placed = strcmp(value, "placed") == 0;
-    } else if ((value = value_of(word, "placed-s")) != NULL) {
-        take_number(value, INT64_MAX / 2, &mark->placed_s);
-    } else if ((value = value_of(word, "sm-mhz")) != NULL) {
-        take_number(value, MOST_MHZ, &mhz);
+    } else if ((value = mark_value_of(word, "placed-s")) != NULL) {
+        mark_take_number(value, INT64_MAX / 2, &mark->placed_s);
+    } else if ((value = mark_value_of(word, "sm-mhz")) != NULL) {
+        mark_take_number(value, MAX_MHZ, &mhz);
         mark->sm_mhz = (uint32_t)mhz;
-    } else if ((value = value_of(word, "limit-min")) != NULL) {
-        take_number(value, MOST_MINUTES, &limit_min);
+    } else if ((value = mark_value_of(word, "limit-min")) != NULL) {
+        mark_take_number(value, MAX_MINUTES, &limit_min);
         mark->limit_min = (uint32_t)limit_min;
-    } else if ((value = value_of(word, "tries")) != NULL) {
-        take_number(value, MOST_TRIES, &tries);
+    } else if ((value = mark_value_of(word, "tries")) != NULL) {
+        mark_take_number(value, MAX_TRIES, &tries);
         mark->tries = (uint32_t)tries;
-    } else if ((value = value_of(word, "batch-job")) != NULL) {
+    } else if ((value = mark_value_of(word, "batch-job")) != NULL) {
         snprintf(mark->name, sizeof(mark->name), "%.63s", value);
-    } else if ((value = value_of(word, "deadline")) != NULL &&
-               lull_wish_parse_deadline(value, (time_t)now_s, &deadline) == 0 && deadline > 0) {
+    } else if ((value = mark_value_of(word, "deadline")) != NULL &&
+               lull_job_options_parse_deadline(value, (time_t)now_s, &deadline) == 0 &&
+               deadline > 0) {
         mark->deadline_s = deadline;
     }
 }
@@ -87,9 +88,9 @@ void lull_mark_read(const char *admin_comment, const char *comment, int64_t now_
     size_t length;
 
     *mark_out = (struct lull_mark){0};
-    for (const char *at = admin_comment; at != NULL && next_word(&at, word, &length) != NULL;)
-        take_word(word, now_s, mark_out);
-    for (const char *at = comment; at != NULL && next_word(&at, word, &length) != NULL;)
+    for (const char *at = admin_comment; at != NULL && mark_next_word(&at, word, &length) != NULL;)
+        mark_take_word(word, now_s, mark_out);
+    for (const char *at = comment; at != NULL && mark_next_word(&at, word, &length) != NULL;)
         if (strcmp(word, ASKED) == 0)
             mark_out->is_asked = mark_out->is_by_user = true;
 }
@@ -99,7 +100,7 @@ static bool is_of_client(const char *word)
     static const char *const keys[] = {"schedule", "placed-s", "sm-mhz", "limit-min", "tries"};
 
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-        if (value_of(word, keys[i]) != NULL)
+        if (mark_value_of(word, keys[i]) != NULL)
             return true;
     return false;
 }
@@ -113,7 +114,7 @@ int lull_mark_write(const char *admin_comment, const struct lull_mark *mark,
     size_t used = 0, length;
     const char *whole;
 
-    while ((whole = next_word(&at, word, &length)) != NULL) {
+    while ((whole = mark_next_word(&at, word, &length)) != NULL) {
         if (is_of_client(word))
             continue;
         used += (size_t)snprintf(text + used, sizeof(text) - used, "%.*s ", (int)length, whole);
@@ -141,7 +142,7 @@ int lull_mark_write(const char *admin_comment, const struct lull_mark *mark,
 /* ---- resources ----------------------------------------------------------------------------- */
 
 /* Reads an entry that begins behind "gpu": [:TYPE][:COUNT], with what follows it in brackets. */
-static void take_entry(const char *at, size_t length, struct lull_gpu_count *count)
+static void mark_take_entry(const char *at, size_t length, struct lull_gpu_count *count)
 {
     uint32_t gpus = 1; /* where no number stands */
 
@@ -154,7 +155,7 @@ static void take_entry(const char *at, size_t length, struct lull_gpu_count *cou
         if (size > 0 && isdigit((unsigned char)part[0])) {
             const char *digits = part;
 
-            if (lull_text_take_digits(&digits, MOST_GPUS, &gpus) < 0)
+            if (lull_text_take_digits(&digits, MAX_GPUS, &gpus) < 0)
                 return;
         } else if (count->type[0] == '\0' && size < LULL_MARK_NAME) {
             memcpy(count->type, part, size);
@@ -166,10 +167,10 @@ static void take_entry(const char *at, size_t length, struct lull_gpu_count *cou
     if (length > 1 && *at == '=') {
         const char *digits = at + 1;
 
-        if (lull_text_take_digits(&digits, MOST_GPUS, &gpus) < 0)
+        if (lull_text_take_digits(&digits, MAX_GPUS, &gpus) < 0)
             return;
     }
-    if (count->gpus <= MOST_GPUS)
+    if (count->gpus <= MAX_GPUS)
         count->gpus += gpus;
 }
 
@@ -184,7 +185,7 @@ void lull_gpu_count_read(const char *resources, struct lull_gpu_count *count_out
         while (at[length] != '\0' && at[length] != ',' && at[length] != '(')
             length++;
         if (strncmp(at, "gpu", 3) == 0 && length >= 3 && strchr(":=,(", at[3]) != NULL)
-            take_entry(at + 3, length - 3, count_out);
+            mark_take_entry(at + 3, length - 3, count_out);
         at += length;
         if (*at == '(') /* with commas of its own */
             at += strcspn(at, ")");

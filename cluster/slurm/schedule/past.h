@@ -17,13 +17,13 @@
 #include "cluster/trace/point_table.h"
 
 /* How many are kept, the last by their submission: some times what prices are made of
- * (LULL_FLUID_PRICE_SEEN), and few enough that a look takes no longer. Chosen, not measured. */
-enum { LULL_PAST_MOST = 1000 };
+ * (LULL_FLUID_PRICE_SEEN), and few enough that a look takes no longer. */
+enum { LULL_PAST_MAX = 1000 };
 
 struct lull_past_point {
     char type[LULL_POINT_TABLE_NAME]; /* of GPU */
     uint32_t sm_mhz;                  /* 0: full clocks */
-    int64_t time_ns;                  /* 1 to LULL_CLUSTER_MOST_NS */
+    int64_t time_ns;                  /* 1 to LULL_CLUSTER_MAX_NS */
     double energy_j;                  /* >= 0; 0 also where it is not known */
 };
 

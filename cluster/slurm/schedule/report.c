@@ -8,17 +8,17 @@
 #include "base/json_string.h"
 
 /* How many jobs are named that go first. */
-enum { MOST_NAMED = 8 };
+enum { MAX_NAMED = 8 };
 
 /* ---- documents ----------------------------------------------------------------------------- */
 
-/* Sets a field and takes the value; false: there is no memory. */
-static bool set(json_t *object, const char *name, json_t *value)
+/* Sets a field and takes the value; false: out of memory. */
+static bool schedule_report_set(json_t *object, const char *name, json_t *value)
 {
     return json_object_set_new(object, name, value) == 0;
 }
 
-static json_t *number_or_null(bool is_known, double value)
+static json_t *schedule_report_number_or_null(bool is_known, double value)
 {
     return is_known ? json_real(value) : json_null();
 }
@@ -39,12 +39,15 @@ static json_t *point_document(const struct lull_queue *queue, const struct lull_
     const bool is_full = point->sm_mhz == 0;
 
     if (object == NULL ||
-        !set(object, "gpu", lull_json_string(lull_schedule_type(schedule, point->type))) ||
-        !set(object, "sm_mhz", is_full ? json_null() : json_integer(point->sm_mhz)) ||
-        !set(object, "time_s", json_real((double)point->time_ns * 1e-9)) ||
-        !set(object, "energy_j",
-             number_or_null(lull_schedule_knows_energy(schedule, job), point->energy_j)) ||
-        !set(object, "in_time", in_time(&queue->jobs[job], point, start_s))) {
+        !schedule_report_set(object, "gpu",
+                             lull_json_string(lull_schedule_type(schedule, point->type))) ||
+        !schedule_report_set(object, "sm_mhz",
+                             is_full ? json_null() : json_integer(point->sm_mhz)) ||
+        !schedule_report_set(object, "time_s", json_real((double)point->time_ns * 1e-9)) ||
+        !schedule_report_set(object, "energy_j",
+                             schedule_report_number_or_null(
+                                 lull_schedule_knows_energy(schedule, job), point->energy_j)) ||
+        !schedule_report_set(object, "in_time", in_time(&queue->jobs[job], point, start_s))) {
         json_decref(object);
         return NULL;
     }
@@ -105,8 +108,8 @@ static json_t *free_document(const struct lull_schedule *schedule)
     json_t *const object = json_object();
 
     for (uint32_t type = 0; object != NULL && type < lull_schedule_type_count(schedule); type++)
-        if (!set(object, lull_schedule_type(schedule, type),
-                 json_integer((json_int_t)lull_schedule_free(schedule, type)))) {
+        if (!schedule_report_set(object, lull_schedule_type(schedule, type),
+                                 json_integer((json_int_t)lull_schedule_free(schedule, type)))) {
             json_decref(object);
             return NULL;
         }
@@ -118,22 +121,26 @@ json_t *lull_report_decision(const struct lull_queue *queue, const struct lull_s
 {
     const double now_s = lull_schedule_now_s(schedule);
     json_t *const object = json_object();
-    bool is_whole = object != NULL &&
-                    set(object, "job", json_integer(queue->jobs[decision->job].id)) &&
-                    set(object, "name", lull_json_string(queue->jobs[decision->job].name)) &&
-                    set(object, "submit_s", json_integer(queue->jobs[decision->job].submit_s)) &&
-                    set(object, "time_s", json_real(now_s)) &&
-                    set(object, "policy", lull_json_string(policy)) &&
-                    set(object, "reason", lull_json_string_or_null(decision->reason)) &&
-                    set(object, "is_rejected", json_boolean(decision->is_rejected));
+    bool is_whole =
+        object != NULL &&
+        schedule_report_set(object, "job", json_integer(queue->jobs[decision->job].id)) &&
+        schedule_report_set(object, "name", lull_json_string(queue->jobs[decision->job].name)) &&
+        schedule_report_set(object, "submit_s",
+                            json_integer(queue->jobs[decision->job].submit_s)) &&
+        schedule_report_set(object, "time_s", json_real(now_s)) &&
+        schedule_report_set(object, "policy", lull_json_string(policy)) &&
+        schedule_report_set(object, "reason", lull_json_string_or_null(decision->reason)) &&
+        schedule_report_set(object, "is_rejected", json_boolean(decision->is_rejected));
 
     if (is_whole && !decision->is_rejected)
-        is_whole = set(object, "nodes", nodes_document(queue, decision)) &&
-                   set(object, "chosen", json_integer(decision->point_number)) &&
-                   set(object, "points", points_document(queue, schedule, decision->job, now_s)) &&
-                   set(object, "why_null",
+        is_whole = schedule_report_set(object, "nodes", nodes_document(queue, decision)) &&
+                   schedule_report_set(object, "chosen", json_integer(decision->point_number)) &&
+                   schedule_report_set(object, "points",
+                                       points_document(queue, schedule, decision->job, now_s)) &&
+                   schedule_report_set(
+                       object, "why_null",
                        lull_json_string_or_null(why_null(queue, schedule, decision->job))) &&
-                   set(object, "free_afterwards", free_document(schedule));
+                   schedule_report_set(object, "free_afterwards", free_document(schedule));
     if (is_whole)
         return object;
     json_decref(object);
@@ -156,8 +163,10 @@ struct lookahead {
 };
 
 /* Plays the policy from now on until the job begins. */
-static int look_ahead(const struct lull_queue *queue, struct lull_schedule *schedule, uint32_t job,
-                      const char *policy, struct lookahead *seen, struct lull_error *err)
+static int schedule_report_look_ahead(const struct lull_queue *queue,
+                                      struct lull_schedule *schedule, uint32_t job,
+                                      const char *policy, struct lookahead *seen,
+                                      struct lull_error *err)
 {
     struct lull_schedule_decision decision;
     int rc;
@@ -168,7 +177,7 @@ static int look_ahead(const struct lull_queue *queue, struct lull_schedule *sche
                 seen->start = lull_report_decision(queue, schedule, &decision, policy);
                 return 0;
             }
-            if (!decision.is_rejected && seen->ahead_count++ < MOST_NAMED)
+            if (!decision.is_rejected && seen->ahead_count++ < MAX_NAMED)
                 json_array_append_new(seen->ahead, json_integer(queue->jobs[decision.job].id));
         }
         if (rc < 0)
@@ -188,22 +197,24 @@ json_t *lull_report_waiting(const struct lull_queue *queue, struct lull_schedule
     json_t *const free_now = free_document(schedule);
 
     if (obstacle == NULL && shift == NULL && object != NULL && seen.ahead != NULL &&
-        look_ahead(queue, schedule, job, policy, &seen, err) < 0) {
+        schedule_report_look_ahead(queue, schedule, job, policy, &seen, err) < 0) {
         json_decref(object);
         json_decref(seen.ahead);
         json_decref(free_now);
         return NULL;
     }
-    if (object != NULL && set(object, "job", json_integer(asked->id)) &&
-        set(object, "state", lull_json_string("waits")) &&
-        set(object, "policy", lull_json_string(policy)) &&
-        set(object, "now_s", json_real((double)queue->now_s)) &&
-        set(object, "gpus", json_integer(asked->gpus)) && set(object, "free", free_now) &&
-        set(object, "obstacle", lull_json_string_or_null(obstacle)) &&
-        set(object, "shift", shift != NULL ? lull_report_shift(shift) : json_null()) &&
-        set(object, "ahead", seen.ahead) &&
-        set(object, "ahead_count", json_integer(seen.ahead_count)) &&
-        set(object, "expected", seen.start != NULL ? seen.start : json_null()))
+    if (object != NULL && schedule_report_set(object, "job", json_integer(asked->id)) &&
+        schedule_report_set(object, "state", lull_json_string("waits")) &&
+        schedule_report_set(object, "policy", lull_json_string(policy)) &&
+        schedule_report_set(object, "now_s", json_real((double)queue->now_s)) &&
+        schedule_report_set(object, "gpus", json_integer(asked->gpus)) &&
+        schedule_report_set(object, "free", free_now) &&
+        schedule_report_set(object, "obstacle", lull_json_string_or_null(obstacle)) &&
+        schedule_report_set(object, "shift",
+                            shift != NULL ? lull_report_shift(shift) : json_null()) &&
+        schedule_report_set(object, "ahead", seen.ahead) &&
+        schedule_report_set(object, "ahead_count", json_integer(seen.ahead_count)) &&
+        schedule_report_set(object, "expected", seen.start != NULL ? seen.start : json_null()))
         return object;
     json_decref(object);
     return NULL;
@@ -211,19 +222,19 @@ json_t *lull_report_waiting(const struct lull_queue *queue, struct lull_schedule
 
 /* ---- text ---------------------------------------------------------------------------------- */
 
-static const char *text_of(const json_t *object, const char *name)
+static const char *schedule_report_text_of(const json_t *object, const char *name)
 {
     const char *const text = json_string_value(json_object_get(object, name));
 
     return text != NULL ? text : "";
 }
 
-static double number_of(const json_t *object, const char *name)
+static double schedule_report_number_of(const json_t *object, const char *name)
 {
     return json_number_value(json_object_get(object, name));
 }
 
-static void print_time(double time_s, FILE *out)
+static void schedule_report_print_time(double time_s, FILE *out)
 {
     const time_t time = (time_t)time_s;
     char text[32] = "?";
@@ -234,7 +245,7 @@ static void print_time(double time_s, FILE *out)
     fputs(text, out);
 }
 
-static void print_clock(const json_t *point, FILE *out)
+static void schedule_report_print_clock(const json_t *point, FILE *out)
 {
     const json_t *const mhz = json_object_get(point, "sm_mhz");
 
@@ -244,14 +255,14 @@ static void print_clock(const json_t *point, FILE *out)
         fputs("full clocks", out);
 }
 
-static void print_point(const json_t *point, bool is_chosen, FILE *out)
+static void schedule_report_print_point(const json_t *point, bool is_chosen, FILE *out)
 {
     const json_t *const energy = json_object_get(point, "energy_j");
     const json_t *const in_time = json_object_get(point, "in_time");
 
-    fprintf(out, "  %c %-12s ", is_chosen ? '*' : ' ', text_of(point, "gpu"));
-    print_clock(point, out);
-    fprintf(out, "\t%10.1f s", number_of(point, "time_s"));
+    fprintf(out, "  %c %-12s ", is_chosen ? '*' : ' ', schedule_report_text_of(point, "gpu"));
+    schedule_report_print_clock(point, out);
+    fprintf(out, "\t%10.1f s", schedule_report_number_of(point, "time_s"));
     if (json_is_number(energy))
         fprintf(out, " %14.0f J", json_number_value(energy));
     if (json_is_boolean(in_time))
@@ -259,17 +270,18 @@ static void print_point(const json_t *point, bool is_chosen, FILE *out)
     fputc('\n', out);
 }
 
-static void print_place(const json_t *decision, FILE *out)
+static void schedule_report_print_place(const json_t *decision, FILE *out)
 {
     const json_t *const points = json_object_get(decision, "points");
     const json_t *const nodes = json_object_get(decision, "nodes");
     const size_t chosen = (size_t)json_integer_value(json_object_get(decision, "chosen"));
 
     fputs(" at ", out);
-    print_clock(json_array_get(points, chosen), out);
+    schedule_report_print_clock(json_array_get(points, chosen), out);
     fputs(" on", out);
     for (size_t i = 0; i < json_array_size(nodes); i++)
-        fprintf(out, "%s %s:%lld", i > 0 ? "," : "", text_of(json_array_get(nodes, i), "node"),
+        fprintf(out, "%s %s:%lld", i > 0 ? "," : "",
+                schedule_report_text_of(json_array_get(nodes, i), "node"),
                 (long long)json_integer_value(json_object_get(json_array_get(nodes, i), "gpus")));
 }
 
@@ -278,27 +290,28 @@ static void print_comparison(const json_t *decision, FILE *out)
     const json_t *const points = json_object_get(decision, "points");
     const size_t chosen = (size_t)json_integer_value(json_object_get(decision, "chosen"));
 
-    if (text_of(decision, "reason")[0] != '\0')
-        fprintf(out, "  %s\n", text_of(decision, "reason"));
+    if (schedule_report_text_of(decision, "reason")[0] != '\0')
+        fprintf(out, "  %s\n", schedule_report_text_of(decision, "reason"));
     fputs("  what it could run in, * is what it got:\n", out);
     for (size_t i = 0; i < json_array_size(points); i++)
-        print_point(json_array_get(points, i), i == chosen, out);
-    if (text_of(decision, "why_null")[0] != '\0')
-        fprintf(out, "  %s\n", text_of(decision, "why_null"));
+        schedule_report_print_point(json_array_get(points, i), i == chosen, out);
+    if (schedule_report_text_of(decision, "why_null")[0] != '\0')
+        fprintf(out, "  %s\n", schedule_report_text_of(decision, "why_null"));
 }
 
 void lull_report_print_decision(const json_t *decision, bool is_dry, FILE *out)
 {
     fprintf(out, "job %lld ", (long long)json_integer_value(json_object_get(decision, "job")));
     if (json_is_true(json_object_get(decision, "is_rejected"))) {
-        fprintf(out, "cannot run under policy %s: %s\n", text_of(decision, "policy"),
-                text_of(decision, "reason"));
+        fprintf(out, "cannot run under policy %s: %s\n",
+                schedule_report_text_of(decision, "policy"),
+                schedule_report_text_of(decision, "reason"));
         return;
     }
     fputs(is_dry ? "would be released " : "was released ", out);
-    print_time(number_of(decision, "time_s"), out);
-    fprintf(out, " by policy %s", text_of(decision, "policy"));
-    print_place(decision, out);
+    schedule_report_print_time(schedule_report_number_of(decision, "time_s"), out);
+    fprintf(out, " by policy %s", schedule_report_text_of(decision, "policy"));
+    schedule_report_print_place(decision, out);
     fputc('\n', out);
     print_comparison(decision, out);
 }
@@ -306,9 +319,10 @@ void lull_report_print_decision(const json_t *decision, bool is_dry, FILE *out)
 static void print_shift(const json_t *shift, FILE *out)
 {
     fputs("until ", out);
-    print_time(number_of(shift, "begin_s"), out);
+    schedule_report_print_time(schedule_report_number_of(shift, "begin_s"), out);
     fprintf(out, ", when a kWh is at %.4g where it is at %.4g now, and its deadline lets it\n",
-            number_of(shift, "begin_per_kwh"), number_of(shift, "now_per_kwh"));
+            schedule_report_number_of(shift, "begin_per_kwh"),
+            schedule_report_number_of(shift, "now_per_kwh"));
 }
 
 void lull_report_print_shifted(const json_t *shifted, FILE *out)
@@ -348,9 +362,9 @@ void lull_report_print_waiting(const json_t *waiting, FILE *out)
 
     fprintf(out, "job %lld waits under policy %s\n",
             (long long)json_integer_value(json_object_get(waiting, "job")),
-            text_of(waiting, "policy"));
-    if (text_of(waiting, "obstacle")[0] != '\0') {
-        fprintf(out, "  %s\n", text_of(waiting, "obstacle"));
+            schedule_report_text_of(waiting, "policy"));
+    if (schedule_report_text_of(waiting, "obstacle")[0] != '\0') {
+        fprintf(out, "  %s\n", schedule_report_text_of(waiting, "obstacle"));
         return;
     }
     if (json_is_object(shift)) {
@@ -369,8 +383,8 @@ void lull_report_print_waiting(const json_t *waiting, FILE *out)
         return;
     }
     fputs("  it will begin ", out);
-    print_time(number_of(expected, "time_s"), out);
-    print_place(expected, out);
+    schedule_report_print_time(schedule_report_number_of(expected, "time_s"), out);
+    schedule_report_print_place(expected, out);
     fputs(", if jobs take as long as is expected\n", out);
     print_comparison(expected, out);
 }

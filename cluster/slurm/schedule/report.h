@@ -24,7 +24,7 @@ json_t *lull_report_waiting(const struct lull_queue *queue, struct lull_schedule
  */
 json_t *lull_report_shift(const struct lull_power_shift *shift);
 
-/* Print these documents for people. is_dry: the decision has not been carried out. */
+/* Print these documents for people. is_dry: the decision has not been executed. */
 void lull_report_print_decision(const json_t *decision, bool is_dry, FILE *out);
 void lull_report_print_shifted(const json_t *shifted, FILE *out);
 void lull_report_print_waiting(const json_t *waiting, FILE *out);

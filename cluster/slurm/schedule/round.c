@@ -8,16 +8,15 @@
 #include "base/log.h"
 #include "cluster/slurm/schedule/report.h"
 
-/* How often a job is placed that does not begin where there is room for it. Chosen, not measured.
- */
-enum { MOST_TRIES = 4 };
+/* How often a job is placed that does not begin where there is room for it. */
+enum { MAX_TRIES = 4 };
 
 static const char in_vain[] =
     "Slurm has not started it on nodes with free GPUs: cores or memory may be missing there";
 
 /* ---- documents ----------------------------------------------------------------------------- */
 
-struct round_told {
+struct round_report {
     json_t *decisions;
     json_t *handed_over;
     json_t *held_again;
@@ -26,26 +25,27 @@ struct round_told {
 };
 
 /* Adds a value to a list and takes it. */
-static int add(json_t *list, json_t *value)
+static int round_add(json_t *list, json_t *value)
 {
     return value != NULL && json_array_append_new(list, value) == 0 ? 0 : -ENOMEM;
 }
 
-static json_t *finish(const struct lull_round *round, const struct lull_queue *queue,
-                      struct round_told *told)
+static json_t *round_finish(const struct lull_round *round, const struct lull_queue *queue,
+                            struct round_report *reported)
 {
     return json_pack("{s:o, s:o, s:I, s:b, s:i, s:o, s:o, s:o, s:o}", "policy",
                      lull_json_string(round->rules.policy->name), "partition",
                      lull_json_string(lull_slurm_partition(round->slurm)), "now_s",
                      (json_int_t)queue->now_s, "is_dry", round->journal == NULL, "waiting",
-                     (int)told->waiting, "decisions", told->decisions, "handed_over",
-                     told->handed_over, "held_again", told->held_again, "shifted", told->shifted);
+                     (int)reported->waiting, "decisions", reported->decisions, "handed_over",
+                     reported->handed_over, "held_again", reported->held_again, "shifted",
+                     reported->shifted);
 }
 
 /* ---- acting -------------------------------------------------------------------------------- */
 
 /* Says what Slurm refused of a job. Returns 0; -EAGAIN ends the round, for slurmctld is away. */
-static int pass(int rc, const struct lull_error *err)
+static int round_pass_error(int rc, const struct lull_error *err)
 {
     if (rc == -EAGAIN || rc == -ENOMEM)
         return rc;
@@ -54,7 +54,7 @@ static int pass(int rc, const struct lull_error *err)
     return 0;
 }
 
-/* Tells whether a released job is not to be waited for any longer: it has had its time, or a node
+/* Returns whether a released job is not to be waited for any longer: it has had its time, or a node
  * of its is away. */
 static bool is_in_vain(const struct lull_round *round, const struct lull_queue *queue,
                        const struct lull_queue_job *job)
@@ -68,8 +68,8 @@ static bool is_in_vain(const struct lull_round *round, const struct lull_queue *
 }
 
 /* Holds jobs again that were released in vain. */
-static int hold_again(struct lull_round *round, const struct lull_queue *queue,
-                      struct round_told *told, struct lull_error *err)
+static int round_hold_again(struct lull_round *round, const struct lull_queue *queue,
+                            struct round_report *reported, struct lull_error *err)
 {
     for (uint32_t i = 0; i < queue->job_count; i++) {
         const struct lull_queue_job *const job = &queue->jobs[i];
@@ -78,9 +78,9 @@ static int hold_again(struct lull_round *round, const struct lull_queue *queue,
         if (!is_in_vain(round, queue, job))
             continue;
         if (round->journal != NULL)
-            rc = pass(lull_slurm_hold(round->slurm, i, err), err);
+            rc = round_pass_error(lull_slurm_hold(round->slurm, i, err), err);
         if (rc == 0)
-            rc = add(told->held_again, json_integer(job->id));
+            rc = round_add(reported->held_again, json_integer(job->id));
         if (rc < 0)
             return rc;
     }
@@ -97,12 +97,12 @@ static const char *reason_to_leave(const struct lull_queue *queue,
         return NULL;
     if (lull_schedule_obstacle(schedule, job) != NULL)
         return lull_schedule_obstacle(schedule, job);
-    return asked->tries >= MOST_TRIES ? in_vain : NULL;
+    return asked->tries >= MAX_TRIES ? in_vain : NULL;
 }
 
-static int hand_over(struct lull_round *round, const struct lull_queue *queue,
-                     const struct lull_schedule *schedule, struct round_told *told,
-                     struct lull_error *err)
+static int round_hand_over(struct lull_round *round, const struct lull_queue *queue,
+                           const struct lull_schedule *schedule, struct round_report *reported,
+                           struct lull_error *err)
 {
     for (uint32_t i = 0; i < queue->job_count; i++) {
         const char *const reason = reason_to_leave(queue, schedule, i);
@@ -111,20 +111,21 @@ static int hand_over(struct lull_round *round, const struct lull_queue *queue,
         if (reason == NULL)
             continue;
         if (round->journal != NULL)
-            rc = pass(lull_slurm_hand_over(round->slurm, i, err), err);
+            rc = round_pass_error(lull_slurm_hand_over(round->slurm, i, err), err);
         if (rc == 0)
-            rc = add(told->handed_over, json_pack("{s:i, s:o}", "job", (int)queue->jobs[i].id,
-                                                  "why", lull_json_string(reason)));
+            rc = round_add(reported->handed_over,
+                           json_pack("{s:i, s:o}", "job", (int)queue->jobs[i].id, "why",
+                                     lull_json_string(reason)));
         if (rc < 0)
             return rc;
     }
     return 0;
 }
 
-static int carry_out(struct lull_round *round, const struct lull_queue *queue,
-                     const struct lull_schedule *schedule,
-                     const struct lull_schedule_decision *decision, struct round_told *told,
-                     struct lull_error *err)
+static int round_execute(struct lull_round *round, const struct lull_queue *queue,
+                         const struct lull_schedule *schedule,
+                         const struct lull_schedule_decision *decision,
+                         struct round_report *reported, struct lull_error *err)
 {
     json_t *const document =
         lull_report_decision(queue, schedule, decision, round->rules.policy->name);
@@ -141,37 +142,38 @@ static int carry_out(struct lull_round *round, const struct lull_queue *queue,
         round->decisions++;
     }
     if (rc == 0)
-        return add(told->decisions, document);
+        return round_add(reported->decisions, document);
 
 drop:
     json_decref(document);
-    return pass(rc, err);
+    return round_pass_error(rc, err);
 }
 
-static int act(struct lull_round *round, const struct lull_queue *queue,
-               struct lull_schedule *schedule, struct round_told *told, struct lull_error *err)
+static int round_act(struct lull_round *round, const struct lull_queue *queue,
+                     struct lull_schedule *schedule, struct round_report *reported,
+                     struct lull_error *err)
 {
     struct lull_schedule_decision decision;
-    int rc = hold_again(round, queue, told, err);
+    int rc = round_hold_again(round, queue, reported, err);
 
     if (rc == 0)
-        rc = hand_over(round, queue, schedule, told, err);
+        rc = round_hand_over(round, queue, schedule, reported, err);
     if (rc < 0)
         return rc;
     while ((rc = lull_schedule_next(schedule, &decision, err)) > 0) {
-        if (queue->jobs[decision.job].tries >= MOST_TRIES)
+        if (queue->jobs[decision.job].tries >= MAX_TRIES)
             continue; /* it has been handed over */
-        rc = carry_out(round, queue, schedule, &decision, told, err);
+        rc = round_execute(round, queue, schedule, &decision, reported, err);
         if (rc < 0)
             return rc;
-        told->waiting -= decision.is_rejected ? 0 : 1;
+        reported->waiting -= decision.is_rejected ? 0 : 1;
     }
     return rc;
 }
 
 /* Tells of the jobs that are kept for cheaper power, and notes when the first one's time comes. */
-static int keep_shifted(struct lull_round *round, const struct lull_queue *queue,
-                        const struct lull_schedule *schedule, struct round_told *told)
+static int round_log_shifted(struct lull_round *round, const struct lull_queue *queue,
+                             const struct lull_schedule *schedule, struct round_report *reported)
 {
     round->due_s = 0;
     for (uint32_t i = 0; i < queue->job_count; i++) {
@@ -183,7 +185,7 @@ static int keep_shifted(struct lull_round *round, const struct lull_queue *queue
         entry = lull_report_shift(shift);
         if (entry == NULL ||
             json_object_set_new(entry, "job", json_integer(queue->jobs[i].id)) < 0 ||
-            json_array_append(told->shifted, entry) < 0) {
+            json_array_append(reported->shifted, entry) < 0) {
             json_decref(entry);
             return -ENOMEM;
         }
@@ -194,8 +196,8 @@ static int keep_shifted(struct lull_round *round, const struct lull_queue *queue
     return 0;
 }
 
-/* Tells whether time alone may change something. */
-static bool is_due(const struct lull_round *round, const struct lull_queue *queue)
+/* Returns whether time alone may change something. */
+static bool round_is_due(const struct lull_round *round, const struct lull_queue *queue)
 {
     if (round->due_s != 0 && queue->now_s >= round->due_s)
         return true;
@@ -205,33 +207,33 @@ static bool is_due(const struct lull_round *round, const struct lull_queue *queu
     return false;
 }
 
-int lull_round_run(struct lull_round *round, json_t **told_out, struct lull_error *err)
+int lull_round_run(struct lull_round *round, json_t **reported_out, struct lull_error *err)
 {
-    struct round_told told = {0};
+    struct round_report reported = {0};
     const struct lull_queue *queue;
     struct lull_schedule *schedule;
     bool has_changed;
     int rc = lull_slurm_read(round->slurm, &has_changed, &queue, err);
 
-    *told_out = NULL;
-    if (rc < 0 || (!has_changed && !round->is_pressed && !is_due(round, queue)))
+    *reported_out = NULL;
+    if (rc < 0 || (!has_changed && !round->is_pressed && !round_is_due(round, queue)))
         return rc;
     rc = lull_schedule_create(queue, &round->rules, &schedule, err);
     if (rc < 0)
         return rc;
     round->looks++;
     round->is_pressed = false;
-    told = (struct round_told){json_array(), json_array(), json_array(), json_array(), 0};
+    reported = (struct round_report){json_array(), json_array(), json_array(), json_array(), 0};
     for (uint32_t i = 0; i < queue->job_count; i++)
-        told.waiting += queue->jobs[i].stage == LULL_QUEUE_WAITS ? 1 : 0;
-    rc = keep_shifted(round, queue, schedule, &told);
+        reported.waiting += queue->jobs[i].stage == LULL_QUEUE_WAITS ? 1 : 0;
+    rc = round_log_shifted(round, queue, schedule, &reported);
     if (rc == 0)
-        rc = act(round, queue, schedule, &told, err);
-    *told_out = finish(round, queue, &told);
+        rc = round_act(round, queue, schedule, &reported, err);
+    *reported_out = round_finish(round, queue, &reported);
     if (rc < 0) {
         round->is_pressed = true; /* what was not done is done next time */
-        json_decref(*told_out);
-        *told_out = NULL;
+        json_decref(*reported_out);
+        *reported_out = NULL;
     }
     lull_schedule_destroy(schedule);
     return rc;

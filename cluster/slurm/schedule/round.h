@@ -1,7 +1,7 @@
 /*
  * One look at Slurm's queue and what follows from it: jobs that were released in vain are held
  * again, jobs that no policy can place go to Slurm's own scheduler, and the policy's decisions are
- * carried out.
+ * executed.
  *
  * One thread. SPDX-License-Identifier: Apache-2.0
  */
@@ -17,8 +17,8 @@
 struct lull_round {
     struct lull_slurm *slurm;
     struct lull_scheduling_rules rules;
-    struct lull_schedule_journal *journal; /* NULL: decisions are only told, not carried out */
-    struct lull_past *past;                /* what is carried out is remembered here */
+    struct lull_schedule_journal *journal; /* NULL: decisions are only told, not executed */
+    struct lull_past *past;                /* what is executed is remembered here */
     int64_t patience_s;                    /* how long a released job may take to begin */
     bool is_pressed;                       /* look at the queue also if nothing has changed */
     int64_t due_s;                         /* when a job's cheaper time comes; 0: none is kept */
@@ -27,10 +27,10 @@ struct lull_round {
 };
 
 /*
- * Does so. told_out gets a document that says what was done, which the caller owns; NULL where
+ * Does so. reported_out gets a document that says what was done, which the caller owns; NULL where
  * nothing has changed. Errors: -EAGAIN slurmctld does not answer; -EINVAL the rules do not go with
  * the queue; -ENOMEM. What Slurm refuses of single jobs is logged, and is no error.
  */
-int lull_round_run(struct lull_round *round, json_t **told_out, struct lull_error *err);
+int lull_round_run(struct lull_round *round, json_t **reported_out, struct lull_error *err);
 
 #endif

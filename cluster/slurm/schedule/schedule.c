@@ -13,7 +13,7 @@
 
 /* ---- beginning ----------------------------------------------------------------------------- */
 
-static int make_decider(struct lull_schedule *schedule, struct lull_error *err)
+static int slurm_schedule_make_decider(struct lull_schedule *schedule, struct lull_error *err)
 {
     const struct lull_scheduling_rules *const rules = &schedule->rules;
     const struct lull_power_cap cap = {.cluster_w = rules->cap_w,
@@ -34,7 +34,7 @@ static int make_decider(struct lull_schedule *schedule, struct lull_error *err)
     return lull_power_cap_wrap(&schedule->cluster, &schedule->all, &cap, &schedule->decider, err);
 }
 
-static struct lull_cluster_policy *around(struct lull_schedule *schedule)
+static struct lull_cluster_policy *slurm_schedule_policy(struct lull_schedule *schedule)
 {
     return (struct lull_cluster_policy *)&schedule->decider;
 }
@@ -44,9 +44,10 @@ static const struct lull_cluster_job *job_at(const struct lull_schedule *schedul
     return &schedule->jobs[number];
 }
 
-/* Tells whether what a job is said to have is there to take. The batch system may have told of jobs
- * and nodes at different times. */
-static bool fits(const struct lull_schedule *schedule, const struct lull_schedule_job *own)
+/* Returns whether what a job is said to have is there to take. The batch system may have told of
+ * jobs and nodes at different times. */
+static bool slurm_schedule_fits(const struct lull_schedule *schedule,
+                                const struct lull_schedule_job *own)
 {
     for (uint32_t i = 0; i < own->share_count; i++)
         if (own->shares[i].gpus > lull_cluster_state_free(schedule->state, own->shares[i].node))
@@ -54,24 +55,24 @@ static bool fits(const struct lull_schedule *schedule, const struct lull_schedul
     return true;
 }
 
-static int adopt(struct lull_schedule *schedule, uint32_t at)
+static int slurm_schedule_adopt(struct lull_schedule *schedule, uint32_t at)
 {
     struct lull_schedule_job *const own = &schedule->own[at];
     const int64_t end_ns = schedule->now_ns + job_at(schedule, own->number)->points[0].time_ns;
 
-    if (!fits(schedule, own)) {
+    if (!slurm_schedule_fits(schedule, own)) {
         own->share_count = 0;
         return 0;
     }
     lull_cluster_state_take(schedule->state, own->shares, own->share_count);
     if (lull_heap_add(&schedule->ends, end_ns, own->number) < 0)
         return -ENOMEM;
-    return lull_cluster_decider_adopt(around(schedule), own->number, own->shares, own->share_count,
-                                      schedule->now_ns);
+    return lull_cluster_decider_adopt(slurm_schedule_policy(schedule), own->number, own->shares,
+                                      own->share_count, schedule->now_ns);
 }
 
 /* GPUs beyond those of the jobs that are known are given to others, and nodes may be away. */
-static void set_nodes(struct lull_schedule *schedule)
+static void slurm_schedule_set_nodes(struct lull_schedule *schedule)
 {
     for (uint32_t i = 0; i < schedule->cluster.node_count; i++) {
         const struct lull_queue_node *const node = &schedule->queue->nodes[schedule->node_of[i]];
@@ -82,25 +83,27 @@ static void set_nodes(struct lull_schedule *schedule)
         if (node->is_usable)
             continue;
         lull_cluster_state_set_power(schedule->state, i, LULL_CLUSTER_DOWN);
-        lull_cluster_decider_node(around(schedule), schedule->state, i, schedule->now_ns);
+        lull_cluster_decider_node(slurm_schedule_policy(schedule), schedule->state, i,
+                                  schedule->now_ns);
     }
 }
 
-static int begin(struct lull_schedule *schedule)
+static int slurm_schedule_begin(struct lull_schedule *schedule)
 {
     const struct lull_queue *const queue = schedule->queue;
 
     for (uint32_t i = 0; i < queue->job_count; i++)
         if (queue->jobs[i].stage != LULL_QUEUE_WAITS &&
-            schedule->own[i].number != LULL_SCHEDULE_NONE && adopt(schedule, i) < 0)
+            schedule->own[i].number != LULL_SCHEDULE_NONE && slurm_schedule_adopt(schedule, i) < 0)
             return -ENOMEM;
-    set_nodes(schedule);
+    slurm_schedule_set_nodes(schedule);
     for (uint32_t number = 0; number < schedule->all.count; number++) {
         const uint32_t at = schedule->job_of[number];
         int rc = 0;
 
         if (at == LULL_SCHEDULE_NONE)
-            rc = lull_cluster_decider_recall(around(schedule), number, schedule->recalled[number]);
+            rc = lull_cluster_decider_recall(slurm_schedule_policy(schedule), number,
+                                             schedule->recalled[number]);
         else if (queue->jobs[at].stage == LULL_QUEUE_WAITS)
             rc = schedule->decider.calls->arrive(schedule->decider.policy, number,
                                                  schedule->jobs[number].arrival_ns);
@@ -142,11 +145,11 @@ int lull_schedule_create(const struct lull_queue *queue, const struct lull_sched
         rc = lull_schedule_make_jobs(schedule, err);
     if (rc < 0)
         goto destroy;
-    rc = make_decider(schedule, err);
+    rc = slurm_schedule_make_decider(schedule, err);
     if (rc < 0)
         goto destroy;
     if (lull_cluster_state_create(&schedule->cluster, &schedule->state) < 0 ||
-        begin(schedule) < 0) {
+        slurm_schedule_begin(schedule) < 0) {
         rc = lull_error_set(err, -ENOMEM, "not enough memory for a queue of %u jobs",
                             queue->job_count);
         goto destroy;
@@ -173,24 +176,24 @@ void lull_schedule_destroy(struct lull_schedule *schedule)
     free(schedule->nodes);
     free(schedule->node_of);
     free(schedule->inner_of);
-    free(schedule->most_gpus);
-    free(schedule->least_gpus);
+    free(schedule->max_gpus);
+    free(schedule->min_gpus);
     free(schedule->own);
     free(schedule->jobs);
     free(schedule->job_of);
     free(schedule->recalled);
     free(schedule->points);
     free(schedule->shares);
-    free(schedule->told);
+    free(schedule->reported);
     free(schedule);
 }
 
 /* ---- deciding ------------------------------------------------------------------------------ */
 
-/* Tells whether the batch system can give a job these shares: its user may have said on how many
+/* Returns whether the batch system can give a job these shares: its user may have said on how many
  * nodes it is to be. */
-static bool is_possible(const struct lull_queue_job *job,
-                        const struct lull_cluster_decision *decision)
+static bool slurm_schedule_is_possible(const struct lull_queue_job *job,
+                                       const struct lull_cluster_decision *decision)
 {
     if (job->nodes == 0)
         return true;
@@ -202,7 +205,8 @@ static bool is_possible(const struct lull_queue_job *job,
     return true;
 }
 
-static int start(struct lull_schedule *schedule, const struct lull_cluster_decision *decision)
+static int slurm_schedule_start(struct lull_schedule *schedule,
+                                const struct lull_cluster_decision *decision)
 {
     struct lull_schedule_job *const own = &schedule->own[schedule->job_of[decision->job]];
     const int64_t end_ns =
@@ -216,53 +220,57 @@ static int start(struct lull_schedule *schedule, const struct lull_cluster_decis
     memcpy(own->shares, decision->shares, size);
     own->share_count = (uint32_t)decision->share_count;
     lull_cluster_state_take(schedule->state, own->shares, own->share_count);
-    lull_cluster_decider_begin(around(schedule), decision->job, decision->point, schedule->now_ns);
+    lull_cluster_decider_begin(slurm_schedule_policy(schedule), decision->job, decision->point,
+                               schedule->now_ns);
     return 0;
 }
 
-static double slowdown(const struct lull_cluster_job *job, const struct lull_cluster_point *point)
+static double slurm_schedule_slowdown(const struct lull_cluster_job *job,
+                                      const struct lull_cluster_point *point)
 {
-    int64_t least_ns = point->time_ns;
+    int64_t min_ns = point->time_ns;
 
     for (uint32_t i = 0; i < job->point_count; i++)
-        if (job->points[i].type == point->type && job->points[i].time_ns < least_ns)
-            least_ns = job->points[i].time_ns;
-    return (double)point->time_ns / (double)least_ns;
+        if (job->points[i].type == point->type && job->points[i].time_ns < min_ns)
+            min_ns = job->points[i].time_ns;
+    return (double)point->time_ns / (double)min_ns;
 }
 
-static void tell(struct lull_schedule *schedule, const struct lull_cluster_decision *decision,
-                 struct lull_schedule_decision *told)
+static void slurm_schedule_explain(struct lull_schedule *schedule,
+                                   const struct lull_cluster_decision *decision,
+                                   struct lull_schedule_decision *reported)
 {
     const struct lull_cluster_job *const job = job_at(schedule, decision->job);
 
-    *told = (struct lull_schedule_decision){
+    *reported = (struct lull_schedule_decision){
         .job = schedule->job_of[decision->job],
         .is_rejected = decision->act == LULL_CLUSTER_REJECT,
         .reason = decision->reason,
     };
-    if (told->is_rejected)
+    if (reported->is_rejected)
         return;
     for (size_t i = 0; i < decision->share_count; i++)
-        schedule->told[i] = (struct lull_cluster_share){schedule->node_of[decision->shares[i].node],
-                                                        decision->shares[i].gpus};
-    told->point = &job->points[decision->point];
-    told->point_number = decision->point;
-    told->type = schedule->types[told->point->type].name;
-    told->slowdown_ratio = slowdown(job, told->point);
-    told->shares = schedule->told;
-    told->share_count = decision->share_count;
+        schedule->reported[i] = (struct lull_cluster_share){
+            schedule->node_of[decision->shares[i].node], decision->shares[i].gpus};
+    reported->point = &job->points[decision->point];
+    reported->point_number = decision->point;
+    reported->type = schedule->types[reported->point->type].name;
+    reported->slowdown_ratio = slurm_schedule_slowdown(job, reported->point);
+    reported->shares = schedule->reported;
+    reported->share_count = decision->share_count;
 }
 
-/* A start on shares that the batch system cannot give is refused for good. */
-static bool refuse(struct lull_schedule *schedule, const struct lull_cluster_decision *decision,
-                   struct lull_schedule_decision *told)
+/* A start on shares that the batch system cannot give is refused permanently. */
+static bool slurm_schedule_refuse(struct lull_schedule *schedule,
+                                  const struct lull_cluster_decision *decision,
+                                  struct lull_schedule_decision *reported)
 {
     struct lull_schedule_job *const own = &schedule->own[schedule->job_of[decision->job]];
 
     schedule->decider.calls->end(schedule->decider.policy, decision->job, schedule->now_ns);
     own->obstacle = "the policy would distribute it over nodes differently than requested";
-    told->is_rejected = true;
-    told->reason = own->obstacle;
+    reported->is_rejected = true;
+    reported->reason = own->obstacle;
     return true;
 }
 
@@ -280,12 +288,12 @@ int lull_schedule_next(struct lull_schedule *schedule, struct lull_schedule_deci
                               "internal error: policy %s made a decision that Slurm cannot "
                               "execute; use another policy, and please report this",
                               schedule->rules.policy->name);
-    tell(schedule, &decision, decision_out);
+    slurm_schedule_explain(schedule, &decision, decision_out);
     if (decision_out->is_rejected ||
-        (!is_possible(&schedule->queue->jobs[decision_out->job], &decision) &&
-         refuse(schedule, &decision, decision_out)))
+        (!slurm_schedule_is_possible(&schedule->queue->jobs[decision_out->job], &decision) &&
+         slurm_schedule_refuse(schedule, &decision, decision_out)))
         return 1;
-    if (start(schedule, &decision) < 0)
+    if (slurm_schedule_start(schedule, &decision) < 0)
         return lull_error_set(err, -ENOMEM, "not enough memory for a decision");
     return 1;
 }
@@ -294,7 +302,8 @@ int lull_schedule_next(struct lull_schedule *schedule, struct lull_schedule_deci
 
 bool lull_schedule_advance(struct lull_schedule *schedule)
 {
-    const int64_t wake_ns = lull_cluster_decider_wake_ns(around(schedule), schedule->now_ns);
+    const int64_t wake_ns =
+        lull_cluster_decider_wake_ns(slurm_schedule_policy(schedule), schedule->now_ns);
     struct lull_heap_entry entry;
     int64_t next_ns = schedule->ends.count > 0 ? schedule->ends.entries[0].key : LULL_CLUSTER_NEVER;
 

@@ -1,7 +1,7 @@
 /*
  * A policy of cluster/core in front of a real queue: what starts now, where and at which clock, and
- * what will start later if jobs take as long as is expected. Made anew from each look at the queue:
- * jobs that run, whoever started them, are adopted, so that nothing has to be remembered.
+ * what will start later if jobs take as long as is expected. Made again from each look at the
+ * queue: jobs that run, whoever started them, are adopted, so that nothing has to be remembered.
  *
  * Time is that of the queue, and moves only by lull_schedule_advance(). No I/O, no clock; one
  * thread at a time. SPDX-License-Identifier: Apache-2.0
@@ -71,8 +71,8 @@ const struct lull_power_shift *lull_schedule_shift(const struct lull_schedule *s
 const struct lull_cluster_point *lull_schedule_points(const struct lull_schedule *schedule,
                                                       uint32_t job, uint32_t *count_out);
 
-/* Tells whether the energy of a job's points means anything, and whether its time is more than the
- * limit that its user gave. */
+/* Returns whether the energy of a job's points means anything, and whether its time is more than
+ * the limit that its user gave. */
 bool lull_schedule_knows_energy(const struct lull_schedule *schedule, uint32_t job);
 bool lull_schedule_knows_time(const struct lull_schedule *schedule, uint32_t job);
 

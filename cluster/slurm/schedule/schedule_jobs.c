@@ -10,13 +10,13 @@
 #define SECOND_NS INT64_C(1000000000)
 
 /* How long a job without any limit is taken to be, and how much longer one runs that should have
- * ended. Chosen, not measured. */
+ * ended. */
 static const int64_t endless_s = INT64_C(30) * 86400;
 static const int64_t overdue_s = 60;
 
 /* A job is kept for cheaper power where that saves more than this part, and leaves its deadline a
- * tenth of its length and some minutes, in which GPUs have to become free. Chosen, not measured. */
-static const double least_saving_ratio = 0.02;
+ * tenth of its length and some minutes, in which GPUs have to become free. */
+static const double min_saving_ratio = 0.02;
 static const double spare_ratio = 0.1;
 static const int64_t spare_s = 300;
 
@@ -31,7 +31,7 @@ static void add_type(struct lull_schedule *schedule, const struct lull_queue_nod
     schedule->types[type] = (struct lull_cluster_type){.name = node->type};
     if (gpu != NULL)
         schedule->types[type].idle_w = gpu->idle_w;
-    schedule->least_gpus[type] = node->gpus;
+    schedule->min_gpus[type] = node->gpus;
 }
 
 static int make_cluster_room(struct lull_schedule *schedule)
@@ -42,13 +42,13 @@ static int make_cluster_room(struct lull_schedule *schedule)
     schedule->nodes = calloc(count, sizeof(*schedule->nodes));
     schedule->node_of = calloc(count, sizeof(*schedule->node_of));
     schedule->inner_of = calloc(count, sizeof(*schedule->inner_of));
-    schedule->most_gpus = calloc(count, sizeof(*schedule->most_gpus));
-    schedule->least_gpus = calloc(count, sizeof(*schedule->least_gpus));
+    schedule->max_gpus = calloc(count, sizeof(*schedule->max_gpus));
+    schedule->min_gpus = calloc(count, sizeof(*schedule->min_gpus));
     schedule->shares = calloc(count, sizeof(*schedule->shares));
-    schedule->told = calloc(count, sizeof(*schedule->told));
+    schedule->reported = calloc(count, sizeof(*schedule->reported));
     if (schedule->types == NULL || schedule->nodes == NULL || schedule->node_of == NULL ||
-        schedule->inner_of == NULL || schedule->most_gpus == NULL || schedule->least_gpus == NULL ||
-        schedule->shares == NULL || schedule->told == NULL)
+        schedule->inner_of == NULL || schedule->max_gpus == NULL || schedule->min_gpus == NULL ||
+        schedule->shares == NULL || schedule->reported == NULL)
         return -ENOMEM;
     return 0;
 }
@@ -66,15 +66,15 @@ int lull_schedule_make_cluster(struct lull_schedule *schedule, struct lull_error
 
         assert(node->name != NULL && node->type != NULL);
         schedule->inner_of[i] = LULL_SCHEDULE_NONE;
-        if (node->gpus == 0 || node->gpus > LULL_CLUSTER_MOST_NODE_GPUS)
+        if (node->gpus == 0 || node->gpus > LULL_CLUSTER_MAX_NODE_GPUS)
             continue;
         type = lull_schedule_find_type(schedule, node->type);
         if (type == schedule->cluster.type_count)
             add_type(schedule, node);
-        if (node->gpus > schedule->most_gpus[type])
-            schedule->most_gpus[type] = node->gpus;
-        if (node->gpus < schedule->least_gpus[type])
-            schedule->least_gpus[type] = node->gpus;
+        if (node->gpus > schedule->max_gpus[type])
+            schedule->max_gpus[type] = node->gpus;
+        if (node->gpus < schedule->min_gpus[type])
+            schedule->min_gpus[type] = node->gpus;
         schedule->nodes[count] = (struct lull_cluster_node){.type = type, .gpus = node->gpus};
         schedule->inner_of[i] = count;
         schedule->node_of[count++] = i;
@@ -108,9 +108,9 @@ static bool is_placeable(const struct lull_schedule *schedule, const struct lull
                          uint32_t type)
 {
     if (job->nodes <= 1)
-        return job->nodes == 0 || job->gpus <= schedule->most_gpus[type];
-    return job->gpus == job->nodes * schedule->most_gpus[type] &&
-           schedule->most_gpus[type] == schedule->least_gpus[type];
+        return job->nodes == 0 || job->gpus <= schedule->max_gpus[type];
+    return job->gpus == job->nodes * schedule->max_gpus[type] &&
+           schedule->max_gpus[type] == schedule->min_gpus[type];
 }
 
 /* What a GPU draws at most, as far as is known of its type, else of the job; 0: nothing is. */
@@ -143,9 +143,10 @@ static struct lull_cluster_point make_point(const struct lull_queue_job *job, ui
                                        .energy_j = gpu_w * job->gpus * time_s};
 }
 
-/* Adds what is possible on a type; candidates: room for LULL_POINT_TABLE_MOST more. */
-static size_t add_points(const struct lull_schedule *schedule, const struct lull_queue_job *job,
-                         uint32_t type, struct lull_cluster_point *candidates)
+/* Adds what is possible on a type; candidates: room for LULL_POINT_TABLE_MAX more. */
+static size_t scheduled_job_add_points(const struct lull_schedule *schedule,
+                                       const struct lull_queue_job *job, uint32_t type,
+                                       struct lull_cluster_point *candidates)
 {
     const struct lull_table_row *const row =
         lull_point_table_find(schedule->rules.table, job->name, schedule->types[type].name);
@@ -190,17 +191,17 @@ static int choose_points(struct lull_schedule *schedule, uint32_t at,
     for (uint32_t type = 0; type < schedule->cluster.type_count; type++)
         if ((job->type[0] == '\0' || strcmp(job->type, schedule->types[type].name) == 0) &&
             is_placeable(schedule, job, type))
-            count += add_points(schedule, job, type, &candidates[count]);
+            count += scheduled_job_add_points(schedule, job, type, &candidates[count]);
     if (count == 0)
         return 0;
-    assert(schedule->point_count + LULL_CLUSTER_MOST_POINTS <= schedule->point_room);
-    return (int)lull_operating_points_choose(candidates, count, LULL_CLUSTER_MOST_POINTS,
+    assert(schedule->point_count + LULL_CLUSTER_MAX_POINTS <= schedule->point_room);
+    return (int)lull_operating_points_choose(candidates, count, LULL_CLUSTER_MAX_POINTS,
                                              &schedule->points[schedule->point_count]);
 }
 
 /* ---- jobs ---------------------------------------------------------------------------------- */
 
-/* When a job that has begun is expected to end, s from now on. */
+/* When a job that has started is expected to end, s from now on. */
 static double left_s(const struct lull_schedule *schedule, const struct lull_queue_job *job,
                      uint32_t type)
 {
@@ -231,7 +232,7 @@ static double running_w(const struct lull_schedule *schedule, const struct lull_
     return most_w(schedule, job, type);
 }
 
-/* Copies the shares that lie in the cluster; 0: none, or there is no memory. */
+/* Copies the shares that lie in the cluster; 0: none, or out of memory. */
 static uint32_t take_shares(struct lull_schedule *schedule, uint32_t at)
 {
     const struct lull_queue_job *const job = &schedule->queue->jobs[at];
@@ -248,7 +249,7 @@ static uint32_t take_shares(struct lull_schedule *schedule, uint32_t at)
     return own->share_count;
 }
 
-/* A job that has begun has the point that it runs in. */
+/* A job that has started has the point that it runs in. */
 static int running_point(struct lull_schedule *schedule, uint32_t at)
 {
     const struct lull_queue_job *const job = &schedule->queue->jobs[at];
@@ -268,7 +269,7 @@ static int running_point(struct lull_schedule *schedule, uint32_t at)
     return 1;
 }
 
-static void add_job(struct lull_schedule *schedule, uint32_t at, uint32_t point_count)
+static void scheduled_job_add(struct lull_schedule *schedule, uint32_t at, uint32_t point_count)
 {
     const struct lull_queue_job *const job = &schedule->queue->jobs[at];
     const uint32_t number = (uint32_t)schedule->all.count++;
@@ -289,8 +290,8 @@ static void add_job(struct lull_schedule *schedule, uint32_t at, uint32_t point_
     schedule->job_of[number] = at;
 }
 
-/* Tells whether a waiting job is kept for cheaper power; its points are the last `count`. One that
- * was placed in vain before is not. */
+/* Returns whether a waiting job is kept for cheaper power; its points are the last `count`. One
+ * that was placed in vain before is not. */
 static bool is_shifted(struct lull_schedule *schedule, uint32_t at, uint32_t count)
 {
     const struct lull_queue_job *const job = &schedule->queue->jobs[at];
@@ -307,12 +308,12 @@ static bool is_shifted(struct lull_schedule *schedule, uint32_t at, uint32_t cou
     own->shift = lull_power_shift_find(schedule->rules.tariff, length_ns, now_ns,
                                        (job->deadline_s - spare_s) * SECOND_NS -
                                            (int64_t)((1.0 + spare_ratio) * (double)length_ns),
-                                       least_saving_ratio);
+                                       min_saving_ratio);
     own->is_shifted = own->shift.begin_ns > now_ns;
     return own->is_shifted;
 }
 
-static const char *obstacle_of(const struct lull_queue_job *job)
+static const char *scheduled_job_obstacle_of(const struct lull_queue_job *job)
 {
     if (job->nodes > 1)
         return "it requests a part of each of several nodes, which Lull's policies do not support";
@@ -324,13 +325,13 @@ int lull_schedule_make_jobs(struct lull_schedule *schedule, struct lull_error *e
     const struct lull_queue *const queue = schedule->queue;
     const size_t count = (size_t)queue->job_count + (schedule->past_end - schedule->past_next) + 1;
     struct lull_cluster_point *const candidates =
-        calloc((size_t)schedule->cluster.type_count * LULL_POINT_TABLE_MOST, sizeof(*candidates));
+        calloc((size_t)schedule->cluster.type_count * LULL_POINT_TABLE_MAX, sizeof(*candidates));
 
     schedule->own = calloc(count, sizeof(*schedule->own));
     schedule->jobs = calloc(count, sizeof(*schedule->jobs));
     schedule->job_of = calloc(count, sizeof(*schedule->job_of));
     schedule->recalled = calloc(count, sizeof(*schedule->recalled));
-    schedule->point_room = count * LULL_CLUSTER_MOST_POINTS;
+    schedule->point_room = count * LULL_CLUSTER_MAX_POINTS;
     schedule->points = malloc(schedule->point_room * sizeof(*schedule->points));
     if (candidates == NULL || schedule->own == NULL || schedule->jobs == NULL ||
         schedule->job_of == NULL || schedule->recalled == NULL || schedule->points == NULL) {
@@ -353,9 +354,9 @@ int lull_schedule_make_jobs(struct lull_schedule *schedule, struct lull_error *e
         if (points > 0 && waits && is_shifted(schedule, i, (uint32_t)points))
             continue;
         if (points > 0)
-            add_job(schedule, i, (uint32_t)points);
+            scheduled_job_add(schedule, i, (uint32_t)points);
         else if (waits)
-            schedule->own[i].obstacle = obstacle_of(job);
+            schedule->own[i].obstacle = scheduled_job_obstacle_of(job);
     }
     lull_schedule_add_past(schedule, NULL);
     schedule->all.all = schedule->jobs;

@@ -7,7 +7,7 @@
 #define SECOND_NS INT64_C(1000000000)
 
 /* Half of what a policy's time can hold. */
-static const int64_t longest_ago_s = LULL_CLUSTER_MOST_NS / SECOND_NS / 2;
+static const int64_t longest_ago_s = LULL_CLUSTER_MAX_NS / SECOND_NS / 2;
 
 void lull_schedule_bound_past(struct lull_schedule *schedule)
 {
@@ -26,8 +26,8 @@ void lull_schedule_bound_past(struct lull_schedule *schedule)
 
 /* Appends the points whose type of GPU is still there. Returns the number of the chosen one, or
  * LULL_SCHEDULE_NONE: it is not among them. */
-static uint32_t take_points(struct lull_schedule *schedule, const struct lull_past_job *job,
-                            uint32_t *count_out)
+static uint32_t schedule_past_take_points(struct lull_schedule *schedule,
+                                          const struct lull_past_job *job, uint32_t *count_out)
 {
     struct lull_cluster_point *const points = &schedule->points[schedule->point_count];
     uint32_t chosen = LULL_SCHEDULE_NONE;
@@ -50,13 +50,13 @@ static uint32_t take_points(struct lull_schedule *schedule, const struct lull_pa
     return chosen;
 }
 
-static void add(struct lull_schedule *schedule, const struct lull_past_job *job)
+static void schedule_past_add(struct lull_schedule *schedule, const struct lull_past_job *job)
 {
     const uint32_t number = (uint32_t)schedule->all.count;
     uint32_t chosen, count;
 
-    assert(schedule->point_count + LULL_CLUSTER_MOST_POINTS <= schedule->point_room);
-    chosen = take_points(schedule, job, &count);
+    assert(schedule->point_count + LULL_CLUSTER_MAX_POINTS <= schedule->point_room);
+    chosen = schedule_past_take_points(schedule, job, &count);
     if (chosen == LULL_SCHEDULE_NONE)
         return;
     schedule->jobs[number] = (struct lull_cluster_job){
@@ -81,7 +81,7 @@ void lull_schedule_add_past(struct lull_schedule *schedule, const struct lull_qu
                             (past->submit_s == job->submit_s && past->id > job->id)))
             return;
         if (job == NULL || past->id != job->id || job->stage != LULL_QUEUE_WAITS)
-            add(schedule, past);
+            schedule_past_add(schedule, past);
     }
 }
 

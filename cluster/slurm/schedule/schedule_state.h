@@ -29,10 +29,10 @@ struct lull_schedule {
     struct lull_cluster cluster;
     struct lull_cluster_type *types;
     struct lull_cluster_node *nodes;
-    uint32_t *node_of;   /* [cluster's node]: the queue's */
-    uint32_t *inner_of;  /* [queue's node]: the cluster's, LULL_SCHEDULE_NONE: not there */
-    uint32_t *most_gpus; /* [type]: of its largest node, and of its smallest */
-    uint32_t *least_gpus;
+    uint32_t *node_of;  /* [cluster's node]: the queue's */
+    uint32_t *inner_of; /* [queue's node]: the cluster's, LULL_SCHEDULE_NONE: not there */
+    uint32_t *max_gpus; /* [type]: of its largest node, and of its smallest */
+    uint32_t *min_gpus;
 
     struct lull_schedule_job *own; /* [queue's job] */
     struct lull_cluster_job *jobs; /* [number] */
@@ -46,9 +46,9 @@ struct lull_schedule {
 
     struct lull_cluster_state *state;
     struct lull_cluster_decider decider;
-    struct lull_cluster_share *shares; /* [cluster's node], of a decision */
-    struct lull_cluster_share *told;   /* the same, by the queue's nodes */
-    struct lull_heap ends;             /* of running jobs, by their numbers */
+    struct lull_cluster_share *shares;   /* [cluster's node], of a decision */
+    struct lull_cluster_share *reported; /* the same, by the queue's nodes */
+    struct lull_heap ends;               /* of running jobs, by their numbers */
 };
 
 /* Makes the cluster of the queue's nodes, and the jobs with their points. -ENOMEM; -EINVAL. */

@@ -73,7 +73,7 @@ void lull_slurm_close(struct lull_slurm *slurm)
 /* ---- asking slurmctld ---------------------------------------------------------------------- */
 
 /* Sets the error of a request that failed. What Slurm has decided has numbers of its own. */
-static int fail(struct lull_error *err, const char *what)
+static int slurm_queue_fail(struct lull_error *err, const char *what)
 {
     const int code = slurm_get_errno();
 
@@ -86,19 +86,20 @@ static int fail(struct lull_error *err, const char *what)
                           slurm_strerror(code));
 }
 
-/* Tells what came of a request: 1, there is an answer; 0, nothing has changed; or an error. */
-static int outcome(int code, const char *what, struct lull_error *err)
+/* Returns what came of a request: 1, there is an answer; 0, nothing has changed; or an error. */
+static int slurm_queue_check_outcome(int code, const char *what, struct lull_error *err)
 {
     if (code == SLURM_SUCCESS)
         return 1;
-    return slurm_get_errno() == SLURM_NO_CHANGE_IN_DATA ? 0 : fail(err, what);
+    return slurm_get_errno() == SLURM_NO_CHANGE_IN_DATA ? 0 : slurm_queue_fail(err, what);
 }
 
-static int load_jobs(struct lull_slurm *slurm, struct lull_error *err)
+static int slurm_queue_load_jobs(struct lull_slurm *slurm, struct lull_error *err)
 {
     const time_t last = slurm->jobs != NULL ? slurm->jobs->last_update : 0;
     job_info_msg_t *jobs = NULL;
-    const int rc = outcome(slurm_load_jobs(last, &jobs, SHOW_ALL | SHOW_DETAIL), "jobs", err);
+    const int rc = slurm_queue_check_outcome(slurm_load_jobs(last, &jobs, SHOW_ALL | SHOW_DETAIL),
+                                             "jobs", err);
 
     if (rc <= 0)
         return rc;
@@ -111,7 +112,8 @@ static int load_nodes(struct lull_slurm *slurm, struct lull_error *err)
 {
     const time_t last = slurm->nodes != NULL ? slurm->nodes->last_update : 0;
     node_info_msg_t *nodes = NULL;
-    const int rc = outcome(slurm_load_node(last, &nodes, SHOW_ALL | SHOW_DETAIL), "nodes", err);
+    const int rc = slurm_queue_check_outcome(slurm_load_node(last, &nodes, SHOW_ALL | SHOW_DETAIL),
+                                             "nodes", err);
 
     if (rc <= 0)
         return rc;
@@ -124,7 +126,8 @@ static int load_partitions(struct lull_slurm *slurm, struct lull_error *err)
 {
     const time_t last = slurm->partitions != NULL ? slurm->partitions->last_update : 0;
     partition_info_msg_t *partitions = NULL;
-    const int rc = outcome(slurm_load_partitions(last, &partitions, SHOW_ALL), "partitions", err);
+    const int rc = slurm_queue_check_outcome(slurm_load_partitions(last, &partitions, SHOW_ALL),
+                                             "partitions", err);
 
     if (rc <= 0)
         return rc;
@@ -150,7 +153,7 @@ static int load_rights(struct lull_slurm *slurm, struct lull_error *err)
     slurm_conf_t *conf = NULL;
 
     if (slurm_load_ctl_conf(0, &conf) != SLURM_SUCCESS)
-        return fail(err, "configuration");
+        return slurm_queue_fail(err, "configuration");
     slurm->is_operator = geteuid() == 0 || geteuid() == conf->slurm_user_id;
     slurm_free_ctl_conf(conf);
     return 0;
@@ -158,7 +161,7 @@ static int load_rights(struct lull_slurm *slurm, struct lull_error *err)
 
 /* ---- nodes --------------------------------------------------------------------------------- */
 
-static bool is_usable(uint32_t state)
+static bool slurm_queue_is_usable(uint32_t state)
 {
     const uint32_t base = state & NODE_STATE_BASE;
     const uint32_t away = NODE_STATE_DRAIN | NODE_STATE_NO_RESPOND | NODE_STATE_FAIL |
@@ -170,7 +173,7 @@ static bool is_usable(uint32_t state)
            (state & away) == 0;
 }
 
-static const char *keep(struct lull_slurm *slurm, const char *text)
+static const char *slurm_queue_copy_text(struct lull_slurm *slurm, const char *text)
 {
     const size_t size = strlen(text) + 1;
     char *const kept = lull_memory_take(&slurm->memory, size, 1);
@@ -183,8 +186,8 @@ static const char *text_or_none(const char *text)
     return text != NULL ? text : "";
 }
 
-/* Tells whether a node is one of the pairs of a list of ranges, which ends with -1. */
-static bool is_in(const int32_t *pairs, uint32_t node)
+/* Returns whether a node is one of the pairs of a list of ranges, which ends with -1. */
+static bool slurm_queue_is_in(const int32_t *pairs, uint32_t node)
 {
     for (; pairs != NULL && pairs[0] >= 0; pairs += 2)
         if ((int64_t)node >= pairs[0] && (int64_t)node <= pairs[1])
@@ -207,10 +210,10 @@ static int make_nodes(struct lull_slurm *slurm)
         lull_gpu_count_read(it->gres_used, &used);
         slurm->queue_nodes[i] = (struct lull_queue_node){
             .name = text_or_none(it->name),
-            .type = has.type[0] != '\0' ? keep(slurm, has.type) : "",
-            .gpus = is_in(slurm->partition->node_inx, i) ? has.gpus : 0,
+            .type = has.type[0] != '\0' ? slurm_queue_copy_text(slurm, has.type) : "",
+            .gpus = slurm_queue_is_in(slurm->partition->node_inx, i) ? has.gpus : 0,
             .used = used.gpus,
-            .is_usable = it->name != NULL && is_usable(it->node_state),
+            .is_usable = it->name != NULL && slurm_queue_is_usable(it->node_state),
         };
     }
     return 0;
@@ -218,7 +221,7 @@ static int make_nodes(struct lull_slurm *slurm)
 
 /* ---- jobs ---------------------------------------------------------------------------------- */
 
-static bool is_pending(const slurm_job_info_t *it)
+static bool slurm_queue_is_pending(const slurm_job_info_t *it)
 {
     return (it->job_state & JOB_STATE_BASE) == JOB_PENDING && (it->job_state & JOB_COMPLETING) == 0;
 }
@@ -230,7 +233,7 @@ static bool has_gpus_now(const slurm_job_info_t *it)
     return base == JOB_RUNNING || base == JOB_SUSPENDED || (it->job_state & JOB_COMPLETING) != 0;
 }
 
-/* What a job asks for: in all, or of each node, or of each task. */
+/* What a job requests: in all, or of each node, or of each task. */
 static void take_request(struct lull_slurm *slurm, const slurm_job_info_t *it,
                          struct lull_queue_job *job)
 {
@@ -251,10 +254,10 @@ static void take_request(struct lull_slurm *slurm, const slurm_job_info_t *it,
         job->gpus = count.gpus * it->num_tasks;
         job->nodes = 0;
     }
-    job->type = count.type[0] != '\0' ? keep(slurm, count.type) : "";
+    job->type = count.type[0] != '\0' ? slurm_queue_copy_text(slurm, count.type) : "";
 }
 
-static const char *obstacle_of(const slurm_job_info_t *it)
+static const char *slurm_queue_obstacle_of(const slurm_job_info_t *it)
 {
     if (it->array_task_str != NULL)
         return "it is an array of jobs";
@@ -333,10 +336,10 @@ static void take_placement(struct lull_slurm *slurm, const slurm_job_info_t *it,
     job->shares = shares;
 }
 
-/* Tells whether Lull schedules a job of this partition that has asked for it; the hold has to be
+/* Returns whether Lull schedules a job of this partition that has requested it; the hold has to be
  * that of a user, for an administrator's is not to be ended. */
-static bool is_ours(const struct lull_slurm *slurm, const slurm_job_info_t *it,
-                    const struct lull_mark *mark)
+static bool slurm_queue_is_ours(const struct lull_slurm *slurm, const slurm_job_info_t *it,
+                                const struct lull_mark *mark)
 {
     return mark->is_asked && it->partition != NULL &&
            strcmp(it->partition, slurm->partition->name) == 0 &&
@@ -351,7 +354,7 @@ static bool find_stage(const slurm_job_info_t *it, const struct lull_mark *mark,
         job->stage = LULL_QUEUE_RUNS;
         return true;
     }
-    if (!job->is_of_lull || !is_pending(it))
+    if (!job->is_of_lull || !slurm_queue_is_pending(it))
         return false;
     job->stage = it->priority == 0 ? LULL_QUEUE_WAITS : LULL_QUEUE_RELEASED;
     if (job->stage == LULL_QUEUE_WAITS)
@@ -359,7 +362,7 @@ static bool find_stage(const slurm_job_info_t *it, const struct lull_mark *mark,
     return (mark->is_placed || mark->is_by_user) && it->req_nodes != NULL;
 }
 
-static bool is_refused(const struct lull_slurm *slurm, uint32_t id)
+static bool slurm_queue_is_refused(const struct lull_slurm *slurm, uint32_t id)
 {
     for (size_t i = 0; i < slurm->refused_count; i++)
         if (slurm->refused[i] == id)
@@ -368,7 +371,7 @@ static bool is_refused(const struct lull_slurm *slurm, uint32_t id)
 }
 
 /* The time limit that the user gave, in s; 0: none. */
-static int64_t limit_of(const slurm_job_info_t *it, const struct lull_mark *mark)
+static int64_t slurm_queue_limit_of(const slurm_job_info_t *it, const struct lull_mark *mark)
 {
     if (mark->is_placed && mark->limit_min != 0)
         return mark->limit_min * minute_s;
@@ -376,8 +379,8 @@ static int64_t limit_of(const slurm_job_info_t *it, const struct lull_mark *mark
 }
 
 /* Fills in a job; false: it has nothing to do with Lull or with GPUs. */
-static bool take_job(struct lull_slurm *slurm, const slurm_job_info_t *it, int64_t now_s,
-                     struct lull_queue_job *job)
+static bool slurm_queue_take_job(struct lull_slurm *slurm, const slurm_job_info_t *it,
+                                 int64_t now_s, struct lull_queue_job *job)
 {
     struct lull_mark mark;
 
@@ -385,11 +388,12 @@ static bool take_job(struct lull_slurm *slurm, const slurm_job_info_t *it, int64
     *job = (struct lull_queue_job){
         .id = it->job_id,
         .user = it->user_id,
-        .is_of_lull = is_ours(slurm, it, &mark),
-        .name = mark.name[0] != '\0' ? keep(slurm, mark.name) : text_or_none(it->name),
+        .is_of_lull = slurm_queue_is_ours(slurm, it, &mark),
+        .name =
+            mark.name[0] != '\0' ? slurm_queue_copy_text(slurm, mark.name) : text_or_none(it->name),
         .submit_s = it->submit_time,
         .begin_s = it->start_time,
-        .limit_s = limit_of(it, &mark),
+        .limit_s = slurm_queue_limit_of(it, &mark),
         .deadline_s = mark.deadline_s,
         .sm_mhz = mark.is_placed ? mark.sm_mhz : 0,
         .tries = mark.tries,
@@ -406,9 +410,9 @@ static bool take_job(struct lull_slurm *slurm, const slurm_job_info_t *it, int64
         job->begin_s = mark.placed_s;
         take_placement(slurm, it, job);
     }
-    job->obstacle = obstacle_of(it);
+    job->obstacle = slurm_queue_obstacle_of(it);
     job->delay = delay_of(it, now_s);
-    if (is_refused(slurm, job->id))
+    if (slurm_queue_is_refused(slurm, job->id))
         job->delay = "Slurm has refused to release it";
     return job->gpus > 0;
 }
@@ -428,7 +432,7 @@ static int compare_jobs(const void *left, const void *right)
     return (a->id > b->id) - (a->id < b->id);
 }
 
-static int make_jobs(struct lull_slurm *slurm)
+static int slurm_queue_make_jobs(struct lull_slurm *slurm)
 {
     const uint32_t room = slurm->jobs->record_count + 1;
     struct numbered_job *const found = calloc(room, sizeof(*found));
@@ -443,7 +447,7 @@ static int make_jobs(struct lull_slurm *slurm)
     }
     for (uint32_t i = 0; i < slurm->jobs->record_count; i++) {
         found[count].it = &slurm->jobs->job_array[i];
-        count += take_job(slurm, found[count].it, now_s, &found[count].job) ? 1 : 0;
+        count += slurm_queue_take_job(slurm, found[count].it, now_s, &found[count].job) ? 1 : 0;
     }
     qsort(found, count, sizeof(*found), compare_jobs);
     for (uint32_t i = 0; i < count; i++) {
@@ -465,7 +469,7 @@ int lull_slurm_read(struct lull_slurm *slurm, bool *has_changed_out,
                     const struct lull_queue **queue_out, struct lull_error *err)
 {
     int (*const loaders[])(struct lull_slurm *, struct lull_error *) = {load_partitions, load_nodes,
-                                                                        load_jobs};
+                                                                        slurm_queue_load_jobs};
 
     *has_changed_out = false;
     if (slurm->partition == NULL) {
@@ -482,7 +486,7 @@ int lull_slurm_read(struct lull_slurm *slurm, bool *has_changed_out,
         *has_changed_out = *has_changed_out || rc > 0;
     }
     forget_queue(slurm);
-    if (make_nodes(slurm) < 0 || make_jobs(slurm) < 0)
+    if (make_nodes(slurm) < 0 || slurm_queue_make_jobs(slurm) < 0)
         return lull_error_set(err, -ENOMEM, "not enough memory for the queue");
     *queue_out = &slurm->queue;
     return 0;
@@ -496,7 +500,8 @@ const char *lull_slurm_partition(const struct lull_slurm *slurm)
 /* ---- acting -------------------------------------------------------------------------------- */
 
 /* What Slurm refuses once it is not asked again, so that one job cannot hold up others. */
-static int update(struct lull_slurm *slurm, job_desc_msg_t *request, struct lull_error *err)
+static int slurm_queue_update(struct lull_slurm *slurm, job_desc_msg_t *request,
+                              struct lull_error *err)
 {
     char what[32];
     int rc;
@@ -504,7 +509,7 @@ static int update(struct lull_slurm *slurm, job_desc_msg_t *request, struct lull
     if (slurm_update_job(request) == SLURM_SUCCESS)
         return 0;
     snprintf(what, sizeof(what), "job %u", request->job_id);
-    rc = fail(err, what);
+    rc = slurm_queue_fail(err, what);
     if (rc != -EAGAIN &&
         lull_array_grow(&slurm->refused, slurm->refused_count, sizeof(*slurm->refused)) == 0)
         slurm->refused[slurm->refused_count++] = request->job_id;
@@ -580,7 +585,7 @@ int lull_slurm_release(struct lull_slurm *slurm, const struct lull_schedule_deci
     request.req_nodes = name_nodes(slurm, decision);
     if (request.req_nodes == NULL)
         return lull_error_set(err, -ENOMEM, "not enough memory for the names of nodes");
-    rc = update(slurm, &request, err);
+    rc = slurm_queue_update(slurm, &request, err);
     free(request.req_nodes);
     return rc;
 }
@@ -592,7 +597,7 @@ int lull_slurm_hand_over(struct lull_slurm *slurm, uint32_t job, struct lull_err
     slurm_init_job_desc_msg(&request);
     request.job_id = slurm->queue_jobs[job].id;
     request.priority = INFINITE;
-    return update(slurm, &request, err);
+    return slurm_queue_update(slurm, &request, err);
 }
 
 int lull_slurm_hold(struct lull_slurm *slurm, uint32_t job, struct lull_error *err)
@@ -612,7 +617,7 @@ int lull_slurm_hold(struct lull_slurm *slurm, uint32_t job, struct lull_error *e
         request.admin_comment = comment;
     if (slurm->is_operator && limit_min > 0 && it->time_limit != limit_min)
         request.time_limit = (uint32_t)limit_min; /* as it was before the release */
-    return update(slurm, &request, err);
+    return slurm_queue_update(slurm, &request, err);
 }
 
 int lull_slurm_clock(uint32_t id, uint32_t *sm_mhz_out, struct lull_error *err)
@@ -622,7 +627,7 @@ int lull_slurm_clock(uint32_t id, uint32_t *sm_mhz_out, struct lull_error *err)
 
     slurm_init(NULL);
     if (slurm_load_job(&jobs, id, 0) != SLURM_SUCCESS)
-        return fail(err, "job");
+        return slurm_queue_fail(err, "job");
     *sm_mhz_out = 0;
     if (jobs->record_count > 0) {
         lull_mark_read(jobs->job_array[0].admin_comment, NULL, time(NULL), &mark);

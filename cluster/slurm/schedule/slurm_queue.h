@@ -39,7 +39,7 @@ int lull_slurm_release(struct lull_slurm *slurm, const struct lull_schedule_deci
 /* Gives a held job to Slurm's own scheduler. Errors: the same. */
 int lull_slurm_hand_over(struct lull_slurm *slurm, uint32_t job, struct lull_error *err);
 
-/* Holds a released job that has not begun, so that it can be placed anew. Errors: the same. */
+/* Holds a released job that has not begun, so that it can be placed again. Errors: the same. */
 int lull_slurm_hold(struct lull_slurm *slurm, uint32_t job, struct lull_error *err);
 
 /* The clock that the client has chosen for a job, MHz; 0: full clocks, or it is not one of its

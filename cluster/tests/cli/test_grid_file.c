@@ -1,5 +1,5 @@
-/* F56: the file that a grid writes may hang, or be no file; what was asked before goes on, and the
- * rounds of lull budget do too. SPDX-License-Identifier: Apache-2.0 */
+/* F56: the file that a grid writes may hang, or be no file; what was asked before continues, and
+ * the rounds of lull budget do too. SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>

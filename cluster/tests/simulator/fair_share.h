@@ -14,7 +14,7 @@
  * other links nobody takes. AdaDUAL's model.
  *
  * Flows come and go; only rates of flows that are joined to them by a chain of shared links (of the
- * rule busiest: that share a link) are found anew. Pure; one thread at a time.
+ * rule busiest: that share a link) are found again. Pure; one thread at a time.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_TESTS_SIMULATOR_FAIR_SHARE_H
@@ -43,8 +43,8 @@ struct lull_share *lull_share_create(const struct lull_share_link *links, uint32
                                      enum lull_share_rule rule);
 void lull_share_destroy(struct lull_share *share);
 
-/* Tells whether a flow could be added: -EINVAL for no link, an unknown one, one twice, or a weight
- * or speed that is not above 0. */
+/* Returns whether a flow could be added: -EINVAL for no link, an unknown one, one twice, or a
+ * weight or speed that is not above 0. */
 int lull_share_check(const struct lull_share *share, const struct lull_share_use *uses,
                      uint32_t count, double most_mb_s);
 

@@ -11,7 +11,7 @@ static double capacity_mb_s(const struct lull_share_link *link, double flows)
     return flows / (flows / link->capacity_mb_s + (flows - 1.0) * link->penalty_s_per_mb);
 }
 
-/* ---- what is found anew ------------------------------------------------------------------- */
+/* ---- what is found again ------------------------------------------------------------------- */
 
 static void mark_flow(struct lull_share *share, uint32_t number)
 {
@@ -138,7 +138,7 @@ static void fill(struct lull_share *share)
     }
 }
 
-/* Of the links that flows came to or left; summed anew, so that rounding does not add up. */
+/* Of the links that flows came to or left; summed again, so that rounding does not add up. */
 static void sum_weights(struct lull_share *share)
 {
     for (uint32_t i = 0; i < share->marked_link_count; i++) {

@@ -20,7 +20,7 @@ struct lull_share_link_state {
     uint32_t count;
     uint32_t room;
     double weights; /* of all entries, as of the last update */
-    bool is_marked; /* of what is found anew */
+    bool is_marked; /* of what is found again */
     double left_mb_s;
     double open_weights; /* of flows whose rate is not found yet */
 };
@@ -57,7 +57,7 @@ struct lull_share {
 /* Before anything is marked: what was told is forgotten. */
 void lull_share_begin_marks(struct lull_share *share);
 
-/* Flows on this link are to be found anew. */
+/* Flows on this link are to be found again. */
 void lull_share_mark_link(struct lull_share *share, uint32_t number);
 
 #endif

@@ -16,8 +16,8 @@ static uint32_t below(struct lull_random *random, uint32_t bound)
 static uint32_t make_points(struct spy_case *it, const struct spy_options *options, uint32_t job,
                             struct lull_random *random)
 {
-    const int64_t fastest_s = 1 + (int64_t)lull_random_below(random, (uint64_t)options->most_s);
-    const uint32_t gpus = 1 + below(random, options->most_gpus);
+    const int64_t fastest_s = 1 + (int64_t)lull_random_below(random, (uint64_t)options->max_s);
+    const uint32_t gpus = 1 + below(random, options->max_gpus);
     uint32_t count = 0;
 
     for (uint32_t type = 0; type < options->types; type++)

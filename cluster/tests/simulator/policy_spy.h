@@ -24,13 +24,13 @@ struct spy_case {
 
 /* What a random case has. */
 struct spy_options {
-    uint32_t types, pools, nodes, node_gpus, jobs, most_gpus;
+    uint32_t types, pools, nodes, node_gpus, jobs, max_gpus;
     uint32_t clocks;  /* operating points of a type, by clock */
     uint32_t elastic; /* numbers of GPUs of an operating point; 1: as it asks */
     bool is_preemptible;
     bool has_deadlines;
     bool has_weights;
-    int64_t most_s; /* of a job's fastest operating point */
+    int64_t max_s;  /* of a job's fastest operating point */
     int64_t span_s; /* of arrivals */
 };
 

@@ -342,14 +342,14 @@ static void check_sharing(const struct cluster_case *it, const struct lull_clust
               seed);
 }
 
-/* Paces found anew for those that ran from a time on. */
+/* Paces found again for those that ran from a time on. */
 static void replay_from(const struct cluster_case *it, const struct lull_cluster_run *run,
                         const struct lull_contention_rules *rules, int64_t from_ns, int64_t to_ns,
                         double *shared)
 {
     const struct lull_cluster_stretches *all = lull_cluster_run_stretches(run);
     struct lull_contention *contention;
-    const uint32_t *told;
+    const uint32_t *reported;
 
     assert_int_equal(lull_contention_create(&it->cluster, rules, &contention), 0);
     for (size_t i = 0; i < all->count; i++)
@@ -358,7 +358,7 @@ static void replay_from(const struct cluster_case *it, const struct lull_cluster
                                                  &it->points[all->all[i].job][all->all[i].point],
                                                  all->all[i].shares, all->all[i].share_count),
                              0);
-    lull_contention_update(contention, &told);
+    lull_contention_update(contention, &reported);
     for (size_t i = 0; i < all->count; i++)
         if (all->all[i].begin_ns <= from_ns && all->all[i].end_ns >= to_ns)
             shared[all->all[i].job] += (double)(to_ns - from_ns) * 1e-9 *

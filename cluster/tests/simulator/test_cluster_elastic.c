@@ -32,18 +32,18 @@ static struct spy_options options_of(uint64_t seed)
         .nodes = seed % 3 == 0 ? 4 : 12,
         .node_gpus = 4,
         .jobs = 48,
-        .most_gpus = seed % 5 == 0 ? 1 : 6,
+        .max_gpus = seed % 5 == 0 ? 1 : 6,
         .clocks = 1 + (uint32_t)(seed / 4 % 2),
         .elastic = seed % 3 == 0 ? 4 : 2,
         .is_preemptible = true,
         .has_deadlines = seed % 4 < 2,
         .has_weights = seed % 6 == 0,
-        .most_s = seed % 11 == 0 ? 20 : 4000,
+        .max_s = seed % 11 == 0 ? 20 : 4000,
         .span_s = 500 + 400 * (int64_t)(seed % 50),
     };
 }
 
-/* Stops after which a job went on with more GPUs, and with fewer. */
+/* Stops after which a job continued with more GPUs, and with fewer. */
 static void count_resizes(size_t *grown, size_t *shrunk)
 {
     uint32_t gpus[SPY_JOBS] = {0};

@@ -36,7 +36,7 @@ static struct lull_cluster_run *run_hand(uint32_t nodes, const struct lull_clust
     return run;
 }
 
-/* It runs for 30 s, loses 10 of them, and goes on when the node works again. */
+/* It runs for 30 s, loses 10 of them, and continues when the node works again. */
 static void test_a_failure(void **state)
 {
     const struct lull_cluster_failure failure = {0, 30 * CASE_S, 50 * CASE_S};
@@ -111,7 +111,7 @@ enum { GAPS = 10, RENTALS = 300 };
 
 /* The least that idling and turning on can take: of all ways to be off in some gaps and not in
  * others. Whoever turns off does so at once. */
-static double least_j(const struct lull_cluster_type *type, const double *gaps_s)
+static double min_j(const struct lull_cluster_type *type, const double *gaps_s)
 {
     double least = INFINITY;
 
@@ -166,9 +166,9 @@ static void test_at_most_twice_foresight(void **state)
                          0);
         lull_cluster_run_energy(run, &run_j, &idle_j);
         idle_j += lull_cluster_run_turn_on_j(run);
-        holds(idle_j <= 2.0 * least_j(&type, gaps_s) * (1.0 + 1e-9), seed);
-        holds(idle_j >= least_j(&type, gaps_s) * (1.0 - 1e-9), seed);
-        worst_ratio = fmax(worst_ratio, idle_j / least_j(&type, gaps_s));
+        holds(idle_j <= 2.0 * min_j(&type, gaps_s) * (1.0 + 1e-9), seed);
+        holds(idle_j >= min_j(&type, gaps_s) * (1.0 - 1e-9), seed);
+        worst_ratio = fmax(worst_ratio, idle_j / min_j(&type, gaps_s));
         lull_cluster_run_destroy(run);
     }
     /* The bound is nearly reached: nothing is spared by chance. */

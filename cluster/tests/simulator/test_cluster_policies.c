@@ -23,13 +23,13 @@ static struct spy_options options_of(uint64_t seed)
         .nodes = seed % 3 == 0 ? 4 : 12,
         .node_gpus = seed % 5 == 0 ? 1 : 4,
         .jobs = 48,
-        .most_gpus = seed % 5 == 0 ? 1 : 10,
+        .max_gpus = seed % 5 == 0 ? 1 : 10,
         .clocks = 1 + (uint32_t)(seed / 4 % 3),
         .elastic = seed % 7 == 0 ? 2 : 1,
         .is_preemptible = seed % 3 != 1,
         .has_deadlines = seed % 4 < 2,
         .has_weights = seed % 6 == 0,
-        .most_s = seed % 11 == 0 ? 20 : 4000,
+        .max_s = seed % 11 == 0 ? 20 : 4000,
         .span_s = 500 + 400 * (int64_t)(seed % 50),
     };
 }

@@ -105,10 +105,10 @@ static void test_srtf_second_by_second(void **state)
                                             .nodes = 1,
                                             .node_gpus = 12,
                                             .jobs = 30,
-                                            .most_gpus = seed % 2 ? 12 : 4,
+                                            .max_gpus = seed % 2 ? 12 : 4,
                                             .clocks = 1,
                                             .elastic = 1,
-                                            .most_s = 300,
+                                            .max_s = 300,
                                             .span_s = 200 + 100 * (int64_t)(seed % 20)};
         struct ticker jobs[SPY_JOBS] = {0};
         struct lull_cluster_run *run;
@@ -183,7 +183,7 @@ static double cost_of_run(const double *works, double alpha)
 
 /* The least cost from a slot on, with so much work left, of schedules that change at slots. A job's
    weight fades as it is worked on. */
-static double least_cost(const double *works, double alpha)
+static double min_cost(const double *works, double alpha)
 {
     enum { STATES = (MOST_WORK + 1) * (MOST_WORK + 1) * (MOST_WORK + 1) };
     static double next[STATES], here[STATES];
@@ -262,7 +262,7 @@ static void test_hdf_against_the_optimum(void **state)
 
             make_tiny(seed, works, ALPHAS[i]);
             lull_cluster_run_destroy(spy_run(&it, &set, NULL, &spied));
-            ratio = cost_of_run(works, ALPHAS[i]) / least_cost(works, ALPHAS[i]);
+            ratio = cost_of_run(works, ALPHAS[i]) / min_cost(works, ALPHAS[i]);
             holds(ratio <= 2.0, seed);
             worst = fmax(worst, ratio);
             sum += ratio / OPTIMA;
@@ -283,10 +283,10 @@ static void test_powerflow_keeps_its_budget(void **state)
                                             .nodes = 4,
                                             .node_gpus = 8,
                                             .jobs = SPY_JOBS,
-                                            .most_gpus = 4,
+                                            .max_gpus = 4,
                                             .clocks = 3,
                                             .elastic = seed % 2 ? 1 : 2,
-                                            .most_s = 4000,
+                                            .max_s = 4000,
                                             .span_s = 1000 + 500 * (int64_t)(seed % 50)};
         double before_s = INFINITY;
 
@@ -296,8 +296,8 @@ static void test_powerflow_keeps_its_budget(void **state)
             struct lull_cluster_run *run;
             double run_j;
             double idle_j;
-            double most_j = 0.0;
-            double least_j = 0.0;
+            double max_j = 0.0;
+            double min_j = 0.0;
             double sum_s = 0.0;
 
             assert_int_equal(
@@ -313,13 +313,13 @@ static void test_powerflow_keeps_its_budget(void **state)
                     continue;
                 for (uint32_t point = 0; point < it.all[i].point_count; point++)
                     its_j = fmin(its_j, it.points[i][point].energy_j);
-                least_j += its_j;
-                most_j += budget * it.points[i][0].energy_j;
+                min_j += its_j;
+                max_j += budget * it.points[i][0].energy_j;
                 sum_s += (double)(outcome->end_ns - it.all[i].arrival_ns) * 1e-9;
             }
             lull_cluster_run_energy(run, &run_j, &idle_j);
             /* Jobs whose least is above their share must be made up for by others. */
-            holds(run_j <= fmax(most_j, 1.02 * least_j) * (1.0 + 1e-9), seed);
+            holds(run_j <= fmax(max_j, 1.02 * min_j) * (1.0 + 1e-9), seed);
             holds(sum_s <= before_s * 1.1, seed);
             before_s = sum_s;
             lull_cluster_run_destroy(run);

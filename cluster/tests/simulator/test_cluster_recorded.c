@@ -19,7 +19,7 @@
 #include "cluster/trace/cluster_jobs.h"
 #include "trace/lines.h"
 
-enum { VCS = 11, NODE_GPUS = 8, MOST_IDS = 200000, MOST_JOBS = 100000 };
+enum { VCS = 11, NODE_GPUS = 8, MOST_IDS = 200000, MAX_JOBS = 100000 };
 
 static struct {
     char names[VCS][16];
@@ -27,10 +27,10 @@ static struct {
     struct lull_cluster cluster;
     uint32_t first_node[VCS]; /* placements count nodes of their VC */
     struct lull_cluster_point of_id[MOST_IDS];
-    struct lull_cluster_point points[MOST_JOBS];
-    struct lull_cluster_job jobs[MOST_JOBS];
-    int64_t starts_s[MOST_JOBS];
-    char *placements[MOST_JOBS];
+    struct lull_cluster_point points[MAX_JOBS];
+    struct lull_cluster_job jobs[MAX_JOBS];
+    int64_t starts_s[MAX_JOBS];
+    char *placements[MAX_JOBS];
     size_t count;
 } it;
 
@@ -164,8 +164,8 @@ static struct sums sum_up(const struct lull_cluster_run *run, const struct lull_
 
 static void test_every_start_and_placement(void **state)
 {
-    static struct lull_cluster_job ordered[MOST_JOBS];
-    static size_t order[MOST_JOBS];
+    static struct lull_cluster_job ordered[MAX_JOBS];
+    static size_t order[MAX_JOBS];
     struct lull_cluster_jobs jobs = {ordered, 0};
     struct sums sums;
     struct lull_cluster_run *run = NULL;
@@ -247,8 +247,8 @@ static void compare_with_chronus(const struct lull_cluster_jobs *jobs,
 
 static void test_chronus(void **state)
 {
-    static struct lull_cluster_point points[MOST_JOBS];
-    static struct lull_cluster_job all[MOST_JOBS];
+    static struct lull_cluster_point points[MAX_JOBS];
+    static struct lull_cluster_job all[MAX_JOBS];
     struct lull_cluster_jobs jobs = {all, 0};
     struct lull_cluster_jobs_table table;
 

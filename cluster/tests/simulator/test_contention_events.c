@@ -51,11 +51,11 @@ static double between(struct lull_random *random, double least, double most)
 }
 
 /* On nodes next to each other in a random order, so that many meet. */
-static void draw_job(struct job *job, double most_ratio, struct lull_random *random)
+static void draw_job(struct job *job, double max_ratio, struct lull_random *random)
 {
     const uint32_t first = (uint32_t)lull_random_below(random, NODES);
     const uint32_t step = 1 + 2 * (uint32_t)lull_random_below(random, 2);
-    const double exposed_ratio = between(random, 0.05, most_ratio);
+    const double exposed_ratio = between(random, 0.05, max_ratio);
 
     *job = (struct job){.count = 2 + (uint32_t)lull_random_below(random, SHARES - 1)};
     for (uint32_t i = 0; i < job->count; i++)
@@ -65,7 +65,7 @@ static void draw_job(struct job *job, double most_ratio, struct lull_random *ran
     job->send_mb = job->alone_s * exposed_ratio * link_mb_s;
 }
 
-static void draw(struct network *it, double uplink_links, double penalty_ratio, double most_ratio,
+static void draw(struct network *it, double uplink_links, double penalty_ratio, double max_ratio,
                  struct lull_random *random)
 {
     memset(it, 0, sizeof(*it));
@@ -76,7 +76,7 @@ static void draw(struct network *it, double uplink_links, double penalty_ratio, 
         .shares_links = true, .uplink_links = uplink_links, .penalty_ratio = penalty_ratio};
     it->job_count = 2 + (uint32_t)lull_random_below(random, JOBS - 1);
     for (uint32_t i = 0; i < it->job_count; i++)
-        draw_job(&it->jobs[i], most_ratio, random);
+        draw_job(&it->jobs[i], max_ratio, random);
 }
 
 /* ---- iteration by iteration --------------------------------------------------------------- */
@@ -192,7 +192,7 @@ struct errors {
 static void model(const struct network *it, double *slowdown)
 {
     struct lull_contention *contention;
-    const uint32_t *told;
+    const uint32_t *reported;
 
     assert_int_equal(lull_contention_create(&it->cluster, &it->rules, &contention), 0);
     for (uint32_t i = 0; i < it->job_count; i++) {
@@ -202,7 +202,7 @@ static void model(const struct network *it, double *slowdown)
 
         assert_int_equal(lull_contention_add(contention, i, &point, job->shares, job->count), 0);
     }
-    lull_contention_update(contention, &told);
+    lull_contention_update(contention, &reported);
     for (uint32_t i = 0; i < it->job_count; i++)
         slowdown[i] = 1.0 / lull_contention_pace(contention, i) - 1.0;
     lull_contention_destroy(contention);
@@ -247,7 +247,7 @@ static void compare(struct network *it, struct errors *errors)
     }
 }
 
-static struct errors compare_all(double uplink_links, double penalty_ratio, double most_ratio)
+static struct errors compare_all(double uplink_links, double penalty_ratio, double max_ratio)
 {
     struct errors errors = {0};
 
@@ -256,7 +256,7 @@ static struct errors compare_all(double uplink_links, double penalty_ratio, doub
         struct network it;
 
         lull_random_init(&random, seed);
-        draw(&it, uplink_links, penalty_ratio, most_ratio, &random);
+        draw(&it, uplink_links, penalty_ratio, max_ratio, &random);
         run(&it, &random);
         compare(&it, &errors);
     }
@@ -267,7 +267,7 @@ static const struct kind {
     const char *name;
     double uplink_links;
     double penalty_ratio;
-    double most_ratio;
+    double max_ratio;
     double most_off; /* what is allowed */
 } kinds[] = {
     {"links of nodes, r to 0.3", 0.0, 0.0, 0.3, 0.02},
@@ -284,7 +284,7 @@ static void test_mean_iterations(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         const struct errors errors =
-            compare_all(kinds[i].uplink_links, kinds[i].penalty_ratio, kinds[i].most_ratio);
+            compare_all(kinds[i].uplink_links, kinds[i].penalty_ratio, kinds[i].max_ratio);
 
         if (is_table)
             printf("%-28s slower by %4.1f %%; off: ours %4.2f %% (worst %4.1f), "

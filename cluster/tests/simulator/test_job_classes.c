@@ -17,7 +17,7 @@
 #include "cluster/simulator/job_classes.h"
 
 static struct lull_job_model job_model;
-static struct lull_job_tempo tempo[LULL_JOB_MOST_CLOCKS];
+static struct lull_job_tempo tempo[LULL_JOB_MAX_CLOCKS];
 
 static const struct lull_device_curve *find(const char *name)
 {
@@ -60,8 +60,8 @@ static double find_excess(const struct lull_job_surface *surface, uint32_t gpus,
 static void check_class(const struct lull_device_curve *model, uint32_t job_class,
                         enum lull_job_network network)
 {
-    static struct lull_cluster_point candidates[LULL_JOB_MOST_CANDIDATES];
-    struct lull_cluster_point points[LULL_CLUSTER_MOST_POINTS];
+    static struct lull_cluster_point candidates[LULL_JOB_MAX_CANDIDATES];
+    struct lull_cluster_point points[LULL_CLUSTER_MAX_POINTS];
     const uint32_t gpus = 4;
     struct lull_job_work work;
 
@@ -77,9 +77,9 @@ static void check_class(const struct lull_device_curve *model, uint32_t job_clas
                                          0};
     const size_t offered = lull_operating_points_list(&offer, 1, &gpus, 1, 1, candidates);
     const size_t count =
-        lull_operating_points_choose(candidates, offered, LULL_CLUSTER_MOST_POINTS, points);
+        lull_operating_points_choose(candidates, offered, LULL_CLUSTER_MAX_POINTS, points);
 
-    assert_in_range(count, 2, LULL_CLUSTER_MOST_POINTS);
+    assert_in_range(count, 2, LULL_CLUSTER_MAX_POINTS);
     assert_int_equal(points[0].time_ns, offer.surface.time_ns);
     for (size_t i = 0; i < count; i++) {
         const double power_w = points[i].energy_j / gpus / ((double)points[i].time_ns * 1e-9);
@@ -145,7 +145,7 @@ static void test_published_valleys(void **state)
  */
 static void test_of_a_pipeline(void **state)
 {
-    static struct lull_cluster_point candidates[LULL_JOB_MOST_CLOCKS + 12];
+    static struct lull_cluster_point candidates[LULL_JOB_MAX_CLOCKS + 12];
     /* GPT-3's stages. */
     struct lull_job_parallel parallel = {
         .data = 1,
@@ -164,7 +164,7 @@ static void test_of_a_pipeline(void **state)
         .stage_link = {20000, 1.0 / 22.5},
     };
     const struct lull_device_curve *a100 = find("A100-SXM4-80GB");
-    struct lull_cluster_point points[LULL_CLUSTER_MOST_POINTS];
+    struct lull_cluster_point points[LULL_CLUSTER_MAX_POINTS];
     struct lull_job_pipeline pipeline;
     struct lull_job_graph graph;
     struct lull_job_work work;
@@ -189,8 +189,8 @@ static void test_of_a_pipeline(void **state)
     assert_in_range(plans, 6, 12);
     lull_job_pipeline_fini(&pipeline);
     chosen = lull_operating_points_choose(candidates, (size_t)(count + plans),
-                                          LULL_CLUSTER_MOST_POINTS, points);
-    assert_in_range(chosen, 4, LULL_CLUSTER_MOST_POINTS);
+                                          LULL_CLUSTER_MAX_POINTS, points);
+    assert_in_range(chosen, 4, LULL_CLUSTER_MAX_POINTS);
     for (size_t i = 0; i < chosen; i++) {
         assert_int_equal(points[i].gpus, 64);
         planned += points[i].sm_mhz == 0;

@@ -41,7 +41,7 @@ static void check(const char *name, uint32_t gpus, uint32_t stages, uint32_t dat
 {
     const int64_t time_ns = INT64_C(1000000000000);
     const struct lull_job_type type = find(name);
-    struct lull_cluster_point points[LULL_CLUSTER_MOST_POINTS];
+    struct lull_cluster_point points[LULL_CLUSTER_MAX_POINTS];
     struct lull_job_pipelined pipelined;
     uint32_t plans = 0;
     uint32_t count;
@@ -50,7 +50,7 @@ static void check(const char *name, uint32_t gpus, uint32_t stages, uint32_t dat
     assert_int_equal(pipelined.stages, stages);
     assert_int_equal(pipelined.data, data);
     count = lull_job_points_make(&pipelined.points, time_ns, 2, pipelined.gpus, points);
-    assert_in_range(count, 3, LULL_CLUSTER_MOST_POINTS);
+    assert_in_range(count, 3, LULL_CLUSTER_MAX_POINTS);
     assert_int_equal(points[0].time_ns, time_ns);
     for (uint32_t i = 0; i < count; i++) {
         const double power_w = points[i].energy_j / ((double)points[i].time_ns * 1e-9) / gpus;
@@ -69,8 +69,7 @@ static void check(const char *name, uint32_t gpus, uint32_t stages, uint32_t dat
     assert_true(2 * plans > count);
     /* What would take over 30 years is not an operating point. */
     assert_int_equal(
-        lull_job_points_make(&pipelined.points, LULL_CLUSTER_MOST_NS, 0, pipelined.gpus, points),
-        1);
+        lull_job_points_make(&pipelined.points, LULL_CLUSTER_MAX_NS, 0, pipelined.gpus, points), 1);
 }
 
 static void test_layouts(void **state)

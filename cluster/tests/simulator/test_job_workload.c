@@ -88,14 +88,14 @@ static struct lull_job_recorded make_text(const char *text, uint32_t gpus)
 
 /* ---- Chakra traces ------------------------------------------------------------------------ */
 
-enum { MOST_NODES = 40 };
+enum { MAX_NODES = 40 };
 
 struct node {
     int kind;
     int is_host;
     int group; /* of communication */
     int time_us;
-    int deps[MOST_NODES]; /* -1: the end */
+    int deps[MAX_NODES]; /* -1: the end */
 };
 
 static const char *write_graph(const struct node *nodes, int count)
@@ -191,7 +191,7 @@ static void test_copies(void **state)
         "HtoD\"},"
         "{\"Id\": 4, \"NodeType\": 2, \"runtime\": 2000, \"is_cpu_op\": false},"
         "{\"Id\": 5, \"NodeType\": 4, \"runtime\": 5, \"is_cpu_op\": false}]}";
-    static struct lull_job_tempo tempo[LULL_JOB_MOST_CLOCKS];
+    static struct lull_job_tempo tempo[LULL_JOB_MAX_CLOCKS];
     struct lull_job_workload *workload = read_text(text);
     const struct lull_job_recorded recorded = make(workload, "A100-SXM4-40GB", 0, 1, false);
     const struct lull_job_recorded all = make(workload, "A100-SXM4-40GB", 0, 1, true);
@@ -210,7 +210,7 @@ static void test_copies(void **state)
 /* ---- against the longest path ------------------------------------------------------------- */
 
 struct drawn {
-    struct node nodes[MOST_NODES];
+    struct node nodes[MAX_NODES];
     int count;
     int last_kernel;
 };
@@ -233,7 +233,7 @@ static void draw(struct lull_random *random, struct drawn *drawn)
 {
     int last[2] = {-1, -1}; /* kernel, host's */
 
-    *drawn = (struct drawn){.count = 3 + (int)lull_random_below(random, MOST_NODES - 4)};
+    *drawn = (struct drawn){.count = 3 + (int)lull_random_below(random, MAX_NODES - 4)};
     for (int i = 0; i < drawn->count; i++) {
         struct node *node = &drawn->nodes[i];
         const uint64_t what = lull_random_below(random, 4);
@@ -311,13 +311,13 @@ static double count_energy_j(const struct drawn *drawn, const struct lull_job_te
 
 static void check_drawn(const struct drawn *drawn, const char *type_name, uint32_t job_class)
 {
-    static struct lull_job_tempo tempo[LULL_JOB_MOST_CLOCKS];
+    static struct lull_job_tempo tempo[LULL_JOB_MAX_CLOCKS];
     const struct lull_job_type type = find(type_name);
     const uint32_t clocks = lull_job_type_tempo(&type, job_class, LULL_JOB_NVLINK, tempo);
     struct lull_job_workload *workload = read_text(write_graph(drawn->nodes, drawn->count));
     const struct lull_job_recorded all = make(workload, type_name, job_class, 1, true);
     const struct lull_job_recorded one = make(workload, type_name, job_class, 1, false);
-    double end_ns[MOST_NODES];
+    double end_ns[MAX_NODES];
     const double step_ns = longest_path_ns(drawn, &tempo[0], end_ns);
     const double energy_j = count_energy_j(drawn, &tempo[0], end_ns, (int)(step_ns / 1000.0));
 
@@ -362,12 +362,12 @@ static void test_ends(void **state)
     static const struct node kernel[] = {{COMPUTE, 0, 0, 1000, {-1}}};
     static const struct node waiting[] = {{COMPUTE, 1, 0, 1000000, {-1}},
                                           {COMPUTE, 0, 0, 1, {0, -1}}};
-    static struct lull_job_tempo tempo[LULL_JOB_MOST_CLOCKS];
+    static struct lull_job_tempo tempo[LULL_JOB_MAX_CLOCKS];
     const int64_t time_ns = INT64_C(7200000000000);
     const struct lull_job_type type = find("A100-SXM4-40GB");
     struct lull_job_workload *workload = read_text(write_graph(kernel, 1));
     struct lull_job_recorded recorded = make(workload, type.name, 0, 1, true);
-    struct lull_cluster_point points[LULL_CLUSTER_MOST_POINTS];
+    struct lull_cluster_point points[LULL_CLUSTER_MAX_POINTS];
     uint32_t count;
 
     (void)state;
@@ -376,7 +376,7 @@ static void test_ends(void **state)
     lull_job_workload_destroy(workload);
     (void)lull_job_type_tempo(&type, 0, LULL_JOB_NVLINK, tempo);
     count = lull_job_recorded_points(&recorded.points, time_ns, 3, 16, points);
-    assert_in_range(count, 2, LULL_CLUSTER_MOST_POINTS);
+    assert_in_range(count, 2, LULL_CLUSTER_MAX_POINTS);
     assert_int_equal(points[0].time_ns, time_ns);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t clock = 0;
@@ -488,11 +488,11 @@ static void test_stages(void **state)
     snprintf(filled, sizeof(filled), text, 1, 8, 0);
     /* 4 us ahead of each of the first three stages, and on the way back; 1F1B waits for more of
      * them in between. */
-    const double least_ns = 11.0 * (forward_ns + 3e6) + 6.0 * 4000.0 + gradient_ns;
+    const double min_ns = 11.0 * (forward_ns + 3e6) + 6.0 * 4000.0 + gradient_ns;
     const struct lull_job_recorded plain = make_text(filled, 16);
 
-    assert_true((double)plain.step_ns > least_ns - 100.0);
-    assert_true((double)plain.step_ns < least_ns + 16.0 * 4000.0);
+    assert_true((double)plain.step_ns > min_ns - 100.0);
+    assert_true((double)plain.step_ns < min_ns + 16.0 * 4000.0);
     /* Two chunks of a stage: the bubble is halved, about. */
     snprintf(filled, sizeof(filled), text, 2, 8, 0);
     assert_true((double)make_text(filled, 16).step_ns < (double)plain.step_ns - 4e6);

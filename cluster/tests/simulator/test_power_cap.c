@@ -76,7 +76,7 @@ struct dual {
 
 static double worth_s(const struct lull_power_cap *cap, double weight, int job)
 {
-    double least_s = INFINITY;
+    double min_s = INFINITY;
 
     for (int k = 0; k < CLOCKS; k++) {
         const struct lull_cluster_point *point = &points[job][k];
@@ -84,9 +84,9 @@ static double worth_s(const struct lull_power_cap *cap, double weight, int job)
         const double extra_j = point->energy_j * cap->peak_ratio - IDLE_W * point->gpus * time_s;
         const double watts_s = weight > 0.0 ? extra_j / (cap->cluster_w - GPUS * IDLE_W) : 0.0;
 
-        least_s = fmin(least_s, weight * watts_s + (1.0 - weight) * point->gpus * time_s / GPUS);
+        min_s = fmin(min_s, weight * watts_s + (1.0 - weight) * point->gpus * time_s / GPUS);
     }
-    return least_s;
+    return min_s;
 }
 
 static struct dual weigh(const struct lull_power_cap *cap, double weight)

@@ -4,7 +4,7 @@
  * is installed, against itself (simgrid_oracle.cpp), whose answers are then still the recorded
  * ones.
  *
- * Usage: test_simgrid [ORACLE [record]]; record prints simgrid_answers.h anew.
+ * Usage: test_simgrid [ORACLE [record]]; record prints simgrid_answers.h again.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #include "transfers.h"
 #include "simgrid_answers.h"
 
-enum { MOST_HOSTS = 8, STEPS = 4, MOST_JOBS = 30, TRANSFERS = 15, QUEUES = 10 };
+enum { MOST_HOSTS = 8, STEPS = 4, MAX_JOBS = 30, TRANSFERS = 15, QUEUES = 10 };
 
 static const char *oracle; /* NULL: SimGrid is not there */
 static bool is_recording;
@@ -308,8 +308,8 @@ static void test_queue(void **state)
     for (uint64_t seed = 1; seed <= QUEUES; seed++) {
         char path[] = "/tmp/lull-simgrid-XXXXXX";
         FILE *const file = open_question(path);
-        struct lull_cluster_job jobs[MOST_JOBS];
-        struct lull_cluster_point points[MOST_JOBS];
+        struct lull_cluster_job jobs[MAX_JOBS];
+        struct lull_cluster_point points[MAX_JOBS];
         struct lull_random random;
         double arrival_s = 0.0;
         double ours[2];
@@ -319,7 +319,7 @@ static void test_queue(void **state)
         for (uint32_t i = 1; i < it.count; i++)
             it.hosts[i] = it.hosts[0];
         write_hosts(file);
-        for (int i = 0; i < MOST_JOBS; i++) {
+        for (int i = 0; i < MAX_JOBS; i++) {
             const int speed = (int)lull_random_below(&random, 2);
             const double flop = between(&random, 1e12, 2e13);
 
@@ -337,7 +337,7 @@ static void test_queue(void **state)
                                                 .points = &points[i]};
         }
         fclose(file);
-        simulate_queue(jobs, MOST_JOBS, ours);
+        simulate_queue(jobs, MAX_JOBS, ours);
         judge("queue", seed, path, "", ours, simgrid_queues[seed - 1]);
     }
 }

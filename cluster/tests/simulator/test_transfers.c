@@ -286,7 +286,7 @@ static void test_simgrid(void **state)
 /* ---- measured all-reduces ---------------------------------------------------------------------
  */
 
-enum { MOST_ROWS = 64 };
+enum { MAX_ROWS = 64 };
 
 struct measured {
     double at_once;
@@ -304,7 +304,7 @@ static size_t read_measured(const char *name, struct measured *rows)
     snprintf(path, sizeof(path), LULL_SCHED_DATA "/network_contention/%s", name);
     assert_int_equal(lull_lines_open(path, &lines, NULL), 0);
     assert_int_equal(lull_lines_next(lines, &rest, NULL), 1);
-    while (lull_lines_next(lines, &rest, NULL) == 1 && count < MOST_ROWS) {
+    while (lull_lines_next(lines, &rest, NULL) == 1 && count < MAX_ROWS) {
         rows[count].at_once = atof(lull_lines_cell(&rest));
         rows[count].size_mib = atof(lull_lines_cell(&rest)) / 1048576.0;
         rows[count++].time_ms = atof(lull_lines_cell(&rest)) * 1e-3;
@@ -376,7 +376,7 @@ static void test_measured(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct measured rows[MOST_ROWS];
+        struct measured rows[MAX_ROWS];
         const size_t count = read_measured(cases[i].name, rows);
         double found[3];
         double error;

@@ -1,5 +1,5 @@
 /*
- * A schedule that is made anew at every event, as after a death of its process each time, against
+ * A schedule that is made again at every event, as after a death of its process each time, against
  * the simulator's, whose policy lives through the whole run: same starts under the policies that
  * decide by what waits and runs alone, like energy and completion under those that learn or make
  * plans, and every job exactly once under all of them. SPDX-License-Identifier: Apache-2.0
@@ -150,7 +150,7 @@ static void begin_look(struct memory *memory, struct lull_scheduling_rules *rule
 
     if (memory->dies) {
         lull_past_fini(&memory->past);
-        assert_int_equal(lull_schedule_journal_recent(memory->folder, "p", LULL_PAST_MOST, remember,
+        assert_int_equal(lull_schedule_journal_recent(memory->folder, "p", LULL_PAST_MAX, remember,
                                                       &memory->past, &err),
                          0);
     }
@@ -319,10 +319,10 @@ static void name_kinds(struct system *system)
 
 /* The points of a job, as the table has them. */
 static uint32_t points_of(const struct lull_point_table *table, const struct lull_queue_job *job,
-                          struct lull_cluster_point points_out[LULL_CLUSTER_MOST_POINTS])
+                          struct lull_cluster_point points_out[LULL_CLUSTER_MAX_POINTS])
 {
     const struct lull_table_row *const row = lull_point_table_find(table, job->name, "a");
-    struct lull_cluster_point all[LULL_POINT_TABLE_MOST];
+    struct lull_cluster_point all[LULL_POINT_TABLE_MAX];
 
     for (uint32_t i = 0; i < row->count; i++) {
         const double time_s = row->time_s * row->points[i].time_ratio;
@@ -332,7 +332,7 @@ static uint32_t points_of(const struct lull_point_table *table, const struct lul
                                              .time_ns = llround(time_s * 1e9),
                                              .energy_j = row->points[i].gpu_w * job->gpus * time_s};
     }
-    return (uint32_t)lull_operating_points_choose(all, row->count, LULL_CLUSTER_MOST_POINTS,
+    return (uint32_t)lull_operating_points_choose(all, row->count, LULL_CLUSTER_MAX_POINTS,
                                                   points_out);
 }
 
@@ -341,7 +341,7 @@ static struct sums sums_of_system(const struct system *system, const struct lull
     struct sums sums = {0.0, 0.0};
 
     for (uint32_t i = 0; i < JOBS; i++) {
-        struct lull_cluster_point points[LULL_CLUSTER_MOST_POINTS];
+        struct lull_cluster_point points[LULL_CLUSTER_MAX_POINTS];
         const uint32_t count = points_of(table, &system->jobs[i], points);
 
         for (uint32_t k = 0; k < count; k++)
@@ -357,7 +357,7 @@ static struct sums sums_of_system(const struct system *system, const struct lull
 static struct sums simulate_sums(const struct system *system, const struct lull_point_table *table,
                                  const struct lull_cluster_policy_ops *policy)
 {
-    static struct lull_cluster_point points[JOBS][LULL_CLUSTER_MOST_POINTS];
+    static struct lull_cluster_point points[JOBS][LULL_CLUSTER_MAX_POINTS];
     static struct lull_cluster_job jobs[JOBS];
     const struct lull_cluster_type type = {.name = "a", .idle_w = 60};
     struct lull_cluster_node nodes[NODES];

@@ -42,17 +42,17 @@ static void the_last_are_kept_once_each_and_in_order(void **state)
     struct lull_past past = {0};
 
     (void)state;
-    for (uint32_t i = 0; i < LULL_PAST_MOST + 20; i++)
+    for (uint32_t i = 0; i < LULL_PAST_MAX + 20; i++)
         release(&past, i, 1000 + (i ^ 1), "a");
-    assert_int_equal(past.count, LULL_PAST_MOST);
+    assert_int_equal(past.count, LULL_PAST_MAX);
     release(&past, 500, 990, "a");
-    assert_int_equal(past.count, LULL_PAST_MOST);
+    assert_int_equal(past.count, LULL_PAST_MAX);
     assert_int_equal(past.jobs[0]->id, 500);
     for (uint32_t i = 1; i < past.count; i++) {
         assert_true(past.jobs[i - 1]->submit_s < past.jobs[i]->submit_s);
         assert_int_not_equal(past.jobs[i]->id, 500);
     }
-    assert_int_equal(past.jobs[past.count - 1]->id, LULL_PAST_MOST + 18);
+    assert_int_equal(past.jobs[past.count - 1]->id, LULL_PAST_MAX + 18);
     assert_int_equal(past.jobs[0]->gpus, 4);
     assert_int_equal(past.jobs[0]->chosen, 1);
     assert_int_equal(past.jobs[0]->points[1].sm_mhz, 900);
@@ -86,7 +86,7 @@ static void write_file(const char *path, const char *text)
 static void the_last_lines_of_the_journal_are_told(void **state)
 {
     static const struct {
-        const char *now, *before, *told;
+        const char *now, *before, *reported;
     } cases[] = {
         {"", NULL, ""},
         {"{\"job\": 1}\n", NULL, "1 "},
@@ -109,22 +109,22 @@ static void the_last_lines_of_the_journal_are_told(void **state)
         if (cases[i].before != NULL)
             write_file(before, cases[i].before);
         assert_int_equal(lull_schedule_journal_recent(folder, "p", 3, note_job, noted, &err), 0);
-        assert_string_equal(noted, cases[i].told);
+        assert_string_equal(noted, cases[i].reported);
     }
     assert_int_equal(unlink(now) + unlink(before) + rmdir(folder), 0);
 }
 
 /* ---- a policy that writes down what it is told ----------------------------------------------- */
 
-static const struct lull_cluster_jobs *told_jobs;
-static char told[512];
+static const struct lull_cluster_jobs *reported_jobs;
+static char reported[512];
 
 static void note(const char *what, uint32_t job, uint32_t point)
 {
-    const struct lull_cluster_job *const it = &told_jobs->all[job];
-    const size_t used = strlen(told);
+    const struct lull_cluster_job *const it = &reported_jobs->all[job];
+    const size_t used = strlen(reported);
 
-    snprintf(told + used, sizeof(told) - used, "%s %lld %u; ", what,
+    snprintf(reported + used, sizeof(reported) - used, "%s %lld %u; ", what,
              (long long)it->arrival_ns / 1000000000, it->points[point].sm_mhz);
 }
 
@@ -134,7 +134,7 @@ static int create(const struct lull_cluster *cluster, const struct lull_cluster_
     (void)cluster;
     (void)rule;
     (void)setting;
-    told_jobs = jobs;
+    reported_jobs = jobs;
     *policy_out = NULL;
     return 0;
 }
@@ -220,10 +220,10 @@ static void it_is_told_in_order_but_for_what_waits_again(void **state)
     release(&past, 5, 130, "a");
     release(&past, 6, 151, "a"); /* the clock was set back */
     release(&past, 8, 140, "a");
-    told[0] = '\0';
+    reported[0] = '\0';
     assert_int_equal(lull_schedule_create(&queue, &rules, &schedule, &err), 0);
-    assert_string_equal(told, "adopt 10 900; recall 0 900; recall 10 900; arrive 20 0; "
-                              "recall 30 900; arrive 40 0; recall 40 900; ");
+    assert_string_equal(reported, "adopt 10 900; recall 0 900; recall 10 900; arrive 20 0; "
+                                  "recall 30 900; arrive 40 0; recall 40 900; ");
     lull_schedule_destroy(schedule);
     lull_past_fini(&past);
 }

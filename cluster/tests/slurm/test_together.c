@@ -135,7 +135,7 @@ static void test_words_of_a_site(void **state)
                                       "schedule",
                                       "scheduler=x",
                                       "default=on "};
-    struct lull_site site = LULL_SITE_USUAL;
+    struct lull_site site = LULL_SITE_DEFAULT;
 
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)

@@ -14,14 +14,14 @@
 #include "cluster/cli/simulate/certificate.h"
 #include "cluster/cli/simulate/guarantee.h"
 
-enum { MOST_JOBS = 8, MOST_TYPES = 2 };
+enum { MAX_JOBS = 8, MOST_TYPES = 2 };
 
 struct drawn {
     struct lull_cluster_type types[MOST_TYPES];
     struct lull_cluster_node nodes[MOST_TYPES];
     struct lull_cluster cluster;
-    struct lull_cluster_point points[MOST_JOBS][LULL_CLUSTER_MOST_POINTS];
-    struct lull_cluster_job all[MOST_JOBS];
+    struct lull_cluster_point points[MAX_JOBS][LULL_CLUSTER_MAX_POINTS];
+    struct lull_cluster_job all[MAX_JOBS];
     struct lull_cluster_jobs jobs;
     struct lull_cluster_conditions conditions;
     struct lull_cluster_failure failure;
@@ -116,7 +116,7 @@ static json_t *tell_run(const struct drawn *drawn, const struct lull_cluster_run
 /* Adds what is proven of the run, or why not. */
 static void judge(const struct drawn *drawn, const struct lull_cluster_policy_ops *policy,
                   const struct lull_schedule_rules *rules, const struct lull_cluster_run *run,
-                  double slot_s, json_t *told)
+                  double slot_s, json_t *reported)
 {
     static const struct lull_certificate_effort effort = {200, 60};
     const struct lull_certified_run of = {&drawn->cluster, &drawn->jobs, run, &drawn->conditions,
@@ -127,17 +127,17 @@ static void judge(const struct drawn *drawn, const struct lull_cluster_policy_op
     struct lull_error err = {0};
 
     if (lull_cluster_certify(&of, &effort, &certificate, &err) == 0)
-        json_object_set_new(told, "certificate_j", json_real(certificate.bound_j));
+        json_object_set_new(reported, "certificate_j", json_real(certificate.bound_j));
     else
-        json_object_set_new(told, "error", json_string(err.text));
+        json_object_set_new(reported, "error", json_string(err.text));
     if (slot_s > 0.0 && lull_cluster_bound(&drawn->cluster, &drawn->jobs, run, &drawn->conditions,
                                            slot_s, &bound, &err) == 0)
-        json_object_set_new(told, "bound_j", json_real(bound.run_j));
+        json_object_set_new(reported, "bound_j", json_real(bound.run_j));
     else if (slot_s > 0.0)
-        json_object_set_new(told, "error", json_string(err.text));
+        json_object_set_new(reported, "error", json_string(err.text));
     if (lull_guarantee_find(&drawn->cluster, &drawn->jobs, policy, rules, &drawn->conditions,
                             drawn->conditions.failure_count > 0, &guarantee) < 0 ||
-        lull_guarantee_json(&guarantee, told) < 0)
+        lull_guarantee_json(&guarantee, reported) < 0)
         abort();
 }
 
@@ -146,7 +146,7 @@ static json_t *run_all(const struct drawn *drawn, const json_t *asked)
     const struct lull_schedule_rules rules = {
         .slot_ns = 1000000000, .storage_mb_s = drawn->conditions.contention.storage_mb_s};
     const double slot_s = json_number_value(json_object_get(asked, "bound_slot_s"));
-    json_t *told = json_object();
+    json_t *reported = json_object();
     const json_t *knob;
     const char *name;
 
@@ -164,16 +164,16 @@ static json_t *run_all(const struct drawn *drawn, const json_t *asked)
             policy.rule = &rules;
         if (lull_cluster_simulate(&drawn->cluster, &drawn->jobs, &policy, &drawn->conditions, &run,
                                   &err) < 0) {
-            json_object_set_new(told, name, json_pack("{s:s}", "refused", err.text));
+            json_object_set_new(reported, name, json_pack("{s:s}", "refused", err.text));
             continue;
         }
         of_run = tell_run(drawn, run);
         if (json_object_get(json_object_get(asked, "judged"), name) != NULL)
             judge(drawn, &policy, &rules, run, slot_s, of_run);
-        json_object_set_new(told, name, of_run);
+        json_object_set_new(reported, name, of_run);
         lull_cluster_run_destroy(run);
     }
-    return told;
+    return reported;
 }
 
 int main(int argc, char **argv)
@@ -186,16 +186,16 @@ int main(int argc, char **argv)
     while (getline(&line, &room, stdin) > 0) {
         json_t *const asked = json_loads(line, 0, NULL);
         struct drawn drawn;
-        json_t *told;
+        json_t *reported;
 
         if (asked == NULL)
             return 2;
         read_instance(asked, &drawn);
-        told = run_all(&drawn, asked);
-        json_dumpf(told, stdout, JSON_COMPACT);
+        reported = run_all(&drawn, asked);
+        json_dumpf(reported, stdout, JSON_COMPACT);
         putchar('\n');
         fflush(stdout);
-        json_decref(told);
+        json_decref(reported);
         json_decref(asked);
     }
     free(line);

@@ -76,14 +76,14 @@ static struct lull_cluster_conditions conditions_of(uint64_t seed)
 {
     struct lull_cluster_conditions conditions = {.turns_nodes_off = seed % 2 == 0,
                                                  .cap.peak_ratio = 1.0 + 0.1 * (double)(seed % 3)};
-    const double least_w = case_least_cap_w(&it.cluster, conditions.turns_nodes_off);
+    const double min_w = case_least_cap_w(&it.cluster, conditions.turns_nodes_off);
 
     if (seed % 4 < 2) {
         conditions.failures = it.failures;
         conditions.failure_count = it.failure_count;
     }
     if (seed % 3 > 0)
-        conditions.cap.cluster_w = least_w + 1500.0 * (double)(seed % 3);
+        conditions.cap.cluster_w = min_w + 1500.0 * (double)(seed % 3);
     return conditions;
 }
 
@@ -98,7 +98,7 @@ static int64_t last_end_ns(const struct lull_cluster_run *run)
     return last_ns;
 }
 
-/* Tells whether a run is one of the schedules that the other's bound speaks of. */
+/* Returns whether a run is one of the schedules that the other's bound speaks of. */
 static bool is_as_good(const struct lull_cluster_run *run, const struct lull_cluster_run *other)
 {
     const struct lull_cluster_outcome *mine = lull_cluster_run_outcomes(run);

@@ -246,11 +246,11 @@ static void test_needs(void **state)
     assert_int_equal(table.rows[0].preemptible, 1);
     assert_int_equal(table.rows[1].preemptible, 0);
     assert_int_equal(table.rows[2].preemptible, -1);
-    assert_int_equal(table.rows[0].least_gpus, 2);
-    assert_int_equal(table.rows[0].most_gpus, 16);
-    assert_int_equal(table.rows[1].least_gpus, 4);
-    assert_int_equal(table.rows[1].most_gpus, 8);
-    assert_int_equal(table.rows[2].most_gpus, 0);
+    assert_int_equal(table.rows[0].min_gpus, 2);
+    assert_int_equal(table.rows[0].max_gpus, 16);
+    assert_int_equal(table.rows[1].min_gpus, 4);
+    assert_int_equal(table.rows[1].max_gpus, 8);
+    assert_int_equal(table.rows[2].max_gpus, 0);
     lull_cluster_jobs_fini(&table);
 }
 
@@ -346,7 +346,7 @@ static const struct published {
     size_t count, without_gpus, without_duration;
     double gpu_h;
     double gpu_h_margin; /* as it is rounded there */
-    uint32_t most_gpus;
+    uint32_t max_gpus;
     size_t with_deadline;
     uint32_t steps; /* the longest list of deadlines */
 } published[] = {
@@ -361,7 +361,7 @@ static const struct published {
 static void check_table(const struct lull_cluster_jobs_table *table, const struct published *file)
 {
     double gpu_h = 0.0;
-    uint32_t most_gpus = 0;
+    uint32_t max_gpus = 0;
     size_t with_deadline = 0;
     uint32_t steps = 0;
 
@@ -369,18 +369,18 @@ static void check_table(const struct lull_cluster_jobs_table *table, const struc
         const struct lull_cluster_jobs_row *row = &table->rows[i];
 
         gpu_h += row->gpus * (row->gpu_milli / 1000.0) * (double)row->duration_ns / 3.6e12;
-        most_gpus = row->gpus > most_gpus ? row->gpus : most_gpus;
+        max_gpus = row->gpus > max_gpus ? row->gpus : max_gpus;
         with_deadline += row->deadline_ns != LULL_CLUSTER_JOBS_NO_DEADLINE;
         steps = row->step_count > steps ? row->step_count : steps;
     }
     print_message("%s: %zu jobs, %.1f GPU-h, at most %u GPUs, %zu with deadlines\n", file->name,
-                  table->count, gpu_h, most_gpus, with_deadline);
+                  table->count, gpu_h, max_gpus, with_deadline);
     assert_int_equal(table->count, file->count);
     assert_int_equal(table->without_gpus, file->without_gpus);
     assert_int_equal(table->without_duration, file->without_duration);
     assert_true(gpu_h > file->gpu_h - file->gpu_h_margin);
     assert_true(gpu_h < file->gpu_h + file->gpu_h_margin);
-    assert_int_equal(most_gpus, file->most_gpus);
+    assert_int_equal(max_gpus, file->max_gpus);
     assert_int_equal(with_deadline, file->with_deadline);
     assert_int_equal(steps, file->steps);
 }

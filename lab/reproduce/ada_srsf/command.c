@@ -30,9 +30,9 @@ static const char *const error_names[] = {"asking-moves-transfers", "skips-after
 /* One run: what was asked, and what came of it. */
 struct shared_run {
     const struct shared_options *options;
-    const char *path;               /* a folder or a file of jobs */
-    struct lull_training_job *told; /* as the file has them */
-    struct lull_shared_job *jobs;   /* as the simulation takes them, in the same order */
+    const char *path;                   /* a folder or a file of jobs */
+    struct lull_training_job *reported; /* as the file has them */
+    struct lull_shared_job *jobs;       /* as the simulation takes them, in the same order */
     size_t count;
     struct lull_shared_result result;
 };
@@ -44,7 +44,7 @@ static bool has_run(const struct shared_run *run, size_t job)
 
 /* ---- summary ------------------------------------------------------------------------------ */
 
-static int summarise(const struct shared_run *run, struct lull_cluster_summary *summary)
+static int ada_srsf_summarize(const struct shared_run *run, struct lull_cluster_summary *summary)
 {
     const struct lull_shared_setup *setup = &run->options->setup;
     const double gpu_s =
@@ -72,7 +72,7 @@ static int summarise(const struct shared_run *run, struct lull_cluster_summary *
     return rc;
 }
 
-static json_t *errors_json(const struct lull_shared_setup *setup)
+static json_t *ada_srsf_errors_json(const struct lull_shared_setup *setup)
 {
     json_t *list = json_array();
 
@@ -83,14 +83,14 @@ static json_t *errors_json(const struct lull_shared_setup *setup)
     return list;
 }
 
-static json_t *details_json(const struct shared_run *run)
+static json_t *ada_srsf_details_json(const struct shared_run *run)
 {
     const struct lull_shared_setup *setup = &run->options->setup;
 
     return json_pack("{s:s, s:o, s:o, s:o, s:o, s:f, s:I, s:I, s:f, s:f, s:f, s:f, s:f}", "policy",
                      "ada-srsf", "transfers", lull_json_string(run->options->transfers), "place",
                      lull_json_string(run->options->place), "variant",
-                     lull_json_string(run->options->variant), "errors", errors_json(setup),
+                     lull_json_string(run->options->variant), "errors", ada_srsf_errors_json(setup),
                      "busy_ratio", run->result.busy_ratio, "nodes", (json_int_t)setup->nodes,
                      "gpus_per_node", (json_int_t)setup->gpus_per_node, "memory_mb",
                      setup->memory_mb, "beta_ms", setup->beta_ms, "eta_ms", setup->eta_ms, "run_w",
@@ -98,13 +98,13 @@ static json_t *details_json(const struct shared_run *run)
 }
 
 /* Prints the summary for people, or as one JSON document. Errors: -ENOMEM. */
-static int print(const struct shared_run *run, struct lull_error *err)
+static int ada_srsf_print(const struct shared_run *run, struct lull_error *err)
 {
     struct lull_cluster_summary summary;
-    int rc = summarise(run, &summary);
+    int rc = ada_srsf_summarize(run, &summary);
 
     if (rc == 0 && run->options->is_json)
-        rc = lull_cluster_summary_print_json(&summary, details_json(run));
+        rc = lull_cluster_summary_print_json(&summary, ada_srsf_details_json(run));
     if (rc < 0)
         return lull_error_set(err, rc, "not enough memory for the summary");
     if (run->options->is_json)
@@ -127,7 +127,7 @@ static void write_placement(const uint32_t *gpus, uint32_t count, uint32_t per_n
 }
 
 /* A comma within a name would begin another cell of the table. */
-static void write_name(const char *name, FILE *file)
+static void ada_srsf_write_name(const char *name, FILE *file)
 {
     for (; *name != '\0'; name++)
         fputc(*name == ',' ? ';' : *name, file);
@@ -143,57 +143,58 @@ static const char *reason_of(const struct shared_run *run, size_t job)
                                                        : "more GPUs than there are";
 }
 
-static void write_job(const struct shared_run *run, size_t job, const uint32_t *gpus, FILE *file)
+static void ada_srsf_write_job(const struct shared_run *run, size_t job, const uint32_t *gpus,
+                               FILE *file)
 {
-    const struct lull_training_job *told = &run->told[job];
+    const struct lull_training_job *reported = &run->reported[job];
     const struct lull_shared_result *result = &run->result;
 
-    fprintf(file, "%lld,", (long long)told->id);
-    write_name(told->net, file);
-    fprintf(file, ",%u,%s,%.3f,", told->workers, has_run(run, job) ? "done" : "rejected",
-            (double)told->arrival_ms * 1e-3);
+    fprintf(file, "%lld,", (long long)reported->id);
+    ada_srsf_write_name(reported->net, file);
+    fprintf(file, ",%u,%s,%.3f,", reported->workers, has_run(run, job) ? "done" : "rejected",
+            (double)reported->arrival_ms * 1e-3);
     if (has_run(run, job)) {
         fprintf(file, "%.3f,%.3f,", (double)result->placed_ms[job] * 1e-3,
-                (double)(told->arrival_ms + result->completion_ms[job]) * 1e-3);
-        write_placement(gpus, told->workers, run->options->setup.gpus_per_node, file);
+                (double)(reported->arrival_ms + result->completion_ms[job]) * 1e-3);
+        write_placement(gpus, reported->workers, run->options->setup.gpus_per_node, file);
     } else {
         fputs(",,", file);
     }
     fprintf(file, ",%s\n", reason_of(run, job));
 }
 
-static int write_rows(const void *context, FILE *file)
+static int ada_srsf_write_rows(const void *context, FILE *file)
 {
     const struct shared_run *run = context;
     const uint32_t *gpus = run->result.gpus;
 
     fputs("job_id,net,gpus,fate,submit_s,start_s,end_s,placement,reason\n", file);
     for (size_t i = 0; i < run->count; i++) {
-        write_job(run, i, gpus, file);
-        gpus += run->told[i].workers;
+        ada_srsf_write_job(run, i, gpus, file);
+        gpus += run->reported[i].workers;
     }
     return 0;
 }
 
 /* ---- the run ------------------------------------------------------------------------------ */
 
-static int make_jobs(struct shared_run *run, struct lull_error *err)
+static int ada_srsf_make_jobs(struct shared_run *run, struct lull_error *err)
 {
     size_t workers = 0;
 
     run->jobs = calloc(run->count, sizeof(*run->jobs));
     for (size_t i = 0; i < run->count && run->jobs != NULL; i++) {
-        const struct lull_training_job *told = &run->told[i];
+        const struct lull_training_job *reported = &run->reported[i];
 
-        workers += told->workers;
+        workers += reported->workers;
         run->jobs[i] = (struct lull_shared_job){
-            .arrival_ms = told->arrival_ms,
-            .workers = told->workers,
-            .iterations = told->iterations,
-            .forward_ms = told->forward_ms,
-            .backward_ms = told->backward_ms,
-            .model_mb = told->model_mb,
-            .memory_mb = told->memory_mb,
+            .arrival_ms = reported->arrival_ms,
+            .workers = reported->workers,
+            .iterations = reported->iterations,
+            .forward_ms = reported->forward_ms,
+            .backward_ms = reported->backward_ms,
+            .model_mb = reported->model_mb,
+            .memory_mb = reported->memory_mb,
         };
     }
     run->result.completion_ms = calloc(run->count, sizeof(*run->result.completion_ms));
@@ -205,13 +206,13 @@ static int make_jobs(struct shared_run *run, struct lull_error *err)
     return 0;
 }
 
-static int simulate(struct shared_run *run, struct lull_error *err)
+static int ada_srsf_simulate(struct shared_run *run, struct lull_error *err)
 {
     const char *const path = run->path;
-    int rc = lull_training_jobs_read(path, &run->told, &run->count, err);
+    int rc = lull_training_jobs_read(path, &run->reported, &run->count, err);
 
     if (rc == 0)
-        rc = make_jobs(run, err);
+        rc = ada_srsf_make_jobs(run, err);
     if (rc < 0)
         return rc;
     /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the jobs are freed with the run. */
@@ -221,22 +222,23 @@ static int simulate(struct shared_run *run, struct lull_error *err)
             err, rc,
             "%s: the jobs take more than %lld slots of 1 ms, the most that are simulated; give "
             "fewer iterations",
-            path, (long long)LULL_SHARED_MOST_SLOTS);
+            path, (long long)LULL_SHARED_MAX_SLOTS);
     if (rc < 0)
         return lull_error_set(err, rc, "%s: not enough memory for its %zu jobs", path, run->count);
     if (run->options->jobs_out != NULL)
-        rc = lull_file_write_with(run->options->jobs_out, write_rows, run, err);
+        rc = lull_file_write_with(run->options->jobs_out, ada_srsf_write_rows, run, err);
     if (rc < 0)
         return rc;
-    return print(run, err);
+    return ada_srsf_print(run, err);
 }
 
 /* ---- the command line --------------------------------------------------------------------- */
 
-enum { MOST_NODES = 4096, MOST_NODE_GPUS = 64, MOST_AT_ONCE = 1000 };
+enum { MAX_NODES = 4096, MAX_NODE_GPUS = 64, MAX_AT_ONCE = 1000 };
 
 /* The number behind a word such as srsf in srsf3. */
-static int parse_count(const char *text, const char *word, int64_t most, uint32_t *count_out)
+static int ada_srsf_parse_count(const char *text, const char *word, int64_t most,
+                                uint32_t *count_out)
 {
     const size_t length = strlen(word);
     int64_t count;
@@ -264,7 +266,7 @@ static int parse_transfers(const char *text, void *place, struct lull_error *err
         return 0;
     }
     setup->rule = LULL_SHARED_SRSF;
-    return parse_count(text, "srsf", MOST_AT_ONCE, &setup->at_once);
+    return ada_srsf_parse_count(text, "srsf", MAX_AT_ONCE, &setup->at_once);
 }
 
 static int parse_place(const char *text, void *place, struct lull_error *err)
@@ -282,10 +284,10 @@ static int parse_place(const char *text, void *place, struct lull_error *err)
         *kappa = LULL_SHARED_RANDOM;
         return 0;
     }
-    return parse_count(text, "lwf-", (int64_t)MOST_NODES * MOST_NODE_GPUS, kappa);
+    return ada_srsf_parse_count(text, "lwf-", (int64_t)MAX_NODES * MAX_NODE_GPUS, kappa);
 }
 
-static int parse_error(const char *text, void *errors, struct lull_error *err)
+static int ada_srsf_parse_error(const char *text, void *errors, struct lull_error *err)
 {
     (void)err;
     for (uint32_t i = 0; error_names[i] != NULL; i++)
@@ -303,48 +305,51 @@ static const struct lull_option rows[] = {
              "Which transfers may start: adadual, srsfN (while fewer than N are on each of the "
              "job's nodes) or ours (one at a time, which gives way to that of a job that is done "
              "sooner).",
-             .expected = "adadual, ours, or srsf and a number from 1 to 1000", .usual = "adadual"),
+             .expected = "adadual, ours, or srsf and a number from 1 to 1000",
+             .default_value = "adadual"),
     LULL_OWN("place", "RULE", parse_place,
              "Which GPUs a job gets: lwf-K (least workload first; gangs of up to K may spread), "
              "ff (first fit) or random.",
-             .expected = "ff, random, or lwf- and a number of GPUs", .usual = "lwf-1"),
+             .expected = "ff, random, or lwf- and a number of GPUs", .default_value = "lwf-1"),
     LULL_VALUE(
         "variant", "NAME", TEXT, struct shared_options, variant,
         "The errors of the released code that it makes: published (all), repaired (transfers move "
         "only as fast as the network) or repaired-lists (nor is an entry of a list passed over).",
-        .words = variants, .usual = "repaired"),
+        .words = variants, .default_value = "repaired"),
     LULL_VALUE("error", "NAME", OWN, struct shared_options, more_errors,
                "Make one more error of the released code; may be given again.",
-               .parse = parse_error, .words = error_names),
+               .parse = ada_srsf_parse_error, .words = error_names),
     LULL_VALUE("nodes", "N", WHOLE, struct shared_options, setup.nodes, "The number of nodes.",
-               .least = 1, .most = MOST_NODES, .usual = "16"),
+               .least = 1, .most = MAX_NODES, .default_value = "16"),
     LULL_VALUE("gpus-per-node", "N", WHOLE, struct shared_options, setup.gpus_per_node,
-               "GPUs of a node.", .least = 1, .most = MOST_NODE_GPUS, .usual = "4"),
+               "GPUs of a node.", .least = 1, .most = MAX_NODE_GPUS, .default_value = "4"),
     LULL_VALUE("memory-mb", "MB", NUMBER, struct shared_options, setup.memory_mb,
-               "Memory of a GPU.", .least = 1.0, .most = 1e9, .usual = "32768"),
+               "Memory of a GPU.", .least = 1.0, .most = 1e9, .default_value = "32768"),
     LULL_VALUE("beta-ms", "MS", NUMBER, struct shared_options, setup.beta_ms,
                "How long a MB takes alone on the network.", .least = 1e-6, .most = 1e6,
-               .usual = "0.856", .more = "Where k transfers meet it takes k beta + (k - 1) eta."),
+               .default_value = "0.856",
+               .more = "Where k transfers meet it takes k beta + (k - 1) eta."),
     LULL_VALUE("eta-ms", "MS", NUMBER, struct shared_options, setup.eta_ms,
                "How much longer a MB takes for each transfer beside it.", .most = 1e6,
-               .usual = "0.235"),
+               .default_value = "0.235"),
     LULL_SEED_ROW(struct shared_options, setup.seed, "Seed of random placement."),
     LULL_VALUE("run-w", "W", NUMBER, struct shared_options, run_w, "Power of a GPU that computes.",
-               .most = 1e6, .usual = "350"),
+               .most = 1e6, .default_value = "350"),
     LULL_VALUE("idle-w", "W", NUMBER, struct shared_options, idle_w,
-               "Power of a GPU that does not compute; nodes stay on.", .most = 1e6, .usual = "60"),
+               "Power of a GPU that does not compute; nodes stay on.", .most = 1e6,
+               .default_value = "60"),
     LULL_VALUE("jobs-out", "FILE", TEXT, struct shared_options, jobs_out,
                "Write when and where each job ran (CSV).", .hint = LULL_OPTION_FILE),
     LULL_JSON_ROW(struct shared_options, is_json),
     {0},
 };
 
-static void prepare(void *options)
+static void ada_srsf_prepare(void *options)
 {
     ((struct shared_options *)options)->setup = lull_shared_published;
 }
 
-static int check(void *given, const struct lull_operands *operands, struct lull_error *err)
+static int ada_srsf_check(void *given, const struct lull_operands *operands, struct lull_error *err)
 {
     struct shared_options *const options = given;
     struct lull_shared_setup *const setup = &options->setup;
@@ -358,13 +363,13 @@ static int check(void *given, const struct lull_operands *operands, struct lull_
     return 0;
 }
 
-static int run(void *options, const struct lull_operands *operands)
+static int ada_srsf_run(void *options, const struct lull_operands *operands)
 {
     struct shared_run run = {.options = options, .path = operands->words[0]};
     struct lull_error err = {0};
-    const int rc = simulate(&run, &err);
+    const int rc = ada_srsf_simulate(&run, &err);
 
-    free(run.told);
+    free(run.reported);
     free(run.jobs);
     free(run.result.completion_ms);
     free(run.result.placed_ms);
@@ -382,7 +387,7 @@ const struct lull_program_command lull_shared_command = {
     .tables = {{rows, 0}},
     .operands = {.least = 1, .most = 1, .missing = "give a folder or file of jobs"},
     .size = sizeof(struct shared_options),
-    .prepare = prepare,
-    .check = check,
-    .run = run,
+    .prepare = ada_srsf_prepare,
+    .check = ada_srsf_check,
+    .run = ada_srsf_run,
 };

@@ -18,7 +18,7 @@ double lull_shared_placed_transfer_ms(const struct lull_shared_cluster *shared,
     return job->node_count > 1 ? job->asked->model_mb * shared->setup->placed_ms : 0.0;
 }
 
-static void leave(struct lull_shared_cluster *shared, uint32_t number)
+static void srsf_job_leave(struct lull_shared_cluster *shared, uint32_t number)
 {
     const struct lull_shared_job_state *job = &shared->jobs[number];
 
@@ -47,7 +47,7 @@ void lull_shared_remove_done(struct lull_shared_cluster *shared)
 
         if (!shared->jobs[number].is_done)
             continue;
-        leave(shared, number);
+        srsf_job_leave(shared, number);
         list_remove(&shared->running, i);
         if (!shared->setup->skips_after_removal)
             i--;
@@ -135,8 +135,8 @@ static void put_random_ahead(struct lull_shared_cluster *shared, uint32_t *gpus,
 }
 
 /* Chooses GPUs for a gang into gpus_out, one per worker. False: there is no room for it. */
-static bool choose_gpus(struct lull_shared_cluster *shared, const struct lull_shared_job *job,
-                        uint32_t *gpus_out)
+static bool srsf_job_choose_gpus(struct lull_shared_cluster *shared,
+                                 const struct lull_shared_job *job, uint32_t *gpus_out)
 {
     const struct lull_shared_setup *setup = shared->setup;
     const bool is_random = setup->kappa == LULL_SHARED_RANDOM;
@@ -166,13 +166,13 @@ static bool choose_gpus(struct lull_shared_cluster *shared, const struct lull_sh
     return true;
 }
 
-static bool place(struct lull_shared_cluster *shared, uint32_t number, uint32_t *gpus,
-                  int64_t now_ms)
+static bool srsf_job_place(struct lull_shared_cluster *shared, uint32_t number, uint32_t *gpus,
+                           int64_t now_ms)
 {
     struct lull_shared_job_state *const job = &shared->jobs[number];
     double load_ms;
 
-    if (!choose_gpus(shared, job->asked, gpus))
+    if (!srsf_job_choose_gpus(shared, job->asked, gpus))
         return false;
     shared->has_changed = true;
     for (uint32_t i = 0; i < job->asked->workers; i++)
@@ -220,7 +220,7 @@ void lull_shared_queue_arrivals(struct lull_shared_cluster *shared, int64_t now_
 void lull_shared_place_queued(struct lull_shared_cluster *shared, uint32_t *gpus, int64_t now_ms)
 {
     for (uint32_t i = 0; i < shared->queue.count; i++) {
-        if (!place(shared, shared->queue.jobs[i], gpus, now_ms))
+        if (!srsf_job_place(shared, shared->queue.jobs[i], gpus, now_ms))
             continue;
         list_remove(&shared->queue, i);
         if (!shared->setup->skips_after_removal)

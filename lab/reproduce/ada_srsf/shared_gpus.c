@@ -22,8 +22,8 @@ const struct lull_shared_setup lull_shared_published = {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static int make_jobs(struct lull_shared_cluster *shared, const struct lull_shared_job *jobs,
-                     uint32_t count)
+static int shared_gpu_make_jobs(struct lull_shared_cluster *shared,
+                                const struct lull_shared_job *jobs, uint32_t count)
 {
     shared->jobs = calloc(count + 1U, sizeof(*shared->jobs));
     if (shared->jobs == NULL)
@@ -53,7 +53,7 @@ static int make_list(struct lull_shared_list *list, uint32_t count)
     return list->jobs == NULL ? -ENOMEM : 0;
 }
 
-static int make_cluster(struct lull_shared_cluster *shared, uint32_t count)
+static int shared_gpu_make_cluster(struct lull_shared_cluster *shared, uint32_t count)
 {
     const struct lull_shared_setup *setup = shared->setup;
 
@@ -82,18 +82,18 @@ static int make_cluster(struct lull_shared_cluster *shared, uint32_t count)
     return 0;
 }
 
-static int create(struct lull_shared_cluster *shared, const struct lull_shared_job *jobs,
-                  uint32_t count)
+static int shared_gpu_create(struct lull_shared_cluster *shared, const struct lull_shared_job *jobs,
+                             uint32_t count)
 {
-    const int rc = make_jobs(shared, jobs, count);
+    const int rc = shared_gpu_make_jobs(shared, jobs, count);
 
     lull_random_init(&shared->random, shared->setup->seed);
     if (rc < 0)
         return rc;
-    return make_cluster(shared, count);
+    return shared_gpu_make_cluster(shared, count);
 }
 
-static void fini(struct lull_shared_cluster *shared)
+static void shared_gpu_fini(struct lull_shared_cluster *shared)
 {
     for (uint32_t i = 0; i < shared->job_count; i++) {
         free(shared->jobs[i].workers);
@@ -174,8 +174,8 @@ static void end_all(struct lull_shared_cluster *shared, int64_t now_ms)
 
 /* ---- what starts -------------------------------------------------------------------------- */
 
-static bool is_ready(const struct lull_shared_cluster *shared,
-                     const struct lull_shared_placed *placed)
+static bool shared_gpu_is_ready(const struct lull_shared_cluster *shared,
+                                const struct lull_shared_placed *placed)
 {
     const struct lull_shared_job_state *job = &shared->jobs[placed->job];
 
@@ -190,7 +190,7 @@ static void start_part(struct lull_shared_cluster *shared, struct lull_shared_gp
     for (uint32_t i = 0; i < gpu->placed_count; i++) {
         const struct lull_shared_job_state *job = &shared->jobs[gpu->placed[i].job];
 
-        if (!is_ready(shared, &gpu->placed[i]) ||
+        if (!shared_gpu_is_ready(shared, &gpu->placed[i]) ||
             (best != NULL && lull_shared_left(shared, job) >= lull_shared_left(shared, best)))
             continue;
         best = job;
@@ -252,7 +252,8 @@ static int64_t pass_idle_slots(const struct lull_shared_cluster *shared, int64_t
     return is_idle && shared->next_ms > now_ms ? shared->next_ms : now_ms;
 }
 
-static int run_all(struct lull_shared_cluster *shared, uint32_t *gpus, int64_t *makespan_ms_out)
+static int shared_gpu_run_all(struct lull_shared_cluster *shared, uint32_t *gpus,
+                              int64_t *makespan_ms_out)
 {
     int64_t now_ms = 0;
     int64_t looked_at = 0;
@@ -261,7 +262,7 @@ static int run_all(struct lull_shared_cluster *shared, uint32_t *gpus, int64_t *
     shared->transfer_end_ms = INFINITY;
     for (; shared->left > 0; now_ms++) {
         now_ms = pass_idle_slots(shared, now_ms);
-        if (now_ms == INT64_MAX || ++looked_at > LULL_SHARED_MOST_SLOTS)
+        if (now_ms == INT64_MAX || ++looked_at > LULL_SHARED_MAX_SLOTS)
             return -EOVERFLOW;
         if (shared->has_changed || now_ms >= shared->next_ms ||
             (double)now_ms >= shared->transfer_end_ms)
@@ -274,8 +275,8 @@ static int run_all(struct lull_shared_cluster *shared, uint32_t *gpus, int64_t *
 }
 
 /* Where and when jobs began. */
-static void tell_places(const struct lull_shared_cluster *shared,
-                        const struct lull_shared_result *result)
+static void shared_gpu_report_places(const struct lull_shared_cluster *shared,
+                                     const struct lull_shared_result *result)
 {
     size_t worker = 0;
 
@@ -295,25 +296,25 @@ int lull_shared_simulate(const struct lull_shared_setup *setup, const struct lul
 {
     struct lull_shared_cluster shared = {.setup = setup, .completion_ms = result->completion_ms};
     uint32_t *gpus = calloc((size_t)setup->nodes * setup->gpus_per_node, sizeof(*gpus));
-    int rc = gpus == NULL ? -ENOMEM : create(&shared, jobs, (uint32_t)count);
+    int rc = gpus == NULL ? -ENOMEM : shared_gpu_create(&shared, jobs, (uint32_t)count);
 
     for (size_t i = 0; rc == 0 && i < count; i++) {
         result->completion_ms[i] = -1;
         if (!lull_shared_is_possible(setup, &jobs[i]))
             continue;
         shared.left++;
-        if (jobs[i].iterations > LULL_SHARED_MOST_SLOTS / 2) /* two parts each */
+        if (jobs[i].iterations > LULL_SHARED_MAX_SLOTS / 2) /* two parts each */
             rc = -EOVERFLOW;
     }
     if (rc == 0)
-        rc = run_all(&shared, gpus, &result->makespan_ms);
+        rc = shared_gpu_run_all(&shared, gpus, &result->makespan_ms);
     if (rc == 0) {
         const double slots = (double)result->makespan_ms * (double)shared.gpu_count;
 
         result->busy_ratio = slots > 0.0 ? (double)shared.busy_ms / slots : 0.0;
-        tell_places(&shared, result);
+        shared_gpu_report_places(&shared, result);
     }
     free(gpus);
-    fini(&shared);
+    shared_gpu_fini(&shared);
     return rc;
 }

@@ -2,7 +2,7 @@
  * Data-parallel jobs that share GPUs in time and a network by contention, slot by slot of 1 ms
  * (Wang, Shi, Wang, Chu: "Communication contention aware scheduling of multiple deep learning
  * training jobs", arXiv 2002.10105): LWF-kappa placement, SRSF(n) and AdaDUAL transfers. This
- * carries out the rules of the authors' released simulator in every slot; its errors are switches.
+ * executes the rules of the authors' released simulator in every slot; its errors are switches.
  *
  * A job's iteration: every worker runs forward, then backward; when all have, the model is reduced
  * over the network, unless all workers are on one node. With k transfers on the busiest of a job's
@@ -37,16 +37,15 @@ enum lull_shared_rule {
                             keeps what it has moved */
 };
 
-/* Values of kappa that stand for other rules: the first GPUs with room by number, or random ones.
+/* Values of kappa that represent other rules: the first GPUs with room by number, or random ones.
  */
 #define LULL_SHARED_FIRST_FIT 0U
 #define LULL_SHARED_RANDOM UINT32_MAX
 
-#define LULL_SHARED_NOWHERE UINT32_MAX /* stands for no GPU */
+#define LULL_SHARED_NOWHERE UINT32_MAX /* represents no GPU */
 
-/* A simulation gives up after this many slots that it had to look at: 18 hours of transfers.
- * Chosen, not measured. */
-#define LULL_SHARED_MOST_SLOTS (INT64_C(1) << 26)
+/* A simulation gives up after this many slots that it had to look at: 18 hours of transfers. */
+#define LULL_SHARED_MAX_SLOTS (INT64_C(1) << 26)
 
 struct lull_shared_setup {
     uint32_t nodes;
@@ -76,14 +75,14 @@ struct lull_shared_result {
     double busy_ratio;      /* mean over GPUs and slots */
 };
 
-/* Tells whether the empty cluster could hold the job. */
+/* Returns whether the empty cluster could hold the job. */
 bool lull_shared_is_possible(const struct lull_shared_setup *setup,
                              const struct lull_shared_job *job);
 
 /*
  * Runs jobs, in any order of arrival, to their ends. The arrays of the result are the caller's,
  * with room for count jobs, and for all workers in gpus. O(slots in which something happens * GPUs
- * + slots with transfers * jobs). Errors: -EOVERFLOW it takes more than LULL_SHARED_MOST_SLOTS;
+ * + slots with transfers * jobs). Errors: -EOVERFLOW it takes more than LULL_SHARED_MAX_SLOTS;
  * -ENOMEM.
  */
 int lull_shared_simulate(const struct lull_shared_setup *setup, const struct lull_shared_job *jobs,

@@ -100,7 +100,7 @@ void lull_shared_keep_moving(struct lull_shared_cluster *shared, int64_t now_ms)
 double lull_shared_left(const struct lull_shared_cluster *shared,
                         const struct lull_shared_job_state *job);
 
-/* Ends an iteration: all workers go on with the next one, or the job is done. */
+/* Ends an iteration: all workers continue with the next one, or the job is done. */
 void lull_shared_synchronise(struct lull_shared_cluster *shared, uint32_t job, int64_t now_ms);
 
 #endif

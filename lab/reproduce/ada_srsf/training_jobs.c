@@ -27,16 +27,16 @@ static const struct lull_column known[] = {
     {"dnn", NET, 0},          {NULL, 0, 0},
 };
 
-enum { MOST_WORKERS = 1 << 20, MOST_MS = 1 << 30 };
+enum { MAX_WORKERS = 1 << 20, MAX_MS = 1 << 30 };
 
-#define MOST_ITERATIONS INT64_C(1000000000)
-#define MOST_ARRIVAL_MS INT64_C(1000000000000) /* 30 years */
+#define MAX_ITERATIONS INT64_C(1000000000)
+#define MAX_ARRIVAL_MS INT64_C(1000000000000) /* 30 years */
 
-static const double most_mb = 1e9;
+static const double max_mb = 1e9;
 
 /* ---- one job ------------------------------------------------------------------------------ */
 
-static int check_names(const struct lull_columns *record, struct lull_error *err)
+static int training_job_check_names(const struct lull_columns *record, struct lull_error *err)
 {
     int rc = 0;
 
@@ -45,8 +45,8 @@ static int check_names(const struct lull_columns *record, struct lull_error *err
     return rc;
 }
 
-static int read_count(const struct lull_columns *record, enum training_job_field field, int64_t max,
-                      uint32_t *count_out, struct lull_error *err)
+static int training_job_read_count(const struct lull_columns *record, enum training_job_field field,
+                                   int64_t max, uint32_t *count_out, struct lull_error *err)
 {
     int64_t count = 0;
     const int rc =
@@ -60,30 +60,32 @@ static int read_count(const struct lull_columns *record, enum training_job_field
 static int read_mb(const struct lull_columns *record, enum training_job_field field, double *mb_out,
                    struct lull_error *err)
 {
-    return lull_columns_real(record, field, 0.0, most_mb, "not from 0 to 1e9 MB", mb_out, err);
+    return lull_columns_real(record, field, 0.0, max_mb, "not from 0 to 1e9 MB", mb_out, err);
 }
 
-static int read_counts(const struct lull_columns *record, struct lull_training_job *job,
-                       struct lull_error *err)
+static int training_job_read_counts(const struct lull_columns *record,
+                                    struct lull_training_job *job, struct lull_error *err)
 {
     const struct {
         enum training_job_field field;
         int64_t max;
         uint32_t *count_out;
     } counts[] = {
-        {WORKERS, MOST_WORKERS, &job->workers},
-        {ITERATIONS, MOST_ITERATIONS, &job->iterations},
-        {FORWARD, MOST_MS, &job->forward_ms},
-        {BACKWARD, MOST_MS, &job->backward_ms},
+        {WORKERS, MAX_WORKERS, &job->workers},
+        {ITERATIONS, MAX_ITERATIONS, &job->iterations},
+        {FORWARD, MAX_MS, &job->forward_ms},
+        {BACKWARD, MAX_MS, &job->backward_ms},
     };
     int rc = 0;
 
     for (size_t i = 0; rc == 0 && i < sizeof(counts) / sizeof(counts[0]); i++)
-        rc = read_count(record, counts[i].field, counts[i].max, counts[i].count_out, err);
+        rc = training_job_read_count(record, counts[i].field, counts[i].max, counts[i].count_out,
+                                     err);
     return rc;
 }
 
-static int read_job(const struct lull_columns *record, void *job_out, struct lull_error *err)
+static int training_job_read(const struct lull_columns *record, void *job_out,
+                             struct lull_error *err)
 {
     struct lull_training_job *const job = job_out;
     int rc;
@@ -91,13 +93,13 @@ static int read_job(const struct lull_columns *record, void *job_out, struct lul
     *job = (struct lull_training_job){0};
     rc = lull_columns_integer(record, ID, 0, INT64_MAX, "not a whole number", &job->id, err);
     if (rc == 0)
-        rc = read_counts(record, job, err);
+        rc = training_job_read_counts(record, job, err);
     if (rc == 0)
         rc = read_mb(record, MODEL, &job->model_mb, err);
     if (rc == 0 && lull_columns_is_filled(record, MEMORY))
         rc = read_mb(record, MEMORY, &job->memory_mb, err);
     if (rc == 0 && lull_columns_is_filled(record, ARRIVAL))
-        rc = lull_columns_integer(record, ARRIVAL, 0, MOST_ARRIVAL_MS,
+        rc = lull_columns_integer(record, ARRIVAL, 0, MAX_ARRIVAL_MS,
                                   "not a whole number of ms from 0 on", &job->arrival_ms, err);
     if (lull_columns_has(record, NET))
         snprintf(job->net, sizeof(job->net), "%s", record->cells[NET]);
@@ -110,8 +112,8 @@ static const struct lull_job_kind kind = {
     .known = known,
     .many = "jobs",
     .size = sizeof(struct lull_training_job),
-    .check = check_names,
-    .read = read_job,
+    .check = training_job_check_names,
+    .read = training_job_read,
 };
 
 int lull_training_jobs_read_text(const char *name, char *text, struct lull_training_job *job_out,

@@ -39,8 +39,8 @@ void lull_shared_synchronise(struct lull_shared_cluster *shared, uint32_t number
 }
 
 /* The most transfers on any of a job's nodes. */
-static uint32_t busiest(const struct lull_shared_cluster *shared,
-                        const struct lull_shared_job_state *job)
+static uint32_t transfer_busiest(const struct lull_shared_cluster *shared,
+                                 const struct lull_shared_job_state *job)
 {
     uint32_t most = 0;
 
@@ -50,12 +50,12 @@ static uint32_t busiest(const struct lull_shared_cluster *shared,
     return most;
 }
 
-static void move(struct lull_shared_job_state *job, int64_t now_ms)
+static void transfer_move(struct lull_shared_job_state *job, int64_t now_ms)
 {
     job->moved_mb += (double)(now_ms - job->moved_at_ms) * job->speed_mb;
 }
 
-/* What a running transfer still has to move. The released code counts as moved what it asks for. */
+/* What a running transfer still has to move. The released code counts as moved what it requests. */
 static double rest_mb(const struct lull_shared_cluster *shared, struct lull_shared_job_state *job,
                       int64_t now_ms)
 {
@@ -82,7 +82,7 @@ static bool may_start(const struct lull_shared_cluster *shared,
                       const struct lull_shared_job_state *job, int64_t now_ms)
 {
     const struct lull_shared_setup *setup = shared->setup;
-    const uint32_t count = busiest(shared, job);
+    const uint32_t count = transfer_busiest(shared, job);
 
     if (setup->rule != LULL_SHARED_ADADUAL)
         return count < setup->at_once;
@@ -92,7 +92,7 @@ static bool may_start(const struct lull_shared_cluster *shared,
            2.0 * (setup->beta_ms + setup->eta_ms) / setup->beta_ms;
 }
 
-static void start(struct lull_shared_cluster *shared, uint32_t number, int64_t now_ms)
+static void transfer_start(struct lull_shared_cluster *shared, uint32_t number, int64_t now_ms)
 {
     struct lull_shared_job_state *const job = &shared->jobs[number];
 
@@ -113,8 +113,8 @@ static bool may_transfer(const struct lull_shared_job_state *job)
 }
 
 /* Lists the jobs that want to transfer by what is left of them, and equal ones as they run. */
-static uint32_t list_candidates(struct lull_shared_cluster *shared, uint32_t *candidates,
-                                int64_t now_ms)
+static uint32_t transfer_list_candidates(struct lull_shared_cluster *shared, uint32_t *candidates,
+                                         int64_t now_ms)
 {
     const bool gives_way = shared->setup->rule == LULL_SHARED_SRTF;
     uint32_t count = 0;
@@ -146,7 +146,7 @@ static void pause_all(struct lull_shared_cluster *shared, int64_t now_ms)
 
         if (!job->is_transferring)
             continue;
-        move(job, now_ms);
+        transfer_move(job, now_ms);
         job->is_transferring = false;
     }
     for (uint32_t i = 0; i < shared->setup->nodes; i++)
@@ -156,13 +156,13 @@ static void pause_all(struct lull_shared_cluster *shared, int64_t now_ms)
 void lull_shared_start_transfers(struct lull_shared_cluster *shared, int64_t now_ms)
 {
     uint32_t *const candidates = shared->candidates;
-    const uint32_t count = list_candidates(shared, candidates, now_ms);
+    const uint32_t count = transfer_list_candidates(shared, candidates, now_ms);
 
     if (shared->setup->rule == LULL_SHARED_SRTF)
         pause_all(shared, now_ms);
     for (uint32_t i = 0; i < count; i++)
         if (may_start(shared, &shared->jobs[candidates[i]], now_ms))
-            start(shared, candidates[i], now_ms);
+            transfer_start(shared, candidates[i], now_ms);
 }
 
 static void move_on(struct lull_shared_cluster *shared, struct lull_shared_job_state *job,
@@ -185,8 +185,8 @@ void lull_shared_move_transfers(struct lull_shared_cluster *shared, int64_t now_
 
         if (!job->is_transferring)
             continue;
-        move(job, now_ms);
-        beside = (double)busiest(shared, job);
+        transfer_move(job, now_ms);
+        beside = (double)transfer_busiest(shared, job);
         job->speed_mb = 1.0 / (beside * setup->beta_ms + (beside - 1.0) * setup->eta_ms);
         move_on(shared, job, now_ms);
     }
@@ -204,7 +204,7 @@ void lull_shared_keep_moving(struct lull_shared_cluster *shared, int64_t now_ms)
 
         if (!job->is_transferring)
             continue;
-        move(job, now_ms);
+        transfer_move(job, now_ms);
         move_on(shared, job, now_ms);
     }
 }

@@ -40,7 +40,7 @@ struct edl_run {
 
 /* ---- summary ------------------------------------------------------------------------------ */
 
-static int summarise(const struct edl_run *run, struct lull_cluster_summary *summary)
+static int edl_command_summarize(const struct edl_run *run, struct lull_cluster_summary *summary)
 {
     double *completion_s = malloc((run->count + 1) * sizeof(*completion_s));
     int rc;
@@ -65,7 +65,7 @@ static int summarise(const struct edl_run *run, struct lull_cluster_summary *sum
     return rc;
 }
 
-static json_t *errors_json(unsigned errors)
+static json_t *edl_command_errors_json(unsigned errors)
 {
     json_t *list = json_array();
     const char *name;
@@ -76,35 +76,35 @@ static json_t *errors_json(unsigned errors)
     return list;
 }
 
-static json_t *details_json(const struct edl_run *run)
+static json_t *edl_command_details_json(const struct edl_run *run)
 {
     return json_pack(
         "{s:s, s:o, s:o, s:b, s:b, s:o, s:f, s:b, s:I, s:I, s:f, s:f, s:f, s:I, s:I}", "policy",
         "edl", "variant", lull_json_string(run->options->variant), "errors",
-        errors_json(run->options->config.errors), "is_online", run->options->is_online, "has_dvfs",
-        run->options->config.has_dvfs, "range", lull_json_string(run->options->range),
+        edl_command_errors_json(run->options->config.errors), "is_online", run->options->is_online,
+        "has_dvfs", run->options->config.has_dvfs, "range", lull_json_string(run->options->range),
         "theta_ratio", run->options->config.theta_ratio, "is_frugal", run->options->is_frugal,
         "gpus", (json_int_t)run->options->gpus, "gpus_per_node",
         (json_int_t)run->options->config.gpus_per_node, "idle_w", run->options->idle_w,
         "node_turn_on_j", run->options->turn_on_j, "idle_gpu_s", run->outcome.idle_s, "turn_ons",
-        (json_int_t)run->outcome.turn_ons, "most_nodes_on", (json_int_t)run->outcome.most_nodes);
+        (json_int_t)run->outcome.turn_ons, "most_nodes_on", (json_int_t)run->outcome.max_nodes);
 }
 
 /* Prints the summary for people, or as one JSON document. Errors: -ENOMEM. */
-static int print(const struct edl_run *run, struct lull_error *err)
+static int edl_command_print(const struct edl_run *run, struct lull_error *err)
 {
     struct lull_cluster_summary summary;
-    int rc = summarise(run, &summary);
+    int rc = edl_command_summarize(run, &summary);
 
     if (rc == 0 && run->options->is_json)
-        rc = lull_cluster_summary_print_json(&summary, details_json(run));
+        rc = lull_cluster_summary_print_json(&summary, edl_command_details_json(run));
     if (rc < 0)
         return lull_error_set(err, rc, "not enough memory for the summary");
     if (run->options->is_json)
         return 0;
     lull_cluster_summary_print(&summary, stdout);
     printf("nodes               %llu turned on, %llu on at a time, %u GPUs each\n",
-           (unsigned long long)run->outcome.turn_ons, (unsigned long long)run->outcome.most_nodes,
+           (unsigned long long)run->outcome.turn_ons, (unsigned long long)run->outcome.max_nodes,
            run->options->config.gpus_per_node);
     return 0;
 }
@@ -112,7 +112,7 @@ static int print(const struct edl_run *run, struct lull_error *err)
 /* ---- the table of --jobs-out --------------------------------------------------------------- */
 
 /* Clocks and voltage are ratios to the base point, times are in seconds. */
-static int write_rows(const void *context, FILE *file)
+static int edl_command_write_rows(const void *context, FILE *file)
 {
     const struct edl_run *run = context;
 
@@ -130,8 +130,8 @@ static int write_rows(const void *context, FILE *file)
 
 /* ---- the run ------------------------------------------------------------------------------ */
 
-static int draw(const struct edl_options *options, struct lull_dvfs_task **tasks_out,
-                size_t *count_out, struct lull_error *err)
+static int edl_command_draw(const struct edl_options *options, struct lull_dvfs_task **tasks_out,
+                            size_t *count_out, struct lull_error *err)
 {
     const size_t count = lull_edl_tasks_count(options->utilisation, options->is_online);
     struct lull_dvfs_task *tasks = malloc((count + 1) * sizeof(*tasks));
@@ -150,7 +150,7 @@ static int find_tasks(const struct edl_options *options, struct lull_dvfs_task *
     int rc;
 
     if (options->path == NULL)
-        rc = draw(options, tasks_out, count_out, err);
+        rc = edl_command_draw(options, tasks_out, count_out, err);
     else
         rc = lull_dvfs_tasks_read(options->path, tasks_out, count_out, err);
     if (rc == 0 && options->first > 0 && (uint64_t)options->first < *count_out)
@@ -158,7 +158,8 @@ static int find_tasks(const struct edl_options *options, struct lull_dvfs_task *
     return rc;
 }
 
-static int schedule(struct edl_run *run, const struct lull_dvfs_task *tasks, struct lull_error *err)
+static int edl_command_schedule(struct edl_run *run, const struct lull_dvfs_task *tasks,
+                                struct lull_error *err)
 {
     const struct lull_edl_config *config = &run->options->config;
     int rc;
@@ -173,15 +174,15 @@ static int schedule(struct edl_run *run, const struct lull_dvfs_task *tasks, str
     if (rc < 0)
         return rc;
     if (run->options->jobs_out != NULL)
-        rc = lull_file_write_with(run->options->jobs_out, write_rows, run, err);
+        rc = lull_file_write_with(run->options->jobs_out, edl_command_write_rows, run, err);
     if (rc < 0)
         return rc;
-    return print(run, err);
+    return edl_command_print(run, err);
 }
 
 /* ---- the command line --------------------------------------------------------------------- */
 
-static int parse_error(const char *text, void *errors, struct lull_error *err)
+static int edl_command_parse_error(const char *text, void *errors, struct lull_error *err)
 {
     const char *name;
 
@@ -210,41 +211,43 @@ static const struct lull_option rows[] = {
         "variant", "NAME", TEXT, struct edl_options, variant,
         "The errors of the released code that it makes: published (all), repaired (no task is late "
         "that need not be) or repaired-shared (nor do tasks at time 0 get a GPU each).",
-        .words = variants, .usual = "repaired-shared"),
+        .words = variants, .default_value = "repaired-shared"),
     LULL_VALUE("error", "NAME", OWN, struct edl_options, more_errors,
                "Make one more error of the released code; may be given again.",
-               .parse = parse_error, .word_at = lull_edl_error_name),
+               .parse = edl_command_parse_error, .word_at = lull_edl_error_name),
     LULL_VALUE("order", NULL, WORD, struct edl_options, config.order,
                "Whether the task of the earliest deadline or of the longest time goes first.",
-               .words = orders, .usual = "edf"),
+               .words = orders, .default_value = "edf"),
     LULL_VALUE("place", "RULE", WORD, struct edl_options, config.place,
                "Which GPU a task gets: spt (the one that is free first, clocks readjusted to the "
                "deadline), of those that meet the deadline bf (the most loaded), wf (the least "
                "loaded) or ff (the first), bin (wf at time 0, then ff) or pack (ff, then spt).",
-               .words = places, .usual = "spt"),
+               .words = places, .default_value = "spt"),
     LULL_VALUE("theta", "RATIO", RATIO, struct edl_options, config.theta_ratio,
-               "A task gets at least this share of its best time.", .usual = "100%"),
+               "A task gets at least this share of its best time.", .default_value = "100%"),
     LULL_FLAG("frugal", struct edl_options, is_frugal,
               "Readjust a task only where that costs no more than another node would."),
     LULL_FLAG("no-dvfs", struct edl_options, is_at_base, "Run every task at the base clocks."),
     LULL_VALUE("range", NULL, TEXT, struct edl_options, range,
-               "Which voltages and clocks are searched.", .words = ranges, .usual = "assumed",
+               "Which voltages and clocks are searched.", .words = ranges,
+               .default_value = "assumed",
                .more = "assumed: V 0.5 to 1.25, fm 0.5 to 1.2, as published; measured: V 0.8 to "
                        "1.25, fm 0.8 to 1.1, where the GTX 1080 Ti was."),
     LULL_VALUE("gpus", "N", WHOLE, struct edl_options, gpus,
-               "GPUs of the cluster; 0: there is no limit.", .most = LULL_GPU_POOL_MOST,
-               .usual = "2048",
+               "GPUs of the cluster; 0: there is no limit.", .most = LULL_GPU_POOL_MAX,
+               .default_value = "2048",
                .more = "Where all nodes are on, a task waits for the GPU that is free first and "
                        "runs as fast as its deadline asks for."),
     LULL_VALUE("gpus-per-node", "N", WHOLE, struct edl_options, config.gpus_per_node,
-               "GPUs of a node.", .least = 1, .most = 1024, .usual = "1"),
+               "GPUs of a node.", .least = 1, .most = 1024, .default_value = "1"),
     LULL_FLAG("online", struct edl_options, is_online,
               "Tasks become known when they arrive, and idle nodes are turned off.",
               .more = "Without this option all tasks must arrive at 0."),
     LULL_VALUE("idle-w", "W", NUMBER, struct edl_options, idle_w,
-               "Power of a GPU without a task in a node that is on.", .most = 1e6, .usual = "37"),
+               "Power of a GPU without a task in a node that is on.", .most = 1e6,
+               .default_value = "37"),
     LULL_VALUE("turn-on-j", "J", NUMBER, struct edl_options, turn_on_j,
-               "Energy of turning a node on.", .most = 1e9, .usual = "90"),
+               "Energy of turning a node on.", .most = 1e9, .default_value = "90"),
     LULL_VALUE("draw", "U", NUMBER, struct edl_options, utilisation,
                "Draw random tasks of the published ranges instead of reading a file: 2048 times U "
                "of them, and 819 more with --online.",
@@ -259,12 +262,13 @@ static const struct lull_option rows[] = {
     {0},
 };
 
-static void prepare(void *options)
+static void edl_command_prepare(void *options)
 {
     lull_edl_config_default(&((struct edl_options *)options)->config);
 }
 
-static int check(void *given, const struct lull_operands *operands, struct lull_error *err)
+static int edl_command_check(void *given, const struct lull_operands *operands,
+                             struct lull_error *err)
 {
     struct edl_options *const options = given;
     struct lull_edl_config *const config = &options->config;
@@ -287,7 +291,7 @@ static int check(void *given, const struct lull_operands *operands, struct lull_
     return 0;
 }
 
-static int run(void *options, const struct lull_operands *operands)
+static int edl_command_run(void *options, const struct lull_operands *operands)
 {
     struct edl_run run = {.options = options};
     struct lull_dvfs_task *tasks = NULL;
@@ -296,7 +300,7 @@ static int run(void *options, const struct lull_operands *operands)
 
     (void)operands;
     if (rc == 0)
-        rc = schedule(&run, tasks, &err);
+        rc = edl_command_schedule(&run, tasks, &err);
     free(run.jobs);
     free(tasks);
     return rc < 0 ? lull_program_fail("lull-reproduce edl", &err) : LULL_EXIT_OK;
@@ -311,7 +315,7 @@ const struct lull_program_command lull_edl_command = {
     .tables = {{rows, 0}},
     .operands = {.most = 1},
     .size = sizeof(struct edl_options),
-    .prepare = prepare,
-    .check = check,
-    .run = run,
+    .prepare = edl_command_prepare,
+    .check = edl_command_check,
+    .run = edl_command_run,
 };

@@ -13,8 +13,8 @@ static double core_at(double voltage)
     return sqrt((voltage - 0.5) / 2.0) + 0.5;
 }
 
-static struct lull_dvfs_point point_at(const struct lull_dvfs_task *task, double voltage,
-                                       double core, double memory)
+static struct lull_dvfs_point dvfs_task_point_at(const struct lull_dvfs_task *task, double voltage,
+                                                 double core, double memory)
 {
     return (struct lull_dvfs_point){
         .voltage_ratio = voltage,
@@ -44,7 +44,7 @@ struct lull_dvfs_point lull_dvfs_fastest(const struct lull_dvfs_task *task,
 {
     const double voltage = range->voltage_min + voltage_step * (range->voltages - 1);
 
-    return point_at(task, voltage, core_at(voltage), range->memory_max);
+    return dvfs_task_point_at(task, voltage, core_at(voltage), range->memory_max);
 }
 
 /*
@@ -72,7 +72,7 @@ bool lull_dvfs_solve_published(const struct lull_dvfs_task *task,
                                struct lull_dvfs_point *point_out)
 {
     const struct lull_dvfs_point base = lull_dvfs_base(task);
-    double least_j = lull_dvfs_energy_j(&base);
+    double min_j = lull_dvfs_energy_j(&base);
     bool is_found = false;
 
     for (uint32_t i = 0; i < range->voltages; i++) {
@@ -83,10 +83,10 @@ bool lull_dvfs_solve_published(const struct lull_dvfs_task *task,
 
         if (!best_memory(task, range, voltage, core, &memory))
             continue;
-        point = point_at(task, voltage, core, memory);
-        if (point.time_s > limit_s || !(lull_dvfs_energy_j(&point) < least_j))
+        point = dvfs_task_point_at(task, voltage, core, memory);
+        if (point.time_s > limit_s || !(lull_dvfs_energy_j(&point) < min_j))
             continue;
-        least_j = lull_dvfs_energy_j(&point);
+        min_j = lull_dvfs_energy_j(&point);
         *point_out = point;
         is_found = true;
     }
@@ -120,7 +120,7 @@ static bool point_within(const struct lull_dvfs_task *task, const struct lull_dv
         memory = fmax(memory, by_memory_s / left_s);
     if (memory > range->memory_max)
         return false;
-    *point_out = point_at(task, voltage, core, memory);
+    *point_out = dvfs_task_point_at(task, voltage, core, memory);
     if (point_out->time_s > limit_s + rounding_s)
         return false;
     point_out->time_s = fmin(point_out->time_s, limit_s);

@@ -78,7 +78,7 @@ struct lull_dvfs_point lull_dvfs_solve(const struct lull_dvfs_task *task,
 
 /*
  * The least energy within limit_s (> 0): at each voltage the memory clock that is best, or as much
- * higher as the limit asks for; the base point is one of the choices. A point that meets the limit
+ * higher as the limit requests; the base point is one of the choices. A point that meets the limit
  * up to rounding takes exactly limit_s. False, and nothing written, if there is none; there is one
  * whenever the least time is below the limit.
  */

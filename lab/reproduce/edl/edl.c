@@ -83,23 +83,24 @@ static bool readjust_within(const struct lull_edl_config *config, struct lull_ed
                             double slack_s)
 {
     const double others = config->gpus_per_node - 1;
-    const double most_j = config->turn_on_j + config->idle_w * others * job->point.time_s;
+    const double max_j = config->turn_on_j + config->idle_w * others * job->point.time_s;
     struct lull_dvfs_point point;
 
     if (!lull_dvfs_solve_within(job->task, &config->range, slack_s, &point) ||
-        lull_dvfs_energy_j(&point) - lull_dvfs_energy_j(&job->point) > most_j)
+        lull_dvfs_energy_j(&point) - lull_dvfs_energy_j(&job->point) > max_j)
         return false;
     job->point = point;
     return true;
 }
 
 /* Makes the job fit into the slack, if its rules allow as much. */
-static bool readjust(const struct lull_edl_config *config, struct lull_edl_job *job, double slack_s)
+static bool edl_readjust(const struct lull_edl_config *config, struct lull_edl_job *job,
+                         double slack_s)
 {
-    const double least_s = fmax(config->theta_ratio * job->point.time_s,
-                                lull_dvfs_fastest(job->task, &config->range).time_s);
+    const double min_s = fmax(config->theta_ratio * job->point.time_s,
+                              lull_dvfs_fastest(job->task, &config->range).time_s);
 
-    if (!config->has_dvfs || !(slack_s > least_s))
+    if (!config->has_dvfs || !(slack_s > min_s))
         return false;
     if (!(config->errors & LULL_EDL_READJUSTS_TO_NONE))
         return readjust_within(config, job, slack_s);
@@ -110,20 +111,20 @@ static bool readjust(const struct lull_edl_config *config, struct lull_edl_job *
 /* ---- order -------------------------------------------------------------------------------- */
 
 /* Orders by key, and equal jobs as they came. */
-static int compare(double a_key, double b_key, const struct lull_edl_job *a,
-                   const struct lull_edl_job *b)
+static int edl_compare(double a_key, double b_key, const struct lull_edl_job *a,
+                       const struct lull_edl_job *b)
 {
     if (a_key != b_key)
         return a_key < b_key ? -1 : 1;
     return a < b ? -1 : a > b;
 }
 
-static int by_deadline(const void *left, const void *right)
+static int edl_by_deadline(const void *left, const void *right)
 {
     const struct lull_edl_job *const a = *(struct lull_edl_job *const *)left;
     const struct lull_edl_job *const b = *(struct lull_edl_job *const *)right;
 
-    return compare(a->task->deadline_s, b->task->deadline_s, a, b);
+    return edl_compare(a->task->deadline_s, b->task->deadline_s, a, b);
 }
 
 static int by_falling_time(const void *left, const void *right)
@@ -131,13 +132,13 @@ static int by_falling_time(const void *left, const void *right)
     const struct lull_edl_job *const a = *(struct lull_edl_job *const *)left;
     const struct lull_edl_job *const b = *(struct lull_edl_job *const *)right;
 
-    return compare(-a->point.time_s, -b->point.time_s, a, b);
+    return edl_compare(-a->point.time_s, -b->point.time_s, a, b);
 }
 
 void lull_edl_sort(const struct lull_edl_config *config, struct lull_edl_job **jobs, size_t count)
 {
     qsort(jobs, count, sizeof(*jobs),
-          config->order == LULL_EDL_EDF ? by_deadline : by_falling_time);
+          config->order == LULL_EDL_EDF ? edl_by_deadline : by_falling_time);
 }
 
 /* ---- GPUs --------------------------------------------------------------------------------- */
@@ -158,7 +159,7 @@ static int64_t choose_free_first(const struct lull_edl_config *config,
     if (gpu == LULL_GPU_NONE)
         return LULL_GPU_NONE;
     slack_s = slack_on(pool, (uint32_t)gpu, job->task, now_s);
-    if (slack_s >= job->point.time_s || readjust(config, job, slack_s))
+    if (slack_s >= job->point.time_s || edl_readjust(config, job, slack_s))
         return gpu;
     return LULL_GPU_NONE;
 }
@@ -225,12 +226,12 @@ struct edl_schedule {
     uint32_t nodes;
 };
 
-static int turn_on(struct edl_schedule *schedule, int64_t *gpu_out)
+static int edl_turn_on(struct edl_schedule *schedule, int64_t *gpu_out)
 {
     const uint64_t first = (uint64_t)schedule->nodes * schedule->config->gpus_per_node;
 
     for (uint64_t i = 0; i < schedule->config->gpus_per_node; i++) {
-        const int result = first + i < LULL_GPU_POOL_MOST
+        const int result = first + i < LULL_GPU_POOL_MAX
                                ? lull_gpu_pool_add(schedule->pool, (uint32_t)(first + i))
                                : -E2BIG;
 
@@ -242,14 +243,14 @@ static int turn_on(struct edl_schedule *schedule, int64_t *gpu_out)
     return 0;
 }
 
-static int place(struct edl_schedule *schedule, struct lull_edl_job *job)
+static int edl_place(struct edl_schedule *schedule, struct lull_edl_job *job)
 {
     const struct lull_edl_config *config = schedule->config;
     int64_t gpu = lull_edl_choose_gpu(config, schedule->pool, job, 0.0);
     int result = 0;
 
     if (gpu == LULL_GPU_NONE && (config->node_limit == 0 || schedule->nodes < config->node_limit))
-        result = turn_on(schedule, &gpu);
+        result = edl_turn_on(schedule, &gpu);
     else if (gpu == LULL_GPU_NONE)
         gpu = lull_edl_choose_crowded_gpu(config, schedule->pool, job, 0.0);
     if (result < 0)
@@ -264,13 +265,13 @@ static int place(struct edl_schedule *schedule, struct lull_edl_job *job)
 static double idle_of_node(const struct edl_schedule *schedule, uint32_t node)
 {
     const uint32_t count = schedule->config->gpus_per_node;
-    double most_s = 0.0;
+    double max_s = 0.0;
     double idle_s = 0.0;
 
     for (uint32_t i = 0; i < count; i++)
-        most_s = fmax(most_s, lull_gpu_pool_get(schedule->pool, node * count + i).work_s);
+        max_s = fmax(max_s, lull_gpu_pool_get(schedule->pool, node * count + i).work_s);
     for (uint32_t i = 0; i < count; i++)
-        idle_s += most_s - lull_gpu_pool_get(schedule->pool, node * count + i).work_s;
+        idle_s += max_s - lull_gpu_pool_get(schedule->pool, node * count + i).work_s;
     return idle_s;
 }
 
@@ -281,12 +282,12 @@ static int place_all(struct edl_schedule *schedule, struct lull_edl_job *jobs,
         order[i] = &jobs[i];
     lull_edl_sort(schedule->config, order, count);
     for (size_t i = 0; i < count; i++) {
-        const int result = place(schedule, order[i]);
+        const int result = edl_place(schedule, order[i]);
 
         if (result == -E2BIG)
             return lull_error_set(err, result,
                                   "the tasks need more than %d GPUs; limit them with --gpus",
-                                  LULL_GPU_POOL_MOST);
+                                  LULL_GPU_POOL_MAX);
         if (result < 0)
             return lull_error_set(err, result, "no memory for %u nodes", schedule->nodes + 1);
     }
@@ -308,7 +309,7 @@ static int schedule_jobs(struct edl_schedule *schedule, struct lull_edl_job *job
         return result;
     *outcome = (struct lull_edl_outcome){
         .turn_ons = schedule->nodes,
-        .most_nodes = schedule->nodes,
+        .max_nodes = schedule->nodes,
     };
     for (uint32_t node = 0; node < schedule->nodes; node++)
         outcome->idle_s += idle_of_node(schedule, node);

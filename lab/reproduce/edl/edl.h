@@ -95,8 +95,8 @@ struct lull_edl_outcome {
     double run_j;
     double idle_s; /* of all GPUs of nodes that are on, in whole slots */
     uint64_t turn_ons;
-    uint64_t most_nodes; /* on at a time */
-    uint64_t misses;     /* tasks that end over 1e-6 s after their deadline */
+    uint64_t max_nodes; /* on at a time */
+    uint64_t misses;    /* tasks that end over 1e-6 s after their deadline */
 };
 
 /* Fills in run_j and misses, adding up over the jobs in their order. */

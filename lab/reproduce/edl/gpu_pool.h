@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { LULL_GPU_POOL_MOST = 1 << 20 };
+enum { LULL_GPU_POOL_MAX = 1 << 20 };
 
 /* What a GPU has been given. It is 0 at first, and kept while the GPU is not in the pool. */
 struct lull_gpu_state {
@@ -35,11 +35,11 @@ struct lull_gpu_need {
 
 struct lull_gpu_pool; /* opaque */
 
-/* Creates an empty pool, which the caller owns. NULL: there is no memory. */
+/* Creates an empty pool, which the caller owns. NULL: out of memory. */
 struct lull_gpu_pool *lull_gpu_pool_create(void);
 void lull_gpu_pool_destroy(struct lull_gpu_pool *pool);
 
-/* Adds a GPU that is not in the pool. -ENOMEM; -E2BIG not below LULL_GPU_POOL_MOST. */
+/* Adds a GPU that is not in the pool. -ENOMEM; -E2BIG not below LULL_GPU_POOL_MAX. */
 int lull_gpu_pool_add(struct lull_gpu_pool *pool, uint32_t gpu);
 void lull_gpu_pool_remove(struct lull_gpu_pool *pool, uint32_t gpu);
 

@@ -34,7 +34,7 @@ struct edl_cluster {
     struct lull_edl_outcome outcome;
 };
 
-static void fini(struct edl_cluster *cluster)
+static void edl_online_fini(struct edl_cluster *cluster)
 {
     lull_gpu_pool_destroy(cluster->pool);
     free(cluster->gpus);
@@ -44,7 +44,7 @@ static void fini(struct edl_cluster *cluster)
     lull_heap_fini(&cluster->off);
 }
 
-/* ---- time goes on ------------------------------------------------------------------------- */
+/* ---- time continues ------------------------------------------------------------------------- */
 
 static int fall_idle(struct edl_cluster *cluster, uint32_t gpu, int64_t slot)
 {
@@ -68,7 +68,7 @@ static void count_idle(struct edl_cluster *cluster, uint32_t number, int64_t slo
         cluster->outcome.idle_s += (double)(slot - cluster->gpus[number * per_node + i].since);
 }
 
-static int turn_off(struct edl_cluster *cluster, uint32_t number, int64_t slot)
+static int edl_online_turn_off(struct edl_cluster *cluster, uint32_t number, int64_t slot)
 {
     const uint32_t per_node = cluster->config->gpus_per_node;
     struct edl_node *node = &cluster->nodes[number];
@@ -83,8 +83,8 @@ static int turn_off(struct edl_cluster *cluster, uint32_t number, int64_t slot)
     return lull_heap_add(&cluster->off, number, number);
 }
 
-/* Carries out what happens up to this slot, before tasks arrive in it. */
-static int proceed(struct edl_cluster *cluster, int64_t slot)
+/* Executes what happens up to this slot, before tasks arrive in it. */
+static int edl_online_proceed(struct edl_cluster *cluster, int64_t slot)
 {
     struct lull_heap_entry entry;
     int result = 0;
@@ -92,13 +92,13 @@ static int proceed(struct edl_cluster *cluster, int64_t slot)
     while (result == 0 && lull_heap_take(&cluster->idle, slot, &entry))
         result = fall_idle(cluster, (uint32_t)entry.number, entry.key);
     while (result == 0 && lull_heap_take(&cluster->leave, slot, &entry))
-        result = turn_off(cluster, (uint32_t)entry.number, entry.key);
+        result = edl_online_turn_off(cluster, (uint32_t)entry.number, entry.key);
     return result;
 }
 
 /* ---- nodes are turned on ------------------------------------------------------------------ */
 
-static int reserve(struct edl_cluster *cluster)
+static int edl_online_reserve(struct edl_cluster *cluster)
 {
     const uint32_t per_node = cluster->config->gpus_per_node;
     const uint32_t room = cluster->node_room > 0 ? 2 * cluster->node_room : 16;
@@ -107,7 +107,7 @@ static int reserve(struct edl_cluster *cluster)
 
     if (cluster->node_count < cluster->node_room)
         return 0;
-    if ((uint64_t)(cluster->node_count + 1) * per_node > LULL_GPU_POOL_MOST)
+    if ((uint64_t)(cluster->node_count + 1) * per_node > LULL_GPU_POOL_MAX)
         return -E2BIG;
     nodes = realloc(cluster->nodes, room * sizeof(*nodes));
     if (nodes == NULL)
@@ -131,7 +131,7 @@ static int find_off(struct edl_cluster *cluster, uint32_t *number_out)
         *number_out = (uint32_t)entry.number;
         return 0;
     }
-    result = reserve(cluster);
+    result = edl_online_reserve(cluster);
     if (result < 0)
         return result;
     *number_out = cluster->node_count++;
@@ -139,7 +139,7 @@ static int find_off(struct edl_cluster *cluster, uint32_t *number_out)
 }
 
 /* Turns on a node, whose GPUs are idle from this slot on. */
-static int turn_on(struct edl_cluster *cluster, int64_t slot, uint32_t *first_gpu_out)
+static int edl_online_turn_on(struct edl_cluster *cluster, int64_t slot, uint32_t *first_gpu_out)
 {
     const uint32_t per_node = cluster->config->gpus_per_node;
     uint32_t number = 0;
@@ -154,13 +154,13 @@ static int turn_on(struct edl_cluster *cluster, int64_t slot, uint32_t *first_gp
     cluster->nodes[number] = (struct edl_node){.is_on = true, .idle_since = slot};
     cluster->on_count++;
     cluster->outcome.turn_ons++;
-    if (cluster->on_count > cluster->outcome.most_nodes)
-        cluster->outcome.most_nodes = cluster->on_count;
+    if (cluster->on_count > cluster->outcome.max_nodes)
+        cluster->outcome.max_nodes = cluster->on_count;
     *first_gpu_out = number * per_node;
     return 0;
 }
 
-static bool is_full(const struct edl_cluster *cluster)
+static bool edl_online_is_full(const struct edl_cluster *cluster)
 {
     return cluster->config->node_limit > 0 && cluster->on_count >= cluster->config->node_limit;
 }
@@ -169,8 +169,8 @@ static bool is_full(const struct edl_cluster *cluster)
 
 /* As published, a GPU looks once per slot whether its task has ended, for the first time in the
  * slot after the task began. */
-static int give(struct edl_cluster *cluster, uint32_t number, struct lull_edl_job *job,
-                int64_t slot)
+static int edl_online_give(struct edl_cluster *cluster, uint32_t number, struct lull_edl_job *job,
+                           int64_t slot)
 {
     struct edl_gpu *gpu = &cluster->gpus[number];
     int64_t begun = slot;
@@ -193,28 +193,29 @@ static int give(struct edl_cluster *cluster, uint32_t number, struct lull_edl_jo
     return lull_heap_add(&cluster->idle, gpu->since, number);
 }
 
-static int place(struct edl_cluster *cluster, struct lull_edl_job *job, int64_t slot)
+static int edl_online_place(struct edl_cluster *cluster, struct lull_edl_job *job, int64_t slot)
 {
     int64_t gpu = lull_edl_choose_gpu(cluster->config, cluster->pool, job, (double)slot);
 
-    if (gpu == LULL_GPU_NONE && is_full(cluster))
+    if (gpu == LULL_GPU_NONE && edl_online_is_full(cluster))
         gpu = lull_edl_choose_crowded_gpu(cluster->config, cluster->pool, job, (double)slot);
     if (gpu == LULL_GPU_NONE) {
         uint32_t first;
-        const int result = turn_on(cluster, slot, &first);
+        const int result = edl_online_turn_on(cluster, slot, &first);
 
         if (result < 0)
             return result;
         gpu = first;
     }
-    return give(cluster, (uint32_t)gpu, job, slot);
+    return edl_online_give(cluster, (uint32_t)gpu, job, slot);
 }
 
 /*
  * As published, each task that can be in time gets a GPU of its own, node by node, as long as there
  * are nodes. The others stay in the list.
  */
-static int dedicate(struct edl_cluster *cluster, struct lull_edl_job **jobs, size_t *count)
+static int edl_online_dedicate(struct edl_cluster *cluster, struct lull_edl_job **jobs,
+                               size_t *count)
 {
     const uint32_t per_node = cluster->config->gpus_per_node;
     const size_t all = *count;
@@ -226,16 +227,17 @@ static int dedicate(struct edl_cluster *cluster, struct lull_edl_job **jobs, siz
         struct lull_edl_job *job = jobs[i];
         int result = 0;
 
-        if (job->task->deadline_s < job->point.time_s || (left == 0 && is_full(cluster))) {
+        if (job->task->deadline_s < job->point.time_s ||
+            (left == 0 && edl_online_is_full(cluster))) {
             jobs[(*count)++] = job;
             continue;
         }
         if (left == 0) {
-            result = turn_on(cluster, 0, &next);
+            result = edl_online_turn_on(cluster, 0, &next);
             left = per_node;
         }
         if (result == 0)
-            result = give(cluster, next++, job, 0);
+            result = edl_online_give(cluster, next++, job, 0);
         left--;
         if (result < 0)
             return result;
@@ -243,8 +245,8 @@ static int dedicate(struct edl_cluster *cluster, struct lull_edl_job **jobs, siz
     return 0;
 }
 
-static int arrive(struct edl_cluster *cluster, struct lull_edl_job **jobs, size_t count,
-                  int64_t slot)
+static int edl_online_arrive(struct edl_cluster *cluster, struct lull_edl_job **jobs, size_t count,
+                             int64_t slot)
 {
     const struct lull_edl_config *config = cluster->config;
     int result = 0;
@@ -252,10 +254,10 @@ static int arrive(struct edl_cluster *cluster, struct lull_edl_job **jobs, size_
     for (size_t i = 0; i < count; i++)
         jobs[i]->point = lull_edl_choose_point(config, jobs[i]->task, (double)slot);
     if (slot == 0 && config->has_dvfs && (config->errors & LULL_EDL_DEDICATED_START))
-        result = dedicate(cluster, jobs, &count);
+        result = edl_online_dedicate(cluster, jobs, &count);
     lull_edl_sort(config, jobs, count);
     for (size_t i = 0; i < count && result == 0; i++)
-        result = place(cluster, jobs[i], slot);
+        result = edl_online_place(cluster, jobs[i], slot);
     lull_gpu_pool_settle(cluster->pool);
     return result;
 }
@@ -278,7 +280,7 @@ static int by_slot(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-static int run(struct edl_cluster *cluster, struct lull_edl_job **order, size_t count)
+static int edl_online_run(struct edl_cluster *cluster, struct lull_edl_job **order, size_t count)
 {
     int result = 0;
 
@@ -288,12 +290,12 @@ static int run(struct edl_cluster *cluster, struct lull_edl_job **order, size_t 
 
         for (end = i; end < count && slot_of(order[end]) == slot;)
             end++;
-        result = proceed(cluster, slot);
+        result = edl_online_proceed(cluster, slot);
         if (result == 0)
-            result = arrive(cluster, order + i, end - i, slot);
+            result = edl_online_arrive(cluster, order + i, end - i, slot);
     }
     if (result == 0)
-        result = proceed(cluster, cluster->last_slot);
+        result = edl_online_proceed(cluster, cluster->last_slot);
     for (uint32_t i = 0; i < cluster->node_count && result == 0; i++)
         if (cluster->nodes[i].is_on)
             count_idle(cluster, i, cluster->last_slot);
@@ -313,16 +315,16 @@ int lull_edl_simulate(const struct lull_edl_config *config, const struct lull_dv
         order[i] = &jobs_out[i];
     }
     if (result == 0)
-        result = run(&cluster, order, count);
+        result = edl_online_run(&cluster, order, count);
     if (result == 0) {
         lull_edl_add_up(jobs_out, count, &cluster.outcome);
         *outcome_out = cluster.outcome;
     }
     free(order);
-    fini(&cluster);
+    edl_online_fini(&cluster);
     if (result == -E2BIG)
         return lull_error_set(err, result,
                               "the tasks need more than %d GPUs; limit them with --gpus",
-                              LULL_GPU_POOL_MOST);
+                              LULL_GPU_POOL_MAX);
     return result < 0 ? lull_error_set(err, result, "not enough memory for %zu tasks", count) : 0;
 }

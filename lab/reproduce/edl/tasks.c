@@ -42,7 +42,7 @@ static const struct lull_column known[] = {
 
 /* ---- one task ----------------------------------------------------------------------------- */
 
-static int check_names(const struct lull_columns *record, struct lull_error *err)
+static int edl_task_check_names(const struct lull_columns *record, struct lull_error *err)
 {
     int rc = lull_columns_has(record, LOAD)
                  ? 0
@@ -53,8 +53,8 @@ static int check_names(const struct lull_columns *record, struct lull_error *err
     return rc;
 }
 
-static int read_numbers(const struct lull_columns *record, struct lull_dvfs_task *task,
-                        struct lull_error *err)
+static int edl_task_read_numbers(const struct lull_columns *record, struct lull_dvfs_task *task,
+                                 struct lull_error *err)
 {
     double *const places[NUMBERS] = {
         [ARRIVAL] = &task->arrival_s,     [SCALED] = &task->scaled_s,
@@ -75,8 +75,8 @@ static int read_numbers(const struct lull_columns *record, struct lull_dvfs_task
     return rc;
 }
 
-static int read_deadline(const struct lull_columns *record, struct lull_dvfs_task *task,
-                         struct lull_error *err)
+static int edl_task_read_deadline(const struct lull_columns *record, struct lull_dvfs_task *task,
+                                  struct lull_error *err)
 {
     double load = 1.0;
     int rc;
@@ -89,8 +89,8 @@ static int read_deadline(const struct lull_columns *record, struct lull_dvfs_tas
     return rc;
 }
 
-static int check(const struct lull_columns *record, const struct lull_dvfs_task *task,
-                 struct lull_error *err)
+static int edl_task_check(const struct lull_columns *record, const struct lull_dvfs_task *task,
+                          struct lull_error *err)
 {
     if (!(task->scaled_s + task->constant_s > 0.0))
         return lull_columns_refuse(record, SCALED,
@@ -111,13 +111,13 @@ static int read_task(const struct lull_columns *record, void *task_out, struct l
     int rc;
 
     *task = (struct lull_dvfs_task){0};
-    rc = read_numbers(record, task, err);
+    rc = edl_task_read_numbers(record, task, err);
     if (rc < 0)
         return rc;
-    rc = read_deadline(record, task, err);
+    rc = edl_task_read_deadline(record, task, err);
     if (rc < 0)
         return rc;
-    return check(record, task, err);
+    return edl_task_check(record, task, err);
 }
 
 /* ---- many --------------------------------------------------------------------------------- */
@@ -126,7 +126,7 @@ static const struct lull_job_kind kind = {
     .known = known,
     .many = "tasks",
     .size = sizeof(struct lull_dvfs_task),
-    .check = check_names,
+    .check = edl_task_check_names,
     .read = read_task,
 };
 
@@ -149,7 +149,7 @@ int lull_dvfs_tasks_read(const char *path, struct lull_dvfs_task **tasks_out, si
 
 /* ---- random tasks ---------------------------------------------------------------------------- */
 
-static double between(struct lull_random *random, double low, double high)
+static double edl_task_draw_between(struct lull_random *random, double low, double high)
 {
     return low + (high - low) * lull_random_uniform(random);
 }
@@ -170,12 +170,12 @@ static void draw_model(struct lull_random *random, struct lull_dvfs_task *task)
     const double scale = whole_between(random, 10, 50);
     double power_w;
 
-    task->scaled_s = between(random, 1.66, 7.61) * scale;
-    task->constant_s = between(random, 0.1, 0.95) * scale;
-    task->core_share = between(random, 0.07, 0.91);
+    task->scaled_s = edl_task_draw_between(random, 1.66, 7.61) * scale;
+    task->constant_s = edl_task_draw_between(random, 0.1, 0.95) * scale;
+    task->core_share = edl_task_draw_between(random, 0.07, 0.91);
     power_w = whole_between(random, 175, 206);
-    task->constant_w = power_w * between(random, 0.2, 0.41);
-    task->memory_w = power_w * between(random, 0.1, 0.2);
+    task->constant_w = power_w * edl_task_draw_between(random, 0.2, 0.41);
+    task->memory_w = power_w * edl_task_draw_between(random, 0.1, 0.2);
     task->core_w = power_w - task->constant_w - task->memory_w;
 }
 
@@ -192,7 +192,8 @@ void lull_edl_tasks_draw(double utilisation, bool is_online, uint64_t seed,
 
         *task = (struct lull_dvfs_task){.id = i};
         draw_model(&random, task);
-        share = is_online ? between(&random, 0.15, 0.85) : between(&random, 0.25, 0.75);
+        share = is_online ? edl_task_draw_between(&random, 0.15, 0.85)
+                          : edl_task_draw_between(&random, 0.25, 0.75);
         if (is_online && i >= LULL_EDL_TASKS_AT_ONCE)
             task->arrival_s = whole_between(&random, 1, LULL_EDL_TASKS_SLOTS - 1);
         task->deadline_s = task->arrival_s + (task->scaled_s + task->constant_s) / share;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/text.h"
-#include "base/watch.h"
+#include "base/progress.h"
 #include "lab/reproduce/command.h"
 #include "lab/reproduce/zeus/replay.h"
 #include "simulator/summary.h"
@@ -33,8 +33,8 @@ struct zeus_options {
 
 /* ---- traces ------------------------------------------------------------------------------- */
 
-static int read_trace(const struct zeus_options *arguments, uint32_t index,
-                      struct lull_batch_trace **trace_out, struct lull_error *err)
+static int zeus_command_read_trace(const struct zeus_options *arguments, uint32_t index,
+                                   struct lull_batch_trace **trace_out, struct lull_error *err)
 {
     struct lull_batch_trace_job job = *lull_batch_trace_find_job(arguments->dataset);
 
@@ -106,7 +106,7 @@ static void fill_policies(const struct zeus_options *arguments, struct lull_repl
 static int play_policy(struct lull_replay *replay, struct lull_replay_policy *policy,
                        struct lull_error *err)
 {
-    struct lull_watch watch = lull_watch_begin();
+    struct lull_progress progress = lull_progress_begin();
     int rc = 0;
 
     policy->outcomes = calloc(replay->seed_count, sizeof(*policy->outcomes));
@@ -117,15 +117,16 @@ static int play_policy(struct lull_replay *replay, struct lull_replay_policy *po
     for (uint32_t i = 0; i < replay->seed_count && rc == 0; i++) {
         rc = lull_comparison_play(&replay->comparison, &policy->config, replay->first_seed + i,
                                   policy->cost_by_recurrence, &policy->outcomes[i], err);
-        if (lull_watch_is_due(&watch))
-            lull_watch_draw("%s: %u of %u seeds", policy->name, i + 1, replay->seed_count);
+        if (lull_progress_is_due(&progress))
+            lull_progress_draw("%s: %u of %u seeds", policy->name, i + 1, replay->seed_count);
     }
-    lull_watch_end(&watch);
+    lull_progress_end(&progress);
     return rc;
 }
 
 /* Prints the comparison for people, or as one JSON document. Errors: -ENOMEM. */
-static int print(const struct lull_replay *replay, bool is_json, struct lull_error *err)
+static int zeus_command_print(const struct lull_replay *replay, bool is_json,
+                              struct lull_error *err)
 {
     if (!is_json) {
         lull_replay_print(replay, stdout);
@@ -154,7 +155,7 @@ static int play_seeds(const struct zeus_options *arguments,
     if (rc == 0 && arguments->svg != NULL)
         rc = lull_replay_picture_write(arguments->svg, &replay, err);
     if (rc == 0)
-        rc = print(&replay, arguments->is_json, err);
+        rc = zeus_command_print(&replay, arguments->is_json, err);
     for (int i = 0; i < LULL_REPLAY_POLICIES; i++) {
         free(replay.policies[i].outcomes);
         free(replay.policies[i].cost_by_recurrence);
@@ -168,7 +169,7 @@ static int replay_traces(const struct zeus_options *arguments, struct lull_batch
     struct lull_recurrence_phase phases[LULL_COMPARISON_PHASES];
 
     for (uint32_t i = 0; i < arguments->target_count; i++) {
-        const int rc = read_trace(arguments, i, &traces[i], err);
+        const int rc = zeus_command_read_trace(arguments, i, &traces[i], err);
 
         if (rc < 0)
             return rc;
@@ -184,7 +185,7 @@ static int replay_traces(const struct zeus_options *arguments, struct lull_batch
 
 /* ---- the command line --------------------------------------------------------------------- */
 
-static int parse_beta(const char *text, void *beta_ratio, struct lull_error *err)
+static int zeus_command_parse_beta(const char *text, void *beta_ratio, struct lull_error *err)
 {
     (void)err;
     return lull_text_parse_at_least(text, 1.0, beta_ratio);
@@ -220,12 +221,15 @@ static const struct lull_option rows[] = {
                .more = "Each has the network, optimizer, target, most epochs and default size of "
                        "the Zeus paper."),
     LULL_VALUE("gpu", "NAME", TEXT, struct zeus_options, gpu,
-               "The GPU that the power was recorded on: a label of the output.", .usual = ""),
+               "The GPU that the power was recorded on: a label of the output.",
+               .default_value = ""),
     LULL_VALUE("eta", "RATIO", RATIO, struct zeus_options, eta_ratio,
-               "The weight of energy against time; 1: only energy, 0: only time.", .usual = "0.5"),
+               "The weight of energy against time; 1: only energy, 0: only time.",
+               .default_value = "0.5"),
     LULL_VALUE("beta", "X", OWN, struct zeus_options, beta_ratio,
                "Stop a run that costs X times the least cost that is known; inf: never.",
-               .parse = parse_beta, .expected = "a number from 1 on, or inf", .usual = "2"),
+               .parse = zeus_command_parse_beta, .expected = "a number from 1 on, or inf",
+               .default_value = "2"),
     LULL_VALUE("window", "N", WHOLE, struct zeus_options, window,
                "Only the last N results of each size count; 0: all of them.",
                LULL_GIVEN(struct zeus_options, has_window), .most = 1000000,
@@ -236,9 +240,9 @@ static const struct lull_option rows[] = {
                .hint = LULL_OPTION_FILE, .excludes = "then|svg",
                .more = "It prints how many steps differ; the status is 1 if any does."),
     LULL_VALUE("seeds", "N", WHOLE, struct zeus_options, seeds, "Play N series, one seed each.",
-               .least = 1, .most = 100000, .usual = "30"),
+               .least = 1, .most = 100000, .default_value = "30"),
     LULL_VALUE("first-seed", "N", WHOLE, struct zeus_options, first_seed,
-               "Seed of the first series.", .most = 0x1p62, .usual = "1"),
+               "Seed of the first series.", .most = 0x1p62, .default_value = "1"),
     LULL_VALUE("recurrences", "N", WHOLE, struct zeus_options, recurrences,
                "How often the job recurs at each target.", .least = 1, .most = 100000,
                .otherwise = "twice the number of sizes times that of limits"),
@@ -262,12 +266,13 @@ static const struct lull_option rows[] = {
 
 _Static_assert(LULL_COMPARISON_PHASES == 8, "the help of --then names the number less one");
 
-static void prepare(void *options)
+static void zeus_command_prepare(void *options)
 {
     ((struct zeus_options *)options)->target_count = 1;
 }
 
-static int check(void *given, const struct lull_operands *operands, struct lull_error *err)
+static int zeus_command_check(void *given, const struct lull_operands *operands,
+                              struct lull_error *err)
 {
     const struct zeus_options *const options = given;
 
@@ -278,7 +283,7 @@ static int check(void *given, const struct lull_operands *operands, struct lull_
     return 0;
 }
 
-static int run(void *options, const struct lull_operands *operands)
+static int zeus_command_run(void *options, const struct lull_operands *operands)
 {
     struct lull_batch_trace *traces[LULL_COMPARISON_PHASES] = {NULL};
     struct lull_error err = {0};
@@ -297,7 +302,7 @@ const struct lull_program_command lull_zeus_command = {
              "Lull's save on the same draws, or a recorded series step by step.",
     .tables = {{rows, 0}},
     .size = sizeof(struct zeus_options),
-    .prepare = prepare,
-    .check = check,
-    .run = run,
+    .prepare = zeus_command_prepare,
+    .check = zeus_command_check,
+    .run = zeus_command_run,
 };

@@ -20,11 +20,11 @@ int lull_comparison_init(struct lull_comparison *comparison,
 
         if (rc < 0)
             return rc;
-        c.least_cost[i] = lull_recurrence_least_cost(phases[i].trace, eta_ratio);
+        c.min_cost[i] = lull_recurrence_min_cost(phases[i].trace, eta_ratio);
         c.recurrences += phases[i].recurrences;
         c.base_energy_j += recurrences * c.potential[i].base.energy_j;
         c.base_time_s += recurrences * c.potential[i].base.time_s;
-        c.oracle_cost += recurrences * c.least_cost[i];
+        c.oracle_cost += recurrences * c.min_cost[i];
     }
     *comparison = c;
     return 0;
@@ -37,7 +37,7 @@ struct comparison_tally {
     double time_s[LULL_COMPARISON_LAST];
 };
 
-static void observe(void *context, const struct lull_recurrence_step *step)
+static void zeus_comparison_observe(void *context, const struct lull_recurrence_step *step)
 {
     struct comparison_tally *const tally = context;
     struct lull_comparison_outcome *o = &tally->outcome;
@@ -65,7 +65,7 @@ int lull_comparison_play(const struct lull_comparison *comparison,
         .phases = comparison->phases,
         .phase_count = comparison->phase_count,
         .seed = seed,
-        .observe = observe,
+        .observe = zeus_comparison_observe,
         .context = &tally,
     };
     struct lull_zeus_config config = *policy;

@@ -22,9 +22,9 @@ struct lull_comparison {
     double eta_ratio;
     /* Filled in by lull_comparison_init. */
     struct lull_recurrence_potential potential[LULL_COMPARISON_PHASES];
-    double least_cost[LULL_COMPARISON_PHASES]; /* J per recurrence with the best size known */
-    uint32_t recurrences;                      /* in all phases */
-    double base_energy_j;                      /* over all recurrences with the default size */
+    double min_cost[LULL_COMPARISON_PHASES]; /* J per recurrence with the best size known */
+    uint32_t recurrences;                    /* in all phases */
+    double base_energy_j;                    /* over all recurrences with the default size */
     double base_time_s;
     double oracle_cost; /* J over all recurrences with the best size known */
 };

@@ -22,7 +22,7 @@ struct golden_checker {
     bool has_run[LULL_BATCH_TRACE_SIZES];
 };
 
-static void expect(struct golden_checker *checker, bool is_so, const char *column)
+static void golden_expect(struct golden_checker *checker, bool is_so, const char *column)
 {
     struct lull_golden_verdict *verdict = &checker->verdict;
 
@@ -47,7 +47,7 @@ static void expect_number(struct golden_checker *checker, double actual, double 
         error_ratio = 1.0;
     if (error_ratio > checker->verdict.max_relative_error)
         checker->verdict.max_relative_error = error_ratio;
-    expect(checker, error_ratio <= limit_ratio, column);
+    golden_expect(checker, error_ratio <= limit_ratio, column);
 }
 
 /* ---- recorded draws ----------------------------------------------------------------------- */
@@ -70,11 +70,11 @@ static void replay_order(void *context, uint32_t *arms, size_t count)
 
     for (size_t i = 0; i < count; i++)
         is_open[arms[i]] = true;
-    expect(checker, row->order_count == count, "perm");
+    golden_expect(checker, row->order_count == count, "perm");
     for (size_t i = 0; i < count && !checker->is_wrong; i++) {
         const uint32_t arm = arm_of(checker, row->order[i]);
 
-        expect(checker, is_open[arm], "perm");
+        golden_expect(checker, is_open[arm], "perm");
         is_open[arm] = false;
     }
     for (size_t i = 0; i < count && !checker->is_wrong; i++)
@@ -87,9 +87,10 @@ static double replay_normal(void *context, uint32_t arm, double mean, double dev
     const struct lull_batch_golden_row *row = &checker->row;
     const struct lull_batch_golden_arm *recorded = &row->arms[checker->next_arm];
 
-    expect(checker,
-           checker->next_arm < row->arm_count && checker->trace->sizes[arm].size == recorded->size,
-           "arms");
+    golden_expect(checker,
+                  checker->next_arm < row->arm_count &&
+                      checker->trace->sizes[arm].size == recorded->size,
+                  "arms");
     if (checker->next_arm >= row->arm_count)
         return mean;
     checker->next_arm++;
@@ -104,11 +105,11 @@ static void check_choice(struct golden_checker *checker, const struct lull_batch
 {
     const struct lull_batch_golden_row *row = &checker->row;
 
-    expect(checker, row->step == checker->verdict.steps, "step");
-    expect(checker, row->recurrence == checker->recurrence, "recurrence");
-    expect(checker, row->attempt == checker->attempt, "attempt");
-    expect(checker, checker->next_arm == row->arm_count, "arms");
-    expect(checker, choice->size == row->size, "bs");
+    golden_expect(checker, row->step == checker->verdict.steps, "step");
+    golden_expect(checker, row->recurrence == checker->recurrence, "recurrence");
+    golden_expect(checker, row->attempt == checker->attempt, "attempt");
+    golden_expect(checker, checker->next_arm == row->arm_count, "arms");
+    golden_expect(checker, choice->size == row->size, "bs");
     expect_number(checker, choice->bound, row->bound, row->bound, "cost_ub");
 }
 
@@ -123,23 +124,23 @@ static void check_epochs(struct golden_checker *checker, struct lull_recurrence_
     const bool is_close = fabs(quotient - round(quotient)) <= margin &&
                           (recorded == run->max_epochs || recorded + 1 == run->max_epochs);
 
-    expect(checker, recorded == run->max_epochs || is_close, "max_epochs");
+    golden_expect(checker, recorded == run->max_epochs || is_close, "max_epochs");
 }
 
 static void check_run(struct golden_checker *checker, const struct lull_recurrence_run *run)
 {
     const struct lull_batch_golden_row *row = &checker->row;
 
-    expect(checker, run->limit->limit_w == row->limit_w, "pl");
-    expect(checker, run->is_profiling == row->is_profiling, "profile_power");
-    expect(checker, run->size->path_count == row->path_count, "n_paths");
-    expect(checker, run->has_reached == row->has_reached, "reached");
+    golden_expect(checker, run->limit->limit_w == row->limit_w, "pl");
+    golden_expect(checker, run->is_profiling == row->is_profiling, "profile_power");
+    golden_expect(checker, run->size->path_count == row->path_count, "n_paths");
+    golden_expect(checker, run->has_reached == row->has_reached, "reached");
     expect_number(checker, run->energy_j, row->energy_j, row->energy_j, "energy_j");
     expect_number(checker, run->time_s, row->time_s, row->time_s, "time_s");
 }
 
-static void execute(struct golden_checker *checker, uint32_t arm, double bound,
-                    struct lull_recurrence_run *run)
+static void golden_execute(struct golden_checker *checker, uint32_t arm, double bound,
+                           struct lull_recurrence_run *run)
 {
     const struct lull_batch_trace_size *size = &checker->trace->sizes[arm];
     const struct lull_batch_golden_row *row = &checker->row;
@@ -154,18 +155,19 @@ static void execute(struct golden_checker *checker, uint32_t arm, double bound,
         .bound = bound,
         .is_profiling = !checker->has_run[arm],
     };
-    expect(checker, !is_known || path->run == row->path_run, "run");
-    expect(checker, path->epochs == row->epochs || (isnan(path->epochs) && isnan(row->epochs)),
-           "target_epoch");
+    golden_expect(checker, !is_known || path->run == row->path_run, "run");
+    golden_expect(checker,
+                  path->epochs == row->epochs || (isnan(path->epochs) && isnan(row->epochs)),
+                  "target_epoch");
     lull_recurrence_execute(run, checker->eta_ratio, checker->trace->job.max_epochs);
     check_epochs(checker, run);
     check_run(checker, run);
     checker->has_run[arm] = true;
 }
 
-/* Enters the result into the history, and goes on to the next recurrence after a success. */
-static int learn(struct golden_checker *checker, const struct lull_recurrence_run *run,
-                 struct lull_error *err)
+/* Enters the result into the history, and continues to the next recurrence after a success. */
+static int golden_learn(struct golden_checker *checker, const struct lull_recurrence_run *run,
+                        struct lull_error *err)
 {
     const struct lull_job_price price = {checker->eta_ratio, checker->trace->max_power_w, 1};
     const struct lull_batch_record ended = {
@@ -192,7 +194,8 @@ static int check_row(struct golden_checker *checker, struct lull_error *err)
 
     checker->is_wrong = false;
     checker->next_arm = 0;
-    expect(checker, checker->row.is_pruning == lull_zeus_is_pruning(checker->search), "phase");
+    golden_expect(checker, checker->row.is_pruning == lull_zeus_is_pruning(checker->search),
+                  "phase");
     lull_zeus_choose(checker->search, before, &choice);
     check_choice(checker, &choice);
     if (arm == checker->trace->size_count)
@@ -207,8 +210,8 @@ static int check_row(struct golden_checker *checker, struct lull_error *err)
                          err);
     if (rc < 0)
         return rc;
-    execute(checker, arm, choice.bound, &run);
-    rc = learn(checker, &run, err);
+    golden_execute(checker, arm, choice.bound, &run);
+    rc = golden_learn(checker, &run, err);
     checker->verdict.steps++;
     return rc;
 }

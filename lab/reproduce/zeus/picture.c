@@ -17,13 +17,13 @@ struct replay_drawing {
     double high;
 };
 
-static double x_of(const struct replay_drawing *drawing, uint32_t recurrence)
+static double zeus_picture_x_of(const struct replay_drawing *drawing, uint32_t recurrence)
 {
     return LEFT +
            (double)(WIDTH - LEFT - RIGHT) * recurrence / drawing->replay->comparison.recurrences;
 }
 
-static double y_of(const struct replay_drawing *drawing, double cost)
+static double zeus_picture_y_of(const struct replay_drawing *drawing, double cost)
 {
     return TOP + (double)(HEIGHT - TOP - BOTTOM) * (drawing->high - log10(cost)) /
                      (drawing->high - drawing->low);
@@ -34,15 +34,15 @@ static double mean_cost(const struct lull_replay *replay, int policy, uint32_t r
     return replay->policies[policy].cost_by_recurrence[recurrence] / replay->seed_count;
 }
 
-static void find_range(struct replay_drawing *drawing)
+static void zeus_picture_find_range(struct replay_drawing *drawing)
 {
     const struct lull_comparison *c = &drawing->replay->comparison;
     double least = INFINITY;
     double most = 0.0;
 
     for (uint32_t i = 0; i < c->phase_count; i++) {
-        least = fmin(least, c->least_cost[i]);
-        most = fmax(most, c->least_cost[i]);
+        least = fmin(least, c->min_cost[i]);
+        most = fmax(most, c->min_cost[i]);
     }
     for (int p = 0; p < LULL_REPLAY_POLICIES; p++)
         for (uint32_t i = 0; i < c->recurrences; i++) {
@@ -53,7 +53,7 @@ static void find_range(struct replay_drawing *drawing)
     drawing->high = log10(1.1 * most);
 }
 
-static void draw_axes(const struct replay_drawing *drawing)
+static void zeus_picture_draw_axes(const struct replay_drawing *drawing)
 {
     static const double steps[] = {1.0, 2.0, 5.0};
     const struct lull_comparison *c = &drawing->replay->comparison;
@@ -68,16 +68,17 @@ static void draw_axes(const struct replay_drawing *drawing)
             fprintf(drawing->file,
                     "<line x1='%d' y1='%.1f' x2='%d' y2='%.1f' stroke='#ddd'/>"
                     "<text x='%d' y='%.1f' text-anchor='end'>%.0e</text>\n",
-                    LEFT, y_of(drawing, cost), WIDTH - RIGHT, y_of(drawing, cost), LEFT - 6,
-                    y_of(drawing, cost) + 4.0, cost);
+                    LEFT, zeus_picture_y_of(drawing, cost), WIDTH - RIGHT,
+                    zeus_picture_y_of(drawing, cost), LEFT - 6,
+                    zeus_picture_y_of(drawing, cost) + 4.0, cost);
         }
     for (uint32_t i = 0; i < c->phase_count; i++) {
         fprintf(drawing->file,
                 "<line x1='%.1f' y1='%d' x2='%.1f' y2='%d' stroke='#999'/>"
                 "<text x='%.1f' y='%d'>%u: target %g</text>\n",
-                x_of(drawing, recurrence), TOP, x_of(drawing, recurrence), HEIGHT - BOTTOM,
-                x_of(drawing, recurrence) + 4.0, HEIGHT - BOTTOM + 16, recurrence,
-                c->phases[i].trace->job.target);
+                zeus_picture_x_of(drawing, recurrence), TOP, zeus_picture_x_of(drawing, recurrence),
+                HEIGHT - BOTTOM, zeus_picture_x_of(drawing, recurrence) + 4.0, HEIGHT - BOTTOM + 16,
+                recurrence, c->phases[i].trace->job.target);
         recurrence += c->phases[i].recurrences;
     }
     fprintf(drawing->file, "<text x='%d' y='%d'>recurrence</text>\n", LEFT, HEIGHT - 12);
@@ -90,11 +91,11 @@ static void draw_oracle(const struct replay_drawing *drawing)
 
     fprintf(drawing->file, "<polyline fill='none' stroke='#000' stroke-dasharray='4 3' points='");
     for (uint32_t i = 0; i < c->phase_count; i++) {
-        const double y = y_of(drawing, c->least_cost[i]);
+        const double y = zeus_picture_y_of(drawing, c->min_cost[i]);
 
-        fprintf(drawing->file, "%.1f,%.1f ", x_of(drawing, recurrence), y);
+        fprintf(drawing->file, "%.1f,%.1f ", zeus_picture_x_of(drawing, recurrence), y);
         recurrence += c->phases[i].recurrences;
-        fprintf(drawing->file, "%.1f,%.1f ", x_of(drawing, recurrence), y);
+        fprintf(drawing->file, "%.1f,%.1f ", zeus_picture_x_of(drawing, recurrence), y);
     }
     fprintf(drawing->file, "'/>\n");
 }
@@ -103,8 +104,8 @@ static void draw_policy(const struct replay_drawing *drawing, int policy, const 
 {
     fprintf(drawing->file, "<polyline fill='none' stroke='%s' stroke-width='1.5' points='", colour);
     for (uint32_t i = 0; i < drawing->replay->comparison.recurrences; i++)
-        fprintf(drawing->file, "%.1f,%.1f ", x_of(drawing, i),
-                y_of(drawing, mean_cost(drawing->replay, policy, i)));
+        fprintf(drawing->file, "%.1f,%.1f ", zeus_picture_x_of(drawing, i),
+                zeus_picture_y_of(drawing, mean_cost(drawing->replay, policy, i)));
     fprintf(drawing->file, "'/>\n");
 }
 
@@ -129,20 +130,20 @@ static void draw_legend(FILE *file, const struct lull_replay *replay, const char
     }
 }
 
-static int draw(const void *context, FILE *file)
+static int zeus_picture_draw(const void *context, FILE *file)
 {
     const struct lull_replay *replay = context;
     static const char *const colours[LULL_REPLAY_POLICIES] = {"#d55e00", "#e69f00", "#0072b2"};
     struct replay_drawing drawing = {.file = file, .replay = replay};
 
-    find_range(&drawing);
+    zeus_picture_find_range(&drawing);
     fprintf(file,
             "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' "
             "font-family='sans-serif' font-size='12'>\n<rect width='%d' height='%d' fill='#fff'/>\n"
             "<text x='%d' y='20'>Cost (J) of each recurrence of %s, mean of %u seeds</text>\n",
             WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT, replay->comparison.phases[0].trace->job.dataset,
             replay->seed_count);
-    draw_axes(&drawing);
+    zeus_picture_draw_axes(&drawing);
     draw_oracle(&drawing);
     for (int i = 0; i < LULL_REPLAY_POLICIES; i++)
         draw_policy(&drawing, i, colours[i]);
@@ -154,5 +155,5 @@ static int draw(const void *context, FILE *file)
 int lull_replay_picture_write(const char *path, const struct lull_replay *replay,
                               struct lull_error *err)
 {
-    return lull_file_write_with(path, draw, replay, err);
+    return lull_file_write_with(path, zeus_picture_draw, replay, err);
 }

@@ -11,7 +11,7 @@
 
 /* As published: pruning rounds, results of a size that a Gaussian needs, and attempts at one
  * recurrence before its bound is lifted. */
-enum { NONE = UINT32_MAX, ROUNDS = 2, LEAST_RESULTS = 2, MOST_ATTEMPTS = 20 };
+enum { NONE = UINT32_MAX, ROUNDS = 2, MIN_RESULTS = 2, MAX_ATTEMPTS = 20 };
 
 struct lull_zeus {
     bool is_published;
@@ -39,7 +39,7 @@ void lull_zeus_config_default(struct lull_zeus_config *config, bool is_published
 }
 
 /* The arm to use where none is to be explored. */
-static uint32_t fallback(const struct lull_batch *batch)
+static uint32_t zeus_policy_fallback(const struct lull_batch *batch)
 {
     const int cheapest = lull_batch_cheapest_arm(batch);
 
@@ -49,7 +49,7 @@ static uint32_t fallback(const struct lull_batch *batch)
 /* ---- pruning ------------------------------------------------------------------------------ */
 
 /* The next arm alive from `from` on in the walk's direction; NONE: the walk is over. */
-static uint32_t walk(const struct lull_zeus *zeus, int64_t from)
+static uint32_t zeus_policy_walk(const struct lull_zeus *zeus, int64_t from)
 {
     const int64_t count = (int64_t)zeus->batch->config.size_count;
 
@@ -59,7 +59,7 @@ static uint32_t walk(const struct lull_zeus *zeus, int64_t from)
     return NONE;
 }
 
-static void begin_round(struct lull_zeus *zeus)
+static void zeus_policy_begin_round(struct lull_zeus *zeus)
 {
     memset(zeus->has_reached, 0, sizeof(zeus->has_reached));
     zeus->cheapest = NONE;
@@ -69,10 +69,10 @@ static void begin_round(struct lull_zeus *zeus)
 }
 
 /* All sizes have failed: only the cheapest that ever reached the target is left, or the default. */
-static void keep_one(struct lull_zeus *zeus)
+static void zeus_policy_keep_one(struct lull_zeus *zeus)
 {
     memset(zeus->is_alive, 0, sizeof(zeus->is_alive));
-    zeus->is_alive[fallback(zeus->batch)] = true;
+    zeus->is_alive[zeus_policy_fallback(zeus->batch)] = true;
     zeus->is_over = true;
     zeus->is_lifted = true;
 }
@@ -80,26 +80,26 @@ static void keep_one(struct lull_zeus *zeus)
 static void end_round(struct lull_zeus *zeus)
 {
     if (zeus->cheapest == NONE) {
-        keep_one(zeus);
+        zeus_policy_keep_one(zeus);
         return;
     }
     memcpy(zeus->is_alive, zeus->has_reached, sizeof(zeus->is_alive));
     zeus->base = zeus->cheapest;
     zeus->round++;
     zeus->is_over = zeus->round == ROUNDS;
-    begin_round(zeus);
+    zeus_policy_begin_round(zeus);
 }
 
 /* Goes on from an explored arm; one that has failed ends its walk. */
-static void advance(struct lull_zeus *zeus, bool has_reached)
+static void zeus_policy_advance(struct lull_zeus *zeus, bool has_reached)
 {
     uint32_t next = NONE;
 
     if (has_reached)
-        next = walk(zeus, (int64_t)zeus->next + (zeus->is_upward ? 1 : -1));
+        next = zeus_policy_walk(zeus, (int64_t)zeus->next + (zeus->is_upward ? 1 : -1));
     if (next == NONE && !zeus->is_upward) {
         zeus->is_upward = true;
-        next = walk(zeus, (int64_t)zeus->base + 1);
+        next = zeus_policy_walk(zeus, (int64_t)zeus->base + 1);
     }
     if (next == NONE)
         end_round(zeus);
@@ -119,7 +119,7 @@ static void note_end(struct lull_zeus *zeus, const struct lull_batch_run *run, b
         zeus->cheapest = run->arm;
         zeus->cheapest_cost = run->cost;
     }
-    advance(zeus, run->has_reached);
+    zeus_policy_advance(zeus, run->has_reached);
 }
 
 /* ---- Thompson sampling -------------------------------------------------------------------- */
@@ -131,7 +131,7 @@ struct zeus_belief {
     double deviation;
 };
 
-static struct zeus_belief believe(const struct lull_batch *batch, uint32_t arm)
+static struct zeus_belief zeus_policy_accept(const struct lull_batch *batch, uint32_t arm)
 {
     const struct lull_batch_run *runs[LULL_BATCH_RESULTS];
     const size_t count = lull_batch_results(batch, arm, runs, LULL_BATCH_RESULTS);
@@ -150,7 +150,7 @@ static struct zeus_belief believe(const struct lull_batch *batch, uint32_t arm)
     return belief;
 }
 
-static void permute(void *context, uint32_t *arms, size_t count)
+static void zeus_policy_permute(void *context, uint32_t *arms, size_t count)
 {
     for (size_t i = count; i > 1; i--) {
         const size_t other = (size_t)lull_random_below(context, i);
@@ -167,7 +167,8 @@ static double draw_normal(void *context, uint32_t arm, double mean, double devia
     return lull_random_normal(context, mean, deviation);
 }
 
-static uint32_t sample(const struct lull_zeus *zeus, const struct lull_zeus_draws *draws)
+static uint32_t zeus_policy_sample(const struct lull_zeus *zeus,
+                                   const struct lull_zeus_draws *draws)
 {
     const size_t size_count = zeus->batch->config.size_count;
     uint32_t order[LULL_BATCH_SIZES];
@@ -178,12 +179,12 @@ static uint32_t sample(const struct lull_zeus *zeus, const struct lull_zeus_draw
 
     for (uint32_t arm = 0; arm < size_count; arm++)
         if (zeus->is_alive[arm]) {
-            beliefs[arm] = believe(zeus->batch, arm);
+            beliefs[arm] = zeus_policy_accept(zeus->batch, arm);
             order[count++] = arm;
         }
     draws->permute(draws->context, order, count);
     for (size_t i = 0; i < count; i++)
-        if (beliefs[order[i]].count < LEAST_RESULTS)
+        if (beliefs[order[i]].count < MIN_RESULTS)
             return order[i];
     for (uint32_t arm = 0; arm < size_count; arm++) {
         double cost;
@@ -202,12 +203,12 @@ static uint32_t sample(const struct lull_zeus *zeus, const struct lull_zeus_draw
 static uint32_t sample_seeded(const struct lull_zeus *zeus)
 {
     struct lull_random random;
-    const struct lull_zeus_draws seeded = {&random, permute, draw_normal};
+    const struct lull_zeus_draws seeded = {&random, zeus_policy_permute, draw_normal};
 
     if (zeus->draws.normal != NULL)
-        return sample(zeus, &zeus->draws);
+        return zeus_policy_sample(zeus, &zeus->draws);
     lull_random_init(&random, lull_batch_draw_seed(zeus->batch));
-    return sample(zeus, &seeded);
+    return zeus_policy_sample(zeus, &seeded);
 }
 
 /* ---- the search --------------------------------------------------------------------------- */
@@ -232,7 +233,7 @@ int lull_zeus_create(const struct lull_zeus_config *config, struct lull_zeus **z
     for (size_t arm = 0; arm < batch.size_count; arm++)
         zeus->is_alive[arm] = true;
     zeus->base = zeus->batch->default_arm;
-    begin_round(zeus);
+    zeus_policy_begin_round(zeus);
     *zeus_out = zeus;
     return 0;
 }
@@ -261,16 +262,16 @@ void lull_zeus_choose(const struct lull_zeus *zeus, uint64_t retry_of,
     before = retry_of == 0 ? NULL : lull_batch_find_run(batch, retry_of);
     if (before != NULL)
         attempt = before->attempt + 1;
-    choice_out->bound = batch->config.beta_ratio * batch->least_cost;
-    if (attempt > MOST_ATTEMPTS || zeus->is_lifted)
+    choice_out->bound = batch->config.beta_ratio * batch->min_cost;
+    if (attempt > MAX_ATTEMPTS || zeus->is_lifted)
         choice_out->bound = INFINITY;
     /* NOLINTNEXTLINE(bugprone-branch-clone): their order is that of the published policy. */
-    if (attempt > MOST_ATTEMPTS) {
-        arm = fallback(batch);
+    if (attempt > MAX_ATTEMPTS) {
+        arm = zeus_policy_fallback(batch);
     } else if (zeus->is_over) {
         arm = sample_seeded(zeus);
     } else if (zeus->awaited_id != 0) {
-        arm = fallback(batch);
+        arm = zeus_policy_fallback(batch);
     } else {
         arm = zeus->next;
         choice_out->is_exploring = true;

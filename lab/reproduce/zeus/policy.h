@@ -55,7 +55,7 @@ void lull_zeus_choose(const struct lull_zeus *zeus, uint64_t retry_of,
 int lull_zeus_apply(struct lull_zeus *zeus, const struct lull_batch_record *record,
                     struct lull_error *err);
 
-/* Tells whether Zeus's pruning rounds last. */
+/* Returns whether Zeus's pruning rounds last. */
 bool lull_zeus_is_pruning(const struct lull_zeus *zeus);
 
 /* The history, which the search owns. */

@@ -154,10 +154,10 @@ static int play_run(struct recurrence_player *player, uint64_t retry_of,
 static int play_recurrence(struct recurrence_player *player, const struct lull_batch_trace *trace,
                            uint32_t recurrence, struct lull_error *err)
 {
-    enum { MOST_ATTEMPTS = 200 };
+    enum { MAX_ATTEMPTS = 200 };
     const struct lull_recurrence_series *series = player->series;
 
-    for (uint32_t attempt = 1; attempt <= MOST_ATTEMPTS; attempt++) {
+    for (uint32_t attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
         struct lull_recurrence_step step = {
             .recurrence = recurrence, .attempt = attempt, .trace = trace};
         const int rc = play_run(player, attempt == 1 ? 0 : player->run, &step, err);
@@ -169,7 +169,7 @@ static int play_recurrence(struct recurrence_player *player, const struct lull_b
             return 0;
     }
     return lull_error_set(err, -ENODATA, "recurrence %u misses the target %d times in a row",
-                          recurrence, MOST_ATTEMPTS);
+                          recurrence, MAX_ATTEMPTS);
 }
 
 static bool is_same_job(const struct lull_recurrence_series *series)
@@ -260,15 +260,15 @@ static void take_if(struct lull_recurrence_knobs *best, double best_value,
         *best = *knobs;
 }
 
-static void consider(struct lull_recurrence_potential *potential,
-                     const struct lull_recurrence_knobs *knobs, uint32_t default_size,
-                     bool is_highest)
+static void zeus_recur_consider(struct lull_recurrence_potential *potential,
+                                const struct lull_recurrence_knobs *knobs, uint32_t default_size,
+                                bool is_highest)
 {
     struct lull_recurrence_potential *const p = potential;
 
-    take_if(&p->least_energy, p->least_energy.energy_j, knobs, knobs->energy_j);
-    take_if(&p->least_time, p->least_time.time_s, knobs, knobs->time_s);
-    take_if(&p->least_cost, p->least_cost.cost, knobs, knobs->cost);
+    take_if(&p->min_energy, p->min_energy.energy_j, knobs, knobs->energy_j);
+    take_if(&p->min_time, p->min_time.time_s, knobs, knobs->time_s);
+    take_if(&p->min_cost, p->min_cost.cost, knobs, knobs->cost);
     if (is_highest)
         take_if(&p->best_size, p->best_size.energy_j, knobs, knobs->energy_j);
     if (knobs->size == default_size)
@@ -297,8 +297,8 @@ int lull_recurrence_search(const struct lull_batch_trace *trace, double eta_rati
             };
 
             knobs.cost = lull_job_cost(&price, knobs.energy_j, knobs.time_s);
-            consider(&potential, &knobs, trace->job.default_size,
-                     limit->limit_w == trace->max_power_w);
+            zeus_recur_consider(&potential, &knobs, trace->job.default_size,
+                                limit->limit_w == trace->max_power_w);
         }
     }
     if (potential.base.size == 0)
@@ -309,7 +309,7 @@ int lull_recurrence_search(const struct lull_batch_trace *trace, double eta_rati
     return 0;
 }
 
-double lull_recurrence_least_cost(const struct lull_batch_trace *trace, double eta_ratio)
+double lull_recurrence_min_cost(const struct lull_batch_trace *trace, double eta_ratio)
 {
     const struct lull_job_price price = {eta_ratio, trace->max_power_w, 1};
     double least = INFINITY;

@@ -97,9 +97,9 @@ struct lull_recurrence_potential {
     struct lull_recurrence_knobs base;       /* the default size at the highest limit */
     struct lull_recurrence_knobs best_size;  /* at the highest limit, least energy */
     struct lull_recurrence_knobs best_limit; /* at the default size, least energy */
-    struct lull_recurrence_knobs least_energy;
-    struct lull_recurrence_knobs least_cost;
-    struct lull_recurrence_knobs least_time;
+    struct lull_recurrence_knobs min_energy;
+    struct lull_recurrence_knobs min_cost;
+    struct lull_recurrence_knobs min_time;
 };
 
 /*
@@ -114,6 +114,6 @@ int lull_recurrence_search(const struct lull_batch_trace *trace, double eta_rati
  * size runs at the limit that would be chosen for it; failed repetitions are paid up to the job's
  * most epochs, and repeated.
  */
-double lull_recurrence_least_cost(const struct lull_batch_trace *trace, double eta_ratio);
+double lull_recurrence_min_cost(const struct lull_batch_trace *trace, double eta_ratio);
 
 #endif

@@ -53,7 +53,7 @@ double lull_replay_regret_ratio(const struct lull_comparison *comparison,
 
 void lull_replay_print(const struct lull_replay *replay, FILE *out);
 
-/* Makes the JSON document, which the caller decrefs. NULL: there is no memory. */
+/* Makes the JSON document, which the caller decrefs. NULL: out of memory. */
 json_t *lull_replay_json(const struct lull_replay *replay);
 
 /* Draws the cost over the recurrences (SVG). Errors: -ENOMEM, those of lull_file_write_atomic. */

@@ -17,8 +17,8 @@ static double missed_runs(const struct lull_comparison *comparison,
     return outcome->missed_runs;
 }
 
-static double changes(const struct lull_comparison *comparison,
-                      const struct lull_comparison_outcome *outcome)
+static double zeus_report_changes_ratio(const struct lull_comparison *comparison,
+                                        const struct lull_comparison_outcome *outcome)
 {
     (void)comparison;
     return outcome->change_count;
@@ -75,7 +75,7 @@ static void print_policy(FILE *out, const struct lull_replay *replay,
             100.0 * saving.mean, 100.0 * saving.deviation, 100.0 * last.mean,
             100.0 * last.deviation, 100.0 * slower.mean, 100.0 * regret.mean,
             100.0 * regret.deviation, lull_replay_spread_of(replay, policy, missed_runs).mean,
-            lull_replay_spread_of(replay, policy, changes).mean);
+            lull_replay_spread_of(replay, policy, zeus_report_changes_ratio).mean);
 }
 
 static void print_seed(FILE *out, const struct lull_replay *replay, uint32_t index)
@@ -99,9 +99,9 @@ void lull_replay_print(const struct lull_replay *replay, FILE *out)
                 c->phases[i].trace->job.target, replay->gpu[0] != '\0' ? " on " : "", replay->gpu,
                 c->phases[i].recurrences);
         print_knobs(out, "default", &p->base, &p->base);
-        print_knobs(out, "least energy", &p->least_energy, &p->base);
-        print_knobs(out, "least cost", &p->least_cost, &p->base);
-        print_knobs(out, "least time", &p->least_time, &p->base);
+        print_knobs(out, "least energy", &p->min_energy, &p->base);
+        print_knobs(out, "least cost", &p->min_cost, &p->base);
+        print_knobs(out, "least time", &p->min_time, &p->base);
     }
     fprintf(out, "\nsaved energy in %% of the default, by seed\n%10s", "seed");
     for (int i = 0; i < LULL_REPLAY_POLICIES; i++)
@@ -134,11 +134,11 @@ static json_t *phases_json(const struct lull_comparison *c)
         json_array_append_new(
             list, json_pack("{s:f, s:I, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "target",
                             c->phases[i].trace->job.target, "recurrences",
-                            (json_int_t)c->phases[i].recurrences, "oracle_cost_j", c->least_cost[i],
+                            (json_int_t)c->phases[i].recurrences, "oracle_cost_j", c->min_cost[i],
                             "default", knobs_json(&p->base), "best_size", knobs_json(&p->best_size),
                             "best_limit", knobs_json(&p->best_limit), "least_energy",
-                            knobs_json(&p->least_energy), "least_cost", knobs_json(&p->least_cost),
-                            "least_time", knobs_json(&p->least_time)));
+                            knobs_json(&p->min_energy), "least_cost", knobs_json(&p->min_cost),
+                            "least_time", knobs_json(&p->min_time)));
     }
     return list;
 }

@@ -43,7 +43,7 @@ static const struct series_column columns[] = {
 
 enum { COLUMNS = sizeof(columns) / sizeof(columns[0]) };
 
-static int parse_count(const char *text, uint32_t *count_out)
+static int zeus_series_parse_count(const char *text, uint32_t *count_out)
 {
     int64_t value;
 
@@ -54,7 +54,7 @@ static int parse_count(const char *text, uint32_t *count_out)
 }
 
 /* Takes the next word of *rest up to a separator, which it overwrites. NULL: there is none. */
-static char *next_word(char **rest, char separator)
+static char *zeus_series_next_word(char **rest, char separator)
 {
     char *const word = *rest;
     char *end;
@@ -72,21 +72,22 @@ static int parse_order(char *text, struct lull_batch_golden_row *row)
 {
     char *word;
 
-    while ((word = next_word(&text, ' ')) != NULL)
+    while ((word = zeus_series_next_word(&text, ' ')) != NULL)
         if (row->order_count == LULL_BATCH_GOLDEN_ARMS ||
-            parse_count(word, &row->order[row->order_count++]) < 0)
+            zeus_series_parse_count(word, &row->order[row->order_count++]) < 0)
             return -EINVAL;
     return 0;
 }
 
 static int parse_arm(char *text, struct lull_batch_golden_arm *arm)
 {
-    const char *const size = next_word(&text, ':');
-    const char *const mean = next_word(&text, ':');
-    const char *const deviation = next_word(&text, ':');
+    const char *const size = zeus_series_next_word(&text, ':');
+    const char *const mean = zeus_series_next_word(&text, ':');
+    const char *const deviation = zeus_series_next_word(&text, ':');
 
     if (size == NULL || mean == NULL || deviation == NULL || text == NULL ||
-        parse_count(size, &arm->size) < 0 || lull_text_parse_number(mean, &arm->mean) < 0 ||
+        zeus_series_parse_count(size, &arm->size) < 0 ||
+        lull_text_parse_number(mean, &arm->mean) < 0 ||
         lull_text_parse_number(deviation, &arm->deviation) < 0 ||
         lull_text_parse_number(text, &arm->sample) < 0)
         return -EINVAL;
@@ -97,7 +98,7 @@ static int parse_arms(char *text, struct lull_batch_golden_row *row)
 {
     char *word;
 
-    while ((word = next_word(&text, ' ')) != NULL)
+    while ((word = zeus_series_next_word(&text, ' ')) != NULL)
         if (row->arm_count == LULL_BATCH_GOLDEN_ARMS ||
             parse_arm(word, &row->arms[row->arm_count++]) < 0)
             return -EINVAL;
@@ -125,7 +126,7 @@ static int parse_cell(const struct series_column *column, char *text,
 
     switch (column->kind) {
     case COUNT:
-        return parse_count(text, to);
+        return zeus_series_parse_count(text, to);
     case FLAG:
         return parse_flag(text, "1", "0", to);
     case NUMBER:

@@ -26,13 +26,15 @@ const struct lull_batch_trace_job *lull_batch_trace_find_job(const char *dataset
     return NULL;
 }
 
-static int refuse(const struct lull_lines *lines, const char *what, struct lull_error *err)
+static int zeus_trace_refuse(const struct lull_lines *lines, const char *what,
+                             struct lull_error *err)
 {
     return lull_error_set(err, LULL_E_FORMAT, "%s: line %zu: %s", lull_lines_name(lines),
                           lull_lines_number(lines), what);
 }
 
-static int read_header(struct lull_lines *lines, const char *expected, struct lull_error *err)
+static int zeus_trace_read_header(struct lull_lines *lines, const char *expected,
+                                  struct lull_error *err)
 {
     char *line = NULL;
     const int rc = lull_lines_next(lines, &line, err);
@@ -70,7 +72,8 @@ static struct lull_batch_trace_size *find_size(struct lull_batch_trace *trace, u
 }
 
 /* Finds the size, or inserts it in its ascending place. NULL: there are too many. */
-static struct lull_batch_trace_size *add_size(struct lull_batch_trace *trace, uint32_t size)
+static struct lull_batch_trace_size *zeus_trace_add_size(struct lull_batch_trace *trace,
+                                                         uint32_t size)
 {
     struct lull_batch_trace_size *found = find_size(trace, size);
     uint32_t place = 0;
@@ -99,14 +102,15 @@ static int parse_size(const struct lull_lines *lines, const char *text, uint32_t
     int64_t size;
 
     if (lull_text_parse_int(text, 1, UINT32_MAX, &size) < 0)
-        return refuse(lines, "batch_size is not a whole number above 0", err);
+        return zeus_trace_refuse(lines, "batch_size is not a whole number above 0", err);
     *size_out = (uint32_t)size;
     return 0;
 }
 
 /* ---- power -------------------------------------------------------------------------------- */
 
-static int add_limit(struct lull_batch_trace_size *size, const struct lull_batch_trace_limit *limit)
+static int zeus_trace_add_limit(struct lull_batch_trace_size *size,
+                                const struct lull_batch_trace_limit *limit)
 {
     uint32_t place = 0;
 
@@ -139,7 +143,7 @@ static int read_power_row(struct lull_batch_trace *trace, struct lull_lines *lin
     if (lull_text_parse_number(cells[4], &limit.limit_w) < 0 || !(limit.limit_w > 0.0) ||
         lull_text_parse_number(cells[5], &limit.time_s) < 0 || !(limit.time_s > 0.0) ||
         lull_text_parse_number(cells[6], &limit.power_w) < 0 || !(limit.power_w >= 0.0))
-        return refuse(
+        return zeus_trace_refuse(
             lines,
             "power_limit, time_per_epoch and average_power must be numbers, the first two above 0",
             err);
@@ -147,11 +151,11 @@ static int read_power_row(struct lull_batch_trace *trace, struct lull_lines *lin
         trace->max_power_w = limit.limit_w;
     if (!is_of_job(&trace->job, cells))
         return 0;
-    found = add_size(trace, size);
-    if (found == NULL || add_limit(found, &limit) < 0)
-        return refuse(lines,
-                      "the power limit is there twice, or there are too many batch sizes or limits",
-                      err);
+    found = zeus_trace_add_size(trace, size);
+    if (found == NULL || zeus_trace_add_limit(found, &limit) < 0)
+        return zeus_trace_refuse(
+            lines, "the power limit is there twice, or there are too many batch sizes or limits",
+            err);
     return 0;
 }
 
@@ -160,17 +164,17 @@ static int read_power_row(struct lull_batch_trace *trace, struct lull_lines *lin
 static int add_path(const struct lull_lines *lines, struct lull_batch_trace_size *size,
                     char *const *cells, struct lull_error *err)
 {
-    const double most_epochs = 1e9;
+    const double max_epochs = 1e9;
     struct lull_batch_trace_path path = {.epochs = NAN};
     int64_t run;
 
     if (lull_text_parse_int(cells[5], 0, UINT32_MAX, &run) < 0)
-        return refuse(lines, "run is not a whole number", err);
+        return zeus_trace_refuse(lines, "run is not a whole number", err);
     if (strcmp(cells[7], "nan") != 0 && (lull_text_parse_number(cells[7], &path.epochs) < 0 ||
-                                         !(path.epochs >= 1.0 && path.epochs <= most_epochs)))
-        return refuse(lines, "target_epoch is neither nan nor 1 or more", err);
+                                         !(path.epochs >= 1.0 && path.epochs <= max_epochs)))
+        return zeus_trace_refuse(lines, "target_epoch is neither nan nor 1 or more", err);
     if (size->path_count == LULL_BATCH_TRACE_PATHS)
-        return refuse(lines, "there are too many repetitions of this batch size", err);
+        return zeus_trace_refuse(lines, "there are too many repetitions of this batch size", err);
     path.run = (uint32_t)run;
     size->paths[size->path_count++] = path;
     return 0;
@@ -191,7 +195,7 @@ static int read_train_row(struct lull_batch_trace *trace, struct lull_lines *lin
     if (rc < 0)
         return rc;
     if (lull_text_parse_number(cells[6], &target) < 0)
-        return refuse(lines, "target_metric is not a number", err);
+        return zeus_trace_refuse(lines, "target_metric is not a number", err);
     found = is_of_job(&trace->job, cells) ? find_size(trace, size) : NULL;
     if (found == NULL)
         return 0;
@@ -201,11 +205,11 @@ static int read_train_row(struct lull_batch_trace *trace, struct lull_lines *lin
 
 /* ---- both --------------------------------------------------------------------------------- */
 
-static int read_power(struct lull_batch_trace *trace, struct lull_lines *lines,
-                      struct lull_error *err)
+static int zeus_trace_read_power(struct lull_batch_trace *trace, struct lull_lines *lines,
+                                 struct lull_error *err)
 {
     char *line = NULL;
-    int rc = read_header(
+    int rc = zeus_trace_read_header(
         lines, "dataset,network,batch_size,optimizer,power_limit,time_per_epoch,average_power",
         err);
 
@@ -218,7 +222,7 @@ static int read_train(struct lull_batch_trace *trace, struct lull_lines *lines, 
                       struct lull_error *err)
 {
     char *line = NULL;
-    int rc = read_header(
+    int rc = zeus_trace_read_header(
         lines, "dataset,network,batch_size,optimizer,learning_rate,run,target_metric,target_epoch",
         err);
 
@@ -229,7 +233,8 @@ static int read_train(struct lull_batch_trace *trace, struct lull_lines *lines, 
 
 /* Keeps the sizes that are in both tables. The default becomes the largest of them if it is above.
  */
-static int join(struct lull_batch_trace *trace, const bool *is_trained, struct lull_error *err)
+static int zeus_trace_join(struct lull_batch_trace *trace, const bool *is_trained,
+                           struct lull_error *err)
 {
     const struct lull_batch_trace_job *job = &trace->job;
     uint32_t kept = 0;
@@ -268,13 +273,13 @@ int lull_batch_trace_read(const struct lull_batch_trace_job *job, const char *tr
     rc = lull_lines_open(power_path, &power, err);
     if (rc < 0)
         goto close;
-    rc = read_power(trace, power, err);
+    rc = zeus_trace_read_power(trace, power, err);
     if (rc < 0)
         goto close;
     rc = read_train(trace, train, is_trained, err);
     if (rc < 0)
         goto close;
-    rc = join(trace, is_trained, err);
+    rc = zeus_trace_join(trace, is_trained, err);
     if (rc < 0)
         goto close;
     *trace_out = trace;

@@ -44,15 +44,15 @@ struct nvrtc {
 
 #define SYMBOL(type, member, name, older_name) {offsetof(struct nvrtc, member), name, older_name},
 static const struct lull_library_symbol symbols[] = {NVRTC_CALLS(SYMBOL)};
-enum { SYMBOLS = sizeof(symbols) / sizeof(symbols[0]), MOST_ARCHITECTURES = 64 };
+enum { SYMBOLS = sizeof(symbols) / sizeof(symbols[0]), MAX_ARCHITECTURES = 64 };
 
 struct lull_suite_compiler {
     void *library;
     char library_name[256];
     struct nvrtc nvrtc;
     uint32_t version;
-    int architectures[MOST_ARCHITECTURES]; /* compute capabilities that it compiles for, ascending
-                                            */
+    int architectures[MAX_ARCHITECTURES]; /* compute capabilities that it compiles for, ascending
+                                           */
     int architecture_count;
 };
 
@@ -74,7 +74,7 @@ static bool has_all(const struct nvrtc *nvrtc)
     return true;
 }
 
-static int load(struct lull_suite_compiler *compiler, struct lull_error *err)
+static int compiler_load(struct lull_suite_compiler *compiler, struct lull_error *err)
 {
     static const char *const names[] = {"libnvrtc.so.13",
                                         "libnvrtc.so.12",
@@ -92,7 +92,7 @@ static int load(struct lull_suite_compiler *compiler, struct lull_error *err)
     lull_library_bind(compiler->library, nvrtc, symbols, SYMBOLS);
     if (!has_all(nvrtc) || nvrtc->version(&major, &minor) != 0 ||
         nvrtc->architecture_count(&compiler->architecture_count) != 0 ||
-        compiler->architecture_count < 1 || compiler->architecture_count > MOST_ARCHITECTURES ||
+        compiler->architecture_count < 1 || compiler->architecture_count > MAX_ARCHITECTURES ||
         nvrtc->architectures(compiler->architectures) != 0) {
         dlclose(compiler->library);
         return lull_error_set(err, LULL_E_UNSUPPORTED, "%.60s: NVRTC is older than 11.2: " INSTALL,
@@ -109,7 +109,7 @@ int lull_suite_compiler_open(struct lull_suite_compiler **compiler_out, struct l
 
     if (compiler == NULL)
         return lull_error_set(err, -ENOMEM, "not enough memory for the compiler");
-    result = load(compiler, err);
+    result = compiler_load(compiler, err);
     if (result < 0) {
         free(compiler);
         return result;
@@ -127,7 +127,8 @@ void lull_suite_compiler_close(struct lull_suite_compiler *compiler)
 }
 
 /* The best architecture for a GPU: its own, else the newest before it, as PTX. 0: it is too old. */
-static int choose(const struct lull_suite_compiler *compiler, uint32_t capability, bool *is_own_out)
+static int compiler_choose(const struct lull_suite_compiler *compiler, uint32_t capability,
+                           bool *is_own_out)
 {
     int best = 0;
 
@@ -191,11 +192,11 @@ static int take_image(const struct lull_suite_compiler *compiler, void *program,
     return 0;
 }
 
-enum { OPTION_BYTES = 160, MOST_OPTIONS = LULL_SUITE_MOST_SIZES + LULL_SUITE_MOST_DEFINES + 4 };
+enum { OPTION_BYTES = 160, MAX_OPTIONS = LULL_SUITE_MAX_SIZES + LULL_SUITE_MAX_DEFINES + 4 };
 
 struct options {
-    char text[MOST_OPTIONS][OPTION_BYTES];
-    const char *list[MOST_OPTIONS];
+    char text[MAX_OPTIONS][OPTION_BYTES];
+    const char *list[MAX_OPTIONS];
     int count;
 };
 
@@ -220,11 +221,11 @@ int lull_suite_compile(struct lull_suite_compiler *compiler, const struct lull_s
                        struct lull_error *err)
 {
     const struct nvrtc *const nvrtc = &compiler->nvrtc;
-    const char *texts[LULL_SUITE_MOST_HEADERS];
-    const char *names[LULL_SUITE_MOST_HEADERS];
+    const char *texts[LULL_SUITE_MAX_HEADERS];
+    const char *names[LULL_SUITE_MAX_HEADERS];
     struct options options = {.count = 0};
     bool is_own;
-    const int architecture = choose(compiler, capability, &is_own);
+    const int architecture = compiler_choose(compiler, capability, &is_own);
     void *program = NULL;
     int result, code;
 

@@ -28,7 +28,7 @@ int lull_cuda_result(const struct lull_cuda *cuda, int code, const char *what,
                           "CUDA cannot %s: %s (code %d)", what, text, code);
 }
 
-static int load(struct lull_cuda *cuda, struct lull_error *err)
+static int suite_cuda_load(struct lull_cuda *cuda, struct lull_error *err)
 {
     static const char *const names[] = {"libcuda.so.1", NULL};
 
@@ -64,7 +64,8 @@ static void write_uuid(const struct lull_cuda_uuid *uuid, char text[UUID_TEXT])
                                    separators[i] != NULL ? separators[i] : "", uuid->bytes[i]);
 }
 
-static int find_device(struct lull_cuda *cuda, const char *wanted, struct lull_error *err)
+static int suite_cuda_find_device(struct lull_cuda *cuda, const char *wanted,
+                                  struct lull_error *err)
 {
     int count = 0;
     int code = cuda->device_count(&count);
@@ -105,7 +106,7 @@ static int open_device(struct lull_cuda *cuda, const char *uuid, struct lull_err
                               "%.60s: CUDA does not begin: %s (code %d); see lull doctor",
                               cuda->library_name, text != NULL ? text : "an unknown error", code);
     }
-    result = find_device(cuda, uuid, err);
+    result = suite_cuda_find_device(cuda, uuid, err);
     if (result < 0)
         return result;
     code = cuda->device_attribute(&major, CUDA_MAJOR, cuda->device);
@@ -129,7 +130,7 @@ int lull_cuda_open(struct lull_cuda *cuda, const char *uuid, struct lull_error *
     int result;
 
     memset(cuda, 0, sizeof(*cuda));
-    result = load(cuda, err);
+    result = suite_cuda_load(cuda, err);
     if (result < 0)
         return result;
     return open_device(cuda, uuid, err);

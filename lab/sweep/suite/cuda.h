@@ -16,7 +16,7 @@ enum {
     CUDA_OK = 0,
     CUDA_MAJOR = 75, /* attributes of a device: compute capability */
     CUDA_MINOR = 76,
-    CUDA_DYNAMIC_SHARED = 8, /* attribute of a function: bytes that a launch may ask for */
+    CUDA_DYNAMIC_SHARED = 8, /* attribute of a function: bytes that a launch may request */
     CUDA_EVENT_BLOCKING = 1, /* waits do not spin */
     CUDA_EVENT_UNTIMED = 2,
     CUDA_UUID_BYTES = 16,

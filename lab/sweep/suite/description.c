@@ -13,14 +13,14 @@
 #include "lab/sweep/suite/expression.h"
 
 enum {
-    MOST_THREADS = 1024,      /* of a block */
-    MOST_SHARED = 227 * 1024, /* of a block, on any GPU so far */
-    MOST_CAPABILITY = 999,
-    MOST_NAME = 64, /* bytes of a kernel's name or arg */
+    MAX_THREADS = 1024,      /* of a block */
+    MAX_SHARED = 227 * 1024, /* of a block, on any GPU so far */
+    MAX_CAPABILITY = 999,
+    MAX_NAME = 64, /* bytes of a kernel's name or arg */
 };
-static const uint64_t most_grid_x = INT32_MAX;
-static const uint64_t most_grid_yz = 65535;
-static const uint64_t most_buffer = UINT64_C(1) << 40; /* bytes */
+static const uint64_t max_grid_x = INT32_MAX;
+static const uint64_t max_grid_yz = 65535;
+static const uint64_t max_buffer = UINT64_C(1) << 40; /* bytes */
 
 struct lull_suite {
     char *text; /* all strings lie in it, but for the numbers of sizes */
@@ -36,14 +36,14 @@ struct suite_reader {
     const char *field; /* NULL: the line as a whole */
     struct lull_suite *suite;
     struct lull_suite_kernel *kernel; /* the one that is read; NULL: none yet */
-    struct lull_suite_size sizes[LULL_SUITE_MOST_SIZES];
+    struct lull_suite_size sizes[LULL_SUITE_MAX_SIZES];
     uint32_t size_count;
     bool has_bytes, has_flops, has_check;
     struct lull_error *err;
 };
 
 static int __attribute__((format(printf, 2, 3)))
-refuse(const struct suite_reader *reader, const char *format, ...)
+suite_text_refuse(const struct suite_reader *reader, const char *format, ...)
 {
     char what[200];
     va_list arguments;
@@ -59,7 +59,7 @@ refuse(const struct suite_reader *reader, const char *format, ...)
 /* ---- words ---- */
 
 /* Takes what stands before the next separator from *rest, which becomes NULL with the last. */
-static char *take_part(char **rest, char separator)
+static char *suite_text_take_part(char **rest, char separator)
 {
     char *const part = *rest;
     char *const end = strchr(part, separator);
@@ -73,7 +73,7 @@ static char *take_part(char **rest, char separator)
 }
 
 /* Takes the first word of a text, which *rest then stands behind; "": there is none. */
-static char *take_word(char **rest)
+static char *suite_text_take_word(char **rest)
 {
     char *const word = lull_text_trim(*rest);
     char *end = word;
@@ -88,7 +88,7 @@ static char *take_word(char **rest)
     return word;
 }
 
-static bool is_identifier(const char *text)
+static bool suite_text_is_identifier(const char *text)
 {
     if (!isalpha((unsigned char)*text) && *text != '_')
         return false;
@@ -98,11 +98,11 @@ static bool is_identifier(const char *text)
 }
 
 /* Names of kernels and files: what may stand in a table without quotes, and in a folder. */
-static bool is_plain(const char *text)
+static bool suite_text_is_plain(const char *text)
 {
     const size_t length = strlen(text);
 
-    if (length == 0 || length > MOST_NAME || text[0] == '.')
+    if (length == 0 || length > MAX_NAME || text[0] == '.')
         return false;
     for (size_t i = 0; i < length; i++)
         if (!isalnum((unsigned char)text[i]) && strchr("_-.", text[i]) == NULL)
@@ -111,19 +111,20 @@ static bool is_plain(const char *text)
 }
 
 /* Evaluates an expression to a number from least to most. */
-static int take_number(const struct suite_reader *reader, const char *text, uint64_t least,
-                       uint64_t most, uint64_t *value_out)
+static int suite_text_take_number(const struct suite_reader *reader, const char *text,
+                                  uint64_t least, uint64_t most, uint64_t *value_out)
 {
     struct lull_error err;
     uint64_t value;
 
     if (lull_suite_evaluate(text, reader->sizes, reader->size_count, &value, &err) < 0) {
-        refuse(reader, "%s", err.text);
+        suite_text_refuse(reader, "%s", err.text);
         return LULL_E_FORMAT;
     }
     if (value < least || value > most) {
-        refuse(reader, "%s is %llu; it must be %llu to %llu", text, (unsigned long long)value,
-               (unsigned long long)least, (unsigned long long)most);
+        suite_text_refuse(reader, "%s is %llu; it must be %llu to %llu", text,
+                          (unsigned long long)value, (unsigned long long)least,
+                          (unsigned long long)most);
         return LULL_E_FORMAT;
     }
     *value_out = value;
@@ -132,12 +133,12 @@ static int take_number(const struct suite_reader *reader, const char *text, uint
 
 /* ---- fields ---- */
 
-static int read_source(struct suite_reader *reader, char *value)
+static int suite_text_read_source(struct suite_reader *reader, char *value)
 {
     const size_t length = strlen(value);
 
-    if (!is_plain(value) || length < 4 || strcmp(value + length - 3, ".cu") != 0)
-        return refuse(reader, "\"%.40s\" is not a file name that ends in .cu", value);
+    if (!suite_text_is_plain(value) || length < 4 || strcmp(value + length - 3, ".cu") != 0)
+        return suite_text_refuse(reader, "\"%.40s\" is not a file name that ends in .cu", value);
     reader->kernel->source = value;
     return 0;
 }
@@ -145,8 +146,8 @@ static int read_source(struct suite_reader *reader, char *value)
 static int read_capability(struct suite_reader *reader, char *value)
 {
     uint64_t capability;
-    const int result =
-        take_number(reader, value, LULL_SUITE_LEAST_CAPABILITY, MOST_CAPABILITY, &capability);
+    const int result = suite_text_take_number(reader, value, LULL_SUITE_MIN_CAPABILITY,
+                                              MAX_CAPABILITY, &capability);
 
     if (result == 0)
         reader->kernel->capability = (uint32_t)capability;
@@ -166,10 +167,10 @@ static int add_define(struct suite_reader *reader, const char *name, const char 
 {
     struct lull_suite_kernel *const kernel = reader->kernel;
 
-    if (!is_identifier(name))
-        return refuse(reader, "\"%.40s\" is not a macro name", name);
+    if (!suite_text_is_identifier(name))
+        return suite_text_refuse(reader, "\"%.40s\" is not a macro name", name);
     if (has_define(kernel, name))
-        return refuse(reader, "%s is there twice", name);
+        return suite_text_refuse(reader, "%s is there twice", name);
     kernel->defines[kernel->define_count++] = (struct lull_suite_define){name, value};
     return 0;
 }
@@ -177,10 +178,10 @@ static int add_define(struct suite_reader *reader, const char *name, const char 
 static int read_define(struct suite_reader *reader, char *value)
 {
     char *rest = value;
-    const char *const name = take_word(&rest);
+    const char *const name = suite_text_take_word(&rest);
 
-    if (reader->kernel->define_count - reader->size_count == LULL_SUITE_MOST_DEFINES)
-        return refuse(reader, "there are more than %d macros", LULL_SUITE_MOST_DEFINES);
+    if (reader->kernel->define_count - reader->size_count == LULL_SUITE_MAX_DEFINES)
+        return suite_text_refuse(reader, "there are more than %d macros", LULL_SUITE_MAX_DEFINES);
     return add_define(reader, name, rest);
 }
 
@@ -188,21 +189,23 @@ static int read_size(struct suite_reader *reader, char *value)
 {
     enum { DIGITS = 24 };
     char *rest = value;
-    const char *const name = take_word(&rest);
+    const char *const name = suite_text_take_word(&rest);
     char *const small = strstr(rest, " small ");
     uint64_t number, small_number;
     char *digits;
     int result;
 
     if (small == NULL)
-        return refuse(reader, "write NAME NUMBER small NUMBER; the small one is for tests without "
-                              "a GPU");
+        return suite_text_refuse(
+            reader, "write NAME NUMBER small NUMBER; the small one is for tests without "
+                    "a GPU");
     *small = '\0';
-    if (reader->size_count == LULL_SUITE_MOST_SIZES)
-        return refuse(reader, "there are more than %d", LULL_SUITE_MOST_SIZES);
-    result = take_number(reader, rest, 1, UINT32_MAX, &number);
+    if (reader->size_count == LULL_SUITE_MAX_SIZES)
+        return suite_text_refuse(reader, "there are more than %d", LULL_SUITE_MAX_SIZES);
+    result = suite_text_take_number(reader, rest, 1, UINT32_MAX, &number);
     if (result == 0)
-        result = take_number(reader, small + strlen(" small "), 1, UINT32_MAX, &small_number);
+        result =
+            suite_text_take_number(reader, small + strlen(" small "), 1, UINT32_MAX, &small_number);
     if (result < 0)
         return result;
     digits = lull_memory_take(&reader->suite->numbers, 1, DIGITS);
@@ -220,7 +223,7 @@ static const struct {
     uint32_t bytes;
 } types[] = {{"f32", 4}, {"f64", 8}, {"f16", 2}, {"bf16", 2}, {"e4m3", 1}, {"s8", 1}, {"u32", 4}};
 
-static uint32_t bytes_of(const char *type)
+static uint32_t suite_text_bytes_of(const char *type)
 {
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
         if (strcmp(types[i].name, type) == 0)
@@ -241,40 +244,42 @@ static int read_buffer(struct suite_reader *reader, char *value)
     struct lull_suite_kernel *const kernel = reader->kernel;
     struct lull_suite_buffer buffer = {0};
     char *rest = value;
-    char *const head = take_part(&rest, ';');
+    char *const head = suite_text_take_part(&rest, ';');
     char *words = head;
     uint32_t bytes;
     int result;
 
-    buffer.name = take_word(&words);
+    buffer.name = suite_text_take_word(&words);
     buffer.type = words;
-    bytes = bytes_of(buffer.type);
-    if (kernel->buffer_count == LULL_SUITE_MOST_BUFFERS)
-        return refuse(reader, "there are more than %d", LULL_SUITE_MOST_BUFFERS);
-    if (!is_identifier(buffer.name) || rest == NULL)
-        return refuse(reader, "write NAME TYPE; COUNT or NAME TYPE; COUNT; FILL");
+    bytes = suite_text_bytes_of(buffer.type);
+    if (kernel->buffer_count == LULL_SUITE_MAX_BUFFERS)
+        return suite_text_refuse(reader, "there are more than %d", LULL_SUITE_MAX_BUFFERS);
+    if (!suite_text_is_identifier(buffer.name) || rest == NULL)
+        return suite_text_refuse(reader, "write NAME TYPE; COUNT or NAME TYPE; COUNT; FILL");
     if (find_buffer(kernel, buffer.name) >= 0)
-        return refuse(reader, "%s is there twice", buffer.name);
+        return suite_text_refuse(reader, "%s is there twice", buffer.name);
     if (bytes == 0)
-        return refuse(reader,
-                      "\"%.40s\" is not a type; known types: f32, f64, f16, bf16, e4m3, s8, u32",
-                      buffer.type);
-    result = take_number(reader, take_part(&rest, ';'), 1, most_buffer / bytes, &buffer.count);
+        return suite_text_refuse(
+            reader, "\"%.40s\" is not a type; known types: f32, f64, f16, bf16, e4m3, s8, u32",
+            buffer.type);
+    result = suite_text_take_number(reader, suite_text_take_part(&rest, ';'), 1, max_buffer / bytes,
+                                    &buffer.count);
     if (result < 0)
         return result;
     buffer.bytes = buffer.count * bytes;
     if (rest != NULL) {
         buffer.fill = lull_text_trim(rest);
-        if (!is_identifier(buffer.fill))
-            return refuse(reader, "\"%.40s\" is not a fill, such as random", buffer.fill);
+        if (!suite_text_is_identifier(buffer.fill))
+            return suite_text_refuse(reader, "\"%.40s\" is not a fill, such as random",
+                                     buffer.fill);
     }
     kernel->buffers[kernel->buffer_count++] = buffer;
     return 0;
 }
 
 /* Up to three numbers, of blocks or threads. */
-static int read_extent(const struct suite_reader *reader, char *text, uint64_t most_x,
-                       uint64_t most_yz, uint32_t extent[3])
+static int read_extent(const struct suite_reader *reader, char *text, uint64_t max_x,
+                       uint64_t max_yz, uint32_t extent[3])
 {
     char *rest = text;
 
@@ -283,8 +288,9 @@ static int read_extent(const struct suite_reader *reader, char *text, uint64_t m
         int result;
 
         if (i == 3)
-            return refuse(reader, "a grid or block has three dimensions at most");
-        result = take_number(reader, take_part(&rest, ','), 1, i == 0 ? most_x : most_yz, &number);
+            return suite_text_refuse(reader, "a grid or block has three dimensions at most");
+        result = suite_text_take_number(reader, suite_text_take_part(&rest, ','), 1,
+                                        i == 0 ? max_x : max_yz, &number);
         if (result < 0)
             return result;
         extent[i] = (uint32_t)number;
@@ -299,13 +305,14 @@ static int read_arguments(const struct suite_reader *reader, char *text,
 
     launch->buffer_count = 0;
     while (rest != NULL) {
-        const char *const name = take_part(&rest, ',');
+        const char *const name = suite_text_take_part(&rest, ',');
         const int32_t buffer = find_buffer(reader->kernel, name);
 
         if (buffer < 0)
-            return refuse(reader, "no buffer \"%.40s\" is defined above", name);
-        if (launch->buffer_count == LULL_SUITE_MOST_BUFFERS)
-            return refuse(reader, "there are more than %d buffers", LULL_SUITE_MOST_BUFFERS);
+            return suite_text_refuse(reader, "no buffer \"%.40s\" is defined above", name);
+        if (launch->buffer_count == LULL_SUITE_MAX_BUFFERS)
+            return suite_text_refuse(reader, "there are more than %d buffers",
+                                     LULL_SUITE_MAX_BUFFERS);
         launch->buffers[launch->buffer_count++] = (uint32_t)buffer;
     }
     return 0;
@@ -315,19 +322,19 @@ static int read_launch_part(const struct suite_reader *reader, char *part,
                             struct lull_suite_launch *launch)
 {
     char *rest = part;
-    const char *const what = take_word(&rest);
+    const char *const what = suite_text_take_word(&rest);
     uint64_t number;
     int result;
 
     if (strcmp(what, "grid") == 0)
-        return read_extent(reader, rest, most_grid_x, most_grid_yz, launch->grid);
+        return read_extent(reader, rest, max_grid_x, max_grid_yz, launch->grid);
     if (strcmp(what, "block") == 0)
-        return read_extent(reader, rest, MOST_THREADS, MOST_THREADS, launch->block);
+        return read_extent(reader, rest, MAX_THREADS, MAX_THREADS, launch->block);
     if (strcmp(what, "buffers") == 0)
         return read_arguments(reader, rest, launch);
     if (strcmp(what, "shared") != 0)
-        return refuse(reader, "\"%.40s\" is none of grid, block, shared, buffers", what);
-    result = take_number(reader, rest, 0, MOST_SHARED, &number);
+        return suite_text_refuse(reader, "\"%.40s\" is none of grid, block, shared, buffers", what);
+    result = suite_text_take_number(reader, rest, 0, MAX_SHARED, &number);
     if (result == 0)
         launch->shared = (uint32_t)number;
     return result;
@@ -339,31 +346,32 @@ static int read_launch(const struct suite_reader *reader, char *value,
     struct lull_suite_launch launch = {.grid = {0, 1, 1}, .block = {0, 1, 1}};
     char *rest = value;
 
-    launch.entry = take_part(&rest, ';');
-    if (!is_identifier(launch.entry))
-        return refuse(reader, "write ENTRY; grid X, Y; block X; buffers NAME, NAME");
+    launch.entry = suite_text_take_part(&rest, ';');
+    if (!suite_text_is_identifier(launch.entry))
+        return suite_text_refuse(reader, "write ENTRY; grid X, Y; block X; buffers NAME, NAME");
     while (rest != NULL) {
-        const int result = read_launch_part(reader, take_part(&rest, ';'), &launch);
+        const int result = read_launch_part(reader, suite_text_take_part(&rest, ';'), &launch);
 
         if (result < 0)
             return result;
     }
     if (launch.grid[0] == 0 || launch.block[0] == 0 || launch.buffer_count == 0)
-        return refuse(reader, "%s has no %s", launch.entry,
-                      launch.buffer_count == 0 ? "buffers" : "grid or no block");
-    if ((uint64_t)launch.block[0] * launch.block[1] * launch.block[2] > MOST_THREADS)
-        return refuse(reader, "%s has more than %d threads in a block", launch.entry, MOST_THREADS);
+        return suite_text_refuse(reader, "%s has no %s", launch.entry,
+                                 launch.buffer_count == 0 ? "buffers" : "grid or no block");
+    if ((uint64_t)launch.block[0] * launch.block[1] * launch.block[2] > MAX_THREADS)
+        return suite_text_refuse(reader, "%s has more than %d threads in a block", launch.entry,
+                                 MAX_THREADS);
     *launch_out = launch;
     return 0;
 }
 
-static int add_launch(struct suite_reader *reader, char *value)
+static int suite_text_add_launch(struct suite_reader *reader, char *value)
 {
     struct lull_suite_kernel *const kernel = reader->kernel;
     int result;
 
-    if (kernel->launch_count == LULL_SUITE_MOST_LAUNCHES)
-        return refuse(reader, "there are more than %d", LULL_SUITE_MOST_LAUNCHES);
+    if (kernel->launch_count == LULL_SUITE_MAX_LAUNCHES)
+        return suite_text_refuse(reader, "there are more than %d", LULL_SUITE_MAX_LAUNCHES);
     result = read_launch(reader, value, &kernel->launches[kernel->launch_count]);
     if (result == 0)
         kernel->launch_count++;
@@ -376,7 +384,7 @@ static int read_check(struct suite_reader *reader, char *value)
     return read_launch(reader, value, &reader->kernel->check);
 }
 
-static int read_collective(struct suite_reader *reader, char *value)
+static int suite_text_read_collective(struct suite_reader *reader, char *value)
 {
     static const char *const names[] = {"", "all_reduce", "all_gather", "reduce_scatter",
                                         "broadcast"};
@@ -386,20 +394,20 @@ static int read_collective(struct suite_reader *reader, char *value)
             reader->kernel->collective = (enum lull_suite_collective)i;
             return 0;
         }
-    return refuse(reader, "\"%.40s\" is none of all_reduce, all_gather, reduce_scatter, broadcast",
-                  value);
+    return suite_text_refuse(
+        reader, "\"%.40s\" is none of all_reduce, all_gather, reduce_scatter, broadcast", value);
 }
 
 static int read_bytes(struct suite_reader *reader, char *value)
 {
     reader->has_bytes = true;
-    return take_number(reader, value, 0, UINT64_MAX, &reader->kernel->bytes);
+    return suite_text_take_number(reader, value, 0, UINT64_MAX, &reader->kernel->bytes);
 }
 
 static int read_flops(struct suite_reader *reader, char *value)
 {
     reader->has_flops = true;
-    return take_number(reader, value, 0, UINT64_MAX, &reader->kernel->flops);
+    return suite_text_take_number(reader, value, 0, UINT64_MAX, &reader->kernel->flops);
 }
 
 static const struct suite_field {
@@ -407,17 +415,22 @@ static const struct suite_field {
     int (*read)(struct suite_reader *reader, char *value);
     bool is_repeatable;
 } fields[] = {
-    {"source", read_source, false}, {"capability", read_capability, false},
-    {"size", read_size, true},      {"define", read_define, true},
-    {"buffer", read_buffer, true},  {"launch", add_launch, true},
-    {"check", read_check, false},   {"collective", read_collective, false},
-    {"bytes", read_bytes, false},   {"flops", read_flops, false},
+    {"source", suite_text_read_source, false},
+    {"capability", read_capability, false},
+    {"size", read_size, true},
+    {"define", read_define, true},
+    {"buffer", read_buffer, true},
+    {"launch", suite_text_add_launch, true},
+    {"check", read_check, false},
+    {"collective", suite_text_read_collective, false},
+    {"bytes", read_bytes, false},
+    {"flops", read_flops, false},
 };
 enum { FIELDS = sizeof(fields) / sizeof(fields[0]) };
 
 /* ---- kernels ---- */
 
-/* Tells whether all is there once a kernel ends; the line is that of its begin. */
+/* Returns whether all is there once a kernel ends; the line is that of its begin. */
 static int finish_kernel(struct suite_reader *reader)
 {
     struct lull_suite_kernel *const kernel = reader->kernel;
@@ -427,24 +440,26 @@ static int finish_kernel(struct suite_reader *reader)
     reader->field = NULL;
     reader->line = kernel->line;
     if (kernel->source == NULL)
-        return refuse(reader, "%s %s has no source", kernel->name, kernel->arg);
+        return suite_text_refuse(reader, "%s %s has no source", kernel->name, kernel->arg);
     if (kernel->capability == 0)
-        return refuse(reader, "%s %s has no capability", kernel->name, kernel->arg);
+        return suite_text_refuse(reader, "%s %s has no capability", kernel->name, kernel->arg);
     if ((kernel->launch_count > 0) == (kernel->collective != LULL_SUITE_NO_COLLECTIVE))
-        return refuse(reader, "%s %s needs a launch or a collective, and not both", kernel->name,
-                      kernel->arg);
+        return suite_text_refuse(reader, "%s %s needs a launch or a collective, and not both",
+                                 kernel->name, kernel->arg);
     if (kernel->collective != LULL_SUITE_NO_COLLECTIVE && kernel->buffer_count != 2)
-        return refuse(reader, "%s %s needs two buffers: what is sent and what is received",
-                      kernel->name, kernel->arg);
+        return suite_text_refuse(reader,
+                                 "%s %s needs two buffers: what is sent and what is received",
+                                 kernel->name, kernel->arg);
     if (!reader->has_check)
-        return refuse(reader, "%s %s has no check", kernel->name, kernel->arg);
+        return suite_text_refuse(reader, "%s %s has no check", kernel->name, kernel->arg);
     if (!reader->has_bytes || !reader->has_flops)
-        return refuse(reader, "%s %s has no bytes or no flops; 0 is allowed", kernel->name,
-                      kernel->arg);
+        return suite_text_refuse(reader, "%s %s has no bytes or no flops; 0 is allowed",
+                                 kernel->name, kernel->arg);
     return 0;
 }
 
-static int begin_kernel(struct suite_reader *reader, char *line, uint32_t number, uint32_t *seen)
+static int suite_text_begin_kernel(struct suite_reader *reader, char *line, uint32_t number,
+                                   uint32_t *seen)
 {
     struct lull_suite *const suite = reader->suite;
     char *const end = strchr(line, ']');
@@ -456,20 +471,21 @@ static int begin_kernel(struct suite_reader *reader, char *line, uint32_t number
         return result;
     reader->line = number;
     if (end == NULL || end[1] != '\0')
-        return refuse(reader, "write [NAME ARG]");
+        return suite_text_refuse(reader, "write [NAME ARG]");
     *end = '\0';
-    kernel.name = take_word(&rest);
+    kernel.name = suite_text_take_word(&rest);
     kernel.arg = rest;
-    if (!is_plain(kernel.name) || (kernel.arg[0] != '\0' && !is_plain(kernel.arg)))
-        return refuse(reader, "names have letters, digits, _, - and . and up to %d of them",
-                      MOST_NAME);
+    if (!suite_text_is_plain(kernel.name) ||
+        (kernel.arg[0] != '\0' && !suite_text_is_plain(kernel.arg)))
+        return suite_text_refuse(
+            reader, "names have letters, digits, _, - and . and up to %d of them", MAX_NAME);
     for (size_t i = 0; i < suite->count; i++)
         if (strcmp(suite->kernels[i].name, kernel.name) == 0 &&
             strcmp(suite->kernels[i].arg, kernel.arg) == 0)
-            return refuse(reader, "[%s %s] is also in line %u", kernel.name, kernel.arg,
-                          suite->kernels[i].line);
-    if (suite->count == LULL_SUITE_MOST_KERNELS)
-        return refuse(reader, "there are more than %d kernels", LULL_SUITE_MOST_KERNELS);
+            return suite_text_refuse(reader, "[%s %s] is also in line %u", kernel.name, kernel.arg,
+                                     suite->kernels[i].line);
+    if (suite->count == LULL_SUITE_MAX_KERNELS)
+        return suite_text_refuse(reader, "there are more than %d kernels", LULL_SUITE_MAX_KERNELS);
     if (lull_array_grow(&suite->kernels, suite->count, sizeof(*suite->kernels)) < 0)
         return lull_error_set(reader->err, -ENOMEM, "not enough memory for the suite");
     reader->kernel = &suite->kernels[suite->count];
@@ -480,31 +496,32 @@ static int begin_kernel(struct suite_reader *reader, char *line, uint32_t number
     return 0;
 }
 
-static int read_field(struct suite_reader *reader, char *line, uint32_t *seen)
+static int suite_text_read_field(struct suite_reader *reader, char *line, uint32_t *seen)
 {
     char *rest = line;
-    const char *const name = take_part(&rest, '=');
+    const char *const name = suite_text_take_part(&rest, '=');
 
     if (reader->kernel == NULL)
-        return refuse(reader, "write [NAME ARG] of a kernel first");
+        return suite_text_refuse(reader, "write [NAME ARG] of a kernel first");
     if (rest == NULL)
-        return refuse(reader, "write FIELD = VALUE");
+        return suite_text_refuse(reader, "write FIELD = VALUE");
     for (uint32_t i = 0; i < FIELDS; i++) {
         if (strcmp(fields[i].name, name) != 0)
             continue;
         reader->field = fields[i].name;
         if (!fields[i].is_repeatable && (*seen & 1u << i) != 0)
-            return refuse(reader, "it is there twice");
+            return suite_text_refuse(reader, "it is there twice");
         *seen |= 1u << i;
         return fields[i].read(reader, lull_text_trim(rest));
     }
-    return refuse(reader,
-                  "\"%.40s\" is none of source, capability, size, define, buffer, launch, "
-                  "check, collective, bytes, flops",
-                  name);
+    return suite_text_refuse(
+        reader,
+        "\"%.40s\" is none of source, capability, size, define, buffer, launch, "
+        "check, collective, bytes, flops",
+        name);
 }
 
-static int read_lines(struct suite_reader *reader)
+static int suite_text_read_lines(struct suite_reader *reader)
 {
     char *rest = reader->suite->text;
     uint32_t seen = 0; /* fields of the kernel, by bits */
@@ -512,20 +529,20 @@ static int read_lines(struct suite_reader *reader)
     int result = 0;
 
     while (rest != NULL && result == 0) {
-        char *const line = take_part(&rest, '\n');
+        char *const line = suite_text_take_part(&rest, '\n');
 
         number++;
         reader->line = number;
         reader->field = NULL;
         if (line[0] == '[')
-            result = begin_kernel(reader, line, number, &seen);
+            result = suite_text_begin_kernel(reader, line, number, &seen);
         else if (line[0] != '\0' && line[0] != '#')
-            result = read_field(reader, line, &seen);
+            result = suite_text_read_field(reader, line, &seen);
     }
     if (result == 0)
         result = finish_kernel(reader);
     if (result == 0 && reader->suite->count == 0)
-        result = refuse(reader, "there is no kernel");
+        result = suite_text_refuse(reader, "there is no kernel");
     return result;
 }
 
@@ -549,7 +566,7 @@ int lull_suite_read(const char *name, const char *text, size_t size, struct lull
         result =
             lull_error_set(err, LULL_E_FORMAT, "%s: contains a NUL byte; not a text file", name);
     else
-        result = read_lines(&reader);
+        result = suite_text_read_lines(&reader);
     if (result < 0) {
         lull_suite_destroy(suite);
         return result;

@@ -12,12 +12,12 @@
 #include "base/error.h"
 
 enum {
-    LULL_SUITE_MOST_KERNELS = 1024,
-    LULL_SUITE_MOST_SIZES = 12,
-    LULL_SUITE_MOST_DEFINES = 8,
-    LULL_SUITE_MOST_BUFFERS = 8,
-    LULL_SUITE_MOST_LAUNCHES = 8,
-    LULL_SUITE_LEAST_CAPABILITY = 70,
+    LULL_SUITE_MAX_KERNELS = 1024,
+    LULL_SUITE_MAX_SIZES = 12,
+    LULL_SUITE_MAX_DEFINES = 8,
+    LULL_SUITE_MAX_BUFFERS = 8,
+    LULL_SUITE_MAX_LAUNCHES = 8,
+    LULL_SUITE_MIN_CAPABILITY = 70,
 };
 
 /* A function on the GPU, and how it is launched. */
@@ -25,9 +25,9 @@ struct lull_suite_launch {
     const char *entry; /* its name in the source */
     uint32_t grid[3];  /* blocks; > 0 */
     uint32_t block[3]; /* threads; > 0, at most 1024 together */
-    uint32_t shared;   /* bytes of shared memory that are asked for at the launch */
+    uint32_t shared;   /* bytes of shared memory that are requested at the launch */
     uint32_t buffer_count;
-    uint32_t buffers[LULL_SUITE_MOST_BUFFERS]; /* its arguments, numbers of buffers */
+    uint32_t buffers[LULL_SUITE_MAX_BUFFERS]; /* its arguments, numbers of buffers */
 };
 
 struct lull_suite_buffer {
@@ -60,11 +60,11 @@ struct lull_suite_kernel {
     const char *source;
     uint32_t capability; /* least compute capability, 80 for 8.0 */
     uint32_t define_count;
-    struct lull_suite_define defines[LULL_SUITE_MOST_SIZES + LULL_SUITE_MOST_DEFINES];
+    struct lull_suite_define defines[LULL_SUITE_MAX_SIZES + LULL_SUITE_MAX_DEFINES];
     uint32_t buffer_count;
-    struct lull_suite_buffer buffers[LULL_SUITE_MOST_BUFFERS];
+    struct lull_suite_buffer buffers[LULL_SUITE_MAX_BUFFERS];
     uint32_t launch_count; /* one after another; together they are one launch of the kernel */
-    struct lull_suite_launch launches[LULL_SUITE_MOST_LAUNCHES];
+    struct lull_suite_launch launches[LULL_SUITE_MAX_LAUNCHES];
     struct lull_suite_launch check; /* gets two counters behind its buffers: of what was wrong, and
                                      * of what was looked at */
     enum lull_suite_collective collective; /* of buffers 0 to 1; then there are no launches */

@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 
-enum { MOST_DEEP = 32, SHOWN = 40 }; /* SHOWN: bytes of a name that messages show */
+enum { MAX_DEEP = 32, SHOWN = 40 }; /* SHOWN: bytes of a name that messages show */
 static const uint64_t most = UINT64_C(1) << 62;
 
 struct expression {
@@ -21,7 +21,7 @@ struct expression {
 static int take_sum(struct expression *expression, uint64_t *value_out);
 
 /* Returns the next character that is no space, and stands on it. */
-static char look(struct expression *expression)
+static char expression_peek(struct expression *expression)
 {
     while (*expression->at == ' ' || *expression->at == '\t')
         expression->at++;
@@ -33,7 +33,7 @@ static int fail_large(const struct expression *expression)
     return lull_error_set(expression->err, LULL_E_FORMAT, "the number is too large");
 }
 
-static int take_number(struct expression *expression, uint64_t *value_out)
+static int expression_take_number(struct expression *expression, uint64_t *value_out)
 {
     uint64_t value = 0;
 
@@ -46,7 +46,7 @@ static int take_number(struct expression *expression, uint64_t *value_out)
     return 0;
 }
 
-static int take_name(struct expression *expression, uint64_t *value_out)
+static int expression_take_name(struct expression *expression, uint64_t *value_out)
 {
     const char *const begin = expression->at;
     size_t length;
@@ -61,7 +61,7 @@ static int take_name(struct expression *expression, uint64_t *value_out)
             *value_out = expression->sizes[i].value;
             return 0;
         }
-    shown = (int)lull_smaller_size(length, SHOWN);
+    shown = (int)lull_min_size(length, SHOWN);
     return lull_error_set(expression->err, LULL_E_FORMAT,
                           "there is no size %.*s above; add size = %.*s NUMBER small NUMBER", shown,
                           begin, shown, begin);
@@ -69,24 +69,24 @@ static int take_name(struct expression *expression, uint64_t *value_out)
 
 static int take_factor(struct expression *expression, uint64_t *value_out)
 {
-    const char next = look(expression);
+    const char next = expression_peek(expression);
     int result;
 
     if (isdigit((unsigned char)next))
-        return take_number(expression, value_out);
+        return expression_take_number(expression, value_out);
     if (isalpha((unsigned char)next) || next == '_')
-        return take_name(expression, value_out);
+        return expression_take_name(expression, value_out);
     if (next != '(')
         return lull_error_set(expression->err, LULL_E_FORMAT,
                               "a number, a size or ( is missing at \"%.40s\"", expression->at);
-    if (expression->depth == MOST_DEEP)
+    if (expression->depth == MAX_DEEP)
         return lull_error_set(expression->err, LULL_E_FORMAT, "there are too many parentheses");
     expression->depth++;
     expression->at++;
     result = take_sum(expression, value_out);
     if (result < 0)
         return result;
-    if (look(expression) != ')')
+    if (expression_peek(expression) != ')')
         return lull_error_set(expression->err, LULL_E_FORMAT, "a ) is missing at \"%.40s\"",
                               expression->at);
     expression->at++;
@@ -94,7 +94,7 @@ static int take_factor(struct expression *expression, uint64_t *value_out)
     return 0;
 }
 
-static int multiply(const struct expression *expression, uint64_t by, uint64_t *value)
+static int expression_multiply(const struct expression *expression, uint64_t by, uint64_t *value)
 {
     uint64_t product;
 
@@ -104,7 +104,7 @@ static int multiply(const struct expression *expression, uint64_t by, uint64_t *
     return 0;
 }
 
-static int divide(const struct expression *expression, uint64_t by, uint64_t *value)
+static int expression_divide(const struct expression *expression, uint64_t by, uint64_t *value)
 {
     if (by == 0 || *value % by != 0)
         return lull_error_set(expression->err, LULL_E_FORMAT,
@@ -121,7 +121,7 @@ static int take_product(struct expression *expression, uint64_t *value_out)
 
     if (result < 0)
         return result;
-    while (look(expression) == '*' || *expression->at == '/') {
+    while (expression_peek(expression) == '*' || *expression->at == '/') {
         const bool is_quotient = *expression->at++ == '/';
         uint64_t factor;
 
@@ -129,9 +129,9 @@ static int take_product(struct expression *expression, uint64_t *value_out)
         if (result < 0)
             return result;
         if (is_quotient)
-            result = divide(expression, factor, &value);
+            result = expression_divide(expression, factor, &value);
         else
-            result = multiply(expression, factor, &value);
+            result = expression_multiply(expression, factor, &value);
         if (result < 0)
             return result;
     }
@@ -146,7 +146,7 @@ static int take_sum(struct expression *expression, uint64_t *value_out)
 
     if (result < 0)
         return result;
-    while (look(expression) == '+' || *expression->at == '-') {
+    while (expression_peek(expression) == '+' || *expression->at == '-') {
         const bool is_difference = *expression->at++ == '-';
         uint64_t term;
 
@@ -172,7 +172,7 @@ int lull_suite_evaluate(const char *text, const struct lull_suite_size *sizes, s
 
     if (result < 0)
         return result;
-    if (look(&expression) != '\0')
+    if (expression_peek(&expression) != '\0')
         return lull_error_set(err, LULL_E_FORMAT, "\"%.40s\" is left over", expression.at);
     *value_out = value;
     return 0;

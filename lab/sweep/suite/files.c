@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "lab/sweep/suite/description.h"
 
-enum { MOST_SOURCE = 1 << 20 }; /* bytes */
+enum { MAX_SOURCE = 1 << 20 }; /* bytes */
 
 /* A file of the folder that has been read. */
 struct own_file {
@@ -27,7 +27,7 @@ struct lull_suite_files {
     struct own_file *own;
     size_t own_count;
     struct lull_suite_file description;
-    struct lull_suite_file headers[LULL_SUITE_MOST_HEADERS];
+    struct lull_suite_file headers[LULL_SUITE_MAX_HEADERS];
     uint32_t header_count;
 };
 
@@ -45,15 +45,15 @@ static int fail_memory(struct lull_error *err)
 }
 
 /* Reads a file of the folder and keeps it. */
-static int read_own(struct lull_suite_files *files, const char *path, const char *name,
-                    struct lull_suite_file *file_out, struct lull_error *err)
+static int suite_file_read_own(struct lull_suite_files *files, const char *path, const char *name,
+                               struct lull_suite_file *file_out, struct lull_error *err)
 {
     struct own_file own = {0};
     int result;
 
     if (lull_array_grow(&files->own, files->own_count, sizeof(*files->own)) < 0)
         return fail_memory(err);
-    result = lull_file_read(path, MOST_SOURCE, &own.text, &own.size, err);
+    result = lull_file_read(path, MAX_SOURCE, &own.text, &own.size, err);
     if (result < 0)
         return result;
     own.name = strdup(name);
@@ -73,7 +73,7 @@ static int read_in_folder(struct lull_suite_files *files, const char *name,
 
     if (snprintf(path, sizeof(path), "%s/%s", files->folder, name) >= (int)sizeof(path))
         return lull_error_set(err, -ENAMETOOLONG, "%.100s: the path is too long", files->folder);
-    return read_own(files, path, name, file_out, err);
+    return suite_file_read_own(files, path, name, file_out, err);
 }
 
 static bool is_header(const char *name)
@@ -92,9 +92,9 @@ static int add_header(struct lull_suite_files *files, const struct lull_suite_fi
             files->headers[i] = *file;
             return 0;
         }
-    if (files->header_count == LULL_SUITE_MOST_HEADERS)
+    if (files->header_count == LULL_SUITE_MAX_HEADERS)
         return lull_error_set(err, -E2BIG, "%.100s: there are more than %d headers", files->folder,
-                              LULL_SUITE_MOST_HEADERS);
+                              LULL_SUITE_MAX_HEADERS);
     files->headers[files->header_count++] = *file;
     return 0;
 }
@@ -142,7 +142,7 @@ static int open_folder(struct lull_suite_files *files, const char *path, struct 
     files->folder = slash != NULL ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
     if (files->path == NULL || files->folder == NULL)
         return fail_memory(err);
-    const int result = read_own(files, path, path, &files->description, err);
+    const int result = suite_file_read_own(files, path, path, &files->description, err);
 
     if (result < 0)
         return result;

@@ -23,13 +23,13 @@ extern const uint32_t lull_suite_built_in_count;
 /* The description among them. */
 #define LULL_SUITE_DESCRIPTION "suite.conf"
 
-enum { LULL_SUITE_MOST_HEADERS = 64 };
+enum { LULL_SUITE_MAX_HEADERS = 64 };
 
 struct lull_suite_files; /* opaque */
 
 /*
  * Reads the description at path and finds the folder that it lies in; NULL: the built-in one.
- * Errors: -ENOENT and others of reading; -E2BIG more than LULL_SUITE_MOST_HEADERS headers; -ENOMEM.
+ * Errors: -ENOENT and others of reading; -E2BIG more than LULL_SUITE_MAX_HEADERS headers; -ENOMEM.
  */
 int lull_suite_files_open(const char *path, struct lull_suite_files **files_out,
                           struct lull_error *err);

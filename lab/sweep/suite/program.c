@@ -7,15 +7,16 @@
 
 enum {
     COUNTERS = 2,
-    MOST_FILL_BLOCKS = 1024, /* chosen: some for each SM of any GPU */
+    MAX_FILL_BLOCKS = 1024, /* chosen: some for each SM of any GPU */
     FILL_THREADS = 256,
     LAUNCHABLE_SHARED = 48 * 1024, /* more shared memory must be allowed first */
 };
 
 /* ---- memory ---- */
 
-static int check_memory(const struct lull_cuda *cuda, const struct lull_suite_kernel *kernel,
-                        struct lull_error *err)
+static int suite_program_check_memory(const struct lull_cuda *cuda,
+                                      const struct lull_suite_kernel *kernel,
+                                      struct lull_error *err)
 {
     size_t free_bytes, total_bytes;
     uint64_t wanted = 0;
@@ -42,13 +43,13 @@ static int find_function(const struct lull_cuda *cuda, void *module, const char 
 }
 
 /* Fills a buffer with FILL_TYPE(data, count, seed), whose seed is the buffer's number. */
-static int fill(const struct lull_suite_program *program, uint32_t number, void *fills,
-                struct lull_error *err)
+static int suite_program_fill(const struct lull_suite_program *program, uint32_t number,
+                              void *fills, struct lull_error *err)
 {
     const struct lull_cuda *const cuda = program->cuda;
     const struct lull_suite_buffer *const buffer = &program->kernel->buffers[number];
     const uint64_t blocks = (buffer->count + FILL_THREADS - 1) / FILL_THREADS;
-    const uint32_t grid = blocks < MOST_FILL_BLOCKS ? (uint32_t)blocks : MOST_FILL_BLOCKS;
+    const uint32_t grid = blocks < MAX_FILL_BLOCKS ? (uint32_t)blocks : MAX_FILL_BLOCKS;
     cuda_address data = program->buffers[number];
     uint64_t count = buffer->count;
     uint64_t seed = number;
@@ -69,7 +70,8 @@ static int fill(const struct lull_suite_program *program, uint32_t number, void 
     return lull_cuda_result(cuda, code, "fill a buffer", err);
 }
 
-static int allocate(struct lull_suite_program *program, void *fills, struct lull_error *err)
+static int suite_program_allocate(struct lull_suite_program *program, void *fills,
+                                  struct lull_error *err)
 {
     const struct lull_cuda *const cuda = program->cuda;
     int code = cuda->memory_allocate(&program->counters, COUNTERS * sizeof(uint32_t));
@@ -79,7 +81,7 @@ static int allocate(struct lull_suite_program *program, void *fills, struct lull
     if (code != CUDA_OK)
         return lull_cuda_result(cuda, code, "allocate a buffer", err);
     for (uint32_t i = 0; i < program->kernel->buffer_count; i++) {
-        const int result = fill(program, i, fills, err);
+        const int result = suite_program_fill(program, i, fills, err);
 
         if (result < 0)
             return result;
@@ -107,7 +109,7 @@ static int find_launch(const struct lull_suite_program *program,
                           launch->entry, launch->shared);
 }
 
-static int find_functions(struct lull_suite_program *program, struct lull_error *err)
+static int suite_program_find_functions(struct lull_suite_program *program, struct lull_error *err)
 {
     for (uint32_t i = 0; i < program->kernel->launch_count; i++) {
         const int result =
@@ -122,8 +124,8 @@ static int find_functions(struct lull_suite_program *program, struct lull_error 
 static int launch_one(const struct lull_suite_program *program,
                       const struct lull_suite_launch *launch, void *function, bool has_counters)
 {
-    cuda_address values[LULL_SUITE_MOST_BUFFERS + 1];
-    void *arguments[LULL_SUITE_MOST_BUFFERS + 2] = {NULL};
+    cuda_address values[LULL_SUITE_MAX_BUFFERS + 1];
+    void *arguments[LULL_SUITE_MAX_BUFFERS + 2] = {NULL};
 
     for (uint32_t i = 0; i < launch->buffer_count; i++)
         values[i] = program->buffers[launch->buffers[i]];
@@ -142,7 +144,7 @@ int lull_suite_program_begin(struct lull_suite_program *program, const struct lu
                              const struct lull_suite_kernel *kernel, struct lull_suite_ranks *ranks,
                              const void *image, void *fills, struct lull_error *err)
 {
-    int result = check_memory(cuda, kernel, err);
+    int result = suite_program_check_memory(cuda, kernel, err);
     int code;
 
     *program = (struct lull_suite_program){.cuda = cuda, .kernel = kernel, .ranks = ranks};
@@ -153,9 +155,9 @@ int lull_suite_program_begin(struct lull_suite_program *program, const struct lu
         program->module = NULL;
         return lull_cuda_result(cuda, code, "load a kernel; is NVRTC newer than the driver?", err);
     }
-    result = find_functions(program, err);
+    result = suite_program_find_functions(program, err);
     if (result == 0)
-        result = allocate(program, fills, err);
+        result = suite_program_allocate(program, fills, err);
     if (result == 0 && ranks != NULL)
         result = lull_suite_ranks_begin(ranks, kernel, program->buffers, err);
     if (result < 0)

@@ -14,9 +14,9 @@ struct lull_suite_program {
     const struct lull_suite_kernel *kernel;
     struct lull_suite_ranks *ranks; /* of a collective; else NULL */
     void *module;
-    void *functions[LULL_SUITE_MOST_LAUNCHES];
+    void *functions[LULL_SUITE_MAX_LAUNCHES];
     void *check;
-    cuda_address buffers[LULL_SUITE_MOST_BUFFERS];
+    cuda_address buffers[LULL_SUITE_MAX_BUFFERS];
     cuda_address counters; /* of the check */
 };
 

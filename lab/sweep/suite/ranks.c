@@ -50,7 +50,7 @@ struct rank {
 struct lull_suite_ranks {
     const struct lull_cuda *cuda;
     struct nccl nccl;
-    struct rank ranks[LULL_SUITE_MOST_RANKS];
+    struct rank ranks[LULL_SUITE_MAX_RANKS];
     uint32_t count;
 };
 
@@ -66,7 +66,7 @@ static int nccl_result(const struct lull_suite_ranks *ranks, int code, const cha
 /* ---- opening ---- */
 
 /* NCCL, like CUDA, stays loaded. */
-static int load(struct lull_suite_ranks *ranks, struct lull_error *err)
+static int suite_rank_load(struct lull_suite_ranks *ranks, struct lull_error *err)
 {
     static const char *const names[] = {"libnccl.so.2", NULL};
     void *library;
@@ -90,13 +90,13 @@ static int load(struct lull_suite_ranks *ranks, struct lull_error *err)
     return 0;
 }
 
-static int use(const struct lull_suite_ranks *ranks, uint32_t rank)
+static int suite_rank_use_device(const struct lull_suite_ranks *ranks, uint32_t rank)
 {
     return ranks->cuda->context_use(ranks->ranks[rank].context);
 }
 
 /* The GPU that is measured comes first, then the others in CUDA's order. */
-static int find_gpus(struct lull_suite_ranks *ranks, struct lull_error *err)
+static int suite_rank_find_gpus(struct lull_suite_ranks *ranks, struct lull_error *err)
 {
     const struct lull_cuda *const cuda = ranks->cuda;
     int count = 0;
@@ -110,7 +110,7 @@ static int find_gpus(struct lull_suite_ranks *ranks, struct lull_error *err)
     for (int ordinal = 0; code == CUDA_OK && ordinal < count; ordinal++) {
         struct rank rank = {0};
 
-        if (ordinal == cuda->ordinal || ranks->count == LULL_SUITE_MOST_RANKS)
+        if (ordinal == cuda->ordinal || ranks->count == LULL_SUITE_MAX_RANKS)
             continue;
         code = cuda->device_get(&rank.device, ordinal);
         if (code == CUDA_OK)
@@ -123,8 +123,8 @@ static int find_gpus(struct lull_suite_ranks *ranks, struct lull_error *err)
 
 static int connect_gpus(struct lull_suite_ranks *ranks, struct lull_error *err)
 {
-    void *communicators[LULL_SUITE_MOST_RANKS];
-    int devices[LULL_SUITE_MOST_RANKS];
+    void *communicators[LULL_SUITE_MAX_RANKS];
+    int devices[LULL_SUITE_MAX_RANKS];
     int next = 0;
     int code;
 
@@ -151,12 +151,12 @@ int lull_suite_ranks_open(const struct lull_cuda *cuda, struct lull_suite_ranks 
     if (ranks == NULL)
         return lull_error_set(err, -ENOMEM, "not enough memory for a collective");
     ranks->cuda = cuda;
-    result = find_gpus(ranks, err);
+    result = suite_rank_find_gpus(ranks, err);
     if (result == 0)
-        result = load(ranks, err);
+        result = suite_rank_load(ranks, err);
     if (result == 0)
         result = connect_gpus(ranks, err);
-    use(ranks, 0); /* NCCL may have left another one current */
+    suite_rank_use_device(ranks, 0); /* NCCL may have left another one current */
     if (result < 0) {
         lull_suite_ranks_close(ranks);
         return result;
@@ -190,7 +190,7 @@ static int begin_rank(struct lull_suite_ranks *ranks, uint32_t number,
     const struct lull_cuda *const cuda = ranks->cuda;
     struct rank *const first = &ranks->ranks[0];
     struct rank *const rank = &ranks->ranks[number];
-    int code = use(ranks, number);
+    int code = suite_rank_use_device(ranks, number);
 
     for (uint32_t i = 0; i < BUFFERS && code == CUDA_OK; i++) {
         code = cuda->memory_allocate(&rank->buffers[i], kernel->buffers[i].bytes);
@@ -209,7 +209,7 @@ int lull_suite_ranks_begin(struct lull_suite_ranks *ranks, const struct lull_sui
     memcpy(ranks->ranks[0].buffers, buffers, sizeof(ranks->ranks[0].buffers));
     for (uint32_t i = 1; i < ranks->count && code == CUDA_OK; i++)
         code = begin_rank(ranks, i, kernel);
-    use(ranks, 0);
+    suite_rank_use_device(ranks, 0);
     if (code == CUDA_OK)
         return 0;
     lull_suite_ranks_end(ranks);
@@ -219,20 +219,20 @@ int lull_suite_ranks_begin(struct lull_suite_ranks *ranks, const struct lull_sui
 void lull_suite_ranks_end(struct lull_suite_ranks *ranks)
 {
     for (uint32_t i = 1; i < ranks->count; i++) {
-        use(ranks, i);
+        suite_rank_use_device(ranks, i);
         for (uint32_t b = 0; b < BUFFERS; b++) {
             if (ranks->ranks[i].buffers[b] != 0)
                 ranks->cuda->memory_free(ranks->ranks[i].buffers[b]);
             ranks->ranks[i].buffers[b] = 0;
         }
     }
-    use(ranks, 0);
+    suite_rank_use_device(ranks, 0);
 }
 
 /* ---- launching ---- */
 
 /* NCCL's numbers of types. e4m3 is newer than the library may be. */
-static int type_of(const char *name)
+static int suite_rank_type_of(const char *name)
 {
     static const struct {
         const char *name;
@@ -270,7 +270,7 @@ static int launch_rank(const struct lull_suite_ranks *ranks, const struct rank *
 int lull_suite_ranks_launch(const struct lull_suite_ranks *ranks,
                             const struct lull_suite_kernel *kernel, struct lull_error *err)
 {
-    const int type = type_of(kernel->buffers[0].type);
+    const int type = suite_rank_type_of(kernel->buffers[0].type);
     int code, end_code;
 
     if (type < 0)
@@ -282,7 +282,7 @@ int lull_suite_ranks_launch(const struct lull_suite_ranks *ranks,
     for (uint32_t i = 0; i < ranks->count && code == 0; i++)
         code = launch_rank(ranks, &ranks->ranks[i], kernel, type);
     end_code = ranks->nccl.group_end();
-    use(ranks, 0);
+    suite_rank_use_device(ranks, 0);
     if (code == 0)
         code = end_code;
     return nccl_result(ranks, code, "run a collective", err);

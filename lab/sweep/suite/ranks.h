@@ -9,7 +9,7 @@
 #include "lab/sweep/suite/cuda.h"
 #include "lab/sweep/suite/description.h"
 
-enum { LULL_SUITE_MOST_RANKS = 64 };
+enum { LULL_SUITE_MAX_RANKS = 64 };
 
 struct lull_suite_ranks; /* opaque */
 
@@ -21,7 +21,7 @@ int lull_suite_ranks_open(const struct lull_cuda *cuda, struct lull_suite_ranks 
                           struct lull_error *err);
 void lull_suite_ranks_close(struct lull_suite_ranks *ranks); /* NULL is allowed */
 
-/* Returns the number of GPUs, 2 to LULL_SUITE_MOST_RANKS. */
+/* Returns the number of GPUs, 2 to LULL_SUITE_MAX_RANKS. */
 uint32_t lull_suite_ranks_count(const struct lull_suite_ranks *ranks);
 
 /* Gives the other ranks buffers like those two of rank 0, with the same contents. Errors, after

@@ -8,10 +8,10 @@
 
 #include "tests/core/property.h"
 
-enum { MOST = 512 };
+enum { MAX = 512 };
 
 struct case_rows {
-    struct lull_grid_row rows[MOST];
+    struct lull_grid_row rows[MAX];
     size_t count;
 };
 

@@ -3,7 +3,7 @@
  * curve is found whatever the kernels; likeness learns what kernels share, and nothing of the
  * kernel itself. SPDX-License-Identifier: Apache-2.0
  */
-#include "lab/core/likeness.h"
+#include "lab/core/similarity.h"
 #include "lab/core/pick.h"
 #include "lab/core/power_model.h"
 #include "lab/core/spread.h"
@@ -247,7 +247,7 @@ static void test_likeness(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 40; seed++) {
         double feature[COUNT], residual[COUNT][POINTS], found[POINTS], again[POINTS];
-        const struct lull_likeness likeness = {COUNT, 1, POINTS, feature, &residual[0][0]};
+        const struct lull_similarity similarity = {COUNT, 1, POINTS, feature, &residual[0][0]};
         struct lull_random random;
         double mean = 0.0;
 
@@ -257,19 +257,19 @@ static void test_likeness(void **state)
             for (uint32_t i = 0; i < POINTS; i++)
                 residual[k][i] = 0.05 * (2.0 * feature[k] - 1.0);
         }
-        lull_likeness_residual(&likeness, 4, found);
+        lull_similarity_residual(&similarity, 4, found);
         holds(fabs(found[3] + 0.05) < 0.01, seed);
-        lull_likeness_residual(&likeness, 5, found);
+        lull_similarity_residual(&similarity, 5, found);
         holds(fabs(found[3] - 0.05) < 0.01, seed);
         /* Its own residual is not looked at. */
         for (uint32_t i = 0; i < POINTS; i++)
             residual[5][i] = 9.0;
-        lull_likeness_residual(&likeness, 5, again);
+        lull_similarity_residual(&similarity, 5, again);
         holds(memcmp(found, again, sizeof(found)) == 0, seed);
         for (uint32_t k = 0; k < COUNT; k++)
             for (uint32_t i = 0; i < POINTS; i++)
                 residual[k][i] = lull_random_normal(&random, 0.0, 0.05);
-        lull_likeness_residual(&likeness, 5, found);
+        lull_similarity_residual(&similarity, 5, found);
         for (uint32_t i = 0; i < POINTS; i++)
             mean += fabs(found[i]) / POINTS;
         holds(mean < 0.02, seed);

@@ -9,12 +9,12 @@
 
 #include "tests/core/property.h"
 
-enum { MOST_ROWS = 12, TERMS = LULL_NNLS_TERMS };
+enum { MAX_ROWS = 12, TERMS = LULL_NNLS_TERMS };
 
 struct problem {
     uint32_t rows, terms;
-    double row[MOST_ROWS][TERMS];
-    double measured[MOST_ROWS];
+    double row[MAX_ROWS][TERMS];
+    double measured[MAX_ROWS];
 };
 
 static double misfit(const struct problem *problem, const double *coefficients)
@@ -101,7 +101,7 @@ static void solve(const struct problem *problem, double *coefficients)
 
 static struct problem draw(struct lull_random *random)
 {
-    struct problem problem = {.rows = 1 + (uint32_t)lull_random_below(random, MOST_ROWS),
+    struct problem problem = {.rows = 1 + (uint32_t)lull_random_below(random, MAX_ROWS),
                               .terms = 1 + (uint32_t)lull_random_below(random, TERMS)};
     const bool is_signed = lull_random_below(random, 2) == 0;
 
@@ -142,12 +142,12 @@ static void test_drawn_coefficients(void **state)
 
         lull_random_init(&random, seed);
         problem = draw(&random);
-        problem.rows = MOST_ROWS;
+        problem.rows = MAX_ROWS;
         problem.terms = TERMS;
         for (uint32_t i = 0; i < TERMS; i++)
             drawn[i] = lull_random_below(&random, 3) == 0 ? 0.0 : lull_random_uniform(&random);
         drawn[0] += 0.1;
-        for (uint32_t r = 0; r < MOST_ROWS; r++) {
+        for (uint32_t r = 0; r < MAX_ROWS; r++) {
             problem.measured[r] = 0.0;
             for (uint32_t i = 0; i < TERMS; i++) {
                 problem.row[r][i] = 0.1 + lull_random_uniform(&random);

@@ -208,7 +208,7 @@ static void test_known_device(void **state)
     lull_grid_fini(&grid);
 }
 
-/* A larger tolerance is never dearer, and one without end is the valley's bottom. */
+/* A larger tolerance is never more expensive, and one without end is the valley's bottom. */
 static void test_tolerance(void **state)
 {
     static const double tolerances[] = {0.0, 0.01, 0.05, 0.2, INFINITY};

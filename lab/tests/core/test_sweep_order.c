@@ -10,19 +10,19 @@
 
 #include "tests/core/property.h"
 
-enum { MOST_ROWS = 20000, MOST_POINTS = 64, MOST_KERNELS = 8 };
+enum { MAX_ROWS = 20000, MAX_POINTS = 64, MOST_KERNELS = 8 };
 
 struct rows {
-    struct lull_sweep_visit visits[MOST_ROWS];
-    struct lull_sweep_found found[MOST_ROWS];
+    struct lull_sweep_visit visits[MAX_ROWS];
+    struct lull_sweep_found found[MAX_ROWS];
     uint32_t count;
 };
 
 struct world {
     struct lull_sweep_grid grid;
-    double sm_mhz[MOST_POINTS];
-    double tables[2][MOST_POINTS]; /* times and powers of any shape */
-    double valid_to_mhz;           /* rows at higher clocks are not valid; 0: all are */
+    double sm_mhz[MAX_POINTS];
+    double tables[2][MAX_POINTS]; /* times and powers of any shape */
+    double valid_to_mhz;          /* rows at higher clocks are not valid; 0: all are */
     double (*time_ms)(const struct world *world, const struct lull_sweep_visit *visit);
     double (*power_w)(const struct world *world, const struct lull_sweep_visit *visit);
 };
@@ -77,7 +77,7 @@ static void sweep(const struct world *world, struct rows *rows, uint32_t most)
         const struct lull_sweep_found found = {world->time_ms(world, &visit),
                                                world->power_w(world, &visit), is_valid};
 
-        assert_true(rows->count < MOST_ROWS);
+        assert_true(rows->count < MAX_ROWS);
         rows->visits[rows->count] = visit;
         rows->found[rows->count++] = found;
         assert_true(lull_sweep_order_found(order, &visit, &found));
@@ -208,7 +208,7 @@ static void test_left(void **state)
     const struct world world = make_world(4, 21, 3, 3, 7);
     struct lull_sweep_order *const order = lull_sweep_order_create(&world.grid, world.sm_mhz);
     const struct lull_sweep_found found = {10.0, 100.0, true};
-    static uint64_t left[MOST_ROWS];
+    static uint64_t left[MAX_ROWS];
     struct lull_sweep_visit visit;
     uint32_t count = 0;
 
@@ -304,7 +304,7 @@ static void test_refined(void **state)
         assert_true(count(&rows, 0, p, 1) > 0);
     }
     assert_true(found <= best * 1.0005);
-    assert_true(measured > 5 && measured <= 5 + LULL_SWEEP_MOST_REFINED);
+    assert_true(measured > 5 && measured <= 5 + LULL_SWEEP_MAX_REFINED);
     assert_true(has_bases(&world, &rows));
 }
 
@@ -318,7 +318,7 @@ static double any_power(const struct world *world, const struct lull_sweep_visit
     return world->tables[1][visit->point];
 }
 
-/* The same clocks are added, and no more than there may be, where the sweep is ended and goes on:
+/* The same clocks are added, and no more than there may be, where the sweep is ended and continues:
  * for times that fall and powers that rise with the clock, in uneven steps. */
 static void test_refined_when_resumed(void **state)
 {
@@ -347,7 +347,7 @@ static void test_refined_when_resumed(void **state)
         sweep(&world, &whole, UINT32_MAX);
         for (uint32_t p = 0; p < 61; p++)
             measured += count(&whole, 0, p, 0) > 0;
-        holds(measured <= 5 + LULL_SWEEP_MOST_REFINED, seed);
+        holds(measured <= 5 + LULL_SWEEP_MAX_REFINED, seed);
         for (uint32_t end = 0; end <= whole.count; end++) {
             rows.count = 0;
             sweep(&world, &rows, end);

@@ -8,10 +8,10 @@
 #include "tests/core/property.h"
 
 static const struct lull_sweep_rules rules = {
-    .least_s = 2.0,
-    .most_s = 12.0,
-    .least_launches = 20,
-    .least_refreshes = 20,
+    .min_s = 2.0,
+    .max_s = 12.0,
+    .min_launches = 20,
+    .min_refreshes = 20,
     .interval_ratio = 0.005,
     .noise_ratio = 0.02,
     .counter_ratio = 0.05,
@@ -27,8 +27,8 @@ struct gpu {
     double refresh_s;
     double launch_ms;
     double noise_ratio; /* of time and polled power, standard deviation */
-    double reset_s;     /* the counter begins anew then; INFINITY */
-    double stuck_s;     /* it stands still from then on */
+    double reset_s;     /* the counter starts again then; INFINITY */
+    double stuck_s;     /* it hangs from then on */
     bool is_capped, is_throttled, has_others;
     bool has_own_limit;
     bool has_no_counter;
@@ -125,7 +125,7 @@ static void test_good(void **state)
     assert_near(result.window_s, 2.1, 0.2);
     assert_near(result.energy_j, 250.0 * result.window_s, 1e-6);
     assert_near(result.sm_mhz, 900.0, 0.0);
-    assert_near(result.sm_least_mhz, 900.0, 0.0);
+    assert_near(result.sm_min_mhz, 900.0, 0.0);
     assert_near(result.temperature_c, 60.0, 0.0);
     assert_true(isnan(result.mem_mhz));
 }
@@ -178,12 +178,12 @@ static void test_short(void **state)
     (void)state;
     gpu.launch_ms = 1500.0;
     assert_int_equal(measure(&gpu, &rules).marks, LULL_SWEEP_SHORT);
-    few.least_launches = 5;
+    few.min_launches = 5;
     assert_int_equal(measure(&gpu, &few).marks, 0);
     gpu = good;
     gpu.refresh_s = 1.0;
     assert_int_equal(measure(&gpu, &rules).marks, LULL_SWEEP_SHORT);
-    few.least_refreshes = 12;
+    few.min_refreshes = 12;
     assert_int_equal(measure(&gpu, &few).marks, 0);
 }
 
@@ -246,7 +246,7 @@ static void test_others(void **state)
     assert_int_equal(measure(&gpu, &rules).marks, LULL_SWEEP_OTHER_PROCESS);
 }
 
-/* Polled power takes the place of a counter that goes back, stands still, or is off by more than
+/* Polled power takes the place of a counter that goes back, hangs, or is off by more than
  * 5 %. */
 static void test_counter(void **state)
 {
@@ -370,8 +370,8 @@ static void test_many_looks(void **state)
     lull_sweep_point_run(&point, 1, 1.0);
     lull_sweep_point_end(&point, &rules, &target, &end, 0.0, 0.0, &result);
     assert_near(result.sm_mhz, 6000.0, 64.0);
-    assert_near(result.sm_least_mhz, 1000.0, 0.0);
-    assert_near(result.sm_most_mhz, 11000.0, 0.0);
+    assert_near(result.sm_min_mhz, 1000.0, 0.0);
+    assert_near(result.sm_max_mhz, 11000.0, 0.0);
     assert_near(result.temperature_c, 70.0, 0.0);
 }
 

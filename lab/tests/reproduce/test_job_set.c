@@ -43,7 +43,7 @@ static void check_job(const struct lull_training_job *job)
 static void test_three_forms(void **state)
 {
     static const char *const texts[] = {
-        /* JSON, with what nobody asked for */
+        /* JSON, with what nobody requested */
         "{\n \"job_id\": 7, \"nworkers\": 4, \"iters\": 46, \"dnn\": \"resnet50\",\n"
         " \"gpus\": [2, {\"a\": \"]\"}, [3]], \"schedule\": {\"rank_0\": {\"forward\": [0, 0]}},\n"
         " \"fw_time\":25,\"bw_time\":37,\"model_size\":99.5,\"train_mem\":3213,\n"
@@ -143,7 +143,7 @@ static void remove_file(const char *folder, const char *name)
     unlink(path);
 }
 
-/* By number, with gaps; what is no job is left alone. */
+/* By number, with gaps; what is no job is left unchanged. */
 static void test_folder(void **state)
 {
     static const char *const names[] = {"job_10.json", "job_9.json", "job_2.json",  "job_x.json",

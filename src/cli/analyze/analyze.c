@@ -16,12 +16,12 @@
 #include "cli/trace_notes.h"
 #include "cli/analyze/prediction.h"
 #include "base/array.h"
-#include "base/watch.h"
+#include "base/progress.h"
 #include "trace/trace.h"
 
-/* A replay that differs more from the recorded time is told. Chosen, not measured: recorded jobs
+/* A replay that differs more from the recorded time is told. Default: recorded jobs
  * differ by 0.5 and 1.9 %. */
-#define MOST_UNEXPLAINED_RATIO 0.05
+#define MAX_UNEXPLAINED_RATIO 0.05
 
 struct analyze_arguments {
     bool is_json;
@@ -76,31 +76,31 @@ static const struct lull_option rows[] = {
 
 struct progress {
     const char *file;
-    struct lull_watch watch;
+    struct lull_progress watch;
 };
 
-static void show_progress(void *context, int64_t text_bytes, double done_ratio)
+static void analyze_show_progress(void *context, int64_t text_bytes, double done_ratio)
 {
     struct progress *const progress = context;
 
-    if (!lull_watch_is_due(&progress->watch))
+    if (!lull_progress_is_due(&progress->watch))
         return;
     if (done_ratio >= 0.0)
-        lull_watch_draw("lull: reading %s: %.0f MB, %.0f %%", progress->file,
-                        (double)text_bytes * 1e-6, 100.0 * done_ratio);
+        lull_progress_draw("lull: reading %s: %.0f MB, %.0f %%", progress->file,
+                           (double)text_bytes * 1e-6, 100.0 * done_ratio);
     else
-        lull_watch_draw("lull: reading %s: %.0f MB", progress->file, (double)text_bytes * 1e-6);
+        lull_progress_draw("lull: reading %s: %.0f MB", progress->file, (double)text_bytes * 1e-6);
 }
 
-static int read_trace(const char *file, const regex_t *communicates, struct lull_trace *trace,
-                      struct lull_error *err)
+static int analyze_read_trace(const char *file, const regex_t *communicates,
+                              struct lull_trace *trace, struct lull_error *err)
 {
-    struct progress progress = {.file = file, .watch = lull_watch_begin()};
-    const struct lull_trace_progress tell = {show_progress, &progress};
+    struct progress progress = {.file = file, .watch = lull_progress_begin()};
+    const struct lull_trace_progress tell = {analyze_show_progress, &progress};
     const struct lull_trace_options options = {isatty(STDERR_FILENO) ? &tell : NULL, communicates};
     const int result = lull_trace_read(file, &options, trace, err);
 
-    lull_watch_end(&progress.watch);
+    lull_progress_end(&progress.watch);
     return result;
 }
 
@@ -155,7 +155,7 @@ static int analyze_trace(const struct lull_prediction_setup *setup, const char *
     return result;
 }
 
-static int fail(const char *file, const struct lull_error *err, bool names_file)
+static int analyze_fail(const char *file, const struct lull_error *err, bool names_file)
 {
     fprintf(stderr, "lull analyze: %s%s%s\n", names_file ? "" : file, names_file ? "" : ": ",
             err->text);
@@ -190,7 +190,7 @@ static bool is_same_recording(const struct lull_analyzed_rank *a,
 }
 
 /* A rank that is given again, with the same kernels, counts once. */
-static void drop_doubled(struct analyzed_ranks *ranks)
+static void analyze_drop_doubled(struct analyzed_ranks *ranks)
 {
     size_t kept = 0;
 
@@ -262,13 +262,13 @@ static int analyze_timeline(const struct analyze_arguments *arguments, const cha
 
     if (lull_analyze_timeline(&arguments->setup, &arguments->watts, arguments->is_quick, timeline,
                               &analyzed, &err) < 0)
-        return fail(file, &err, false);
+        return analyze_fail(file, &err, false);
     if (timeline->unusable_ops > 0)
         fprintf(stderr,
                 "lull analyze: %s: %llu operations without a step, usable ts and dur, or a named "
                 "thread are skipped\n",
                 file, (unsigned long long)timeline->unusable_ops);
-    if (fabs(analyzed.answer.replay_ratio - 1.0) > MOST_UNEXPLAINED_RATIO)
+    if (fabs(analyzed.answer.replay_ratio - 1.0) > MAX_UNEXPLAINED_RATIO)
         fprintf(stderr,
                 "lull analyze: %s: replayed by its dependencies, the job takes %.0f %% of the "
                 "recorded time, so its predicted savings are doubtful\n",
@@ -315,8 +315,8 @@ static int analyze_file(const struct analyze_arguments *arguments, const char *f
     struct lull_trace trace;
     int status = LULL_EXIT_OK;
 
-    if (read_trace(file, arguments->communicates, &trace, &err) < 0)
-        return fail(file, &err, true);
+    if (analyze_read_trace(file, arguments->communicates, &trace, &err) < 0)
+        return analyze_fail(file, &err, true);
     if (trace.timeline != NULL || trace.recording != NULL) {
         lull_cli_note_loss("analyze", file, &trace);
         status = analyze_whole(arguments, file, is_alone, &trace);
@@ -324,7 +324,7 @@ static int analyze_file(const struct analyze_arguments *arguments, const char *f
         fprintf(stderr, "lull analyze: %s: no GPU kernels, so it is skipped: %s\n", file,
                 trace.contents);
     } else if (analyze_trace(&arguments->setup, file, &trace, ranks, &err) < 0) {
-        status = fail(file, &err, false);
+        status = analyze_fail(file, &err, false);
     } else {
         lull_cli_note_loss("analyze", file, &trace);
         for (size_t i = before; i < ranks->count; i++)
@@ -339,7 +339,7 @@ static int analyze_file(const struct analyze_arguments *arguments, const char *f
     return status;
 }
 
-static int print(bool is_json, const struct lull_analyzed_rank *ranks, size_t count)
+static int analyze_print_all(bool is_json, const struct lull_analyzed_rank *ranks, size_t count)
 {
     if (is_json)
         return lull_analyze_print_json(ranks, count) == 0 ? LULL_EXIT_OK : LULL_EXIT_FAILED;
@@ -347,7 +347,7 @@ static int print(bool is_json, const struct lull_analyzed_rank *ranks, size_t co
     return LULL_EXIT_OK;
 }
 
-static void prepare(void *options)
+static void analyze_prepare(void *options)
 {
     struct analyze_arguments *const arguments = options;
 
@@ -356,7 +356,7 @@ static void prepare(void *options)
     arguments->watts = (struct lull_analyze_watts){-1.0, -1.0, -1.0};
 }
 
-static int check(void *options, const struct lull_operands *files, struct lull_error *err)
+static int analyze_check(void *options, const struct lull_operands *files, struct lull_error *err)
 {
     struct analyze_arguments *const arguments = options;
     int result = 0;
@@ -392,16 +392,16 @@ static int analyze_files(const struct analyze_arguments *arguments,
     return worst;
 }
 
-static int run(void *options, const struct lull_operands *files)
+static int analyze_execute(void *options, const struct lull_operands *files)
 {
     struct analyze_arguments *const arguments = options;
     struct analyzed_ranks ranks = {0};
     int status = analyze_files(arguments, files, &ranks);
 
     if (status != LULL_EXIT_USAGE && ranks.count > 0) {
-        drop_doubled(&ranks);
+        analyze_drop_doubled(&ranks);
         note_mixture(&ranks);
-        if (print(arguments->is_json, ranks.list, ranks.count) != LULL_EXIT_OK)
+        if (analyze_print_all(arguments->is_json, ranks.list, ranks.count) != LULL_EXIT_OK)
             status = LULL_EXIT_FAILED;
     }
     for (size_t i = 0; i < ranks.count; i++)
@@ -429,7 +429,7 @@ const struct lull_program_command lull_analyze_command = {
                  .most = UINT32_MAX,
                  .missing = "no trace given; pass the files of the PyTorch profiler, one per rank"},
     .size = sizeof(struct analyze_arguments),
-    .prepare = prepare,
-    .check = check,
-    .run = run,
+    .prepare = analyze_prepare,
+    .check = analyze_check,
+    .run = analyze_execute,
 };

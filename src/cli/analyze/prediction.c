@@ -27,9 +27,9 @@ void lull_predict_model(const struct lull_prediction_setup *setup, const char *p
     if (prediction->is_model_assumed)
         prediction->model = lull_device_curve_find(default_model, sizeof(default_model) - 1);
 
-    const double usual_ms = prediction->model->switch_ms;
-    prediction->down_ms = setup->down_ms >= 0.0 ? setup->down_ms : usual_ms;
-    prediction->up_ms = setup->up_ms >= 0.0 ? setup->up_ms : usual_ms;
+    const double typical_ms = prediction->model->switch_ms;
+    prediction->down_ms = setup->down_ms >= 0.0 ? setup->down_ms : typical_ms;
+    prediction->up_ms = setup->up_ms >= 0.0 ? setup->up_ms : typical_ms;
 }
 
 /* ---- clocks and power ---- */
@@ -42,7 +42,7 @@ double lull_predict_limit_w(const struct lull_device_curve *model)
 void lull_predict_clocks(const struct lull_device_curve *model, double limit_w,
                          struct lull_prediction_clocks *clocks_out)
 {
-    const struct lull_device_kernel *const kernel = lull_device_curve_usual(model);
+    const struct lull_device_kernel *const kernel = lull_device_curve_default(model);
     struct lull_device_clock clocks[LULL_DEVICE_CURVE_CLOCKS];
 
     clocks_out->count = lull_device_clocks(model, clocks);
@@ -200,7 +200,8 @@ static double best_of_turns(const struct steady_points *all, double tolerance_ra
 }
 
 /* Finds the best single clock within a slowdown, with gaps below it. */
-static struct steady_point best_clock(const struct steady_points *all, double tolerance_ratio)
+static struct steady_point prediction_best_clock(const struct steady_points *all,
+                                                 double tolerance_ratio)
 {
     struct steady_point best = {.mhz = all->points[0].mhz};
 
@@ -217,7 +218,7 @@ static struct steady_point best_clock(const struct steady_points *all, double to
 static struct lull_prediction_budget predict_budget(const struct steady_points *all,
                                                     double tolerance_ratio)
 {
-    const struct steady_point best = best_clock(all, tolerance_ratio);
+    const struct steady_point best = prediction_best_clock(all, tolerance_ratio);
     const double aimed_ratio = LULL_PREDICTION_AIMED_SHARE * tolerance_ratio;
 
     return (struct lull_prediction_budget){
@@ -226,10 +227,11 @@ static struct lull_prediction_budget predict_budget(const struct steady_points *
         .steady_mhz = best.mhz,
         .steady_j = best.steady_j,
         .both_j = best.steady_j + best.gaps_j,
-        .likely_j = best_of_turns(all, tolerance_ratio, aimed_ratio, LULL_DUTY_BEATS,
+        .likely_j = best_of_turns(all, tolerance_ratio, aimed_ratio, LULL_DUTY_SLOTS,
                                   LULL_PREDICTION_GAPS_SHARE),
-        .most_j = best_of_turns(all, tolerance_ratio, tolerance_ratio, 0, 1.0),
-        .cautious_j = best_clock(all, LULL_PREDICTION_PROVEN_SHARE * tolerance_ratio).steady_j,
+        .max_j = best_of_turns(all, tolerance_ratio, tolerance_ratio, 0, 1.0),
+        .cautious_j =
+            prediction_best_clock(all, LULL_PREDICTION_PROVEN_SHARE * tolerance_ratio).steady_j,
     };
 }
 
@@ -242,7 +244,8 @@ static bool takes_turns(const struct lull_prediction *prediction,
 
     if (analysis->communication_kernel_count == 0)
         return false;
-    return !(analysis->iteration_ms > 0.0) || lull_duty_beat(analysis->iteration_ms, change_ms) > 0;
+    return !(analysis->iteration_ms > 0.0) ||
+           lull_duty_slot_iterations(analysis->iteration_ms, change_ms) > 0;
 }
 
 static double step_ms(const struct lull_trace_step *step)
@@ -272,13 +275,13 @@ static double proven_share(const struct lull_trace *trace, const struct lull_ana
 {
     if (analysis->communication_kernel_count == 0)
         return 0.0;
-    return scatter_of(trace) > LULL_PREDICTION_MOST_SCATTER ? LULL_PREDICTION_PROOF_SHARE : 1.0;
+    return scatter_of(trace) > LULL_PREDICTION_MAX_SCATTER ? LULL_PREDICTION_PROOF_SHARE : 1.0;
 }
 
-static void find_frontier(double tolerance_ratio, const struct lull_trace *trace,
-                          const struct lull_analysis *analysis,
-                          const struct lull_prediction_clocks *clocks,
-                          struct lull_prediction *prediction)
+static void prediction_find_frontier(double tolerance_ratio, const struct lull_trace *trace,
+                                     const struct lull_analysis *analysis,
+                                     const struct lull_prediction_clocks *clocks,
+                                     struct lull_prediction *prediction)
 {
     struct steady_points all = {.count = clocks->count,
                                 .takes_turns = takes_turns(prediction, analysis)};
@@ -337,7 +340,7 @@ int lull_predict(const struct lull_prediction_setup *setup, const struct lull_tr
     for (int i = 0; i < LULL_SWITCHING_COUNT; i++)
         prediction.saving_j[i] = lull_savings_estimate_j(&switchable[i], &prediction.levels);
     if (analysis->exposure.span_ns > 0)
-        find_frontier(setup->tolerance_ratio, trace, analysis, &clocks, &prediction);
+        prediction_find_frontier(setup->tolerance_ratio, trace, analysis, &clocks, &prediction);
     *prediction_out = prediction;
     return 0;
 }

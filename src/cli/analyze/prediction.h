@@ -1,9 +1,9 @@
 /*
  * Predicts what could be saved on a recorded rank. Time and power of the GPU are those of its model
  * (core/energy/device_curve.h) at its default power limit: where a rank would draw more on average,
- * the board computes at a lower clock than it is asked for, and the recorded times are of that one.
+ * the board computes at a lower clock than it is requested, and the recorded times are of that one.
  *
- * Assumed: power settles at once; computation is the model's kernel "training", or what stands for
+ * Assumed: power settles at once; computation is the model's kernel "training", or what represents
  * it; communication and idle time last as long at the low clock, which is the lowest one that still
  * fills the link; switches themselves cost no energy. Threads: any.
  * SPDX-License-Identifier: Apache-2.0
@@ -20,7 +20,7 @@
 
 /* Ways to lower the clock in gaps; core/section/savings_estimate.h has the rules. */
 enum lull_switching {
-    LULL_SWITCHING_ALONE,        /* each gap for itself, when it has begun */
+    LULL_SWITCHING_ALONE,        /* each gap for itself, when it has started */
     LULL_SWITCHING_MERGED,       /* once for several gaps and the computation between them */
     LULL_SWITCHING_FEED_FORWARD, /* ahead of a gap, with perfect foresight */
     LULL_SWITCHING_IDEAL,        /* by a driver that needs no time */
@@ -44,7 +44,7 @@ struct lull_prediction_budget {
     double steady_j;   /* saved by that clock alone */
     double both_j;     /* saved by it and gaps, >= steady_j */
     double likely_j;   /* saved by the point that is aimed at, with the gaps that are reached */
-    double most_j;     /* saved by a point that costs all of the tolerance, with all gaps */
+    double max_j;      /* saved by a point that costs all of the tolerance, with all gaps */
     double cautious_j; /* sure to be saved by a clock that leaves the guard some of the tolerance */
 };
 
@@ -59,11 +59,10 @@ struct lull_prediction_budget {
  * watch what was kept. Of made-up jobs of 60 to 4000 ms per iteration, the settled part is 1 to 11
  * % less slow than the clocks that were kept; likely is half of it. */
 #define LULL_PREDICTION_WATCH_SHARE 0.12
-/* Where iterations scatter by more (standard deviation over mean), proofs may go on to the end of
- * the run, and half of a proof runs at the highest clocks: a made-up job that is evaluated in every
- * 50th iteration saves half of its clock's saving over 1000 iterations. The limit is chosen, not
- * measured. */
-#define LULL_PREDICTION_MOST_SCATTER 0.2
+/* Where iterations scatter by more (standard deviation over mean), proofs may continue to the end
+ * of the run, and half of a proof runs at the highest clocks: a made-up job that is evaluated in
+ * every 50th iteration saves half of its clock's saving over 1000 iterations. */
+#define LULL_PREDICTION_MAX_SCATTER 0.2
 #define LULL_PREDICTION_PROOF_SHARE 0.5
 /* The share of what perfect foresight saves in gaps that is reached below a steady clock, at the
  * driver's own latency, which varies: 0.31, 0.38 and 0.07 on sampled_rank-0 and -1 and
@@ -73,7 +72,7 @@ struct lull_prediction_budget {
  * temperature: at most 2 % of the saving on the recorded jobs, at the same clock. */
 #define LULL_PREDICTION_POWER_RATIO 0.05
 
-/* How the GPU of one rank is switched. A negative latency stands for that of the model. */
+/* How the GPU of one rank is switched. A negative latency represents that of the model. */
 struct lull_prediction_setup {
     const struct lull_device_curve *model; /* NULL: the one whose name the trace has */
     double down_ms;
@@ -97,7 +96,7 @@ struct lull_prediction {
     struct lull_prediction_budget budgets[LULL_PREDICTION_BUDGETS];
 };
 
-/* A GPU when a clock is asked for, at its default power limit. */
+/* A GPU when a clock is requested, at its default power limit. */
 struct lull_prediction_clock {
     double mhz;
     double speed_ratio; /* of computing, to that at the highest clock; in (0, 1] */

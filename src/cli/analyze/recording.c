@@ -11,7 +11,7 @@
 #include "cli/shared/command.h"
 #include "governor/report/report_fields.h"
 
-static double seconds(int64_t ns)
+static double analyze_recording_seconds(int64_t ns)
 {
     return lull_ms_from_ns(ns) * 1e-3;
 }
@@ -22,8 +22,8 @@ static int64_t span_ns(const struct lull_recorded_gpu *gpu)
 }
 
 /* Sums up the kinds of a GPU: its communication, or its lowered stretches. */
-static struct lull_recorded_kind sum(const struct lull_run_recording *recording, int64_t gpu,
-                                     bool is_lowered)
+static struct lull_recorded_kind analyze_recording_sum(const struct lull_run_recording *recording,
+                                                       int64_t gpu, bool is_lowered)
 {
     struct lull_recorded_kind all = {.gpu = gpu, .is_lowered = is_lowered};
 
@@ -35,7 +35,7 @@ static struct lull_recorded_kind sum(const struct lull_run_recording *recording,
     return all;
 }
 
-static double ratio(int64_t part_ns, const struct lull_recorded_gpu *gpu)
+static double analyze_recording_ratio(int64_t part_ns, const struct lull_recorded_gpu *gpu)
 {
     return (double)part_ns / (double)span_ns(gpu);
 }
@@ -61,21 +61,25 @@ static json_t *kinds_json(const struct lull_run_recording *recording, int64_t gp
     return array;
 }
 
-static json_t *gpu_json(const struct lull_run_recording *recording,
-                        const struct lull_recorded_gpu *gpu)
+static json_t *analyze_recording_gpu_json(const struct lull_run_recording *recording,
+                                          const struct lull_recorded_gpu *gpu)
 {
-    const int64_t communication_ns = sum(recording, gpu->index, false).total_ns;
-    const int64_t lowered_ns = sum(recording, gpu->index, true).total_ns;
+    const int64_t communication_ns = analyze_recording_sum(recording, gpu->index, false).total_ns;
+    const int64_t lowered_ns = analyze_recording_sum(recording, gpu->index, true).total_ns;
     json_t *const object = json_object();
 
     lull_field_integer(object, "index", gpu->index);
     lull_field_text(object, "name", gpu->name);
     lull_field_number(object, "span_ms", lull_ms_from_ns(span_ns(gpu)));
-    lull_field_known(object, "communication_ratio", ratio(communication_ns, gpu), span_ns(gpu) > 0);
-    lull_field_known(object, "lowered_ratio", ratio(lowered_ns, gpu), span_ns(gpu) > 0);
-    lull_field_known(object, "average_power_w", gpu->watts.value_s / seconds(gpu->watts.known_ns),
+    lull_field_known(object, "communication_ratio", analyze_recording_ratio(communication_ns, gpu),
+                     span_ns(gpu) > 0);
+    lull_field_known(object, "lowered_ratio", analyze_recording_ratio(lowered_ns, gpu),
+                     span_ns(gpu) > 0);
+    lull_field_known(object, "average_power_w",
+                     gpu->watts.value_s / analyze_recording_seconds(gpu->watts.known_ns),
                      gpu->watts.known_ns > 0);
-    lull_field_known(object, "average_sm_mhz", gpu->mhz.value_s / seconds(gpu->mhz.known_ns),
+    lull_field_known(object, "average_sm_mhz",
+                     gpu->mhz.value_s / analyze_recording_seconds(gpu->mhz.known_ns),
                      gpu->mhz.known_ns > 0);
     lull_field_json(object, "communication", kinds_json(recording, gpu->index, false));
     lull_field_json(object, "lowered", kinds_json(recording, gpu->index, true));
@@ -88,7 +92,7 @@ int lull_analyze_recording_print_json(const struct lull_run_recording *recording
     json_t *const gpus = json_array();
 
     for (size_t i = 0; i < recording->gpu_count; i++)
-        json_array_append_new(gpus, gpu_json(recording, &recording->gpus[i]));
+        json_array_append_new(gpus, analyze_recording_gpu_json(recording, &recording->gpus[i]));
     lull_field_json(document, "verdict",
                     recording->sentence[0] != '\0' ? lull_json_string(recording->sentence)
                                                    : json_null());
@@ -107,26 +111,29 @@ static void print_kinds(const struct lull_run_recording *recording,
         if (kind->gpu == gpu->index)
             printf("%5s %-24s %9" PRIu64 " %11.3f %9.2f %%\n", "", kind->name, kind->count,
                    lull_ms_from_ns(kind->total_ns) / (double)kind->count,
-                   100.0 * ratio(kind->total_ns, gpu));
+                   100.0 * analyze_recording_ratio(kind->total_ns, gpu));
     }
 }
 
-static void print_gpu(const struct lull_run_recording *recording,
-                      const struct lull_recorded_gpu *gpu)
+static void analyze_recording_print_gpu(const struct lull_run_recording *recording,
+                                        const struct lull_recorded_gpu *gpu)
 {
-    printf("\nGPU %" PRId64 ": %s, %.1f s", gpu->index, gpu->name, seconds(span_ns(gpu)));
+    printf("\nGPU %" PRId64 ": %s, %.1f s", gpu->index, gpu->name,
+           analyze_recording_seconds(span_ns(gpu)));
     if (gpu->watts.known_ns > 0)
-        printf(", %.1f W on average", gpu->watts.value_s / seconds(gpu->watts.known_ns));
+        printf(", %.1f W on average",
+               gpu->watts.value_s / analyze_recording_seconds(gpu->watts.known_ns));
     if (gpu->mhz.known_ns > 0)
-        printf(", %.0f MHz on average", gpu->mhz.value_s / seconds(gpu->mhz.known_ns));
+        printf(", %.0f MHz on average",
+               gpu->mhz.value_s / analyze_recording_seconds(gpu->mhz.known_ns));
     putchar('\n');
     if (span_ns(gpu) <= 0)
         return;
     printf("%5s %-24s %9s %11s %11s\n", "", "", "count", "ms each", "of the time");
     print_kinds(recording, gpu);
-    if (sum(recording, gpu->index, false).count == 0)
+    if (analyze_recording_sum(recording, gpu->index, false).count == 0)
         printf("%5s no communication was seen\n", "");
-    if (sum(recording, gpu->index, true).count == 0)
+    if (analyze_recording_sum(recording, gpu->index, true).count == 0)
         printf("%5s its clock was never lowered\n", "");
 }
 
@@ -135,7 +142,7 @@ void lull_analyze_recording_print_text(const struct lull_run_recording *recordin
     printf("%s\n", recording->sentence[0] != '\0' ? recording->sentence
                                                   : "a run of lull without a verdict in this file");
     for (size_t i = 0; i < recording->gpu_count; i++)
-        print_gpu(recording, &recording->gpus[i]);
+        analyze_recording_print_gpu(recording, &recording->gpus[i]);
     puts("\nThis is a recording of lull run. Power is from readings; report.json next to it has "
          "the trials,\nthe energy from counters and the uncertainty of each figure. Computation is "
          "not recorded: to predict\nfurther savings, use a trace of the PyTorch profiler.");

@@ -53,7 +53,7 @@ static void add_budgets(struct total *total, const struct lull_prediction *predi
         sum->steady_j += one->steady_j;
         sum->both_j += one->both_j;
         sum->likely_j += one->likely_j;
-        sum->most_j += one->most_j;
+        sum->max_j += one->max_j;
         sum->cautious_j += one->cautious_j;
         sum->slowdown_ratio = fmax(sum->slowdown_ratio, one->slowdown_ratio);
         if (sum->steady_mhz <= 0.0 || one->steady_mhz < sum->steady_mhz)
@@ -89,19 +89,19 @@ static struct total sum_ranks(const struct lull_analyzed_rank *ranks, size_t cou
     return total;
 }
 
-static double saving_ratio(const struct total *total, enum lull_switching switching)
+static double analyze_report_saving_ratio(const struct total *total, enum lull_switching switching)
 {
     return total->energy_j > 0.0 ? total->saving_j[switching] / total->energy_j : 0.0;
 }
 
-static double ratio(double part, double whole)
+static double analyze_report_ratio(double part, double whole)
 {
     return whole > 0.0 ? part / whole : 0.0;
 }
 
 /* From what a steady clock saves that leaves room for its proof, less the watch, to what two clocks
  * by turns save that cost all of the tolerance, and all gaps that foresight could lower. */
-static struct lull_job_frontier_point point_of(const struct total *total, int budget)
+static struct lull_job_frontier_point analyze_report_point_of(const struct total *total, int budget)
 {
     const struct lull_prediction_budget *const one = &total->budgets[budget];
     const double least = (1.0 - LULL_PREDICTION_WATCH_SHARE) * (1.0 - LULL_PREDICTION_POWER_RATIO);
@@ -109,32 +109,34 @@ static struct lull_job_frontier_point point_of(const struct total *total, int bu
 
     return (struct lull_job_frontier_point){
         .slowdown_ratio = one->tolerance_ratio,
-        .saving_ratio = ratio(likely * one->likely_j, total->energy_j),
-        .low_ratio = ratio(least * one->cautious_j, total->energy_j),
-        .high_ratio = ratio((1.0 + LULL_PREDICTION_POWER_RATIO) * one->most_j, total->energy_j),
+        .saving_ratio = analyze_report_ratio(likely * one->likely_j, total->energy_j),
+        .low_ratio = analyze_report_ratio(least * one->cautious_j, total->energy_j),
+        .high_ratio =
+            analyze_report_ratio((1.0 + LULL_PREDICTION_POWER_RATIO) * one->max_j, total->energy_j),
     };
 }
 
 static void write_known_verdict(const struct total *total, char *text, size_t size)
 {
-    const struct lull_job_frontier_point point = point_of(total, LULL_PREDICTION_TOLERANCE);
-    const double gaps = saving_ratio(total, LULL_SWITCHING_FEED_FORWARD);
+    const struct lull_job_frontier_point point =
+        analyze_report_point_of(total, LULL_PREDICTION_TOLERANCE);
+    const double gaps = analyze_report_saving_ratio(total, LULL_SWITCHING_FEED_FORWARD);
     const struct lull_analyze_verdict verdict = {
-        .least_ratio = point.low_ratio,
-        .most_ratio = point.high_ratio,
+        .min_ratio = point.low_ratio,
+        .max_ratio = point.high_ratio,
         .likely_ratio = point.saving_ratio,
         .tolerance_ratio = point.slowdown_ratio,
-        .compute_ratio = ratio(total->compute_ms, total->span_ms),
+        .compute_ratio = analyze_report_ratio(total->compute_ms, total->span_ms),
         .gaps_ratio = gaps,
         .is_of_run = true,
-        .levers = gaps < LULL_VERDICT_LEAST_RATIO ? "one steady clock"
-                                                  : "one steady clock and low clocks in gaps",
+        .levers = gaps < LULL_VERDICT_MIN_RATIO ? "one steady clock"
+                                                : "one steady clock and low clocks in gaps",
     };
 
     lull_analyze_verdict_write(&verdict, text, size);
 }
 
-static bool has_iterations(const struct lull_analyzed_rank *ranks, size_t count)
+static bool analyze_report_has_iterations(const struct lull_analyzed_rank *ranks, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (ranks[i].analysis.iterations > 0)
@@ -160,10 +162,11 @@ static void append_model(const struct lull_analyzed_rank *rank, char *text, size
 }
 
 /* Without iterations it is not known whether the job repeats what was recorded. */
-static const char *write_verdict(const struct lull_analyzed_rank *ranks, size_t count,
-                                 const struct total *total, char *text, size_t size)
+static const char *analyze_report_write_verdict(const struct lull_analyzed_rank *ranks,
+                                                size_t count, const struct total *total, char *text,
+                                                size_t size)
 {
-    if (has_iterations(ranks, count))
+    if (analyze_report_has_iterations(ranks, count))
         write_known_verdict(total, text, size);
     else
         snprintf(text, size,
@@ -186,7 +189,7 @@ static json_t *known_integer(int64_t value)
     return value >= 0 ? json_integer(value) : json_null();
 }
 
-static json_t *section_json(const struct lull_analysis_section *section)
+static json_t *analyze_report_section_json(const struct lull_analysis_section *section)
 {
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:I, s:f, s:f, s:f, s:f, s:f, s:f}", "operation",
                      lull_json_string(section->operation), "name",
@@ -215,19 +218,20 @@ static json_t *switchable_json(const struct total *total)
 
         set_real(object, switchings[i].key, "_ms", switchable->gap_ms);
         set_real(object, switchings[i].key, "_saving_ratio",
-                 saving_ratio(total, (enum lull_switching)i));
+                 analyze_report_saving_ratio(total, (enum lull_switching)i));
     }
     set_real(object, "merged", "_slowed_ms", total->switchable[LULL_SWITCHING_MERGED].slowed_ms);
     set_real(object, "gap", "_ms", total->gap_ms);
     set_real(object, "energy", "_j", total->energy_j);
-    set_real(object, "saving", "_ratio", saving_ratio(total, LULL_SWITCHING_FEED_FORWARD));
+    set_real(object, "saving", "_ratio",
+             analyze_report_saving_ratio(total, LULL_SWITCHING_FEED_FORWARD));
     return object;
 }
 
 static void find_points(const struct total *total, struct lull_job_frontier_point *points_out)
 {
     for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS; b++)
-        points_out[b] = point_of(total, b);
+        points_out[b] = analyze_report_point_of(total, b);
 }
 
 static json_t *frontier_json(const struct total *total)
@@ -239,16 +243,18 @@ static json_t *frontier_json(const struct total *total)
 }
 
 /* The steady clock that the user's tolerance allows. */
-static json_t *steady_json(const struct total *total)
+static json_t *analyze_report_steady_json(const struct total *total)
 {
     const struct lull_prediction_budget *const budget = &total->budgets[LULL_PREDICTION_TOLERANCE];
-    const struct lull_job_frontier_point point = point_of(total, LULL_PREDICTION_TOLERANCE);
+    const struct lull_job_frontier_point point =
+        analyze_report_point_of(total, LULL_PREDICTION_TOLERANCE);
 
     return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "tolerance_ratio",
                      budget->tolerance_ratio, "saving_ratio", point.saving_ratio, "low_ratio",
                      point.low_ratio, "high_ratio", point.high_ratio, "steady_mhz",
                      budget->steady_mhz, "steady_slowdown_ratio", budget->slowdown_ratio,
-                     "steady_saving_ratio", ratio(budget->steady_j, total->energy_j));
+                     "steady_saving_ratio",
+                     analyze_report_ratio(budget->steady_j, total->energy_j));
 }
 
 static json_t *level_json(double mhz, const struct lull_power_level *level)
@@ -270,12 +276,12 @@ static json_t *assumptions_json(const struct lull_prediction *prediction)
                      level_json(prediction->low_mhz, &prediction->levels.low));
 }
 
-static json_t *sections_json(const struct lull_analysis *analysis)
+static json_t *analyze_report_sections_json(const struct lull_analysis *analysis)
 {
     json_t *const sections = json_array();
 
     for (size_t i = 0; i < analysis->section_count; i++)
-        json_array_append_new(sections, section_json(&analysis->sections[i]));
+        json_array_append_new(sections, analyze_report_section_json(&analysis->sections[i]));
     return sections;
 }
 
@@ -317,7 +323,7 @@ static json_t *rank_json(const struct lull_analyzed_rank *rank)
     lull_field_integer(object, "iterations", (json_int_t)analysis->iterations);
     lull_field_known(object, "iteration_ms", analysis->iteration_ms, analysis->iterations > 0);
     lull_field_boolean(object, "iterations_marked", analysis->has_marks);
-    lull_field_json(object, "sections", sections_json(analysis));
+    lull_field_json(object, "sections", analyze_report_sections_json(analysis));
     lull_field_integer(object, "other_sections", (json_int_t)analysis->other_sections);
     lull_field_json(object, "switchable", switchable_json(&total));
     lull_field_json(object, "assumptions", assumptions_json(&rank->prediction));
@@ -334,8 +340,9 @@ int lull_analyze_print_json(const struct lull_analyzed_rank *ranks, size_t count
 
     for (size_t i = 0; i < count; i++)
         json_array_append_new(array, rank_json(&ranks[i]));
-    lull_field_text(document, "verdict", write_verdict(ranks, count, &total, text, sizeof(text)));
-    lull_field_json(document, "predicted", steady_json(&total));
+    lull_field_text(document, "verdict",
+                    analyze_report_write_verdict(ranks, count, &total, text, sizeof(text)));
+    lull_field_json(document, "predicted", analyze_report_steady_json(&total));
     lull_field_json(document, "frontier", frontier_json(&total));
     lull_field_json(document, "ranks", array);
     lull_field_json(document, "switchable", switchable_json(&total));
@@ -344,7 +351,7 @@ int lull_analyze_print_json(const struct lull_analyzed_rank *ranks, size_t count
 
 /* ---- for people ---- */
 
-static double percent(double part, double whole)
+static double analyze_report_percent(double part, double whole)
 {
     return whole > 0.0 ? 100.0 * part / whole : 0.0;
 }
@@ -375,17 +382,17 @@ static void print_ranks(const struct lull_analyzed_rank *ranks, size_t count)
                "%6.2f %%\n",
                lull_analyzed_rank_name(&ranks[i], name, sizeof(name)), analysis->iterations,
                analysis->iteration_ms, analysis->kernel_count, lull_ms_from_ns(exposure->span_ns),
-               percent((double)exposure->compute_ns, span_ns),
-               percent((double)exposure->communication_ns, span_ns),
-               percent((double)exposure->overlap_ns, span_ns),
-               percent((double)exposure->exposed_ns, span_ns),
-               percent((double)exposure->idle_ns, span_ns));
+               analyze_report_percent((double)exposure->compute_ns, span_ns),
+               analyze_report_percent((double)exposure->communication_ns, span_ns),
+               analyze_report_percent((double)exposure->overlap_ns, span_ns),
+               analyze_report_percent((double)exposure->exposed_ns, span_ns),
+               analyze_report_percent((double)exposure->idle_ns, span_ns));
     }
 }
 
 /* Chooses what a timeline is drawn with: shaded blocks on terminals that show UTF-8, else letters.
  */
-static const char *const *shades(void)
+static const char *const *analyze_report_shades(void)
 {
     static const char *const blocks[] = {[LULL_ACTIVITY_IDLE] = " ",
                                          [LULL_ACTIVITY_COMMUNICATION] = "\u2592",
@@ -400,7 +407,7 @@ static const char *const *shades(void)
 
 static void print_timelines(const struct lull_analyzed_rank *ranks, size_t count)
 {
-    const char *const *const shade = shades();
+    const char *const *const shade = analyze_report_shades();
 
     putchar('\n');
     for (size_t i = 0; i < count; i++) {
@@ -415,7 +422,7 @@ static void print_timelines(const struct lull_analyzed_rank *ranks, size_t count
            shade[LULL_ACTIVITY_COMPUTE], shade[LULL_ACTIVITY_COMMUNICATION]);
 }
 
-static bool has_sections(const struct lull_analyzed_rank *ranks, size_t count)
+static bool analyze_report_has_sections(const struct lull_analyzed_rank *ranks, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (ranks[i].analysis.section_count > 0)
@@ -425,7 +432,7 @@ static bool has_sections(const struct lull_analyzed_rank *ranks, size_t count)
 
 static void print_sections(const struct lull_analyzed_rank *ranks, size_t count)
 {
-    if (!has_sections(ranks, count))
+    if (!analyze_report_has_sections(ranks, count))
         return;
     printf("\n%5s %-14s %8s %10s %9s %9s %9s %9s %11s\n", "rank", "communication", "count", "bytes",
            "mean ms", "p50", "p90", "p99", "exposed ms");
@@ -459,8 +466,9 @@ static void print_switchable(const struct total *total)
         const struct lull_switchable *const switchable = &total->switchable[i];
 
         printf("%-18s %8" PRIu64 "x %12.2f %12.2f %% %11.2f %%", switchings[i].text,
-               switchable->sections, switchable->gap_ms, percent(switchable->gap_ms, total->gap_ms),
-               100.0 * saving_ratio(total, (enum lull_switching)i));
+               switchable->sections, switchable->gap_ms,
+               analyze_report_percent(switchable->gap_ms, total->gap_ms),
+               100.0 * analyze_report_saving_ratio(total, (enum lull_switching)i));
         if (i == LULL_SWITCHING_MERGED && switchable->slowed_ms > 0.0)
             printf("  (slows %.2f ms of computation)", switchable->slowed_ms);
         putchar('\n');
@@ -468,19 +476,19 @@ static void print_switchable(const struct total *total)
 }
 
 /* The steady clock within the tolerance, and gaps on top of it. */
-static void print_steady(const struct total *total)
+static void analyze_report_print_steady(const struct total *total)
 {
     const struct lull_prediction_budget *const budget = &total->budgets[LULL_PREDICTION_TOLERANCE];
 
     printf("%-18s %9s %12s %14s %11.2f %%  (%.0f MHz, %.2f %% slower)\n", "one steady clock", "",
-           "", "", 100.0 * ratio(budget->steady_j, total->energy_j), budget->steady_mhz,
-           100.0 * budget->slowdown_ratio);
+           "", "", 100.0 * analyze_report_ratio(budget->steady_j, total->energy_j),
+           budget->steady_mhz, 100.0 * budget->slowdown_ratio);
     printf("%-18s %9s %12s %14s %11.2f %%\n", "and feed-forward", "", "", "",
-           100.0 * ratio(budget->both_j, total->energy_j));
+           100.0 * analyze_report_ratio(budget->both_j, total->energy_j));
 }
 
 /* One line: what more time would buy. */
-static void print_frontier(const struct total *total)
+static void analyze_report_print_frontier(const struct total *total)
 {
     struct lull_job_frontier_point points[LULL_JOB_FRONTIER_BUDGETS];
     char text[1024];
@@ -496,7 +504,7 @@ static void print_borrowed(const struct lull_prediction *assumed)
                assumed->borrower, assumed->model->name);
 }
 
-static void print_assumed(const struct lull_prediction *assumed)
+static void analyze_report_print_assumed(const struct lull_prediction *assumed)
 {
     const struct lull_power_level *const high = &assumed->levels.high;
     const struct lull_power_level *const low = &assumed->levels.low;
@@ -534,10 +542,11 @@ static void print_meaning(const struct lull_analyzed_rank *ranks, size_t count,
     printf("\nNothing computes for %.1f ms. With feed-forward, %.1f ms of that would run at %.0f "
            "instead of %.0f MHz,\nwhich saves %.2f %% of the energy and slows no computation.\n",
            total->gap_ms, total->switchable[LULL_SWITCHING_FEED_FORWARD].gap_ms, first->low_mhz,
-           first->high_mhz, 100.0 * saving_ratio(total, LULL_SWITCHING_FEED_FORWARD));
+           first->high_mhz,
+           100.0 * analyze_report_saving_ratio(total, LULL_SWITCHING_FEED_FORWARD));
     for (size_t i = 0; i < count; i++)
         if (!is_assumed_before(ranks, i))
-            print_assumed(&ranks[i].prediction);
+            analyze_report_print_assumed(&ranks[i].prediction);
     printf("Power settles at once, and latencies are constant. The range is for a run whose search "
            "has settled. It starts at one steady\nclock that leaves the guard %.0f %% of the "
            "tolerance. It ends at two alternating clocks that use all of it, with all "
@@ -552,11 +561,11 @@ void lull_analyze_print_text(const struct lull_analyzed_rank *ranks, size_t coun
     const struct total total = sum_ranks(ranks, count);
     char verdict[512];
 
-    printf("%s\n", write_verdict(ranks, count, &total, verdict, sizeof(verdict)));
-    if (has_iterations(ranks, count))
-        print_frontier(&total);
+    printf("%s\n", analyze_report_write_verdict(ranks, count, &total, verdict, sizeof(verdict)));
+    if (analyze_report_has_iterations(ranks, count))
+        analyze_report_print_frontier(&total);
     print_switchable(&total);
-    print_steady(&total);
+    analyze_report_print_steady(&total);
     putchar('\n');
     for (size_t i = 0; i < count; i++) {
         char name[24];

@@ -15,7 +15,7 @@
 
 /* Timelines name no GPU. Without --model and --watts, GPUs are taken to draw what the data's own
  * table takes: computing in production jobs is below a benchmark's power, and waiting spins. */
-static const struct lull_analyze_watts usual_watts = {300.0, 111.0, 80.0};
+static const struct lull_analyze_watts typical_watts = {300.0, 111.0, 80.0};
 
 /* ---- power ---- */
 
@@ -29,7 +29,7 @@ static void choose_watts(const struct lull_prediction_setup *setup,
                          const struct lull_prediction_clocks *clocks,
                          struct lull_analyzed_timeline *analyzed)
 {
-    struct lull_analyze_watts watts = usual_watts;
+    struct lull_analyze_watts watts = typical_watts;
 
     if (setup->model != NULL)
         watts =
@@ -41,9 +41,9 @@ static void choose_watts(const struct lull_prediction_setup *setup,
 }
 
 /* The curves are the model's, scaled so that they go through the watts. */
-static struct lull_timeline_point point_at(const struct lull_analyzed_timeline *analyzed,
-                                           const struct lull_prediction_clocks *clocks,
-                                           uint32_t index)
+static struct lull_timeline_point
+analyze_timeline_point_at(const struct lull_analyzed_timeline *analyzed,
+                          const struct lull_prediction_clocks *clocks, uint32_t index)
 {
     const struct lull_prediction_clock *const at = &clocks->clocks[index];
     const struct lull_prediction_clock *const high = &clocks->clocks[0];
@@ -69,7 +69,7 @@ static uint32_t list_points(const struct lull_analyzed_timeline *analyzed,
     uint32_t count = 0;
 
     while (count < clocks->count) {
-        const struct lull_timeline_point point = point_at(analyzed, clocks, count);
+        const struct lull_timeline_point point = analyze_timeline_point_at(analyzed, clocks, count);
         const double cost = (point.compute_w - analyzed->watts.low_w) / point.speed_ratio;
 
         if (cost > least)
@@ -82,8 +82,9 @@ static uint32_t list_points(const struct lull_analyzed_timeline *analyzed,
 
 /* ---- the work ---- */
 
-static int ask(struct lull_analyzed_timeline *analyzed, const struct lull_prediction_clocks *clocks,
-               double driver_ms, bool only_gaps, struct lull_error *err)
+static int analyze_timeline_simulate(struct lull_analyzed_timeline *analyzed,
+                                     const struct lull_prediction_clocks *clocks, double driver_ms,
+                                     bool only_gaps, struct lull_error *err)
 {
     struct lull_timeline_point points[LULL_DEVICE_CURVE_CLOCKS];
     struct lull_timeline_question question = {.job = &analyzed->job,
@@ -118,7 +119,7 @@ int lull_analyze_timeline(const struct lull_prediction_setup *setup,
         return rc;
     rc = lull_what_if_ask(&analyzed.job, &analyzed.what_if, err);
     if (rc == 0)
-        rc = ask(&analyzed, &clocks, latency.down_ms, only_gaps, err);
+        rc = analyze_timeline_simulate(&analyzed, &clocks, latency.down_ms, only_gaps, err);
     if (rc < 0)
         lull_analyzed_timeline_fini(&analyzed);
     else
@@ -135,8 +136,8 @@ void lull_analyzed_timeline_fini(struct lull_analyzed_timeline *analyzed)
 
 /* ---- the verdict ---- */
 
-static double saving(const struct lull_analyzed_timeline *analyzed,
-                     enum lull_timeline_lever_kind kind)
+static double analyze_timeline_saving(const struct lull_analyzed_timeline *analyzed,
+                                      enum lull_timeline_lever_kind kind)
 {
     double most = 0.0;
 
@@ -161,15 +162,15 @@ static const char *levers_text(double rank_gaps, double operation)
                : "a clock for each rank and low clocks in gaps";
 }
 
-static const char *write_verdict(const struct lull_analyzed_timeline *analyzed, char *text,
-                                 size_t size)
+static const char *analyze_timeline_write_verdict(const struct lull_analyzed_timeline *analyzed,
+                                                  char *text, size_t size)
 {
-    const double rank_gaps = saving(analyzed, LULL_LEVER_RANK_GAPS);
-    const double operation = saving(analyzed, LULL_LEVER_OPERATION);
-    const double gaps = saving(analyzed, LULL_LEVER_GAPS);
+    const double rank_gaps = analyze_timeline_saving(analyzed, LULL_LEVER_RANK_GAPS);
+    const double operation = analyze_timeline_saving(analyzed, LULL_LEVER_OPERATION);
+    const double gaps = analyze_timeline_saving(analyzed, LULL_LEVER_GAPS);
     const struct lull_analyze_verdict verdict = {
-        .least_ratio = fmax(fmin(rank_gaps, operation), gaps),
-        .most_ratio = fmax(fmax(rank_gaps, operation), gaps),
+        .min_ratio = fmax(fmin(rank_gaps, operation), gaps),
+        .max_ratio = fmax(fmax(rank_gaps, operation), gaps),
         .likely_ratio = NAN,
         .tolerance_ratio = analyzed->tolerance_ratio,
         .compute_ratio = analyzed->answer.compute_ratio,
@@ -190,7 +191,7 @@ static const char *const lever_keys[] = {
     [LULL_LEVER_OPERATION] = "clocks_per_operation",
 };
 
-static json_t *lever_json(const struct lull_timeline_lever *lever)
+static json_t *analyze_timeline_lever_json(const struct lull_timeline_lever *lever)
 {
     json_t *const object = json_object();
     char name[48];
@@ -228,7 +229,7 @@ static json_t *timeline_json(const struct lull_analyzed_timeline *analyzed)
             lull_field_number(operations, lull_timeline_operation((enum lull_timeline_kind)kind),
                               what_if->kind_ratios[kind]);
     for (uint32_t i = 0; i < analyzed->answer.lever_count; i++)
-        json_array_append_new(levers, lever_json(&analyzed->answer.levers[i]));
+        json_array_append_new(levers, analyze_timeline_lever_json(&analyzed->answer.levers[i]));
     lull_field_number(object, "what_if_slowdown_ratio", what_if->slowdown_ratio);
     lull_field_json(object, "by_stage", stages);
     lull_field_json(object, "by_operation", operations);
@@ -248,7 +249,8 @@ int lull_analyze_timeline_print_json(const struct lull_analyzed_timeline *analyz
     json_t *const document = json_object();
     char text[512];
 
-    lull_field_text(document, "verdict", write_verdict(analyzed, text, sizeof(text)));
+    lull_field_text(document, "verdict",
+                    analyze_timeline_write_verdict(analyzed, text, sizeof(text)));
     lull_field_json(document, "timeline", timeline_json(analyzed));
     lull_field_json(document, "assumptions",
                     json_pack("{s:o, s:b, s:f, s:f, s:f, s:f, s:f}", "gpu",
@@ -312,7 +314,7 @@ void lull_analyze_timeline_print_text(const struct lull_analyzed_timeline *analy
 {
     char text[512];
 
-    printf("%s\n", write_verdict(analyzed, text, sizeof(text)));
+    printf("%s\n", analyze_timeline_write_verdict(analyzed, text, sizeof(text)));
     print_levers(analyzed);
     print_what_if(analyzed);
     printf("\n%zu operations of %zu ranks in %zu steps; ranks compute %.1f %% of the "

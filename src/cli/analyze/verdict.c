@@ -7,10 +7,11 @@
 enum { RANGE_BYTES = 48 };
 
 /* "11 to 13 %", or "11 %" where both are the same; "about 12 % (11 to 13)" where it is known. */
-static const char *write_range(const struct lull_analyze_verdict *verdict, char *text)
+static const char *analyze_verdict_write_range(const struct lull_analyze_verdict *verdict,
+                                               char *text)
 {
-    const double least = rint(100.0 * verdict->least_ratio);
-    const double most = rint(100.0 * verdict->most_ratio);
+    const double least = rint(100.0 * verdict->min_ratio);
+    const double most = rint(100.0 * verdict->max_ratio);
 
     if (most > least && isfinite(verdict->likely_ratio))
         snprintf(text, RANGE_BYTES, "about %.0f %% (%.0f to %.0f)", 100.0 * verdict->likely_ratio,
@@ -32,16 +33,16 @@ const char *lull_analyze_verdict_write(const struct lull_analyze_verdict *verdic
     if (fabs(verdict->tolerance_ratio - LULL_VERDICT_TOLERANCE_RATIO) > 1e-9)
         snprintf(option, sizeof(option), " --tolerance %.3g%%", tolerance);
 
-    if (verdict->most_ratio < LULL_VERDICT_LEAST_RATIO)
+    if (verdict->max_ratio < LULL_VERDICT_MIN_RATIO)
         snprintf(text, size,
                  "nothing to gain: the GPU computes %.0f %% of the time, and all levers together "
                  "would save %.1f %% for at most %.3g %% of time; try a larger --tolerance",
-                 100.0 * verdict->compute_ratio, 100.0 * fmax(verdict->most_ratio, 0.0), tolerance);
+                 100.0 * verdict->compute_ratio, 100.0 * fmax(verdict->max_ratio, 0.0), tolerance);
     else
         snprintf(text, size,
                  "saves %s for at most %.3g %% of time: %s%s%s; run: lull run%s -- COMMAND",
-                 write_range(verdict, range), tolerance, verdict->levers,
-                 verdict->gaps_ratio < LULL_VERDICT_LEAST_RATIO ? " (nothing to gain in gaps)" : "",
+                 analyze_verdict_write_range(verdict, range), tolerance, verdict->levers,
+                 verdict->gaps_ratio < LULL_VERDICT_MIN_RATIO ? " (nothing to gain in gaps)" : "",
                  verdict->is_of_run ? ", once settled" : "", option);
     return text;
 }

@@ -8,16 +8,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What saves less is not worth a run. Chosen, not measured: `lull run` itself saves that little in
+/* What saves less is not worth a run. Default: `lull run` itself saves that little in
  * noise. */
-#define LULL_VERDICT_LEAST_RATIO 0.01
+#define LULL_VERDICT_MIN_RATIO 0.01
 
 /* The default of --tolerance. */
 #define LULL_VERDICT_TOLERANCE_RATIO 0.01
 
 struct lull_analyze_verdict {
-    double least_ratio;  /* what is sure to be saved under the assumptions */
-    double most_ratio;   /* what all levers together could save */
+    double min_ratio;    /* what is sure to be saved under the assumptions */
+    double max_ratio;    /* what all levers together could save */
     double likely_ratio; /* what they are likely to save, between the two; NAN: not known */
     double tolerance_ratio;
     double compute_ratio; /* share of the time in which GPUs compute */

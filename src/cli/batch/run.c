@@ -22,18 +22,18 @@ struct recurrence {
     struct lull_batch_jobs *jobs; /* null: nothing can be learnt from this run */
 };
 
-static void warn(const char *what, const struct lull_error *err)
+static void batch_run_warn(const char *what, const struct lull_error *err)
 {
     lull_log(LULL_LOG_WARNING, "batch run", "%s: %s", what, err->text);
 }
 
-static void open_all(struct recurrence *recurrence)
+static void batch_run_open_all(struct recurrence *recurrence)
 {
     struct lull_batch_job *job = &recurrence->options.job;
     struct lull_error err = {0};
 
     if (lull_energy_meter_open(&recurrence->meter, &err) < 0) {
-        warn("nothing is learnt from this run", &err);
+        batch_run_warn("nothing is learnt from this run", &err);
         return;
     }
     recurrence->has_meter = true;
@@ -42,7 +42,7 @@ static void open_all(struct recurrence *recurrence)
     snprintf(job->gpu_name, sizeof(job->gpu_name), "%s", recurrence->meter.name);
     if (lull_batch_jobs_open(recurrence->options.store, true, &recurrence->jobs, &err) < 0) {
         recurrence->jobs = NULL;
-        warn("nothing is learnt from this run", &err);
+        batch_run_warn("nothing is learnt from this run", &err);
     }
 }
 
@@ -60,8 +60,8 @@ static void close_all(struct recurrence *recurrence)
  * Without a store, or where it fails, the default size is run. -EEXIST alone is an error: the job
  * is stored with other sizes or GPUs, its runs cannot be compared, and the user has to decide.
  */
-static int choose(struct recurrence *recurrence, uint64_t retry_of,
-                  struct lull_batch_ticket *ticket, struct lull_error *err)
+static int batch_run_choose_size(struct recurrence *recurrence, uint64_t retry_of,
+                                 struct lull_batch_ticket *ticket, struct lull_error *err)
 {
     const struct lull_batch_job *job = &recurrence->options.job;
     int result;
@@ -72,13 +72,14 @@ static int choose(struct recurrence *recurrence, uint64_t retry_of,
     result = lull_batch_jobs_submit(recurrence->jobs, job, retry_of, ticket, err);
     if (result == 0 || result == -EEXIST)
         return result;
-    warn("nothing is learnt from this run", err);
+    batch_run_warn("nothing is learnt from this run", err);
     lull_batch_jobs_close(recurrence->jobs);
     recurrence->jobs = NULL;
     return 0;
 }
 
-static void say_begin(const struct recurrence *recurrence, const struct lull_batch_ticket *ticket)
+static void batch_run_log_begin(const struct recurrence *recurrence,
+                                const struct lull_batch_ticket *ticket)
 {
     if (recurrence->options.is_quiet)
         return;
@@ -93,8 +94,9 @@ static void say_begin(const struct recurrence *recurrence, const struct lull_bat
     fputc('\n', stderr);
 }
 
-static void say_end(const struct recurrence *recurrence, const struct lull_batch_ticket *ticket,
-                    const struct lull_batch_attempt *attempt)
+static void batch_run_log_end(const struct recurrence *recurrence,
+                              const struct lull_batch_ticket *ticket,
+                              const struct lull_batch_attempt *attempt)
 {
     static const char *const texts[] = {
         [LULL_BATCH_END_TARGET] = "reached the target",
@@ -129,7 +131,8 @@ static void say_end(const struct recurrence *recurrence, const struct lull_batch
 }
 
 /* Says so once a size that crashes is given up. */
-static void say_given_up(struct recurrence *recurrence, const struct lull_batch_ticket *ticket)
+static void batch_run_log_given_up(struct recurrence *recurrence,
+                                   const struct lull_batch_ticket *ticket)
 {
     struct lull_batch_arm arms[LULL_BATCH_SIZES];
     struct lull_batch_entry *entries = NULL;
@@ -154,19 +157,20 @@ static void say_given_up(struct recurrence *recurrence, const struct lull_batch_
     free(entries);
 }
 
-static void record(struct recurrence *recurrence, const struct lull_batch_ticket *ticket,
-                   const struct lull_batch_attempt *attempt)
+static void batch_run_store_result(struct recurrence *recurrence,
+                                   const struct lull_batch_ticket *ticket,
+                                   const struct lull_batch_attempt *attempt)
 {
     struct lull_error err = {0};
 
     if (recurrence->jobs != NULL &&
         lull_batch_jobs_end(recurrence->jobs, recurrence->options.job.name, ticket->run,
                             attempt->event, &attempt->progress, &err) < 0)
-        warn("the result of this run is not stored", &err);
+        batch_run_warn("the result of this run is not stored", &err);
 }
 
-static int run_once(struct recurrence *recurrence, const struct lull_batch_ticket *ticket,
-                    struct lull_batch_attempt *attempt_out, struct lull_error *err)
+static int batch_run_once(struct recurrence *recurrence, const struct lull_batch_ticket *ticket,
+                          struct lull_batch_attempt *attempt_out, struct lull_error *err)
 {
     struct lull_batch_run_options *options = &recurrence->options;
     const double rate = isfinite(options->rate)
@@ -196,7 +200,7 @@ static bool has_missed(const struct lull_batch_attempt *attempt)
            attempt->end == LULL_BATCH_END_OWN;
 }
 
-/* Tells whether another run may do better: the target was missed, or a size failed and there are
+/* Returns whether another run may do better: the target was missed, or a size failed and there are
  * others. Without a store the size would be the same. */
 static bool can_try_again(const struct recurrence *recurrence,
                           const struct lull_batch_attempt *attempt, uint32_t failed)
@@ -206,7 +210,7 @@ static bool can_try_again(const struct recurrence *recurrence,
     return has_missed(attempt);
 }
 
-static int recur(struct recurrence *recurrence, struct lull_error *err)
+static int batch_run_repeat(struct recurrence *recurrence, struct lull_error *err)
 {
     struct lull_batch_attempt attempt = {.event = LULL_BATCH_LOST,
                                          .progress = {.energy_j = NAN, .metric = NAN}};
@@ -217,18 +221,18 @@ static int recur(struct recurrence *recurrence, struct lull_error *err)
     for (uint32_t i = 0; i < recurrence->options.tries; i++) {
         struct lull_batch_ticket ticket;
 
-        result = choose(recurrence, retry_of, &ticket, err);
+        result = batch_run_choose_size(recurrence, retry_of, &ticket, err);
         if (result < 0)
             return lull_cli_fail("batch run", err);
-        say_begin(recurrence, &ticket);
-        result = run_once(recurrence, &ticket, &attempt, err);
-        record(recurrence, &ticket, &attempt);
+        batch_run_log_begin(recurrence, &ticket);
+        result = batch_run_once(recurrence, &ticket, &attempt, err);
+        batch_run_store_result(recurrence, &ticket, &attempt);
         if (result < 0)
             return lull_cli_fail_to_start("batch run", err);
-        say_end(recurrence, &ticket, &attempt);
+        batch_run_log_end(recurrence, &ticket, &attempt);
         if (attempt.end == LULL_BATCH_END_CRASHED) {
             failed++;
-            say_given_up(recurrence, &ticket);
+            batch_run_log_given_up(recurrence, &ticket);
         }
         if (!can_try_again(recurrence, &attempt, failed))
             break;
@@ -239,12 +243,13 @@ static int recur(struct recurrence *recurrence, struct lull_error *err)
     return attempt.status != 0 && !has_missed(&attempt) ? attempt.status : LULL_EXIT_FAILED;
 }
 
-static void prepare(void *options)
+static void batch_run_prepare(void *options)
 {
     ((struct recurrence *)options)->options.rate = NAN;
 }
 
-static int check(void *options, const struct lull_operands *operands, struct lull_error *err)
+static int batch_run_check(void *options, const struct lull_operands *operands,
+                           struct lull_error *err)
 {
     struct recurrence *const recurrence = options;
 
@@ -252,15 +257,15 @@ static int check(void *options, const struct lull_operands *operands, struct lul
     return lull_batch_run_options_check(&recurrence->options, err);
 }
 
-static int run(void *options, const struct lull_operands *operands)
+static int batch_run_command(void *options, const struct lull_operands *operands)
 {
     struct recurrence *const recurrence = options;
     struct lull_error err = {0};
     int status;
 
     (void)operands;
-    open_all(recurrence);
-    status = recur(recurrence, &err);
+    batch_run_open_all(recurrence);
+    status = batch_run_repeat(recurrence, &err);
     close_all(recurrence);
     return status;
 }
@@ -285,7 +290,7 @@ const struct lull_program_command lull_batch_run_command = {
                  .missing = "missing command; put it after --"},
     .size = sizeof(struct recurrence),
     .returns_jobs_status = true,
-    .prepare = prepare,
-    .check = check,
-    .run = run,
+    .prepare = batch_run_prepare,
+    .check = batch_run_check,
+    .run = batch_run_command,
 };

@@ -21,7 +21,8 @@ static int parse_job(const char *text, void *place, struct lull_error *err)
     return 0;
 }
 
-static int add_size(const char *word, struct lull_batch_job *job, struct lull_error *err)
+static int batch_options_add_size(const char *word, struct lull_batch_job *job,
+                                  struct lull_error *err)
 {
     const uint32_t last = job->size_count > 0 ? job->sizes[job->size_count - 1] : 0;
     int64_t size;
@@ -39,7 +40,7 @@ static int add_size(const char *word, struct lull_batch_job *job, struct lull_er
     return 0;
 }
 
-static int parse_sizes(const char *text, void *place, struct lull_error *err)
+static int batch_options_parse_sizes(const char *text, void *place, struct lull_error *err)
 {
     struct lull_batch_job *const job = place;
     char *const copy = strdup(text);
@@ -48,12 +49,12 @@ static int parse_sizes(const char *text, void *place, struct lull_error *err)
 
     job->size_count = 0;
     for (char *word = strsep(&rest, ","); word != NULL && rc == 0; word = strsep(&rest, ","))
-        rc = add_size(word, job, err);
+        rc = batch_options_add_size(word, job, err);
     free(copy);
     return rc;
 }
 
-static int parse_beta(const char *text, void *beta_ratio, struct lull_error *err)
+static int batch_options_parse_beta(const char *text, void *beta_ratio, struct lull_error *err)
 {
     (void)err;
     return lull_text_parse_at_least(text, 1.0, beta_ratio);
@@ -70,7 +71,7 @@ const struct lull_option lull_batch_run_rows[] = {
                .expected = "a name of 1 to 127 bytes", .environment = "LULL_BATCH_JOB",
                .is_required = true, .more = "Slurm's --lull-batch-job sets the variable."),
     LULL_VALUE("sizes", "N,N,...", OWN, struct lull_batch_run_options, job,
-               "The batch sizes to choose from, ascending.", .parse = parse_sizes,
+               "The batch sizes to choose from, ascending.", .parse = batch_options_parse_sizes,
                .is_required = true),
     LULL_VALUE("metric", "REGEX", TEXT, struct lull_batch_run_options, pattern,
                "A POSIX extended regular expression with one group, which is the metric in a line "
@@ -91,7 +92,7 @@ const struct lull_option lull_batch_run_rows[] = {
                .otherwise = "a run is never stopped for that"),
     LULL_VALUE("tries", "N", WHOLE, struct lull_batch_run_options, tries,
                "Repeat a run that missed the target with another size, up to this many runs.",
-               .least = 1, .most = LULL_BATCH_TRIES, .usual = "3"),
+               .least = 1, .most = LULL_BATCH_TRIES, .default_value = "3"),
     LULL_QUIET_ROW(struct lull_batch_run_options, is_quiet),
 
     LULL_GROUP("The learning rate"),
@@ -105,17 +106,17 @@ const struct lull_option lull_batch_run_rows[] = {
                .words = rules, .needs = "lr"),
 
     LULL_GROUP("The search"),
-    LULL_CLI_ETA_ROW(struct lull_batch_run_options, job.price.eta_ratio, .usual = "0.5"),
+    LULL_CLI_ETA_ROW(struct lull_batch_run_options, job.price.eta_ratio, .default_value = "0.5"),
     LULL_VALUE("beta", "X", OWN, struct lull_batch_run_options, job.beta_ratio,
                "Stop a run that costs X times the least cost that is known; inf: never.",
-               .parse = parse_beta, .expected = "a number from 1 on, or inf", .usual = "2",
-               .more = "eta and beta are fixed by the job's first run."),
+               .parse = batch_options_parse_beta, .expected = "a number from 1 on, or inf",
+               .default_value = "2", .more = "eta and beta are fixed by the job's first run."),
     LULL_VALUE("seed", "N", WHOLE, struct lull_batch_run_options, job.seed,
                "Seed of the search's random draws, fixed by the job's first run.", GIVEN(has_seed),
                .otherwise = "made from the job's name"),
     LULL_VALUE("grace", "S", TIME, struct lull_batch_run_options, attempt.grace_ns,
                "How long a run that is stopped has between SIGTERM and SIGKILL.", .most = 86400.0,
-               .usual = "30"),
+               .default_value = "30"),
     LULL_BATCH_STORE_ROW(struct lull_batch_run_options, store),
     {0},
 };

@@ -41,7 +41,7 @@ int lull_batch_run_options_check(struct lull_batch_run_options *options, struct 
 double lull_rate_scale(enum lull_rate_rule rule, double rate, uint32_t size, uint32_t default_size);
 
 /* Returns the user's command with {batch} replaced by the batch size and {lr} by the learning rate,
- * as a new list with null at its end, which lull_arguments_free frees. Null: there is no memory. */
+ * as a new list with null at its end, which lull_arguments_free frees. Null: out of memory. */
 char **lull_arguments_fill(char *const *command, uint32_t size, double rate);
 
 /* Frees a list of lull_arguments_fill; null is allowed. */

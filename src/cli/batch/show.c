@@ -39,8 +39,8 @@ struct knowledge {
     size_t arm_count;
 };
 
-static int learn(struct lull_batch_jobs *jobs, const char *name, struct knowledge *knowledge,
-                 struct lull_error *err)
+static int batch_show_load(struct lull_batch_jobs *jobs, const char *name,
+                           struct knowledge *knowledge, struct lull_error *err)
 {
     const int result = lull_batch_jobs_load(jobs, name, &knowledge->job, &knowledge->entries,
                                             &knowledge->count, &knowledge->batch, err);
@@ -50,13 +50,13 @@ static int learn(struct lull_batch_jobs *jobs, const char *name, struct knowledg
     return result;
 }
 
-static void forget(struct knowledge *knowledge)
+static void batch_show_free(struct knowledge *knowledge)
 {
     free(knowledge->entries);
     lull_batch_destroy(knowledge->batch);
 }
 
-static const char *state_text(const struct lull_batch_entry *entry)
+static const char *batch_show_state_text(const struct lull_batch_entry *entry)
 {
     static const char *const texts[] = {[LULL_BATCH_SUBMITTED] = "?",
                                         [LULL_BATCH_REACHED] = "reached",
@@ -69,12 +69,12 @@ static const char *state_text(const struct lull_batch_entry *entry)
     return entry->is_alive ? "running" : "died";
 }
 
-static json_t *number(double value)
+static json_t *batch_show_number(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-static json_t *job_json(const struct knowledge *knowledge)
+static json_t *batch_show_job_json(const struct knowledge *knowledge)
 {
     const struct lull_batch_job *job = &knowledge->job;
     const uint32_t best = lull_batch_best_size(knowledge->batch);
@@ -86,11 +86,12 @@ static json_t *job_json(const struct knowledge *knowledge)
         "{s:o, s:o, s:I, s:o, s:o, s:f, s:o, s:o, s:I, s:f, s:I, s:b, s:I}", "job",
         lull_json_string(job->name), "sizes", sizes, "default_size", (json_int_t)job->default_size,
         "best_size", best != 0 ? json_integer(best) : json_null(), "least_cost_j",
-        number(lull_batch_least_cost(knowledge->batch)), "eta_ratio", job->price.eta_ratio,
-        "beta_ratio", number(job->beta_ratio), "gpu", lull_json_string(job->gpu_name), "gpu_count",
-        (json_int_t)job->price.gpu_count, "max_power_w", job->price.max_power_w, "run_count",
-        (json_int_t)knowledge->count, "exploring", lull_batch_is_exploring(knowledge->batch),
-        "changes", (json_int_t)lull_batch_change_count(knowledge->batch));
+        batch_show_number(lull_batch_min_cost(knowledge->batch)), "eta_ratio", job->price.eta_ratio,
+        "beta_ratio", batch_show_number(job->beta_ratio), "gpu", lull_json_string(job->gpu_name),
+        "gpu_count", (json_int_t)job->price.gpu_count, "max_power_w", job->price.max_power_w,
+        "run_count", (json_int_t)knowledge->count, "exploring",
+        lull_batch_is_exploring(knowledge->batch), "changes",
+        (json_int_t)lull_batch_change_count(knowledge->batch));
 }
 
 static json_t *arm_json(const struct lull_batch_arm *arm)
@@ -98,8 +99,8 @@ static json_t *arm_json(const struct lull_batch_arm *arm)
     return json_pack("{s:I, s:I, s:I, s:I, s:o, s:o, s:b}", "size", (json_int_t)arm->size, "runs",
                      (json_int_t)arm->run_count, "missed", (json_int_t)arm->missed_count,
                      "failed_in_row", (json_int_t)arm->crashed_count, "cost_j",
-                     number(arm->mean_cost), "cost_deviation_j", number(arm->deviation_cost),
-                     "candidate", arm->is_candidate);
+                     batch_show_number(arm->mean_cost), "cost_deviation_j",
+                     batch_show_number(arm->deviation_cost), "candidate", arm->is_candidate);
 }
 
 static json_t *entry_json(const struct knowledge *knowledge, const struct lull_batch_entry *entry)
@@ -112,16 +113,17 @@ static json_t *entry_json(const struct knowledge *knowledge, const struct lull_b
         (json_int_t)entry->submitted.run, "retry_of",
         entry->submitted.retry_of != 0 ? json_integer((json_int_t)entry->submitted.retry_of)
                                        : json_null(),
-        "size", (json_int_t)entry->submitted.size, "bound_j", number(entry->submitted.bound),
-        "exploring", entry->is_exploring, "state", lull_json_string(state_text(entry)),
-        "submitted_s", (json_int_t)entry->submitted_s, "energy_j", number(entry->over.energy_j),
-        "time_s", entry->over.time_s, "cost_j", number(cost), "epochs", (json_int_t)entry->epochs,
-        "metric", number(entry->metric));
+        "size", (json_int_t)entry->submitted.size, "bound_j",
+        batch_show_number(entry->submitted.bound), "exploring", entry->is_exploring, "state",
+        lull_json_string(batch_show_state_text(entry)), "submitted_s",
+        (json_int_t)entry->submitted_s, "energy_j", batch_show_number(entry->over.energy_j),
+        "time_s", entry->over.time_s, "cost_j", batch_show_number(cost), "epochs",
+        (json_int_t)entry->epochs, "metric", batch_show_number(entry->metric));
 }
 
 static void show_json(const struct knowledge *knowledge)
 {
-    json_t *document = job_json(knowledge);
+    json_t *document = batch_show_job_json(knowledge);
     json_t *arms = json_array();
     json_t *runs = json_array();
 
@@ -168,7 +170,7 @@ static void show_text(const struct knowledge *knowledge)
         const struct lull_batch_entry *entry = &knowledge->entries[i];
 
         printf("%8" PRIu64 " %8u %-8s", entry->submitted.run, entry->submitted.size,
-               state_text(entry));
+               batch_show_state_text(entry));
         print_value(12, 1, entry->over.energy_j);
         print_value(10, 1, entry->over.time_s);
         print_value(12, 1, lull_job_cost(&job->price, entry->over.energy_j, entry->over.time_s));
@@ -178,7 +180,7 @@ static void show_text(const struct knowledge *knowledge)
     }
 }
 
-static int show(void *options, const struct lull_operands *names)
+static int batch_show_main(void *options, const struct lull_operands *names)
 {
     const struct show_arguments *const arguments = options;
     struct knowledge knowledge = {0};
@@ -187,7 +189,7 @@ static int show(void *options, const struct lull_operands *names)
     int result = lull_batch_jobs_open(arguments->store, false, &jobs, &err);
 
     if (result == 0)
-        result = learn(jobs, names->words[0], &knowledge, &err);
+        result = batch_show_load(jobs, names->words[0], &knowledge, &err);
     lull_batch_jobs_close(jobs);
     if (result < 0)
         return lull_cli_fail("batch show", &err);
@@ -195,7 +197,7 @@ static int show(void *options, const struct lull_operands *names)
         show_json(&knowledge);
     else
         show_text(&knowledge);
-    forget(&knowledge);
+    batch_show_free(&knowledge);
     return LULL_EXIT_OK;
 }
 
@@ -206,7 +208,7 @@ struct names {
     size_t count;
 };
 
-static int take_name(void *context, const char *name)
+static int batch_show_take_name(void *context, const char *name)
 {
     struct names *names = context;
     char **longer = realloc(names->names, (names->count + 1) * sizeof(*longer));
@@ -222,7 +224,7 @@ static int print_jobs(struct lull_batch_jobs *jobs, bool is_json, struct lull_er
 {
     struct names names = {0};
     json_t *array = json_array();
-    int result = lull_batch_jobs_walk(jobs, take_name, &names, err);
+    int result = lull_batch_jobs_walk(jobs, batch_show_take_name, &names, err);
 
     if (!is_json && result == 0)
         printf("%-24s %6s %8s %8s %12s  %s\n", "job", "runs", "default", "best", "least cost J",
@@ -231,21 +233,21 @@ static int print_jobs(struct lull_batch_jobs *jobs, bool is_json, struct lull_er
         struct knowledge knowledge = {0};
 
         if (result == 0)
-            result = learn(jobs, names.names[i], &knowledge, err);
+            result = batch_show_load(jobs, names.names[i], &knowledge, err);
         free(names.names[i]);
         if (result < 0)
             continue;
         if (is_json) {
-            json_array_append_new(array, job_json(&knowledge));
+            json_array_append_new(array, batch_show_job_json(&knowledge));
         } else {
             const uint32_t best = lull_batch_best_size(knowledge.batch);
 
             printf("%-24s %6zu %8u %8u", knowledge.job.name, knowledge.count,
                    knowledge.job.default_size, best);
-            print_value(12, 1, lull_batch_least_cost(knowledge.batch));
+            print_value(12, 1, lull_batch_min_cost(knowledge.batch));
             printf("  %u x %s\n", knowledge.job.price.gpu_count, knowledge.job.gpu_name);
         }
-        forget(&knowledge);
+        batch_show_free(&knowledge);
     }
     free(names.names);
     if (is_json && result == 0)
@@ -255,7 +257,7 @@ static int print_jobs(struct lull_batch_jobs *jobs, bool is_json, struct lull_er
     return result;
 }
 
-static int list(void *options, const struct lull_operands *operands)
+static int batch_show_list(void *options, const struct lull_operands *operands)
 {
     const struct show_arguments *const arguments = options;
     struct lull_batch_jobs *jobs = NULL;
@@ -308,7 +310,7 @@ const struct lull_program_command lull_batch_show_command = {
     .tables = {{rows, 0}},
     .operands = ONE_NAME,
     .size = sizeof(struct show_arguments),
-    .run = show,
+    .run = batch_show_main,
 };
 
 const struct lull_program_command lull_batch_list_command = {
@@ -317,7 +319,7 @@ const struct lull_program_command lull_batch_list_command = {
     .about = "Lists the recurring jobs that are known.",
     .tables = {{rows, 0}},
     .size = sizeof(struct show_arguments),
-    .run = list,
+    .run = batch_show_list,
 };
 
 const struct lull_program_command lull_batch_forget_command = {

@@ -13,12 +13,12 @@
 
 struct energy_arguments {
     bool is_json;
-    int64_t interval_ns; /* 0: not told */
+    int64_t interval_ns; /* 0: not reported */
     int64_t from_ns;
     int64_t to_ns;
 };
 
-static int parse_time(const char *text, void *place, struct lull_error *err)
+static int energy_command_parse_time(const char *text, void *place, struct lull_error *err)
 {
     (void)err;
     return lull_power_log_time(text, place);
@@ -29,17 +29,18 @@ static const struct lull_option rows[] = {
                "The time between two rows of a GPU, for logs without times.", .least = 0.001,
                .most = 86400.0, .otherwise = "logs without times are refused"),
     LULL_VALUE("from", "TIME", OWN, struct energy_arguments, from_ns,
-               "Count from here: a time as the log has it.", .parse = parse_time,
+               "Count from here: a time as the log has it.", .parse = energy_command_parse_time,
                .expected = "a date with a time, or a number of seconds",
                .otherwise = "the first reading"),
     LULL_VALUE("to", "TIME", OWN, struct energy_arguments, to_ns, "Count up to here.",
-               .parse = parse_time, .expected = "a date with a time, or a number of seconds",
+               .parse = energy_command_parse_time,
+               .expected = "a date with a time, or a number of seconds",
                .otherwise = "the last reading"),
     LULL_JSON_ROW(struct energy_arguments, is_json),
     {0},
 };
 
-static void prepare(void *options)
+static void energy_command_prepare(void *options)
 {
     struct energy_arguments *const arguments = options;
 
@@ -47,7 +48,8 @@ static void prepare(void *options)
     arguments->to_ns = INT64_MAX;
 }
 
-static int check(void *options, const struct lull_operands *operands, struct lull_error *err)
+static int energy_command_check(void *options, const struct lull_operands *operands,
+                                struct lull_error *err)
 {
     const struct energy_arguments *const arguments = options;
 
@@ -58,8 +60,8 @@ static int check(void *options, const struct lull_operands *operands, struct lul
 }
 
 /* Reads and integrates one file. */
-static int read_file(const struct energy_arguments *arguments, const char *path,
-                     struct lull_energy_file *file, struct lull_error *err)
+static int energy_command_read_file(const struct energy_arguments *arguments, const char *path,
+                                    struct lull_energy_file *file, struct lull_error *err)
 {
     int rc = lull_power_log_read(path, arguments->interval_ns, &file->log, err);
 
@@ -70,7 +72,7 @@ static int read_file(const struct energy_arguments *arguments, const char *path,
     return rc < 0 ? lull_error_set(err, rc, "%s: not enough memory for its energy", path) : 0;
 }
 
-static int run(void *options, const struct lull_operands *operands)
+static int energy_command_run(void *options, const struct lull_operands *operands)
 {
     const struct energy_arguments *const arguments = options;
     struct lull_energy_file *const files = calloc(operands->count, sizeof(*files));
@@ -84,7 +86,7 @@ static int run(void *options, const struct lull_operands *operands)
     }
     /* A file that cannot be read must not cost the others. */
     for (uint32_t i = 0; i < operands->count; i++) {
-        if (read_file(arguments, operands->words[i], &files[count], &err) == 0)
+        if (energy_command_read_file(arguments, operands->words[i], &files[count], &err) == 0)
             count++;
         else
             status = lull_cli_fail("energy", &err);
@@ -116,7 +118,7 @@ const struct lull_program_command lull_energy_command = {
     .tables = {{rows, 0}},
     .operands = {.least = 1, .most = UINT32_MAX, .missing = "give one power log or more"},
     .size = sizeof(struct energy_arguments),
-    .prepare = prepare,
-    .check = check,
-    .run = run,
+    .prepare = energy_command_prepare,
+    .check = energy_command_check,
+    .run = energy_command_run,
 };

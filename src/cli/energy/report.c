@@ -17,7 +17,7 @@
 /* ---- rows --------------------------------------------------------------------------------- */
 
 /* A log does not tell how its sensor works, so the slowest one is assumed: a mean over 1 s. */
-static struct lull_energy_source source_of(const struct lull_power_log_gpu *gpu)
+static struct lull_energy_source energy_table_source_of(const struct lull_power_log_gpu *gpu)
 {
     const struct lull_device_info unknown = {.architecture = 0};
     struct lull_energy_source source = lull_energy_source_of_gpu(&unknown);
@@ -27,7 +27,7 @@ static struct lull_energy_source source_of(const struct lull_power_log_gpu *gpu)
     return source;
 }
 
-static int add_row(struct lull_energy_file *file, const struct lull_energy_row *row)
+static int energy_table_add_row(struct lull_energy_file *file, const struct lull_energy_row *row)
 {
     if (lull_array_grow(&file->rows, file->count, sizeof(*file->rows)) < 0)
         return -ENOMEM;
@@ -45,7 +45,8 @@ static double window_uncertainty_j(const struct lull_power_log_window *window)
     return 2.0 * power_w * refresh_s * sqrt(2.0 / 12.0);
 }
 
-static struct lull_energy_row *find_row(struct lull_energy_file *file, size_t gpu, const char *name)
+static struct lull_energy_row *energy_table_find_row(struct lull_energy_file *file, size_t gpu,
+                                                     const char *name)
 {
     for (size_t i = file->count; i-- > 0 && file->rows[i].gpu == gpu;)
         if (strcmp(file->rows[i].name, name) == 0)
@@ -59,10 +60,10 @@ static int add_window(struct lull_energy_file *file, size_t gpu,
                       const struct lull_power_log_window *window)
 {
     const struct lull_energy_row first = {.gpu = gpu, .name = window->name};
-    struct lull_energy_row *row = find_row(file, gpu, window->name);
+    struct lull_energy_row *row = energy_table_find_row(file, gpu, window->name);
 
     if (row == NULL) {
-        if (add_row(file, &first) < 0)
+        if (energy_table_add_row(file, &first) < 0)
             return -ENOMEM;
         row = &file->rows[file->count - 1];
         row->energy.has_counter = true;
@@ -77,12 +78,12 @@ static int add_window(struct lull_energy_file *file, size_t gpu,
 static int integrate_gpu(struct lull_energy_file *file, size_t gpu, int64_t from_ns, int64_t to_ns)
 {
     const struct lull_power_log_gpu *const logged = &file->log.gpus[gpu];
-    const struct lull_energy_source source = source_of(logged);
+    const struct lull_energy_source source = energy_table_source_of(logged);
     struct lull_energy_row row = {.gpu = gpu};
     const int rc =
         lull_log_energy(&source, logged->readings, logged->count, from_ns, to_ns, &row.energy);
 
-    return rc < 0 ? rc : add_row(file, &row);
+    return rc < 0 ? rc : energy_table_add_row(file, &row);
 }
 
 int lull_energy_file_integrate(struct lull_energy_file *file, int64_t from_ns, int64_t to_ns)
@@ -118,7 +119,8 @@ bool lull_energy_is_known(const struct lull_energy_file *files, size_t count)
 }
 
 /* Names the source of a row's energy. */
-static const char *origin(const struct lull_energy_file *file, const struct lull_energy_row *row)
+static const char *energy_table_origin(const struct lull_energy_file *file,
+                                       const struct lull_energy_row *row)
 {
     if (file->log.is_windows)
         return "told";
@@ -127,7 +129,8 @@ static const char *origin(const struct lull_energy_file *file, const struct lull
 
 /* ---- for people --------------------------------------------------------------------------- */
 
-static void print_row(const struct lull_energy_file *file, const struct lull_energy_row *row)
+static void energy_table_print_row(const struct lull_energy_file *file,
+                                   const struct lull_energy_row *row)
 {
     const struct lull_power_log_gpu *const gpu = &file->log.gpus[row->gpu];
     const struct lull_log_energy *const energy = &row->energy;
@@ -139,7 +142,7 @@ static void print_row(const struct lull_energy_file *file, const struct lull_ene
         return;
     }
     printf(" %11.1f %9.1f %14.1f %12.1f  %s", energy->covered_s, energy->joules / energy->covered_s,
-           energy->joules, energy->uncertainty_j, origin(file, row));
+           energy->joules, energy->uncertainty_j, energy_table_origin(file, row));
     if (row->count > 1)
         printf(", %llu windows", (unsigned long long)row->count);
     if (energy->gaps > 0)
@@ -178,7 +181,7 @@ void lull_energy_print(const struct lull_energy_file *files, size_t count)
     for (size_t i = 0; i < count; i++) {
         printf("%s (%s, %zu rows)\n", files[i].path, files[i].log.format, files[i].log.rows);
         for (size_t k = 0; k < files[i].count; k++)
-            print_row(&files[i], &files[i].rows[k]);
+            energy_table_print_row(&files[i], &files[i].rows[k]);
         print_dropped(&files[i].log, files[i].path);
     }
     if (count > 0)
@@ -188,12 +191,13 @@ void lull_energy_print(const struct lull_energy_file *files, size_t count)
 
 /* ---- for programs ------------------------------------------------------------------------- */
 
-static json_t *real_or_null(double value, bool is_known)
+static json_t *energy_table_real_or_null(double value, bool is_known)
 {
     return is_known && isfinite(value) ? json_real(value) : json_null();
 }
 
-static json_t *row_json(const struct lull_energy_file *file, const struct lull_energy_row *row)
+static json_t *energy_table_row_json(const struct lull_energy_file *file,
+                                     const struct lull_energy_row *row)
 {
     const struct lull_power_log_gpu *const gpu = &file->log.gpus[row->gpu];
     const struct lull_log_energy *const energy = &row->energy;
@@ -206,15 +210,15 @@ static json_t *row_json(const struct lull_energy_file *file, const struct lull_e
         gpu->model[0] != '\0' ? lull_json_string(gpu->model) : json_null(), "window",
         row->name != NULL ? lull_json_string(row->name) : json_null(), "windows",
         (json_int_t)(row->count > 0 ? row->count : 1), "begin_s",
-        real_or_null((double)energy->begin_ns * 1e-9, has_times), "end_s",
-        real_or_null((double)energy->end_ns * 1e-9, has_times), "energy_j",
-        real_or_null(energy->joules, is_known), "uncertainty_j",
-        real_or_null(energy->uncertainty_j, is_known), "mean_w",
-        real_or_null(energy->joules / energy->covered_s, is_known), "covered_s",
-        real_or_null(energy->covered_s, is_known), "gaps", (json_int_t)energy->gaps, "gap_s",
-        real_or_null(energy->gap_s, is_known), "from", lull_json_string(origin(file, row)),
-        "resets", (json_int_t)energy->resets, "estimated_s", energy->estimated_s, "reason",
-        lull_json_string_or_null(energy->reason));
+        energy_table_real_or_null((double)energy->begin_ns * 1e-9, has_times), "end_s",
+        energy_table_real_or_null((double)energy->end_ns * 1e-9, has_times), "energy_j",
+        energy_table_real_or_null(energy->joules, is_known), "uncertainty_j",
+        energy_table_real_or_null(energy->uncertainty_j, is_known), "mean_w",
+        energy_table_real_or_null(energy->joules / energy->covered_s, is_known), "covered_s",
+        energy_table_real_or_null(energy->covered_s, is_known), "gaps", (json_int_t)energy->gaps,
+        "gap_s", energy_table_real_or_null(energy->gap_s, is_known), "from",
+        lull_json_string(energy_table_origin(file, row)), "resets", (json_int_t)energy->resets,
+        "estimated_s", energy->estimated_s, "reason", lull_json_string_or_null(energy->reason));
 }
 
 static json_t *file_json(const struct lull_energy_file *file)
@@ -223,7 +227,7 @@ static json_t *file_json(const struct lull_energy_file *file)
     json_t *const rows = json_array();
 
     for (size_t i = 0; i < file->count; i++)
-        json_array_append_new(rows, row_json(file, &file->rows[i]));
+        json_array_append_new(rows, energy_table_row_json(file, &file->rows[i]));
     return json_pack("{s:o, s:o, s:I, s:{s:I, s:I, s:I, s:I, s:I}, s:o}", "file",
                      lull_json_string(file->path), "format", lull_json_string(log->format), "rows",
                      (json_int_t)log->rows, "dropped", "missing", (json_int_t)log->missing,

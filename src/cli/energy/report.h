@@ -32,7 +32,7 @@ struct lull_energy_file {
 int lull_energy_file_integrate(struct lull_energy_file *file, int64_t from_ns, int64_t to_ns);
 void lull_energy_file_fini(struct lull_energy_file *file);
 
-/* Tells whether the energy of one row or more is known. */
+/* Returns whether the energy of one row or more is known. */
 bool lull_energy_is_known(const struct lull_energy_file *files, size_t count);
 
 /* Prints a table, and below it what was dropped. */

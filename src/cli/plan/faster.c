@@ -17,14 +17,14 @@
  * of the highest clocks. A search takes about 1 ms for 12 operations, 50 ms for 64 and 700 ms for
  * 256 (measured), so that all of a step together take about a second. */
 static const struct {
-    size_t most_ops;
+    size_t max_ops;
     int64_t per_mille;
 } steps[] = {{64, 5}, {SIZE_MAX, 10}};
 
 enum {
-    MOST_SEARCHED_OPS = 256, /* larger pipelines get quick plans for shorter times */
-    MOST_PLANS = 4096,       /* of one direction; only a bound on the work */
-    MOST_SWITCHED = 32,      /* of plans whose switching is searched for each */
+    MAX_SEARCHED_OPS = 256, /* larger pipelines get quick plans for shorter times */
+    MAX_PLANS = 4096,       /* of one direction; only a bound on the work */
+    MAX_SWITCHED = 32,      /* of plans whose switching is searched for each */
 };
 
 struct faster {
@@ -53,7 +53,7 @@ static double bound_here(const struct faster *faster)
 
 /* Evaluates the plan at hand, and keeps it if it is the best. A plan that cannot be kept with this
  * switching is no error. */
-static int take(struct faster *faster, int64_t time_ns)
+static int plan_faster_accept(struct faster *faster, int64_t time_ns)
 {
     struct lull_plan_solver *const solver = faster->solver;
     struct lull_plan_point point = faster->best;
@@ -101,7 +101,7 @@ static int try_corners(struct faster *faster, int64_t target_ns)
             lull_pipeline_round_quick(solver->rounding, solver->duration_ns,
                                       lull_frontier_here(solver->frontier).time_ns, solver->option);
         if (code == 0)
-            code = take(faster, lull_frontier_here(solver->frontier).time_ns);
+            code = plan_faster_accept(faster, lull_frontier_here(solver->frontier).time_ns);
         else if (code == -ERANGE)
             code = 0;
         moved = lull_frontier_next(solver->frontier, &point);
@@ -114,14 +114,14 @@ int64_t lull_plan_grid_ns(const struct lull_plan_task *task, int64_t step)
     const double highest_ns = (double)task->all_max.time_ns;
     size_t i = 0;
 
-    while (task->graph.op_count > steps[i].most_ops)
+    while (task->graph.op_count > steps[i].max_ops)
         i++;
     return task->all_max.time_ns +
            (int64_t)(highest_ns * ((double)(step * steps[i].per_mille) / 1000.0));
 }
 
 /* Searched plans for the times of a grid that does not depend on the deadline, so that a longer
- * deadline never finds a dearer plan than another one of the grid. */
+ * deadline never finds a more expensive plan than another one of the grid. */
 static int try_grid(struct faster *faster, int64_t target_ns)
 {
     struct lull_plan_solver *const solver = faster->solver;
@@ -141,7 +141,7 @@ static int try_grid(struct faster *faster, int64_t target_ns)
             break;
         code = lull_plan_round(solver, time_ns);
         if (code == 0)
-            code = take(faster, time_ns);
+            code = plan_faster_accept(faster, time_ns);
     }
     return code;
 }
@@ -154,7 +154,7 @@ int lull_plan_try_faster(struct lull_plan_solver *solver, int64_t target_ns,
         .solver = solver,
         .option = malloc(count * sizeof(*faster.option)),
         .best = *point_inout,
-        .left = is_switched(solver->options) ? MOST_SWITCHED : MOST_PLANS,
+        .left = is_switched(solver->options) ? MAX_SWITCHED : MAX_PLANS,
     };
     int code;
 
@@ -162,7 +162,7 @@ int lull_plan_try_faster(struct lull_plan_solver *solver, int64_t target_ns,
         return -ENOMEM;
     memcpy(faster.option, solver->option, count * sizeof(*faster.option));
     code = try_corners(&faster, target_ns);
-    if (code == 0 && count <= MOST_SEARCHED_OPS)
+    if (code == 0 && count <= MAX_SEARCHED_OPS)
         code = try_grid(&faster, target_ns);
     memcpy(solver->option, faster.option, count * sizeof(*faster.option));
     free(faster.option);

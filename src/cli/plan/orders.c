@@ -9,7 +9,8 @@
 #include "cli/plan/stages.h"
 
 /* Writes the schedule's name as --schedule takes it. Error: -E2BIG it does not fit. */
-static int name_of(const struct lull_pipeline_schedule *schedule, char *name, size_t size)
+static int plan_orders_name_of(const struct lull_pipeline_schedule *schedule, char *name,
+                               size_t size)
 {
     const bool is_alike =
         schedule->limits > 1 && schedule->limit[0] == schedule->limit[schedule->limits - 1];
@@ -53,8 +54,9 @@ static int64_t deadline_of(const struct lull_plan_orders_options *options, int64
 
 /* All orders are compared at one deadline, which a slowdown counts from 1f1b at the highest clocks.
  * */
-static int choose(const struct lull_plan_task *task, const struct lull_plan_orders_options *options,
-                  uint32_t *in_flight, struct lull_plan_orders *orders, struct lull_error *err)
+static int plan_orders_choose(const struct lull_plan_task *task,
+                              const struct lull_plan_orders_options *options, uint32_t *in_flight,
+                              struct lull_plan_orders *orders, struct lull_error *err)
 {
     struct lull_plan_shape shape;
     int result = parse_memory(options->memory, task->stages, in_flight, err);
@@ -91,11 +93,13 @@ int lull_plan_orders_choose(const struct lull_plan_source *source,
     if (result < 0)
         return result;
     in_flight = calloc(task.stages, sizeof(*in_flight));
-    result = in_flight == NULL ? -ENOMEM : choose(&task, options, in_flight, orders_out, err);
+    result = in_flight == NULL ? -ENOMEM
+                               : plan_orders_choose(&task, options, in_flight, orders_out, err);
     free(in_flight);
     lull_plan_task_fini(&task);
-    if (result == 0 && name_of(&orders_out->choices.choices[orders_out->choices.best].schedule,
-                               orders_out->name, sizeof(orders_out->name)) < 0)
+    if (result == 0 &&
+        plan_orders_name_of(&orders_out->choices.choices[orders_out->choices.best].schedule,
+                            orders_out->name, sizeof(orders_out->name)) < 0)
         result = lull_error_set(err, -E2BIG,
                                 "--schedule best: there are too many stages for its name, which "
                                 "lists one number for each");
@@ -115,7 +119,7 @@ void lull_plan_orders_print(const struct lull_plan_orders *orders)
         const struct lull_pipeline_choice *const choice = &orders->choices.choices[i];
         char name[LULL_PLAN_ORDER_NAME];
 
-        (void)name_of(&choice->schedule, name, sizeof(name));
+        (void)plan_orders_name_of(&choice->schedule, name, sizeof(name));
         printf("%-32s %9u", name, choice->in_flight);
         if (!choice->fits)
             printf(" %16s", "does not fit");
@@ -137,7 +141,7 @@ void lull_plan_orders_print_json(const struct lull_plan_orders *orders)
         const struct lull_pipeline_choice *const choice = &orders->choices.choices[i];
         char name[LULL_PLAN_ORDER_NAME];
 
-        (void)name_of(&choice->schedule, name, sizeof(name));
+        (void)plan_orders_name_of(&choice->schedule, name, sizeof(name));
         printf("%s\n  {\"schedule\": \"%s\", \"in_flight\": %u, \"fits\": %s, \"bound_j\": ",
                i > 0 ? "," : "", name, choice->in_flight, choice->fits ? "true" : "false");
         if (choice->is_in_time)

@@ -9,7 +9,7 @@
 #include "cli/plan/picture.h"
 #include "trace/plan_file.h"
 
-static int write_plan(const void *plan, FILE *file)
+static int plan_output_write(const void *plan, FILE *file)
 {
     return lull_plan_file_write(plan, file);
 }
@@ -41,7 +41,7 @@ int lull_plan_write(const char *path, const struct lull_plan_task *task,
 
     snprintf(plan.title, sizeof(plan.title), "%s", task->title);
     snprintf(plan.planner, sizeof(plan.planner), "%s", "frontier");
-    return lull_file_write_with(path, write_plan, &plan, err);
+    return lull_file_write_with(path, plan_output_write, &plan, err);
 }
 
 static void write_perseus_stage(const struct lull_plan_task *task,

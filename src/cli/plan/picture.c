@@ -22,7 +22,7 @@ static const double caption_height = 30.0;
 static const double panel_gap = 18.0;
 static const double axis_height = 44.0;
 
-enum { MOST_DETAILED = 6000 /* operations drawn one by one; more: in cells */ };
+enum { MAX_DETAILED = 6000 /* operations drawn one by one; more: in cells */ };
 
 struct drawing {
     FILE *file;
@@ -45,30 +45,30 @@ struct drawing {
 };
 
 enum {
-    MOST_CELLS = 24000,   /* of all devices of a plan */
-    LEAST_ROW_CELLS = 24, /* of a device */
-    MOST_ROW_CELLS = 700,
-    MOST_PATH_POINTS = 2000,
+    MAX_CELLS = 24000,  /* of all devices of a plan */
+    MIN_ROW_CELLS = 24, /* of a device */
+    MAX_ROW_CELLS = 700,
+    MAX_PATH_POINTS = 2000,
 };
 
-/* Tells whether operations are drawn one by one; otherwise in cells. */
+/* Returns whether operations are drawn one by one; otherwise in cells. */
 static bool is_detailed_plan(const struct drawing *drawing)
 {
-    return drawing->problem->graph->op_count <= MOST_DETAILED;
+    return drawing->problem->graph->op_count <= MAX_DETAILED;
 }
 
 /* The clock of an operation, 0 if it has none. */
-static uint32_t clock_of(const struct drawing *drawing, size_t op)
+static uint32_t plan_picture_clock_of(const struct drawing *drawing, size_t op)
 {
     return lull_pipeline_point_of(drawing->problem, drawing->option, op)->sm_mhz;
 }
 
-static double x_of(const struct drawing *drawing, int64_t time_ns)
+static double plan_picture_x_of(const struct drawing *drawing, int64_t time_ns)
 {
     return drawing->left + drawing->width * (double)time_ns / (double)drawing->span_ns;
 }
 
-static double y_of(const struct drawing *drawing, uint32_t device)
+static double plan_picture_y_of(const struct drawing *drawing, uint32_t device)
 {
     return drawing->top + drawing->row * device;
 }
@@ -131,7 +131,7 @@ static void draw_waits(const struct drawing *drawing, const struct lull_plan_wai
 
         for (size_t i = 0; i < waits->count; i++) {
             const struct lull_pipeline_wait *const wait = &waits->waits[i];
-            const double begin = x_of(drawing, wait->begin_ns);
+            const double begin = plan_picture_x_of(drawing, wait->begin_ns);
 
             if (wait->point != point)
                 continue;
@@ -139,8 +139,8 @@ static void draw_waits(const struct drawing *drawing, const struct lull_plan_wai
                 fprintf(drawing->file, "<path fill=\"#%06x\" d=\"", wait_rgb(drawing, point));
             is_open = true;
             fprintf(drawing->file, "M%.1f %.1fH%.1fv%.1fH%.1fz", begin,
-                    y_of(drawing, wait->device) + drawing->row * 0.06, x_of(drawing, wait->wake_ns),
-                    drawing->row * 0.88, begin);
+                    plan_picture_y_of(drawing, wait->device) + drawing->row * 0.06,
+                    plan_picture_x_of(drawing, wait->wake_ns), drawing->row * 0.88, begin);
         }
         if (is_open)
             fprintf(drawing->file, "\"/>\n");
@@ -149,18 +149,20 @@ static void draw_waits(const struct drawing *drawing, const struct lull_plan_wai
 
 /* ---- operations one by one --------------------------------------------------------------- */
 
-/* Forwards are drawn less tall than backwards, so that both can be told apart at one clock. */
+/* Forwards are drawn less tall than backwards, so that both can be distinguished at one clock. */
 static void add_box(const struct drawing *drawing, size_t op)
 {
     const struct lull_pipeline_op *const entry = &drawing->problem->graph->ops[op];
     const double inset =
         drawing->row *
         (lull_pipeline_class_of(drawing->problem, op)->kind == LULL_PIPELINE_FORWARD ? 0.2 : 0.06);
-    const double begin = x_of(drawing, drawing->begin_ns[op]);
-    const double width = x_of(drawing, drawing->begin_ns[op] + drawing->duration_ns[op]) - begin;
+    const double begin = plan_picture_x_of(drawing, drawing->begin_ns[op]);
+    const double width =
+        plan_picture_x_of(drawing, drawing->begin_ns[op] + drawing->duration_ns[op]) - begin;
 
     fprintf(drawing->file, "M%.1f %.1fh%.1fv%.1fh%.1fz", begin,
-            y_of(drawing, entry->device) + inset, width, drawing->row - 2.0 * inset, -width);
+            plan_picture_y_of(drawing, entry->device) + inset, width, drawing->row - 2.0 * inset,
+            -width);
 }
 
 /* All operations of a shade share one path, which makes files of thousands of operations small. */
@@ -172,7 +174,8 @@ static void draw_operations(const struct drawing *drawing)
         bool is_open = false;
 
         for (size_t op = 0; op < count; op++) {
-            if (lull_clock_colours_shade(&drawing->colours, clock_of(drawing, op)) != shade)
+            if (lull_clock_colours_shade(&drawing->colours, plan_picture_clock_of(drawing, op)) !=
+                shade)
                 continue;
             if (!is_open)
                 fprintf(drawing->file,
@@ -204,16 +207,17 @@ static void draw_numbers(const struct drawing *drawing)
     fprintf(drawing->file, "<g font-size=\"9.5\" text-anchor=\"middle\">\n");
     for (size_t op = 0; op < graph->op_count; op++) {
         const int64_t middle_ns = drawing->begin_ns[op] + drawing->duration_ns[op] / 2;
-        const double width = x_of(drawing, drawing->duration_ns[op]) - drawing->left;
+        const double width = plan_picture_x_of(drawing, drawing->duration_ns[op]) - drawing->left;
         const uint32_t number = graph->ops[op].microbatch;
-        const uint32_t shade = lull_clock_colours_shade(&drawing->colours, clock_of(drawing, op));
+        const uint32_t shade =
+            lull_clock_colours_shade(&drawing->colours, plan_picture_clock_of(drawing, op));
 
         if (width < width_of(number) ||
             lull_pipeline_class_of(drawing->problem, op)->kind == LULL_PIPELINE_FIXED)
             continue;
         fprintf(drawing->file, "<text x=\"%.1f\" y=\"%.1f\"%s>%u</text>\n",
-                x_of(drawing, middle_ns),
-                y_of(drawing, graph->ops[op].device) + drawing->row * 0.5 + 3.4,
+                plan_picture_x_of(drawing, middle_ns),
+                plan_picture_y_of(drawing, graph->ops[op].device) + drawing->row * 0.5 + 3.4,
                 drawing->colours.shades[shade].is_dark ? " fill=\"#fff\"" : "", number);
     }
     fprintf(drawing->file, "</g>\n");
@@ -227,17 +231,17 @@ static void draw_path_outlined(const struct drawing *drawing)
                            "stroke-linejoin=\"round\" d=\"");
     for (size_t i = 0; i < drawing->path_length; i++)
         add_box(drawing, drawing->path[i]);
-    /* Lines show where the path goes on to another device. */
+    /* Lines show where the path continues to another device. */
     for (size_t i = 1; i < drawing->path_length; i++) {
         const uint32_t op = drawing->path[i - 1];
         const uint32_t before = drawing->path[i];
         const int64_t end_ns = drawing->begin_ns[before] + drawing->duration_ns[before];
 
         if (graph->ops[op].device != graph->ops[before].device)
-            fprintf(drawing->file, "M%.1f %.1fL%.1f %.1f", x_of(drawing, end_ns),
-                    y_of(drawing, graph->ops[before].device) + drawing->row * 0.5,
-                    x_of(drawing, drawing->begin_ns[op]),
-                    y_of(drawing, graph->ops[op].device) + drawing->row * 0.5);
+            fprintf(drawing->file, "M%.1f %.1fL%.1f %.1f", plan_picture_x_of(drawing, end_ns),
+                    plan_picture_y_of(drawing, graph->ops[before].device) + drawing->row * 0.5,
+                    plan_picture_x_of(drawing, drawing->begin_ns[op]),
+                    plan_picture_y_of(drawing, graph->ops[op].device) + drawing->row * 0.5);
     }
     fprintf(drawing->file, "\"/>\n");
 }
@@ -261,7 +265,7 @@ static void fill_cells(const struct drawing *drawing, size_t op, double cell_ns,
             fmin(end, (double)(i + 1) * cell_ns) - fmax(begin, (double)i * cell_ns);
 
         cells[i].busy_ns += part_ns;
-        cells[i].clock_ns += part_ns * clock_of(drawing, op);
+        cells[i].clock_ns += part_ns * plan_picture_clock_of(drawing, op);
     }
 }
 
@@ -296,20 +300,21 @@ static void draw_cell_row(const struct drawing *drawing, uint32_t device, size_t
         if (shade >= 0)
             fprintf(drawing->file, "<path stroke=\"#%06x\" d=\"M%.1f %.1fh%.1f\"/>\n",
                     drawing->colours.shades[shade].rgb, drawing->left + width * (double)begin,
-                    y_of(drawing, device) + drawing->row * 0.5, width * (double)(end - begin));
+                    plan_picture_y_of(drawing, device) + drawing->row * 0.5,
+                    width * (double)(end - begin));
     }
 }
 
 static int draw_cells(const struct drawing *drawing)
 {
     const uint32_t devices = drawing->problem->graph->device_count;
-    size_t cell_count = MOST_CELLS / devices;
+    size_t cell_count = MAX_CELLS / devices;
     struct drawing_cell *cells;
 
-    if (cell_count < LEAST_ROW_CELLS)
-        cell_count = LEAST_ROW_CELLS;
-    if (cell_count > MOST_ROW_CELLS)
-        cell_count = MOST_ROW_CELLS;
+    if (cell_count < MIN_ROW_CELLS)
+        cell_count = MIN_ROW_CELLS;
+    if (cell_count > MAX_ROW_CELLS)
+        cell_count = MAX_ROW_CELLS;
     cells = calloc(cell_count, sizeof(*cells));
     if (cells == NULL)
         return -ENOMEM;
@@ -325,7 +330,7 @@ static int draw_cells(const struct drawing *drawing)
  * more. */
 static void draw_path_line(const struct drawing *drawing)
 {
-    const size_t stride = drawing->path_length / MOST_PATH_POINTS + 1;
+    const size_t stride = drawing->path_length / MAX_PATH_POINTS + 1;
 
     fprintf(drawing->file,
             "<polyline fill=\"none\" stroke=\"#111\" stroke-width=\"1.2\" points=\"");
@@ -333,8 +338,9 @@ static void draw_path_line(const struct drawing *drawing)
         const uint32_t op = drawing->path[i];
 
         fprintf(drawing->file, "%.1f,%.1f ",
-                x_of(drawing, drawing->begin_ns[op] + drawing->duration_ns[op] / 2),
-                y_of(drawing, drawing->problem->graph->ops[op].device) + drawing->row * 0.5);
+                plan_picture_x_of(drawing, drawing->begin_ns[op] + drawing->duration_ns[op] / 2),
+                plan_picture_y_of(drawing, drawing->problem->graph->ops[op].device) +
+                    drawing->row * 0.5);
     }
     fprintf(drawing->file, "\"/>\n");
 }
@@ -357,7 +363,7 @@ static int draw_plan(const struct drawing *drawing)
 
 /* ---- a panel ----------------------------------------------------------------------------- */
 
-static void draw_rows(const struct drawing *drawing, const char *caption)
+static void plan_picture_draw_rows(const struct drawing *drawing, const char *caption)
 {
     const uint32_t devices = drawing->problem->graph->device_count;
     const uint32_t stride = (uint32_t)ceil(12.0 / drawing->row);
@@ -368,32 +374,32 @@ static void draw_rows(const struct drawing *drawing, const char *caption)
     fprintf(drawing->file, "<g fill=\"#e9e9ec\">\n");
     for (uint32_t device = 0; device < devices; device++)
         fprintf(drawing->file, "<path d=\"M%.1f %.1fH%.1fv%.1fH%.1fz\"/>\n", left,
-                y_of(drawing, device) + drawing->row * 0.06, x_of(drawing, drawing->makespan_ns),
-                drawing->row * 0.88, left);
+                plan_picture_y_of(drawing, device) + drawing->row * 0.06,
+                plan_picture_x_of(drawing, drawing->makespan_ns), drawing->row * 0.88, left);
     fprintf(drawing->file, "</g>\n<g font-size=\"11\" text-anchor=\"end\" fill=\"#444\">\n");
     for (uint32_t device = 0; device < devices; device += stride)
         fprintf(drawing->file, "<text x=\"%.0f\" y=\"%.1f\">%s%u</text>\n", left - 8.0,
-                y_of(drawing, device) + drawing->row * 0.5 + 4.0, stride == 1 ? "stage " : "",
-                device);
+                plan_picture_y_of(drawing, device) + drawing->row * 0.5 + 4.0,
+                stride == 1 ? "stage " : "", device);
     fprintf(drawing->file, "</g>\n");
 }
 
 static void draw_end(const struct drawing *drawing)
 {
-    const double x = x_of(drawing, drawing->makespan_ns);
-    const double bottom = y_of(drawing, drawing->problem->graph->device_count);
+    const double x = plan_picture_x_of(drawing, drawing->makespan_ns);
+    const double bottom = plan_picture_y_of(drawing, drawing->problem->graph->device_count);
 
     fprintf(drawing->file,
             "<path stroke=\"#111\" stroke-dasharray=\"4 3\" d=\"M%.1f %.1fV%.1f\"/>\n", x,
             drawing->top - 4.0, bottom + 4.0);
 }
 
-static int draw_panel(struct drawing *drawing, const struct lull_plan_panel *panel)
+static int plan_picture_draw_panel(struct drawing *drawing, const struct lull_plan_panel *panel)
 {
     int result;
 
     set_plan(drawing, panel->option);
-    draw_rows(drawing, panel->caption);
+    plan_picture_draw_rows(drawing, panel->caption);
     if (panel->waits != NULL)
         draw_waits(drawing, panel->waits);
     result = draw_plan(drawing);
@@ -451,7 +457,7 @@ static void draw_waiting_keys(const struct drawing *drawing)
                 x, wait_rgb(drawing, i), x + 26.0, drawing->waiting->points[i].sm_mhz);
 }
 
-static void draw_header(const struct drawing *drawing, const char *title)
+static void plan_picture_draw_header(const struct drawing *drawing, const char *title)
 {
     fprintf(drawing->file, "<text x=\"%.0f\" y=\"30\" font-size=\"18\" font-weight=\"600\">", left);
     lull_printable_print(LULL_PRINTABLE_PAGE, title, drawing->file);
@@ -461,8 +467,8 @@ static void draw_header(const struct drawing *drawing, const char *title)
     fprintf(drawing->file, "</g>\n");
 }
 
-static int draw(struct drawing *drawing, const char *title, const struct lull_plan_panel *panels,
-                size_t panel_count)
+static int plan_picture_draw(struct drawing *drawing, const char *title,
+                             const struct lull_plan_panel *panels, size_t panel_count)
 {
     const double rows = drawing->row * drawing->problem->graph->device_count;
     const double panel_height = caption_height + rows + panel_gap;
@@ -475,10 +481,10 @@ static int draw(struct drawing *drawing, const char *title, const struct lull_pl
             "height=\"%.0f\" font-family=\"DejaVu Sans, Helvetica, Arial, sans-serif\">\n"
             "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
             page_width, bottom + axis_height, page_width, bottom + axis_height);
-    draw_header(drawing, title);
+    plan_picture_draw_header(drawing, title);
     for (size_t i = 0; i < panel_count && result == 0; i++) {
         drawing->top = top + panel_height * (double)i + caption_height;
-        result = draw_panel(drawing, &panels[i]);
+        result = plan_picture_draw_panel(drawing, &panels[i]);
     }
     lull_picture_draw_time_axis(drawing->file,
                                 &(struct lull_picture_time_axis){drawing->left, drawing->width,
@@ -491,7 +497,8 @@ static int draw(struct drawing *drawing, const char *title, const struct lull_pl
 /* ---- all together ------------------------------------------------------------------------ */
 
 /* All panels share one time axis, so that their lengths can be compared. */
-static int64_t span_of(struct drawing *drawing, const struct lull_plan_panel *panels, size_t count)
+static int64_t plan_picture_span_of(struct drawing *drawing, const struct lull_plan_panel *panels,
+                                    size_t count)
 {
     int64_t span_ns = 1;
 
@@ -504,14 +511,14 @@ static int64_t span_of(struct drawing *drawing, const struct lull_plan_panel *pa
 }
 
 /* All panels share their colours, so that a shade means the same clock in each. */
-static void find_colours(struct drawing *drawing, const struct lull_plan_panel *panels,
-                         size_t count)
+static void plan_picture_find_colours(struct drawing *drawing, const struct lull_plan_panel *panels,
+                                      size_t count)
 {
     lull_clock_colours_init(&drawing->colours);
     for (size_t i = 0; i < count; i++) {
         drawing->option = panels[i].option;
         for (size_t op = 0; op < drawing->problem->graph->op_count; op++)
-            lull_clock_colours_add(&drawing->colours, clock_of(drawing, op));
+            lull_clock_colours_add(&drawing->colours, plan_picture_clock_of(drawing, op));
     }
     lull_clock_colours_finish(&drawing->colours);
 }
@@ -524,15 +531,15 @@ struct plan_picture {
     size_t panel_count;
 };
 
-static int write_picture(const void *context, FILE *file)
+static int plan_picture_write(const void *context, FILE *file)
 {
     const struct plan_picture *const picture = context;
     struct drawing *const drawing = picture->drawing;
 
     drawing->file = file;
-    drawing->span_ns = span_of(drawing, picture->panels, picture->panel_count);
-    find_colours(drawing, picture->panels, picture->panel_count);
-    return draw(drawing, picture->title, picture->panels, picture->panel_count);
+    drawing->span_ns = plan_picture_span_of(drawing, picture->panels, picture->panel_count);
+    plan_picture_find_colours(drawing, picture->panels, picture->panel_count);
+    return plan_picture_draw(drawing, picture->title, picture->panels, picture->panel_count);
 }
 
 int lull_plan_picture_write(const char *path, const char *title,
@@ -559,7 +566,7 @@ int lull_plan_picture_write(const char *path, const char *title,
     if (memory.has_failed)
         result = lull_error_set(err, -ENOMEM, "%s: no memory for the picture", path);
     else
-        result = lull_file_write_with(path, write_picture, &picture, err);
+        result = lull_file_write_with(path, plan_picture_write, &picture, err);
     lull_memory_free(&memory);
     return result;
 }

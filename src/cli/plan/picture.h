@@ -4,7 +4,7 @@
  * or a shade of blue where it waits at a clock of its own.
  *
  * Pipelines of many operations are drawn in cells of the mean clock, so that the file stays below
- * LULL_PLAN_PICTURE_MOST_BYTES whatever the plan. Threads: any. SPDX-License-Identifier: Apache-2.0
+ * LULL_PLAN_PICTURE_MAX_BYTES whatever the plan. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_PLAN_PICTURE_H
 #define LULL_CLI_PLAN_PICTURE_H
@@ -16,7 +16,7 @@
 #include "cli/plan/waiting.h"
 #include "core/pipeline/model/plan.h"
 
-enum { LULL_PLAN_PICTURE_MOST_BYTES = 4 << 20 };
+enum { LULL_PLAN_PICTURE_MAX_BYTES = 4 << 20 };
 
 struct lull_plan_panel {
     char caption[160];                   /* printable ASCII */

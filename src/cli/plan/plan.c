@@ -40,8 +40,8 @@ struct plan_arguments {
 
 /* ---- the command line --------------------------------------------------------------------- */
 
-#define MOST_MS 1e8   /* a day */
-#define LEAST_MS 1e-6 /* an ns */
+#define MAX_MS 1e8  /* a day */
+#define MIN_MS 1e-6 /* an ns */
 
 #define FLAG(NAME, FIELD, HELP, ...)                                                               \
     LULL_FLAG(NAME, struct plan_arguments, FIELD, HELP, __VA_ARGS__)
@@ -97,10 +97,10 @@ static const struct lull_option rows[] = {
                   "stage with commas between, or a GPU model whose blocking power was measured "
                   "(A100-SXM4-80GB, A40; 8xA40 for stages of eight)."),
     VALUE("latency-ms", "MS", NUMBER, source.latency_ms,
-          "How long a transfer between stages takes.", .most = MOST_MS, .usual = "0"),
+          "How long a transfer between stages takes.", .most = MAX_MS, .default_value = "0"),
     VALUE("replicas", "D", WHOLE, source.replicas,
           "Data parallel copies of the pipeline, which share one iteration time.", .least = 1,
-          .most = LULL_PIPELINE_MAX_STAGES, .usual = "1"),
+          .most = LULL_PIPELINE_MAX_STAGES, .default_value = "1"),
     LULL_OWN("replica-profile", "FILE", parse_copy,
              "The profile of the second copy, if it is not as the first; given again, of the next "
              "one.",
@@ -127,12 +127,12 @@ static const struct lull_option rows[] = {
           "highest clock.",
           .is_slowdown = true, .excludes = "deadline-ms|straggler-ms"),
     VALUE("deadline-ms", "MS", NUMBER, deadline_ms,
-          "The plan of least energy that takes no longer than this.", .least = LEAST_MS,
-          .most = MOST_MS, .excludes = "straggler-ms"),
+          "The plan of least energy that takes no longer than this.", .least = MIN_MS,
+          .most = MAX_MS, .excludes = "straggler-ms"),
     VALUE("straggler-ms", "MS", NUMBER, straggler_ms,
           "The plan of least energy where another pipeline of the job takes this long, so that "
           "waiting for it is paid for in any case.",
-          .least = LEAST_MS, .most = MOST_MS,
+          .least = MIN_MS, .most = MAX_MS,
           .more = "The plan's time is the lesser of this and of the time beyond which no operation "
                   "saves anything by being slower; energies are those of an iteration that takes "
                   "as long as the straggler."),
@@ -140,13 +140,13 @@ static const struct lull_option rows[] = {
     LULL_GROUP("How it is planned"),
     VALUE("switch-ms", "DOWN,UP", OWN, down_ms,
           "How long it takes, in the worst case, until a lower and a higher clock hold.",
-          .parse = lull_cli_parse_times, .expected = LULL_CLI_TIMES, .usual = "0,0",
+          .parse = lull_cli_parse_times, .expected = LULL_CLI_TIMES, .default_value = "0,0",
           .more = "An operation that begins before that runs at the slower of both clocks, and the "
                   "plan keeps its time all the same."),
     VALUE("feed-forward", "MS", NUMBER, early_ms,
           "Ask for each raising UP of --switch-ms ahead, as lull run does, so that the higher "
           "clock holds this long before it is needed.",
-          .most = MOST_MS,
+          .most = MAX_MS,
           .more =
               "A lowering is asked for when the operation before ends, and holds DOWN later. So "
               "no operation begins below its clock and switching takes no time. It takes "
@@ -155,13 +155,15 @@ static const struct lull_option rows[] = {
     VALUE("driver-ms", "MS", NUMBER, driver_ms,
           "How long each change of a clock keeps the driver of its node busy, which serves one "
           "after the other.",
-          .most = MOST_MS, .usual = "0", .needs = "feed-forward",
+          .most = MAX_MS, .default_value = "0", .needs = "feed-forward",
           .more = "The plan asks for no more than can be served in time. 0: all at once."),
     VALUE("nodes", "N", WHOLE, nodes,
           "How many nodes the devices are on, as many on each, in the order of the job's ranks.",
-          .least = 1, .most = LULL_PIPELINE_MAX_DRIVERS, .usual = "1", .needs = "driver-ms"),
+          .least = 1, .most = LULL_PIPELINE_MAX_DRIVERS, .default_value = "1",
+          .needs = "driver-ms"),
     VALUE("min-dwell-ms", "MS", NUMBER, dwell_ms,
-          "The least time between two changes of a device's clock.", .most = MOST_MS, .usual = "0"),
+          "The least time between two changes of a device's clock.", .most = MAX_MS,
+          .default_value = "0"),
     VALUE("waiting-w", "MHZ:W[:MS],...", TEXT, waiting,
           "Clocks that a stage may wait at and its power there; or a GPU model such as "
           "8xH100-SXM5.",
@@ -201,7 +203,7 @@ static const struct lull_option rows[] = {
     {0},
 };
 
-static void prepare(void *options)
+static void plan_command_prepare(void *options)
 {
     struct plan_arguments *const arguments = options;
 
@@ -216,7 +218,7 @@ static bool has_time(const struct plan_arguments *arguments)
            arguments->straggler_ms > 0.0;
 }
 
-/* Tells whether the order is to be chosen. */
+/* Returns whether the order is to be chosen. */
 static bool is_best(const struct plan_arguments *arguments)
 {
     return arguments->source.schedule != NULL && strcmp(arguments->source.schedule, "best") == 0;
@@ -242,7 +244,7 @@ static int check_source(struct lull_plan_source *source, struct lull_error *err)
     return 0;
 }
 
-static int check_order(const struct plan_arguments *arguments, struct lull_error *err)
+static int plan_command_check_order(const struct plan_arguments *arguments, struct lull_error *err)
 {
     if (is_best(arguments) && !has_time(arguments))
         return lull_error_set(err, -EINVAL,
@@ -251,9 +253,10 @@ static int check_order(const struct plan_arguments *arguments, struct lull_error
     return 0;
 }
 
-/* Checks what no single option can know: which of them ask for one plan, and which for the
+/* Checks what no single option can know: which of them request one plan, and which for the
  * frontier. */
-static int check(void *options, const struct lull_operands *operands, struct lull_error *err)
+static int plan_command_check(void *options, const struct lull_operands *operands,
+                              struct lull_error *err)
 {
     struct plan_arguments *const arguments = options;
     const bool is_single = has_time(arguments);
@@ -278,7 +281,7 @@ static int check(void *options, const struct lull_operands *operands, struct lul
         return lull_error_set(err, -EINVAL,
                               "gaps are those of one plan: choose it with --slowdown 0%% or "
                               "--deadline-ms");
-    return check_order(arguments, err);
+    return plan_command_check_order(arguments, err);
 }
 
 /* ---- planning ----------------------------------------------------------------------------- */
@@ -327,8 +330,9 @@ static void set_options(const struct lull_plan_task *task, struct plan_arguments
 }
 
 /* Files are written before anything is printed, so that what is printed is also kept. */
-static int write_files(const struct plan_arguments *arguments, const struct lull_plan_task *task,
-                       const struct lull_plan_result *result, struct lull_error *err)
+static int plan_command_write_files(const struct plan_arguments *arguments,
+                                    const struct lull_plan_task *task,
+                                    const struct lull_plan_result *result, struct lull_error *err)
 {
     const struct lull_plan_single *const single = result->single;
     int code = 0;
@@ -342,8 +346,9 @@ static int write_files(const struct plan_arguments *arguments, const struct lull
     return code;
 }
 
-static int print(const struct plan_arguments *arguments, const struct lull_plan_task *task,
-                 const struct lull_plan_result *result, struct lull_error *err)
+static int plan_command_print(const struct plan_arguments *arguments,
+                              const struct lull_plan_task *task,
+                              const struct lull_plan_result *result, struct lull_error *err)
 {
     if (!arguments->is_json)
         lull_plan_print_text(task, &arguments->options, result);
@@ -370,9 +375,10 @@ static int choose_order(struct plan_arguments *arguments, const struct lull_plan
     return 0;
 }
 
-static int build(struct plan_arguments *arguments, const struct lull_plan_profiles *profiles,
-                 struct lull_plan_orders *orders, struct lull_plan_task *task,
-                 struct lull_error *err)
+static int plan_command_build(struct plan_arguments *arguments,
+                              const struct lull_plan_profiles *profiles,
+                              struct lull_plan_orders *orders, struct lull_plan_task *task,
+                              struct lull_error *err)
 {
     int code;
 
@@ -390,22 +396,22 @@ static int build(struct plan_arguments *arguments, const struct lull_plan_profil
     return 0;
 }
 
-static int solve(const struct plan_arguments *arguments, const struct lull_plan_task *task,
-                 struct lull_error *err)
+static int plan_command_solve(const struct plan_arguments *arguments,
+                              const struct lull_plan_task *task, struct lull_error *err)
 {
     struct lull_plan_result result;
     int code = lull_plan_solve(task, &arguments->options, &result, err);
 
     if (code < 0)
         return code;
-    code = write_files(arguments, task, &result, err);
+    code = plan_command_write_files(arguments, task, &result, err);
     if (code == 0)
-        code = print(arguments, task, &result, err);
+        code = plan_command_print(arguments, task, &result, err);
     lull_plan_result_fini(&result);
     return code;
 }
 
-static int plan(struct plan_arguments *arguments, struct lull_error *err)
+static int plan_command_compute(struct plan_arguments *arguments, struct lull_error *err)
 {
     struct lull_plan_profiles profiles;
     struct lull_plan_orders orders = {0};
@@ -417,16 +423,16 @@ static int plan(struct plan_arguments *arguments, struct lull_error *err)
     code = lull_plan_profiles_read(&arguments->source, &profiles, err);
     if (code < 0)
         return code;
-    code = build(arguments, &profiles, &orders, &task, err);
+    code = plan_command_build(arguments, &profiles, &orders, &task, err);
     if (code == 0) {
-        code = solve(arguments, &task, err);
+        code = plan_command_solve(arguments, &task, err);
         lull_plan_task_fini(&task);
     }
     lull_plan_profiles_fini(&profiles);
     return code;
 }
 
-static int run(void *options, const struct lull_operands *operands)
+static int plan_command_run(void *options, const struct lull_operands *operands)
 {
     struct plan_arguments *const arguments = options;
     struct lull_error err = {0};
@@ -437,7 +443,7 @@ static int run(void *options, const struct lull_operands *operands)
         result = lull_plan_verify(arguments->verify, arguments->source.profile, arguments->is_json,
                                   &err);
     else
-        result = plan(arguments, &err);
+        result = plan_command_compute(arguments, &err);
     if (result >= 0)
         return result;
     result = lull_cli_fail("plan", &err);
@@ -458,7 +464,7 @@ const struct lull_program_command lull_plan_command = {
              "  lull plan --verify plan.json",
     .tables = {{rows, 0}},
     .size = sizeof(struct plan_arguments),
-    .prepare = prepare,
-    .check = check,
-    .run = run,
+    .prepare = plan_command_prepare,
+    .check = plan_command_check,
+    .run = plan_command_run,
 };

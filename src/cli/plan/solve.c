@@ -9,7 +9,7 @@
 #include "core/pipeline/rounding/beam.h"
 
 enum {
-    MOST_THOROUGH_OPS = 2048, /* larger plans are rounded quickly; commit a5f86c4 chose it */
+    MAX_THOROUGH_OPS = 2048, /* larger plans are rounded quickly; commit a5f86c4 chose it */
 };
 
 /* ---- one plan ---------------------------------------------------------------------------- */
@@ -54,7 +54,7 @@ static int find_flow(struct lull_plan_solver *solver, int64_t time_ns,
 }
 
 /* Proves how little any plan as fast as this one can need. */
-static int prove(struct lull_plan_solver *solver, struct lull_plan_single *single)
+static int plan_solve_prove(struct lull_plan_solver *solver, struct lull_plan_single *single)
 {
     const struct lull_plan_task *const task = solver->task;
     int result = lull_certificate_init(&single->certificate, &task->graph);
@@ -79,7 +79,7 @@ int lull_plan_round(struct lull_plan_solver *solver, int64_t target_ns)
 {
     int result;
 
-    if (solver->task->graph.op_count <= MOST_THOROUGH_OPS) {
+    if (solver->task->graph.op_count <= MAX_THOROUGH_OPS) {
         result = lull_pipeline_round_thorough(solver->rounding, solver->frontier, target_ns,
                                               solver->option);
         if (result < 0)
@@ -125,7 +125,7 @@ static int solve_single(struct lull_plan_solver *solver, struct lull_plan_single
     single->period_ns = single->point.time_ns;
     if (single->period_ns < options->straggler_ns)
         single->period_ns = options->straggler_ns;
-    return prove(solver, single);
+    return plan_solve_prove(solver, single);
 }
 
 /* ---- all together ------------------------------------------------------------------------ */

@@ -9,7 +9,7 @@ int lull_plan_solver_init(struct lull_plan_solver *solver)
     const size_t count = solver->task->graph.op_count;
     const int result = lull_pipeline_rounding_create(&solver->task->problem, &solver->rounding);
 
-    solver->watch = lull_watch_begin();
+    solver->progress = lull_progress_begin();
     solver->duration_ns = calloc(count, sizeof(*solver->duration_ns));
     solver->option = calloc(count, sizeof(*solver->option));
     if (result < 0 || solver->duration_ns == NULL || solver->option == NULL)

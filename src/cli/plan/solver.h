@@ -6,7 +6,7 @@
 #define LULL_CLI_PLAN_SOLVER_H
 
 #include "cli/plan/solve.h"
-#include "base/watch.h"
+#include "base/progress.h"
 #include "core/pipeline/rounding/rounding.h"
 
 struct lull_plan_solver {
@@ -17,7 +17,7 @@ struct lull_plan_solver {
     struct lull_pipeline_rounding *rounding;
     int64_t *duration_ns; /* of the relaxation at hand */
     uint32_t *option;     /* of the plan at hand */
-    struct lull_watch watch;
+    struct lull_progress progress;
 };
 
 /* Prepares a solver whose task, options and err are set. The caller calls fini also after an error:

@@ -10,7 +10,7 @@
 #include "base/text.h"
 
 static const double most_w = 1e6;
-static const double most_sync_ms = 1e5; /* as long as an operation may be */
+static const double max_sync_ms = 1e5; /* as long as an operation may be */
 
 const struct lull_device_curve *lull_plan_stages_model(const char *text, double *count_out)
 {
@@ -150,7 +150,7 @@ static int set_syncs(const struct lull_plan_task *task, struct lull_plan_shape *
     if (shape->memory.has_failed)
         return lull_error_set(err, -ENOMEM, "no memory for %u stages", stages);
     if (task->source->sync != NULL &&
-        parse_per_stage(task->source->sync, stages, most_sync_ms, time_ms) < 0)
+        parse_per_stage(task->source->sync, stages, max_sync_ms, time_ms) < 0)
         return lull_error_set(err, -EINVAL,
                               "--sync-ms %.60s: expected milliseconds from 0 to 100000, one number "
                               "or one for each of %u stages (12 or 12,10,15)",

@@ -162,7 +162,7 @@ static int build_lines(const struct lull_plan_source *source, struct lull_pipeli
     return result;
 }
 
-/* Tells whether a file begins with a brace: JSON lines do, a schedule of torch's never does.
+/* Returns whether a file begins with a brace: JSON lines do, a schedule of torch's never does.
  * Returns 1 or 0, or an error of lull_source_open or lull_source_read. */
 static int begins_with_brace(const char *path, struct lull_error *err)
 {
@@ -181,8 +181,8 @@ static int begins_with_brace(const char *path, struct lull_error *err)
     return first[strspn(first, " \t\r\n")] == '{';
 }
 
-static int build_graph(const struct lull_plan_source *source, struct lull_plan_task *task,
-                       struct lull_error *err)
+static int plan_task_build_graph(const struct lull_plan_source *source, struct lull_plan_task *task,
+                                 struct lull_error *err)
 {
     struct lull_pipeline_fit fit = {.measured = &task->profiles->measured,
                                     .fitted = &task->profile,
@@ -256,8 +256,8 @@ int lull_plan_task_init(const struct lull_plan_source *source,
     int result;
 
     *task_out = (struct lull_plan_task){.source = source, .profiles = profiles, .parts = 1};
-    result =
-        source->graph != NULL ? build_graph(source, task_out, err) : build_schedule(task_out, err);
+    result = source->graph != NULL ? plan_task_build_graph(source, task_out, err)
+                                   : build_schedule(task_out, err);
     if (result < 0) {
         free(task_out->blocking_w);
         return result;

@@ -80,8 +80,9 @@ static int fit_classes(const struct lull_plan_file *plan,
 }
 
 /* Finds the plan's clocks among the options of another profile. */
-static int translate(struct lull_plan_file *plan, const struct lull_pipeline_profile *replaced,
-                     const char *name, struct lull_error *err)
+static int plan_verify_translate(struct lull_plan_file *plan,
+                                 const struct lull_pipeline_profile *replaced, const char *name,
+                                 struct lull_error *err)
 {
     for (size_t op = 0; op < plan->graph.op_count; op++) {
         const uint32_t index = plan->graph.ops[op].class_index;
@@ -112,7 +113,7 @@ static int replace_profile(struct lull_plan_file *plan, const char *path, struct
     result = fit_classes(plan, &measured, &replaced, err);
     if (result < 0)
         goto done;
-    result = translate(plan, &replaced, path, err);
+    result = plan_verify_translate(plan, &replaced, path, err);
     if (result < 0)
         goto done;
     before = plan->profile;
@@ -126,7 +127,7 @@ done:
 
 /* ---- replaying --------------------------------------------------------------------------- */
 
-static uint32_t clock_of(const struct lull_plan_file *plan, uint32_t op)
+static uint32_t plan_verify_clock_of(const struct lull_plan_file *plan, uint32_t op)
 {
     return plan->profile.classes[plan->graph.ops[op].class_index].points[plan->option[op]].sm_mhz;
 }
@@ -146,7 +147,7 @@ static void check_dwell(const struct lull_plan_file *plan, uint32_t device, cons
         const uint32_t before = graph->on_device[i == first ? last - 1 : i - 1];
         const int64_t now_ns = i == first ? 0 : end_ns[before];
 
-        if (clock_of(plan, before) == clock_of(plan, graph->on_device[i]))
+        if (plan_verify_clock_of(plan, before) == plan_verify_clock_of(plan, graph->on_device[i]))
             continue;
         if (now_ns - changed_ns < plan->switching.dwell_ns)
             snprintf(replay->reason, sizeof(replay->reason),
@@ -181,7 +182,8 @@ static int refuse_wait(const struct verify_waits_check *check, uint32_t device, 
     return 1;
 }
 
-static int change_clock(struct verify_waits_check *check, uint32_t device, int64_t time_ns)
+static int plan_verify_change_clock(struct verify_waits_check *check, uint32_t device,
+                                    int64_t time_ns)
 {
     if (check->has_change && time_ns - check->last_ns < check->plan->switching.dwell_ns)
         return refuse_wait(check, device, time_ns,
@@ -209,8 +211,8 @@ static int check_wait(struct verify_waits_check *check, const struct lull_pipeli
     check->saved_j +=
         (check->plan->blocking_w[wait->device] - point->power_w) * (double)low_ns * 1e-9 -
         point->switch_j;
-    result = change_clock(check, wait->device, wait->begin_ns);
-    return result != 0 ? result : change_clock(check, wait->device, wait->wake_ns);
+    result = plan_verify_change_clock(check, wait->device, wait->begin_ns);
+    return result != 0 ? result : plan_verify_change_clock(check, wait->device, wait->wake_ns);
 }
 
 /* Walks through the device's gaps as a job would: the clock changes at a wait's two ends, or where
@@ -226,11 +228,11 @@ static int check_waits_of_device(struct verify_waits_check *check, uint32_t devi
 
     check->has_change = false;
     for (uint32_t k = graph->first_on[device]; k < end; k++)
-        if (clock_of(plan, graph->on_device[k]) > 0)
-            mhz = clock_of(plan, graph->on_device[k]);
+        if (plan_verify_clock_of(plan, graph->on_device[k]) > 0)
+            mhz = plan_verify_clock_of(plan, graph->on_device[k]);
     for (uint32_t k = graph->first_on[device]; k <= end && result == 0; k++) {
         const uint32_t op = k < end ? graph->on_device[k] : UINT32_MAX;
-        const uint32_t next_mhz = k < end ? clock_of(plan, op) : 0;
+        const uint32_t next_mhz = k < end ? plan_verify_clock_of(plan, op) : 0;
         const struct lull_pipeline_wait *const wait =
             check->next < plan->wait_count ? &plan->waits[check->next] : NULL;
 
@@ -239,13 +241,13 @@ static int check_waits_of_device(struct verify_waits_check *check, uint32_t devi
                 check_wait(check, wait, free_ns, k < end ? check->begin_ns[op] : plan->period_ns);
             check->next++;
         } else if (next_mhz > 0 && next_mhz != mhz) {
-            result = change_clock(check, device, free_ns);
+            result = plan_verify_change_clock(check, device, free_ns);
         }
         mhz = next_mhz > 0 ? next_mhz : mhz;
         free_ns = k < end ? check->end_ns[op] : free_ns;
     }
     if (result == 0 && check->has_change && check->first_ns != check->last_ns)
-        result = change_clock(check, device, plan->period_ns + check->first_ns);
+        result = plan_verify_change_clock(check, device, plan->period_ns + check->first_ns);
     return result;
 }
 
@@ -319,7 +321,7 @@ static void replay_proof(const struct lull_plan_file *plan, struct verify_replay
 }
 
 /* The first claim that does not hold is told: the later ones mostly follow from it. */
-static void judge(const struct lull_plan_file *plan, struct verify_replay *replay)
+static void plan_verify_judge(const struct lull_plan_file *plan, struct verify_replay *replay)
 {
     char *const reason = replay->reason;
     const size_t size = sizeof(replay->reason);
@@ -356,13 +358,14 @@ static int replay_plan(const struct lull_plan_file *plan, struct verify_replay *
     if (replay->reason[0] == '\0')
         replay_proof(plan, replay);
     if (replay->reason[0] == '\0')
-        judge(plan, replay);
+        plan_verify_judge(plan, replay);
     return 0;
 }
 
 /* ---- telling ----------------------------------------------------------------------------- */
 
-static void print_json(const struct lull_plan_file *plan, const struct verify_replay *replay)
+static void plan_verify_print_json(const struct lull_plan_file *plan,
+                                   const struct verify_replay *replay)
 {
     const bool holds = replay->reason[0] == '\0';
 
@@ -377,8 +380,8 @@ static void print_json(const struct lull_plan_file *plan, const struct verify_re
     printf("}\n");
 }
 
-static void print_text(const char *path, const struct lull_plan_file *plan,
-                       const struct verify_replay *replay)
+static void plan_verify_print_text(const char *path, const struct lull_plan_file *plan,
+                                   const struct verify_replay *replay)
 {
     if (plan->title[0] != '\0')
         printf("%s\n", plan->title);
@@ -410,9 +413,9 @@ int lull_plan_verify(const char *path, const char *profile, bool is_json, struct
     if (result < 0)
         goto done;
     if (is_json)
-        print_json(&plan, &replay);
+        plan_verify_print_json(&plan, &replay);
     else
-        print_text(path, &plan, &replay);
+        plan_verify_print_text(path, &plan, &replay);
     if (replay.reason[0] != '\0') {
         fprintf(stderr, "lull plan: %s does not hold: %s\n", path, replay.reason);
         result = 1;

@@ -1,7 +1,7 @@
 /*
- * lull plan --verify: replays a plan file from scratch. It finds the times and the energy anew from
- * the options of the profile, and the bound from the flow that came with the plan; the solver takes
- * no part. Threads: any. SPDX-License-Identifier: Apache-2.0
+ * lull plan --verify: replays a plan file from scratch. It finds the times and the energy again
+ * from the options of the profile, and the bound from the flow that came with the plan; the solver
+ * takes no part. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_PLAN_VERIFY_H
 #define LULL_CLI_PLAN_VERIFY_H

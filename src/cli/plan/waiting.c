@@ -11,8 +11,8 @@
 #include "cli/plan/stages.h"
 
 static const double most_w = 1e6;
-static const double most_ms = 10000.0;
-static const double most_mhz = 10000.0;
+static const double max_ms = 10000.0;
+static const double max_mhz = 10000.0;
 
 /* ---- as the user names them -------------------------------------------------------------- */
 
@@ -21,7 +21,7 @@ static const char *const measured[] = {"A100-SXM4-40GB", "A100-SXM4-80GB", "H100
 
 /* Finds a model such as "H100-SXM5" or "8xH100-SXM5". Returns null if no such model was measured.
  */
-static const struct lull_device_curve *find_model(const char *text, double *count_out)
+static const struct lull_device_curve *plan_waiting_find_model(const char *text, double *count_out)
 {
     const struct lull_device_curve *const model = lull_plan_stages_model(text, count_out);
 
@@ -32,12 +32,12 @@ static const struct lull_device_curve *find_model(const char *text, double *coun
 }
 
 /* Reads numbers with colons between. Returns how many there are, or -EINVAL. */
-static int parse_numbers(const char *text, size_t length, double *numbers_out)
+static int plan_waiting_parse_numbers(const char *text, size_t length, double *numbers_out)
 {
-    enum { MOST = 3 };
+    enum { MAX = 3 };
     int count = 0;
 
-    for (const char *at = text; at <= text + length && count < MOST; count++) {
+    for (const char *at = text; at <= text + length && count < MAX; count++) {
         char number[24];
         const size_t size = strcspn(at, ":,");
 
@@ -59,8 +59,9 @@ static int parse_point(const char *text, size_t length, double down_ms, double u
 {
     double numbers[3] = {0.0, 0.0, up_ms};
 
-    if (parse_numbers(text, length, numbers) < 2 || !(numbers[0] >= 1.0) || numbers[0] > most_mhz ||
-        (double)(uint32_t)numbers[0] < numbers[0] || numbers[1] > most_w || numbers[2] > most_ms)
+    if (plan_waiting_parse_numbers(text, length, numbers) < 2 || !(numbers[0] >= 1.0) ||
+        numbers[0] > max_mhz || (double)(uint32_t)numbers[0] < numbers[0] || numbers[1] > most_w ||
+        numbers[2] > max_ms)
         return -EINVAL;
     *point_out = (struct lull_pipeline_waiting_point){.sm_mhz = (uint32_t)numbers[0],
                                                       .power_w = numbers[1],
@@ -69,14 +70,14 @@ static int parse_point(const char *text, size_t length, double down_ms, double u
     return 0;
 }
 
-static int refuse(const char *text, struct lull_error *err)
+static int plan_waiting_refuse(const char *text, struct lull_error *err)
 {
     return lull_error_set(err, -EINVAL,
                           "--waiting-w %.60s: expected up to %d pairs of MHz and W "
                           "(210:60,1050:64, or 1050:64:3 for 3 ms until it is awake), or a GPU "
                           "whose power was measured (A100-SXM4-40GB, H100-SXM5, H200-SXM; "
                           "8xH100-SXM5 for eight of them)",
-                          text, LULL_PLAN_MOST_WAITING);
+                          text, LULL_PLAN_MAX_WAITING);
 }
 
 int lull_plan_waiting_parse(const char *text, double down_ms, double up_ms,
@@ -84,7 +85,7 @@ int lull_plan_waiting_parse(const char *text, double down_ms, double up_ms,
 {
     struct lull_plan_waiting_points points = {0};
     double count;
-    const struct lull_device_curve *const model = find_model(text, &count);
+    const struct lull_device_curve *const model = plan_waiting_find_model(text, &count);
 
     if (model != NULL) {
         points.points[points.count++] = (struct lull_pipeline_waiting_point){
@@ -98,9 +99,9 @@ int lull_plan_waiting_parse(const char *text, double down_ms, double up_ms,
     for (const char *at = text;; at++) {
         const size_t length = strcspn(at, ",");
 
-        if (points.count == LULL_PLAN_MOST_WAITING ||
+        if (points.count == LULL_PLAN_MAX_WAITING ||
             parse_point(at, length, down_ms, up_ms, &points.points[points.count]) < 0)
-            return refuse(text, err);
+            return plan_waiting_refuse(text, err);
         points.count++;
         at += length;
         if (*at == '\0')

@@ -12,11 +12,11 @@
 #include "core/pipeline/switching/switching.h"
 #include "core/pipeline/rounding/waiting.h"
 
-enum { LULL_PLAN_MOST_WAITING = 16 };
+enum { LULL_PLAN_MAX_WAITING = 16 };
 
 struct lull_plan_waiting_points {
     size_t count;
-    struct lull_pipeline_waiting_point points[LULL_PLAN_MOST_WAITING];
+    struct lull_pipeline_waiting_point points[LULL_PLAN_MAX_WAITING];
 };
 
 /* The clocks that a plan's gaps wait at. */

@@ -15,22 +15,22 @@
 #include "base/clock.h"
 
 enum {
-    MOST_ROUNDED_OPS = 8000000, /* operations of all plans together, some seconds; chosen */
-    LEAST_POINTS = 32,
-    MOST_SEARCHED_OPS = 2048, /* of a searched plan, about a second; as in solve.c */
-    MOST_STEPS_OPS = 512,     /* of searched plans together, half a second; chosen */
+    MAX_ROUNDED_OPS = 8000000, /* operations of all plans together, some seconds; chosen */
+    MIN_POINTS = 32,
+    MAX_SEARCHED_OPS = 2048, /* of a searched plan, about a second; as in solve.c */
+    MAX_STEPS_OPS = 512,     /* of searched plans together, half a second; chosen */
 };
 
 /* ---- progress ---------------------------------------------------------------------------- */
 
-static void show_progress(struct lull_plan_solver *solver, int64_t time_ns)
+static void plan_walk_show_progress(struct lull_plan_solver *solver, int64_t time_ns)
 {
     const struct lull_plan_task *const task = solver->task;
 
-    if (lull_watch_is_due(&solver->watch))
-        lull_watch_draw("lull plan: %zu operations, at %.3f s, down to %.3f s",
-                        task->graph.op_count, (double)time_ns * 1e-9,
-                        (double)task->shortest_ns * 1e-9);
+    if (lull_progress_is_due(&solver->progress))
+        lull_progress_draw("lull plan: %zu operations, at %.3f s, down to %.3f s",
+                           task->graph.op_count, (double)time_ns * 1e-9,
+                           (double)task->shortest_ns * 1e-9);
 }
 
 /* ---- the whole frontier ------------------------------------------------------------------ */
@@ -69,7 +69,7 @@ static int add_searched(struct lull_plan_solver *solver, int64_t time_ns,
 {
     const int code = lull_plan_round(solver, time_ns);
 
-    show_progress(solver, time_ns);
+    plan_walk_show_progress(solver, time_ns);
     return code < 0 ? code : add_plan(solver, time_ns, result);
 }
 
@@ -83,7 +83,7 @@ static int64_t choose_stride(const struct lull_plan_task *task, int64_t last_ns)
 
     if (ops <= LULL_PLAN_TINY_OPS)
         return 1;
-    return (int64_t)fmax(1.0, ceil(steps * (double)ops / MOST_STEPS_OPS));
+    return (int64_t)fmax(1.0, ceil(steps * (double)ops / MAX_STEPS_OPS));
 }
 
 /* Adds searched plans at the time of the highest clocks, at that of the least energy and at steps
@@ -99,12 +99,12 @@ static int add_all_searched(struct lull_plan_solver *solver, int64_t cheapest_ns
     int64_t time_ns = lull_earlier_ns(highest_ns, cheapest_ns);
     int code = 0;
 
-    if (ops > MOST_SEARCHED_OPS)
+    if (ops > MAX_SEARCHED_OPS)
         return 0;
     code = add_searched(solver, time_ns, result);
-    if (code == 0 && ops <= MOST_STEPS_OPS)
+    if (code == 0 && ops <= MAX_STEPS_OPS)
         code = add_searched(solver, cheapest_ns, result);
-    for (int64_t step = stride; code == 0 && ops <= MOST_STEPS_OPS; step += stride) {
+    for (int64_t step = stride; code == 0 && ops <= MAX_STEPS_OPS; step += stride) {
         if (lull_plan_grid_ns(task, step) > last_ns)
             break;
         code = add_searched(solver, lull_plan_grid_ns(task, step), result);
@@ -122,15 +122,15 @@ static int add_all_searched(struct lull_plan_solver *solver, int64_t cheapest_ns
 /* How far apart the times of plans are at least. */
 static int64_t stride_of(const struct lull_plan_solver *solver, int64_t cheapest_ns)
 {
-    const size_t wanted = MOST_ROUNDED_OPS / solver->task->graph.op_count;
+    const size_t wanted = MAX_ROUNDED_OPS / solver->task->graph.op_count;
 
     return (cheapest_ns - solver->task->shortest_ns) /
-           (int64_t)(wanted < LEAST_POINTS ? LEAST_POINTS : wanted);
+           (int64_t)(wanted < MIN_POINTS ? MIN_POINTS : wanted);
 }
 
 /* Goes from the least energy to the shortest time. The frontier's own corners lie much closer
  * together than plans differ, so most are passed over. */
-static int walk(struct lull_plan_solver *solver, struct lull_plan_result *result)
+static int plan_walk_frontier(struct lull_plan_solver *solver, struct lull_plan_result *result)
 {
     struct lull_frontier_point point;
     int64_t rounded_ns = INT64_MAX;
@@ -148,7 +148,7 @@ static int walk(struct lull_plan_solver *solver, struct lull_plan_result *result
             lull_frontier_durations(solver->frontier, solver->duration_ns);
             code = add_rounded(solver, point.time_ns, result);
         }
-        show_progress(solver, point.time_ns);
+        plan_walk_show_progress(solver, point.time_ns);
         moved = lull_frontier_next(solver->frontier, &point);
     }
     if (code == 0 && moved == 0 && rounded_ns != point.time_ns) {
@@ -160,7 +160,7 @@ static int walk(struct lull_plan_solver *solver, struct lull_plan_result *result
     return moved < 0 ? moved : code;
 }
 
-static int by_time(const void *a, const void *b)
+static int plan_walk_by_time(const void *a, const void *b)
 {
     const struct lull_plan_point *const left = a;
     const struct lull_plan_point *const right = b;
@@ -171,13 +171,13 @@ static int by_time(const void *a, const void *b)
 }
 
 /* Sorts the plans, and keeps those that are cheaper than every faster one. */
-static void keep_best(struct lull_plan_result *result)
+static void plan_walk_keep_best(struct lull_plan_result *result)
 {
     size_t kept = 0;
 
     if (result->point_count == 0)
         return;
-    qsort(result->points, result->point_count, sizeof(*result->points), by_time);
+    qsort(result->points, result->point_count, sizeof(*result->points), plan_walk_by_time);
     for (size_t i = 0; i < result->point_count; i++)
         if (kept == 0 || result->points[i].energy_j < result->points[kept - 1].energy_j)
             result->points[kept++] = result->points[i];
@@ -186,7 +186,8 @@ static void keep_best(struct lull_plan_result *result)
 
 /* Sets the bounds to the relaxation's line between its corners, which stand from the slow end to
  * the fast one. */
-static void set_bounds(const struct lull_plan_solver *solver, struct lull_plan_result *result)
+static void plan_walk_set_bounds(const struct lull_plan_solver *solver,
+                                 struct lull_plan_result *result)
 {
     size_t count;
     const struct lull_frontier_point *const corners =
@@ -214,16 +215,16 @@ static void set_bounds(const struct lull_plan_solver *solver, struct lull_plan_r
 
 int lull_plan_walk(struct lull_plan_solver *solver, struct lull_plan_result *result)
 {
-    const int code = walk(solver, result);
+    const int code = plan_walk_frontier(solver, result);
 
-    lull_watch_end(&solver->watch);
+    lull_progress_end(&solver->progress);
     if (code < 0)
         return code;
-    keep_best(result);
+    plan_walk_keep_best(result);
     if (result->point_count == 0)
         return lull_error_set(solver->err, -ERANGE,
                               "no plan of the frontier can be kept with this switching; take a "
                               "shorter --switch-ms or --min-dwell-ms, or a longer deadline");
-    set_bounds(solver, result);
+    plan_walk_set_bounds(solver, result);
     return 0;
 }

@@ -14,7 +14,7 @@
 enum { COMPUTE_STREAM, REDUCE_STREAM, FIRST_PEER_STREAM };
 enum { CHANNELS = 2, PEERS = LULL_PLAY_STREAMS - FIRST_PEER_STREAM };
 
-/* On a link this slow, transfers take as long at any SM clock: chosen, not measured. */
+/* On a link this slow, transfers take as long at any SM clock: */
 static const double link_gbs = 1.0;
 
 /* ---- building ---- */
@@ -36,17 +36,18 @@ struct pipeline_builder {
     } peer[PEERS];
 };
 
-static uint32_t rank_of(const struct pipeline_builder *builder, uint32_t stage)
+static uint32_t play_pipeline_rank_of(const struct pipeline_builder *builder, uint32_t stage)
 {
     return builder->replica + (uint32_t)builder->pipeline->replicas * stage;
 }
 
-static int32_t add(struct pipeline_builder *builder, const struct lull_play_op *op)
+static int32_t play_pipeline_add(struct pipeline_builder *builder, const struct lull_play_op *op)
 {
     const int index =
         builder->result < 0
             ? builder->result
-            : lull_play_add(builder->play, rank_of(builder, builder->stage), op, builder->err);
+            : lull_play_add(builder->play, play_pipeline_rank_of(builder, builder->stage), op,
+                            builder->err);
 
     if (index < 0)
         builder->result = index;
@@ -74,8 +75,8 @@ static uint32_t stream_of(struct pipeline_builder *builder, uint32_t stage, bool
     return FIRST_PEER_STREAM + i;
 }
 
-static int32_t add_transfer(struct pipeline_builder *builder, uint32_t other, bool is_send,
-                            int32_t after)
+static int32_t play_pipeline_add_transfer(struct pipeline_builder *builder, uint32_t other,
+                                          bool is_send, int32_t after)
 {
     const double duration_ms = builder->pipeline->latency_ms;
     const struct lull_play_op op = {
@@ -85,13 +86,13 @@ static int32_t add_transfer(struct pipeline_builder *builder, uint32_t other, bo
         .duration_ms = duration_ms,
         .function = is_send ? LULL_PLAY_SEND : LULL_PLAY_RECV,
         .communicator = builder->replica,
-        .peer = rank_of(builder, other),
+        .peer = play_pipeline_rank_of(builder, other),
         .bytes = (uint64_t)(duration_ms * link_gbs * 1e6),
         .link_gbs = link_gbs,
         .channels = CHANNELS,
     };
 
-    return add(builder, &op);
+    return play_pipeline_add(builder, &op);
 }
 
 /* Finds the next other stage whose result the operation waits for, beginning with the edge *from.
@@ -128,7 +129,7 @@ static void add_receives(struct pipeline_builder *builder, uint32_t op, int32_t 
                                              builder->pipeline->schedule, LULL_PLAY_DEPENDENCIES);
             return;
         }
-        received[count++] = add_transfer(builder, stage, false, posted_after);
+        received[count++] = play_pipeline_add_transfer(builder, stage, false, posted_after);
     }
 }
 
@@ -140,12 +141,12 @@ static void add_sends(struct pipeline_builder *builder, uint32_t op)
         const uint32_t to = graph->ops[graph->edges[graph->out_edges[i]].to].device;
 
         if (to != graph->ops[op].device)
-            add_transfer(builder, to, true, builder->op_of[op]);
+            play_pipeline_add_transfer(builder, to, true, builder->op_of[op]);
     }
 }
 
-static void add_compute(struct pipeline_builder *builder, uint32_t op,
-                        const int32_t received[LULL_PLAY_DEPENDENCIES])
+static void play_pipeline_add_compute(struct pipeline_builder *builder, uint32_t op,
+                                      const int32_t received[LULL_PLAY_DEPENDENCIES])
 {
     const double kernel_ms = 0.2; /* about the mean of the kernels in the recorded traces */
     const struct lull_pipeline_class *class =
@@ -166,10 +167,10 @@ static void add_compute(struct pipeline_builder *builder, uint32_t op,
     if (builder->pipeline->announces)
         compute.section = is_forward_pass ? "forward" : "backward";
 
-    builder->op_of[op] = add(builder, &compute);
+    builder->op_of[op] = play_pipeline_add(builder, &compute);
 }
 
-static void add_operations(struct pipeline_builder *builder)
+static void play_pipeline_add_operations(struct pipeline_builder *builder)
 {
     const struct lull_pipeline_graph *graph = builder->graph;
     const uint32_t first = graph->first_on[builder->stage];
@@ -183,7 +184,7 @@ static void add_operations(struct pipeline_builder *builder)
         memcpy(received, next, sizeof(received));
         if (i + 1 < end)
             add_receives(builder, graph->on_device[i + 1], ended, next);
-        add_compute(builder, graph->on_device[i], received);
+        play_pipeline_add_compute(builder, graph->on_device[i], received);
         add_sends(builder, graph->on_device[i]);
         ended = builder->op_of[graph->on_device[i]];
     }
@@ -206,7 +207,7 @@ static int32_t add_reduce(struct pipeline_builder *builder, int32_t after)
         .channels = CHANNELS,
     };
 
-    return add(builder, &reduce);
+    return play_pipeline_add(builder, &reduce);
 }
 
 static void add_end(struct pipeline_builder *builder)
@@ -227,7 +228,7 @@ static void add_end(struct pipeline_builder *builder)
             .kernels = 1,
         };
 
-        add(builder, &optimizer);
+        play_pipeline_add(builder, &optimizer);
     }
 }
 
@@ -243,11 +244,12 @@ static void tie_iterations(struct lull_play_rank *rank)
 
 static void build_rank(struct pipeline_builder *builder)
 {
-    struct lull_play_rank *rank = &builder->play->ranks[rank_of(builder, builder->stage)];
+    struct lull_play_rank *rank =
+        &builder->play->ranks[play_pipeline_rank_of(builder, builder->stage)];
     uint32_t first = 0;
 
     builder->peers = 0;
-    add_operations(builder);
+    play_pipeline_add_operations(builder);
     if (builder->result == 0)
         add_end(builder);
     if (builder->result < 0)
@@ -269,7 +271,7 @@ static int add_communicators(struct pipeline_builder *builder)
         uint32_t members = 0;
 
         for (uint32_t stage = 0; stage < stages; stage++)
-            members |= 1u << rank_of(builder, stage);
+            members |= 1u << play_pipeline_rank_of(builder, stage);
         result = lull_play_add_communicator(builder->play, "PIPELINE_MODEL_PARALLEL_GROUP", members,
                                             builder->err);
     }
@@ -319,9 +321,9 @@ static int nominal_profile(const struct lull_play_pipeline *pipeline,
     return result < 0 ? result : 0;
 }
 
-static int build_graph(const struct lull_play_pipeline *pipeline,
-                       struct lull_pipeline_profile *fitted_out,
-                       struct lull_pipeline_graph *graph_out, struct lull_error *err)
+static int play_pipeline_build_graph(const struct lull_play_pipeline *pipeline,
+                                     struct lull_pipeline_profile *fitted_out,
+                                     struct lull_pipeline_graph *graph_out, struct lull_error *err)
 {
     const int64_t latency_ns = lull_ns_from_ms(pipeline->latency_ms);
     const struct lull_pipeline_shape shape = {
@@ -360,7 +362,7 @@ int lull_play_pipeline_create(const struct lull_play_pipeline *pipeline,
         return lull_error_set(
             err, -EINVAL, "%lld stages of %lld replicas: a play has at most %d ranks",
             (long long)pipeline->stages, (long long)pipeline->replicas, LULL_PLAY_RANKS);
-    result = build_graph(pipeline, &fitted, &graph, err);
+    result = play_pipeline_build_graph(pipeline, &fitted, &graph, err);
     if (result < 0)
         return result;
     builder.op_of = calloc(graph.op_count + 1, sizeof(builder.op_of[0]));

@@ -32,7 +32,7 @@ struct lull_play_pipeline {
     double latency_ms;               /* of a transfer between stages, > 0 */
     double reduce_ms;                /* of the all-reduce between replicas, > 0 */
     double optimizer_ms;             /* 0: none */
-    const char *forward_kernels;     /* the GPU model's profiles; borrowed for good */
+    const char *forward_kernels;     /* the GPU model's profiles; borrowed permanently */
     const char *backward_kernels;
     struct lull_play_straggler straggler;
     bool announces; /* forward and backward as sections of liblull, on the GPU's time line */

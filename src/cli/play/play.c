@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "base/watch.h"
+#include "base/progress.h"
 #include "cli/commands.h"
 #include "cli/shared/command.h"
 #include "cli/play/pipeline.h"
@@ -50,7 +50,7 @@ static const struct lull_option rows[] = {
     LULL_CLI_COMM_KERNELS_ROW(struct play_arguments, source.kernels_text),
     LULL_VALUE("iterations", "N", WHOLE, struct play_arguments, iterations,
                "Play at least this many iterations, in whole periods.", .least = 1,
-               .most = INT32_MAX, .usual = "50", .excludes = "seconds"),
+               .most = INT32_MAX, .default_value = "50", .excludes = "seconds"),
     LULL_VALUE("seconds", "S", NUMBER, struct play_arguments, seconds,
                "Play as many periods as take this long at the highest clock.", .is_open = true),
     LULL_VALUE("jitter", "RATIO", RATIO, struct play_arguments, source.jitter_ratio,
@@ -68,14 +68,14 @@ static const struct lull_option rows[] = {
             "with the driver's latencies, where gaps that do not pay stay high; and at the best "
             "steady clock."),
     LULL_CLI_MODEL_ROW(struct play_arguments, model, "The GPU model of all ranks.",
-                       .usual = "A100-SXM4-40GB", .needs = "oracle|measure"),
+                       .default_value = "A100-SXM4-40GB", .needs = "oracle|measure"),
     LULL_CLI_TOLERANCE_ROW(struct play_arguments, tolerance_ratio, .needs = "oracle"),
     LULL_CLI_CALL_SETTLE_ROW(struct play_arguments, call_ms, .needs = "oracle"),
     LULL_VALUE("heat-w", "W", NUMBER, struct play_arguments, heat_w,
                "Keep the GPUs at the temperature that a job of this power leaves.", .is_open = true,
                .otherwise = "each run's own equilibrium", .needs = "oracle|measure"),
     LULL_VALUE("stride", "N", WHOLE, struct play_arguments, stride, "Try every Nth clock only.",
-               .least = 1, .most = 512, .usual = "3", .needs = "oracle|measure"),
+               .least = 1, .most = 512, .default_value = "3", .needs = "oracle|measure"),
     {0},
 };
 
@@ -129,40 +129,40 @@ static const struct lull_option pipeline_rows[] = {
                LULL_GIVEN(struct pipeline_arguments, is_given), .excludes = "preset"),
     LULL_VALUE("stages", "N", WHOLE, struct pipeline_arguments, pipeline.stages,
                "The number of stages of the pipeline.", .least = 1, .most = LULL_PLAY_RANKS,
-               .usual = "4", .needs = "schedule"),
+               .default_value = "4", .needs = "schedule"),
     LULL_VALUE("microbatches", "M", WHOLE, struct pipeline_arguments, pipeline.microbatches,
                "The number of micro-batches in an iteration of the pipeline.", .least = 1,
-               .most = 4096, .usual = "16", .needs = "schedule"),
+               .most = 4096, .default_value = "16", .needs = "schedule"),
     LULL_VALUE(
         "replicas", "D", WHOLE, struct pipeline_arguments, pipeline.replicas,
         "The number of data-parallel copies of the pipeline; stages times copies are 16 at most.",
-        .least = 1, .most = LULL_PLAY_RANKS, .usual = "1", .needs = "schedule"),
+        .least = 1, .most = LULL_PLAY_RANKS, .default_value = "1", .needs = "schedule"),
     LULL_VALUE("forward-ms", "MS", NUMBER, struct pipeline_arguments, pipeline.forward_ms,
                "How long a stage's forward takes at the highest clock.", .most = 1e6,
-               .is_open = true, .usual = "20", .needs = "schedule"),
+               .is_open = true, .default_value = "20", .needs = "schedule"),
     LULL_VALUE("backward-ms", "MS", NUMBER, struct pipeline_arguments, pipeline.backward_ms,
                "How long a stage's backward takes at the highest clock.", .most = 1e6,
-               .is_open = true, .usual = "40", .needs = "schedule"),
+               .is_open = true, .default_value = "40", .needs = "schedule"),
     LULL_VALUE("stage-weights", "W,W,...", OWN, struct pipeline_arguments, pipeline.weights,
                "How much longer or shorter both are on each stage; the last number holds for the "
                "stages that follow.",
                .parse = parse_weights, .expected = "at most 16 numbers above 0, such as 1,1,1,1.07",
-               .usual = "1", .needs = "schedule"),
+               .default_value = "1", .needs = "schedule"),
     LULL_VALUE("latency-ms", "MS", NUMBER, struct pipeline_arguments, pipeline.latency_ms,
                "How long a transfer between stages takes.", .most = 1e6, .is_open = true,
-               .usual = "0.5", .needs = "schedule"),
+               .default_value = "0.5", .needs = "schedule"),
     LULL_VALUE("reduce-ms", "MS", NUMBER, struct pipeline_arguments, pipeline.reduce_ms,
                "How long the all-reduce of gradients between the copies takes.", .most = 1e6,
-               .is_open = true, .usual = "20", .needs = "schedule"),
+               .is_open = true, .default_value = "20", .needs = "schedule"),
     LULL_VALUE("optimizer-ms", "MS", NUMBER, struct pipeline_arguments, pipeline.optimizer_ms,
-               "How long the optimizer takes; 0: there is none.", .most = 1e6, .usual = "10",
-               .needs = "schedule"),
+               "How long the optimizer takes; 0: there is none.", .most = 1e6,
+               .default_value = "10", .needs = "schedule"),
     {.name = "kernels",
      .value = "FORWARD,BACKWARD",
      .type = LULL_OPTION_OWN,
      .parse = parse_kernels,
      .expected = "two kernel profiles of the GPU model, such as training,training",
-     .usual = "training,training",
+     .default_value = "training,training",
      .needs = "schedule",
      .help = "What kind of kernels run: two kernel profiles of the GPU model."},
     LULL_FLAG("sections", struct pipeline_arguments, pipeline.announces,
@@ -220,8 +220,8 @@ static void print_outcomes(const struct lull_play *play, const struct lull_play_
     }
 }
 
-static int run(const struct play_arguments *arguments, const struct lull_play *play,
-               struct lull_error *err)
+static int play_command_main(const struct play_arguments *arguments, const struct lull_play *play,
+                             struct lull_error *err)
 {
     const struct lull_play_length length = {
         .iterations = arguments->seconds > 0 ? 0 : arguments->iterations,
@@ -263,32 +263,32 @@ static void print_answer_json(const struct lull_oracle_play_answer *answer)
     printf("}\n");
 }
 
-static void print_outcome(const char *name, const struct lull_oracle_outcome *outcome,
-                          const char *remark)
+static void play_command_print_outcome(const char *name, const struct lull_oracle_outcome *outcome,
+                                       const char *remark)
 {
     printf("%-10s %10.2f ms %10.2f J   saves %6.2f %%, slower by %6.2f %%  %s\n", name,
            outcome->time_s * 1e3, outcome->energy_j, outcome->saving_ratio * 100,
            outcome->slowdown_ratio * 100, remark);
 }
 
-static void print_answer(const struct lull_oracle_play_answer *answer)
+static void play_command_print_answer(const struct lull_oracle_play_answer *answer)
 {
     char remark[64];
 
     printf("%u gaps without compute, %.1f %% of the time\n", answer->gaps, answer->gap_ratio * 100);
-    print_outcome("highest", &answer->reference, "");
+    play_command_print_outcome("highest", &answer->reference, "");
     snprintf(remark, sizeof(remark), "%u gaps lowered", answer->ideal_lowered);
-    print_outcome("no latency", &answer->ideal, remark);
+    play_command_print_outcome("no latency", &answer->ideal, remark);
     snprintf(remark, sizeof(remark), "%u gaps lowered", answer->real_lowered);
-    print_outcome("latency", &answer->real, remark);
+    play_command_print_outcome("latency", &answer->real, remark);
     snprintf(remark, sizeof(remark), "at %.0f MHz", answer->steady_mhz);
-    print_outcome("steady", &answer->steady, remark);
+    play_command_print_outcome("steady", &answer->steady, remark);
 }
 
-static int ask(const struct play_arguments *arguments, const struct lull_play *play,
-               struct lull_error *err)
+static int play_command_query(const struct play_arguments *arguments, const struct lull_play *play,
+                              struct lull_error *err)
 {
-    struct lull_watch watch = lull_watch_begin();
+    struct lull_progress watch = lull_progress_begin();
     const struct lull_oracle_play_question question = {
         .play = play,
         .model = arguments->model,
@@ -303,19 +303,19 @@ static int ask(const struct play_arguments *arguments, const struct lull_play *p
     struct lull_oracle_play_answer answer;
     const int result = lull_oracle_ask_play(&question, &answer, err);
 
-    lull_watch_end(&watch);
+    lull_progress_end(&watch);
     if (result < 0)
         return result;
     if (arguments->is_json)
         print_answer_json(&answer);
     else
-        print_answer(&answer);
+        play_command_print_answer(&answer);
     return 0;
 }
 
 /* ---- the command -------------------------------------------------------------------------- */
 
-static int measure(const struct play_arguments *arguments, struct lull_error *err)
+static int play_command_measure(const struct play_arguments *arguments, struct lull_error *err)
 {
     const struct lull_play_profile_question question = {
         .pipeline = &arguments->pipeline.pipeline,
@@ -353,12 +353,13 @@ static int play_or_ask(const struct play_arguments *arguments, struct lull_error
     int result = open_play(arguments, &play, err);
 
     if (result == 0)
-        result = arguments->is_oracle ? ask(arguments, play, err) : run(arguments, play, err);
+        result = arguments->is_oracle ? play_command_query(arguments, play, err)
+                                      : play_command_main(arguments, play, err);
     lull_play_destroy(play);
     return result;
 }
 
-static void prepare(void *options)
+static void play_command_prepare(void *options)
 {
     struct play_arguments *const arguments = options;
 
@@ -367,7 +368,8 @@ static void prepare(void *options)
     arguments->call_ms = -1.0;
 }
 
-static int check(void *options, const struct lull_operands *traces, struct lull_error *err)
+static int play_command_check(void *options, const struct lull_operands *traces,
+                              struct lull_error *err)
 {
     struct play_arguments *const arguments = options;
 
@@ -379,7 +381,7 @@ static int check(void *options, const struct lull_operands *traces, struct lull_
     return 0;
 }
 
-static int run_command(void *options, const struct lull_operands *operands)
+static int play_command_run_child(void *options, const struct lull_operands *operands)
 {
     const struct play_arguments *const arguments = options;
     struct lull_error err = {0};
@@ -387,7 +389,7 @@ static int run_command(void *options, const struct lull_operands *operands)
 
     (void)operands;
     if (arguments->pipeline.measure != NULL)
-        result = measure(arguments, &err);
+        result = play_command_measure(arguments, &err);
     else
         result = play_or_ask(arguments, &err);
     return result < 0 ? lull_cli_fail("play", &err) : LULL_EXIT_OK;
@@ -403,7 +405,7 @@ const struct lull_program_command lull_play_command = {
     .tables = {{rows, 0}, {pipeline_rows, offsetof(struct play_arguments, pipeline)}},
     .operands = {.most = UINT32_MAX},
     .size = sizeof(struct play_arguments),
-    .prepare = prepare,
-    .check = check,
-    .run = run_command,
+    .prepare = play_command_prepare,
+    .check = play_command_check,
+    .run = play_command_run_child,
 };

@@ -14,8 +14,9 @@ enum { CHANNELS = 2 };
 static const double link_gbs = 1.0;
 
 /* Sets up a nominal GPU with a context, locked to a clock and as warm as the question says. */
-static void set_up(struct lull_physics *gpu, const struct lull_play_profile_question *question,
-                   uint32_t step, double own_w)
+static void play_profile_set_up(struct lull_physics *gpu,
+                                const struct lull_play_profile_question *question, uint32_t step,
+                                double own_w)
 {
     const struct lull_clock_setting locked = {
         .is_locked = true, .min_step = step, .max_step = step};
@@ -32,8 +33,8 @@ struct measured {
     double energy_j;
 };
 
-static struct measured measure(const struct lull_play_profile_question *question, uint32_t step,
-                               double duration_ms, const char *kernels)
+static struct measured play_profile_measure(const struct lull_play_profile_question *question,
+                                            uint32_t step, double duration_ms, const char *kernels)
 {
     const struct lull_gpu_profile *profile = lull_gpu_model_profile(question->model, kernels);
     const double mhz = lull_gpu_model_step_mhz(question->model, step);
@@ -42,7 +43,8 @@ static struct measured measure(const struct lull_play_profile_question *question
     int64_t end_ns;
     double begin_j;
 
-    set_up(&gpu, question, step, lull_gpu_model_kernel_w(question->model, profile, mhz));
+    play_profile_set_up(&gpu, question, step,
+                        lull_gpu_model_kernel_w(question->model, profile, mhz));
     begin_ns = gpu.now_ns;
     begin_j = lull_physics_energy_j(&gpu);
     lull_physics_launch(&gpu, 0, duration_ms * 1e-3, profile);
@@ -68,14 +70,15 @@ static double blocking_w(const struct lull_play_profile_question *question)
     };
     struct lull_physics gpu;
 
-    set_up(&gpu, question, step,
-           lull_gpu_curve_at(&question->model->active_idle_w, question->model->sm_max_mhz));
+    play_profile_set_up(
+        &gpu, question, step,
+        lull_gpu_curve_at(&question->model->active_idle_w, question->model->sm_max_mhz));
     lull_physics_enqueue(&gpu, 0, &work);
     lull_physics_advance(&gpu, gpu.now_ns + LULL_NS_PER_MS);
     return lull_physics_power_w(&gpu);
 }
 
-static void write_rows(const struct lull_play_profile_question *question, FILE *file)
+static void play_profile_write_rows(const struct lull_play_profile_question *question, FILE *file)
 {
     const struct lull_play_pipeline *pipeline = question->pipeline;
     const uint32_t highest = lull_gpu_model_step_count(question->model) - 1;
@@ -85,11 +88,11 @@ static void write_rows(const struct lull_play_profile_question *question, FILE *
         for (int backward = 0; backward < 2; backward++)
             for (uint32_t down = 0; down <= highest; down += question->stride) {
                 const double mhz = lull_gpu_model_step_mhz(question->model, highest - down);
-                const struct measured measured =
-                    measure(question, highest - down,
-                            pipeline->weights[stage] *
-                                (backward ? pipeline->backward_ms : pipeline->forward_ms),
-                            backward ? pipeline->backward_kernels : pipeline->forward_kernels);
+                const struct measured measured = play_profile_measure(
+                    question, highest - down,
+                    pipeline->weights[stage] *
+                        (backward ? pipeline->backward_ms : pipeline->forward_ms),
+                    backward ? pipeline->backward_kernels : pipeline->forward_kernels);
 
                 if (mhz < question->model->sm_max_mhz / 2)
                     break;
@@ -107,7 +110,7 @@ int lull_play_profile_write(const struct lull_play_profile_question *question, c
 
     if (file == NULL)
         return lull_error_set(err, -errno, "%s: %s", path, strerror(errno));
-    write_rows(question, file);
+    play_profile_write_rows(question, file);
     has_failed = ferror(file) != 0;
     if (!is_standard)
         has_failed |= fclose(file) != 0;

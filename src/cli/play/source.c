@@ -9,7 +9,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "base/text.h"
 #include "cli/trace_notes.h"
 #include "emulator/player/presets.h"
@@ -51,7 +51,7 @@ struct streams {
 static struct streams begin_streams(const struct lull_play *play)
 {
     const uint32_t share = LULL_PLAY_COMMUNICATORS / play->rank_count;
-    struct streams streams = {.most = lull_smaller_u32(share, LULL_PLAY_STREAMS)};
+    struct streams streams = {.most = lull_min_u32(share, LULL_PLAY_STREAMS)};
 
     if (streams.most == 0)
         streams.most = 1;
@@ -59,7 +59,7 @@ static struct streams begin_streams(const struct lull_play *play)
 }
 
 /* Returns the place of a stream; of one that has none, the place that has been free for longest. */
-static uint32_t place_of(const struct streams *known, int64_t stream)
+static uint32_t play_source_place_of(const struct streams *known, int64_t stream)
 {
     uint32_t oldest = 0;
 
@@ -76,7 +76,7 @@ static int communicator_of(struct lull_play *play, uint32_t rank,
                            const struct lull_trace_kernel *kernel, struct streams *known,
                            struct lull_error *err)
 {
-    const uint32_t place = place_of(known, kernel->stream);
+    const uint32_t place = play_source_place_of(known, kernel->stream);
     char name[32];
     int result;
 
@@ -123,13 +123,13 @@ static int convert_kernel(struct lull_play *play, uint32_t rank, const struct lu
  */
 static int64_t pause_of(const struct lull_trace *trace, int64_t begin_ns, int64_t end_ns)
 {
-    const int64_t least_ns = INT64_C(100000);
+    const int64_t min_ns = INT64_C(100000);
     int64_t pause_ns = 0;
 
     if (trace->step_count > 0)
         pause_ns = trace->steps[trace->step_count - 1].end_ns - trace->steps[0].begin_ns -
                    (end_ns - begin_ns);
-    return pause_ns > least_ns ? pause_ns : least_ns;
+    return pause_ns > min_ns ? pause_ns : min_ns;
 }
 
 /* Returns when iterations begin: at the marks, except that the first one begins with the first
@@ -148,8 +148,9 @@ static int64_t *steps_of(const struct lull_trace *trace, int64_t begin_ns)
 }
 
 /* Adds one GPU of a trace. */
-static int add_gpu(struct lull_play *play, uint32_t rank, const struct lull_trace *trace,
-                   const char *path, struct lull_error *err)
+static int play_source_add_gpu(struct lull_play *play, uint32_t rank,
+                               const struct lull_trace *trace, const char *path,
+                               struct lull_error *err)
 {
     struct lull_play_kernel *kernels = calloc(trace->kernel_count, sizeof(*kernels));
     int64_t *steps_ns = steps_of(trace, trace->kernels[0].begin_ns);
@@ -263,7 +264,7 @@ static int play_traces(const struct lull_play_source *source, const struct recor
 
         if (play->product[0] == '\0')
             snprintf(play->product, sizeof(play->product), "%s", one.gpu);
-        result = add_gpu(play, rank, &one, source->traces[of->file], err);
+        result = play_source_add_gpu(play, rank, &one, source->traces[of->file], err);
     }
     if (result == 0)
         result = lull_play_finish(play, err);

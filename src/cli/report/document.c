@@ -11,8 +11,8 @@
 
 #include "base/file.h"
 
-/* No figure of a run is beyond this; pictures reckon with differences of what is below. */
-static const double most_number = 1e15;
+/* No figure of a run is beyond this; pictures compute with differences of what is below. */
+static const double max_number = 1e15;
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
@@ -51,7 +51,7 @@ int lull_report_document_open(const char *path, struct lull_report_document *doc
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode) &&
         (size_t)snprintf(file, sizeof(file), "%s/report.json", path) >= sizeof(file))
         return lull_error_set(err, -ENAMETOOLONG, "%.120s: the path is too long", path);
-    result = lull_file_read(file, LULL_REPORT_MOST_BYTES, &text, &size, err);
+    result = lull_file_read(file, LULL_REPORT_MAX_BYTES, &text, &size, err);
     if (result == 0)
         result = lull_report_document_parse(text, size, file, document_out, err);
     free(text);
@@ -75,24 +75,24 @@ json_t *lull_report_at(const json_t *object, const char *key)
     return json_is_null(value) ? NULL : value;
 }
 
-static double number_of(const json_t *value)
+static double report_document_number_of(const json_t *value)
 {
     double number;
 
     if (!json_is_number(value))
         return (double)NAN;
     number = json_number_value(value);
-    return fabs(number) <= most_number ? number : (double)NAN;
+    return fabs(number) <= max_number ? number : (double)NAN;
 }
 
 double lull_report_number(const json_t *object, const char *key)
 {
-    return number_of(lull_report_at(object, key));
+    return report_document_number_of(lull_report_at(object, key));
 }
 
 double lull_report_number_at(const json_t *array, size_t index)
 {
-    return number_of(json_array_get(array, index));
+    return report_document_number_of(json_array_get(array, index));
 }
 
 const char *lull_report_text(const json_t *object, const char *key)

@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 
-enum { LULL_REPORT_MOST_BYTES = 1 << 28, LULL_REPORT_MOST_RUNS = 16, LULL_REPORT_MOST_GPUS = 64 };
+enum { LULL_REPORT_MAX_BYTES = 1 << 28, LULL_REPORT_MAX_RUNS = 16, LULL_REPORT_MAX_GPUS = 64 };
 
 struct lull_report_document {
     char name[256]; /* what the user calls the run: its folder */
@@ -44,7 +44,7 @@ double lull_report_number_at(const json_t *array, size_t index);
 /* Returns a text; NULL: it is not known. */
 const char *lull_report_text(const json_t *object, const char *key);
 
-/* Tells whether a key is true. */
+/* Returns whether a key is true. */
 bool lull_report_is(const json_t *object, const char *key);
 
 /* Returns how many elements an array has; 0 for what is none. */

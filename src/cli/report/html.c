@@ -150,8 +150,8 @@ double lull_html_y(const struct lull_html_chart *chart, double value)
 }
 
 /* The first mark of an axis, and the number of marks. */
-static int find_marks(const struct lull_html_axis *axis, double about, double *first_out,
-                      double *tick_out)
+static int html_find_marks(const struct lull_html_axis *axis, double about, double *first_out,
+                           double *tick_out)
 {
     const double tick = lull_picture_tick(axis->high - axis->low, about);
     const double first = ceil(axis->low / tick) * tick;
@@ -161,7 +161,8 @@ static int find_marks(const struct lull_html_axis *axis, double about, double *f
     return (int)fmin(floor((axis->high - first) / tick) + 1.0, 4.0 * about);
 }
 
-static void write_label(FILE *out, const struct lull_html_axis *axis, double value, double tick)
+static void html_write_label(FILE *out, const struct lull_html_axis *axis, double value,
+                             double tick)
 {
     /* A value that is nearly 0 beside the distance of the marks is shown as 0. */
     if (fabs(value) < 1e-9 * tick)
@@ -177,7 +178,8 @@ static void draw_x(FILE *out, const struct lull_html_chart *chart)
     const double bottom = chart->height - BOTTOM;
     double first;
     double tick;
-    const int count = find_marks(&chart->x, (chart->width - LEFT - RIGHT) / 75.0, &first, &tick);
+    const int count =
+        html_find_marks(&chart->x, (chart->width - LEFT - RIGHT) / 75.0, &first, &tick);
 
     for (int i = 0; i < count; i++) {
         const double x = lull_html_x(chart, first + i * tick);
@@ -186,7 +188,7 @@ static void draw_x(FILE *out, const struct lull_html_chart *chart)
                 "<path class=\"grid\" d=\"M%.1f %dV%.1f\"/><text class=\"label\" x=\"%.1f\" "
                 "y=\"%.1f\" text-anchor=\"middle\">",
                 x, TOP, bottom, x, bottom + 18.0);
-        write_label(out, &chart->x, first + i * tick, tick);
+        html_write_label(out, &chart->x, first + i * tick, tick);
         fputs("</text>\n", out);
     }
     fprintf(out,
@@ -200,7 +202,8 @@ static void draw_y(FILE *out, const struct lull_html_chart *chart)
 {
     double first;
     double tick;
-    const int count = find_marks(&chart->y, (chart->height - TOP - BOTTOM) / 40.0, &first, &tick);
+    const int count =
+        html_find_marks(&chart->y, (chart->height - TOP - BOTTOM) / 40.0, &first, &tick);
 
     for (int i = 0; i < count; i++) {
         const double y = lull_html_y(chart, first + i * tick);
@@ -209,7 +212,7 @@ static void draw_y(FILE *out, const struct lull_html_chart *chart)
                 "<path class=\"grid\" d=\"M%d %.1fH%.1f\"/><text class=\"label\" x=\"%d\" "
                 "y=\"%.1f\" text-anchor=\"end\">",
                 LEFT, y, chart->width - RIGHT, LEFT - 6, y + 4.0);
-        write_label(out, &chart->y, first + i * tick, tick);
+        html_write_label(out, &chart->y, first + i * tick, tick);
         fputs("</text>\n", out);
     }
     fprintf(out,

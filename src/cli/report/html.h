@@ -52,7 +52,7 @@ struct lull_html_chart {
     struct lull_html_axis x;
     struct lull_html_axis y;
     /* Between begin and end: the marks in words, for those to whom no tooltip shows. */
-    FILE *words; /* NULL: there is no memory */
+    FILE *words; /* NULL: out of memory */
     char *words_text;
     size_t words_size;
 };

@@ -13,7 +13,7 @@
 
 /* ---- a run's head ------------------------------------------------------------------------ */
 
-static void write_command(FILE *out, const json_t *report)
+static void page_write_command(FILE *out, const json_t *report)
 {
     const json_t *const words = lull_report_at(report, "command");
 
@@ -33,7 +33,7 @@ static void write_machine(FILE *out, const json_t *report)
         lull_html_text(out, " (", name, ")");
 }
 
-static void write_head(FILE *out, const struct lull_report_document *document)
+static void page_write_head(FILE *out, const struct lull_report_document *document)
 {
     const json_t *const report = document->root;
     const char *const sentence = lull_report_text(lull_report_at(report, "verdict"), "sentence");
@@ -45,7 +45,7 @@ static void write_head(FILE *out, const struct lull_report_document *document)
                        ? sentence
                        : "The report of this run has no verdict: it was written by an older lull",
                    "</h1>\n<p><code>");
-    write_command(out, report);
+    page_write_command(out, report);
     fputs("</code><br>\n", out);
     write_machine(out, report);
     if (isfinite(wall_s))
@@ -158,7 +158,7 @@ static void write_settled_tile(FILE *out, const json_t *report)
 
 /* ---- a run ------------------------------------------------------------------------------- */
 
-static void write_run(FILE *out, const struct lull_report_document *document, size_t index)
+static void page_write_run(FILE *out, const struct lull_report_document *document, size_t index)
 {
     const json_t *const report = document->root;
     static const struct {
@@ -177,7 +177,7 @@ static void write_run(FILE *out, const struct lull_report_document *document, si
     };
 
     fprintf(out, "<section class=\"run\" id=\"run-%zu\">\n", index + 1);
-    write_head(out, document);
+    page_write_head(out, document);
     fputs("<div class=\"tiles\">\n", out);
     write_saving_tile(out, report);
     write_slowdown_tile(out, report);
@@ -194,7 +194,7 @@ static void write_run(FILE *out, const struct lull_report_document *document, si
 
 /* ---- several runs ------------------------------------------------------------------------ */
 
-static struct lull_amount saved(const json_t *report)
+static struct lull_amount page_saved_joules(const json_t *report)
 {
     const json_t *const verdict = lull_report_at(report, "verdict");
 
@@ -211,7 +211,7 @@ static struct lull_amount saved_range(const json_t *report)
                            lull_report_number(verdict, "saving_high_ratio"));
 }
 
-static struct lull_amount slower(const json_t *report)
+static struct lull_amount page_slowdown(const json_t *report)
 {
     const json_t *const verdict = lull_report_at(report, "verdict");
 
@@ -226,7 +226,7 @@ static struct lull_amount slower_bound(const json_t *report)
         lull_report_number(lull_report_at(report, "verdict"), "slowdown_upper_ratio"));
 }
 
-static struct lull_amount iteration_ms(const json_t *report)
+static struct lull_amount page_iteration_ms(const json_t *report)
 {
     return lull_html_figure(lull_report_number(lull_report_at(report, "managed"), "iteration_ms"),
                             "ms");
@@ -238,7 +238,7 @@ static struct lull_amount iteration_j(const json_t *report)
         lull_report_number(lull_report_at(report, "managed"), "energy_per_iteration_j"), "J");
 }
 
-static struct lull_amount kwh(const json_t *report)
+static struct lull_amount page_energy_kwh(const json_t *report)
 {
     return lull_html_figure(lull_report_number(lull_report_at(report, "cost"), "energy_kwh"),
                             "kWh");
@@ -273,7 +273,8 @@ static void write_comparison(FILE *out, const struct lull_report_page *page)
         "run",          "saved",        "95 % interval", "slower",    "at most",
         "steady clock", "an iteration", "energy of it",  "whole run", NULL};
     static struct lull_amount (*const figures[])(const json_t *report) = {
-        saved, saved_range, slower, slower_bound, steady_mhz, iteration_ms, iteration_j, kwh};
+        page_saved_joules, saved_range,       page_slowdown, slower_bound,
+        steady_mhz,        page_iteration_ms, iteration_j,   page_energy_kwh};
 
     lull_html_begin_table(out, "Runs side by side", heads);
     for (size_t i = 0; i < page->count; i++) {
@@ -305,7 +306,7 @@ int lull_report_page_write(const void *context, FILE *out)
         lull_report_draw_frontiers(out, page->documents, page->count);
     }
     for (size_t i = 0; i < page->count; i++)
-        write_run(out, &page->documents[i], i);
+        page_write_run(out, &page->documents[i], i);
     fputs("</main></body></html>\n", out);
     return 0;
 }

@@ -12,7 +12,7 @@
 /* What lull_file_write_with() writes. */
 struct lull_report_page {
     const struct lull_report_document *documents;
-    size_t count; /* 1..LULL_REPORT_MOST_RUNS */
+    size_t count; /* 1..LULL_REPORT_MAX_RUNS */
 };
 
 /* Writes the page of a struct lull_report_page. Returns 0. */

@@ -24,7 +24,7 @@ static void write_part(FILE *out, const char *name, const json_t *part)
     fputs("</tr>\n", out);
 }
 
-static bool has_iterations(const json_t *report, const char *part)
+static bool page_table_has_iterations(const json_t *report, const char *part)
 {
     return lull_report_number(lull_report_at(report, part), "iterations") > 0.0;
 }
@@ -35,9 +35,9 @@ void lull_report_write_iterations(FILE *out, const json_t *report)
                                         "energy of each", "power",      NULL};
 
     const json_t *const comparison = lull_report_at(report, "comparison");
-    const bool is_compared = has_iterations(comparison, "managed");
+    const bool is_compared = page_table_has_iterations(comparison, "managed");
 
-    if (!is_compared && !has_iterations(report, "managed")) {
+    if (!is_compared && !page_table_has_iterations(report, "managed")) {
         fputs("<p class=\"none\">Not known: no iteration was seen.</p>\n", out);
         return;
     }
@@ -145,8 +145,8 @@ static const char *section_key(const json_t *section, const char *key)
     return text != NULL ? text : "";
 }
 
-/* Tells if the same is to be said of two sections. */
-static bool is_same(const json_t *a, const json_t *b)
+/* Returns whether the same is to be said of two sections. */
+static bool page_table_is_same(const json_t *a, const json_t *b)
 {
     return strcmp(section_key(a, "name"), section_key(b, "name")) == 0 &&
            strcmp(section_key(a, "verdict"), section_key(b, "verdict")) == 0 &&
@@ -164,7 +164,7 @@ static void write_section(FILE *out, const json_t *sections, size_t place)
     for (size_t i = 0; i < lull_report_count(sections); i++) {
         const json_t *const other = json_array_get(sections, i);
 
-        if (!is_same(section, other))
+        if (!page_table_is_same(section, other))
             continue;
         if (i < place)
             return;
@@ -182,7 +182,7 @@ static void write_section(FILE *out, const json_t *sections, size_t place)
     lull_html_text(out, "", lull_report_text(section, "reason"), "</td></tr>\n");
 }
 
-static void write_gpu(FILE *out, const json_t *gpu)
+static void page_table_write_gpu(FILE *out, const json_t *gpu)
 {
     const json_t *const steady = lull_report_at(gpu, "steady");
     const json_t *const sections = lull_report_at(gpu, "sections");
@@ -215,8 +215,8 @@ void lull_report_write_gpus(FILE *out, const json_t *report)
         return;
     }
     lull_html_begin_table(out, "What was decided, a row for each kind of section", heads);
-    for (size_t i = 0; i < lull_report_count(gpus) && i < LULL_REPORT_MOST_GPUS; i++)
-        write_gpu(out, json_array_get(gpus, i));
+    for (size_t i = 0; i < lull_report_count(gpus) && i < LULL_REPORT_MAX_GPUS; i++)
+        page_table_write_gpu(out, json_array_get(gpus, i));
     lull_html_end_table(out);
 }
 
@@ -281,7 +281,7 @@ void lull_report_write_energy(FILE *out, const json_t *report)
         write_energy_row(out, "run without Lull", lull_report_at(energy, "unmanaged_run"),
                          "all GPUs that the job may use");
     write_energy_row(out, "this run", run, "all GPUs that the job may use");
-    for (size_t i = 0; i < lull_report_count(gpus) && i < LULL_REPORT_MOST_GPUS; i++)
+    for (size_t i = 0; i < lull_report_count(gpus) && i < LULL_REPORT_MAX_GPUS; i++)
         write_energy_gpu(out, json_array_get(gpus, i));
     if (lull_report_at(run, "cpu") != NULL)
         write_energy_row(out, "processors", lull_report_at(run, "cpu"), "RAPL");

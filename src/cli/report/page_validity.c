@@ -23,7 +23,7 @@ static bool is_same_text(const json_t *a, const json_t *b, const char *key)
     return left == right || (left != NULL && right != NULL && strcmp(left, right) == 0);
 }
 
-/* Tells if the same is to be said of two levers, but for their names. */
+/* Returns whether the same is to be said of two levers, but for their names. */
 static bool is_same_lever(const json_t *a, const json_t *b)
 {
     return is_same_text(a, b, "lever") && is_same_text(a, b, "verdict") &&
@@ -74,7 +74,7 @@ void lull_report_write_undone(FILE *out, const json_t *report)
 
 /* ---- validity ---------------------------------------------------------------------------- */
 
-static void write_figure(FILE *out, const char *name, bool is_known, const char *why)
+static void page_validity_write_figure(FILE *out, const char *name, bool is_known, const char *why)
 {
     lull_html_text(out, "<tr><th scope=\"row\">", name, "</th>");
     fprintf(out, "<td>%s</td>", is_known ? "known" : "<strong>not known</strong>");
@@ -89,15 +89,17 @@ static void write_gain(FILE *out, const json_t *report)
     const bool has_slowdown = isfinite(lull_report_number(verdict, "slowdown_ratio"));
     const char *const basis = lull_report_text(report, "slowdown_basis");
 
-    write_figure(out, "energy saved", has_saving,
-                 lull_report_text(verdict, has_saving ? "basis" : "saving_reason"));
+    page_validity_write_figure(out, "energy saved", has_saving,
+                               lull_report_text(verdict, has_saving ? "basis" : "saving_reason"));
     if (has_slowdown && basis != NULL && strcmp(basis, "runs") == 0)
-        write_figure(out, "slower", true, "whole runs, with Lull and without");
+        page_validity_write_figure(out, "slower", true, "whole runs, with Lull and without");
     else if (has_slowdown)
-        write_figure(out, "slower", true,
-                     "iterations of this run, compared with its iterations at the highest clocks");
+        page_validity_write_figure(
+            out, "slower", true,
+            "iterations of this run, compared with its iterations at the highest clocks");
     else
-        write_figure(out, "slower", false, lull_report_text(verdict, "slowdown_reason"));
+        page_validity_write_figure(out, "slower", false,
+                                   lull_report_text(verdict, "slowdown_reason"));
 }
 
 static void write_frontier(FILE *out, const json_t *report)
@@ -117,7 +119,8 @@ static void write_frontier(FILE *out, const json_t *report)
     }
     snprintf(text, sizeof(text), "%zu of %zu tolerances have a result", known,
              lull_report_count(points));
-    write_figure(out, "savings at other tolerances", known > 0, known > 0 ? text : reason);
+    page_validity_write_figure(out, "savings at other tolerances", known > 0,
+                               known > 0 ? text : reason);
 }
 
 static void write_gpu_energy(FILE *out, const json_t *gpu)
@@ -140,7 +143,7 @@ static void write_gpu_energy(FILE *out, const json_t *gpu)
         snprintf(text, sizeof(text), "its counter");
     else
         snprintf(text, sizeof(text), "polled power (no counter)");
-    write_figure(out, name, is_known, text);
+    page_validity_write_figure(out, name, is_known, text);
 }
 
 static void write_node(FILE *out, const json_t *energy)
@@ -148,10 +151,10 @@ static void write_node(FILE *out, const json_t *energy)
     const json_t *const run = lull_report_at(energy, "run");
     const char *const reason = lull_report_text(energy, "node_reason");
 
-    write_figure(out, "energy of processors", lull_report_at(run, "cpu") != NULL,
-                 lull_report_at(run, "cpu") != NULL ? "RAPL" : reason);
-    write_figure(out, "energy of memory", lull_report_at(run, "dram") != NULL,
-                 lull_report_at(run, "dram") != NULL ? "RAPL" : reason);
+    page_validity_write_figure(out, "energy of processors", lull_report_at(run, "cpu") != NULL,
+                               lull_report_at(run, "cpu") != NULL ? "RAPL" : reason);
+    page_validity_write_figure(out, "energy of memory", lull_report_at(run, "dram") != NULL,
+                               lull_report_at(run, "dram") != NULL ? "RAPL" : reason);
 }
 
 /* Writes whether a figure is known that is the energy times a price. */
@@ -165,7 +168,7 @@ static void write_priced(FILE *out, const json_t *cost, const char *name, const 
         why = how;
     else if (why == NULL)
         why = "no price is configured: --price-per-kwh, --co2-g-per-kwh or lull.conf";
-    write_figure(out, name, is_known, why);
+    page_validity_write_figure(out, name, is_known, why);
 }
 
 static void write_cost(FILE *out, const json_t *report)
@@ -176,7 +179,7 @@ static void write_cost(FILE *out, const json_t *report)
     write_priced(out, cost, "CO2", "co2_g", "kWh of the GPUs times grams of a kWh");
 }
 
-static void write_events(FILE *out, const json_t *report)
+static void page_validity_write_events(FILE *out, const json_t *report)
 {
     const json_t *const gpus = lull_report_at(report, "gpus");
     double lost = 0.0;
@@ -186,8 +189,8 @@ static void write_events(FILE *out, const json_t *report)
         lost += fmax(lull_report_number(json_array_get(gpus, i), "events_lost"), 0.0);
     snprintf(text, sizeof(text), lost > 0.0 ? "%.0f events of the job were lost" : "none were lost",
              lost);
-    write_figure(out, "events of the job", lull_report_count(gpus) > 0,
-                 lull_report_count(gpus) > 0 ? text : "no rank was detected");
+    page_validity_write_figure(out, "events of the job", lull_report_count(gpus) > 0,
+                               lull_report_count(gpus) > 0 ? text : "no rank was detected");
 }
 
 void lull_report_write_validity(FILE *out, const json_t *report)
@@ -200,11 +203,11 @@ void lull_report_write_validity(FILE *out, const json_t *report)
     lull_html_begin_table(out, "Every figure of this page, and its source", heads);
     write_gain(out, report);
     write_frontier(out, report);
-    for (size_t i = 0; i < lull_report_count(gpus) && i < LULL_REPORT_MOST_GPUS; i++)
+    for (size_t i = 0; i < lull_report_count(gpus) && i < LULL_REPORT_MAX_GPUS; i++)
         write_gpu_energy(out, json_array_get(gpus, i));
     write_node(out, energy);
     write_cost(out, report);
-    write_events(out, report);
+    page_validity_write_events(out, report);
     lull_html_end_table(out);
     if (isfinite(gain))
         fprintf(out,

@@ -20,7 +20,7 @@ static void add_interval(struct lull_html_axis *axis, double low, double high)
 }
 
 /* Writes why there is no picture. */
-static void say_none(FILE *out, const char *reason)
+static void page_picture_write_none(FILE *out, const char *reason)
 {
     lull_html_text(out, "<p class=\"none\">Not known: ", reason, ".</p>\n");
 }
@@ -72,8 +72,8 @@ static bool fit_frontier(struct lull_html_chart *chart, const json_t *report)
     return is_any;
 }
 
-static void draw_curve(FILE *out, const struct lull_html_chart *chart, const json_t *points,
-                       unsigned series)
+static void page_picture_draw_curve(FILE *out, const struct lull_html_chart *chart,
+                                    const json_t *points, unsigned series)
 {
     bool is_first = true;
 
@@ -213,7 +213,7 @@ void lull_report_draw_frontier(FILE *out, const json_t *report)
     struct lull_html_chart chart = begin_frontier();
 
     if (!fit_frontier(&chart, report)) {
-        say_none(out, frontier_reason(report));
+        page_picture_write_none(out, frontier_reason(report));
         return;
     }
     lull_html_axis_finish(&chart.x);
@@ -222,7 +222,7 @@ void lull_report_draw_frontier(FILE *out, const json_t *report)
     lull_html_begin_chart(out, &chart, "Energy saved over slowdown");
     lull_html_draw_mark(out, &chart, LULL_HTML_OPEN, lull_html_at(0.0, 0.0),
                         "the job at its highest clocks");
-    draw_curve(out, &chart, points, 0);
+    page_picture_draw_curve(out, &chart, points, 0);
     draw_budgets(out, &chart, points);
     draw_tried(out, &chart, report);
     draw_kept(out, &chart, "", report);
@@ -253,7 +253,8 @@ void lull_report_draw_frontiers(FILE *out, const struct lull_report_document *do
     fputs("<figure>", out);
     lull_html_begin_chart(out, &chart, "Frontiers of all runs");
     for (size_t i = 0; i < count; i++) {
-        draw_curve(out, &chart, lull_report_at(documents[i].root, "frontier"), (unsigned)(i % 4));
+        page_picture_draw_curve(out, &chart, lull_report_at(documents[i].root, "frontier"),
+                                (unsigned)(i % 4));
         draw_kept(out, &chart, documents[i].name, documents[i].root);
     }
     lull_html_end_chart(out, &chart);
@@ -320,7 +321,7 @@ void lull_report_draw_valleys(FILE *out, const json_t *report)
     bool is_any = false;
 
     fputs("<div class=\"figures\">", out);
-    for (size_t i = 0; i < lull_report_count(gpus) && i < LULL_REPORT_MOST_GPUS; i++) {
+    for (size_t i = 0; i < lull_report_count(gpus) && i < LULL_REPORT_MAX_GPUS; i++) {
         const json_t *const gpu = json_array_get(gpus, i);
 
         if (lull_report_count(lull_report_at(gpu, "valley")) == 0)
@@ -330,7 +331,7 @@ void lull_report_draw_valleys(FILE *out, const json_t *report)
     }
     fputs("</div>\n", out);
     if (!is_any)
-        say_none(out, "no trial has measured the energy of a GPU at a lower clock");
+        page_picture_write_none(out, "no trial has measured the energy of a GPU at a lower clock");
     else
         fputs("<p class=\"note\">Energy per iteration of each GPU alone, 100 % at the highest "
               "clocks, over the steady clock, with what is kept in sections and gaps. The star is "
@@ -366,8 +367,8 @@ static void describe_step(const json_t *step, char *text, size_t size)
              number != NULL ? number : "");
 }
 
-static void draw_steps(FILE *out, const struct lull_html_chart *chart, const json_t *descent,
-                       double highest_mhz)
+static void page_picture_draw_steps(FILE *out, const struct lull_html_chart *chart,
+                                    const json_t *descent, double highest_mhz)
 {
     for (size_t i = 0; i < lull_report_count(descent); i++) {
         const json_t *const step = json_array_get(descent, i);
@@ -416,7 +417,7 @@ void lull_report_draw_descent(FILE *out, const char *name, const json_t *descent
         has_line = true;
     }
     fputs("\"/>\n", out);
-    draw_steps(out, &chart, descent, highest_mhz);
+    page_picture_draw_steps(out, &chart, descent, highest_mhz);
     lull_html_end_chart(out, &chart);
     fputs("</figure>\n", out);
 }

@@ -26,7 +26,7 @@ static const struct lull_option rows[] = {
 
 /* ---- the last run ------------------------------------------------------------------------ */
 
-static bool is_before(const struct timespec *a, const struct timespec *b)
+static bool report_command_is_before(const struct timespec *a, const struct timespec *b)
 {
     return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
 }
@@ -46,7 +46,8 @@ static int find_last(char *path_out, size_t size, struct lull_error *err)
         if (entry->d_name[0] == '.')
             continue;
         snprintf(file, sizeof(file), LULL_RUN_REPORTS "/%s/report.json", entry->d_name);
-        if (stat(file, &info) < 0 || (path_out[0] != '\0' && is_before(&info.st_mtim, &last)))
+        if (stat(file, &info) < 0 ||
+            (path_out[0] != '\0' && report_command_is_before(&info.st_mtim, &last)))
             continue;
         last = info.st_mtim;
         snprintf(path_out, size, LULL_RUN_REPORTS "/%s", entry->d_name);
@@ -75,7 +76,7 @@ static void choose_output(const char *run, uint32_t count, char *path_out, size_
 static int write_page(const char *const *runs, uint32_t count, const char *output,
                       struct lull_error *err)
 {
-    struct lull_report_document documents[LULL_REPORT_MOST_RUNS];
+    struct lull_report_document documents[LULL_REPORT_MAX_RUNS];
     struct lull_report_page page = {documents, 0};
     int result = 0;
 
@@ -88,7 +89,7 @@ static int write_page(const char *const *runs, uint32_t count, const char *outpu
     return result;
 }
 
-static int run(void *options, const struct lull_operands *operands)
+static int report_command_run(void *options, const struct lull_operands *operands)
 {
     const struct report_arguments *const arguments = options;
     const char *const *runs = (const char *const *)operands->words;
@@ -131,7 +132,7 @@ const struct lull_program_command lull_report_command = {
              "  lull report out\n"
              "  lull report --output both.html before after",
     .tables = {{rows, 0}},
-    .operands = {.most = LULL_REPORT_MOST_RUNS},
+    .operands = {.most = LULL_REPORT_MAX_RUNS},
     .size = sizeof(struct report_arguments),
-    .run = run,
+    .run = report_command_run,
 };

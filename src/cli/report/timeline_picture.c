@@ -10,17 +10,17 @@
 enum { WIDTH = 940, LEFT = 92, RIGHT = 12, TOP = 8, ROW = 96, STRIP = 8, GAP = 16, AXIS = 34 };
 /* A page with more rows would be larger than anybody looks at; the caption says how many are not
  * drawn. */
-enum { MOST_ROWS = 16 };
+enum { MAX_ROWS = 16 };
 
 struct timeline {
     FILE *out;
     double length_ms;
     double most_w;
-    double most_mhz;
+    double max_mhz;
     struct lull_clock_colours colours; /* of lowered stretches */
 };
 
-static double x_of(const struct timeline *timeline, double ms)
+static double timeline_picture_x_of(const struct timeline *timeline, double ms)
 {
     return LEFT + (WIDTH - LEFT - RIGHT) * fmin(fmax(ms / timeline->length_ms, 0.0), 1.0);
 }
@@ -36,7 +36,7 @@ static void fit_gpu(struct timeline *timeline, const json_t *gpu)
         const json_t *const sample = json_array_get(samples, i);
 
         timeline->most_w = fmax(timeline->most_w, lull_report_number_at(sample, 1));
-        timeline->most_mhz = fmax(timeline->most_mhz, lull_report_number_at(sample, 2));
+        timeline->max_mhz = fmax(timeline->max_mhz, lull_report_number_at(sample, 2));
     }
     for (size_t i = 0; i < lull_report_count(lowered); i++) {
         const double mhz = lull_report_number_at(json_array_get(lowered, i), 2);
@@ -62,15 +62,16 @@ static void draw_spans(const struct timeline *timeline, const json_t *spans, dou
         char text[96];
 
         /* What would lie within the tenth of a pixel before is not seen. */
-        if (!(end > begin) || x_of(timeline, end) < drawn + 0.1)
+        if (!(end > begin) || timeline_picture_x_of(timeline, end) < drawn + 0.1)
             continue;
-        drawn = x_of(timeline, end);
+        drawn = timeline_picture_x_of(timeline, end);
         if (is_clock)
             snprintf(text, sizeof(text), "%.0f MHz, %.2f ms", mhz, end - begin);
         else
             snprintf(text, sizeof(text), "%.40s, %.2f ms", name != NULL ? name : "", end - begin);
         fprintf(timeline->out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.0f\" ",
-                x_of(timeline, begin), y, fmax(drawn - x_of(timeline, begin), 0.2), height);
+                timeline_picture_x_of(timeline, begin), y,
+                fmax(drawn - timeline_picture_x_of(timeline, begin), 0.2), height);
         if (is_clock && mhz >= 1.0 && mhz < 1e6)
             fprintf(timeline->out, "fill=\"#%06x\">",
                     timeline->colours
@@ -83,8 +84,9 @@ static void draw_spans(const struct timeline *timeline, const json_t *spans, dou
 }
 
 /* Draws the values at `place` of the readings as steps: each holds until the next reading. */
-static void draw_steps(const struct timeline *timeline, const json_t *samples, size_t place,
-                       double bottom, double per_amount, const char *class)
+static void timeline_picture_draw_steps(const struct timeline *timeline, const json_t *samples,
+                                        size_t place, double bottom, double per_amount,
+                                        const char *class)
 {
     bool is_drawn = false;
 
@@ -92,7 +94,7 @@ static void draw_steps(const struct timeline *timeline, const json_t *samples, s
     for (size_t i = 0; i < lull_report_count(samples); i++) {
         const json_t *const sample = json_array_get(samples, i);
         const double ms = lull_report_number_at(sample, 0);
-        const double x = x_of(timeline, ms);
+        const double x = timeline_picture_x_of(timeline, ms);
         const double value = lull_report_number_at(sample, place);
 
         if (!isfinite(value) || !isfinite(ms)) {
@@ -115,10 +117,10 @@ static void draw_gpu(const struct timeline *timeline, const json_t *gpu, double 
 
     draw_spans(timeline, lull_report_at(gpu, "sections"), top, ROW, false);
     draw_spans(timeline, lull_report_at(gpu, "lowered"), bottom + 3.0, STRIP, true);
-    if (timeline->most_mhz > 0.0)
-        draw_steps(timeline, samples, 2, bottom, ROW / timeline->most_mhz, "clock");
+    if (timeline->max_mhz > 0.0)
+        timeline_picture_draw_steps(timeline, samples, 2, bottom, ROW / timeline->max_mhz, "clock");
     if (timeline->most_w > 0.0)
-        draw_steps(timeline, samples, 1, bottom, ROW / timeline->most_w, "power");
+        timeline_picture_draw_steps(timeline, samples, 1, bottom, ROW / timeline->most_w, "power");
     fprintf(timeline->out, "<path class=\"line\" d=\"M%d %.1fH%d\"/>", LEFT, bottom, WIDTH - RIGHT);
     fprintf(timeline->out, "<text class=\"label strong\" x=\"4\" y=\"%.1f\">GPU %s</text>",
             top + 14.0, lull_html_figure(lull_report_number(gpu, "index"), "").text);
@@ -126,7 +128,7 @@ static void draw_gpu(const struct timeline *timeline, const json_t *gpu, double 
             top + 36.0, timeline->most_w);
     fprintf(timeline->out,
             "<text class=\"label clock-text\" x=\"4\" y=\"%.1f\">0-%.0f MHz</text>\n", top + 56.0,
-            timeline->most_mhz);
+            timeline->max_mhz);
 }
 
 static void draw_iterations(const struct timeline *timeline, const json_t *starts, double bottom)
@@ -136,7 +138,8 @@ static void draw_iterations(const struct timeline *timeline, const json_t *start
         const double ms = lull_report_number_at(starts, i);
 
         if (isfinite(ms))
-            fprintf(timeline->out, "M%.1f %dV%.1f", x_of(timeline, ms), TOP, bottom);
+            fprintf(timeline->out, "M%.1f %dV%.1f", timeline_picture_x_of(timeline, ms), TOP,
+                    bottom);
     }
     fputs("\"/>\n", timeline->out);
 }
@@ -145,7 +148,7 @@ void lull_report_draw_timeline(FILE *out, const json_t *report)
 {
     const json_t *const document = lull_report_at(report, "timeline");
     const json_t *const gpus = lull_report_at(document, "gpus");
-    const size_t rows = lull_report_count(gpus) < MOST_ROWS ? lull_report_count(gpus) : MOST_ROWS;
+    const size_t rows = lull_report_count(gpus) < MAX_ROWS ? lull_report_count(gpus) : MAX_ROWS;
     const double bottom = TOP + (double)rows * (ROW + STRIP + GAP);
     struct timeline timeline = {.out = out, .length_ms = lull_report_number(document, "length_ms")};
     double left_out = 0.0;
@@ -158,8 +161,8 @@ void lull_report_draw_timeline(FILE *out, const json_t *report)
     for (size_t i = 0; i < rows; i++)
         fit_gpu(&timeline, json_array_get(gpus, i));
     /* The highest clock is the warm end of the scale, whatever was lowered. */
-    if (timeline.most_mhz >= 1.0 && timeline.most_mhz < 1e6)
-        lull_clock_colours_add(&timeline.colours, (uint32_t)timeline.most_mhz);
+    if (timeline.max_mhz >= 1.0 && timeline.max_mhz < 1e6)
+        lull_clock_colours_add(&timeline.colours, (uint32_t)timeline.max_mhz);
     lull_clock_colours_finish(&timeline.colours);
     fprintf(out,
             "<figure><div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Timeline\">"

@@ -200,18 +200,19 @@ static void answer_openapi(struct lull_serve_exchange *exchange)
 
 /* ---- streams ----------------------------------------------------------------------------- */
 
-static const char *argument(const struct lull_serve_exchange *exchange, const char *name)
+static const char *http_answer_argument(const struct lull_serve_exchange *exchange,
+                                        const char *name)
 {
     return MHD_lookup_connection_value(exchange->connection, MHD_GET_ARGUMENT_KIND, name);
 }
 
 static void answer_stream(struct lull_serve_exchange *exchange)
 {
-    const double most_hz = exchange->sources->rate_hz;
-    const char *const as = argument(exchange, "as");
-    const char *const rate = argument(exchange, "rate_hz");
+    const double max_hz = exchange->sources->rate_hz;
+    const char *const as = http_answer_argument(exchange, "as");
+    const char *const rate = http_answer_argument(exchange, "rate_hz");
     const bool is_html = as != NULL && strcmp(as, "html") == 0;
-    double rate_hz = most_hz;
+    double rate_hz = max_hz;
 
     if (as != NULL && !is_html && strcmp(as, "json") != 0) {
         lull_serve_answer_error(exchange, MHD_HTTP_BAD_REQUEST, "as: json or html is expected");
@@ -224,7 +225,7 @@ static void answer_stream(struct lull_serve_exchange *exchange)
     }
     exchange->response = lull_serve_streams_open(exchange->sources->streams, exchange->connection,
                                                  is_html ? LULL_SERVE_HTML : LULL_SERVE_JSON,
-                                                 rate_hz < most_hz ? rate_hz : most_hz);
+                                                 rate_hz < max_hz ? rate_hz : max_hz);
     if (exchange->response == NULL) {
         lull_serve_answer_error(exchange, MHD_HTTP_SERVICE_UNAVAILABLE,
                                 "as many streams as there may be are open; try again later");

@@ -26,7 +26,7 @@ struct lull_serve_exchange {
     struct MHD_Connection *connection;
     const char *rest;              /* of the path, behind the route's own */
     unsigned int status;           /* of HTTP */
-    struct MHD_Response *response; /* NULL: there is no memory */
+    struct MHD_Response *response; /* NULL: out of memory */
     bool is_stream;                /* the response has no end */
 };
 

@@ -22,7 +22,7 @@ json_t *lull_serve_jobs_look(struct lull_serve_jobs *jobs)
         return found;
     if (jobs->listed_ns == 0 || now_ns - jobs->listed_ns >= list_ns) {
         jobs->listed_ns = now_ns;
-        jobs->count = lull_live_list(LULL_JOB_DIRECTORY, jobs->entries, LULL_SERVE_MOST_JOBS);
+        jobs->count = lull_live_list(LULL_JOB_DIRECTORY, jobs->entries, LULL_SERVE_MAX_JOBS);
     }
     for (uint32_t i = 0; i < jobs->count; i++)
         if ((jobs->is_for_all || jobs->entries[i].user == geteuid()) &&

@@ -13,18 +13,18 @@
 #include "wire/live.h"
 
 /* More runs than this are not shown; a node with 64 GPUs has fewer. */
-enum { LULL_SERVE_MOST_JOBS = 64 };
+enum { LULL_SERVE_MAX_JOBS = 64 };
 
-/* Which runs go on: zeros to begin with, but for is_for_all. */
+/* Which runs continue: zeros to begin with, but for is_for_all. */
 struct lull_serve_jobs {
     bool is_for_all; /* those of other users as well */
     int64_t listed_ns;
     uint32_t count;
-    struct lull_live_entry entries[LULL_SERVE_MOST_JOBS];
+    struct lull_live_entry entries[LULL_SERVE_MAX_JOBS];
 };
 
-/* Returns a new array of what the runs tell that go on; NULL: no memory. A run that has ended is
- * not in it; one that has begun is in it within a second. */
+/* Returns a new array of what the runs tell that continue; NULL: no memory. A run that has ended is
+ * not in it; one that has started is in it within a second. */
 json_t *lull_serve_jobs_look(struct lull_serve_jobs *jobs);
 
 #endif

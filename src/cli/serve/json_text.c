@@ -21,7 +21,7 @@ struct text_writer {
 };
 
 /* Makes room for so many bytes; tells whether there is. */
-static bool reserve(struct text_writer *writer, size_t size)
+static bool json_text_reserve(struct text_writer *writer, size_t size)
 {
     size_t room = writer->room > 0 ? writer->room : FIRST_ROOM;
     char *text;
@@ -43,7 +43,7 @@ static bool reserve(struct text_writer *writer, size_t size)
 
 static void write_bytes(struct text_writer *writer, const char *bytes, size_t size)
 {
-    if (!reserve(writer, size))
+    if (!json_text_reserve(writer, size))
         return;
     memcpy(writer->text + writer->size, bytes, size);
     writer->size += size;
@@ -56,7 +56,7 @@ static void write_char(struct text_writer *writer, char character)
 
 /* ---- strings ----------------------------------------------------------------------------- */
 
-static bool is_plain(char character)
+static bool json_text_is_plain(char character)
 {
     return (unsigned char)character >= ' ' && character != '"' && character != '\\';
 }
@@ -87,7 +87,7 @@ static void write_string(struct text_writer *writer, const char *text, size_t le
 
     write_char(writer, '"');
     for (size_t i = 0; i < length; i++) {
-        if (is_plain(text[i]))
+        if (json_text_is_plain(text[i]))
             continue;
         write_bytes(writer, text + begin, i - begin);
         write_escape(writer, text[i]);
@@ -118,7 +118,7 @@ static void write_integer(struct text_writer *writer, json_int_t value)
 }
 
 /* Writes a real number so that it is read as one again: with a point or an exponent. */
-static void write_real(struct text_writer *writer, double value)
+static void json_text_write_real(struct text_writer *writer, double value)
 {
     char text[NUMBER];
 
@@ -133,9 +133,9 @@ static void write_real(struct text_writer *writer, double value)
         write_bytes(writer, ".0", 2);
 }
 
-static void write_value(struct text_writer *writer, const json_t *value);
+static void json_text_write_value(struct text_writer *writer, const json_t *value);
 
-static void write_object(struct text_writer *writer, const json_t *object)
+static void json_text_write_object(struct text_writer *writer, const json_t *object)
 {
     const char *key;
     json_t *value;
@@ -149,7 +149,7 @@ static void write_object(struct text_writer *writer, const json_t *object)
         is_first = false;
         write_string(writer, key, strlen(key));
         write_char(writer, ':');
-        write_value(writer, value);
+        json_text_write_value(writer, value);
     }
     write_char(writer, '}');
 }
@@ -164,16 +164,16 @@ static void write_array(struct text_writer *writer, const json_t *array)
     {
         if (index > 0)
             write_char(writer, ',');
-        write_value(writer, value);
+        json_text_write_value(writer, value);
     }
     write_char(writer, ']');
 }
 
-static void write_value(struct text_writer *writer, const json_t *value)
+static void json_text_write_value(struct text_writer *writer, const json_t *value)
 {
     switch (json_typeof(value)) {
     case JSON_OBJECT:
-        write_object(writer, value);
+        json_text_write_object(writer, value);
         break;
     case JSON_ARRAY:
         write_array(writer, value);
@@ -185,7 +185,7 @@ static void write_value(struct text_writer *writer, const json_t *value)
         write_integer(writer, json_integer_value(value));
         break;
     case JSON_REAL:
-        write_real(writer, json_real_value(value));
+        json_text_write_real(writer, json_real_value(value));
         break;
     case JSON_TRUE:
         write_bytes(writer, "true", 4);
@@ -200,7 +200,7 @@ static void write_value(struct text_writer *writer, const json_t *value)
 }
 
 /* Ends the text and hands it over; NULL: there was no memory. */
-static char *finish(struct text_writer *writer, size_t *size_out)
+static char *json_text_finish(struct text_writer *writer, size_t *size_out)
 {
     *size_out = writer->size;
     write_char(writer, '\0');
@@ -215,8 +215,8 @@ char *lull_serve_json_text(const json_t *document, size_t *size_out)
     struct text_writer writer = {0};
 
     assert(document != NULL);
-    write_value(&writer, document);
-    return finish(&writer, size_out);
+    json_text_write_value(&writer, document);
+    return json_text_finish(&writer, size_out);
 }
 
 char *lull_serve_json_quote(const char *text, size_t length, size_t *size_out)
@@ -224,5 +224,5 @@ char *lull_serve_json_quote(const char *text, size_t length, size_t *size_out)
     struct text_writer writer = {0};
 
     write_string(&writer, text, length);
-    return finish(&writer, size_out);
+    return json_text_finish(&writer, size_out);
 }

@@ -11,7 +11,7 @@ enum { WIDTH = 120, BAR = 16, SPARK = 24 }; /* of pictures, in their own units *
 
 /* ---- the clock --------------------------------------------------------------------------- */
 
-static double place(double mhz, double low_mhz, double high_mhz)
+static double live_gpu_place(double mhz, double low_mhz, double high_mhz)
 {
     return WIDTH * fmax(0.0, fmin(1.0, (mhz - low_mhz) / fmax(high_mhz - low_mhz, 1.0)));
 }
@@ -34,16 +34,17 @@ static void draw_clock(FILE *out, const json_t *gpu)
             "height=\"8\"/>",
             WIDTH, BAR, now, high, WIDTH);
     if (lease != NULL) {
-        const double from = place(lull_report_number(lease, "band_min_mhz"), low, high);
-        const double to = place(lull_report_number(lease, "band_max_mhz"), low, high);
+        const double from = live_gpu_place(lull_report_number(lease, "band_min_mhz"), low, high);
+        const double to = live_gpu_place(lull_report_number(lease, "band_max_mhz"), low, high);
 
         fprintf(out, "<rect class=\"lease\" x=\"%.1f\" y=\"1\" width=\"%.1f\" height=\"14\"/>",
                 from, to - from);
     }
     fprintf(out, "<rect class=\"now\" y=\"4\" width=\"%.1f\" height=\"8\"/>",
-            fmax(place(now, low, high), 1.0));
+            fmax(live_gpu_place(now, low, high), 1.0));
     if (isfinite(lock))
-        fprintf(out, "<path class=\"lock\" d=\"M%.1f 0V%d\"/>", place(lock, low, high), BAR);
+        fprintf(out, "<path class=\"lock\" d=\"M%.1f 0V%d\"/>", live_gpu_place(lock, low, high),
+                BAR);
     fputs("</svg>", out);
 }
 
@@ -82,8 +83,8 @@ static void draw_power(FILE *out, const float *power_w, uint32_t next, double mo
     fputs("\"/></svg>", out);
 }
 
-static void write_power(FILE *out, const json_t *gpu, size_t index,
-                        const struct lull_serve_history *history)
+static void live_gpu_write_power(FILE *out, const json_t *gpu, size_t index,
+                                 const struct lull_serve_history *history)
 {
     const double power_w = lull_report_number(gpu, "power_w");
     const double limit_w = lull_report_number(gpu, "power_limit_w");
@@ -104,7 +105,7 @@ static void write_power(FILE *out, const json_t *gpu, size_t index,
 
 /* ---- the rest ---------------------------------------------------------------------------- */
 
-static void write_state(FILE *out, const json_t *gpu, size_t index)
+static void live_gpu_write_state(FILE *out, const json_t *gpu, size_t index)
 {
     const json_t *const daemon = lull_report_at(gpu, "daemon");
     const json_t *const lease = lull_report_at(daemon, "lease");
@@ -130,18 +131,18 @@ static void write_state(FILE *out, const json_t *gpu, size_t index)
     fputs("</td>", out);
 }
 
-static void write_gpu(FILE *out, const json_t *document, const json_t *gpu, size_t index,
-                      const struct lull_serve_history *history)
+static void live_gpu_write(FILE *out, const json_t *document, const json_t *gpu, size_t index,
+                           const struct lull_serve_history *history)
 {
     fprintf(out, "<tr><th scope=\"row\">%.0f</th>", lull_report_number(gpu, "index"));
     write_clock(out, gpu, index);
-    write_power(out, gpu, index, history);
+    live_gpu_write_power(out, gpu, index, history);
     fprintf(out, "<td class=\"number\" data-live=\"heat-%zu\">", index);
     lull_html_text(out, "",
                    lull_html_figure(lull_report_number(gpu, "temperature_c"), "\302\260C").text,
                    "</td>");
     lull_serve_write_work(out, document, gpu, index);
-    write_state(out, gpu, index);
+    live_gpu_write_state(out, gpu, index);
     lull_html_text(out, "<td class=\"whole\">", lull_report_text(gpu, "name"), "");
     lull_html_text(out, "<small>", lull_report_text(gpu, "uuid"), "</small></td></tr>\n");
 }
@@ -165,7 +166,8 @@ void lull_serve_write_gpus(FILE *out, const json_t *document,
     lull_html_begin_table(
         out, "The bar is the clock, shaded where it is leased, with a mark where it is locked",
         heads);
-    json_array_foreach((json_t *)gpus, index, gpu) write_gpu(out, document, gpu, index, history);
+    json_array_foreach((json_t *)gpus, index, gpu)
+        live_gpu_write(out, document, gpu, index, history);
     lull_html_end_table(out);
     fputs("</section>\n", out);
 }

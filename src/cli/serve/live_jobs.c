@@ -9,7 +9,7 @@
 #include "cli/report/html.h"
 #include "wire/live.h"
 
-/* Tells whether a figure of a run is not known because nothing is lowered yet. */
+/* Returns whether a figure of a run is not known because nothing is lowered yet. */
 static bool is_nothing_yet(const json_t *job, const char *key)
 {
     const char *const reason = lull_report_text(lull_report_at(job, "unknown"), key);
@@ -84,8 +84,8 @@ void lull_serve_write_saving_tile(FILE *out, const json_t *document)
 /* ---- runs -------------------------------------------------------------------------------- */
 
 /* Writes a cell with a figure, or why it is not known, and something small below it. */
-static void write_figure(FILE *out, const json_t *job, const char *key, size_t index,
-                         const char *figure, const char *small)
+static void live_job_write_figure(FILE *out, const json_t *job, const char *key, size_t index,
+                                  const char *figure, const char *small)
 {
     const bool is_known = isfinite(lull_report_number(job, key));
 
@@ -105,11 +105,11 @@ static void write_slowdown(FILE *out, const json_t *job, size_t index)
     snprintf(bound, sizeof(bound), "at most %s; %s allowed",
              lull_html_percent(lull_report_number(job, "slowdown_upper_ratio")).text,
              lull_html_percent(lull_report_number(job, "tolerance_ratio")).text);
-    write_figure(out, job, "slowdown_ratio", index,
-                 lull_html_percent(lull_report_number(job, "slowdown_ratio")).text, bound);
+    live_job_write_figure(out, job, "slowdown_ratio", index,
+                          lull_html_percent(lull_report_number(job, "slowdown_ratio")).text, bound);
 }
 
-static void write_verdict(FILE *out, const json_t *job, size_t index)
+static void live_job_write_verdict(FILE *out, const json_t *job, size_t index)
 {
     const char *const note = lull_report_text(job, "note");
     const char *const learning = lull_report_text(job, "learning");
@@ -127,7 +127,7 @@ static void write_verdict(FILE *out, const json_t *job, size_t index)
     fputs("</td>", out);
 }
 
-static void write_name(FILE *out, const json_t *job, size_t index)
+static void live_job_write_name(FILE *out, const json_t *job, size_t index)
 {
     static const struct {
         const char *key;
@@ -149,21 +149,23 @@ static void write_name(FILE *out, const json_t *job, size_t index)
                    "</small></td>");
 }
 
-static void write_job(FILE *out, const json_t *job, size_t index)
+static void live_job_write(FILE *out, const json_t *job, size_t index)
 {
     char iterations[48];
 
-    write_name(out, job, index);
+    live_job_write_name(out, job, index);
     snprintf(iterations, sizeof(iterations), "%.0f so far", lull_report_number(job, "iterations"));
-    write_figure(out, job, "iteration_ms", index,
-                 lull_html_figure(lull_report_number(job, "iteration_ms"), "ms").text, iterations);
-    write_figure(out, job, "power_w", index,
-                 lull_html_figure(lull_report_number(job, "power_w"), "W").text,
-                 lull_html_figure(lull_report_number(job, "energy_j") * 1e-3, "kJ so far").text);
-    write_figure(out, job, "saving_ratio", index,
-                 lull_html_percent(lull_report_number(job, "saving_ratio")).text, "of the energy");
+    live_job_write_figure(out, job, "iteration_ms", index,
+                          lull_html_figure(lull_report_number(job, "iteration_ms"), "ms").text,
+                          iterations);
+    live_job_write_figure(
+        out, job, "power_w", index, lull_html_figure(lull_report_number(job, "power_w"), "W").text,
+        lull_html_figure(lull_report_number(job, "energy_j") * 1e-3, "kJ so far").text);
+    live_job_write_figure(out, job, "saving_ratio", index,
+                          lull_html_percent(lull_report_number(job, "saving_ratio")).text,
+                          "of the energy");
     write_slowdown(out, job, index);
-    write_verdict(out, job, index);
+    live_job_write_verdict(out, job, index);
     fputs("</tr>\n", out);
 }
 
@@ -183,14 +185,15 @@ void lull_serve_write_jobs(FILE *out, const json_t *document)
         return;
     }
     lull_html_begin_table(out, "Reported by their governors", heads);
-    json_array_foreach((json_t *)jobs, index, job) write_job(out, job, index);
+    json_array_foreach((json_t *)jobs, index, job) live_job_write(out, job, index);
     lull_html_end_table(out);
     fputs("</section>\n", out);
 }
 
 /* ---- what a GPU does --------------------------------------------------------------------- */
 
-/* Tells whether a run may speak for a GPU: where lulld has leased it, only runs of that user do. */
+/* Returns whether a run may speak for a GPU: where lulld has leased it, only runs of that user do.
+ */
 static bool is_of_owner(const json_t *job, const json_t *gpu)
 {
     const double owner =

@@ -111,7 +111,7 @@ static void write_daemon_tile(FILE *out, const json_t *document)
 
 /* ---- runs -------------------------------------------------------------------------------- */
 
-static void write_run(FILE *out, const json_t *run)
+static void live_page_write_run(FILE *out, const json_t *run)
 {
     const time_t when = (time_t)lull_report_number(run, "time_s");
     struct tm parts;
@@ -149,7 +149,7 @@ static void write_runs(FILE *out, const json_t *runs)
         return;
     }
     lull_html_begin_table(out, "The last runs of this node, the newest first", heads);
-    json_array_foreach((json_t *)runs, index, run) write_run(out, run);
+    json_array_foreach((json_t *)runs, index, run) live_page_write_run(out, run);
     lull_html_end_table(out);
     fputs("</section>\n", out);
 }

@@ -31,7 +31,7 @@ json_t *lull_serve_metrics_open(void)
 /* ---- values of the document -------------------------------------------------------------- */
 
 /* Returns what a path such as "daemon.writes" leads to; NULL: nothing, or null. */
-static const json_t *find(const json_t *object, const char *path)
+static const json_t *metrics_find(const json_t *object, const char *path)
 {
     while (object != NULL) {
         const size_t size = strcspn(path, ".");
@@ -59,7 +59,7 @@ static void put_escaped(struct labels *labels, char byte)
 }
 
 /* Writes a label's value, in which backslash, quote and line feed are escaped; false: no room. */
-static bool escape(struct labels *labels, const char *text)
+static bool metrics_escape(struct labels *labels, const char *text)
 {
     for (size_t left = strlen(text); left > 0;) {
         const struct lull_printable_piece piece = lull_printable_take(
@@ -87,7 +87,7 @@ static void add_text_label(struct labels *labels, const char *name, const char *
     size = snprintf(labels->text + before, room, "%s%s=\"", before > 0 ? "," : "", name);
     if (size > 0 && (size_t)size < room) {
         labels->size += (size_t)size;
-        if (escape(labels, value)) {
+        if (metrics_escape(labels, value)) {
             labels->text[labels->size++] = '"';
             labels->text[labels->size] = '\0';
             return;
@@ -116,33 +116,33 @@ static void add_labels(struct labels *labels, const json_t *names, const json_t 
     json_t *path;
 
     json_object_foreach((json_t *)names, name, path)
-        add_label(labels, name, find(object, json_string_value(path)));
+        add_label(labels, name, metrics_find(object, json_string_value(path)));
 }
 
 /* ---- samples ----------------------------------------------------------------------------- */
 
-static bool is_type(const struct family_writer *writer, const char *type)
+static bool metrics_is_type(const struct family_writer *writer, const char *type)
 {
     return strcmp(text_at(writer->row, "type"), type) == 0;
 }
 
 /* Samples of counters end with _total, those of infos with _info. OpenMetrics names the family
  * without that ending; the text form knows no infos, and names the samples. */
-static const char *ending(const struct family_writer *writer)
+static const char *metrics_ending(const struct family_writer *writer)
 {
-    if (is_type(writer, "counter"))
+    if (metrics_is_type(writer, "counter"))
         return "_total";
-    return is_type(writer, "info") ? "_info" : "";
+    return metrics_is_type(writer, "info") ? "_info" : "";
 }
 
-static void write_head(struct family_writer *writer)
+static void metrics_write_head(struct family_writer *writer)
 {
     const bool is_open = writer->format == LULL_SERVE_OPENMETRICS;
-    const char *const own = is_open ? "" : ending(writer);
+    const char *const own = is_open ? "" : metrics_ending(writer);
     const char *const unit = text_at(writer->row, "unit");
     const char *type = text_at(writer->row, "type");
 
-    if (!is_open && is_type(writer, "info"))
+    if (!is_open && metrics_is_type(writer, "info"))
         type = "gauge";
     writer->has_head = true;
     fprintf(writer->out, "# HELP %s%s %s\n# TYPE %s%s %s\n", writer->name, own,
@@ -154,16 +154,17 @@ static void write_head(struct family_writer *writer)
 static void write_sample(struct family_writer *writer, const struct labels *labels, double value)
 {
     if (!writer->has_head)
-        write_head(writer);
+        metrics_write_head(writer);
     if (labels->size > 0)
-        fprintf(writer->out, "%s%s{%s} %.15g\n", writer->name, ending(writer), labels->text, value);
+        fprintf(writer->out, "%s%s{%s} %.15g\n", writer->name, metrics_ending(writer), labels->text,
+                value);
     else
-        fprintf(writer->out, "%s%s %.15g\n", writer->name, ending(writer), value);
+        fprintf(writer->out, "%s%s %.15g\n", writer->name, metrics_ending(writer), value);
 }
 
 /* Writes a number, or a truth as 1 or 0, in the base unit; nothing for what is none of them. */
-static void write_value(struct family_writer *writer, const struct labels *labels,
-                        const json_t *value)
+static void metrics_write_value(struct family_writer *writer, const struct labels *labels,
+                                const json_t *value)
 {
     const json_t *const scale = json_object_get(writer->row, "scale");
     const double factor = scale != NULL ? json_number_value(scale) : 1.0;
@@ -188,12 +189,12 @@ static void write_values(struct family_writer *writer, const struct labels *base
         struct labels labels = *base;
 
         add_text_label(&labels, text_at(rule, "label"), word);
-        write_value(writer, &labels, find(object, json_string_value(path)));
+        metrics_write_value(writer, &labels, metrics_find(object, json_string_value(path)));
     }
 }
 
-/* Tells whether a field that is a text, or a list of texts, says this word. */
-static bool says(const json_t *value, const char *word)
+/* Returns whether a field that is a text, or a list of texts, says this word. */
+static bool metrics_has_word(const json_t *value, const char *word)
 {
     size_t index;
     json_t *element;
@@ -210,7 +211,7 @@ static bool says(const json_t *value, const char *word)
 static void write_states(struct family_writer *writer, const struct labels *base,
                          const json_t *rule, const json_t *object)
 {
-    const json_t *const value = find(object, text_at(rule, "value"));
+    const json_t *const value = metrics_find(object, text_at(rule, "value"));
     size_t index;
     json_t *word;
 
@@ -221,7 +222,7 @@ static void write_states(struct family_writer *writer, const struct labels *base
         struct labels labels = *base;
 
         add_text_label(&labels, text_at(rule, "label"), json_string_value(word));
-        write_sample(writer, &labels, says(value, json_string_value(word)));
+        write_sample(writer, &labels, metrics_has_word(value, json_string_value(word)));
     }
 }
 
@@ -234,7 +235,7 @@ static void write_valid(struct family_writer *writer, const struct labels *base,
 
     json_object_foreach(json_object_get(rule, "of"), word, path)
     {
-        const bool is_known = find(object, json_string_value(path)) != NULL;
+        const bool is_known = metrics_find(object, json_string_value(path)) != NULL;
         struct labels labels = *base;
 
         add_text_label(&labels, text_at(rule, "label"), word);
@@ -245,8 +246,8 @@ static void write_valid(struct family_writer *writer, const struct labels *base,
     }
 }
 
-static void write_object(struct family_writer *writer, const struct labels *base,
-                         const json_t *object)
+static void metrics_write_object(struct family_writer *writer, const struct labels *base,
+                                 const json_t *object)
 {
     static const struct {
         const char *key;
@@ -257,7 +258,7 @@ static void write_object(struct family_writer *writer, const struct labels *base
     const json_t *const info = json_object_get(writer->row, "info");
 
     if (path != NULL)
-        write_value(writer, base, find(object, path));
+        metrics_write_value(writer, base, metrics_find(object, path));
     if (info != NULL) {
         struct labels labels = *base;
 
@@ -282,7 +283,7 @@ static void write_each(struct family_writer *writer, const struct labels *base, 
     json_t *element;
 
     if (size == 0) {
-        write_object(writer, base, object);
+        metrics_write_object(writer, base, object);
         return;
     }
     json_array_foreach(json_object_getn(object, path, size), index, element)

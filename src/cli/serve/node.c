@@ -15,7 +15,7 @@
 #include "governor/run/sampler.h"
 #include "wire/client.h"
 
-/* Chosen, not measured: how often what is missing is looked for again, and how long a look waits
+/* Default: how often what is missing is looked for again, and how long a look waits
  * for a driver that opens, for readings, and for an answer of lulld. */
 static const int64_t again_ns = 5 * LULL_NS_PER_S;
 static const int64_t opening_ns = 2 * LULL_NS_PER_S;
@@ -41,7 +41,7 @@ struct lull_serve_node {
     uint32_t gpu_count;
     struct lull_sample samples[LULL_DEVICE_MAX_GPUS]; /* with the time of the fast fields */
     int64_t slow_read_ns[LULL_DEVICE_MAX_GPUS];       /* of the others; 0: never */
-    uint64_t energy_resets[LULL_DEVICE_MAX_GPUS];     /* how often a counter has begun anew */
+    uint64_t energy_resets[LULL_DEVICE_MAX_GPUS];     /* how often a counter has started again */
     struct lull_client *client;                       /* NULL: lulld does not answer */
     struct lull_error client_error;
     int64_t client_tried_ns;
@@ -65,7 +65,7 @@ struct lull_serve_node *lull_serve_node_create(const char *runtime_dir, bool is_
 }
 
 /* Closes the GPUs. False: the driver has not returned from a reading, and they stay as they are. */
-static bool close_devices(struct lull_serve_node *node)
+static bool serve_node_close_devices(struct lull_serve_node *node)
 {
     if (lull_sampler_stop(node->sampler, lull_now_ns() + LULL_NS_PER_S) < 0)
         return false;
@@ -77,7 +77,7 @@ static bool close_devices(struct lull_serve_node *node)
 
 /* ---- the driver -------------------------------------------------------------------------- */
 
-static void open_devices(struct lull_serve_node *node, int64_t now_ns)
+static void serve_node_open_devices(struct lull_serve_node *node, int64_t now_ns)
 {
     uint32_t gpus[LULL_DEVICE_MAX_GPUS];
 
@@ -100,7 +100,7 @@ static void open_devices(struct lull_serve_node *node, int64_t now_ns)
     }
 }
 
-static void take_samples(struct lull_serve_node *node)
+static void serve_node_take_samples(struct lull_serve_node *node)
 {
     struct lull_sample sample;
     uint32_t wanted;
@@ -125,14 +125,14 @@ static void take_samples(struct lull_serve_node *node)
  * or have nothing but the rest to tell. */
 static uint32_t find_wanted(const struct lull_serve_node *node, uint32_t gpu, int64_t now_ns)
 {
-    const uint32_t told = node->samples[gpu].reading.valid & fast_fields;
+    const uint32_t reported = node->samples[gpu].reading.valid & fast_fields;
 
-    if (told == 0 || now_ns - node->slow_read_ns[gpu] >= slow_ns)
+    if (reported == 0 || now_ns - node->slow_read_ns[gpu] >= slow_ns)
         return LULL_READING_ALL;
     return fast_fields;
 }
 
-/* Tells whether no GPU says anything, as where the driver was loaded anew. */
+/* Returns whether no GPU says anything, as where the driver was loaded again. */
 static bool is_all_silent(const struct lull_serve_node *node)
 {
     for (uint32_t gpu = 0; gpu < node->gpu_count; gpu++)
@@ -146,17 +146,17 @@ static void read_devices(struct lull_serve_node *node, int64_t now_ns)
     struct lull_sampler_round round;
 
     if (node->devices == NULL)
-        open_devices(node, now_ns);
+        serve_node_open_devices(node, now_ns);
     if (node->devices == NULL)
         return;
     for (uint32_t gpu = 0; gpu < node->gpu_count; gpu++)
         round.wanted[gpu] = find_wanted(node, gpu, now_ns);
     lull_sampler_ask(node->sampler, &round);
     lull_sampler_wait(node->sampler, now_ns + reading_ns);
-    take_samples(node);
+    serve_node_take_samples(node);
     if (node->gpu_count > 0 && is_all_silent(node) && now_ns - node->devices_tried_ns >= again_ns &&
-        close_devices(node))
-        open_devices(node, now_ns);
+        serve_node_close_devices(node))
+        serve_node_open_devices(node, now_ns);
 }
 
 /* ---- lulld ------------------------------------------------------------------------------- */
@@ -169,7 +169,7 @@ static void forget_states(struct lull_serve_node *node)
     }
 }
 
-static void let_daemon_go(struct lull_serve_node *node)
+static void serve_node_drop_daemon(struct lull_serve_node *node)
 {
     forget_states(node);
     lull_client_close(node->client);
@@ -192,8 +192,8 @@ static void connect_daemon(struct lull_serve_node *node, int64_t now_ns)
         welcome.gpu_count < LULL_DEVICE_MAX_GPUS ? welcome.gpu_count : LULL_DEVICE_MAX_GPUS;
 }
 
-static void keep_state(struct lull_serve_node *node, uint32_t gpu,
-                       const struct lull_message_state *state)
+static void serve_node_store_state(struct lull_serve_node *node, uint32_t gpu,
+                                   const struct lull_message_state *state)
 {
     node->states[gpu] = *state;
     json_decref(node->state_objects[gpu]);
@@ -201,7 +201,7 @@ static void keep_state(struct lull_serve_node *node, uint32_t gpu,
 }
 
 /* lulld answers a thousand messages per second; once a second is often enough for what it tells. */
-static void ask_daemon(struct lull_serve_node *node, int64_t now_ns)
+static void serve_node_query_daemon(struct lull_serve_node *node, int64_t now_ns)
 {
     if (node->states_ns != 0 && now_ns - node->states_ns < LULL_NS_PER_S - 50 * LULL_NS_PER_MS)
         return;
@@ -215,9 +215,9 @@ static void ask_daemon(struct lull_serve_node *node, int64_t now_ns)
         message.body.status.gpu = gpu;
         if (lull_client_call(node->client, &message, LULL_MESSAGE_STATE, ANSWER_MS, &answer, NULL,
                              &node->client_error) < 0)
-            let_daemon_go(node);
+            serve_node_drop_daemon(node);
         else
-            keep_state(node, gpu, &answer.body.state);
+            serve_node_store_state(node, gpu, &answer.body.state);
     }
 }
 
@@ -235,16 +235,16 @@ void lull_serve_node_destroy(struct lull_serve_node *node)
 {
     if (node == NULL)
         return;
-    close_devices(node);
-    let_daemon_go(node);
+    serve_node_close_devices(node);
+    serve_node_drop_daemon(node);
     free(node);
 }
 
 /* ---- the document ------------------------------------------------------------------------ */
 
 /* Says why a figure of a GPU is not known, in one of few sentences: they are labels of a metric. */
-static const char *explain(const struct lull_serve_node *node, uint32_t gpu, const char *key,
-                           const struct lull_message_state *state)
+static const char *serve_node_explain(const struct lull_serve_node *node, uint32_t gpu,
+                                      const char *key, const struct lull_message_state *state)
 {
     const struct lull_sample *const sample = &node->samples[gpu];
     const struct lull_device_info *const info = lull_device_info(node->devices, gpu);
@@ -271,11 +271,12 @@ static void add_unknown(const struct lull_serve_node *node, uint32_t gpu, json_t
     json_t *value;
 
     json_object_foreach(object, key, value) if (json_is_null(value))
-        lull_field_text(unknown, key, explain(node, gpu, key, state));
+        lull_field_text(unknown, key, serve_node_explain(node, gpu, key, state));
     lull_field_json(object, "unknown", unknown);
 }
 
-static json_t *gpu_as_json(const struct lull_serve_node *node, uint32_t gpu, int64_t now_ns)
+static json_t *serve_node_gpu_as_json(const struct lull_serve_node *node, uint32_t gpu,
+                                      int64_t now_ns)
 {
     const struct lull_device_info *const info = lull_device_info(node->devices, gpu);
     const uint32_t at = find_state(node, info->uuid);
@@ -331,7 +332,7 @@ static json_t *as_json(struct lull_serve_node *node, int64_t now_ns)
     lull_field_text(document, "hostname", node->hostname);
     lull_field_text(document, "lull_version", LULL_VERSION);
     for (uint32_t gpu = 0; node->devices != NULL && gpu < node->gpu_count; gpu++)
-        json_array_append_new(gpus, gpu_as_json(node, gpu, now_ns));
+        json_array_append_new(gpus, serve_node_gpu_as_json(node, gpu, now_ns));
     lull_field_text(document, "vendor",
                     node->devices != NULL ? lull_devices_vendor(node->devices) : NULL);
     lull_field_text(document, "driver_version",
@@ -351,6 +352,6 @@ static json_t *as_json(struct lull_serve_node *node, int64_t now_ns)
 json_t *lull_serve_node_look(struct lull_serve_node *node)
 {
     read_devices(node, lull_now_ns());
-    ask_daemon(node, lull_now_ns());
+    serve_node_query_daemon(node, lull_now_ns());
     return as_json(node, lull_now_ns());
 }

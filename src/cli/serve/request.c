@@ -19,7 +19,7 @@ struct header_part {
 };
 
 /* Takes the part up to the separator, or to the end; *at goes behind it. */
-static struct header_part take_part(const char **at, const char *end, char separator)
+static struct header_part http_request_take_part(const char **at, const char *end, char separator)
 {
     const char *const stop = memchr(*at, separator, (size_t)(end - *at));
     const char *const last = stop != NULL ? stop : end;
@@ -35,7 +35,7 @@ static struct header_part take_part(const char **at, const char *end, char separ
     return part;
 }
 
-static bool is_same(struct header_part part, const char *text)
+static bool http_request_is_same(struct header_part part, const char *text)
 {
     return part.size == strlen(text) && strncasecmp(part.text, text, part.size) == 0;
 }
@@ -59,13 +59,13 @@ static uint32_t read_weight(struct header_part part)
     return weight < 1000 ? weight : 1000;
 }
 
-/* How a form's type is liked: by its own name better than by what stands for many. */
+/* How a form's type is liked: by its own name better than by what represents many. */
 struct liking {
     uint32_t weight; /* thousandths */
     uint32_t detail; /* of the range that says so: 3 its name, 2 its main type, 1 all types */
 };
 
-static void like(struct liking *liking, uint32_t detail, uint32_t weight)
+static void http_request_raise_liking(struct liking *liking, uint32_t detail, uint32_t weight)
 {
     if (detail > liking->detail || (detail == liking->detail && weight > liking->weight))
         *liking = (struct liking){weight, detail};
@@ -82,29 +82,29 @@ enum lull_serve_format lull_serve_choose_format(const char *accept)
         return LULL_SERVE_TEXT;
     end = accept + strlen(accept);
     while (at < end) {
-        const struct header_part range = take_part(&at, end, ',');
+        const struct header_part range = http_request_take_part(&at, end, ',');
         const char *inner = range.text;
         const char *const range_end = range.text + range.size;
-        const struct header_part type = take_part(&inner, range_end, ';');
+        const struct header_part type = http_request_take_part(&inner, range_end, ';');
         uint32_t weight = 1000;
 
         while (inner < range_end) {
-            const struct header_part parameter = take_part(&inner, range_end, ';');
+            const struct header_part parameter = http_request_take_part(&inner, range_end, ';');
 
             if (parameter.size >= 2 && strncasecmp(parameter.text, "q=", 2) == 0)
                 weight = read_weight(parameter);
         }
-        if (is_same(type, "application/openmetrics-text"))
-            like(&openmetrics, 3, weight);
-        else if (is_same(type, "text/plain"))
-            like(&text, 3, weight);
-        else if (is_same(type, "application/*"))
-            like(&openmetrics, 2, weight);
-        else if (is_same(type, "text/*"))
-            like(&text, 2, weight);
-        else if (is_same(type, "*/*")) {
-            like(&openmetrics, 1, weight);
-            like(&text, 1, weight);
+        if (http_request_is_same(type, "application/openmetrics-text"))
+            http_request_raise_liking(&openmetrics, 3, weight);
+        else if (http_request_is_same(type, "text/plain"))
+            http_request_raise_liking(&text, 3, weight);
+        else if (http_request_is_same(type, "application/*"))
+            http_request_raise_liking(&openmetrics, 2, weight);
+        else if (http_request_is_same(type, "text/*"))
+            http_request_raise_liking(&text, 2, weight);
+        else if (http_request_is_same(type, "*/*")) {
+            http_request_raise_liking(&openmetrics, 1, weight);
+            http_request_raise_liking(&text, 1, weight);
         }
     }
     return openmetrics.weight > text.weight ? LULL_SERVE_OPENMETRICS : LULL_SERVE_TEXT;
@@ -189,7 +189,7 @@ static int decode_base64(const char *text, char *bytes_out, size_t size)
 
 static bool is_basic_authorized(const char *text, const char *token)
 {
-    char bytes[2 * LULL_SERVE_MOST_TOKEN]; /* a user's name, a colon and the token */
+    char bytes[2 * LULL_SERVE_MAX_TOKEN]; /* a user's name, a colon and the token */
     const int size = decode_base64(text, bytes, sizeof(bytes));
     const char *colon;
 
@@ -220,7 +220,7 @@ int lull_serve_take_token(const char *text, char *token_out)
 {
     const size_t size = strcspn(text, "\r\n");
 
-    if (size < LULL_SERVE_LEAST_TOKEN || size > LULL_SERVE_MOST_TOKEN)
+    if (size < LULL_SERVE_MIN_TOKEN || size > LULL_SERVE_MAX_TOKEN)
         return -EINVAL;
     for (size_t i = 0; i < size; i++)
         if (text[i] <= ' ' || text[i] > '~')

@@ -18,28 +18,29 @@ enum lull_serve_format { LULL_SERVE_TEXT, LULL_SERVE_OPENMETRICS };
 enum lull_serve_format lull_serve_choose_format(const char *accept);
 
 /*
- * Tells whether a Host header names this machine as one that only itself can reach: localhost,
+ * Returns whether a Host header names this machine as one that only itself can reach: localhost,
  * 127.0.0.0/8 or [::1], with or without a port. A page of another site whose name was made to lead
  * here sends its own name, and must not read what this server says.
  */
 bool lull_serve_is_own_host(const char *host);
 
-/* Tells whether an Authorization header carries the token, as Bearer (RFC 6750) or as the password
- * of Basic (RFC 7617). The time that it takes does not depend on how much of the token is right. */
+/* Returns whether an Authorization header carries the token, as Bearer (RFC 6750) or as the
+ * password of Basic (RFC 7617). The time that it takes does not depend on how much of the token is
+ * right. */
 bool lull_serve_is_authorized(const char *authorization, const char *token);
 
-/* The size of a token's characters, and of a file with one. Chosen, not measured. */
-enum { LULL_SERVE_LEAST_TOKEN = 16, LULL_SERVE_MOST_TOKEN = 256 };
+/* The size of a token's characters, and of a file with one. */
+enum { LULL_SERVE_MIN_TOKEN = 16, LULL_SERVE_MAX_TOKEN = 256 };
 
 /*
- * Takes the token from what its file holds: its first line, LULL_SERVE_LEAST_TOKEN to
- * LULL_SERVE_MOST_TOKEN printable characters without space. Errors: -EINVAL, with token_out as it
- * was; that has LULL_SERVE_MOST_TOKEN + 1 bytes.
+ * Takes the token from what its file holds: its first line, LULL_SERVE_MIN_TOKEN to
+ * LULL_SERVE_MAX_TOKEN printable characters without space. Errors: -EINVAL, with token_out as it
+ * was; that has LULL_SERVE_MAX_TOKEN + 1 bytes.
  */
 int lull_serve_take_token(const char *text, char *token_out);
 
-/* Tells whether a name is one of a run's folder, and no path: not empty, no slash, and it does not
- * begin with a dot. */
+/* Returns whether a name is one of a run's folder, and no path: not empty, no slash, and it does
+ * not begin with a dot. */
 bool lull_serve_is_run_name(const char *name);
 
 #endif

@@ -34,7 +34,7 @@ struct lull_serve_run_list *lull_serve_run_list_create(const char *folder)
     return list;
 }
 
-static void forget(struct run *runs, uint32_t count)
+static void run_list_forget(struct run *runs, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         json_decref(runs[i].summary);
@@ -44,7 +44,7 @@ void lull_serve_run_list_destroy(struct lull_serve_run_list *list)
 {
     if (list == NULL)
         return;
-    forget(list->runs, list->count);
+    run_list_forget(list->runs, list->count);
     free(list);
 }
 
@@ -58,7 +58,7 @@ int lull_serve_run_open(const char *folder, const char *name,
     int result;
 
     snprintf(path, sizeof(path), "%s/%s/report.json", folder, name);
-    if (stat(path, &info) == 0 && info.st_size > LULL_SERVE_MOST_REPORT)
+    if (stat(path, &info) == 0 && info.st_size > LULL_SERVE_MAX_REPORT)
         return lull_error_set(err, -EFBIG, "%s: too large to be shown; use lull report", name);
     snprintf(path, sizeof(path), "%s/%s", folder, name);
     result = lull_report_document_open(path, document_out, err);
@@ -68,13 +68,13 @@ int lull_serve_run_open(const char *folder, const char *name,
 }
 
 /* Copies a figure of the verdict; what is not known is null. */
-static void copy(json_t *summary, const json_t *from, const char *key)
+static void run_list_copy(json_t *summary, const json_t *from, const char *key)
 {
     lull_field_number(summary, key, lull_report_number(from, key));
 }
 
 /* Sets where the run's page is. The name in JSON may have lost bytes that are no UTF-8. */
-static void set_address(json_t *summary, const char *name)
+static void run_list_set_address(json_t *summary, const char *name)
 {
     char *const part = lull_printable_copy(LULL_PRINTABLE_ADDRESS, name, strlen(name));
     char address[sizeof("/runs/") + 3 * sizeof(((struct run *)NULL)->name)];
@@ -84,7 +84,7 @@ static void set_address(json_t *summary, const char *name)
     free(part);
 }
 
-static json_t *summarize(const struct lull_serve_run_list *list, const struct run *run)
+static json_t *run_list_summarize(const struct lull_serve_run_list *list, const struct run *run)
 {
     struct lull_report_document document;
     const json_t *verdict;
@@ -95,19 +95,19 @@ static json_t *summarize(const struct lull_serve_run_list *list, const struct ru
     verdict = lull_report_at(document.root, "verdict");
     summary = json_object();
     lull_field_text(summary, "name", run->name);
-    set_address(summary, run->name);
+    run_list_set_address(summary, run->name);
     lull_field_number(summary, "time_s",
                       (double)run->changed.tv_sec + (double)run->changed.tv_nsec * 1e-9);
     lull_field_text(summary, "sentence", lull_report_text(verdict, "sentence"));
-    copy(summary, verdict, "saving_ratio");
-    copy(summary, verdict, "saving_low_ratio");
-    copy(summary, verdict, "saving_high_ratio");
+    run_list_copy(summary, verdict, "saving_ratio");
+    run_list_copy(summary, verdict, "saving_low_ratio");
+    run_list_copy(summary, verdict, "saving_high_ratio");
     lull_field_text(summary, "saving_reason", lull_report_text(verdict, "saving_reason"));
-    copy(summary, verdict, "slowdown_ratio");
-    copy(summary, verdict, "slowdown_upper_ratio");
-    copy(summary, verdict, "slowdown_allowed_ratio");
+    run_list_copy(summary, verdict, "slowdown_ratio");
+    run_list_copy(summary, verdict, "slowdown_upper_ratio");
+    run_list_copy(summary, verdict, "slowdown_allowed_ratio");
     lull_field_text(summary, "slowdown_reason", lull_report_text(verdict, "slowdown_reason"));
-    copy(summary, lull_report_at(document.root, "cost"), "energy_kwh");
+    run_list_copy(summary, lull_report_at(document.root, "cost"), "energy_kwh");
     lull_field_number(summary, "wall_s", lull_report_number(document.root, "managed_wall_s"));
     lull_field_integer(summary, "gpus",
                        (json_int_t)lull_report_count(lull_report_at(document.root, "gpus")));
@@ -123,7 +123,7 @@ static bool is_after(const struct timespec *a, const struct timespec *b)
 }
 
 /* Puts a run in its place among the newest; returns how many there are. */
-static uint32_t insert(struct run *runs, uint32_t count, const struct run *run)
+static uint32_t run_list_insert(struct run *runs, uint32_t count, const struct run *run)
 {
     uint32_t at = count;
 
@@ -145,8 +145,7 @@ static uint32_t find_newest(const char *path, struct run *runs)
     uint32_t looked = 0;
     uint32_t count = 0;
 
-    while (folder != NULL && looked < LULL_SERVE_MOST_FOLDERS &&
-           (entry = readdir(folder)) != NULL) {
+    while (folder != NULL && looked < LULL_SERVE_MAX_FOLDERS && (entry = readdir(folder)) != NULL) {
         char file[PATH_MAX];
         struct stat info;
         struct run run = {0};
@@ -159,7 +158,7 @@ static uint32_t find_newest(const char *path, struct run *runs)
             continue;
         snprintf(run.name, sizeof(run.name), "%s", entry->d_name);
         run.changed = info.st_mtim;
-        count = insert(runs, count, &run);
+        count = run_list_insert(runs, count, &run);
     }
     if (folder != NULL)
         closedir(folder);
@@ -167,14 +166,14 @@ static uint32_t find_newest(const char *path, struct run *runs)
 }
 
 /* Returns the summary that is known of a run, if its report has not changed. */
-static json_t *recall(const struct lull_serve_run_list *list, const struct run *run)
+static json_t *run_list_recall(const struct lull_serve_run_list *list, const struct run *run)
 {
     for (uint32_t i = 0; i < list->count; i++)
         if (strcmp(list->runs[i].name, run->name) == 0 &&
             !is_after(&run->changed, &list->runs[i].changed) &&
             !is_after(&list->runs[i].changed, &run->changed))
             return json_incref(list->runs[i].summary);
-    return summarize(list, run);
+    return run_list_summarize(list, run);
 }
 
 json_t *lull_serve_run_list_look(struct lull_serve_run_list *list)
@@ -187,11 +186,11 @@ json_t *lull_serve_run_list_look(struct lull_serve_run_list *list)
         return array;
     count = find_newest(list->folder, runs);
     for (uint32_t i = 0; i < count; i++) {
-        runs[i].summary = recall(list, &runs[i]);
+        runs[i].summary = run_list_recall(list, &runs[i]);
         if (runs[i].summary != NULL)
             json_array_append_new(array, json_deep_copy(runs[i].summary));
     }
-    forget(list->runs, list->count);
+    run_list_forget(list->runs, list->count);
     memcpy(list->runs, runs, sizeof(list->runs));
     list->count = count;
     free(runs);

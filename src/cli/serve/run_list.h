@@ -10,12 +10,12 @@
 #include "base/error.h"
 #include "cli/report/document.h"
 
-/* So many are listed; of a folder with more than LULL_SERVE_MOST_FOLDERS the rest is left alone.
- * Larger reports are not read. Chosen, not measured. */
+/* So many are listed; of a folder with more than LULL_SERVE_MAX_FOLDERS the rest is left unchanged.
+ * Larger reports are not read. */
 enum {
     LULL_SERVE_RUNS = 20,
-    LULL_SERVE_MOST_FOLDERS = 4096,
-    LULL_SERVE_MOST_REPORT = 16 << 20,
+    LULL_SERVE_MAX_FOLDERS = 4096,
+    LULL_SERVE_MAX_REPORT = 16 << 20,
 };
 
 struct lull_serve_run_list;

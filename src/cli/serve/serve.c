@@ -29,13 +29,13 @@ struct serve_arguments {
 
 static const struct lull_option rows[] = {
     LULL_VALUE("address", "ADDRESS", TEXT, struct serve_arguments, address,
-               "Listen on this address, in numbers.", .usual = "127.0.0.1",
+               "Listen on this address, in numbers.", .default_value = "127.0.0.1",
                .more = "One that other machines can reach needs --token-file; what is sent is not "
                        "encrypted, so put a proxy with TLS before it where the network is not "
                        "trusted."),
     LULL_VALUE("port", "PORT", WHOLE, struct serve_arguments, port,
                "Listen on this port; 0: any that is free.", .letter = 'p', .most = 65535,
-               .usual = "9477"),
+               .default_value = "9477"),
     LULL_VALUE("token-file", "FILE", TEXT, struct serve_arguments, token_file,
                "Answer only requests with the token in the first line of this file.",
                .hint = LULL_OPTION_FILE,
@@ -43,7 +43,7 @@ static const struct lull_option rows[] = {
                        "characters; others must not be able to read the file."),
     LULL_VALUE("runs", "DIR", TEXT, struct serve_arguments, runs,
                "Show the runs whose folders lie in this one.", .hint = LULL_OPTION_FOLDER,
-               .usual = LULL_RUN_REPORTS),
+               .default_value = LULL_RUN_REPORTS),
     LULL_FLAG("all-users", struct serve_arguments, is_for_all,
               "Show the runs of all users that this user may read, instead of the own ones.",
               .needs = "token-file",
@@ -51,13 +51,14 @@ static const struct lull_option rows[] = {
                       "address. The key viewers of lulld-policy(5) names the group that may read "
                       "them; root always may."),
     LULL_VALUE("rate", "HZ", NUMBER, struct serve_arguments, rate_hz,
-               "Tell viewers so often per second.", .least = 0.1, .most = 5.0, .usual = "5"),
+               "Tell viewers so often per second.", .least = 0.1, .most = 5.0,
+               .default_value = "5"),
     LULL_CLI_RUNTIME_DIR_ROW(struct serve_arguments, runtime_dir),
     {0},
 };
 
 /* Reads the token. Errors: -EPERM others can read the file; -EINVAL it holds no token; -errno. */
-static int read_token(const char *path, char *token_out, struct lull_error *err)
+static int serve_command_read_token(const char *path, char *token_out, struct lull_error *err)
 {
     char text[4096];
     int result = lull_file_read_secret(path, text, sizeof(text), err);
@@ -69,19 +70,19 @@ static int read_token(const char *path, char *token_out, struct lull_error *err)
         return lull_error_set(err, result,
                               "%.120s: the first line must be a token of %d to %d characters "
                               "without spaces; create one with: openssl rand -hex 32",
-                              path, LULL_SERVE_LEAST_TOKEN, LULL_SERVE_MOST_TOKEN);
+                              path, LULL_SERVE_MIN_TOKEN, LULL_SERVE_MAX_TOKEN);
     return 0;
 }
 
 /* Keeps the memory of one document for the next one, instead of giving it back to the kernel and
  * having it zeroed five times a second. */
-static void keep_memory(void)
+static void serve_keep_memory(void)
 {
     mallopt(M_MMAP_THRESHOLD, 8 << 20);
     mallopt(M_TRIM_THRESHOLD, 16 << 20);
 }
 
-static void say_where(const struct serve_arguments *arguments, uint16_t port)
+static void serve_command_print_address(const struct serve_arguments *arguments, uint16_t port)
 {
     const bool is_six = strchr(arguments->address, ':') != NULL;
 
@@ -89,20 +90,21 @@ static void say_where(const struct serve_arguments *arguments, uint16_t port)
     fflush(stdout);
 }
 
-static int run(void *options, const struct lull_operands *operands)
+static int serve_command_run(void *options, const struct lull_operands *operands)
 {
     const struct serve_arguments *const arguments = options;
     struct lull_serve_server *server;
     struct lull_stop_signals stop;
     struct lull_error err = {0};
-    char token[LULL_SERVE_MOST_TOKEN + 1];
+    char token[LULL_SERVE_MAX_TOKEN + 1];
 
     (void)operands;
-    if (arguments->token_file != NULL && read_token(arguments->token_file, token, &err) < 0)
+    if (arguments->token_file != NULL &&
+        serve_command_read_token(arguments->token_file, token, &err) < 0)
         return lull_cli_fail("serve", &err);
     if (geteuid() == 0)
         lull_log(LULL_LOG_WARNING, "serve", "runs as root, which it does not need");
-    keep_memory();
+    serve_keep_memory();
     lull_stop_signals_begin(&stop);
     const struct lull_serve_options serve = {
         .address = arguments->address,
@@ -115,7 +117,7 @@ static int run(void *options, const struct lull_operands *operands)
     };
     if (lull_serve_start(&serve, &server, &err) < 0)
         return lull_cli_fail("serve", &err);
-    say_where(arguments, lull_serve_port(server));
+    serve_command_print_address(arguments, lull_serve_port(server));
     sigwait(&stop.signals, &stop.stopped_by);
     lull_serve_stop(server);
     return LULL_EXIT_OK;
@@ -134,5 +136,5 @@ const struct lull_program_command lull_serve_command = {
              "  curl -s http://127.0.0.1:9477/metrics",
     .tables = {{rows, 0}},
     .size = sizeof(struct serve_arguments),
-    .run = run,
+    .run = serve_command_run,
 };

@@ -42,22 +42,23 @@ static size_t find_route(const char *path, const char **rest_out)
     return LULL_SERVE_ROUTES;
 }
 
-static const char *header(struct MHD_Connection *connection, const char *name)
+static const char *http_server_header(struct MHD_Connection *connection, const char *name)
 {
     return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
 }
 
-/* Tells whether who asks has the right to. */
+/* Returns whether who asks has the right to. */
 static bool is_admitted(const struct lull_serve_server *server, struct MHD_Connection *connection)
 {
     const char *const token = server->options.token;
 
     if (token == NULL)
-        return lull_serve_is_own_host(header(connection, "Host"));
-    return lull_serve_is_authorized(header(connection, "Authorization"), token);
+        return lull_serve_is_own_host(http_server_header(connection, "Host"));
+    return lull_serve_is_authorized(http_server_header(connection, "Authorization"), token);
 }
 
-static void refuse(const struct lull_serve_server *server, struct lull_serve_exchange *exchange)
+static void http_server_refuse(const struct lull_serve_server *server,
+                               struct lull_serve_exchange *exchange)
 {
     if (server->options.token == NULL) {
         lull_serve_answer_error(exchange, MHD_HTTP_FORBIDDEN,
@@ -74,8 +75,9 @@ static void refuse(const struct lull_serve_server *server, struct lull_serve_exc
 }
 
 /* Whoever has no right has a bucket of its own, so that it takes no request from those who have. */
-static void answer(struct lull_serve_server *server, struct lull_serve_exchange *exchange,
-                   const char *path, const char *method)
+static void http_server_reply(struct lull_serve_server *server,
+                              struct lull_serve_exchange *exchange, const char *path,
+                              const char *method)
 {
     const bool is_in = is_admitted(server, exchange->connection);
     const size_t route = find_route(path, &exchange->rest);
@@ -88,7 +90,7 @@ static void answer(struct lull_serve_server *server, struct lull_serve_exchange 
             MHD_add_response_header(exchange->response, "Retry-After", "1");
     } else if (!is_in) {
         lull_serve_watch_count(server->sources.watch, LULL_SERVE_REFUSED);
-        refuse(server, exchange);
+        http_server_refuse(server, exchange);
     } else if (route == LULL_SERVE_ROUTES) {
         lull_serve_answer_error(exchange, MHD_HTTP_NOT_FOUND,
                                 "unknown path; see /api/v1/openapi.json");
@@ -102,21 +104,21 @@ static void answer(struct lull_serve_server *server, struct lull_serve_exchange 
     }
 }
 
-/* Tells whether a request has a body, as none should: it is answered before that is read, and its
+/* Returns whether a request has a body, as none should: it is answered before that is read, and its
  * connection ends. */
 static bool has_body(struct MHD_Connection *connection)
 {
-    const char *const length = header(connection, "Content-Length");
+    const char *const length = http_server_header(connection, "Content-Length");
 
-    return header(connection, "Transfer-Encoding") != NULL ||
+    return http_server_header(connection, "Transfer-Encoding") != NULL ||
            (length != NULL && strcmp(length, "0") != 0);
 }
 
 /* What the library calls for a request, once its head is read, and once more where there is no
  * body; the connection can be used again if it is answered then. */
-static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *path,
-                              const char *method, const char *version, const char *upload,
-                              size_t *upload_size, void **state)
+static enum MHD_Result http_server_handle(void *context, struct MHD_Connection *connection,
+                                          const char *path, const char *method, const char *version,
+                                          const char *upload, size_t *upload_size, void **state)
 {
     struct lull_serve_server *const server = context;
     struct lull_serve_exchange exchange = {.sources = &server->sources, .connection = connection};
@@ -130,7 +132,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
         return MHD_YES;
     }
     lull_serve_watch_count(server->sources.watch, LULL_SERVE_REQUESTS);
-    answer(server, &exchange, path, method);
+    http_server_reply(server, &exchange, path, method);
     if (exchange.response == NULL)
         return MHD_NO;
     MHD_add_response_header(exchange.response, "Cache-Control", "no-store");
@@ -143,8 +145,8 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     return result;
 }
 
-static void complete(void *context, struct MHD_Connection *connection, void **state,
-                     enum MHD_RequestTerminationCode code)
+static void http_server_on_complete(void *context, struct MHD_Connection *connection, void **state,
+                                    enum MHD_RequestTerminationCode code)
 {
     (void)context;
     (void)code;
@@ -165,8 +167,8 @@ struct endpoint {
     } address;
 };
 
-static int find_place(const struct lull_serve_options *options, struct endpoint *place_out,
-                      struct lull_error *err)
+static int http_server_find_place(const struct lull_serve_options *options,
+                                  struct endpoint *place_out, struct lull_error *err)
 {
     struct endpoint place = {0};
 
@@ -197,8 +199,8 @@ static int listen_there(struct lull_serve_server *server, const struct endpoint 
                         struct lull_error *err)
 {
     static const struct lull_http_limits limits = {
-        .most = LULL_SERVE_MOST_CONNECTIONS,
-        .most_of_address = LULL_SERVE_MOST_OF_ADDRESS,
+        .most = LULL_SERVE_MAX_CONNECTIONS,
+        .most_of_address = LULL_SERVE_MAX_OF_ADDRESS,
         .request_ns = LULL_SERVE_REQUEST_S * LULL_NS_PER_S,
         .answer_ns = LULL_SERVE_ANSWER_S * LULL_NS_PER_S,
     };
@@ -209,12 +211,12 @@ static int listen_there(struct lull_serve_server *server, const struct endpoint 
     errno = 0;
     server->daemon = MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | place->flags,
-        server->options.port, NULL, NULL, handle, server, MHD_OPTION_SOCK_ADDR, &place->address.any,
-        MHD_OPTION_CONNECTION_LIMIT, lull_http_guard_room(server->guard),
+        server->options.port, NULL, NULL, http_server_handle, server, MHD_OPTION_SOCK_ADDR,
+        &place->address.any, MHD_OPTION_CONNECTION_LIMIT, lull_http_guard_room(server->guard),
         MHD_OPTION_NOTIFY_CONNECTION, lull_http_guard_notify, server->guard,
-        MHD_OPTION_NOTIFY_COMPLETED, complete, server, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)LULL_SERVE_MOST_HEAD, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned int)LULL_SERVE_SILENCE_S, MHD_OPTION_END);
+        MHD_OPTION_NOTIFY_COMPLETED, http_server_on_complete, server,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)LULL_SERVE_MAX_HEAD,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)LULL_SERVE_SILENCE_S, MHD_OPTION_END);
     if (server->daemon != NULL)
         return 0;
     return lull_error_set(err, errno != 0 ? -errno : -EIO, "cannot listen on %.60s, port %u: %s",
@@ -222,7 +224,7 @@ static int listen_there(struct lull_serve_server *server, const struct endpoint 
                           errno != 0 ? strerror(errno) : "the HTTP library gives no reason");
 }
 
-static void end(struct lull_serve_server *server)
+static void http_server_stop(struct lull_serve_server *server)
 {
     if (server->daemon != NULL) {
         lull_serve_streams_end(server->sources.streams);
@@ -235,17 +237,17 @@ static void end(struct lull_serve_server *server)
     free(server);
 }
 
-static int start(struct lull_serve_server *server, struct lull_error *err)
+static int http_server_listen(struct lull_serve_server *server, struct lull_error *err)
 {
     struct lull_serve_watch_options watch = {
         .runtime_dir = server->options.runtime_dir,
         .runs = server->options.runs,
         .is_for_all = server->options.is_for_all,
         .rate_hz = server->options.rate_hz,
-        .told = lull_serve_streams_tell,
+        .reported = lull_serve_streams_notify,
     };
     struct endpoint place;
-    int result = find_place(&server->options, &place, err);
+    int result = http_server_find_place(&server->options, &place, err);
 
     if (result < 0)
         return result;
@@ -277,9 +279,9 @@ int lull_serve_start(const struct lull_serve_options *options,
         server->buckets[i] =
             (struct lull_bucket){.interval_ns = LULL_NS_PER_S / LULL_SERVE_REQUESTS_PER_S,
                                  .burst = LULL_SERVE_REQUESTS_PER_S};
-    result = start(server, err);
+    result = http_server_listen(server, err);
     if (result < 0) {
-        end(server);
+        http_server_stop(server);
         return result;
     }
     *server_out = server;
@@ -297,5 +299,5 @@ uint16_t lull_serve_port(const struct lull_serve_server *server)
 void lull_serve_stop(struct lull_serve_server *server)
 {
     if (server != NULL)
-        end(server);
+        http_server_stop(server);
 }

@@ -1,5 +1,5 @@
 /*
- * The HTTP server of `lull serve`: what is asked for, by whom, how often. One thread of the HTTP
+ * The HTTP server of `lull serve`: what is requested, by whom, how often. One thread of the HTTP
  * library (libmicrohttpd) answers everything; nothing that it does waits for a GPU.
  *
  * Bounded are: connections, in all and of one address (cli/http_guard.h), streams, bytes of a
@@ -16,13 +16,13 @@
 
 #include "base/error.h"
 
-/* Chosen, not measured: several times what one page and one Prometheus need. */
+/* Default: several times what one page and one Prometheus need. */
 enum {
-    LULL_SERVE_MOST_CONNECTIONS = 64,
-    LULL_SERVE_MOST_OF_ADDRESS = 48, /* a page's streams and requests, behind one proxy */
+    LULL_SERVE_MAX_CONNECTIONS = 64,
+    LULL_SERVE_MAX_OF_ADDRESS = 48, /* a page's streams and requests, behind one proxy */
     LULL_SERVE_REQUEST_S = 15,
     LULL_SERVE_ANSWER_S = 60,
-    LULL_SERVE_MOST_HEAD = 32 * 1024, /* of a request, with what is sent to it at a time */
+    LULL_SERVE_MAX_HEAD = 32 * 1024, /* of a request, with what is sent to it at a time */
     LULL_SERVE_SILENCE_S = 15,
     LULL_SERVE_REQUESTS_PER_S = 50, /* of each path, and as many at once after a pause */
 };
@@ -30,7 +30,7 @@ enum {
 struct lull_serve_options {
     const char *address; /* an IPv4 or IPv6 address in numbers */
     uint16_t port;       /* 0: any that is free */
-    const char *token;   /* NULL: none is asked for; the address must be a loopback one then */
+    const char *token;   /* NULL: none is requested; the address must be a loopback one then */
     const char *runs;    /* the folder of runs */
     const char *runtime_dir;
     bool is_for_all; /* runs of all users are shown */

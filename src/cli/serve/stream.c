@@ -10,7 +10,7 @@
 /* Looks are not on the dot: a frame that comes this much early is not too early. */
 static const int64_t early_ns = 30 * LULL_NS_PER_MS;
 
-enum { BLOCK = 16 * 1024 }; /* of a frame, handed over at once; chosen, not measured */
+enum { BLOCK = 16 * 1024 }; /* of a frame, handed over at once; */
 
 struct viewer {
     struct lull_serve_streams *streams;
@@ -18,7 +18,7 @@ struct viewer {
     enum lull_serve_view view;
     int64_t interval_ns;
     int64_t due_ns;                 /* not before this time does it want the next frame */
-    uint64_t number;                /* of the frame that it has begun to read last */
+    uint64_t number;                /* of the frame that it has started to read last */
     struct lull_serve_frame *frame; /* NULL: it has read all */
     size_t read;                    /* bytes of it */
     bool is_suspended;              /* until there is a frame */
@@ -75,7 +75,7 @@ static bool take_frame(struct viewer *viewer)
 }
 
 /* What the library calls when it can send more. */
-static ssize_t read_more(void *context, uint64_t position, char *buffer, size_t size)
+static ssize_t stream_read_more(void *context, uint64_t position, char *buffer, size_t size)
 {
     struct viewer *const viewer = context;
     struct lull_serve_streams *const streams = viewer->streams;
@@ -123,12 +123,12 @@ static void end_viewer(void *context)
 
 /* ---- all viewers ------------------------------------------------------------------------- */
 
-static bool add(struct lull_serve_streams *streams, struct viewer *viewer)
+static bool stream_add(struct lull_serve_streams *streams, struct viewer *viewer)
 {
     bool has_room;
 
     pthread_mutex_lock(&streams->lock);
-    has_room = streams->count < LULL_SERVE_MOST_VIEWERS && !streams->is_ending;
+    has_room = streams->count < LULL_SERVE_MAX_VIEWERS && !streams->is_ending;
     if (has_room) {
         viewer->next = streams->first;
         streams->first = viewer;
@@ -151,25 +151,25 @@ struct MHD_Response *lull_serve_streams_open(struct lull_serve_streams *streams,
     viewer->connection = connection;
     viewer->view = view;
     viewer->interval_ns = (int64_t)(1e9 / rate_hz);
-    if (!add(streams, viewer)) {
+    if (!stream_add(streams, viewer)) {
         free(viewer);
         return NULL;
     }
     lull_serve_watch_join(streams->watch, view);
-    response =
-        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_more, viewer, end_viewer);
+    response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, stream_read_more, viewer,
+                                                 end_viewer);
     if (response == NULL)
         end_viewer(viewer);
     return response;
 }
 
-static void resume(struct viewer *viewer)
+static void stream_resume(struct viewer *viewer)
 {
     viewer->is_suspended = false;
     MHD_resume_connection(viewer->connection);
 }
 
-void lull_serve_streams_tell(void *context)
+void lull_serve_streams_notify(void *context)
 {
     struct lull_serve_streams *const streams = context;
     const int64_t now_ns = lull_now_ns();
@@ -179,7 +179,7 @@ void lull_serve_streams_tell(void *context)
         if (now_ns < viewer->due_ns)
             continue;
         if (viewer->is_suspended)
-            resume(viewer);
+            stream_resume(viewer);
         else if (viewer->frame != NULL)
             lull_serve_watch_count(streams->watch, LULL_SERVE_FRAMES_DROPPED);
     }
@@ -192,6 +192,6 @@ void lull_serve_streams_end(struct lull_serve_streams *streams)
     streams->is_ending = true;
     for (struct viewer *viewer = streams->first; viewer != NULL; viewer = viewer->next)
         if (viewer->is_suspended)
-            resume(viewer);
+            stream_resume(viewer);
     pthread_mutex_unlock(&streams->lock);
 }

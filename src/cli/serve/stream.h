@@ -2,7 +2,7 @@
  * Streams of server-sent events to viewers. A viewer who reads slowly misses frames; nothing is
  * kept for it but the frame that it is reading.
  *
- * Threads: what the HTTP library calls and lull_serve_streams_tell() may run at once.
+ * Threads: what the HTTP library calls and lull_serve_streams_notify() may run at once.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_SERVE_STREAM_H
@@ -12,7 +12,7 @@
 
 #include "cli/serve/watch.h"
 
-enum { LULL_SERVE_MOST_VIEWERS = 32 };
+enum { LULL_SERVE_MAX_VIEWERS = 32 };
 
 struct lull_serve_streams;
 
@@ -27,13 +27,13 @@ void lull_serve_streams_set_watch(struct lull_serve_streams *streams,
 void lull_serve_streams_destroy(struct lull_serve_streams *streams);
 
 /* Returns the response that carries a stream of at most rate_hz frames per second to this
- * connection; NULL: there are LULL_SERVE_MOST_VIEWERS of them, or no memory. */
+ * connection; NULL: there are LULL_SERVE_MAX_VIEWERS of them, or no memory. */
 struct MHD_Response *lull_serve_streams_open(struct lull_serve_streams *streams,
                                              struct MHD_Connection *connection,
                                              enum lull_serve_view view, double rate_hz);
 
 /* Tells viewers that there are new frames: what struct lull_serve_watch_options.told calls. */
-void lull_serve_streams_tell(void *streams);
+void lull_serve_streams_notify(void *streams);
 
 /* Ends all streams, so that the HTTP library can be stopped. */
 void lull_serve_streams_end(struct lull_serve_streams *streams);

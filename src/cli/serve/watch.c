@@ -15,7 +15,7 @@
 #include "cli/serve/run_list.h"
 #include "governor/report/report_fields.h"
 
-/* How often the folder of runs is looked at. Chosen, not measured. */
+/* How often the folder of runs is looked at. */
 static const int64_t runs_ns = 5 * LULL_NS_PER_S;
 
 struct frame {
@@ -47,7 +47,7 @@ struct lull_serve_watch {
 
 /* ---- frames ------------------------------------------------------------------------------ */
 
-static void let_frame_go(struct frame *frame)
+static void frame_release(struct frame *frame)
 {
     if (frame != NULL && --frame->holders == 0)
         free(frame);
@@ -107,7 +107,7 @@ static bool make_frames(struct lull_serve_watch *watch)
         free(text);
         if (frame == NULL)
             continue;
-        let_frame_go(watch->frames[view]);
+        frame_release(watch->frames[view]);
         watch->frames[view] = frame;
         is_any = true;
     }
@@ -134,7 +134,7 @@ void lull_serve_watch_release(struct lull_serve_watch *watch, struct lull_serve_
     if (frame == NULL)
         return;
     pthread_mutex_lock(&watch->lock);
-    let_frame_go((struct frame *)frame);
+    frame_release((struct frame *)frame);
     pthread_mutex_unlock(&watch->lock);
 }
 
@@ -200,7 +200,7 @@ void lull_serve_watch_leave(struct lull_serve_watch *watch, enum lull_serve_view
 {
     pthread_mutex_lock(&watch->lock);
     if (--watch->viewers[view] == 0) {
-        let_frame_go(watch->frames[view]);
+        frame_release(watch->frames[view]);
         watch->frames[view] = NULL;
     }
     pthread_mutex_unlock(&watch->lock);
@@ -228,7 +228,7 @@ static bool take_document(struct lull_serve_watch *watch, json_t *document)
     return has_frames;
 }
 
-static void look_at_runs(struct lull_serve_watch *watch)
+static void serve_watch_scan_runs(struct lull_serve_watch *watch)
 {
     json_t *runs;
 
@@ -242,7 +242,7 @@ static void look_at_runs(struct lull_serve_watch *watch)
     pthread_mutex_unlock(&watch->lock);
 }
 
-/* Sleeps until the next look is due, a viewer comes, or the watch ends; tells whether it goes on.
+/* Sleeps until the next look is due, a viewer comes, or the watch ends; tells whether it continues.
  */
 static bool wait_for_next(struct lull_serve_watch *watch, int64_t looked_ns)
 {
@@ -264,7 +264,7 @@ static bool wait_for_next(struct lull_serve_watch *watch, int64_t looked_ns)
     return !is_stopping;
 }
 
-static void *work(void *argument)
+static void *serve_watch_thread(void *argument)
 {
     struct lull_serve_watch *const watch = argument;
     int64_t looked_ns;
@@ -273,18 +273,18 @@ static void *work(void *argument)
         json_t *document;
 
         looked_ns = lull_now_ns();
-        look_at_runs(watch);
+        serve_watch_scan_runs(watch);
         document = lull_serve_node_look(watch->node);
         if (document != NULL && take_document(watch, document))
-            watch->options.told(watch->options.context);
+            watch->options.reported(watch->options.context);
     } while (wait_for_next(watch, looked_ns));
     return NULL;
 }
 
-static void finish(struct lull_serve_watch *watch)
+static void serve_watch_finish(struct lull_serve_watch *watch)
 {
     for (uint32_t view = 0; view < LULL_SERVE_VIEWS; view++)
-        let_frame_go(watch->frames[view]);
+        frame_release(watch->frames[view]);
     json_decref(watch->document);
     json_decref(watch->runs);
     lull_serve_run_list_destroy(watch->run_list);
@@ -310,9 +310,9 @@ int lull_serve_watch_start(const struct lull_serve_watch_options *options,
     watch->run_list = lull_serve_run_list_create(options->runs);
     result = -ENOMEM;
     if (watch->node != NULL && watch->run_list != NULL)
-        result = lull_thread_start(&watch->thread, work, watch);
+        result = lull_thread_start(&watch->thread, serve_watch_thread, watch);
     if (result < 0) {
-        finish(watch);
+        serve_watch_finish(watch);
         return lull_error_set(err, result, "cannot start the thread that watches the node: %s",
                               strerror(-result));
     }
@@ -329,5 +329,5 @@ void lull_serve_watch_stop(struct lull_serve_watch *watch)
     pthread_cond_broadcast(&watch->changed);
     pthread_mutex_unlock(&watch->lock);
     pthread_join(watch->thread, NULL);
-    finish(watch);
+    serve_watch_finish(watch);
 }

@@ -41,11 +41,11 @@ struct lull_serve_frame {
 struct lull_serve_watch;
 
 struct lull_serve_watch_options {
-    const char *runtime_dir;     /* of lulld; borrowed */
-    const char *runs;            /* the folder with the folders of runs; borrowed */
-    bool is_for_all;             /* runs of all users are shown */
-    double rate_hz;              /* how often viewers are told, 0 < rate_hz <= 5 */
-    void (*told)(void *context); /* called on the watch's thread after each frame */
+    const char *runtime_dir;         /* of lulld; borrowed */
+    const char *runs;                /* the folder with the folders of runs; borrowed */
+    bool is_for_all;                 /* runs of all users are shown */
+    double rate_hz;                  /* how often viewers are told, 0 < rate_hz <= 5 */
+    void (*reported)(void *context); /* called on the watch's thread after each frame */
     void *context;
 };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "base/watch.h"
+#include "base/progress.h"
 #include "core/energy/device_curve.h"
 #include "core/tuning/cost.h"
 #include "emulator/gpu_model.h"
@@ -45,7 +45,7 @@ int lull_cli_print_json(json_t *document, size_t flags)
 
 int lull_cli_parse_times(const char *text, void *first_ms, struct lull_error *err)
 {
-    const double most_ms = 10000.0;
+    const double max_ms = 10000.0;
     const char *const comma = strchr(text, ',');
     double *const times_ms = first_ms;
     double parsed_ms[2];
@@ -56,8 +56,8 @@ int lull_cli_parse_times(const char *text, void *first_ms, struct lull_error *er
         return -EINVAL;
     memcpy(first, text, (size_t)(comma - text));
     first[comma - text] = '\0';
-    if (lull_text_parse_between(first, 0.0, most_ms, &parsed_ms[0]) < 0 ||
-        lull_text_parse_between(comma + 1, 0.0, most_ms, &parsed_ms[1]) < 0)
+    if (lull_text_parse_between(first, 0.0, max_ms, &parsed_ms[0]) < 0 ||
+        lull_text_parse_between(comma + 1, 0.0, max_ms, &parsed_ms[1]) < 0)
         return -EINVAL;
     times_ms[0] = parsed_ms[0];
     times_ms[1] = parsed_ms[1];
@@ -124,6 +124,6 @@ int lull_cli_parse_choice(const char *text, void *selector, struct lull_error *e
 
 void lull_cli_show_oracle(void *watch, uint32_t run, uint64_t period)
 {
-    if (lull_watch_is_due(watch))
-        lull_watch_draw("oracles: run %" PRIu32 ", period %" PRIu64, run, period);
+    if (lull_progress_is_due(watch))
+        lull_progress_draw("oracles: run %" PRIu32 ", period %" PRIu64, run, period);
 }

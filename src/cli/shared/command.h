@@ -27,7 +27,7 @@ int lull_cli_print_json(json_t *document, size_t flags);
 #define LULL_CLI_RUNTIME_DIR_ROW(OBJECT, FIELD, ...)                                               \
     LULL_VALUE("runtime-dir", "DIR", TEXT, OBJECT, FIELD,                                          \
                "Find lulld, or its journals, in this directory.", .hint = LULL_OPTION_FOLDER,      \
-               .usual = "/run/lull", .environment = "LULL_RUNTIME_DIR", __VA_ARGS__)
+               .default_value = "/run/lull", .environment = "LULL_RUNTIME_DIR", __VA_ARGS__)
 
 #define LULL_CLI_NO_DAEMON_ROW(OBJECT, FIELD)                                                      \
     LULL_FLAG("no-daemon", OBJECT, FIELD,                                                          \
@@ -35,8 +35,8 @@ int lull_cli_print_json(json_t *document, size_t flags);
 
 #define LULL_CLI_TOLERANCE_ROW(OBJECT, FIELD, ...)                                                 \
     LULL_VALUE("tolerance", "RATIO", RATIO, OBJECT, FIELD,                                         \
-               "How much slower the job may become, on average.", .letter = 't', .usual = "1%",    \
-               .is_slowdown = true, __VA_ARGS__)
+               "How much slower the job may become, on average.", .letter = 't',                   \
+               .default_value = "1%", .is_slowdown = true, __VA_ARGS__)
 
 /* The field is a pointer to a const struct lull_gpu_model. */
 #define LULL_CLI_MODEL_ROW(OBJECT, FIELD, HELP, ...)                                               \
@@ -80,7 +80,7 @@ const char *lull_cli_model_name(uint32_t index);
 const char *lull_cli_choice_name(uint32_t index);
 
 /* Draws how far the oracle of a play is: the watch of a struct lull_oracle_play_question, whose
- * watch_context is a struct lull_watch. */
+ * watch_context is a struct lull_progress. */
 void lull_cli_show_oracle(void *watch, uint32_t run, uint64_t period);
 
 #endif

@@ -36,7 +36,7 @@ struct lull_http_guard {
 /* --- what is dropped; the caller holds the mutex --- */
 
 /* Ends the connection; the library notices, and closes it. */
-static void drop(struct guarded *connection)
+static void http_guard_drop(struct guarded *connection)
 {
     connection->is_dropped = true;
     shutdown(connection->fd, SHUT_RDWR);
@@ -53,7 +53,7 @@ static bool is_overdue(const struct guarded *connection, int64_t now_ns)
 }
 
 /* Returns whether a connection counts: one of the same address as another one, or any. */
-static bool counts(const struct guarded *connection, const struct guarded *same)
+static bool http_guard_is_counted(const struct guarded *connection, const struct guarded *same)
 {
     return !connection->is_dropped &&
            (same == NULL || memcmp(connection->address, same->address, sizeof(same->address)) == 0);
@@ -66,7 +66,7 @@ static struct guarded *find_oldest(const struct lull_http_guard *guard, enum lul
     struct guarded *oldest = NULL;
 
     for (struct guarded *c = guard->connections; c != NULL; c = c->next)
-        if (c->state == state && counts(c, same) &&
+        if (c->state == state && http_guard_is_counted(c, same) &&
             (oldest == NULL || c->since_ns <= oldest->since_ns))
             oldest = c;
     return oldest;
@@ -81,18 +81,18 @@ static void hold_to(struct lull_http_guard *guard, uint32_t most, struct guarded
     struct guarded *victim;
 
     for (const struct guarded *c = guard->connections; c != NULL; c = c->next)
-        count += counts(c, same);
+        count += http_guard_is_counted(c, same);
     if (count <= most)
         return;
     victim = find_oldest(guard, LULL_HTTP_ASKING, same);
     if (victim == newest && find_oldest(guard, LULL_HTTP_ANSWERED, same) != NULL)
         victim = find_oldest(guard, LULL_HTTP_ANSWERED, same);
-    drop(victim);
+    http_guard_drop(victim);
 }
 
 /* --- the thread --- */
 
-static void *run(void *argument)
+static void *http_guard_thread(void *argument)
 {
     struct lull_http_guard *const guard = argument;
 
@@ -104,7 +104,7 @@ static void *run(void *argument)
 
         for (struct guarded *c = guard->connections; c != NULL; c = c->next)
             if (!c->is_dropped && is_overdue(c, now_ns))
-                drop(c);
+                http_guard_drop(c);
         if (guard->connections == NULL)
             pthread_cond_wait(&guard->changed, &guard->mutex);
         else
@@ -116,7 +116,7 @@ static void *run(void *argument)
 
 /* --- what the library calls --- */
 
-static void set_address(struct guarded *connection, const struct sockaddr *address)
+static void http_guard_set_address(struct guarded *connection, const struct sockaddr *address)
 {
     if (address->sa_family == AF_INET)
         memcpy(connection->address, &((const struct sockaddr_in *)(const void *)address)->sin_addr,
@@ -127,8 +127,8 @@ static void set_address(struct guarded *connection, const struct sockaddr *addre
                sizeof(connection->address));
 }
 
-static void begin(struct lull_http_guard *guard, struct MHD_Connection *library_connection,
-                  void **socket_context)
+static void http_guard_begin(struct lull_http_guard *guard,
+                             struct MHD_Connection *library_connection, void **socket_context)
 {
     const union MHD_ConnectionInfo *const fd =
         MHD_get_connection_info(library_connection, MHD_CONNECTION_INFO_CONNECTION_FD);
@@ -144,7 +144,7 @@ static void begin(struct lull_http_guard *guard, struct MHD_Connection *library_
     connection->fd = fd->connect_fd;
     connection->since_ns = lull_now_ns();
     if (address != NULL && address->client_addr != NULL)
-        set_address(connection, address->client_addr);
+        http_guard_set_address(connection, address->client_addr);
     *socket_context = connection;
     pthread_mutex_lock(&guard->mutex);
     connection->next = guard->connections;
@@ -155,7 +155,7 @@ static void begin(struct lull_http_guard *guard, struct MHD_Connection *library_
     pthread_mutex_unlock(&guard->mutex);
 }
 
-static void forget(struct lull_http_guard *guard, struct guarded *connection)
+static void http_guard_forget(struct lull_http_guard *guard, struct guarded *connection)
 {
     struct guarded **link = &guard->connections;
 
@@ -172,11 +172,11 @@ void lull_http_guard_notify(void *guard, struct MHD_Connection *connection, void
                             enum MHD_ConnectionNotificationCode code)
 {
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        begin(guard, connection, socket_context);
+        http_guard_begin(guard, connection, socket_context);
         return;
     }
     if (*socket_context != NULL)
-        forget(guard, *socket_context);
+        http_guard_forget(guard, *socket_context);
     *socket_context = NULL;
 }
 
@@ -212,7 +212,7 @@ int lull_http_guard_create(const struct lull_http_limits *limits,
     guard->limits = *limits;
     pthread_mutex_init(&guard->mutex, NULL);
     lull_thread_init_condition(&guard->changed);
-    result = lull_thread_start(&guard->thread, run, guard);
+    result = lull_thread_start(&guard->thread, http_guard_thread, guard);
     if (result < 0) {
         pthread_cond_destroy(&guard->changed);
         pthread_mutex_destroy(&guard->mutex);

@@ -26,7 +26,7 @@ struct axis_unit {
     double size_s;
 };
 
-static struct axis_unit unit_of(double span_s)
+static struct axis_unit picture_unit_of(double span_s)
 {
     if (span_s < 1.0)
         return (struct axis_unit){"ms", 1e-3};
@@ -41,7 +41,7 @@ static struct axis_unit unit_of(double span_s)
 
 void lull_picture_draw_time_axis(FILE *file, const struct lull_picture_time_axis *axis)
 {
-    const struct axis_unit unit = unit_of(axis->span_s);
+    const struct axis_unit unit = picture_unit_of(axis->span_s);
     const double span = axis->span_s / unit.size_s;
     const double tick = lull_picture_tick(span, 8.0);
     const double pixels = axis->width / span * tick;
@@ -120,8 +120,8 @@ double lull_picture_bins_most(const struct lull_picture_bins *bins)
 
 /* Heights are rounded to a tenth of a pixel: equal neighbours are then one line of the path, which
  * keeps files small. */
-static long tenths(const struct lull_picture_bins *bins, const struct lull_picture_area *area,
-                   size_t i)
+static long picture_tenths(const struct lull_picture_bins *bins,
+                           const struct lull_picture_area *area, size_t i)
 {
     return i < bins->count ? lround(10.0 * bins->mean[i] * area->per_amount) : 0;
 }
@@ -133,7 +133,7 @@ void lull_picture_bins_write(const struct lull_picture_bins *bins,
     long height = 0;
 
     for (size_t i = 0; i <= bins->count; i++) {
-        const long next = tenths(bins, area, i);
+        const long next = picture_tenths(bins, area, i);
         const double x = area->left + step * (double)i;
 
         if (next == height)

@@ -90,7 +90,7 @@ struct lull_clock_shade {
 struct lull_clock_colours {
     uint32_t low_mhz;
     uint32_t high_mhz;
-    struct lull_clock_shade shades[LULL_CLOCK_SHADES + 1]; /* the first shade stands for no clock */
+    struct lull_clock_shade shades[LULL_CLOCK_SHADES + 1]; /* the first shade represents no clock */
     uint32_t shade_count;
 };
 

@@ -16,7 +16,7 @@ struct lull_stop_signals {
 /* Blocks the signals: from now on only lull_is_stopped() takes them. */
 void lull_stop_signals_begin(struct lull_stop_signals *stop);
 
-/* Tells whether one has come. */
+/* Returns whether one has come. */
 bool lull_is_stopped(struct lull_stop_signals *stop);
 
 #endif

@@ -14,7 +14,7 @@
 
 #include "base/amount.h"
 #include "base/clock.h"
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "cli/node_json.h"
 #include "base/printable.h"
 #include "governor/report/gain_text.h"
@@ -23,13 +23,15 @@ struct top_cell {
     char text[32];
 };
 
-/* A governor tells what it does every 200 ms; a busy host may hold it up. Chosen, not measured. */
+/* A governor tells what it does every 200 ms; a busy host may hold it up. */
 static const int64_t silent_ns = 3 * LULL_NS_PER_S;
 
 /* ---- lines ------------------------------------------------------------------------------- */
 
-__attribute__((format(printf, 4, 5))) static void
-add(struct lull_top_lines *lines, enum lull_top_style style, int32_t run, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static void top_line_append(struct lull_top_lines *lines,
+                                                                  enum lull_top_style style,
+                                                                  int32_t run, const char *format,
+                                                                  ...)
 {
     struct lull_top_line *line;
     va_list arguments;
@@ -82,7 +84,7 @@ size_t lull_top_fit(const char *text, int columns)
 /* ---- cells ------------------------------------------------------------------------------- */
 
 /* A whole number, "-" where it is not known. */
-static struct top_cell cell(double value, const char *unit)
+static struct top_cell top_line_cell(double value, const char *unit)
 {
     struct top_cell cell = {"-"};
 
@@ -107,7 +109,7 @@ static double reading_of(const struct lull_top_gpu *gpu, uint32_t field, double 
 }
 
 /* Writes the words for why a clock is not at the highest, but for those that say nothing here. */
-static void say_reasons(double bits, char *text, size_t size)
+static void top_line_write_reasons(double bits, char *text, size_t size)
 {
     const uint64_t hidden = LULL_CLOCK_REASON_IDLE | LULL_CLOCK_REASON_SETTING;
     size_t length = 0;
@@ -154,9 +156,9 @@ static void add_heading(const struct lull_top_view *view, uint32_t index,
         snprintf(job, sizeof(job), ", Slurm job %s", lull_printable(run->slurm_job).text);
     else if (run->pod[0] != '\0')
         snprintf(job, sizeof(job), ", pod %s", lull_printable(run->pod).text);
-    add(lines, LULL_TOP_HEADING, (int32_t)index, "run %d of %s, %s%s: %s", run->pid,
-        name_user(view->entries[index].user, &user), lull_amount_time(fmax(run_s, 0.0)).text, job,
-        command);
+    top_line_append(lines, LULL_TOP_HEADING, (int32_t)index, "run %d of %s, %s%s: %s", run->pid,
+                    name_user(view->entries[index].user, &user),
+                    lull_amount_time(fmax(run_s, 0.0)).text, job, command);
 }
 
 static void add_search(const struct lull_top_view *view, uint32_t index,
@@ -171,29 +173,31 @@ static void add_search(const struct lull_top_view *view, uint32_t index,
     if (run->title[0] != '\0')
         snprintf(title, sizeof(title), "%s; ", lull_printable(run->title).text);
     if (view->now_ns - run->written_ns > silent_ns) {
-        add(lines, LULL_TOP_WARNING, (int32_t)index,
-            "  its governor has not reported for %s: it is stopped, or hangs",
-            lull_amount_time((double)(view->now_ns - run->written_ns) * 1e-9).text);
+        top_line_append(lines, LULL_TOP_WARNING, (int32_t)index,
+                        "  its governor has not reported for %s: it is stopped, or hangs",
+                        lull_amount_time((double)(view->now_ns - run->written_ns) * 1e-9).text);
     } else if (run->is_paused) {
-        add(lines, LULL_TOP_WARNING, (int32_t)index,
-            "  PAUSED: its GPUs are at the reference, not leased, until it is resumed");
+        top_line_append(lines, LULL_TOP_WARNING, (int32_t)index,
+                        "  PAUSED: its GPUs are at the reference, not leased, until it is resumed");
     } else if (run->has_lost_leases) {
-        add(lines, LULL_TOP_WARNING, (int32_t)index,
+        top_line_append(
+            lines, LULL_TOP_WARNING, (int32_t)index,
             "  it has lost its leases: its GPUs are at the reference until it leases them again");
     } else if (run->ruler != LULL_LIVE_BY_SECTION) {
-        add(lines, LULL_TOP_PLAIN, (int32_t)index, "  %s%s", title,
-            run->ruler == LULL_LIVE_BY_NOBODY ? "observed only: nothing is lowered"
-                                              : lull_live_ruler_text(run->ruler));
+        top_line_append(lines, LULL_TOP_PLAIN, (int32_t)index, "  %s%s", title,
+                        run->ruler == LULL_LIVE_BY_NONE ? "observed only: nothing is lowered"
+                                                        : lull_live_ruler_text(run->ruler));
     } else {
         if (isfinite(run->iterations_left.value) && run->iterations_left.value > 0.0)
             snprintf(left, sizeof(left), ", %.0f iterations or more", run->iterations_left.value);
-        add(lines, LULL_TOP_PLAIN, (int32_t)index, "  %s%s%s; guard: %s at %.3g %%", title,
-            learning, left, lull_live_verdict_text(run->verdict), 100.0 * run->tolerance_ratio);
+        top_line_append(lines, LULL_TOP_PLAIN, (int32_t)index, "  %s%s%s; guard: %s at %.3g %%",
+                        title, learning, left, lull_live_verdict_text(run->verdict),
+                        100.0 * run->tolerance_ratio);
     }
 }
 
 /* What is saved so far, or why nothing is. */
-static void say_saving(const struct lull_live_run *run, char *text, size_t size)
+static void top_line_write_saving(const struct lull_live_run *run, char *text, size_t size)
 {
     if (isfinite(run->saving_ratio.value))
         snprintf(text, size, "saves %.1f %% of the energy", 100.0 * run->saving_ratio.value);
@@ -206,7 +210,7 @@ static void say_saving(const struct lull_live_run *run, char *text, size_t size)
 }
 
 /* The slowdown of what is kept, or, where nothing is, of the whole run with its trials. */
-static void say_slowdown(const struct lull_live_run *run, char *text, size_t size)
+static void top_line_write_slowdown(const struct lull_live_run *run, char *text, size_t size)
 {
     const bool is_kept = isfinite(run->slowdown_ratio.value);
     const double slowdown = is_kept ? run->slowdown_ratio.value : run->whole_slowdown_ratio.value;
@@ -227,9 +231,9 @@ static void add_figures(const struct lull_top_view *view, uint32_t index,
     char saving[128];
     char slower[192];
 
-    say_saving(view->runs[index], saving, sizeof(saving));
-    say_slowdown(view->runs[index], slower, sizeof(slower));
-    add(lines, LULL_TOP_PLAIN, (int32_t)index, "  %s%s", saving, slower);
+    top_line_write_saving(view->runs[index], saving, sizeof(saving));
+    top_line_write_slowdown(view->runs[index], slower, sizeof(slower));
+    top_line_append(lines, LULL_TOP_PLAIN, (int32_t)index, "  %s%s", saving, slower);
 }
 
 static void add_totals(const struct lull_top_view *view, uint32_t index,
@@ -248,13 +252,14 @@ static void add_totals(const struct lull_top_view *view, uint32_t index,
     if (isfinite(earned_ms) && earned_ms > 0.0)
         snprintf(budget, sizeof(budget), "; slowdown budget %.0f %% left",
                  100.0 * fmax(run->budget_left_ms.value, 0.0) / earned_ms);
-    add(lines, LULL_TOP_PLAIN, (int32_t)index, "  %s; %s, %s%s", iterations,
-        has_power ? lull_amount_power(run->power_w.value).text : "power not known",
-        has_energy ? lull_amount_energy(run->energy_j.value).text : "energy not known", budget);
+    top_line_append(lines, LULL_TOP_PLAIN, (int32_t)index, "  %s; %s, %s%s", iterations,
+                    has_power ? lull_amount_power(run->power_w.value).text : "power not known",
+                    has_energy ? lull_amount_energy(run->energy_j.value).text : "energy not known",
+                    budget);
 }
 
-/* What a run's GPU is busy with, or why it is left alone. */
-static void say_section(const struct lull_live_gpu *gpu, char *text, size_t size)
+/* What a run's GPU is busy with, or why it is left unchanged. */
+static void top_line_write_section(const struct lull_live_gpu *gpu, char *text, size_t size)
 {
     char reasons[64];
     char name[LULL_LIVE_WORD_BYTES];
@@ -266,7 +271,7 @@ static void say_section(const struct lull_live_gpu *gpu, char *text, size_t size
         snprintf(text, size, "%s", name);
     if (gpu->section == LULL_LIVE_NO_SECTION)
         snprintf(text, size, "-");
-    say_reasons(gpu->throttled.value, reasons, sizeof(reasons));
+    top_line_write_reasons(gpu->throttled.value, reasons, sizeof(reasons));
     if (reasons[0] != '\0') {
         const size_t length = strlen(text);
 
@@ -280,21 +285,23 @@ static void add_trouble(const struct lull_live_gpu *gpu, int32_t run, struct lul
 
     lull_printable_write(gpu->state_text, text, sizeof(text));
     if (gpu->state == LULL_LIVE_LEFT_ALONE)
-        add(lines, LULL_TOP_WARNING, run, "       %s%s",
-            strncmp(text, "not managed", 11) == 0 ? "" : "not managed: ", text);
+        top_line_append(lines, LULL_TOP_WARNING, run, "       %s%s",
+                        strncmp(text, "not managed", 11) == 0 ? "" : "not managed: ", text);
     else if (gpu->power_w.unknown == LULL_LIVE_LOST || gpu->power_w.unknown == LULL_LIVE_HANGS)
-        add(lines, LULL_TOP_WARNING, run, "       %s",
-            lull_live_unknown_text(gpu->power_w.unknown));
+        top_line_append(lines, LULL_TOP_WARNING, run, "       %s",
+                        lull_live_unknown_text(gpu->power_w.unknown));
     lull_printable_write(gpu->driver_text, text, sizeof(text));
     if (text[0] != '\0')
-        add(lines, gpu->state == LULL_LIVE_LEFT_ALONE ? LULL_TOP_WARNING : LULL_TOP_DIM, run,
-            "       %s", text);
+        top_line_append(lines, gpu->state == LULL_LIVE_LEFT_ALONE ? LULL_TOP_WARNING : LULL_TOP_DIM,
+                        run, "       %s", text);
     if (gpu->lost_events > 0)
-        add(lines, LULL_TOP_WARNING, run, "       %" PRIu64 " of %" PRIu64 " events were lost",
-            gpu->lost_events, gpu->events + gpu->lost_events);
+        top_line_append(lines, LULL_TOP_WARNING, run,
+                        "       %" PRIu64 " of %" PRIu64 " events were lost", gpu->lost_events,
+                        gpu->events + gpu->lost_events);
 }
 
-static void add_gpu(const struct lull_live_gpu *gpu, int32_t run, struct lull_top_lines *lines)
+static void top_line_add_gpu(const struct lull_live_gpu *gpu, int32_t run,
+                             struct lull_top_lines *lines)
 {
     const double hits = gpu->forecasts > 0
                             ? 100.0 * (double)gpu->forecast_hits / (double)gpu->forecasts
@@ -302,13 +309,16 @@ static void add_gpu(const struct lull_live_gpu *gpu, int32_t run, struct lull_to
     const bool is_low = gpu->wanted_mhz.value < gpu->highest_mhz.value;
     char section[128];
 
-    say_section(gpu, section, sizeof(section));
-    add(lines, is_low ? LULL_TOP_LOWERED : LULL_TOP_PLAIN, run, ROW_FORMAT, gpu->index,
-        cell(gpu->clock_mhz.value, "").text, cell(gpu->wanted_mhz.value, "").text,
-        band_of(gpu->lowest_mhz.value, gpu->highest_mhz.value).text,
-        cell(gpu->power_w.value, "").text, cell(gpu->power_limit_w.value, "").text,
-        cell(gpu->temperature_c.value, "").text, cell(100.0 * gpu->lowered_ratio.value, "%").text,
-        cell(hits, "%").text, section);
+    top_line_write_section(gpu, section, sizeof(section));
+    top_line_append(lines, is_low ? LULL_TOP_LOWERED : LULL_TOP_PLAIN, run, ROW_FORMAT, gpu->index,
+                    top_line_cell(gpu->clock_mhz.value, "").text,
+                    top_line_cell(gpu->wanted_mhz.value, "").text,
+                    band_of(gpu->lowest_mhz.value, gpu->highest_mhz.value).text,
+                    top_line_cell(gpu->power_w.value, "").text,
+                    top_line_cell(gpu->power_limit_w.value, "").text,
+                    top_line_cell(gpu->temperature_c.value, "").text,
+                    top_line_cell(100.0 * gpu->lowered_ratio.value, "%").text,
+                    top_line_cell(hits, "%").text, section);
     add_trouble(gpu, run, lines);
 }
 
@@ -325,22 +335,22 @@ static void add_run(const struct lull_top_view *view, uint32_t index, struct lul
     add_totals(view, index, lines);
     lull_printable_write(run->note, note, sizeof(note));
     if (note[0] != '\0' && !run->is_paused)
-        add(lines, LULL_TOP_DIM, (int32_t)index, "  last note: %s", note);
+        top_line_append(lines, LULL_TOP_DIM, (int32_t)index, "  last note: %s", note);
     for (uint32_t i = 0; i < run->gpu_count; i++) {
         if (run->gpus[i].state == LULL_LIVE_UNUSED)
             continue;
-        add_gpu(&run->gpus[i], (int32_t)index, lines);
+        top_line_add_gpu(&run->gpus[i], (int32_t)index, lines);
         used++;
     }
     if (used == 0)
-        add(lines, LULL_TOP_DIM, (int32_t)index, "  no rank of it uses a GPU yet");
-    add(lines, LULL_TOP_PLAIN, (int32_t)index, "%s", "");
+        top_line_append(lines, LULL_TOP_DIM, (int32_t)index, "  no rank of it uses a GPU yet");
+    top_line_append(lines, LULL_TOP_PLAIN, (int32_t)index, "%s", "");
 }
 
 /* ---- the node ---------------------------------------------------------------------------- */
 
 /* Who has a GPU that no run of Lull uses, or what is wrong with it. */
-static void say_owner(const struct lull_top_gpu *gpu, char *text, size_t size)
+static void top_line_write_owner(const struct lull_top_gpu *gpu, char *text, size_t size)
 {
     const struct lull_message_state *const state = &gpu->state;
     struct top_cell user;
@@ -364,39 +374,44 @@ static void add_node_gpu(const struct lull_top_gpu *gpu, struct lull_top_lines *
     const bool is_leased = gpu->has_state && state->is_leased;
     char owner[96];
 
-    say_owner(gpu, owner, sizeof(owner));
-    add(lines, LULL_TOP_DIM, -1, ROW_FORMAT, gpu->index,
-        cell(reading_of(gpu, LULL_READING_SM_CLOCK, now->sm_mhz), "").text,
-        cell(is_leased && state->applied_mhz != 0 ? (double)state->applied_mhz : (double)NAN, "")
+    top_line_write_owner(gpu, owner, sizeof(owner));
+    top_line_append(
+        lines, LULL_TOP_DIM, -1, ROW_FORMAT, gpu->index,
+        top_line_cell(reading_of(gpu, LULL_READING_SM_CLOCK, now->sm_mhz), "").text,
+        top_line_cell(
+            is_leased && state->applied_mhz != 0 ? (double)state->applied_mhz : (double)NAN, "")
             .text,
         band_of(is_leased ? (double)state->min_mhz : (double)NAN, (double)state->max_mhz).text,
-        cell(reading_of(gpu, LULL_READING_POWER, now->power_mw * 1e-3), "").text,
-        cell(reading_of(gpu, LULL_READING_POWER_LIMIT, now->power_limit_mw * 1e-3), "").text,
-        cell(reading_of(gpu, LULL_READING_TEMPERATURE, now->temperature_c), "").text, "-", "-",
-        owner);
+        top_line_cell(reading_of(gpu, LULL_READING_POWER, now->power_mw * 1e-3), "").text,
+        top_line_cell(reading_of(gpu, LULL_READING_POWER_LIMIT, now->power_limit_mw * 1e-3), "")
+            .text,
+        top_line_cell(reading_of(gpu, LULL_READING_TEMPERATURE, now->temperature_c), "").text, "-",
+        "-", owner);
 }
 
-static void add_node(const struct lull_top_view *view, struct lull_top_lines *lines)
+static void top_line_add_node(const struct lull_top_view *view, struct lull_top_lines *lines)
 {
     uint32_t left = 0;
 
     for (uint32_t i = 0; i < view->gpu_count; i++)
         left += !view->gpus[i].has_run;
     if (left > 0)
-        add(lines, LULL_TOP_HEADING, -1,
-            view->run_count > 0 ? "GPUs not used by these runs" : "GPUs of this node");
+        top_line_append(lines, LULL_TOP_HEADING, -1,
+                        view->run_count > 0 ? "GPUs not used by these runs" : "GPUs of this node");
     for (uint32_t i = 0; i < view->gpu_count; i++)
         if (!view->gpus[i].has_run)
             add_node_gpu(&view->gpus[i], lines);
     if (!view->has_driver)
-        add(lines, LULL_TOP_DIM, -1, "GPUs are not read here: %s", view->no_driver.text);
+        top_line_append(lines, LULL_TOP_DIM, -1, "GPUs are not read here: %s",
+                        view->no_driver.text);
     if (view->has_daemon)
         return;
     if (view->no_daemon.code == -ENOENT || view->no_daemon.code == -ECONNREFUSED)
-        add(lines, LULL_TOP_DIM, -1,
-            "no lulld is running, so only the leases of these runs are known");
+        top_line_append(lines, LULL_TOP_DIM, -1,
+                        "no lulld is running, so only the leases of these runs are known");
     else
-        add(lines, LULL_TOP_DIM, -1, "leases are not known here: %s", view->no_daemon.text);
+        top_line_append(lines, LULL_TOP_DIM, -1, "leases are not known here: %s",
+                        view->no_daemon.text);
 }
 
 void lull_top_make_lines(const struct lull_top_view *view, struct lull_top_lines *lines)
@@ -405,10 +420,10 @@ void lull_top_make_lines(const struct lull_top_view *view, struct lull_top_lines
     for (uint32_t i = 0; i < view->run_count; i++)
         add_run(view, i, lines);
     if (view->run_count == 0) {
-        add(lines, LULL_TOP_PLAIN, -1, "no active run; start one: lull run -- COMMAND");
-        add(lines, LULL_TOP_PLAIN, -1, "%s", "");
+        top_line_append(lines, LULL_TOP_PLAIN, -1, "no active run; start one: lull run -- COMMAND");
+        top_line_append(lines, LULL_TOP_PLAIN, -1, "%s", "");
     }
-    add_node(view, lines);
+    top_line_add_node(view, lines);
 }
 
 void lull_top_title(const struct lull_top_view *view, char *text, size_t size)

@@ -37,7 +37,7 @@ struct lull_top_lines {
 void lull_top_title(const struct lull_top_view *view, char *text, size_t size);
 const char *lull_top_columns(void);
 
-/* Makes the lines anew; without memory for more, the rest is left out. Text of others is fit to be
+/* Makes the lines again; without memory for more, the rest is left out. Text of others is fit to be
  * shown in a terminal. */
 void lull_top_make_lines(const struct lull_top_view *view, struct lull_top_lines *lines);
 void lull_top_lines_fini(struct lull_top_lines *lines);

@@ -12,7 +12,7 @@
 #include <curses.h>
 
 #include "base/clock.h"
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "cli/restore.h"
 #include "cli/shared/stop_signals.h"
 #include "cli/top/lines.h"
@@ -26,7 +26,7 @@ enum {
 };
 
 /* A governor answers within a tick of 50 ms and publishes 200 ms later; one that has not answered
- * by then does not. Chosen, not measured. */
+ * by then does not. */
 static const int64_t patience_ns = 5 * LULL_NS_PER_S;
 
 /* What waits for a yes. */
@@ -83,7 +83,7 @@ static uint32_t body_rows(void)
     return LINES > TOP_ROWS + BOTTOM_ROWS ? (uint32_t)(LINES - TOP_ROWS - BOTTOM_ROWS) : 0;
 }
 
-static void put(int row, const char *text, attr_t attributes)
+static void screen_put(int row, const char *text, attr_t attributes)
 {
     if (row < 0 || row >= LINES)
         return;
@@ -97,7 +97,7 @@ static void put(int row, const char *text, attr_t attributes)
 /* A bar over the whole width. */
 static void put_bar(int row, const char *text)
 {
-    put(row, text, A_REVERSE);
+    screen_put(row, text, A_REVERSE);
     mvchgat(row, 0, -1, A_REVERSE, 0, NULL);
 }
 
@@ -117,7 +117,7 @@ static attr_t attributes_of(enum lull_top_style style)
     }
 }
 
-static void draw_body(struct screen *screen)
+static void screen_draw_body(struct screen *screen)
 {
     const uint32_t rows = body_rows();
     const int32_t selected = selected_run(screen);
@@ -131,19 +131,19 @@ static void draw_body(struct screen *screen)
         char text[LULL_TOP_LINE_BYTES + 2];
 
         if (screen->first + i >= screen->lines.count) {
-            put(row, "", A_NORMAL);
+            screen_put(row, "", A_NORMAL);
             continue;
         }
         line = &screen->lines.items[screen->first + i];
         snprintf(text, sizeof(text), "%s%s",
                  is_marked && line->style == LULL_TOP_HEADING && line->run == selected ? "> " : "",
                  line->text);
-        put(row, text, attributes_of(line->style));
+        screen_put(row, text, attributes_of(line->style));
     }
 }
 
-/* Returns how many bytes of a text are to stand in one row: up to a blank, if it goes on. */
-static size_t row_of(const char *text)
+/* Returns how many bytes of a text are to stand in one row: up to a blank, if it continues. */
+static size_t screen_row_of(const char *text)
 {
     const size_t fit = lull_top_fit(text, COLS);
     size_t at = fit;
@@ -161,23 +161,23 @@ static void draw_said(const char *said)
     const char *rows[SAID_ROWS] = {said};
     int count = 1;
 
-    while (count < SAID_ROWS && rows[count - 1][row_of(rows[count - 1])] != '\0') {
-        const char *next = rows[count - 1] + row_of(rows[count - 1]);
+    while (count < SAID_ROWS && rows[count - 1][screen_row_of(rows[count - 1])] != '\0') {
+        const char *next = rows[count - 1] + screen_row_of(rows[count - 1]);
 
         rows[count++] = next + (*next == ' ');
     }
     for (int i = 0; i < count; i++) {
         char row[sizeof(((struct screen *)0)->said)];
 
-        snprintf(row, sizeof(row), "%.*s", (int)row_of(rows[i]), rows[i]);
-        put(LINES - 1 - count + i, row, A_BOLD);
+        snprintf(row, sizeof(row), "%.*s", (int)screen_row_of(rows[i]), rows[i]);
+        screen_put(LINES - 1 - count + i, row, A_BOLD);
     }
 }
 
 static void draw_bottom(const struct screen *screen)
 {
     const uint32_t rows = body_rows();
-    const uint32_t last = lull_smaller_u32(screen->first + rows, screen->lines.count);
+    const uint32_t last = lull_min_u32(screen->first + rows, screen->lines.count);
     char keys[256];
     char place[64] = "";
 
@@ -190,14 +190,14 @@ static void draw_bottom(const struct screen *screen)
     put_bar(LINES - 1, keys);
 }
 
-static void draw(struct screen *screen)
+static void screen_draw(struct screen *screen)
 {
     char title[256] = " ";
 
     lull_top_title(screen->view, title + 1, sizeof(title) - 1);
     put_bar(0, title);
-    put(1, lull_top_columns(), A_UNDERLINE);
-    draw_body(screen);
+    screen_put(1, lull_top_columns(), A_UNDERLINE);
+    screen_draw_body(screen);
     draw_bottom(screen);
     refresh();
 }
@@ -226,7 +226,7 @@ static void next_run(struct screen *screen)
         }
 }
 
-static void ask_pause(struct screen *screen)
+static void screen_request_pause(struct screen *screen)
 {
     const int32_t index = selected_run(screen);
     const struct lull_live_run *run;
@@ -237,7 +237,7 @@ static void ask_pause(struct screen *screen)
         return;
     }
     run = screen->view->runs[index];
-    if (run->ruler == LULL_LIVE_BY_NOBODY) {
+    if (run->ruler == LULL_LIVE_BY_NONE) {
         snprintf(screen->said, sizeof(screen->said), "run %d only observes; nothing to pause",
                  run->pid);
         return;
@@ -251,14 +251,14 @@ static void ask_pause(struct screen *screen)
              run->pid);
 }
 
-static void ask_restore(struct screen *screen)
+static void screen_request_restore(struct screen *screen)
 {
     screen->question = ASK_RESTORE;
     snprintf(screen->said, sizeof(screen->said),
              "Restore all GPUs of this node and revoke all leases? (y/n)");
 }
 
-static void tell_run(struct screen *screen, bool is_to_pause)
+static void screen_request_run(struct screen *screen, bool is_to_pause)
 {
     struct lull_error err = {0};
 
@@ -273,20 +273,20 @@ static void tell_run(struct screen *screen, bool is_to_pause)
     snprintf(screen->said, sizeof(screen->said), "asked...");
 }
 
-static void restore(struct screen *screen)
+static void screen_restore(struct screen *screen)
 {
     char done[LULL_CLI_RESTORED_BYTES];
     struct lull_error err = {0};
 
     snprintf(screen->said, sizeof(screen->said), "restoring...");
-    draw(screen);
+    screen_draw(screen);
     if (lull_cli_restore(screen->options->runtime_dir, false, done, &err) < 0)
         snprintf(screen->said, sizeof(screen->said), "not restored: %s", err.text);
     else
         snprintf(screen->said, sizeof(screen->said), "%s", done);
 }
 
-static void take_answer(struct screen *screen, int key)
+static void screen_take_answer(struct screen *screen, int key)
 {
     const enum question question = screen->question;
 
@@ -295,14 +295,14 @@ static void take_answer(struct screen *screen, int key)
         snprintf(screen->said, sizeof(screen->said), "nothing has changed");
         screen->asked[0] = '\0';
     } else if (question == ASK_RESTORE) {
-        restore(screen);
+        screen_restore(screen);
     } else {
-        tell_run(screen, question == ASK_PAUSE);
+        screen_request_run(screen, question == ASK_PAUSE);
     }
 }
 
 /* Says what a run that was asked has done. */
-static void look_for_answer(struct screen *screen)
+static void screen_poll_answer(struct screen *screen)
 {
     const struct lull_live_run *run;
     int32_t index;
@@ -328,12 +328,12 @@ static void look_for_answer(struct screen *screen)
     screen->asked[0] = '\0';
 }
 
-static void take_key(struct screen *screen, int key)
+static void screen_take_key(struct screen *screen, int key)
 {
     const int64_t first = screen->first;
 
     if (screen->question != NO_QUESTION && key != KEY_RESIZE) {
-        take_answer(screen, key);
+        screen_take_answer(screen, key);
         return;
     }
     switch (key) {
@@ -344,11 +344,11 @@ static void take_key(struct screen *screen, int key)
         break;
     case 'p':
     case 'P':
-        ask_pause(screen);
+        screen_request_pause(screen);
         break;
     case 'r':
     case 'R':
-        ask_restore(screen);
+        screen_request_restore(screen);
         break;
     case '\t':
         next_run(screen);
@@ -398,7 +398,7 @@ static void begin_terminal(void)
     }
 }
 
-static void show(struct screen *screen, int64_t interval_ns, struct lull_stop_signals *stop)
+static void screen_show(struct screen *screen, int64_t interval_ns, struct lull_stop_signals *stop)
 {
     int64_t next_ns = 0;
 
@@ -408,14 +408,14 @@ static void show(struct screen *screen, int64_t interval_ns, struct lull_stop_si
 
         if (now_ns >= next_ns || screen->asked[0] != '\0') {
             screen->view = lull_top_look(screen->top, 0);
-            look_for_answer(screen);
+            screen_poll_answer(screen);
             lull_top_make_lines(screen->view, &screen->lines);
             next_ns = now_ns + interval_ns;
         }
-        draw(screen);
+        screen_draw(screen);
         key = getch();
         if (key != ERR)
-            take_key(screen, key);
+            screen_take_key(screen, key);
     }
 }
 
@@ -435,7 +435,7 @@ int lull_top_show_screen(struct lull_top *top, const struct lull_top_options *op
     lull_stop_signals_begin(&stop);
     begin_terminal();
     screen.view = lull_top_look(top, KEY_MS); /* so that the first screen has readings */
-    show(&screen, interval_ns, &stop);
+    screen_show(&screen, interval_ns, &stop);
     endwin();
     delscreen(terminal);
     lull_top_lines_fini(&screen.lines);

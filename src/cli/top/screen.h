@@ -1,6 +1,6 @@
 /*
  * Screen: `lull top` on a terminal (ncursesw): lines that scroll between a title and the keys, and
- * keys that ask a governor to pause, or restore the node, both after a question. It is drawn anew
+ * keys that ask a governor to pause, or restore the node, both after a question. It is drawn again
  * at each interval, and when the terminal's size changes. Threads: one. SPDX-License-Identifier:
  * Apache-2.0
  */

@@ -15,10 +15,10 @@
 #include "wire/job_file.h"
 
 /* How long the driver is waited for where the view is looked at only once: 64 GPUs of eight
- * readings take less where a reading takes a millisecond. Chosen, not measured. */
+ * readings take less where a reading takes a millisecond. */
 enum { ONCE_MS = 1000 };
 
-enum { MOST_PIDS = 64 };
+enum { MAX_PIDS = 64 };
 
 struct top_arguments {
     bool is_once;
@@ -31,7 +31,7 @@ struct top_arguments {
 /* ---- JSON -------------------------------------------------------------------------------- */
 
 /* Finds the name of the run that uses a GPU; NULL: none does. */
-static const char *run_of(const struct lull_top_view *view, const char *uuid)
+static const char *top_command_run_of(const struct lull_top_view *view, const char *uuid)
 {
     for (uint32_t i = 0; i < view->run_count; i++)
         if (lull_top_gpu_of(view->runs[i], uuid) != NULL)
@@ -40,7 +40,8 @@ static const char *run_of(const struct lull_top_view *view, const char *uuid)
 }
 
 /* Where a driver hangs in a reading of a GPU, none of its readings is valid. */
-static json_t *gpu_as_json(const struct lull_top_view *view, const struct lull_top_gpu *gpu)
+static json_t *top_command_gpu_as_json(const struct lull_top_view *view,
+                                       const struct lull_top_gpu *gpu)
 {
     static const struct lull_device_reading none;
     json_t *object = json_object();
@@ -51,12 +52,13 @@ static json_t *gpu_as_json(const struct lull_top_view *view, const struct lull_t
     }
     lull_field_json(object, "lulld",
                     gpu->has_state ? lull_node_state_json(&gpu->state) : json_null());
-    lull_field_text(object, "run",
-                    run_of(view, gpu->info != NULL ? gpu->info->uuid : gpu->state.uuid));
+    lull_field_text(
+        object, "run",
+        top_command_run_of(view, gpu->info != NULL ? gpu->info->uuid : gpu->state.uuid));
     return object;
 }
 
-static int print_json(const struct lull_top_view *view)
+static int top_command_print_json(const struct lull_top_view *view)
 {
     json_t *document = json_object();
     json_t *runs = json_array();
@@ -66,7 +68,7 @@ static int print_json(const struct lull_top_view *view)
         json_array_append_new(runs,
                               lull_live_run_json(&view->entries[i], view->runs[i], view->now_ns));
     for (uint32_t i = 0; i < view->gpu_count; i++)
-        json_array_append_new(gpus, gpu_as_json(view, &view->gpus[i]));
+        json_array_append_new(gpus, top_command_gpu_as_json(view, &view->gpus[i]));
     lull_field_text(document, "host", view->host);
     lull_field_text(document, "driver_reason", view->has_driver ? NULL : view->no_driver.text);
     lull_field_text(document, "lulld_reason", view->has_daemon ? NULL : view->no_daemon.text);
@@ -77,7 +79,7 @@ static int print_json(const struct lull_top_view *view)
 
 /* ---- text -------------------------------------------------------------------------------- */
 
-static void print_text(const struct lull_top_view *view)
+static void top_command_print_text(const struct lull_top_view *view)
 {
     struct lull_top_lines lines = {0};
     char title[256];
@@ -102,8 +104,8 @@ static int parse_pids(const struct lull_operands *operands, int64_t *pids, struc
     return 0;
 }
 
-static int show(const struct top_arguments *arguments, const struct lull_top_options *options,
-                struct lull_error *err)
+static int top_command_show(const struct top_arguments *arguments,
+                            const struct lull_top_options *options, struct lull_error *err)
 {
     struct lull_top *top;
     int result = lull_top_open(options, &top, err);
@@ -111,19 +113,19 @@ static int show(const struct top_arguments *arguments, const struct lull_top_opt
     if (result < 0)
         return result;
     if (arguments->is_json)
-        result = print_json(lull_top_look(top, ONCE_MS));
+        result = top_command_print_json(lull_top_look(top, ONCE_MS));
     else if (arguments->is_once)
-        print_text(lull_top_look(top, ONCE_MS));
+        top_command_print_text(lull_top_look(top, ONCE_MS));
     else
         result = lull_top_show_screen(top, options, arguments->interval_ns, err);
     lull_top_close(top);
     return result;
 }
 
-static int run(void *given, const struct lull_operands *operands)
+static int top_command_run(void *given, const struct lull_operands *operands)
 {
     const struct top_arguments *const arguments = given;
-    int64_t pids[MOST_PIDS];
+    int64_t pids[MAX_PIDS];
     const struct lull_top_options options = {
         .directory = arguments->directory,
         .runtime_dir = arguments->runtime_dir,
@@ -132,7 +134,7 @@ static int run(void *given, const struct lull_operands *operands)
     };
     struct lull_error err = {0};
 
-    if (parse_pids(operands, pids, &err) < 0 || show(arguments, &options, &err) < 0)
+    if (parse_pids(operands, pids, &err) < 0 || top_command_show(arguments, &options, &err) < 0)
         return lull_cli_fail("top", &err);
     return LULL_EXIT_OK;
 }
@@ -142,11 +144,11 @@ static const struct lull_option rows[] = {
               "Print once as plain text; needs no terminal."),
     LULL_JSON_ROW(struct top_arguments, is_json),
     LULL_VALUE("every", "S", TIME, struct top_arguments, interval_ns,
-               "Seconds between two updates.", .least = 0.2, .most = 60, .usual = "1"),
+               "Seconds between two updates.", .least = 0.2, .most = 60, .default_value = "1"),
     LULL_CLI_RUNTIME_DIR_ROW(struct top_arguments, runtime_dir),
     LULL_VALUE("jobs-dir", "DIR", TEXT, struct top_arguments, directory,
                "Directory in which runs publish their state.", .hint = LULL_OPTION_FOLDER,
-               .usual = LULL_JOB_DIRECTORY),
+               .default_value = LULL_JOB_DIRECTORY),
     {0},
 };
 
@@ -158,7 +160,7 @@ const struct lull_program_command lull_top_command = {
              "leases, power and the current section. Requires no privileges. Keys pause your own "
              "runs and restore the node. RUN is the process number of a run; default: all runs.",
     .tables = {{rows, 0}},
-    .operands = {.most = MOST_PIDS},
+    .operands = {.most = MAX_PIDS},
     .size = sizeof(struct top_arguments),
-    .run = run,
+    .run = top_command_run,
 };

@@ -12,8 +12,8 @@
 #include "governor/run/sampler.h"
 #include "wire/client.h"
 
-/* How long the driver and lulld are waited for; a lulld that has not answered is left alone for a
- * while, so that the screen goes on. Chosen, not measured. */
+/* How long the driver and lulld are waited for; a lulld that has not answered is left unchanged for
+ * a while, so that the screen continues. */
 enum { OPEN_MS = 3000, ANSWER_MS = 300 };
 static const int64_t daemon_rest_ns = 10 * LULL_NS_PER_S;
 
@@ -32,7 +32,7 @@ struct lull_top {
 
 /* ---- opening ----------------------------------------------------------------------------- */
 
-static void open_driver(struct lull_top *top)
+static void top_view_open_driver(struct lull_top *top)
 {
     struct lull_top_view *const view = &top->view;
     uint32_t all[LULL_DEVICE_MAX_GPUS];
@@ -52,9 +52,9 @@ static void open_driver(struct lull_top *top)
                                           &view->no_driver) == 0;
 }
 
-static int make_room(struct lull_top_view *view)
+static int top_view_make_room(struct lull_top_view *view)
 {
-    for (uint32_t i = 0; i < LULL_TOP_MOST_RUNS; i++) {
+    for (uint32_t i = 0; i < LULL_TOP_MAX_RUNS; i++) {
         view->runs[i] = calloc(1, sizeof(*view->runs[i]));
         if (view->runs[i] == NULL)
             return -ENOMEM;
@@ -67,14 +67,14 @@ int lull_top_open(const struct lull_top_options *options, struct lull_top **top_
 {
     struct lull_top *top = calloc(1, sizeof(*top));
 
-    if (top == NULL || make_room(&top->view) < 0) {
+    if (top == NULL || top_view_make_room(&top->view) < 0) {
         lull_top_close(top);
         return lull_error_set(err, -ENOMEM, "no memory for the runs of this node");
     }
     top->options = options;
     if (gethostname(top->view.host, sizeof(top->view.host) - 1) < 0)
         snprintf(top->view.host, sizeof(top->view.host), "?");
-    open_driver(top);
+    top_view_open_driver(top);
     *top_out = top;
     return 0;
 }
@@ -84,18 +84,19 @@ void lull_top_close(struct lull_top *top)
     if (top == NULL)
         return;
     lull_client_close(top->client);
-    /* A thread that hangs in the driver goes on using the devices, and ends with the process. */
+    /* A thread that hangs in the driver continues using the devices, and ends with the process. */
     if (top->sampler == NULL ||
         lull_sampler_stop(top->sampler, lull_now_ns() + STOP_MS * LULL_NS_PER_MS) == 0)
         lull_devices_close(top->devices);
-    for (uint32_t i = 0; i < LULL_TOP_MOST_RUNS; i++)
+    for (uint32_t i = 0; i < LULL_TOP_MAX_RUNS; i++)
         free(top->view.runs[i]);
     free(top);
 }
 
 /* ---- runs -------------------------------------------------------------------------------- */
 
-static bool is_wanted(const struct lull_top_options *options, const struct lull_live_run *run)
+static bool top_view_is_wanted(const struct lull_top_options *options,
+                               const struct lull_live_run *run)
 {
     for (uint32_t i = 0; i < options->pid_count; i++)
         if (options->pids[i] == run->pid)
@@ -106,15 +107,15 @@ static bool is_wanted(const struct lull_top_options *options, const struct lull_
 static void read_runs(struct lull_top *top)
 {
     struct lull_top_view *const view = &top->view;
-    struct lull_live_entry listed[LULL_TOP_MOST_RUNS];
-    const uint32_t count = lull_live_list(top->options->directory, listed, LULL_TOP_MOST_RUNS);
+    struct lull_live_entry listed[LULL_TOP_MAX_RUNS];
+    const uint32_t count = lull_live_list(top->options->directory, listed, LULL_TOP_MAX_RUNS);
 
     view->run_count = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct lull_live_run *const run = view->runs[view->run_count];
 
         if (lull_live_read(top->options->directory, listed[i].file, run, NULL) < 0 ||
-            !is_wanted(top->options, run))
+            !top_view_is_wanted(top->options, run))
             continue;
         view->entries[view->run_count++] = listed[i];
     }
@@ -175,7 +176,7 @@ static void read_driver(struct lull_top *top, int wait_ms)
 
 /* ---- lulld ------------------------------------------------------------------------------- */
 
-static int greet_daemon(struct lull_top *top, struct lull_error *err)
+static int top_view_greet_daemon(struct lull_top *top, struct lull_error *err)
 {
     struct lull_message_welcome welcome = {0};
     int result;
@@ -195,7 +196,7 @@ static int greet_daemon(struct lull_top *top, struct lull_error *err)
 }
 
 /* Enters what lulld says of a GPU where the driver has it, or behind the others. */
-static void enter_state(struct lull_top_view *view, const struct lull_message_state *state)
+static void top_view_add_state(struct lull_top_view *view, const struct lull_message_state *state)
 {
     uint32_t i = 0;
 
@@ -213,9 +214,9 @@ static void enter_state(struct lull_top_view *view, const struct lull_message_st
     view->gpus[i].state = *state;
 }
 
-static int ask_daemon(struct lull_top *top, struct lull_error *err)
+static int top_view_query_daemon(struct lull_top *top, struct lull_error *err)
 {
-    int result = greet_daemon(top, err);
+    int result = top_view_greet_daemon(top, err);
 
     for (uint32_t gpu = 0; result == 0 && gpu < top->daemon_gpus; gpu++) {
         struct lull_message message = {.type = LULL_MESSAGE_STATUS};
@@ -225,7 +226,7 @@ static int ask_daemon(struct lull_top *top, struct lull_error *err)
         result = lull_client_call(top->client, &message, LULL_MESSAGE_STATE, ANSWER_MS, &answer,
                                   NULL, err);
         if (result == 0)
-            enter_state(&top->view, &answer.body.state);
+            top_view_add_state(&top->view, &answer.body.state);
     }
     return result;
 }
@@ -240,7 +241,7 @@ static void read_daemon(struct lull_top *top)
         return;
     for (uint32_t i = 0; i < view->gpu_count; i++)
         view->gpus[i].has_state = false;
-    result = ask_daemon(top, &view->no_daemon);
+    result = top_view_query_daemon(top, &view->no_daemon);
     view->has_daemon = result == 0;
     if (result == 0)
         return;

@@ -1,5 +1,5 @@
 /*
- * View: what `lull top` shows of this node at one moment: the runs that go on, from what their
+ * View: what `lull top` shows of this node at one moment: the runs that continue, from what their
  * governors publish (wire/live.h); the GPUs, as their driver is read here, without any right; and
  * who has leased them, as lulld says. Each of the three may be missing, and then a text says why.
  *
@@ -17,7 +17,7 @@
 #include "wire/live.h"
 #include "wire/message.h"
 
-enum { LULL_TOP_MOST_RUNS = 32 };
+enum { LULL_TOP_MAX_RUNS = 32 };
 
 struct lull_top_gpu {
     uint32_t index;
@@ -32,8 +32,8 @@ struct lull_top_gpu {
 struct lull_top_view {
     char host[64];
     int64_t now_ns; /* CLOCK_MONOTONIC */
-    struct lull_live_entry entries[LULL_TOP_MOST_RUNS];
-    struct lull_live_run *runs[LULL_TOP_MOST_RUNS];
+    struct lull_live_entry entries[LULL_TOP_MAX_RUNS];
+    struct lull_live_run *runs[LULL_TOP_MAX_RUNS];
     uint32_t run_count;
     uint32_t gpu_count;
     struct lull_top_gpu gpus[LULL_DEVICE_MAX_GPUS];
@@ -58,7 +58,7 @@ int lull_top_open(const struct lull_top_options *options, struct lull_top **top_
                   struct lull_error *err);
 void lull_top_close(struct lull_top *top);
 
-/* Looks at everything anew, waiting at most wait_ms for the driver; returns the view, which stays
+/* Looks at everything again, waiting at most wait_ms for the driver; returns the view, which stays
  * valid until the next call. */
 const struct lull_top_view *lull_top_look(struct lull_top *top, int wait_ms);
 

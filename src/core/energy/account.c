@@ -6,26 +6,25 @@
 
 #include "core/energy/account_state.h"
 
-/* A counter that leaps by more than this many times what the device can draw has been reset.
- * Chosen, not measured. */
+/* A counter that leaps by more than this many times what the device can draw has been reset. */
 static const double leap_ratio = 2.0;
-/* A counter that has not grown for this many refreshes stands still, if this much energy was drawn:
+/* A counter that has not grown for this many refreshes hangs, if this much energy was drawn:
  * counters tell millijoules. One that cannot be read is missed as long, since it is read once a
- * second. Chosen, not measured. */
+ * second. */
 static const double still_refreshes = 3.0;
 static const double still_j = 1.0;
 static const double missing_s = 3.0;
-/* A power that is read this long after the last one is late. Chosen, not measured: powers are read
+/* A power that is read this long after the last one is late. Default: powers are read
  * ten times a second. */
 static const double late_s = 0.25;
 /* Where there is no counter, a gap between powers that is this many times the mean of those before
- * it is a time without a sensor. Chosen, not measured. */
+ * it is a time without a sensor. */
 static const double gap_ratio = 10.0;
 /* A counter that grows again has gone on in its silence if it grew by this share of what was
- * polled. Chosen, not measured. */
+ * polled. */
 static const double gone_on_ratio = 0.5;
 /* How far counter and polled power of one board are apart in the long run; from 3 % on a report
- * flags it. Chosen, not measured: with it the half intervals lie near the 95 % quantile of the
+ * flags it. Default: with it the half intervals lie near the 95 % quantile of the
  * error (test_energy). */
 static const double scale_ratio = 0.03;
 
@@ -97,7 +96,7 @@ static void note_estimate(struct lull_energy_account *account,
     account->estimated_s = after->estimated_s;
 }
 
-/* Tells whether the power is known from a time up to a point. */
+/* Returns whether the power is known from a time up to a point. */
 static bool is_power_known(const struct lull_energy_account *account, int64_t since_ns,
                            const struct lull_energy_point *after)
 {
@@ -105,30 +104,32 @@ static bool is_power_known(const struct lull_energy_account *account, int64_t si
 }
 
 /* Estimates the energy since the point before, of which the counter does not tell: what the power
- * says, and no less than least_j, which has been counted. */
-static void estimate(struct lull_energy_account *account, const struct lull_energy_point *before,
-                     struct lull_energy_point *after, double least_j)
+ * says, and no less than min_j, which has been counted. */
+static void energy_account_estimate(struct lull_energy_account *account,
+                                    const struct lull_energy_point *before,
+                                    struct lull_energy_point *after, double min_j)
 {
     const double gap_s = lull_energy_seconds(before->time_ns, after->time_ns);
-    const double most_j = account->source.highest_w * gap_s;
+    const double max_j = account->source.highest_w * gap_s;
     const double polled_j = after->polled_j - before->polled_j;
 
     if (is_power_known(account, before->time_ns, after)) {
-        after->energy_j += fmax(polled_j, least_j);
+        after->energy_j += fmax(polled_j, min_j);
         after->variance_j2 +=
             lull_energy_square(scale_ratio * polled_j) + step_variance(account, before, after);
     } else {
         account->blind_s += gap_s;
-        after->energy_j += 0.5 * (least_j + most_j);
-        after->variance_j2 += lull_energy_square(most_j - least_j) / 12.0;
+        after->energy_j += 0.5 * (min_j + max_j);
+        after->variance_j2 += lull_energy_square(max_j - min_j) / 12.0;
     }
     note_estimate(account, before, after);
 }
 
 /* Replaces the growth of a counter that is silent. What is not known of it is the same in all steps
  * of a silence, so that the deviations add up and not the variances. */
-static void replace(struct lull_energy_account *account, const struct lull_energy_point *before,
-                    struct lull_energy_point *after)
+static void energy_account_replace(struct lull_energy_account *account,
+                                   const struct lull_energy_point *before,
+                                   struct lull_energy_point *after)
 {
     const double since_s = lull_energy_seconds(account->counter_ns, before->time_ns);
     const double until_s = lull_energy_seconds(account->counter_ns, after->time_ns);
@@ -171,7 +172,7 @@ static bool stands_still(const struct lull_energy_account *account,
            account->source.lowest_w > 0.0 && drawn_j(account, after) >= still_j;
 }
 
-/* Tells whether a counter that grows again after a silence has gone on in the meantime. */
+/* Returns whether a counter that grows again after a silence has gone on in the meantime. */
 static bool has_gone_on(const struct lull_energy_account *account,
                         const struct lull_energy_point *before,
                         const struct lull_energy_point *after, double grown_j)
@@ -210,8 +211,8 @@ static double most_grown_j(const struct lull_energy_account *account, int64_t si
            (lull_energy_seconds(since_ns, time_ns) + account->source.counter_refresh_s);
 }
 
-/* Tells whether a counter goes on from where it was before its reset rather than from where it was
- * read last: if both can be, the one nearer to what the power says. */
+/* Returns whether a counter continues from where it was before its reset rather than from where it
+ * was read last: if both can be, the one nearer to what the power says. */
 static bool is_back_on_course(const struct lull_energy_account *account,
                               const struct lull_energy_point *after, double counter_j)
 {
@@ -248,9 +249,9 @@ static void resume_course(struct lull_energy_account *account, struct lull_energ
 static void take_reset(struct lull_energy_account *account, const struct lull_energy_point *before,
                        struct lull_energy_point *after, double counter_j)
 {
-    const double most_counted_j =
+    const double max_counted_j =
         account->source.highest_w * lull_energy_seconds(before->time_ns, after->time_ns);
-    const bool may_be_counted = counter_j >= 0.0 && counter_j <= most_counted_j;
+    const bool may_be_counted = counter_j >= 0.0 && counter_j <= max_counted_j;
 
     if (!account->course.is_open)
         account->course = (struct lull_energy_course){
@@ -261,19 +262,20 @@ static void take_reset(struct lull_energy_account *account, const struct lull_en
             .energy_j = before->energy_j - account->replaced_j,
             .blind_s = account->counter_blind_s,
         };
-    estimate(account, before, after, may_be_counted ? counter_j : 0.0);
+    energy_account_estimate(account, before, after, may_be_counted ? counter_j : 0.0);
     account->leaps += counter_j > account->counter_j;
     account->resets++;
 }
 
-static void count(struct lull_energy_account *account, const struct lull_energy_point *before,
-                  struct lull_energy_point *after, double counter_j)
+static void energy_account_count(struct lull_energy_account *account,
+                                 const struct lull_energy_point *before,
+                                 struct lull_energy_point *after, double counter_j)
 {
     const double grown_j = counter_j - account->counter_j;
 
     if (grown_j >= 0.0 && grown_j <= 0.0) {
         if (stands_still(account, after))
-            replace(account, before, after);
+            energy_account_replace(account, before, after);
         return;
     }
     if (is_back_on_course(account, after, counter_j)) {
@@ -289,7 +291,7 @@ static void count(struct lull_energy_account *account, const struct lull_energy_
         check_growth(account, after, grown_j, account->counter_ns, account->counter_polled_j);
     } else {
         account->course.is_open = false;
-        estimate(account, before, after, 0.0);
+        energy_account_estimate(account, before, after, 0.0);
     }
     note_counter(account, counter_j, after);
 }
@@ -304,8 +306,8 @@ const struct lull_energy_point *lull_energy_last(const struct lull_energy_accoun
 
 /* Readings must come in the order of time: one that is older than the last would make energy run
  * backwards. */
-static bool is_usable(const struct lull_energy_account *account,
-                      const struct lull_energy_reading *reading)
+static bool energy_account_is_usable(const struct lull_energy_account *account,
+                                     const struct lull_energy_reading *reading)
 {
     if (!reading->has_counter && !reading->has_power)
         return false;
@@ -313,7 +315,7 @@ static bool is_usable(const struct lull_energy_account *account,
            reading->time_ns >= lull_energy_point(account, account->count - 1)->time_ns;
 }
 
-/* Tells whether the counter has not been read for so long that power stands in for it. */
+/* Returns whether the counter has not been read for so long that power stands in for it. */
 static bool is_missing(const struct lull_energy_account *account,
                        const struct lull_energy_reading *reading)
 {
@@ -321,8 +323,9 @@ static bool is_missing(const struct lull_energy_account *account,
            lull_energy_seconds(account->counter_ns, reading->time_ns) > missing_s;
 }
 
-static void take_counter(struct lull_energy_account *account,
-                         const struct lull_energy_reading *reading, struct lull_energy_point *taken)
+static void energy_account_take_counter(struct lull_energy_account *account,
+                                        const struct lull_energy_reading *reading,
+                                        struct lull_energy_point *taken)
 {
     const struct lull_energy_point *counted = lull_energy_last(account);
 
@@ -332,14 +335,14 @@ static void take_counter(struct lull_energy_account *account,
     if (counted == NULL)
         note_counter(account, reading->counter_j, taken);
     else if (reading->has_counter)
-        count(account, counted, taken, reading->counter_j);
+        energy_account_count(account, counted, taken, reading->counter_j);
     else
-        replace(account, counted, taken);
+        energy_account_replace(account, counted, taken);
 }
 
-static void take_power(const struct lull_energy_account *account,
-                       const struct lull_energy_point *before, struct lull_energy_point *taken,
-                       bool has_power)
+static void energy_account_take_power(const struct lull_energy_account *account,
+                                      const struct lull_energy_point *before,
+                                      struct lull_energy_point *taken, bool has_power)
 {
     taken->has_energy = has_power;
     if (before == NULL)
@@ -350,8 +353,8 @@ static void take_power(const struct lull_energy_account *account,
 }
 
 /* Takes what can be true of a reading; a power that cannot be is counted. */
-static struct lull_energy_reading believe(struct lull_energy_account *account,
-                                          const struct lull_energy_reading *read)
+static struct lull_energy_reading energy_account_accept(struct lull_energy_account *account,
+                                                        const struct lull_energy_reading *read)
 {
     const struct lull_power_range range = lull_energy_range(account);
     struct lull_energy_reading reading = *read;
@@ -368,10 +371,10 @@ static void note_power(struct lull_energy_account *account,
                        const struct lull_energy_reading *reading, bool was_known)
 {
     const double gap_s = lull_energy_seconds(account->power_ns, reading->time_ns);
-    const double usual_s = lull_energy_seconds(account->begin_ns, account->power_ns) /
-                           fmax(1.0, (double)account->power.count);
+    const double typical_s = lull_energy_seconds(account->begin_ns, account->power_ns) /
+                             fmax(1.0, (double)account->power.count);
     const bool is_gap =
-        account->power.count > 1 && gap_s > missing_s && gap_s > gap_ratio * usual_s;
+        account->power.count > 1 && gap_s > missing_s && gap_s > gap_ratio * typical_s;
 
     if (is_gap && !account->has_counter)
         account->blind_s += gap_s;
@@ -405,11 +408,11 @@ static void begin_point(struct lull_energy_account *account,
 void lull_energy_account_take(struct lull_energy_account *account,
                               const struct lull_energy_reading *read)
 {
-    const struct lull_energy_reading reading = believe(account, read);
+    const struct lull_energy_reading reading = energy_account_accept(account, read);
     const struct lull_energy_point *before = NULL;
     struct lull_energy_point taken = {0};
 
-    if (!is_usable(account, &reading))
+    if (!energy_account_is_usable(account, &reading))
         return;
     if (account->count == 0) {
         account->has_counter = reading.has_counter;
@@ -420,9 +423,9 @@ void lull_energy_account_take(struct lull_energy_account *account,
     }
     begin_point(account, &reading, before, &taken);
     if (account->has_counter)
-        take_counter(account, &reading, &taken);
+        energy_account_take_counter(account, &reading, &taken);
     else
-        take_power(account, before, &taken, reading.has_power);
+        energy_account_take_power(account, before, &taken, reading.has_power);
     account->points[account->count % LULL_ENERGY_KEPT] = taken;
     account->count++;
 }

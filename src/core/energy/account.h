@@ -21,12 +21,12 @@
  *
  * Resets: a counter that goes back (driver reload), or leaps further than the device can draw,
  * counts on from what the power says of the time between; the uncertainty grows by what is not
- * known of it. If a later reading goes on where the counter was before, what lay between was no
+ * known of it. If a later reading continues where the counter was before, what lay between was no
  * reset but wrong readings, and the counter's growth over all of it counts.
  *
  * Refusals: a power that the device cannot draw (plausible.h) is no reading; it is counted.
  *
- * Silence: a counter that stands still while power is drawn, or can no longer be read, is replaced
+ * Silence: a counter that hangs while power is drawn, or can no longer be read, is replaced
  * by the polled power. When it counts again, what it has grown by in the meantime counts if it may
  * be that; energy never runs backwards.
  *
@@ -78,7 +78,7 @@ struct lull_energy_point {
 
 /* Where a counter was before it was reset, or before a wrong reading. */
 struct lull_energy_course {
-    bool is_open; /* it may still go on from there */
+    bool is_open; /* it may still continue from there */
     double counter_j;
     int64_t counter_ns;
     double counter_polled_j;
@@ -94,10 +94,10 @@ struct lull_energy_account {
     double counter_j;        /* as read when it last grew... */
     int64_t counter_ns;      /* ...at this time... */
     double counter_polled_j; /* ...and the polled integral then */
-    double replaced_j;       /* what has been put in the place of the counter's growth since */
+    double replaced_j;       /* what has been put instead of the counter's growth since */
     uint32_t resets;         /* of the counter */
     uint32_t leaps;          /* those of them that were rises beyond what the device can draw */
-    uint32_t glitches;       /* wrong readings of the counter that it went on from */
+    uint32_t glitches;       /* wrong readings of the counter that it continued from */
     uint32_t refused_powers; /* readings of power that cannot be */
     struct lull_energy_course course;
     int64_t begin_ns;          /* of the first reading */
@@ -153,7 +153,7 @@ void lull_energy_account_init(struct lull_energy_account *account,
 
 /*
  * Takes a reading; one with neither counter nor power is ignored. The first reading decides: with a
- * counter in it, energy is the counter's for good (readings without it only tell the power).
+ * counter in it, energy is the counter's permanently (readings without it only tell the power).
  */
 void lull_energy_account_take(struct lull_energy_account *account,
                               const struct lull_energy_reading *reading);

@@ -11,11 +11,9 @@
 
 /* Half of a 95 % interval is two standard deviations. */
 static const double deviations = 2.0;
-/* An average over many refreshes may hide a scatter of this share of the power. Chosen, not
- * measured. */
+/* An average over many refreshes may hide a scatter of this share of the power. */
 static const double hidden_ratio = 0.5;
-/* This share of a step that is smeared may lie on the wrong side of an edge. Chosen, not
- * measured. */
+/* This share of a step that is smeared may lie on the wrong side of an edge. */
 static const double smeared_ratio = 0.35;
 
 /* The polled integral up to time_ns: from the last point before it, or beyond the ends evenly. */
@@ -55,8 +53,8 @@ struct account_edge_gap {
 
 /* The energy of a reading is that of a little before it, so the gap around an edge is found with
  * that age in mind. */
-static bool find_gap(const struct lull_energy_account *account, int64_t time_ns,
-                     struct account_edge_gap *gap)
+static bool account_edge_find_gap(const struct lull_energy_account *account, int64_t time_ns,
+                                  struct account_edge_gap *gap)
 {
     const double age_s = lull_energy_age_s(account);
 
@@ -85,7 +83,8 @@ static bool find_gap(const struct lull_energy_account *account, int64_t time_ns,
 
 /* Finds mean and scatter of the powers that were read from a little before the gap to a little
  * behind it. */
-static void look_at_power(const struct lull_energy_account *account, struct account_edge_gap *gap)
+static void account_edge_sample_power(const struct lull_energy_account *account,
+                                      struct account_edge_gap *gap)
 {
     const struct lull_energy_source *source = &account->source;
     const int64_t margin_ns = (int64_t)((source->power_refresh_s + source->power_window_s) * 1e9);
@@ -121,8 +120,9 @@ static void look_at_power(const struct lull_energy_account *account, struct acco
                            (1.0 - source->power_refresh_s / source->power_window_s);
 }
 
-/* Behind the last reading and without power the mean power before it is taken to go on. */
-static void look_back(const struct lull_energy_account *account, struct account_edge_gap *gap)
+/* Behind the last reading and without power the mean power before it is taken to continue. */
+static void account_edge_look_back(const struct lull_energy_account *account,
+                                   struct account_edge_gap *gap)
 {
     for (uint64_t i = account->count - 1; i-- > lull_energy_oldest(account);) {
         const struct lull_energy_point *earlier = lull_energy_point(account, i);
@@ -143,7 +143,7 @@ static void compare_with_counter(const struct lull_energy_account *account,
     double counted_w;
 
     if (gap->after == gap->before && !gap->has_power)
-        look_back(account, gap);
+        account_edge_look_back(account, gap);
     if (gap->after == gap->before || gap_s <= 0.0 || !account->has_counter)
         return;
     counted_w = (gap->after->energy_j - gap->before->energy_j) / gap_s;
@@ -229,8 +229,8 @@ static double edge_bias(const struct lull_energy_account *account,
 
 /* The age of both readings is uncertain by their refresh; each counts by how near the edge lies to
  * it. */
-static double edge_variance(const struct lull_energy_account *account,
-                            const struct account_edge_gap *gap)
+static double account_edge_variance(const struct lull_energy_account *account,
+                                    const struct account_edge_gap *gap)
 {
     const double gap_s = gap->since_s + gap->until_s;
     double refresh_s = account->source.power_refresh_s;
@@ -264,14 +264,14 @@ bool lull_energy_account_at(const struct lull_energy_account *account, int64_t t
 {
     struct account_edge_gap gap;
 
-    if (account->count == 0 || !find_gap(account, time_ns, &gap))
+    if (account->count == 0 || !account_edge_find_gap(account, time_ns, &gap))
         return false;
-    look_at_power(account, &gap);
+    account_edge_sample_power(account, &gap);
     compare_with_counter(account, &gap);
     *edge_out = (struct lull_energy_edge){
         .time_ns = time_ns,
         .energy_j = gap.before->energy_j + share_j(account, &gap, time_ns),
-        .edge_j2 = edge_variance(account, &gap),
+        .edge_j2 = account_edge_variance(account, &gap),
         .bias_j = edge_bias(account, &gap),
         .path_j2 = gap.since_s <= 0.0 ? gap.before->variance_j2 : gap.after->variance_j2,
         .resolution_s = resolution_s(account, &gap),
@@ -285,7 +285,7 @@ struct lull_energy_figure lull_energy_between(const struct lull_energy_account *
                                               const struct lull_energy_edge *end)
 {
     const double length_s = lull_energy_seconds(begin->time_ns, end->time_ns);
-    const double most_j = account->source.highest_w * length_s;
+    const double max_j = account->source.highest_w * length_s;
     const double joules = fmax(0.0, end->energy_j - begin->energy_j);
     const double variance_j2 =
         begin->edge_j2 + end->edge_j2 + fmax(0.0, end->path_j2 - begin->path_j2);
@@ -293,7 +293,7 @@ struct lull_energy_figure lull_energy_between(const struct lull_energy_account *
     return (struct lull_energy_figure){
         .seconds = length_s,
         .joules = joules,
-        .uncertainty_j = fmin(deviations * sqrt(variance_j2), fmax(joules, most_j - joules)),
+        .uncertainty_j = fmin(deviations * sqrt(variance_j2), fmax(joules, max_j - joules)),
         .bias_j = begin->bias_j + end->bias_j,
         .is_estimate = length_s < fmax(begin->resolution_s, end->resolution_s) ||
                        end->estimated_s > begin->estimated_s,

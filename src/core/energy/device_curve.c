@@ -7,21 +7,22 @@
 
 /* ---- names -------------------------------------------------------------------------------- */
 
-static bool is_in_word(char c)
+static bool device_curve_is_in_word(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-static char lower(char c)
+static char device_curve_lower(char c)
 {
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-static bool is_name(const char *known, const char *name, size_t length)
+static bool device_curve_is_name(const char *known, const char *name, size_t length)
 {
     size_t i = 0;
 
-    while (i < length && known[i] != '\0' && lower(known[i]) == lower(name[i]))
+    while (i < length && known[i] != '\0' &&
+           device_curve_lower(known[i]) == device_curve_lower(name[i]))
         i++;
     return i == length && known[i] == '\0';
 }
@@ -31,41 +32,41 @@ const struct lull_device_curve *lull_device_curve_find(const char *name, size_t 
     for (uint32_t i = 0; i < lull_device_curve_count; i++) {
         const struct lull_device_curve *const curve = &lull_device_curves[i];
 
-        if (is_name(curve->name, name, length))
+        if (device_curve_is_name(curve->name, name, length))
             return curve;
         for (int a = 0; a < LULL_DEVICE_CURVE_ALIASES && curve->aliases[a] != NULL; a++)
-            if (is_name(curve->aliases[a], name, length))
+            if (device_curve_is_name(curve->aliases[a], name, length))
                 return curve;
     }
     return NULL;
 }
 
 /* The words of a name, which anything else than letters and digits separates. */
-enum { MOST_WORDS = 16 };
+enum { MAX_WORDS = 16 };
 
 struct product_words {
     size_t count;
     struct {
         const char *text;
         size_t length;
-    } words[MOST_WORDS];
+    } words[MAX_WORDS];
 };
 
-static struct product_words split(const char *name)
+static struct product_words device_curve_split(const char *name)
 {
     struct product_words words = {0};
 
-    while (*name != '\0' && words.count < MOST_WORDS) {
+    while (*name != '\0' && words.count < MAX_WORDS) {
         size_t length = 0;
 
-        while (is_in_word(name[length]))
+        while (device_curve_is_in_word(name[length]))
             length++;
         if (length > 0) {
             words.words[words.count].text = name;
             words.words[words.count++].length = length;
         }
         name += length;
-        name += *name != '\0' && !is_in_word(*name);
+        name += *name != '\0' && !device_curve_is_in_word(*name);
     }
     return words;
 }
@@ -81,7 +82,7 @@ static size_t match_word(const struct product_words *product, size_t at, const c
         if (product->words[i].length > length - done)
             return 0;
         for (size_t c = 0; c < product->words[i].length; c++)
-            if (lower(product->words[i].text[c]) != lower(word[done + c]))
+            if (device_curve_lower(product->words[i].text[c]) != device_curve_lower(word[done + c]))
                 return 0;
         done += product->words[i].length;
         if (done == length)
@@ -92,9 +93,9 @@ static size_t match_word(const struct product_words *product, size_t at, const c
 
 /* Returns how well a name fits a product's, which must have all its words, in any order: twice the
  * letters of the name, and one more if they follow each other. 0: it does not fit. */
-static size_t match(const struct product_words *product, const char *name)
+static size_t device_curve_match(const struct product_words *product, const char *name)
 {
-    const struct product_words words = split(name);
+    const struct product_words words = device_curve_split(name);
     size_t letters = 0;
     size_t next = product->count; /* behind the word found last */
     bool is_in_order = true;
@@ -118,10 +119,10 @@ static size_t match(const struct product_words *product, const char *name)
 /* Returns how well the best of its names fits the product's. */
 static size_t match_any(const struct product_words *product, const struct lull_device_curve *curve)
 {
-    size_t best = match(product, curve->name);
+    size_t best = device_curve_match(product, curve->name);
 
     for (int a = 0; a < LULL_DEVICE_CURVE_ALIASES && curve->aliases[a] != NULL; a++) {
-        const size_t fit = match(product, curve->aliases[a]);
+        const size_t fit = device_curve_match(product, curve->aliases[a]);
 
         if (fit > best)
             best = fit;
@@ -133,7 +134,7 @@ const struct lull_device_curve *lull_device_curve_of_product(const char *product
                                                              const char **borrower_out)
 {
     const struct lull_device_curve *found = NULL;
-    const struct product_words words = split(product);
+    const struct product_words words = device_curve_split(product);
     size_t best = 0;
 
     *borrower_out = NULL;
@@ -147,7 +148,7 @@ const struct lull_device_curve *lull_device_curve_of_product(const char *product
     }
     for (uint32_t i = 0; i < lull_device_borrowing_count; i++) {
         const struct lull_device_borrowing *const borrowing = &lull_device_borrowings[i];
-        const size_t fit = match(&words, borrowing->product);
+        const size_t fit = device_curve_match(&words, borrowing->product);
 
         if (fit > best) {
             best = fit;
@@ -167,7 +168,7 @@ const struct lull_device_kernel *lull_device_curve_kernel(const struct lull_devi
     return NULL;
 }
 
-const struct lull_device_kernel *lull_device_curve_usual(const struct lull_device_curve *curve)
+const struct lull_device_kernel *lull_device_curve_default(const struct lull_device_curve *curve)
 {
     const struct lull_device_kernel *kernel = lull_device_curve_kernel(curve, "training");
 

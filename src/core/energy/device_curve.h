@@ -61,7 +61,7 @@ struct lull_device_curve {
     double limit_settle_ratio; /* power that a binding limit settles at, per limit */
     double limit_work_ratio; /* work under a binding limit, per work at the clock that it leaves */
     double idle_w;           /* without a context */
-    double switch_ms;        /* usual time from asking for a clock until it is there */
+    double switch_ms;        /* typical time from asking for a clock until it is there */
     struct lull_device_line waiting_w; /* with a context and no kernel */
     struct lull_device_line voltage;   /* v */
     struct lull_device_line bandwidth; /* of memory, relative to bandwidth_gbs */
@@ -80,7 +80,7 @@ struct lull_device_curve {
 extern const struct lull_device_curve lull_device_curves[];
 extern const uint32_t lull_device_curve_count;
 
-/* A product that was not measured, and the model whose curves stand for it. */
+/* A product that was not measured, and the model whose curves represent it. */
 struct lull_device_borrowing {
     const char *product;
     const char *model;
@@ -109,7 +109,7 @@ const struct lull_device_kernel *lull_device_curve_kernel(const struct lull_devi
 
 /* Returns what computation in training is taken for where nothing is known of it: "training", else
  * "llm_fwd", else the first kernel of the model. */
-const struct lull_device_kernel *lull_device_curve_usual(const struct lull_device_curve *curve);
+const struct lull_device_kernel *lull_device_curve_default(const struct lull_device_curve *curve);
 
 double lull_device_line_at(const struct lull_device_line *line, double mhz);
 
@@ -140,7 +140,7 @@ double lull_device_kernel_w(const struct lull_device_clock *clock,
                             const struct lull_device_kernel *kernel);
 
 /* Returns the clock that a power limit leaves a kernel of the clocks, the highest first, when
- * number `asked` is asked for: the highest from there on at which it draws at most limit_w, else
+ * number `asked` is requested: the highest from there on at which it draws at most limit_w, else
  * the lowest. (A board may hold a clock between two steps; this is the lower one.) */
 uint32_t lull_device_kernel_limited(const struct lull_device_clock *clocks, uint32_t count,
                                     const struct lull_device_kernel *kernel, double limit_w,
@@ -148,11 +148,11 @@ uint32_t lull_device_kernel_limited(const struct lull_device_clock *clocks, uint
 
 /* A kernel under a power limit. */
 struct lull_device_run {
-    double time_ratio; /* to its time when the highest clock is asked for */
+    double time_ratio; /* to its time when the highest clock is requested */
     double watts;
 };
 
-/* Returns what becomes of a kernel under a limit when clock number `asked` is asked for. */
+/* Returns what becomes of a kernel under a limit when clock number `asked` is requested. */
 struct lull_device_run lull_device_kernel_run(const struct lull_device_clock *clocks,
                                               uint32_t count,
                                               const struct lull_device_kernel *kernel,

@@ -19,7 +19,7 @@ static const int64_t late_ns = INT64_C(100000000);
  * tells of the next block, too: half of that may be misplaced. */
 static const double misplaced_s = 0.05;
 /* An iteration that is longer than the median of the last ones by this factor is left out: more
- * than any clock costs that is tried for long. Chosen, not measured. */
+ * than any clock costs that is tried for long. */
 static const double stalled_ratio = 1.25;
 static const double two_sided = 0.975;
 static const double ns_per_s = 1e9;
@@ -41,8 +41,8 @@ static void add_weighted(struct lull_job_frontier_mean *mean, double value, doub
 }
 
 /* The setting of a candidate; NULL: there are too many. */
-static struct lull_job_frontier_setting *setting_of(struct lull_job_frontier *frontier,
-                                                    const struct lull_visit *visit)
+static struct lull_job_frontier_setting *job_frontier_setting_of(struct lull_job_frontier *frontier,
+                                                                 const struct lull_visit *visit)
 {
     for (uint32_t i = 0; i < frontier->setting_count; i++) {
         struct lull_job_frontier_setting *setting = &frontier->settings[i];
@@ -102,7 +102,7 @@ static void conclude_pair(struct lull_job_frontier *frontier)
     struct lull_job_frontier_setting *setting = NULL;
 
     if (frontier->is_paired && has_both(frontier->times))
-        setting = setting_of(frontier, &frontier->candidate);
+        setting = job_frontier_setting_of(frontier, &frontier->candidate);
     if (setting != NULL) {
         const struct lull_job_frontier_side *times = frontier->times;
 
@@ -119,8 +119,8 @@ static void conclude_pair(struct lull_job_frontier *frontier)
     }
 }
 
-/* Tells if an iteration of this length counts, which also becomes one of the last. */
-static bool is_usual(struct lull_job_frontier *frontier, double seconds)
+/* Returns whether an iteration of this length counts, which also becomes one of the last. */
+static bool is_typical(struct lull_job_frontier *frontier, double seconds)
 {
     const double median_s = lull_quantile_get(&frontier->lengths_s, 0.5);
 
@@ -129,15 +129,15 @@ static bool is_usual(struct lull_job_frontier *frontier, double seconds)
 }
 
 /* The iteration that began with the last mark has ended. */
-static void take_iteration(struct lull_job_frontier *frontier,
-                           const struct lull_job_frontier_mark *begin,
-                           const struct lull_job_frontier_mark *end)
+static void job_frontier_take_iteration(struct lull_job_frontier *frontier,
+                                        const struct lull_job_frontier_mark *begin,
+                                        const struct lull_job_frontier_mark *end)
 {
     const int side = begin->visit.is_candidate ? CANDIDATE : REFERENCE;
     const double seconds = (double)(end->time_ns - begin->time_ns) / ns_per_s;
     const double energy_j = end->energy_j - begin->energy_j;
 
-    if (!begin->visit.is_measured || seconds <= 0.0 || !is_usual(frontier, seconds))
+    if (!begin->visit.is_measured || seconds <= 0.0 || !is_typical(frontier, seconds))
         return;
     frontier->is_paired = true;
     if (begin->visit.is_candidate)
@@ -151,7 +151,7 @@ static void take_iteration(struct lull_job_frontier *frontier,
     frontier->energies[side].energy_j += energy_j;
 }
 
-static bool is_same(const struct lull_visit *left, const struct lull_visit *right)
+static bool job_frontier_is_same(const struct lull_visit *left, const struct lull_visit *right)
 {
     return left->is_candidate == right->is_candidate &&
            (!left->is_candidate || (left->point == right->point && left->others == right->others));
@@ -163,10 +163,10 @@ void lull_job_frontier_take(struct lull_job_frontier *frontier,
     const struct lull_job_frontier_mark *last = &frontier->last;
 
     if (frontier->has_last && !mark->is_first)
-        take_iteration(frontier, last, mark);
+        job_frontier_take_iteration(frontier, last, mark);
     if (!frontier->has_last || mark->visit.pair != last->visit.pair)
         conclude_pair(frontier);
-    if (!frontier->has_last || mark->is_first || !is_same(&mark->visit, &last->visit))
+    if (!frontier->has_last || mark->is_first || !job_frontier_is_same(&mark->visit, &last->visit))
         frontier->changed_ns = mark->time_ns;
     frontier->last = *mark;
     frontier->has_last = true;
@@ -180,7 +180,7 @@ struct scatter {
     double degrees;
 };
 
-static void pool(struct scatter *scatter, const struct lull_job_frontier_mean *mean)
+static void job_frontier_pool(struct scatter *scatter, const struct lull_job_frontier_mean *mean)
 {
     scatter->squares += mean->squares;
     scatter->degrees += mean->count > 0 ? mean->count - 1.0 : 0.0;
@@ -212,9 +212,9 @@ static double sensor_half_width(const struct lull_job_frontier_setting *setting,
     return lull_energy_saving_shared_log(&saving);
 }
 
-static void add_node(const struct lull_job_frontier_setting *setting, const struct scatter *times,
-                     const struct scatter *energies, uint32_t gpus,
-                     struct lull_job_frontier_curve *curve)
+static void job_frontier_add_node(const struct lull_job_frontier_setting *setting,
+                                  const struct scatter *times, const struct scatter *energies,
+                                  uint32_t gpus, struct lull_job_frontier_curve *curve)
 {
     const double power_log = setting->energy.mean - setting->time.mean;
 
@@ -236,15 +236,15 @@ static void pool_all(const struct lull_job_frontier *frontier, struct scatter *t
                      struct scatter *energies)
 {
     for (uint32_t i = 0; i < frontier->setting_count; i++) {
-        pool(times, &frontier->settings[i].time);
-        pool(energies, &frontier->settings[i].energy);
+        job_frontier_pool(times, &frontier->settings[i].time);
+        job_frontier_pool(energies, &frontier->settings[i].energy);
     }
 }
 
 /* Collects what was visited with these points of sections and gaps; returns why nothing can be told
  * of it, or NULL. */
-static const char *collect(const struct lull_job_frontier *frontier, uint64_t others, uint32_t gpus,
-                           struct lull_job_frontier_curve *curve)
+static const char *job_frontier_collect(const struct lull_job_frontier *frontier, uint64_t others,
+                                        uint32_t gpus, struct lull_job_frontier_curve *curve)
 {
     struct scatter times = {0};
     struct scatter energies = {0};
@@ -260,7 +260,7 @@ static const char *collect(const struct lull_job_frontier *frontier, uint64_t ot
             continue;
         has_times = true;
         if (setting->energy.count > 0 && (setting->point > 0 || others != 0))
-            add_node(setting, &times, &energies, gpus, curve);
+            job_frontier_add_node(setting, &times, &energies, gpus, curve);
     }
     if (!has_times)
         return "no trial has compared clocks with the highest ones";
@@ -280,7 +280,7 @@ void lull_job_frontier_answer(const struct lull_job_frontier *frontier, uint64_t
     const char *reason;
 
     assert(clock_count >= 1 && gpus >= 1);
-    reason = collect(frontier, others, gpus, &curve);
+    reason = job_frontier_collect(frontier, others, gpus, &curve);
     if (reason == NULL)
         lull_job_frontier_curve_fit(&curve);
     for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS; b++) {

@@ -33,7 +33,7 @@
 
 enum {
     LULL_JOB_FRONTIER_BUDGETS = 6,
-    LULL_JOB_FRONTIER_SETTINGS = 128, /* that are told apart; pairs of more are left out */
+    LULL_JOB_FRONTIER_SETTINGS = 128, /* that are distinguished; pairs of more are left out */
 };
 
 /* 0, 0.2, 0.5, 1, 2 and 5 % of time. */
@@ -82,7 +82,8 @@ struct lull_job_frontier {
     bool is_paired;                 /* a pair is under way: */
     struct lull_visit candidate;
     struct lull_job_frontier_side times[2]; /* its measured iterations, by visit.is_candidate... */
-    struct lull_job_frontier_side energies[2]; /* ...and those of them whose energy is told apart */
+    struct lull_job_frontier_side
+        energies[2]; /* ...and those of them whose energy is distinguished */
 };
 
 struct lull_job_frontier_point {
@@ -112,9 +113,9 @@ void lull_job_frontier_take(struct lull_job_frontier *frontier,
                             const struct lull_job_frontier_mark *mark);
 
 /*
- * Tells what the budgets would save together with these points of sections and gaps (visit.others).
- * clocks_mhz: the clock list that points index, the highest first, clock_count >= 1; gpus: how many
- * GPUs the energy is of, >= 1. points_out: one for each budget, in their order.
+ * Returns what the budgets would save together with these points of sections and gaps
+ * (visit.others). clocks_mhz: the clock list that points index, the highest first, clock_count >=
+ * 1; gpus: how many GPUs the energy is of, >= 1. points_out: one for each budget, in their order.
  */
 void lull_job_frontier_answer(const struct lull_job_frontier *frontier, uint64_t others,
                               const uint32_t *clocks_mhz, uint32_t clock_count, uint32_t gpus,

@@ -8,8 +8,8 @@
 /* The reference is known exactly, but a fit wants some width: far less than anything measured. */
 static const double exact_half = 1e-7;
 
-/* An interval that is as wide as this says nothing. Chosen, not measured. */
-static const double telling_ratio = 0.5;
+/* An interval that is as wide as this says nothing. */
+static const double informative_ratio = 0.5;
 
 void lull_job_frontier_curve_add(struct lull_job_frontier_curve *curve,
                                  const struct lull_job_frontier_node *node)
@@ -32,7 +32,7 @@ void lull_job_frontier_curve_add_reference(struct lull_job_frontier_curve *curve
 /* ---- time -------------------------------------------------------------------------------- */
 
 /* Returns the coordinate over which time is a line: highest clock / clock - 1. */
-static double abscissa(const struct lull_job_frontier_curve *curve, uint32_t point)
+static double frontier_curve_abscissa(const struct lull_job_frontier_curve *curve, uint32_t point)
 {
     return (double)curve->clocks_mhz[0] / curve->clocks_mhz[point] - 1.0;
 }
@@ -53,7 +53,7 @@ static struct moments moments_of(const struct lull_job_frontier_curve *curve)
         const struct lull_job_frontier_node *node = &curve->nodes[i];
         const double half = fmax(node->time_half, exact_half);
         const double weight = 1.0 / (half * half);
-        const double x = abscissa(curve, node->point);
+        const double x = frontier_curve_abscissa(curve, node->point);
 
         sums.weight += weight;
         sums.x += weight * x;
@@ -66,14 +66,14 @@ static struct moments moments_of(const struct lull_job_frontier_curve *curve)
 
 /* Returns the factor, at least 1, by which a line that misses its nodes' intervals is less certain
  * than they are. */
-static double misfit(const struct lull_job_frontier_curve *curve)
+static double frontier_curve_misfit(const struct lull_job_frontier_curve *curve)
 {
     double sum = 0.0;
 
     for (uint32_t i = 0; i < curve->node_count; i++) {
         const struct lull_job_frontier_node *node = &curve->nodes[i];
-        const double away =
-            node->time - curve->intercept - curve->slope * abscissa(curve, node->point);
+        const double away = node->time - curve->intercept -
+                            curve->slope * frontier_curve_abscissa(curve, node->point);
         /* A half interval is some two standard deviations. */
         const double deviations = 2.0 * away / fmax(node->time_half, exact_half);
 
@@ -95,7 +95,7 @@ static void fit_time(struct lull_job_frontier_curve *curve)
     }
     curve->slope = fmax((sums.weight * sums.xy - sums.x * sums.y) / determinant, 0.0);
     curve->intercept = (sums.y - curve->slope * sums.x) / sums.weight;
-    factor = misfit(curve);
+    factor = frontier_curve_misfit(curve);
     curve->covariance[0] = factor * sums.xx / determinant;
     curve->covariance[1] = -factor * sums.x / determinant;
     curve->covariance[2] = factor * sums.weight / determinant;
@@ -109,7 +109,7 @@ struct estimate {
 
 static struct estimate time_at(const struct lull_job_frontier_curve *curve, uint32_t point)
 {
-    const double x = abscissa(curve, point);
+    const double x = frontier_curve_abscissa(curve, point);
     const double half = sqrt(fmax(
         curve->covariance[0] + 2.0 * x * curve->covariance[1] + x * x * curve->covariance[2], 0.0));
     struct estimate time;
@@ -212,8 +212,8 @@ static uint32_t node_from(const struct lull_job_frontier_curve *curve, uint32_t 
     return node;
 }
 
-static struct estimate saving_at(const struct lull_job_frontier_curve *curve, uint32_t point,
-                                 bool *is_visited_out)
+static struct estimate frontier_curve_saving_at(const struct lull_job_frontier_curve *curve,
+                                                uint32_t point, bool *is_visited_out)
 {
     const uint32_t index = node_from(curve, point);
     const struct lull_job_frontier_node *node = &curve->nodes[index];
@@ -254,7 +254,7 @@ void lull_job_frontier_curve_ask(const struct lull_job_frontier_curve *curve,
     for (uint32_t i = first; i < curve->clock_count; i++) {
         const struct estimate time = time_at(curve, i);
         bool is_visited;
-        const struct estimate saving = saving_at(curve, i, &is_visited);
+        const struct estimate saving = frontier_curve_saving_at(curve, i, &is_visited);
         const bool is_free = i == 0;
 
         if ((is_free || time.middle <= point->slowdown_ratio) && saving.middle > best.middle) {
@@ -272,7 +272,7 @@ void lull_job_frontier_curve_ask(const struct lull_job_frontier_curve *curve,
         return;
     }
     best.low = isfinite(best.low) ? best.low : 0.0;
-    if (best.high - best.low >= telling_ratio) {
+    if (best.high - best.low >= informative_ratio) {
         point->reason = "iterations differ by too much for so few of them; a longer run tells more";
         return;
     }

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Both are chosen, not measured: loggers skip a reading or two where a driver is slow. */
+/* Both are default: loggers skip a reading or two where a driver is slow. */
 static const double gap_steps = 5.0;
 static const int64_t shortest_gap_ns = INT64_C(3000000000);
 
@@ -13,7 +13,7 @@ static const int64_t shortest_gap_ns = INT64_C(3000000000);
  * it to be kept. */
 enum { SETTLED = LULL_ENERGY_KEPT / 2 };
 
-static double seconds(int64_t from_ns, int64_t to_ns)
+static double log_energy_seconds(int64_t from_ns, int64_t to_ns)
 {
     return (double)(to_ns - from_ns) * 1e-9;
 }
@@ -31,27 +31,27 @@ static int find_gap_ns(const struct lull_energy_reading *readings, size_t count,
 {
     int64_t *const steps = malloc(count * sizeof(*steps));
     const size_t middle = (count - 1) / 2;
-    double usual_ns;
+    double typical_ns;
 
     if (steps == NULL)
         return -ENOMEM;
     for (size_t i = 1; i < count; i++)
         steps[i - 1] = readings[i].time_ns - readings[i - 1].time_ns;
     qsort(steps, count - 1, sizeof(*steps), by_value);
-    usual_ns = (double)steps[middle];
+    typical_ns = (double)steps[middle];
     free(steps);
     *gap_out = INT64_MAX;
-    if (gap_steps * usual_ns < (double)INT64_MAX / 2)
-        *gap_out = (int64_t)(gap_steps * usual_ns);
+    if (gap_steps * typical_ns < (double)INT64_MAX / 2)
+        *gap_out = (int64_t)(gap_steps * typical_ns);
     if (*gap_out < shortest_gap_ns)
         *gap_out = shortest_gap_ns;
     return 0;
 }
 
 /* Adds the energy between the first and the last of count readings, which have no gap. */
-static void add_stretch(const struct lull_energy_source *source,
-                        const struct lull_energy_reading *readings, size_t count,
-                        struct lull_energy_sum *sum, struct lull_log_energy *out)
+static void log_energy_add_stretch(const struct lull_energy_source *source,
+                                   const struct lull_energy_reading *readings, size_t count,
+                                   struct lull_energy_sum *sum, struct lull_log_energy *out)
 {
     struct lull_energy_account account;
     struct lull_energy_edge begin = {0};
@@ -71,7 +71,7 @@ static void add_stretch(const struct lull_energy_source *source,
         return;
     figure = lull_energy_between(&account, &begin, &end);
     lull_energy_sum_add(sum, &figure);
-    out->covered_s += seconds(readings[0].time_ns, readings[count - 1].time_ns);
+    out->covered_s += log_energy_seconds(readings[0].time_ns, readings[count - 1].time_ns);
     out->resets += account.resets;
     out->estimated_s += account.has_counter ? account.estimated_s : 0.0;
 }
@@ -97,16 +97,16 @@ static size_t find_window(const struct lull_energy_reading *readings, size_t cou
     return end - first;
 }
 
-static void refuse(struct lull_log_energy *out, const char *reason)
+static void log_energy_refuse(struct lull_log_energy *out, const char *reason)
 {
     out->reason = reason;
     out->joules = NAN;
     out->uncertainty_j = NAN;
 }
 
-static int integrate(const struct lull_energy_source *source,
-                     const struct lull_energy_reading *readings, size_t count,
-                     struct lull_log_energy *out)
+static int log_energy_integrate(const struct lull_energy_source *source,
+                                const struct lull_energy_reading *readings, size_t count,
+                                struct lull_log_energy *out)
 {
     struct lull_energy_sum sum = {0};
     int64_t gap_ns = INT64_MAX;
@@ -120,17 +120,18 @@ static int integrate(const struct lull_energy_source *source,
     for (size_t i = 1; i <= count; i++) {
         if (i < count && readings[i].time_ns - readings[i - 1].time_ns <= gap_ns)
             continue;
-        add_stretch(source, &readings[begin], i - begin, &sum, out);
+        log_energy_add_stretch(source, &readings[begin], i - begin, &sum, out);
         out->gaps += i < count;
         begin = i;
     }
-    out->gap_s = fmax(0.0, seconds(out->begin_ns, out->end_ns) - out->covered_s);
+    out->gap_s = fmax(0.0, log_energy_seconds(out->begin_ns, out->end_ns) - out->covered_s);
     out->joules = sum.joules;
     out->uncertainty_j = lull_energy_sum_uncertainty_j(&sum);
     if (sum.count == 0)
-        refuse(out, "its readings are too far apart: none follows another without a gap");
+        log_energy_refuse(out,
+                          "its readings are too far apart: none follows another without a gap");
     else if (!(sum.joules > 0.0))
-        refuse(out, "its readings say that it drew nothing, which no GPU does");
+        log_energy_refuse(out, "its readings say that it drew nothing, which no GPU does");
     return 0;
 }
 
@@ -143,10 +144,10 @@ int lull_log_energy(const struct lull_energy_source *source,
     *out = (struct lull_log_energy){.reason = NULL};
     count = find_window(readings, count, from_ns, to_ns, &first, out);
     if (count < 2) {
-        refuse(out, count == 0 ? "it has no reading" : "it has a single reading");
+        log_energy_refuse(out, count == 0 ? "it has no reading" : "it has a single reading");
         return 0;
     }
     out->begin_ns = readings[first].time_ns;
     out->end_ns = readings[first + count - 1].time_ns;
-    return integrate(source, &readings[first], count, out);
+    return log_energy_integrate(source, &readings[first], count, out);
 }

@@ -3,7 +3,7 @@
  * however far apart, over one window.
  *
  * Each stretch without a gap is an energy account (account.h), whose steps, edges, resets and
- * uncertainties it has. A gap is a distance between powers of more than five times the usual one
+ * uncertainties it has. A gap is a distance between powers of more than five times the typical one
  * (the median) and more than three seconds; nobody knows what was drawn in it, so that it is not
  * part of the energy, and said. An energy counter counts through gaps.
  *

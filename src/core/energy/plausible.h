@@ -21,7 +21,7 @@ struct lull_power_range {
 
 /* Returns the range of a GPU whose highest power limit this is, W; 0: that is not known. Power may
  * briefly overshoot the limit by a fifth. A GPU whose driver answers draws 2 W: the smallest boards
- * idle at some 5 W. Without a limit, 1500 W is the bound. Chosen, not measured. */
+ * idle at some 5 W. Without a limit, 1500 W is the bound. */
 static inline struct lull_power_range lull_power_range_of_gpu(double highest_limit_w)
 {
     return (struct lull_power_range){
@@ -30,7 +30,7 @@ static inline struct lull_power_range lull_power_range_of_gpu(double highest_lim
     };
 }
 
-/* Tells whether the board can draw this. NAN is not plausible. */
+/* Returns whether the board can draw this. NAN is not plausible. */
 static inline bool lull_power_is_plausible(const struct lull_power_range *range, double power_w)
 {
     return power_w >= range->lowest_w && power_w <= range->highest_w;

@@ -26,13 +26,11 @@ static const double largest_offset_w = 5.0;
 /*
  * Errors of a sensor at two levels of power: their standard deviation, W, and the distance of the
  * levels, W, over which they become independent. Readings follow the true power with R^2 > 0.999
- * (arXiv 2312.02741), which leaves 2.3 W at most where levels from 50 to 300 W were tried; the
- * distance is chosen, not measured.
- */
+ * (arXiv 2312.02741), which leaves 2.3 W at most where levels from 50 to 300 W were tried; */
 static const double level_w = 2.0;
 static const double level_distance_w = 50.0;
 
-static double square(double value)
+static double saving_square(double value)
 {
     return value * value;
 }
@@ -43,7 +41,7 @@ static double per_iteration(const struct lull_energy_side *side, double sum)
 }
 
 /* Mean power of one GPU, W. */
-static double gpu_power_w(const struct lull_energy_side *side)
+static double saving_gpu_power_w(const struct lull_energy_side *side)
 {
     return side->energy_j / side->seconds / side->gpus;
 }
@@ -74,20 +72,20 @@ bool lull_energy_saving_compute(const struct lull_energy_side *reference,
     energy =
         per_iteration(managed, managed->energy_j) / per_iteration(reference, reference->energy_j);
     time = per_iteration(managed, managed->seconds) / per_iteration(reference, reference->seconds);
-    power_w = gpu_power_w(reference);
+    power_w = saving_gpu_power_w(reference);
     terms[LULL_ENERGY_TERM_READINGS] = energy * hypot(reference->reading_j / reference->energy_j,
                                                       managed->reading_j / managed->energy_j);
     terms[LULL_ENERGY_TERM_RUNS] =
         energy * sqrt(2.0) * known_deviation * lull_student_quantile(upper_tail, known_degrees);
     /* An offset of w adds w times the time to each energy, so the ratio moves by this. */
     terms[LULL_ENERGY_TERM_OFFSET] = largest_offset_w * fabs(energy - time) / power_w;
-    terms[LULL_ENERGY_TERM_LEVEL] = deviations * fmax(energy, time) *
-                                    level_difference_w(fabs(gpu_power_w(managed) - power_w)) /
-                                    power_w;
+    terms[LULL_ENERGY_TERM_LEVEL] =
+        deviations * fmax(energy, time) *
+        level_difference_w(fabs(saving_gpu_power_w(managed) - power_w)) / power_w;
     terms[LULL_ENERGY_TERM_SAMPLING] =
         deviations * energy * hypot(reference->sampling_ratio, managed->sampling_ratio);
     for (int i = 0; i < LULL_ENERGY_TERMS; i++)
-        sum += square(terms[i]);
+        sum += saving_square(terms[i]);
     saving_out->saving_ratio = 1.0 - energy;
     saving_out->half_width_ratio = sqrt(sum);
     return true;

@@ -16,7 +16,7 @@
  * sampling do; offset and level are the same in every pair.
  *
  * bench/bench_saving.c measures what the interval covers; tests/core/energy/test_saving.c holds
- * each term to the condition that it stands for.
+ * each term to the condition that it represents.
  *
  * Pure. SPDX-License-Identifier: Apache-2.0
  */

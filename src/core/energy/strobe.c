@@ -10,10 +10,9 @@ enum { HARMONICS = 4 };
  * 0.6 ms on A100s. */
 static const double period_ratio = 0.02;
 /* Periods are tried so densely that the last iteration moves by this share of a period from one to
- * the next. Chosen, not measured. */
+ * the next. */
 static const double turn_per_trial = 0.125;
-/* The longest stretch of a run that is looked at: the work grows with its square. Chosen, not
- * measured. */
+/* The longest stretch of a run that is looked at: the work grows with its square. */
 static const int64_t longest_ns = INT64_C(600000000000);
 /* Both edges of a section are misplaced by one sensor, so their errors are related: the variance of
  * their difference is at most 1.5 times the sum of their variances (sawteeth half a period apart).
@@ -23,12 +22,11 @@ static const double variance_per_section = 3.0;
 /* A sensor that meets one place of every iteration sees one level in one run and maybe the other in
  * the next. They differ by the whole swing then, which half an interval of two such runs has to
  * hold: 2 sqrt(2) of this are 1.13. */
-static const double most_overlooked = 0.4;
+static const double max_overlooked = 0.4;
 /* A GPU that waits for others draws 20 to 35 % of what it draws while it computes (A100, V100). */
 static const double known_drop_ratio = 0.8;
-/* Levels of which one lasts less than this share of the time are not told from their scatter.
- * Chosen, not measured. */
-static const double least_share = 0.1;
+/* Levels of which one lasts less than this share of the time are not told from their scatter. */
+static const double min_share = 0.1;
 
 static const double pi = 3.14159265358979323846;
 
@@ -40,12 +38,12 @@ void lull_energy_strobe_add(struct lull_energy_strobe *strobe, int64_t begin_ns)
     strobe->begins_ns[strobe->count++] = begin_ns;
 }
 
-static double square(double value)
+static double strobe_square(double value)
 {
     return value * value;
 }
 
-static double sinc(double turns)
+static double strobe_sinc(double turns)
 {
     if (turns == 0.0)
         return 1.0;
@@ -84,7 +82,8 @@ static void move_hands(struct hand *hands, uint32_t count)
 }
 
 /* The variance of an edge, s^2, if the sensor looks at the power for window_s at this rate. */
-static double edge_variance(const struct hand *hands, uint32_t count, double hz, double window_s)
+static double strobe_edge_variance(const struct hand *hands, uint32_t count, double hz,
+                                   double window_s)
 {
     double sum_x[HARMONICS] = {0.0};
     double sum_y[HARMONICS] = {0.0};
@@ -104,9 +103,10 @@ static double edge_variance(const struct hand *hands, uint32_t count, double hz,
         }
     }
     for (int m = 0; m < HARMONICS; m++)
-        variance += square(sinc((m + 1) * window_s * hz) / (m + 1)) *
-                    (square(sum_x[m]) + square(sum_y[m])) / square((double)count);
-    return variance / (2.0 * square(pi * hz));
+        variance += strobe_square(strobe_sinc((m + 1) * window_s * hz) / (m + 1)) *
+                    (strobe_square(sum_x[m]) + strobe_square(sum_y[m])) /
+                    strobe_square((double)count);
+    return variance / (2.0 * strobe_square(pi * hz));
 }
 
 double lull_energy_strobe_edge_s(const struct lull_energy_strobe *strobe,
@@ -128,8 +128,8 @@ double lull_energy_strobe_edge_s(const struct lull_energy_strobe *strobe,
     set_hands(strobe, lowest_hz, step_hz, hands);
     trials = (uint32_t)ceil((highest_hz - lowest_hz) / step_hz) + 1;
     for (uint32_t i = 0; i < trials; i++) {
-        largest = fmax(largest, edge_variance(hands, strobe->count, lowest_hz + i * step_hz,
-                                              source->power_window_s));
+        largest = fmax(largest, strobe_edge_variance(hands, strobe->count, lowest_hz + i * step_hz,
+                                                     source->power_window_s));
         move_hands(hands, strobe->count);
     }
     return sqrt(largest);
@@ -137,7 +137,7 @@ double lull_energy_strobe_edge_s(const struct lull_energy_strobe *strobe,
 
 double lull_energy_strobe_swing_ratio(const struct lull_moments *readings_w, double low_share)
 {
-    const double share = fmin(1.0 - least_share, fmax(least_share, low_share));
+    const double share = fmin(1.0 - min_share, fmax(min_share, low_share));
     double seen = 0.0;
 
     if (readings_w->mean > 0.0)
@@ -153,5 +153,5 @@ double lull_energy_strobe_ratio(double edge_s, const struct lull_energy_waveform
     const double share = edge_s / waveform->iteration_s;
 
     return waveform->swing_ratio *
-           fmin(most_overlooked, share * sqrt(variance_per_section * waveform->sections));
+           fmin(max_overlooked, share * sqrt(variance_per_section * waveform->sections));
 }

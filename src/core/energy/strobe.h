@@ -7,7 +7,7 @@
  * the run is. An edge of the power at one place of every iteration is then seen too early or too
  * late by up to T / 2, always by the same amount.
  *
- * How far iterations keep step is told by their beginnings b_j, laid onto the refreshes: the
+ * How far iterations keep step is reported by their beginnings b_j, laid onto the refreshes: the
  * resultants R_m = |mean of exp(2 pi i m b_j / T)| are 1 in step, and near 0 where the phases are
  * spread. With a random phase of the sensor an edge is misplaced, on average over the run, with the
  * variance

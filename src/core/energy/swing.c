@@ -7,9 +7,9 @@
 static const double pi = 3.14159265358979323846;
 
 /* A difference counts from so many of its standard errors on: about 95 %. */
-static const double least_errors = 2.0;
+static const double min_errors = 2.0;
 
-static double mean_of(const double *values, uint32_t count)
+static double swing_mean_of(const double *values, uint32_t count)
 {
     double sum = 0.0;
 
@@ -41,10 +41,10 @@ double lull_swing_band_w(const double *powers_w, uint32_t count, double step_s, 
     double mean;
 
     assert(count >= 2 && step_s > 0.0);
-    mean = mean_of(powers_w, count);
+    mean = swing_mean_of(powers_w, count);
     for (uint32_t k = 1; k <= count / 2; k++) {
         const double frequency_hz = k / (count * step_s);
-        /* Each frequency stands for its negative as well, but for the highest, which is its own. */
+        /* Each frequency represents its negative as well, but for the highest, which is its own. */
         const double twins = 2 * k == count ? 1.0 : 2.0;
 
         if (frequency_hz >= lowest_hz && frequency_hz <= highest_hz)
@@ -55,18 +55,18 @@ double lull_swing_band_w(const double *powers_w, uint32_t count, double step_s, 
 
 void lull_swing_add(struct lull_swing *swing, const double *powers_w, uint32_t count, double step_s)
 {
-    double least_w = INFINITY;
+    double min_w = INFINITY;
     double most_w = -INFINITY;
 
     assert(count >= 2 && step_s > 0.0);
     for (uint32_t i = 0; i < count; i++) {
         if (!isfinite(powers_w[i]))
             return;
-        least_w = fmin(least_w, powers_w[i]);
+        min_w = fmin(min_w, powers_w[i]);
         most_w = fmax(most_w, powers_w[i]);
     }
-    lull_moments_add(&swing->mean_w, mean_of(powers_w, count));
-    lull_moments_add(&swing->peak_to_peak_w, most_w - least_w);
+    lull_moments_add(&swing->mean_w, swing_mean_of(powers_w, count));
+    lull_moments_add(&swing->peak_to_peak_w, most_w - min_w);
     lull_moments_add(
         &swing->band_w,
         lull_swing_band_w(powers_w, count, step_s, LULL_SWING_LOWEST_HZ, LULL_SWING_HIGHEST_HZ));
@@ -80,15 +80,15 @@ static bool is_more(const struct lull_moments *values, const struct lull_moments
                               lull_moments_variance(reference) * pow(1.0 + allowed_ratio, 2.0) /
                                   (double)reference->count);
 
-    return values->mean - allowed > least_errors * error;
+    return values->mean - allowed > min_errors * error;
 }
 
 bool lull_swing_is_wider(const struct lull_swing *swing, const struct lull_swing *reference,
                          double allowed_ratio)
 {
     assert(allowed_ratio >= 0.0);
-    if (swing->mean_w.count < LULL_SWING_LEAST_PIECES ||
-        reference->mean_w.count < LULL_SWING_LEAST_PIECES)
+    if (swing->mean_w.count < LULL_SWING_MIN_PIECES ||
+        reference->mean_w.count < LULL_SWING_MIN_PIECES)
         return false;
     return is_more(&swing->peak_to_peak_w, &reference->peak_to_peak_w, allowed_ratio) ||
            is_more(&swing->band_w, &reference->band_w, allowed_ratio);

@@ -25,8 +25,8 @@
 #define LULL_SWING_LOWEST_HZ 0.1
 #define LULL_SWING_HIGHEST_HZ 20.0
 
-/* Fewer pieces do not tell how much they differ. Chosen, not measured. */
-enum { LULL_SWING_LEAST_PIECES = 3 };
+/* Fewer pieces do not tell how much they differ. */
+enum { LULL_SWING_MIN_PIECES = 3 };
 
 /* The pieces of one side; zero-initialised is empty. */
 struct lull_swing {
@@ -52,7 +52,7 @@ double lull_swing_band_w(const double *powers_w, uint32_t count, double step_s, 
 /*
  * Whether the swings of one side are wider than those of another by more than allowed_ratio (>= 0),
  * in peak to peak or in the band, by more than twice the standard error of the difference. False
- * also where a side has fewer than LULL_SWING_LEAST_PIECES.
+ * also where a side has fewer than LULL_SWING_MIN_PIECES.
  */
 bool lull_swing_is_wider(const struct lull_swing *swing, const struct lull_swing *reference,
                          double allowed_ratio);

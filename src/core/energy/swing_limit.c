@@ -11,7 +11,7 @@ static const double step_s = 0.1;
 static const double step_spread_s = 0.05;
 /* The number of readings of a piece, shortest first. */
 static const uint32_t lengths[LULL_SWING_LENGTHS] = {10, 20, 50, 100};
-/* How long what is given up stays so, at first and at most. Chosen, not measured. */
+/* How long what is given up stays so, at first and at most. */
 static const int64_t first_spacing_ns = 60 * LULL_NS_PER_S;
 static const int64_t longest_spacing_ns = 3600 * LULL_NS_PER_S;
 
@@ -125,7 +125,8 @@ static bool looks_wider(struct lull_swing_limit *limit)
     return true;
 }
 
-static bool give_up(struct lull_swing_limit *limit, const struct lull_swing_levers *levers)
+static bool swing_limit_abandon(struct lull_swing_limit *limit,
+                                const struct lull_swing_levers *levers)
 {
     struct lull_swing_cut deeper = limit->cut;
 
@@ -138,7 +139,7 @@ static bool give_up(struct lull_swing_limit *limit, const struct lull_swing_leve
     return true;
 }
 
-static bool admit(struct lull_swing_limit *limit)
+static bool swing_limit_admit(struct lull_swing_limit *limit)
 {
     if (limit->last_ns < limit->retry_ns || !lull_swing_cut_undo(&limit->cut))
         return false;
@@ -161,7 +162,8 @@ bool lull_swing_limit_take(struct lull_swing_limit *limit, enum lull_swing_side 
         return false;
     for (uint32_t i = 0; i < LULL_SWING_LENGTHS; i++)
         add_reading(&limit->pieces[i], lengths[i], side, power_w);
-    if (side != LULL_SWING_MANAGED || (!give_up(limit, levers) && !admit(limit)))
+    if (side != LULL_SWING_MANAGED ||
+        (!swing_limit_abandon(limit, levers) && !swing_limit_admit(limit)))
         return false;
     forget_managed(limit);
     return true;

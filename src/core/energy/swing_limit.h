@@ -30,7 +30,7 @@
  * (test_swing_limit); but short iterations show few seconds in a row at the reference. */
 enum { LULL_SWING_LIMIT_PIECES = 6 };
 
-enum { LULL_SWING_LENGTHS = 4, LULL_SWING_MOST_READINGS = 100 };
+enum { LULL_SWING_LENGTHS = 4, LULL_SWING_MAX_READINGS = 100 };
 
 /* At what a node runs while its power is read. */
 enum lull_swing_side {
@@ -53,7 +53,7 @@ struct lull_swing_levers {
 
 /* Pieces of one length. */
 struct lull_swing_pieces {
-    double powers_w[LULL_SWING_MOST_READINGS]; /* of the piece under way */
+    double powers_w[LULL_SWING_MAX_READINGS]; /* of the piece under way */
     uint32_t count;
     struct lull_swing reference;
     struct lull_swing managed; /* since what is given up has changed last */

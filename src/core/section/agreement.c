@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 struct agreement_node {
-    bool heard;
-    int64_t heard_ns;
+    bool received;
+    int64_t received_ns;
     struct lull_proposal proposal; /* the latest */
 };
 
@@ -73,16 +73,16 @@ static void remember_refusal(struct lull_agreement *agreement,
         agreement->refusals[i].mhz = entry->refused_mhz;
 }
 
-/* Incarnations are times of a wall clock, which may have jumped back when a governor starts anew:
+/* Incarnations are times of a wall clock, which may have jumped back when a governor starts again:
  * then the one before is silent. */
 static bool is_newer(const struct lull_agreement *agreement, const struct lull_proposal *proposal,
                      const struct agreement_node *than, int64_t now_ns)
 {
-    if (!than->heard)
+    if (!than->received)
         return true;
     if (proposal->incarnation != than->proposal.incarnation)
         return proposal->incarnation > than->proposal.incarnation ||
-               now_ns - than->heard_ns > agreement->silence_ns;
+               now_ns - than->received_ns > agreement->silence_ns;
     return proposal->sequence > than->proposal.sequence;
 }
 
@@ -114,19 +114,20 @@ bool lull_agreement_take(struct lull_agreement *agreement, const struct lull_pro
     node = &agreement->nodes[proposal->node];
     if (!is_newer(agreement, proposal, node, now_ns))
         return false;
-    *node = (struct agreement_node){.heard = true, .heard_ns = now_ns, .proposal = *proposal};
+    *node = (struct agreement_node){.received = true, .received_ns = now_ns, .proposal = *proposal};
     note_course(agreement, now_ns);
     return true;
 }
 
 /* ---- what follows ------------------------------------------------------------------------ */
 
-static bool is_silent(const struct lull_agreement *agreement, uint32_t index, int64_t now_ns)
+static bool agreement_is_silent(const struct lull_agreement *agreement, uint32_t index,
+                                int64_t now_ns)
 {
     const struct agreement_node *node = &agreement->nodes[index];
 
     return index != agreement->self && node->proposal.leaving == 0 &&
-           now_ns - node->heard_ns > agreement->silence_ns;
+           now_ns - node->received_ns > agreement->silence_ns;
 }
 
 enum lull_agreement_state lull_agreement_state(const struct lull_agreement *agreement,
@@ -138,11 +139,11 @@ enum lull_agreement_state lull_agreement_state(const struct lull_agreement *agre
     for (uint32_t i = 0; i < agreement->node_count; i++) {
         const struct agreement_node *node = &agreement->nodes[i];
 
-        if (!node->heard || (node->proposal.structure == 0 && node->proposal.leaving == 0)) {
+        if (!node->received || (node->proposal.structure == 0 && node->proposal.leaving == 0)) {
             state = LULL_AGREEMENT_WAITING;
             continue;
         }
-        if (is_silent(agreement, i, now_ns))
+        if (agreement_is_silent(agreement, i, now_ns))
             return LULL_AGREEMENT_SILENT;
         if (node->proposal.nodes != agreement->node_count ||
             (node->proposal.leaving == 0 && structure != 0 &&
@@ -207,13 +208,13 @@ uint32_t lull_agreement_window(const struct lull_agreement *agreement)
     return longest;
 }
 
-uint32_t lull_agreement_heard(const struct lull_agreement *agreement)
+uint32_t lull_agreement_received(const struct lull_agreement *agreement)
 {
-    uint32_t heard = 0;
+    uint32_t received = 0;
 
     for (uint32_t i = 0; i < agreement->node_count; i++)
-        heard += agreement->nodes[i].heard;
-    return heard;
+        received += agreement->nodes[i].received;
+    return received;
 }
 
 bool lull_agreement_is_hopeless(const struct lull_agreement *agreement, int64_t now_ns,

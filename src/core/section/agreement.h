@@ -95,10 +95,10 @@ struct lull_agreement_clock lull_agreement_clock(const struct lull_agreement *ag
 uint32_t lull_agreement_window(const struct lull_agreement *agreement);
 
 /* How many nodes have been heard at all, the own one included. */
-uint32_t lull_agreement_heard(const struct lull_agreement *agreement);
+uint32_t lull_agreement_received(const struct lull_agreement *agreement);
 
 /*
- * Tells whether the nodes do not come together: all of them, none of which has left, have not
+ * Returns whether the nodes do not come together: all of them, none of which has left, have not
  * agreed once in the patience_ns since this node has known its iteration.
  */
 bool lull_agreement_is_hopeless(const struct lull_agreement *agreement, int64_t now_ns,

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 
 struct arrival_node {
     uint64_t incarnation;
@@ -51,7 +51,8 @@ static uint64_t newest_of(const struct arrival_node *node)
     return newest;
 }
 
-static const struct lull_arrival *find_word(const struct arrival_node *node, uint64_t iteration)
+static const struct lull_arrival *arrival_find_word(const struct arrival_node *node,
+                                                    uint64_t iteration)
 {
     for (uint32_t i = 0; i < LULL_ARRIVAL_KEPT; i++)
         if (node->words[i].collectives > 0 && node->words[i].iteration == iteration)
@@ -65,24 +66,24 @@ static void forget_words(struct arrival_node *node)
     node->next = 0;
 }
 
-/* This node counts iterations anew, so that numbers from before mean other ones. */
-static void count_anew(struct lull_arrivals *arrivals)
+/* This node counts iterations again, so that numbers from before mean other ones. */
+static void arrival_recount(struct lull_arrivals *arrivals)
 {
     for (uint32_t i = 0; i < arrivals->node_count; i++)
         forget_words(&arrivals->nodes[i]);
     arrivals->has_found = false;
 }
 
-static void keep_word(struct lull_arrivals *arrivals, uint32_t index,
-                      const struct lull_arrival *arrival)
+static void arrival_store_word(struct lull_arrivals *arrivals, uint32_t index,
+                               const struct lull_arrival *arrival)
 {
     struct arrival_node *node = &arrivals->nodes[index];
 
     if (arrival->collectives == 0 || arrival->kind_count > LULL_ARRIVAL_KINDS ||
-        find_word(node, arrival->iteration) != NULL)
+        arrival_find_word(node, arrival->iteration) != NULL)
         return;
     if (index == arrivals->self && arrival->iteration < newest_of(node))
-        count_anew(arrivals);
+        arrival_recount(arrivals);
     node->words[node->next] = *arrival;
     node->next = (node->next + 1) % LULL_ARRIVAL_KEPT;
 }
@@ -97,13 +98,13 @@ void lull_arrivals_take(struct lull_arrivals *arrivals, uint32_t index, uint64_t
     node = &arrivals->nodes[index];
     if (incarnation > node->incarnation)
         *node = (struct arrival_node){.incarnation = incarnation};
-    keep_word(arrivals, index, arrival);
+    arrival_store_word(arrivals, index, arrival);
 }
 
 /* ---- the latest -------------------------------------------------------------------------- */
 
-static const struct lull_arrival_kind *find_kind(const struct lull_arrival *arrival,
-                                                 uint64_t signature)
+static const struct lull_arrival_kind *arrival_find_kind(const struct lull_arrival *arrival,
+                                                         uint64_t signature)
 {
     for (uint32_t i = 0; i < arrival->kind_count; i++)
         if (arrival->kinds[i].signature == signature)
@@ -112,39 +113,39 @@ static const struct lull_arrival_kind *find_kind(const struct lull_arrival *arri
 }
 
 /* Takes the word of one more node: kinds that it does not name are left out. */
-static void add_word(struct lull_arrival *latest, const struct lull_arrival *arrival)
+static void arrival_add_word(struct lull_arrival *latest, const struct lull_arrival *arrival)
 {
     uint32_t kept = 0;
 
     if (arrival->depth != latest->depth)
         latest->depth = LULL_ARRIVAL_NONE;
-    latest->total_us = lull_smaller_u32(latest->total_us, arrival->total_us);
-    latest->common_us = lull_smaller_u32(latest->common_us, arrival->common_us);
+    latest->total_us = lull_min_u32(latest->total_us, arrival->total_us);
+    latest->common_us = lull_min_u32(latest->common_us, arrival->common_us);
     for (uint32_t i = 0; i < latest->kind_count; i++) {
         struct lull_arrival_kind kind = latest->kinds[i];
-        const struct lull_arrival_kind *other = find_kind(arrival, kind.signature);
+        const struct lull_arrival_kind *other = arrival_find_kind(arrival, kind.signature);
 
         if (other == NULL)
             continue;
-        kind.longest_us = lull_smaller_u32(kind.longest_us, other->longest_us);
-        kind.common_us = lull_smaller_u32(kind.common_us, other->common_us);
+        kind.longest_us = lull_min_u32(kind.longest_us, other->longest_us);
+        kind.common_us = lull_min_u32(kind.common_us, other->common_us);
         latest->kinds[kept++] = kind;
     }
     latest->kind_count = kept;
 }
 
-/* Puts together what all nodes have told of an iteration. Tells whether all have, and of as many
+/* Puts together what all nodes have told of an iteration. Returns whether all have, and of as many
  * collectives. */
-static bool join_words(const struct lull_arrivals *arrivals, const struct lull_arrival *own,
-                       struct lull_arrival *latest)
+static bool arrival_join_words(const struct lull_arrivals *arrivals, const struct lull_arrival *own,
+                               struct lull_arrival *latest)
 {
     *latest = *own;
     for (uint32_t i = 0; i < arrivals->node_count; i++) {
-        const struct lull_arrival *word = find_word(&arrivals->nodes[i], own->iteration);
+        const struct lull_arrival *word = arrival_find_word(&arrivals->nodes[i], own->iteration);
 
         if (word == NULL || word->collectives != own->collectives)
             return false;
-        add_word(latest, word);
+        arrival_add_word(latest, word);
     }
     return true;
 }
@@ -160,7 +161,7 @@ bool lull_arrivals_find(struct lull_arrivals *arrivals, struct lull_arrival *lat
 
         if (own->collectives == 0 || (arrivals->has_found && own->iteration <= arrivals->found) ||
             (is_found && own->iteration >= latest_out->iteration) ||
-            !join_words(arrivals, own, &latest))
+            !arrival_join_words(arrivals, own, &latest))
             continue;
         *latest_out = latest;
         is_found = true;

@@ -19,7 +19,7 @@
  *     clocks at which all of them ran in it, so what one node fills is not there for another one.
  *   - Nodes whose trials do not lie in the same iterations run at common points that differ. What
  * is waited for a node that merely tries a lower one ends with its trial, and is no slack.
- *   - Lengths are rounded up, and the longest of a kind stands for all of them: both make slack
+ *   - Lengths are rounded up, and the longest of a kind represents all of them: both make slack
  *     shorter, never longer.
  *
  * Why whatever happens to a word can only raise clocks: a word that is lost or late is an iteration
@@ -27,7 +27,7 @@
  * other nodes' words is taken back at once (slack.h). Words may be repeated or come in any order,
  * because each bears its iteration.
  *
- * Nodes count iterations alike (agreement.h). Where a node counts anew, all that was heard before
+ * Nodes count iterations alike (agreement.h). Where a node counts again, all that was heard before
  * is forgotten; words from before the change that come later still are of no iteration that all
  * nodes tell of, or of one that the next word makes forgotten.
  *
@@ -69,7 +69,7 @@ struct lull_arrival {
 
 struct lull_arrivals;
 
-/* Returns NULL where there is no memory. self < nodes, nodes >= 2. */
+/* Returns NULL if memory runs out. self < nodes, nodes >= 2. */
 struct lull_arrivals *lull_arrivals_create(uint32_t self, uint32_t nodes);
 void lull_arrivals_destroy(struct lull_arrivals *arrivals);
 
@@ -78,8 +78,8 @@ void lull_arrivals_destroy(struct lull_arrivals *arrivals);
 void lull_arrivals_take(struct lull_arrivals *arrivals, uint32_t node, uint64_t incarnation,
                         const struct lull_arrival *arrival);
 
-/* Finds the next iteration of which all nodes have told, and of as many collectives. Tells whether
- * there is one. Each is found once, and none before one that has been found. */
+/* Finds the next iteration of which all nodes have told, and of as many collectives. Returns
+ * whether there is one. Each is found once, and none before one that has been found. */
 bool lull_arrivals_find(struct lull_arrivals *arrivals, struct lull_arrival *latest_out);
 
 #endif

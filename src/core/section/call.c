@@ -2,7 +2,7 @@
 #include "core/section/call.h"
 
 /* The finalizer of splitmix64 (Steele et al. 2014): every input bit reaches every output bit. */
-static uint64_t mix(uint64_t value)
+static uint64_t call_mix(uint64_t value)
 {
     value ^= value >> 30;
     value *= UINT64_C(0xbf58476d1ce4e5b9);
@@ -23,7 +23,7 @@ static uint32_t size_class(uint64_t bytes)
 
 uint64_t lull_signature_join(uint64_t before, uint64_t next)
 {
-    uint64_t joined = mix(before + UINT64_C(0x9e3779b97f4a7c15) + next);
+    uint64_t joined = call_mix(before + UINT64_C(0x9e3779b97f4a7c15) + next);
 
     return joined + (joined == 0);
 }

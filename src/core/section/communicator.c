@@ -5,18 +5,18 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 
 enum {
-    SMALLEST_BYTES = 4096, /* smaller reductions are losses and norms; chosen, not measured */
+    SMALLEST_BYTES = 4096, /* smaller reductions are losses and norms; */
     LONGEST_WORD = 16,
     LAYERS_PER_ITERATION = 4, /* fewer reductions of one size are buckets of gradients; chosen */
 };
 
-/* Shares of a communicator's operations. All are chosen, not measured; test_communicator has the
- * recorded jobs that they tell apart. */
+/* Shares of a communicator's operations. test_communicator has the
+ * recorded jobs that they distinguish. */
 #define SAME_SIZE_RATIO 0.9 /* of the most frequent size, from which it is tensor parallelism */
-#define USUAL_RATIO 0.5     /* of the kind that tells what the communicator is for */
+#define DEFAULT_RATIO 0.5   /* of the kind that tells what the communicator is for */
 #define ALLTOALL_RATIO 0.1  /* of all-to-all, from which it is expert parallelism */
 
 /* ---- by name ---- */
@@ -37,24 +37,25 @@ static const struct communicator_word words[] = {
     {"AND", SEVERAL},     {"WITH", REST},
 };
 
-static char upper(char letter)
+static char communicator_upper(char letter)
 {
     if (letter >= 'a' && letter <= 'z')
         return (char)(letter - 'a' + 'A');
     return letter;
 }
 
-static bool is_in_word(char letter)
+static bool communicator_is_in_word(char letter)
 {
-    return (upper(letter) >= 'A' && upper(letter) <= 'Z') || (letter >= '0' && letter <= '9');
+    return (communicator_upper(letter) >= 'A' && communicator_upper(letter) <= 'Z') ||
+           (letter >= '0' && letter <= '9');
 }
 
-static uint32_t meaning_of(const char *start, size_t length)
+static uint32_t communicator_meaning_of(const char *start, size_t length)
 {
     for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
         size_t same = 0;
 
-        while (same < length && upper(start[same]) == words[i].text[same])
+        while (same < length && communicator_upper(start[same]) == words[i].text[same])
             same++;
         if (same == length && words[i].text[same] == '\0')
             return words[i].meaning;
@@ -70,11 +71,11 @@ static uint32_t meanings_of(const char *name)
     while (*name != '\0' && *name != ':' && (meanings & REST) == 0) {
         size_t length = 0;
 
-        while (is_in_word(name[length]))
+        while (communicator_is_in_word(name[length]))
             length++;
         if (length > 0 && length <= LONGEST_WORD)
-            meanings |= meaning_of(name, length);
-        name += lull_larger_size(length, 1);
+            meanings |= communicator_meaning_of(name, length);
+        name += lull_max_size(length, 1);
     }
     return meanings & ~(uint32_t)REST;
 }
@@ -237,9 +238,9 @@ enum lull_parallelism lull_communicator_parallelism(const struct lull_communicat
         return LULL_PARALLELISM_UNKNOWN;
     if ((double)communicator->transfers[LULL_TRANSFER_ALLTOALL] >= ALLTOALL_RATIO * (double)all)
         return LULL_PARALLELISM_EXPERT;
-    if ((double)messages > USUAL_RATIO * (double)all)
+    if ((double)messages > DEFAULT_RATIO * (double)all)
         return of_messages(communicator);
-    if ((double)reductions > USUAL_RATIO * (double)all)
+    if ((double)reductions > DEFAULT_RATIO * (double)all)
         return of_reductions(communicator, iterations);
     return LULL_PARALLELISM_UNKNOWN;
 }

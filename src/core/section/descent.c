@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 
 /*
  * The next point: stride points below the last good one, but above the highest bad one; without a
@@ -19,11 +19,11 @@ static void choose_candidate(struct lull_descent *descent)
     else if (descent->stride == 0)
         descent->candidate = descent->good + (room + 1) / 2;
     else
-        descent->candidate = descent->good + lull_smaller_u32(descent->stride, room);
+        descent->candidate = descent->good + lull_min_u32(descent->stride, room);
 }
 
 /* Starts below a good point, with bad as the bound that is not reached. */
-static void start(struct lull_descent *descent, uint32_t good, uint32_t bad)
+static void descent_start(struct lull_descent *descent, uint32_t good, uint32_t bad)
 {
     descent->good = good;
     descent->bad = bad;
@@ -46,12 +46,12 @@ void lull_descent_init_below(struct lull_descent *descent, enum lull_descent_str
 {
     assert(count >= 1 && good < count);
     *descent = (struct lull_descent){.strategy = strategy, .count = count, .resolution = 1};
-    start(descent, good, count);
+    descent_start(descent, good, count);
 }
 
 void lull_descent_coarsen(struct lull_descent *descent, uint32_t resolution)
 {
-    descent->resolution = lull_larger_u32(resolution, 1);
+    descent->resolution = lull_max_u32(resolution, 1);
 }
 
 bool lull_descent_done(const struct lull_descent *descent)
@@ -85,7 +85,7 @@ void lull_descent_aim(struct lull_descent *descent, uint32_t point)
         return;
     if (descent->bad == descent->count)
         lowest = descent->candidate;
-    aimed = lull_larger_u32(lull_smaller_u32(point, lowest), descent->good + 1);
+    aimed = lull_max_u32(lull_min_u32(point, lowest), descent->good + 1);
     descent->aims += aimed != descent->candidate;
     descent->candidate = aimed;
 }
@@ -97,7 +97,7 @@ void lull_descent_back_off(struct lull_descent *descent, uint32_t floor, uint32_
     assert(points >= 1 && floor <= descent->good);
     if (descent->good > floor + points)
         bad = descent->good - points + 1;
-    start(descent, floor, bad);
+    descent_start(descent, floor, bad);
     descent->stride = descent->count;
     choose_candidate(descent);
 }
@@ -107,7 +107,7 @@ void lull_descent_reopen(struct lull_descent *descent)
     assert(lull_descent_done(descent));
     if (descent->strategy == LULL_DESCENT_BISECT)
         descent->strategy = LULL_DESCENT_GALLOP;
-    start(descent, descent->good, descent->count);
+    descent_start(descent, descent->good, descent->count);
     descent->stride = descent->resolution;
     choose_candidate(descent);
 }

@@ -32,8 +32,7 @@
 
 #include "core/stats/guard.h"
 
-/* How often a search is aimed: a model that is wrong so often is not asked again. Chosen, not
- * measured. */
+/* How often a search is aimed: a model that is wrong so often is not asked again. */
 enum { LULL_DESCENT_AIMS = 3 };
 
 enum lull_descent_strategy { LULL_DESCENT_STEP, LULL_DESCENT_BISECT, LULL_DESCENT_GALLOP };
@@ -74,9 +73,9 @@ bool lull_descent_done(const struct lull_descent *descent);
  */
 void lull_descent_take(struct lull_descent *descent, enum lull_verdict verdict);
 
-/* A model expects the result to be `point`: where GALLOP goes on, it goes on there, as far as that
- * lies between the good and the bad points, and no lower than it would have gone by itself while no
- * bad one is known. Another strategy, or a search that is done, stays as it is. */
+/* A model expects the result to be `point`: where GALLOP continues, it continues there, as far as
+ * that lies between the good and the bad points, and no lower than it would have gone by itself
+ * while no bad one is known. Another strategy, or a search that is done, stays as it is. */
 void lull_descent_aim(struct lull_descent *descent, uint32_t point);
 
 /*

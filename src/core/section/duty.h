@@ -1,7 +1,7 @@
 /*
  * Duty: a steady point between two clocks. The job's iterations run by turns at the steady point
  * and one point below it, all GPUs in step. A beat is so many iterations in a row at one of the
- * two; of LULL_DUTY_BEATS beats `low` run at the lower point, spread as evenly as can be. So the
+ * two; of LULL_DUTY_SLOTS beats `low` run at the lower point, spread as evenly as can be. So the
  * mean slowdown lies between those of the two clocks, where a clock list has nothing to offer.
  *
  * Pure; caller's storage; any thread. SPDX-License-Identifier: Apache-2.0
@@ -12,16 +12,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { LULL_DUTY_BEATS = 8 };
+enum { LULL_DUTY_SLOTS = 8 };
 
 /* Zero-initialised: all iterations run at the steady point. */
 struct lull_duty {
-    uint32_t point; /* the steady point that it refines */
-    uint32_t low;   /* beats at the point below it, 0..LULL_DUTY_BEATS - 1 */
-    uint32_t beat;  /* iterations of a beat; 0 where low is 0 */
+    uint32_t point;           /* the steady point that it refines */
+    uint32_t low;             /* beats at the point below it, 0..LULL_DUTY_SLOTS - 1 */
+    uint32_t slot_iterations; /* iterations of a beat; 0 where low is 0 */
 };
 
-/* Tells whether iteration number `iteration` (from 0) runs one point below the steady point. */
+/* Returns whether iteration number `iteration` (from 0) runs one point below the steady point. */
 bool lull_duty_is_low(const struct lull_duty *duty, uint64_t iteration);
 
 /* Returns after how many iterations the same beats come again, >= 1. */
@@ -29,6 +29,6 @@ uint32_t lull_duty_round(const struct lull_duty *duty);
 
 /* Returns how many iterations a beat needs, so that it is long beside the time that it takes to
  * change the clocks of all GPUs (both > 0, ms); 0: a round would take too many iterations. */
-uint32_t lull_duty_beat(double iteration_ms, double change_ms);
+uint32_t lull_duty_slot_iterations(double iteration_ms, double change_ms);
 
 #endif

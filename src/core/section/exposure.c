@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 
-static int compare_begins(const void *left, const void *right)
+static int exposure_compare_begins(const void *left, const void *right)
 {
     const struct lull_interval *const a = left;
     const struct lull_interval *const b = right;
@@ -19,7 +19,7 @@ size_t lull_intervals_unite(struct lull_interval *intervals, size_t count)
     size_t kept = 0;
 
     if (count > 1)
-        qsort(intervals, count, sizeof(*intervals), compare_begins);
+        qsort(intervals, count, sizeof(*intervals), exposure_compare_begins);
     for (size_t i = 0; i < count; i++) {
         const struct lull_interval next = intervals[i];
 
@@ -61,7 +61,7 @@ int64_t lull_union_covered(struct lull_union of, struct lull_interval within)
     return covered_ns;
 }
 
-static int64_t length(struct lull_union of)
+static int64_t exposure_length(struct lull_union of)
 {
     int64_t length_ns = 0;
 
@@ -71,7 +71,7 @@ static int64_t length(struct lull_union of)
 }
 
 /* Length of what two unions share: the one that ends first cannot meet anything later. */
-static int64_t common(struct lull_union a, struct lull_union b)
+static int64_t exposure_common(struct lull_union a, struct lull_union b)
 {
     int64_t common_ns = 0;
 
@@ -96,9 +96,9 @@ void lull_exposure_measure(struct lull_union compute, struct lull_union communic
 {
     struct lull_exposure exposure = {
         .span_ns = span.end_ns - span.begin_ns,
-        .compute_ns = length(compute),
-        .communication_ns = length(communication),
-        .overlap_ns = common(compute, communication),
+        .compute_ns = exposure_length(compute),
+        .communication_ns = exposure_length(communication),
+        .overlap_ns = exposure_common(compute, communication),
     };
 
     assert(exposure.overlap_ns <= exposure.communication_ns);

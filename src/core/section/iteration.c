@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 
 enum { MAX_PERIOD = LULL_ITERATION_MAX_PERIOD, REPEATS = LULL_ITERATION_REPEATS };
 
@@ -63,7 +63,7 @@ static void set_need(struct lull_iteration_finder *finder, uint32_t p)
 
     finder->needs[p] = evidence;
     if (blocks)
-        finder->needs[p] = lull_larger_u32(finder->longest[p] + 1, evidence);
+        finder->needs[p] = lull_max_u32(finder->longest[p] + 1, evidence);
 }
 
 /* True if the break of this run of p was an interruption rather than the end of an inner loop. */
@@ -101,7 +101,7 @@ static bool is_primitive(const struct lull_iteration_finder *finder, uint32_t p)
 static uint32_t update_runs(struct lull_iteration_finder *finder, uint64_t symbol)
 {
     const uint64_t *const end = finder->history + finder->held;
-    const uint32_t periods = lull_smaller_u32(finder->held, MAX_PERIOD);
+    const uint32_t periods = lull_min_u32(finder->held, MAX_PERIOD);
     uint32_t found = 0;
 
     for (uint32_t p = 1; p <= periods; p++) {
@@ -132,7 +132,7 @@ static void append_history(struct lull_iteration_finder *finder, uint64_t symbol
 }
 
 /* Spreads a symbol so that sums tell multisets of symbols apart (Stafford's mix 13). */
-static uint64_t mix(uint64_t symbol)
+static uint64_t iteration_finder_mix(uint64_t symbol)
 {
     symbol = (symbol ^ (symbol >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     symbol = (symbol ^ (symbol >> 27)) * UINT64_C(0x94d049bb133111eb);
@@ -147,9 +147,9 @@ static void update_recent(struct lull_iteration_finder *finder)
 
     if (period == 0)
         return;
-    finder->recent_sum += mix(*newest);
+    finder->recent_sum += iteration_finder_mix(*newest);
     if (finder->recent == period)
-        finder->recent_sum -= mix(*(newest - period));
+        finder->recent_sum -= iteration_finder_mix(*(newest - period));
     else
         finder->recent++;
 }
@@ -176,11 +176,11 @@ static uint32_t least_rotation(const uint64_t *text, uint32_t n)
             rival++;
         same = 0;
     }
-    return lull_smaller_u32(best, rival);
+    return lull_min_u32(best, rival);
 }
 
 /* Takes the last period symbols as the pattern to follow. */
-static void follow(struct lull_iteration_finder *finder, uint32_t period)
+static void iteration_finder_follow(struct lull_iteration_finder *finder, uint32_t period)
 {
     const uint64_t *const last = finder->history + finder->held - period;
     const uint32_t start = least_rotation(last, period);
@@ -195,14 +195,14 @@ static void follow(struct lull_iteration_finder *finder, uint32_t period)
 }
 
 /* Follows the remembered pattern if it has just come once as a whole. */
-static bool resume(struct lull_iteration_finder *finder)
+static bool iteration_finder_resume(struct lull_iteration_finder *finder)
 {
     const struct pattern *const memory = &finder->memory;
 
     if (memory->period == 0 || finder->recent < memory->period ||
         finder->recent_sum != finder->memory_sum)
         return false;
-    follow(finder, memory->period);
+    iteration_finder_follow(finder, memory->period);
     if (memcmp(finder->current.symbols, memory->symbols,
                memory->period * sizeof(*memory->symbols)) == 0)
         return true;
@@ -210,8 +210,9 @@ static bool resume(struct lull_iteration_finder *finder)
     return false;
 }
 
-/* Keeps the pattern that was followed until just now; its symbols count anew from the newest on. */
-static void remember(struct lull_iteration_finder *finder)
+/* Keeps the pattern that was followed until just now; its symbols count again from the newest on.
+ */
+static void iteration_finder_remember(struct lull_iteration_finder *finder)
 {
     const uint32_t period = finder->current.period;
 
@@ -221,7 +222,7 @@ static void remember(struct lull_iteration_finder *finder)
            period * sizeof(*finder->memory.symbols));
     finder->memory_sum = 0;
     for (uint32_t i = 0; i < period; i++)
-        finder->memory_sum += mix(finder->memory.symbols[i]);
+        finder->memory_sum += iteration_finder_mix(finder->memory.symbols[i]);
     finder->recent = 0;
     finder->recent_sum = 0;
 }
@@ -238,8 +239,8 @@ static void reinstate_blocks(struct lull_iteration_finder *finder, uint32_t peri
     }
 }
 
-static struct lull_iteration_state state(const struct lull_iteration_finder *finder,
-                                         enum lull_iteration_event event)
+static struct lull_iteration_state
+iteration_finder_state(const struct lull_iteration_finder *finder, enum lull_iteration_event event)
 {
     return (struct lull_iteration_state){
         .event = event,
@@ -251,21 +252,23 @@ static struct lull_iteration_state state(const struct lull_iteration_finder *fin
 
 /* Resumes an interrupted pattern, takes the found period (0: none), or searches on. The newest
  * symbol must be in place. */
-static struct lull_iteration_state search(struct lull_iteration_finder *finder, uint32_t found,
-                                          enum lull_iteration_event otherwise)
+static struct lull_iteration_state iteration_finder_search(struct lull_iteration_finder *finder,
+                                                           uint32_t found,
+                                                           enum lull_iteration_event otherwise)
 {
     finder->current.period = 0;
-    if (resume(finder))
-        return state(finder, LULL_ITERATION_FOUND);
+    if (iteration_finder_resume(finder))
+        return iteration_finder_state(finder, LULL_ITERATION_FOUND);
     if (found == 0)
-        return state(finder, otherwise);
-    follow(finder, found);
+        return iteration_finder_state(finder, otherwise);
+    iteration_finder_follow(finder, found);
     reinstate_blocks(finder, found);
-    return state(finder, LULL_ITERATION_FOUND);
+    return iteration_finder_state(finder, LULL_ITERATION_FOUND);
 }
 
-/* The symbol fits the pattern. The runs go on until no loop around it could be an iteration. */
-static struct lull_iteration_state go_on(struct lull_iteration_finder *finder, uint64_t symbol)
+/* The symbol fits the pattern. The runs continue until no loop around it could be an iteration. */
+static struct lull_iteration_state iteration_finder_continue(struct lull_iteration_finder *finder,
+                                                             uint64_t symbol)
 {
     finder->position = (finder->position + 1) % finder->current.period;
     if (finder->followed < MAX_PERIOD) {
@@ -274,10 +277,11 @@ static struct lull_iteration_state go_on(struct lull_iteration_finder *finder, u
     }
     append_history(finder, symbol);
     update_recent(finder);
-    return state(finder, LULL_ITERATION_FOLLOWING);
+    return iteration_finder_state(finder, LULL_ITERATION_FOLLOWING);
 }
 
-static struct lull_iteration_state deviate(struct lull_iteration_finder *finder, uint64_t symbol)
+static struct lull_iteration_state iteration_finder_deviate(struct lull_iteration_finder *finder,
+                                                            uint64_t symbol)
 {
     const uint32_t period = finder->current.period;
     uint32_t found = 0;
@@ -286,14 +290,14 @@ static struct lull_iteration_state deviate(struct lull_iteration_finder *finder,
     const bool is_long = finder->followed == MAX_PERIOD;
 
     if (is_interruption(finder, period, is_long ? MAX_PERIOD : finder->runs[period]))
-        remember(finder);
+        iteration_finder_remember(finder);
     if (is_long)
         memset(finder->runs, 0, sizeof(finder->runs));
     else
         found = update_runs(finder, symbol);
     append_history(finder, symbol);
     update_recent(finder);
-    return search(finder, found, LULL_ITERATION_DEVIATED);
+    return iteration_finder_search(finder, found, LULL_ITERATION_DEVIATED);
 }
 
 struct lull_iteration_state lull_iteration_push(struct lull_iteration_finder *finder,
@@ -306,11 +310,11 @@ struct lull_iteration_state lull_iteration_push(struct lull_iteration_finder *fi
         const uint32_t next = (finder->position + 1) % current->period;
 
         if (current->symbols[next] != symbol)
-            return deviate(finder, symbol);
-        return go_on(finder, symbol);
+            return iteration_finder_deviate(finder, symbol);
+        return iteration_finder_continue(finder, symbol);
     }
     const uint32_t found = update_runs(finder, symbol);
     append_history(finder, symbol);
     update_recent(finder);
-    return search(finder, found, LULL_ITERATION_SEARCHING);
+    return iteration_finder_search(finder, found, LULL_ITERATION_SEARCHING);
 }

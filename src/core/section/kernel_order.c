@@ -5,16 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "core/section/iteration.h"
 #include "core/section/rounds.h"
 
 enum { MAX_PERIOD = LULL_ORDER_MAX_PERIOD, RECENT = LULL_ROUNDS_SEEN * MAX_PERIOD + 1 };
 
-/* Symbols after which the times are looked at first, and then between two looks at most. Chosen,
- * not measured. */
+/* Symbols after which the times are looked at first, and then between two looks at most. */
 enum { FIRST_LOOK = 32, LOOK_SPACING = 1024 };
-/* Iterations that show where one begins: a stall in one of them must not. Chosen, not measured. */
+/* Iterations that show where one begins: a stall in one of them must not. */
 enum { PHASE_TURNS = 8 };
 
 struct kernel {
@@ -70,7 +69,7 @@ void lull_kernel_order_destroy(struct lull_kernel_order *order)
 }
 
 /* How far number a comes after b; negative: before it. Numbers may wrap. */
-static int32_t distance(uint32_t a, uint32_t b)
+static int32_t kernel_order_distance(uint32_t a, uint32_t b)
 {
     return (int32_t)(a - b);
 }
@@ -96,12 +95,13 @@ static bool find_offset(const struct lull_kernel_order *order, uint32_t offset,
 }
 
 /* Iterations from the base to a number, and its offset within its own. */
-static int64_t divide(const struct lull_kernel_order *order, uint32_t number, uint32_t *offset_out)
+static int64_t kernel_order_divide(const struct lull_kernel_order *order, uint32_t number,
+                                   uint32_t *offset_out)
 {
     const int64_t stride = order->stride;
 
     assert(stride > 0 && order->period >= 1);
-    const int64_t from_base = distance(number, order->base);
+    const int64_t from_base = kernel_order_distance(number, order->base);
     const int64_t iterations =
         from_base >= 0 ? from_base / stride : -((stride - 1 - from_base) / stride);
 
@@ -118,7 +118,7 @@ bool lull_kernel_order_locate(const struct lull_kernel_order *order, uint32_t nu
 
     if (!order->is_following)
         return false;
-    iterations = divide(order, number, &offset);
+    iterations = kernel_order_divide(order, number, &offset);
     if (!find_offset(order, offset, &position))
         return false;
     *standing_out = (struct lull_standing){order->base_iteration + iterations, position};
@@ -139,20 +139,23 @@ int64_t lull_kernel_order_newest(const struct lull_kernel_order *order)
 {
     uint32_t offset;
 
-    return order->period == 0 ? 0 : order->base_iteration + divide(order, order->newest, &offset);
+    return order->period == 0
+               ? 0
+               : order->base_iteration + kernel_order_divide(order, order->newest, &offset);
 }
 
 /* Moves the base on, so that numbers stay near it. */
 static void move_base(struct lull_kernel_order *order)
 {
     uint32_t offset;
-    const int64_t iterations = divide(order, order->newest, &offset);
+    const int64_t iterations = kernel_order_divide(order, order->newest, &offset);
 
     order->base_iteration += iterations;
     order->base = order->newest - offset;
 }
 
-static bool fits(const struct lull_kernel_order *order, uint32_t number, uint64_t signature)
+static bool kernel_order_fits(const struct lull_kernel_order *order, uint32_t number,
+                              uint64_t signature)
 {
     struct lull_standing standing;
 
@@ -162,20 +165,21 @@ static bool fits(const struct lull_kernel_order *order, uint32_t number, uint64_
 
 /* ---- into the order of numbers ----------------------------------------------------------- */
 
-static void hold(struct lull_kernel_order *order, uint32_t number, uint64_t signature,
-                 int64_t begin_ns)
+static void kernel_order_hold(struct lull_kernel_order *order, uint32_t number, uint64_t signature,
+                              int64_t begin_ns)
 {
     uint32_t place = order->held_count;
 
     assert(order->held_count <= LULL_ORDER_HELD);
-    for (; place > 0 && distance(order->held[place - 1].number, number) > 0; place--)
+    for (; place > 0 && kernel_order_distance(order->held[place - 1].number, number) > 0; place--)
         order->held[place] = order->held[place - 1];
     order->held[place] = (struct kernel){number, signature, begin_ns};
     order->held_count++;
 }
 
 /* The kernel that came `back` symbols before the last one. */
-static const struct kernel *symbol(const struct lull_kernel_order *order, uint64_t back)
+static const struct kernel *kernel_order_symbol(const struct lull_kernel_order *order,
+                                                uint64_t back)
 {
     assert(back < order->symbols && back < RECENT);
     return &order->recent[(order->symbols - 1 - back) % RECENT];
@@ -187,10 +191,10 @@ static bool may_go(const struct lull_kernel_order *order)
     if (order->held_count == 0)
         return false;
     return order->symbols == 0 || order->held_count > LULL_ORDER_HELD ||
-           distance(order->held[0].number, symbol(order, 0)->number) == 1;
+           kernel_order_distance(order->held[0].number, kernel_order_symbol(order, 0)->number) == 1;
 }
 
-static struct lull_iteration_state let_go(struct lull_kernel_order *order)
+static struct lull_iteration_state kernel_order_release(struct lull_kernel_order *order)
 {
     const struct kernel kernel = order->held[0];
 
@@ -205,7 +209,8 @@ static struct lull_iteration_state let_go(struct lull_kernel_order *order)
 /* Time from the kernel before to the one that came `back` symbols before the last one. */
 static int64_t interval_ns(const struct lull_kernel_order *order, uint64_t back)
 {
-    return symbol(order, back)->begin_ns - symbol(order, back + 1)->begin_ns;
+    return kernel_order_symbol(order, back)->begin_ns -
+           kernel_order_symbol(order, back + 1)->begin_ns;
 }
 
 /* How many intervals are known. */
@@ -221,7 +226,7 @@ static uint32_t interval_count(const struct lull_kernel_order *order)
  * few periods: there an iteration begins, on all ranks alike. */
 static uint32_t longest_back(const struct lull_kernel_order *order, uint32_t period)
 {
-    const uint32_t turns = lull_smaller_u32(interval_count(order) / period, PHASE_TURNS);
+    const uint32_t turns = lull_min_u32(interval_count(order) / period, PHASE_TURNS);
     int64_t longest_ns = INT64_MIN;
     uint32_t longest = 0;
 
@@ -255,7 +260,8 @@ static bool is_in_phase(const struct lull_kernel_order *order)
     struct lull_standing standing;
 
     return lull_kernel_order_locate(
-               order, symbol(order, longest_back(order, order->period))->number, &standing) &&
+               order, kernel_order_symbol(order, longest_back(order, order->period))->number,
+               &standing) &&
            standing.position == 0;
 }
 
@@ -287,30 +293,34 @@ static uint32_t back_of(uint32_t period, uint32_t newest_position, uint32_t posi
     return (newest_position + period - position) % period;
 }
 
-/* Tells whether the numbers advance by one amount, the stride, from each kernel to its counterpart.
+/* Returns whether the numbers advance by one amount, the stride, from each kernel to its
+ * counterpart.
  */
 static bool is_regular(const struct lull_kernel_order *order, uint32_t period, uint32_t *stride_out)
 {
     if (order->symbols < 2 * (uint64_t)period)
         return false;
-    *stride_out = symbol(order, 0)->number - symbol(order, period)->number;
+    *stride_out =
+        kernel_order_symbol(order, 0)->number - kernel_order_symbol(order, period)->number;
     for (uint32_t i = 1; i < period; i++)
-        if (symbol(order, i)->number - symbol(order, i + period)->number != *stride_out)
+        if (kernel_order_symbol(order, i)->number -
+                kernel_order_symbol(order, i + period)->number !=
+            *stride_out)
             return false;
     return true;
 }
 
-/* Tells whether the last kernels are one iteration of the one that is known. */
-static bool is_known(const struct lull_kernel_order *order,
-                     const struct lull_iteration_state *state)
+/* Returns whether the last kernels are one iteration of the one that is known. */
+static bool kernel_order_is_known(const struct lull_kernel_order *order,
+                                  const struct lull_iteration_state *state)
 {
-    const uint32_t base = symbol(order, 0)->number - order->offsets[state->position];
+    const uint32_t base = kernel_order_symbol(order, 0)->number - order->offsets[state->position];
 
     if (state->period != order->period)
         return false;
     for (uint32_t position = 0; position < order->period; position++) {
         const struct kernel *kernel =
-            symbol(order, back_of(order->period, state->position, position));
+            kernel_order_symbol(order, back_of(order->period, state->position, position));
         const uint32_t before = position > state->position ? order->stride : 0;
 
         if (kernel->signature != order->signatures[position] ||
@@ -320,16 +330,16 @@ static bool is_known(const struct lull_kernel_order *order,
     return true;
 }
 
-static void learn(struct lull_kernel_order *order, const struct lull_iteration_state *state,
-                  uint32_t stride)
+static void kernel_order_learn(struct lull_kernel_order *order,
+                               const struct lull_iteration_state *state, uint32_t stride)
 {
-    const uint32_t base = symbol(order, state->position)->number;
+    const uint32_t base = kernel_order_symbol(order, state->position)->number;
 
     order->period = state->period;
     order->stride = stride;
     for (uint32_t position = 0; position < state->period; position++) {
         const struct kernel *kernel =
-            symbol(order, back_of(state->period, state->position, position));
+            kernel_order_symbol(order, back_of(state->period, state->position, position));
         const uint32_t before = position > state->position ? stride : 0;
 
         order->offsets[position] = kernel->number - base + before;
@@ -339,7 +349,7 @@ static void learn(struct lull_kernel_order *order, const struct lull_iteration_s
 
 static void start_following(struct lull_kernel_order *order, uint32_t position)
 {
-    order->base = symbol(order, 0)->number - order->offsets[position];
+    order->base = kernel_order_symbol(order, 0)->number - order->offsets[position];
     order->base_iteration++; /* the count before is of no use: it only must not repeat */
     order->is_following = true;
     order->was_left = false;
@@ -347,8 +357,8 @@ static void start_following(struct lull_kernel_order *order, uint32_t position)
 }
 
 /* The finder has a period, with the last symbol at state's position. */
-static enum lull_kernel_order_event enter(struct lull_kernel_order *order,
-                                          struct lull_iteration_state *state)
+static enum lull_kernel_order_event kernel_order_enter(struct lull_kernel_order *order,
+                                                       struct lull_iteration_state *state)
 {
     uint32_t stride;
 
@@ -360,39 +370,41 @@ static enum lull_kernel_order_event enter(struct lull_kernel_order *order,
         state->position = longest_back(order, state->period);
     }
 
-    if (order->was_left && distance(symbol(order, 0)->number, order->left_at) < 0)
+    if (order->was_left &&
+        kernel_order_distance(kernel_order_symbol(order, 0)->number, order->left_at) < 0)
         return LULL_ORDER_SEARCHING;
     assert(state->period <= MAX_PERIOD);
-    if (is_known(order, state)) {
+    if (kernel_order_is_known(order, state)) {
         start_following(order, state->position);
         return LULL_ORDER_RESUMED;
     }
     if (!is_regular(order, state->period, &stride) || stride == 0)
         return LULL_ORDER_SEARCHING;
-    learn(order, state, stride);
+    kernel_order_learn(order, state, stride);
     start_following(order, state->position);
     return LULL_ORDER_FOUND;
 }
 
-/* Kernels that are still held back have begun, too. */
+/* Kernels that are still held back have started, too. */
 static bool do_held_fit(const struct lull_kernel_order *order)
 {
     for (uint32_t i = 0; i < order->held_count; i++)
-        if (!fits(order, order->held[i].number, order->held[i].signature))
+        if (!kernel_order_fits(order, order->held[i].number, order->held[i].signature))
             return false;
     return true;
 }
 
-static enum lull_kernel_order_event search(struct lull_kernel_order *order, bool may_enter)
+static enum lull_kernel_order_event kernel_order_search(struct lull_kernel_order *order,
+                                                        bool may_enter)
 {
     enum lull_kernel_order_event event = LULL_ORDER_SEARCHING;
 
     while (may_go(order)) {
-        struct lull_iteration_state state = let_go(order);
+        struct lull_iteration_state state = kernel_order_release(order);
 
         if (!may_enter || order->is_following || state.period == 0)
             continue;
-        event = enter(order, &state);
+        event = kernel_order_enter(order, &state);
         if (order->is_following && !do_held_fit(order)) {
             order->is_following = false;
             event = LULL_ORDER_SEARCHING;
@@ -402,9 +414,10 @@ static enum lull_kernel_order_event search(struct lull_kernel_order *order, bool
 }
 
 /* True unless the kernel shows that the iteration is not followed any more. */
-static bool go_on(struct lull_kernel_order *order, uint32_t number, uint64_t signature)
+static bool kernel_order_continue(struct lull_kernel_order *order, uint32_t number,
+                                  uint64_t signature)
 {
-    if (!order->is_following || fits(order, number, signature))
+    if (!order->is_following || kernel_order_fits(order, number, signature))
         return true;
     order->is_following = false;
     order->was_left = true;
@@ -417,15 +430,16 @@ enum lull_kernel_order_event lull_kernel_order_take(struct lull_kernel_order *or
                                                     int64_t begin_ns)
 {
     const bool was_following = order->is_following;
-    const bool goes_on = go_on(order, number, signature);
+    const bool goes_on = kernel_order_continue(order, number, signature);
     enum lull_kernel_order_event event;
 
-    if (!order->has_newest || distance(number, order->newest) > 0)
+    if (!order->has_newest || kernel_order_distance(number, order->newest) > 0)
         order->newest = number;
     order->has_newest = true;
-    if (order->symbols == 0 || distance(number, symbol(order, 0)->number) > 0)
-        hold(order, number, signature, begin_ns);
-    event = search(order, goes_on);
+    if (order->symbols == 0 ||
+        kernel_order_distance(number, kernel_order_symbol(order, 0)->number) > 0)
+        kernel_order_hold(order, number, signature, begin_ns);
+    event = kernel_order_search(order, goes_on);
     if (order->is_following)
         move_base(order);
     if (was_following && goes_on && change_multiple(order)) {

@@ -6,7 +6,7 @@
  * the order in which the host has enqueued them. Each kernel carries its number in it (call.h:
  * order); numbers of neighbours need not follow each other, as not every operation has a kernel.
  *
- * Searching. Kernels are put back into the order of their numbers and then are the symbols of an
+ * Searching. Kernels are restored into the order of their numbers and then are the symbols of an
  * iteration finder. One is held back until its predecessor's number has come, or until
  * LULL_ORDER_HELD later ones have; what comes later than that is no symbol. The iteration is FOUND
  * once the finder has one and the numbers advance by the same amount, the stride, from each kernel
@@ -19,7 +19,7 @@
  * longer, or the longest time comes elsewhere, it is LEFT and found again as it is now.
  *
  * Following. A number says iteration and position of its kernel at once, before all that came
- * before it have begun. A kernel whose signature is not the one of its position, or whose number
+ * before it have started. A kernel whose signature is not the one of its position, or whose number
  * belongs to none, ends it: LEFT. Kernels that are never heard of end nothing. After that the last
  * iteration is known still: when it comes again, whole, it is RESUMED.
  *
@@ -71,7 +71,7 @@ bool lull_kernel_order_locate(const struct lull_kernel_order *order, uint32_t nu
 /* Kernels in the iteration that is followed, or was last; 0: none has been found yet. */
 uint32_t lull_kernel_order_period(const struct lull_kernel_order *order);
 
-/* Tells whether that iteration was found from the times between its kernels. */
+/* Returns whether that iteration was found from the times between its kernels. */
 bool lull_kernel_order_goes_by_times(const struct lull_kernel_order *order);
 
 /* The iteration of the highest number taken, while one is followed. */

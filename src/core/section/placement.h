@@ -1,7 +1,7 @@
 /*
  * Placement: decides from what was seen of a process of a job on which GPU it may be managed. A GPU
- * is chosen only if the process uses it for certain: the clock of any other belongs to somebody
- * else.
+ * is chosen only if the process uses it for certain: the clock of any other belongs to another
+ * program.
  *
  * Sets of GPUs are masks of the numbers that the driver library gives them (0 to 63). What a set
  * says is true but may be incomplete: a GPU that is missing in one may be used all the same.

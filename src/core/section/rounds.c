@@ -7,12 +7,12 @@
 #include <string.h>
 
 /* A lag explains the intervals if it leaves less than this share of their mean square difference.
- * Chosen, not measured. */
+ */
 static const double unexplained_max = 0.2;
-/* Sums over a lag that deviate by less than this share of their mean need no longer lag. Chosen,
- * not measured: the job's own noise is of that size. */
+/* Sums over a lag that deviate by less than this share of their mean need no longer lag. Default:
+ * the job's own noise is of that size. */
 static const double notable_ratio = 0.05;
-/* So many of the longest intervals are looked at, and their cut. Chosen, not measured. */
+/* So many of the longest intervals are looked at, and their cut. */
 enum { LONGEST = 16, CUT = LULL_ROUNDS_SEEN };
 
 struct look {
@@ -41,7 +41,7 @@ static uint32_t find_longest(const double *intervals_ms, uint32_t count, uint32_
 }
 
 /* Mean square by which intervals differ from those a lag before, ms^2. */
-static double difference(const struct look *look, uint32_t lag)
+static double rounds_difference(const struct look *look, uint32_t lag)
 {
     double sum = 0.0;
 
@@ -55,7 +55,7 @@ static double difference(const struct look *look, uint32_t lag)
     return sum / (look->count - lag);
 }
 
-/* Tells whether the sums of `lag` intervals in a row vary notably. */
+/* Returns whether the sums of `lag` intervals in a row vary notably. */
 static bool sums_vary(const struct look *look, uint32_t lag)
 {
     double sum_ms = 0.0;
@@ -116,8 +116,8 @@ struct best {
 /* One period or two of it, which the gap map takes together by itself. */
 static struct best begin_with(const struct look *look, uint32_t period)
 {
-    const double alone = difference(look, period);
-    const double twofold = difference(look, 2 * period);
+    const double alone = rounds_difference(look, period);
+    const double twofold = rounds_difference(look, 2 * period);
 
     if (twofold <= unexplained_max * alone)
         return (struct best){2 * period, twofold};
@@ -129,7 +129,7 @@ static void try_lag(const struct look *look, uint32_t lag, struct best *best)
 {
     if (lag <= best->lag || lag > look->count / LULL_ROUNDS_SEEN)
         return;
-    const double left = difference(look, lag);
+    const double left = rounds_difference(look, lag);
 
     if (left <= unexplained_max * best->left)
         *best = (struct best){lag, left};

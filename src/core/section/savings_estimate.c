@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "core/switching/feed_forward.h"
 
 static const double ms_per_ns = 1e-6;
@@ -86,8 +86,8 @@ enum {
 };
 
 /* The best choice at a price, by dynamic programming over low and high; from[] to trace it back. */
-static void choose(const struct lull_gap *gaps, size_t count, double section_ns, double price,
-                   uint8_t *from)
+static void savings_choose(const struct lull_gap *gaps, size_t count, double section_ns,
+                           double price, uint8_t *from)
 {
     double low = -INFINITY; /* of the best choice that is low in the gap before */
     double high = 0.0;      /* that is high after it */
@@ -103,15 +103,15 @@ static void choose(const struct lull_gap *gaps, size_t count, double section_ns,
     }
 }
 
-static struct lull_switchable merge(const struct lull_gap *gaps, size_t count,
-                                    const struct lull_switch_latency *latency, double price,
-                                    uint8_t *from)
+static struct lull_switchable savings_merge(const struct lull_gap *gaps, size_t count,
+                                            const struct lull_switch_latency *latency, double price,
+                                            uint8_t *from)
 {
     struct lull_switchable sum = {0};
     bool is_low = false;
     size_t last = 0;
 
-    choose(gaps, count, break_even_ns(latency), price, from);
+    savings_choose(gaps, count, break_even_ns(latency), price, from);
     for (size_t i = count; i-- > 0;) {
         if (!is_low) {
             is_low = (from[i] & CLOSED) != 0;
@@ -133,7 +133,7 @@ int lull_switchable_merged(const struct lull_gap *gaps, size_t count,
     enum { HALVINGS = 48 };
     double too_low = 1e-9;
     double enough = 1e12; /* ns of gap per ns of computation: joins nothing */
-    uint8_t *const from = malloc(lull_larger_size(count, 1));
+    uint8_t *const from = malloc(lull_max_size(count, 1));
 
     if (from == NULL)
         return -ENOMEM;
@@ -142,7 +142,7 @@ int lull_switchable_merged(const struct lull_gap *gaps, size_t count,
         const double price = sqrt(too_low * enough);
 
         assert(too_low <= enough);
-        const struct lull_switchable sum = merge(gaps, count, latency, price, from);
+        const struct lull_switchable sum = savings_merge(gaps, count, latency, price, from);
 
         if (sum.slowed_ms > allowed_slowed_ms) {
             too_low = price;

@@ -2,7 +2,7 @@
  * Switchable: how much of a GPU's gaps could have run at a low clock, with a driver that needs
  * down_ns until a lowering and up_ns until a raising has effect; and what that would have saved.
  *
- * alone: each gap is switched by itself. The lowering is asked for when the gap begins, the
+ * alone: each gap is switched by itself. The lowering is requested when the gap begins, the
  *   raising ahead of its end, so that it is low for length - down - up. Only gaps for which that
  *   pays count, by the rule that also holds in a run (lull_forecast_pays: longer than down + up and
  *   a quarter).
@@ -11,7 +11,7 @@
  *   gap time - break-even time of each section - price * computation inside is greatest, with the
  *   lowest price at which all computation at the low clock stays within an allowance. So two
  *   gaps are joined where the computation between them is short against what joining gains.
- * feed_forward: perfect foresight. Lowering and raising are asked for ahead, so that the clock is
+ * feed_forward: perfect foresight. Lowering and raising are requested ahead, so that the clock is
  *   low for the whole gap and never beside computation. Gaps longer than down + up are switched;
  *   one driver serves one request at a time, so a lowering has effect down_ns after the raising
  *   before it at the earliest.

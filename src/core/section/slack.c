@@ -6,13 +6,13 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/smaller.h"
+#include "base/minmax.h"
 
 /* Points to which a GPU may be lowered: this share of its clocks. Below about half of the highest
  * clock computation costs no less energy on any curve of gpu-model.md, because it takes so long. */
-static const double most_share = 0.5;
-/* The highest clock is about this many times the difference between it and the lowest. Chosen, not
- * measured: on the measured GPUs it is 1.1 to 1.2 times. */
+static const double max_share = 0.5;
+/* The highest clock is about this many times the difference between it and the lowest. Default: on
+ * the measured GPUs it is 1.1 to 1.2 times. */
 static const double clock_span = 1.1;
 /* Iterations in a row in which a GPU is waited for in all for longer than it waits, before it comes
  * last. With half of them jitter raised seven of eight ranks of `resnet50-ddp`, one being slower by
@@ -29,7 +29,7 @@ void lull_slack_init(struct lull_slack *slack, uint32_t gpu_count, const uint32_
         struct lull_slack_gpu *gpu = &slack->gpus[i];
         const uint32_t steps = point_counts[i] < 2 ? 1 : point_counts[i] - 1;
 
-        gpu->most = point_counts[i] < 2 ? 0 : (uint32_t)(most_share * steps);
+        gpu->most = point_counts[i] < 2 ? 0 : (uint32_t)(max_share * steps);
         gpu->tried_most = gpu->most;
         gpu->point_ratio = 1.0 / (clock_span * steps);
         gpu->next_hold = LULL_SLACK_FIRST_HOLD;
@@ -58,7 +58,7 @@ const struct lull_slack_record *lull_slack_record(const struct lull_slack *slack
 /* ---- collectives ------------------------------------------------------------------------- */
 
 /* The kind of a collective; NULL: there are too many. */
-static struct lull_slack_kind *kind_of(struct lull_slack *slack, const struct lull_call *edge)
+static struct lull_slack_kind *slack_kind_of(struct lull_slack *slack, const struct lull_call *edge)
 {
     struct lull_call kind = *edge;
     uint64_t signature;
@@ -79,9 +79,9 @@ static struct lull_slack_kind *kind_of(struct lull_slack *slack, const struct lu
 /* True where collective `number` was over by this time; one that nobody has left is not. */
 static bool was_over(const struct lull_slack_kind *kind, uint32_t number, int64_t time_ns)
 {
-    const struct lull_slack_meeting *meeting = &kind->open[number % LULL_SLACK_OPEN];
+    const struct lull_slack_collective *collective = &kind->open[number % LULL_SLACK_OPEN];
 
-    return meeting->number == number && meeting->ended_ns <= time_ns;
+    return collective->number == number && collective->ended_ns <= time_ns;
 }
 
 /* The number of the collective that a GPU enters first: the others may be told of earlier or later
@@ -93,7 +93,7 @@ static uint32_t first_number(const struct lull_slack_kind *kind, int64_t time_ns
 
     for (uint32_t i = 0; i < LULL_SLACK_MAX_GPUS; i++)
         if ((kind->members & lull_slack_bit(i)) != 0)
-            newest = lull_larger_u32(newest, kind->numbers[i]);
+            newest = lull_max_u32(newest, kind->numbers[i]);
     if (newest == 0 || was_over(kind, newest, time_ns))
         return newest + 1;
     for (number = newest; number > 1 && newest - number + 1 < LULL_SLACK_OPEN; number--)
@@ -102,7 +102,7 @@ static uint32_t first_number(const struct lull_slack_kind *kind, int64_t time_ns
     return number;
 }
 
-static void begin(struct lull_slack_kind *kind, uint32_t gpu, int64_t time_ns)
+static void slack_begin(struct lull_slack_kind *kind, uint32_t gpu, int64_t time_ns)
 {
     if (kind->depths[gpu]++ > 0)
         return;
@@ -114,19 +114,20 @@ static void begin(struct lull_slack_kind *kind, uint32_t gpu, int64_t time_ns)
 }
 
 /* The collective that the GPU leaves. */
-static struct lull_slack_meeting *meeting_of(struct lull_slack_kind *kind, uint32_t gpu,
-                                             int64_t time_ns)
+static struct lull_slack_collective *slack_collective_of(struct lull_slack_kind *kind, uint32_t gpu,
+                                                         int64_t time_ns)
 {
-    struct lull_slack_meeting *meeting = &kind->open[kind->numbers[gpu] % LULL_SLACK_OPEN];
+    struct lull_slack_collective *collective = &kind->open[kind->numbers[gpu] % LULL_SLACK_OPEN];
 
-    if (meeting->number != kind->numbers[gpu])
-        *meeting = (struct lull_slack_meeting){.number = kind->numbers[gpu], .ended_ns = time_ns};
-    return meeting;
+    if (collective->number != kind->numbers[gpu])
+        *collective =
+            (struct lull_slack_collective){.number = kind->numbers[gpu], .ended_ns = time_ns};
+    return collective;
 }
 
 /* Returns how long less lowered GPUs wait for this one, ms. */
 static double waited_for_ms(const struct lull_slack *slack,
-                            const struct lull_slack_meeting *meeting, uint32_t index)
+                            const struct lull_slack_collective *collective, uint32_t index)
 {
     const struct lull_slack_gpu *gpu = &slack->gpus[index];
     double longest_ms = 0.0;
@@ -134,13 +135,13 @@ static double waited_for_ms(const struct lull_slack *slack,
     if (!gpu->is_in_force || gpu->points == 0)
         return 0.0;
     for (uint32_t i = 0; i < slack->gpu_count; i++)
-        if ((meeting->seen & lull_slack_bit(i)) != 0 && slack->gpus[i].is_in_force &&
+        if ((collective->seen & lull_slack_bit(i)) != 0 && slack->gpus[i].is_in_force &&
             slack->gpus[i].points < gpu->points)
-            longest_ms = fmax(longest_ms, meeting->length_ms[i] - meeting->length_ms[index]);
+            longest_ms = fmax(longest_ms, collective->length_ms[i] - collective->length_ms[index]);
     return longest_ms;
 }
 
-/* Less lowered GPUs have waited for this one. Tells whether for longer than jitter explains. */
+/* Less lowered GPUs have waited for this one. Returns whether for longer than jitter explains. */
 static bool note_waiting(struct lull_slack_gpu *gpu, double now_ms, bool is_one_group)
 {
     gpu->waited_for_ms += now_ms;
@@ -150,30 +151,32 @@ static bool note_waiting(struct lull_slack_gpu *gpu, double now_ms, bool is_one_
 }
 
 /* The GPU that is the last to come. */
-static uint32_t last_of(const struct lull_slack *slack, const struct lull_slack_meeting *meeting)
+static uint32_t slack_last_of(const struct lull_slack *slack,
+                              const struct lull_slack_collective *collective)
 {
     uint32_t last = 0;
     double shortest_ms = INFINITY;
 
     for (uint32_t i = 0; i < slack->gpu_count; i++)
-        if ((meeting->seen & lull_slack_bit(i)) != 0 && meeting->length_ms[i] < shortest_ms) {
-            shortest_ms = meeting->length_ms[i];
+        if ((collective->seen & lull_slack_bit(i)) != 0 && collective->length_ms[i] < shortest_ms) {
+            shortest_ms = collective->length_ms[i];
             last = i;
         }
     return last;
 }
 
 /* What the lowered GPUs have waited for is gone where one of them is the last. */
-static uint64_t raise_waited_for(struct lull_slack *slack, const struct lull_slack_meeting *meeting,
-                                 uint32_t last, bool is_one_group)
+static uint64_t slack_raise_waited_for(struct lull_slack *slack,
+                                       const struct lull_slack_collective *collective,
+                                       uint32_t last, bool is_one_group)
 {
     uint64_t raised = 0;
 
     if (slack->gpus[last].points == 0)
         return 0;
     for (uint32_t i = 0; i < slack->gpu_count; i++)
-        if ((meeting->seen & lull_slack_bit(i)) != 0 &&
-            note_waiting(&slack->gpus[i], waited_for_ms(slack, meeting, i), is_one_group))
+        if ((collective->seen & lull_slack_bit(i)) != 0 &&
+            note_waiting(&slack->gpus[i], waited_for_ms(slack, collective, i), is_one_group))
             raised |= lull_slack_bit(i);
     for (uint32_t i = 0; i < slack->gpu_count; i++)
         if ((raised & lull_slack_bit(i)) != 0)
@@ -182,58 +185,58 @@ static uint64_t raise_waited_for(struct lull_slack *slack, const struct lull_sla
 }
 
 /* All have left: what each has waited for, and who is waited for. */
-static uint64_t conclude(struct lull_slack *slack, const struct lull_slack_kind *kind,
-                         const struct lull_slack_meeting *meeting)
+static uint64_t slack_conclude(struct lull_slack *slack, const struct lull_slack_kind *kind,
+                               const struct lull_slack_collective *collective)
 {
     const bool is_one_group = (uint32_t)__builtin_popcountll(kind->members) <= kind->ranks;
-    const uint32_t last = last_of(slack, meeting);
+    const uint32_t last = slack_last_of(slack, collective);
 
-    lull_slack_note_last(slack, last, kind, meeting);
+    lull_slack_note_last(slack, last, kind, collective);
     for (uint32_t i = 0; i < slack->gpu_count; i++) {
         struct lull_slack_gpu *gpu = &slack->gpus[i];
 
-        if ((meeting->seen & lull_slack_bit(i)) == 0)
+        if ((collective->seen & lull_slack_bit(i)) == 0)
             continue;
-        gpu->met++;
-        gpu->wait_ms = fmax(gpu->wait_ms, meeting->length_ms[i] - meeting->length_ms[last]);
-        gpu->all_ms += meeting->length_ms[i] - meeting->length_ms[last];
+        gpu->joined++;
+        gpu->wait_ms = fmax(gpu->wait_ms, collective->length_ms[i] - collective->length_ms[last]);
+        gpu->all_ms += collective->length_ms[i] - collective->length_ms[last];
     }
-    return raise_waited_for(slack, meeting, last, is_one_group);
+    return slack_raise_waited_for(slack, collective, last, is_one_group);
 }
 
 uint64_t lull_slack_take(struct lull_slack *slack, uint32_t gpu, const struct lull_call *edge)
 {
     struct lull_slack_kind *kind;
-    struct lull_slack_meeting *meeting;
+    struct lull_slack_collective *collective;
     double length_ms;
 
     assert(gpu < slack->gpu_count);
     if (edge->peer >= 0 || edge->place != 0 || edge->is_late)
         return 0;
-    kind = kind_of(slack, edge);
+    kind = slack_kind_of(slack, edge);
     if (kind == NULL)
         return 0;
     if (edge->begin) {
-        begin(kind, gpu, edge->time_ns);
+        slack_begin(kind, gpu, edge->time_ns);
         return 0;
     }
     if (kind->depths[gpu] == 0 || --kind->depths[gpu] > 0)
         return 0;
-    meeting = meeting_of(kind, gpu, edge->time_ns);
-    meeting->seen |= lull_slack_bit(gpu);
+    collective = slack_collective_of(kind, gpu, edge->time_ns);
+    collective->seen |= lull_slack_bit(gpu);
     length_ms = lull_ms_from_ns(edge->time_ns - kind->begins_ns[gpu]);
-    meeting->length_ms[gpu] = (float)length_ms;
-    lull_slack_stay(slack, gpu, kind, length_ms);
-    if (meeting->seen != kind->members)
+    collective->length_ms[gpu] = (float)length_ms;
+    lull_slack_collective_time(slack, gpu, kind, length_ms);
+    if (collective->seen != kind->members)
         return 0;
-    return conclude(slack, kind, meeting);
+    return slack_conclude(slack, kind, collective);
 }
 
 void lull_slack_end_iteration(struct lull_slack *slack, uint32_t index, uint64_t iteration,
                               double iteration_ms)
 {
     struct lull_slack_gpu *gpu = &slack->gpus[index];
-    const bool is_seen = gpu->met > 0;
+    const bool is_seen = gpu->joined > 0;
     const double wait_ms = gpu->wait_ms;
     const double all_ms = gpu->all_ms;
     const double late_ms = gpu->late_ms;
@@ -242,14 +245,14 @@ void lull_slack_end_iteration(struct lull_slack *slack, uint32_t index, uint64_t
     gpu->record.iterations++;
     gpu->record.lowered += gpu->is_in_force && gpu->points > 0;
     gpu->record.by_nodes += gpu->is_in_force && gpu->rests_on_nodes;
-    gpu->usual_ms = iteration_ms;
-    gpu->met = 0;
+    gpu->typical_ms = iteration_ms;
+    gpu->joined = 0;
     gpu->wait_ms = 0.0;
     gpu->all_ms = 0.0;
     gpu->waited_for_ms = 0.0;
     gpu->late_ms = 0.0;
     gpu->hold -= gpu->hold > 0;
-    lull_slack_end_stay(slack, index, iteration);
+    lull_slack_end_collective(slack, index, iteration);
     if (!gpu->is_in_force || (!is_seen && gpu->points == 0))
         return;
     gpu->overdue = late_ms > all_ms ? gpu->overdue + 1 : 0;
@@ -298,7 +301,7 @@ void lull_slack_forget(struct lull_slack *slack, uint32_t index)
         .era = gpu->era + 1,
     };
     memset(slack->lasts, 0, sizeof(slack->lasts));
-    slack->has_told = false;
+    slack->has_reported = false;
     for (uint32_t i = 0; i < LULL_SLACK_KINDS; i++) {
         slack->kinds[i].members &= ~lull_slack_bit(index);
         slack->kinds[i].depths[index] = 0;

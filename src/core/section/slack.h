@@ -18,8 +18,8 @@
  * Where ranks compute nothing beside their collectives (mixture of experts, tensor parallel), each
  * wait is one of its own, and all of them together count. Which of both holds shows once the GPU is
  * lowered by a few points: it may be lowered on until both, the longest wait and all together, are
- * filled if they go on to become shorter as they have done so far. Where ranks can run ahead by a
- * layer at most the longest does not become shorter at first, and nothing is extrapolated. A GPU
+ * filled if they continue to become shorter as they have done so far. Where ranks can run ahead by
+ * a layer at most the longest does not become shorter at first, and nothing is extrapolated. A GPU
  * also comes last where less lowered ones wait for it for longer, in all, than it does, in
  * many iterations in a row.
  *
@@ -60,7 +60,7 @@ enum {
 };
 
 /* One collective, and how long each GPU was in it. */
-struct lull_slack_meeting {
+struct lull_slack_collective {
     uint32_t number;  /* of its kind, from 1; 0: none */
     int64_t ended_ns; /* when the first GPU left it */
     uint64_t seen;    /* bits: GPUs that have left it */
@@ -74,11 +74,11 @@ struct lull_slack_kind {
     uint32_t numbers[LULL_SLACK_MAX_GPUS];
     uint32_t depths[LULL_SLACK_MAX_GPUS];
     int64_t begins_ns[LULL_SLACK_MAX_GPUS];
-    struct lull_slack_meeting open[LULL_SLACK_OPEN];
+    struct lull_slack_collective open[LULL_SLACK_OPEN];
 };
 
 /* How long a rank was in the collectives of one iteration that it shares with other nodes. */
-struct lull_slack_stay {
+struct lull_slack_collective_time {
     uint64_t iteration;
     bool counts;    /* the GPU has run at its points for the whole iteration... */
     uint32_t era;   /* ...and these were its points then */
@@ -118,12 +118,12 @@ struct lull_slack_gpu {
     uint32_t points;      /* below the common point that the slack pays for */
     uint32_t most;        /* points that it may be lowered by */
     double point_ratio;   /* of its iteration: what a point costs at most */
-    uint32_t met;         /* collectives since the last iteration ended */
+    uint32_t joined;      /* collectives since the last iteration ended */
     double wait_ms;       /* the longest wait since then... */
     double all_ms;        /* ...and all of them together */
     double waited_for_ms; /* how long less lowered GPUs have waited for it since then... */
     double late_ms;       /* ...in collectives of ranks that are all one group */
-    double usual_ms;      /* length of an iteration, the last one */
+    double typical_ms;    /* length of an iteration, the last one */
     uint32_t point;       /* at which it runs, the common point included */
     uint32_t set;         /* the point that its clock has followed to last */
     bool is_reached;      /* it has been at `point` since that is wanted */
@@ -134,11 +134,12 @@ struct lull_slack_gpu {
     bool is_answered;    /* other nodes have told of an iteration at these points */
     uint64_t iteration;  /* of its rank, the present one */
     uint64_t answered;   /* iteration of which other nodes have told last */
-    struct lull_slack_stay stay;                   /* in the present iteration... */
-    struct lull_slack_stay stays[LULL_SLACK_KEPT]; /* ...and in those that nodes tell of */
-    struct lull_slack_waits own;                   /* for ranks of its own node... */
-    struct lull_slack_waits job;                   /* ...and for the latest rank of the job */
-    double point_ms;                               /* what a point costs; 0: not known */
+    struct lull_slack_collective_time collective_time; /* in the present iteration... */
+    struct lull_slack_collective_time
+        collective_times[LULL_SLACK_KEPT]; /* ...and in those that nodes tell of */
+    struct lull_slack_waits own;           /* for ranks of its own node... */
+    struct lull_slack_waits job;           /* ...and for the latest rank of the job */
+    double point_ms;                       /* what a point costs; 0: not known */
     double had_waited_ms;  /* when it was lowered from the common point, at least... */
     double had_longest_ms; /* ...the same, on average... */
     double had_all_ms;     /* ...and all waits of an iteration together, on average */
@@ -155,8 +156,8 @@ struct lull_slack {
     uint32_t gpu_count;
     uint32_t descents; /* how often a GPU has been lowered by more than a point */
     uint64_t stride;   /* every so many iterations other nodes are told of one */
-    bool has_told;
-    uint64_t told; /* the iteration that this node has told of last */
+    bool has_reported;
+    uint64_t reported; /* the iteration that this node has told of last */
     struct lull_slack_gpu gpus[LULL_SLACK_MAX_GPUS];
     struct lull_slack_kind kinds[LULL_SLACK_KINDS];
     struct lull_slack_last lasts[LULL_SLACK_KEPT]; /* of the iterations that nodes tell of */
@@ -188,13 +189,14 @@ void lull_slack_forget(struct lull_slack *slack, uint32_t gpu);
 
 /* Finds the newest iteration that all ranks of this node have ended, where the others are to be
  * told of it and have not been yet. Iterations of less than 100 ms are told of only where a power
- * of two divides their numbers, so that words are about that far apart. Tells whether there is one.
+ * of two divides their numbers, so that words are about that far apart. Returns whether there is
+ * one.
  */
-bool lull_slack_tell(struct lull_slack *slack, struct lull_arrival *arrival_out);
+bool lull_slack_report(struct lull_slack *slack, struct lull_arrival *arrival_out);
 
 /* All nodes have told of an iteration: the latest of all. Points may change. Returns bits: GPUs
  * that are to be raised at once. */
-uint64_t lull_slack_hear(struct lull_slack *slack, const struct lull_arrival *latest);
+uint64_t lull_slack_receive(struct lull_slack *slack, const struct lull_arrival *latest);
 
 /* How many points below the common one the GPU may run. */
 uint32_t lull_slack_points(const struct lull_slack *slack, uint32_t gpu);

@@ -2,13 +2,13 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "core/section/slack_state.h"
 
 /* Words of one node are at least so far apart. A word takes about as long to the other nodes
  * (governor/peers), and more of them would not make them come sooner. They become more frequent
  * only where iterations have become longer by a good part, because nodes that tell of different
- * iterations do not understand each other. Chosen, not measured. */
+ * iterations do not understand each other. */
 static const double word_ms = 100.0;
 static const double ample_word_ms = 150.0;
 enum { LONGEST_STRIDE = 1 << 16 };
@@ -23,48 +23,48 @@ static void adapt_stride(struct lull_slack *slack, double iteration_ms)
         slack->stride /= 2;
 }
 
-static bool is_due(const struct lull_slack *slack, uint64_t iteration)
+static bool slack_nodes_is_due(const struct lull_slack *slack, uint64_t iteration)
 {
     return iteration % slack->stride == 0;
 }
 
 /* The place of an iteration that is due among those that are kept. */
-static uint32_t place_of(const struct lull_slack *slack, uint64_t iteration)
+static uint32_t slack_nodes_place_of(const struct lull_slack *slack, uint64_t iteration)
 {
     return (uint32_t)(iteration / slack->stride % LULL_SLACK_KEPT);
 }
 
 /* ---- what this node's ranks do ----------------------------------------------------------- */
 
-/* Tells whether ranks of other nodes are in these collectives. */
+/* Returns whether ranks of other nodes are in these collectives. */
 static bool is_wide(const struct lull_slack_kind *kind)
 {
     return kind->ranks > (uint32_t)__builtin_popcountll(kind->members);
 }
 
-void lull_slack_stay(struct lull_slack *slack, uint32_t gpu, const struct lull_slack_kind *kind,
-                     double length_ms)
+void lull_slack_collective_time(struct lull_slack *slack, uint32_t gpu,
+                                const struct lull_slack_kind *kind, double length_ms)
 {
-    struct lull_slack_stay *stay = &slack->gpus[gpu].stay;
-    double *longest_ms = &stay->longest_ms[kind - slack->kinds];
+    struct lull_slack_collective_time *collective_time = &slack->gpus[gpu].collective_time;
+    double *longest_ms = &collective_time->longest_ms[kind - slack->kinds];
 
     if (!is_wide(kind))
         return;
-    stay->collectives++;
-    stay->total_ms += length_ms;
+    collective_time->collectives++;
+    collective_time->total_ms += length_ms;
     *longest_ms = fmax(*longest_ms, length_ms);
 }
 
 static struct lull_slack_last *last_in(struct lull_slack *slack, uint64_t iteration)
 {
-    struct lull_slack_last *last = &slack->lasts[place_of(slack, iteration)];
+    struct lull_slack_last *last = &slack->lasts[slack_nodes_place_of(slack, iteration)];
 
     if (last->iteration != iteration)
         *last = (struct lull_slack_last){.iteration = iteration};
     return last;
 }
 
-/* Tells whether the GPU has been at the common point for the whole iteration so far: one that has
+/* Returns whether the GPU has been at the common point for the whole iteration so far: one that has
  * just been raised may still be slow. */
 static bool is_common(const struct lull_slack_gpu *gpu)
 {
@@ -73,82 +73,86 @@ static bool is_common(const struct lull_slack_gpu *gpu)
 
 /* Returns how long the last of the ranks at the common point was in a collective; INFINITY: no rank
  * is there. */
-static double common_ms(const struct lull_slack *slack, const struct lull_slack_meeting *meeting)
+static double common_ms(const struct lull_slack *slack,
+                        const struct lull_slack_collective *collective)
 {
-    double least_ms = INFINITY;
+    double min_ms = INFINITY;
 
     for (uint32_t i = 0; i < slack->gpu_count; i++)
-        if ((meeting->seen & lull_slack_bit(i)) != 0 && is_common(&slack->gpus[i]))
-            least_ms = fmin(least_ms, (double)meeting->length_ms[i]);
-    return least_ms;
+        if ((collective->seen & lull_slack_bit(i)) != 0 && is_common(&slack->gpus[i]))
+            min_ms = fmin(min_ms, (double)collective->length_ms[i]);
+    return min_ms;
 }
 
 void lull_slack_note_last(struct lull_slack *slack, uint32_t gpu,
                           const struct lull_slack_kind *kind,
-                          const struct lull_slack_meeting *meeting)
+                          const struct lull_slack_collective *collective)
 {
     const uint64_t iteration = slack->gpus[gpu].iteration;
     const ptrdiff_t index = kind - slack->kinds;
     struct lull_slack_last *last;
 
-    if (!is_wide(kind) || !is_due(slack, iteration))
+    if (!is_wide(kind) || !slack_nodes_is_due(slack, iteration))
         return;
     last = last_in(slack, iteration);
-    last->longest_ms[index] = fmax(last->longest_ms[index], (double)meeting->length_ms[gpu]);
-    last->common_ms[index] = fmax(last->common_ms[index], common_ms(slack, meeting));
+    last->longest_ms[index] = fmax(last->longest_ms[index], (double)collective->length_ms[gpu]);
+    last->common_ms[index] = fmax(last->common_ms[index], common_ms(slack, collective));
 }
 
 /* Whatever rests on other nodes' words is taken back where these have not come for too long. */
-static bool is_stale(const struct lull_slack *slack, const struct lull_slack_gpu *gpu)
+static bool slack_nodes_is_stale(const struct lull_slack *slack, const struct lull_slack_gpu *gpu)
 {
     return gpu->rests_on_nodes && gpu->iteration - gpu->answered > LULL_SLACK_STALE * slack->stride;
 }
 
 /* Returns how deep the common point is at which the GPU runs now, lowered further or not, in a
  * thousandth of its clock list. */
-static uint32_t depth_of(const struct lull_slack_gpu *gpu)
+static uint32_t slack_nodes_depth_of(const struct lull_slack_gpu *gpu)
 {
-    const uint32_t own = gpu->is_in_force ? lull_smaller_u32(gpu->points, gpu->point) : 0;
+    const uint32_t own = gpu->is_in_force ? lull_min_u32(gpu->points, gpu->point) : 0;
 
     return (uint32_t)lround((gpu->point - own) * gpu->point_ratio * 1e3);
 }
 
-void lull_slack_end_stay(struct lull_slack *slack, uint32_t index, uint64_t iteration)
+void lull_slack_end_collective(struct lull_slack *slack, uint32_t index, uint64_t iteration)
 {
     struct lull_slack_gpu *gpu = &slack->gpus[index];
 
-    if (is_due(slack, iteration)) {
-        struct lull_slack_stay *kept = &gpu->stays[place_of(slack, iteration)];
+    if (slack_nodes_is_due(slack, iteration)) {
+        struct lull_slack_collective_time *kept =
+            &gpu->collective_times[slack_nodes_place_of(slack, iteration)];
 
-        *kept = gpu->stay;
+        *kept = gpu->collective_time;
         kept->iteration = iteration;
         kept->counts = gpu->is_in_force;
         kept->era = gpu->era;
         kept->is_common = is_common(gpu);
-        kept->depth = depth_of(gpu);
+        kept->depth = slack_nodes_depth_of(gpu);
         last_in(slack, iteration)->ended |= lull_slack_bit(index);
     }
-    gpu->stay = (struct lull_slack_stay){0};
+    gpu->collective_time = (struct lull_slack_collective_time){0};
     gpu->iteration = iteration + 1;
-    if (is_stale(slack, gpu))
+    if (slack_nodes_is_stale(slack, gpu))
         lull_slack_raise_at_once(gpu);
     if (index == 0)
-        adapt_stride(slack, gpu->usual_ms);
+        adapt_stride(slack, gpu->typical_ms);
 }
 
 /* How the GPU's rank was in the collectives of an iteration; NULL: that is not known any more. */
-static const struct lull_slack_stay *stay_in(const struct lull_slack_gpu *gpu, uint64_t iteration)
+static const struct lull_slack_collective_time *
+slack_nodes_collective_time(const struct lull_slack_gpu *gpu, uint64_t iteration)
 {
     for (uint32_t i = 0; i < LULL_SLACK_KEPT; i++)
-        if (gpu->stays[i].collectives > 0 && gpu->stays[i].iteration == iteration)
-            return &gpu->stays[i];
+        if (gpu->collective_times[i].collectives > 0 &&
+            gpu->collective_times[i].iteration == iteration)
+            return &gpu->collective_times[i];
     return NULL;
 }
 
 /* ---- what it tells ----------------------------------------------------------------------- */
 
 /* Bits: GPUs whose ranks are in collectives with other nodes. */
-static uint64_t members_of(const struct lull_slack *slack)
+static uint64_t slack_nodes_members_of(const struct lull_slack *slack)
 {
     uint64_t members = 0;
 
@@ -158,37 +162,39 @@ static uint64_t members_of(const struct lull_slack *slack)
     return members;
 }
 
-/* Returns a length in us, rounded up; INFINITY stands for LULL_ARRIVAL_NONE. */
+/* Returns a length in us, rounded up; INFINITY represents LULL_ARRIVAL_NONE. */
 static uint32_t us_of(double ms)
 {
     return (uint32_t)fmin(ceil(fmax(ms, 0.0) * 1e3), (double)LULL_ARRIVAL_NONE);
 }
 
-/* Fills in how long the ranks were in all collectives of an iteration. Tells whether each was in as
- * many of them, so that they can be compared. */
-static bool sum_up(const struct lull_slack *slack, uint64_t members, struct lull_arrival *arrival)
+/* Fills in how long the ranks were in all collectives of an iteration. Returns whether each was in
+ * as many of them, so that they can be compared. */
+static bool slack_nodes_summarize(const struct lull_slack *slack, uint64_t members,
+                                  struct lull_arrival *arrival)
 {
-    double least_ms = INFINITY;
+    double min_ms = INFINITY;
     double common_ms = INFINITY;
 
     for (uint32_t i = 0; i < slack->gpu_count; i++) {
-        const struct lull_slack_stay *stay = stay_in(&slack->gpus[i], arrival->iteration);
+        const struct lull_slack_collective_time *collective_time =
+            slack_nodes_collective_time(&slack->gpus[i], arrival->iteration);
 
         if ((members & lull_slack_bit(i)) == 0)
             continue;
-        if (stay == NULL ||
-            (arrival->collectives != 0 && stay->collectives != arrival->collectives))
+        if (collective_time == NULL ||
+            (arrival->collectives != 0 && collective_time->collectives != arrival->collectives))
             return false;
-        if (arrival->collectives != 0 && stay->depth != arrival->depth)
+        if (arrival->collectives != 0 && collective_time->depth != arrival->depth)
             arrival->depth = LULL_ARRIVAL_NONE;
         else
-            arrival->depth = stay->depth;
-        arrival->collectives = stay->collectives;
-        least_ms = fmin(least_ms, stay->total_ms);
-        if (stay->is_common)
-            common_ms = fmin(common_ms, stay->total_ms);
+            arrival->depth = collective_time->depth;
+        arrival->collectives = collective_time->collectives;
+        min_ms = fmin(min_ms, collective_time->total_ms);
+        if (collective_time->is_common)
+            common_ms = fmin(common_ms, collective_time->total_ms);
     }
-    arrival->total_us = us_of(least_ms);
+    arrival->total_us = us_of(min_ms);
     arrival->common_us = us_of(common_ms);
     return true;
 }
@@ -215,7 +221,7 @@ static const struct lull_slack_last *find_due(const struct lull_slack *slack, ui
         const struct lull_slack_last *last = &slack->lasts[i];
 
         if ((last->ended & members) != members ||
-            (slack->has_told && last->iteration <= slack->told))
+            (slack->has_reported && last->iteration <= slack->reported))
             continue;
         if (due == NULL || last->iteration > due->iteration)
             due = last;
@@ -223,17 +229,17 @@ static const struct lull_slack_last *find_due(const struct lull_slack *slack, ui
     return due;
 }
 
-bool lull_slack_tell(struct lull_slack *slack, struct lull_arrival *arrival_out)
+bool lull_slack_report(struct lull_slack *slack, struct lull_arrival *arrival_out)
 {
-    const uint64_t members = members_of(slack);
+    const uint64_t members = slack_nodes_members_of(slack);
     const struct lull_slack_last *due = members == 0 ? NULL : find_due(slack, members);
 
     if (due == NULL)
         return false;
-    slack->told = due->iteration;
-    slack->has_told = true;
+    slack->reported = due->iteration;
+    slack->has_reported = true;
     *arrival_out = (struct lull_arrival){.iteration = due->iteration};
-    if (!sum_up(slack, members, arrival_out))
+    if (!slack_nodes_summarize(slack, members, arrival_out))
         return false;
     name_kinds(slack, due, arrival_out);
     return true;
@@ -261,19 +267,20 @@ static double waited_ms(uint32_t common_us, double own_ms)
     return common_us == LULL_ARRIVAL_NONE ? 0.0 : fmax(ms_of(common_us) - own_ms, 0.0);
 }
 
-static struct slack_answer compare(const struct lull_slack *slack,
-                                   const struct lull_slack_stay *stay,
-                                   const struct lull_arrival *latest)
+static struct slack_answer
+slack_nodes_compare(const struct lull_slack *slack,
+                    const struct lull_slack_collective_time *collective_time,
+                    const struct lull_arrival *latest)
 {
     struct slack_answer answer = {
-        .all_ms = stay->total_ms - ms_of(latest->total_us),
-        .late_ms = waited_ms(latest->common_us, stay->total_ms),
+        .all_ms = collective_time->total_ms - ms_of(latest->total_us),
+        .late_ms = waited_ms(latest->common_us, collective_time->total_ms),
     };
 
     for (uint32_t i = 0; i < LULL_SLACK_KINDS; i++)
         for (uint32_t k = 0; k < latest->kind_count; k++) {
             const struct lull_arrival_kind *kind = &latest->kinds[k];
-            const double longest_ms = stay->longest_ms[i];
+            const double longest_ms = collective_time->longest_ms[i];
 
             if (slack->kinds[i].signature != kind->signature || !(longest_ms > 0.0))
                 continue;
@@ -285,10 +292,10 @@ static struct slack_answer compare(const struct lull_slack *slack,
     return answer;
 }
 
-/* Takes what follows for one GPU; is_even: all ranks were at the same common point. Tells whether
+/* Takes what follows for one GPU; is_even: all ranks were at the same common point. Returns whether
  * it is raised at once. */
-static bool take_answer(struct lull_slack *slack, struct lull_slack_gpu *gpu,
-                        const struct slack_answer *answer, bool is_even)
+static bool slack_nodes_read_answer(struct lull_slack *slack, struct lull_slack_gpu *gpu,
+                                    const struct slack_answer *answer, bool is_even)
 {
     if (gpu->rests_on_nodes && lull_slack_is_waited_for(gpu, answer->waited_ms, answer->late_ms)) {
         if (!gpu->is_answered) /* It had been lowered too far. */
@@ -308,22 +315,23 @@ static bool take_answer(struct lull_slack *slack, struct lull_slack_gpu *gpu,
     return false;
 }
 
-uint64_t lull_slack_hear(struct lull_slack *slack, const struct lull_arrival *latest)
+uint64_t lull_slack_receive(struct lull_slack *slack, const struct lull_arrival *latest)
 {
     uint64_t raised = 0;
 
     for (uint32_t i = 0; i < slack->gpu_count; i++) {
         struct lull_slack_gpu *gpu = &slack->gpus[i];
-        const struct lull_slack_stay *stay = stay_in(gpu, latest->iteration);
+        const struct lull_slack_collective_time *collective_time =
+            slack_nodes_collective_time(gpu, latest->iteration);
         struct slack_answer answer;
 
-        if (stay == NULL || stay->collectives != latest->collectives)
+        if (collective_time == NULL || collective_time->collectives != latest->collectives)
             continue;
         gpu->answered = latest->iteration;
-        if (!stay->counts || stay->era != gpu->era)
+        if (!collective_time->counts || collective_time->era != gpu->era)
             continue;
-        answer = compare(slack, stay, latest);
-        if (take_answer(slack, gpu, &answer, latest->depth != LULL_ARRIVAL_NONE))
+        answer = slack_nodes_compare(slack, collective_time, latest);
+        if (slack_nodes_read_answer(slack, gpu, &answer, latest->depth != LULL_ARRIVAL_NONE))
             raised |= lull_slack_bit(i);
     }
     return raised;

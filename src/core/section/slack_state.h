@@ -13,10 +13,10 @@ static inline uint64_t lull_slack_bit(uint32_t gpu)
     return UINT64_C(1) << gpu;
 }
 
-/* For so many iterations a GPU that came last is not lowered, at first. Chosen, not measured. */
+/* For so many iterations a GPU that came last is not lowered, at first. */
 enum { LULL_SLACK_FIRST_HOLD = 8 };
 
-/* Tells whether a wait for the GPU, and all of an iteration together, are longer than jitter
+/* Returns whether a wait for the GPU, and all of an iteration together, are longer than jitter
  * explains, so that what the GPU had waited for is gone. */
 bool lull_slack_is_waited_for(const struct lull_slack_gpu *gpu, double now_ms, double all_ms);
 
@@ -33,16 +33,16 @@ void lull_slack_note_wait(struct lull_slack *slack, struct lull_slack_gpu *gpu,
                           struct lull_slack_waits *waits, double longest_ms, double all_ms);
 
 /* The GPU's rank has been in a collective for so long, which ends now. */
-void lull_slack_stay(struct lull_slack *slack, uint32_t gpu, const struct lull_slack_kind *kind,
-                     double length_ms);
+void lull_slack_collective_time(struct lull_slack *slack, uint32_t gpu,
+                                const struct lull_slack_kind *kind, double length_ms);
 
 /* All ranks of this node have left a collective, in which this GPU's was the last one to come. */
 void lull_slack_note_last(struct lull_slack *slack, uint32_t last,
                           const struct lull_slack_kind *kind,
-                          const struct lull_slack_meeting *meeting);
+                          const struct lull_slack_collective *collective);
 
 /* The GPU's iteration has ended: it is kept until other nodes have told of it. The GPU is raised at
  * once where they have told nothing for too long. */
-void lull_slack_end_stay(struct lull_slack *slack, uint32_t gpu, uint64_t iteration);
+void lull_slack_end_collective(struct lull_slack *slack, uint32_t gpu, uint64_t iteration);
 
 #endif

@@ -16,14 +16,13 @@
 /* Calls belong to one section if the computation between them is shorter than this, ms, because no
  * clock could change in it... */
 static const double merge_gap_ms = 1.0;
-/* ...and is less than this share of the section's length. Both are chosen, not measured. */
+/* ...and is less than this share of the section's length. */
 static const double merge_gap_ratio = 0.02;
 
 /* Several rounds are one iteration if that leaves less than this share of the variance of their
  * gaps unexplained... */
 static const double unexplained_ratio = 0.05;
-/* ...and the gaps of one round vary by more than this share of its length. Both are chosen, not
- * measured. */
+/* ...and the gaps of one round vary by more than this share of its length. */
 static const double notable_ratio = 0.05;
 enum { MAX_ROUNDS = 3 }; /* every number up to it divides LULL_TRACK_LEARN_ITERATIONS */
 
@@ -38,7 +37,7 @@ struct position {
     bool is_cautious;
     struct lull_moments gap_ms; /* computation before it */
     struct lull_moments length_ms;
-    double usual_gap_ms; /* once folded, without what a busy host adds now and then */
+    double typical_gap_ms; /* once folded, without what a busy host adds now and then */
 };
 
 struct lull_track {
@@ -63,7 +62,7 @@ struct lull_track {
 
     struct lull_section sections[LULL_TRACK_MAX_SECTIONS];
     uint32_t section_count;
-    int32_t open_section; /* that has begun and not ended; -1: none */
+    int32_t open_section; /* that has started and not ended; -1: none */
     int64_t section_begin_ns;
     int64_t section_end_ns; /* of the last ended section; 0: none */
     double section_exposed_ms;
@@ -74,10 +73,10 @@ struct lull_track {
 };
 
 /* How much of a deviation a slowed iteration adds to the stretch: after two of them it is known to
- * a quarter. Chosen, not measured. */
+ * a quarter. */
 static const double stretch_gain = 0.5;
 
-static double ms_between(int64_t from_ns, int64_t to_ns)
+static double track_ms_between(int64_t from_ns, int64_t to_ns)
 {
     return (double)(to_ns - from_ns) * 1e-6;
 }
@@ -117,7 +116,7 @@ void lull_track_destroy(struct lull_track *track)
     free(track);
 }
 
-static void forget(struct lull_track *track)
+static void track_forget(struct lull_track *track)
 {
     free(track->positions);
     track->positions = NULL;
@@ -134,10 +133,10 @@ static void start_learning(struct lull_track *track, uint32_t round_calls)
 {
     const uint32_t rounds = LULL_TRACK_LEARN_ITERATIONS;
 
-    forget(track);
+    track_forget(track);
     track->positions = calloc((size_t)rounds * round_calls, sizeof(*track->positions));
     if (track->positions == NULL)
-        return; /* the track goes on searching: no section is known, so nothing is lowered */
+        return; /* the track continues searching: no section is known, so nothing is lowered */
     track->round_calls = round_calls;
     track->rounds = rounds;
     track->round = 0;
@@ -211,7 +210,7 @@ static uint32_t find_rounds(const struct lull_track *track)
 
 /* Of the gaps before a call in the iterations learnt from, the shorter half: a few milliseconds
  * that another program held the rank up between two calls do not make them two sections. */
-static double usual_gap_ms(const struct lull_track *track, uint32_t position, uint32_t period)
+static double typical_gap_ms(const struct lull_track *track, uint32_t position, uint32_t period)
 {
     struct lull_quantile gaps_ms = {0};
 
@@ -231,7 +230,7 @@ static void fold_rounds(struct lull_track *track)
 
     assert(period > 0);
     for (uint32_t i = 0; i < period; i++)
-        track->positions[i].usual_gap_ms = usual_gap_ms(track, i, period);
+        track->positions[i].typical_gap_ms = typical_gap_ms(track, i, period);
     for (uint32_t i = period; i < period_of(track); i++) {
         struct position *position = &track->positions[i % period];
 
@@ -247,7 +246,7 @@ static uint32_t longest_gap(const struct lull_track *track)
     uint32_t longest = 0;
 
     for (uint32_t i = 1; i < period_of(track); i++)
-        if (track->positions[i].usual_gap_ms > track->positions[longest].usual_gap_ms)
+        if (track->positions[i].typical_gap_ms > track->positions[longest].typical_gap_ms)
             longest = i;
     return longest;
 }
@@ -291,17 +290,17 @@ struct forming {
     double longest_call_ms;
 };
 
-static bool belongs(const struct forming *forming, const struct position *position)
+static bool track_belongs_to_section(const struct forming *forming, const struct position *position)
 {
-    double gap_ms = position->usual_gap_ms;
+    double gap_ms = position->typical_gap_ms;
     double joint_ms = forming->length_ms + gap_ms + position->length_ms.mean;
 
     return position->place == 0 && forming->section.place == 0 && gap_ms <= merge_gap_ms &&
            gap_ms <= merge_gap_ratio * joint_ms;
 }
 
-static void keep(struct lull_track *track, const struct forming *forming,
-                 double lengths_ms[LULL_TRACK_MAX_SECTIONS])
+static void track_store_section(struct lull_track *track, const struct forming *forming,
+                                double lengths_ms[LULL_TRACK_MAX_SECTIONS])
 {
     uint32_t place = track->section_count;
 
@@ -337,14 +336,14 @@ static void form_sections(struct lull_track *track)
     for (uint32_t i = 0; i < period_of(track); i++) {
         const struct position *position = position_at(track, i);
 
-        if (i > 0 && belongs(&forming, position)) {
+        if (i > 0 && track_belongs_to_section(&forming, position)) {
             bool longest = position->length_ms.mean > forming.longest_call_ms;
 
             section_extend_with(&forming.section, position, longest);
-            forming.length_ms += position->usual_gap_ms + position->length_ms.mean;
+            forming.length_ms += position->typical_gap_ms + position->length_ms.mean;
         } else {
             if (i > 0)
-                keep(track, &forming, lengths_ms);
+                track_store_section(track, &forming, lengths_ms);
             section_open_with(&forming.section, position, i);
             forming.length_ms = position->length_ms.mean;
             forming.longest_call_ms = 0.0;
@@ -352,7 +351,7 @@ static void form_sections(struct lull_track *track)
         if (position->length_ms.mean > forming.longest_call_ms)
             forming.longest_call_ms = position->length_ms.mean;
     }
-    keep(track, &forming, lengths_ms);
+    track_store_section(track, &forming, lengths_ms);
     track->phase = LULL_TRACK_KNOWN;
     track->open_section = -1;
     track->iteration = 0;
@@ -379,7 +378,7 @@ static void note_boundary(struct lull_track *track, int64_t now_ns, struct lull_
 {
     note->iteration_ended = true;
     if (track->iteration_begin_ns != 0) {
-        note->iteration_ms = ms_between(track->iteration_begin_ns, now_ns);
+        note->iteration_ms = track_ms_between(track->iteration_begin_ns, now_ns);
         lull_moments_add(&track->iteration_ms, note->iteration_ms);
         track->iteration++;
     }
@@ -387,25 +386,26 @@ static void note_boundary(struct lull_track *track, int64_t now_ns, struct lull_
 }
 
 /*
- * A trial lets iterations at the reference and slowed ones take turns. Their times are told apart
- * by one offset, so that both forecasts know of each other's scatter: without it a lowering came
- * too early by half of what a steady point adds, which cost 0.35 % of a recorded job's time.
+ * A trial lets iterations at the reference and slowed ones take turns. Their times are
+ * distinguished by one offset, so that both forecasts know of each other's scatter: without it a
+ * lowering came too early by half of what a steady point adds, which cost 0.35 % of a recorded
+ * job's time.
  */
 static void learn_gap(struct lull_section *section, bool is_slowed, double gap_ms)
 {
-    double usual_ms = gap_ms;
+    double typical_ms = gap_ms;
 
     if (is_slowed) {
-        usual_ms = gap_ms - section->stretch_ms;
+        typical_ms = gap_ms - section->stretch_ms;
         if (section->recent_gap.count > 0)
             section->stretch_ms +=
-                stretch_gain * (usual_ms - lull_quantile_get(&section->recent_gap, 0.5));
+                stretch_gain * (typical_ms - lull_quantile_get(&section->recent_gap, 0.5));
     }
-    lull_quantile_add(&section->recent_gap, usual_ms);
+    lull_quantile_add(&section->recent_gap, typical_ms);
 }
 
-static void begin_section(struct lull_track *track, uint32_t number, int64_t now_ns,
-                          struct lull_track_note *note)
+static void track_begin_section(struct lull_track *track, uint32_t number, int64_t now_ns,
+                                struct lull_track_note *note)
 {
     int32_t index = section_at(track, number, false);
 
@@ -413,27 +413,27 @@ static void begin_section(struct lull_track *track, uint32_t number, int64_t now
         return;
     if (track->section_end_ns != 0)
         learn_gap(&track->sections[index], track->is_slowed,
-                  ms_between(track->section_end_ns, now_ns));
+                  track_ms_between(track->section_end_ns, now_ns));
     track->open_section = index;
     track->section_begin_ns = now_ns;
     track->section_exposed_ms = 0.0;
     note->begun_section = index;
 }
 
-static void end_section(struct lull_track *track, uint32_t number, int64_t now_ns,
-                        struct lull_track_note *note)
+static void track_end_section(struct lull_track *track, uint32_t number, int64_t now_ns,
+                              struct lull_track_note *note)
 {
     struct lull_section *section;
     double length_ms;
 
     if (track->open_section < 0)
         return;
-    track->section_exposed_ms += ms_between(track->begin_ns, now_ns);
+    track->section_exposed_ms += track_ms_between(track->begin_ns, now_ns);
     if (section_at(track, number, true) != track->open_section)
         return;
     assert((uint32_t)track->open_section < track->section_count);
     section = &track->sections[track->open_section];
-    length_ms = ms_between(track->section_begin_ns, now_ns);
+    length_ms = track_ms_between(track->section_begin_ns, now_ns);
     lull_moments_add(&section->length_ms, length_ms);
     lull_moments_add(&section->exposed_ms, track->section_exposed_ms);
     lull_quantile_add(&section->recent_length, length_ms);
@@ -442,7 +442,8 @@ static void end_section(struct lull_track *track, uint32_t number, int64_t now_n
     track->section_end_ns = now_ns;
 }
 
-static void describe(struct position *position, const struct lull_call *call, uint64_t signature)
+static void track_describe(struct position *position, const struct lull_call *call,
+                           uint64_t signature)
 {
     position->signature = signature;
     position->class = lull_call_class(call);
@@ -459,8 +460,8 @@ static void learn_begin(struct lull_track *track, const struct lull_call *call, 
     struct position *position = &track->positions[track->position];
 
     assert(track->position < period_of(track));
-    describe(position, call, signature);
-    lull_moments_add(&position->gap_ms, ms_between(track->last_end_ns, call->time_ns));
+    track_describe(position, call, signature);
+    lull_moments_add(&position->gap_ms, track_ms_between(track->last_end_ns, call->time_ns));
 }
 
 /* Finds where in the iteration a call stands, from its position in the finder's round. */
@@ -478,8 +479,8 @@ static void place_call(struct lull_track *track, uint32_t in_round, struct lull_
         in_round + track->round_calls * (uint32_t)((track->round - 1) % track->rounds);
 }
 
-static void take_begin(struct lull_track *track, const struct lull_call *call,
-                       struct lull_track_note *note)
+static void track_take_begin(struct lull_track *track, const struct lull_call *call,
+                             struct lull_track_note *note)
 {
     uint64_t signature = lull_call_signature(call);
     struct lull_iteration_state state = lull_iteration_push(track->finder, signature);
@@ -491,7 +492,7 @@ static void take_begin(struct lull_track *track, const struct lull_call *call,
         lull_iteration_forget_runs(track->finder);
     if (state.event == LULL_ITERATION_DEVIATED) {
         note->deviated = track->phase != LULL_TRACK_SEARCHING;
-        forget(track);
+        track_forget(track);
         return;
     }
     if (state.event == LULL_ITERATION_SEARCHING)
@@ -511,17 +512,17 @@ static void take_begin(struct lull_track *track, const struct lull_call *call,
     number = from_boundary(track, track->position);
     if (number == 0)
         note_boundary(track, call->time_ns, note);
-    begin_section(track, number, call->time_ns, note);
+    track_begin_section(track, number, call->time_ns, note);
 }
 
 static void take_end(struct lull_track *track, int64_t now_ns, struct lull_track_note *note)
 {
-    track->totals.communication_ms += ms_between(track->begin_ns, now_ns);
+    track->totals.communication_ms += track_ms_between(track->begin_ns, now_ns);
     if (track->position_known) {
         lull_moments_add(&track->positions[track->position].length_ms,
-                         ms_between(track->begin_ns, now_ns));
+                         track_ms_between(track->begin_ns, now_ns));
         if (track->phase == LULL_TRACK_KNOWN)
-            end_section(track, from_boundary(track, track->position), now_ns, note);
+            track_end_section(track, from_boundary(track, track->position), now_ns, note);
     }
     track->last_end_ns = now_ns;
 }
@@ -539,7 +540,7 @@ struct lull_track_note lull_track_take(struct lull_track *track, const struct lu
     } else if (call->begin) {
         if (track->depth++ == 0) {
             track->totals.calls++;
-            take_begin(track, call, &note);
+            track_take_begin(track, call, &note);
         }
     } else if (track->depth > 0 && --track->depth == 0) {
         take_end(track, call->time_ns, &note);

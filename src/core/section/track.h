@@ -3,7 +3,7 @@
  *
  * The outermost calls of one thread are the symbols of the iteration finder. Once the period is
  * known, the track learns from a few of them; two or three periods of the same calls may turn out
- * to be one iteration, told apart by the computation between them. Then it merges neighbouring
+ * to be one iteration, distinguished by the computation between them. Then it merges neighbouring
  * calls with next to no computation between them into sections, and forecasts when each begins and
  * ends. An iteration is counted at the beginning of the call with the longest computation before
  * it, so that no section reaches across the boundary of two iterations.

@@ -24,12 +24,12 @@ struct lull_carry_over {
 
 void lull_carry_over_add(struct lull_carry_over *carry, bool is_exposed, double deviation_ratio);
 
-/* Tells whether there are blocks enough of both kinds to see a carry-over that is large beside the
- * scatter of blocks. */
+/* Returns whether there are blocks enough of both kinds to see a carry-over that is large beside
+ * the scatter of blocks. */
 bool lull_carry_over_is_tested(const struct lull_carry_over *carry);
 
 /* Returns how much slower exposed blocks are, at most (by two standard errors), where it is certain
- * that they are slower, and by least_ratio (>= 0) or more; else 0. */
-double lull_carry_over_find(const struct lull_carry_over *carry, double least_ratio);
+ * that they are slower, and by min_ratio (>= 0) or more; else 0. */
+double lull_carry_over_find(const struct lull_carry_over *carry, double min_ratio);
 
 #endif

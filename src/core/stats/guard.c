@@ -10,12 +10,12 @@
  * soonest where its pairs deviate by a third of the tolerance to the whole of it; 0.1 and 2 take up
  * to a third longer there (tools/audit-guard, power). */
 static const double prior_pairs = 0.5;
-/* A test whose chance to end within its pairs is below this ends. Chosen, not measured: it can only
+/* A test whose chance to end within its pairs is below this ends. Default: it can only
  * make "not degraded" rarer. */
 static const double hopeless = 0.05;
 /* A screen judges from this many pairs on, and after the second number by the estimate alone. It
- * refuses what is slower than pays by so many standard errors. Chosen, not measured. */
-enum { SCREEN_LEAST = 3, SCREEN_MOST = 12 };
+ * refuses what is slower than pays by so many standard errors. */
+enum { SCREEN_MIN = 3, SCREEN_MAX = 12 };
 static const double screen_errors = 2.0;
 
 void lull_guard_init(struct lull_guard *guard, const struct lull_guard_config *config)
@@ -23,7 +23,7 @@ void lull_guard_init(struct lull_guard *guard, const struct lull_guard_config *c
     assert(config->tolerance_ratio > 0.0 && config->worth_ratio <= config->tolerance_ratio);
     assert(config->error > 0.0 && config->error < 0.5);
     assert(config->refusal_error > 0.0 && config->refusal_error < 0.5);
-    assert(config->max_pairs >= SCREEN_LEAST);
+    assert(config->max_pairs >= SCREEN_MIN);
     *guard = (struct lull_guard){.config = *config};
 }
 
@@ -65,7 +65,7 @@ static double distance_at(double pairs, double squares, double error)
     return sqrt(share * squares / (pairs * (pairs - share)));
 }
 
-static double lower_bound(const struct lull_guard *guard)
+static double guard_lower_bound(const struct lull_guard *guard)
 {
     const struct lull_moments *seen = &guard->differences;
 
@@ -91,13 +91,13 @@ enum lull_verdict lull_guard_screen(const struct lull_guard *guard)
 
     if (guard->config.worth_ratio > 0.0)
         limit = guard->config.worth_ratio;
-    if (guard->differences.count < SCREEN_LEAST)
+    if (guard->differences.count < SCREEN_MIN)
         return LULL_VERDICT_UNDECIDED;
     if (guard->differences.mean + deviation < limit)
         return LULL_VERDICT_NOT_DEGRADED;
     if (guard->differences.mean - screen_errors * deviation > limit)
         return LULL_VERDICT_DEGRADED;
-    if (guard->differences.count < SCREEN_MOST)
+    if (guard->differences.count < SCREEN_MAX)
         return LULL_VERDICT_UNDECIDED;
     return guard->differences.mean < limit ? LULL_VERDICT_NOT_DEGRADED : LULL_VERDICT_DEGRADED;
 }
@@ -126,13 +126,13 @@ enum lull_verdict lull_guard_verdict(const struct lull_guard *guard)
     const double mean = guard->differences.mean;
     const double limit = guard->config.tolerance_ratio;
 
-    if (guard->differences.count < SCREEN_LEAST)
+    if (guard->differences.count < SCREEN_MIN)
         return LULL_VERDICT_UNDECIDED;
     if (upper_bound(guard) < -limit)
         return LULL_VERDICT_UNPROVEN;
     if (upper_bound(guard) < limit && mean >= -limit)
         return LULL_VERDICT_NOT_DEGRADED;
-    if (mean > limit && lower_bound(guard) > 0.0)
+    if (mean > limit && guard_lower_bound(guard) > 0.0)
         return LULL_VERDICT_DEGRADED;
     if (guard->differences.count >= guard->config.max_pairs || chance_to_pass(guard) < hopeless)
         return LULL_VERDICT_UNPROVEN;
@@ -143,7 +143,7 @@ void lull_guard_estimate(const struct lull_guard *guard, struct lull_guard_estim
 {
     *out = (struct lull_guard_estimate){
         .slowdown_ratio = guard->differences.mean,
-        .lower_ratio = lower_bound(guard),
+        .lower_ratio = guard_lower_bound(guard),
         .upper_ratio = upper_bound(guard),
         .pairs = (uint32_t)guard->differences.count,
     };

@@ -38,7 +38,7 @@
 
 #include "core/stats/moments.h"
 
-/* The confidence of a verdict where the user does not choose another one: the usual one in
+/* The confidence of a verdict where the user does not choose another one: the typical one in
  * statistics, chosen and not measured. */
 #define LULL_GUARD_CONFIDENCE 0.95
 
@@ -53,7 +53,7 @@ enum lull_verdict {
 struct lull_guard_config {
     double tolerance_ratio; /* slowdown that is allowed, e.g. 0.01; > 0 */
     double worth_ratio;   /* slowdown from which the candidate does not pay, <= tolerance_ratio; 0:
-                           * it always does. Only a screen asks for it: profit is no promise */
+                           * it always does. Only a screen requests it: profit is no promise */
     double error;         /* chance of a false "not degraded", over all looks; (0, 0.5) */
     double refusal_error; /* the same of "degraded"; (0, 0.5) */
     uint32_t max_pairs;   /* at which there is a verdict in any case; >= 3 */
@@ -78,10 +78,10 @@ void lull_guard_init(struct lull_guard *guard, const struct lull_guard_config *c
 /* Adds a pair of mean iteration times (any unit; ignored unless both are finite and > 0). */
 void lull_guard_add(struct lull_guard *guard, double reference, double candidate);
 
-/* Tells whether the candidate looks worth keeping: see above. */
+/* Returns whether the candidate looks worth keeping: see above. */
 enum lull_verdict lull_guard_screen(const struct lull_guard *guard);
 
-/* Tells whether it is proven not to be slower than is tolerated. Stop at the first one that
+/* Returns whether it is proven not to be slower than is tolerated. Stop at the first one that
  * decides. */
 enum lull_verdict lull_guard_verdict(const struct lull_guard *guard);
 

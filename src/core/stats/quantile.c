@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 
 void lull_quantile_add(struct lull_quantile *quantile, double value)
 {
@@ -19,7 +19,7 @@ void lull_quantile_add(struct lull_quantile *quantile, double value)
         quantile->count++;
 }
 
-static int compare_doubles(const void *left, const void *right)
+static int quantile_compare_doubles(const void *left, const void *right)
 {
     const double a = *(const double *)left;
     const double b = *(const double *)right;
@@ -29,7 +29,7 @@ static int compare_doubles(const void *left, const void *right)
 
 void lull_quantile_sort(double *values, size_t count)
 {
-    qsort(values, count, sizeof(*values), compare_doubles);
+    qsort(values, count, sizeof(*values), quantile_compare_doubles);
 }
 
 static void sort_values(const struct lull_quantile *quantile, double *sorted)
@@ -122,7 +122,7 @@ double lull_quantile_threshold(const struct lull_quantile *quantile, double exce
 
 void lull_upper_tail_add(struct lull_upper_tail *tail, double value)
 {
-    uint32_t place = lull_smaller_u32(tail->count, LULL_UPPER_TAIL_KEPT);
+    uint32_t place = lull_min_u32(tail->count, LULL_UPPER_TAIL_KEPT);
 
     if (!isfinite(value))
         return;
@@ -136,7 +136,7 @@ void lull_upper_tail_add(struct lull_upper_tail *tail, double value)
 
 void lull_upper_tail_merge(struct lull_upper_tail *tail, const struct lull_upper_tail *other)
 {
-    const uint32_t kept = lull_smaller_u32(other->count, LULL_UPPER_TAIL_KEPT);
+    const uint32_t kept = lull_min_u32(other->count, LULL_UPPER_TAIL_KEPT);
 
     for (uint32_t i = 0; i < kept; i++)
         lull_upper_tail_add(tail, other->largest[i]);
@@ -152,14 +152,13 @@ double lull_upper_tail_p99(const struct lull_upper_tail *tail)
         return NAN;
     if (above == 0)
         return tail->largest[0];
-    return tail->largest[lull_smaller_u32(above - 1, last)];
+    return tail->largest[lull_min_u32(above - 1, last)];
 }
 
-/* From this many values on one is bound to be a hiccup, which says little of the others. Chosen,
- * not measured. */
+/* From this many values on one is bound to be a hiccup, which says little of the others. */
 enum { CENSORED_FROM = 64 };
-/* The tail is a third of few values, but no fewer than eight. Chosen, not measured. */
-enum { TAIL_SHARE = 3, TAIL_LEAST = 8 };
+/* The tail is a third of few values, but no fewer than eight. */
+enum { TAIL_SHARE = 3, TAIL_MIN = 8 };
 
 /* The mean by which the kept values exceed the smallest of them. */
 static double mean_excess(const struct lull_upper_tail *tail, uint32_t kept)
@@ -175,9 +174,9 @@ static double mean_excess(const struct lull_upper_tail *tail, uint32_t kept)
 /* How many of the kept values are taken for the tail. */
 static uint32_t tail_size(const struct lull_upper_tail *tail)
 {
-    const uint32_t least = lull_smaller_u32(tail->count, TAIL_LEAST);
+    const uint32_t least = lull_min_u32(tail->count, TAIL_MIN);
 
-    return lull_smaller_u32(lull_larger_u32(tail->count / TAIL_SHARE, least), LULL_UPPER_TAIL_KEPT);
+    return lull_min_u32(lull_max_u32(tail->count / TAIL_SHARE, least), LULL_UPPER_TAIL_KEPT);
 }
 
 double lull_upper_tail_exceeded(const struct lull_upper_tail *tail, double share)

@@ -61,14 +61,14 @@ double lull_quantile_threshold(const struct lull_quantile *quantile, double exce
 /*
  * High quantiles from the few largest of many values.
  *
- * The 99 % quantile is exact for up to LULL_UPPER_TAIL_MOST values; beyond that many it is the
+ * The 99 % quantile is exact for up to LULL_UPPER_TAIL_MAX values; beyond that many it is the
  * smallest kept one and too high a quantile. Pure; caller's storage; zero-initialised is empty.
  */
 
 enum {
     LULL_UPPER_TAIL_KEPT = 32,
-    LULL_UPPER_TAIL_MOST = 100 * LULL_UPPER_TAIL_KEPT,
-    LULL_UPPER_TAIL_LEAST = 100, /* values from which the quantile is more than the largest */
+    LULL_UPPER_TAIL_MAX = 100 * LULL_UPPER_TAIL_KEPT,
+    LULL_UPPER_TAIL_MIN = 100, /* values from which the quantile is more than the largest */
 };
 
 struct lull_upper_tail {

@@ -6,22 +6,22 @@
 
 #include "core/stats/quantile.h"
 
-/* A rhythm leaves at most this share of the squared errors. Chosen, not measured. */
+/* A rhythm leaves at most this share of the squared errors. */
 static const double explained_share = 0.5;
 /* A longer period must leave at most this share of what a shorter one leaves: multiples of a period
- * explain as much. Chosen, not measured. */
+ * explain as much. */
 static const double better_share = 0.5;
 /* Iterations that differ by less than this share of their mean have no rhythm worth subtracting:
- * pairs decide as soon without. Chosen, not measured. */
+ * pairs decide as soon without. */
 static const double notable_share = 0.01;
-/* A rhythm that leaves less than this share of the mean needs no longer period. Chosen, not
- * measured: what is left is the driver's. */
+/* A rhythm that leaves less than this share of the mean needs no longer period. Default: what is
+ * left is the driver's. */
 static const double settled_share = 0.0025;
-/* Iterations of each phase that make a period. Chosen, not measured: with fewer there is nothing to
+/* Iterations of each phase that make a period. Default: with fewer there is nothing to
  * compare. */
-enum { LEAST_PER_PHASE = 3 };
-/* No iteration counts as shorter than this share of its length. Chosen, not measured. */
-static const double least_share = 0.1;
+enum { MIN_PER_PHASE = 3 };
+/* No iteration counts as shorter than this share of its length. */
+static const double min_share = 0.1;
 
 void lull_rhythm_remember(struct lull_rhythm_memory *memory, uint64_t iteration, double ms)
 {
@@ -31,32 +31,32 @@ void lull_rhythm_remember(struct lull_rhythm_memory *memory, uint64_t iteration,
     memory->ms[place] = ms;
 }
 
-static uint64_t size_of(const struct lull_rhythm_memory *memory)
+static uint64_t rhythm_size_of(const struct lull_rhythm_memory *memory)
 {
     return memory->count < LULL_RHYTHM_MEMORY ? memory->count : LULL_RHYTHM_MEMORY;
 }
 
 /* The sum of the squared errors with which the others of the same phase predict each iteration;
  * INFINITY where a phase has too few. means_out: of the phases. */
-static double left_over(const struct lull_rhythm_memory *memory, uint32_t period,
-                        double means_out[LULL_RHYTHM_MOST])
+static double rhythm_left_over(const struct lull_rhythm_memory *memory, uint32_t period,
+                               double means_out[LULL_RHYTHM_MAX])
 {
-    uint32_t counts[LULL_RHYTHM_MOST] = {0};
+    uint32_t counts[LULL_RHYTHM_MAX] = {0};
     double squares = 0.0;
 
-    memset(means_out, 0, LULL_RHYTHM_MOST * sizeof(means_out[0]));
-    for (uint64_t i = 0; i < size_of(memory); i++) {
+    memset(means_out, 0, LULL_RHYTHM_MAX * sizeof(means_out[0]));
+    for (uint64_t i = 0; i < rhythm_size_of(memory); i++) {
         const uint64_t phase = memory->iteration[i] % period;
 
         counts[phase]++;
         means_out[phase] += memory->ms[i];
     }
     for (uint32_t phase = 0; phase < period; phase++) {
-        if (counts[phase] < LEAST_PER_PHASE)
+        if (counts[phase] < MIN_PER_PHASE)
             return INFINITY;
         means_out[phase] /= counts[phase];
     }
-    for (uint64_t i = 0; i < size_of(memory); i++) {
+    for (uint64_t i = 0; i < rhythm_size_of(memory); i++) {
         const uint64_t phase = memory->iteration[i] % period;
         const double others = counts[phase] - 1.0;
         const double error = (memory->ms[i] - means_out[phase]) * (others + 1.0) / others;
@@ -69,20 +69,20 @@ static double left_over(const struct lull_rhythm_memory *memory, uint32_t period
 struct lull_rhythm lull_rhythm_find(const struct lull_rhythm_memory *memory)
 {
     struct lull_rhythm rhythm = {0};
-    double means_ms[LULL_RHYTHM_MOST];
-    const double alone = left_over(memory, 1, means_ms);
+    double means_ms[LULL_RHYTHM_MAX];
+    const double alone = rhythm_left_over(memory, 1, means_ms);
     const double notable_ms = notable_share * means_ms[0];
     const double settled_ms = settled_share * means_ms[0];
     double left = alone;
     double least = explained_share * alone;
     double mean_ms = 0.0;
 
-    if (alone < notable_ms * notable_ms * (double)size_of(memory))
+    if (alone < notable_ms * notable_ms * (double)rhythm_size_of(memory))
         return rhythm;
-    for (uint32_t period = 2;
-         period <= LULL_RHYTHM_MOST && left > settled_ms * settled_ms * (double)size_of(memory);
+    for (uint32_t period = 2; period <= LULL_RHYTHM_MAX &&
+                              left > settled_ms * settled_ms * (double)rhythm_size_of(memory);
          period++) {
-        const double squares = left_over(memory, period, means_ms);
+        const double squares = rhythm_left_over(memory, period, means_ms);
 
         if (!(squares < least))
             continue;
@@ -100,7 +100,7 @@ struct lull_rhythm lull_rhythm_find(const struct lull_rhythm_memory *memory)
 
 double lull_rhythm_unevenness(const struct lull_rhythm_memory *memory)
 {
-    const uint64_t size = size_of(memory);
+    const uint64_t size = rhythm_size_of(memory);
     double sorted_ms[LULL_RHYTHM_MEMORY];
     double mean_ms = 0.0;
 
@@ -117,5 +117,5 @@ double lull_rhythm_even_ms(const struct lull_rhythm *rhythm, uint64_t iteration,
 {
     if (rhythm->period == 0)
         return ms;
-    return fmax(ms - rhythm->excess_ms[iteration % rhythm->period], least_share * ms);
+    return fmax(ms - rhythm->excess_ms[iteration % rhythm->period], min_share * ms);
 }

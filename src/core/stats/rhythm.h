@@ -16,11 +16,11 @@
 #include <stdint.h>
 
 /* Longest period that is looked for, and iterations that are remembered. */
-enum { LULL_RHYTHM_MOST = 32, LULL_RHYTHM_MEMORY = 128 };
+enum { LULL_RHYTHM_MAX = 32, LULL_RHYTHM_MEMORY = 128 };
 
 struct lull_rhythm {
-    uint32_t period;                    /* 0: there is none */
-    double excess_ms[LULL_RHYTHM_MOST]; /* by phase, over the mean of all phases */
+    uint32_t period;                   /* 0: there is none */
+    double excess_ms[LULL_RHYTHM_MAX]; /* by phase, over the mean of all phases */
 };
 
 /* The last iterations at the reference, in no order. */

@@ -28,7 +28,7 @@ static double log_gamma_half_step(double a)
 }
 
 /* Keeps the continued fraction's partial results off zero. */
-static double nonzero(double value)
+static double student_avoid_zero(double value)
 {
     return fabs(value) < 1e-300 ? 1e-300 : value;
 }
@@ -42,7 +42,7 @@ static double beta_fraction(double a, double b, double x)
 {
     enum { MAX_ROUNDS = 1000000 };
     double c = 1.0;
-    double d = 1.0 / nonzero(1.0 - (a + b) * x / (a + 1.0));
+    double d = 1.0 / student_avoid_zero(1.0 - (a + b) * x / (a + 1.0));
     double value = d;
 
     for (int i = 1; i <= MAX_ROUNDS; i++) {
@@ -50,11 +50,11 @@ static double beta_fraction(double a, double b, double x)
         const double even = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m));
         const double odd = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0));
 
-        d = 1.0 / nonzero(1.0 + even * d);
-        c = nonzero(1.0 + even / c);
+        d = 1.0 / student_avoid_zero(1.0 + even * d);
+        c = student_avoid_zero(1.0 + even / c);
         value *= c * d;
-        d = 1.0 / nonzero(1.0 + odd * d);
-        c = nonzero(1.0 + odd / c);
+        d = 1.0 / student_avoid_zero(1.0 + odd * d);
+        c = student_avoid_zero(1.0 + odd / c);
         value *= c * d;
         if (fabs(c * d - 1.0) < 1e-15)
             break;
@@ -92,7 +92,7 @@ static double area_of_many(double t, double degrees, int tail)
 }
 
 /* The share of t > 0 whose square may overflow: then x is 0, and only its logarithm is known. */
-static struct student_share share_of(double t, double degrees)
+static struct student_share student_share_of(double t, double degrees)
 {
     const double s = t / degrees * t;
 
@@ -107,7 +107,7 @@ static struct student_share share_of(double t, double degrees)
 }
 
 /* P(T > t) if tail, else P(0 < T < t); t >= 0. Each is precise where it is small. */
-static double area(double t, double degrees, int tail)
+static double student_area(double t, double degrees, int tail)
 {
     if (isinf(t))
         return tail ? 0.0 : 0.5;
@@ -115,7 +115,7 @@ static double area(double t, double degrees, int tail)
         return area_of_many(t, degrees, tail);
 
     const double half = 0.5 * degrees;
-    const struct student_share share = share_of(t, degrees);
+    const struct student_share share = student_share_of(t, degrees);
     const struct student_share swapped = {share.y, share.x, share.log_y, share.log_x};
     /* B(a, 1/2) = Gamma(a) Gamma(1/2) / Gamma(a + 1/2), and log Gamma(1/2) = log(pi) / 2 */
     const double log_scale = log_gamma_half_step(half) - 0.5 * log(M_PI);
@@ -131,15 +131,15 @@ double lull_student_cdf(double t, double degrees)
     if (isnan(t))
         return t;
     if (fabs(t) < 0.5)
-        return 0.5 + copysign(area(fabs(t), degrees, 0), t);
-    const double tail = area(fabs(t), degrees, 1);
+        return 0.5 + copysign(student_area(fabs(t), degrees, 0), t);
+    const double tail = student_area(fabs(t), degrees, 1);
     if (t < 0.0)
         return tail;
     return 1.0 - tail;
 }
 
 /* d(area)/dt: the density at t. */
-static double density(double t, double degrees)
+static double student_density(double t, double degrees)
 {
     return exp(log_gamma_half_step(0.5 * degrees) - 0.5 * log(M_PI * degrees) -
                0.5 * (degrees + 1.0) * log1p(t / degrees * t));
@@ -149,20 +149,20 @@ static double density(double t, double degrees)
  * The t > 0 with area(t) = wanted. Newton on log(area) over log(t), which is nearly straight for
  * heavy tails and monotone everywhere; a step that leaves the bracket becomes a bisection.
  */
-static double solve(double wanted, double degrees, int tail)
+static double student_solve(double wanted, double degrees, int tail)
 {
     double low = -350.0, high = 350.0, u = 0.0;
 
     for (int i = 0; i < 200; i++) {
         const double t = exp(u);
-        const double value = area(t, degrees, tail);
+        const double value = student_area(t, degrees, tail);
         const double error = log(value / wanted);
 
         if ((error > 0.0) == (tail != 0))
             low = u;
         else
             high = u;
-        const double slope = (tail ? -1.0 : 1.0) * density(t, degrees) * t / value;
+        const double slope = (tail ? -1.0 : 1.0) * student_density(t, degrees) * t / value;
         double next = u - error / slope;
         if (!(next > low && next < high))
             next = 0.5 * (low + high);
@@ -184,6 +184,6 @@ double lull_student_quantile(double p, double degrees)
     if (centre <= 0.0)
         return 0.0;
     if (centre < 0.25)
-        return copysign(solve(centre, degrees, 0), p - 0.5);
-    return copysign(solve(fmin(p, 1.0 - p), degrees, 1), p - 0.5);
+        return copysign(student_solve(centre, degrees, 0), p - 0.5);
+    return copysign(student_solve(fmin(p, 1.0 - p), degrees, 1), p - 0.5);
 }

@@ -7,7 +7,7 @@
  * plan each own one such queue; where they differ, the difference is in the configuration.
  *
  * Call times are learnt from the calls themselves; until the first one has been seen, what is known
- * beforehand of raising the first GPU stands for them. A driver that blocks for too long suspends
+ * beforehand of raising the first GPU represents them. A driver that blocks for too long suspends
  * the queue: then its owner raises every GPU and lowers none until the queue resumes.
  *
  * Pure; caller's storage; one thread. Times are ns of one monotonic clock that the caller passes
@@ -32,7 +32,7 @@
  * A call that has blocked for longer than a limit is a breach, and a request that waits for longer
  * is one about to be seen: from then on no GPU of the node is to be lowered. After a breach that
  * lasts for a while, until what the breach has cost is at most half a percent of the time; then
- * calls that can cost nothing (core/switching/switch_cost.h) prove the driver anew. Another
+ * calls that can cost nothing (core/switching/switch_cost.h) prove the driver again. Another
  * breach soon after that doubles the while.
  *
  * Pure; caller's storage; zero-initialised trusts. Times are ns of one monotonic clock.
@@ -82,7 +82,7 @@ int64_t lull_call_trust_wake_ns(const struct lull_call_trust *trust);
  * Raisings are served in the order of their latest begins; packed backwards from the last of them,
  * each begins as late as it can (Jackson 1955, earliest due date first). GPUs whose gaps end
  * together are so raised one after the other, each ahead of its end by no more than it has to be.
- * A lowering is only asked for where its own call does not stand in a raising's way, and where its
+ * A lowering is only requested where its own call does not stand in a raising's way, and where its
  * GPU is low for longer than the others lose by being raised the earlier for it.
  *
  * Pure; caller's storage. Times are ns of one clock.
@@ -119,30 +119,30 @@ struct lull_driver_queue_config {
     double planned_quantile; /* of the call times seen: a call is planned to take as long, [0, 1] */
     double prior_quantile;   /* the same of `prior`, as long as no call has been seen */
     const struct lull_switch_cost
-        *prior;            /* of the first GPU; borrowed as long as the queue lives */
-    int64_t least_gain_ns; /* time low that a lowering must win for the node, >= 0 */
-    bool never_suspends;   /* nothing is ever lowered, so that nothing needs to be taken back */
+        *prior;          /* of the first GPU; borrowed as long as the queue lives */
+    int64_t min_gain_ns; /* time low that a lowering must win for the node, >= 0 */
+    bool never_suspends; /* nothing is ever lowered, so that nothing needs to be taken back */
 };
 
 struct lull_driver_queue {
     struct lull_driver_queue_config config;
     struct lull_quantile call_ms; /* time inside the driver of the latest calls */
     int64_t call_ns;              /* the planned quantile of them */
-    int64_t free_ns;   /* when the driver will have served what it was asked for, about */
+    int64_t free_ns;   /* when the driver will have served what it was requested, about */
     double waiting_ms; /* how long the oldest request has been without an answer; 0: none is */
     struct lull_call_trust trust;
     bool suspended;       /* the driver is not trusted: nothing may be lowered */
-    uint32_t suspensions; /* how often that has begun */
+    uint32_t suspensions; /* how often that has started */
 };
 
-/* Tells whether the driver has just lost or regained trust: then its owner must act. */
+/* Returns whether the driver has just lost or regained trust: then its owner must act. */
 enum lull_driver_change {
     LULL_DRIVER_UNCHANGED,
     LULL_DRIVER_SUSPENDED, /* raise every GPU, lower none */
     LULL_DRIVER_RESUMED,
 };
 
-/* A lowering that the driver could be asked for now. */
+/* A lowering that the driver could be requested now. */
 struct lull_lowering {
     uint32_t gpu;
     int64_t raise_by_ns; /* latest begin of the raising that follows from it */
@@ -159,10 +159,10 @@ void lull_driver_queue_learn_call(struct lull_driver_queue *queue, double driver
 /* How long a call is planned to take, ns. */
 int64_t lull_driver_queue_call_ns(const struct lull_driver_queue *queue);
 
-/* The driver has been asked for one more call. */
+/* The driver has been requested one more call. */
 void lull_driver_queue_keep_busy(struct lull_driver_queue *queue, int64_t now_ns);
 
-/* Tells whether a lowering would be served at once by a driver that is trusted. */
+/* Returns whether a lowering would be served at once by a driver that is trusted. */
 bool lull_driver_queue_may_lower(const struct lull_driver_queue *queue, int64_t now_ns);
 
 /* A plan for the queue's driver; the caller fills in when to raise each GPU. */
@@ -170,7 +170,7 @@ void lull_driver_queue_init_plan(const struct lull_driver_queue *queue,
                                  struct lull_driver_plan *plan_out);
 
 /*
- * The lowering that wins most, or null where none wins more than least_gain_ns; all get their
+ * The lowering that wins most, or null where none wins more than min_gain_ns; all get their
  * gain_ns. plan: of raisings, as the clocks are now. O(count * gpu_count^2).
  */
 struct lull_lowering *lull_driver_queue_choose(const struct lull_driver_queue *queue,

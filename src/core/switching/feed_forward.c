@@ -5,13 +5,11 @@
 
 #include "base/clock.h"
 
-/* A lowered clock is undone by the device's writer this long after its raising was due. Chosen, not
- * measured. */
+/* A lowered clock is undone by the device's writer this long after its raising was due. */
 static const double overdue_ms = 250.0;
-/* A lowering ahead of time waits this long beyond the usual begin before it gives up. Chosen, not
- * measured. */
+/* A lowering ahead of time waits this long beyond the typical begin before it gives up. */
 static const double patience_ms = 2.0;
-/* Each switch counts a quarter more than it takes. Chosen, not measured. */
+/* Each switch counts a quarter more than it takes. */
 static const double break_even_margin = 1.25;
 
 static int64_t after_ms(int64_t from_ns, double ms)
@@ -32,7 +30,7 @@ double lull_forecast_break_even_ms(double down_ms, double lead_ms)
 
 bool lull_forecast_pays(const struct lull_forecast *forecast)
 {
-    return forecast->length_ms > forecast->least_ms;
+    return forecast->length_ms > forecast->min_ms;
 }
 
 /* Sets until when the lowering of a section that begins at begin_ns is worth serving; returns when

@@ -1,9 +1,9 @@
 /*
- * Feed-forward: when to ask one GPU for a lower clock and when to ask for the highest again, so
+ * Feed-forward: when to ask one GPU for a lower clock and when to request the highest again, so
  * that computation never runs low although the driver is slow.
  *
- * A lowering is asked for ahead of the forecast begin by no more than the driver call itself takes:
- * the old clock runs on until the call has returned and settled. A raising is asked for ahead of
+ * A lowering is requested ahead of the forecast begin by no more than the driver call itself takes:
+ * the old clock runs on until the call has returned and settled. A raising is requested ahead of
  * the forecast end by a lead. A wrong forecast is corrected as soon as the calls themselves show
  * it.
  *
@@ -18,24 +18,25 @@
 #include <stdint.h>
 
 struct lull_feed_forward {
-    uint32_t requested;   /* point last asked for; 0: the reference */
-    uint32_t ahead_point; /* to ask for at lower_at_ns */
+    uint32_t requested;   /* point last requested; 0: the reference */
+    uint32_t ahead_point; /* to request at lower_at_ns */
     int64_t lower_at_ns;
     int64_t raise_at_ns;
     int64_t raise_by_ns; /* when the section under way or ahead is to be raised; INT64_MAX where the
                           * GPU is not low */
-    int64_t deadline_ns; /* of the lowering asked for: served later than that it is worthless */
+    int64_t deadline_ns; /* of the lowering requested: served later than that it is worthless */
     int64_t valid_until_ns; /* when it is undone if nobody has raised it */
 };
 
 /* Forecast of one section and the cost of switching, all in ms. */
 struct lull_forecast {
-    double length_ms;   /* a length that nearly every occurrence reaches */
-    double least_ms;    /* length from which switching pays */
-    double gap_low_ms;  /* shortest usual time from the end of the section before to its begin... */
-    double gap_high_ms; /* ...and the longest usual one */
-    double ahead_ms;    /* how long before the begin a lowering may be asked for */
-    double lead_ms;     /* how long before the end a raising must be asked for */
+    double length_ms; /* a length that nearly every occurrence reaches */
+    double min_ms;    /* length from which switching pays */
+    double
+        gap_low_ms; /* shortest typical time from the end of the section before to its begin... */
+    double gap_high_ms; /* ...and the longest typical one */
+    double ahead_ms;    /* how long before the begin a lowering may be requested */
+    double lead_ms;     /* how long before the end a raising must be requested */
     double down_ms;     /* until a lowering has effect, usually */
     double serve_ms;    /* a lowering served later than this before its raising is worthless */
 };
@@ -51,7 +52,7 @@ double lull_forecast_break_even_ms(double down_ms, double lead_ms);
 /* True if a section of this forecast leaves time at the lower point. */
 bool lull_forecast_pays(const struct lull_forecast *forecast);
 
-/* The section with this point (0: stay) begins now. True: ask for feed->requested now. */
+/* The section with this point (0: stay) begins now. True: request feed->requested now. */
 bool lull_feed_forward_begin(struct lull_feed_forward *feed, int64_t now_ns, uint32_t point,
                              const struct lull_forecast *forecast);
 
@@ -63,19 +64,19 @@ void lull_feed_forward_plan(struct lull_feed_forward *feed, int64_t now_ns, uint
                             const struct lull_forecast *forecast);
 
 /*
- * A section ends now; the next one has this point (0: stay) and forecast. True: ask for
+ * A section ends now; the next one has this point (0: stay) and forecast. True: request
  * feed->requested now.
  */
 bool lull_feed_forward_end(struct lull_feed_forward *feed, int64_t now_ns, uint32_t next_point,
                            const struct lull_forecast *next);
 
-/* Time passes. True: ask for feed->requested now. */
+/* Time passes. True: request feed->requested now. */
 bool lull_feed_forward_poll(struct lull_feed_forward *feed, int64_t now_ns);
 
-/* Goes back to the reference, whatever is under way. True: ask for that now. */
+/* Goes back to the reference, whatever is under way. True: request that now. */
 bool lull_feed_forward_raise(struct lull_feed_forward *feed);
 
-/* Asks for what was planned: the caller posts feed->requested. */
+/* Requests what was planned: the caller posts feed->requested. */
 void lull_feed_forward_lower(struct lull_feed_forward *feed);
 
 /* The next time at which lull_feed_forward_poll() may want something; INT64_MAX: never. */

@@ -5,12 +5,12 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* Iterations over which the reference is averaged. Chosen, not measured: as many as keep its error
+/* Iterations over which the reference is averaged. Default: as many as keep its error
  * small beside the tolerance, few enough to follow a job that drifts. */
 static const double reference_span = 128.0;
 /* Of what has been earned no more than this share is reserved. Chosen with tools/audit-guard. */
 static const double reserved_share = 0.25;
-/* From so many standard errors on all of a loss counts. Chosen, not measured. */
+/* From so many standard errors on all of a loss counts. */
 static const double certain_errors = 2.0;
 
 void lull_loss_budget_take_other(struct lull_loss_budget *budget, double iteration_ms)
@@ -56,8 +56,8 @@ static double error_ms(const struct lull_loss_budget *budget)
                 budget->reference.variance / budget->reference.count);
 }
 
-/* Tells whether the mean loss of the present point is known to the rate. */
-static bool is_known(const struct lull_loss_budget *budget)
+/* Returns whether the mean loss of the present point is known to the rate. */
+static bool loss_budget_is_known(const struct lull_loss_budget *budget)
 {
     return error_ms(budget) <= budget->rate * budget->reference.mean_ms;
 }
@@ -97,7 +97,7 @@ static double point_spent_ms(const struct lull_loss_budget *budget)
 {
     const struct lull_sum_loss loss = present_loss(budget);
 
-    if (is_known(budget))
+    if (loss_budget_is_known(budget))
         return certain_ms(&loss);
     if (!isfinite(error_ms(budget)))
         return budget->at_risk_ms;
@@ -106,8 +106,8 @@ static double point_spent_ms(const struct lull_loss_budget *budget)
 
 /* The known points and one more, of which losses that are too small to be certain of each add up to
  * one that is. What a point has gained pays for no other. */
-static struct lull_sum_loss pool(const struct lull_sum_loss *pooled,
-                                 const struct lull_sum_loss *loss)
+static struct lull_sum_loss loss_budget_pool(const struct lull_sum_loss *pooled,
+                                             const struct lull_sum_loss *loss)
 {
     return (struct lull_sum_loss){
         .ms = pooled->ms + fmax(loss->ms, 0.0),
@@ -119,9 +119,9 @@ static struct lull_sum_loss pool(const struct lull_sum_loss *pooled,
 static double spent_ms(const struct lull_loss_budget *budget)
 {
     const struct lull_sum_loss present = present_loss(budget);
-    const struct lull_sum_loss all = pool(&budget->pooled, &present);
+    const struct lull_sum_loss all = loss_budget_pool(&budget->pooled, &present);
 
-    if (budget->excess_ms.count == 0 || is_known(budget))
+    if (budget->excess_ms.count == 0 || loss_budget_is_known(budget))
         return budget->charged_ms + certain_ms(&all);
     return budget->charged_ms + certain_ms(&budget->pooled) + point_spent_ms(budget);
 }
@@ -135,8 +135,8 @@ void lull_loss_budget_change_point(struct lull_loss_budget *budget)
     assert(budget->reference.count > 0.0);
     budget->last_ratio =
         point_spent_ms(budget) / (double)budget->excess_ms.count / budget->reference.mean_ms;
-    if (is_known(budget))
-        budget->pooled = pool(&budget->pooled, &loss);
+    if (loss_budget_is_known(budget))
+        budget->pooled = loss_budget_pool(&budget->pooled, &loss);
     else
         budget->charged_ms += point_spent_ms(budget);
     budget->at_risk_ms = 0.0;

@@ -4,7 +4,7 @@
 #include <assert.h>
 
 /* The coin of a number: the finalizer of splitmix64 (Steele, Lea, Flood 2014). */
-static uint64_t toss(uint64_t seed, uint64_t number)
+static uint64_t pair_schedule_toss(uint64_t seed, uint64_t number)
 {
     uint64_t mixed = seed + (number + 1) * UINT64_C(0x9e3779b97f4a7c15);
 
@@ -18,10 +18,10 @@ static uint64_t blocks_of(const struct lull_pair_schedule *schedule)
     return (uint64_t)schedule->candidate_blocks + 1;
 }
 
-/* Tells whether the first pair of a round has the longer blocks; else the second one has. */
+/* Returns whether the first pair of a round has the longer blocks; else the second one has. */
 static bool begins_long(const struct lull_pair_schedule *schedule, uint64_t round)
 {
-    return (toss(~schedule->seed, round) & 1) != 0;
+    return (pair_schedule_toss(~schedule->seed, round) & 1) != 0;
 }
 
 static uint64_t block_length(const struct lull_pair_schedule *schedule, uint64_t pair)
@@ -35,7 +35,7 @@ static uint64_t block_length(const struct lull_pair_schedule *schedule, uint64_t
 /* The number of the block of a pair that runs at the reference. */
 static uint64_t reference_block(const struct lull_pair_schedule *schedule, uint64_t pair)
 {
-    return toss(schedule->seed, pair) % blocks_of(schedule);
+    return pair_schedule_toss(schedule->seed, pair) % blocks_of(schedule);
 }
 
 /* Before the first pair the job runs at the reference. */

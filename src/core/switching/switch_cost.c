@@ -9,7 +9,7 @@
 /* What a change takes before any has been seen: V100, published. */
 static const double prior_call_ms = 5.0;
 static const double prior_settle_ms = 20.0;
-/* A clock that never settled counts as having taken this long. Chosen, not measured: longer than
+/* A clock that never settled counts as having taken this long. Default: longer than
  * any that does settle. */
 static const double never_settled_ms = 300.0;
 

@@ -18,8 +18,9 @@
 #include "core/stats/quantile.h"
 
 /*
- * What came of one change of an operating point, as told to those who asked for it. It is told some
- * time after it has happened, so whatever depends on when the clock followed goes by effect_ns.
+ * What came of one change of an operating point, as reported to those who requested it. It is told
+ * some time after it has happened, so whatever depends on when the clock followed goes by
+ * effect_ns.
  */
 
 struct lull_switch_outcome {
@@ -54,8 +55,8 @@ void lull_switch_cost_add(struct lull_switch_cost *cost, enum lull_direction dir
 
 /*
  * Adds the change that an outcome tells of; its call counts as call_ms. A change that was overtaken
- * took at least as long as told: that is ignored unless it is longer than usual, because it would
- * make clocks look quicker than they are.
+ * took at least as long as reported: that is ignored unless it is longer than typical, because it
+ * would make clocks look quicker than they are.
  */
 void lull_switch_cost_add_outcome(struct lull_switch_cost *cost, enum lull_direction direction,
                                   double call_ms, const struct lull_switch_outcome *outcome);
@@ -64,8 +65,8 @@ void lull_switch_cost_add_outcome(struct lull_switch_cost *cost, enum lull_direc
  * What most likely came of a change that was not watched closely: a clock is read every so often,
  * and not while its driver is busy. `known`: of GPUs of its model, with the time inside the driver
  * for their calls. Where some of the last changes took as long as this one can have taken, it is
- * taken to be like these; one that was overtaken, or that nobody looked at, like the usual one, if
- * that is longer.
+ * taken to be like these; one that was overtaken, or that nobody looked at, like the typical one,
+ * if that is longer.
  */
 struct lull_switch_outcome lull_switch_cost_likely(const struct lull_switch_cost *known,
                                                    enum lull_direction direction,

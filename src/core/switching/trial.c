@@ -4,49 +4,49 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "core/switching/trial_state.h"
 
 /* Share of the wanted changes of clocks that must be made for a pair to count, and after how many
  * pairs in a trial that fall short of it one counts all the same. Measured on a recorded job in
  * virtual time (bench/bench_latency.py): with the rule gaps save 93 to 99 % of what is possible,
  * before 73 to 100 %. */
-static const double least_tried = 0.25;
+static const double min_tried = 0.25;
 enum { MAX_UNTRIED = 14 };
-/* Pairs of a screen that fall short before its owner is informed. Chosen, not measured. */
+/* Pairs of a screen that fall short before its owner is informed. */
 enum { UNTRIED_IN_SCREEN = 3 };
 /* Nobody waits for a rank that is behind another one by more pairs: a rank that waits for the
  * others in every iteration is in the same iteration or the next, hence in the same pair or the
  * next. */
 enum { AHEAD_MAX = 2 };
-/* Pairs until a proof or check ends in any case. Chosen, not measured: with so many a job whose
+/* Pairs until a proof or check ends in any case. Default: with so many a job whose
  * pairs deviate by twice the tolerance is still decided. */
 enum { MAX_PAIRS = 60 };
-/* Pairs that any trial may have. Chosen, not measured: with fewer a proof could hardly pass. */
-enum { LEAST_PAIRS = 12 };
-/* The chance that a harmless candidate is refused by the guard's lower bound. Chosen, not measured:
+/* Pairs that any trial may have. Default: with fewer a proof could hardly pass. */
+enum { MIN_PAIRS = 12 };
+/* The chance that a harmless candidate is refused by the guard's lower bound. Default:
  * it costs savings only. */
 static const double refusal_error = 0.05;
 /* Iterations at the candidate, the slowest left out, that refuse it at once if they exceed the
- * reference by so many of its deviations, and by so many times what is tolerated. Chosen, not
- * measured: no chain of noise comes near, and less harm than that costs little until there are
- * pairs. With once the tolerance a preset job lost a point that slows it down by 0.7 of it, because
- * four quiet iterations at the reference were all that its deviation was known from. */
+ * reference by so many of its deviations, and by so many times what is tolerated. Default: no chain
+ * of noise comes near, and less harm than that costs little until there are pairs. With once the
+ * tolerance a preset job lost a point that slows it down by 0.7 of it, because four quiet
+ * iterations at the reference were all that its deviation was known from. */
 enum { EARLY_ITERATIONS = 2 };
 static const double early_deviations = 6.0;
 static const double early_tolerances = 2.0;
-/* The reference's deviation is trusted from so many iterations on. Chosen, not measured. */
-static const double least_level = 4.0;
+/* The reference's deviation is trusted from so many iterations on. */
+static const double min_level = 4.0;
 /* The blocks of a check follow the length of the run in which harm has shown, up to this one. */
-enum { TELLING_BLOCK_MAX = 64 };
+enum { MIN_CHECK_BLOCK_MAX = 64 };
 /* A reference block that is off the level by so many standard errors shows that the job has
- * changed. Chosen, not measured. */
+ * changed. */
 static const double changed_errors = 4.0;
-/* Trials of a run that are begun once more, at most. Chosen, not measured: a rhythm that comes and
+/* Trials of a run that are begun once more, at most. Default: a rhythm that comes and
  * goes must not keep trials from ending. */
 enum { MAX_RESTARTS = 16 };
-/* A level is compared with from so many iterations on. Chosen, not measured. */
-static const double least_compared = 4.0;
+/* A level is compared with from so many iterations on. */
+static const double min_compared = 4.0;
 
 void lull_trial_init(struct lull_trial *trial, const struct lull_trial_config *config,
                      struct lull_trial_rank *ranks)
@@ -65,7 +65,8 @@ void lull_trial_init(struct lull_trial *trial, const struct lull_trial_config *c
 
 /* ---- beginning --------------------------------------------------------------------------- */
 
-/* Tells whether the proof or check that runs could have passed by now, with the pairs of any rank.
+/* Returns whether the proof or check that runs could have passed by now, with the pairs of any
+ * rank.
  */
 static bool has_spent_error(const struct lull_trial *trial)
 {
@@ -104,14 +105,14 @@ static void init_guards(struct lull_trial *trial, uint64_t present)
         .worth_ratio = trial->terms.worth_ratio,
         .error = 1.0 - trial->config.confidence,
         .refusal_error = refusal_error,
-        .max_pairs = MAX_PAIRS + trial->least_measured / trial->schedule.block_iterations,
+        .max_pairs = MAX_PAIRS + trial->min_measured / trial->schedule.block_iterations,
     };
 
-    if (trial->terms.most_iterations > 0)
+    if (trial->terms.max_iterations > 0)
         guard.max_pairs =
-            lull_smaller_u32(guard.max_pairs, lull_larger_u32(trial->terms.most_iterations /
-                                                                  trial->schedule.block_iterations,
-                                                              LEAST_PAIRS));
+            lull_min_u32(guard.max_pairs, lull_max_u32(trial->terms.max_iterations /
+                                                           trial->schedule.block_iterations,
+                                                       MIN_PAIRS));
     if (!is_screen && trial->kind != LULL_TRIAL_WATCH)
         guard.error = next_error(trial);
     lull_joint_guard_init(&trial->guard, &guard, trial->config.rank_count, is_screen);
@@ -133,7 +134,7 @@ static uint32_t find_least_measured(const struct lull_trial *trial)
     uint64_t most = (uint64_t)2 * LULL_TRIAL_WATCHED_BLOCK;
 
     if (trial->kind == LULL_TRIAL_PROOF)
-        return trial->least_proof;
+        return trial->min_proof;
     if (trial->kind != LULL_TRIAL_CHECK)
         return 0;
     for (uint32_t i = 0; i < trial->config.rank_count; i++) {
@@ -145,7 +146,7 @@ static uint32_t find_least_measured(const struct lull_trial *trial)
         if ((looks_slow || lull_trial_is_spent(trial, i)) && losses->excess_ms.count > most)
             most = losses->excess_ms.count;
     }
-    return most < LULL_TRIAL_LEAST_MEASURED_MAX ? (uint32_t)most : LULL_TRIAL_LEAST_MEASURED_MAX;
+    return most < LULL_TRIAL_MIN_MEASURED_MAX ? (uint32_t)most : LULL_TRIAL_MIN_MEASURED_MAX;
 }
 
 void lull_trial_begin(struct lull_trial *trial, enum lull_trial_kind kind,
@@ -162,7 +163,7 @@ void lull_trial_begin(struct lull_trial *trial, enum lull_trial_kind kind,
         trial->schedule.seed += ++trial->begun << 32;
     if (kind == LULL_TRIAL_WATCH)
         trial->schedule.candidate_blocks = trial->stretch;
-    trial->least_measured = find_least_measured(trial);
+    trial->min_measured = find_least_measured(trial);
     trial->first_pair = 0;
     trial->next_pair = 0;
     trial->joined_pair = 0;
@@ -312,17 +313,17 @@ struct lull_loss_left lull_trial_loss_left(const struct lull_trial *trial)
     return least;
 }
 
-uint32_t lull_trial_telling_block(const struct lull_trial *trial)
+uint32_t lull_trial_min_check_block(const struct lull_trial *trial)
 {
     uint32_t longest = 0;
 
     for (uint32_t i = 0; i < trial->config.rank_count; i++)
         if (trial->ranks[i].run > longest)
             longest = trial->ranks[i].run;
-    return 2 * longest <= TELLING_BLOCK_MAX ? 2 * longest : 0;
+    return 2 * longest <= MIN_CHECK_BLOCK_MAX ? 2 * longest : 0;
 }
 
-static double mean_of(const struct lull_trial_side *side)
+static double trial_mean_of(const struct lull_trial_side *side)
 {
     return side->sum_ms / side->count;
 }
@@ -339,12 +340,12 @@ static bool is_set_aside(const struct lull_trial *trial)
  * known: a pair without the changes it is about shows nothing. */
 static bool is_untried(const struct lull_trial *trial)
 {
-    return trial->made_changes < least_tried * trial->wanted_changes &&
+    return trial->made_changes < min_tried * trial->wanted_changes &&
            trial->untried_pairs < MAX_UNTRIED;
 }
 
 /* What the guards say so far: degraded by either measure; not degraded only by both. */
-static enum lull_trial_result ask_guards(const struct lull_trial *trial)
+static enum lull_trial_result trial_read_guards(const struct lull_trial *trial)
 {
     const enum lull_verdict mean = lull_joint_guard_verdict(&trial->guard);
     enum lull_verdict tail = mean;
@@ -362,7 +363,7 @@ static enum lull_trial_result ask_guards(const struct lull_trial *trial)
 
 static enum lull_trial_result find_verdict(struct lull_trial *trial, uint64_t present)
 {
-    const enum lull_trial_result result = ask_guards(trial);
+    const enum lull_trial_result result = trial_read_guards(trial);
 
     if (result == LULL_TRIAL_DEGRADED || result == LULL_TRIAL_UNPROVEN)
         lull_trial_learn_from_harm(trial, lull_joint_guard_worst(&trial->guard));
@@ -395,7 +396,7 @@ static enum lull_trial_result judge_pairs(struct lull_trial *trial, uint32_t nex
     if (lull_trial_follows_job(trial) && trial->restarts < MAX_RESTARTS &&
         (lull_trial_has_new_rhythm(trial) || lull_trial_find_carry(trial))) {
         trial->restarts++;
-        return LULL_TRIAL_BEGINS_ANEW;
+        return LULL_TRIAL_RESTARTS;
     }
     lull_trial_put_off_next_pair(trial);
     if (untried && trial->kind == LULL_TRIAL_SCREEN && trial->untried_pairs == UNTRIED_IN_SCREEN)
@@ -406,7 +407,7 @@ static enum lull_trial_result judge_pairs(struct lull_trial *trial, uint32_t nex
 }
 
 /* Judges the next pair if all ranks that are present have completed it. */
-static enum lull_trial_result look_for_pair(struct lull_trial *trial, uint64_t present)
+static enum lull_trial_result trial_judge_next_pair(struct lull_trial *trial, uint64_t present)
 {
     uint32_t lowest = UINT32_MAX;
     uint32_t highest = 0;
@@ -443,18 +444,18 @@ static enum lull_trial_result end_pair(struct lull_trial *trial, uint32_t index,
         return LULL_TRIAL_GOES_ON;
     rank->done = pair + 1;
     if (counts && trial->kind == LULL_TRIAL_WATCH &&
-        lull_trial_watch_pair(trial, rank, mean_of(&sides[0]), mean_of(&sides[1])))
+        lull_trial_watch_pair(trial, rank, trial_mean_of(&sides[0]), trial_mean_of(&sides[1])))
         return LULL_TRIAL_HURTS;
     if (counts && trial->kind != LULL_TRIAL_WATCH) {
         lull_trial_add_to_carry(trial, rank);
         may_pass =
-            rank->measured >= trial->least_measured && !lull_trial_lacks_carry_test(trial, rank);
-        lull_joint_guard_add(&trial->guard, index, mean_of(&sides[0]), mean_of(&sides[1]),
-                             may_pass);
+            rank->measured >= trial->min_measured && !lull_trial_lacks_carry_test(trial, rank);
+        lull_joint_guard_add(&trial->guard, index, trial_mean_of(&sides[0]),
+                             trial_mean_of(&sides[1]), may_pass);
         lull_joint_guard_add(&trial->tail_guard, index, lull_upper_tail_p99(&sides[0].tail_ms),
                              lull_upper_tail_p99(&sides[1].tail_ms), may_pass);
     }
-    return look_for_pair(trial, present);
+    return trial_judge_next_pair(trial, present);
 }
 
 enum lull_trial_result lull_trial_leave(struct lull_trial *trial, uint32_t rank, uint64_t present)
@@ -462,7 +463,7 @@ enum lull_trial_result lull_trial_leave(struct lull_trial *trial, uint32_t rank,
     assert(rank < trial->config.rank_count && !lull_trial_takes_part(present, rank));
     lull_joint_guard_leave(&trial->guard, rank);
     lull_joint_guard_leave(&trial->tail_guard, rank);
-    return look_for_pair(trial, present);
+    return trial_judge_next_pair(trial, present);
 }
 
 /* ---- iterations -------------------------------------------------------------------------- */
@@ -473,7 +474,7 @@ static void follow_level(struct lull_trial_rank *rank)
 {
     const struct lull_trial_side *block = &rank->sides[0];
     struct lull_recent_level *level = &rank->losses.reference;
-    const double block_ms = mean_of(block);
+    const double block_ms = trial_mean_of(block);
     const double error_ms = sqrt(level->variance / block->count);
 
     if (rank->lowered > 0 && fabs(block_ms - rank->level_ms) > changed_errors * error_ms) {
@@ -536,7 +537,7 @@ static void add_to_pair(const struct lull_trial *trial, struct lull_trial_rank *
     if (!slot->measured)
         return;
     if (!slot->candidate && side->count == 0) {
-        const bool is_known = rank->whole.level_count >= least_compared;
+        const bool is_known = rank->whole.level_count >= min_compared;
 
         rank->reference_since = rank->since_low - 1;
         rank->reference_level_ms = is_known ? rank->whole.level_ms : 0.0;
@@ -550,15 +551,15 @@ static void add_to_pair(const struct lull_trial *trial, struct lull_trial_rank *
 }
 
 /* True if the first iterations at the candidate are far slower: no need to wait for pairs. */
-static bool is_hopeless(const struct lull_trial *trial, struct lull_trial_rank *rank,
-                        double iteration_ms)
+static bool trial_is_hopeless(const struct lull_trial *trial, struct lull_trial_rank *rank,
+                              double iteration_ms)
 {
     const struct lull_recent_level *level = &rank->losses.reference;
     const double excess_ms = iteration_ms - level->mean_ms;
     struct lull_moments *all = &rank->excess_ms;
     double rest_ms;
 
-    if (level->count < least_level)
+    if (level->count < min_level)
         return false;
     lull_moments_add(all, excess_ms);
     rank->slowest_ms = fmax(rank->slowest_ms, excess_ms);
@@ -588,7 +589,7 @@ enum lull_trial_result lull_trial_add(struct lull_trial *trial, uint32_t index,
         lull_whole_bound_take_unplaced(&rank->whole, even_ms, true);
     else
         lull_whole_bound_take(&rank->whole, slot, even_ms);
-    if (slot->candidate && is_hopeless(trial, rank, even_ms)) {
+    if (slot->candidate && trial_is_hopeless(trial, rank, even_ms)) {
         lull_trial_learn_from_harm(trial, index);
         return LULL_TRIAL_DEGRADED;
     }

@@ -60,10 +60,10 @@ struct lull_trial_config {
 
 /* What a candidate may cost. */
 struct lull_trial_terms {
-    double tolerance_ratio;   /* slowdown that is allowed, > 0 */
-    double worth_ratio;       /* slowdown from which it does not pay; 0: it always does */
-    double loss_ratio;        /* slowdown that all trials and points together may cost; 0: any */
-    uint32_t most_iterations; /* at it, after which it is unproven; 0: as long as it may decide */
+    double tolerance_ratio;  /* slowdown that is allowed, > 0 */
+    double worth_ratio;      /* slowdown from which it does not pay; 0: it always does */
+    double loss_ratio;       /* slowdown that all trials and points together may cost; 0: any */
+    uint32_t max_iterations; /* at it, after which it is unproven; 0: as long as it may decide */
     bool is_idle; /* of a watch: nothing is lowered, so all iterations are at the reference */
 };
 
@@ -93,7 +93,7 @@ struct lull_trial_rank {
     struct lull_moments excess_ms;   /* of all ones of this trial over the reference... */
     double slowest_ms;               /* ...and of the slowest of them */
     struct lull_moments block_ms;    /* of a watch: the last iterations at what is kept... */
-    double block_most_ms;            /* ...and the slowest of them */
+    double block_max_ms;             /* ...and the slowest of them */
     struct lull_guard kept;          /* all pairs of what has been kept... */
     struct lull_guard kept_before;   /* ...and without the last one */
     struct lull_guard watched;       /* of these, the pairs since the last verdict on them */
@@ -126,8 +126,8 @@ struct lull_trial {
     uint32_t first_pair;       /* number of the first one after `base` */
     uint32_t next_pair;        /* that all ranks are to complete */
     uint32_t joined_pair;      /* the first one that counts */
-    uint32_t least_measured;   /* iterations at the candidate before a proof or check may pass... */
-    uint32_t least_proof;      /* ...of a proof */
+    uint32_t min_measured;     /* iterations at the candidate before a proof or check may pass... */
+    uint32_t min_proof;        /* ...of a proof */
     struct lull_trial_cut cut; /* the last one, of any rank */
     bool is_disturbed;         /* the present pair */
     uint32_t set_aside;        /* disturbed pairs in a row */
@@ -141,14 +141,14 @@ enum lull_trial_result {
     LULL_TRIAL_SET_ASIDE,    /* a pair has ended and does not count */
     LULL_TRIAL_NOT_DEGRADED, /* screen, proof or check: the verdict */
     LULL_TRIAL_DEGRADED,
-    LULL_TRIAL_UNPROVEN,    /* proof or check: nothing can be said */
-    LULL_TRIAL_GIVES_UP,    /* proof: it is disturbed all the time */
-    LULL_TRIAL_BEGINS_ANEW, /* more has been learnt of the job than its pairs could take into
-                             * account: to be begun once more, as the same kind */
-    LULL_TRIAL_UNTRIED,   /* screen: too few clocks were changed in some of its pairs; it goes on */
-    LULL_TRIAL_HOLDS,     /* watch: one more pair is no reason for doubt; begin the next stretch */
-    LULL_TRIAL_SLOW_PAIR, /* watch: the pair that has ended is a reason to check */
-    LULL_TRIAL_SLOW_BLOCK, /* watch: a block of iterations is; the present pair goes on */
+    LULL_TRIAL_UNPROVEN, /* proof or check: nothing can be said */
+    LULL_TRIAL_GIVES_UP, /* proof: it is disturbed all the time */
+    LULL_TRIAL_RESTARTS, /* more has been learnt of the job than its pairs could take into
+                          * account: to be begun once more, as the same kind */
+    LULL_TRIAL_UNTRIED, /* screen: too few clocks were changed in some of its pairs; it continues */
+    LULL_TRIAL_HOLDS,   /* watch: one more pair is no reason for doubt; begin the next stretch */
+    LULL_TRIAL_SLOW_PAIR,  /* watch: the pair that has ended is a reason to check */
+    LULL_TRIAL_SLOW_BLOCK, /* watch: a block of iterations is; the present pair continues */
     LULL_TRIAL_SPENT,      /* watch: what is kept has spent the loss budget; to be checked */
     LULL_TRIAL_HURTS,      /* watch: proven slower than is tolerated */
 };
@@ -196,7 +196,7 @@ enum lull_trial_result lull_trial_leave(struct lull_trial *trial, uint32_t rank,
 /* Something else than the candidate makes the present pair slow, such as heat. */
 void lull_trial_disturb(struct lull_trial *trial);
 
-/* A clock was to be changed for the candidate in the present pair; it has been asked for. */
+/* A clock was to be changed for the candidate in the present pair; it has been requested. */
 void lull_trial_want_change(struct lull_trial *trial);
 void lull_trial_make_change(struct lull_trial *trial);
 
@@ -240,12 +240,12 @@ double lull_trial_rarest_excluded(const struct lull_trial *trial);
  * O(lull_rhythm_find). */
 double lull_trial_unevenness(const struct lull_trial *trial, uint32_t rank);
 
-/* Tells whether what is kept, and has spent the loss budget, can be checked before long; else it
+/* Returns whether what is kept, and has spent the loss budget, can be checked before long; else it
  * has cost too much. */
 bool lull_trial_affords_check(const struct lull_trial *trial);
 
 /* How long blocks of a check have to be to see what has called for it: where a rank slows down only
  * after some iterations at the candidate in a row, twice as many; 0: it does not look like that. */
-uint32_t lull_trial_telling_block(const struct lull_trial *trial);
+uint32_t lull_trial_min_check_block(const struct lull_trial *trial);
 
 #endif

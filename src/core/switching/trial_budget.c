@@ -14,7 +14,7 @@ static const double seen_iterations = 2.0;
 static const double reserved_new = 1.0;
 static const double reserved_kept = 0.5;
 /* What has been spent so far that it takes more iterations to earn it again is not checked any
- * more. Chosen, not measured. */
+ * more. */
 enum { WAIT_MAX = 512 };
 /* Ranks whose iterations differ by more than this factor do not wait for each other. */
 static const double unlike_ratio = 1.5;
@@ -35,7 +35,7 @@ bool lull_trial_is_spent(const struct lull_trial *trial, uint32_t rank)
 
 /* Time until the poorest rank can afford the first iterations at the candidate, and the length of
  * its iterations. */
-static double wait_ms(const struct lull_trial *trial, double *iteration_ms_out)
+static double trial_budget_wait_ms(const struct lull_trial *trial, double *iteration_ms_out)
 {
     double longest_ms = 0.0;
 
@@ -58,7 +58,7 @@ static double wait_ms(const struct lull_trial *trial, double *iteration_ms_out)
 bool lull_trial_affords_check(const struct lull_trial *trial)
 {
     double iteration_ms;
-    const double all_ms = wait_ms(trial, &iteration_ms);
+    const double all_ms = trial_budget_wait_ms(trial, &iteration_ms);
 
     return all_ms <= WAIT_MAX * iteration_ms;
 }
@@ -66,7 +66,7 @@ bool lull_trial_affords_check(const struct lull_trial *trial)
 uint64_t lull_trial_wait_iterations(const struct lull_trial *trial, uint32_t rank)
 {
     double iteration_ms;
-    const double all_ms = wait_ms(trial, &iteration_ms);
+    const double all_ms = trial_budget_wait_ms(trial, &iteration_ms);
     const double own_ms = trial->ranks[rank].losses.reference.mean_ms;
 
     if (own_ms > 0.0 && fabs(log(own_ms / iteration_ms)) > log(unlike_ratio))
@@ -80,7 +80,7 @@ void lull_trial_put_off_next_pair(struct lull_trial *trial)
     const uint64_t over =
         lull_pair_schedule_begin(&trial->schedule, trial->next_pair - trial->first_pair);
 
-    if (wait_ms(trial, &iteration_ms) <= 0.0)
+    if (trial_budget_wait_ms(trial, &iteration_ms) <= 0.0)
         return;
     for (uint32_t i = 0; i < trial->config.rank_count; i++) {
         trial->ranks[i].base += over + lull_trial_wait_iterations(trial, i);

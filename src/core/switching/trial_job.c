@@ -3,11 +3,11 @@
 #include <assert.h>
 #include <math.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "core/switching/trial_state.h"
 
 /* What carries over from the candidate to the reference is acted upon from this share of the
- * tolerance on, until so many iterations after a change are not measured. Chosen, not measured. */
+ * tolerance on, until so many iterations after a change are not measured. */
 static const double carry_share = 0.25;
 enum { WASHOUT_MAX = 31 };
 
@@ -82,9 +82,9 @@ uint64_t lull_trial_rhythm_wait(const struct lull_trial *trial)
         const struct lull_trial_rank *rank = &trial->ranks[i];
 
         if (rank->rhythm.period == 0 && rank->memory.count > 0 &&
-            rank->memory.count < UINT64_C(2) * LULL_RHYTHM_MOST &&
+            rank->memory.count < UINT64_C(2) * LULL_RHYTHM_MAX &&
             lull_rhythm_unevenness(&rank->memory) > trial->terms.tolerance_ratio)
-            longest = lull_larger_u32(longest, 2 * LULL_RHYTHM_MOST - (uint32_t)rank->memory.count);
+            longest = lull_max_u32(longest, 2 * LULL_RHYTHM_MAX - (uint32_t)rank->memory.count);
     }
     return longest;
 }
@@ -94,7 +94,7 @@ double lull_trial_unevenness(const struct lull_trial *trial, uint32_t rank)
     const struct lull_trial_rank *state = &trial->ranks[rank];
 
     assert(rank < trial->config.rank_count);
-    if (state->memory.count < UINT64_C(2) * LULL_RHYTHM_MOST || state->rhythm.period != 0 ||
+    if (state->memory.count < UINT64_C(2) * LULL_RHYTHM_MAX || state->rhythm.period != 0 ||
         lull_rhythm_find(&state->memory).period != 0)
         return 0.0;
     return fmax(lull_rhythm_unevenness(&state->memory), 0.0);

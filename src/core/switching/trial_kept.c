@@ -5,33 +5,30 @@
 
 #include "core/switching/trial_state.h"
 
-/* Pairs of a watch over which slowness is judged again and again. Chosen, not measured. */
+/* Pairs of a watch over which slowness is judged again and again. */
 enum { WATCHED_PAIRS = 14 };
-/* By how many deviations of a pair a block of what is kept has to be slower than is tolerated.
- * Chosen, not measured. */
+/* By how many deviations of a pair a block of what is kept has to be slower than is tolerated. */
 static const double watched_deviations = 3.0;
-/* A proof asks for so many times the iterations that it took to find out that something proven
+/* A proof requests so many times the iterations that it took to find out that something proven
  * hurts. Chosen with tools/audit-guard, where harm in one of a hundred iterations is then hardly
  * proven twice. */
 enum { PROOF_FACTOR = 2 };
 /* A check, or a watch that cannot be followed by one, refuses what has been kept if all its
- * iterations together are slower by this many standard errors, and by more than is tolerated.
- * Chosen, not measured. */
+ * iterations together are slower by this many standard errors, and by more than is tolerated. */
 static const double pooled_errors = 2.0;
 
 void lull_trial_demand(struct lull_trial *trial, uint64_t iterations)
 {
-    const uint32_t least = iterations < LULL_TRIAL_LEAST_MEASURED_MAX
-                               ? (uint32_t)iterations
-                               : LULL_TRIAL_LEAST_MEASURED_MAX;
+    const uint32_t least = iterations < LULL_TRIAL_MIN_MEASURED_MAX ? (uint32_t)iterations
+                                                                    : LULL_TRIAL_MIN_MEASURED_MAX;
 
-    if (least > trial->least_proof)
-        trial->least_proof = least;
+    if (least > trial->min_proof)
+        trial->min_proof = least;
 }
 
 void lull_trial_learn_from_harm(struct lull_trial *trial, uint32_t rank)
 {
-    uint32_t iterations = trial->least_measured;
+    uint32_t iterations = trial->min_measured;
 
     if (trial->kind != LULL_TRIAL_CHECK)
         return;
@@ -169,12 +166,11 @@ bool lull_trial_is_slow_block(const struct lull_trial *trial, struct lull_trial_
     const struct lull_moments *block = &rank->block_ms;
     double mean_ms;
 
-    rank->block_most_ms =
-        block->count == 0 ? iteration_ms : fmax(rank->block_most_ms, iteration_ms);
+    rank->block_max_ms = block->count == 0 ? iteration_ms : fmax(rank->block_max_ms, iteration_ms);
     lull_moments_add(&rank->block_ms, iteration_ms);
     if (block->count < LULL_TRIAL_WATCHED_BLOCK)
         return false;
-    mean_ms = (block->mean * LULL_TRIAL_WATCHED_BLOCK - rank->block_most_ms) /
+    mean_ms = (block->mean * LULL_TRIAL_WATCHED_BLOCK - rank->block_max_ms) /
               (LULL_TRIAL_WATCHED_BLOCK - 1);
     rank->block_ms = (struct lull_moments){0};
     return is_slow(trial, rank, rank->losses.reference.mean_ms, mean_ms);

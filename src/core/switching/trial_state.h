@@ -1,5 +1,5 @@
 /*
- * What the trial's files share, and nobody else. Calls go down this list only:
+ * What the trial's files share, and no other process. Calls go down this list only:
  *   trial.c         which iterations run where, and what the pairs say
  *   trial_kept.c    what is kept: its evidence, and what speaks against it
  *   trial_job.c     what is learnt of the job: rhythms, and what carries over
@@ -11,10 +11,9 @@
 
 #include "core/switching/trial.h"
 
-/* No proof or check asks for more iterations, whatever has called for it. Chosen, not measured. */
-enum { LULL_TRIAL_LEAST_MEASURED_MAX = 1024 };
-/* Iterations in a row at what is kept that are compared with the reference at a time. Chosen, not
- * measured. */
+/* No proof or check requests more iterations, whatever has called for it. */
+enum { LULL_TRIAL_MIN_MEASURED_MAX = 1024 };
+/* Iterations in a row at what is kept that are compared with the reference at a time. */
 enum { LULL_TRIAL_WATCHED_BLOCK = 16 };
 
 static inline bool lull_trial_takes_part(uint64_t present, uint32_t rank)
@@ -48,7 +47,7 @@ enum lull_trial_result lull_trial_find_watched(struct lull_trial *trial, uint64_
 /* The rank's block at the reference, which a coin has placed behind the candidate or not. */
 void lull_trial_add_to_carry(const struct lull_trial *trial, struct lull_trial_rank *rank);
 
-/* Tells whether this trial may begin again for what it learns. Nodes that act alike without a
+/* Returns whether this trial may begin again for what it learns. Nodes that act alike without a
  * message cannot change the schedule each for itself. */
 bool lull_trial_follows_job(const struct lull_trial *trial);
 
@@ -59,7 +58,7 @@ bool lull_trial_lacks_carry_test(const struct lull_trial *trial,
 /* A rhythm of any rank is known now that was not when the trial began. */
 bool lull_trial_has_new_rhythm(const struct lull_trial *trial);
 
-/* Tells whether something carries over on any rank. If so, the pairs so far are charged with it,
+/* Returns whether something carries over on any rank. If so, the pairs so far are charged with it,
  * and later schedules leave out more iterations after a change. */
 bool lull_trial_find_carry(struct lull_trial *trial);
 

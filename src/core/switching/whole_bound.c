@@ -5,14 +5,14 @@
 #include <math.h>
 #include <stddef.h>
 
-/* Iterations at the reference over which the level is averaged. Chosen, not measured: it is only
+/* Iterations at the reference over which the level is averaged. Default: it is only
  * compared with iterations nearby. */
 static const double level_span = 16.0;
 /* The bound is narrowest around a loss of this many iterations. Chosen with tools/audit-guard: from
  * 0.05 to 0.5 the bounds after 3000 iterations differ by a fifth. */
 static const double narrowest_loss = 0.1;
 /* Blocks of a pair that exceed those beside the reference by so many deviations of a block are no
- * chance. Chosen, not measured. */
+ * chance. */
 static const double grown_deviations = 2.0;
 
 void lull_whole_bound_init(struct lull_whole_bound *bound, double error)
@@ -33,7 +33,7 @@ static double excess_ms(const struct lull_whole_bound *bound, double iteration_m
     return bound->level_count > 0.0 ? iteration_ms - bound->level_ms : 0.0;
 }
 
-static void count_lowered(struct lull_whole_bound *bound, double iteration_ms)
+static void whole_bound_count_lowered(struct lull_whole_bound *bound, double iteration_ms)
 {
     bound->lowered += 1.0;
     if (bound->scale_ms <= 0.0)
@@ -48,7 +48,7 @@ void lull_whole_bound_take_unplaced(struct lull_whole_bound *bound, double itera
         take_level(bound, iteration_ms);
         return;
     }
-    count_lowered(bound, iteration_ms);
+    whole_bound_count_lowered(bound, iteration_ms);
     bound->lost_ms += fmax(excess_ms(bound, iteration_ms), 0.0);
 }
 
@@ -129,7 +129,7 @@ static void settle_stretch(struct lull_whole_bound *bound)
         expected_ms;
 }
 
-static void settle(struct lull_whole_bound *bound, bool is_whole)
+static void whole_bound_settle(struct lull_whole_bound *bound, bool is_whole)
 {
     struct lull_whole_pair *pair = &bound->pair;
 
@@ -151,7 +151,7 @@ void lull_whole_bound_take(struct lull_whole_bound *bound, const struct lull_pai
     struct lull_whole_pair *pair = &bound->pair;
 
     if (pair->is_open && pair->number != slot->pair)
-        settle(bound, false);
+        whole_bound_settle(bound, false);
     if (pair->is_open && pair->block != slot->block)
         end_block(bound);
     pair->is_open = true;
@@ -167,29 +167,29 @@ void lull_whole_bound_take(struct lull_whole_bound *bound, const struct lull_pai
     if (slot->measured && !slot->candidate) {
         take_level(bound, iteration_ms);
     } else {
-        count_lowered(bound, iteration_ms);
+        whole_bound_count_lowered(bound, iteration_ms);
         pair->lowered += 1.0;
         pair->lowered_ms += iteration_ms;
         pair->excess_ms += excess_ms(bound, iteration_ms);
     }
     if (slot->pair_ends)
-        settle(bound, true);
+        whole_bound_settle(bound, true);
 }
 
 void lull_whole_bound_break(struct lull_whole_bound *bound)
 {
-    settle(bound, false);
+    whole_bound_settle(bound, false);
 }
 
 void lull_whole_bound_change_point(struct lull_whole_bound *bound, const struct lull_guard *seen)
 {
-    settle(bound, false);
+    whole_bound_settle(bound, false);
     bound->point = seen != NULL ? *seen : (struct lull_guard){0};
 }
 
 void lull_whole_bound_charge_carry(struct lull_whole_bound *bound, double carry_ratio)
 {
-    settle(bound, false);
+    whole_bound_settle(bound, false);
     bound->charged_ms += carry_ratio * bound->paired_ms;
     bound->paired_ms = 0.0;
 }
@@ -217,7 +217,7 @@ struct lull_whole_slowdown lull_whole_bound_find(const struct lull_whole_bound *
     struct lull_whole_slowdown whole = {NAN, INFINITY};
     double bound_ms;
 
-    settle(&now, false);
+    whole_bound_settle(&now, false);
     if (now.passed_ms <= 0.0)
         return whole;
     if (now.lowered <= 0.0)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "core/tuning/batch_state.h"
 
 /* ---- settings ----------------------------------------------------------------------------- */
@@ -24,8 +24,8 @@ void lull_batch_config_default(struct lull_batch_config *config)
 }
 
 /* Sizes must ascend: the search takes neighbours in the list for neighbours in size. */
-static int check_sizes(const struct lull_batch_config *config, uint32_t *default_out,
-                       struct lull_error *err)
+static int batch_search_check_sizes(const struct lull_batch_config *config, uint32_t *default_out,
+                                    struct lull_error *err)
 {
     uint32_t found = LULL_BATCH_SIZES;
 
@@ -58,7 +58,7 @@ int lull_batch_create(const struct lull_batch_config *config, struct lull_batch 
         return rc;
     if (!(config->beta_ratio >= 1.0))
         return lull_error_set(err, -EINVAL, "beta %g: must be 1 or more", config->beta_ratio);
-    rc = check_sizes(config, &default_arm, err);
+    rc = batch_search_check_sizes(config, &default_arm, err);
     if (rc < 0)
         return rc;
     batch = calloc(1, sizeof(*batch));
@@ -68,7 +68,7 @@ int lull_batch_create(const struct lull_batch_config *config, struct lull_batch 
     memcpy(batch->sizes, config->sizes, config->size_count * sizeof(*config->sizes));
     batch->config.sizes = batch->sizes;
     batch->default_arm = default_arm;
-    batch->least_cost = INFINITY;
+    batch->min_cost = INFINITY;
     *batch_out = batch;
     return 0;
 }
@@ -94,7 +94,7 @@ static int find_arm(const struct lull_batch *batch, uint32_t size)
 
 /* Makes room for one more run, and for its result later, so that its end cannot fail for lack of
  * memory. Both arrays grow with the number of runs. */
-static int make_room(struct lull_batch *batch, struct lull_error *err)
+static int batch_search_make_room(struct lull_batch *batch, struct lull_error *err)
 {
     if (lull_array_grow(&batch->runs, batch->run_count, sizeof(*batch->runs)) < 0 ||
         lull_array_grow(&batch->results, batch->run_count, sizeof(*batch->results)) < 0)
@@ -103,7 +103,7 @@ static int make_room(struct lull_batch *batch, struct lull_error *err)
     return 0;
 }
 
-/* Finds the run that is repeated; where there is none, one of no attempts stands for it. */
+/* Finds the run that is repeated; where there is none, one of no attempts represents it. */
 static const struct lull_batch_run *run_before(const struct lull_batch *batch, uint64_t retry_of)
 {
     static const struct lull_batch_run none = {.attempt = 0};
@@ -114,8 +114,8 @@ static const struct lull_batch_run *run_before(const struct lull_batch *batch, u
     return before;
 }
 
-static int submit(struct lull_batch *batch, const struct lull_batch_record *record,
-                  struct lull_error *err)
+static int batch_search_submit(struct lull_batch *batch, const struct lull_batch_record *record,
+                               struct lull_error *err)
 {
     const struct lull_batch_run *before;
     const int arm = find_arm(batch, record->size);
@@ -130,7 +130,7 @@ static int submit(struct lull_batch *batch, const struct lull_batch_record *reco
     if (!(record->bound >= 0.0))
         return lull_error_set(err, -EINVAL, "run %" PRIu64 ": a bound of %g J", record->run,
                               record->bound);
-    rc = make_room(batch, err);
+    rc = batch_search_make_room(batch, err);
     if (rc < 0)
         return rc;
     before = run_before(batch, record->retry_of);
@@ -151,7 +151,7 @@ static int submit(struct lull_batch *batch, const struct lull_batch_record *reco
 static double observed_cost(const struct lull_batch *batch, const struct lull_batch_run *run,
                             const struct lull_batch_record *record)
 {
-    const double penalty = 100.0; /* chosen, not measured: dearer than any run that fits */
+    const double penalty = 100.0; /* default: more expensive than any run that fits */
 
     if (record->event == LULL_BATCH_MISSED && record->energy_j == 0.0 && record->time_s == 0.0) {
         if (!isfinite(run->bound))
@@ -162,7 +162,7 @@ static double observed_cost(const struct lull_batch *batch, const struct lull_ba
 }
 
 /* A change of the data is looked for before the result joins the others, which it would dilute. */
-static void learn(struct lull_batch *batch, struct lull_batch_run *run, double cost)
+static void batch_search_learn(struct lull_batch *batch, struct lull_batch_run *run, double cost)
 {
     bool has_changed;
 
@@ -170,14 +170,14 @@ static void learn(struct lull_batch *batch, struct lull_batch_run *run, double c
     run->attempts_cost += cost;
     has_changed = batch->config.is_watching && lull_batch_change_test(batch, run);
     batch->results[batch->result_count++] = (size_t)(run - batch->runs);
-    if (run->has_reached && run->attempts_cost < batch->least_cost)
-        batch->least_cost = run->attempts_cost;
+    if (run->has_reached && run->attempts_cost < batch->min_cost)
+        batch->min_cost = run->attempts_cost;
     if (has_changed)
-        lull_batch_reset_least_cost(batch);
+        lull_batch_reset_min_cost(batch);
 }
 
-static int end(struct lull_batch *batch, const struct lull_batch_record *record,
-               struct lull_error *err)
+static int batch_search_end(struct lull_batch *batch, const struct lull_batch_record *record,
+                            struct lull_error *err)
 {
     struct lull_batch_run *run = lull_batch_find_run(batch, record->run);
     const bool has_result =
@@ -194,7 +194,7 @@ static int end(struct lull_batch *batch, const struct lull_batch_record *record,
     run->has_reached = record->event == LULL_BATCH_REACHED;
     run->has_crashed = record->event == LULL_BATCH_CRASHED;
     if (has_result)
-        learn(batch, run, observed_cost(batch, run, record));
+        batch_search_learn(batch, run, observed_cost(batch, run, record));
     else if (run->has_crashed && record->energy_j >= 0.0 && record->time_s >= 0.0)
         run->attempts_cost += lull_job_cost(&batch->config.price, record->energy_j, record->time_s);
     return 0;
@@ -204,8 +204,8 @@ int lull_batch_apply(struct lull_batch *batch, const struct lull_batch_record *r
                      struct lull_error *err)
 {
     if (record->event == LULL_BATCH_SUBMITTED)
-        return submit(batch, record, err);
-    return end(batch, record, err);
+        return batch_search_submit(batch, record, err);
+    return batch_search_end(batch, record, err);
 }
 
 /* ---- choice ------------------------------------------------------------------------------- */
@@ -219,9 +219,9 @@ void lull_batch_choose(const struct lull_batch *batch, uint64_t retry_of,
 
 /* ---- to look at --------------------------------------------------------------------------- */
 
-double lull_batch_least_cost(const struct lull_batch *batch)
+double lull_batch_min_cost(const struct lull_batch *batch)
 {
-    return batch->least_cost;
+    return batch->min_cost;
 }
 
 uint32_t lull_batch_best_size(const struct lull_batch *batch)
@@ -239,13 +239,13 @@ uint32_t lull_batch_change_count(const struct lull_batch *batch)
 size_t lull_batch_arms(const struct lull_batch *batch, struct lull_batch_arm *arms, size_t capacity)
 {
     const struct lull_batch_run *runs[LULL_BATCH_RESULTS];
-    const size_t count = lull_smaller_size(batch->config.size_count, capacity);
+    const size_t count = lull_min_size(batch->config.size_count, capacity);
 
     for (uint32_t arm = 0; arm < count; arm++) {
         const size_t results = lull_batch_results(batch, arm, runs, LULL_BATCH_RESULTS);
         struct lull_batch_belief belief;
 
-        lull_batch_smooth_believe(batch, arm, &belief);
+        lull_batch_smooth_accept(batch, arm, &belief);
         arms[arm] = (struct lull_batch_arm){
             .size = batch->sizes[arm],
             .run_count = (uint32_t)results,

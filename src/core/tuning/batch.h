@@ -1,5 +1,5 @@
 /*
- * The batch size of a job that comes again and again: which one the next run shall use, and at
+ * The batch size of a job that comes again and again: which one the next run should use, and at
  * which cost to stop it. The question and the early stopping are Zeus's (NSDI'23, section 4); the
  * search is a Thompson sampling on one smooth curve of cost over size (batch_smooth.c).
  *
@@ -30,7 +30,7 @@
 
 enum {
     LULL_BATCH_SIZES = 64, /* candidates at most */
-    LULL_BATCH_TRIES = 20, /* runs of one recurrence that a user can ask for, at most */
+    LULL_BATCH_TRIES = 20, /* runs of one recurrence that a user can request, at most */
 };
 
 struct lull_batch_config {
@@ -99,7 +99,7 @@ int lull_batch_apply(struct lull_batch *batch, const struct lull_batch_record *r
 /* ---- to look at ---------------------------------------------------------------------------- */
 
 /* J; INFINITY before the first success. With the cost of the attempts that led there. */
-double lull_batch_least_cost(const struct lull_batch *batch);
+double lull_batch_min_cost(const struct lull_batch *batch);
 
 /* The size to use from what is known, without exploring; 0 before the first success. */
 uint32_t lull_batch_best_size(const struct lull_batch *batch);

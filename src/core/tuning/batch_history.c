@@ -105,7 +105,7 @@ uint32_t lull_batch_crashes(const struct lull_batch *batch, uint32_t arm)
 /* One crash may be a node's. Two in a row of one size, while others run, are the size's. */
 bool lull_batch_has_crashed(const struct lull_batch *batch, uint32_t arm)
 {
-    enum { IN_ROW = 2 }; /* chosen, not measured */
+    enum { IN_ROW = 2 };
     const struct crash_row row = crash_row_of(batch, arm);
 
     return row.count >= IN_ROW &&
@@ -128,8 +128,8 @@ static double result_log(const struct lull_batch *batch, const struct lull_batch
     const double nothing = 1e-9;
     double cost = run->cost;
 
-    if (!run->has_reached && isfinite(batch->least_cost))
-        cost = fmax(cost, batch->least_cost);
+    if (!run->has_reached && isfinite(batch->min_cost))
+        cost = fmax(cost, batch->min_cost);
     if (!run->has_reached)
         cost *= missed;
     return log(fmax(cost, nothing));
@@ -163,21 +163,21 @@ double lull_batch_summarize(const struct lull_batch *batch, struct lull_batch_su
     return squares / weight;
 }
 
-void lull_batch_reset_least_cost(struct lull_batch *batch)
+void lull_batch_reset_min_cost(struct lull_batch *batch)
 {
-    batch->least_cost = INFINITY;
+    batch->min_cost = INFINITY;
     for (size_t i = batch->first_result; i < batch->result_count; i++) {
         const struct lull_batch_run *run = &batch->runs[batch->results[i]];
 
-        if (run->has_reached && run->cost < batch->least_cost)
-            batch->least_cost = run->cost;
+        if (run->has_reached && run->cost < batch->min_cost)
+            batch->min_cost = run->cost;
     }
 }
 
 /* ---- changed data -------------------------------------------------------------------------- */
 
 /* One side: how far results lie beyond what is expected. Returns true when it is too far. */
-static bool accumulate(struct lull_batch_side *side, double surprise, size_t result)
+static bool batch_history_accumulate(struct lull_batch_side *side, double surprise, size_t result)
 {
     const double slack = 0.5;
     const double limit = 8.0;
@@ -192,7 +192,7 @@ static bool accumulate(struct lull_batch_side *side, double surprise, size_t res
  * like a change of the data. */
 bool lull_batch_change_test(struct lull_batch *batch, const struct lull_batch_run *run)
 {
-    enum { LEAST_RESULTS = 2 };
+    enum { MIN_RESULTS = 2 };
     const double most = 3.0; /* deviations that one result counts: three at least make a change */
     struct lull_batch_summary summaries[LULL_BATCH_SIZES];
     const double variance = lull_batch_summarize(batch, summaries);
@@ -201,12 +201,12 @@ bool lull_batch_change_test(struct lull_batch *batch, const struct lull_batch_ru
     bool is_above;
     bool is_below;
 
-    if (s->count < LEAST_RESULTS || s->reached_count == 0)
+    if (s->count < MIN_RESULTS || s->reached_count == 0)
         return false;
     surprise = (result_log(batch, run) - s->mean_log) / sqrt(variance * (1.0 + 1.0 / s->count));
     surprise = fmax(-most, fmin(most, surprise));
-    is_above = accumulate(&batch->above, surprise, batch->result_count);
-    is_below = accumulate(&batch->below, -surprise, batch->result_count);
+    is_above = batch_history_accumulate(&batch->above, surprise, batch->result_count);
+    is_below = batch_history_accumulate(&batch->below, -surprise, batch->result_count);
     if (!is_above && !is_below)
         return false;
     batch->first_result = batch->below.since;

@@ -14,7 +14,6 @@
 #include "core/tuning/curve.h"
 #include "core/stats/random.h"
 
-/* Both are chosen, not measured. */
 enum {
     TRIES = 3,   /* attempts of a recurrence; from this one on there is no bound */
     GIVE_UP = 2, /* results after which a size that never reached the target is left */
@@ -68,8 +67,8 @@ static void find_out(const struct lull_batch *batch, const struct lull_batch_run
 
 /* Fits the curve to all results, and finds the candidates and the best of them. before: the run
  * that is repeated; null: none. Returns false if nothing has been seen since the last change. */
-static bool look(const struct lull_batch *batch, const struct lull_batch_run *before,
-                 struct outlook *outlook)
+static bool batch_curve_fit(const struct lull_batch *batch, const struct lull_batch_run *before,
+                            struct outlook *outlook)
 {
     const size_t count = batch->config.size_count;
     struct lull_curve_point points[LULL_BATCH_SIZES];
@@ -96,7 +95,7 @@ static bool look(const struct lull_batch *batch, const struct lull_batch_run *be
 }
 
 /* Finds the size to use where there is nothing to learn, or nothing is known. */
-static uint32_t fallback(const struct lull_batch *batch)
+static uint32_t batch_curve_fallback(const struct lull_batch *batch)
 {
     const int cheapest = lull_batch_cheapest_arm(batch);
 
@@ -105,7 +104,7 @@ static uint32_t fallback(const struct lull_batch *batch)
     return (uint32_t)cheapest;
 }
 
-static uint32_t draw(const struct lull_batch *batch, const struct outlook *outlook)
+static uint32_t batch_curve_draw(const struct lull_batch *batch, const struct outlook *outlook)
 {
     const struct lull_curve *curve = &outlook->curve;
     struct lull_random random;
@@ -137,9 +136,9 @@ static bool is_being_tried(const struct lull_batch *batch, uint32_t arm)
     return false;
 }
 
-/* beta times what the best size costs; the best size's own runs are given what luck may ask for. */
-static double find_bound(const struct lull_batch *batch, const struct outlook *outlook,
-                         uint32_t arm)
+/* beta times what the best size costs; the best size's own runs are given what luck may request. */
+static double batch_curve_find_bound(const struct lull_batch *batch, const struct outlook *outlook,
+                                     uint32_t arm)
 {
     const double luck = 3.0;
     const double best_log = outlook->curve.mean[outlook->best];
@@ -172,7 +171,7 @@ void lull_batch_smooth_choose(const struct lull_batch *batch, const struct lull_
                               struct lull_batch_choice *choice)
 {
     struct outlook outlook;
-    const bool is_known = look(batch, before, &outlook);
+    const bool is_known = batch_curve_fit(batch, before, &outlook);
     const uint32_t attempt = before->attempt + 1;
     uint32_t arm;
 
@@ -180,17 +179,17 @@ void lull_batch_smooth_choose(const struct lull_batch *batch, const struct lull_
     if (outlook.best < 0) {
         const bool has_ever = lull_batch_cheapest_arm(batch) >= 0;
 
-        arm = fallback(batch);
+        arm = batch_curve_fallback(batch);
         if ((is_known && !has_ever) || outlook.is_out[arm])
             arm = try_in_turn(batch, &outlook);
         choice->is_exploring = !has_ever;
     } else {
-        arm = draw(batch, &outlook);
+        arm = batch_curve_draw(batch, &outlook);
         if (attempt > 1 || (outlook.summaries[arm].count == 0 && is_being_tried(batch, arm)))
             arm = (uint32_t)outlook.best;
         choice->is_exploring = (int)arm != outlook.best;
         if (attempt < TRIES)
-            choice->bound = find_bound(batch, &outlook, arm);
+            choice->bound = batch_curve_find_bound(batch, &outlook, arm);
     }
     choice->size = batch->sizes[arm];
 }
@@ -199,19 +198,19 @@ uint32_t lull_batch_smooth_best(const struct lull_batch *batch)
 {
     struct outlook outlook;
 
-    look(batch, NULL, &outlook);
+    batch_curve_fit(batch, NULL, &outlook);
     if (outlook.best < 0)
-        return fallback(batch);
+        return batch_curve_fallback(batch);
     return (uint32_t)outlook.best;
 }
 
-/* Tells whether there is an untried size that may well be better than the best. */
+/* Returns whether there is an untried size that may well be better than the best. */
 bool lull_batch_is_exploring(const struct lull_batch *batch)
 {
     const double doubt = 2.0; /* deviations */
     struct outlook outlook;
 
-    if (!look(batch, NULL, &outlook) || outlook.best < 0)
+    if (!batch_curve_fit(batch, NULL, &outlook) || outlook.best < 0)
         return true;
     for (size_t i = 0; i < batch->config.size_count; i++)
         if (outlook.is_candidate[i] && outlook.summaries[i].count == 0 &&
@@ -221,11 +220,11 @@ bool lull_batch_is_exploring(const struct lull_batch *batch)
     return false;
 }
 
-void lull_batch_smooth_believe(const struct lull_batch *batch, uint32_t arm,
-                               struct lull_batch_belief *belief)
+void lull_batch_smooth_accept(const struct lull_batch *batch, uint32_t arm,
+                              struct lull_batch_belief *belief)
 {
     struct outlook outlook;
-    const bool is_known = look(batch, NULL, &outlook);
+    const bool is_known = batch_curve_fit(batch, NULL, &outlook);
 
     *belief = (struct lull_batch_belief){.is_candidate = true, .mean = NAN, .deviation = NAN};
     if (!is_known) {

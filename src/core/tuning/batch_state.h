@@ -41,7 +41,7 @@ struct lull_batch {
     size_t *results; /* indices of runs in the order in which they ended; lost ones are left out */
     size_t result_count;
     size_t first_result; /* those before are of other data */
-    double least_cost;
+    double min_cost;
     uint32_t change_count;
     struct lull_batch_side above;
     struct lull_batch_side below;
@@ -63,7 +63,7 @@ int lull_batch_cheapest_arm(const struct lull_batch *batch);
 /* How many of an arm's last runs in a row have crashed; lost ones are passed over. O(runs). */
 uint32_t lull_batch_crashes(const struct lull_batch *batch, uint32_t arm);
 
-/* Tells whether an arm is given up because it crashes: twice in a row and more, while another arm
+/* Returns whether an arm is given up because it crashes: twice in a row and more, while another arm
  * had a result; of an arm that has had one itself, after the first of these crashes. O(runs). */
 bool lull_batch_has_crashed(const struct lull_batch *batch, uint32_t arm);
 
@@ -84,8 +84,8 @@ struct lull_batch_belief {
 void lull_batch_smooth_choose(const struct lull_batch *batch, const struct lull_batch_run *before,
                               struct lull_batch_choice *choice);
 uint32_t lull_batch_smooth_best(const struct lull_batch *batch);
-void lull_batch_smooth_believe(const struct lull_batch *batch, uint32_t arm,
-                               struct lull_batch_belief *belief);
+void lull_batch_smooth_accept(const struct lull_batch *batch, uint32_t arm,
+                              struct lull_batch_belief *belief);
 
 /* ---- results in logarithms, changed data (batch_history.c) ---------------------------------- */
 
@@ -106,6 +106,6 @@ double lull_batch_summarize(const struct lull_batch *batch, struct lull_batch_su
 bool lull_batch_change_test(struct lull_batch *batch, const struct lull_batch_run *run);
 
 /* Sets the least cost of a recurrence to that of the results since the last change. */
-void lull_batch_reset_least_cost(struct lull_batch *batch);
+void lull_batch_reset_min_cost(struct lull_batch *batch);
 
 #endif

@@ -5,8 +5,8 @@
 
 enum { N = LULL_CURVE_POINTS };
 
-static double kernel(const struct lull_curve_prior *prior, const struct lull_curve_point *points,
-                     size_t i, size_t j)
+static double gp_curve_kernel(const struct lull_curve_prior *prior,
+                              const struct lull_curve_point *points, size_t i, size_t j)
 {
     const double distance = (points[i].x - points[j].x) / prior->length;
     const double smooth = prior->amplitude * prior->amplitude * exp(-0.5 * distance * distance);
@@ -18,7 +18,7 @@ static double kernel(const struct lull_curve_prior *prior, const struct lull_cur
 }
 
 /* Cholesky's factor in place of the lower triangle. What rounding makes negative is next to 0. */
-static void factorize(size_t n, double (*matrix)[N])
+static void gp_curve_factorize(size_t n, double (*matrix)[N])
 {
     const double least = 1e-14;
 
@@ -62,15 +62,15 @@ static void factorize_observed(const struct lull_curve_prior *prior,
         const size_t at = work->observed[i];
 
         for (size_t j = 0; j <= i; j++)
-            work->factor[i][j] = kernel(prior, points, at, work->observed[j]);
+            work->factor[i][j] = gp_curve_kernel(prior, points, at, work->observed[j]);
         work->factor[i][i] += noise_variance / points[at].count;
     }
-    factorize(work->count, work->factor);
+    gp_curve_factorize(work->count, work->factor);
 }
 
 /* Solves for the values and for all points at once, with the one factor that both need. */
-static void relate(const struct lull_curve_prior *prior, const struct lull_curve_point *points,
-                   size_t count, struct work *work)
+static void gp_curve_relate(const struct lull_curve_prior *prior,
+                            const struct lull_curve_point *points, size_t count, struct work *work)
 {
     for (size_t i = 0; i < work->count; i++) {
         const size_t at = work->observed[i];
@@ -80,7 +80,7 @@ static void relate(const struct lull_curve_prior *prior, const struct lull_curve
             residual -= work->factor[i][k] * work->residual[k];
         work->residual[i] = residual / work->factor[i][i];
         for (size_t j = 0; j < count; j++) {
-            double relation = kernel(prior, points, at, j);
+            double relation = gp_curve_kernel(prior, points, at, j);
 
             for (size_t k = 0; k < i; k++)
                 relation -= work->factor[i][k] * work->relation[k][j];
@@ -95,18 +95,18 @@ void lull_curve_fit(const struct lull_curve_prior *prior, const struct lull_curv
     struct work work = {.count = 0};
 
     factorize_observed(prior, points, count, noise_variance, &work);
-    relate(prior, points, count, &work);
+    gp_curve_relate(prior, points, count, &work);
     curve_out->count = count;
     for (size_t i = 0; i < count; i++) {
         curve_out->mean[i] = work.center;
         for (size_t k = 0; k < work.count; k++)
             curve_out->mean[i] += work.relation[k][i] * work.residual[k];
         for (size_t j = 0; j <= i; j++) {
-            curve_out->factor[i][j] = kernel(prior, points, i, j);
+            curve_out->factor[i][j] = gp_curve_kernel(prior, points, i, j);
             for (size_t k = 0; k < work.count; k++)
                 curve_out->factor[i][j] -= work.relation[k][i] * work.relation[k][j];
         }
         curve_out->deviation[i] = sqrt(fmax(curve_out->factor[i][i], 0.0));
     }
-    factorize(count, curve_out->factor);
+    gp_curve_factorize(count, curve_out->factor);
 }

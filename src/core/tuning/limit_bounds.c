@@ -7,22 +7,22 @@
 #include "core/stats/random.h"
 
 /* The jobs that are considered: first those of a grid; of those that fit, neighbours are drawn
- * until there are enough, so that what is left stays dense. Chosen, not measured. */
+ * until there are enough, so that what is left stays dense. */
 enum {
     COMPUTE_SHARES = 8,
     MEMORY_SHARES = 6,
     DYNAMIC_SHARES = 8,
     HELD_CLOCKS = 12,
-    MOST_JOBS = 2 * COMPUTE_SHARES * MEMORY_SHARES * DYNAMIC_SHARES * HELD_CLOCKS,
+    MAX_JOBS = 2 * COMPUTE_SHARES * MEMORY_SHARES * DYNAMIC_SHARES * HELD_CLOCKS,
     ENOUGH_JOBS = 256,
-    MOST_DRAWS = 600,
-    LEAST_JOBS = 24, /* with fewer, the jobs do not tell what is possible */
+    MAX_DRAWS = 600,
+    MIN_JOBS = 24, /* with fewer, the jobs do not tell what is possible */
 };
 
 /* How far a neighbour is from a job at most, in each share. */
 static const double neighbourhood = 0.15;
 /* No kernel draws more than this share of the highest limit: data/gpu_models.json has 1.9. */
-static const double most_power = 2.0;
+static const double max_power = 2.0;
 /* The highest limit binds where the job draws more than this share of what it settles at. */
 static const double binding_ratio = 0.97;
 /* The lowest clock, as a share of the highest, that the highest limit may leave a GPU: 0.5 on the
@@ -45,7 +45,7 @@ struct lull_limit_bounds {
     uint32_t job_count;
     bool is_filled;
     struct lull_random random;
-    struct bounds_job jobs[MOST_JOBS];
+    struct bounds_job jobs[MAX_JOBS];
 };
 
 struct lull_limit_bounds *lull_limit_bounds_create(const struct lull_device_curve *curve)
@@ -97,7 +97,7 @@ static bool make_play(const struct lull_limit_bounds *bounds, const struct bound
         held,
         {(1.0 - job->dynamic_ratio) * compute_w,
          job->dynamic_ratio * compute_w / lull_device_kernel_w(&bare, &unit), job->memory_ratio}};
-    return compute_w >= held->waiting_w && compute_w <= most_power * bounds->curve->limit_max_w;
+    return compute_w >= held->waiting_w && compute_w <= max_power * bounds->curve->limit_max_w;
 }
 
 static struct bounds_state play_at(const struct bounds_play *play,
@@ -116,8 +116,8 @@ static struct bounds_state play_at(const struct bounds_play *play,
     };
 }
 
-static bool is_within(const struct bounds_play *play, const struct bounds_state *state,
-                      double limit_w)
+static bool limit_bounds_is_within(const struct bounds_play *play, const struct bounds_state *state,
+                                   double limit_w)
 {
     return (play->job->is_mean_held ? state->mean_w : state->compute_w) <= limit_w;
 }
@@ -132,13 +132,13 @@ static struct bounds_state play_under(const struct lull_limit_bounds *bounds,
     uint32_t below = bounds->clock_count - 1;
     struct bounds_state state = play_at(play, &bounds->clocks[above]);
 
-    if (is_within(play, &state, settled_w))
+    if (limit_bounds_is_within(play, &state, settled_w))
         return state;
     while (below - above > 1) {
         const uint32_t middle = above + (below - above) / 2;
 
         state = play_at(play, &bounds->clocks[middle]);
-        if (is_within(play, &state, settled_w))
+        if (limit_bounds_is_within(play, &state, settled_w))
             below = middle;
         else
             above = middle;
@@ -164,7 +164,8 @@ static void fill_shares(struct lull_limit_bounds *bounds, uint32_t held, bool is
                                         (double)d / DYNAMIC_SHARES, held, is_mean_held};
 }
 
-static void fill(struct lull_limit_bounds *bounds, const struct lull_limit_known *highest)
+static void limit_bounds_fill(struct lull_limit_bounds *bounds,
+                              const struct lull_limit_known *highest)
 {
     const double settled_w = highest->limit_w * bounds->curve->limit_settle_ratio;
     const bool is_binding = highest->energy_j / highest->time_s > binding_ratio * settled_w;
@@ -181,8 +182,8 @@ static void fill(struct lull_limit_bounds *bounds, const struct lull_limit_known
 
 /* What a job leaves of the times and energies that were measured, log(measured / predicted): the
  * first one may be as far off as the others, so that what counts is how they differ. */
-static bool fits(const struct lull_limit_bounds *bounds, const struct bounds_job *job,
-                 const struct lull_limit_known *known, uint32_t count)
+static bool limit_bounds_fits(const struct lull_limit_bounds *bounds, const struct bounds_job *job,
+                              const struct lull_limit_known *known, uint32_t count)
 {
     struct bounds_play play;
     double time[2] = {0.0, 0.0}; /* the least and the most that is left */
@@ -219,10 +220,10 @@ static double near_by(struct lull_random *random, double share, double least)
 static struct bounds_job draw_neighbour(struct lull_limit_bounds *bounds,
                                         const struct bounds_job *job)
 {
-    const double least_compute = 0.05;
+    const double min_compute = 0.05;
     struct bounds_job neighbour = *job;
 
-    neighbour.compute_ratio = near_by(&bounds->random, job->compute_ratio, least_compute);
+    neighbour.compute_ratio = near_by(&bounds->random, job->compute_ratio, min_compute);
     neighbour.memory_ratio = near_by(&bounds->random, job->memory_ratio, 0.0);
     neighbour.dynamic_ratio = near_by(&bounds->random, job->dynamic_ratio, 0.0);
     if (job->held > 0) {
@@ -240,12 +241,12 @@ static void draw_more(struct lull_limit_bounds *bounds, const struct lull_limit_
 {
     const uint32_t left = bounds->job_count;
 
-    for (uint32_t draw = 0; left > 0 && draw < MOST_DRAWS && bounds->job_count < ENOUGH_JOBS;
+    for (uint32_t draw = 0; left > 0 && draw < MAX_DRAWS && bounds->job_count < ENOUGH_JOBS;
          draw++) {
         const struct bounds_job neighbour =
             draw_neighbour(bounds, &bounds->jobs[draw % bounds->job_count]);
 
-        if (fits(bounds, &neighbour, known, count))
+        if (limit_bounds_fits(bounds, &neighbour, known, count))
             bounds->jobs[bounds->job_count++] = neighbour;
     }
 }
@@ -256,9 +257,9 @@ uint32_t lull_limit_bounds_learn(struct lull_limit_bounds *bounds,
     uint32_t left = 0;
 
     if (!bounds->is_filled)
-        fill(bounds, known);
+        limit_bounds_fill(bounds, known);
     for (uint32_t i = 0; i < bounds->job_count; i++)
-        if (fits(bounds, &bounds->jobs[i], known, count))
+        if (limit_bounds_fits(bounds, &bounds->jobs[i], known, count))
             bounds->jobs[left++] = bounds->jobs[i];
     bounds->job_count = left;
     draw_more(bounds, known, count);
@@ -297,5 +298,5 @@ double lull_limit_bounds_excess(const struct lull_limit_bounds *bounds,
         least =
             fmin(least, value_under(bounds, &play, aim, aim->slack_ratio, limit_w) / best - 1.0);
     }
-    return bounds->job_count >= LEAST_JOBS ? least : -INFINITY;
+    return bounds->job_count >= MIN_JOBS ? least : -INFINITY;
 }

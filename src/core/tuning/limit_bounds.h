@@ -8,9 +8,9 @@
  * ones) or the power of computation itself (long ones); and, where the highest limit binds already,
  * at which clock it leaves the GPU. Each has the time and power that were measured at the highest
  * limit. Those whose times or energies do not go with the limit as measured, to a tolerance, are
- * dropped for good. A limit is dominated when it is worse than one of the known limits for each job
- * that is left: the job's values are compared, so that what noise has made of a measured one does
- * not count.
+ * dropped permanently. A limit is dominated when it is worse than one of the known limits for each
+ * job that is left: the job's values are compared, so that what noise has made of a measured one
+ * does not count.
  *
  * Where none is left, the curves do not fit the job, and nothing is excluded.
  *
@@ -35,7 +35,7 @@ struct lull_limit_known {
 
 struct lull_limit_bounds;
 
-/* Returns bounds of which nothing is known yet; NULL: there is no memory. curve is borrowed. */
+/* Returns bounds of which nothing is known yet; NULL: out of memory. curve is borrowed. */
 struct lull_limit_bounds *lull_limit_bounds_create(const struct lull_device_curve *curve);
 void lull_limit_bounds_destroy(struct lull_limit_bounds *bounds);
 

@@ -16,25 +16,22 @@
 static const double widest_margin = 0.05;
 static const double narrowest_margin = 0.02;
 static const double hump_margin = 0.08;
-/* How far over a bound on slowdown an operating point may be once, and never. Chosen, not measured.
- */
+/* How far over a bound on slowdown an operating point may be once, and never. */
 static const double over_margin = 0.02;
 static const double far_over_margin = 0.10;
-/* Two pieces that agree to this share show that the job has settled. Chosen, not measured. */
+/* Two pieces that agree to this share show that the job has settled. */
 static const double steady_margin = 0.01;
-/* A limit binds where the GPUs draw less than at the reference by this share. Chosen, not measured.
- */
+/* A limit binds where the GPUs draw less than at the reference by this share. */
 static const double binding_margin = 0.05;
 /* How far a job may be off its curves, beside the noise, and by how much a limit must be worse than
  * the best to be skipped. Judged by docs/power-limits.md. */
 static const double model_margin = 0.03;
 static const double dominated_margin = 0.02;
-/* How long settling usually takes, in settle_s. Chosen, not measured. */
-static const double usual_settling = 1.5;
+/* How long settling usually takes, in settle_s. */
+static const double typical_settling = 1.5;
 
-/* Operating points in a row that are too bad, settle_s that settling may take, and ways up. Chosen,
- * not measured. */
-enum { STRIKES = 2, PATIENCE = 3, MOST_ROUNDS = 8 };
+/* Operating points in a row that are too bad, settle_s that settling may take, and ways up. */
+enum { STRIKES = 2, PATIENCE = 3, MAX_ROUNDS = 8 };
 
 enum limit_search_direction {
     DOWN,
@@ -205,8 +202,8 @@ static double value_at(const struct lull_job_selector *selector, double energy_j
     return selector->aim == LULL_JOB_DELAY ? sqrt(value) : value;
 }
 
-static double value_of(const struct lull_limit_search *search,
-                       const struct lull_limit_measure *measure)
+static double limit_search_value_of(const struct lull_limit_search *search,
+                                    const struct lull_limit_measure *measure)
 {
     return value_at(&search->config.selector, mean_j(measure), mean_s(measure));
 }
@@ -236,7 +233,8 @@ int lull_limit_choose(const struct lull_job_selector *selector,
 }
 
 /* The best of the measured operating points; null: there are none. */
-static const struct lull_limit_measure *find_best(const struct lull_limit_search *search)
+static const struct lull_limit_measure *
+limit_search_find_best(const struct lull_limit_search *search)
 {
     uint32_t best;
 
@@ -265,21 +263,21 @@ static double margin_between(const struct lull_limit_measure *a, const struct lu
 
 /* ---- one operating point ------------------------------------------------------------------- */
 
-/* Tells whether it is far worse than the best even if both intervals lie at their near ends. */
-static bool is_hopeless(const struct lull_limit_search *search,
-                        const struct lull_limit_measure *measure)
+/* Returns whether it is far worse than the best even if both intervals lie at their near ends. */
+static bool limit_search_is_hopeless(const struct lull_limit_search *search,
+                                     const struct lull_limit_measure *measure)
 {
-    const struct lull_limit_measure *best = find_best(search);
+    const struct lull_limit_measure *best = limit_search_find_best(search);
     const double time_s = mean_s(measure) - lull_limit_half_width(&measure->iteration_s);
     const double energy_j = mean_j(measure) - lull_limit_half_width(&measure->iteration_j);
 
     return best != NULL && time_s > 0.0 && energy_j > 0.0 &&
            value_at(&search->config.selector, energy_j, time_s) >
-               LULL_LIMIT_SEARCH_FAR * value_of(search, best);
+               LULL_LIMIT_SEARCH_FAR * limit_search_value_of(search, best);
 }
 
-/* Tells whether it may turn out to be the best after all. The first time with some margin, for what
- * would look different at another temperature or a minute later. */
+/* Returns whether it may turn out to be the best after all. The first time with some margin, for
+ * what would look different at another temperature or a minute later. */
 static bool is_contender(const struct lull_limit_search *search,
                          const struct lull_limit_measure *measure,
                          const struct lull_limit_measure *best)
@@ -287,17 +285,17 @@ static bool is_contender(const struct lull_limit_search *search,
     const struct lull_job_selector *selector = &search->config.selector;
     const struct lull_limit_measure *reference = &search->measures[0];
     const double over = mean_s(measure) / mean_s(reference) - 1.0 - selector->slowdown_ratio;
-    double most_over = over_margin;
-    double least_margin = narrowest_margin;
+    double max_over = over_margin;
+    double min_margin = narrowest_margin;
 
     if (search->rounds > 0) {
-        most_over = fmin(over_margin, margin_between(measure, reference, 0.0));
-        least_margin = 0.0;
+        max_over = fmin(over_margin, margin_between(measure, reference, 0.0));
+        min_margin = 0.0;
     }
-    if (selector->aim == LULL_JOB_SLOWDOWN && over > most_over)
+    if (selector->aim == LULL_JOB_SLOWDOWN && over > max_over)
         return false;
-    return value_of(search, measure) <=
-           value_of(search, best) * (1.0 + margin_between(measure, best, least_margin));
+    return limit_search_value_of(search, measure) <=
+           limit_search_value_of(search, best) * (1.0 + margin_between(measure, best, min_margin));
 }
 
 /* How many visits of half a slice there is still time for. */
@@ -306,22 +304,22 @@ static double affordable_visits(const struct lull_limit_search *search)
     const struct lull_limit_search_config *config = &search->config;
 
     return (config->budget_s - search->spent_s) /
-           (usual_settling * config->settle_s + 0.5 * config->slice_s);
+           (typical_settling * config->settle_s + 0.5 * config->slice_s);
 }
 
-/* Tells whether a point is visited again on the way up: it is one of the best contenders still
+/* Returns whether a point is visited again on the way up: it is one of the best contenders still
  * above, of which there are as many as there is time for. */
 static bool is_worth_another_visit(const struct lull_limit_search *search, uint32_t index)
 {
-    const struct lull_limit_measure *best = find_best(search);
-    const double own = value_of(search, &search->measures[index]);
+    const struct lull_limit_measure *best = limit_search_find_best(search);
+    const double own = limit_search_value_of(search, &search->measures[index]);
     uint32_t better = 0;
 
     if (!is_contender(search, &search->measures[index], best))
         return false;
     for (uint32_t i = search->first; i < search->now; i++)
         better += is_contender(search, &search->measures[i], best) &&
-                  value_of(search, &search->measures[i]) < own;
+                  limit_search_value_of(search, &search->measures[i]) < own;
     return better == 0 || better < affordable_visits(search);
 }
 
@@ -348,20 +346,20 @@ static double visit_limit_s(const struct lull_limit_search *search)
                 left_s / visits_left(search) - search->config.settle_s);
 }
 
-static bool is_measured(const struct lull_limit_search *search,
-                        const struct lull_limit_measure *measure)
+static bool limit_search_is_measured(const struct lull_limit_search *search,
+                                     const struct lull_limit_measure *measure)
 {
     const double precision = search->config.precision_ratio;
 
     return search->visit_s >= visit_limit_s(search) ||
            (relative_width(&measure->iteration_s) <= precision &&
             relative_width(&measure->iteration_j) <= precision) ||
-           is_hopeless(search, measure);
+           limit_search_is_hopeless(search, measure);
 }
 
 /* ---- the order of operating points --------------------------------------------------------- */
 
-/* Tells whether it passes the bound so far that lower limits need not be tried. */
+/* Returns whether it passes the bound so far that lower limits need not be tried. */
 static bool is_too_slow(struct lull_limit_search *search, const struct lull_limit_measure *measure)
 {
     const double over = mean_s(measure) / mean_s(&search->measures[0]) - 1.0 -
@@ -373,16 +371,16 @@ static bool is_too_slow(struct lull_limit_search *search, const struct lull_limi
     return over > far_over_margin || search->over >= STRIKES;
 }
 
-/* Two worse points in a row are asked for, because where a limit begins to bind the limiter makes a
+/* Two worse points in a row are requested, because where a limit begins to bind the limiter makes a
  * hump that lower limits may come down from. */
 static bool is_too_bad(struct lull_limit_search *search, const struct lull_limit_measure *measure)
 {
-    const struct lull_limit_measure *best = find_best(search);
-    const double now = value_of(search, measure);
+    const struct lull_limit_measure *best = limit_search_find_best(search);
+    const double now = limit_search_value_of(search, measure);
     double over = 0.0;
 
     if (best != NULL)
-        over = now / value_of(search, best) - 1.0;
+        over = now / limit_search_value_of(search, best) - 1.0;
     if (over > LULL_LIMIT_SEARCH_FAR - 1.0)
         return true;
     if (best == NULL || over <= margin_between(measure, best, narrowest_margin))
@@ -393,7 +391,7 @@ static bool is_too_bad(struct lull_limit_search *search, const struct lull_limit
     return search->worse >= STRIKES && over > hump_margin;
 }
 
-/* Tells whether the GPUs draw less than at the reference. */
+/* Returns whether the GPUs draw less than at the reference. */
 static bool is_binding(const struct lull_limit_search *search,
                        const struct lull_limit_measure *measure)
 {
@@ -413,30 +411,31 @@ static bool is_last(struct lull_limit_search *search, const struct lull_limit_me
 /* What an operating point that ends the search is compared with. */
 static uint32_t find_measure_of_last(const struct lull_limit_search *search)
 {
-    const struct lull_limit_measure *best = find_best(search);
+    const struct lull_limit_measure *best = limit_search_find_best(search);
 
     if (search->config.selector.aim == LULL_JOB_SLOWDOWN || best == NULL)
         return 0;
     return (uint32_t)(best - search->measures);
 }
 
-/* Tells whether what was seen twice still says that nothing below can be better. */
+/* Returns whether what was seen twice still says that nothing below can be better. */
 static bool is_still_last(const struct lull_limit_search *search,
                           const struct lull_limit_measure *last)
 {
     const struct lull_job_selector *selector = &search->config.selector;
-    const struct lull_limit_measure *best = find_best(search);
+    const struct lull_limit_measure *best = limit_search_find_best(search);
 
     if (selector->aim == LULL_JOB_SLOWDOWN &&
         mean_s(last) / mean_s(&search->measures[0]) - 1.0 - selector->slowdown_ratio > over_margin)
         return true;
-    return best != NULL && value_of(search, last) > (1.0 + hump_margin) * value_of(search, best);
+    return best != NULL && limit_search_value_of(search, last) >
+                               (1.0 + hump_margin) * limit_search_value_of(search, best);
 }
 
 /* Contenders of this descent that have been measured. */
 static uint32_t count_contenders(const struct lull_limit_search *search)
 {
-    const struct lull_limit_measure *best = find_best(search);
+    const struct lull_limit_measure *best = limit_search_find_best(search);
     uint32_t contenders = 0;
 
     for (uint32_t i = search->first; i < search->measured; i++)
@@ -464,13 +463,14 @@ static uint32_t find_above(struct lull_limit_search *search)
     if (next < search->count)
         return next;
     search->now = search->measured;
-    if (++search->rounds > MOST_ROUNDS || count_contenders(search) < 2)
+    if (++search->rounds > MAX_ROUNDS || count_contenders(search) < 2)
         return search->count;
     return next_above(search);
 }
 
 /* A limiter may take its time: until two pieces agree, but not for ever. */
-static bool has_settled(struct lull_limit_search *search, double seconds, double iteration_s)
+static bool limit_search_has_settled(struct lull_limit_search *search, double seconds,
+                                     double iteration_s)
 {
     const double settle_s = search->config.settle_s;
     const bool agrees = fabs(iteration_s - search->last_s) <= steady_margin * iteration_s;
@@ -510,7 +510,7 @@ static struct lull_limit_known known_of(const struct lull_limit_search *search,
 }
 
 /* Takes a limit that was not visited off the list. */
-static void skip(struct lull_limit_search *search, uint32_t index, double excess)
+static void limit_search_skip(struct lull_limit_search *search, uint32_t index, double excess)
 {
     struct lull_limit_measure *const at = &search->measures[index];
 
@@ -539,13 +539,13 @@ static void skip_dominated(struct lull_limit_search *search)
             search->bounds, &aim, known, search->measured, search->measures[i].point.limit_w);
 
         if (excess > dominated_margin)
-            skip(search, i, excess);
+            limit_search_skip(search, i, excess);
         else
             i++;
     }
 }
 
-static void go_on_down(struct lull_limit_search *search)
+static void limit_search_continue_down(struct lull_limit_search *search)
 {
     skip_dominated(search);
     search->now = search->measured;
@@ -556,7 +556,7 @@ static void go_on_down(struct lull_limit_search *search)
 
 /* The present operating point is known; on to the next one, unless it tells that none can be
  * better. */
-static void conclude(struct lull_limit_search *search)
+static void limit_search_conclude(struct lull_limit_search *search)
 {
     const struct lull_limit_measure *measure = &search->measures[search->now];
 
@@ -568,7 +568,7 @@ static void conclude(struct lull_limit_search *search)
             search->direction = TO_BEST;
             search->now = find_measure_of_last(search);
         } else {
-            go_on_down(search);
+            limit_search_continue_down(search);
         }
         break;
     case TO_BEST:
@@ -579,7 +579,7 @@ static void conclude(struct lull_limit_search *search)
         if (is_still_last(search, measure))
             search->end = search->measured;
         search->worse = 0;
-        go_on_down(search);
+        limit_search_continue_down(search);
         break;
     case UP:
         break;
@@ -590,8 +590,8 @@ static void conclude(struct lull_limit_search *search)
         begin_visit(search);
 }
 
-static enum lull_limit_kind kind_of(const struct lull_limit_search *search,
-                                    const struct lull_limit_measure *measure)
+static enum lull_limit_kind limit_search_kind_of(const struct lull_limit_search *search,
+                                                 const struct lull_limit_measure *measure)
 {
     if (measure->point.sm_mhz != 0)
         return LULL_LIMIT_LOCKED;
@@ -601,14 +601,14 @@ static enum lull_limit_kind kind_of(const struct lull_limit_search *search,
 }
 
 /* What is known of all operating points, now that the visits tell more of what warmth does. */
-static void settle_measures(struct lull_limit_search *search)
+static void limit_search_update_measures(struct lull_limit_search *search)
 {
     enum lull_limit_kind kinds[LULL_LIMIT_SEARCH_POINTS];
     double seconds[LULL_LIMIT_SEARCH_POINTS];
     double joules[LULL_LIMIT_SEARCH_POINTS];
 
     for (uint32_t i = 0; i < search->count; i++)
-        kinds[i] = kind_of(search, &search->measures[i]);
+        kinds[i] = limit_search_kind_of(search, &search->measures[i]);
     lull_limit_visits_settle(&search->visits, kinds, search->count, seconds, joules);
     for (uint32_t i = 0; i < search->count; i++) {
         search->measures[i].seconds = seconds[i];
@@ -626,17 +626,17 @@ bool lull_limit_search_take(struct lull_limit_search *search, uint64_t iteration
         return false;
     search->spent_s += seconds;
     lull_limit_visits_feel(&search->visits, seconds, joules / seconds, temperature_c);
-    if (!has_settled(search, seconds, seconds / (double)iterations))
+    if (!limit_search_has_settled(search, seconds, seconds / (double)iterations))
         return false;
     search->visit_s += seconds;
     measure->iterations += iterations;
     lull_limit_visits_take(&search->visits, iterations, seconds, joules, temperature_c);
-    settle_measures(search);
+    limit_search_update_measures(search);
     lull_moments_add(&measure->iteration_s, seconds / (double)iterations);
     lull_moments_add(&measure->iteration_j, joules / (double)iterations);
-    if (!is_measured(search, measure))
+    if (!limit_search_is_measured(search, measure))
         return false;
-    conclude(search);
+    limit_search_conclude(search);
     return true;
 }
 

@@ -35,7 +35,7 @@
  * dear, other programs on the machine for one, has often passed by then. 5 % is above the noise of
  * single slices of 5 s: on the twelve power-limit logs published with Zeus no choice of seven
  * selectors changes. The job must be as warm as it gets (thermal.h): a GPU that warms up on the way
- * down looks ever dearer, as if no lower limit could pay.
+ * down looks ever more expensive, as if no lower limit could pay.
  *
  * Pure; create/destroy; one thread. SPDX-License-Identifier: Apache-2.0
  */

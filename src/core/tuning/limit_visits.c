@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The prior deviation of a slope, per degree, and the noise of a visit. Chosen, not measured here:
+/* The prior deviation of a slope, per degree, and the noise of a visit. Default:
  * leakage costs some 0.3 % per degree (thermal.h). */
 static const double prior_slope = 0.004;
 static const double visit_noise = 0.005;
@@ -25,7 +25,7 @@ struct visited_point {
 
 void lull_limit_visits_begin(struct lull_limit_visits *visits, uint32_t point)
 {
-    if (visits->count < LULL_LIMIT_VISITS_MOST)
+    if (visits->count < LULL_LIMIT_VISITS_MAX)
         visits->count++;
     visits->items[visits->count - 1] = (struct lull_limit_visit){.point = point};
 }
@@ -52,7 +52,7 @@ void lull_limit_visits_take(struct lull_limit_visits *visits, uint64_t iteration
 
 /* ---- slopes ------------------------------------------------------------------------------ */
 
-static bool is_telling(const struct lull_limit_visit *visit)
+static bool limit_visits_is_informative(const struct lull_limit_visit *visit)
 {
     return visit->iterations > 0 && visit->warm_s > 0.0 && visit->joules > 0.0;
 }
@@ -86,7 +86,7 @@ static struct slopes find_slopes(const struct lull_limit_visits *visits,
         const struct visited_point *own = &visited[visit->point];
         double away_c;
 
-        if (kinds[visit->point] != kind || !is_telling(visit))
+        if (kinds[visit->point] != kind || !limit_visits_is_informative(visit))
             continue;
         away_c = temperature_of(visit) - own->temperature_c;
         spread += away_c * away_c;
@@ -101,12 +101,13 @@ static struct slopes find_slopes(const struct lull_limit_visits *visits,
 
 /* ---- settled ----------------------------------------------------------------------------- */
 
-static void add_settled(const struct lull_limit_visit *visit, const struct lull_thermal_fit *fit,
-                        const struct slopes *slopes, double *seconds, double *joules)
+static void limit_visits_add_settled(const struct lull_limit_visit *visit,
+                                     const struct lull_thermal_fit *fit,
+                                     const struct slopes *slopes, double *seconds, double *joules)
 {
     double away_c = 0.0;
 
-    if (fit != NULL && is_telling(visit))
+    if (fit != NULL && limit_visits_is_informative(visit))
         away_c =
             lull_thermal_settled_c(fit, visit->joules / visit->seconds) - temperature_of(visit);
     *seconds += visit->seconds * exp(slopes->time * away_c);
@@ -127,7 +128,7 @@ void lull_limit_visits_settle(const struct lull_limit_visits *visits,
     if (lull_thermal_fit(&visits->thermal, &known))
         fit = &known;
     for (uint32_t i = 0; i < visits->count; i++)
-        if (is_telling(&visits->items[i]))
+        if (limit_visits_is_informative(&visits->items[i]))
             add_to_point(&visits->items[i], &visited[visits->items[i].point]);
     for (int kind = 0; kind < LULL_LIMIT_KINDS; kind++)
         slopes[kind] = find_slopes(visits, kinds, visited, (enum lull_limit_kind)kind);
@@ -136,7 +137,7 @@ void lull_limit_visits_settle(const struct lull_limit_visits *visits,
     for (uint32_t i = 0; i < visits->count; i++) {
         const uint32_t point = visits->items[i].point;
 
-        add_settled(&visits->items[i], fit, &slopes[kinds[point]], &seconds_out[point],
-                    &joules_out[point]);
+        limit_visits_add_settled(&visits->items[i], fit, &slopes[kinds[point]], &seconds_out[point],
+                                 &joules_out[point]);
     }
 }

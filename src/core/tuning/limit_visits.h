@@ -23,7 +23,7 @@
 
 #include "core/tuning/thermal.h"
 
-enum { LULL_LIMIT_VISITS_POINTS = 128, LULL_LIMIT_VISITS_MOST = 2048 };
+enum { LULL_LIMIT_VISITS_POINTS = 128, LULL_LIMIT_VISITS_MAX = 2048 };
 
 /* Kinds of operating points: what temperature does differs between them. */
 enum lull_limit_kind {
@@ -43,13 +43,13 @@ struct lull_limit_visit {
 };
 
 struct lull_limit_visits {
-    struct lull_limit_visit items[LULL_LIMIT_VISITS_MOST];
+    struct lull_limit_visit items[LULL_LIMIT_VISITS_MAX];
     uint32_t count;
     struct lull_thermal thermal;
 };
 
 /* What follows belongs to a visit of its own, at this operating point < LULL_LIMIT_VISITS_POINTS.
- * With LULL_LIMIT_VISITS_MOST of them the last one gives way. */
+ * With LULL_LIMIT_VISITS_MAX of them the last one gives way. */
 void lull_limit_visits_begin(struct lull_limit_visits *visits, uint32_t point);
 
 /* The GPUs' temperature at the end of `seconds` at this mean power; NAN unknown. Settling

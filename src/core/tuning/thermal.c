@@ -3,13 +3,13 @@
 
 #include <math.h>
 
-/* With fewer readings than this nothing is fitted. Chosen, not measured. */
-enum { TERMS = LULL_THERMAL_TERMS, LEAST_READINGS = 8 };
+/* With fewer readings than this nothing is fitted. */
+enum { TERMS = LULL_THERMAL_TERMS, MIN_READINGS = 8 };
 
 enum term { BASE, RISE, DISTANCE };
 
 /* The grid's shortest time constant, and the prior: the deviations of a reading, of the rise and of
- * the distance from the settled temperature (thermal.h). Chosen, not measured. */
+ * the distance from the settled temperature (thermal.h). */
 static const double shortest_tau_s = 5.0;
 static const double reading_c = 0.5;
 static const double prior_rise_c = 30.0;
@@ -22,8 +22,8 @@ static double tau_of(uint32_t index)
 
 /* The normal equations are updated reading by reading, so that a fit needs no readings to be kept.
  * */
-static void follow(struct lull_thermal_track *track, double tau_s, double seconds, double deviation,
-                   double temperature_c)
+static void thermal_follow(struct lull_thermal_track *track, double tau_s, double seconds,
+                           double deviation, double temperature_c)
 {
     const double kept = exp(-seconds / tau_s);
     double terms[TERMS];
@@ -53,12 +53,12 @@ void lull_thermal_take(struct lull_thermal *thermal, double seconds, double watt
             thermal->tracks[i].left = 1.0;
     }
     for (uint32_t i = 0; i < LULL_THERMAL_TAUS; i++)
-        follow(&thermal->tracks[i], tau_of(i), seconds, watts / thermal->first_w - 1.0,
-               temperature_c);
+        thermal_follow(&thermal->tracks[i], tau_of(i), seconds, watts / thermal->first_w - 1.0,
+                       temperature_c);
 }
 
 /* Solves the normal equations with the prior in them; returns what the fit leaves, squared. */
-static double solve(const struct lull_thermal_track *track, double *terms_out)
+static double thermal_solve(const struct lull_thermal_track *track, double *terms_out)
 {
     const double noise = reading_c * reading_c;
     double rows[TERMS][TERMS + 1];
@@ -93,11 +93,11 @@ bool lull_thermal_fit(const struct lull_thermal *thermal, struct lull_thermal_fi
 {
     double least = INFINITY;
 
-    if (thermal->count < LEAST_READINGS)
+    if (thermal->count < MIN_READINGS)
         return false;
     for (uint32_t i = 0; i < LULL_THERMAL_TAUS; i++) {
         double terms[TERMS];
-        const double rest = solve(&thermal->tracks[i], terms);
+        const double rest = thermal_solve(&thermal->tracks[i], terms);
 
         if (rest >= least)
             continue;
@@ -136,7 +136,7 @@ bool lull_warmth_take(struct lull_warmth *warmth, int64_t now_ns, double tempera
         warmth->begun_ns = now_ns;
     warmth->last_ns = now_ns;
     warmth->readings_c[warmth->count++ % (LULL_WARMTH_SPAN_S + 1)] = temperature_c;
-    if (now_ns - warmth->begun_ns >= LULL_WARMTH_MOST_S * second_ns)
+    if (now_ns - warmth->begun_ns >= LULL_WARMTH_MAX_S * second_ns)
         return true;
     for (uint32_t i = 0; i <= LULL_WARMTH_SPAN_S && i < warmth->count; i++) {
         lowest = fmin(lowest, warmth->readings_c[i]);

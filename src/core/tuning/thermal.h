@@ -59,15 +59,15 @@ double lull_thermal_settled_c(const struct lull_thermal_fit *fit, double watts);
 /*
  * Whether a GPU has come to the temperature that its job leads to. A GPU that warms up draws more
  * and more at the same work (leakage: some 0.3 % per degree), so that whatever is measured later
- * looks dearer. Leaving the first seconds out is not enough: heat takes a minute.
+ * looks more expensive. Leaving the first seconds out is not enough: heat takes a minute.
  *
  * It has when readings of LULL_WARMTH_SPAN_S seconds lie within a degree, the resolution of a
- * driver's reading; or, so that nobody waits for ever, after LULL_WARMTH_MOST_S.
+ * driver's reading; or, so that nobody waits for ever, after LULL_WARMTH_MAX_S.
  *
  * Pure; caller's storage; zero-initialised is empty; one thread at a time.
  */
 
-enum { LULL_WARMTH_SPAN_S = 5, LULL_WARMTH_MOST_S = 60 };
+enum { LULL_WARMTH_SPAN_S = 5, LULL_WARMTH_MAX_S = 60 };
 
 struct lull_warmth {
     uint32_t count; /* readings kept, a second or more apart; ever */
@@ -76,7 +76,7 @@ struct lull_warmth {
     double readings_c[LULL_WARMTH_SPAN_S + 1]; /* the latest ones */
 };
 
-/* Tells whether the next reading is due at now_ns; none needs be taken before. */
+/* Returns whether the next reading is due at now_ns; none needs be taken before. */
 bool lull_warmth_is_due(const struct lull_warmth *warmth, int64_t now_ns);
 
 /* Takes a reading while the job runs, later than the one before. Returns whether the temperature

@@ -40,7 +40,7 @@ static struct amdsmi_clk read_graphics(const struct lull_physics *physics)
 }
 
 /* The limit of the memory clock is told, but no physics follows it. */
-static struct amdsmi_clk read_memory(const struct lull_driver_gpu *gpu)
+static struct amdsmi_clk amdsmi_clock_read_memory(const struct lull_driver_gpu *gpu)
 {
     const uint32_t limit_mhz = lull_node_setting(gpu->node, gpu->index, LULL_NODE_MEMORY_LIMIT_MHZ);
     const uint32_t mhz = limit_mhz != 0 ? limit_mhz : gpu->model.memory_clocks_mhz[0];
@@ -53,7 +53,7 @@ AMDSMI_EXPORT(amdsmi_get_clock_info, void *handle, int clock, struct amdsmi_clk 
     AMDSMI_ENTER(amdsmi_enter(handle, info, &gpu));
     if (clock != CLOCK_GFX && clock != CLOCK_MEMORY)
         return AMDSMI_UNSUPPORTED;
-    *info = read_memory(gpu);
+    *info = amdsmi_clock_read_memory(gpu);
     if (clock == CLOCK_GFX) {
         *info = read_graphics(lull_node_begin(gpu->node, gpu->index));
         lull_node_end(gpu->node, gpu->index, false);

@@ -67,7 +67,7 @@ AMDSMI_EXPORT(amdsmi_get_socket_handles, uint32_t *count, void **sockets)
     return AMDSMI_OK;
 }
 
-static int find_gpu(const void *handle, const struct lull_driver_gpu **gpu_out)
+static int amdsmi_handle_find_gpu(const void *handle, const struct lull_driver_gpu **gpu_out)
 {
     if (!lull_driver_is_open(&driver))
         return AMDSMI_NOT_INIT;
@@ -82,7 +82,7 @@ static int find_gpu(const void *handle, const struct lull_driver_gpu **gpu_out)
 
 AMDSMI_EXPORT(amdsmi_get_processor_handles, void *socket, uint32_t *count, void **processors)
 {
-    AMDSMI_ENTER(find_gpu(socket, &gpu));
+    AMDSMI_ENTER(amdsmi_handle_find_gpu(socket, &gpu));
     if (count == NULL)
         return AMDSMI_INVAL;
     if (processors != NULL && *count < 1)
@@ -104,7 +104,7 @@ AMDSMI_EXPORT(amdsmi_get_processor_type, void *handle, int *type_out)
 
 int amdsmi_enter(void *handle, const void *output, const struct lull_driver_gpu **gpu_out)
 {
-    int code = find_gpu(handle, gpu_out);
+    int code = amdsmi_handle_find_gpu(handle, gpu_out);
 
     if (code == AMDSMI_OK && output == NULL)
         return AMDSMI_INVAL;
@@ -115,7 +115,7 @@ int amdsmi_enter(void *handle, const void *output, const struct lull_driver_gpu 
 
 int amdsmi_enter_root(void *handle, const struct lull_driver_gpu **gpu_out)
 {
-    const int code = find_gpu(handle, gpu_out);
+    const int code = amdsmi_handle_find_gpu(handle, gpu_out);
 
     if (code == AMDSMI_OK && !lull_driver_may_set(*gpu_out))
         return AMDSMI_NO_PERM;

@@ -106,7 +106,7 @@ _Static_assert(sizeof(struct amdsmi_power_25) == 192, "amdsmi_power_info_t of 26
 _Static_assert(sizeof(struct amdsmi_usage) == 64, "amdsmi_engine_usage_t");
 
 /* What a field of 32 bits holds that the library does not tell. */
-#define AMDSMI_NOT_TOLD UINT32_MAX
+#define AMDSMI_NOT_REPORTED UINT32_MAX
 
 #define AMDSMI_EXPORT(name, ...)                                                                   \
     int name(__VA_ARGS__);                                                                         \

@@ -41,7 +41,7 @@ static struct drawn read_drawn(const struct lull_driver_gpu *gpu)
 /* Boards with one die per module tell the present power; older ones, which have two, an average. */
 AMDSMI_EXPORT(amdsmi_get_power_info, void *handle, void *info)
 {
-    uint32_t values[2] = {AMDSMI_NOT_TOLD, AMDSMI_NOT_TOLD};
+    uint32_t values[2] = {AMDSMI_NOT_REPORTED, AMDSMI_NOT_REPORTED};
 
     AMDSMI_ENTER(amdsmi_enter(handle, info, &gpu));
     values[gpu->model.dies_per_module == 2 ? 1 : 0] =
@@ -130,8 +130,8 @@ AMDSMI_EXPORT(amdsmi_get_gpu_activity, void *handle, struct amdsmi_usage *usage)
     AMDSMI_ENTER(amdsmi_enter(handle, usage, &gpu));
     *usage = (struct amdsmi_usage){
         .gfx = lull_node_begin(gpu->node, gpu->index)->utilization_percent,
-        .umc = AMDSMI_NOT_TOLD,
-        .mm = AMDSMI_NOT_TOLD,
+        .umc = AMDSMI_NOT_REPORTED,
+        .mm = AMDSMI_NOT_REPORTED,
     };
     lull_node_end(gpu->node, gpu->index, false);
     return AMDSMI_OK;
@@ -139,7 +139,7 @@ AMDSMI_EXPORT(amdsmi_get_gpu_activity, void *handle, struct amdsmi_usage *usage)
 
 /* ---- processes ---- */
 
-static const uint64_t context_bytes = UINT64_C(512) << 20; /* chosen, not measured */
+static const uint64_t context_bytes = UINT64_C(512) << 20;
 
 AMDSMI_EXPORT(amdsmi_get_gpu_process_list, void *handle, uint32_t *count, void *list)
 {

@@ -52,7 +52,7 @@ static struct {
     pthread_mutex_t mutex;
     struct lull_node *node;
     _Atomic int is_ready;
-    int context; /* its address stands for the only context */
+    int context; /* its address represents the only context */
     void *_Atomic capturing;
 } driver = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
@@ -67,7 +67,7 @@ static int open_node(void)
     return CUDA_SUCCESS;
 }
 
-static void inject(void)
+static void cuda_driver_load_injection(void)
 {
     const char *path = getenv("CUDA_INJECTION64_PATH");
     void *library = path != NULL && *path != '\0' ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
@@ -94,7 +94,7 @@ CUDA_EXPORT(cuInit, unsigned flags)
         atomic_store(&driver.is_ready, 1);
     pthread_mutex_unlock(&driver.mutex);
     if (is_first && code == CUDA_SUCCESS)
-        inject();
+        cuda_driver_load_injection();
     return code;
 }
 
@@ -108,7 +108,7 @@ CUDA_EXPORT(cuDriverGetVersion, int *version)
 
 /* ---- devices ---- */
 
-static int enter(const void *output)
+static int cuda_driver_enter(const void *output)
 {
     if (!atomic_load(&driver.is_ready))
         return CUDA_NOT_INITIALIZED;
@@ -117,9 +117,9 @@ static int enter(const void *output)
     return CUDA_INVALID_VALUE;
 }
 
-static int enter_device(int device, const void *output)
+static int cuda_driver_enter_device(int device, const void *output)
 {
-    LULL_DRIVER_CHECK(enter(output));
+    LULL_DRIVER_CHECK(cuda_driver_enter(output));
     if (device >= 0 && (uint32_t)device < lull_node_gpu_count(driver.node))
         return CUDA_SUCCESS;
     return CUDA_INVALID_DEVICE;
@@ -136,21 +136,21 @@ static struct lull_gpu_model model_of(int device)
 
 CUDA_EXPORT(cuDeviceGetCount, int *count)
 {
-    LULL_DRIVER_CHECK(enter(count));
+    LULL_DRIVER_CHECK(cuda_driver_enter(count));
     *count = (int)lull_node_gpu_count(driver.node);
     return CUDA_SUCCESS;
 }
 
 CUDA_EXPORT(cuDeviceGet, int *device, int ordinal)
 {
-    LULL_DRIVER_CHECK(enter_device(ordinal, device));
+    LULL_DRIVER_CHECK(cuda_driver_enter_device(ordinal, device));
     *device = ordinal;
     return CUDA_SUCCESS;
 }
 
 CUDA_EXPORT(cuDeviceGetName, char *name, int size, int device)
 {
-    const int code = enter_device(device, name);
+    const int code = cuda_driver_enter_device(device, name);
 
     if (code == CUDA_SUCCESS && size > 0)
         snprintf(name, (size_t)size, "%s", model_of(device).product);
@@ -159,7 +159,7 @@ CUDA_EXPORT(cuDeviceGetName, char *name, int size, int device)
 
 CUDA_EXPORT(cuDeviceGetAttribute, int *value, int attribute, int device)
 {
-    LULL_DRIVER_CHECK(enter_device(device, value));
+    LULL_DRIVER_CHECK(cuda_driver_enter_device(device, value));
     switch (attribute) {
     case ATTRIBUTE_MULTIPROCESSORS:
         *value = (int)model_of(device).sm_count;
@@ -177,17 +177,17 @@ CUDA_EXPORT(cuDeviceGetAttribute, int *value, int attribute, int device)
 
 CUDA_EXPORT(cuCtxGetCurrent, void **context)
 {
-    LULL_DRIVER_CHECK(enter(context));
+    LULL_DRIVER_CHECK(cuda_driver_enter(context));
     *context = &driver.context;
     return CUDA_SUCCESS;
 }
 
 CUDA_EXPORT(cuCtxSetCurrent, void *context)
 {
-    return enter(context);
+    return cuda_driver_enter(context);
 }
 
-/* Tells whether this process has a context on a GPU, which is what its workload opens. */
+/* Returns whether this process has a context on a GPU, which is what its workload opens. */
 static bool has_context(int device)
 {
     struct lull_driver_process processes[LULL_PHYSICS_CONTEXTS];
@@ -202,7 +202,7 @@ static bool has_context(int device)
 /* Opens a context on the emulated GPU unless this process has one. It is never closed. */
 CUDA_EXPORT(cuDevicePrimaryCtxRetain, void **context, int device)
 {
-    LULL_DRIVER_CHECK(enter_device(device, context));
+    LULL_DRIVER_CHECK(cuda_driver_enter_device(device, context));
     if (!has_context(device) && lull_node_open_context(driver.node, (uint32_t)device) < 0)
         return CUDA_OUT_OF_MEMORY;
     *context = &driver.context;
@@ -211,7 +211,7 @@ CUDA_EXPORT(cuDevicePrimaryCtxRetain, void **context, int device)
 
 CUDA_EXPORT(cuDevicePrimaryCtxGetState, int device, unsigned *flags, int *is_active)
 {
-    LULL_DRIVER_CHECK(enter_device(device, is_active));
+    LULL_DRIVER_CHECK(cuda_driver_enter_device(device, is_active));
     if (flags == NULL)
         return CUDA_INVALID_VALUE;
     *flags = 0;
@@ -222,7 +222,7 @@ CUDA_EXPORT(cuDevicePrimaryCtxGetState, int device, unsigned *flags, int *is_act
 /* A process of the emulated node computes on one GPU. */
 CUDA_EXPORT(cuCtxGetDevice, int *device)
 {
-    LULL_DRIVER_CHECK(enter(device));
+    LULL_DRIVER_CHECK(cuda_driver_enter(device));
     for (uint32_t i = 0; i < lull_node_gpu_count(driver.node); i++)
         if (has_context((int)i))
             return cuDeviceGet(device, (int)i);
@@ -232,7 +232,7 @@ CUDA_EXPORT(cuCtxGetDevice, int *device)
 /* The addresses are those that the emulated NVML gives, in CUDA's spelling. */
 CUDA_EXPORT(cuDeviceGetPCIBusId, char *address, int size, int device)
 {
-    LULL_DRIVER_CHECK(enter_device(device, address));
+    LULL_DRIVER_CHECK(cuda_driver_enter_device(device, address));
     if (size < 13)
         return CUDA_INVALID_VALUE;
     snprintf(address, (size_t)size, "0000:%02x:00.0", (7 + 3 * (unsigned)device) & 0xff);
@@ -244,7 +244,7 @@ CUDA_EXPORT(cuDeviceGetPCIBusId, char *address, int size, int device)
 CUDA_EXPORT(cuMemHostAlloc, void **memory, size_t bytes, unsigned flags)
 {
     (void)flags;
-    LULL_DRIVER_CHECK(enter(memory));
+    LULL_DRIVER_CHECK(cuda_driver_enter(memory));
     if (posix_memalign(memory, PAGE_BYTES, bytes) == 0)
         return CUDA_SUCCESS;
     return CUDA_OUT_OF_MEMORY;
@@ -274,7 +274,7 @@ CUDA_EXPORT(cuMemFree_v2, uint64_t address)
 CUDA_EXPORT(cuMemHostRegister_v2, void *memory, size_t bytes, unsigned flags)
 {
     (void)flags;
-    LULL_DRIVER_CHECK(enter(memory));
+    LULL_DRIVER_CHECK(cuda_driver_enter(memory));
     if (bytes > 0)
         return CUDA_SUCCESS;
     return CUDA_INVALID_VALUE;
@@ -284,12 +284,12 @@ CUDA_ALIAS(cuMemHostRegister, cuMemHostRegister_v2);
 
 CUDA_EXPORT(cuMemHostUnregister, void *memory)
 {
-    return enter(memory);
+    return cuda_driver_enter(memory);
 }
 
 CUDA_EXPORT(cuMemHostGetDevicePointer_v2, uint64_t *pointer, void *memory, unsigned flags)
 {
-    LULL_DRIVER_CHECK(enter(pointer));
+    LULL_DRIVER_CHECK(cuda_driver_enter(pointer));
     if (flags != 0 || memory == NULL)
         return CUDA_INVALID_VALUE;
     *pointer = (uintptr_t)memory;
@@ -304,7 +304,7 @@ CUDA_ALIAS(cuMemHostGetDevicePointer, cuMemHostGetDevicePointer_v2);
 CUDA_EXPORT(cuStreamCreate, void **stream, unsigned flags)
 {
     (void)flags;
-    LULL_DRIVER_CHECK(enter(stream));
+    LULL_DRIVER_CHECK(cuda_driver_enter(stream));
     *stream = calloc(1, sizeof(struct lull_stream));
     if (*stream != NULL)
         return CUDA_SUCCESS;
@@ -314,7 +314,7 @@ CUDA_EXPORT(cuStreamCreate, void **stream, unsigned flags)
 CUDA_EXPORT(cuStreamSynchronize, void *stream)
 {
     (void)stream;
-    return enter(&driver);
+    return cuda_driver_enter(&driver);
 }
 
 CUDA_EXPORT(cuStreamDestroy_v2, void *stream)
@@ -360,7 +360,7 @@ CUDA_EXPORT(cuStreamWriteValue32_v2, void *stream, uint64_t address, uint32_t va
                                     .began = begin_write,
                                     .ended = end_write};
 
-    LULL_DRIVER_CHECK(enter(&work));
+    LULL_DRIVER_CHECK(cuda_driver_enter(&work));
     if (address == 0 || address % sizeof(value) != 0 || flags > 1)
         return CUDA_INVALID_VALUE;
     if (has_fault("write_value"))
@@ -384,7 +384,7 @@ CUDA_ALIAS(cuStreamWriteValue32, cuStreamWriteValue32_v2);
 
 CUDA_EXPORT(cuStreamIsCapturing, void *stream, int *status)
 {
-    LULL_DRIVER_CHECK(enter(status));
+    LULL_DRIVER_CHECK(cuda_driver_enter(status));
     *status = stream != NULL && stream == atomic_load(&driver.capturing);
     return CUDA_SUCCESS;
 }

@@ -107,7 +107,7 @@ static int64_t number_from(const char *variable, int64_t otherwise)
     return otherwise;
 }
 
-static uint32_t version(void)
+static uint32_t cupti_activity_version(void)
 {
     return (uint32_t)number_from("LULL_EMULATED_CUPTI_VERSION", 26);
 }
@@ -121,7 +121,7 @@ static size_t record_bytes(void)
                  {16, 176},     {14, 168},     {13, 160}, {0, 144}};
     size_t i = 0;
 
-    while (version() < sizes[i].since)
+    while (cupti_activity_version() < sizes[i].since)
         i++;
     return sizes[i].bytes;
 }
@@ -129,7 +129,7 @@ static size_t record_bytes(void)
 /* ---- delivery ---- */
 
 /* Moves records into a buffer and returns how many bytes they take. The mutex is held. */
-static size_t fill(uint8_t *buffer, size_t size, size_t max_records)
+static size_t cupti_activity_fill(uint8_t *buffer, size_t size, size_t max_records)
 {
     const size_t bytes = record_bytes();
     uint32_t count = 0;
@@ -169,14 +169,14 @@ static bool deliver_one(void)
         cupti.dropped += cupti.pending_count;
         cupti.pending_count = 0;
     }
-    used = buffer != NULL ? fill(buffer, size, max_records) : 0;
+    used = buffer != NULL ? cupti_activity_fill(buffer, size, max_records) : 0;
     pthread_mutex_unlock(&cupti.mutex);
     if (buffer != NULL)
         complete(NULL, 0, buffer, size, used);
     return used > 0;
 }
 
-static void deliver(void)
+static void cupti_activity_deliver(void)
 {
     pthread_mutex_lock(&cupti.delivery);
     while (deliver_one())
@@ -204,7 +204,7 @@ static void *deliver_late(void *unused)
                pthread_cond_timedwait(&cupti.changed, &cupti.mutex, &until) == 0)
             continue;
         pthread_mutex_unlock(&cupti.mutex);
-        deliver();
+        cupti_activity_deliver();
     }
     return NULL;
 }
@@ -212,7 +212,7 @@ static void *deliver_late(void *unused)
 /* ---- the player's side ---- */
 
 /* Returns a copy of the name that is never freed. The mutex is held. */
-static const char *keep_name(const char *name)
+static const char *cupti_activity_copy_name(const char *name)
 {
     for (uint32_t i = 0; i < cupti.name_count; i++)
         if (strcmp(cupti.names[i], name) == 0)
@@ -245,7 +245,7 @@ void lull_emulated_kernel(const char *name, uint32_t stream, int64_t begin_gpu_n
                                    .completed = (uint64_t)end_gpu_ns,
                                    .context = 1,
                                    .stream = stream,
-                                   .name = keep_name(name)};
+                                   .name = cupti_activity_copy_name(name)};
     if (cupti.pending_count == 1)
         pthread_cond_signal(&cupti.changed);
     pthread_mutex_unlock(&cupti.mutex);
@@ -257,7 +257,7 @@ CUPTI_EXPORT(cuptiGetVersion, uint32_t *version_out)
 {
     if (version_out == NULL)
         return CUPTI_INVALID_PARAMETER;
-    *version_out = version();
+    *version_out = cupti_activity_version();
     return CUPTI_SUCCESS;
 }
 
@@ -381,7 +381,7 @@ CUPTI_EXPORT(cuptiActivityDisable, int kind)
 CUPTI_EXPORT(cuptiActivityFlushAll, uint32_t flag)
 {
     (void)flag;
-    deliver();
+    cupti_activity_deliver();
     return CUPTI_SUCCESS;
 }
 

@@ -11,7 +11,7 @@ enum {
     TYPE_STATE = 0x1b,
     DOMAIN_GPU = 0,
     DOMAIN_MEMORY = 1,
-    MOST_CLOCKS = 512
+    MAX_CLOCKS = 512
 };
 
 ZES_EXPORT(zesDeviceEnumFrequencyDomains, const void *device, uint32_t *count, const void **domains)
@@ -61,15 +61,15 @@ ZES_EXPORT(zesFrequencyGetAvailableClocks, const void *domain, uint32_t *count, 
 
 /* ---- ranges: a stack's is kept as (highest + 1) << 16 | (lowest + 1); 0 is the default ---- */
 
-static enum lull_node_setting setting_of(enum zes_part part)
+static enum lull_node_setting levelzero_clock_setting_of(enum zes_part part)
 {
     if (part == ZES_STACK_CLOCK_0)
         return LULL_NODE_STACK_RANGE_0;
     return LULL_NODE_STACK_RANGE_1;
 }
 
-static void unpack(const struct lull_gpu_model *model, uint32_t packed, uint32_t *min_out,
-                   uint32_t *max_out)
+static void levelzero_clock_unpack(const struct lull_gpu_model *model, uint32_t packed,
+                                   uint32_t *min_out, uint32_t *max_out)
 {
     *min_out = packed == 0 ? 0 : (packed & 0xffff) - 1;
     *max_out = packed == 0 ? lull_gpu_model_step_count(model) - 1 : (packed >> 16) - 1;
@@ -84,8 +84,8 @@ static int apply_ranges(const struct lull_driver_gpu *gpu, uint32_t own, uint32_
 
     if (own == 0 && other == 0)
         return lull_driver_unlock(gpu);
-    unpack(&gpu->model, own, &min[0], &max[0]);
-    unpack(&gpu->model, other, &min[1], &max[1]);
+    levelzero_clock_unpack(&gpu->model, own, &min[0], &max[0]);
+    levelzero_clock_unpack(&gpu->model, other, &min[1], &max[1]);
     return lull_driver_lock(gpu, min[0] < min[1] ? min[0] : min[1],
                             max[0] > max[1] ? max[0] : max[1]);
 }
@@ -106,10 +106,12 @@ ZES_EXPORT(zesFrequencySetRange, const void *domain, const struct zes_freq_range
               (lull_gpu_model_nearest_step(&handle->gpu->model, range->min) + 1);
     }
     part = handle->part == ZES_STACK_CLOCK_0 ? ZES_STACK_CLOCK_1 : ZES_STACK_CLOCK_0;
-    code = apply_ranges(handle->gpu, own,
-                        lull_node_setting(handle->gpu->node, handle->gpu->index, setting_of(part)));
+    code = apply_ranges(
+        handle->gpu, own,
+        lull_node_setting(handle->gpu->node, handle->gpu->index, levelzero_clock_setting_of(part)));
     if (code == ZE_SUCCESS)
-        lull_node_set_setting(handle->gpu->node, handle->gpu->index, setting_of(handle->part), own);
+        lull_node_set_setting(handle->gpu->node, handle->gpu->index,
+                              levelzero_clock_setting_of(handle->part), own);
     return code;
 }
 
@@ -121,9 +123,10 @@ ZES_EXPORT(zesFrequencyGetRange, const void *domain, struct zes_freq_range *out)
     ZES_ENTER(zes_enter(domain, ZES_STACK_CLOCK_0, ZES_MEMORY_CLOCK, out, &handle));
     if (!is_stack(handle))
         return ZE_UNSUPPORTED;
-    unpack(&handle->gpu->model,
-           lull_node_setting(handle->gpu->node, handle->gpu->index, setting_of(handle->part)), &min,
-           &max);
+    levelzero_clock_unpack(&handle->gpu->model,
+                           lull_node_setting(handle->gpu->node, handle->gpu->index,
+                                             levelzero_clock_setting_of(handle->part)),
+                           &min, &max);
     out->min = lull_gpu_model_step_mhz(&handle->gpu->model, min);
     out->max = lull_gpu_model_step_mhz(&handle->gpu->model, max);
     return ZE_SUCCESS;

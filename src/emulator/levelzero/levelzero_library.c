@@ -10,14 +10,14 @@
 static struct lull_driver driver = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 static struct zes_handle handles[LULL_NODE_MAX_GPUS][ZES_PARTS];
 
-static void describe(uint32_t position)
+static void levelzero_table_describe(uint32_t position)
 {
     for (uint32_t part = 0; part < ZES_PARTS; part++)
         handles[position][part] =
             (struct zes_handle){(enum zes_part)part, lull_driver_gpu_at(&driver, position)};
 }
 
-/* No call undoes zesInit, so the process stays one user until it goes on to another node. */
+/* No call undoes zesInit, so the process stays one user until it continues to another node. */
 ZES_EXPORT(zesInit, uint32_t flags)
 {
     if (flags != 0)
@@ -25,7 +25,7 @@ ZES_EXPORT(zesInit, uint32_t flags)
     if (lull_driver_is_open(&driver) && lull_driver_is_current(&driver))
         return ZE_SUCCESS;
     lull_driver_close(&driver);
-    if (lull_driver_open(&driver, LULL_GPU_INTEL, describe))
+    if (lull_driver_open(&driver, LULL_GPU_INTEL, levelzero_table_describe))
         return ZE_SUCCESS;
     return ZE_UNINITIALIZED;
 }
@@ -41,8 +41,8 @@ static const struct zes_handle *find_handle(const void *handle)
     return NULL;
 }
 
-static int find(const void *handle, enum zes_part first, enum zes_part last,
-                const struct zes_handle **handle_out)
+static int levelzero_table_find(const void *handle, enum zes_part first, enum zes_part last,
+                                const struct zes_handle **handle_out)
 {
     if (!lull_driver_is_open(&driver))
         return ZE_UNINITIALIZED;
@@ -59,7 +59,7 @@ static int find(const void *handle, enum zes_part first, enum zes_part last,
 int zes_enter(const void *handle, enum zes_part first, enum zes_part last, const void *output,
               const struct zes_handle **handle_out)
 {
-    int code = find(handle, first, last, handle_out);
+    int code = levelzero_table_find(handle, first, last, handle_out);
 
     if (code == ZE_SUCCESS && output == NULL)
         return ZE_INVALID_NULL_POINTER;
@@ -82,7 +82,7 @@ int zes_enter_struct(const void *handle, enum zes_part first, enum zes_part last
 int zes_enter_root(const void *handle, enum zes_part first, enum zes_part last, const void *input,
                    const struct zes_handle **handle_out)
 {
-    const int code = find(handle, first, last, handle_out);
+    const int code = levelzero_table_find(handle, first, last, handle_out);
 
     if (code == ZE_SUCCESS && input == NULL)
         return ZE_INVALID_NULL_POINTER;
@@ -128,7 +128,7 @@ int zes_list_parts(const void *device, enum zes_part first, enum zes_part last, 
 {
     const uint32_t there = (uint32_t)last - (uint32_t)first + 1;
 
-    ZES_ENTER(find(device, ZES_DEVICE, ZES_DEVICE, &handle));
+    ZES_ENTER(levelzero_table_find(device, ZES_DEVICE, ZES_DEVICE, &handle));
     if (count == NULL)
         return ZE_INVALID_NULL_POINTER;
     for (uint32_t i = 0; parts != NULL && i < *count && i < there; i++)

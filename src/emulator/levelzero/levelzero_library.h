@@ -68,7 +68,7 @@ struct zes_freq_facts {
 };
 
 struct zes_freq_range {
-    double min, max; /* MHz; -1 stands for the default */
+    double min, max; /* MHz; -1 represents the default */
 };
 
 struct zes_freq_now {
@@ -130,7 +130,7 @@ _Static_assert(sizeof(struct zes_freq_now) == 64, "zes_freq_state_t");
 _Static_assert(sizeof(struct zes_power_facts) == 40, "zes_power_properties_t");
 _Static_assert(sizeof(struct zes_limit) == 48, "zes_power_limit_ext_desc_t");
 
-/* What a handle stands for. */
+/* What a handle represents. */
 enum zes_part {
     ZES_DEVICE,
     ZES_STACK_CLOCK_0,

@@ -21,7 +21,7 @@ enum {
     STACKS = 2,
 };
 
-static int32_t mw_from_w(double w)
+static int32_t levelzero_power_mw_from_w(double w)
 {
     return (int32_t)lround(w * 1e3);
 }
@@ -47,9 +47,9 @@ ZES_EXPORT(zesPowerGetProperties, const void *domain, struct zes_power_facts *ou
     out->subdevice = is_card ? 0 : (uint32_t)handle->part - ZES_STACK_POWER_0;
     out->can_control = is_card;
     out->threshold = 0;
-    out->default_mw = is_card ? mw_from_w(handle->gpu->model.limit_default_w) : -1;
+    out->default_mw = is_card ? levelzero_power_mw_from_w(handle->gpu->model.limit_default_w) : -1;
     out->min_mw = -1;
-    out->max_mw = is_card ? mw_from_w(handle->gpu->model.limit_max_w) : -1;
+    out->max_mw = is_card ? levelzero_power_mw_from_w(handle->gpu->model.limit_max_w) : -1;
     return ZE_SUCCESS;
 }
 
@@ -94,7 +94,7 @@ ZES_EXPORT(zesPowerGetLimitsExt, const void *domain, uint32_t *count, struct zes
                                        .enabled = 1,
                                        .interval_locked = 1,
                                        .limit_locked = i == 0,
-                                       .limit_mw = mw_from_w(watts[i])};
+                                       .limit_mw = levelzero_power_mw_from_w(watts[i])};
     }
     zes_give_count(count, LIMITS);
     return ZE_SUCCESS;
@@ -177,7 +177,7 @@ ZES_EXPORT(zesEngineGetActivity, const void *group, struct zes_snapshot *out)
 
 /* ---- processes ---- */
 
-static const uint64_t context_bytes = UINT64_C(512) << 20; /* chosen, not measured */
+static const uint64_t context_bytes = UINT64_C(512) << 20;
 
 ZES_EXPORT(zesDeviceProcessesGetState, const void *device, uint32_t *count,
            struct zes_process_now *list)

@@ -74,7 +74,7 @@ static int ranks_per_node(int ranks)
     return (int)count;
 }
 
-static const char *name_in(const ncclConfig_t *config)
+static const char *nccl_api_name_in(const ncclConfig_t *config)
 {
     const bool has_name = config != NULL && config->magic == NCCL_CONFIG_MAGIC &&
                           config->size >= sizeof(*config) && config->version >= 22703;
@@ -101,7 +101,7 @@ static int new_comm(int ranks, int rank, uint64_t hash, const ncclConfig_t *conf
     comm->nodes = (ranks + per_node - 1) / per_node;
     comm->device = rank % per_node;
     comm->hash = hash;
-    comm->name = name_in(config);
+    comm->name = nccl_api_name_in(config);
     comm->posted_end = &comm->posted;
     pthread_mutex_init(&comm->mutex, NULL);
     pthread_cond_init(&comm->changed, NULL);

@@ -139,7 +139,7 @@ void nccl_plugin_finalize(struct lull_nccl_comm *comm);
  * get. */
 int nccl_plugin_mask(void);
 
-/* Tells whether the loaded plugin's version is at least this. */
+/* Returns whether the loaded plugin's version is at least this. */
 bool nccl_plugin_is(int version);
 
 /* Calls startEvent with the communicator's context, or with a foreign one, and returns the handle.

@@ -76,7 +76,7 @@ static int newest_plugin_version(void)
 
 /* ---- loading ---- */
 
-static void *open_library(const char *name)
+static void *nccl_plugin_open_library(const char *name)
 {
     char path[4096];
     const size_t length = strlen(name);
@@ -93,7 +93,7 @@ static void *open_library(const char *name)
     return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
-static const struct nccl_plugin_table *find_table(void *library, int *version_out)
+static const struct nccl_plugin_table *nccl_plugin_find_table(void *library, int *version_out)
 {
     for (int version = newest_plugin_version(); version > 0; version--) {
         char symbol[32];
@@ -118,10 +118,10 @@ static void load_locked(void)
     plugin.has_failed = true;
     if (name != NULL && strcmp(name, "none") == 0)
         return;
-    plugin.library = open_library(name != NULL ? name : "libnccl-profiler.so");
+    plugin.library = nccl_plugin_open_library(name != NULL ? name : "libnccl-profiler.so");
     if (plugin.library == NULL)
         return;
-    plugin.table = find_table(plugin.library, &plugin.version);
+    plugin.table = nccl_plugin_find_table(plugin.library, &plugin.version);
     if (plugin.table == NULL) {
         dlclose(plugin.library);
         return;
@@ -161,7 +161,7 @@ static void log_nothing(int level, unsigned long flags, const char *file, int li
     (void)level, (void)flags, (void)file, (void)line, (void)format;
 }
 
-static int call_init(struct lull_nccl_comm *comm, void **context, int *mask)
+static int nccl_plugin_call_init(struct lull_nccl_comm *comm, void **context, int *mask)
 {
     void (*init)(void) = plugin.table->init;
 
@@ -181,7 +181,8 @@ void nccl_plugin_init(struct lull_nccl_comm *comm)
     if (!take_reference())
         return;
     /* The plugin gets the address of the one mask that all communicators share, and may keep it. */
-    if (call_init(comm, &context, (int *)&plugin.mask) != NCCL_SUCCESS || context == NULL) {
+    if (nccl_plugin_call_init(comm, &context, (int *)&plugin.mask) != NCCL_SUCCESS ||
+        context == NULL) {
         drop_reference();
         return;
     }
@@ -250,14 +251,14 @@ static const char *const datatype_names[] = {"ncclInt8",     "ncclUint8",      "
 enum { RING = 1, SIMPLE = 2 };
 
 /* The count that a Coll event tells; NCCL tells AllGather and Broadcast in bytes. */
-static size_t told_count(const struct lull_nccl_task *task)
+static size_t nccl_plugin_event_count(const struct lull_nccl_task *task)
 {
     if (task->function == NCCL_ALL_GATHER || task->function == NCCL_BROADCAST)
         return task->count * nccl_datatype_bytes(task->datatype);
     return task->count;
 }
 
-static int told_datatype(const struct lull_nccl_task *task)
+static int nccl_plugin_event_datatype(const struct lull_nccl_task *task)
 {
     if (task->function == NCCL_ALL_GATHER || task->function == NCCL_BROADCAST)
         return 0;
@@ -265,7 +266,7 @@ static int told_datatype(const struct lull_nccl_task *task)
 }
 
 /* The rank that an event carries; only events of these types carry one. */
-static int rank_of(const struct lull_nccl_report *event)
+static int nccl_plugin_rank_of(const struct lull_nccl_report *event)
 {
     const uint64_t with_rank = NCCL_EVENT_COLL | NCCL_EVENT_P2P | NCCL_EVENT_PROXY_OP;
 
@@ -275,7 +276,7 @@ static int rank_of(const struct lull_nccl_report *event)
 }
 
 /* The communicator's hash as old plugins get it; NCCL 2.27 and later give them none. */
-static uint64_t told_hash(const struct lull_nccl_report *event)
+static uint64_t nccl_plugin_event_hash(const struct lull_nccl_report *event)
 {
     if (nccl_version() >= 22700)
         return 0;
@@ -297,19 +298,19 @@ static void fill_v1(const struct lull_nccl_report *event, struct nccl_descriptor
     const struct lull_nccl_task *task = event->task;
 
     if (event->type == NCCL_EVENT_COLL) {
-        out->coll.hash = told_hash(event);
+        out->coll.hash = nccl_plugin_event_hash(event);
         out->coll.sequence = task->sequence;
         out->coll.function = (uint8_t)task->function;
         out->coll.send = task->send;
         out->coll.receive = task->receive;
-        out->coll.count = told_count(task);
+        out->coll.count = nccl_plugin_event_count(task);
         out->coll.root = task->peer;
-        out->coll.datatype = (uint8_t)told_datatype(task);
+        out->coll.datatype = (uint8_t)nccl_plugin_event_datatype(task);
         out->coll.max_channels = task->channels;
         out->coll.algorithm = RING;
         out->coll.protocol = SIMPLE;
     } else if (event->type == NCCL_EVENT_P2P) {
-        out->p2p.hash = told_hash(event);
+        out->p2p.hash = nccl_plugin_event_hash(event);
         out->p2p.function = (uint8_t)task->function;
         out->p2p.buffer = task->receive;
         out->p2p.datatype = (uint8_t)task->datatype;
@@ -328,20 +329,20 @@ static void fill_v2(const struct lull_nccl_report *event, struct nccl_descriptor
         const struct nccl_tail_v2 tail = {
             .max_channels = task->channels, .algorithm = "RING", .protocol = "SIMPLE"};
 
-        out->coll.hash = told_hash(event);
+        out->coll.hash = nccl_plugin_event_hash(event);
         out->coll.sequence = task->sequence;
         out->coll.function = nccl_function_names[task->function];
         out->coll.send = task->send;
         out->coll.receive = task->receive;
-        out->coll.count = told_count(task);
+        out->coll.count = nccl_plugin_event_count(task);
         out->coll.root = task->peer;
-        out->coll.datatype = datatype_names[told_datatype(task)];
+        out->coll.datatype = datatype_names[nccl_plugin_event_datatype(task)];
         if (plugin.version == 2)
             out->coll.v2.tail = tail;
         else
             out->coll.v3 = tail;
     } else if (event->type == NCCL_EVENT_P2P) {
-        out->p2p.hash = told_hash(event);
+        out->p2p.hash = nccl_plugin_event_hash(event);
         out->p2p.function = nccl_function_names[task->function];
         out->p2p.buffer = task->receive;
         out->p2p.datatype = datatype_names[task->datatype];
@@ -362,9 +363,9 @@ static void fill_coll_v4(const struct lull_nccl_report *event, struct nccl_descr
     out->coll.function = nccl_function_names[task->function];
     out->coll.send = task->send;
     out->coll.receive = task->receive;
-    out->coll.count = told_count(task);
+    out->coll.count = nccl_plugin_event_count(task);
     out->coll.root = task->peer;
-    out->coll.datatype = datatype_names[told_datatype(task)];
+    out->coll.datatype = datatype_names[nccl_plugin_event_datatype(task)];
     out->coll.channels = task->channels;
     out->coll.warps = 16;
     out->coll.algorithm = "RING";
@@ -440,7 +441,7 @@ void *nccl_plugin_start_foreign(void *context, void *parent, const struct lull_n
     descriptor.v4.type =
         event->type; /* on little endian this also sets the one byte that v1 to v4 have */
     descriptor.v4.parent = parent;
-    descriptor.v4.rank = rank_of(event);
+    descriptor.v4.rank = nccl_plugin_rank_of(event);
     if (plugin.version == 1)
         fill_v1(event, &descriptor.v1);
     else if (plugin.version <= 3)

@@ -1,7 +1,7 @@
 /*
- * The progress thread of a communicator ("NCCL Progress") notices that kernels have begun and ended
- * and tells the plugin, channel by channel. NCCL up to 2.30 polls; this thread sleeps until the GPU
- * thread wakes it, because emulated ranks share few cores, and so is late by a wake-up.
+ * The progress thread of a communicator ("NCCL Progress") notices that kernels have started and
+ * ended and tells the plugin, channel by channel. NCCL up to 2.30 polls; this thread sleeps until
+ * the GPU thread wakes it, because emulated ranks share few cores, and so is late by a wake-up.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -38,14 +38,14 @@ void nccl_work_release(struct lull_nccl_work *work)
 
 /* ---- one kernel ---- */
 
-/* Tells whether a fault strikes this work. Faults go by the number of the work, so that runs
+/* Returns whether a fault strikes this work. Faults go by the number of the work, so that runs
  * repeat. */
 static bool is_every(const struct lull_nccl_work *work, enum nccl_fault fault, uint64_t every)
 {
     return (nccl_faults() & fault) && work->number % every == 0;
 }
 
-static void tell_foreign_operation(const struct lull_nccl_work *work)
+static void nccl_progress_report_foreign(const struct lull_nccl_work *work)
 {
     const struct lull_nccl_report event = {.type = NCCL_EVENT_PROXY_OP,
                                            .comm = work->comm,
@@ -56,8 +56,8 @@ static void tell_foreign_operation(const struct lull_nccl_work *work)
 }
 
 /* Tells a network operation, which there is only where the communicator spans nodes. */
-static void tell_proxy_operation(const struct lull_nccl_work *work,
-                                 const struct lull_nccl_task *task)
+static void nccl_progress_report_proxy(const struct lull_nccl_work *work,
+                                       const struct lull_nccl_task *task)
 {
     const struct lull_nccl_report event = {.type = NCCL_EVENT_PROXY_OP,
                                            .parent = task->handle,
@@ -113,17 +113,17 @@ static void stop_channels(const struct lull_nccl_work *work, struct lull_nccl_ta
             stop_channel(task->channel_handles[i], timer_ns);
 }
 
-static void tell_start(struct lull_nccl_work *work)
+static void nccl_progress_report_start(struct lull_nccl_work *work)
 {
     if (nccl_faults() & NCCL_FAULT_FOREIGN_PID)
-        tell_foreign_operation(work);
+        nccl_progress_report_foreign(work);
     for (uint32_t i = 0; i < work->task_count; i++) {
-        tell_proxy_operation(work, &work->tasks[i]);
+        nccl_progress_report_proxy(work, &work->tasks[i]);
         start_channels(work, &work->tasks[i]);
     }
 }
 
-static void tell_end(struct lull_nccl_work *work)
+static void nccl_progress_report_end(struct lull_nccl_work *work)
 {
     for (uint32_t i = 0; i < work->task_count; i++)
         stop_channels(work, &work->tasks[i]);
@@ -132,7 +132,7 @@ static void tell_end(struct lull_nccl_work *work)
 /* ---- the thread ---- */
 
 /* The first work whose begin or end has not been told; NULL: there is none. The mutex is held. */
-static struct lull_nccl_work **find_news(struct lull_nccl_comm *comm)
+static struct lull_nccl_work **find_update(struct lull_nccl_comm *comm)
 {
     for (struct lull_nccl_work **link = &comm->posted; *link != NULL; link = &(*link)->next_posted)
         if (atomic_load(&(*link)->end_ns) != 0 ||
@@ -154,19 +154,19 @@ static void take_out(struct lull_nccl_comm *comm, struct lull_nccl_work **link)
  * and so does this. The mutex is held, but not while the plugin is called. */
 static void sleep_until_changed(struct lull_nccl_comm *comm)
 {
-    const bool is_told = nccl_plugin_mask() & NCCL_EVENT_PROXY_CTRL && comm->posted == NULL;
+    const bool is_reported = nccl_plugin_mask() & NCCL_EVENT_PROXY_CTRL && comm->posted == NULL;
     const struct lull_nccl_report event = {.type = NCCL_EVENT_PROXY_CTRL, .comm = comm};
     void *handle = NULL;
 
-    if (is_told) {
+    if (is_reported) {
         pthread_mutex_unlock(&comm->mutex);
         handle = nccl_plugin_start(&event);
         nccl_plugin_state(handle, NCCL_STATE_PROXY_SLEEP, &(union nccl_state_arguments){0});
         pthread_mutex_lock(&comm->mutex);
     }
-    if (find_news(comm) == NULL && !comm->is_stopping)
+    if (find_update(comm) == NULL && !comm->is_stopping)
         pthread_cond_wait(&comm->changed, &comm->mutex);
-    if (is_told) {
+    if (is_reported) {
         pthread_mutex_unlock(&comm->mutex);
         nccl_plugin_state(handle, NCCL_STATE_PROXY_WAKEUP, &(union nccl_state_arguments){0});
         nccl_plugin_stop(handle);
@@ -174,13 +174,13 @@ static void sleep_until_changed(struct lull_nccl_comm *comm)
     }
 }
 
-static void *progress(void *argument)
+static void *nccl_progress_thread(void *argument)
 {
     struct lull_nccl_comm *comm = argument;
 
     pthread_mutex_lock(&comm->mutex);
     for (;;) {
-        struct lull_nccl_work **link = find_news(comm);
+        struct lull_nccl_work **link = find_update(comm);
         struct lull_nccl_work *work;
         bool has_ended;
 
@@ -194,10 +194,10 @@ static void *progress(void *argument)
         has_ended = atomic_load(&work->end_ns) != 0;
         pthread_mutex_unlock(&comm->mutex);
         if (!work->has_started)
-            tell_start(work);
+            nccl_progress_report_start(work);
         work->has_started = true;
         if (has_ended)
-            tell_end(work);
+            nccl_progress_report_end(work);
         pthread_mutex_lock(&comm->mutex);
         if (has_ended) {
             take_out(comm, link); /* link still holds, since other threads only append */
@@ -212,7 +212,8 @@ void nccl_progress_start(struct lull_nccl_comm *comm)
 {
     char name[16];
 
-    if (comm->context == NULL || pthread_create(&comm->thread, NULL, progress, comm) != 0)
+    if (comm->context == NULL ||
+        pthread_create(&comm->thread, NULL, nccl_progress_thread, comm) != 0)
         return;
     comm->has_thread = true;
     snprintf(name, sizeof(name), "NCCL Progress%2u", (unsigned)comm->device % 100);

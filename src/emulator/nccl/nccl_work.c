@@ -75,7 +75,7 @@ static void run_at_once(struct lull_nccl_work *work)
     on_ended(work, now_ns);
 }
 
-static int enqueue(struct lull_nccl_work *work)
+static int nccl_work_enqueue(struct lull_nccl_work *work)
 {
     struct lull_stream *stream = work->stream;
     const struct lull_stream_work shown = {.function = work->function,
@@ -106,7 +106,7 @@ static bool is_point_to_point(enum nccl_function function)
     return function == NCCL_SEND || function == NCCL_RECV;
 }
 
-/* Tells whether the plugin is told of the call as Sends and Recvs. */
+/* Returns whether the plugin is told of the call as Sends and Recvs. */
 static bool is_expanded(enum nccl_function function)
 {
     return function == NCCL_ALL_TO_ALL || function == NCCL_GATHER || function == NCCL_SCATTER;
@@ -145,7 +145,7 @@ static void start_group_api(const struct lull_nccl_call *call)
 }
 
 /* Tells the event of the call itself, which only says that something was enqueued. */
-static void tell_call(const struct lull_nccl_call *call, struct lull_nccl_task *task)
+static void nccl_work_report_call(const struct lull_nccl_call *call, struct lull_nccl_task *task)
 {
     const bool is_p2p = is_point_to_point(task->function);
     const struct lull_nccl_report event = {.type =
@@ -202,7 +202,7 @@ static uint32_t task_count(const struct lull_nccl_call *call)
 }
 
 /* Fills in the Sends and Recvs of an AlltoAll, Gather or Scatter, as many as task_count() says. */
-static void expand(const struct lull_nccl_call *call, struct lull_nccl_work *work)
+static void nccl_work_expand(const struct lull_nccl_call *call, struct lull_nccl_work *work)
 {
     const bool is_all = call->function == NCCL_ALL_TO_ALL;
     const bool sends_to_all = is_all || call->function == NCCL_SCATTER;
@@ -235,7 +235,7 @@ static struct lull_nccl_work *new_work(const struct lull_nccl_call *call)
     work->task_count = count;
     atomic_fetch_add(&call->comm->references, 1);
     if (is_expanded(call->function))
-        expand(call, work);
+        nccl_work_expand(call, work);
     else if (count == 1)
         fill_task(call, call->function, call->peer, &work->tasks[0]);
     return work;
@@ -257,7 +257,7 @@ int nccl_call(const struct lull_nccl_call *call)
     if (work->task_count > 0 && work->tasks[0].mask != 0)
         start_group_api(call);
     for (uint32_t i = 0; i < work->task_count; i++) {
-        tell_call(call, &work->tasks[i]);
+        nccl_work_report_call(call, &work->tasks[i]);
         if (loses_mask(work->tasks[i].function))
             work->tasks[i].mask &= NCCL_EVENT_COLL_API | NCCL_EVENT_GROUP_API;
     }
@@ -281,7 +281,7 @@ int nccl_group_begin(void)
     return NCCL_SUCCESS;
 }
 
-static void launch(struct lull_nccl_work *work)
+static void nccl_work_launch(struct lull_nccl_work *work)
 {
     const struct lull_nccl_report event = {.type = NCCL_EVENT_KERNEL_LAUNCH,
                                            .parent = group.group_api,
@@ -292,7 +292,7 @@ static void launch(struct lull_nccl_work *work)
 
     if (work->task_count > 0 && work->tasks[0].mask & NCCL_EVENT_KERNEL_LAUNCH)
         handle = nccl_plugin_start(&event);
-    result = enqueue(work);
+    result = nccl_work_enqueue(work);
     nccl_plugin_stop(handle);
     if (result != NCCL_SUCCESS)
         group.error = result;
@@ -335,7 +335,7 @@ static struct lull_nccl_task **sorted_tasks(const struct lull_nccl_comm *comm, u
 }
 
 /* Tells the Group, Coll and P2p events of one communicator, which NCCL tells after the launch. */
-static void tell_enqueued(struct lull_nccl_comm *comm)
+static void nccl_work_report_enqueued(struct lull_nccl_comm *comm)
 {
     struct lull_nccl_report event = {.type = NCCL_EVENT_GROUP, .comm = comm};
     uint32_t count;
@@ -372,10 +372,10 @@ static bool is_first_of_comm(const struct lull_nccl_work *work)
 static void launch_all(void)
 {
     for (struct lull_nccl_work *work = group.first; work != NULL; work = work->next)
-        launch(work);
+        nccl_work_launch(work);
     for (struct lull_nccl_work *work = group.first; work != NULL; work = work->next)
         if (work->comm->context != NULL && is_first_of_comm(work))
-            tell_enqueued(work->comm);
+            nccl_work_report_enqueued(work->comm);
     while (group.first != NULL) {
         struct lull_nccl_work *work = group.first;
 
@@ -387,7 +387,7 @@ static void launch_all(void)
 
 /* ---- communicators of a group ---- */
 
-static void *run_init(void *argument)
+static void *nccl_work_run_init(void *argument)
 {
     struct lull_nccl_comm *comm = argument;
 
@@ -412,7 +412,7 @@ int nccl_group_init(struct lull_nccl_comm *comm)
 static void run_inits(void)
 {
     for (struct pending_init *init = group.inits; init != NULL; init = init->next) {
-        init->is_running = pthread_create(&init->thread, NULL, run_init, init->comm) == 0;
+        init->is_running = pthread_create(&init->thread, NULL, nccl_work_run_init, init->comm) == 0;
         if (!init->is_running)
             group.error = NCCL_SYSTEM_ERROR;
     }

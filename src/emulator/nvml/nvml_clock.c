@@ -17,7 +17,7 @@ static uint32_t memory_mhz(const struct lull_physics *physics)
     return model->memory_clocks_mhz[physics->context_count > 0 ? 0 : model->memory_clock_count - 1];
 }
 
-static int read_clock(const struct lull_physics *physics, int type, unsigned *mhz_out)
+static int nvml_clock_read(const struct lull_physics *physics, int type, unsigned *mhz_out)
 {
     switch (type) {
     case NVML_CLOCK_GRAPHICS:
@@ -40,7 +40,7 @@ NVML_EXPORT(nvmlDeviceGetClockInfo, nvmlDevice_t device, int type, unsigned *mhz
     int code;
 
     NVML_ENTER(nvml_enter_reading(device, mhz_out, &gpu));
-    code = read_clock(lull_node_begin(gpu->node, gpu->index), type, mhz_out);
+    code = nvml_clock_read(lull_node_begin(gpu->node, gpu->index), type, mhz_out);
     lull_node_end(gpu->node, gpu->index, false);
     return code;
 }
@@ -160,16 +160,16 @@ static int is_memory_clock(const struct lull_gpu_model *model, unsigned mhz)
 NVML_EXPORT(nvmlDeviceGetSupportedGraphicsClocks, nvmlDevice_t device, unsigned memory_clock,
             unsigned *count, unsigned *clocks)
 {
-    enum { most_clocks = 512 };
-    unsigned list[most_clocks];
+    enum { max_clocks = 512 };
+    unsigned list[max_clocks];
     uint32_t steps;
 
     NVML_ENTER(nvml_enter(device, count, &gpu));
     if (!is_memory_clock(&gpu->model, memory_clock))
         return NVML_NOT_FOUND;
     steps = lull_gpu_model_step_count(&gpu->model);
-    if (steps > most_clocks)
-        steps = most_clocks;
+    if (steps > max_clocks)
+        steps = max_clocks;
     for (uint32_t i = 0; i < steps; i++)
         list[i] = (unsigned)floor(lull_gpu_model_step_mhz(&gpu->model, steps - 1 - i));
     return nvml_copy_list(list, steps, sizeof(list[0]), count, clocks);

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "emulator/nvml/nvml_library.h"
 
-/* A wait looks this often for events, which other processes may cause. Chosen, not measured. */
+/* A wait looks this often for events, which other processes may cause. */
 #define LOOK_PERIOD_NS (10 * LULL_NS_PER_MS)
 
 enum { KNOWN_EVENTS = 0x1f };
@@ -24,7 +24,7 @@ struct nvml_event_set {
 static pthread_mutex_t sets_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nvml_event_set *sets;
 
-static struct nvml_event_set **find_set(const struct nvml_event_set *set)
+static struct nvml_event_set **nvml_event_find_set(const struct nvml_event_set *set)
 {
     struct nvml_event_set **at = &sets;
 
@@ -58,7 +58,7 @@ NVML_EXPORT(nvmlEventSetFree, struct nvml_event_set *set)
 
     LULL_DRIVER_CHECK(nvml_ready());
     pthread_mutex_lock(&sets_lock);
-    at = find_set(set);
+    at = nvml_event_find_set(set);
     found = *at;
     if (found != NULL)
         *at = found->next;
@@ -87,7 +87,7 @@ NVML_EXPORT(nvmlDeviceRegisterEvents, nvmlDevice_t device, unsigned long long ty
     if ((types & ~supported_types(gpu)) != 0)
         return NVML_NOT_SUPPORTED;
     pthread_mutex_lock(&sets_lock);
-    if (*find_set(set) != NULL) {
+    if (*nvml_event_find_set(set) != NULL) {
         if (set->types[gpu->position] == 0)
             set->seen[gpu->position] = lull_node_event_count(gpu->node, gpu->index);
         set->types[gpu->position] |= types;
@@ -97,7 +97,7 @@ NVML_EXPORT(nvmlDeviceRegisterEvents, nvmlDevice_t device, unsigned long long ty
     return code;
 }
 
-static uint64_t type_of(const struct lull_node_event *event)
+static uint64_t nvml_event_type_of(const struct lull_node_event *event)
 {
     if (event->kind == LULL_NODE_EVENT_XID)
         return NVML_EVENT_XID;
@@ -105,15 +105,16 @@ static uint64_t type_of(const struct lull_node_event *event)
 }
 
 /* Takes the next event of a GPU that the set wants. */
-static bool take_event(struct nvml_event_set *set, nvmlDevice_t gpu, struct nvml_event *event_out)
+static bool nvml_event_take(struct nvml_event_set *set, nvmlDevice_t gpu,
+                            struct nvml_event *event_out)
 {
     struct lull_node_event event;
 
     while (lull_node_next_event(gpu->node, gpu->index, &set->seen[gpu->position], &event)) {
-        if ((set->types[gpu->position] & type_of(&event)) == 0)
+        if ((set->types[gpu->position] & nvml_event_type_of(&event)) == 0)
             continue;
         *event_out = (struct nvml_event){.device = gpu,
-                                         .type = type_of(&event),
+                                         .type = nvml_event_type_of(&event),
                                          .data = event.data,
                                          .gpu_instance = UINT32_MAX,
                                          .compute_instance = UINT32_MAX};
@@ -123,11 +124,11 @@ static bool take_event(struct nvml_event_set *set, nvmlDevice_t gpu, struct nvml
 }
 
 /* Looks at every registered GPU. An event of a GPU that is lost comes before the loss. */
-static int look(struct nvml_event_set *set, struct nvml_event *event_out)
+static int nvml_event_poll(struct nvml_event_set *set, struct nvml_event *event_out)
 {
     int code = NVML_TIMEOUT;
 
-    if (*find_set(set) == NULL)
+    if (*nvml_event_find_set(set) == NULL)
         return NVML_INVALID_ARGUMENT;
     for (uint32_t i = 0; i < nvml_gpu_count(); i++) {
         const nvmlDevice_t gpu = nvml_gpu_at(i);
@@ -136,7 +137,7 @@ static int look(struct nvml_event_set *set, struct nvml_event *event_out)
         if (set->types[i] == 0)
             continue;
         visit = nvml_visit(gpu);
-        if (take_event(set, gpu, event_out))
+        if (nvml_event_take(set, gpu, event_out))
             return NVML_SUCCESS;
         if (visit != NVML_SUCCESS)
             code = visit;
@@ -156,7 +157,7 @@ NVML_EXPORT(nvmlEventSetWait_v2, struct nvml_event_set *set, struct nvml_event *
 
         LULL_DRIVER_CHECK(nvml_ready());
         pthread_mutex_lock(&sets_lock);
-        code = look(set, event_out);
+        code = nvml_event_poll(set, event_out);
         pthread_mutex_unlock(&sets_lock);
         if (code != NVML_TIMEOUT || lull_now_ns() >= until_ns)
             return code;

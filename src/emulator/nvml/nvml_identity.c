@@ -120,7 +120,7 @@ NVML_ALIAS(nvmlDeviceGetHandleByIndex, nvmlDeviceGetHandleByIndex_v2);
 
 typedef int (*is_wanted)(const struct lull_nvml_gpu *gpu, const char *text);
 
-static int find_gpu(const char *text, is_wanted wanted, nvmlDevice_t *device_out)
+static int nvml_identity_find_gpu(const char *text, is_wanted wanted, nvmlDevice_t *device_out)
 {
     LULL_DRIVER_CHECK(nvml_ready());
     if (text == NULL || device_out == NULL)
@@ -162,7 +162,7 @@ static int has_bus_id(const struct lull_nvml_gpu *gpu, const char *text)
 
 NVML_EXPORT(nvmlDeviceGetHandleByUUID, const char *uuid, nvmlDevice_t *device_out)
 {
-    return find_gpu(uuid, has_uuid, device_out);
+    return nvml_identity_find_gpu(uuid, has_uuid, device_out);
 }
 
 NVML_EXPORT(nvmlDeviceGetHandleByUUIDV, const struct nvml_uuid *uuid, nvmlDevice_t *device_out)
@@ -174,17 +174,17 @@ NVML_EXPORT(nvmlDeviceGetHandleByUUIDV, const struct nvml_uuid *uuid, nvmlDevice
         return NVML_VERSION_MISMATCH;
     if (uuid->type != 1 || memchr(uuid->text, '\0', sizeof(uuid->text)) == NULL)
         return NVML_INVALID_ARGUMENT;
-    return find_gpu(uuid->text, has_uuid, device_out);
+    return nvml_identity_find_gpu(uuid->text, has_uuid, device_out);
 }
 
 NVML_EXPORT(nvmlDeviceGetHandleBySerial, const char *serial, nvmlDevice_t *device_out)
 {
-    return find_gpu(serial, has_serial, device_out);
+    return nvml_identity_find_gpu(serial, has_serial, device_out);
 }
 
 NVML_EXPORT(nvmlDeviceGetHandleByPciBusId_v2, const char *bus_id, nvmlDevice_t *device_out)
 {
-    return find_gpu(bus_id, has_bus_id, device_out);
+    return nvml_identity_find_gpu(bus_id, has_bus_id, device_out);
 }
 
 NVML_ALIAS(nvmlDeviceGetHandleByPciBusId, nvmlDeviceGetHandleByPciBusId_v2);

@@ -38,7 +38,7 @@ static void name_bus(struct lull_nvml_gpu *gpu)
              pci->domain & 0xffff, pci->bus & 0xff, pci->device & 0xff);
 }
 
-static void describe(uint32_t position)
+static void nvml_handle_describe(uint32_t position)
 {
     struct lull_nvml_gpu *gpu = &library.gpus[position];
 
@@ -56,7 +56,7 @@ static void describe(uint32_t position)
 NVML_EXPORT(nvmlInitWithFlags, unsigned flags)
 {
     (void)flags;
-    if (!lull_driver_open(&library.driver, LULL_GPU_NVIDIA, describe))
+    if (!lull_driver_open(&library.driver, LULL_GPU_NVIDIA, nvml_handle_describe))
         return NVML_DRIVER_NOT_LOADED;
     if (lull_driver_state(&library.driver) != LULL_DRIVER_AWAY)
         return NVML_SUCCESS;
@@ -117,7 +117,7 @@ int nvml_visit(const struct lull_nvml_gpu *gpu)
 {
     if (!lull_node_visit(gpu->node, gpu->index))
         return NVML_GPU_IS_LOST;
-    return nvml_ready(); /* the visit may have begun a reload of the driver */
+    return nvml_ready(); /* the visit may have started a reload of the driver */
 }
 
 int nvml_enter(nvmlDevice_t device, const void *output, const struct lull_nvml_gpu **gpu_out)

@@ -85,10 +85,10 @@ int nvml_enter_reading(nvmlDevice_t device, const void *output,
 /* Checks, for a set call, initialisation, the handle and the permission. */
 int nvml_enter_root(nvmlDevice_t device, const struct lull_nvml_gpu **gpu_out);
 
-/* Tells whether the GPU could be partitioned (MIG). */
+/* Returns whether the GPU could be partitioned (MIG). */
 int nvml_has_partitions(const struct lull_nvml_gpu *gpu);
 
-/* Tells whether MIG is on; a fault switches it. */
+/* Returns whether MIG is on; a fault switches it. */
 int nvml_is_partitioned(const struct lull_nvml_gpu *gpu);
 
 uint32_t nvml_gpu_count(void);

@@ -6,7 +6,7 @@
 
 #include "emulator/nvml/nvml_library.h"
 
-static unsigned mw_from_w(double w)
+static unsigned nvml_power_mw_from_w(double w)
 {
     return (unsigned)lround(w * 1e3);
 }
@@ -31,15 +31,17 @@ NVML_EXPORT(nvmlDeviceGetPowerUsage, nvmlDevice_t device, unsigned *mw_out)
     return NVML_SUCCESS;
 }
 
-NVML_GET_READING(nvmlDeviceGetPowerManagementLimit, unsigned, mw_from_w(physics->limit_w))
-NVML_GET_READING(nvmlDeviceGetEnforcedPowerLimit, unsigned, mw_from_w(physics->limit_w))
+NVML_GET_READING(nvmlDeviceGetPowerManagementLimit, unsigned,
+                 nvml_power_mw_from_w(physics->limit_w))
+NVML_GET_READING(nvmlDeviceGetEnforcedPowerLimit, unsigned, nvml_power_mw_from_w(physics->limit_w))
 NVML_GET_FACT(nvmlDeviceGetPowerManagementDefaultLimit, unsigned,
-              mw_from_w(gpu->model.limit_default_w))
+              nvml_power_mw_from_w(gpu->model.limit_default_w))
 NVML_GET_FACT(nvmlDeviceGetPowerManagementMode, int, 1)
 NVML_GET_FACT(nvmlDeviceGetPowerSource, unsigned, 0)
 
 NVML_GET_PAIR(nvmlDeviceGetPowerManagementLimitConstraints, unsigned, true,
-              mw_from_w(gpu->model.limit_min_w), mw_from_w(gpu->model.limit_max_w))
+              nvml_power_mw_from_w(gpu->model.limit_min_w),
+              nvml_power_mw_from_w(gpu->model.limit_max_w))
 
 NVML_EXPORT(nvmlDeviceSetPowerManagementLimit, nvmlDevice_t device, unsigned mw)
 {
@@ -191,7 +193,7 @@ static int give_power(const struct lull_nvml_gpu *gpu, struct nvml_field *field,
 
 static int give_limit(const struct lull_nvml_gpu *gpu, struct nvml_field *field)
 {
-    give_uint(field, mw_from_w(lull_node_begin(gpu->node, gpu->index)->limit_w));
+    give_uint(field, nvml_power_mw_from_w(lull_node_begin(gpu->node, gpu->index)->limit_w));
     lull_node_end(gpu->node, gpu->index, false);
     return NVML_SUCCESS;
 }
@@ -226,11 +228,11 @@ static int give_field(const struct lull_nvml_gpu *gpu, struct nvml_field *field)
     case 186:
         return give_power(gpu, field, 0);
     case 187:
-        return give_uint(field, mw_from_w(gpu->model.limit_min_w));
+        return give_uint(field, nvml_power_mw_from_w(gpu->model.limit_min_w));
     case 188:
-        return give_uint(field, mw_from_w(gpu->model.limit_max_w));
+        return give_uint(field, nvml_power_mw_from_w(gpu->model.limit_max_w));
     case 189:
-        return give_uint(field, mw_from_w(gpu->model.limit_default_w));
+        return give_uint(field, nvml_power_mw_from_w(gpu->model.limit_default_w));
     case 190:
     case 192:
         return give_limit(gpu, field);

@@ -4,7 +4,7 @@
 #include "emulator/nvml/nvml_library.h"
 
 static const uint64_t mib = UINT64_C(1) << 20;
-static const uint64_t context_mib = 512; /* memory of one context; chosen, not measured */
+static const uint64_t context_mib = 512; /* memory of one context; */
 
 /* ---- utilisation ---- */
 
@@ -137,7 +137,7 @@ NVML_EXPORT(nvmlDeviceGetProcessUtilization, nvmlDevice_t device,
 
 /* ---- memory ---- */
 
-static struct nvml_memory_v2 read_memory(const struct lull_nvml_gpu *gpu)
+static struct nvml_memory_v2 nvml_usage_read_memory(const struct lull_nvml_gpu *gpu)
 {
     const uint32_t contexts = lull_node_begin(gpu->node, gpu->index)->context_count;
     struct nvml_memory_v2 memory = {.total = gpu->model.memory_mib * mib};
@@ -152,7 +152,7 @@ static struct nvml_memory_v2 read_memory(const struct lull_nvml_gpu *gpu)
 NVML_EXPORT(nvmlDeviceGetMemoryInfo, nvmlDevice_t device, struct nvml_memory *out)
 {
     NVML_ENTER(nvml_enter_reading(device, out, &gpu));
-    const struct nvml_memory_v2 memory = read_memory(gpu);
+    const struct nvml_memory_v2 memory = nvml_usage_read_memory(gpu);
 
     *out = (struct nvml_memory){memory.total, memory.available, memory.used + memory.reserved};
     return NVML_SUCCESS;
@@ -165,7 +165,7 @@ NVML_EXPORT(nvmlDeviceGetMemoryInfo_v2, nvmlDevice_t device, struct nvml_memory_
     NVML_ENTER(nvml_enter_reading(device, out, &gpu));
     if (out->version != version)
         return NVML_VERSION_MISMATCH;
-    *out = read_memory(gpu);
+    *out = nvml_usage_read_memory(gpu);
     out->version = version;
     return NVML_SUCCESS;
 }

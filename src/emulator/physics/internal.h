@@ -1,6 +1,6 @@
 /*
  * What the files of the physics share: physics.c (time and events), kernel_queue.c (kernels,
- * transfers, power) and publish.c (readings). Nobody else includes this.
+ * transfers, power) and publish.c (readings). No other process includes this.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_EMULATOR_PHYSICS_INTERNAL_H
@@ -24,7 +24,7 @@ double lull_physics_allowed_mhz(const struct lull_physics *gpu);
 /* Lets running work proceed for dt_s >= 0 at the present rates. */
 void lull_physics_fold_work(struct lull_physics *gpu, double dt_s);
 
-/* Tells whether any compute kernel runs. */
+/* Returns whether any compute kernel runs. */
 bool lull_physics_has_kernel(const struct lull_physics *gpu);
 
 /* Ends kernels and transfers that are finished and starts the next ones. */

@@ -293,7 +293,7 @@ int64_t lull_physics_work_change_ns(const struct lull_physics *gpu)
 
 /* ---- beginning and ending ---- */
 
-static void start(struct lull_physics *gpu, struct lull_physics_kernel *kernel)
+static void kernel_queue_start(struct lull_physics *gpu, struct lull_physics_kernel *kernel)
 {
     gpu->work_events++;
     kernel->state = LULL_WORK_RUNNING;
@@ -324,19 +324,19 @@ static bool start_ready(struct lull_physics *gpu, struct lull_physics_context *c
             continue;
         context->ready &= ~bit_of(place);
         context->running |= bit_of(place);
-        start(gpu, &context->kernels[place]);
+        kernel_queue_start(gpu, &context->kernels[place]);
     }
     return context->running != before;
 }
 
-static void make_ready(struct lull_physics_context *context, uint32_t place)
+static void kernel_queue_make_ready(struct lull_physics_context *context, uint32_t place)
 {
     context->kernels[place].state = LULL_WORK_READY;
     context->ready |= bit_of(place);
 }
 
 /* Ends a work, and moves the begin of those that waited for it to its end and their delay. */
-static void end_kernel(struct lull_physics_context *context, uint32_t place)
+static void kernel_queue_end(struct lull_physics_context *context, uint32_t place)
 {
     struct lull_physics_kernel *ended = &context->kernels[place];
 
@@ -353,7 +353,7 @@ static void end_kernel(struct lull_physics_context *context, uint32_t place)
             kernel->begin_ns = lull_later_ns(kernel->begin_ns, ended->end_ns + kernel->delay_ns);
         kernel->after &= ~bit_of(place);
         if (kernel->awaits == 0)
-            make_ready(context, waiter);
+            kernel_queue_make_ready(context, waiter);
     }
 }
 
@@ -364,7 +364,7 @@ static void end_finished(struct lull_physics *gpu, struct lull_physics_context *
 
         if (context->kernels[place].end_ns <= gpu->folded_ns) {
             gpu->work_events++;
-            end_kernel(context, place);
+            kernel_queue_end(context, place);
         }
     }
 }
@@ -415,7 +415,7 @@ static uint32_t last_of_stream(const struct lull_physics_context *context, uint3
 
 /* Lets the work at a place wait for that at another, which has not ended. Work that is not there
  * will not end either: then it waits for itself, for ever. */
-static void await(struct lull_physics_context *context, uint32_t place, uint32_t other)
+static void kernel_queue_await(struct lull_physics_context *context, uint32_t place, uint32_t other)
 {
     if (other == LULL_PHYSICS_KERNELS)
         other = place;
@@ -431,7 +431,7 @@ static void begin_after(struct lull_physics_context *context, uint32_t place, ui
     if (number == LULL_PHYSICS_NO_WORK)
         return;
     other = find_unfinished(context, number);
-    await(context, place, other);
+    kernel_queue_await(context, place, other);
     if (other != LULL_PHYSICS_KERNELS)
         context->kernels[place].after |= bit_of(other);
 }
@@ -448,7 +448,7 @@ static void await_all(struct lull_physics_context *context, uint32_t place,
     for (uint32_t i = 0; i < work->further_count; i++)
         begin_after(context, place, work->further[i]);
     if (last != LULL_PHYSICS_KERNELS)
-        await(context, place, last);
+        kernel_queue_await(context, place, last);
 }
 
 static uint32_t take_place(struct lull_physics_context *context)
@@ -483,7 +483,7 @@ static void fill_place(const struct lull_physics *gpu, struct lull_physics_conte
     context->transfers &= ~bit_of(place);
     context->transfers |= work->is_transfer ? bit_of(place) : 0;
     if (context->kernels[place].awaits == 0)
-        make_ready(context, place);
+        kernel_queue_make_ready(context, place);
 }
 
 bool lull_physics_enqueue(struct lull_physics *gpu, int index, const struct lull_physics_work *work)
@@ -518,8 +518,8 @@ bool lull_physics_launch(struct lull_physics *gpu, int index, double duration_s,
 }
 
 /* Finds the work of a number. NULL: there is none, or later work has its place. */
-static struct lull_physics_kernel *find_kernel(struct lull_physics_context *context,
-                                               uint64_t number)
+static struct lull_physics_kernel *kernel_queue_find(struct lull_physics_context *context,
+                                                     uint64_t number)
 {
     struct lull_physics_kernel *latest =
         &context->kernels[context->places[number % LULL_PHYSICS_KERNELS]];
@@ -535,12 +535,12 @@ static struct lull_physics_kernel *find_kernel(struct lull_physics_context *cont
 const struct lull_physics_kernel *lull_physics_find_work(const struct lull_physics *gpu, int index,
                                                          uint64_t number)
 {
-    return find_kernel((struct lull_physics_context *)&gpu->contexts[index], number);
+    return kernel_queue_find((struct lull_physics_context *)&gpu->contexts[index], number);
 }
 
 void lull_physics_release(struct lull_physics *gpu, int index, uint64_t number, int64_t at_ns)
 {
-    struct lull_physics_kernel *kernel = find_kernel(&gpu->contexts[index], number);
+    struct lull_physics_kernel *kernel = kernel_queue_find(&gpu->contexts[index], number);
 
     if (kernel == NULL || kernel->state != LULL_WORK_RUNNING || !kernel->is_held)
         return;
@@ -663,10 +663,10 @@ double lull_physics_draw_settle_ms(const struct lull_gpu_model *model, bool is_s
     /* The 99 % quantile of the standard normal distribution. */
     const double normal_99 = 2.3263;
     const double sigma = log(model->settle_p99_ms / model->settle_ms) / normal_99;
-    const double usual_ms = draw_lognormal(model->settle_ms, sigma, random);
+    const double typical_ms = draw_lognormal(model->settle_ms, sigma, random);
 
     if (is_slow)
         return model->slow_min_ms +
                (model->slow_max_ms - model->slow_min_ms) * lull_noise_next(random);
-    return fmin(usual_ms, model->settle_max_ms);
+    return fmin(typical_ms, model->settle_max_ms);
 }

@@ -1,6 +1,6 @@
 /*
  * Events and time of the emulated GPU. At an event the state is folded, that is, integrated up to
- * the event; then the event is handled and the rates are worked out anew. Nothing is written
+ * the event; then the event is handled and the rates are worked out again. Nothing is written
  * between events, so that the result does not depend on how often somebody looks.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -278,7 +278,7 @@ static void handle_overload(struct lull_physics *gpu)
 static void control_power(struct lull_physics *gpu, double mean_w)
 {
     const double deadband =
-        0.0005; /* finer than a step: the ceiling stands for dithering between two */
+        0.0005; /* finer than a step: the ceiling represents dithering between two */
     const double gain = 0.3;
     const double step = gpu->model.sm_step_mhz;
     const double error = 1.0 - mean_w / (true_limit_w(gpu) * gpu->model.limit_settle_ratio);
@@ -452,7 +452,7 @@ void lull_physics_close(struct lull_physics *gpu, int context)
 
 /* ---- setting up ---- */
 
-static void init_unit(struct lull_physics *gpu)
+static void physics_init_unit(struct lull_physics *gpu)
 {
     const uint64_t bits = lull_noise_mix(gpu->seed);
     const double u = lull_noise_unit(lull_noise_mix(bits ^ 1));
@@ -490,7 +490,7 @@ void lull_physics_init(struct lull_physics *gpu, const struct lull_gpu_model *mo
     gpu->hw_until_ns = now_ns;
     gpu->over_ns = LULL_PHYSICS_NEVER;
     gpu->limit_w = model->limit_default_w;
-    init_unit(gpu);
+    physics_init_unit(gpu);
     gpu->control_ns = now_ns + control_period_ns(gpu);
     gpu->utilization_ns = now_ns + UTILIZATION_TICK_MS * LULL_NS_PER_MS;
     lull_physics_update(gpu);

@@ -40,7 +40,7 @@ enum {
     LULL_REASON_HW_THERMAL = 0x40,
 };
 
-/* What the driver has been asked for about the SM clock, in steps of the grid. */
+/* What the driver has been requested about the SM clock, in steps of the grid. */
 struct lull_clock_setting {
     bool is_locked;
     uint32_t min_step;
@@ -288,7 +288,7 @@ double lull_physics_draw_settle_ms(const struct lull_gpu_model *model, bool is_s
 void lull_physics_ask_clocks(struct lull_physics *gpu, const struct lull_clock_setting *setting,
                              double settle_factor);
 
-/* Asks for clocks up to a step, as lull_physics_ask_clocks() does. */
+/* Requests clocks up to a step, as lull_physics_ask_clocks() does. */
 void lull_physics_lock(struct lull_physics *gpu, uint32_t step, double settle_factor);
 void lull_physics_set_limit(struct lull_physics *gpu, double limit_w);
 

@@ -47,7 +47,7 @@ static double window_start_j(const struct lull_physics_meter *meter, uint32_t pe
 }
 
 /* Publishes a new mean. A window is a multiple of the period, or shorter than it. */
-static void refresh(struct lull_physics_meter *meter, double energy_j)
+static void publish_refresh(struct lull_physics_meter *meter, double energy_j)
 {
     const uint32_t periods = (uint32_t)(meter->window_ns / meter->period_ns);
     const double from_j = periods == 0 ? meter->start_j : window_start_j(meter, periods);
@@ -67,7 +67,7 @@ static void publish_power(struct lull_physics_meter *meter, int64_t now_ns, doub
         meter->sample_ns = LULL_PHYSICS_NEVER;
     }
     if (meter->next_ns <= now_ns)
-        refresh(meter, energy_j);
+        publish_refresh(meter, energy_j);
 }
 
 void lull_physics_publish(struct lull_physics *gpu)

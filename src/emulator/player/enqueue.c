@@ -23,10 +23,10 @@ struct lull_play_enqueue {
     uint32_t rank;
     uint64_t total;
     int64_t start_ns;
-    uint64_t next; /* number of the next operation to enqueue */
-    uint64_t
-        told_events; /* number of the GPU's events that have been told; the GPU counts them too */
-    const char *profile_name;               /* of the last compute operation, */
+    uint64_t next;            /* number of the next operation to enqueue */
+    uint64_t reported_events; /* number of the GPU's events that have been told; the GPU counts them
+                                 too */
+    const char *profile_name; /* of the last compute operation, */
     const struct lull_gpu_profile *profile; /* and what the GPU's model has of that name */
     /* The operations on the queue whose end has not been told, by their places on it. */
     uint32_t pending;
@@ -97,7 +97,7 @@ uint64_t lull_play_enqueue_ended(const struct lull_play_enqueue *feed)
     return lowest_number(feed, feed->pending);
 }
 
-static bool is_pending(const struct lull_play_enqueue *feed, uint64_t number)
+static bool enqueue_is_pending(const struct lull_play_enqueue *feed, uint64_t number)
 {
     for (uint32_t places = feed->pending; places != 0; places &= places - 1)
         if (feed->numbers[__builtin_ctz(places)] == number)
@@ -105,7 +105,8 @@ static bool is_pending(const struct lull_play_enqueue *feed, uint64_t number)
     return false;
 }
 
-static const struct lull_play_op *op_of(const struct lull_play_enqueue *feed, uint64_t number)
+static const struct lull_play_op *enqueue_op_of(const struct lull_play_enqueue *feed,
+                                                uint64_t number)
 {
     return &feed->ops->ops[number % feed->ops->count];
 }
@@ -153,15 +154,16 @@ static uint64_t dependency_of(const struct lull_play_enqueue *feed, uint64_t num
     return begin + (uint64_t)index % count;
 }
 
-static void put_off(struct lull_physics_work *work, int64_t until_ns)
+static void enqueue_defer(struct lull_physics_work *work, int64_t until_ns)
 {
     if (until_ns > work->earliest_ns)
         work->earliest_ns = until_ns;
 }
 
 /* Adds a dependency. One that has ended becomes a time, because the queue may have forgotten it. */
-static void add_dependency(const struct lull_play_enqueue *feed, uint64_t number, int32_t index,
-                           uint64_t *after_out, struct lull_physics_work *work)
+static void enqueue_add_dependency(const struct lull_play_enqueue *feed, uint64_t number,
+                                   int32_t index, uint64_t *after_out,
+                                   struct lull_physics_work *work)
 {
     const uint64_t dependency = dependency_of(feed, number, index);
 
@@ -169,12 +171,12 @@ static void add_dependency(const struct lull_play_enqueue *feed, uint64_t number
     if (index == LULL_PLAY_NONE)
         return;
     if (dependency == LULL_PHYSICS_NO_WORK)
-        put_off(work, feed->start_ns + work->delay_ns);
-    else if (is_pending(feed, dependency))
+        enqueue_defer(work, feed->start_ns + work->delay_ns);
+    else if (enqueue_is_pending(feed, dependency))
         *after_out = dependency;
     else
-        put_off(work,
-                feed->ends_ns[dependency % (2 * (uint64_t)feed->ops->count)] + work->delay_ns);
+        enqueue_defer(work, feed->ends_ns[dependency % (2 * (uint64_t)feed->ops->count)] +
+                                work->delay_ns);
 }
 
 /* The profile of an operation. Names are compared by their places: most operations share one. */
@@ -191,7 +193,7 @@ profile_of(struct lull_play_enqueue *feed, const struct lull_gpu_model *model, c
 static struct lull_physics_work work_of(struct lull_play_enqueue *feed,
                                         const struct lull_gpu_model *model, uint64_t number)
 {
-    const struct lull_play_op *op = op_of(feed, number);
+    const struct lull_play_op *op = enqueue_op_of(feed, number);
     struct lull_physics_work work = {
         .stream = op->stream,
         .delay_ns = feed->delays_ns[number % feed->ops->count],
@@ -203,16 +205,16 @@ static struct lull_physics_work work_of(struct lull_play_enqueue *feed,
         work.link_gbs = op->link_gbs;
         work.channels = op->channels;
         work.takes_sms = !feed->play->is_recorded;
-        work.is_held = op->meeting != LULL_PLAY_NO_MEETING;
+        work.is_held = op->collective != LULL_PLAY_NO_COLLECTIVE;
     } else {
         work.profile = *profile_of(feed, model, op->profile);
         work.duration_s *= jitter_factor(feed, number) * straggling_factor(feed, number);
     }
-    add_dependency(feed, number, op->depends[0], &work.after[0], &work);
-    add_dependency(feed, number, op->depends[1], &work.after[1], &work);
+    enqueue_add_dependency(feed, number, op->depends[0], &work.after[0], &work);
+    enqueue_add_dependency(feed, number, op->depends[1], &work.after[1], &work);
     work.further_count = op->further_count;
     for (uint32_t i = 0; i < op->further_count; i++)
-        add_dependency(feed, number, op->further[i], &work.further[i], &work);
+        enqueue_add_dependency(feed, number, op->further[i], &work.further[i], &work);
     return work;
 }
 
@@ -248,16 +250,16 @@ bool lull_play_enqueue_enqueue(struct lull_play_enqueue *feed, struct lull_physi
 /* ---- telling ---- */
 
 /* The places of those whose next event, begin or end, has happened. */
-static uint32_t news(const struct lull_play_enqueue *feed,
-                     const struct lull_physics_context *context)
+static uint32_t enqueue_find_changed(const struct lull_play_enqueue *feed,
+                                     const struct lull_physics_context *context)
 {
     const uint32_t ended = ~context->unfinished;
 
     return feed->pending & (ended | (context->running & ~feed->begun));
 }
 
-static void mark(struct lull_play_enqueue *feed, uint32_t place,
-                 const struct lull_play_event *event)
+static void enqueue_mark(struct lull_play_enqueue *feed, uint32_t place,
+                         const struct lull_play_event *event)
 {
     if (!event->is_end) {
         feed->begun |= UINT32_C(1) << place;
@@ -271,7 +273,7 @@ static void mark(struct lull_play_enqueue *feed, uint32_t place,
 static struct lull_play_event event_of(const struct lull_play_enqueue *feed,
                                        const struct lull_physics_kernel *kernel, uint32_t place)
 {
-    const struct lull_play_op *op = op_of(feed, feed->numbers[place]);
+    const struct lull_play_op *op = enqueue_op_of(feed, feed->numbers[place]);
 
     return (struct lull_play_event){
         .number = feed->numbers[place],
@@ -279,7 +281,7 @@ static struct lull_play_event event_of(const struct lull_play_enqueue *feed,
         .is_end = (feed->begun >> place & 1) != 0,
         .begin_ns = kernel->begin_ns,
         .end_ns = kernel->end_ns,
-        /* If it stands for many kernels, some of them began while the clock was low. */
+        /* If it represents many kernels, some of them began while the clock was low. */
         .is_low = kernel->has_begun_low || (kernel->is_low && op->kernels > 1),
     };
 }
@@ -291,9 +293,9 @@ bool lull_play_enqueue_next(struct lull_play_enqueue *feed, const struct lull_ph
     int64_t earliest_ns = INT64_MAX;
     uint32_t earliest = 0;
 
-    if (gpu->work_events == feed->told_events || !context->is_live)
+    if (gpu->work_events == feed->reported_events || !context->is_live)
         return false;
-    for (uint32_t places = news(feed, context); places != 0; places &= places - 1) {
+    for (uint32_t places = enqueue_find_changed(feed, context); places != 0; places &= places - 1) {
         const uint32_t place = (uint32_t)__builtin_ctz(places);
         const struct lull_physics_kernel *kernel = &context->kernels[place];
         const int64_t time_ns = (feed->begun >> place & 1) != 0 ? kernel->end_ns : kernel->begin_ns;
@@ -305,11 +307,11 @@ bool lull_play_enqueue_next(struct lull_play_enqueue *feed, const struct lull_ph
         earliest = place;
     }
     if (earliest_ns == INT64_MAX) {
-        feed->told_events = gpu->work_events;
+        feed->reported_events = gpu->work_events;
         return false;
     }
     *event_out = event_of(feed, &context->kernels[earliest], earliest);
-    feed->told_events++; /* events of other contexts are counted when a search finds nothing */
-    mark(feed, earliest, event_out);
+    feed->reported_events++; /* events of other contexts are counted when a search finds nothing */
+    enqueue_mark(feed, earliest, event_out);
     return true;
 }

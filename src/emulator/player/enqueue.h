@@ -17,7 +17,7 @@
 
 struct lull_play_enqueue; /* opaque */
 
-/* An operation has begun or ended. */
+/* An operation has started or ended. */
 struct lull_play_event {
     uint64_t number;
     const struct lull_play_op *op;
@@ -49,7 +49,7 @@ bool lull_play_enqueue_enqueue(struct lull_play_enqueue *feed, struct lull_physi
 uint64_t lull_play_enqueue_total(const struct lull_play_enqueue *feed);
 bool lull_play_enqueue_is_done(const struct lull_play_enqueue *feed);
 
-/* All operations below these numbers have begun, and have ended, as far as events have been told.
+/* All operations below these numbers have started, and have ended, as far as events have been told.
  */
 uint64_t lull_play_enqueue_begun(const struct lull_play_enqueue *feed);
 uint64_t lull_play_enqueue_ended(const struct lull_play_enqueue *feed);

@@ -63,7 +63,7 @@ static void *load_own(const char *name)
 }
 
 /* Finds a function as a program would: the shim's, if one is loaded before the library. */
-static int find(const char *name, void *function_out, struct lull_error *err)
+static int play_nccl_find(const char *name, void *function_out, struct lull_error *err)
 {
     void *function = dlsym(RTLD_DEFAULT, name);
 
@@ -81,7 +81,7 @@ static int find_all(struct functions *call, struct lull_error *err)
     } table[] = {NCCL_FUNCTIONS(ROW)};
 
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        const int result = find(table[i].name, table[i].function, err);
+        const int result = play_nccl_find(table[i].name, table[i].function, err);
 
         if (result < 0)
             return result;
@@ -134,7 +134,7 @@ void lull_play_nccl_close(struct lull_play_nccl *nccl)
 
 /* ---- calls ---- */
 
-static int check(int code, const char *function, struct lull_error *err)
+static int play_nccl_check(int code, const char *function, struct lull_error *err)
 {
     if (code != 0)
         return lull_error_set(err, LULL_E_FORMAT, "%s of the emulated NCCL failed with code %d",
@@ -145,7 +145,7 @@ static int check(int code, const char *function, struct lull_error *err)
 int lull_play_nccl_id(struct lull_play_nccl *nccl, struct lull_play_nccl_id *id_out,
                       struct lull_error *err)
 {
-    return check(nccl->call.get_unique_id(id_out), "ncclGetUniqueId", err);
+    return play_nccl_check(nccl->call.get_unique_id(id_out), "ncclGetUniqueId", err);
 }
 
 uint32_t lull_play_rank_in(const struct lull_play_communicator *communicator, uint32_t rank)
@@ -170,7 +170,7 @@ int lull_play_nccl_join(struct lull_play_nccl *nccl, const struct lull_play *pla
         .comm_name = communicator->name,
     };
 
-    return check(
+    return play_nccl_check(
         nccl->call.comm_init_rank_config(&nccl->comms[index], (int)communicator->world_ranks, *id,
                                          (int)lull_play_rank_in(communicator, rank), &config),
         "ncclCommInitRankConfig", err);
@@ -233,5 +233,5 @@ int lull_play_nccl_call(struct lull_play_nccl *nccl, const struct lull_play *pla
     default:
         code = call->all_reduce(buffer, buffer, count, BFLOAT16, SUM, comm, stream);
     }
-    return check(code, lull_play_function_name(op->function), err);
+    return play_nccl_check(code, lull_play_function_name(op->function), err);
 }

@@ -11,7 +11,7 @@
 
 int lull_play_create(uint32_t rank_count, struct lull_play **play_out, struct lull_error *err)
 {
-    const double usual_lead_ms = 3.0;
+    const double typical_lead_ms = 3.0;
     struct lull_play *play;
 
     if (rank_count < 1 || rank_count > LULL_PLAY_RANKS)
@@ -21,7 +21,7 @@ int lull_play_create(uint32_t rank_count, struct lull_play **play_out, struct lu
     if (play == NULL)
         return lull_error_set(err, -ENOMEM, "play: no memory");
     play->rank_count = rank_count;
-    play->lead_ms = usual_lead_ms;
+    play->lead_ms = typical_lead_ms;
     *play_out = play;
     return 0;
 }
@@ -123,7 +123,7 @@ static const char *fault_of_communication(const struct lull_play *play, uint32_t
     return NULL;
 }
 
-/* Tells whether a dependency is an operation of this period or of the one before. */
+/* Returns whether a dependency is an operation of this period or of the one before. */
 static bool is_index(const struct lull_play_rank *rank, int32_t index)
 {
     return index >= 0 && (uint64_t)index < 2 * (uint64_t)rank->count;
@@ -150,7 +150,7 @@ static const char *fault_of(const struct lull_play *play, uint32_t rank,
     return fault_of_communication(play, rank, op);
 }
 
-static int check_rank(const struct lull_play *play, uint32_t rank, struct lull_error *err)
+static int play_check_rank(const struct lull_play *play, uint32_t rank, struct lull_error *err)
 {
     if (play->ranks[rank].count == 0)
         return lull_error_set(err, -EINVAL, "rank %u of the play does nothing", rank);
@@ -167,8 +167,8 @@ static int check_rank(const struct lull_play *play, uint32_t rank, struct lull_e
 
 /* The set of ranks that take part in an operation, one bit each: two for a send or receive, all of
  * the communicator for a collective, and the rank alone for compute. */
-static uint32_t members_of(const struct lull_play *play, uint32_t rank,
-                           const struct lull_play_op *op)
+static uint32_t play_members_of(const struct lull_play *play, uint32_t rank,
+                                const struct lull_play_op *op)
 {
     if (op->kind != LULL_PLAY_COMMUNICATION)
         return 1u << rank;
@@ -179,8 +179,8 @@ static uint32_t members_of(const struct lull_play *play, uint32_t rank,
 
 /* Numbers the meetings: first one per communicator, then one per ordered pair of sender and
  * receiver. */
-static uint32_t meeting_of(const struct lull_play *play, uint32_t rank,
-                           const struct lull_play_op *op)
+static uint32_t play_collective_of(const struct lull_play *play, uint32_t rank,
+                                   const struct lull_play_op *op)
 {
     if (op->function == LULL_PLAY_SEND)
         return play->communicator_count + rank * play->rank_count + op->peer;
@@ -192,32 +192,32 @@ static uint32_t meeting_of(const struct lull_play *play, uint32_t rank,
 /* Gives each operation its meeting. All operations of one meeting must be on one stream; otherwise
  * the order in which a rank comes would be open, and so which operations of the ranks belong
  * together. */
-static int find_meetings(struct lull_play *play, uint32_t rank, uint32_t *visits,
-                         struct lull_error *err)
+static int play_find_collectives(struct lull_play *play, uint32_t rank, uint32_t *visits,
+                                 struct lull_error *err)
 {
     struct lull_play_rank *ops = &play->ranks[rank];
-    uint32_t streams[LULL_PLAY_MEETINGS];
+    uint32_t streams[LULL_PLAY_COLLECTIVES];
 
     for (uint32_t i = 0; i < ops->count; i++) {
         struct lull_play_op *op = &ops->ops[i];
-        const uint32_t members = members_of(play, rank, op);
+        const uint32_t members = play_members_of(play, rank, op);
 
-        op->meeting = LULL_PLAY_NO_MEETING;
+        op->collective = LULL_PLAY_NO_COLLECTIVE;
         if (members == 1u << rank)
             continue;
-        op->meeting = meeting_of(play, rank, op);
-        if (visits[op->meeting] > 0 && streams[op->meeting] != op->stream)
+        op->collective = play_collective_of(play, rank, op);
+        if (visits[op->collective] > 0 && streams[op->collective] != op->stream)
             return lull_error_set(err, -EINVAL,
                                   "rank %u, operation %u: it meets the same ranks on another "
                                   "stream",
                                   rank, i);
-        streams[op->meeting] = op->stream;
-        op->ordinal = visits[op->meeting]++;
-        play->meeting_members[op->meeting] = members;
+        streams[op->collective] = op->stream;
+        op->ordinal = visits[op->collective]++;
+        play->collective_members[op->collective] = members;
     }
     for (uint32_t i = 0; i < ops->count; i++)
-        if (ops->ops[i].meeting != LULL_PLAY_NO_MEETING)
-            ops->ops[i].visits = visits[ops->ops[i].meeting];
+        if (ops->ops[i].collective != LULL_PLAY_NO_COLLECTIVE)
+            ops->ops[i].visits = visits[ops->ops[i].collective];
     return 0;
 }
 
@@ -250,14 +250,14 @@ static void count_steps(struct lull_play_rank *rank)
 }
 
 /* Ranks that meet must come equally often, otherwise one would wait for ever. */
-static int check_meeting(const struct lull_play *play, uint32_t meeting,
-                         uint32_t visits[][LULL_PLAY_MEETINGS], struct lull_error *err)
+static int check_collective(const struct lull_play *play, uint32_t collective,
+                            uint32_t visits[][LULL_PLAY_COLLECTIVES], struct lull_error *err)
 {
-    const uint32_t members = play->meeting_members[meeting];
+    const uint32_t members = play->collective_members[collective];
     const uint32_t first = members != 0 ? (uint32_t)__builtin_ctz(members) : 0;
 
     for (uint32_t rank = first; rank < play->rank_count; rank++)
-        if ((members >> rank & 1) != 0 && visits[rank][meeting] != visits[first][meeting])
+        if ((members >> rank & 1) != 0 && visits[rank][collective] != visits[first][collective])
             return lull_error_set(err, -EINVAL,
                                   "ranks %u and %u communicate with each other, but not equally "
                                   "often in a period",
@@ -267,7 +267,7 @@ static int check_meeting(const struct lull_play *play, uint32_t meeting,
 
 int lull_play_finish(struct lull_play *play, struct lull_error *err)
 {
-    uint32_t visits[LULL_PLAY_RANKS][LULL_PLAY_MEETINGS] = {{0}};
+    uint32_t visits[LULL_PLAY_RANKS][LULL_PLAY_COLLECTIVES] = {{0}};
     int result;
 
     if (!(play->lead_ms > 0) || !is_time(play->lead_ms) ||
@@ -280,18 +280,18 @@ int lull_play_finish(struct lull_play *play, struct lull_error *err)
                               "or more than 100",
                               play->straggler.rank, play->rank_count, play->straggler.factor);
     for (uint32_t rank = 0; rank < play->rank_count; rank++) {
-        result = check_rank(play, rank, err);
+        result = play_check_rank(play, rank, err);
         if (result < 0)
             return result;
-        result = find_meetings(play, rank, visits[rank], err);
+        result = play_find_collectives(play, rank, visits[rank], err);
         if (result < 0)
             return result;
         resolve_delays(&play->ranks[rank]);
         count_steps(&play->ranks[rank]);
     }
-    play->meeting_count = play->communicator_count + play->rank_count * play->rank_count;
-    for (uint32_t meeting = 0; meeting < play->meeting_count; meeting++) {
-        result = check_meeting(play, meeting, visits, err);
+    play->collective_count = play->communicator_count + play->rank_count * play->rank_count;
+    for (uint32_t collective = 0; collective < play->collective_count; collective++) {
+        result = check_collective(play, collective, visits, err);
         if (result < 0)
             return result;
     }

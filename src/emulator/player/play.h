@@ -5,7 +5,7 @@
  *
  * An operation begins when the one before it on its stream has ended, and delay_ms after the last
  * of its dependencies has. A delay is the host's: no clock stretches it. A communication kernel of
- * several ranks spins on each GPU until all have begun theirs; from then on it takes duration_ms.
+ * several ranks spins on each GPU until all have started theirs; from then on it takes duration_ms.
  *
  * Threads: one builds; after lull_play_finish() nothing changes and any may read.
  * SPDX-License-Identifier: Apache-2.0
@@ -25,11 +25,11 @@ enum {
     LULL_PLAY_DEPENDENCIES = 2,
     LULL_PLAY_FURTHER = LULL_PLAY_STREAMS, /* dependencies beyond these */
     LULL_PLAY_OPS = 1 << 20,               /* the most operations of one rank */
-    LULL_PLAY_MEETINGS = LULL_PLAY_COMMUNICATORS + LULL_PLAY_RANKS * LULL_PLAY_RANKS,
+    LULL_PLAY_COLLECTIVES = LULL_PLAY_COMMUNICATORS + LULL_PLAY_RANKS * LULL_PLAY_RANKS,
 };
 
 #define LULL_PLAY_NONE (-1)
-#define LULL_PLAY_NO_MEETING UINT32_MAX
+#define LULL_PLAY_NO_COLLECTIVE UINT32_MAX
 
 enum lull_play_kind { LULL_PLAY_COMPUTE, LULL_PLAY_COMMUNICATION };
 
@@ -59,16 +59,16 @@ struct lull_play_op {
     int32_t further[LULL_PLAY_FURTHER]; /* more indices like these, none of them LULL_PLAY_NONE */
     double delay_ms;                    /* how long it begins after the last dependency, >= 0 */
     double
-        duration_ms;  /* at the highest clock, > 0; of communication: after all ranks have begun */
-    double lead_ms;   /* about how far ahead the host enqueues it; 0: as far as the play says */
+        duration_ms; /* at the highest clock, > 0; of communication: after all ranks have started */
+    double lead_ms;  /* about how far ahead the host enqueues it; 0: as far as the play says */
     bool begins_step; /* a new iteration of the job begins with it */
 
     /* Compute. */
     const char
-        *profile;     /* profile of the GPU model, as lull_gpu_model_profile(); borrowed for good */
-    uint32_t kernels; /* number of kernels for which it stands, >= 1 */
+        *profile; /* profile of the GPU model, as lull_gpu_model_profile(); borrowed permanently */
+    uint32_t kernels;    /* number of kernels for which it stands, >= 1 */
     const char *section; /* the program's name for it, told to liblull on the GPU's time line, as a
-                          * program does that synchronises there; NULL none; borrowed for good */
+                          * program does that synchronises there; NULL none; borrowed permanently */
 
     /* Communication. */
     enum lull_play_function function;
@@ -79,9 +79,9 @@ struct lull_play_op {
     uint32_t channels;     /* number of SMs that drive it, >= 1 */
 
     /* Set by lull_play_finish(). */
-    uint32_t meeting; /* where the ranks meet; LULL_PLAY_NO_MEETING: it waits for nobody */
-    uint32_t ordinal; /* its place among the rank's operations at that meeting in a period */
-    uint32_t visits;  /* how many operations those are */
+    uint32_t collective; /* where the ranks meet; LULL_PLAY_NO_COLLECTIVE: it waits for nobody */
+    uint32_t ordinal;    /* its place among the rank's operations at that meeting in a period */
+    uint32_t visits;     /* how many operations those are */
 };
 
 struct lull_play_communicator {
@@ -118,8 +118,8 @@ struct lull_play {
     char product[64];    /* name of the GPU that was recorded; "" unknown */
     struct lull_play_straggler straggler;
     /* Set by lull_play_finish(). */
-    uint32_t meeting_count;
-    uint32_t meeting_members[LULL_PLAY_MEETINGS]; /* one bit per rank */
+    uint32_t collective_count;
+    uint32_t collective_members[LULL_PLAY_COLLECTIVES]; /* one bit per rank */
 };
 
 /* Creates an empty play. Errors: -EINVAL: not 1..LULL_PLAY_RANKS ranks; -ENOMEM. */

@@ -29,7 +29,7 @@ struct presets_builder {
     struct lull_error *err;
 };
 
-static int32_t add(struct presets_builder *builder, const struct lull_play_op *op)
+static int32_t preset_add(struct presets_builder *builder, const struct lull_play_op *op)
 {
     int index;
 
@@ -43,13 +43,13 @@ static int32_t add(struct presets_builder *builder, const struct lull_play_op *o
 }
 
 /* The index of the latest operation of the rank. */
-static int32_t latest(const struct presets_builder *builder)
+static int32_t preset_latest_op(const struct presets_builder *builder)
 {
     return (int32_t)builder->play->ranks[builder->rank].count - 1;
 }
 
-static int32_t add_compute(struct presets_builder *builder, double ms, const char *profile,
-                           int32_t after)
+static int32_t preset_add_compute(struct presets_builder *builder, double ms, const char *profile,
+                                  int32_t after)
 {
     const double kernel_ms =
         0.2; /* the mean length of many kernels [M: recorded traces, roughly] */
@@ -62,7 +62,7 @@ static int32_t add_compute(struct presets_builder *builder, double ms, const cha
         .kernels = ms > kernel_ms ? (uint32_t)(ms / kernel_ms) : 1,
     };
 
-    builder->done = add(builder, &op);
+    builder->done = preset_add(builder, &op);
     return builder->done;
 }
 
@@ -118,10 +118,10 @@ static int32_t add_communication(struct presets_builder *builder, const struct t
         .channels = traffic->gbs < nvlink_gbs ? NETWORK_CHANNELS : NVLINK_CHANNELS,
     };
 
-    return add(builder, &op);
+    return preset_add(builder, &op);
 }
 
-/* Adds a communicator of all ranks, which stand for a job of world_ranks. */
+/* Adds a communicator of all ranks, which represent a job of world_ranks. */
 static int add_world(struct lull_play *play, const char *name, uint32_t world_ranks,
                      struct lull_error *err)
 {
@@ -154,16 +154,18 @@ static int build_ddp(struct lull_play *play, const struct ddp *job, struct lull_
             LULL_PLAY_ALL_REDUCE, COMM_STREAM, (uint32_t)world, job->world_ranks, 0, 1e6, job->gbs};
         int32_t reduced = LULL_PLAY_NONE;
 
-        begin_step(&builder, add_compute(&builder, job->forward_ms, "training", LULL_PLAY_NONE));
+        begin_step(&builder,
+                   preset_add_compute(&builder, job->forward_ms, "training", LULL_PLAY_NONE));
         /* NOLINTNEXTLINE(*FloatLoopCounter): the last bucket takes exactly what is left. */
         for (double left_mb = job->gradient_mb; left_mb > 0; left_mb -= bucket.bytes * 1e-6) {
             if (left_mb < job->gradient_mb)
                 bucket.bytes = (left_mb < bucket_mb ? left_mb : bucket_mb) * 1e6;
-            add_compute(&builder, job->backward_ms * bucket.bytes * 1e-6 / job->gradient_mb,
-                        "training", LULL_PLAY_NONE);
-            reduced = add_communication(&builder, &bucket, latest(&builder), LULL_PLAY_NONE);
+            preset_add_compute(&builder, job->backward_ms * bucket.bytes * 1e-6 / job->gradient_mb,
+                               "training", LULL_PLAY_NONE);
+            reduced =
+                add_communication(&builder, &bucket, preset_latest_op(&builder), LULL_PLAY_NONE);
         }
-        add_compute(&builder, job->optimizer_ms, "stream", reduced);
+        preset_add_compute(&builder, job->optimizer_ms, "stream", reduced);
     }
     return builder.result;
 }
@@ -189,8 +191,8 @@ static int build_bert(struct lull_play *play, struct lull_error *err)
 enum { FSDP_LAYERS = 24, FSDP_WORLD = 8 };
 
 /* Gathers a layer's shards before it computes, or scatters its gradients afterwards. */
-static int32_t exchange(struct presets_builder *builder, enum lull_play_function function,
-                        uint32_t world, int32_t after)
+static int32_t preset_exchange(struct presets_builder *builder, enum lull_play_function function,
+                               uint32_t world, int32_t after)
 {
     const double layer_bytes = 50e6 * 2; /* 50 M parameters, bf16 */
     const struct traffic traffic = {
@@ -203,18 +205,18 @@ static int32_t exchange(struct presets_builder *builder, enum lull_play_function
 static int32_t add_pass(struct presets_builder *builder, uint32_t world, double layer_ms,
                         bool is_backward)
 {
-    int32_t computed = latest(builder);
-    int32_t gathered = exchange(builder, LULL_PLAY_ALL_GATHER, world, computed);
+    int32_t computed = preset_latest_op(builder);
+    int32_t gathered = preset_exchange(builder, LULL_PLAY_ALL_GATHER, world, computed);
     int32_t scattered = LULL_PLAY_NONE;
 
     for (int layer = 0; layer < FSDP_LAYERS; layer++) {
         const int32_t ready = gathered;
 
         if (layer + 1 < FSDP_LAYERS)
-            gathered = exchange(builder, LULL_PLAY_ALL_GATHER, world, computed);
-        computed = add_compute(builder, layer_ms, "training", ready);
+            gathered = preset_exchange(builder, LULL_PLAY_ALL_GATHER, world, computed);
+        computed = preset_add_compute(builder, layer_ms, "training", ready);
         if (is_backward)
-            scattered = exchange(builder, LULL_PLAY_REDUCE_SCATTER, world, computed);
+            scattered = preset_exchange(builder, LULL_PLAY_REDUCE_SCATTER, world, computed);
     }
     return scattered;
 }
@@ -227,10 +229,11 @@ static int build_gpt_fsdp(struct lull_play *play, struct lull_error *err)
     for (; builder.rank < play->rank_count && builder.result == 0; builder.rank++) {
         int32_t scattered;
 
-        begin_step(&builder, add_compute(&builder, 2, "training", LULL_PLAY_NONE)); /* embedding */
+        begin_step(&builder,
+                   preset_add_compute(&builder, 2, "training", LULL_PLAY_NONE)); /* embedding */
         add_pass(&builder, (uint32_t)world, 8, false);
         scattered = add_pass(&builder, (uint32_t)world, 16, true);
-        add_compute(&builder, 10, "stream", scattered); /* the optimizer */
+        preset_add_compute(&builder, 10, "stream", scattered); /* the optimizer */
     }
     return builder.result;
 }
@@ -265,8 +268,8 @@ static uint32_t spaced_members(uint32_t first, uint32_t count, uint32_t distance
 }
 
 /* Returns the communicator of these members, which it adds if there is none of that name. */
-static int group_of(struct lull_play *play, const char *name, uint32_t members,
-                    struct lull_error *err)
+static int preset_group_of(struct lull_play *play, const char *name, uint32_t members,
+                           struct lull_error *err)
 {
     for (uint32_t i = 0; i < play->communicator_count; i++)
         if (play->communicators[i].members == members &&
@@ -290,7 +293,7 @@ static int find_groups(struct lull_play *play, struct megatron *job, uint32_t ra
                                          "PIPELINE_MODEL_PARALLEL_GROUP", "DATA_PARALLEL_GROUP"};
 
     for (int i = 0; i < 3; i++) {
-        const int index = group_of(play, names[i], members[i], err);
+        const int index = preset_group_of(play, names[i], members[i], err);
 
         if (index < 0)
             return index;
@@ -301,8 +304,8 @@ static int find_groups(struct lull_play *play, struct megatron *job, uint32_t ra
 
 /* Adds a send to, or a receive from, the stage at this distance. A receive that spins is a bubble.
  */
-static int32_t pass_on(struct presets_builder *builder, const struct megatron *job,
-                       enum lull_play_function function, uint32_t stream, int32_t stages)
+static int32_t preset_forward(struct presets_builder *builder, const struct megatron *job,
+                              enum lull_play_function function, uint32_t stream, int32_t stages)
 {
     const double activation_bytes = 50e6;
     const int32_t peer = (int32_t)builder->rank + stages * (int32_t)(job->tensor * job->data);
@@ -322,7 +325,7 @@ static void add_stage(struct presets_builder *builder, const struct megatron *jo
         activation_bytes,     nvlink_gbs};
 
     for (int i = 0; i < CHUNKS; i++) {
-        add_compute(builder, ms / CHUNKS, "training", i == 0 ? input : builder->done);
+        preset_add_compute(builder, ms / CHUNKS, "training", i == 0 ? input : builder->done);
         if (job->tensor > 1)
             builder->done = add_communication(builder, &reduce, builder->done, LULL_PLAY_NONE);
     }
@@ -341,11 +344,12 @@ static void add_pass_of_stage(struct presets_builder *builder, const struct mega
     int32_t input = builder->done;
 
     if (is_backward ? !is_last : !is_first)
-        input = pass_on(builder, job, LULL_PLAY_RECV, is_backward ? RECV_BACK_STREAM : RECV_STREAM,
-                        -next);
+        input = preset_forward(builder, job, LULL_PLAY_RECV,
+                               is_backward ? RECV_BACK_STREAM : RECV_STREAM, -next);
     add_stage(builder, job, ms, input);
     if (is_backward ? !is_first : !is_last)
-        pass_on(builder, job, LULL_PLAY_SEND, is_backward ? SEND_BACK_STREAM : SEND_STREAM, next);
+        preset_forward(builder, job, LULL_PLAY_SEND, is_backward ? SEND_BACK_STREAM : SEND_STREAM,
+                       next);
 }
 
 /* 1F1B: a stage runs ahead by as many forwards as there are stages behind it. */
@@ -386,7 +390,7 @@ static int build_megatron(struct lull_play *play, struct lull_error *err)
         begin_step(&builder, 0);
         if (job.data > 1)
             reduced = add_communication(&builder, &reduce, builder.done, LULL_PLAY_NONE);
-        add_compute(&builder, 10, "stream", reduced); /* the optimizer */
+        preset_add_compute(&builder, 10, "stream", reduced); /* the optimizer */
     }
     return builder.result;
 }
@@ -398,10 +402,11 @@ static void add_moe_layer(struct presets_builder *builder, const struct traffic 
 {
     int32_t sent;
 
-    add_compute(builder, 4 * scale, "training", latest(builder)); /* attention, gate */
-    sent = add_communication(builder, exchange, latest(builder), LULL_PLAY_NONE);
-    add_compute(builder, 6 * scale, "training", sent); /* the experts */
-    add_communication(builder, exchange, latest(builder), LULL_PLAY_NONE);
+    preset_add_compute(builder, 4 * scale, "training",
+                       preset_latest_op(builder)); /* attention, gate */
+    sent = add_communication(builder, exchange, preset_latest_op(builder), LULL_PLAY_NONE);
+    preset_add_compute(builder, 6 * scale, "training", sent); /* the experts */
+    add_communication(builder, exchange, preset_latest_op(builder), LULL_PLAY_NONE);
 }
 
 static int build_moe(struct lull_play *play, struct lull_error *err)
@@ -415,10 +420,10 @@ static int build_moe(struct lull_play *play, struct lull_error *err)
                                          world_ranks,          0,           120e6,
                                          infiniband_gbs};
 
-        begin_step(&builder, add_compute(&builder, 2, "training", LULL_PLAY_NONE));
+        begin_step(&builder, preset_add_compute(&builder, 2, "training", LULL_PLAY_NONE));
         for (int layer = 0; layer < 2 * layers; layer++) /* forward, then backward */
             add_moe_layer(&builder, &exchange, layer < layers ? 1 : 2);
-        add_compute(&builder, 10, "stream", latest(&builder));
+        preset_add_compute(&builder, 10, "stream", preset_latest_op(&builder));
     }
     return builder.result;
 }
@@ -431,8 +436,8 @@ static void add_token(struct presets_builder *builder, const struct traffic *red
     enum { parts = 4 }; /* the layers are played in this many parts, each with its reductions */
 
     for (int i = 0; i < parts; i++) {
-        add_compute(builder, ms / parts, profile, latest(builder));
-        add_communication(builder, reduce, latest(builder), LULL_PLAY_NONE);
+        preset_add_compute(builder, ms / parts, profile, preset_latest_op(builder));
+        add_communication(builder, reduce, preset_latest_op(builder), LULL_PLAY_NONE);
     }
 }
 
@@ -463,7 +468,7 @@ static int build_inference(struct lull_play *play, struct lull_error *err)
         if (builder.result < 0)
             break;
         ops->ops[0].delay_ms = idle_ms; /* the pause follows the last token */
-        ops->ops[0].depends[0] = latest(&builder);
+        ops->ops[0].depends[0] = preset_latest_op(&builder);
         ops->ops[0].lead_ms = play->lead_ms;
     }
     return builder.result;

@@ -52,11 +52,11 @@ struct play_rank {
     struct call calls[CALLS_AHEAD]; /* operation n has calls[n % CALLS_AHEAD] */
     _Atomic uint64_t enqueued; /* the host has made the calls of all operations below this number */
     int64_t realtime_offset_ns;
-    lull_emulated_kernel_function tell_kernel;
+    lull_emulated_kernel_function report_kernel;
 
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t changed;
-    uint64_t begun; /* all operations below this number have begun */
+    uint64_t begun; /* all operations below this number have started */
     uint64_t ended; /* all operations below this number have ended */
     struct lull_error host_error;
 
@@ -72,11 +72,11 @@ struct play_rank {
 
 /* ---- the host ---- */
 
-/* The call that this thread is making. Within it the libraries call enqueue(), which has no other
- * way to know the operation. */
+/* The call that this thread is making. Within it the libraries call play_rank_enqueue(), which has
+ * no other way to know the operation. */
 static _Thread_local struct call *current_call;
 
-static int enqueue(struct lull_stream *stream, const struct lull_stream_work *work)
+static int play_rank_enqueue(struct lull_stream *stream, const struct lull_stream_work *work)
 {
     struct call *call = current_call;
     const bool is_kernel = strcmp(work->function, "WriteValue") != 0;
@@ -118,7 +118,7 @@ static bool may_enqueue(const struct play_rank *rank, uint64_t number)
 
 /* Waits until the GPU has come near enough to operation `number`. The GPU is woken first, so that
  * it takes up what has been enqueued. */
-static void wait_for_turn(struct play_rank *rank, uint64_t number)
+static void play_rank_await_turn(struct play_rank *rank, uint64_t number)
 {
     pthread_mutex_lock(&rank->mutex);
     if (!may_enqueue(rank, number))
@@ -135,7 +135,7 @@ static void *run_host(void *argument)
     struct lull_error err = {0};
 
     for (uint64_t number = 0; number < total; number++) {
-        wait_for_turn(rank, number);
+        play_rank_await_turn(rank, number);
         if (make_call(rank, number, &err) < 0) {
             pthread_mutex_lock(&rank->mutex);
             rank->host_error = err;
@@ -155,7 +155,7 @@ static int64_t gpu_time_ns(const struct play_rank *rank, int64_t virtual_ns)
     return lull_node_real_ns(rank->node, virtual_ns) + rank->realtime_offset_ns;
 }
 
-static void tell_libraries(struct play_rank *rank, const struct lull_play_event *event)
+static void play_rank_notify_libraries(struct play_rank *rank, const struct lull_play_event *event)
 {
     const struct call *call = &rank->calls[event->number % CALLS_AHEAD];
     const int64_t now_ns = gpu_time_ns(rank, event->is_end ? event->end_ns : event->begin_ns);
@@ -173,24 +173,24 @@ static void tell_libraries(struct play_rank *rank, const struct lull_play_event 
 }
 
 /* Tells the emulated CUPTI of a kernel, by a name as CUPTI would report it. */
-static void tell_profiler(struct play_rank *rank, const struct lull_play_event *event)
+static void play_rank_notify_profiler(struct play_rank *rank, const struct lull_play_event *event)
 {
     const struct lull_play_op *op = event->op;
     char name[64];
 
-    if (rank->tell_kernel == NULL || !event->is_end)
+    if (rank->report_kernel == NULL || !event->is_end)
         return;
     if (op->kind == LULL_PLAY_COMMUNICATION)
         snprintf(name, sizeof(name), "ncclDevKernel_%s", lull_play_function_name(op->function));
     else
         snprintf(name, sizeof(name), "%s_kernel", op->profile != NULL ? op->profile : "compute");
-    rank->tell_kernel(name, op->stream, gpu_time_ns(rank, event->begin_ns),
-                      gpu_time_ns(rank, event->end_ns));
+    rank->report_kernel(name, op->stream, gpu_time_ns(rank, event->begin_ns),
+                        gpu_time_ns(rank, event->end_ns));
 }
 
 /* Tells liblull, through its public C API as a program does, which part of the program begins or
  * ends. */
-static void tell_section(const struct play_rank *rank, const char *name, bool is_end)
+static void play_rank_send_section(const struct play_rank *rank, const char *name, bool is_end)
 {
     void (*const tell)(const char *) = is_end ? rank->end_section : rank->begin_section;
 
@@ -199,26 +199,26 @@ static void tell_section(const struct play_rank *rank, const char *name, bool is
 }
 
 /* A profiler may load CUPTI at any time, so every iteration looks for it. */
-static void look_for_profiler(struct play_rank *rank)
+static void play_rank_find_profiler(struct play_rank *rank)
 {
     void *library;
 
-    if (rank->tell_kernel != NULL)
+    if (rank->report_kernel != NULL)
         return;
     library = dlopen("libcupti.so.12", RTLD_NOW | RTLD_NOLOAD);
     if (library == NULL)
         return;
-    *(void **)&rank->tell_kernel = dlsym(library, "lull_emulated_kernel");
+    *(void **)&rank->report_kernel = dlsym(library, "lull_emulated_kernel");
     dlclose(library); /* it stays loaded: the profiler holds a reference of its own */
 }
 
 /* The rank that comes last releases all ranks that have met, each on its own GPU. */
-static void meet(struct play_rank *rank, const struct lull_play_event *event)
+static void play_rank_meet(struct play_rank *rank, const struct lull_play_event *event)
 {
     const struct lull_play_part *part = rank->part;
     struct lull_play_release release;
 
-    if (!lull_play_meet(part->meetings, part->play, part->rank, event->number, event->begin_ns,
+    if (!lull_play_join(part->collectives, part->play, part->rank, event->number, event->begin_ns,
                         &release))
         return;
     for (uint32_t i = 0; i < release.count; i++) {
@@ -260,10 +260,10 @@ static void count_event(struct play_rank *rank, const struct lull_play_event *ev
     else
         rank->is_step_low = false;
     rank->step_ns = event->begin_ns;
-    look_for_profiler(rank);
+    play_rank_find_profiler(rank);
 }
 
-static int compare_doubles(const void *a, const void *b)
+static int play_rank_compare_doubles(const void *a, const void *b)
 {
     const double x = *(const double *)a;
     const double y = *(const double *)b;
@@ -271,13 +271,13 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void sum_up(struct play_rank *rank, double energy_j)
+static void play_rank_summarize(struct play_rank *rank, double energy_j)
 {
     struct lull_play_outcome *outcome = &rank->outcome;
     double sum_ms = 0;
 
     end_step(rank, rank->last_ns);
-    qsort(rank->step_ms, rank->step_count, sizeof(rank->step_ms[0]), compare_doubles);
+    qsort(rank->step_ms, rank->step_count, sizeof(rank->step_ms[0]), play_rank_compare_doubles);
     for (uint64_t i = 0; i < rank->step_count; i++)
         sum_ms += rank->step_ms[i];
     outcome->iterations = rank->step_count;
@@ -290,7 +290,7 @@ static void sum_up(struct play_rank *rank, double energy_j)
 
 /* ---- the GPU: its loop ---- */
 
-static void show_progress(struct play_rank *rank)
+static void play_rank_show_progress(struct play_rank *rank)
 {
     pthread_mutex_lock(&rank->mutex);
     rank->begun = lull_play_enqueue_begun(rank->feed);
@@ -299,23 +299,24 @@ static void show_progress(struct play_rank *rank)
     pthread_mutex_unlock(&rank->mutex);
 }
 
-static void serve(struct play_rank *rank, const struct lull_play_event *events, uint32_t count)
+static void play_rank_serve(struct play_rank *rank, const struct lull_play_event *events,
+                            uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        if (!events[i].is_end && events[i].op->meeting != LULL_PLAY_NO_MEETING)
-            meet(rank, &events[i]);
-        tell_libraries(rank, &events[i]);
-        tell_profiler(rank, &events[i]);
-        tell_section(rank, events[i].op->section, events[i].is_end);
+        if (!events[i].is_end && events[i].op->collective != LULL_PLAY_NO_COLLECTIVE)
+            play_rank_meet(rank, &events[i]);
+        play_rank_notify_libraries(rank, &events[i]);
+        play_rank_notify_profiler(rank, &events[i]);
+        play_rank_send_section(rank, events[i].op->section, events[i].is_end);
         count_event(rank, &events[i]);
     }
     if (count > 0)
-        show_progress(rank);
+        play_rank_show_progress(rank);
 }
 
 /* Feeds the queue and collects the events since the last look; *until_ns is when to look again. */
-static uint32_t look(struct play_rank *rank, struct lull_play_event *events,
-                     uint32_t *generation_out, int64_t *until_ns)
+static uint32_t play_rank_poll(struct play_rank *rank, struct lull_play_event *events,
+                               uint32_t *generation_out, int64_t *until_ns)
 {
     const uint32_t gpu = rank->part->rank;
     struct lull_physics *physics = lull_node_begin(rank->node, gpu);
@@ -354,10 +355,10 @@ static int run_gpu(struct play_rank *rank, struct lull_error *err)
     while (!lull_play_enqueue_is_done(rank->feed)) {
         uint32_t generation;
         int64_t until_ns;
-        const uint32_t count = look(rank, events, &generation, &until_ns);
+        const uint32_t count = play_rank_poll(rank, events, &generation, &until_ns);
         int result;
 
-        serve(rank, events, count);
+        play_rank_serve(rank, events, count);
         result = host_result(rank, err);
         if (result < 0)
             return result;
@@ -367,7 +368,7 @@ static int run_gpu(struct play_rank *rank, struct lull_error *err)
     return 0;
 }
 
-static double energy_j(struct play_rank *rank)
+static double play_rank_energy_j(struct play_rank *rank)
 {
     const double j = lull_physics_energy_j(lull_node_begin(rank->node, rank->part->rank));
 
@@ -378,7 +379,7 @@ static double energy_j(struct play_rank *rank)
 /* ---- setting up ---- */
 
 /* Joins a communicator, if the rank is a member. Its first member makes the id for all. */
-static int join(struct play_rank *rank, uint32_t index, struct lull_error *err)
+static int play_rank_join(struct play_rank *rank, uint32_t index, struct lull_error *err)
 {
     const struct lull_play_part *part = rank->part;
     const uint32_t members = part->play->communicators[index].members;
@@ -400,7 +401,7 @@ static int join(struct play_rank *rank, uint32_t index, struct lull_error *err)
     return lull_play_nccl_join(rank->nccl, part->play, index, part->rank, &id, err);
 }
 
-static bool has_sections(const struct lull_play_rank *ops)
+static bool play_rank_has_sections(const struct lull_play_rank *ops)
 {
     for (uint32_t i = 0; i < ops->count; i++)
         if (ops->ops[i].section != NULL)
@@ -426,12 +427,12 @@ static int open_libraries(struct play_rank *rank, struct lull_error *err)
 {
     int result = lull_play_nccl_open(&rank->nccl, err);
 
-    if (has_sections(rank->ops))
+    if (play_rank_has_sections(rank->ops))
         open_sections(rank);
     if (result < 0 || rank->nccl == NULL)
         return result;
     for (uint32_t i = 0; i < rank->part->play->communicator_count; i++) {
-        result = join(rank, i, err);
+        result = play_rank_join(rank, i, err);
         if (result < 0)
             return result;
     }
@@ -462,7 +463,7 @@ static int64_t realtime_offset_ns(void)
     return (int64_t)now.tv_sec * LULL_NS_PER_S + now.tv_nsec - lull_now_ns();
 }
 
-static int play(struct play_rank *rank, struct lull_error *err)
+static int play_rank_run(struct play_rank *rank, struct lull_error *err)
 {
     pthread_t host;
     double begin_j;
@@ -476,7 +477,7 @@ static int play(struct play_rank *rank, struct lull_error *err)
                                       lull_node_now_ns(rank->node), &rank->feed, err);
     if (result < 0)
         return result;
-    begin_j = energy_j(rank);
+    begin_j = play_rank_energy_j(rank);
     result = -pthread_create(&host, NULL, run_host, rank);
     if (result < 0)
         return lull_error_set(err, result, "rank %u: cannot start its host thread: %s",
@@ -485,7 +486,7 @@ static int play(struct play_rank *rank, struct lull_error *err)
     if (result < 0)
         return result;
     pthread_join(host, NULL);
-    sum_up(rank, energy_j(rank) - begin_j);
+    play_rank_summarize(rank, play_rank_energy_j(rank) - begin_j);
     rank->part->shared->outcomes[rank->part->rank] = rank->outcome;
     return 0;
 }
@@ -503,7 +504,7 @@ int lull_play_rank(const struct lull_play_part *part, struct lull_error *err)
     rank->step_ns = -1;
     rank->realtime_offset_ns = realtime_offset_ns();
     for (uint32_t i = 0; i < LULL_PLAY_STREAMS; i++)
-        rank->streams[i] = (struct lull_stream){LULL_STREAM_MAGIC, enqueue, rank};
+        rank->streams[i] = (struct lull_stream){LULL_STREAM_MAGIC, play_rank_enqueue, rank};
     pthread_mutex_init(&rank->mutex, NULL);
     pthread_cond_init(&rank->changed, NULL);
     rank->step_ms = calloc(part->periods * ops->steps + 1, sizeof(rank->step_ms[0]));
@@ -517,7 +518,7 @@ int lull_play_rank(const struct lull_play_part *part, struct lull_error *err)
     result = open_libraries(rank, err);
     if (result < 0)
         return result;
-    result = play(rank, err);
+    result = play_rank_run(rank, err);
     if (result < 0)
         return result;
     lull_play_nccl_close(rank->nccl);

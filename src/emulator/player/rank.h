@@ -27,10 +27,10 @@ struct lull_play_part {
     uint32_t rank;
     uint64_t periods;
     /* For each operation of the rank, how many operations before it lies the one that must have
-     * begun before the host enqueues it; 0: it need not wait. */
+     * started before the host enqueues it; 0: it need not wait. */
     const uint32_t *gates;
     struct lull_play_shared *shared;
-    void *meetings;
+    void *collectives;
 };
 
 /* Plays the part and leaves the outcome in the shared memory. Errors: as lull_play_run(). */

@@ -3,8 +3,8 @@
  * all.
  *
  * The memory may be shared between processes. The rank that comes last has to release the others;
- * none of them goes on before, so a place is never used twice at a time and needs no lock. Threads:
- * any. SPDX-License-Identifier: Apache-2.0
+ * none of them continues before, so a place is never used twice at a time and needs no lock.
+ * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_EMULATOR_PLAYER_RENDEZVOUS_H
 #define LULL_EMULATOR_PLAYER_RENDEZVOUS_H
@@ -15,7 +15,7 @@
 
 #include "emulator/player/play.h"
 
-/* Who may go on, and from when: the work numbers of all ranks that have met. */
+/* Who may continue, and from when: the work numbers of all ranks that have met. */
 struct lull_play_release {
     int64_t at_ns; /* the virtual time at which the last of them began */
     uint32_t count;
@@ -30,10 +30,10 @@ struct lull_play_release {
 size_t lull_play_rendezvouss_size(const struct lull_play *play);
 
 /*
- * A rank's work of that number, an operation that meets others, has begun. True: it was the last,
- * release_out says who may go on (the rank itself included).
+ * A rank's work of that number, an operation that meets others, has started. True: it was the last,
+ * release_out says who may continue (the rank itself included).
  */
-bool lull_play_meet(void *meetings, const struct lull_play *play, uint32_t rank, uint64_t number,
+bool lull_play_join(void *collectives, const struct lull_play *play, uint32_t rank, uint64_t number,
                     int64_t begin_ns, struct lull_play_release *release_out);
 
 #endif

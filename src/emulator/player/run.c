@@ -23,7 +23,7 @@
 #include "emulator/player/rank.h"
 #include "emulator/player/sim.h"
 
-enum { MOST_GATE = 1000, ALIGNMENT = 64 };
+enum { MAX_GATE = 1000, ALIGNMENT = 64 };
 
 /* ---- how far the host runs ahead ---- */
 
@@ -59,7 +59,7 @@ static uint32_t find_gate(const int64_t *latest_ns, uint32_t count, int64_t peri
         const uint32_t back = ++gate + count - 1 - op; /* counted from the end of the period */
 
         begin_ns = latest_ns[count - 1 - back % count] - (int64_t)(back / count) * period_ns;
-    } while (begin_ns > target_ns && gate < MOST_GATE);
+    } while (begin_ns > target_ns && gate < MAX_GATE);
     return gate;
 }
 
@@ -68,7 +68,7 @@ static uint32_t *find_gates(const struct lull_play *play, uint32_t rank,
 {
     /* With a shorter lead the delays of the machine's scheduler would appear in the times of the
      * play; chosen on the build machine. */
-    const double least_lead_ms = 2.0;
+    const double min_lead_ms = 2.0;
     const struct lull_play_rank *ops = &play->ranks[rank];
     int64_t *latest_ns = calloc(ops->count, sizeof(latest_ns[0]));
     uint32_t *gates = calloc(ops->count, sizeof(gates[0]));
@@ -77,7 +77,7 @@ static uint32_t *find_gates(const struct lull_play *play, uint32_t rank,
         find_latest_begins(spans, ops->count, period_ns, latest_ns);
         for (uint32_t i = 0; i < ops->count; i++) {
             const double lead_ms =
-                fmax(ops->ops[i].lead_ms > 0 ? ops->ops[i].lead_ms : play->lead_ms, least_lead_ms);
+                fmax(ops->ops[i].lead_ms > 0 ? ops->ops[i].lead_ms : play->lead_ms, min_lead_ms);
 
             gates[i] = find_gate(latest_ns, ops->count, period_ns, i,
                                  spans[i].begin_ns - lull_ns_from_ms(lead_ms));
@@ -95,7 +95,7 @@ struct players {
     uint32_t *gates[LULL_PLAY_RANKS];
     struct lull_play_shared *shared;
     size_t shared_size;
-    void *meetings;
+    void *collectives;
     pid_t children[LULL_PLAY_RANKS];
 };
 
@@ -121,7 +121,7 @@ static void __attribute__((noreturn)) run_child(const struct players *players, u
         .periods = players->periods,
         .gates = players->gates[rank],
         .shared = players->shared,
-        .meetings = players->meetings,
+        .collectives = players->collectives,
     };
 
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -180,7 +180,7 @@ static int wait_for_all(struct players *players, uint32_t started, struct lull_e
     return result;
 }
 
-static int run_all(struct players *players, struct lull_error *err)
+static int play_run_all(struct players *players, struct lull_error *err)
 {
     uint32_t started = 0;
 
@@ -226,8 +226,8 @@ static int check_node(const struct lull_play *play, struct lull_gpu_model *model
     return 0;
 }
 
-static uint64_t periods_of(const struct lull_play *play, const struct lull_play_length *length,
-                           int64_t period_ns)
+static uint64_t play_run_periods_of(const struct lull_play *play,
+                                    const struct lull_play_length *length, int64_t period_ns)
 {
     const uint32_t steps = play->ranks[0].steps;
 
@@ -247,12 +247,12 @@ static int map_shared(struct players *players, struct lull_error *err)
     if (memory == MAP_FAILED)
         return lull_error_set(err, -errno, "play: no memory to share: %s", strerror(errno));
     players->shared = memory;
-    players->meetings = (char *)memory + head;
+    players->collectives = (char *)memory + head;
     return 0;
 }
 
-static int plan(struct players *players, const struct lull_gpu_model *model,
-                const struct lull_play_length *length, struct lull_error *err)
+static int play_run_plan(struct players *players, const struct lull_gpu_model *model,
+                         const struct lull_play_length *length, struct lull_error *err)
 {
     struct lull_play_span *spans[LULL_PLAY_RANKS];
     int64_t period_ns;
@@ -266,7 +266,7 @@ static int plan(struct players *players, const struct lull_gpu_model *model,
         if (players->gates[rank] == NULL)
             result = lull_error_set(err, -ENOMEM, "play: no memory");
     }
-    players->periods = periods_of(players->play, length, period_ns);
+    players->periods = play_run_periods_of(players->play, length, period_ns);
     return result;
 }
 
@@ -279,13 +279,13 @@ int lull_play_run(const struct lull_play *play, const struct lull_play_length *l
 
     if (result < 0)
         return result;
-    result = plan(&players, &model, length, err);
+    result = play_run_plan(&players, &model, length, err);
     if (result < 0)
         goto free_gates;
     result = map_shared(&players, err);
     if (result < 0)
         goto free_gates;
-    result = run_all(&players, err);
+    result = play_run_all(&players, err);
     if (result >= 0)
         memcpy(outcomes, players.shared->outcomes, play->rank_count * sizeof(outcomes[0]));
     munmap(players.shared, players.shared_size);

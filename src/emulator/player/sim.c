@@ -16,7 +16,7 @@ struct sim_unit {
 
 struct lull_play_sim {
     const struct lull_play *play;
-    void *meetings;
+    void *collectives;
     const struct lull_play_observer *observer;
     struct sim_unit units[LULL_PLAY_RANKS];
 };
@@ -39,8 +39,8 @@ int lull_play_sim_create_at(const struct lull_play *play, const struct lull_gpu_
     if (sim == NULL)
         return lull_error_set(err, -ENOMEM, "play: no memory");
     sim->play = play;
-    sim->meetings = calloc(1, lull_play_rendezvouss_size(play));
-    if (sim->meetings == NULL)
+    sim->collectives = calloc(1, lull_play_rendezvouss_size(play));
+    if (sim->collectives == NULL)
         result = lull_error_set(err, -ENOMEM, "play: no memory");
     for (uint32_t rank = 0; rank < play->rank_count && result == 0; rank++) {
         struct sim_unit *unit = &sim->units[rank];
@@ -69,7 +69,7 @@ void lull_play_sim_destroy(struct lull_play_sim *sim)
         return;
     for (uint32_t rank = 0; rank < sim->play->rank_count; rank++)
         lull_play_enqueue_destroy(sim->units[rank].feed);
-    free(sim->meetings);
+    free(sim->collectives);
     free(sim);
 }
 
@@ -78,11 +78,13 @@ struct lull_physics *lull_play_sim_gpu(struct lull_play_sim *sim, uint32_t rank)
     return &sim->units[rank].gpu;
 }
 
-static void meet(struct lull_play_sim *sim, uint32_t rank, const struct lull_play_event *event)
+static void play_sim_meet(struct lull_play_sim *sim, uint32_t rank,
+                          const struct lull_play_event *event)
 {
     struct lull_play_release release;
 
-    if (!lull_play_meet(sim->meetings, sim->play, rank, event->number, event->begin_ns, &release))
+    if (!lull_play_join(sim->collectives, sim->play, rank, event->number, event->begin_ns,
+                        &release))
         return;
     for (uint32_t i = 0; i < release.count; i++) {
         struct sim_unit *unit = &sim->units[release.members[i].rank];
@@ -91,33 +93,34 @@ static void meet(struct lull_play_sim *sim, uint32_t rank, const struct lull_pla
     }
 }
 
-static void tell(struct lull_play_sim *sim, uint32_t rank, const struct lull_play_event *event)
+static void play_sim_notify(struct lull_play_sim *sim, uint32_t rank,
+                            const struct lull_play_event *event)
 {
     if (sim->observer != NULL && sim->observer->event != NULL)
         sim->observer->event(sim->observer->context, rank, event);
-    if (!event->is_end && event->op->meeting != LULL_PLAY_NO_MEETING)
-        meet(sim, rank, event);
+    if (!event->is_end && event->op->collective != LULL_PLAY_NO_COLLECTIVE)
+        play_sim_meet(sim, rank, event);
 }
 
 /* Reports what has become of a rank's work and enqueues more; true: something has happened. */
-static bool serve(struct lull_play_sim *sim, uint32_t rank)
+static bool play_sim_serve(struct lull_play_sim *sim, uint32_t rank)
 {
     struct sim_unit *unit = &sim->units[rank];
     struct lull_play_event event;
-    bool is_news = false;
+    bool is_update = false;
 
     if (unit->feed == NULL)
         return false;
     do /* an end makes room in the queue, and what begins at once has to be told at once */
         while (lull_play_enqueue_next(unit->feed, &unit->gpu, unit->context, &event)) {
-            is_news = true;
-            tell(sim, rank, &event);
+            is_update = true;
+            play_sim_notify(sim, rank, &event);
         }
     while (lull_play_enqueue_enqueue(unit->feed, &unit->gpu, unit->context, UINT64_MAX));
-    return is_news;
+    return is_update;
 }
 
-static bool is_done(const struct lull_play_sim *sim)
+static bool play_sim_is_done(const struct lull_play_sim *sim)
 {
     for (uint32_t rank = 0; rank < sim->play->rank_count; rank++)
         if (sim->units[rank].feed != NULL && !lull_play_enqueue_is_done(sim->units[rank].feed))
@@ -127,7 +130,7 @@ static bool is_done(const struct lull_play_sim *sim)
 
 /* Advances to the next time at which something may change. False: no work will ever begin or end.
  */
-static bool step(struct lull_play_sim *sim, int64_t *now_ns, int64_t timer_ns)
+static bool play_sim_step(struct lull_play_sim *sim, int64_t *now_ns, int64_t timer_ns)
 {
     int64_t work_ns = LULL_PHYSICS_NEVER;
     int64_t next_ns = timer_ns;
@@ -156,17 +159,17 @@ int lull_play_sim_run(struct lull_play_sim *sim, const struct lull_play_observer
     sim->observer = observer;
     for (;;) {
         int64_t timer_ns = LULL_PHYSICS_NEVER;
-        bool is_news = false;
+        bool is_update = false;
 
         for (uint32_t rank = 0; rank < sim->play->rank_count; rank++)
-            is_news |= serve(sim, rank);
+            is_update |= play_sim_serve(sim, rank);
         if (observer != NULL && observer->timer != NULL)
             timer_ns = observer->timer(observer->context, now_ns);
-        if (is_news) /* a peer may have been released or a clock asked for: look again at once */
+        if (is_update) /* a peer may have been released or a clock requested: look again at once */
             timer_ns = now_ns;
-        if (is_done(sim))
+        if (play_sim_is_done(sim))
             return 0;
-        if (!step(sim, &now_ns, timer_ns))
+        if (!play_sim_step(sim, &now_ns, timer_ns))
             return lull_error_set(err, -EDEADLK, "the ranks of the play wait for each other");
     }
 }
@@ -179,7 +182,7 @@ struct recorder {
     int64_t begin_ns[2]; /* begins of the period that is recorded and of the next one */
 };
 
-static void record(void *context, uint32_t rank, const struct lull_play_event *event)
+static void play_sim_record(void *context, uint32_t rank, const struct lull_play_event *event)
 {
     struct recorder *recorder = context;
     const uint32_t count = recorder->play->ranks[rank].count;
@@ -199,7 +202,7 @@ int lull_play_sim_spans(const struct lull_play *play, const struct lull_gpu_mode
 {
     struct lull_play_span *spans[LULL_PLAY_RANKS] = {NULL};
     struct recorder recorder = {play, spans, {INT64_MAX, INT64_MAX}};
-    const struct lull_play_observer observer = {.event = record, .context = &recorder};
+    const struct lull_play_observer observer = {.event = play_sim_record, .context = &recorder};
     struct lull_play_sim *sim = NULL;
     /* The second of three periods is recorded: the first has none before it, and the begin of the
      * third ends it. */

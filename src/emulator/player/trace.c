@@ -13,7 +13,7 @@ struct trace_run {
     uint32_t kernels;
 };
 
-static int compare_begins(const void *a, const void *b)
+static int play_trace_compare_begins(const void *a, const void *b)
 {
     const struct lull_play_kernel *x = a; /* or a struct trace_run, whose first member it is */
     const struct lull_play_kernel *y = b;
@@ -56,7 +56,7 @@ struct cuts {
     size_t next; /* the first one after the time that was looked at last */
 };
 
-static int compare_times(const void *a, const void *b)
+static int play_trace_compare_times(const void *a, const void *b)
 {
     const int64_t x = *(const int64_t *)a;
     const int64_t y = *(const int64_t *)b;
@@ -109,7 +109,7 @@ static void find_cuts(const struct lull_play_kernel *kernels, size_t count, int6
         begins_ns[computes] = kernels[i].begin_ns;
         ends_ns[computes++] = kernels[i].end_ns;
     }
-    qsort(ends_ns, computes, sizeof(ends_ns[0]), compare_times);
+    qsort(ends_ns, computes, sizeof(ends_ns[0]), play_trace_compare_times);
     cuts->count = 0;
     for (size_t i = 0; i < count; i++) {
         if (!kernels[i].is_communication || kernels[i].end_ns == kernels[i].begin_ns)
@@ -117,7 +117,7 @@ static void find_cuts(const struct lull_play_kernel *kernels, size_t count, int6
         cuts->times_ns[cuts->count++] = latest_up_to(ends_ns, computes, kernels[i].begin_ns);
         cuts->times_ns[cuts->count++] = earliest_from(begins_ns, computes, kernels[i].end_ns);
     }
-    qsort(cuts->times_ns, cuts->count, sizeof(cuts->times_ns[0]), compare_times);
+    qsort(cuts->times_ns, cuts->count, sizeof(cuts->times_ns[0]), play_trace_compare_times);
 }
 
 /* The first cut after a time; INT64_MAX: there is none. Times must not go back. */
@@ -137,7 +137,7 @@ struct merger {
     int64_t cut_ns;            /* the first cut after its begin: it ends there at the latest */
 };
 
-static void begin_compute(struct merger *merger, const struct lull_play_kernel *kernel)
+static void play_trace_begin_compute(struct merger *merger, const struct lull_play_kernel *kernel)
 {
     merger->compute = &merger->runs[merger->count++];
     *merger->compute = (struct trace_run){*kernel, 1};
@@ -147,7 +147,7 @@ static void begin_compute(struct merger *merger, const struct lull_play_kernel *
 
 /* Adds a compute kernel to the last run, as far as that goes, and the rest of it to runs of its
  * own. */
-static void add_compute(struct merger *merger, const struct lull_play_kernel *kernel)
+static void play_trace_add_compute(struct merger *merger, const struct lull_play_kernel *kernel)
 {
     struct lull_play_kernel rest = *kernel;
 
@@ -159,22 +159,22 @@ static void add_compute(struct merger *merger, const struct lull_play_kernel *ke
         rest.begin_ns - merger->compute->first.end_ns >= LULL_PLAY_MERGE_NS) {
         if (rest.begin_ns >= rest.end_ns)
             return;
-        begin_compute(merger, &rest);
+        play_trace_begin_compute(merger, &rest);
     } else {
         merger->compute->kernels += rest.begin_ns == kernel->begin_ns;
     }
     while (rest.end_ns > merger->cut_ns) {
         merger->compute->first.end_ns = merger->cut_ns;
         rest.begin_ns = merger->cut_ns;
-        begin_compute(merger, &rest);
+        play_trace_begin_compute(merger, &rest);
     }
     if (rest.end_ns > merger->compute->first.end_ns)
         merger->compute->first.end_ns = rest.end_ns;
 }
 
 /* Makes runs of kernels that are in the order of their begins. Returns how many. */
-static size_t merge(const struct lull_play_kernel *kernels, size_t count, struct cuts *cuts,
-                    struct trace_run *runs)
+static size_t play_trace_merge(const struct lull_play_kernel *kernels, size_t count,
+                               struct cuts *cuts, struct trace_run *runs)
 {
     struct merger merger = {.runs = runs, .cuts = cuts};
 
@@ -184,10 +184,10 @@ static size_t merge(const struct lull_play_kernel *kernels, size_t count, struct
         if (kernels[i].is_communication)
             runs[merger.count++] = (struct trace_run){kernels[i], 1};
         else
-            add_compute(&merger, &kernels[i]);
+            play_trace_add_compute(&merger, &kernels[i]);
     }
     /* What is left of a kernel after a cut may begin after communication that was found before. */
-    qsort(runs, merger.count, sizeof(runs[0]), compare_begins);
+    qsort(runs, merger.count, sizeof(runs[0]), play_trace_compare_begins);
     return merger.count;
 }
 
@@ -206,20 +206,20 @@ static int assign_streams(struct trace_run *runs, size_t count, uint32_t rank,
     return 0;
 }
 
-static double ms_between(int64_t begin_ns, int64_t end_ns)
+static double play_trace_ms_between(int64_t begin_ns, int64_t end_ns)
 {
     return lull_ms_from_ns(end_ns - begin_ns);
 }
 
-static struct lull_play_op op_of(const struct trace_run *run,
-                                 const struct lull_play_trace_options *options)
+static struct lull_play_op play_trace_op_of(const struct trace_run *run,
+                                            const struct lull_play_trace_options *options)
 {
     const struct lull_play_kernel *first = &run->first;
     struct lull_play_op op = {
         .kind = first->is_communication ? LULL_PLAY_COMMUNICATION : LULL_PLAY_COMPUTE,
         .stream = first->stream,
         .depends = {LULL_PLAY_NONE, LULL_PLAY_NONE},
-        .duration_ms = ms_between(first->begin_ns, first->end_ns),
+        .duration_ms = play_trace_ms_between(first->begin_ns, first->end_ns),
         .profile = options->profile,
         .kernels = run->kernels,
         .function = first->function,
@@ -235,7 +235,7 @@ static struct lull_play_op op_of(const struct trace_run *run,
         mean_gbs < op.link_gbs) /* it cannot have moved more; in the rest of the time it waited */
         op.link_gbs = mean_gbs;
     if (first->launch_ns >= 0 && first->launch_ns < first->begin_ns)
-        op.lead_ms = ms_between(first->launch_ns, first->begin_ns);
+        op.lead_ms = play_trace_ms_between(first->launch_ns, first->begin_ns);
     return op;
 }
 
@@ -253,7 +253,7 @@ static int compare_ends(const void *a, const void *b)
 }
 
 /* Adds to an operation the index of one that it depends on. */
-static int add_dependency(struct lull_play_op *op, size_t index)
+static int play_trace_add_dependency(struct lull_play_op *op, size_t index)
 {
     for (uint32_t i = 0; i < LULL_PLAY_DEPENDENCIES; i++)
         if (op->depends[i] == LULL_PLAY_NONE) {
@@ -276,7 +276,7 @@ static int depend_on_ended(struct lull_play_op *op, const struct end *ends, size
                            int64_t latest_ns, size_t shift)
 {
     for (size_t i = ended; i-- > 0 && ends[i].end_ns > latest_ns;)
-        if (add_dependency(op, ends[i].run + shift) < 0)
+        if (play_trace_add_dependency(op, ends[i].run + shift) < 0)
             return -ENOSPC;
     return 0;
 }
@@ -295,16 +295,17 @@ static int add_runs(struct lull_play *play, uint32_t rank, const struct trace_ru
     qsort(ends, count, sizeof(ends[0]), compare_ends);
     for (size_t i = 0; i < count; i++) {
         const int64_t begin_ns = runs[i].first.begin_ns;
-        struct lull_play_op op = op_of(&runs[i], options);
+        struct lull_play_op op = play_trace_op_of(&runs[i], options);
         int result;
 
         for (; ended < count && ends[ended].end_ns <= begin_ns; ended++)
             latest_ns = lull_later_ns(latest_ns, runs[ends[ended].run].first.begin_ns);
         if (ended > 0) {
-            op.delay_ms = ms_between(ends[ended - 1].end_ns, begin_ns);
+            op.delay_ms = play_trace_ms_between(ends[ended - 1].end_ns, begin_ns);
             result = depend_on_ended(&op, ends, ended, latest_ns, 0);
         } else { /* nothing had ended: it depends on the whole period before */
-            op.delay_ms = ms_between(runs[0].first.begin_ns - options->pause_ns, begin_ns);
+            op.delay_ms =
+                play_trace_ms_between(runs[0].first.begin_ns - options->pause_ns, begin_ns);
             result = depend_on_ended(&op, ends, count, runs[count - 1].first.begin_ns, count);
         }
         if (result < 0)
@@ -386,9 +387,9 @@ int lull_play_add_trace(struct lull_play *play, uint32_t rank,
     }
     if (count > 0)
         memcpy(space.sorted, kernels, count * sizeof(space.sorted[0]));
-    qsort(space.sorted, count, sizeof(space.sorted[0]), compare_begins);
+    qsort(space.sorted, count, sizeof(space.sorted[0]), play_trace_compare_begins);
     find_cuts(space.sorted, count, space.begins_ns, space.ends_ns, &space.cuts);
-    run_count = merge(space.sorted, count, &space.cuts, space.runs);
+    run_count = play_trace_merge(space.sorted, count, &space.cuts, space.runs);
     if (run_count == 0) {
         result =
             lull_error_set(err, -EINVAL, "rank %u: the record has no kernels with a length", rank);

@@ -16,7 +16,7 @@
 #include "emulator/player/play.h"
 
 /* Compute kernels with a shorter gap between them become one operation, unless communication begins
- * or ends between them; chosen, not measured. */
+ * or ends between them; */
 #define LULL_PLAY_MERGE_NS INT64_C(20000)
 
 /* One kernel on the GPU. */
@@ -32,7 +32,7 @@ struct lull_play_kernel {
 };
 
 struct lull_play_trace_options {
-    const char *profile; /* profile of compute, as lull_gpu_model_profile(); borrowed for good */
+    const char *profile; /* profile of compute, as lull_gpu_model_profile(); borrowed permanently */
     double link_gbs;     /* the most that the link of communication moves */
     uint32_t channels;
     int64_t pause_ns;        /* from the end of one replay to the begin of the next, >= 0 */

@@ -16,7 +16,7 @@
 #include "base/thread.h"
 #include "base/child.h"
 
-enum { TICK_NS = 200 * 1000 * 1000, READ_BYTES = 65536, MOST_READS = 16 };
+enum { TICK_NS = 200 * 1000 * 1000, READ_BYTES = 65536, MAX_READS = 16 };
 enum { OUTPUT, ERRORS, STREAMS };
 enum { POLL_CHILD = STREAMS, POLL_SIGNALS, POLLS };
 
@@ -37,7 +37,7 @@ struct pulse {
     bool is_over;
 };
 
-static void *beat(void *argument)
+static void *batch_attempt_thread(void *argument)
 {
     struct pulse *pulse = argument;
     int64_t next_ns = lull_now_ns();
@@ -57,15 +57,15 @@ static void *beat(void *argument)
         progress = pulse->progress;
         pthread_mutex_unlock(&pulse->lock);
         /* A beat that fails is no error: the next one tells the same. */
-        lull_batch_jobs_beat(pulse->jobs, pulse->name, pulse->run, &progress, NULL);
+        lull_batch_jobs_heartbeat(pulse->jobs, pulse->name, pulse->run, &progress, NULL);
         pthread_mutex_lock(&pulse->lock);
     }
     pthread_mutex_unlock(&pulse->lock);
     return NULL;
 }
 
-/* Begins. Borrows jobs, which nobody else uses meanwhile, and name until the end. NULL: no thread
- * could be had, and the run goes on without. */
+/* Begins. Borrows jobs, which no other process uses meanwhile, and name until the end. NULL: no
+ * thread could be had, and the run continues without. */
 static struct pulse *begin_pulse(struct lull_batch_jobs *jobs, const char *name, uint64_t run)
 {
     struct pulse *pulse = calloc(1, sizeof(*pulse));
@@ -78,7 +78,7 @@ static struct pulse *begin_pulse(struct lull_batch_jobs *jobs, const char *name,
     pulse->progress = (struct lull_batch_progress){.energy_j = NAN, .metric = NAN};
     pthread_mutex_init(&pulse->lock, NULL);
     lull_thread_init_condition(&pulse->over);
-    if (lull_thread_start(&pulse->thread, beat, pulse) == 0)
+    if (lull_thread_start(&pulse->thread, batch_attempt_thread, pulse) == 0)
         return pulse;
     pthread_cond_destroy(&pulse->over);
     pthread_mutex_destroy(&pulse->lock);
@@ -86,7 +86,7 @@ static struct pulse *begin_pulse(struct lull_batch_jobs *jobs, const char *name,
     return NULL;
 }
 
-/* Sets what is told next; returns at once. NULL is allowed. */
+/* Sets what is reported next; returns at once. NULL is allowed. */
 static void set_pulse(struct pulse *pulse, const struct lull_batch_progress *progress)
 {
     if (pulse == NULL)
@@ -138,7 +138,7 @@ struct attempt {
 
 /* ---- stopping ------------------------------------------------------------------------------ */
 
-static void stop(struct attempt *attempt, enum lull_batch_end why)
+static void batch_attempt_stop(struct attempt *attempt, enum lull_batch_end why)
 {
     if (attempt->is_stopping)
         return;
@@ -156,7 +156,7 @@ static bool is_reached(const struct lull_batch_attempt_options *options, double 
     return options->is_lower_better ? value <= options->target : value >= options->target;
 }
 
-static void take_value(void *context, struct lull_metric_value read)
+static void batch_attempt_take_value(void *context, struct lull_metric_value read)
 {
     struct attempt *attempt = context;
     const struct lull_batch_attempt_options *options = attempt->options;
@@ -170,15 +170,15 @@ static void take_value(void *context, struct lull_metric_value read)
     attempt->progress.epochs++;
     attempt->has_reached = is_reached(options, value);
     if (attempt->has_reached)
-        stop(attempt, LULL_BATCH_END_TARGET);
+        batch_attempt_stop(attempt, LULL_BATCH_END_TARGET);
     else if (options->max_epochs != 0 && attempt->progress.epochs >= options->max_epochs)
-        stop(attempt, LULL_BATCH_END_EPOCHS);
+        batch_attempt_stop(attempt, LULL_BATCH_END_EPOCHS);
 }
 
 /* ---- output -------------------------------------------------------------------------------- */
 
-/* Writes all of it. False: nobody reads it any more. */
-static bool write_all(int to, const char *data, size_t size)
+/* Writes all of it. False: no process reads it any more. */
+static bool batch_attempt_write_all(int to, const char *data, size_t size)
 {
     while (size > 0) {
         const ssize_t written = write(to, data, size);
@@ -202,35 +202,35 @@ static void close_relay(struct attempt *attempt, struct relay *relay)
 {
     if (relay->from < 0)
         return;
-    lull_metric_finish(attempt->options->metric, &relay->stream, take_value, attempt);
+    lull_metric_finish(attempt->options->metric, &relay->stream, batch_attempt_take_value, attempt);
     close(relay->from);
     relay->from = -1;
 }
 
 /* Passes on what is there; never waits for more, nor follows a flood without end. */
-static void pass_on(struct attempt *attempt, struct relay *relay)
+static void batch_attempt_forward(struct attempt *attempt, struct relay *relay)
 {
     char data[READ_BYTES];
 
-    for (int reads = 0; reads < MOST_READS && relay->from >= 0; reads++) {
+    for (int reads = 0; reads < MAX_READS && relay->from >= 0; reads++) {
         const ssize_t size = read(relay->from, data, sizeof(data));
 
         if (size < 0 && errno == EINTR)
             continue;
         if (size < 0 && errno == EAGAIN)
             return;
-        if (size <= 0 || !write_all(relay->to, data, (size_t)size)) {
+        if (size <= 0 || !batch_attempt_write_all(relay->to, data, (size_t)size)) {
             close_relay(attempt, relay);
             return;
         }
-        lull_metric_feed(attempt->options->metric, &relay->stream, data, (size_t)size, take_value,
-                         attempt);
+        lull_metric_feed(attempt->options->metric, &relay->stream, data, (size_t)size,
+                         batch_attempt_take_value, attempt);
     }
 }
 
 /* ---- measuring ----------------------------------------------------------------------------- */
 
-static void measure(struct attempt *attempt)
+static void batch_attempt_measure(struct attempt *attempt)
 {
     struct lull_batch_progress *progress = &attempt->progress;
 
@@ -240,19 +240,19 @@ static void measure(struct attempt *attempt)
     set_pulse(attempt->pulse, progress);
 }
 
-static void tick(struct attempt *attempt)
+static void batch_attempt_tick(struct attempt *attempt)
 {
     const struct lull_batch_attempt_options *options = attempt->options;
 
-    measure(attempt);
+    batch_attempt_measure(attempt);
     if (attempt->is_stopping || attempt->is_interrupted || !isfinite(attempt->progress.energy_j) ||
         !(lull_job_cost(&options->price, attempt->progress.energy_j, attempt->progress.time_s) >
           options->bound))
         return;
     /* What the command has written by now is read first: a target that it has reached counts. */
     for (int i = 0; i < STREAMS; i++)
-        pass_on(attempt, &attempt->relays[i]);
-    stop(attempt, LULL_BATCH_END_BOUND);
+        batch_attempt_forward(attempt, &attempt->relays[i]);
+    batch_attempt_stop(attempt, LULL_BATCH_END_BOUND);
 }
 
 /* ---- the loop ------------------------------------------------------------------------------ */
@@ -267,7 +267,7 @@ static void take_signals(struct attempt *attempt)
     }
 }
 
-static int wait_ms(const struct attempt *attempt, int64_t tick_ns)
+static int batch_attempt_wait_ms(const struct attempt *attempt, int64_t tick_ns)
 {
     const int64_t now_ns = lull_now_ns();
     int64_t until_ns = tick_ns;
@@ -279,7 +279,7 @@ static int wait_ms(const struct attempt *attempt, int64_t tick_ns)
 
 /* Waits until the command has ended and all that it has written is passed on; returns its status.
  */
-static int watch(struct attempt *attempt)
+static int batch_attempt_watch(struct attempt *attempt)
 {
     int64_t tick_ns = attempt->begin_ns + TICK_NS;
     int status = 0;
@@ -292,15 +292,15 @@ static int watch(struct attempt *attempt)
 
         for (int i = 0; i < STREAMS; i++)
             polls[i] = (struct pollfd){.fd = attempt->relays[i].from, .events = POLLIN};
-        poll(polls, POLLS, wait_ms(attempt, tick_ns));
+        poll(polls, POLLS, batch_attempt_wait_ms(attempt, tick_ns));
         for (int i = 0; i < STREAMS; i++)
             if (polls[i].revents != 0)
-                pass_on(attempt, &attempt->relays[i]);
+                batch_attempt_forward(attempt, &attempt->relays[i]);
         take_signals(attempt);
         if (polls[POLL_CHILD].revents != 0)
             break;
         if (lull_now_ns() >= tick_ns) {
-            tick(attempt);
+            batch_attempt_tick(attempt);
             tick_ns = lull_now_ns() + TICK_NS;
         }
         if (attempt->is_stopping && lull_now_ns() >= attempt->kill_ns) {
@@ -308,14 +308,14 @@ static int watch(struct attempt *attempt)
             attempt->kill_ns = INT64_MAX;
         }
     }
-    measure(attempt);
-    /* Processes that it has left behind would go on drawing power. Its group's number is certain
+    batch_attempt_measure(attempt);
+    /* Processes that it has left behind would continue drawing power. Its group's number is certain
      * until it is reaped. */
     if (attempt->is_stopping)
         lull_child_signal_group(&attempt->child, SIGKILL);
     lull_child_reap(&attempt->child, true, &status);
     for (int i = 0; i < STREAMS; i++) {
-        pass_on(attempt, &attempt->relays[i]);
+        batch_attempt_forward(attempt, &attempt->relays[i]);
         close_relay(attempt, &attempt->relays[i]);
     }
     return status;
@@ -343,7 +343,7 @@ static int make_pipes(struct attempt *attempt, int ends[STREAMS], struct lull_er
     return 0;
 }
 
-static int start(struct attempt *attempt, struct lull_error *err)
+static int batch_attempt_start(struct attempt *attempt, struct lull_error *err)
 {
     /* A Python program whose output is no terminal keeps it back, and the metric with it. */
     static const char *const environment[] = {"PYTHONUNBUFFERED=1", NULL};
@@ -371,7 +371,8 @@ static int start(struct attempt *attempt, struct lull_error *err)
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
-static void judge(const struct attempt *attempt, int status, struct lull_batch_attempt *out)
+static void batch_attempt_judge_end(const struct attempt *attempt, int status,
+                                    struct lull_batch_attempt *out)
 {
     static const enum lull_batch_event events[] = {
         [LULL_BATCH_END_TARGET] = LULL_BATCH_REACHED,
@@ -425,10 +426,10 @@ int lull_batch_attempt_run(const struct lull_batch_attempt_options *options,
     sigprocmask(SIG_BLOCK, &signals, &before);
     signal(SIGPIPE, SIG_IGN);
     attempt->signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-    result = start(attempt, err);
+    result = batch_attempt_start(attempt, err);
     if (result == 0) {
         attempt->pulse = jobs == NULL ? NULL : begin_pulse(jobs, name, run);
-        judge(attempt, watch(attempt), attempt_out);
+        batch_attempt_judge_end(attempt, batch_attempt_watch(attempt), attempt_out);
         end_pulse(attempt->pulse);
     }
     close(attempt->signals);

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "base/text.h"
 
 struct lull_metric {
@@ -21,10 +21,9 @@ struct lull_metric {
 enum { NUMBER_BYTES = 64 };
 
 /* The C library copies what is repeated, so that repetitions of repetitions multiply: a pattern of
- * 30 characters can take all memory. These limits are far above what reads a number from a line.
- * Chosen, not measured. */
-enum { MOST_GROUPS_DEEP = 16 };
-static const double most_copies = 512.0;
+ * 30 characters can take all memory. These limits are far above what reads a number from a line. */
+enum { MAX_GROUPS_DEEP = 16 };
+static const double max_copies = 512.0;
 
 /* Finds the end of a bracket expression, which may hold a bracket first, and classes. */
 static const char *skip_brackets(const char *at)
@@ -56,34 +55,34 @@ static double copies_of(const char *at)
     return fmax(fmax(least, most), 1.0) + 1.0;
 }
 
-static bool repeats(char letter)
+static bool metric_repeats(char letter)
 {
     return letter == '+' || letter == '*' || letter == '?' || letter == '{';
 }
 
-/* Tells whether a repetition follows another one at once, which POSIX leaves undefined. */
+/* Returns whether a repetition follows another one at once, which POSIX leaves undefined. */
 static bool is_repeated_twice(const char *at)
 {
     const char *const next = *at == '{' ? strchr(at, '}') : at;
 
-    return repeats(*at) && next != NULL && repeats(next[1]);
+    return metric_repeats(*at) && next != NULL && metric_repeats(next[1]);
 }
 
-/* Tells whether the compiled pattern would be too large. What is no pattern at all is left to the C
- * library to refuse. */
+/* Returns whether the compiled pattern would be too large. What is no pattern at all is left to the
+ * C library to refuse. */
 static bool is_too_large(const char *pattern)
 {
-    double sums[MOST_GROUPS_DEEP + 1] = {0.0}; /* per open group, copies included */
+    double sums[MAX_GROUPS_DEEP + 1] = {0.0}; /* per open group, copies included */
     double last = 0.0;
     uint32_t depth = 0;
 
-    for (const char *at = pattern; *at != '\0' && sums[depth] <= most_copies; at++) {
+    for (const char *at = pattern; *at != '\0' && sums[depth] <= max_copies; at++) {
         const double copies = copies_of(at);
 
         if (is_repeated_twice(at))
             return true;
         if (*at == '(') {
-            if (depth == MOST_GROUPS_DEEP)
+            if (depth == MAX_GROUPS_DEEP)
                 return true;
             sums[++depth] = last = 0.0;
             continue;
@@ -104,7 +103,7 @@ static bool is_too_large(const char *pattern)
         if (*at == '\0')
             break;
     }
-    return sums[depth] > most_copies;
+    return sums[depth] > max_copies;
 }
 
 int lull_metric_create(const char *pattern, struct lull_metric **metric_out, struct lull_error *err)
@@ -168,7 +167,7 @@ static bool parse_word(const char *text, double *number_out)
 }
 
 /* Parses what a group has matched. */
-static bool parse_value(char *text, struct lull_metric_value *value_out)
+static bool metric_parse_value(char *text, struct lull_metric_value *value_out)
 {
     char plain[LULL_TEXT_NUMBER_BYTES];
     size_t length;
@@ -202,13 +201,12 @@ static void end_line(const struct lull_metric *metric, struct lull_metric_stream
         return;
     length = (size_t)(matches[1].rm_eo - matches[1].rm_so);
     snprintf(stream->unread, sizeof(stream->unread), "%.*s",
-             (int)lull_smaller_size(length, sizeof(stream->unread)),
-             stream->line + matches[1].rm_so);
+             (int)lull_min_size(length, sizeof(stream->unread)), stream->line + matches[1].rm_so);
     if (length >= sizeof(number))
         return;
     memcpy(number, stream->line + matches[1].rm_so, length);
     number[length] = '\0';
-    if (!parse_value(number, &value))
+    if (!metric_parse_value(number, &value))
         return;
     stream->unread[0] = '\0';
     each(context, value);

@@ -20,7 +20,7 @@
 
 /*
  * CALL_MS: how long the daemon may take to answer. RESTORE_MS: how long closing waits until the
- * GPUs are put back; with what else the end of a run waits for it has to be less than the 2 s after
+ * GPUs are restored; with what else the end of a run waits for it has to be less than the 2 s after
  * which `lull run` ends, whatever the driver does; a hanging writer is given half a second more.
  * Eight GPUs take three calls of some 20 ms each. The daemon, or the journal's next reader, does
  * what was not done by then.
@@ -46,7 +46,7 @@ struct lull_actuator {
     struct lull_writer_source source;
 };
 
-static struct lull_actuator *create(struct lull_error *err)
+static struct lull_actuator *actuator_create(struct lull_error *err)
 {
     struct lull_actuator *actuator = calloc(1, sizeof(*actuator));
 
@@ -71,7 +71,7 @@ static int64_t heartbeat_of(const struct lull_message_welcome *welcome)
 int lull_actuator_connect(const char *runtime_dir, struct lull_actuator **actuator_out,
                           struct lull_error *err)
 {
-    struct lull_actuator *actuator = create(err);
+    struct lull_actuator *actuator = actuator_create(err);
     int result;
 
     if (actuator == NULL)
@@ -100,7 +100,7 @@ int lull_actuator_greet(struct lull_actuator *actuator, struct lull_error *err)
 int lull_actuator_open_daemon(const char *runtime_dir, struct lull_actuator **actuator_out,
                               struct lull_error *err)
 {
-    struct lull_actuator *actuator = create(err);
+    struct lull_actuator *actuator = actuator_create(err);
     struct lull_message_welcome welcome;
     int result;
 
@@ -119,7 +119,7 @@ int lull_actuator_open_daemon(const char *runtime_dir, struct lull_actuator **ac
 /* --- local: this process is the privileged one --- */
 
 /* A job is managed without a keeper as well: the next start undoes what a killed run leaves. */
-static void start_keeper(struct lull_actuator *actuator, const char *runtime_dir)
+static void actuator_start_keeper(struct lull_actuator *actuator, const char *runtime_dir)
 {
     struct lull_error error;
 
@@ -133,13 +133,13 @@ static void start_keeper(struct lull_actuator *actuator, const char *runtime_dir
 /* The writer of this process looks at no GPU by itself, so that this is the only look. It comes
  * before the job, for a driver may not return from it, and is enough: MIG cannot be switched while
  * a job has the GPU. One that cannot be looked at is refused, if at all, by its first write. */
-static void look_for_partitions(struct lull_actuator *actuator)
+static void actuator_find_partitions(struct lull_actuator *actuator)
 {
     for (uint32_t gpu = 0; gpu < lull_devices_count(actuator->devices); gpu++) {
-        struct lull_device_news news;
+        struct lull_device_update update;
 
-        lull_device_check(actuator->devices, gpu, &news, NULL);
-        if (news.is_partitioned)
+        lull_device_check(actuator->devices, gpu, &update, NULL);
+        if (update.is_partitioned)
             actuator->partitioned |= UINT64_C(1) << gpu;
     }
 }
@@ -155,7 +155,7 @@ static int open_local(struct lull_actuator *actuator, const char *runtime_dir,
         return result;
     /* Undoes what a killed run has left. A failure concerns one GPU and has been logged. */
     lull_restore_all(actuator->devices, actuator->journal, &report, NULL);
-    look_for_partitions(actuator);
+    actuator_find_partitions(actuator);
     result = lull_command_table_create(&actuator->table, err);
     if (result < 0)
         return result;
@@ -163,7 +163,7 @@ static int open_local(struct lull_actuator *actuator, const char *runtime_dir,
     if (actuator->doorbell_fd < 0)
         return lull_error_set(err, -errno, "cannot create an eventfd to wake the device writer: %s",
                               strerror(errno));
-    start_keeper(actuator, runtime_dir);
+    actuator_start_keeper(actuator, runtime_dir);
     options.keeper = actuator->keeper;
     result =
         lull_writer_start(actuator->devices, actuator->journal, &options, &actuator->writer, err);
@@ -183,7 +183,7 @@ int lull_actuator_open_local(struct lull_devices *devices, const char *runtime_d
     if (geteuid() != 0)
         return lull_error_set(err, -EPERM,
                               "setting GPU clocks needs root: start lulld, or run this as root");
-    actuator = create(err);
+    actuator = actuator_create(err);
     if (actuator == NULL)
         return -ENOMEM;
     actuator->devices = devices;
@@ -319,7 +319,7 @@ int lull_actuator_poll(struct lull_actuator *actuator, struct lull_error *err)
     int result;
 
     if (actuator->client == NULL)
-        return 0; /* nobody else could have ended a lease */
+        return 0; /* no other process could have ended a lease */
     result = 0;
     if (now_ns >= actuator->next_heartbeat_ns) {
         actuator->next_heartbeat_ns = now_ns + actuator->heartbeat_ns;
@@ -397,7 +397,7 @@ int lull_actuator_close(struct lull_actuator *actuator)
         release_daemon(actuator);
     if (actuator->writer != NULL)
         result = lull_writer_stop(actuator->writer, RESTORE_MS * LULL_NS_PER_MS);
-    /* A writer that is stuck in the driver goes on using what it borrows: leave it all. */
+    /* A writer that is stuck in the driver continues using what it borrows: leave it all. */
     if (result == -EINPROGRESS)
         return result;
     lull_keeper_stop(actuator->keeper, result == 0);

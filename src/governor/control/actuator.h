@@ -81,8 +81,8 @@ void lull_actuator_result(const struct lull_actuator *actuator, uint32_t slot,
 
 /*
  * Keeps the leases alive; to be called many times a second. It looks whether the daemon still lives
- * and leaves them alone, and renews them as often as lulld has asked for when the connection was
- * opened. Errors: -EPIPE the daemon is gone (the job goes on at whatever it restores);
+ * and leaves them alone, and renews them as often as lulld has requested when the connection was
+ * opened. Errors: -EPIPE the daemon is gone (the job continues at whatever it restores);
  * LULL_E_STALE a lease was revoked.
  */
 int lull_actuator_poll(struct lull_actuator *actuator, struct lull_error *err);

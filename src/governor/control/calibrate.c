@@ -14,7 +14,6 @@
 
 enum { TARGETS = 4 };
 
-/* All of these are chosen, not measured. */
 static const int64_t look_ns = 200 * LULL_NS_PER_US;
 static const int64_t answer_ns = 10 * LULL_NS_PER_S; /* how long a driver may take to answer */
 /* A lowered clock outlives this process by this much at most. */
@@ -76,7 +75,7 @@ static void stop_load(struct session *session)
 /* ---- the state of things ----------------------------------------------------------------- */
 
 /* A GPU counts as busy unless the driver says that it is idle. */
-static bool is_busy(struct session *session, uint32_t gpu)
+static bool calibration_is_busy(struct session *session, uint32_t gpu)
 {
     struct lull_device_reading reading;
 
@@ -90,7 +89,7 @@ static bool is_busy(struct session *session, uint32_t gpu)
 
 /* ---- GPUs that are left out -------------------------------------------------------------- */
 
-static bool is_in(const struct session *session, uint32_t index)
+static bool calibration_is_in(const struct session *session, uint32_t index)
 {
     return session->outcomes[index].reason.code == 0;
 }
@@ -100,17 +99,18 @@ static uint32_t count_in(const struct session *session)
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < session->options->gpu_count; i++)
-        count += is_in(session, i);
+        count += calibration_is_in(session, i);
     return count;
 }
 
-static void leave_out(struct session *session, uint32_t index, const struct lull_error *reason)
+static void calibration_exclude(struct session *session, uint32_t index,
+                                const struct lull_error *reason)
 {
     session->outcomes[index].reason = *reason;
     session->total -= session->options->rounds - session->outcomes[index].rounds;
 }
 
-/* Where every GPU is left out, the first reason stands for all. */
+/* Where every GPU is left out, the first reason represents all. */
 static int check_any(const struct session *session, struct lull_error *err)
 {
     const struct lull_error *const first = &session->outcomes[0].reason;
@@ -126,13 +126,14 @@ static uint32_t find_idle(struct session *session)
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < session->options->gpu_count; i++) {
-        session->is_idle[i] = is_in(session, i) && !is_busy(session, session->options->gpus[i]);
+        session->is_idle[i] = calibration_is_in(session, i) &&
+                              !calibration_is_busy(session, session->options->gpus[i]);
         count += session->is_idle[i];
     }
     return count;
 }
 
-static int look_for_end(struct session *session, struct lull_error *err)
+static int calibration_check_end(struct session *session, struct lull_error *err)
 {
     int status;
 
@@ -150,9 +151,9 @@ static int look_for_end(struct session *session, struct lull_error *err)
 }
 
 /* Looks for what may end the measurement at any time, and renews the leases. */
-static int look_around(struct session *session, struct lull_error *err)
+static int calibration_poll(struct session *session, struct lull_error *err)
 {
-    const int result = look_for_end(session, err);
+    const int result = calibration_check_end(session, err);
 
     session->is_over = session->is_over || result < 0;
     return result;
@@ -171,7 +172,7 @@ static void leave_out_idle(struct session *session)
                        "GPU %u is idle and does not show when its clock has settled; keep it busy: "
                        "lull calibrate -- COMMAND",
                        gpu);
-        leave_out(session, i, &reason);
+        calibration_exclude(session, i, &reason);
     }
 }
 
@@ -185,7 +186,7 @@ static int wait_until_busy(struct session *session, struct lull_error *err)
 
     while ((idle = find_idle(session)) > 0) {
         const int64_t now_ns = lull_now_ns();
-        int result = look_around(session, err);
+        int result = calibration_poll(session, err);
 
         if (result < 0)
             return result;
@@ -207,8 +208,8 @@ static int check_still_busy(struct session *session, uint32_t index, struct lull
     const int64_t until_ns = lull_now_ns() + LULL_NS_PER_S;
     const uint32_t gpu = session->options->gpus[index];
 
-    while (!is_busy(session, gpu)) {
-        const int result = look_around(session, err);
+    while (!calibration_is_busy(session, gpu)) {
+        const int result = calibration_poll(session, err);
 
         if (result < 0)
             return result;
@@ -225,7 +226,7 @@ static int check_still_busy(struct session *session, uint32_t index, struct lull
 /* ---- switching --------------------------------------------------------------------------- */
 
 /* Requests a clock of one GPU; sm_mhz 0 is the reference point. */
-static void post(struct session *session, uint32_t index, uint32_t sm_mhz)
+static void calibration_post(struct session *session, uint32_t index, uint32_t sm_mhz)
 {
     const int64_t now_ns = lull_now_ns();
 
@@ -240,8 +241,8 @@ static bool is_final(const struct lull_switch_result *result, uint64_t sequence)
 }
 
 /* Waits for the outcome of what was posted, until it has settled or the writer has given up. */
-static int await(struct session *session, uint32_t index, struct lull_switch_result *result_out,
-                 struct lull_error *err)
+static int calibration_await(struct session *session, uint32_t index,
+                             struct lull_switch_result *result_out, struct lull_error *err)
 {
     const uint32_t gpu = session->options->gpus[index];
     const int64_t until_ns = lull_now_ns() + answer_ns;
@@ -252,7 +253,7 @@ static int await(struct session *session, uint32_t index, struct lull_switch_res
         lull_actuator_result(session->actuator, session->slots[index], result_out);
         if (is_final(result_out, session->sequences[index]))
             break;
-        result = look_around(session, err);
+        result = calibration_poll(session, err);
         if (result < 0)
             return result;
         if (lull_now_ns() >= until_ns)
@@ -269,7 +270,8 @@ static int await(struct session *session, uint32_t index, struct lull_switch_res
 }
 
 /* A switch that had nothing to write took no time, and is left out. */
-static void add(struct lull_calibration_switches *switches, const struct lull_switch_result *result)
+static void calibration_add(struct lull_calibration_switches *switches,
+                            const struct lull_switch_result *result)
 {
     if (result->call_ns == 0 || switches->count == LULL_CALIBRATION_SWITCHES)
         return;
@@ -287,16 +289,16 @@ static int measure_target(struct session *session, uint32_t index, uint32_t targ
     struct lull_switch_result result;
     int code;
 
-    post(session, index, target->sm_mhz);
-    code = await(session, index, &result, err);
+    calibration_post(session, index, target->sm_mhz);
+    code = calibration_await(session, index, &result, err);
     if (code < 0)
         return code;
-    add(&target->directions[LULL_DIRECTION_DOWN], &result);
-    post(session, index, 0);
-    code = await(session, index, &result, err);
+    calibration_add(&target->directions[LULL_DIRECTION_DOWN], &result);
+    calibration_post(session, index, 0);
+    code = calibration_await(session, index, &result, err);
     if (code < 0)
         return code;
-    add(&target->directions[LULL_DIRECTION_UP], &result);
+    calibration_add(&target->directions[LULL_DIRECTION_UP], &result);
     return 0;
 }
 
@@ -326,16 +328,17 @@ static int switch_all(struct session *session, int target_index, int64_t *last_e
     int64_t last_ns = 0;
 
     for (uint32_t i = 0; i < count; i++)
-        if (is_in(session, i))
-            post(session, i,
-                 target_index < 0 ? 0 : session->records[i].targets[target_index].sm_mhz);
+        if (calibration_is_in(session, i))
+            calibration_post(session, i,
+                             target_index < 0 ? 0
+                                              : session->records[i].targets[target_index].sm_mhz);
     for (uint32_t i = 0; i < count; i++) {
         struct lull_switch_result result;
         int code;
 
-        if (!is_in(session, i))
+        if (!calibration_is_in(session, i))
             continue;
-        code = await(session, i, &result, err);
+        code = calibration_await(session, i, &result, err);
         if (code < 0)
             return code;
         if (result.call_begin_ns + result.call_ns > last_ns)
@@ -350,7 +353,7 @@ static void add_together(struct session *session, double ms)
     for (uint32_t i = 0; i < session->options->gpu_count; i++) {
         struct lull_calibration_record *const record = &session->records[i];
 
-        if (!is_in(session, i))
+        if (!calibration_is_in(session, i))
             continue;
         record->together_gpus = count_in(session);
         record->together_ms[record->together_count++] = ms;
@@ -385,7 +388,7 @@ static int measure_together(struct session *session, struct lull_error *err)
 /* ---- all of it --------------------------------------------------------------------------- */
 
 /* Spreads the targets evenly over the list of clocks, because a descent steps through that list. */
-static void describe(struct session *session, uint32_t index)
+static void calibration_describe(struct session *session, uint32_t index)
 {
     const struct lull_device_info *info =
         lull_device_info(session->devices, session->options->gpus[index]);
@@ -409,7 +412,7 @@ static void describe(struct session *session, uint32_t index)
     }
 }
 
-static int lease(struct session *session, uint32_t index, struct lull_error *err)
+static int calibration_lease(struct session *session, uint32_t index, struct lull_error *err)
 {
     const uint32_t gpu = session->options->gpus[index];
     const struct lull_device_info *info = lull_device_info(session->devices, gpu);
@@ -423,7 +426,7 @@ static int lease(struct session *session, uint32_t index, struct lull_error *err
     return lull_actuator_lease(session->actuator, info->uuid, &band, &session->slots[index], err);
 }
 
-static int prepare(struct session *session, struct lull_error *err)
+static int calibration_prepare(struct session *session, struct lull_error *err)
 {
     const struct lull_calibrate_options *options = session->options;
     int result;
@@ -440,10 +443,10 @@ static int prepare(struct session *session, struct lull_error *err)
     for (uint32_t i = 0; i < options->gpu_count; i++) {
         struct lull_error reason = {0};
 
-        if (lease(session, i, &reason) < 0)
-            leave_out(session, i, &reason);
+        if (calibration_lease(session, i, &reason) < 0)
+            calibration_exclude(session, i, &reason);
         else
-            describe(session, i);
+            calibration_describe(session, i);
     }
     result = check_any(session, err);
     if (result == 0 && options->command != NULL)
@@ -454,7 +457,7 @@ static int prepare(struct session *session, struct lull_error *err)
 }
 
 /* Measures round by round, so that a measurement that is stopped has something of every GPU. */
-static int measure(struct session *session, struct lull_error *err)
+static int calibration_measure(struct session *session, struct lull_error *err)
 {
     const struct lull_calibrate_options *options = session->options;
 
@@ -463,13 +466,13 @@ static int measure(struct session *session, struct lull_error *err)
             struct lull_error reason = {0};
             int result;
 
-            if (!is_in(session, i))
+            if (!calibration_is_in(session, i))
                 continue;
             result = measure_round(session, i, &reason);
             if (session->is_over)
                 return lull_error_set(err, reason.code, "%s", reason.text);
             if (result < 0)
-                leave_out(session, i, &reason);
+                calibration_exclude(session, i, &reason);
             else if (options->progress != NULL)
                 options->progress(options->context, ++session->done, session->total);
         }
@@ -493,10 +496,10 @@ int lull_calibrate(struct lull_devices *devices, const struct lull_calibrate_opt
     int result;
 
     memset(outcomes_out, 0, options->gpu_count * sizeof(outcomes_out[0]));
-    result = prepare(&session, err);
+    result = calibration_prepare(&session, err);
     if (result < 0)
         goto close;
-    result = measure(&session, err);
+    result = calibration_measure(&session, err);
 close:
     lull_actuator_close(session.actuator);
     stop_load(&session);

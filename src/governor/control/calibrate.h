@@ -37,12 +37,12 @@ struct lull_calibrate_outcome {
 };
 
 /*
- * Fills one record and one outcome for each GPU of options. A GPU that is leased by somebody else,
- * that is idle or becomes so, or whose driver refuses, is left out; the others are measured. The
- * targets are the lowest clock and those at a quarter, a half and three quarters of the way down; a
- * round of one target takes some 0.1 s on each GPU. Errors, after which the outcomes say what there
- * is: the reason of the first GPU where every GPU is left out; -EAGAIN the command has ended;
- * -EINTR stopped; those of the actuator.
+ * Fills one record and one outcome for each GPU of options. A GPU that is leased by another
+ * program, that is idle or becomes so, or whose driver refuses, is left out; the others are
+ * measured. The targets are the lowest clock and those at a quarter, a half and three quarters of
+ * the way down; a round of one target takes some 0.1 s on each GPU. Errors, after which the
+ * outcomes say what there is: the reason of the first GPU where every GPU is left out; -EAGAIN the
+ * command has ended; -EINTR stopped; those of the actuator.
  */
 int lull_calibrate(struct lull_devices *devices, const struct lull_calibrate_options *options,
                    struct lull_calibration_record *records_out,

@@ -22,7 +22,7 @@ enum { FORMAT_VERSION = 1, MAX_BYTES = 1 << 20, MAX_MHZ = 100000, MAX_MS = 60000
 /* ---- what a record says ------------------------------------------------------------------ */
 
 /* Negative values (a clock that never settled) are left out. */
-static double quantile(const double *values, uint32_t count, double p)
+static double calibration_file_quantile(const double *values, uint32_t count, double p)
 {
     struct lull_quantile held = {0};
 
@@ -34,17 +34,17 @@ static double quantile(const double *values, uint32_t count, double p)
 
 double lull_calibration_call_ms(const struct lull_calibration_switches *switches, double p)
 {
-    return quantile(switches->call_ms, switches->count, p);
+    return calibration_file_quantile(switches->call_ms, switches->count, p);
 }
 
 double lull_calibration_settle_ms(const struct lull_calibration_switches *switches, double p)
 {
-    return quantile(switches->settle_ms, switches->count, p);
+    return calibration_file_quantile(switches->settle_ms, switches->count, p);
 }
 
 double lull_calibration_together_ms(const struct lull_calibration_record *record, double p)
 {
-    return quantile(record->together_ms, record->together_count, p);
+    return calibration_file_quantile(record->together_ms, record->together_count, p);
 }
 
 static void merge_switches(struct lull_calibration_switches *into,
@@ -69,7 +69,7 @@ void lull_calibration_merge(struct lull_calibration_record *into,
                                    limit);
 }
 
-void lull_calibration_teach(const struct lull_calibration_record *record,
+void lull_calibration_apply(const struct lull_calibration_record *record,
                             struct lull_switch_cost *cost)
 {
     /* Round by round, so that the window of the cost ends up with all targets in it. */
@@ -87,7 +87,7 @@ void lull_calibration_teach(const struct lull_calibration_record *record,
 
 /* ---- to JSON ----------------------------------------------------------------------------- */
 
-static json_t *number_or_null(double value)
+static json_t *calibration_file_number_or_null(double value)
 {
     return isfinite(value) && value >= 0.0 ? json_real(value) : json_null();
 }
@@ -97,15 +97,17 @@ static json_t *numbers_json(const double *values, uint32_t count)
     json_t *array = json_array();
 
     for (uint32_t i = 0; i < count; i++)
-        json_array_append_new(array, number_or_null(values[i]));
+        json_array_append_new(array, calibration_file_number_or_null(values[i]));
     return array;
 }
 
 static json_t *quantiles_json(const double *values, uint32_t count)
 {
-    return json_pack("{s:o, s:o, s:o}", "p50_ms", number_or_null(quantile(values, count, 0.5)),
-                     "p90_ms", number_or_null(quantile(values, count, 0.9)), "p99_ms",
-                     number_or_null(quantile(values, count, 0.99)));
+    return json_pack(
+        "{s:o, s:o, s:o}", "p50_ms",
+        calibration_file_number_or_null(calibration_file_quantile(values, count, 0.5)), "p90_ms",
+        calibration_file_number_or_null(calibration_file_quantile(values, count, 0.9)), "p99_ms",
+        calibration_file_number_or_null(calibration_file_quantile(values, count, 0.99)));
 }
 
 static json_t *switches_json(const struct lull_calibration_switches *switches)
@@ -161,7 +163,7 @@ json_t *lull_calibration_json(const struct lull_calibration_record *record)
 
 /* ---- from JSON --------------------------------------------------------------------------- */
 
-static int bad(struct lull_error *err, const char *path, const char *what)
+static int calibration_file_invalid(struct lull_error *err, const char *path, const char *what)
 {
     return lull_error_set(err, LULL_E_FORMAT, "%s: %s; measure again with lull calibrate", path,
                           what);
@@ -169,7 +171,7 @@ static int bad(struct lull_error *err, const char *path, const char *what)
 
 /* Reads an array of times; null becomes -1 where it is allowed. Returns how many there are, or -1.
  */
-static int read_numbers(const json_t *array, bool may_be_null, double *values_out)
+static int calibration_file_read_numbers(const json_t *array, bool may_be_null, double *values_out)
 {
     const size_t count = json_array_size(array);
 
@@ -191,8 +193,10 @@ static int read_numbers(const json_t *array, bool may_be_null, double *values_ou
 
 static bool read_switches(const json_t *object, struct lull_calibration_switches *out)
 {
-    const int calls = read_numbers(json_object_get(object, "call_ms"), false, out->call_ms);
-    const int settles = read_numbers(json_object_get(object, "settle_ms"), true, out->settle_ms);
+    const int calls =
+        calibration_file_read_numbers(json_object_get(object, "call_ms"), false, out->call_ms);
+    const int settles =
+        calibration_file_read_numbers(json_object_get(object, "settle_ms"), true, out->settle_ms);
 
     if (calls < 0 || calls != settles)
         return false;
@@ -201,7 +205,8 @@ static bool read_switches(const json_t *object, struct lull_calibration_switches
 }
 
 /* Reads a whole number in [min, max]. */
-static bool read_integer(const json_t *value, json_int_t min, json_int_t max, uint32_t *out)
+static bool calibration_file_read_integer(const json_t *value, json_int_t min, json_int_t max,
+                                          uint32_t *out)
 {
     if (!json_is_integer(value) || json_integer_value(value) < min ||
         json_integer_value(value) > max)
@@ -212,7 +217,7 @@ static bool read_integer(const json_t *value, json_int_t min, json_int_t max, ui
 
 static bool read_target(const json_t *object, struct lull_calibration_target *out)
 {
-    if (!read_integer(json_object_get(object, "sm_mhz"), 1, MAX_MHZ, &out->sm_mhz))
+    if (!calibration_file_read_integer(json_object_get(object, "sm_mhz"), 1, MAX_MHZ, &out->sm_mhz))
         return false;
     for (int k = 0; k < LULL_DIRECTION_COUNT; k++)
         if (!read_switches(json_object_get(object, direction_names[k]), &out->directions[k]))
@@ -239,42 +244,45 @@ static bool read_together(const json_t *object, struct lull_calibration_record *
 
     if (json_is_null(object))
         return true;
-    count = read_numbers(json_object_get(object, "call_ms"), false, out->together_ms);
-    if (count < 0 ||
-        !read_integer(json_object_get(object, "gpus"), 2, MAX_GPUS, &out->together_gpus))
+    count =
+        calibration_file_read_numbers(json_object_get(object, "call_ms"), false, out->together_ms);
+    if (count < 0 || !calibration_file_read_integer(json_object_get(object, "gpus"), 2, MAX_GPUS,
+                                                    &out->together_gpus))
         return false;
     out->together_count = (uint32_t)count;
     return true;
 }
 
-static int read_record(const json_t *root, const char *path, struct lull_calibration_record *out,
-                       struct lull_error *err)
+static int calibration_file_read_record(const json_t *root, const char *path,
+                                        struct lull_calibration_record *out, struct lull_error *err)
 {
     const json_t *measured = json_object_get(root, "measured_s");
     uint32_t version;
 
-    if (!read_integer(json_object_get(root, "version"), FORMAT_VERSION, FORMAT_VERSION, &version))
-        return bad(err, path, "not a calibration of this version of Lull");
+    if (!calibration_file_read_integer(json_object_get(root, "version"), FORMAT_VERSION,
+                                       FORMAT_VERSION, &version))
+        return calibration_file_invalid(err, path, "not a calibration of this version of Lull");
     if (!json_is_integer(measured))
-        return bad(err, path, "measured_s is missing or no whole number");
+        return calibration_file_invalid(err, path, "measured_s is missing or no whole number");
     out->measured_s = json_integer_value(measured);
-    if (!read_integer(json_object_get(root, "reference_sm_mhz"), 1, MAX_MHZ, &out->reference_mhz))
-        return bad(err, path, "reference_sm_mhz is missing or no clock");
+    if (!calibration_file_read_integer(json_object_get(root, "reference_sm_mhz"), 1, MAX_MHZ,
+                                       &out->reference_mhz))
+        return calibration_file_invalid(err, path, "reference_sm_mhz is missing or no clock");
     if (!read_targets(json_object_get(root, "targets"), out))
-        return bad(err, path, "targets are missing, too many or invalid");
+        return calibration_file_invalid(err, path, "targets are missing, too many or invalid");
     if (!read_together(json_object_get(root, "together"), out))
-        return bad(err, path, "together is missing or not what it should be");
+        return calibration_file_invalid(err, path, "together is missing or not what it should be");
     return 0;
 }
 
-static bool is_text(const json_t *value, const char *text)
+static bool calibration_file_is_text(const json_t *value, const char *text)
 {
     return json_is_string(value) && strcmp(json_string_value(value), text) == 0;
 }
 
-static int parse(const char *data, size_t size, const char *path, const char *gpu_name,
-                 const char *driver_version, struct lull_calibration_record *out,
-                 struct lull_error *err)
+static int calibration_file_parse(const char *data, size_t size, const char *path,
+                                  const char *gpu_name, const char *driver_version,
+                                  struct lull_calibration_record *out, struct lull_error *err)
 {
     json_error_t error;
     json_t *root = json_loadb(data, size, JSON_REJECT_DUPLICATES, &error);
@@ -284,11 +292,11 @@ static int parse(const char *data, size_t size, const char *path, const char *gp
         return lull_error_set(err, LULL_E_FORMAT,
                               "%s: line %d: %.80s; measure again with lull calibrate", path,
                               error.line, error.text);
-    if (!is_text(json_object_get(root, "gpu_name"), gpu_name) ||
-        !is_text(json_object_get(root, "driver_version"), driver_version))
-        result = bad(err, path, "it is of another GPU or driver");
+    if (!calibration_file_is_text(json_object_get(root, "gpu_name"), gpu_name) ||
+        !calibration_file_is_text(json_object_get(root, "driver_version"), driver_version))
+        result = calibration_file_invalid(err, path, "it is of another GPU or driver");
     else
-        result = read_record(root, path, out, err);
+        result = calibration_file_read_record(root, path, out, err);
     json_decref(root);
     return result;
 }
@@ -305,8 +313,9 @@ static void append_plain(char *name, size_t size, const char *text)
 }
 
 /* Two models may get the same name of a file; its content tells which of them it is for. */
-static int make_path(const char *directory, const char *gpu_name, const char *driver_version,
-                     char *path_out, struct lull_error *err)
+static int calibration_file_make_path(const char *directory, const char *gpu_name,
+                                      const char *driver_version, char *path_out,
+                                      struct lull_error *err)
 {
     char name[256] = "calibration-";
 
@@ -324,7 +333,8 @@ int lull_calibration_store(const char *directory, const struct lull_calibration_
     char path[PATH_MAX];
     json_t *root;
     char *text;
-    int result = make_path(directory, record->gpu_name, record->driver_version, path, err);
+    int result =
+        calibration_file_make_path(directory, record->gpu_name, record->driver_version, path, err);
 
     if (result < 0)
         return result;
@@ -352,14 +362,14 @@ int lull_calibration_load(const char *directory, const char *gpu_name, const cha
     char path[PATH_MAX];
     char *data;
     size_t size;
-    int result = make_path(directory, gpu_name, driver_version, path, err);
+    int result = calibration_file_make_path(directory, gpu_name, driver_version, path, err);
 
     if (result < 0)
         return result;
     result = lull_file_read(path, MAX_BYTES, &data, &size, err);
     if (result < 0)
         return result;
-    result = parse(data, size, path, gpu_name, driver_version, &record, err);
+    result = calibration_file_parse(data, size, path, gpu_name, driver_version, &record, err);
     free(data);
     if (result < 0)
         return result;

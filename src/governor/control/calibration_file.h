@@ -68,7 +68,7 @@ void lull_calibration_merge(struct lull_calibration_record *into,
                             const struct lull_calibration_record *from, uint32_t limit);
 
 /* Gives a switch cost all that was measured, as if it had seen it, all targets alike. */
-void lull_calibration_teach(const struct lull_calibration_record *record,
+void lull_calibration_apply(const struct lull_calibration_record *record,
                             struct lull_switch_cost *cost);
 
 /* Returns the record as its file has it, a new reference; NULL: no memory. */

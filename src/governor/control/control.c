@@ -7,23 +7,22 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "governor/control/calibration_file.h"
 #include "governor/energy/energy_meter.h"
 
-/* How many events are copied out of a ring at a time. Chosen, not measured. */
+/* How many events are copied out of a ring at a time. */
 enum { EVENTS_AT_ONCE = 256 };
 
-/* The loop looks around at least this often, for results that no event announces. Chosen, not
- * measured. */
+/* The loop looks around at least this often, for results that no event announces. */
 static const int64_t idle_wait_ns = 20 * LULL_NS_PER_MS;
 
-/* The time between two looks at slots whose process may have ended. Chosen, not measured. */
+/* The time between two looks at slots whose process may have ended. */
 static const int64_t release_spacing_ns = 5 * LULL_NS_PER_MS;
 
-/* GPUs of the same name switch alike: the first of them stands for all. */
+/* GPUs of the same name switch alike: the first of them represents all. */
 static void describe_gpus(struct lull_control *control)
 {
     for (uint32_t i = 0; i < control->gpu_count; i++) {
@@ -51,7 +50,7 @@ static void recall_calibrations(struct lull_control *control)
         if (lull_calibration_find(control->gpus[i].info->name,
                                   lull_devices_driver_version(control->devices), &record) < 0)
             continue;
-        lull_calibration_teach(&record, &known);
+        lull_calibration_apply(&record, &known);
         lull_controller_set_switch_cost(control->controller, i, &known);
     }
 }
@@ -71,7 +70,7 @@ int lull_control_create(const struct lull_control_setup *setup, struct lull_cont
     control->deciding = control;
     control->observe_only = setup->config->observe_only;
     control->exposure = setup->exposure;
-    control->gpu_count = lull_smaller_u32(setup->gpu_count, LULL_CONTROLLER_MAX_GPUS);
+    control->gpu_count = lull_min_u32(setup->gpu_count, LULL_CONTROLLER_MAX_GPUS);
     pthread_mutex_init(&control->lock, NULL);
     for (uint32_t i = 0; i < control->gpu_count; i++) {
         struct lull_governed_gpu *gpu = &control->gpus[i];
@@ -126,8 +125,8 @@ static void note_lowered(struct lull_governed_gpu *gpu, uint32_t mhz, int64_t no
     gpu->lowered = (struct lull_span){.begin_ns = mhz == 0 ? 0 : now_ns, .index = mhz};
 }
 
-static void carry_out(struct lull_control *control, const struct lull_command *command,
-                      int64_t now_ns)
+static void control_execute(struct lull_control *control, const struct lull_command *command,
+                            int64_t now_ns)
 {
     struct lull_governed_gpu *gpu = &control->gpus[command->gpu];
     uint32_t mhz = command->point == 0 ? 0 : gpu->info->sm_clocks_mhz[command->point];
@@ -157,7 +156,7 @@ static void carry_out_due(struct lull_control *control)
         control->decider->poll(control->deciding, now_ns, commands, LULL_CONTROLLER_MAX_GPUS);
 
     for (uint32_t i = 0; i < count; i++)
-        carry_out(control, &commands[i], now_ns);
+        control_execute(control, &commands[i], now_ns);
     if (control->decider->record != NULL)
         control->decider->record(control->deciding);
 }
@@ -184,8 +183,9 @@ static enum lull_transfer transfer_of(uint16_t operation)
     }
 }
 
-static void announce(struct lull_communicators *communicators, const struct lull_event_segment *job,
-                     uint32_t slot, const struct lull_event *event)
+static void control_announce(struct lull_communicators *communicators,
+                             const struct lull_event_segment *job, uint32_t slot,
+                             const struct lull_event *event)
 {
     struct lull_named_communicator *item = &communicators->items[event->communicator];
 
@@ -205,7 +205,7 @@ static void take_communicator(struct lull_communicators *communicators,
     if (event->communicator >= LULL_COMMUNICATORS_KEPT)
         return;
     if (event->kind == LULL_EVENT_COMMUNICATOR) {
-        announce(communicators, job, slot, event);
+        control_announce(communicators, job, slot, event);
         return;
     }
     if (event->communicator >= communicators->count)
@@ -219,7 +219,8 @@ static void take_communicator(struct lull_communicators *communicators,
 
 /* ---- events ------------------------------------------------------------------------------ */
 
-static void take_event(struct lull_control *control, uint32_t index, const struct lull_event *event)
+static void control_take_event(struct lull_control *control, uint32_t index,
+                               const struct lull_event *event)
 {
     struct lull_governed_gpu *gpu = &control->gpus[index];
 
@@ -262,11 +263,11 @@ static void take_event_of(struct lull_control *control, uint32_t slot,
         event->kind == LULL_EVENT_WINDOW_BEGIN || event->kind == LULL_EVENT_WINDOW_END;
 
     if (is_of_window && control->accounting != NULL)
-        lull_accounting_tell(control->accounting, control->job, slot, process->seen_on, event);
+        lull_accounting_report(control->accounting, control->job, slot, process->seen_on, event);
     if (is_of_window)
         return;
     if (process->gpu >= 0)
-        take_event(control, (uint32_t)process->gpu, event);
+        control_take_event(control, (uint32_t)process->gpu, event);
     else if (process->is_waiting)
         hold_event(process, event);
 }
@@ -277,14 +278,14 @@ static void take_held(struct lull_control *control, struct lull_control_process 
     if (process->is_waiting)
         return;
     for (uint32_t i = 0; process->gpu >= 0 && i < process->held_count; i++)
-        take_event(control, (uint32_t)process->gpu, &process->held[i]);
+        control_take_event(control, (uint32_t)process->gpu, &process->held[i]);
     free(process->held);
     process->held = NULL;
     process->held_count = 0;
 }
 
 /* Takes all events that the bound processes have pushed; those of others wait in their rings. */
-static void drain(struct lull_control *control)
+static void control_drain(struct lull_control *control)
 {
     struct lull_event events[EVENTS_AT_ONCE];
 
@@ -312,7 +313,7 @@ static bool is_reported(const struct lull_control *control, uint32_t slot)
 }
 
 /*
- * Jobs that start workers anew all the time would use up the slots: from half of them on, those of
+ * Jobs that start workers again all the time would use up the slots: from half of them on, those of
  * processes that have ended are given up. One is looked at at a time, because that takes some 20 us
  * of the time in which events are answered.
  */
@@ -334,7 +335,7 @@ static void release_slots(struct lull_control *control, int64_t now_ns)
 
 /* ---- the thread -------------------------------------------------------------------------- */
 
-static void *loop(void *argument)
+static void *control_loop(void *argument)
 {
     struct lull_control *control = argument;
 
@@ -345,7 +346,7 @@ static void *loop(void *argument)
         int64_t wake_ns = lull_now_ns() + idle_wait_ns;
 
         pthread_mutex_lock(&control->lock);
-        drain(control);
+        control_drain(control);
         release_slots(control, lull_now_ns());
         carry_out_due(control);
         lull_control_take_results(control);
@@ -355,7 +356,7 @@ static void *loop(void *argument)
         lull_event_segment_wait(control->job, wake_ns);
     }
     pthread_mutex_lock(&control->lock);
-    drain(control);
+    control_drain(control);
     for (uint32_t i = 0; i < control->gpu_count; i++)
         control->decider->take_exit(control->deciding, i);
     carry_out_due(control);
@@ -365,7 +366,7 @@ static void *loop(void *argument)
 
 int lull_control_start(struct lull_control *control, struct lull_error *err)
 {
-    int result = pthread_create(&control->thread, NULL, loop, control);
+    int result = pthread_create(&control->thread, NULL, control_loop, control);
 
     if (result != 0)
         return lull_error_set(err, -result, "cannot start the control thread: %s",

@@ -47,13 +47,13 @@ struct lull_communicators {
 /* State of one GPU as the loop sees it. */
 struct lull_control_gpu {
     int32_t process; /* slot of the rank that uses the GPU; -1: none does */
-    bool shared;     /* more than one rank uses it, so it is left alone */
+    bool shared;     /* more than one rank uses it, so it is left unchanged */
     uint32_t ranks;  /* that use it, or have used it beside another */
     bool leased;
     struct lull_error refusal; /* why it is not leased; code 0: not asked yet */
     uint32_t device;           /* index in devices */
     struct lull_driver_watch driver;
-    uint32_t limit_changes;                  /* of its power limit, by somebody else */
+    uint32_t limit_changes;                  /* of its power limit, by another program */
     struct lull_communicators communicators; /* empty where communication runs on the host */
     uint64_t events;                         /* of its ranks */
     uint64_t lost_events;
@@ -61,9 +61,9 @@ struct lull_control_gpu {
     int64_t left_ns;    /* when it left; 0: that was not seen */
 };
 
-/* What goes on on one GPU now, for whoever looks on. */
+/* What continues on one GPU now, for whoever looks on. */
 struct lull_control_view {
-    uint32_t wanted_mhz; /* what was asked for last; 0: no clock can be set */
+    uint32_t wanted_mhz; /* what was requested last; 0: no clock can be set */
     int64_t lowered_ns;  /* how long it has been lowered so far */
     uint64_t forecasts;  /* sections that were lowered and have been raised... */
     uint64_t hits;       /* ...ahead of their end, by its forecast */
@@ -100,7 +100,7 @@ void lull_control_log_boundary(struct lull_control *control, uint32_t gpu,
  * borrowed until destroy. */
 void lull_control_set_accounting(struct lull_control *control, struct lull_accounting *accounting);
 
-/* Makes leases ask for the right to set power limits, too. To be called before start, on a control
+/* Makes leases request the right to set power limits, too. To be called before start, on a control
  * that only observes: the caller sets the clocks. */
 void lull_control_want_limits(struct lull_control *control);
 bool lull_control_wants_limits(const struct lull_control *control);
@@ -135,12 +135,12 @@ void lull_control_bind(struct lull_control *control);
  * GPU. To be called before start, on a control of the only GPU of the driver. */
 void lull_control_trust_environment(struct lull_control *control);
 
-/* Tells whether the driver's lists of processes are to be read now, and takes one. */
+/* Returns whether the driver's lists of processes are to be read now, and takes one. */
 bool lull_control_wants_lists(struct lull_control *control, int64_t now_ns);
 void lull_control_take_list(struct lull_control *control, uint32_t gpu,
                             const struct lull_device_processes *list);
 
-/* Tells whether the driver's lists cannot name the job's processes on some GPU. */
+/* Returns whether the driver's lists cannot name the job's processes on some GPU. */
 bool lull_control_is_blind(const struct lull_control *control);
 
 /* Counts the processes that wait for their GPU, and of which this was seen last. */
@@ -183,7 +183,7 @@ struct lull_control_view lull_control_view(const struct lull_control *control, u
 struct lull_controller *lull_control_controlled(struct lull_control *control);
 struct lull_event_segment *lull_control_job(const struct lull_control *control);
 
-/* Tells whether the decider has come to its result. */
+/* Returns whether the decider has come to its result. */
 bool lull_control_has_settled(const struct lull_control *control);
 
 #endif

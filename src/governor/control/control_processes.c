@@ -15,7 +15,7 @@
 #include "base/process.h"
 
 /* How often the driver's lists of processes are read: while a process waits for its GPU that came,
- * or began to communicate, less than soon_ns ago, and otherwise. Chosen, not measured. */
+ * or began to communicate, less than soon_ns ago, and otherwise. */
 static const int64_t soon_ns = 10 * LULL_NS_PER_S;
 static const int64_t often_ns = 100 * LULL_NS_PER_MS;
 static const int64_t rarely_ns = 2 * LULL_NS_PER_S;
@@ -38,7 +38,7 @@ static int lease_through(const struct lull_control *control, const struct lull_g
 }
 
 /* From now on the GPU is driven through that slot, which has seen no request yet. */
-static void begin_lease(struct lull_governed_gpu *gpu, uint32_t slot)
+static void control_process_begin_lease(struct lull_governed_gpu *gpu, uint32_t slot)
 {
     memset(gpu->requests, 0, sizeof(gpu->requests));
     gpu->posted = 0;
@@ -53,7 +53,7 @@ static void begin_lease(struct lull_governed_gpu *gpu, uint32_t slot)
 
 /* Leases a GPU for its first rank. A daemon that dies just now refuses nothing: the lease is taken
  * when there is one again. */
-static void lease(struct lull_control *control, struct lull_governed_gpu *gpu)
+static void control_process_lease(struct lull_control *control, struct lull_governed_gpu *gpu)
 {
     struct lull_error err = {0};
     uint32_t slot;
@@ -79,7 +79,7 @@ static void lease(struct lull_control *control, struct lull_governed_gpu *gpu)
         return;
     }
     pthread_mutex_lock(&control->lock);
-    begin_lease(gpu, slot);
+    control_process_begin_lease(gpu, slot);
     pthread_mutex_unlock(&control->lock);
 }
 
@@ -101,7 +101,7 @@ int lull_control_arm(struct lull_control *control, struct lull_actuator *actuato
     control->actuator = actuator;
     for (uint32_t i = 0; i < control->gpu_count; i++)
         if (control->gpus[i].wants_lease)
-            begin_lease(&control->gpus[i], slots[i]);
+            control_process_begin_lease(&control->gpus[i], slots[i]);
     pthread_mutex_unlock(&control->lock);
     return 0;
 }
@@ -109,7 +109,7 @@ int lull_control_arm(struct lull_control *control, struct lull_actuator *actuato
 /* ---- evidence ---------------------------------------------------------------------------- */
 
 /* Finds a GPU by its PCI address; -ENODEV: the driver library lists no such GPU. */
-static int find_device(const struct lull_devices *devices, uint64_t pci)
+static int control_process_find_device(const struct lull_devices *devices, uint64_t pci)
 {
     for (uint32_t i = 0; i < lull_devices_count(devices); i++) {
         uint64_t present;
@@ -127,7 +127,7 @@ static void take_reports(const struct lull_control *control, uint32_t slot,
     const uint32_t count = lull_event_segment_gpus(control->job, slot, gpus);
 
     for (uint32_t i = 0; i < count; i++) {
-        const int device = find_device(control->devices, gpus[i].pci);
+        const int device = control_process_find_device(control->devices, gpus[i].pci);
 
         if (device < 0)
             evidence->is_elsewhere = true;
@@ -149,7 +149,7 @@ static bool is_listed(const struct lull_device_processes *list, pid_t pid, uint6
 }
 
 /* The driver's numbers of processes mean something only in the namespace that they are of. */
-static bool is_blind(const struct lull_governed_gpu *gpu)
+static bool control_process_is_blind(const struct lull_governed_gpu *gpu)
 {
     return gpu->has_list &&
            (!gpu->list.is_known || gpu->list.pid_space != lull_process_pid_space());
@@ -166,7 +166,7 @@ static void take_lists(const struct lull_control *control, uint32_t slot, pid_t 
 
         if (!gpu->has_list)
             continue;
-        if (is_blind(gpu) || space == 0)
+        if (control_process_is_blind(gpu) || space == 0)
             evidence->blind |= bit;
         else if (is_listed(&gpu->list, pid, space))
             evidence->listed |= bit;
@@ -174,8 +174,8 @@ static void take_lists(const struct lull_control *control, uint32_t slot, pid_t 
 }
 
 /* Finds the job's GPU on which a process runs; *index_out is written for LULL_PLACEMENT_ON. */
-static enum lull_placement place(const struct lull_control *control, uint32_t slot, pid_t pid,
-                                 uint32_t *index_out)
+static enum lull_placement control_process_place(const struct lull_control *control, uint32_t slot,
+                                                 pid_t pid, uint32_t *index_out)
 {
     struct lull_placement_evidence evidence = {0};
     enum lull_placement placement;
@@ -200,13 +200,13 @@ static enum lull_placement place(const struct lull_control *control, uint32_t sl
 /* ---- binding ----------------------------------------------------------------------------- */
 
 /* True if the GPU is free for another rank: never used, or its rank has ended. */
-static bool is_free(struct lull_control *control, struct lull_governed_gpu *gpu)
+static bool control_process_is_free(struct lull_control *control, struct lull_governed_gpu *gpu)
 {
     return gpu->state.process < 0 || gpu->left ||
            lull_event_segment_has_ended(control->job, (uint32_t)gpu->state.process);
 }
 
-static void share(struct lull_control *control, uint32_t slot, uint32_t index)
+static void control_process_share(struct lull_control *control, uint32_t slot, uint32_t index)
 {
     control->gpus[index].state.shared = true;
     control->gpus[index].state.ranks++;
@@ -223,12 +223,12 @@ static void bind_process(struct lull_control *control, uint32_t slot, uint32_t i
     struct lull_governed_gpu *gpu = &control->gpus[index];
     bool is_usable;
 
-    if (!is_free(control, gpu)) {
-        share(control, slot, index);
+    if (!control_process_is_free(control, gpu)) {
+        control_process_share(control, slot, index);
         return;
     }
     if (!gpu->armed)
-        lease(control, gpu);
+        control_process_lease(control, gpu);
     pthread_mutex_lock(&control->lock);
     is_usable =
         control->decider->take_start(control->deciding, index, info, gpu->state.process >= 0);
@@ -252,8 +252,8 @@ static void leave_job(struct lull_control *control, uint32_t slot)
 }
 
 /* The process was on one GPU, and turns out to use others, too: what was learnt of it does not
- * stand for any. */
-static void unbind(struct lull_control *control, uint32_t slot)
+ * represent any. */
+static void control_process_unbind(struct lull_control *control, uint32_t slot)
 {
     uint32_t index;
 
@@ -281,7 +281,7 @@ static struct lull_control_process copy_process(struct lull_control *control, ui
 }
 
 /* Looks where a process is, and whether it still is where it was. */
-static void look_at(struct lull_control *control, uint32_t slot)
+static void control_process_locate(struct lull_control *control, uint32_t slot)
 {
     const struct lull_control_process process = copy_process(control, slot);
     struct lull_process_info info;
@@ -291,11 +291,11 @@ static void look_at(struct lull_control *control, uint32_t slot)
     if ((!process.is_waiting && process.gpu < 0) ||
         lull_event_segment_process(control->job, slot, &info) < 0)
         return;
-    placement = place(control, slot, info.pid, &index);
+    placement = control_process_place(control, slot, info.pid, &index);
     if (!process.is_waiting) {
         if (placement != LULL_PLACEMENT_UNSEEN &&
             (placement != LULL_PLACEMENT_ON || index != (uint32_t)process.gpu))
-            unbind(control, slot);
+            control_process_unbind(control, slot);
         return;
     }
     control->processes[slot].placement = placement;
@@ -351,7 +351,7 @@ void lull_control_bind(struct lull_control *control)
         bind_again(control, slot);
     take_new(control);
     for (uint32_t slot = 0; slot < control->bound; slot++)
-        look_at(control, slot);
+        control_process_locate(control, slot);
 }
 
 /* ---- what the main thread asks and tells ------------------------------------------------- */
@@ -387,7 +387,7 @@ void lull_control_take_list(struct lull_control *control, uint32_t index,
 bool lull_control_is_blind(const struct lull_control *control)
 {
     for (uint32_t i = 0; i < control->gpu_count; i++)
-        if (is_blind(&control->gpus[i]))
+        if (control_process_is_blind(&control->gpus[i]))
             return true;
     return false;
 }

@@ -16,16 +16,17 @@ static const int64_t obedience_ns = 60 * LULL_NS_PER_MS;
 static int64_t time_to_settle_ns(const struct lull_switch_result *result, int64_t end_ns,
                                  int64_t seen_ns)
 {
-    if (result->settle_ns == LULL_SETTLE_NOT_OBEYED)
+    if (result->settle_ns == LULL_SETTLE_NOT_APPLIED)
         return obedience_ns;
     if (result->settle_ns != LULL_SETTLE_UNKNOWN)
         return result->settle_ns;
     return seen_ns > end_ns && result->observed_mhz != 0 ? seen_ns - end_ns : -1;
 }
 
-static void tell_switch(struct lull_control *control, uint32_t index,
-                        const struct lull_posted_request *request,
-                        const struct lull_switch_result *result, int64_t seen_ns, bool failed)
+static void control_result_report_switch(struct lull_control *control, uint32_t index,
+                                         const struct lull_posted_request *request,
+                                         const struct lull_switch_result *result, int64_t seen_ns,
+                                         bool failed)
 {
     const int64_t end_ns = result->call_begin_ns + result->call_ns;
     const int64_t settle_ns = time_to_settle_ns(result, end_ns, seen_ns);
@@ -41,7 +42,7 @@ static void tell_switch(struct lull_control *control, uint32_t index,
         .failed = failed,
     };
 
-    if (result->settle_ns == LULL_SETTLE_NOT_OBEYED)
+    if (result->settle_ns == LULL_SETTLE_NOT_APPLIED)
         outcome.settle_ms = -1.0;
     control->decider->take_switch(control->deciding, index, &outcome);
 }
@@ -69,7 +70,7 @@ static void take_outcome(struct lull_control *control, uint32_t index,
                  lull_driver_watch_denies(&gpu->state.driver);
     /* Where nothing had to be written, nothing was learnt about what writing costs. */
     if (request->sequence == result->sequence && (is_made || is_useless))
-        tell_switch(control, index, request, result, seen_ns, is_useless);
+        control_result_report_switch(control, index, request, result, seen_ns, is_useless);
     if (result->status == 0 && result->settle_ns >= 0)
         gpu->expected = (struct lull_clock_expectation){.set_mhz = result->sm_mhz,
                                                         .since_ns = end_ns + result->settle_ns};
@@ -91,7 +92,7 @@ static void take_overtaken(struct lull_control *control, uint32_t index,
     /* It was read back at least once; else the writer was busy with another GPU's call. */
     if (overtaken.observed_mhz != 0 &&
         next->call_begin_ns - (overtaken.call_begin_ns + overtaken.call_ns) > obedience_ns)
-        overtaken.settle_ns = LULL_SETTLE_NOT_OBEYED;
+        overtaken.settle_ns = LULL_SETTLE_NOT_APPLIED;
     take_outcome(control, index, &overtaken,
                  next->call_begin_ns - next->unread_us * LULL_NS_PER_US);
 }
@@ -129,8 +130,8 @@ static int64_t unanswered_since_ns(const struct lull_governed_gpu *gpu,
     return earliest_ns;
 }
 
-/* Notes what the GPU is capped at. The clock that was expected of it no longer is. */
-static void take_cap(struct lull_governed_gpu *gpu, uint32_t cap_mhz)
+/* Notes what the GPU is capped at. The clock that was expected of it is no longer. */
+static void control_result_take_cap(struct lull_governed_gpu *gpu, uint32_t cap_mhz)
 {
     if (gpu->cap_mhz == cap_mhz)
         return;
@@ -157,7 +158,7 @@ void lull_control_take_results(struct lull_control *control)
         lull_actuator_result(control->actuator, gpu->actuator_slot, &result);
         since_ns = unanswered_since_ns(gpu, &result, since_ns);
         take_calls(control, i, &result);
-        take_cap(gpu, result.reference_mhz);
+        control_result_take_cap(gpu, result.reference_mhz);
         is_capped = is_capped || gpu->cap_mhz != 0;
         if (result.sequence == 0 || result.sequence == gpu->taken)
             continue;

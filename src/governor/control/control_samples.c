@@ -4,7 +4,8 @@
 
 #include "base/log.h"
 
-static void watch_clock(struct lull_governed_gpu *gpu, const struct lull_sample *sample)
+static void control_sample_watch_clock(struct lull_governed_gpu *gpu,
+                                       const struct lull_sample *sample)
 {
     const uint32_t needed = LULL_READING_SM_CLOCK | LULL_READING_REASONS;
 
@@ -17,15 +18,15 @@ static void watch_clock(struct lull_governed_gpu *gpu, const struct lull_sample 
                                      &gpu->expected);
 }
 
-/* Tells whether the driver has reported an error that the job survives, and that may have cost it
+/* Returns whether the driver has reported an error that the job survives, and that may have cost it
  * time. */
 static bool has_new_xids(struct lull_governed_gpu *gpu, const struct lull_device_reading *reading)
 {
     if ((reading->valid & LULL_READING_XIDS) == 0 || reading->xid_count == gpu->xids)
         return false;
     gpu->xids = reading->xid_count;
-    if (gpu->xids >= 2 * gpu->xids_told) { /* some drivers report thousands of them */
-        gpu->xids_told = gpu->xids;
+    if (gpu->xids >= 2 * gpu->xids_reported) { /* some drivers report thousands of them */
+        gpu->xids_reported = gpu->xids;
         lull_log(LULL_LOG_WARNING, "run",
                  "GPU %u: its driver has reported XID %u (%u so far): what is measured meanwhile "
                  "is set aside",
@@ -34,7 +35,7 @@ static bool has_new_xids(struct lull_governed_gpu *gpu, const struct lull_device
     return true;
 }
 
-/* Tells whether somebody else has lowered the power limit since the run began. */
+/* Returns whether another program has lowered the power limit since the run began. */
 static bool is_limited_by_others(const struct lull_control *control, struct lull_governed_gpu *gpu,
                                  const struct lull_device_reading *reading)
 {
@@ -55,7 +56,7 @@ static bool is_limited_by_others(const struct lull_control *control, struct lull
     return gpu->limit_mw < gpu->first_limit_mw;
 }
 
-static bool is_throttled(const struct lull_device_reading *reading)
+static bool control_sample_is_throttled(const struct lull_device_reading *reading)
 {
     return (reading->valid & LULL_READING_REASONS) != 0 &&
            (reading->reasons & LULL_CLOCK_REASON_THROTTLED) != 0;
@@ -71,14 +72,14 @@ void lull_control_sample(struct lull_control *control, uint32_t index,
 
     pthread_mutex_lock(&control->lock);
     decider = control->decider;
-    watch_clock(gpu, sample);
+    control_sample_watch_clock(gpu, sample);
     lull_run_log_add_sample(&gpu->log, sample);
     if ((reading->valid & LULL_READING_POWER) != 0)
         lull_section_meter_take_power(&gpu->meter, sample->time_ns, reading->power_mw * 1e-3);
     if (decider->take_power != NULL && (reading->valid & LULL_READING_POWER) != 0)
         decider->take_power(control->deciding, index, sample->time_ns, reading->power_mw * 1e-3);
     is_limited = is_limited_by_others(control, gpu, reading);
-    if (has_new_xids(gpu, reading) || is_throttled(reading) || is_limited)
+    if (has_new_xids(gpu, reading) || control_sample_is_throttled(reading) || is_limited)
         decider->take_disturbance(control->deciding, index);
     pthread_mutex_unlock(&control->lock);
 }

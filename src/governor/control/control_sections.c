@@ -46,8 +46,8 @@ static bool is_of_section(const struct lull_control *control, const struct lull_
            command->point != lull_controller_steady_point(control->controller, command->gpu);
 }
 
-/* Tells whether the rank is in a section that may be lowered. */
-static bool is_within(const struct lull_section_meter *meter)
+/* Returns whether the rank is in a section that may be lowered. */
+static bool control_section_is_within(const struct lull_section_meter *meter)
 {
     switch ((enum lull_live_section)meter->now.kind) {
     case LULL_LIVE_NO_SECTION:
@@ -71,7 +71,7 @@ void lull_control_judge_forecast(const struct lull_control *control, struct lull
         return;
     gpu->is_low_within = false;
     gpu->forecasts++;
-    gpu->hits += is_within(&gpu->meter);
+    gpu->hits += control_section_is_within(&gpu->meter);
 }
 
 struct lull_control_view lull_control_view(const struct lull_control *control, uint32_t index,

@@ -1,5 +1,5 @@
 /*
- * The control loop's state, shared by its files and nobody else:
+ * The control loop's state, shared by its files and no other process:
  *   control.c         its life, events, commands, what the main thread asks
  *   control_processes.c which process runs on which GPU, leases
  *   control_results.c what came of commands, and how the driver does
@@ -20,7 +20,6 @@
 #include "governor/control/control.h"
 #include "governor/control/power_round.h"
 
-/* Chosen, not measured. */
 enum { LULL_CONTROL_REQUESTS_KEPT = 8, LULL_CONTROL_EVENTS_HELD = 4096 };
 
 /* A process of the job, by its slot. Guarded by the control's lock, but for placement, which is the
@@ -56,7 +55,7 @@ struct lull_governed_gpu {
     uint64_t taken;          /* sequence of the last outcome taken */
     uint16_t calls;          /* calls of the driver that have been taken, modulo 65536 */
     uint32_t xids;           /* errors of the driver that have been taken... */
-    uint32_t xids_told;      /* ...as the log has them */
+    uint32_t xids_reported;  /* ...as the log has them */
     uint32_t point;          /* the point that was requested last */
     uint32_t first_limit_mw; /* its power limit when the run began; 0: not known */
     uint32_t limit_mw;       /* ...and as it was read last */
@@ -70,7 +69,7 @@ struct lull_governed_gpu {
     int64_t lowered_ns; /* all such stretches that are over */
     bool is_low_within; /* it has been lowered for a section, and is to be raised */
     uint64_t forecasts; /* raisings after that... */
-    uint64_t hits;      /* ...that were asked for while the section still went on */
+    uint64_t hits;      /* ...that were requested while the section still continued */
     struct lull_section_meter meter;
     bool is_idle;  /* it had nothing to do when it was read last */
     bool left;     /* its rank has ended, and another one may take the GPU over */
@@ -92,7 +91,7 @@ struct lull_control {
     struct lull_power_round power_round;
     const struct lull_decider *decider; /* the one that rules */
     void *deciding;                     /* what its functions are called with */
-    struct lull_accounting *accounting; /* what is told of energy windows; NULL: nobody is */
+    struct lull_accounting *accounting; /* what is reported of energy windows; NULL: nobody is */
     pthread_mutex_t lock;               /* guards deciders and run logs */
     pthread_t thread;
     bool running;
@@ -128,7 +127,7 @@ void lull_control_meter(const struct lull_control *control, struct lull_governed
                         const struct lull_event *event);
 
 /* Counts whether a section that was lowered has been raised by its forecast, or only when it had
- * ended. To be called before a command is carried out. */
+ * ended. To be called before a command is executed. */
 void lull_control_judge_forecast(const struct lull_control *control, struct lull_governed_gpu *gpu,
                                  const struct lull_command *command);
 

@@ -32,7 +32,7 @@ struct lull_decider {
 
     /*
      * A rank begins on the GPU; has_predecessor: another one was there before. False: the GPU
-     * cannot be governed, and no event of the rank shall be told. On the main thread.
+     * cannot be governed, and no event of the rank should be told. On the main thread.
      */
     bool (*take_start)(void *state, uint32_t gpu, const struct lull_process_info *info,
                        bool has_predecessor);
@@ -43,7 +43,7 @@ struct lull_decider {
     /* The GPU's rank has told an event, which is neither EXIT nor one of an energy window. */
     void (*take_event)(void *state, uint32_t gpu, const struct lull_event *event);
 
-    /* A command has been carried out, or refused. */
+    /* A command has been executed, or refused. */
     void (*take_switch)(void *state, uint32_t gpu, const struct lull_switch_outcome *outcome);
 
     /* A driver call for the GPU has returned, blocked_ms after it began. */
@@ -72,7 +72,7 @@ struct lull_decider {
     /* When to poll again at the latest; INT64_MAX: only after the next event. */
     int64_t (*wake_ns)(const void *state);
 
-    /* Tells whether it has come to its result. On either thread. */
+    /* Returns whether it has come to its result. On either thread. */
     bool (*has_settled)(const void *state);
 };
 

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-/* A call that blocks for longer is told of in the report: the usual one takes 5 to 10 ms. */
+/* A call that blocks for longer is told of in the report: the typical one takes 5 to 10 ms. */
 static const double slow_call_ms = 100.0;
 /* Readings lag behind by up to 100 ms and a clock settles after up to 48 ms, so one that was just
  * changed says nothing yet. */
@@ -18,11 +18,10 @@ static const int64_t grace_ns = 300 * LULL_NS_PER_MS;
 static const uint32_t margin_mhz = 20;
 
 /* So many changes without effect in a row end the management of a GPU, and so many strange readings
- * in a row count as another program's doing. Chosen, not measured. */
+ * in a row count as another program's doing. */
 enum { WITHOUT_EFFECT_MAX = 5, STRANGE_MIN = 3 };
 
-/* So many refusals in a row are no passing trouble: the writer has tried each several times.
- * Chosen, not measured. */
+/* So many refusals in a row are no passing trouble: the writer has tried each several times. */
 enum { REFUSED_MIN = 3 };
 
 /* Notes whether the driver has refused a request for a reason that may pass. */
@@ -56,7 +55,7 @@ void lull_driver_watch_take_result(struct lull_driver_watch *watch,
     if ((result->status != 0 && result->status != LULL_E_STALE) || result->call_ns == 0)
         return;
     watch->changes++;
-    if (result->settle_ns == LULL_SETTLE_NOT_OBEYED) {
+    if (result->settle_ns == LULL_SETTLE_NOT_APPLIED) {
         watch->without_effect++;
         watch->in_vain++;
     } else if (result->sm_mhz != 0) { /* the highest clock may have been there all the time */
@@ -112,8 +111,8 @@ bool lull_driver_watch_has_no_effect(const struct lull_driver_watch *watch)
 }
 
 /* Adds a sentence behind what the text has already. */
-__attribute__((format(printf, 3, 4))) static void append(char *text, size_t size,
-                                                         const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void driver_watch_append(char *text, size_t size,
+                                                                      const char *format, ...)
 {
     size_t used = 0;
     va_list arguments;
@@ -131,18 +130,20 @@ bool lull_driver_watch_describe(const struct lull_driver_watch *watch, char *tex
 {
     text[0] = '\0';
     if (watch->without_effect > 0)
-        append(text, size,
-               "%" PRIu64 " of %" PRIu64
-               " clock changes had no effect although the driver reported "
-               "success",
-               watch->without_effect, watch->changes);
+        driver_watch_append(text, size,
+                            "%" PRIu64 " of %" PRIu64
+                            " clock changes had no effect although the driver reported "
+                            "success",
+                            watch->without_effect, watch->changes);
     if (watch->slow_calls > 0)
-        append(text, size,
-               "driver calls block for %.0f ms: %" PRIu64 " of %" PRIu64 " took over 100 ms",
-               watch->slowest_call_ms, watch->slow_calls, watch->calls);
+        driver_watch_append(text, size,
+                            "driver calls block for %.0f ms: %" PRIu64 " of %" PRIu64
+                            " took over 100 ms",
+                            watch->slowest_call_ms, watch->slow_calls, watch->calls);
     if (watch->foreign > 0)
-        append(text, size,
-               "the clock was %" PRIu64 " times not what had been set: another program changes it",
-               watch->foreign);
+        driver_watch_append(text, size,
+                            "the clock was %" PRIu64
+                            " times not what had been set: another program changes it",
+                            watch->foreign);
     return text[0] != '\0';
 }

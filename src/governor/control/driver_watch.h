@@ -1,7 +1,7 @@
 /*
  * Watches whether the driver of one GPU does what it says: counts calls that succeed without
  * effect, calls that take forever, and clocks that another program must have changed, for the
- * report; and tells when it is pointless to go on asking.
+ * report; and tells when it is pointless to continue asking.
  *
  * Caller's storage; zero-initialised has seen nothing. Threads: one at a time.
  * SPDX-License-Identifier: Apache-2.0
@@ -51,20 +51,20 @@ void lull_driver_watch_take_calls(struct lull_driver_watch *watch, uint64_t call
 void lull_driver_watch_take_clock(struct lull_driver_watch *watch, int64_t now_ns,
                                   uint32_t read_mhz, const struct lull_clock_expectation *expected);
 
-/* Tells whether a clock that was lowered had come at least half the way from the one before when it
- * was read last. Readings lag behind, and the clock of a GPU without work falls by itself, which
+/* Returns whether a clock that was lowered had come at least half the way from the one before when
+ * it was read last. Readings lag behind, and the clock of a GPU without work falls by itself, which
  * not every device says. */
 bool lull_driver_watch_follows(const struct lull_switch_result *result,
                                const struct lull_clock_expectation *before);
 
-/* Tells whether requests are refused for good. */
+/* Returns whether requests are refused permanently. */
 bool lull_driver_watch_denies(const struct lull_driver_watch *watch);
 
-/* Tells whether so many requests in a row were refused that nothing can be learnt. */
+/* Returns whether so many requests in a row were refused that nothing can be learnt. */
 bool lull_driver_watch_is_refused(const struct lull_driver_watch *watch);
 
-/* Tells whether the clock has not followed for so many times in a row that the GPU is better left
- * alone.
+/* Returns whether the clock has not followed for so many times in a row that the GPU is better left
+ * unchanged.
  */
 bool lull_driver_watch_has_no_effect(const struct lull_driver_watch *watch);
 

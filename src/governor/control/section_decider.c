@@ -10,18 +10,18 @@
 
 /* ---- the run log ------------------------------------------------------------------------- */
 
-static enum lull_controller_phase phase_of(const struct lull_control *control)
+static enum lull_controller_phase section_decider_phase_of(const struct lull_control *control)
 {
     return control->has_phase ? control->phase : lull_controller_phase(control->controller);
 }
 
-static void log_iteration(struct lull_control *control, uint32_t index,
-                          const struct lull_track *track, int64_t time_ns)
+static void section_decider_log_iteration(struct lull_control *control, uint32_t index,
+                                          const struct lull_track *track, int64_t time_ns)
 {
     const struct lull_boundary boundary = {
         .time_ns = time_ns,
         .first = lull_track_iteration(track) == 0,
-        .phase = phase_of(control),
+        .phase = section_decider_phase_of(control),
         .visit = lull_controller_visit(control->controller, index),
     };
 
@@ -65,8 +65,8 @@ static void take_call(struct lull_control *control, uint32_t index, const struct
     if (!call->is_late)
         log_section(gpu, call);
     if (call->begin && gpu->enqueueing == NULL)
-        log_iteration(control, index, lull_controller_track(control->controller, index),
-                      call->time_ns);
+        section_decider_log_iteration(
+            control, index, lull_controller_track(control->controller, index), call->time_ns);
 }
 
 static struct lull_call call_of(const struct lull_event *event)
@@ -130,7 +130,8 @@ void lull_control_forget_device(struct lull_governed_gpu *gpu)
 }
 
 /* Asks the probes for what is needed from now on, and for no more, because recording costs time. */
-static void ask(struct lull_control *control, const struct lull_governed_gpu *gpu)
+static void section_decider_configure_probes(struct lull_control *control,
+                                             const struct lull_governed_gpu *gpu)
 {
     uint32_t wanted = 0;
 
@@ -185,11 +186,11 @@ static void take_enqueue(struct lull_control *control, uint32_t index,
         if (control->observe_only)
             take_call(control, index, &call);
     }
-    log_iteration(control, index, gpu->enqueueing, call.time_ns);
+    section_decider_log_iteration(control, index, gpu->enqueueing, call.time_ns);
 }
 
-static void take_kernel(struct lull_control *control, uint32_t index,
-                        const struct lull_event *event)
+static void section_decider_take_kernel(struct lull_control *control, uint32_t index,
+                                        const struct lull_event *event)
 {
     const struct lull_call call = call_of(event);
 
@@ -197,14 +198,14 @@ static void take_kernel(struct lull_control *control, uint32_t index,
     lull_gap_map_take_communication(control->gpus[index].gaps, &call);
 }
 
-static void take_compute(struct lull_control *control, uint32_t index,
-                         const struct lull_event *event)
+static void section_decider_take_compute(struct lull_control *control, uint32_t index,
+                                         const struct lull_event *event)
 {
     lull_gap_map_take_compute(control->gpus[index].gaps, event->time_ns,
                               event->time_ns + (int64_t)event->bytes);
 }
 
-/* The peer is an error number where recording kernels has failed for good. */
+/* The peer is an error number where recording kernels has failed permanently. */
 static void take_complete(struct lull_control *control, uint32_t index,
                           const struct lull_event *event)
 {
@@ -223,13 +224,17 @@ static const struct {
     void (*take)(struct lull_control *control, uint32_t index, const struct lull_event *event);
     bool is_of_device; /* the rank communicates on its GPU, which a communicator says already */
 } kinds[] = {
-    [LULL_EVENT_BEGIN] = {take_host_event, false}, [LULL_EVENT_END] = {take_host_event, false},
-    [LULL_EVENT_ENQUEUE] = {take_enqueue, true},   [LULL_EVENT_KERNEL_BEGIN] = {take_kernel, true},
-    [LULL_EVENT_KERNEL_END] = {take_kernel, true}, [LULL_EVENT_COMPUTE] = {take_compute, true},
-    [LULL_EVENT_COMPLETE] = {take_complete, true}, [LULL_EVENT_COMMUNICATOR] = {NULL, true},
+    [LULL_EVENT_BEGIN] = {take_host_event, false},
+    [LULL_EVENT_END] = {take_host_event, false},
+    [LULL_EVENT_ENQUEUE] = {take_enqueue, true},
+    [LULL_EVENT_KERNEL_BEGIN] = {section_decider_take_kernel, true},
+    [LULL_EVENT_KERNEL_END] = {section_decider_take_kernel, true},
+    [LULL_EVENT_COMPUTE] = {section_decider_take_compute, true},
+    [LULL_EVENT_COMPLETE] = {take_complete, true},
+    [LULL_EVENT_COMMUNICATOR] = {NULL, true},
 };
 
-static void take_event(void *state, uint32_t index, const struct lull_event *event)
+static void section_decider_take_event(void *state, uint32_t index, const struct lull_event *event)
 {
     struct lull_control *control = state;
     struct lull_governed_gpu *gpu = &control->gpus[index];
@@ -242,26 +247,26 @@ static void take_event(void *state, uint32_t index, const struct lull_event *eve
     if (is_of_device && !become_device(control, gpu))
         return;
     if (is_of_device)
-        emit_gaps(control, index, event->time_ns); /* before this event announces gaps anew */
+        emit_gaps(control, index, event->time_ns); /* before this event announces gaps again */
     if (kinds[event->kind].take != NULL)
         kinds[event->kind].take(control, index, event);
     if (is_of_device) {
         emit_gaps(control, index, event->time_ns);
-        ask(control, gpu);
+        section_decider_configure_probes(control, gpu);
     }
 }
 
 /* ---- the rest goes to the controller as it is -------------------------------------------- */
 
-static void take_exit(void *state, uint32_t index)
+static void section_decider_take_exit(void *state, uint32_t index)
 {
     struct lull_control *control = state;
 
     lull_controller_take_exit(control->controller, index);
 }
 
-static bool take_start(void *state, uint32_t index, const struct lull_process_info *info,
-                       bool has_predecessor)
+static bool section_decider_take_start(void *state, uint32_t index,
+                                       const struct lull_process_info *info, bool has_predecessor)
 {
     struct lull_control *control = state;
     struct lull_governed_gpu *gpu = &control->gpus[index];
@@ -275,14 +280,16 @@ static bool take_start(void *state, uint32_t index, const struct lull_process_in
     return lull_controller_take_start(control->controller, index);
 }
 
-static void take_switch(void *state, uint32_t index, const struct lull_switch_outcome *outcome)
+static void section_decider_take_switch(void *state, uint32_t index,
+                                        const struct lull_switch_outcome *outcome)
 {
     struct lull_control *control = state;
 
     lull_controller_take_switch(control->controller, index, outcome);
 }
 
-static void take_blocked(void *state, uint32_t index, int64_t now_ns, double blocked_ms)
+static void section_decider_take_blocked(void *state, uint32_t index, int64_t now_ns,
+                                         double blocked_ms)
 {
     struct lull_control *control = state;
 
@@ -290,7 +297,7 @@ static void take_blocked(void *state, uint32_t index, int64_t now_ns, double blo
     lull_controller_take_blocked(control->controller, index, blocked_ms);
 }
 
-static void take_waiting(void *state, int64_t now_ns, double waiting_ms)
+static void section_decider_take_waiting(void *state, int64_t now_ns, double waiting_ms)
 {
     struct lull_control *control = state;
 
@@ -298,7 +305,7 @@ static void take_waiting(void *state, int64_t now_ns, double waiting_ms)
     lull_controller_take_waiting(control->controller, waiting_ms);
 }
 
-static void take_power(void *state, uint32_t index, int64_t time_ns, double power_w)
+static void section_decider_take_power(void *state, uint32_t index, int64_t time_ns, double power_w)
 {
     struct lull_control *control = state;
 
@@ -307,22 +314,22 @@ static void take_power(void *state, uint32_t index, int64_t time_ns, double powe
         lull_controller_take_node_power(control->controller, time_ns, control->power_round.sum_w);
 }
 
-static void take_disturbance(void *state, uint32_t index)
+static void section_decider_take_disturbance(void *state, uint32_t index)
 {
     struct lull_control *control = state;
 
     lull_controller_take_disturbance(control->controller, index);
 }
 
-static void hold(void *state, uint32_t reasons)
+static void section_decider_hold(void *state, uint32_t reasons)
 {
     struct lull_control *control = state;
 
     lull_controller_hold(control->controller, reasons != 0);
 }
 
-static uint32_t poll_commands(void *state, int64_t now_ns, struct lull_command *commands_out,
-                              uint32_t max)
+static uint32_t section_decider_poll_commands(void *state, int64_t now_ns,
+                                              struct lull_command *commands_out, uint32_t max)
 {
     struct lull_control *control = state;
 
@@ -332,7 +339,7 @@ static uint32_t poll_commands(void *state, int64_t now_ns, struct lull_command *
     return lull_controller_poll(control->controller, now_ns, commands_out, max);
 }
 
-static int64_t next_wake_ns(const void *state)
+static int64_t section_decider_next_wake_ns(const void *state)
 {
     const struct lull_control *control = state;
     int64_t wake_ns = lull_controller_wake_ns(control->controller);
@@ -346,22 +353,22 @@ static int64_t next_wake_ns(const void *state)
     return wake_ns;
 }
 
-static bool has_settled(const void *state)
+static bool section_decider_has_settled(const void *state)
 {
     return lull_controller_has_settled(((const struct lull_control *)state)->controller);
 }
 
 const struct lull_decider lull_section_decider = {
-    .take_start = take_start,
-    .take_exit = take_exit,
-    .take_event = take_event,
-    .take_switch = take_switch,
-    .take_blocked = take_blocked,
-    .take_waiting = take_waiting,
-    .take_power = take_power,
-    .take_disturbance = take_disturbance,
-    .hold = hold,
-    .poll = poll_commands,
-    .wake_ns = next_wake_ns,
-    .has_settled = has_settled,
+    .take_start = section_decider_take_start,
+    .take_exit = section_decider_take_exit,
+    .take_event = section_decider_take_event,
+    .take_switch = section_decider_take_switch,
+    .take_blocked = section_decider_take_blocked,
+    .take_waiting = section_decider_take_waiting,
+    .take_power = section_decider_take_power,
+    .take_disturbance = section_decider_take_disturbance,
+    .hold = section_decider_hold,
+    .poll = section_decider_poll_commands,
+    .wake_ns = section_decider_next_wake_ns,
+    .has_settled = section_decider_has_settled,
 };

@@ -5,14 +5,14 @@
 
 #include "base/clock.h"
 
-/* Fewer readings tell nothing of the power of a kind of section. Chosen, not measured. */
-enum { LEAST_READINGS = 10 };
+/* Fewer readings tell nothing of the power of a kind of section. */
+enum { MIN_READINGS = 10 };
 
 static const struct lull_metered_section computation = {.kind = LULL_LIVE_COMPUTATION};
 
-/* What was going on until now ends, and another section goes on. */
-static void change(struct lull_section_meter *meter, int64_t time_ns,
-                   const struct lull_metered_section *section)
+/* What was continuing until now ends, and another section continues. */
+static void section_meter_change(struct lull_section_meter *meter, int64_t time_ns,
+                                 const struct lull_metered_section *section)
 {
     struct lull_metered_sections *const open = &meter->sections[meter->now.kind];
 
@@ -34,7 +34,7 @@ void lull_section_meter_begin(struct lull_section_meter *meter, int64_t time_ns,
 {
     if (meter->depth < LULL_SECTION_METER_DEPTH) {
         meter->around[meter->depth] = meter->depth == 0 ? computation : meter->now;
-        change(meter, time_ns, section);
+        section_meter_change(meter, time_ns, section);
     }
     meter->depth++;
 }
@@ -45,16 +45,17 @@ void lull_section_meter_end(struct lull_section_meter *meter, int64_t time_ns)
         return;
     meter->depth--;
     if (meter->depth < LULL_SECTION_METER_DEPTH)
-        change(meter, time_ns, &meter->around[meter->depth]);
+        section_meter_change(meter, time_ns, &meter->around[meter->depth]);
 }
 
 void lull_section_meter_leave(struct lull_section_meter *meter, int64_t time_ns)
 {
     meter->depth = 0;
-    change(meter, time_ns, &(struct lull_metered_section){.kind = LULL_LIVE_NO_SECTION});
+    section_meter_change(meter, time_ns,
+                         &(struct lull_metered_section){.kind = LULL_LIVE_NO_SECTION});
 }
 
-/* Returns what was going on at a time, which may lie some changes back; NO_SECTION: nobody knows.
+/* Returns what was continuing at a time, which may lie some changes back; NO_SECTION: nobody knows.
  */
 static uint32_t kind_at(const struct lull_section_meter *meter, int64_t time_ns)
 {
@@ -80,7 +81,7 @@ double lull_section_meter_energy_j(const struct lull_section_meter *meter, uint3
     const struct lull_metered_sections *const sections = &meter->sections[kind];
 
     *reason_out = LULL_LIVE_TOO_EARLY;
-    if (sections->count == 0 || sections->power_w.count < LEAST_READINGS)
+    if (sections->count == 0 || sections->power_w.count < MIN_READINGS)
         return (double)NAN;
     *reason_out = LULL_LIVE_TOO_SHORT;
     if (sections->seconds < window_s * (double)sections->count)

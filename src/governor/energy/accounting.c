@@ -10,10 +10,10 @@
 #include "governor/energy/energy_windows.h"
 
 /* Room for the window edges that the control loop has told and nobody has looked at yet: the main
- * thread looks ten times a second. Chosen, not measured. */
+ * thread looks ten times a second. */
 enum { QUEUE = 1 << 15 };
 
-struct told {
+struct reported {
     struct lull_event event;
     uint32_t slot;
     int32_t gpu; /* that its process was seen on; LULL_ACCOUNTING_UNSEEN, _NOWHERE */
@@ -40,8 +40,8 @@ struct lull_accounting {
     struct metered node[LULL_RAPL_KINDS];
     struct lull_energy_windows *windows;
     pthread_mutex_t lock; /* guards the queue, not what was taken out of it */
-    struct told *queue;
-    struct told *taken;
+    struct reported *queue;
+    struct reported *taken;
     uint32_t queued;
     uint64_t lost;
     uint64_t refused; /* edges with impossible times; the main thread's */
@@ -102,8 +102,8 @@ void lull_accounting_begin(struct lull_accounting *accounting, int64_t now_ns,
 /* ---- readings ---------------------------------------------------------------------------- */
 
 /* Settles an edge of the pass once no later reading can change it. */
-static void settle(struct metered *metered, int64_t time_ns, bool is_final,
-                   struct lull_energy_edge *edge, bool *is_known)
+static void accounting_settle(struct metered *metered, int64_t time_ns, bool is_final,
+                              struct lull_energy_edge *edge, bool *is_known)
 {
     if (!*is_known && (is_final || lull_energy_account_settled_ns(&metered->account) >= time_ns))
         *is_known = lull_energy_account_at(&metered->account, time_ns, edge);
@@ -116,7 +116,7 @@ void lull_accounting_take(struct lull_accounting *accounting, uint32_t gpu,
     const struct lull_energy_reading reading = lull_sample_energy_reading(sample);
 
     lull_energy_account_take(&metered->account, &reading);
-    settle(metered, accounting->begin_ns, false, &metered->begin, &metered->has_begin);
+    accounting_settle(metered, accounting->begin_ns, false, &metered->begin, &metered->has_begin);
     lull_energy_windows_settle(accounting->windows, gpu, &metered->account, false);
 }
 
@@ -138,7 +138,8 @@ void lull_accounting_read_node(struct lull_accounting *accounting)
             &metered->account, &(struct lull_energy_reading){.time_ns = now_ns,
                                                              .has_counter = true,
                                                              .counter_j = reading.energy_j[kind]});
-        settle(metered, accounting->begin_ns, false, &metered->begin, &metered->has_begin);
+        accounting_settle(metered, accounting->begin_ns, false, &metered->begin,
+                          &metered->has_begin);
     }
 }
 
@@ -164,23 +165,24 @@ struct lull_accounting_so_far lull_accounting_so_far(const struct lull_accountin
 
 /* ---- windows ----------------------------------------------------------------------------- */
 
-void lull_accounting_tell(struct lull_accounting *accounting, const struct lull_event_segment *job,
-                          uint32_t slot, int32_t gpu, const struct lull_event *event)
+void lull_accounting_report(struct lull_accounting *accounting,
+                            const struct lull_event_segment *job, uint32_t slot, int32_t gpu,
+                            const struct lull_event *event)
 {
-    struct told told = {.event = *event, .slot = slot, .gpu = gpu};
+    struct reported reported = {.event = *event, .slot = slot, .gpu = gpu};
 
-    lull_event_segment_name(job, slot, event->name, told.name);
+    lull_event_segment_name(job, slot, event->name, reported.name);
     pthread_mutex_lock(&accounting->lock);
     if (accounting->queued < QUEUE)
-        accounting->queue[accounting->queued++] = told;
+        accounting->queue[accounting->queued++] = reported;
     else
         accounting->lost++;
     pthread_mutex_unlock(&accounting->lock);
 }
 
 /* The GPUs of the job that a window counts for. */
-static void find_gpus(const struct lull_accounting *accounting, int32_t gpu, uint32_t *first_out,
-                      uint32_t *count_out)
+static void accounting_find_gpus(const struct lull_accounting *accounting, int32_t gpu,
+                                 uint32_t *first_out, uint32_t *count_out)
 {
     *first_out = 0;
     *count_out = gpu == LULL_ACCOUNTING_NOWHERE ? 0 : accounting->gpu_count;
@@ -192,37 +194,38 @@ static void find_gpus(const struct lull_accounting *accounting, int32_t gpu, uin
 
 /* Enters an edge. What a process says of its windows is not trusted: an edge that does not lie
  * between the begin of the pass and now is refused. */
-static void enter_told(struct lull_accounting *accounting, const struct told *told)
+static void accounting_enter_reported(struct lull_accounting *accounting,
+                                      const struct reported *reported)
 {
     uint32_t first;
     uint32_t count;
 
-    if (told->event.time_ns < accounting->begin_ns || told->event.time_ns > lull_now_ns()) {
+    if (reported->event.time_ns < accounting->begin_ns || reported->event.time_ns > lull_now_ns()) {
         accounting->refused++;
         return;
     }
-    find_gpus(accounting, told->gpu, &first, &count);
-    if (told->event.kind == LULL_EVENT_WINDOW_END) {
+    accounting_find_gpus(accounting, reported->gpu, &first, &count);
+    if (reported->event.kind == LULL_EVENT_WINDOW_END) {
         lull_energy_windows_close(accounting->windows,
-                                  &(struct lull_energy_window){.slot = told->slot,
-                                                               .number = told->event.bytes,
+                                  &(struct lull_energy_window){.slot = reported->slot,
+                                                               .number = reported->event.bytes,
                                                                .first_gpu = first,
                                                                .gpu_count = count},
-                                  told->event.time_ns);
+                                  reported->event.time_ns);
         return;
     }
     lull_energy_windows_open(accounting->windows,
-                             &(struct lull_energy_window){.slot = told->slot,
-                                                          .number = told->event.bytes,
-                                                          .name = told->name,
-                                                          .begin_ns = told->event.time_ns,
+                             &(struct lull_energy_window){.slot = reported->slot,
+                                                          .number = reported->event.bytes,
+                                                          .name = reported->name,
+                                                          .begin_ns = reported->event.time_ns,
                                                           .first_gpu = first,
                                                           .gpu_count = count});
 }
 
 void lull_accounting_enter(struct lull_accounting *accounting)
 {
-    struct told *taken;
+    struct reported *taken;
     uint32_t count;
 
     pthread_mutex_lock(&accounting->lock);
@@ -233,15 +236,15 @@ void lull_accounting_enter(struct lull_accounting *accounting)
     pthread_mutex_unlock(&accounting->lock);
     accounting->taken = taken;
     for (uint32_t i = 0; i < count; i++)
-        enter_told(accounting, &taken[i]);
+        accounting_enter_reported(accounting, &taken[i]);
 }
 
 /* ---- the end ----------------------------------------------------------------------------- */
 
 static void end_metered(struct lull_accounting *accounting, struct metered *metered)
 {
-    settle(metered, accounting->begin_ns, true, &metered->begin, &metered->has_begin);
-    settle(metered, accounting->end_ns, true, &metered->end, &metered->has_end);
+    accounting_settle(metered, accounting->begin_ns, true, &metered->begin, &metered->has_begin);
+    accounting_settle(metered, accounting->end_ns, true, &metered->end, &metered->has_end);
 }
 
 void lull_accounting_end(struct lull_accounting *accounting, int64_t end_ns)
@@ -261,8 +264,8 @@ void lull_accounting_end(struct lull_accounting *accounting, int64_t end_ns)
 /* ---- what it came to --------------------------------------------------------------------- */
 
 /* Energy is read once a second. What was not read for so long before the end has been lost, or its
- * driver hangs, and nothing tells what it drew. Chosen, not measured. */
-static const double most_unread_s = 5.0;
+ * driver hangs, and nothing tells what it drew. */
+static const double max_unread_s = 5.0;
 
 /* How long before the end of the pass the readings end, s; 0: not long enough to matter. */
 static double unread_s(const struct lull_accounting *accounting, const struct metered *metered)
@@ -273,7 +276,7 @@ static double unread_s(const struct lull_accounting *accounting, const struct me
     if (settled_ns == INT64_MIN)
         return 0.0; /* there is no reading at all */
     seconds = (double)(accounting->end_ns - settled_ns) * 1e-9;
-    return seconds > most_unread_s ? seconds : 0.0;
+    return seconds > max_unread_s ? seconds : 0.0;
 }
 
 static void total_of(const struct lull_accounting *accounting, const struct metered *metered,

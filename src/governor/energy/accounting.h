@@ -36,7 +36,7 @@ struct lull_accounting_gpu {
     uint32_t device;
     bool is_counted;              /* its own counter told it; else polled power */
     uint32_t resets;              /* of the counter */
-    uint32_t glitches;            /* wrong readings of the counter, which it went on from */
+    uint32_t glitches;            /* wrong readings of the counter, which it continued from */
     uint32_t refused;             /* readings of power that the GPU cannot draw */
     double estimated_s;           /* in which polled power stood in for the counter */
     double blind_s;               /* in which neither was read */
@@ -81,8 +81,9 @@ void lull_accounting_read_node(struct lull_accounting *accounting);
 /* Takes WINDOW_BEGIN or WINDOW_END from that slot of the job, whose process was seen on its Nth
  * GPU, or on none (LULL_ACCOUNTING_UNSEEN), or outside the job (LULL_ACCOUNTING_NOWHERE). It only
  * queues them, so that the control loop is not held up. */
-void lull_accounting_tell(struct lull_accounting *accounting, const struct lull_event_segment *job,
-                          uint32_t slot, int32_t gpu, const struct lull_event *event);
+void lull_accounting_report(struct lull_accounting *accounting,
+                            const struct lull_event_segment *job, uint32_t slot, int32_t gpu,
+                            const struct lull_event *event);
 
 /* Enters what was told into the books; to be called a few times a second, before readings are
  * taken. */
@@ -114,7 +115,7 @@ void lull_accounting_gpus(const struct lull_accounting *accounting,
 void lull_accounting_node(const struct lull_accounting *accounting, enum lull_rapl_kind kind,
                           struct lull_accounting_total *total_out);
 
-/* Tells whether the sensors of a GPU contradict each other, or what it can draw. */
+/* Returns whether the sensors of a GPU contradict each other, or what it can draw. */
 bool lull_accounting_is_doubtful(const struct lull_accounting *accounting);
 
 uint32_t lull_accounting_row_count(const struct lull_accounting *accounting);

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "governor/run/visible_gpus.h"
 
-static int check(struct lull_energy_meter *meter, struct lull_error *err)
+static int energy_meter_check(struct lull_energy_meter *meter, struct lull_error *err)
 {
     if (meter->gpu_count == 0)
         return lull_error_set(err, LULL_E_NO_DEVICE,
@@ -41,7 +41,7 @@ int lull_energy_meter_open(struct lull_energy_meter *meter, struct lull_error *e
     lull_visible_gpus(meter->devices, &visible);
     meter->gpu_count = visible.count;
     memcpy(meter->gpus, visible.gpus, sizeof(meter->gpus));
-    result = check(meter, err);
+    result = energy_meter_check(meter, err);
     if (result == 0)
         meter->accounts = calloc(meter->gpu_count, sizeof(*meter->accounts));
     if (result == 0 && meter->accounts == NULL)
@@ -62,7 +62,7 @@ void lull_energy_meter_close(struct lull_energy_meter *meter)
 
 /* Takes a reading of counter and power. Returns the energy that the account then tells; NAN: it
  * tells none. */
-static double take_reading(struct lull_energy_meter *meter, uint32_t i)
+static double energy_meter_take_reading(struct lull_energy_meter *meter, uint32_t i)
 {
     struct lull_device_reading reading;
     struct lull_energy_reading taken = {.time_ns = lull_now_ns()};
@@ -87,7 +87,7 @@ int lull_energy_meter_begin(struct lull_energy_meter *meter, struct lull_error *
             lull_energy_source_of_gpu(lull_device_info(meter->devices, meter->gpus[i]));
 
         lull_energy_account_init(&meter->accounts[i], &source);
-        meter->begin_j[i] = take_reading(meter, i);
+        meter->begin_j[i] = energy_meter_take_reading(meter, i);
         if (!meter->accounts[i].has_counter || isnan(meter->begin_j[i]))
             return lull_error_set(err, -EIO, "GPU %u: its energy counter cannot be read",
                                   meter->gpus[i]);
@@ -101,7 +101,7 @@ double lull_energy_meter_read(struct lull_energy_meter *meter)
 
     meter->estimated_s = 0.0;
     for (uint32_t i = 0; i < meter->gpu_count; i++) {
-        energy_j += take_reading(meter, i) - meter->begin_j[i];
+        energy_j += energy_meter_take_reading(meter, i) - meter->begin_j[i];
         if (lull_energy_account_doubt(&meter->accounts[i]) != LULL_ENERGY_CREDIBLE)
             energy_j = NAN;
         meter->estimated_s = fmax(meter->estimated_s, meter->accounts[i].estimated_s);
@@ -114,8 +114,7 @@ double lull_energy_meter_read(struct lull_energy_meter *meter)
 /* NVML's numbers of architectures. */
 enum { VOLTA = 5, AMPERE = 7 };
 
-/* Readings above this are wrong: no processor draws more with the memory beside it. Chosen, not
- * measured. */
+/* Readings above this are wrong: no processor draws more with the memory beside it. */
 static const double highest_zone_w = 1500.0;
 
 struct lull_energy_source lull_energy_source_of_gpu(const struct lull_device_info *info)

@@ -52,7 +52,7 @@ void lull_energy_meter_close(struct lull_energy_meter *meter);
 int lull_energy_meter_begin(struct lull_energy_meter *meter, struct lull_error *err);
 
 /*
- * Returns the energy of all GPUs since begin, J. Where a counter stands still though power is
+ * Returns the energy of all GPUs since begin, J. Where a counter hangs though power is
  * drawn, or has gone back, the power that was read at each call stands in for it
  * (core/energy/account.h), and estimated_s says for how long; the more often this is called, the
  * better. NAN: neither a counter nor a power can be read, or they contradict each other.

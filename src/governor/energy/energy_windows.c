@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 
 /* How many closed windows of one process may wait for the readings behind their ends, which come a
- * second later at most: enough for some three thousand windows per second. Chosen, not measured. */
+ * second later at most: enough for some three thousand windows per second. */
 enum { WAITING = 4096 };
 
 static const char rest_name[] = "other";
@@ -92,7 +92,8 @@ void lull_energy_windows_destroy(struct lull_energy_windows *windows)
 
 /* Returns the row of a name, making it if need be. The last row is for all names that find no room.
  * NULL: no memory. */
-static struct lull_accounting_row *find_row(struct lull_energy_windows *windows, const char *name)
+static struct lull_accounting_row *energy_window_find_row(struct lull_energy_windows *windows,
+                                                          const char *name)
 {
     struct lull_accounting_row *row;
 
@@ -127,7 +128,7 @@ void lull_energy_windows_open(struct lull_energy_windows *windows,
                               const struct lull_energy_window *entry)
 {
     struct process *process = find_process(windows, entry->slot);
-    struct lull_accounting_row *row = find_row(windows, entry->name);
+    struct lull_accounting_row *row = energy_window_find_row(windows, entry->name);
     struct energy_windows_window *window =
         calloc(1, sizeof(*window) + entry->gpu_count * sizeof(window->spans[0]));
     struct energy_windows_window **place;
@@ -149,7 +150,7 @@ void lull_energy_windows_open(struct lull_energy_windows *windows,
 }
 
 /* Adds a window to its row once its energy is known on all GPUs, or never will be. */
-static void enter(struct energy_windows_window *window)
+static void energy_window_enter(struct energy_windows_window *window)
 {
     struct lull_accounting_row *row = window->row;
 
@@ -167,7 +168,7 @@ static void enter(struct energy_windows_window *window)
     row->unmeasured += window->gpu_count == 0;
 }
 
-static void enter_oldest(struct process *process)
+static void energy_window_enter_oldest(struct process *process)
 {
     struct energy_windows_window *oldest = process->waiting;
 
@@ -175,16 +176,16 @@ static void enter_oldest(struct process *process)
     if (process->waiting == NULL)
         process->last = &process->waiting;
     process->waiting_count--;
-    enter(oldest);
+    energy_window_enter(oldest);
     free(oldest);
 }
 
 /* Leaves a window those of its GPUs that are among these, too. */
-static void narrow(struct energy_windows_window *window, uint32_t first_gpu, uint32_t gpu_count)
+static void energy_window_narrow(struct energy_windows_window *window, uint32_t first_gpu,
+                                 uint32_t gpu_count)
 {
-    const uint32_t first = lull_larger_u32(window->first_gpu, first_gpu);
-    const uint32_t end =
-        lull_smaller_u32(window->first_gpu + window->gpu_count, first_gpu + gpu_count);
+    const uint32_t first = lull_max_u32(window->first_gpu, first_gpu);
+    const uint32_t end = lull_min_u32(window->first_gpu + window->gpu_count, first_gpu + gpu_count);
 
     window->gpu_count = end > first ? end - first : 0;
     memmove(window->spans, window->spans + (first - window->first_gpu),
@@ -206,11 +207,11 @@ void lull_energy_windows_close(struct lull_energy_windows *windows,
         return;
     }
     *place = NULL;
-    narrow(window, entry->first_gpu, entry->gpu_count);
+    energy_window_narrow(window, entry->first_gpu, entry->gpu_count);
     window->is_closed = true;
     window->end_ns = end_ns > window->begin_ns ? end_ns : window->begin_ns;
     if (process->waiting_count == WAITING)
-        enter_oldest(process);
+        energy_window_enter_oldest(process);
     *process->last = window;
     process->last = &window->next;
     process->waiting_count++;
@@ -236,7 +237,7 @@ static void settle_window(struct energy_windows_window *window, uint32_t gpu,
         span->figure = lull_energy_between(account, &span->begin, &span->end);
 }
 
-static bool is_settled(const struct energy_windows_window *window)
+static bool energy_window_is_settled(const struct energy_windows_window *window)
 {
     for (uint32_t i = 0; i < window->gpu_count; i++)
         if (!window->spans[i].has_end)
@@ -253,8 +254,8 @@ static void settle_process(struct process *process, uint32_t gpu,
     for (struct energy_windows_window *window = process->waiting; window != NULL;
          window = window->next)
         settle_window(window, gpu, account, is_final);
-    while (process->waiting != NULL && is_settled(process->waiting))
-        enter_oldest(process);
+    while (process->waiting != NULL && energy_window_is_settled(process->waiting))
+        energy_window_enter_oldest(process);
 }
 
 void lull_energy_windows_settle(struct lull_energy_windows *windows, uint32_t gpu,
@@ -274,7 +275,7 @@ void lull_energy_windows_end(struct lull_energy_windows *windows)
 {
     for (uint32_t i = 0; i < LULL_JOB_MAX_PROCESSES; i++)
         while (windows->processes[i] != NULL && windows->processes[i]->waiting != NULL)
-            enter_oldest(windows->processes[i]);
+            energy_window_enter_oldest(windows->processes[i]);
 }
 
 /* ---- what it came to --------------------------------------------------------------------- */

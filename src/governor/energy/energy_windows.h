@@ -48,7 +48,7 @@ void lull_energy_windows_close(struct lull_energy_windows *windows,
 void lull_energy_windows_settle(struct lull_energy_windows *windows, uint32_t gpu,
                                 const struct lull_energy_account *account, bool is_final);
 
-/* Counts what is still not known as unmeasured, once every account has been settled for good. */
+/* Counts what is still not known as unmeasured, once every account has been settled permanently. */
 void lull_energy_windows_end(struct lull_energy_windows *windows);
 
 uint32_t lull_energy_windows_row_count(const struct lull_energy_windows *windows);

@@ -16,28 +16,27 @@
 #include "governor/limits/stored_limits.h"
 
 /* Energy is measured in pieces of this length: long against the time between readings of the
- * counter, short against a slice. Chosen, not measured. */
+ * counter, short against a slice. */
 static const int64_t piece_ns = LULL_NS_PER_S / 2;
 /* A locked clock is renewed well within its validity, which the writer caps at 5 s. */
 static const int64_t clock_renewal_ns = LULL_NS_PER_S;
 static const int64_t clock_validity_ns = 4 * LULL_NS_PER_S;
-/* Clocks that are tried under a limit are this far apart at least. Chosen, not measured. */
+/* Clocks that are tried under a limit are this far apart at least. */
 static const double clock_step_ratio = 0.05;
 
 /* How many iterations must be seen before profiling begins; how many run at the present limit
  * before a given one is held, against which its slowdown is told; how many clocks are tried at
- * most. Chosen, not measured. */
-enum { FIRST_ITERATIONS = 3, REFERENCE_ITERATIONS = 10, MOST_CLOCKS = 8 };
+ * most. */
+enum { FIRST_ITERATIONS = 3, REFERENCE_ITERATIONS = 10, MAX_CLOCKS = 8 };
 
-/* A given limit waits no longer than this for these iterations, which a job may never have. Chosen,
- * not measured. */
+/* A given limit waits no longer than this for these iterations, which a job may never have. */
 static const int64_t reference_wait_ns = 10 * LULL_NS_PER_S;
 
 enum lull_limits_stage {
     LULL_LIMITS_WAITING, /* the job has no GPUs or does not iterate yet */
     LULL_LIMITS_WARMING, /* the temperature has not settled yet at the present limit */
     LULL_LIMITS_PROFILING,
-    LULL_LIMITS_HELD, /* what was found, or asked for, is held */
+    LULL_LIMITS_HELD, /* what was found, or requested, is held */
     LULL_LIMITS_GIVEN_UP,
 };
 
@@ -114,7 +113,7 @@ static const struct lull_device_info *info_of(const struct lull_limits *limits,
                             lull_control_gpu(control, limits->gpus[gpu].index)->device);
 }
 
-static void give_up(struct lull_limits *limits, struct lull_control *control)
+static void power_limits_abandon(struct lull_limits *limits, struct lull_control *control)
 {
     for (uint32_t i = 0; i < limits->gpu_count; i++)
         lull_control_set_limit(control, limits->gpus[i].index, 0);
@@ -124,7 +123,7 @@ static void give_up(struct lull_limits *limits, struct lull_control *control)
 
 /* ---- the job ----------------------------------------------------------------------------- */
 
-static size_t iterations_of(struct lull_control *control, uint32_t gpu)
+static size_t power_limits_iterations_of(struct lull_control *control, uint32_t gpu)
 {
     size_t count;
 
@@ -134,7 +133,7 @@ static size_t iterations_of(struct lull_control *control, uint32_t gpu)
     return count;
 }
 
-/* Tells whether the limits that the job's GPUs have now are known, or do not matter. */
+/* Returns whether the limits that the job's GPUs have now are known, or do not matter. */
 static bool are_limits_known(const struct lull_limits *limits)
 {
     bool are_known = true;
@@ -145,7 +144,7 @@ static bool are_limits_known(const struct lull_limits *limits)
 }
 
 /* Finds the GPUs that ranks use. False: the job does not iterate yet. */
-static bool find_job(struct lull_limits *limits, struct lull_control *control)
+static bool power_limits_find_job(struct lull_limits *limits, struct lull_control *control)
 {
     limits->gpu_count = 0;
     for (uint32_t i = 0; i < lull_control_gpu_count(control); i++)
@@ -157,13 +156,13 @@ static bool find_job(struct lull_limits *limits, struct lull_control *control)
     if (limits->bound_ns == 0)
         limits->bound_ns = lull_now_ns();
     if (limits->options->fixed_w > 0.0)
-        return iterations_of(control, limits->gpus[0].index) > REFERENCE_ITERATIONS ||
+        return power_limits_iterations_of(control, limits->gpus[0].index) > REFERENCE_ITERATIONS ||
                lull_now_ns() - limits->bound_ns > reference_wait_ns;
-    return iterations_of(control, limits->gpus[0].index) > FIRST_ITERATIONS;
+    return power_limits_iterations_of(control, limits->gpus[0].index) > FIRST_ITERATIONS;
 }
 
-static int check_job(struct lull_limits *limits, struct lull_control *control,
-                     struct lull_error *err)
+static int power_limits_check_job(struct lull_limits *limits, struct lull_control *control,
+                                  struct lull_error *err)
 {
     const struct lull_device_info *first = info_of(limits, control, 0);
 
@@ -201,8 +200,8 @@ static double present_limit_w(struct lull_limits *limits, struct lull_control *c
 
 /* ---- holding ----------------------------------------------------------------------------- */
 
-static void ask(struct lull_limits *limits, struct lull_control *control,
-                const struct lull_limit_point *point)
+static void power_limits_request(struct lull_limits *limits, struct lull_control *control,
+                                 const struct lull_limit_point *point)
 {
     limits->asked = *point;
     limits->is_set = false;
@@ -216,7 +215,8 @@ static void ask(struct lull_limits *limits, struct lull_control *control,
 }
 
 /* A locked clock has to be renewed; an unlocked one is requested once. */
-static void hold_clock(struct lull_limits *limits, struct lull_control *control, int64_t now_ns)
+static void power_limits_hold_clock(struct lull_limits *limits, struct lull_control *control,
+                                    int64_t now_ns)
 {
     if (!limits->is_refining ||
         (limits->clock_ns != 0 &&
@@ -252,7 +252,7 @@ static int refuse_limit(const struct lull_limits *limits, uint32_t device,
         return lull_error_set(
             err, result->status,
             "power limits are not set: GPU %u: the driver has lost it; see dmesg for Xid", device);
-    case LULL_E_NOT_OBEYED:
+    case LULL_E_NOT_APPLIED:
         return lull_error_set(
             err, result->status,
             "power limits are not set: GPU %u: the driver took %g W, and the GPU stays at %s",
@@ -266,8 +266,8 @@ static int refuse_limit(const struct lull_limits *limits, uint32_t device,
 }
 
 /* Returns 1 when all GPUs have taken what was requested, 0 before. Errors: a GPU refused it. */
-static int look_at_requests(struct lull_limits *limits, struct lull_control *control,
-                            struct lull_error *err)
+static int power_limits_poll_requests(struct lull_limits *limits, struct lull_control *control,
+                                      struct lull_error *err)
 {
     for (uint32_t i = 0; i < limits->gpu_count && !limits->is_set; i++) {
         struct lull_limit_result result;
@@ -284,8 +284,8 @@ static int look_at_requests(struct lull_limits *limits, struct lull_control *con
     return 1;
 }
 
-static void hold_choice(struct lull_limits *limits, struct lull_control *control,
-                        struct lull_error *note_out)
+static void power_limits_hold_choice(struct lull_limits *limits, struct lull_control *control,
+                                     struct lull_error *note_out)
 {
     struct lull_limit_profile *profile = &limits->profile;
     struct lull_job_selector selector = limits->options->search.selector;
@@ -294,14 +294,14 @@ static void hold_choice(struct lull_limits *limits, struct lull_control *control
     selector.price.max_power_w = profile->measures[0].point.limit_w;
     if (lull_limit_choose(&selector, profile->measures, profile->count, &profile->chosen,
                           note_out) < 0) {
-        give_up(limits, control);
+        power_limits_abandon(limits, control);
         return;
     }
     profile->selector = selector;
     lull_stored_limits_sign(profile);
     limits->is_refining =
         limits->is_refining || profile->measures[profile->chosen].point.sm_mhz != 0;
-    ask(limits, control, &profile->measures[profile->chosen].point);
+    power_limits_request(limits, control, &profile->measures[profile->chosen].point);
     limits->stage = LULL_LIMITS_HELD;
     lull_control_set_phase(control, LULL_PHASE_SETTLED);
 }
@@ -388,7 +388,7 @@ void lull_limits_take(struct lull_limits *limits, uint32_t gpu, uint32_t wanted,
     }
 }
 
-/* Walks along the iterations until a piece ends; after an interruption it begins anew. */
+/* Walks along the iterations until a piece ends; after an interruption it starts again. */
 static void find_edges(struct lull_limits *limits, struct lull_control *control)
 {
     const struct lull_boundaries *boundaries;
@@ -423,8 +423,8 @@ static void find_begin_energies(struct lull_limits *limits)
 
 /* Finds the energy of the piece; NAN: a counter says more or less than its GPU can draw. False: it
  * is not known yet. */
-static bool find_energy(const struct lull_limits *limits, const struct lull_control *control,
-                        double *joules_out)
+static bool power_limits_find_energy(const struct lull_limits *limits,
+                                     const struct lull_control *control, double *joules_out)
 {
     const double seconds = (double)(limits->end_ns - limits->begin_ns) * 1e-9;
     double joules = 0.0;
@@ -445,7 +445,7 @@ static bool find_energy(const struct lull_limits *limits, const struct lull_cont
 }
 
 /* Returns the mean temperature of the job's GPUs; NAN if one of them tells none. */
-static double temperature_c(const struct lull_limits *limits)
+static double power_limits_temperature_c(const struct lull_limits *limits)
 {
     double sum_c = 0.0;
 
@@ -456,13 +456,13 @@ static double temperature_c(const struct lull_limits *limits)
 
 /* Chooses the clocks to try: from the one that the limit has led to downwards, a few percent apart.
  * Returns how many. */
-static uint32_t choose_clocks(const struct lull_device_info *info, double highest_mhz,
-                              uint32_t *clocks_out)
+static uint32_t power_limits_choose_clocks(const struct lull_device_info *info, double highest_mhz,
+                                           uint32_t *clocks_out)
 {
     double next_mhz = highest_mhz;
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < info->sm_clock_count && count < MOST_CLOCKS; i++)
+    for (uint32_t i = 0; i < info->sm_clock_count && count < MAX_CLOCKS; i++)
         if (info->sm_clocks_mhz[i] <= next_mhz) {
             clocks_out[count++] = info->sm_clocks_mhz[i];
             next_mhz = info->sm_clocks_mhz[i] * (1.0 - clock_step_ratio);
@@ -470,9 +470,9 @@ static uint32_t choose_clocks(const struct lull_device_info *info, double highes
     return count;
 }
 
-static bool refine(struct lull_limits *limits, struct lull_control *control)
+static bool power_limits_refine(struct lull_limits *limits, struct lull_control *control)
 {
-    uint32_t clocks[MOST_CLOCKS];
+    uint32_t clocks[MAX_CLOCKS];
     uint32_t measured;
     uint32_t count;
     uint32_t best = 0;
@@ -483,12 +483,13 @@ static bool refine(struct lull_limits *limits, struct lull_control *control)
         lull_limit_choose(&limits->options->search.selector, measures, measured, &best, NULL) < 0)
         return false;
     limits->is_refining = true;
-    count = choose_clocks(info_of(limits, control, 0), limits->clock_mhz[best].mean, clocks);
+    count = power_limits_choose_clocks(info_of(limits, control, 0), limits->clock_mhz[best].mean,
+                                       clocks);
     return count > 0 && lull_limit_search_refine(limits->search, clocks, count, NULL) == 0;
 }
 
-static void finish(struct lull_limits *limits, struct lull_control *control,
-                   struct lull_error *note_out)
+static void power_limits_finish(struct lull_limits *limits, struct lull_control *control,
+                                struct lull_error *note_out)
 {
     struct lull_limit_profile *profile = &limits->profile;
     uint32_t measured;
@@ -500,7 +501,7 @@ static void finish(struct lull_limits *limits, struct lull_control *control,
     profile->count = measured;
     profile->measured_s = time(NULL);
     gethostname(profile->host, sizeof(profile->host) - 1);
-    hold_choice(limits, control, note_out);
+    power_limits_hold_choice(limits, control, note_out);
     if (limits->stage == LULL_LIMITS_HELD)
         lull_stored_limits_remember(&limits->profile, note_out);
 }
@@ -515,24 +516,24 @@ static void profile_job(struct lull_limits *limits, struct lull_control *control
         find_begin_energies(limits);
     if (limits->end_ns == 0)
         return;
-    if (limits->begin_known && !find_energy(limits, control, &joules))
+    if (limits->begin_known && !power_limits_find_energy(limits, control, &joules))
         return;
     if (isfinite(joules))
         lull_limit_search_take(limits->search, limits->iterations,
                                (double)(limits->end_ns - limits->begin_ns) * 1e-9, joules,
-                               temperature_c(limits));
+                               power_limits_temperature_c(limits));
     limits->spent_s = lull_limit_search_spent_s(limits->search);
     limits->begin_ns = limits->end_ns;
     for (uint32_t i = 0; i < limits->gpu_count && limits->begin_known; i++)
         lull_counter_at(&limits->gpus[i].counter, limits->end_ns, &limits->gpus[i].begin_j);
     limits->end_ns = 0;
     limits->iterations = 0;
-    if (lull_limit_search_now(limits->search) == NULL && !refine(limits, control))
-        finish(limits, control, note_out);
+    if (lull_limit_search_now(limits->search) == NULL && !power_limits_refine(limits, control))
+        power_limits_finish(limits, control, note_out);
 }
 
-static int begin_search(struct lull_limits *limits, struct lull_control *control, double highest_w,
-                        struct lull_error *err)
+static int power_limits_begin_search(struct lull_limits *limits, struct lull_control *control,
+                                     double highest_w, struct lull_error *err)
 {
     struct lull_limit_search_config config = limits->options->search;
     struct lull_limit_point points[LULL_LIMIT_SEARCH_POINTS];
@@ -553,8 +554,8 @@ static int begin_search(struct lull_limits *limits, struct lull_control *control
     return lull_limit_search_create(&config, points, count, &limits->search, err);
 }
 
-/* Tells whether all GPUs of the job are warm at their present limit; one that tells no temperature
- * counts as warm. */
+/* Returns whether all GPUs of the job are warm at their present limit; one that tells no
+ * temperature counts as warm. */
 static bool are_warm(const struct lull_limits *limits)
 {
     bool are_all = true;
@@ -565,8 +566,8 @@ static bool are_warm(const struct lull_limits *limits)
 }
 
 /* Begins once the job iterates: with a stored profile, a fixed limit, or a search. */
-static void begin(struct lull_limits *limits, struct lull_control *control,
-                  struct lull_error *note_out)
+static void power_limits_begin(struct lull_limits *limits, struct lull_control *control,
+                               struct lull_error *note_out)
 {
     const double highest_w = present_limit_w(limits, control);
 
@@ -574,17 +575,18 @@ static void begin(struct lull_limits *limits, struct lull_control *control,
              info_of(limits, control, 0)->name);
     limits->profile.gpu_count = limits->gpu_count;
     /* NOLINTNEXTLINE(bugprone-branch-clone): each condition acts, so their order counts. */
-    if (check_job(limits, control, note_out) < 0) {
-        give_up(limits, control);
+    if (power_limits_check_job(limits, control, note_out) < 0) {
+        power_limits_abandon(limits, control);
     } else if (limits->options->fixed_w > 0.0) {
-        ask(limits, control, &(struct lull_limit_point){.limit_w = limits->options->fixed_w});
+        power_limits_request(limits, control,
+                             &(struct lull_limit_point){.limit_w = limits->options->fixed_w});
         limits->stage = LULL_LIMITS_HELD;
         lull_control_set_phase(control, LULL_PHASE_SETTLED);
     } else if (!limits->options->afresh && lull_stored_limits_recall(&limits->profile, highest_w)) {
         limits->is_stored = true;
-        hold_choice(limits, control, note_out);
-    } else if (begin_search(limits, control, highest_w, note_out) < 0) {
-        give_up(limits, control);
+        power_limits_hold_choice(limits, control, note_out);
+    } else if (power_limits_begin_search(limits, control, highest_w, note_out) < 0) {
+        power_limits_abandon(limits, control);
     } else {
         limits->stage = LULL_LIMITS_WARMING;
         lull_control_set_phase(control, LULL_PHASE_DESCENDING);
@@ -596,33 +598,33 @@ void lull_limits_tick(struct lull_limits *limits, struct lull_control *control,
 {
     const struct lull_limit_point *wanted;
 
-    if (limits->stage == LULL_LIMITS_WAITING && find_job(limits, control) &&
+    if (limits->stage == LULL_LIMITS_WAITING && power_limits_find_job(limits, control) &&
         are_limits_known(limits))
-        begin(limits, control, note_out);
+        power_limits_begin(limits, control, note_out);
     if (limits->stage == LULL_LIMITS_WARMING && are_warm(limits)) {
-        limits->seen = iterations_of(control, limits->gpus[0].index);
+        limits->seen = power_limits_iterations_of(control, limits->gpus[0].index);
         limits->stage = LULL_LIMITS_PROFILING;
     }
     if (limits->stage == LULL_LIMITS_PROFILING) {
         wanted = lull_limit_search_now(limits->search);
         if (wanted->limit_w != limits->asked.limit_w || wanted->sm_mhz != limits->asked.sm_mhz)
-            ask(limits, control, wanted);
+            power_limits_request(limits, control, wanted);
     }
     if (limits->stage != LULL_LIMITS_PROFILING && limits->stage != LULL_LIMITS_HELD)
         return;
-    hold_clock(limits, control, lull_now_ns());
-    switch (look_at_requests(limits, control, note_out)) {
+    power_limits_hold_clock(limits, control, lull_now_ns());
+    switch (power_limits_poll_requests(limits, control, note_out)) {
     case 0:
         /* A piece that began at the operating point before does not count. */
         if (limits->stage == LULL_LIMITS_PROFILING)
-            limits->seen = iterations_of(control, limits->gpus[0].index);
+            limits->seen = power_limits_iterations_of(control, limits->gpus[0].index);
         break;
     case 1:
         if (limits->stage == LULL_LIMITS_PROFILING)
             profile_job(limits, control, note_out);
         break;
     default:
-        give_up(limits, control);
+        power_limits_abandon(limits, control);
     }
 }
 
@@ -632,8 +634,8 @@ void lull_limits_resume(struct lull_limits *limits, struct lull_control *control
 
     if (limits->stage != LULL_LIMITS_PROFILING && limits->stage != LULL_LIMITS_HELD)
         return;
-    ask(limits, control, &asked);
-    limits->seen = iterations_of(control, limits->gpus[0].index);
+    power_limits_request(limits, control, &asked);
+    limits->seen = power_limits_iterations_of(control, limits->gpus[0].index);
 }
 
 void lull_limits_go_blind(struct lull_limits *limits, struct lull_control *control,
@@ -641,7 +643,7 @@ void lull_limits_go_blind(struct lull_limits *limits, struct lull_control *contr
 {
     if (limits->stage == LULL_LIMITS_HELD || limits->stage == LULL_LIMITS_GIVEN_UP)
         return;
-    give_up(limits, control);
+    power_limits_abandon(limits, control);
     lull_error_set(note_out, -ETIMEDOUT,
                    "power limits are not set: there are no readings of the GPUs");
 }

@@ -39,11 +39,11 @@ struct lull_limits *lull_limits_create(const struct lull_limits_options *options
 void lull_limits_destroy(struct lull_limits *limits);
 
 /* What the limits want to read of that GPU of the control, enum lull_reading_field; 0: nothing. It
- * is to be asked for every 50 ms. The driver may hang in a reading, so the owner reads. */
+ * is to be requested every 50 ms. The driver may hang in a reading, so the owner reads. */
 uint32_t lull_limits_wanted(const struct lull_limits *limits, const struct lull_control *control,
                             uint32_t gpu, int64_t now_ns);
 
-/* Takes what was read of that GPU of the control, of which wanted was asked for. */
+/* Takes what was read of that GPU of the control, of which wanted was requested. */
 void lull_limits_take(struct lull_limits *limits, uint32_t gpu, uint32_t wanted,
                       const struct lull_sample *sample);
 
@@ -68,7 +68,7 @@ void lull_limits_end(const struct lull_limits *limits, struct lull_error *note_o
 struct lull_limits_summary {
     const char *state; /* "held", "profiling", ... */
     bool is_held;
-    double held_w;      /* what was asked for; valid with is_held */
+    double held_w;      /* what was requested; valid with is_held */
     double read_w;      /* the highest that a GPU of the job has read back; NAN: none has yet */
     bool is_given;      /* by the user, so that there was nothing to search for */
     bool is_stored;     /* the profile was there before the run */

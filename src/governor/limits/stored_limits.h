@@ -17,7 +17,7 @@
  */
 bool lull_stored_limits_recall(struct lull_limit_profile *profile, double highest_w);
 
-/* Stores the profile. Errors: err is set, with the database's path; else it is left alone. */
+/* Stores the profile. Errors: err is set, with the database's path; else it is left unchanged. */
 void lull_stored_limits_remember(const struct lull_limit_profile *profile, struct lull_error *err);
 
 /* Notes in the profile that this user has chosen now. */

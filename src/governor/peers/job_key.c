@@ -36,8 +36,8 @@ static bool is_key(const struct lull_zmq *zmq, const char *text)
     return strlen(text) == LULL_JOB_KEY_CHARACTERS && zmq->z85_decode(key, text) != NULL;
 }
 
-static bool parse(const struct lull_zmq *zmq, const char *text, size_t size,
-                  struct lull_job_key *key)
+static bool job_key_parse(const struct lull_zmq *zmq, const char *text, size_t size,
+                          struct lull_job_key *key)
 {
     char derived[LULL_JOB_KEY_CHARACTERS + 1];
 
@@ -67,7 +67,7 @@ int lull_job_key_read(const char *path, struct lull_job_key *key_out, struct lul
     if (result == 0)
         result = lull_file_read(path, FILE_CHARACTERS, &text, &size, err);
     if (result == -EFBIG || result == 0) {
-        is_good = result == 0 && parse(&zmq, text, size, &key);
+        is_good = result == 0 && job_key_parse(&zmq, text, size, &key);
         free(text);
         if (!is_good)
             return lull_error_set(

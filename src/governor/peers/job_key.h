@@ -3,7 +3,7 @@
  * has started them. Whoever has it belongs to the job; anyone else can neither listen nor speak.
  *
  * The file holds the public and the secret key, Z85 as ZeroMQ writes them, one per line. It must
- * belong to the caller and be readable by nobody else (mode 0600 or 0400).
+ * belong to the caller and be readable by no other process (mode 0600 or 0400).
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */

@@ -1,8 +1,8 @@
 /*
  * Node 0 has a ROUTER socket, the others a DEALER each. Node 0 knows a peer by the routing id that
  * ZeroMQ gives its connection, and learns it from the peer's first proposal; when the connection is
- * made anew the next proposal brings the new one. A ZAP handler on the same thread lets in only who
- * shows the job's own public key, which CURVE has then proven that it owns.
+ * made again the next proposal brings the new one. A ZAP handler on the same thread lets in only
+ * who shows the job's own public key, which CURVE has then proven that it owns.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -58,7 +58,8 @@ struct lull_peer_network {
 
 /* ---- queues ------------------------------------------------------------------------------ */
 
-static bool push(struct peer_network_queue *queue, const struct lull_proposal *proposal)
+static bool peer_network_push(struct peer_network_queue *queue,
+                              const struct lull_proposal *proposal)
 {
     const uint64_t written = atomic_load_explicit(&queue->written, memory_order_relaxed);
 
@@ -69,7 +70,7 @@ static bool push(struct peer_network_queue *queue, const struct lull_proposal *p
     return true;
 }
 
-static bool pop(struct peer_network_queue *queue, struct lull_proposal *proposal_out)
+static bool peer_network_pop(struct peer_network_queue *queue, struct lull_proposal *proposal_out)
 {
     const uint64_t read = atomic_load_explicit(&queue->read, memory_order_relaxed);
 
@@ -80,7 +81,7 @@ static bool pop(struct peer_network_queue *queue, struct lull_proposal *proposal
     return true;
 }
 
-static void count(atomic_uint_fast64_t *counter)
+static void peer_network_count(atomic_uint_fast64_t *counter)
 {
     atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
@@ -99,7 +100,7 @@ static bool receive_frame(const struct lull_peer_network *network, void *socket,
     return true;
 }
 
-static bool has_more(const struct lull_peer_network *network, void *socket)
+static bool peer_network_has_more(const struct lull_peer_network *network, void *socket)
 {
     int more = 0;
     size_t size = sizeof(more);
@@ -129,13 +130,13 @@ static bool serve_zap(struct lull_peer_network *network)
         if (!receive_frame(network, network->zap, frames[at], &sizes[at]))
             return false;
         frame_count++;
-    } while (has_more(network, network->zap));
+    } while (peer_network_has_more(network, network->zap));
     may_enter = frame_count == CREDENTIAL + 1 && sizes[MECHANISM] == 5 &&
                 memcmp(frames[MECHANISM], "CURVE", 5) == 0 &&
                 sizes[CREDENTIAL] == CURVE_KEY_BYTES &&
                 memcmp(frames[CREDENTIAL], network->public_key, CURVE_KEY_BYTES) == 0;
     if (!may_enter)
-        count(&network->refused);
+        peer_network_count(&network->refused);
     send_text(network, network->zap, "1.0", ZMQ_SNDMORE);
     network->zmq.send(network->zap, frames[REQUEST_ID],
                       sizes[REQUEST_ID] < FRAME_MAX ? sizes[REQUEST_ID] : FRAME_MAX,
@@ -161,7 +162,7 @@ static void send_to_peer(struct lull_peer_network *network, const struct peer_ne
         network->zmq.send(network->socket, peer->identity, peer->identity_size,
                           ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0 ||
         network->zmq.send(network->socket, message, size, ZMQ_DONTWAIT) < 0)
-        count(&network->dropped);
+        peer_network_count(&network->dropped);
 }
 
 /* Node 0 passes a message on to all peers but the one from whom it has come. */
@@ -180,13 +181,13 @@ static void send_queued(struct lull_peer_network *network)
     struct lull_proposal proposal;
     uint8_t message[LULL_PROPOSAL_MAX_BYTES];
 
-    while (pop(&network->outgoing, &proposal)) {
+    while (peer_network_pop(&network->outgoing, &proposal)) {
         if (is_router(network))
             send_around(network, &proposal);
         else if (network->zmq.send(network->socket, message,
                                    lull_proposal_encode(&proposal, network->version, message),
                                    ZMQ_DONTWAIT) < 0)
-            count(&network->dropped);
+            peer_network_count(&network->dropped);
     }
 }
 
@@ -202,14 +203,14 @@ static bool receive_message(struct lull_peer_network *network, struct peer_netwo
         if (size < 0)
             return false;
         sender->identity_size = size <= IDENTITY_MAX ? (size_t)size : 0;
-        is_whole = has_more(network, network->socket);
+        is_whole = peer_network_has_more(network, network->socket);
     }
     size = is_whole ? network->zmq.recv(network->socket, message, capacity, ZMQ_DONTWAIT) : 0;
     if (size < 0)
         return false;
     /* A message that is too long, or has more than one frame, comes from no governor. */
     *size_out = (size_t)size <= capacity && is_whole ? size : 0;
-    while (has_more(network, network->socket)) {
+    while (peer_network_has_more(network, network->socket)) {
         uint8_t rest[FRAME_MAX];
 
         *size_out = 0;
@@ -227,23 +228,23 @@ static void take_message(struct lull_peer_network *network, const struct peer_ne
 
     if (version < 0 || proposal.node >= network->nodes.count ||
         proposal.node == network->nodes.self) {
-        count(&network->malformed);
+        peer_network_count(&network->malformed);
         return;
     }
-    count(&network->received);
+    peer_network_count(&network->received);
     if ((uint32_t)version < network->version)
         network->version = (uint32_t)version;
     if (is_router(network)) {
         network->peers[proposal.node] = *sender;
         send_around(network, &proposal);
     }
-    if (!push(&network->incoming, &proposal))
-        count(&network->dropped);
+    if (!peer_network_push(&network->incoming, &proposal))
+        peer_network_count(&network->dropped);
 }
 
 static void receive_all(struct lull_peer_network *network)
 {
-    uint8_t message[LULL_PROPOSAL_MOST_READ];
+    uint8_t message[LULL_PROPOSAL_MAX_READ];
     struct peer_network_peer sender = {.identity_size = 0};
     int size;
 
@@ -254,7 +255,7 @@ static void receive_all(struct lull_peer_network *network)
     }
 }
 
-static void *serve(void *argument)
+static void *peer_network_serve(void *argument)
 {
     struct lull_peer_network *network = argument;
     zmq_pollitem_t items[2] = {
@@ -300,7 +301,7 @@ static bool set_security(const struct lull_peer_network *network, const struct l
 }
 
 /* Queues are short, because an old proposal is worth nothing. A peer that hangs is let go. */
-static bool set_bounds(const struct lull_peer_network *network)
+static bool peer_network_set_bounds(const struct lull_peer_network *network)
 {
     return set_number(network, network->socket, ZMQ_LINGER, LINGER_MS) &&
            set_number(network, network->socket, ZMQ_SNDHWM, HIGH_WATER) &&
@@ -310,7 +311,7 @@ static bool set_bounds(const struct lull_peer_network *network)
            set_number(network, network->socket, ZMQ_RECONNECT_IVL, 200) &&
            set_number(network, network->socket, ZMQ_RECONNECT_IVL_MAX, 2000) &&
            network->zmq.setsockopt(network->socket, ZMQ_MAXMSGSIZE,
-                                   &(int64_t){LULL_PROPOSAL_MOST_READ}, sizeof(int64_t)) == 0;
+                                   &(int64_t){LULL_PROPOSAL_MAX_READ}, sizeof(int64_t)) == 0;
 }
 
 static bool open_zap(struct lull_peer_network *network)
@@ -328,7 +329,7 @@ static bool open_sockets(struct lull_peer_network *network, const char *endpoint
         return false;
     network->socket =
         network->zmq.socket(network->context, is_router(network) ? ZMQ_ROUTER : ZMQ_DEALER);
-    if (network->socket == NULL || !set_bounds(network) || !set_security(network, key))
+    if (network->socket == NULL || !peer_network_set_bounds(network) || !set_security(network, key))
         return false;
     return (is_router(network) ? network->zmq.bind(network->socket, endpoint)
                                : network->zmq.connect(network->socket, endpoint)) == 0;
@@ -352,7 +353,7 @@ int lull_peer_network_open(const char *endpoint, const struct lull_nodes *nodes,
     network->version = LULL_PROPOSAL_VERSION;
     if (network->zmq.z85_decode(network->public_key, key->public_key) == NULL ||
         !open_sockets(network, endpoint, key) ||
-        lull_thread_start(&network->thread, serve, network) < 0) {
+        lull_thread_start(&network->thread, peer_network_serve, network) < 0) {
         const int code = errno != 0 ? errno : EIO;
 
         lull_peer_network_close(network);
@@ -380,15 +381,16 @@ void lull_peer_network_close(struct lull_peer_network *network)
     free(network);
 }
 
-void lull_peer_network_say(struct lull_peer_network *network, const struct lull_proposal *proposal)
+void lull_peer_network_send(struct lull_peer_network *network, const struct lull_proposal *proposal)
 {
-    if (!push(&network->outgoing, proposal))
-        count(&network->dropped);
+    if (!peer_network_push(&network->outgoing, proposal))
+        peer_network_count(&network->dropped);
 }
 
-bool lull_peer_network_hear(struct lull_peer_network *network, struct lull_proposal *proposal_out)
+bool lull_peer_network_receive(struct lull_peer_network *network,
+                               struct lull_proposal *proposal_out)
 {
-    return pop(&network->incoming, proposal_out);
+    return peer_network_pop(&network->incoming, proposal_out);
 }
 
 void lull_peer_network_counts(const struct lull_peer_network *network,

@@ -48,10 +48,12 @@ int lull_peer_network_open(const char *endpoint, const struct lull_nodes *nodes,
 void lull_peer_network_close(struct lull_peer_network *network);
 
 /* Queues a proposal for all other nodes. */
-void lull_peer_network_say(struct lull_peer_network *network, const struct lull_proposal *proposal);
+void lull_peer_network_send(struct lull_peer_network *network,
+                            const struct lull_proposal *proposal);
 
 /* Takes the next proposal from another node; false: there is none. It never waits. */
-bool lull_peer_network_hear(struct lull_peer_network *network, struct lull_proposal *proposal_out);
+bool lull_peer_network_receive(struct lull_peer_network *network,
+                               struct lull_proposal *proposal_out);
 
 void lull_peer_network_counts(const struct lull_peer_network *network,
                               struct lull_peer_network_counts *counts_out);

@@ -37,7 +37,7 @@ static const struct {
     {"PMIX_RANK", "PMIX_SIZE"},
 };
 
-static int set_nodes(const char *self, const char *count, struct lull_nodes *nodes_out)
+static int peers_set_nodes(const char *self, const char *count, struct lull_nodes *nodes_out)
 {
     int64_t index;
     int64_t nodes;
@@ -58,7 +58,7 @@ int lull_nodes_parse(const char *text, struct lull_nodes *nodes_out)
         return -EINVAL;
     memcpy(self, text, (size_t)(slash - text));
     self[slash - text] = '\0';
-    return set_nodes(self, slash + 1, nodes_out);
+    return peers_set_nodes(self, slash + 1, nodes_out);
 }
 
 int lull_nodes_find(struct lull_nodes *nodes_out, struct lull_error *err)
@@ -67,7 +67,7 @@ int lull_nodes_find(struct lull_nodes *nodes_out, struct lull_error *err)
         const char *self = getenv(launchers[i].self);
         const char *count = getenv(launchers[i].count);
 
-        if (self != NULL && count != NULL && set_nodes(self, count, nodes_out) == 0)
+        if (self != NULL && count != NULL && peers_set_nodes(self, count, nodes_out) == 0)
             return 0;
     }
     return lull_error_set(err, -ENOENT,
@@ -154,13 +154,13 @@ void lull_peers_destroy(struct lull_peers *peers)
     if (peers == NULL)
         return;
     if (peers->network != NULL && lull_job_node_leave(peers->node, &proposal))
-        lull_peer_network_say(peers->network, &proposal);
+        lull_peer_network_send(peers->network, &proposal);
     lull_peer_network_close(peers->network);
     lull_job_node_destroy(peers->node);
     free(peers);
 }
 
-static void look_for_key(struct lull_peers *peers, int64_t now_ns)
+static void peers_poll_key(struct lull_peers *peers, int64_t now_ns)
 {
     struct lull_error err = {0};
 
@@ -177,8 +177,8 @@ static void look_for_key(struct lull_peers *peers, int64_t now_ns)
 /* ---- what is said and heard -------------------------------------------------------------- */
 
 /* Returns this node's GPUs; the control is locked. */
-static struct lull_job_node_view look(struct lull_control *control,
-                                      const struct lull_devices *devices)
+static struct lull_job_node_view peers_list_gpus(struct lull_control *control,
+                                                 const struct lull_devices *devices)
 {
     struct lull_job_node_view view = {
         .controller = lull_control_controlled(control),
@@ -197,21 +197,23 @@ static struct lull_job_node_view look(struct lull_control *control,
     return view;
 }
 
-static void say(struct lull_peers *peers, const struct lull_job_node_view *view, int64_t now_ns)
+static void peers_send(struct lull_peers *peers, const struct lull_job_node_view *view,
+                       int64_t now_ns)
 {
     struct lull_proposal proposal;
 
-    if (lull_job_node_say(peers->node, view, now_ns, &proposal) && peers->network != NULL)
-        lull_peer_network_say(peers->network, &proposal);
+    if (lull_job_node_send(peers->node, view, now_ns, &proposal) && peers->network != NULL)
+        lull_peer_network_send(peers->network, &proposal);
 }
 
-static void hear(struct lull_peers *peers, struct lull_controller *controller, int64_t now_ns)
+static void peers_receive(struct lull_peers *peers, struct lull_controller *controller,
+                          int64_t now_ns)
 {
     struct lull_proposal proposal;
 
     if (lull_job_node_is_alone(peers->node))
         return;
-    while (peers->network != NULL && lull_peer_network_hear(peers->network, &proposal))
+    while (peers->network != NULL && lull_peer_network_receive(peers->network, &proposal))
         lull_job_node_take(peers->node, controller, &proposal, now_ns);
 }
 
@@ -226,9 +228,9 @@ static void note_state(struct lull_peers *peers, int64_t now_ns)
     peers->state = state;
 }
 
-/* The network goes on when this node is managed alone, since the first node's carries what others
+/* The network continues when this node is managed alone, since the first node's carries what others
  * say to each other. */
-static void part(struct lull_peers *peers, int64_t now_ns)
+static void peers_leave(struct lull_peers *peers, int64_t now_ns)
 {
     if (!lull_job_node_part(peers->node, (int64_t)(peers->options.patience_s * 1e9), now_ns))
         return;
@@ -243,13 +245,13 @@ void lull_peers_tick(struct lull_peers *peers, struct lull_control *control,
 {
     struct lull_job_node_view view;
 
-    look_for_key(peers, now_ns);
+    peers_poll_key(peers, now_ns);
     lull_control_lock(control);
-    view = look(control, devices);
-    say(peers, &view, now_ns);
-    hear(peers, view.controller, now_ns);
+    view = peers_list_gpus(control, devices);
+    peers_send(peers, &view, now_ns);
+    peers_receive(peers, view.controller, now_ns);
     note_state(peers, now_ns);
-    part(peers, now_ns);
+    peers_leave(peers, now_ns);
     lull_job_node_apply(peers->node, &view, now_ns);
     lull_control_hold(control, LULL_HOLD_NODES, peers->state != LULL_AGREEMENT_AGREED);
     lull_control_unlock(control);
@@ -263,7 +265,7 @@ void lull_peers_summary(const struct lull_peers *peers, struct lull_peers_summar
         lull_peer_network_counts(peers->network, &counts);
     *summary_out = (struct lull_peers_summary){
         .nodes = peers->options.nodes.count,
-        .heard = lull_job_node_heard(peers->node),
+        .received = lull_job_node_received(peers->node),
         .agreed = lull_job_node_agreed(peers->node),
         .disagreements = lull_job_node_disagreements(peers->node),
         .refused = counts.refused,

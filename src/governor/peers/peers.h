@@ -40,7 +40,7 @@ int lull_nodes_find(struct lull_nodes *nodes_out, struct lull_error *err);
 /* What became of the agreement, for the report. */
 struct lull_peers_summary {
     uint32_t nodes;
-    uint32_t heard;         /* nodes that were heard at all, this one included */
+    uint32_t received;      /* nodes that were heard at all, this one included */
     uint32_t agreed;        /* for how many sections all nodes apply a lowered clock */
     uint64_t disagreements; /* how often this node went higher than it would have by itself */
     uint64_t refused;       /* how many connections did not have the job key */

@@ -26,7 +26,7 @@ struct lull_zmq {
     LULL_ZMQ_EACH(LULL_ZMQ_MEMBER)
 };
 
-/* Opens the library. Errors, with which zmq_out is left alone: LULL_E_UNSUPPORTED it is not
+/* Opens the library. Errors, with which zmq_out is left unchanged: LULL_E_UNSUPPORTED it is not
  * installed, or cannot encrypt. */
 int lull_zmq_load(struct lull_zmq *zmq_out, struct lull_error *err);
 

@@ -12,10 +12,11 @@
 
 /* ---- creating ---------------------------------------------------------------------------- */
 
-static void choose_clocks(struct lull_online *online, const struct lull_device_info *gpu)
+static void plan_online_choose_clocks(struct lull_online *online,
+                                      const struct lull_device_info *gpu)
 {
     const uint32_t most =
-        online->options.clocks > 0 ? online->options.clocks : LULL_ONLINE_MOST_CLOCKS;
+        online->options.clocks > 0 ? online->options.clocks : LULL_ONLINE_MAX_CLOCKS;
     uint32_t usable = 0;
     uint32_t stride;
 
@@ -58,7 +59,7 @@ int lull_online_create(const struct lull_online_options *options,
     online->options = *options;
     online->devices = options->stages > 0 ? options->stages : gpu_count;
     online->held = -1;
-    choose_clocks(online, gpu);
+    plan_online_choose_clocks(online, gpu);
     result = online->clock_count == 0 ? lull_error_set(err, LULL_E_UNSUPPORTED,
                                                        "%s: no clocks to choose from", gpu->name)
                                       : build_order(online, err);
@@ -101,9 +102,10 @@ uint32_t lull_online_iterations(const struct lull_online *online, bool *is_done_
 /* LATER: the energy counters have not been read since the iteration ended. */
 enum { LATER, USELESS, TAKEN };
 
-static int take_iteration(struct lull_online *online, const struct lull_control *control,
-                          const struct lull_plan_runner *runner,
-                          const struct lull_plan_controller_iteration *iteration)
+static int plan_online_take_iteration(struct lull_online *online,
+                                      const struct lull_control *control,
+                                      const struct lull_plan_runner *runner,
+                                      const struct lull_plan_controller_iteration *iteration)
 {
     struct lull_profiling_sample *samples = calloc(online->devices, sizeof(samples[0]));
     const int32_t point = lull_plan_runner_held_point(runner, iteration);
@@ -140,8 +142,9 @@ static int take_iteration(struct lull_online *online, const struct lull_control 
     return result;
 }
 
-static void take_iterations(struct lull_online *online, const struct lull_control *control,
-                            struct lull_plan_runner *runner)
+static void plan_online_take_iterations(struct lull_online *online,
+                                        const struct lull_control *control,
+                                        struct lull_plan_runner *runner)
 {
     size_t count;
     const struct lull_plan_controller_iteration *iterations =
@@ -149,7 +152,7 @@ static void take_iterations(struct lull_online *online, const struct lull_contro
 
     while (online->seen < count) {
         const struct lull_plan_controller_iteration *iteration = &iterations[online->seen];
-        const int result = take_iteration(online, control, runner, iteration);
+        const int result = plan_online_take_iteration(online, control, runner, iteration);
 
         if (result == LATER)
             return;
@@ -161,8 +164,8 @@ static void take_iterations(struct lull_online *online, const struct lull_contro
 
 /* ---- all together ------------------------------------------------------------------------ */
 
-static void give_up(struct lull_online *online, struct lull_plan_runner *runner, const char *why,
-                    struct lull_error *note_out)
+static void plan_online_abandon(struct lull_online *online, struct lull_plan_runner *runner,
+                                const char *why, struct lull_error *note_out)
 {
     online->is_done = true;
     /* Point 0 is the highest clock: the job is then as fast as without Lull. */
@@ -178,7 +181,7 @@ static const char *why_useless(const struct lull_online *online)
 }
 
 /* Goes on to the next clock. True: all clocks are profiled, and it is time to plan. */
-static bool go_on(struct lull_online *online, struct lull_plan_runner *runner)
+static bool plan_online_continue(struct lull_online *online, struct lull_plan_runner *runner)
 {
     uint32_t clock;
 
@@ -192,8 +195,8 @@ static bool go_on(struct lull_online *online, struct lull_plan_runner *runner)
 
 /* Planning takes up to some seconds: the job runs at its highest clocks, and its events are served
  * meanwhile. */
-static void plan(struct lull_online *online, struct lull_control *control,
-                 struct lull_plan_runner *runner, struct lull_error *note_out)
+static void plan_online_compute(struct lull_online *online, struct lull_control *control,
+                                struct lull_plan_runner *runner, struct lull_error *note_out)
 {
     struct lull_pipeline_switching switching = {0};
     struct lull_error err = {0};
@@ -208,7 +211,7 @@ static void plan(struct lull_online *online, struct lull_control *control,
     if (result == 0)
         result = lull_plan_runner_try_next(runner);
     if (result < 0)
-        give_up(online, runner, err.code != 0 ? err.text : "no memory", note_out);
+        plan_online_abandon(online, runner, err.code != 0 ? err.text : "no memory", note_out);
 }
 
 void lull_online_tick(struct lull_online *online, struct lull_control *control,
@@ -218,17 +221,17 @@ void lull_online_tick(struct lull_online *online, struct lull_control *control,
     if (online->is_done)
         return;
     lull_control_lock(control);
-    take_iterations(online, control, runner);
+    plan_online_take_iterations(online, control, runner);
     if (online->useless > PATIENCE)
-        give_up(online, runner, why_useless(online), note_out);
-    else if (go_on(online, runner))
-        plan(online, control, runner, note_out);
+        plan_online_abandon(online, runner, why_useless(online), note_out);
+    else if (plan_online_continue(online, runner))
+        plan_online_compute(online, control, runner, note_out);
     lull_control_unlock(control);
 }
 
 /* ---- the profile ------------------------------------------------------------------------- */
 
-static int write_rows(const void *context, FILE *file)
+static int plan_online_write_rows(const void *context, FILE *file)
 {
     const struct lull_pipeline_profile *profile = context;
 
@@ -254,5 +257,5 @@ int lull_online_write_profile(const struct lull_online *online, const char *dire
         return 0;
     if ((size_t)snprintf(path, sizeof(path), "%s/profile.csv", directory) >= sizeof(path))
         return lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long", directory);
-    return lull_file_write_with(path, write_rows, profile, err);
+    return lull_file_write_with(path, plan_online_write_rows, profile, err);
 }

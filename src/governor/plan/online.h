@@ -2,7 +2,7 @@
  * Online: profiles the pipeline of a running job, plans its clocks, and has the plan tried. For a
  * while whole iterations run with all GPUs at one clock, chosen by
  * core/pipeline/follow/profiling.h; then a plan is made of what was measured, which the plan
- * runner carries out like any other.
+ * runner executes like any other.
  *
  * The plan is made for switching as the plan controller has come to know it.
  *
@@ -21,14 +21,14 @@
 #include "governor/control/control.h"
 #include "governor/plan/plan_runner.h"
 
-enum { LULL_ONLINE_MOST_CLOCKS = 48 };
+enum { LULL_ONLINE_MAX_CLOCKS = 48 };
 
 struct lull_online_options {
     const char *schedule; /* as core/pipeline/schedule/schedule.h parses it */
     uint32_t stages;      /* 0: as many as there are GPUs */
     uint32_t microbatches;
     enum lull_profiling_method method;
-    uint32_t clocks;   /* how many are tried at most, evenly spread; 0: LULL_ONLINE_MOST_CLOCKS */
+    uint32_t clocks;   /* how many are tried at most, evenly spread; 0: LULL_ONLINE_MAX_CLOCKS */
     double blocking_w; /* what a waiting GPU draws, > 0 */
 };
 
@@ -45,8 +45,8 @@ void lull_online_destroy(struct lull_online *online);
  * operations alone, and the place behind it gets the plan that is made. */
 const struct lull_plan_file *lull_online_plans(const struct lull_online *online);
 
-/* Takes what has become known, and goes on; to be called every 100 ms. note_out is set where people
- * should be told something; else its code is 0. */
+/* Takes what has become known, and continues; to be called every 100 ms. note_out is set where
+ * people should be told something; else its code is 0. */
 void lull_online_tick(struct lull_online *online, struct lull_control *control,
                       struct lull_plan_runner *runner, struct lull_error *note_out);
 

@@ -1,6 +1,6 @@
 /*
  * Inside online; shared by online.c (what is measured, and when) and online_plan.c (what is planned
- * of it). Nobody else includes this. SPDX-License-Identifier: Apache-2.0
+ * of it). No other process includes this. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_GOVERNOR_PLAN_ONLINE_STATE_H
 #define LULL_GOVERNOR_PLAN_ONLINE_STATE_H
@@ -8,7 +8,7 @@
 #include "governor/plan/online.h"
 
 /* Each clock is profiled for so many iterations, and so many useless iterations in a row end the
- * profiling. Chosen, not measured. */
+ * profiling. */
 enum { EACH = 6, PATIENCE = 40 };
 
 /* The plans: the order of operations alone, and what is made of the profile. */
@@ -18,10 +18,10 @@ struct lull_online {
     struct lull_online_options options;
     uint32_t devices;
     uint32_t clock_count;
-    uint32_t points[LULL_ONLINE_MOST_CLOCKS]; /* indices into the GPU's clock list */
-    uint32_t mhz[LULL_ONLINE_MOST_CLOCKS];
+    uint32_t points[LULL_ONLINE_MAX_CLOCKS]; /* indices into the GPU's clock list */
+    uint32_t mhz[LULL_ONLINE_MAX_CLOCKS];
     struct lull_profiling *profiling;
-    double iteration_ms[LULL_ONLINE_MOST_CLOCKS]; /* of the latest iteration at each clock */
+    double iteration_ms[LULL_ONLINE_MAX_CLOCKS]; /* of the latest iteration at each clock */
     int32_t held;      /* the clock that all GPUs are held at; -1: none yet */
     size_t seen;       /* recorded iterations that were looked at */
     uint32_t useless;  /* how many of the latest iterations in a row told nothing */
@@ -31,7 +31,7 @@ struct lull_online {
     struct lull_pipeline_problem problem; /* what the plan solves, once there is a profile */
 };
 
-/* Builds a plan's graph from a profile of the stages, by the schedule that was asked for, and room
+/* Builds a plan's graph from a profile of the stages, by the schedule that was requested, and room
  * for its options. Errors: those of the schedule; -ENOMEM. */
 int lull_online_build_plan(const struct lull_online *online,
                            const struct lull_pipeline_profile *profile, struct lull_plan_file *plan,

@@ -16,8 +16,9 @@ static bool follows_plan(const struct lull_plan_runner *runner, uint32_t gpu)
 
 /* ---- operations -------------------------------------------------------------------------- */
 
-static void learn_length(const struct lull_plan_runner *runner, struct lull_runner_gpu *gpu,
-                         uint32_t index, const struct lull_op_tracker_edge *edge)
+static void plan_decider_learn_length(const struct lull_plan_runner *runner,
+                                      struct lull_runner_gpu *gpu, uint32_t index,
+                                      const struct lull_op_tracker_edge *edge)
 {
     const uint64_t iteration = lull_plan_controller_iteration_of(runner->plan_controller, index);
     struct lull_runner_lengths *lengths = &gpu->lengths[iteration % LENGTHS];
@@ -33,8 +34,9 @@ static void learn_length(const struct lull_plan_runner *runner, struct lull_runn
     lengths->sum_ms[is_backward] += (double)(edge->time_ns - gpu->begin_ns) * 1e-6;
 }
 
-static void keep_end(const struct lull_plan_runner *runner, struct lull_runner_gpu *gpu,
-                     uint32_t index, const struct lull_op_tracker_edge *edge)
+static void plan_decider_store_end(const struct lull_plan_runner *runner,
+                                   struct lull_runner_gpu *gpu, uint32_t index,
+                                   const struct lull_op_tracker_edge *edge)
 {
     const uint64_t iteration = lull_plan_controller_iteration_of(runner->plan_controller, index);
     const uint32_t slot = (uint32_t)(iteration % ENDS);
@@ -63,13 +65,13 @@ static void take_edges(struct lull_plan_runner *runner, uint32_t gpu, int64_t no
         }
         lull_plan_controller_take_edge(runner->plan_controller, gpu, edge.op, edge.is_end,
                                        edge.time_ns);
-        learn_length(runner, &runner->gpus[gpu], gpu, &edge);
-        keep_end(runner, &runner->gpus[gpu], gpu, &edge);
+        plan_decider_learn_length(runner, &runner->gpus[gpu], gpu, &edge);
+        plan_decider_store_end(runner, &runner->gpus[gpu], gpu, &edge);
     }
 }
 
-static void take_section(struct lull_plan_runner *runner, uint32_t gpu,
-                         const struct lull_event *event)
+static void plan_decider_take_section(struct lull_plan_runner *runner, uint32_t gpu,
+                                      const struct lull_event *event)
 {
     const struct lull_control *control = runner->control;
     char name[LULL_JOB_NAME_BYTES];
@@ -134,7 +136,8 @@ static void take_device_event(struct lull_plan_runner *runner, uint32_t gpu,
 /* ---- what the control hands on ----------------------------------------------------------- */
 
 /* Ranks that say no sections have to tell when their communication kernels run. */
-static void ask(struct lull_plan_runner *runner, uint32_t gpu, bool has_sections)
+static void plan_decider_configure_probes(struct lull_plan_runner *runner, uint32_t gpu,
+                                          bool has_sections)
 {
     struct lull_event_segment *job = lull_control_job(runner->control);
     const uint32_t slot = (uint32_t)lull_control_gpu(runner->control, gpu)->process;
@@ -146,7 +149,7 @@ static void ask(struct lull_plan_runner *runner, uint32_t gpu, bool has_sections
 
 /* Sections count whatever thread they are of, because frameworks run backward in a thread of its
  * own. */
-static void take_event(void *state, uint32_t gpu, const struct lull_event *event)
+static void plan_decider_take_event(void *state, uint32_t gpu, const struct lull_event *event)
 {
     struct lull_plan_runner *runner = state;
     const bool had_sections = runner->gpus[gpu].has_sections;
@@ -155,11 +158,11 @@ static void take_event(void *state, uint32_t gpu, const struct lull_event *event
     if (event->kind >= LULL_EVENT_ENQUEUE)
         take_device_event(runner, gpu, event);
     else if (is_edge && event->operation == LULL_OPERATION_USER)
-        take_section(runner, gpu, event);
-    ask(runner, gpu, had_sections);
+        plan_decider_take_section(runner, gpu, event);
+    plan_decider_configure_probes(runner, gpu, had_sections);
 }
 
-static void take_exit(void *state, uint32_t gpu)
+static void plan_decider_take_exit(void *state, uint32_t gpu)
 {
     struct lull_plan_runner *runner = state;
 
@@ -168,29 +171,30 @@ static void take_exit(void *state, uint32_t gpu)
 }
 
 /* What was lowered is raised, and nothing is lowered any more. */
-static void give_up(struct lull_plan_runner *runner)
+static void plan_decider_abandon(struct lull_plan_runner *runner)
 {
     for (uint32_t i = 0; i < runner->gpu_count; i++)
-        take_exit(runner, i);
+        plan_decider_take_exit(runner, i);
     runner->is_refused = true;
     runner->gpu_count = 0;
 }
 
 /* The first rank tells where all of them stand. */
-static bool take_start(void *state, uint32_t gpu, const struct lull_process_info *info,
-                       bool has_predecessor)
+static bool plan_decider_take_start(void *state, uint32_t gpu, const struct lull_process_info *info,
+                                    bool has_predecessor)
 {
     struct lull_error err = {0};
 
     (void)has_predecessor;
     if (lull_plan_runner_bind(state, gpu, info, &err) < 0) {
         lull_log(LULL_LOG_WARNING, "run", "%s", err.text);
-        give_up(state);
+        plan_decider_abandon(state);
     }
     return true;
 }
 
-static void take_switch(void *state, uint32_t gpu, const struct lull_switch_outcome *outcome)
+static void plan_decider_take_switch(void *state, uint32_t gpu,
+                                     const struct lull_switch_outcome *outcome)
 {
     struct lull_plan_runner *runner = state;
 
@@ -198,7 +202,7 @@ static void take_switch(void *state, uint32_t gpu, const struct lull_switch_outc
         lull_plan_controller_take_switch(runner->plan_controller, gpu, outcome);
 }
 
-static void take_blocked(void *state, uint32_t gpu, int64_t now_ns, double blocked_ms)
+static void plan_decider_take_blocked(void *state, uint32_t gpu, int64_t now_ns, double blocked_ms)
 {
     struct lull_plan_runner *runner = state;
 
@@ -207,7 +211,7 @@ static void take_blocked(void *state, uint32_t gpu, int64_t now_ns, double block
         lull_plan_controller_take_blocked(runner->plan_controller, now_ns, blocked_ms);
 }
 
-static void take_waiting(void *state, int64_t now_ns, double waiting_ms)
+static void plan_decider_take_waiting(void *state, int64_t now_ns, double waiting_ms)
 {
     struct lull_plan_runner *runner = state;
 
@@ -215,7 +219,7 @@ static void take_waiting(void *state, int64_t now_ns, double waiting_ms)
         lull_plan_controller_take_waiting(runner->plan_controller, now_ns, waiting_ms);
 }
 
-static void take_disturbance(void *state, uint32_t gpu)
+static void plan_decider_take_disturbance(void *state, uint32_t gpu)
 {
     struct lull_plan_runner *runner = state;
 
@@ -225,16 +229,16 @@ static void take_disturbance(void *state, uint32_t gpu)
 
 /* A plan waits for leases only: it is the same on all nodes, whether they hear each other or not.
  * Its iteration is over, as if operations had been missed. */
-static void hold(void *state, uint32_t reasons)
+static void plan_decider_hold(void *state, uint32_t reasons)
 {
     struct lull_plan_runner *runner = state;
 
     for (uint32_t i = 0; i < runner->gpu_count && (reasons & LULL_HOLD_LEASES) != 0; i++)
-        take_exit(runner, i);
+        plan_decider_take_exit(runner, i);
 }
 
-static uint32_t poll_commands(void *state, int64_t now_ns, struct lull_command *commands_out,
-                              uint32_t max)
+static uint32_t plan_decider_poll_commands(void *state, int64_t now_ns,
+                                           struct lull_command *commands_out, uint32_t max)
 {
     struct lull_plan_runner *runner = state;
     struct lull_plan_controller_command commands[LULL_PLAN_CONTROLLER_MAX_GPUS];
@@ -255,7 +259,7 @@ static uint32_t poll_commands(void *state, int64_t now_ns, struct lull_command *
     return count;
 }
 
-static int64_t next_wake_ns(const void *state)
+static int64_t plan_decider_next_wake_ns(const void *state)
 {
     const struct lull_plan_runner *runner = state;
     int64_t wake_ns = INT64_MAX;
@@ -272,8 +276,8 @@ static int64_t next_wake_ns(const void *state)
 /* ---- iterations -------------------------------------------------------------------------- */
 
 /* Keeps an iteration for the report; beyond LULL_PLAN_RUNNER_MAX_RECORDED they are dropped. */
-static void keep_iteration(struct lull_plan_runner *runner,
-                           const struct lull_plan_controller_iteration *iteration)
+static void plan_decider_store_iteration(struct lull_plan_runner *runner,
+                                         const struct lull_plan_controller_iteration *iteration)
 {
     if (runner->recorded_count == runner->recorded_room) {
         const size_t room = runner->recorded_room > 0 ? 2 * runner->recorded_room : 256;
@@ -290,7 +294,7 @@ static void keep_iteration(struct lull_plan_runner *runner,
     runner->recorded[runner->recorded_count++] = *iteration;
 }
 
-static bool has_settled(const void *state)
+static bool plan_decider_has_settled(const void *state)
 {
     const struct lull_plan_runner *runner = state;
     enum lull_plan_controller_phase phase;
@@ -301,19 +305,20 @@ static bool has_settled(const void *state)
     return phase == LULL_PLAN_CONTROLLER_KEPT || phase == LULL_PLAN_CONTROLLER_GIVEN_UP;
 }
 
-static enum lull_controller_phase phase_of(const struct lull_plan_runner *runner,
-                                           const struct lull_plan_controller_iteration *iteration)
+static enum lull_controller_phase
+plan_decider_phase_of(const struct lull_plan_runner *runner,
+                      const struct lull_plan_controller_iteration *iteration)
 {
-    if (has_settled(runner))
+    if (plan_decider_has_settled(runner))
         return LULL_PHASE_SETTLED;
     return iteration->plan < 0 ? LULL_PHASE_LEARNING : LULL_PHASE_DESCENDING;
 }
 
 /* Enters an iteration into the run log of every GPU: all have those of the first one. */
-static void log_iteration(struct lull_plan_runner *runner,
-                          const struct lull_plan_controller_iteration *iteration)
+static void plan_decider_log_iteration(struct lull_plan_runner *runner,
+                                       const struct lull_plan_controller_iteration *iteration)
 {
-    const enum lull_controller_phase phase = phase_of(runner, iteration);
+    const enum lull_controller_phase phase = plan_decider_phase_of(runner, iteration);
     const struct lull_boundary begin = {iteration->begin_ns, true, phase};
     const struct lull_boundary end = {iteration->end_ns, false, phase};
 
@@ -327,7 +332,7 @@ static void log_iteration(struct lull_plan_runner *runner,
     runner->logged_until_ns = iteration->end_ns;
 }
 
-static void record(void *state)
+static void plan_decider_record(void *state)
 {
     struct lull_plan_runner *runner = state;
     struct lull_plan_controller_iteration iteration;
@@ -335,25 +340,25 @@ static void record(void *state)
     if (runner->plan_controller == NULL)
         return;
     while (lull_plan_controller_next_iteration(runner->plan_controller, &iteration)) {
-        log_iteration(runner, &iteration);
-        keep_iteration(runner, &iteration);
+        plan_decider_log_iteration(runner, &iteration);
+        plan_decider_store_iteration(runner, &iteration);
     }
 }
 
 static const struct lull_decider plan_decider = {
     .gpu_text = "managed by a pipeline plan",
-    .take_start = take_start,
-    .take_exit = take_exit,
-    .take_event = take_event,
-    .take_switch = take_switch,
-    .take_blocked = take_blocked,
-    .take_waiting = take_waiting,
-    .take_disturbance = take_disturbance,
-    .hold = hold,
-    .poll = poll_commands,
-    .record = record,
-    .wake_ns = next_wake_ns,
-    .has_settled = has_settled,
+    .take_start = plan_decider_take_start,
+    .take_exit = plan_decider_take_exit,
+    .take_event = plan_decider_take_event,
+    .take_switch = plan_decider_take_switch,
+    .take_blocked = plan_decider_take_blocked,
+    .take_waiting = plan_decider_take_waiting,
+    .take_disturbance = plan_decider_take_disturbance,
+    .hold = plan_decider_hold,
+    .poll = plan_decider_poll_commands,
+    .record = plan_decider_record,
+    .wake_ns = plan_decider_next_wake_ns,
+    .has_settled = plan_decider_has_settled,
 };
 
 void lull_plan_runner_rule(struct lull_plan_runner *runner, struct lull_control *control)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "governor/plan/plan_runner.h"
 
 #include <errno.h>
@@ -37,7 +37,8 @@ void lull_pipeline_plans_fini(struct lull_pipeline_plans *plans)
 
 /* ---- which device a rank is -------------------------------------------------------------- */
 
-static uint32_t device_of(const struct lull_plan_runner *runner, uint32_t rank, uint32_t world)
+static uint32_t plan_runner_device_of(const struct lull_plan_runner *runner, uint32_t rank,
+                                      uint32_t world)
 {
     const uint32_t devices = runner->plans[0].graph.device_count;
     const uint32_t replicas = devices / runner->stages;
@@ -108,7 +109,7 @@ int lull_plan_runner_create(const struct lull_plan_runner_setup *setup,
     runner->config.tolerance_ratio = setup->config->tolerance_ratio;
     runner->config.confidence = setup->config->confidence;
     runner->config.observe_only = setup->config->observe_only;
-    runner->node_gpu_count = lull_smaller_u32(setup->gpu_count, LULL_PLAN_CONTROLLER_MAX_GPUS);
+    runner->node_gpu_count = lull_min_u32(setup->gpu_count, LULL_PLAN_CONTROLLER_MAX_GPUS);
     for (uint32_t i = 0; i < runner->node_gpu_count; i++)
         runner->gpus[i].info = lull_device_info(setup->devices, setup->gpus[i]);
     for (uint32_t i = 0; i < LULL_PLAN_CONTROLLER_MAX_GPUS; i++)
@@ -170,8 +171,8 @@ static int create_plan_controller(struct lull_plan_runner *runner)
 }
 
 /* Finds where every rank of this node stands, from the one that came first. */
-static int place_ranks(struct lull_plan_runner *runner, uint32_t gpu,
-                       const struct lull_process_info *info, struct lull_error *err)
+static int plan_runner_place_ranks(struct lull_plan_runner *runner, uint32_t gpu,
+                                   const struct lull_process_info *info, struct lull_error *err)
 {
     const uint32_t devices = runner->plans[0].graph.device_count;
     const uint32_t first = (uint32_t)info->world_rank - gpu;
@@ -191,7 +192,7 @@ static int place_ranks(struct lull_plan_runner *runner, uint32_t gpu,
     runner->world = world;
     for (uint32_t i = 0; i < runner->node_gpu_count && first + i < world && result == 0; i++) {
         runner->gpus[i].copy = (first + i) % runner->copies;
-        runner->gpus[i].device = (int32_t)device_of(runner, first + i, world);
+        runner->gpus[i].device = (int32_t)plan_runner_device_of(runner, first + i, world);
         runner->gpu_count = i + 1;
         result = create_tracker(runner, &runner->gpus[i]);
     }
@@ -203,8 +204,8 @@ static int place_ranks(struct lull_plan_runner *runner, uint32_t gpu,
 }
 
 /* The other ranks were taken to be on the GPUs in their order. */
-static int check_rank(struct lull_plan_runner *runner, uint32_t gpu,
-                      const struct lull_process_info *info, struct lull_error *err)
+static int plan_runner_check_rank(struct lull_plan_runner *runner, uint32_t gpu,
+                                  const struct lull_process_info *info, struct lull_error *err)
 {
     const uint32_t expected = runner->first + gpu;
 
@@ -222,8 +223,8 @@ int lull_plan_runner_bind(struct lull_plan_runner *runner, uint32_t gpu,
     if (runner->is_refused)
         return 0;
     if (runner->gpu_count > 0)
-        return check_rank(runner, gpu, info, err);
-    return place_ranks(runner, gpu, info, err);
+        return plan_runner_check_rank(runner, gpu, info, err);
+    return plan_runner_place_ranks(runner, gpu, info, err);
 }
 
 /* ---- looking ----------------------------------------------------------------------------- */

@@ -52,7 +52,7 @@ struct lull_plan_runner_setup {
     uint32_t gpu_count;
 };
 
-/* Carries out plans. Errors: -EINVAL plans of different pipelines, or a device without operations;
+/* Executes plans. Errors: -EINVAL plans of different pipelines, or a device without operations;
  * -ENOMEM. */
 int lull_plan_runner_create(const struct lull_plan_runner_setup *setup,
                             struct lull_plan_runner **runner_out, struct lull_error *err);
@@ -62,7 +62,7 @@ void lull_plan_runner_destroy(struct lull_plan_runner *runner);
  * Makes it the decider of a control that has not started; both borrow each other until destroy.
  * What switching costs is taken from the control's section controller, as far as it was calibrated.
  * A job that does not fit the plan, or whose ranks are not known (torchrun, mpirun and srun tell
- * them), is logged when its first rank begins, and its clocks are left alone.
+ * them), is logged when its first rank begins, and its clocks are left unchanged.
  */
 void lull_plan_runner_rule(struct lull_plan_runner *runner, struct lull_control *control);
 
@@ -75,7 +75,7 @@ lull_plan_runner_recorded(const struct lull_plan_runner *runner, size_t *count_o
 
 /*
  * Lets every operation of every GPU run at this point from the next iteration on, without a trial.
- * Errors: -EAGAIN no rank has begun yet; -ENOMEM.
+ * Errors: -EAGAIN no rank has started yet; -ENOMEM.
  */
 int lull_plan_runner_hold_point(struct lull_plan_runner *runner, uint32_t point);
 
@@ -93,7 +93,7 @@ bool lull_plan_runner_lengths(const struct lull_plan_runner *runner, uint32_t gp
                               uint64_t iteration, double *forward_out, double *backward_out);
 
 /* Describes to a planner how the plan controller switches, by what it has seen so far: fed forward,
- * and all GPUs alike. False: no rank has begun yet. */
+ * and all GPUs alike. False: no rank has started yet. */
 bool lull_plan_runner_switching(const struct lull_plan_runner *runner,
                                 struct lull_pipeline_switching *switching_out);
 
@@ -107,8 +107,8 @@ struct lull_plan_runner_times {
     double computed_ms[LULL_PLAN_CONTROLLER_MAX_GPUS]; /* how long each device computed */
 };
 
-/* Returns which copy of all that is planned a GPU belongs to: the GPUs of one tensor index carry
- * out one copy. */
+/* Returns which copy of all that is planned a GPU belongs to: the GPUs of one tensor index execute
+ *  one copy. */
 uint32_t lull_plan_runner_copy(const struct lull_plan_runner *runner, uint32_t gpu);
 
 /* Finds the times of one of the latest iterations. False: they are not known (yet), because GPUs of
@@ -127,7 +127,7 @@ void lull_plan_runner_end_detour(struct lull_plan_runner *runner);
 
 /* ---- looking ---- */
 
-/* Returns the plan controller; NULL before the first rank has begun. */
+/* Returns the plan controller; NULL before the first rank has started. */
 const struct lull_plan_controller *
 lull_plan_runner_plan_controller(const struct lull_plan_runner *runner);
 

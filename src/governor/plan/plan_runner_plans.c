@@ -72,7 +72,8 @@ static void fill_parts(const struct lull_plan_runner *runner, const struct lull_
     }
 }
 
-static double slowdown_of(const struct lull_plan_file *plan, struct lull_runner_parts *parts)
+static double runner_plan_slowdown_of(const struct lull_plan_file *plan,
+                                      struct lull_runner_parts *parts)
 {
     int64_t highest_ns;
 
@@ -98,7 +99,7 @@ int lull_plan_runner_add_plan(struct lull_plan_runner *runner, const struct lull
         option_of_gpu[i] = plan->option;
     fill_parts(runner, plan, option_of_gpu, &parts);
     result = lull_plan_controller_add_plan(runner->plan_controller, parts.ops,
-                                           slowdown_of(plan, &parts));
+                                           runner_plan_slowdown_of(plan, &parts));
     if (result < 0)
         goto fini;
     runner->conducted[runner->conducted_count++] =
@@ -192,9 +193,8 @@ int32_t lull_plan_runner_held_point(const struct lull_plan_runner *runner,
                : NOBODYS;
 }
 
-/* Raisings may be late by this much on average, since an iteration has dozens of them. Chosen, not
- * measured. */
-static const double usual_late_ms = 0.1;
+/* Raisings may be late by this much on average, since an iteration has dozens of them. */
+static const double typical_late_ms = 0.1;
 
 bool lull_plan_runner_switching(const struct lull_plan_runner *runner,
                                 struct lull_pipeline_switching *switching_out)
@@ -208,7 +208,7 @@ bool lull_plan_runner_switching(const struct lull_plan_runner *runner,
     for (uint32_t i = 0; i < runner->gpu_count; i++) {
         const struct lull_switch_cost *cost =
             lull_plan_controller_switch_cost(runner->plan_controller, i);
-        const double lead = lull_switch_cost_lead_ms(cost, usual_late_ms);
+        const double lead = lull_switch_cost_lead_ms(cost, typical_late_ms);
 
         lead_ms += lead;
         down_ms += lull_switch_cost_total_ms(cost, LULL_DIRECTION_DOWN, 0.5);
@@ -248,8 +248,8 @@ uint32_t lull_plan_runner_copy(const struct lull_plan_runner *runner, uint32_t g
 }
 
 /* Adds the times of an iteration on this GPU. False: they are not known. */
-static bool add_gpu(const struct lull_runner_gpu *gpu, uint64_t iteration,
-                    struct lull_plan_runner_times *times)
+static bool runner_plan_add_gpu(const struct lull_runner_gpu *gpu, uint64_t iteration,
+                                struct lull_plan_runner_times *times)
 {
     const uint32_t slot = (uint32_t)(iteration % ENDS);
     const struct lull_runner_lengths *lengths = &gpu->lengths[iteration % LENGTHS];
@@ -268,8 +268,8 @@ static bool add_gpu(const struct lull_runner_gpu *gpu, uint64_t iteration,
     return true;
 }
 
-static void find_next(const struct lull_runner_gpu *gpu, uint64_t iteration,
-                      struct lull_plan_runner_times *times)
+static void runner_plan_find_next(const struct lull_runner_gpu *gpu, uint64_t iteration,
+                                  struct lull_plan_runner_times *times)
 {
     const uint32_t slot = (uint32_t)((iteration + 1) % ENDS);
 
@@ -287,9 +287,9 @@ bool lull_plan_runner_times(const struct lull_plan_runner *runner, uint32_t copy
     for (uint32_t i = 0; i < runner->gpu_count; i++) {
         if (runner->gpus[i].copy != copy)
             continue;
-        if (!add_gpu(&runner->gpus[i], iteration, times_out))
+        if (!runner_plan_add_gpu(&runner->gpus[i], iteration, times_out))
             return false;
-        find_next(&runner->gpus[i], iteration, times_out);
+        runner_plan_find_next(&runner->gpus[i], iteration, times_out);
         devices++;
     }
     return devices == runner->plans[0].graph.device_count && times_out->next_ns != INT64_MAX &&

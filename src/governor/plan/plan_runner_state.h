@@ -1,5 +1,5 @@
 /* Inside the plan runner; shared by plan_runner.c (ranks), plan_decider.c (events and commands) and
- * plan_runner_plans.c (what the plan controller is given). Nobody else includes this.
+ * plan_runner_plans.c (what the plan controller is given). No other process includes this.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef LULL_GOVERNOR_PLAN_PLAN_RUNNER_STATE_H
 #define LULL_GOVERNOR_PLAN_PLAN_RUNNER_STATE_H
@@ -81,7 +81,7 @@ lull_plan_runner_problem(const struct lull_plan_file *plan)
 /*
  * A rank of the job begins on this GPU; with the first one it becomes known where all of them
  * stand. Errors: -EINVAL the job does not fit the plan, does not say its ranks, or its ranks do not
- * use the GPUs in their order; nothing is carried out then, or no more. -ENOMEM.
+ * use the GPUs in their order; nothing is executed then, or no more. -ENOMEM.
  */
 int lull_plan_runner_bind(struct lull_plan_runner *runner, uint32_t gpu,
                           const struct lull_process_info *info, struct lull_error *err);

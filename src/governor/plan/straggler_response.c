@@ -94,7 +94,7 @@ void lull_straggler_response_destroy(struct lull_straggler_response *response)
 
 /* ---- preparing for a plan ---------------------------------------------------------------- */
 
-static int add_copy(struct lull_straggler_response *response, uint32_t copy)
+static int response_add_copy(struct lull_straggler_response *response, uint32_t copy)
 {
     struct response_copy *added = &response->copies[response->copy_count++];
     struct lull_straggler_detector_config config;
@@ -108,8 +108,8 @@ static int add_copy(struct lull_straggler_response *response, uint32_t copy)
     return added->straggler == NULL || added->option == NULL ? -1 : 0;
 }
 
-static uint32_t gpus_of(const struct lull_plan_runner *runner, const struct lull_control *control,
-                        uint32_t copy)
+static uint32_t response_gpus_of(const struct lull_plan_runner *runner,
+                                 const struct lull_control *control, uint32_t copy)
 {
     uint32_t count = 0;
 
@@ -119,8 +119,9 @@ static uint32_t gpus_of(const struct lull_plan_runner *runner, const struct lull
     return count;
 }
 
-static int add_copies(struct lull_straggler_response *response,
-                      const struct lull_plan_runner *runner, const struct lull_control *control)
+static int response_add_copies(struct lull_straggler_response *response,
+                               const struct lull_plan_runner *runner,
+                               const struct lull_control *control)
 {
     int result = 0;
 
@@ -130,15 +131,16 @@ static int add_copies(struct lull_straggler_response *response,
 
         for (uint32_t k = 0; k < response->copy_count; k++)
             is_known |= response->copies[k].copy == copy;
-        if (!is_known && gpus_of(runner, control, copy) == response->base->graph.device_count)
-            result = add_copy(response, copy);
+        if (!is_known &&
+            response_gpus_of(runner, control, copy) == response->base->graph.device_count)
+            result = response_add_copy(response, copy);
     }
     return result;
 }
 
 /* Making the frontier takes long, so the lock is released meanwhile and events are served. */
-static void prepare(struct lull_straggler_response *response, struct lull_control *control,
-                    struct lull_plan_runner *runner, int32_t plan)
+static void response_prepare(struct lull_straggler_response *response, struct lull_control *control,
+                             struct lull_plan_runner *runner, int32_t plan)
 {
     int result;
 
@@ -150,7 +152,7 @@ static void prepare(struct lull_straggler_response *response, struct lull_contro
     response->plan = plan;
     response->problem = (struct lull_pipeline_problem){
         &response->base->profile, &response->base->graph, response->base->blocking_w};
-    result = add_copies(response, runner, control);
+    result = response_add_copies(response, runner, control);
     lull_control_unlock(control);
     if (result == 0 && response->copy_count > 0)
         result =
@@ -202,8 +204,8 @@ static void begin_episode(struct lull_straggler_response *response)
 }
 
 /* Makes a plan, which takes milliseconds: the lock is released meanwhile. */
-static void make_plan(struct lull_straggler_response *response, struct lull_control *control,
-                      struct response_copy *copy)
+static void response_make_plan(struct lull_straggler_response *response,
+                               struct lull_control *control, struct response_copy *copy)
 {
     const int64_t begin_ns = lull_now_ns();
     double factor[LULL_PLAN_CONTROLLER_MAX_GPUS];
@@ -231,8 +233,8 @@ static bool is_any_stretched(const struct lull_straggler_response *response)
     return false;
 }
 
-static void carry_out(struct lull_straggler_response *response, struct lull_control *control,
-                      struct lull_plan_runner *runner, uint64_t iteration)
+static void response_execute(struct lull_straggler_response *response, struct lull_control *control,
+                             struct lull_plan_runner *runner, uint64_t iteration)
 {
     if (is_any_stretched(response)) {
         begin_episode(response);
@@ -287,9 +289,9 @@ take_times(const struct lull_straggler_response *response, const struct response
 }
 
 /* Finds how an iteration was run. False: it says nothing about stragglers. */
-static bool kind_of(const struct lull_straggler_response *response,
-                    const struct lull_plan_controller_iteration *iteration,
-                    enum lull_straggler_detector_kind *kind_out)
+static bool response_kind_of(const struct lull_straggler_response *response,
+                             const struct lull_plan_controller_iteration *iteration,
+                             enum lull_straggler_detector_kind *kind_out)
 {
     const bool is_stretched = iteration->plan >= LULL_PLAN_CONTROLLER_DETOUR;
 
@@ -306,7 +308,7 @@ static bool kind_of(const struct lull_straggler_response *response,
     return iteration->is_whole && (iteration->is_measured || response->was_stretched);
 }
 
-static void keep_suspicion(struct lull_straggler_response *response, uint64_t iteration)
+static void response_store_suspicion(struct lull_straggler_response *response, uint64_t iteration)
 {
     bool is_suspicious = false;
 
@@ -318,13 +320,13 @@ static void keep_suspicion(struct lull_straggler_response *response, uint64_t it
         response->suspected = iteration;
 }
 
-static void take_iteration(struct lull_straggler_response *response, struct lull_control *control,
-                           struct lull_plan_runner *runner,
-                           const struct lull_plan_runner_times *times,
-                           const struct lull_plan_controller_iteration *iteration)
+static void response_take_iteration(struct lull_straggler_response *response,
+                                    struct lull_control *control, struct lull_plan_runner *runner,
+                                    const struct lull_plan_runner_times *times,
+                                    const struct lull_plan_controller_iteration *iteration)
 {
     enum lull_straggler_detector_kind kind;
-    const bool is_useful = kind_of(response, iteration, &kind);
+    const bool is_useful = response_kind_of(response, iteration, &kind);
     bool is_asked = false;
 
     response->was_stretched = iteration->plan >= LULL_PLAN_CONTROLLER_DETOUR;
@@ -333,7 +335,7 @@ static void take_iteration(struct lull_straggler_response *response, struct lull
 
         switch (take_times(response, copy, kind, &times[i])) {
         case LULL_STRAGGLER_STRETCH:
-            make_plan(response, control, copy);
+            response_make_plan(response, control, copy);
             is_asked = true;
             break;
         case LULL_STRAGGLER_RETURN:
@@ -345,13 +347,13 @@ static void take_iteration(struct lull_straggler_response *response, struct lull
         }
     }
     if (is_asked)
-        carry_out(response, control, runner, iteration->number);
+        response_execute(response, control, runner, iteration->number);
     if (is_useful)
-        keep_suspicion(response, iteration->number);
+        response_store_suspicion(response, iteration->number);
 }
 
-static void take_iterations(struct lull_straggler_response *response, struct lull_control *control,
-                            struct lull_plan_runner *runner)
+static void response_take_iterations(struct lull_straggler_response *response,
+                                     struct lull_control *control, struct lull_plan_runner *runner)
 {
     struct lull_plan_runner_times times[LULL_PLAN_CONTROLLER_MAX_GPUS];
     struct lull_plan_controller_iteration iteration;
@@ -369,7 +371,7 @@ static void take_iterations(struct lull_straggler_response *response, struct lul
             return;
         response->seen++;
         if (is_known)
-            take_iteration(response, control, runner, times, &iteration);
+            response_take_iteration(response, control, runner, times, &iteration);
     }
 }
 
@@ -383,11 +385,11 @@ void lull_straggler_response_tick(struct lull_straggler_response *response,
                ? -1
                : lull_plan_controller_plan(lull_plan_runner_plan_controller(runner));
     if (plan != response->plan && !response->has_failed)
-        prepare(response, control, runner, plan);
+        response_prepare(response, control, runner, plan);
     if (response->is_due)
         begin_detour(response, control, runner);
     if (response->replan != NULL)
-        take_iterations(response, control, runner);
+        response_take_iterations(response, control, runner);
     lull_control_unlock(control);
 }
 
@@ -414,9 +416,11 @@ static void add_iteration(const struct lull_control *control,
 
 /* Adds up the iterations of an episode in two parts: those at the plan, which come first, and those
  * in a detour. The difference is what the response has saved. */
-static void measure(const struct lull_control *control, const struct lull_plan_runner *runner,
-                    const struct response_episode *episode, struct straggler_response_part *plan,
-                    struct straggler_response_part *stretched)
+static void response_measure(const struct lull_control *control,
+                             const struct lull_plan_runner *runner,
+                             const struct response_episode *episode,
+                             struct straggler_response_part *plan,
+                             struct straggler_response_part *stretched)
 {
     size_t count;
     const struct lull_plan_controller_iteration *iterations =
@@ -458,7 +462,7 @@ void lull_straggler_response_summary(const struct lull_straggler_response *respo
         struct straggler_response_part plan = {0};
         struct straggler_response_part stretched = {0};
 
-        measure(control, runner, &response->episodes[i], &plan, &stretched);
+        response_measure(control, runner, &response->episodes[i], &plan, &stretched);
         summary_out->iterations += stretched.iterations;
         if (plan.iterations == 0 || stretched.iterations == 0)
             continue;

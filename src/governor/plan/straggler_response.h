@@ -30,7 +30,7 @@ void lull_straggler_response_tick(struct lull_straggler_response *response,
 
 /* What the response came to, for the report. */
 struct lull_straggler_response_summary {
-    uint32_t replans;    /* how many plans were made and carried out */
+    uint32_t replans;    /* how many plans were made and executed */
     uint64_t iterations; /* how many iterations ran at them */
     double slowest_ms;   /* the longest that making one took */
     double saved_j;      /* against iterations at the plan that straggled as well; NAN: not known */

@@ -14,7 +14,7 @@
 
 static const char system_file[] = "/etc/lull/lull.conf";
 /* More than any energy costs; what is above is a slip. */
-static const double most_per_kwh = 1e9;
+static const double max_per_kwh = 1e9;
 
 /* ---- values ------------------------------------------------------------------------------ */
 
@@ -33,7 +33,7 @@ int lull_energy_price_parse_money(const char *text, struct lull_energy_price *pr
             return -EINVAL;
     memcpy(number, text, digits);
     number[digits] = '\0';
-    if (lull_text_parse_between(number, 0.0, most_per_kwh, &per_kwh) < 0)
+    if (lull_text_parse_between(number, 0.0, max_per_kwh, &per_kwh) < 0)
         return -EINVAL;
     price->has_money = true;
     price->per_kwh = per_kwh;
@@ -43,7 +43,7 @@ int lull_energy_price_parse_money(const char *text, struct lull_energy_price *pr
 
 int lull_energy_price_parse_co2(const char *text, struct lull_energy_price *price)
 {
-    if (lull_text_parse_between(text, 0.0, most_per_kwh, &price->co2_g_per_kwh) < 0)
+    if (lull_text_parse_between(text, 0.0, max_per_kwh, &price->co2_g_per_kwh) < 0)
         return -EINVAL;
     price->has_co2 = true;
     return 0;
@@ -61,50 +61,50 @@ struct price_reader {
     struct lull_error *err;
 };
 
-static int refuse(const struct price_reader *reader, const char *what)
+static int energy_price_refuse(const struct price_reader *reader, const char *what)
 {
     return lull_error_set(reader->err, -EINVAL, "%.100s:%d: %s", reader->name, reader->line, what);
 }
 
-static int read_key(struct price_reader *reader, char *line)
+static int energy_price_read_key(struct price_reader *reader, char *line)
 {
     char *const equals = strchr(line, '=');
     const char *key;
     const char *value;
 
     if (equals == NULL)
-        return refuse(reader, "this is neither KEY = VALUE nor [energy]");
+        return energy_price_refuse(reader, "this is neither KEY = VALUE nor [energy]");
     *equals = '\0';
     key = lull_text_trim(line);
     value = lull_text_trim(equals + 1);
     if (!reader->is_in_section)
-        return refuse(reader, "a key precedes the section [energy]");
+        return energy_price_refuse(reader, "a key precedes the section [energy]");
     if (strcmp(key, "price-per-kwh") == 0) {
         if (reader->price.has_money)
-            return refuse(reader, "price-per-kwh is given twice");
+            return energy_price_refuse(reader, "price-per-kwh is given twice");
         if (lull_energy_price_parse_money(value, &reader->price) < 0)
-            return refuse(reader, "price-per-kwh wants " LULL_ENERGY_PRICE_EXPECTED);
+            return energy_price_refuse(reader, "price-per-kwh wants " LULL_ENERGY_PRICE_EXPECTED);
         return 0;
     }
     if (strcmp(key, "co2-g-per-kwh") == 0) {
         if (reader->price.has_co2)
-            return refuse(reader, "co2-g-per-kwh is given twice");
+            return energy_price_refuse(reader, "co2-g-per-kwh is given twice");
         if (lull_energy_price_parse_co2(value, &reader->price) < 0)
-            return refuse(reader, "co2-g-per-kwh wants grams, such as 380");
+            return energy_price_refuse(reader, "co2-g-per-kwh wants grams, such as 380");
         return 0;
     }
-    return refuse(reader, "the keys of [energy] are price-per-kwh and co2-g-per-kwh");
+    return energy_price_refuse(reader, "the keys of [energy] are price-per-kwh and co2-g-per-kwh");
 }
 
-static int read_line(struct price_reader *reader, char *line)
+static int energy_price_read_line(struct price_reader *reader, char *line)
 {
     line = lull_text_trim(line);
     if (*line == '\0' || *line == '#')
         return 0;
     if (*line != '[')
-        return read_key(reader, line);
+        return energy_price_read_key(reader, line);
     reader->is_in_section = strcmp(line, "[energy]") == 0;
-    return reader->is_in_section ? 0 : refuse(reader, "the only section is [energy]");
+    return reader->is_in_section ? 0 : energy_price_refuse(reader, "the only section is [energy]");
 }
 
 int lull_energy_price_read(const char *name, const char *text, size_t size,
@@ -122,10 +122,10 @@ int lull_energy_price_read(const char *name, const char *text, size_t size,
 
         reader.line++;
         if (length >= sizeof(line) || memchr(at, '\0', length) != NULL)
-            return refuse(&reader, "not a line of text");
+            return energy_price_refuse(&reader, "not a line of text");
         memcpy(line, at, length);
         line[length] = '\0';
-        result = read_line(&reader, line);
+        result = energy_price_read_line(&reader, line);
         if (result < 0)
             return result;
         at = newline != NULL ? newline + 1 : end;

@@ -27,7 +27,7 @@ struct lull_energy_price {
 };
 
 /* Parse "0.30 EUR", "0.30EUR" or "0.30", and grams. -EINVAL: it is no such text; the price is left
- * alone. */
+ * unchanged. */
 int lull_energy_price_parse_money(const char *text, struct lull_energy_price *price);
 int lull_energy_price_parse_co2(const char *text, struct lull_energy_price *price);
 

@@ -8,7 +8,7 @@
 #include "governor/report/report_parts.h"
 
 /* Counter and polled power of one board should agree in the long run; a greater difference is told.
- * Chosen, not measured. */
+ */
 static const double suspicious_ratio = 0.03;
 
 static const char *const node_names[LULL_RAPL_KINDS] = {
@@ -108,7 +108,7 @@ static json_t *run_json(const struct lull_accounting *accounting)
     return object;
 }
 
-/* Tells whether a GPU that windows of a name count for has sensors that contradict each other. */
+/* Returns whether a GPU that windows of a name count for has sensors that contradict each other. */
 static bool is_row_doubtful(const struct lull_accounting *accounting,
                             const struct lull_accounting_row *row)
 {
@@ -187,7 +187,7 @@ json_t *lull_energy_report_json(const struct lull_energy_report *report)
 
 /* ---- the table --------------------------------------------------------------------------- */
 
-/* Prints a line of energy. A count of 0 stands for the run itself, which is no window. */
+/* Prints a line of energy. A count of 0 represents the run itself, which is no window. */
 static void print_energy(FILE *out, const char *name, uint64_t count, double seconds,
                          const struct lull_energy_sum *sum)
 {
@@ -258,8 +258,8 @@ static void print_run(const struct lull_accounting *accounting, const char *name
     }
 }
 
-static void print_row(const struct lull_accounting *accounting,
-                      const struct lull_accounting_row *row, FILE *out)
+static void energy_report_print_row(const struct lull_accounting *accounting,
+                                    const struct lull_accounting_row *row, FILE *out)
 {
     const struct lull_printable name = lull_printable(row->name);
 
@@ -298,7 +298,7 @@ void lull_energy_report_print(const struct lull_energy_report *report, bool is_v
         print_run(report->unmanaged, "unmanaged run", out);
     print_run(report->managed, report->unmanaged != NULL ? "managed run" : "whole run", out);
     for (uint32_t i = 0; i < lull_accounting_row_count(report->managed); i++)
-        print_row(report->managed, lull_accounting_row(report->managed, i), out);
+        energy_report_print_row(report->managed, lull_accounting_row(report->managed, i), out);
     if (report->node_reason[0] != '\0')
         fprintf(out, "  excludes CPU and DRAM energy: %s\n", report->node_reason);
     if (is_verbose)

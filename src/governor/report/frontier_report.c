@@ -7,13 +7,14 @@
 
 #include "governor/report/report_fields.h"
 
-static bool is_known(const struct lull_job_frontier_point *point)
+static bool frontier_report_is_known(const struct lull_job_frontier_point *point)
 {
     return point->reason == NULL;
 }
 
 /* "0.2 % of time saves 4.1 % (3.8 to 4.9, predicted)" */
-static int write_point(const struct lull_job_frontier_point *point, char *text, size_t size)
+static int frontier_report_write_point(const struct lull_job_frontier_point *point, char *text,
+                                       size_t size)
 {
     char interval[64] = "no interval";
 
@@ -33,13 +34,13 @@ const char *lull_job_frontier_report_text(const struct lull_job_frontier_point *
     size_t length = (size_t)snprintf(text, size, "frontier:");
 
     for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS && length < size; b++) {
-        if (!is_known(&points[b])) {
+        if (!frontier_report_is_known(&points[b])) {
             reason = points[b].reason;
             continue;
         }
         length += (size_t)snprintf(text + length, size - length, "%s", separator);
         if (length < size)
-            length += (size_t)write_point(&points[b], text + length, size - length);
+            length += (size_t)frontier_report_write_point(&points[b], text + length, size - length);
         separator = ",";
     }
     if (reason != NULL && length < size)
@@ -57,10 +58,11 @@ json_t *lull_job_frontier_report_json(const struct lull_job_frontier_point *poin
         json_t *object = json_object();
 
         lull_field_number(object, "slowdown_ratio", point->slowdown_ratio);
-        lull_field_known(object, "saving_ratio", point->saving_ratio, is_known(point));
-        lull_field_known(object, "low_ratio", point->low_ratio, is_known(point));
-        lull_field_known(object, "high_ratio", point->high_ratio, is_known(point));
-        if (is_known(point))
+        lull_field_known(object, "saving_ratio", point->saving_ratio,
+                         frontier_report_is_known(point));
+        lull_field_known(object, "low_ratio", point->low_ratio, frontier_report_is_known(point));
+        lull_field_known(object, "high_ratio", point->high_ratio, frontier_report_is_known(point));
+        if (frontier_report_is_known(point))
             lull_field_text(object, "source", point->is_measured ? "measured" : "predicted");
         else
             lull_field_json(object, "source", json_null());

@@ -7,11 +7,11 @@
 /* A slowdown below half of what a sentence shows of it is none. */
 static const double shown_ratio = 0.0005;
 
-enum { MOST_DECIMALS = 6 };
+enum { MAX_DECIMALS = 6 };
 
 /* ---- figures ----------------------------------------------------------------------------- */
 
-static double rounded(double ratio, int decimals)
+static double gain_text_rounded(double ratio, int decimals)
 {
     const double scale = pow(10.0, decimals + 2);
 
@@ -32,9 +32,10 @@ static int saving_decimals(double saving, double low, double high)
     const enum lull_gain_saving claim = lull_gain_judge_saving(saving, low, high);
     int decimals = 1;
 
-    while (decimals < MOST_DECIMALS &&
-           lull_gain_judge_saving(rounded(saving, decimals), rounded(low, decimals),
-                                  rounded(high, decimals)) != claim)
+    while (decimals < MAX_DECIMALS &&
+           lull_gain_judge_saving(gain_text_rounded(saving, decimals),
+                                  gain_text_rounded(low, decimals),
+                                  gain_text_rounded(high, decimals)) != claim)
         decimals++;
     return decimals;
 }
@@ -44,9 +45,9 @@ static int slowdown_decimals(double slowdown, double upper, double allowed)
     const enum lull_gain_slowdown claim = lull_gain_judge_slowdown(slowdown, upper, allowed);
     int decimals = 1;
 
-    while (decimals < MOST_DECIMALS &&
-           lull_gain_judge_slowdown(rounded(slowdown, decimals), rounded_up(upper, decimals),
-                                    allowed) != claim)
+    while (decimals < MAX_DECIMALS &&
+           lull_gain_judge_slowdown(gain_text_rounded(slowdown, decimals),
+                                    rounded_up(upper, decimals), allowed) != claim)
         decimals++;
     return decimals;
 }
@@ -54,10 +55,10 @@ static int slowdown_decimals(double slowdown, double upper, double allowed)
 /* ---- the saving -------------------------------------------------------------------------- */
 
 /* Writes an interval in percent; one without ends has no such text. */
-static void write_range(double low, double high, int decimals, char *text, size_t size)
+static void gain_text_write_range(double low, double high, int decimals, char *text, size_t size)
 {
-    const double low_percent = 100.0 * rounded(low, decimals);
-    const double high_percent = 100.0 * rounded(high, decimals);
+    const double low_percent = 100.0 * gain_text_rounded(low, decimals);
+    const double high_percent = 100.0 * gain_text_rounded(high, decimals);
 
     if (isfinite(low) && isfinite(high))
         snprintf(text, size, "%.*f to %.*f", decimals, low_percent, decimals, high_percent);
@@ -73,10 +74,10 @@ const char *lull_gain_saving_text(double saving_ratio, double low_ratio, double 
                                   const char *reason, char *text, size_t size)
 {
     const int decimals = saving_decimals(saving_ratio, low_ratio, high_ratio);
-    const double percent = 100.0 * rounded(saving_ratio, decimals);
+    const double percent = 100.0 * gain_text_rounded(saving_ratio, decimals);
     char range[96];
 
-    write_range(low_ratio, high_ratio, decimals, range, sizeof(range));
+    gain_text_write_range(low_ratio, high_ratio, decimals, range, sizeof(range));
     switch (lull_gain_judge_saving(saving_ratio, low_ratio, high_ratio)) {
     case LULL_GAIN_SAVING_PROVEN:
         snprintf(text, size, "saved %.*f %% (%s) of the energy per iteration", decimals, percent,
@@ -106,7 +107,7 @@ const char *lull_gain_saving_text(double saving_ratio, double low_ratio, double 
 static void write_measured(double slowdown, enum lull_gain_slowdown claim, double allowed,
                            int decimals, char *text, size_t size)
 {
-    const double percent = 100.0 * rounded(slowdown, decimals);
+    const double percent = 100.0 * gain_text_rounded(slowdown, decimals);
 
     if (claim == LULL_GAIN_SLOWDOWN_ABOVE)
         snprintf(text, size, "slower than allowed: %.*f %%", decimals, percent);

@@ -9,7 +9,8 @@
 
 /* ---- sections ---------------------------------------------------------------------------- */
 
-static json_t *section_json(const struct lull_report *report, uint32_t gpu, uint32_t index)
+static json_t *gpu_report_section_json(const struct lull_report *report, uint32_t gpu,
+                                       uint32_t index)
 {
     const struct lull_control *control = report->managed;
     const struct lull_controller *controller = lull_control_controller(control);
@@ -34,7 +35,7 @@ static json_t *section_json(const struct lull_report *report, uint32_t gpu, uint
     return object;
 }
 
-static json_t *sections_json(const struct lull_report *report, uint32_t gpu)
+static json_t *gpu_report_sections_json(const struct lull_report *report, uint32_t gpu)
 {
     const struct lull_controller *controller = lull_control_controller(report->managed);
     json_t *sections = json_array();
@@ -42,11 +43,11 @@ static json_t *sections_json(const struct lull_report *report, uint32_t gpu)
 
     lull_track_sections(lull_controller_track(controller, gpu), &count);
     for (uint32_t i = 0; i < count; i++)
-        json_array_append_new(sections, section_json(report, gpu, i));
+        json_array_append_new(sections, gpu_report_section_json(report, gpu, i));
     return sections;
 }
 
-static json_t *steady_json(const struct lull_report *report, uint32_t gpu)
+static json_t *gpu_report_steady_json(const struct lull_report *report, uint32_t gpu)
 {
     const struct lull_controller *controller = lull_control_controller(report->managed);
     const struct lull_target *target;
@@ -170,7 +171,7 @@ static double life_of_rank_ms(const struct lull_control_gpu *state,
 }
 
 /* Returns what was done with a GPU; where no power limit was found it was left at its own. */
-static const char *state_text(const struct lull_report *report, uint32_t gpu)
+static const char *gpu_report_state_text(const struct lull_report *report, uint32_t gpu)
 {
     const struct lull_control_gpu *state = lull_control_gpu(report->managed, gpu);
     struct lull_limits_summary summary;
@@ -200,7 +201,7 @@ json_t *lull_gpu_report_json(const struct lull_report *report, uint32_t gpu)
     lull_field_integer(object, "index", state->device);
     lull_field_text(object, "name", info->name);
     lull_field_text(object, "uuid", info->uuid);
-    lull_field_text(object, "state", state_text(report, gpu));
+    lull_field_text(object, "state", gpu_report_state_text(report, gpu));
     lull_field_json(object, "highest_sm_mhz",
                     info->sm_clock_count > 0 ? json_integer(info->sm_clocks_mhz[0]) : json_null());
     lull_field_json(object, "driver", driver_json(&state->driver));
@@ -216,10 +217,10 @@ json_t *lull_gpu_report_json(const struct lull_report *report, uint32_t gpu)
     lull_field_integer(object, "events_lost", (json_int_t)state->lost_events);
     lull_field_json(object, "reaction", reaction_json(log));
     lull_field_json(object, "switch_cost", switch_json(controller, gpu));
-    lull_field_json(object, "steady", steady_json(report, gpu));
+    lull_field_json(object, "steady", gpu_report_steady_json(report, gpu));
     lull_field_json(object, "valley", lull_valley_report_json(report, gpu));
     lull_field_json(object, "slack", slack_json(controller, gpu));
-    lull_field_json(object, "sections", sections_json(report, gpu));
+    lull_field_json(object, "sections", gpu_report_sections_json(report, gpu));
     return object;
 }
 
@@ -228,7 +229,8 @@ void lull_gpu_report_print(const struct lull_report *report, uint32_t gpu, FILE 
     const struct lull_control *control = report->managed;
     char trouble[256];
 
-    fprintf(out, "  GPU %u: %s\n", lull_control_gpu(control, gpu)->device, state_text(report, gpu));
+    fprintf(out, "  GPU %u: %s\n", lull_control_gpu(control, gpu)->device,
+            gpu_report_state_text(report, gpu));
     if (lull_driver_watch_describe(&lull_control_gpu(control, gpu)->driver, trouble,
                                    sizeof(trouble)))
         fprintf(out, "    driver: %s\n", trouble);

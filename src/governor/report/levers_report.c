@@ -19,8 +19,8 @@ struct lever {
 
 /* Names the patent's step that followed a verdict: a lower point (S222), the one before (S225), or
  * the lowest, kept (S226). */
-static const char *step_of(const struct lull_target *target,
-                           const struct lull_descent_record *record)
+static const char *levers_report_step_of(const struct lull_target *target,
+                                         const struct lull_descent_record *record)
 {
     switch (record->verdict) {
     case LULL_VERDICT_DEGRADED:
@@ -89,7 +89,7 @@ json_t *lull_report_descent_json(const struct lull_report *report, uint32_t gpu,
         lull_field_integer(object, "pairs", record->pairs);
         lull_field_integer(object, "iterations", record->iterations);
         lull_field_text(object, "verdict", lull_verdict_text(record->verdict));
-        lull_field_text(object, "step", step_of(target, record));
+        lull_field_text(object, "step", levers_report_step_of(target, record));
         lull_field_boolean(object, "kept", i == kept);
         json_array_append_new(steps, object);
     }
@@ -159,7 +159,7 @@ static uint32_t most_lowered(const struct lull_report *report)
 }
 
 /* Counts the levers beside the steady point that are lowered. */
-static uint32_t count_others(const struct lull_report *report)
+static uint32_t levers_report_count_others(const struct lull_report *report)
 {
     const struct lull_controller *controller = lull_control_controller(report->managed);
     uint32_t count;
@@ -173,19 +173,20 @@ static uint32_t count_others(const struct lull_report *report)
 }
 
 /* Adds what a lever saves of the job's energy, where trials tell it apart from the others. */
-static void add_saving(const struct lull_report *report, bool is_kept, bool is_steady,
-                       json_t *object)
+static void levers_report_add_saving(const struct lull_report *report, bool is_kept, bool is_steady,
+                                     json_t *object)
 {
     const char *reason = "it is not lowered";
     double saving = NAN;
 
     if (is_kept)
-        saving = lull_tried_report_lever(report, is_steady, count_others(report) == 1, &reason);
+        saving = lull_tried_report_lever(report, is_steady, levers_report_count_others(report) == 1,
+                                         &reason);
     lull_field_number(object, "saving_ratio", saving);
     lull_field_text(object, "saving_reason", reason);
 }
 
-static json_t *lever_json(const struct lull_report *report, const struct lever *lever)
+static json_t *levers_report_lever_json(const struct lull_report *report, const struct lever *lever)
 {
     const struct lull_controller *controller = lull_control_controller(report->managed);
     json_t *object = json_object();
@@ -198,8 +199,8 @@ static json_t *lever_json(const struct lull_report *report, const struct lever *
     lull_field_json(object, "descent", lull_report_descent_json(report, lever->gpu, lever->target));
     lull_field_text(object, "verdict", lull_target_verdict_text(lever->target));
     lull_field_text(object, "reason", lull_target_reason_text(lever->target));
-    add_saving(report, lull_target_is_kept_low(lever->target),
-               lever->target == lull_controller_steady(controller), object);
+    levers_report_add_saving(report, lull_target_is_kept_low(lever->target),
+                             lever->target == lull_controller_steady(controller), object);
     return object;
 }
 
@@ -220,7 +221,7 @@ static json_t *waiting_json(const struct lull_report *report)
     lull_field_json(object, "descent", json_null());
     lull_field_text(object, "verdict", record->lowered > 0 ? "lowered" : "not lowered");
     lull_field_text(object, "reason", lull_slack_reason_text(record));
-    add_saving(report, record->lowered > 0, false, object);
+    levers_report_add_saving(report, record->lowered > 0, false, object);
     return object;
 }
 
@@ -236,7 +237,7 @@ json_t *lull_levers_report_json(const struct lull_report *report)
     targets = lull_controller_targets(lull_control_controller(report->managed), &count);
     for (uint32_t i = 0; i < count; i++)
         if (find_lever(report, &targets[i], &lever))
-            json_array_append_new(levers, lever_json(report, &lever));
+            json_array_append_new(levers, levers_report_lever_json(report, &lever));
     json_array_append_new(levers, waiting_json(report));
     return levers;
 }
@@ -255,7 +256,7 @@ static void print_step(const struct lull_report *report, const struct lever *lev
     if (record->gpu >= 0)
         fprintf(out, ", GPU %u alone",
                 lull_control_gpu(report->managed, (uint32_t)record->gpu)->device);
-    fprintf(out, "  (%s%s)\n", step_of(lever->target, record),
+    fprintf(out, "  (%s%s)\n", levers_report_step_of(lever->target, record),
             step == kept_step(report, lever->gpu, lever->target) ? ", kept: S227" : "");
 }
 

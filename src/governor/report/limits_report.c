@@ -17,7 +17,8 @@ struct limits_report_row {
     double cost_j;
 };
 
-static struct limits_report_row row_of(const struct lull_limit_profile *profile, uint32_t index)
+static struct limits_report_row limits_report_row_of(const struct lull_limit_profile *profile,
+                                                     uint32_t index)
 {
     const struct lull_limit_measure *reference = &profile->measures[0];
     const struct lull_limit_measure *measure = &profile->measures[index];
@@ -32,19 +33,19 @@ static struct limits_report_row row_of(const struct lull_limit_profile *profile,
     return row;
 }
 
-static void set_clock(json_t *object, const char *key, uint32_t sm_mhz)
+static void limits_report_set_clock(json_t *object, const char *key, uint32_t sm_mhz)
 {
     lull_field_json(object, key, sm_mhz == 0 ? json_null() : json_integer(sm_mhz));
 }
 
-static json_t *row_json(const struct lull_limit_profile *profile, uint32_t index)
+static json_t *limits_report_row_json(const struct lull_limit_profile *profile, uint32_t index)
 {
     const struct lull_limit_measure *measure = &profile->measures[index];
-    const struct limits_report_row row = row_of(profile, index);
+    const struct limits_report_row row = limits_report_row_of(profile, index);
     json_t *object = json_object();
 
     lull_field_number(object, "limit_w", measure->point.limit_w);
-    set_clock(object, "sm_mhz", measure->point.sm_mhz);
+    limits_report_set_clock(object, "sm_mhz", measure->point.sm_mhz);
     lull_field_integer(object, "iterations", (json_int_t)measure->iterations);
     lull_field_number(object, "iteration_ms", row.time_s * 1e3);
     lull_field_number(object, "iteration_half_width_ms",
@@ -66,7 +67,7 @@ json_t *lull_limit_table_json(const struct lull_limit_profile *profile)
     json_t *object = json_object();
 
     for (uint32_t i = 0; i < profile->count; i++)
-        json_array_append_new(rows, row_json(profile, i));
+        json_array_append_new(rows, limits_report_row_json(profile, i));
     lull_field_text(object, "program", profile->program);
     lull_field_text(object, "gpu_name", profile->gpu_name);
     lull_field_integer(object, "gpu_count", profile->gpu_count);
@@ -77,7 +78,7 @@ json_t *lull_limit_table_json(const struct lull_limit_profile *profile)
     lull_field_number(object, "max_power_w", selector->price.max_power_w);
     lull_field_number(object, "max_slowdown_ratio", selector->slowdown_ratio);
     lull_field_number(object, "chosen_limit_w", chosen->limit_w);
-    set_clock(object, "chosen_sm_mhz", chosen->sm_mhz);
+    limits_report_set_clock(object, "chosen_sm_mhz", chosen->sm_mhz);
     lull_field_integer(object, "chosen_unix_s", (json_int_t)profile->chosen_s);
     lull_field_text(object, "chosen_by", profile->chosen_by);
     lull_field_json(object, "settings", rows);
@@ -118,7 +119,7 @@ void lull_limit_table_print(const struct lull_limit_profile *profile, FILE *out)
             "ms/iteration", "J/iteration", "slower", "saves", "cost J");
     for (uint32_t i = 0; i < profile->count; i++) {
         const struct lull_limit_measure *measure = &profile->measures[i];
-        const struct limits_report_row row = row_of(profile, i);
+        const struct limits_report_row row = limits_report_row_of(profile, i);
         char clock[16] = "-";
 
         if (measure->point.sm_mhz != 0)
@@ -150,7 +151,8 @@ static struct limits_report_slowdown find_slowdown(const struct lull_report *rep
     if (!summary->is_held)
         slowdown.reason = "no limit is held";
     else if (summary->profile != NULL)
-        slowdown.ratio = row_of(summary->profile, summary->profile->chosen).slowdown_ratio;
+        slowdown.ratio =
+            limits_report_row_of(summary->profile, summary->profile->chosen).slowdown_ratio;
     else if (!lull_run_statistics_change(report->managed, &slowdown.ratio,
                                          &slowdown.half_width_ratio))
         slowdown.reason = "too few iterations were seen before or after it was set; use a longer "
@@ -159,8 +161,8 @@ static struct limits_report_slowdown find_slowdown(const struct lull_report *rep
 }
 
 /* A limit that was chosen for something else than the slowdown promises none. */
-static double allowed_of(const struct lull_report *report,
-                         const struct lull_limits_summary *summary)
+static double limits_report_allowed_of(const struct lull_report *report,
+                                       const struct lull_limits_summary *summary)
 {
     const struct lull_job_selector *selector;
 
@@ -182,12 +184,12 @@ struct lull_report_gain lull_limits_report_gain(const struct lull_report *report
     gain.slowdown_ratio = slowdown.ratio;
     gain.slowdown_upper_ratio = slowdown.ratio + slowdown.half_width_ratio;
     gain.slowdown_reason = slowdown.reason;
-    gain.allowed_ratio = allowed_of(report, &summary);
+    gain.allowed_ratio = limits_report_allowed_of(report, &summary);
     if (!summary.is_held || summary.profile == NULL)
         return gain;
     gain.basis = summary.is_stored ? "the stored profile of power limits"
                                    : "the profile of power limits in this run";
-    gain.saving_ratio = row_of(summary.profile, summary.profile->chosen).saving_ratio;
+    gain.saving_ratio = limits_report_row_of(summary.profile, summary.profile->chosen).saving_ratio;
     gain.saving_reason = NULL;
     return gain;
 }

@@ -25,9 +25,10 @@ struct outcome {
 
 /* ---- what was measured ------------------------------------------------------------------- */
 
-static void add_stretch(const struct lull_control *control,
-                        const struct lull_plan_controller_iteration *first,
-                        const struct lull_plan_controller_iteration *last, struct side *side)
+static void pipeline_report_add_stretch(const struct lull_control *control,
+                                        const struct lull_plan_controller_iteration *first,
+                                        const struct lull_plan_controller_iteration *last,
+                                        struct side *side)
 {
     double energy_j;
 
@@ -41,8 +42,8 @@ static void add_stretch(const struct lull_control *control,
 
 /* Measures neighbouring iterations of one kind as one stretch, because the energy counter is
  * coarse. */
-static struct outcome measure(const struct lull_control *control,
-                              const struct lull_plan_runner *runner)
+static struct outcome pipeline_report_measure(const struct lull_control *control,
+                                              const struct lull_plan_runner *runner)
 {
     const int32_t plan = lull_plan_controller_plan(lull_plan_runner_plan_controller(runner));
     struct outcome outcome = {.slowdown = {.slowdown_ratio = NAN, .upper_ratio = NAN}};
@@ -60,14 +61,15 @@ static struct outcome measure(const struct lull_control *control,
         if (i == first)
             i++;
         else if (iterations[first].plan < 0 || iterations[first].plan == plan)
-            add_stretch(control, &iterations[first], &iterations[i - 1],
-                        &outcome.sides[iterations[first].plan < 0 ? REFERENCE : PLANNED]);
+            pipeline_report_add_stretch(
+                control, &iterations[first], &iterations[i - 1],
+                &outcome.sides[iterations[first].plan < 0 ? REFERENCE : PLANNED]);
     }
     lull_plan_controller_slowdown(lull_plan_runner_plan_controller(runner), &outcome.slowdown);
     return outcome;
 }
 
-static double saving(const struct outcome *outcome)
+static double pipeline_report_saving(const struct outcome *outcome)
 {
     const struct side *reference = &outcome->sides[REFERENCE];
     const struct side *planned = &outcome->sides[PLANNED];
@@ -102,7 +104,7 @@ static const char *trouble_text(const struct lull_plan_controller *plan_controll
     return texts[lull_plan_controller_trouble(plan_controller, withdrawals_out)];
 }
 
-static const char *state_text(const struct lull_plan_runner *runner)
+static const char *pipeline_report_state_text(const struct lull_plan_runner *runner)
 {
     static const char *const texts[] = {
         [LULL_PLAN_CONTROLLER_WAITING] = "no iteration was recognised",
@@ -216,7 +218,7 @@ static json_t *predicted_json(const struct lull_plan_file *plan)
     return object;
 }
 
-static json_t *side_json(const struct side *side)
+static json_t *pipeline_report_side_json(const struct side *side)
 {
     const double count = (double)side->iterations;
     json_t *object = json_object();
@@ -279,7 +281,7 @@ static void print_stragglers(const struct lull_report *report, FILE *out)
 
 /* ---- all together ------------------------------------------------------------------------ */
 
-/* Returns the plan that was carried out, or the last one that was given up; NULL: none was tried.
+/* Returns the plan that was executed, or the last one that was given up; NULL: none was tried.
  */
 static const struct lull_plan_file *find_plan(const struct lull_plan_runner *runner)
 {
@@ -295,7 +297,8 @@ static const struct lull_plan_file *find_plan(const struct lull_plan_runner *run
 }
 
 /* A plan is kept where it is not slower than it says itself by the tolerance or more. */
-static double allowed_of(const struct lull_report *report, const struct lull_plan_file *plan)
+static double pipeline_report_allowed_of(const struct lull_report *report,
+                                         const struct lull_plan_file *plan)
 {
     double highest_j;
 
@@ -313,11 +316,11 @@ struct lull_report_gain lull_pipeline_report_gain(const struct lull_report *repo
 
     if (!lull_pipeline_report_is_kept(report))
         return gain;
-    outcome = measure(report->managed, report->runner);
-    gain.allowed_ratio = allowed_of(report, find_plan(report->runner));
-    if (isfinite(saving(&outcome))) {
+    outcome = pipeline_report_measure(report->managed, report->runner);
+    gain.allowed_ratio = pipeline_report_allowed_of(report, find_plan(report->runner));
+    if (isfinite(pipeline_report_saving(&outcome))) {
         gain.basis = "iterations at the plan and at the highest clocks in between";
-        gain.saving_ratio = saving(&outcome);
+        gain.saving_ratio = pipeline_report_saving(&outcome);
         gain.saving_reason = NULL;
     }
     if (outcome.slowdown.pairs >= 2) {
@@ -332,20 +335,20 @@ static json_t *carried_out_json(const struct lull_report *report, const struct l
 {
     const struct lull_plan_controller *plan_controller =
         lull_plan_runner_plan_controller(report->runner);
-    const struct outcome outcome = measure(report->managed, report->runner);
+    const struct outcome outcome = pipeline_report_measure(report->managed, report->runner);
     uint32_t withdrawals;
     const char *const trouble = trouble_text(plan_controller, &withdrawals);
     json_t *object = json_object();
 
     lull_field_text(object, "plan", plan->title);
     lull_field_text(object, "planner", plan->planner[0] != '\0' ? plan->planner : NULL);
-    lull_field_text(object, "state", state_text(report->runner));
+    lull_field_text(object, "state", pipeline_report_state_text(report->runner));
     lull_field_integer(object, "plan_index", lull_plan_controller_plan(plan_controller));
     lull_field_json(object, "predicted", predicted_json(plan));
     lull_field_json(object, "stages", stages_json(report, plan));
-    lull_field_number(object, "saving_ratio", saving(&outcome));
-    lull_field_json(object, "reference", side_json(&outcome.sides[REFERENCE]));
-    lull_field_json(object, "planned", side_json(&outcome.sides[PLANNED]));
+    lull_field_number(object, "saving_ratio", pipeline_report_saving(&outcome));
+    lull_field_json(object, "reference", pipeline_report_side_json(&outcome.sides[REFERENCE]));
+    lull_field_json(object, "planned", pipeline_report_side_json(&outcome.sides[PLANNED]));
     lull_field_json(object, "slowdown", slowdown_json(&outcome.slowdown, report->confidence));
     lull_field_integer(object, "late_raisings",
                        (json_int_t)lull_plan_controller_late(plan_controller));
@@ -372,7 +375,7 @@ json_t *lull_pipeline_report_json(const struct lull_report *report)
     if (report->managed == NULL || report->runner == NULL)
         return json_null();
     if (lull_plan_runner_plan_controller(report->runner) == NULL)
-        return state_json(state_text(report->runner));
+        return state_json(pipeline_report_state_text(report->runner));
     if (report->online != NULL)
         profiled = lull_online_iterations(report->online, &is_done);
     plan = is_done ? find_plan(report->runner) : NULL;
@@ -387,15 +390,15 @@ json_t *lull_pipeline_report_json(const struct lull_report *report)
     return object;
 }
 
-static void print_outcome(const struct outcome *outcome, FILE *out)
+static void pipeline_report_print_outcome(const struct outcome *outcome, FILE *out)
 {
     const struct lull_guard_estimate *slowdown = &outcome->slowdown;
 
-    if (!isfinite(saving(outcome)))
+    if (!isfinite(pipeline_report_saving(outcome)))
         return;
     fprintf(out,
             "    energy per iteration against iterations at the highest clock in between: %+.2f %%",
-            -saving(outcome) * 100.0);
+            -pipeline_report_saving(outcome) * 100.0);
     if (slowdown->pairs >= 2)
         fprintf(out, ", slowdown %+.2f %% (at most %.2f %%)", slowdown->slowdown_ratio * 100.0,
                 slowdown->upper_ratio * 100.0);
@@ -415,16 +418,17 @@ void lull_pipeline_report_print(const struct lull_report *report, FILE *out)
     if (lull_plan_runner_plan_controller(runner) != NULL)
         plan = find_plan(runner);
     if (plan != NULL && plan->planner[0] != '\0')
-        fprintf(out, "  pipeline plan of %s: %s\n", plan->planner, state_text(runner));
+        fprintf(out, "  pipeline plan of %s: %s\n", plan->planner,
+                pipeline_report_state_text(runner));
     else
-        fprintf(out, "  pipeline plan: %s\n", state_text(runner));
+        fprintf(out, "  pipeline plan: %s\n", pipeline_report_state_text(runner));
     if (lull_plan_runner_plan_controller(runner) == NULL)
         return;
     trouble = trouble_text(lull_plan_runner_plan_controller(runner), &withdrawals);
     if (withdrawals > 0)
         fprintf(out, "    withdrawn %u time%s: %s\n", withdrawals, withdrawals > 1 ? "s" : "",
                 trouble);
-    outcome = measure(report->managed, runner);
-    print_outcome(&outcome, out);
+    outcome = pipeline_report_measure(report->managed, runner);
+    pipeline_report_print_outcome(&outcome, out);
     print_stragglers(report, out);
 }

@@ -14,7 +14,7 @@
 #include "governor/report/report_parts.h"
 #include "governor/report/timeline.h"
 
-static bool is_used(const struct lull_report *report, uint32_t gpu)
+static bool run_document_is_used(const struct lull_report *report, uint32_t gpu)
 {
     return lull_control_gpu(report->managed, gpu)->process >= 0;
 }
@@ -35,7 +35,7 @@ static json_t *gpus_json(const struct lull_report *report)
     if (report->managed == NULL)
         return gpus;
     for (uint32_t i = 0; i < lull_control_gpu_count(report->managed); i++)
-        if (is_used(report, i))
+        if (run_document_is_used(report, i))
             json_array_append_new(gpus, lull_gpu_report_json(report, i));
     return gpus;
 }
@@ -48,7 +48,7 @@ static json_t *peers_json(const struct lull_peers_summary *peers)
         return json_null();
     object = json_object();
     lull_field_integer(object, "nodes", peers->nodes);
-    lull_field_integer(object, "heard", peers->heard);
+    lull_field_integer(object, "heard", peers->received);
     lull_field_integer(object, "agreed", peers->agreed);
     lull_field_integer(object, "disagreements", (json_int_t)peers->disagreements);
     lull_field_integer(object, "refused", (json_int_t)peers->refused);
@@ -139,7 +139,7 @@ int lull_report_write(const struct lull_report *report, const char *directory,
 }
 
 /* Prints what other tolerances would bring. Under a power limit no trial has compared clocks. */
-static void print_frontier(const struct lull_report *report, FILE *out)
+static void run_document_print_frontier(const struct lull_report *report, FILE *out)
 {
     struct lull_job_frontier_point points[LULL_JOB_FRONTIER_BUDGETS];
     char text[1024];
@@ -155,7 +155,7 @@ static void print_peers(const struct lull_peers_summary *peers, FILE *out)
 {
     if (peers == NULL)
         return;
-    fprintf(out, "  nodes: %u of %u connected, %s", peers->heard, peers->nodes, peers->state);
+    fprintf(out, "  nodes: %u of %u connected, %s", peers->received, peers->nodes, peers->state);
     if (peers->agreed > 0)
         fprintf(out, "; clocks that all of them have lowered: %u", peers->agreed);
     if (peers->refused > 0)
@@ -180,13 +180,13 @@ void lull_report_print(const struct lull_report *report, FILE *out)
     if (report->managed != NULL) {
         lull_run_report_print(report, out);
         print_peers(report->peers, out);
-        print_frontier(report, out);
+        run_document_print_frontier(report, out);
         lull_pipeline_report_print(report, out);
         lull_limits_report_print(report, out);
         if (report->verbose)
             lull_swing_report_print(report, out);
         for (uint32_t i = 0; i < lull_control_gpu_count(report->managed); i++)
-            if (is_used(report, i))
+            if (run_document_is_used(report, i))
                 lull_gpu_report_print(report, i, out);
         if (report->verbose)
             lull_levers_report_print(report, out);

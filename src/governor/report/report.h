@@ -46,7 +46,7 @@ struct lull_report {
     const struct lull_online *online; /* NULL: no pipeline was profiled */
     const struct lull_plan_runner *runner;          /* NULL: there was no plan */
     const struct lull_straggler_response *response; /* NULL: stragglers were not looked for */
-    const struct lull_limits *limits;               /* NULL: power limits were left alone */
+    const struct lull_limits *limits;               /* NULL: power limits were left unchanged */
     const struct lull_run_swing *swing;             /* NULL: nothing was managed */
     double swing_ratio;                             /* how much wider managed swings may be */
     const struct lull_run_frontier *frontier;       /* NULL: nothing was managed */

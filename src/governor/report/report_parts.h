@@ -63,7 +63,7 @@ struct lull_report_gain lull_verdict_report_gain(const struct lull_report *repor
 /* Returns why no figure of the run's energy can be believed; NULL: there is no such reason. */
 const char *lull_verdict_report_doubt(const struct lull_report *report);
 
-/* Tells whether a pipeline's plan was kept. */
+/* Returns whether a pipeline's plan was kept. */
 bool lull_pipeline_report_is_kept(const struct lull_report *report);
 
 /* Makes "tried": what each point that trials compared with the reference has come to; and "valley",
@@ -119,7 +119,7 @@ void lull_section_table_print(const struct lull_report *report, uint32_t gpu, FI
 json_t *lull_pipeline_report_json(const struct lull_report *report);
 void lull_pipeline_report_print(const struct lull_report *report, FILE *out);
 
-/* Makes "power_limit": what the limits came to; null where they were left alone. */
+/* Makes "power_limit": what the limits came to; null where they were left unchanged. */
 json_t *lull_limits_report_json(const struct lull_report *report);
 void lull_limits_report_print(const struct lull_report *report, FILE *out);
 

@@ -41,7 +41,7 @@ static void compute_uncertainty(const struct lull_report *report, struct parts *
         parts->saving.half_width_ratio = NAN;
 }
 
-static void add_pair(const struct lull_compared_run *pair, struct compared_side sides[2])
+static void run_report_add_pair(const struct lull_compared_run *pair, struct compared_side sides[2])
 {
     double energies_j[2];
 
@@ -68,10 +68,10 @@ static void compute_sides(const struct lull_run_comparison *comparison,
 {
     for (uint32_t i = 0; i + 1 < comparison->run_count; i += 2)
         if (comparison->runs[i].status == 0 && comparison->runs[i + 1].status == 0)
-            add_pair(&comparison->runs[i], sides);
+            run_report_add_pair(&comparison->runs[i], sides);
 }
 
-static double mean_of(double log_sum, uint32_t count)
+static double run_report_mean_of(double log_sum, uint32_t count)
 {
     return count > 0 ? exp(log_sum / count) : (double)NAN;
 }
@@ -165,9 +165,10 @@ static json_t *mean_json(const struct compared_side *side)
     json_t *object = json_object();
 
     lull_field_integer(object, "iterations", (json_int_t)side->iterations);
-    lull_field_number(object, "iteration_ms", mean_of(side->log_ms, side->times));
-    lull_field_number(object, "energy_per_iteration_j", mean_of(side->log_j, side->energies));
-    lull_field_number(object, "average_power_w", mean_of(side->log_w, side->energies));
+    lull_field_number(object, "iteration_ms", run_report_mean_of(side->log_ms, side->times));
+    lull_field_number(object, "energy_per_iteration_j",
+                      run_report_mean_of(side->log_j, side->energies));
+    lull_field_number(object, "average_power_w", run_report_mean_of(side->log_w, side->energies));
     return object;
 }
 
@@ -212,7 +213,7 @@ static json_t *saving_terms_json(const struct lull_energy_saving *saving)
     return object;
 }
 
-static void add_saving(const struct parts *parts, bool is_compared, json_t *root)
+static void run_report_add_saving(const struct parts *parts, bool is_compared, json_t *root)
 {
     const struct lull_paired_change *saving = &parts->difference.saving;
 
@@ -288,15 +289,15 @@ void lull_run_report_add(const struct lull_report *report, json_t *root)
             (json_int_t)lull_controller_settled_after(lull_control_controller(report->managed)));
     else
         lull_field_json(root, "settled_after_iterations", json_null());
-    add_saving(&parts, is_compared, root);
+    run_report_add_saving(&parts, is_compared, root);
     add_slowdown(report, &parts, root);
     lull_field_json(root, "comparison", comparison_json(report->comparison, &parts));
 }
 
 /* ---- the table --------------------------------------------------------------------------- */
 
-static void print_row(FILE *out, const char *name, uint64_t iterations, double iteration_ms,
-                      double energy_j, double power_w)
+static void run_report_print_row(FILE *out, const char *name, uint64_t iterations,
+                                 double iteration_ms, double energy_j, double power_w)
 {
     fprintf(out, "  %-10s %9" PRIu64, name, iterations);
     if (isfinite(iteration_ms))
@@ -317,8 +318,9 @@ static void print_heads(FILE *out)
 
 static void print_side(FILE *out, const char *name, const struct compared_side *side)
 {
-    print_row(out, name, side->iterations, mean_of(side->log_ms, side->times),
-              mean_of(side->log_j, side->energies), mean_of(side->log_w, side->energies));
+    run_report_print_row(out, name, side->iterations, run_report_mean_of(side->log_ms, side->times),
+                         run_report_mean_of(side->log_j, side->energies),
+                         run_report_mean_of(side->log_w, side->energies));
 }
 
 /* Both sides of a comparison, with the figures that the slowdown and the saving come from. */
@@ -343,14 +345,14 @@ static void print_part(FILE *out, const struct lull_report *report, const struct
         return; /* nothing is known, which is not 0 */
     print_heads(out);
     /* Either leaves out the iterations in which the GPUs warmed up. */
-    print_row(out, is_settled ? "settled" : "once warm", part->iterations, part->iteration_ms,
-              part->has_energy ? lull_run_statistics_energy_per_iteration_j(part) : (double)NAN,
-              part->average_power_w);
+    run_report_print_row(
+        out, is_settled ? "settled" : "once warm", part->iterations, part->iteration_ms,
+        part->has_energy ? lull_run_statistics_energy_per_iteration_j(part) : (double)NAN,
+        part->average_power_w);
 }
 
-/* A sensor in step with the iterations is told where it leaves more than this open. Chosen, not
- * measured. */
-static const double told_sampling_ratio = 0.02;
+/* A sensor in step with the iterations is told where it leaves more than this open. */
+static const double reported_sampling_ratio = 0.02;
 
 static void print_saving(FILE *out, const struct lull_report *report, const struct parts *parts)
 {
@@ -372,7 +374,7 @@ static void print_saving(FILE *out, const struct lull_report *report, const stru
             " +- %.2f (95 %%; one run of each kind; run-to-run differences are from other jobs)",
             parts->saving.half_width_ratio * 100.0);
     fprintf(out, "\n");
-    if (isfinite(parts->saving.half_width_ratio) && sampling > told_sampling_ratio)
+    if (isfinite(parts->saving.half_width_ratio) && sampling > reported_sampling_ratio)
         fprintf(out,
                 "    +- %.2f of it because the GPUs' power sensors may be synchronised with the "
                 "iterations; use longer runs, another batch size or --compare-pairs\n",

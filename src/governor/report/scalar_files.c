@@ -18,11 +18,11 @@
 #include "base/thread.h"
 #include "trace/event_file.h"
 
-/* Rows that may wait: half a minute of them, at one a second. Chosen, not measured. */
+/* Rows that may wait: half a minute of them, at one a second. */
 enum { QUEUE_ROWS = 32 };
 enum { EVENTS, LINES, FILES };
 
-/* How long the beginning of a job waits for the files to open. Chosen, not measured. */
+/* How long the beginning of a job waits for the files to open. */
 static const int64_t open_ns = LULL_NS_PER_S;
 
 struct scalar_file {
@@ -39,8 +39,8 @@ struct lull_scalar_files {
     uint32_t first; /* of the rows that wait */
     uint32_t waiting;
     uint64_t lost;
-    struct lull_error complaint; /* code 0: there is none */
-    bool is_lost_said;
+    struct lull_error failure; /* code 0: there is none */
+    bool is_lost_logged;
     bool is_ending;
     bool is_over;
     bool is_given_up; /* the thread frees this */
@@ -49,25 +49,25 @@ struct lull_scalar_files {
     double unix_s; /* of the beginning */
     char folder[PATH_MAX];
     struct scalar_file files[FILES]; /* the thread's */
-    struct lull_scalar scalars[LULL_SCALARS_MOST];
-    bool is_described[LULL_SCALARS_MOST]; /* in the event file */
+    struct lull_scalar scalars[LULL_SCALARS_MAX];
+    bool is_described[LULL_SCALARS_MAX]; /* in the event file */
     uint32_t count;
 };
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-static void complain(struct lull_scalar_files *files, int code, const char *path)
+static void scalar_files_report(struct lull_scalar_files *files, int code, const char *path)
 {
     pthread_mutex_lock(&files->lock);
-    lull_error_set(&files->complaint, code,
+    lull_error_set(&files->failure, code,
                    "%.200s: %s; the job runs on, and no more scalars are written there", path,
                    strerror(-code));
     pthread_mutex_unlock(&files->lock);
 }
 
 /* Takes away what is there of a row behind the last whole one, so that readers find no half of one,
- * unless somebody else has written behind it. */
-static void cut(const struct scalar_file *file, size_t done)
+ * unless another program has written behind it. */
+static void scalar_files_truncate(const struct scalar_file *file, size_t done)
 {
     struct stat info;
 
@@ -76,8 +76,8 @@ static void cut(const struct scalar_file *file, size_t done)
         return; /* a full disk that cannot be cut either is said all the same */
 }
 
-static void append(struct lull_scalar_files *files, struct scalar_file *file, const char *text,
-                   size_t size)
+static void scalar_files_append(struct lull_scalar_files *files, struct scalar_file *file,
+                                const char *text, size_t size)
 {
     size_t done = 0;
 
@@ -89,10 +89,10 @@ static void append(struct lull_scalar_files *files, struct scalar_file *file, co
         if (written <= 0) {
             const int code = written < 0 ? -errno : -ENOSPC;
 
-            cut(file, done);
+            scalar_files_truncate(file, done);
             close(file->fd);
             file->fd = -1;
-            complain(files, code, file->path);
+            scalar_files_report(files, code, file->path);
             return;
         }
         done += (size_t)written;
@@ -100,8 +100,8 @@ static void append(struct lull_scalar_files *files, struct scalar_file *file, co
     file->whole += (off_t)size;
 }
 
-static int write_line(const struct lull_scalar_files *files, const struct lull_scalar_row *row,
-                      FILE *out)
+static int scalar_files_write_line(const struct lull_scalar_files *files,
+                                   const struct lull_scalar_row *row, FILE *out)
 {
     fprintf(out, "{\"time_unix_s\": %.3f, \"step\": %" PRId64, row->unix_s, row->step);
     for (uint32_t i = 0; i < files->count; i++) {
@@ -115,10 +115,10 @@ static int write_line(const struct lull_scalar_files *files, const struct lull_s
     return 0;
 }
 
-static int write_events(struct lull_scalar_files *files, const struct lull_scalar_row *row,
-                        FILE *out)
+static int scalar_files_write_events(struct lull_scalar_files *files,
+                                     const struct lull_scalar_row *row, FILE *out)
 {
-    struct lull_event_scalar known[LULL_SCALARS_MOST];
+    struct lull_event_scalar known[LULL_SCALARS_MAX];
     size_t count = 0;
 
     for (uint32_t i = 0; i < files->count; i++) {
@@ -133,7 +133,8 @@ static int write_events(struct lull_scalar_files *files, const struct lull_scala
     return count == 0 ? 0 : lull_event_file_add(out, row->unix_s, row->step, known, count);
 }
 
-static void write_row(struct lull_scalar_files *files, const struct lull_scalar_row *row)
+static void scalar_files_write_row(struct lull_scalar_files *files,
+                                   const struct lull_scalar_row *row)
 {
     for (int kind = 0; kind < FILES; kind++) {
         struct scalar_file *const file = &files->files[kind];
@@ -144,15 +145,16 @@ static void write_row(struct lull_scalar_files *files, const struct lull_scalar_
 
         if (out == NULL)
             continue;
-        result = kind == EVENTS ? write_events(files, row, out) : write_line(files, row, out);
+        result = kind == EVENTS ? scalar_files_write_events(files, row, out)
+                                : scalar_files_write_line(files, row, out);
         if (fclose(out) == 0 && result == 0)
-            append(files, file, text, size);
+            scalar_files_append(files, file, text, size);
         free(text);
     }
 }
 
-static int open_file(struct scalar_file *file, const char *folder, const char *name,
-                     struct lull_error *err)
+static int scalar_files_open(struct scalar_file *file, const char *folder, const char *name,
+                             struct lull_error *err)
 {
     struct stat status;
 
@@ -190,9 +192,9 @@ static int open_files(struct lull_scalar_files *files, struct lull_error *err)
     gethostname(host, sizeof(host) - 1);
     snprintf(name, sizeof(name), "events.out.tfevents.%010.0f.%s.%d.lull", files->unix_s, host,
              (int)getpid());
-    result = open_file(&files->files[LINES], folder, "scalars.jsonl", err);
+    result = scalar_files_open(&files->files[LINES], folder, "scalars.jsonl", err);
     if (result == 0)
-        result = open_file(&files->files[EVENTS], folder, name, err);
+        result = scalar_files_open(&files->files[EVENTS], folder, name, err);
     if (result < 0)
         return result;
     out = open_memstream(&text, &size);
@@ -200,14 +202,14 @@ static int open_files(struct lull_scalar_files *files, struct lull_error *err)
         return lull_error_set(err, -ENOMEM, "%s: no memory for scalars", folder);
     result = lull_event_file_begin(out, files->unix_s);
     if (fclose(out) == 0 && result == 0)
-        append(files, &files->files[EVENTS], text, size);
+        scalar_files_append(files, &files->files[EVENTS], text, size);
     free(text);
     return result;
 }
 
 /* ---- the thread -------------------------------------------------------------------------- */
 
-static void finish(struct lull_scalar_files *files)
+static void scalar_files_finish(struct lull_scalar_files *files)
 {
     for (int kind = 0; kind < FILES; kind++)
         if (files->files[kind].fd >= 0)
@@ -217,7 +219,7 @@ static void finish(struct lull_scalar_files *files)
     free(files);
 }
 
-static void *work(void *argument)
+static void *scalar_files_thread(void *argument)
 {
     struct lull_scalar_files *const files = argument;
     struct lull_error err = {0};
@@ -229,7 +231,7 @@ static void *work(void *argument)
     pthread_mutex_lock(&files->lock);
     files->opened = opened < 0 ? opened : 1;
     if (opened < 0)
-        files->complaint = err;
+        files->failure = err;
     pthread_cond_broadcast(&files->changed);
     for (;;) {
         struct lull_scalar_row row;
@@ -242,7 +244,7 @@ static void *work(void *argument)
         files->first = (files->first + 1) % QUEUE_ROWS;
         files->waiting--;
         pthread_mutex_unlock(&files->lock);
-        write_row(files, &row);
+        scalar_files_write_row(files, &row);
         pthread_mutex_lock(&files->lock);
     }
     files->is_over = true;
@@ -250,13 +252,13 @@ static void *work(void *argument)
     pthread_cond_broadcast(&files->changed);
     pthread_mutex_unlock(&files->lock);
     if (is_given_up)
-        finish(files);
+        scalar_files_finish(files);
     return NULL;
 }
 
 /* ---- the owner --------------------------------------------------------------------------- */
 
-static struct lull_scalar_files *create(void)
+static struct lull_scalar_files *scalar_files_create(void)
 {
     struct lull_scalar_files *const files = calloc(1, sizeof(*files));
 
@@ -281,7 +283,7 @@ static int wait_until_open(struct lull_scalar_files *files, struct lull_error *e
             break;
     opened = files->opened;
     if (opened < 0) {
-        *err = files->complaint;
+        *err = files->failure;
         files->is_ending = true;
         pthread_cond_broadcast(&files->changed);
     }
@@ -298,23 +300,23 @@ int lull_scalar_files_open(const char *folder, const struct lull_scalar *scalars
 
     if (strlen(folder) >= sizeof(files->folder))
         return lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long", folder);
-    files = create();
+    files = scalar_files_create();
     if (files == NULL)
         return lull_error_set(err, -ENOMEM, "%s: no memory for scalars", folder);
     files->count = count;
     files->unix_s = unix_s;
     memcpy(files->folder, folder, strlen(folder) + 1);
     memcpy(files->scalars, scalars, count * sizeof(*scalars));
-    result = lull_thread_start(&files->thread, work, files);
+    result = lull_thread_start(&files->thread, scalar_files_thread, files);
     if (result < 0) {
-        finish(files);
+        scalar_files_finish(files);
         return lull_error_set(err, result, "%s: no thread to write scalars: %s", folder,
                               strerror(-result));
     }
     result = wait_until_open(files, err);
     if (result < 0) {
         pthread_join(files->thread, NULL);
-        finish(files);
+        scalar_files_finish(files);
         return result;
     }
     *files_out = files;
@@ -332,24 +334,24 @@ void lull_scalar_files_add(struct lull_scalar_files *files, const struct lull_sc
     pthread_mutex_unlock(&files->lock);
 }
 
-bool lull_scalar_files_complain(struct lull_scalar_files *files, struct lull_error *text_out)
+bool lull_scalar_files_take_error(struct lull_scalar_files *files, struct lull_error *text_out)
 {
-    bool is_said = true;
+    bool is_logged = true;
 
     pthread_mutex_lock(&files->lock);
-    if (files->complaint.code != 0) {
-        *text_out = files->complaint;
-        files->complaint.code = 0;
-    } else if (files->lost > 0 && !files->is_lost_said) {
+    if (files->failure.code != 0) {
+        *text_out = files->failure;
+        files->failure.code = 0;
+    } else if (files->lost > 0 && !files->is_lost_logged) {
         lull_error_set(text_out, -EAGAIN,
                        "%.200s: the disk is too slow; some scalars are missing, the job continues",
                        files->folder);
-        files->is_lost_said = true;
+        files->is_lost_logged = true;
     } else {
-        is_said = false;
+        is_logged = false;
     }
     pthread_mutex_unlock(&files->lock);
-    return is_said;
+    return is_logged;
 }
 
 void lull_scalar_files_close(struct lull_scalar_files *files, int64_t until_ns,
@@ -377,6 +379,6 @@ void lull_scalar_files_close(struct lull_scalar_files *files, int64_t until_ns,
     if (!is_over)
         return;
     pthread_join(files->thread, NULL);
-    lull_scalar_files_complain(files, text_out);
-    finish(files);
+    lull_scalar_files_take_error(files, text_out);
+    scalar_files_finish(files);
 }

@@ -20,7 +20,7 @@
 #include "base/error.h"
 
 /* As many as 64 GPUs and their job have (scalars.h). */
-enum { LULL_SCALARS_MOST = 320, LULL_SCALAR_NAME_BYTES = 48 };
+enum { LULL_SCALARS_MAX = 320, LULL_SCALAR_NAME_BYTES = 48 };
 
 struct lull_scalar {
     char name[LULL_SCALAR_NAME_BYTES]; /* "lull/gpu0/power_w" */
@@ -30,7 +30,7 @@ struct lull_scalar {
 struct lull_scalar_row {
     double unix_s; /* of the wall clock */
     int64_t step;
-    double values[LULL_SCALARS_MOST]; /* NAN: not known, null in JSON and not in the event file */
+    double values[LULL_SCALARS_MAX]; /* NAN: not known, null in JSON and not in the event file */
 };
 
 struct lull_scalar_files; /* opaque */
@@ -47,13 +47,13 @@ int lull_scalar_files_open(const char *folder, const struct lull_scalar *scalars
 /* Queues a copy of a row. One that finds the queue full is lost, which the complaint says. */
 void lull_scalar_files_add(struct lull_scalar_files *files, const struct lull_scalar_row *row);
 
-/* Tells whether there is something to say of the files that has not been said, and puts it into
+/* Returns whether there is something to say of the files that has not been said, and puts it into
  * text_out: that one cannot be written any more, or that rows were lost. Each is said once. */
-bool lull_scalar_files_complain(struct lull_scalar_files *files, struct lull_error *text_out);
+bool lull_scalar_files_take_error(struct lull_scalar_files *files, struct lull_error *text_out);
 
 /* Waits until all rows are written, at most until that time of CLOCK_MONOTONIC, and ends. What is
  * stuck in a disk is left to itself; then text_out says that rows are missing, else it is left
- * alone. NULL is allowed. */
+ * unchanged. NULL is allowed. */
 void lull_scalar_files_close(struct lull_scalar_files *files, int64_t until_ns,
                              struct lull_error *text_out);
 

@@ -38,7 +38,7 @@ static const struct lull_device_reading *find_reading(const struct scalar_source
     return NULL;
 }
 
-static double power_w(const struct scalar_source *source, uint32_t gpu)
+static double scalars_power_w(const struct scalar_source *source, uint32_t gpu)
 {
     const struct lull_device_reading *const reading = find_reading(source, gpu, LULL_READING_POWER);
 
@@ -46,7 +46,7 @@ static double power_w(const struct scalar_source *source, uint32_t gpu)
 }
 
 /* The log's own, which counts from the first reading and never runs backwards. */
-static double energy_j(const struct scalar_source *source, uint32_t gpu)
+static double scalars_energy_j(const struct scalar_source *source, uint32_t gpu)
 {
     const struct lull_device_reading *const reading =
         find_reading(source, gpu, LULL_READING_ENERGY);
@@ -62,7 +62,7 @@ static double sm_mhz(const struct scalar_source *source, uint32_t gpu)
     return reading == NULL ? NAN : (double)reading->sm_mhz;
 }
 
-static double temperature_c(const struct scalar_source *source, uint32_t gpu)
+static double scalars_temperature_c(const struct scalar_source *source, uint32_t gpu)
 {
     const struct lull_device_reading *const reading =
         find_reading(source, gpu, LULL_READING_TEMPERATURE);
@@ -72,20 +72,20 @@ static double temperature_c(const struct scalar_source *source, uint32_t gpu)
 
 /* ---- the job ----------------------------------------------------------------------------- */
 
-static bool is_used(const struct scalar_source *source, uint32_t gpu)
+static bool scalars_is_used(const struct scalar_source *source, uint32_t gpu)
 {
     return lull_control_gpu(source->control, gpu)->process >= 0;
 }
 
 /* The sum over the job's GPUs; NAN where that of one is not known, or there is none. */
-static double sum(const struct scalar_source *source,
-                  double (*of)(const struct scalar_source *, uint32_t))
+static double scalars_sum(const struct scalar_source *source,
+                          double (*of)(const struct scalar_source *, uint32_t))
 {
     double total = 0.0;
     bool has_gpu = false;
 
     for (uint32_t i = 0; i < lull_control_gpu_count(source->control); i++) {
-        if (!is_used(source, i))
+        if (!scalars_is_used(source, i))
             continue;
         total += of(source, i);
         has_gpu = true;
@@ -95,22 +95,22 @@ static double sum(const struct scalar_source *source,
 
 static double job_power_w(const struct scalar_source *source)
 {
-    return sum(source, power_w);
+    return scalars_sum(source, scalars_power_w);
 }
 
 static double job_energy_j(const struct scalar_source *source)
 {
-    return sum(source, energy_j);
+    return scalars_sum(source, scalars_energy_j);
 }
 
-static double iterations(const struct scalar_source *source)
+static double scalars_iterations(const struct scalar_source *source)
 {
     return source->boundaries == NULL ? NAN : (double)source->boundaries->count;
 }
 
 /* The mean of those that have ended since the row before; NAN where the job's iterations were found
- * anew in between. */
-static double iteration_ms(const struct scalar_source *source)
+ * again in between. */
+static double scalars_iteration_ms(const struct scalar_source *source)
 {
     const struct lull_boundaries *const boundaries = source->boundaries;
     const size_t before = source->scalars->boundaries;
@@ -126,7 +126,7 @@ static double iteration_ms(const struct scalar_source *source)
            (double)(boundaries->count - before);
 }
 
-static double saving_ratio(const struct scalar_source *source)
+static double scalars_saving_ratio(const struct scalar_source *source)
 {
     if (source->trials == NULL)
         return NAN;
@@ -141,15 +141,15 @@ static const struct {
     const char *help;
     double (*value)(const struct scalar_source *source);
 } of_job[] = {
-    {"iterations", "Iterations of the job since Lull found them.", iterations},
+    {"iterations", "Iterations of the job since Lull found them.", scalars_iterations},
     {"iteration_ms", "Length of an iteration, milliseconds: the mean since the row before.",
-     iteration_ms},
+     scalars_iteration_ms},
     {"power_w", "Power of the job's GPUs on this node, watts.", job_power_w},
     {"energy_j", "Energy of the job's GPUs on this node since each was first read, joules.",
      job_energy_j},
     {"saving_ratio",
      "Ratio of energy per iteration saved by the accepted settings, from the trials so far.",
-     saving_ratio},
+     scalars_saving_ratio},
 };
 
 static const struct {
@@ -157,17 +157,17 @@ static const struct {
     const char *help;
     double (*value)(const struct scalar_source *source, uint32_t gpu);
 } of_gpu[] = {
-    {"power_w", "Power of the GPU, watts.", power_w},
-    {"energy_j", "Energy of the GPU since it was first read, joules.", energy_j},
+    {"power_w", "Power of the GPU, watts.", scalars_power_w},
+    {"energy_j", "Energy of the GPU since it was first read, joules.", scalars_energy_j},
     {"sm_mhz", "SM clock of the GPU, megahertz.", sm_mhz},
-    {"temperature_c", "Temperature of the GPU, degrees Celsius.", temperature_c},
+    {"temperature_c", "Temperature of the GPU, degrees Celsius.", scalars_temperature_c},
 };
 
 enum {
     OF_JOB = sizeof(of_job) / sizeof(of_job[0]),
     OF_GPU = sizeof(of_gpu) / sizeof(of_gpu[0]),
 };
-_Static_assert(OF_JOB + LULL_CONTROLLER_MAX_GPUS * OF_GPU <= LULL_SCALARS_MOST,
+_Static_assert(OF_JOB + LULL_CONTROLLER_MAX_GPUS * OF_GPU <= LULL_SCALARS_MAX,
                "a row holds the scalars of all GPUs");
 
 uint32_t lull_scalars_list(const struct lull_control *control, struct lull_scalar *scalars_out)
@@ -204,7 +204,8 @@ void lull_scalars_take(struct lull_scalars *scalars, const struct lull_control *
         row_out->values[count++] = of_job[i].value(&source);
     for (uint32_t gpu = 0; gpu < lull_control_gpu_count(control); gpu++)
         for (size_t i = 0; i < OF_GPU; i++)
-            row_out->values[count++] = is_used(&source, gpu) ? of_gpu[i].value(&source, gpu) : NAN;
+            row_out->values[count++] =
+                scalars_is_used(&source, gpu) ? of_gpu[i].value(&source, gpu) : NAN;
     scalars->from = source.boundaries;
     scalars->boundaries = source.boundaries == NULL ? 0 : source.boundaries->count;
 }

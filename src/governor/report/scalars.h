@@ -1,5 +1,5 @@
 /*
- * Scalars: the numbers of a run that goes on, once a second, for TensorBoard and whatever follows
+ * Scalars: the numbers of a run that continues, once a second, for TensorBoard and whatever follows
  * scalars.jsonl. One table has their names and what they mean (scalars.c); docs/scalars.md is held
  * against it. All are of this node's GPUs that a rank of the job uses, each counted once.
  *
@@ -19,7 +19,7 @@ struct lull_scalars {
 };
 
 /* Lists the scalars of a control's GPUs, in the order of a row's values. scalars_out:
- * LULL_SCALARS_MOST of them. Returns how many there are. */
+ * LULL_SCALARS_MAX of them. Returns how many there are. */
 uint32_t lull_scalars_list(const struct lull_control *control, struct lull_scalar *scalars_out);
 
 /*

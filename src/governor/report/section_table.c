@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/printable.h"
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "governor/report/report_parts.h"
 #include "governor/report/section_text.h"
 
@@ -20,8 +20,8 @@ struct section_group {
     uint32_t count;
     uint64_t occurrences;
     double length_ms; /* sum over occurrences */
-    double least_ms;  /* range of how long they are exposed */
-    double most_ms;
+    double min_ms;    /* range of how long they are exposed */
+    double max_ms;
 };
 
 /* The clock at which the sections of a target run: that of the steady point, or below it. */
@@ -31,11 +31,12 @@ static uint32_t section_mhz(const struct lull_report *report, uint32_t gpu,
     const struct lull_target *steady =
         lull_controller_steady(lull_control_controller(report->managed));
 
-    return lull_smaller_u32(lull_report_kept_mhz(report, gpu, target),
-                            lull_report_kept_mhz(report, gpu, steady));
+    return lull_min_u32(lull_report_kept_mhz(report, gpu, target),
+                        lull_report_kept_mhz(report, gpu, steady));
 }
 
-static void print_line(uint32_t count, const char *name, double length_ms, uint32_t mhz, FILE *out)
+static void section_table_print_line(uint32_t count, const char *name, double length_ms,
+                                     uint32_t mhz, FILE *out)
 {
     char kind[64];
     char length[24] = "";
@@ -51,7 +52,7 @@ static void print_line(uint32_t count, const char *name, double length_ms, uint3
     fprintf(out, "    %-24s %10s %9s  ", kind, length, clock);
 }
 
-static void print_steady(const struct lull_report *report, uint32_t gpu, FILE *out)
+static void section_table_print_steady(const struct lull_report *report, uint32_t gpu, FILE *out)
 {
     const struct lull_controller *controller = lull_control_controller(report->managed);
     const struct lull_target *steady = lull_controller_steady(controller);
@@ -59,16 +60,18 @@ static void print_steady(const struct lull_report *report, uint32_t gpu, FILE *o
 
     if (steady == NULL)
         return;
-    print_line(1, "whole iterations",
-               lull_track_phase(track) == LULL_TRACK_KNOWN ? lull_track_iteration_ms(track)->mean
-                                                           : (double)NAN,
-               lull_report_kept_mhz(report, gpu, steady), out);
+    section_table_print_line(1, "whole iterations",
+                             lull_track_phase(track) == LULL_TRACK_KNOWN
+                                 ? lull_track_iteration_ms(track)->mean
+                                 : (double)NAN,
+                             lull_report_kept_mhz(report, gpu, steady), out);
     fprintf(out, "%s: %s\n", lull_gpu_verdict_text(report->managed, gpu, steady),
             lull_gpu_reason_text(report->managed, gpu, steady));
 }
 
-/* Tells if the same is to be said of a section as of a group. */
-static bool fits(const struct section_group *group, const struct section_group *section)
+/* Returns whether the same is to be said of a section as of a group. */
+static bool section_table_fits(const struct section_group *group,
+                               const struct section_group *section)
 {
     return strcmp(group->text.name, section->text.name) == 0 &&
            group->text.verdict == section->text.verdict && group->mhz == section->mhz &&
@@ -76,7 +79,8 @@ static bool fits(const struct section_group *group, const struct section_group *
            (!section->has_reason || strcmp(group->text.reason, section->text.reason) == 0);
 }
 
-static struct section_group describe(const struct lull_report *report, uint32_t gpu, uint32_t index)
+static struct section_group section_table_describe(const struct lull_report *report, uint32_t gpu,
+                                                   uint32_t index)
 {
     const struct lull_controller *controller = lull_control_controller(report->managed);
     const struct lull_target *target = lull_controller_target_of(controller, gpu, index);
@@ -89,8 +93,8 @@ static struct section_group describe(const struct lull_report *report, uint32_t 
         .count = 1,
         .occurrences = section->length_ms.count,
         .length_ms = section->length_ms.mean * (double)section->length_ms.count,
-        .least_ms = section->exposed_ms.mean,
-        .most_ms = section->exposed_ms.mean,
+        .min_ms = section->exposed_ms.mean,
+        .max_ms = section->exposed_ms.mean,
     };
 
     lull_section_describe(report->managed, gpu, index, &group.text);
@@ -98,17 +102,17 @@ static struct section_group describe(const struct lull_report *report, uint32_t 
 }
 
 /* Adds a section to the group that it fits, or as a new one; returns how many there are. */
-static uint32_t add(struct section_group *groups, uint32_t count,
-                    const struct section_group *section)
+static uint32_t section_table_add(struct section_group *groups, uint32_t count,
+                                  const struct section_group *section)
 {
     for (uint32_t i = 0; i < count; i++) {
-        if (!fits(&groups[i], section))
+        if (!section_table_fits(&groups[i], section))
             continue;
         groups[i].count++;
         groups[i].occurrences += section->occurrences;
         groups[i].length_ms += section->length_ms;
-        groups[i].least_ms = fmin(groups[i].least_ms, section->least_ms);
-        groups[i].most_ms = fmax(groups[i].most_ms, section->most_ms);
+        groups[i].min_ms = fmin(groups[i].min_ms, section->min_ms);
+        groups[i].max_ms = fmax(groups[i].max_ms, section->max_ms);
         return count;
     }
     groups[count] = *section;
@@ -123,11 +127,12 @@ static void print_group(const struct lull_report *report, uint32_t gpu,
     if (group->has_reason)
         snprintf(reason, sizeof(reason), "%s", group->text.reason);
     else
-        lull_section_describe_untargeted(report->managed, gpu, group->least_ms, group->most_ms,
-                                         reason, sizeof(reason));
-    print_line(group->count, lull_printable(group->text.name).text,
-               group->occurrences > 0 ? group->length_ms / (double)group->occurrences : (double)NAN,
-               group->mhz, out);
+        lull_section_describe_untargeted(report->managed, gpu, group->min_ms, group->max_ms, reason,
+                                         sizeof(reason));
+    section_table_print_line(group->count, lull_printable(group->text.name).text,
+                             group->occurrences > 0 ? group->length_ms / (double)group->occurrences
+                                                    : (double)NAN,
+                             group->mhz, out);
     fprintf(out, "%s: %s\n", group->text.verdict, reason);
 }
 
@@ -149,16 +154,16 @@ void lull_section_table_print(const struct lull_report *report, uint32_t gpu, FI
 
     lull_track_sections(lull_controller_track(lull_control_controller(report->managed), gpu),
                         &count);
-    print_steady(report, gpu, out);
+    section_table_print_steady(report, gpu, out);
     groups = report->verbose ? NULL : calloc(count, sizeof(*groups));
     if (groups == NULL) {
         print_each(report, gpu, count, out);
         return;
     }
     for (uint32_t i = 0; i < count; i++) {
-        const struct section_group section = describe(report, gpu, i);
+        const struct section_group section = section_table_describe(report, gpu, i);
 
-        group_count = add(groups, group_count, &section);
+        group_count = section_table_add(groups, group_count, &section);
     }
     for (uint32_t i = 0; i < group_count; i++)
         print_group(report, gpu, &groups[i], out);

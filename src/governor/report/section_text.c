@@ -147,15 +147,15 @@ static void describe_name(const struct lull_control *control, uint32_t gpu,
 }
 
 void lull_section_describe_untargeted(const struct lull_control *control, uint32_t gpu,
-                                      double least_ms, double most_ms, char *text, size_t size)
+                                      double min_ms, double max_ms, char *text, size_t size)
 {
     const struct lull_controller *controller = lull_control_controller(control);
     const struct lull_switch_cost *cost = lull_controller_switch_cost(controller, gpu);
     char exposed[64];
 
-    snprintf(exposed, sizeof(exposed), "%.2f", most_ms);
-    if (least_ms < most_ms)
-        snprintf(exposed, sizeof(exposed), "%.2f to %.2f", least_ms, most_ms);
+    snprintf(exposed, sizeof(exposed), "%.2f", max_ms);
+    if (min_ms < max_ms)
+        snprintf(exposed, sizeof(exposed), "%.2f to %.2f", min_ms, max_ms);
     if (lull_controller_is_suspended(controller))
         snprintf(text, size, "driver calls block for longer than that");
     else if (lull_controller_phase(controller) == LULL_PHASE_LEARNING)

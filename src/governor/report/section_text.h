@@ -28,7 +28,8 @@ const char *lull_verdict_text(enum lull_verdict verdict);
 const char *lull_gpu_alone_text(const struct lull_control *control, uint32_t gpu);
 
 /* Returns what lull_target_verdict_text() and lull_target_reason_text() do, on one GPU, which may
- * be left alone. The reason may be asked for without a target (NULL) on a GPU left alone only. */
+ * be left unchanged. The reason may be requested without a target (NULL) on a GPU left unchanged
+ * only. */
 const char *lull_gpu_verdict_text(const struct lull_control *control, uint32_t gpu,
                                   const struct lull_target *target);
 const char *lull_gpu_reason_text(const struct lull_control *control, uint32_t gpu,
@@ -48,6 +49,6 @@ const char *lull_slack_reason_text(const struct lull_slack_record *record);
 
 /* Says why sections of a GPU that are exposed for so long have no target of their own. */
 void lull_section_describe_untargeted(const struct lull_control *control, uint32_t gpu,
-                                      double least_ms, double most_ms, char *text, size_t size);
+                                      double min_ms, double max_ms, char *text, size_t size);
 
 #endif

@@ -5,7 +5,7 @@
 #include "governor/report/report_parts.h"
 #include "governor/run/run_swing.h"
 
-static json_t *side_json(const struct lull_swing *swing)
+static json_t *swing_report_side_json(const struct lull_swing *swing)
 {
     json_t *object;
 
@@ -49,8 +49,8 @@ json_t *lull_swing_report_json(const struct lull_report *report)
     lull_field_number(object, "piece_s", swing->piece_s);
     lull_field_number(object, "band_from_hz", swing->lowest_hz);
     lull_field_number(object, "band_to_hz", swing->highest_hz);
-    lull_field_json(object, "unmanaged", side_json(&swing->reference));
-    lull_field_json(object, "managed", side_json(&swing->managed));
+    lull_field_json(object, "unmanaged", swing_report_side_json(&swing->reference));
+    lull_field_json(object, "managed", swing_report_side_json(&swing->managed));
     lull_field_number(object, "allowed_ratio", report->swing_ratio);
     if (swing->reason == NULL)
         lull_field_boolean(object, "wider", swing->is_wider);

@@ -24,7 +24,7 @@ struct timeline_text {
     int64_t origin_ns;
 };
 
-static double us(int64_t time_ns, int64_t origin_ns)
+static double timeline_file_to_us(int64_t time_ns, int64_t origin_ns)
 {
     return (double)(time_ns - origin_ns) * 1e-3;
 }
@@ -39,7 +39,7 @@ static uint32_t thread_of(uint32_t gpu, uint32_t row)
     return LULL_DEVICE_MAX_GPUS + 1 + gpu * ROWS + row;
 }
 
-/* Writes a text as a JSON string; "" where there is no memory for it. */
+/* Writes a text as a JSON string; "" if memory runs out for it. */
 static void write_quoted(FILE *out, const char *text)
 {
     json_t *const string = lull_json_string(text);
@@ -50,7 +50,7 @@ static void write_quoted(FILE *out, const char *text)
     json_decref(string);
 }
 
-static void write_name(FILE *out, uint32_t gpu, uint32_t row, const char *name)
+static void timeline_file_write_name(FILE *out, uint32_t gpu, uint32_t row, const char *name)
 {
     fprintf(out,
             ",\n{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"thread_name\","
@@ -71,8 +71,8 @@ static void write_names(FILE *out, uint32_t gpu, const char *name, bool is_first
             "}},\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_sort_index\","
             "\"args\":{\"sort_index\":%u}}",
             process_of(gpu), gpu);
-    write_name(out, gpu, ROW_SECTIONS, "communication");
-    write_name(out, gpu, ROW_CLOCKS, "lowered clock");
+    timeline_file_write_name(out, gpu, ROW_SECTIONS, "communication");
+    timeline_file_write_name(out, gpu, ROW_CLOCKS, "lowered clock");
 }
 
 static void write_sections(FILE *out, uint32_t gpu, const struct lull_spans *spans,
@@ -86,7 +86,8 @@ static void write_sections(FILE *out, uint32_t gpu, const struct lull_spans *spa
                 "\"name\":\"%s\",\"ts\":%.3f,\"dur\":%.3f}",
                 process_of(gpu), thread_of(gpu, ROW_SECTIONS),
                 lull_operation_name((enum lull_operation)span->index),
-                us(span->begin_ns, origin_ns), us(span->end_ns, span->begin_ns));
+                timeline_file_to_us(span->begin_ns, origin_ns),
+                timeline_file_to_us(span->end_ns, span->begin_ns));
     }
 }
 
@@ -100,7 +101,8 @@ static void write_lowered(FILE *out, uint32_t gpu, const struct lull_spans *span
                 ",\n{\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"cat\":\"lowered\","
                 "\"name\":\"%u MHz\",\"ts\":%.3f,\"dur\":%.3f}",
                 process_of(gpu), thread_of(gpu, ROW_CLOCKS), span->index,
-                us(span->begin_ns, origin_ns), us(span->end_ns, span->begin_ns));
+                timeline_file_to_us(span->begin_ns, origin_ns),
+                timeline_file_to_us(span->end_ns, span->begin_ns));
     }
 }
 
@@ -114,13 +116,14 @@ static void write_samples(FILE *out, uint32_t gpu, const struct lull_samples *sa
             fprintf(out,
                     ",\n{\"ph\":\"C\",\"pid\":%u,\"name\":\"power W\",\"ts\":%.3f,"
                     "\"args\":{\"W\":%.1f}}",
-                    process_of(gpu), us(sample->time_ns, origin_ns),
+                    process_of(gpu), timeline_file_to_us(sample->time_ns, origin_ns),
                     sample->reading.power_mw * 1e-3);
         if (sample->reading.valid & LULL_READING_SM_CLOCK)
             fprintf(out,
                     ",\n{\"ph\":\"C\",\"pid\":%u,\"name\":\"SM clock MHz\",\"ts\":%.3f,"
                     "\"args\":{\"MHz\":%u}}",
-                    process_of(gpu), us(sample->time_ns, origin_ns), sample->reading.sm_mhz);
+                    process_of(gpu), timeline_file_to_us(sample->time_ns, origin_ns),
+                    sample->reading.sm_mhz);
     }
 }
 

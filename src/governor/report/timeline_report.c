@@ -11,14 +11,14 @@
 
 /* So many spans of a kind at most are told of a GPU: a picture shows no more of them, and the
  * document stays small. */
-enum { MOST_SPANS = 400 };
+enum { MAX_SPANS = 400 };
 
 /* The stretch that is told is at least as long as this, where there are so many iterations:
  * sensors are read ten times a second, and shorter ones would show hardly a reading. Chosen. */
-static const int64_t least_ns = 2 * LULL_NS_PER_S;
-enum { MOST_ITERATIONS = 200 };
+static const int64_t min_ns = 2 * LULL_NS_PER_S;
+enum { MAX_ITERATIONS = 200 };
 
-struct told_stretch {
+struct reported_stretch {
     int64_t begin_ns;
     int64_t end_ns;
     size_t first; /* the boundaries in it: first to last */
@@ -26,7 +26,8 @@ struct told_stretch {
 };
 
 /* Finds the last iterations that follow each other. False: not one is whole. */
-static bool find_stretch(const struct lull_boundaries *boundaries, struct told_stretch *stretch_out)
+static bool find_stretch(const struct lull_boundaries *boundaries,
+                         struct reported_stretch *stretch_out)
 {
     size_t last;
     size_t first;
@@ -39,22 +40,22 @@ static bool find_stretch(const struct lull_boundaries *boundaries, struct told_s
     if (last == 0)
         return false;
     first = last - 1;
-    while (first > 0 && !boundaries->items[first].first && last - first < MOST_ITERATIONS &&
-           boundaries->items[last].time_ns - boundaries->items[first].time_ns < least_ns)
+    while (first > 0 && !boundaries->items[first].first && last - first < MAX_ITERATIONS &&
+           boundaries->items[last].time_ns - boundaries->items[first].time_ns < min_ns)
         first--;
-    *stretch_out = (struct told_stretch){boundaries->items[first].time_ns,
-                                         boundaries->items[last].time_ns, first, last};
+    *stretch_out = (struct reported_stretch){boundaries->items[first].time_ns,
+                                             boundaries->items[last].time_ns, first, last};
     return true;
 }
 
-static double ms_in(const struct told_stretch *stretch, int64_t time_ns)
+static double ms_in(const struct reported_stretch *stretch, int64_t time_ns)
 {
     return lull_ms_from_ns(time_ns - stretch->begin_ns);
 }
 
 /* The place of the first span that ends behind the begin of the stretch; spans come in the order of
  * their ends. */
-static size_t first_span(const struct lull_spans *spans, const struct told_stretch *stretch)
+static size_t first_span(const struct lull_spans *spans, const struct reported_stretch *stretch)
 {
     size_t low = 0;
     size_t high = spans->count;
@@ -72,7 +73,7 @@ static size_t first_span(const struct lull_spans *spans, const struct told_stret
 
 /* Makes an array of [begin_ms, end_ms, what] of the spans within the stretch; *cut_out says how
  * many are left out. */
-static json_t *spans_json(const struct lull_spans *spans, const struct told_stretch *stretch,
+static json_t *spans_json(const struct lull_spans *spans, const struct reported_stretch *stretch,
                           json_t *(*what)(uint32_t index), uint64_t *cut_out)
 {
     json_t *array = json_array();
@@ -83,7 +84,7 @@ static json_t *spans_json(const struct lull_spans *spans, const struct told_stre
 
         if (span->begin_ns >= stretch->end_ns)
             break;
-        if (json_array_size(array) == MOST_SPANS) {
+        if (json_array_size(array) == MAX_SPANS) {
             (*cut_out)++;
             continue;
         }
@@ -109,11 +110,12 @@ static json_t *mhz_json(uint32_t index)
 }
 
 /* Makes an array of [ms, W, MHz] of the readings within the stretch; what was not read is null. */
-static json_t *samples_json(const struct lull_samples *samples, const struct told_stretch *stretch)
+static json_t *samples_json(const struct lull_samples *samples,
+                            const struct reported_stretch *stretch)
 {
     json_t *array = json_array();
 
-    for (size_t i = 0; i < samples->count && json_array_size(array) < MOST_SPANS; i++) {
+    for (size_t i = 0; i < samples->count && json_array_size(array) < MAX_SPANS; i++) {
         const struct lull_sample *sample = &samples->items[i];
         const uint32_t valid = sample->reading.valid;
         json_t *item;
@@ -133,8 +135,8 @@ static json_t *samples_json(const struct lull_samples *samples, const struct tol
     return array;
 }
 
-static json_t *gpu_json(const struct lull_report *report, uint32_t gpu,
-                        const struct told_stretch *stretch)
+static json_t *timeline_report_gpu_json(const struct lull_report *report, uint32_t gpu,
+                                        const struct reported_stretch *stretch)
 {
     const struct lull_run_log *log = lull_control_log(report->managed, gpu);
     json_t *object = json_object();
@@ -151,7 +153,7 @@ static json_t *gpu_json(const struct lull_report *report, uint32_t gpu,
 json_t *lull_timeline_report_json(const struct lull_report *report)
 {
     const struct lull_boundaries *boundaries;
-    struct told_stretch stretch;
+    struct reported_stretch stretch;
     json_t *object;
     json_t *starts;
     json_t *gpus;
@@ -168,7 +170,7 @@ json_t *lull_timeline_report_json(const struct lull_report *report)
         json_array_append_new(starts, json_real(ms_in(&stretch, boundaries->items[i].time_ns)));
     for (uint32_t i = 0; i < lull_control_gpu_count(report->managed); i++)
         if (lull_control_gpu(report->managed, i)->process >= 0)
-            json_array_append_new(gpus, gpu_json(report, i, &stretch));
+            json_array_append_new(gpus, timeline_report_gpu_json(report, i, &stretch));
     lull_field_number(object, "length_ms", ms_in(&stretch, stretch.end_ns));
     lull_field_json(object, "iterations_ms", starts);
     lull_field_json(object, "gpus", gpus);

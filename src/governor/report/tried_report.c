@@ -7,7 +7,7 @@
 #include "governor/report/report_parts.h"
 
 /* Says the clock of a point on a GPU, MHz; points are of the first GPU's clock list. */
-static uint32_t mhz_of(const struct lull_report *report, uint32_t gpu, uint32_t point)
+static uint32_t tried_report_mhz_of(const struct lull_report *report, uint32_t gpu, uint32_t point)
 {
     const struct lull_controller *controller = lull_control_controller(report->managed);
     const struct lull_target *steady = lull_controller_steady(controller);
@@ -18,8 +18,8 @@ static uint32_t mhz_of(const struct lull_report *report, uint32_t gpu, uint32_t 
     return point < info->sm_clock_count ? info->sm_clocks_mhz[point] : 0;
 }
 
-static bool is_kept(const struct lull_run_frontier *frontier,
-                    const struct lull_job_frontier_tried *tried)
+static bool tried_report_is_kept(const struct lull_run_frontier *frontier,
+                                 const struct lull_job_frontier_tried *tried)
 {
     return tried->point == frontier->kept_point && tried->others == frontier->kept_others &&
            (tried->point > 0 || tried->others != 0);
@@ -31,9 +31,9 @@ static json_t *tried_json(const struct lull_report *report, uint32_t gpu,
     const bool is_believed = lull_verdict_report_doubt(report) == NULL;
     json_t *object = json_object();
 
-    lull_field_integer(object, "sm_mhz", mhz_of(report, gpu, tried->point));
+    lull_field_integer(object, "sm_mhz", tried_report_mhz_of(report, gpu, tried->point));
     lull_field_boolean(object, "has_sections", tried->others != 0);
-    lull_field_boolean(object, "kept", is_kept(report->frontier, tried));
+    lull_field_boolean(object, "kept", tried_report_is_kept(report->frontier, tried));
     lull_field_integer(object, "pairs", tried->pairs);
     lull_field_number(object, "slowdown_ratio", tried->slowdown_ratio);
     lull_field_number(object, "slowdown_half_width_ratio", tried->slowdown_half_ratio);
@@ -70,7 +70,7 @@ void lull_tried_report_frontier(const struct lull_report *report,
     for (int b = 0; b < LULL_JOB_FRONTIER_BUDGETS && doubt != NULL; b++)
         points_out[b].reason = doubt;
     if (doubt == NULL && report->limits == NULL && report->runner == NULL &&
-        is_kept(frontier, &kept))
+        tried_report_is_kept(frontier, &kept))
         lull_job_frontier_include(
             &kept, frontier->is_proven ? report->tolerance_ratio : (double)INFINITY, points_out);
 }
@@ -124,7 +124,8 @@ struct lull_report_gain lull_tried_report_gain(const struct lull_report *report)
 
 /* ---- levers ------------------------------------------------------------------------------ */
 
-static double saving_at(const struct lull_run_frontier *frontier, uint32_t point, uint64_t others)
+static double tried_report_saving_at(const struct lull_run_frontier *frontier, uint32_t point,
+                                     uint64_t others)
 {
     const struct lull_job_frontier_tried *tried = lull_run_frontier_find(frontier, point, others);
 
@@ -145,8 +146,8 @@ double lull_tried_report_lever(const struct lull_report *report, bool is_steady,
     *reason_out = "no trial has compared the energy with this lever alone and without it";
     if (frontier == NULL || report->limits != NULL || report->runner != NULL)
         return (double)NAN;
-    others = saving_at(frontier, 0, frontier->kept_others);
-    saving = saving_at(frontier, frontier->kept_point, frontier->kept_others) - others;
+    others = tried_report_saving_at(frontier, 0, frontier->kept_others);
+    saving = tried_report_saving_at(frontier, frontier->kept_point, frontier->kept_others) - others;
     if (!is_steady)
         saving = others;
     if (!is_steady && !is_only) {

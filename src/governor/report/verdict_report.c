@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "governor/report/gain_text.h"
 #include "governor/report/limits_report.h"
 #include "governor/report/report_fields.h"
@@ -32,12 +32,13 @@ struct kept {
     uint64_t section_count; /* how often they were lowered */
 };
 
-static bool is_used(const struct lull_report *report, uint32_t gpu)
+static bool verdict_report_is_used(const struct lull_report *report, uint32_t gpu)
 {
     return lull_control_gpu(report->managed, gpu)->process >= 0;
 }
 
-static void add_steady(const struct lull_report *report, uint32_t gpu, struct kept *kept)
+static void verdict_report_add_steady(const struct lull_report *report, uint32_t gpu,
+                                      struct kept *kept)
 {
     const struct lull_controller *controller = lull_control_controller(report->managed);
     const struct lull_target *steady = lull_controller_steady(controller);
@@ -46,13 +47,14 @@ static void add_steady(const struct lull_report *report, uint32_t gpu, struct ke
     if (steady == NULL || lull_controller_kept_point(controller, gpu, steady) == 0)
         return;
     mhz = lull_report_kept_mhz(report, gpu, steady);
-    kept->low_mhz = kept->steady == 0 ? mhz : lull_smaller_u32(kept->low_mhz, mhz);
-    kept->high_mhz = lull_larger_u32(kept->high_mhz, mhz);
+    kept->low_mhz = kept->steady == 0 ? mhz : lull_min_u32(kept->low_mhz, mhz);
+    kept->high_mhz = lull_max_u32(kept->high_mhz, mhz);
     kept->steady |= UINT64_C(1) << gpu;
 }
 
 /* Counts the stretches of a GPU at the clock of a kept target, or lower. */
-static uint64_t count_lowered(const struct lull_report *report, uint32_t gpu, uint32_t mhz)
+static uint64_t verdict_report_count_lowered(const struct lull_report *report, uint32_t gpu,
+                                             uint32_t mhz)
 {
     const struct lull_spans *lowered = &lull_control_log(report->managed, gpu)->lowered;
     uint64_t count = 0;
@@ -80,9 +82,9 @@ static void add_sections(const struct lull_report *report, uint32_t gpu, struct 
         kept->has_sections = kept->has_sections || !targets[i].of_gaps;
         if (kept->sections_mhz == 0 || mhz < kept->sections_mhz)
             kept->sections_mhz = mhz;
-        highest_mhz = lull_larger_u32(highest_mhz, mhz);
+        highest_mhz = lull_max_u32(highest_mhz, mhz);
     }
-    kept->section_count += count_lowered(report, gpu, highest_mhz);
+    kept->section_count += verdict_report_count_lowered(report, gpu, highest_mhz);
 }
 
 static struct kept find_kept(const struct lull_report *report)
@@ -91,12 +93,12 @@ static struct kept find_kept(const struct lull_report *report)
     struct kept kept = {0};
 
     for (uint32_t gpu = 0; gpu < lull_control_gpu_count(report->managed); gpu++) {
-        if (!is_used(report, gpu))
+        if (!verdict_report_is_used(report, gpu))
             continue;
         kept.used |= UINT64_C(1) << gpu;
         if (lull_gpu_alone_text(report->managed, gpu) != NULL)
             continue;
-        add_steady(report, gpu, &kept);
+        verdict_report_add_steady(report, gpu, &kept);
         add_sections(report, gpu, &kept);
         if (lull_controller_slack(controller, gpu)->lowered > 0)
             kept.waiting |= UINT64_C(1) << gpu;
@@ -104,7 +106,7 @@ static struct kept find_kept(const struct lull_report *report)
     return kept;
 }
 
-static bool has_lowered(const struct lull_report *report)
+static bool verdict_report_has_lowered(const struct lull_report *report)
 {
     struct lull_limits_summary summary;
     struct kept kept;
@@ -124,7 +126,8 @@ static bool has_lowered(const struct lull_report *report)
 /* ---- words ------------------------------------------------------------------------------- */
 
 /* " on all GPUs", or " on GPUs 0, 2": bits are places in the control. */
-static void say_where(const struct lull_report *report, uint64_t gpus, uint64_t all, FILE *out)
+static void verdict_report_where(const struct lull_report *report, uint64_t gpus, uint64_t all,
+                                 FILE *out)
 {
     const bool is_one = (gpus & (gpus - 1)) == 0;
 
@@ -146,7 +149,7 @@ static const char *name_sections(const struct kept *kept)
 }
 
 /* "steady 1320 MHz on all GPUs, 412 gaps lowered to 210 MHz" */
-static void say_kept(const struct lull_report *report, FILE *out)
+static void verdict_print_kept(const struct lull_report *report, FILE *out)
 {
     const struct kept kept = find_kept(report);
     const char *separator = "";
@@ -156,7 +159,7 @@ static void say_kept(const struct lull_report *report, FILE *out)
         if (kept.high_mhz != kept.low_mhz)
             fprintf(out, " to %u", kept.high_mhz);
         fprintf(out, " MHz");
-        say_where(report, kept.steady, kept.used, out);
+        verdict_report_where(report, kept.steady, kept.used, out);
         separator = ", ";
     }
     if (kept.has_gaps || kept.has_sections) {
@@ -166,11 +169,11 @@ static void say_kept(const struct lull_report *report, FILE *out)
     }
     if (kept.waiting != 0) {
         fprintf(out, "%seven lower where a rank waits", separator);
-        say_where(report, kept.waiting, kept.used, out);
+        verdict_report_where(report, kept.waiting, kept.used, out);
     }
 }
 
-static void say_what(const struct lull_report *report, FILE *out)
+static void verdict_print_subject(const struct lull_report *report, FILE *out)
 {
     struct lull_limits_summary summary;
     char choice[160];
@@ -180,7 +183,7 @@ static void say_what(const struct lull_report *report, FILE *out)
         return;
     }
     if (report->limits == NULL) {
-        say_kept(report, out);
+        verdict_print_kept(report, out);
         return;
     }
     lull_limits_summary(report->limits, &summary);
@@ -204,7 +207,7 @@ static enum lull_gain_slowdown judge_slowdown(const struct lull_report_gain *gai
 }
 
 /* Says what was saved and at what price; a slowdown beyond what is allowed comes first. */
-static void say_gain(const struct lull_report_gain *gain, FILE *out)
+static void verdict_print_gain(const struct lull_report_gain *gain, FILE *out)
 {
     char saving[256];
     char slowdown[256];
@@ -220,7 +223,7 @@ static void say_gain(const struct lull_report_gain *gain, FILE *out)
 }
 
 /* A command that failed is the first thing to say: its run proves little. */
-static void say_failure(int status, FILE *out)
+static void verdict_print_failure(int status, FILE *out)
 {
     if (status > SIGNAL_BASE && status < SIGNAL_BASE + NSIG)
         fprintf(out, "the command failed: exit status %d (signal %d, %s)", status,
@@ -258,7 +261,7 @@ struct lull_report_gain lull_verdict_report_gain(const struct lull_report *repor
     struct lull_report_gain within;
     struct lull_report_gain between;
 
-    if (!has_lowered(report))
+    if (!verdict_report_has_lowered(report))
         return lull_report_no_gain("nothing was lowered");
     within = find_gain_within(report);
     if (doubt != NULL) {
@@ -279,11 +282,11 @@ struct lull_report_gain lull_verdict_report_gain(const struct lull_report *repor
 
 const char *lull_verdict_report_finding(const struct lull_report *report)
 {
-    return has_lowered(report) || report->status != 0 ? NULL : report->findings[0];
+    return verdict_report_has_lowered(report) || report->status != 0 ? NULL : report->findings[0];
 }
 
 /* Why nothing was lowered: what was found at the end, else the last thing that went wrong. */
-static const char *find_reason(const struct lull_report *report)
+static const char *verdict_report_find_reason(const struct lull_report *report)
 {
     const char *reason = report->findings[0];
 
@@ -309,16 +312,16 @@ static char *make_sentence(const struct lull_report *report, const struct lull_r
     if (out == NULL)
         return NULL;
     if (report->status != 0)
-        say_failure(report->status, out);
-    if (has_lowered(report)) {
+        verdict_print_failure(report->status, out);
+    if (verdict_report_has_lowered(report)) {
         fprintf(out, report->status != 0 ? "; until then " : "");
-        say_gain(gain, out);
+        verdict_print_gain(gain, out);
         fprintf(out, ": ");
-        say_what(report, out);
+        verdict_print_subject(report, out);
     } else if (report->status != 0) {
         fprintf(out, "; nothing lowered");
     } else {
-        fprintf(out, "nothing lowered: %s", find_reason(report));
+        fprintf(out, "nothing lowered: %s", verdict_report_find_reason(report));
     }
     if (fclose(out) != 0) {
         free(text);
@@ -351,7 +354,7 @@ json_t *lull_verdict_report_json(const struct lull_report *report)
     json_t *object = json_object();
 
     lull_field_text(object, "sentence", sentence);
-    lull_field_boolean(object, "lowered", has_lowered(report));
+    lull_field_boolean(object, "lowered", verdict_report_has_lowered(report));
     lull_field_text(object, "basis", gain.basis);
     lull_field_text(object, "saving_claim", lull_gain_saving_word(judge_saving(&gain)));
     lull_field_number(object, "saving_ratio", gain.saving_ratio);

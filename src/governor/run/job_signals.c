@@ -38,7 +38,7 @@ void lull_job_signals_await_job(struct lull_job_signals *signals)
     sigpending(&signals->early);
 }
 
-/* Tells whether the terminal has sent it to the job as well. It sends the end of a connection to
+/* Returns whether the terminal has sent it to the job as well. It sends the end of a connection to
  * the leader of a session only. */
 static bool is_of_terminal(const struct signalfd_siginfo *info)
 {
@@ -52,7 +52,7 @@ static bool is_of_terminal(const struct signalfd_siginfo *info)
     return false;
 }
 
-/* A process may write to a pipe that nobody reads any more, and a job may signal its parent:
+/* A process may write to a pipe that no process reads any more, and a job may signal its parent:
  * neither is meant for the job. */
 static bool is_of_family(const struct signalfd_siginfo *info, const struct lull_child *job)
 {
@@ -60,8 +60,8 @@ static bool is_of_family(const struct signalfd_siginfo *info, const struct lull_
            ((pid_t)info->ssi_pid == getpid() || (pid_t)info->ssi_pid == job->pid);
 }
 
-static void pass_on(struct lull_job_signals *signals, const struct signalfd_siginfo *info,
-                    const struct lull_child *job)
+static void job_signal_forward(struct lull_job_signals *signals,
+                               const struct signalfd_siginfo *info, const struct lull_child *job)
 {
     const int number = (int)info->ssi_signo;
     const bool is_early = sigismember(&signals->early, number) == 1;
@@ -81,7 +81,7 @@ void lull_job_signals_pass_on(struct lull_job_signals *signals, const struct lul
 
     while (read(signals->fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
         if (job->pid > 0)
-            pass_on(signals, &info, job);
+            job_signal_forward(signals, &info, job);
 }
 
 void lull_job_signals_close(struct lull_job_signals *signals)

@@ -5,7 +5,7 @@
  * no handler is ever installed.
  *
  * What a terminal sends (Ctrl-C) reaches the job by itself, as both are of one process group. TSTP,
- * TTIN and TTOU are left alone: the shell waits for this process to stop, too.
+ * TTIN and TTOU are left unchanged: the shell waits for this process to stop, too.
  *
  * Threads: one owns it, and opens it before there are others, so that they block the same.
  * SPDX-License-Identifier: Apache-2.0

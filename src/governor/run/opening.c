@@ -21,14 +21,14 @@ struct opening {
     bool is_given_up; /* the thread frees this */
 };
 
-static void finish(struct opening *opening)
+static void opening_finish(struct opening *opening)
 {
     pthread_cond_destroy(&opening->changed);
     pthread_mutex_destroy(&opening->lock);
     free(opening);
 }
 
-static void *work(void *argument)
+static void *opening_thread(void *argument)
 {
     struct opening *opening = argument;
     bool is_given_up;
@@ -41,11 +41,12 @@ static void *work(void *argument)
     pthread_mutex_unlock(&opening->lock);
     /* Devices that come too late stay open: closing them could hang as well. */
     if (is_given_up)
-        finish(opening);
+        opening_finish(opening);
     return NULL;
 }
 
-static int start(struct opening **opening_out, pthread_t *thread_out, struct lull_error *err)
+static int opening_start(struct opening **opening_out, pthread_t *thread_out,
+                         struct lull_error *err)
 {
     struct opening *opening = calloc(1, sizeof(*opening));
     int result;
@@ -54,9 +55,9 @@ static int start(struct opening **opening_out, pthread_t *thread_out, struct lul
         return lull_error_set(err, -ENOMEM, "no memory to open the GPUs");
     pthread_mutex_init(&opening->lock, NULL);
     lull_thread_init_condition(&opening->changed);
-    result = pthread_create(thread_out, NULL, work, opening);
+    result = pthread_create(thread_out, NULL, opening_thread, opening);
     if (result != 0) {
-        finish(opening);
+        opening_finish(opening);
         return lull_error_set(err, -result, "cannot start the thread that opens the GPUs: %s",
                               strerror(result));
     }
@@ -71,7 +72,7 @@ int lull_devices_open_until(int64_t until_ns, struct lull_devices **devices_out,
     struct opening *opening = NULL;
     pthread_t thread;
     bool is_over;
-    int result = start(&opening, &thread, err);
+    int result = opening_start(&opening, &thread, err);
 
     if (result < 0)
         return result;
@@ -92,6 +93,6 @@ int lull_devices_open_until(int64_t until_ns, struct lull_devices **devices_out,
         *devices_out = opening->devices;
     else
         lull_error_set(err, result, "%s", opening->err.text);
-    finish(opening);
+    opening_finish(opening);
     return result;
 }

@@ -153,8 +153,8 @@ static const struct probe {
     },
 };
 
-__attribute__((format(printf, 2, 3))) static void add(struct lull_probes *probes,
-                                                      const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void probe_env_append(struct lull_probes *probes,
+                                                                   const char *format, ...)
 {
     va_list arguments;
 
@@ -184,28 +184,28 @@ static int add_to_list(struct lull_probes *probes, const char *variable, const c
         memcpy(list, text, sizeof(text));
         return 0;
     }
-    add(probes, "%s=%s", variable, path);
+    probe_env_append(probes, "%s=%s", variable, path);
     return 0;
 }
 
-/* Tells whether it is our probe already: this is a run within a run. */
-static bool is_ours(const struct probe *probe, const char *chosen)
+/* Returns whether it is our probe already: this is a run within a run. */
+static bool probe_env_is_ours(const struct probe *probe, const char *chosen)
 {
     return strcmp(chosen, "lull") == 0 || strstr(chosen, probe->library) != NULL;
 }
 
-/* Tells whether the path would be read as several. */
+/* Returns whether the path would be read as several. */
 static bool is_split(const struct probe *probe, const char *path)
 {
     return strcmp(probe->variable, "+LD_PRELOAD") == 0 && strpbrk(path, " :") != NULL;
 }
 
 /* What ours has to load in its turn: the user's choice, if it is not ours already. */
-static const char *find_behind(const struct probe *probe, const char *chosen)
+static const char *probe_env_find_behind(const struct probe *probe, const char *chosen)
 {
     if (chosen == NULL)
         return probe->otherwise;
-    return is_ours(probe, chosen) ? NULL : chosen;
+    return probe_env_is_ours(probe, chosen) ? NULL : chosen;
 }
 
 uint32_t lull_probes_count(void)
@@ -227,7 +227,7 @@ int lull_probes_add(struct lull_probes *probes, uint32_t index,
         return 0;
     if (chosen != NULL && chosen[0] == '\0')
         chosen = NULL;
-    if (chosen != NULL && probe->is_respected != NULL && !is_ours(probe, chosen) &&
+    if (chosen != NULL && probe->is_respected != NULL && !probe_env_is_ours(probe, chosen) &&
         probe->is_respected(chosen))
         return lull_error_set(err, LULL_E_UNSUPPORTED, "%s=%s: %s", probe->variable, chosen,
                               probe->loss);
@@ -243,11 +243,11 @@ int lull_probes_add(struct lull_probes *probes, uint32_t index,
         return lull_error_set(err, result, "%s", missing.text);
     if (add_to_list(probes, probe->variable, path) < 0)
         return lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long to be loaded", path);
-    behind = find_behind(probe, chosen);
+    behind = probe_env_find_behind(probe, chosen);
     if (probe->chain != NULL && behind != NULL && getenv(probe->chain) == NULL)
-        add(probes, "%s=%s", probe->chain, behind);
+        probe_env_append(probes, "%s=%s", probe->chain, behind);
     if (probe->besides != NULL)
-        add(probes, "%s", probe->besides);
+        probe_env_append(probes, "%s", probe->besides);
     return 0;
 }
 

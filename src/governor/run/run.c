@@ -21,11 +21,11 @@
 
 /* How long a last reading is waited for, within the 2 s after which `lull run` ends. */
 enum { STOP_MS = 100 };
-/* How long the table waits for its reader; report.json says the same. Chosen, not measured. */
+/* How long the table waits for its reader; report.json says the same. */
 enum { PRINT_MS = 1000 };
 
-/* What hangs in the driver goes on using the devices, and ends with the process. */
-static void close_devices(struct lull_managed_run *run)
+/* What hangs in the driver continues using the devices, and ends with the process. */
+static void managed_run_close_devices(struct lull_managed_run *run)
 {
     const int left = lull_run_leases_close(&run->leases);
 
@@ -81,11 +81,11 @@ static int make_pass(struct lull_run_pass *pass, bool observe_only, struct lull_
         lull_accounting_end(pass->accounting, end_ns);
     }
     if (pass->limits != NULL) {
-        struct lull_error told = {0};
+        struct lull_error reported = {0};
 
-        lull_limits_end(pass->limits, &told);
-        if (told.code != 0)
-            lull_run_note(run, told.text);
+        lull_limits_end(pass->limits, &reported);
+        if (reported.code != 0)
+            lull_run_note(run, reported.text);
     }
     lull_run_progress_clear(pass);
     if (pass->job != NULL && lull_event_segment_is_cut(pass->job))
@@ -154,8 +154,9 @@ static bool find_swing(struct lull_managed_run *run, const struct lull_run_pass 
     return true;
 }
 
-static void write_report(struct lull_managed_run *run, const struct lull_run_pass *unmanaged,
-                         const struct lull_run_pass *managed, int status)
+static void managed_run_write_report(struct lull_managed_run *run,
+                                     const struct lull_run_pass *unmanaged,
+                                     const struct lull_run_pass *managed, int status)
 {
     const bool has_unmanaged = unmanaged->ended && unmanaged->status == 0;
     struct lull_run_swing swing;
@@ -271,8 +272,9 @@ static int make_passes(struct lull_managed_run *run, struct lull_run_pass *unman
 }
 
 /* Runs the command as often as is wanted, its GPUs being open. */
-static int run_command(struct lull_managed_run *run, struct lull_run_pass *unmanaged,
-                       struct lull_run_pass *managed, int *status_out, struct lull_error *err)
+static int managed_run_command(struct lull_managed_run *run, struct lull_run_pass *unmanaged,
+                               struct lull_run_pass *managed, int *status_out,
+                               struct lull_error *err)
 {
     lull_run_choose_probes(run);
     if (run->gpu_count > 0 && lull_rapl_open(NULL, &run->rapl, &run->rapl_reason) < 0)
@@ -305,15 +307,15 @@ int lull_run(const struct lull_run_options *options, int *status_out, struct lul
         result = lull_run_check_limit(&run, err);
     }
     if (result == 0)
-        result = run_command(&run, &unmanaged, &managed, status_out, err);
+        result = managed_run_command(&run, &unmanaged, &managed, status_out, err);
     if (result == 0 && managed.ended)
         lull_run_findings_add(&managed);
     if (result == 0 && managed.ended)
-        write_report(&run, &unmanaged, &managed, *status_out);
+        managed_run_write_report(&run, &unmanaged, &managed, *status_out);
     end_pass(&unmanaged);
     end_pass(&managed);
     lull_event_segment_destroy(run.adopted_job);
-    close_devices(&run);
+    managed_run_close_devices(&run);
     lull_rapl_close(run.rapl);
     lull_job_signals_close(&run.signals);
     lull_pipeline_plans_fini(&run.plans);

@@ -40,8 +40,8 @@ struct lull_run_options {
     uint32_t plan_count;      /* 0: sections are managed, unless online or limits say otherwise */
     struct lull_online_options online; /* schedule not NULL: a pipeline is profiled and planned */
     struct lull_limits_options limits; /* with is_wanted, a power limit is managed, not sections */
-    struct lull_energy_price price;    /* what the report reckons energy with */
-    bool has_launcher;    /* somebody else starts the command, and holds the other end of this: */
+    struct lull_energy_price price;    /* what the report computes energy with */
+    bool has_launcher;    /* another program starts the command, and holds the other end of this: */
     uint32_t launcher_fd; /* see lull_child_adopt(); not with compare */
     const char *report;   /* directory */
     const char *scalars;  /* directory of scalars, written while it runs; NULL: none */
@@ -51,7 +51,7 @@ struct lull_run_options {
 /*
  * Runs it. *status_out is the command's own status (128 + N for a signal); with compare, the status
  * of the last run, which is the first that failed. Errors: only what kept the command from running
- * at all; -EINVAL: an option cannot be carried out here, and the text says which.
+ * at all; -EINVAL: an option cannot be executed here, and the text says which.
  */
 int lull_run(const struct lull_run_options *options, int *status_out, struct lull_error *err);
 

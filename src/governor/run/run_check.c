@@ -15,7 +15,7 @@
 #include "core/section/agreement.h"
 #include "governor/run/run_pass.h"
 
-static int check_folder(const char *option, const char *folder, struct lull_error *err)
+static int run_check_folder(const char *option, const char *folder, struct lull_error *err)
 {
     struct lull_error reason = {0};
 
@@ -31,20 +31,20 @@ static int check_folder(const char *option, const char *folder, struct lull_erro
 
 int lull_run_check_folders(const struct lull_run_options *options, struct lull_error *err)
 {
-    int result = check_folder("--report", options->report, err);
+    int result = run_check_folder("--report", options->report, err);
 
     if (result == 0 && options->scalars != NULL)
-        result = check_folder("--scalars", options->scalars, err);
+        result = run_check_folder("--scalars", options->scalars, err);
     return result;
 }
 
 /* So many runs may begin in one second, such as those of a job's nodes. */
-enum { MOST_AT_ONCE = 10 * LULL_AGREEMENT_MAX_NODES };
+enum { MAX_AT_ONCE = 10 * LULL_AGREEMENT_MAX_NODES };
 
 /* Makes the folder of a report below the working directory. */
 static int make_here(time_t unix_s, char folder_out[LULL_RUN_REPORT_SIZE], struct lull_error *err)
 {
-    int result = check_folder("--report", LULL_RUN_REPORTS, err);
+    int result = run_check_folder("--report", LULL_RUN_REPORTS, err);
     struct tm now;
     char stamp[24];
 
@@ -52,7 +52,7 @@ static int make_here(time_t unix_s, char folder_out[LULL_RUN_REPORT_SIZE], struc
         return result;
     localtime_r(&unix_s, &now);
     strftime(stamp, sizeof(stamp), "%Y-%m-%d-%H%M%S", &now);
-    for (int i = 1; i <= MOST_AT_ONCE; i++) {
+    for (int i = 1; i <= MAX_AT_ONCE; i++) {
         if (i == 1)
             snprintf(folder_out, LULL_RUN_REPORT_SIZE, LULL_RUN_REPORTS "/%s", stamp);
         else
@@ -91,13 +91,13 @@ int lull_run_check_limit(const struct lull_managed_run *run, struct lull_error *
     for (uint32_t i = 0; run->options->limits.is_wanted && wanted_w > 0.0 && i < run->gpu_count;
          i++) {
         const struct lull_device_info *info = lull_device_info(run->devices, run->gpus[i]);
-        const double least_w = info->power_limit_min_mw * 1e-3;
+        const double min_w = info->power_limit_min_mw * 1e-3;
         const double most_w = info->power_limit_max_mw * 1e-3;
 
         /* A device that names no range refuses by itself what it does not take. */
-        if (most_w > 0.0 && (wanted_w < least_w || wanted_w > most_w))
+        if (most_w > 0.0 && (wanted_w < min_w || wanted_w > most_w))
             return lull_error_set(err, -EINVAL, "--power-limit %g: GPU %u (%s) takes %g to %g W",
-                                  wanted_w, run->gpus[i], info->name, least_w, most_w);
+                                  wanted_w, run->gpus[i], info->name, min_w, most_w);
     }
     return 0;
 }

@@ -74,8 +74,8 @@ static double shared_log(const struct lull_run_statistics *reference,
 }
 
 /* Either of the two runs of a pair may have been the first. */
-static void add_pair(const struct lull_compared_run *pair, struct lull_paired_runs *times,
-                     struct lull_paired_runs *energies)
+static void run_compare_add_pair(const struct lull_compared_run *pair,
+                                 struct lull_paired_runs *times, struct lull_paired_runs *energies)
 {
     const struct lull_compared_run *const managed = pair[0].is_managed ? &pair[0] : &pair[1];
     const struct lull_compared_run *const unmanaged = pair[0].is_managed ? &pair[1] : &pair[0];
@@ -102,7 +102,7 @@ void lull_run_comparison_difference(const struct lull_run_comparison *comparison
             pair[1].is_disturbed)
             continue;
         difference_out->pairs_done++;
-        add_pair(pair, &times, &energies);
+        run_compare_add_pair(pair, &times, &energies);
     }
     lull_paired_runs_change(&times, confidence, &difference_out->slowdown);
     lull_paired_runs_change(&energies, 0.5 * (1.0 + confidence), &change);

@@ -28,7 +28,7 @@ enum { LULL_RUN_COMPARISON_MAX_PAIRS = 1000 };
 struct lull_compared_run {
     bool is_managed;
     int status;        /* of the command */
-    bool is_disturbed; /* somebody else changed the power limit of one of its GPUs */
+    bool is_disturbed; /* another program changed the power limit of one of its GPUs */
     double wall_s;
     struct lull_run_statistics whole;   /* every iteration */
     struct lull_run_statistics settled; /* see above */

@@ -16,24 +16,25 @@
 #include "wire/job_file.h"
 
 /* A GPU that is idle in so many of its readings has no work to be slowed down; a job that waits on
- * its GPU for communication is not idle there. Chosen, not measured. */
+ * its GPU for communication is not idle there. */
 static const double idle_share = 0.9;
 
-/* What holds the clock in this share of the readings is worth a sentence. Chosen, not measured. */
+/* What holds the clock in this share of the readings is worth a sentence. */
 static const double held_share = 0.1;
 
-/* Fewer readings say nothing of a GPU. Chosen, not measured. */
-enum { LEAST_READINGS = 10 };
+/* Fewer readings say nothing of a GPU. */
+enum { MIN_READINGS = 10 };
 
-/* A run of this length has looked for its processes often enough. Chosen, not measured. */
-static const double least_to_see_s = 1.0;
+/* A run of this length has looked for its processes often enough. */
+static const double min_to_see_s = 1.0;
 
 struct text {
     char *at;
     size_t left;
 };
 
-__attribute__((format(printf, 2, 3))) static void say(struct text *text, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void finding_append(struct text *text,
+                                                                 const char *format, ...)
 {
     va_list arguments;
     int length;
@@ -57,14 +58,14 @@ static bool is_by_section(const struct lull_run_pass *pass)
     return pass->limits == NULL && pass->runner == NULL && !pass->observe_only;
 }
 
-static bool is_refused(const struct lull_run_pass *pass, uint32_t gpu)
+static bool finding_is_refused(const struct lull_run_pass *pass, uint32_t gpu)
 {
     return lull_control_gpu(pass->control, gpu)->refusal.code != 0;
 }
 
-static void say_refused(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+static void finding_refused(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
-    say(text, "not managed: %s", lull_control_gpu(pass->control, gpu)->refusal.text);
+    finding_append(text, "not managed: %s", lull_control_gpu(pass->control, gpu)->refusal.text);
 }
 
 static bool is_shared(const struct lull_run_pass *pass, uint32_t gpu)
@@ -72,11 +73,12 @@ static bool is_shared(const struct lull_run_pass *pass, uint32_t gpu)
     return lull_control_gpu(pass->control, gpu)->shared;
 }
 
-static void say_shared(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+static void finding_shared(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
     (void)pass;
     (void)gpu;
-    say(text, "not managed: several ranks share it; give each rank its own GPU, by the launcher's "
+    finding_append(
+        text, "not managed: several ranks share it; give each rank its own GPU, by the launcher's "
               "binding or CUDA_VISIBLE_DEVICES");
 }
 
@@ -95,27 +97,28 @@ static double idle_ratio(const struct lull_run_pass *pass, uint32_t gpu)
         readings++;
         idle += (reading->reasons & LULL_CLOCK_REASON_IDLE) != 0;
     }
-    return readings < LEAST_READINGS ? NAN : (double)idle / (double)readings;
+    return readings < MIN_READINGS ? NAN : (double)idle / (double)readings;
 }
 
-static bool is_idle(const struct lull_run_pass *pass, uint32_t gpu)
+static bool finding_is_idle(const struct lull_run_pass *pass, uint32_t gpu)
 {
     return idle_ratio(pass, gpu) >= idle_share;
 }
 
-static void say_idle(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+static void finding_idle(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
-    say(text,
+    finding_append(
+        text,
         "idle in %.0f %% of the readings, so nothing could be saved: the job computes on the CPU "
         "or on other GPUs; set CUDA_VISIBLE_DEVICES to its GPUs, or run it without Lull",
         idle_ratio(pass, gpu) * 100.0);
 }
 
 /* Advises a power limit where one can be set. */
-static void say_power_limit(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+static void finding_power_limit(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
     if ((lull_control_info(pass->control, gpu)->capabilities & LULL_CAPABILITY_POWER_LIMIT) != 0)
-        say(text, "; try --power-limit auto");
+        finding_append(text, "; try --power-limit auto");
 }
 
 static bool is_without_effect(const struct lull_run_pass *pass, uint32_t gpu)
@@ -123,16 +126,18 @@ static bool is_without_effect(const struct lull_run_pass *pass, uint32_t gpu)
     return lull_driver_watch_has_no_effect(&lull_control_gpu(pass->control, gpu)->driver);
 }
 
-static void say_without_effect(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+static void finding_without_effect(const struct lull_run_pass *pass, uint32_t gpu,
+                                   struct text *text)
 {
     const struct lull_driver_watch *watch = &lull_control_gpu(pass->control, gpu)->driver;
 
-    say(text,
+    finding_append(
+        text,
         "not managed: %" PRIu64 " of %" PRIu64
         " clock changes had no effect although the driver reported success (virtualisation, or "
         "another manager's lock); find the reason with nvidia-smi -q -d CLOCK,PERFORMANCE",
         watch->without_effect, watch->changes);
-    say_power_limit(pass, gpu, text);
+    finding_power_limit(pass, gpu, text);
 }
 
 static bool is_denied(const struct lull_run_pass *pass, uint32_t gpu)
@@ -140,20 +145,23 @@ static bool is_denied(const struct lull_run_pass *pass, uint32_t gpu)
     return lull_driver_watch_denies(&lull_control_gpu(pass->control, gpu)->driver);
 }
 
-static void say_denied(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+static void finding_denied(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
     switch (lull_control_gpu(pass->control, gpu)->driver.denial) {
     case -EPERM:
-        say(text, "not managed: the driver does not permit its clocks to be set; run lulld, or "
+        finding_append(
+            text, "not managed: the driver does not permit its clocks to be set; run lulld, or "
                   "lull run --no-daemon, as root on the host (root in a container or virtual "
                   "machine is not enough)");
         return;
     case LULL_E_NO_DEVICE:
-        say(text, "not managed: the driver has lost it; see dmesg for Xid, and lull gpus");
+        finding_append(text,
+                       "not managed: the driver has lost it; see dmesg for Xid, and lull gpus");
         return;
     default:
-        say(text, "not managed: its clocks cannot be set: not supported by this GPU or its driver");
-        say_power_limit(pass, gpu, text);
+        finding_append(
+            text, "not managed: its clocks cannot be set: not supported by this GPU or its driver");
+        finding_power_limit(pass, gpu, text);
     }
 }
 
@@ -164,25 +172,28 @@ static bool is_refused_by_driver(const struct lull_run_pass *pass, uint32_t gpu)
     return lull_driver_watch_is_refused(&lull_control_gpu(pass->control, gpu)->driver);
 }
 
-static void say_refused_by_driver(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+static void finding_refused_by_driver(const struct lull_run_pass *pass, uint32_t gpu,
+                                      struct text *text)
 {
     const struct lull_driver_watch *watch = &lull_control_gpu(pass->control, gpu)->driver;
 
     if (watch->refusal == LULL_E_DRIVER)
-        say(text,
+        finding_append(
+            text,
             "not managed: the driver refuses to set its clocks: unknown error (999 in NVML; the "
             "last %" PRIu32
             " requests); see dmesg, and restart a container that has lost its devices",
             watch->refused);
     else if (watch->refusal == -EIO)
-        say(text, "not managed: the driver refuses to set its clocks and reports a fault of the "
+        finding_append(
+            text, "not managed: the driver refuses to set its clocks and reports a fault of the "
                   "board, such as missing power cables; see lull status and dmesg");
     else
-        say(text,
-            "not managed: the driver refused the last %" PRIu32
-            " changes of its clocks: busy, or in "
-            "use by another client; see lull status and dmesg",
-            watch->refused);
+        finding_append(text,
+                       "not managed: the driver refused the last %" PRIu32
+                       " changes of its clocks: busy, or in "
+                       "use by another client; see lull status and dmesg",
+                       watch->refused);
 }
 
 static bool is_locked(const struct lull_run_pass *pass, uint32_t gpu)
@@ -215,12 +226,12 @@ static const char *reset_command(const struct lull_run_pass *pass)
     return strcmp(vendor, "intel") == 0 ? "xpu-smi config --frequencyrange" : "nvidia-smi -rgc";
 }
 
-static void say_locked(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+static void finding_locked(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
-    say(text,
-        "not managed: another program has locked its clock at %" PRIu32
-        " MHz; unlock it with %s as root, or stop that program",
-        busy_mhz(pass, gpu), reset_command(pass));
+    finding_append(text,
+                   "not managed: another program has locked its clock at %" PRIu32
+                   " MHz; unlock it with %s as root, or stop that program",
+                   busy_mhz(pass, gpu), reset_command(pass));
 }
 
 /* The power limit of a GPU at the begin of the run and at its end, mW; 0: not known. */
@@ -251,11 +262,12 @@ static bool is_limit_changed(const struct lull_run_pass *pass, uint32_t gpu)
     return lull_control_gpu(pass->control, gpu)->limit_changes > 0;
 }
 
-static void say_limit_changed(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+static void finding_limit_changed(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
     const struct limits limits = limits_of(pass, gpu);
 
-    say(text,
+    finding_append(
+        text,
         "its power limit was changed from %" PRIu32 " to %" PRIu32
         " W during the run, not by Lull; measurements of that time are discarded; find the program "
         "that sets power limits (nvidia-smi -pl, DCGM, a power manager)",
@@ -281,17 +293,17 @@ static double held_ratio(const struct lull_run_pass *pass, uint32_t gpu, uint64_
         held += (reading->reasons & reasons) != 0;
         *found_out |= reading->reasons & reasons;
     }
-    return readings < LEAST_READINGS ? 0.0 : (double)held / (double)readings;
+    return readings < MIN_READINGS ? 0.0 : (double)held / (double)readings;
 }
 
-static bool is_throttled(const struct lull_run_pass *pass, uint32_t gpu)
+static bool finding_is_throttled(const struct lull_run_pass *pass, uint32_t gpu)
 {
     uint64_t found;
 
     return held_ratio(pass, gpu, LULL_CLOCK_REASON_THROTTLED, &found) >= held_share;
 }
 
-static void say_throttled(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+static void finding_throttled(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
     const uint64_t heat = LULL_CLOCK_REASON_THERMAL | LULL_CLOCK_REASON_HARDWARE_THERMAL;
     uint64_t found;
@@ -302,7 +314,8 @@ static void say_throttled(const struct lull_run_pass *pass, uint32_t gpu, struct
         what = "the power brake of the node's power supply";
     else if ((found & heat) != 0)
         what = "heat";
-    say(text,
+    finding_append(
+        text,
         "%s held its clock down in %.0f %% of the readings (%" PRIu32
         " MHz at the end); measurements of that time are discarded; check cooling and power supply",
         what, 100.0 * ratio, busy_mhz(pass, gpu));
@@ -319,11 +332,12 @@ static bool is_limited(const struct lull_run_pass *pass, uint32_t gpu)
            held_ratio(pass, gpu, LULL_CLOCK_REASON_POWER_CAP, &found) >= held_share;
 }
 
-static void say_limited(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+static void finding_limited(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
     const uint32_t default_mw = lull_control_info(pass->control, gpu)->power_limit_default_mw;
 
-    say(text,
+    finding_append(
+        text,
         "its power limit of %" PRIu32 " W, below the default of %" PRIu32 " W, holds its clock at "
         "%" PRIu32
         " MHz, so higher clocks have no effect; if the limit is not intended, set %" PRIu32
@@ -332,14 +346,15 @@ static void say_limited(const struct lull_run_pass *pass, uint32_t gpu, struct t
         default_mw / 1000, default_mw / 1000);
 }
 
-static bool is_foreign(const struct lull_run_pass *pass, uint32_t gpu)
+static bool finding_is_foreign(const struct lull_run_pass *pass, uint32_t gpu)
 {
     return lull_control_gpu(pass->control, gpu)->driver.foreign > 0;
 }
 
-static void say_foreign(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+static void finding_foreign(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
-    say(text,
+    finding_append(
+        text,
         "%" PRIu64
         " times the clock was not the one set by Lull: another program changes it (nvidia-smi "
         "-lgc, DCGM, a second manager); stop that program, or do not manage this GPU with Lull",
@@ -354,16 +369,17 @@ static bool has_communicated(const struct lull_run_pass *pass, uint32_t gpu)
     return totals.calls > 0 || lull_control_gpu(pass->control, gpu)->communicators.count > 0;
 }
 
-static bool is_silent(const struct lull_run_pass *pass, uint32_t gpu)
+static bool finding_is_silent(const struct lull_run_pass *pass, uint32_t gpu)
 {
     return pass->runner == NULL && !has_communicated(pass, gpu);
 }
 
-static void say_silent(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+static void finding_silent(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
     (void)pass;
     (void)gpu;
-    say(text, "its rank loaded a probe but never communicated, so its iterations are unknown: run "
+    finding_append(
+        text, "its rank loaded a probe but never communicated, so its iterations are unknown: run "
               "it with several ranks, or mark its waits with lull_section_begin() of lull.h");
 }
 
@@ -372,21 +388,22 @@ static bool is_unrepeated(const struct lull_run_pass *pass, uint32_t gpu)
     return pass->runner == NULL && lull_track_period(lull_run_track(pass, gpu)) == 0;
 }
 
-static void say_unrepeated(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+static void finding_not_repeating(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
     struct lull_track_totals totals;
 
     lull_track_totals(lull_run_track(pass, gpu), &totals);
     if (totals.calls == 0)
-        say(text, "NCCL's calls were seen, but not the times of their kernels, so nothing was "
-                  "lowered; try --markers");
+        finding_append(text,
+                       "NCCL's calls were seen, but not the times of their kernels, so nothing was "
+                       "lowered; try --markers");
     else
-        say(text,
-            "no iteration was found: the %" PRIu64
-            " calls of communication of its rank did not repeat "
-            "three times in the same order; run it longer, or mark its sections with "
-            "lull_section_begin() of lull.h",
-            totals.calls);
+        finding_append(text,
+                       "no iteration was found: the %" PRIu64
+                       " calls of communication of its rank did not repeat "
+                       "three times in the same order; run it longer, or mark its sections with "
+                       "lull_section_begin() of lull.h",
+                       totals.calls);
 }
 
 static bool is_blocked(const struct lull_run_pass *pass, uint32_t gpu)
@@ -396,9 +413,10 @@ static bool is_blocked(const struct lull_run_pass *pass, uint32_t gpu)
            lull_controller_is_suspended(lull_control_controller(pass->control));
 }
 
-static void say_blocked(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+static void finding_blocked(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
-    say(text,
+    finding_append(
+        text,
         "not managed: driver calls block for %.0f ms, so the calls for all GPUs do not fit into a "
         "section; stop other programs that poll the driver, or use one clock for all with --steady "
         "1%%",
@@ -406,7 +424,7 @@ static void say_blocked(const struct lull_run_pass *pass, uint32_t gpu, struct t
 }
 
 /* Something is kept for this GPU. */
-static bool has_lowered(const struct lull_run_pass *pass, uint32_t gpu)
+static bool finding_has_lowered(const struct lull_run_pass *pass, uint32_t gpu)
 {
     const struct lull_controller *controller = lull_control_controller(pass->control);
     bool is_any = lull_controller_slack(controller, gpu)->lowered > 0;
@@ -427,19 +445,20 @@ static double unevenness_of(const struct lull_run_pass *pass, uint32_t gpu)
 
 static bool is_uneven(const struct lull_run_pass *pass, uint32_t gpu)
 {
-    return is_by_section(pass) && !has_lowered(pass, gpu) &&
+    return is_by_section(pass) && !finding_has_lowered(pass, gpu) &&
            unevenness_of(pass, gpu) >
                LULL_UNEVEN_FACTOR * pass->run->options->control.tolerance_ratio;
 }
 
-static void say_uneven(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+static void finding_uneven(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
-    say(text,
+    finding_append(
+        text,
         "kept at the highest clocks: its iterations are too uneven to be tested to %g %%; their "
         "mean exceeds the typical time by %.0f %%, without a rhythm of up to %d iterations; use a "
         "longer run or a wider --tolerance",
         pass->run->options->control.tolerance_ratio * 100.0, unevenness_of(pass, gpu) * 100.0,
-        LULL_RHYTHM_MOST);
+        LULL_RHYTHM_MAX);
 }
 
 /* ---- a run that ended while it was learnt --------------------------------------------------- */
@@ -450,16 +469,17 @@ static bool is_unlearnt(const struct lull_run_pass *pass, uint32_t gpu)
     return is_by_section(pass) && !lull_control_has_settled(pass->control);
 }
 
-static void say_unlearnt(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+static void finding_not_learned(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
     const uint64_t seen = lull_run_seen_iterations(pass, gpu);
     const uint64_t missing = lull_run_missing_iterations(pass, gpu);
 
-    say(text,
+    finding_append(
+        text,
         "%sstill being %s when the run ended after %" PRIu64 " iterations: about %" PRIu64
         " more were missing (%.0f s); run it longer, or use a wider --tolerance, which is tested "
         "sooner",
-        has_lowered(pass, gpu) ? "lowered as tested, and " : "",
+        finding_has_lowered(pass, gpu) ? "lowered as tested, and " : "",
         lull_track_phase(lull_run_track(pass, gpu)) == LULL_TRACK_KNOWN ? "tried at lower clocks"
                                                                         : "learnt",
         seen, missing, ceil((double)missing * lull_run_iteration_s(pass, gpu)));
@@ -469,68 +489,70 @@ static void say_unlearnt(const struct lull_run_pass *pass, uint32_t gpu, struct 
 
 static bool is_nothing_lowered(const struct lull_run_pass *pass, uint32_t gpu)
 {
-    return is_by_section(pass) && !has_lowered(pass, gpu);
+    return is_by_section(pass) && !finding_has_lowered(pass, gpu);
 }
 
-static void say_nothing_lowered(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
+static void finding_nothing_lowered(const struct lull_run_pass *pass, uint32_t gpu,
+                                    struct text *text)
 {
-    say(text,
+    finding_append(
+        text,
         "kept at the highest clocks: no lower clock saves energy and passes the test for at most "
         "%g %% slowdown; try --tolerance %g%%",
         pass->run->options->control.tolerance_ratio * 100.0,
         pass->run->options->control.tolerance_ratio * 200.0);
     if ((lull_control_info(pass->control, gpu)->capabilities & LULL_CAPABILITY_POWER_LIMIT) != 0)
-        say(text, ", or --power-limit auto");
+        finding_append(text, ", or --power-limit auto");
 }
 
 /* ---- sentences ------------------------------------------------------------------------------ */
 
-/* In the order in which they are looked for: a GPU of which one that is final is true is not asked
- * for those behind it, which follow from it. */
+/* In the order in which they are looked for: a GPU of which one that is final is true is not
+ * requested those behind it, which follow from it. */
 static const struct finding {
     bool (*is_true)(const struct lull_run_pass *pass, uint32_t gpu);
     void (*say)(const struct lull_run_pass *pass, uint32_t gpu, struct text *text);
     bool is_final;
 } findings[] = {
-    {is_refused, say_refused, true},
-    {is_shared, say_shared, true},
-    {is_silent, say_silent, true},
-    {is_idle, say_idle, true},
-    {is_denied, say_denied, true},
-    {is_refused_by_driver, say_refused_by_driver, true},
-    {is_locked, say_locked, true},
-    {is_without_effect, say_without_effect, true},
-    {is_limit_changed, say_limit_changed, false},
-    {is_throttled, say_throttled, false},
-    {is_limited, say_limited, false},
-    {is_foreign, say_foreign, false},
-    {is_unrepeated, say_unrepeated, true},
-    {is_blocked, say_blocked, true},
-    {is_uneven, say_uneven, true},
-    {is_unlearnt, say_unlearnt, true},
-    {is_nothing_lowered, say_nothing_lowered, true},
+    {finding_is_refused, finding_refused, true},
+    {is_shared, finding_shared, true},
+    {finding_is_silent, finding_silent, true},
+    {finding_is_idle, finding_idle, true},
+    {is_denied, finding_denied, true},
+    {is_refused_by_driver, finding_refused_by_driver, true},
+    {is_locked, finding_locked, true},
+    {is_without_effect, finding_without_effect, true},
+    {is_limit_changed, finding_limit_changed, false},
+    {finding_is_throttled, finding_throttled, false},
+    {is_limited, finding_limited, false},
+    {finding_is_foreign, finding_foreign, false},
+    {is_unrepeated, finding_not_repeating, true},
+    {is_blocked, finding_blocked, true},
+    {is_uneven, finding_uneven, true},
+    {is_unlearnt, finding_not_learned, true},
+    {is_nothing_lowered, finding_nothing_lowered, true},
 };
 
 enum { FINDINGS = sizeof(findings) / sizeof(findings[0]) };
 
 /* Says the finding of the first of these GPUs for all of them. */
-static void tell(struct lull_run_pass *pass, const struct finding *finding, uint64_t gpus)
+static void finding_log(struct lull_run_pass *pass, const struct finding *finding, uint64_t gpus)
 {
     const uint32_t first = (uint32_t)__builtin_ctzll(gpus);
     char sentence[LULL_RUN_NOTE_SIZE];
     struct text text = {sentence, sizeof(sentence)};
 
-    say(&text, (gpus & (gpus - 1)) == 0 ? "GPU" : "GPUs");
+    finding_append(&text, (gpus & (gpus - 1)) == 0 ? "GPU" : "GPUs");
     for (uint64_t left = gpus; left != 0; left &= left - 1)
-        say(&text, "%s %" PRIu32, left == gpus ? "" : ",",
-            lull_control_gpu(pass->control, (uint32_t)__builtin_ctzll(left))->device);
-    say(&text, ": ");
+        finding_append(&text, "%s %" PRIu32, left == gpus ? "" : ",",
+                       lull_control_gpu(pass->control, (uint32_t)__builtin_ctzll(left))->device);
+    finding_append(&text, ": ");
     finding->say(pass, first, &text);
     lull_run_found(pass->run, sentence);
 }
 
 /* Says what the command's processes were, none of which has joined the job. */
-static void tell_witnessed(struct lull_run_pass *pass)
+static void finding_log_witnessed(struct lull_run_pass *pass)
 {
     char text[LULL_RUN_NOTE_SIZE];
 
@@ -539,7 +561,7 @@ static void tell_witnessed(struct lull_run_pass *pass)
 }
 
 /* Says which processes use GPUs that are not managed for them, and what would help. False: none. */
-static bool tell_placements(struct lull_run_pass *pass)
+static bool finding_log_placements(struct lull_run_pass *pass)
 {
     const bool on_several = lull_control_count_placed(pass->control, LULL_PLACEMENT_SEVERAL) > 0;
     const bool is_elsewhere =
@@ -558,10 +580,10 @@ static bool tell_placements(struct lull_run_pass *pass)
 }
 
 /* Says that the job's processes were seen on no GPU. False: they may have been too short-lived. */
-static bool tell_unseen(struct lull_run_pass *pass)
+static bool finding_log_unseen(struct lull_run_pass *pass)
 {
     if (lull_control_count_placed(pass->control, LULL_PLACEMENT_UNSEEN) == 0 ||
-        pass->wall_s < least_to_see_s)
+        pass->wall_s < min_to_see_s)
         return false;
     if (lull_control_is_blind(pass->control))
         lull_run_found(pass->run,
@@ -579,7 +601,7 @@ static bool tell_unseen(struct lull_run_pass *pass)
 }
 
 /* Says why no rank was seen at all. */
-static void tell_no_rank(struct lull_run_pass *pass)
+static void finding_log_no_rank(struct lull_run_pass *pass)
 {
     if (lull_event_segment_turned_away(pass->job) > 0) {
         lull_run_found(pass->run, "no rank was detected: " LULL_JOB_DIRECTORY
@@ -587,7 +609,7 @@ static void tell_no_rank(struct lull_run_pass *pass)
                                   "free space in it, or enlarge it (in a container: --shm-size)");
         return;
     }
-    if (tell_unseen(pass))
+    if (finding_log_unseen(pass))
         return;
     if (lull_event_segment_process_count(pass->job) > 0)
         lull_run_found(
@@ -595,7 +617,7 @@ static void tell_no_rank(struct lull_run_pass *pass)
             "no rank was detected for long enough: the command ended within a tenth of a second of "
             "its first communication; a job this short offers nothing to save");
     else if (!lull_event_segment_is_cut(pass->job))
-        tell_witnessed(pass);
+        finding_log_witnessed(pass);
 }
 
 void lull_run_findings_add(struct lull_run_pass *pass)
@@ -616,9 +638,9 @@ void lull_run_findings_add(struct lull_run_pass *pass)
             is_over = findings[i].is_final;
         }
     }
-    if (!tell_placements(pass) && !has_rank)
-        tell_no_rank(pass);
+    if (!finding_log_placements(pass) && !has_rank)
+        finding_log_no_rank(pass);
     for (uint32_t i = 0; i < FINDINGS; i++)
         if (found[i] != 0)
-            tell(pass, &findings[i], found[i]);
+            finding_log(pass, &findings[i], found[i]);
 }

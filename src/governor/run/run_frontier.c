@@ -4,11 +4,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "core/energy/gain.h"
 #include "governor/run/run_statistics.h"
 
-static bool is_used(const struct lull_control *control, uint32_t gpu)
+static bool run_frontier_is_used(const struct lull_control *control, uint32_t gpu)
 {
     return lull_control_gpu(control, gpu)->process >= 0;
 }
@@ -18,7 +18,7 @@ static uint32_t used_gpus(const struct lull_control *control)
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < lull_control_gpu_count(control); i++)
-        count += is_used(control, i);
+        count += run_frontier_is_used(control, i);
     return count;
 }
 
@@ -34,7 +34,7 @@ static double energy_until_j(const struct lull_control *control, int32_t gpu, in
     for (uint32_t i = 0; i < lull_control_gpu_count(control); i++) {
         double energy_j;
 
-        if (!is_used(control, i) || (gpu != ALL_GPUS && (uint32_t)gpu != i))
+        if (!run_frontier_is_used(control, i) || (gpu != ALL_GPUS && (uint32_t)gpu != i))
             continue;
         if (!lull_run_log_energy_j(lull_control_log(control, i), time_ns, &energy_j))
             return NAN;
@@ -70,8 +70,9 @@ static void take_boundaries(const struct lull_control *control, int32_t gpu, int
     }
 }
 
-static const struct lull_job_frontier_tried *find(const struct lull_job_frontier_tried *tried,
-                                                  uint32_t count, uint32_t point, uint64_t others)
+static const struct lull_job_frontier_tried *
+run_frontier_find(const struct lull_job_frontier_tried *tried, uint32_t count, uint32_t point,
+                  uint64_t others)
 {
     for (uint32_t i = 0; i < count; i++)
         if (tried[i].point == point && tried[i].others == others)
@@ -82,7 +83,7 @@ static const struct lull_job_frontier_tried *find(const struct lull_job_frontier
 const struct lull_job_frontier_tried *
 lull_run_frontier_find(const struct lull_run_frontier *frontier, uint32_t point, uint64_t others)
 {
-    return find(frontier->tried, frontier->tried_count, point, others);
+    return run_frontier_find(frontier->tried, frontier->tried_count, point, others);
 }
 
 /* ---- a run that has ended ---------------------------------------------------------------- */
@@ -94,8 +95,8 @@ static uint32_t kept_point(const struct lull_control *control)
     uint32_t kept = 0;
 
     for (uint32_t i = 0; steady != NULL && i < lull_control_gpu_count(control); i++)
-        if (is_used(control, i))
-            kept = lull_larger_u32(kept, lull_controller_kept_point(controller, i, steady));
+        if (run_frontier_is_used(control, i))
+            kept = lull_max_u32(kept, lull_controller_kept_point(controller, i, steady));
     return kept;
 }
 
@@ -139,7 +140,7 @@ uint32_t lull_run_frontier_of_gpu(const struct lull_control *control, uint32_t g
     return count;
 }
 
-/* ---- a run that goes on ------------------------------------------------------------------ */
+/* ---- a run that continues ------------------------------------------------------------------ */
 
 void lull_run_trials_take(struct lull_run_trials *trials, const struct lull_control *control,
                           int64_t until_ns)
@@ -158,7 +159,8 @@ double lull_run_trials_saving(const struct lull_run_trials *trials,
 
     if (gpus == 0 || (point == 0 && others == 0))
         return NAN;
-    kept = find(tried, lull_job_frontier_list(&trials->pairs, gpus, tried), point, others);
+    kept = run_frontier_find(tried, lull_job_frontier_list(&trials->pairs, gpus, tried), point,
+                             others);
     if (kept == NULL)
         return NAN;
     switch (lull_gain_judge_saving(kept->saving_ratio, kept->low_ratio, kept->high_ratio)) {

@@ -22,7 +22,7 @@ struct lull_run_frontier {
 };
 
 /* Computes the frontier with what is kept in sections and gaps. False: the job used no GPU, or
- * there is no memory; nothing is written then. */
+ * out of memory; nothing is written then. */
 bool lull_run_frontier_compute(const struct lull_control *control,
                                struct lull_run_frontier *frontier_out);
 
@@ -33,12 +33,12 @@ lull_run_frontier_find(const struct lull_run_frontier *frontier, uint32_t point,
 /*
  * Lists what the trials have come to in the energy of one GPU of the job alone, over the time of
  * the job's iterations. tried_out: LULL_JOB_FRONTIER_SETTINGS of them. Returns how many there are;
- * 0 as well where there is no memory.
+ * 0 as well if memory runs out.
  */
 uint32_t lull_run_frontier_of_gpu(const struct lull_control *control, uint32_t gpu,
                                   struct lull_job_frontier_tried *tried_out);
 
-/* The trials of a run that goes on, as far as they have been taken. */
+/* The trials of a run that continues, as far as they have been taken. */
 struct lull_run_trials {
     struct lull_job_frontier pairs;
     const struct lull_boundaries *from; /* those of the rank that has had most iterations */
@@ -48,7 +48,7 @@ struct lull_run_trials {
 
 /*
  * Takes the boundaries up to until_ns, which the readings must have passed; zero-initialised trials
- * have taken none. They begin anew when another rank has had most iterations. To be called while
+ * have taken none. They start again when another rank has had most iterations. To be called while
  * the control is locked. Each boundary is taken once, so that a call costs as much as has happened
  * since the last one.
  */

@@ -8,7 +8,7 @@
 
 /* From one attempt to take leases again to the next: it doubles from the first to the longest, and
  * up to half of it is added, so that the clients of a node that lost their leases together do not
- * ask for them together. The longest leaves half a second of the two that it may take. */
+ * request them together. The longest leaves half a second of the two that it may take. */
 static const int64_t first_wait_ns = 100 * LULL_NS_PER_MS;
 static const int64_t longest_wait_ns = LULL_NS_PER_S;
 
@@ -31,7 +31,7 @@ int lull_run_leases_close(struct lull_run_leases *leases)
     return result;
 }
 
-static void wait_for_turn(struct lull_run_leases *leases, int64_t now_ns)
+static void run_leases_await_turn(struct lull_run_leases *leases, int64_t now_ns)
 {
     leases->next_ns = now_ns + leases->wait_ns + now_ns % (leases->wait_ns / 2);
     leases->wait_ns *= 2;
@@ -39,7 +39,7 @@ static void wait_for_turn(struct lull_run_leases *leases, int64_t now_ns)
         leases->wait_ns = longest_wait_ns;
 }
 
-static int lose(struct lull_run_leases *leases, struct lull_control *control)
+static int run_leases_mark_lost(struct lull_run_leases *leases, struct lull_control *control)
 {
     int result;
 
@@ -56,7 +56,7 @@ static int lose(struct lull_run_leases *leases, struct lull_control *control)
 
 int lull_run_leases_pause(struct lull_run_leases *leases, struct lull_control *control)
 {
-    const int result = lose(leases, control);
+    const int result = run_leases_mark_lost(leases, control);
 
     lull_actuator_close(leases->greeting);
     leases->greeting = NULL;
@@ -71,7 +71,7 @@ void lull_run_leases_resume(struct lull_run_leases *leases, int64_t now_ns)
 }
 
 /* Returns -EAGAIN as long as the daemon has not greeted. */
-static int greet(struct lull_run_leases *leases)
+static int run_leases_await_welcome(struct lull_run_leases *leases)
 {
     if (leases->devices != NULL)
         return lull_actuator_open_local(leases->devices, leases->runtime_dir, &leases->greeting,
@@ -90,7 +90,7 @@ static bool take_again(struct lull_run_leases *leases, struct lull_control *cont
 
     if (leases->greeting == NULL && now_ns < leases->next_ns)
         return false;
-    result = greet(leases);
+    result = run_leases_await_welcome(leases);
     if (result == -EAGAIN)
         return false;
     if (result == 0)
@@ -98,7 +98,7 @@ static bool take_again(struct lull_run_leases *leases, struct lull_control *cont
     if (result < 0) {
         lull_actuator_close(leases->greeting);
         leases->greeting = NULL;
-        wait_for_turn(leases, now_ns);
+        run_leases_await_turn(leases, now_ns);
         return false;
     }
     leases->actuator = leases->greeting;
@@ -121,8 +121,8 @@ enum lull_run_leases_change lull_run_leases_tick(struct lull_run_leases *leases,
 
         if (result == 0)
             return LULL_RUN_LEASES_KEPT;
-        lose(leases, control);
-        wait_for_turn(leases, now_ns);
+        run_leases_mark_lost(leases, control);
+        run_leases_await_turn(leases, now_ns);
         lull_error_set(text_out, result,
                        "%.160s. The job continues with its GPUs at the reference until they can be "
                        "leased again",

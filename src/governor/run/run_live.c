@@ -27,7 +27,7 @@ enum { SAVING_TICKS = 20 };
 
 /* ---- what does not change ---------------------------------------------------------------- */
 
-static void join_words(char *const *words, char *text, size_t size)
+static void run_live_join_words(char *const *words, char *text, size_t size)
 {
     size_t length = 0;
 
@@ -70,7 +70,7 @@ static int64_t wall_clock_ns(void)
 static enum lull_live_ruler ruler_of(const struct lull_run_pass *pass)
 {
     if (pass->observe_only)
-        return LULL_LIVE_BY_NOBODY;
+        return LULL_LIVE_BY_NONE;
     if (pass->limits != NULL)
         return LULL_LIVE_BY_LIMIT;
     return pass->runner != NULL ? LULL_LIVE_BY_PLAN : LULL_LIVE_BY_SECTION;
@@ -86,7 +86,7 @@ static void begin_gpu(const struct lull_control *control, uint32_t index, struct
     gpu->index = lull_control_gpu(control, index)->device;
 }
 
-static void begin_run(const struct lull_run_pass *pass, struct lull_live_run *run)
+static void run_live_begin(const struct lull_run_pass *pass, struct lull_live_run *run)
 {
     const struct lull_run_options *const options = pass->run->options;
 
@@ -96,7 +96,7 @@ static void begin_run(const struct lull_run_pass *pass, struct lull_live_run *ru
     run->start_ticks = (uint64_t)lull_process_start_ticks(0);
     PUT_TEXT(run->pass, pass->name);
     PUT_TEXT(run->title, options->compare ? pass->title : "");
-    join_words(options->command, run->command, sizeof(run->command));
+    run_live_join_words(options->command, run->command, sizeof(run->command));
     PUT_TEXT(run->report, options->report);
     name_job(run);
     run->tolerance_ratio = options->control.tolerance_ratio;
@@ -124,7 +124,7 @@ void lull_run_live_open(struct lull_run_pass *pass)
     if (lull_viewers_read(pass->run->options->runtime_dir, &viewers) &&
         lull_live_writer_share(live->writer, viewers, &err) < 0)
         lull_run_note(pass->run, err.text);
-    begin_run(pass, live->run);
+    run_live_begin(pass, live->run);
     lull_run_live_show(pass, lull_now_ns());
 }
 
@@ -182,7 +182,7 @@ static void show_readings(const struct lull_run_live *live, uint32_t index,
 
 /* ---- one GPU ----------------------------------------------------------------------------- */
 
-static enum lull_live_state state_of(const struct lull_run_pass *pass, uint32_t gpu)
+static enum lull_live_state run_live_state_of(const struct lull_run_pass *pass, uint32_t gpu)
 {
     const struct lull_control_gpu *state = lull_control_gpu(pass->control, gpu);
 
@@ -311,7 +311,7 @@ static void show_gpu(const struct lull_run_pass *pass, uint32_t index, int64_t n
     const struct lull_control_view view = lull_control_view(pass->control, index, now_ns);
     const double run_s = (double)(now_ns - pass->live.run->begin_ns) * 1e-9;
 
-    gpu->state = state_of(pass, index);
+    gpu->state = run_live_state_of(pass, index);
     PUT_TEXT(gpu->state_text, gpu->state == LULL_LIVE_MANAGED && pass->run->leases.is_paused
                                   ? "paused: at the reference, not leased"
                                   : lull_gpu_state_text(pass->control, index));
@@ -363,7 +363,7 @@ static void show_slowdown(const struct lull_run_pass *pass, struct lull_live_run
     run->budget_left_ms = lull_live_figure(budget.left_ms, early);
 }
 
-/* What is saved is reckoned from all trials, and changes slowly. */
+/* What is saved is computed from all trials, and changes slowly. */
 static void show_saving(struct lull_run_pass *pass, int64_t now_ns, struct lull_live_run *run)
 {
     const bool is_proven = lull_controller_is_proven(lull_control_controller(pass->control));
@@ -399,7 +399,7 @@ static void show_search(struct lull_run_pass *pass, struct lull_live_run *run)
 }
 
 /* Adds up over the GPUs that ranks use; unknown as soon as one is. */
-static void add_up(struct lull_live_run *run)
+static void run_live_sum(struct lull_live_run *run)
 {
     run->power_w = lull_live_figure((double)NAN, LULL_LIVE_NOT_READ);
     run->energy_j = run->power_w;
@@ -442,7 +442,7 @@ void lull_run_live_show(struct lull_run_pass *pass, int64_t now_ns)
     show_saving(pass, now_ns, run);
     show_slowdown(pass, run);
     lull_control_unlock(pass->control);
-    add_up(run);
+    run_live_sum(run);
     run->is_paused = managed->leases.is_paused;
     run->has_lost_leases = managed->leases.is_lost && !managed->leases.is_paused;
     if (run->is_paused)
@@ -454,7 +454,7 @@ void lull_run_live_show(struct lull_run_pass *pass, int64_t now_ns)
     lull_live_write(pass->live.writer, run);
 }
 
-bool lull_run_live_hears(struct lull_run_live *live, enum lull_live_asked *asked_out)
+bool lull_run_live_take_request(struct lull_run_live *live, enum lull_live_asked *asked_out)
 {
     enum lull_live_asked asked;
 

@@ -14,7 +14,7 @@ struct lull_run_pass;
 
 /* What was read of a GPU last. */
 struct lull_run_live_reading {
-    uint32_t asked; /* enum lull_reading_field: what has been asked for at all */
+    uint32_t asked; /* enum lull_reading_field: what has been requested at all */
     uint32_t ever;  /* ...and what has been told */
     bool is_lost;   /* the last reading told nothing, although one has before */
     struct lull_device_reading last;
@@ -36,14 +36,14 @@ void lull_run_live_open(struct lull_run_pass *pass);
 /* Ends it: nobody sees the run any more. */
 void lull_run_live_close(struct lull_run_live *live);
 
-/* Takes what was read of a GPU of the control, of which wanted was asked for. */
+/* Takes what was read of a GPU of the control, of which wanted was requested. */
 void lull_run_live_take(struct lull_run_live *live, uint32_t gpu, uint32_t wanted,
                         const struct lull_device_reading *reading);
 
 /* Publishes the state as of now. */
 void lull_run_live_show(struct lull_run_pass *pass, int64_t now_ns);
 
-/* Tells whether something else is asked of the run than before; *asked_out says what. */
-bool lull_run_live_hears(struct lull_run_live *live, enum lull_live_asked *asked_out);
+/* Returns whether something else is asked of the run than before; *asked_out says what. */
+bool lull_run_live_take_request(struct lull_run_live *live, enum lull_live_asked *asked_out);
 
 #endif

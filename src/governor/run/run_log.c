@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 
-/* Makes room for one more item of a bounded array. NULL: it is full, or there is no memory. */
-static void *grow(void **items, size_t *count, size_t *capacity, size_t item_size)
+/* Makes room for one more item of a bounded array. NULL: it is full, or out of memory. */
+static void *run_log_grow(void **items, size_t *count, size_t *capacity, size_t item_size)
 {
     if (*count == LULL_RUN_LOG_LIMIT)
         return NULL;
@@ -24,10 +24,10 @@ static void *grow(void **items, size_t *count, size_t *capacity, size_t item_siz
     return (char *)*items + (*count)++ * item_size;
 }
 
-static void add(struct lull_run_log *log, void **items, size_t *count, size_t *capacity,
-                size_t item_size, const void *item)
+static void run_log_add(struct lull_run_log *log, void **items, size_t *count, size_t *capacity,
+                        size_t item_size, const void *item)
 {
-    void *place = grow(items, count, capacity, item_size);
+    void *place = run_log_grow(items, count, capacity, item_size);
 
     if (place == NULL)
         log->dropped++;
@@ -36,8 +36,8 @@ static void add(struct lull_run_log *log, void **items, size_t *count, size_t *c
 }
 
 #define ADD(log, list, item)                                                                       \
-    add(log, (void **)&(log)->list.items, &(log)->list.count, &(log)->list.capacity,               \
-        sizeof(*(item)), item)
+    run_log_add(log, (void **)&(log)->list.items, &(log)->list.count, &(log)->list.capacity,       \
+                sizeof(*(item)), item)
 
 void lull_run_log_init(struct lull_run_log *log, const struct lull_energy_source *source)
 {
@@ -84,7 +84,7 @@ void lull_run_log_add_reaction(struct lull_run_log *log, int64_t reaction_ns)
     ADD(log, reactions, &reaction_ns);
 }
 
-static int compare_times(const void *left, const void *right)
+static int run_log_compare_times(const void *left, const void *right)
 {
     int64_t a = *(const int64_t *)left;
     int64_t b = *(const int64_t *)right;
@@ -101,18 +101,18 @@ bool lull_run_log_reaction_us(const struct lull_run_log *log, double p, double *
     if (sorted == NULL)
         return false;
     memcpy(sorted, reactions->items, size);
-    qsort(sorted, reactions->count, sizeof(*sorted), compare_times);
+    qsort(sorted, reactions->count, sizeof(*sorted), run_log_compare_times);
     *reaction_out = (double)sorted[(size_t)(p * (double)(reactions->count - 1))] * 1e-3;
     free(sorted);
     return true;
 }
 
-static bool has(const struct lull_sample *sample, uint32_t field)
+static bool run_log_has(const struct lull_sample *sample, uint32_t field)
 {
     return (sample->reading.valid & field) != 0;
 }
 
-/* Differences of a counter that has been reset, or stands still, are no energies: what is kept of
+/* Differences of a counter that has been reset, or hangs, are no energies: what is kept of
  * it is what its account has made of it. */
 void lull_run_log_add_sample(struct lull_run_log *log, const struct lull_sample *sample)
 {
@@ -134,7 +134,7 @@ void lull_run_log_add_sample(struct lull_run_log *log, const struct lull_sample 
 /* Index of the first sample with an energy reading at or after from; count if there is none. */
 static size_t next_energy(const struct lull_samples *samples, size_t from)
 {
-    while (from < samples->count && !has(&samples->items[from], LULL_READING_ENERGY))
+    while (from < samples->count && !run_log_has(&samples->items[from], LULL_READING_ENERGY))
         from++;
     return from;
 }
@@ -148,14 +148,14 @@ static double power_integral(const struct lull_samples *samples, size_t first, s
     double power = 1.0;
 
     for (size_t i = first; i <= last; i++)
-        if (has(&samples->items[i], LULL_READING_POWER)) {
+        if (run_log_has(&samples->items[i], LULL_READING_POWER)) {
             power = (double)samples->items[i].reading.power_mw;
             break;
         }
     for (size_t i = first; i < last && samples->items[i].time_ns < until_ns; i++) {
         int64_t end_ns = samples->items[i + 1].time_ns;
 
-        if (has(&samples->items[i + 1], LULL_READING_POWER))
+        if (run_log_has(&samples->items[i + 1], LULL_READING_POWER))
             power = (double)samples->items[i + 1].reading.power_mw;
         if (end_ns > until_ns)
             end_ns = until_ns;
@@ -209,8 +209,8 @@ struct lull_energy_reading lull_sample_energy_reading(const struct lull_sample *
 {
     return (struct lull_energy_reading){
         .time_ns = sample->time_ns,
-        .has_counter = has(sample, LULL_READING_ENERGY),
-        .has_power = has(sample, LULL_READING_POWER),
+        .has_counter = run_log_has(sample, LULL_READING_ENERGY),
+        .has_power = run_log_has(sample, LULL_READING_POWER),
         .counter_j = (double)sample->reading.energy_mj * 1e-3,
         .power_w = (double)sample->reading.power_mw * 1e-3,
         .is_refused = (sample->reading.refused & LULL_READING_POWER) != 0,
@@ -244,7 +244,7 @@ void lull_run_log_powers(const struct lull_run_log *log, int64_t begin_ns, int64
 
     for (size_t i = first_behind(samples, begin_ns);
          i < samples->count && samples->items[i].time_ns < end_ns; i++)
-        if (has(&samples->items[i], LULL_READING_POWER))
+        if (run_log_has(&samples->items[i], LULL_READING_POWER))
             lull_moments_add(powers_w, (double)samples->items[i].reading.power_mw * 1e-3);
 }
 

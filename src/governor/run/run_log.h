@@ -1,6 +1,6 @@
 /*
  * Run log: what happened on one GPU during a run, kept for the report and the timeline: the
- * boundaries of its iterations, its sections, the points asked for, and readings of power, clock
+ * boundaries of its iterations, its sections, the points requested, and readings of power, clock
  * and energy. Bounded: beyond LULL_RUN_LOG_LIMIT entries of a kind, later ones are only counted.
  *
  * Threads: one at a time; the control loop and the sampler share a lock (control.c).

@@ -8,7 +8,7 @@
 #include "governor/run/run_pass.h"
 
 /* False: the run has this note already. */
-static bool keep_note(struct lull_managed_run *run, const char *text)
+static bool run_note_add(struct lull_managed_run *run, const char *text)
 {
     for (uint32_t i = 0; i < run->note_count; i++)
         if (strcmp(run->notes[i], text) == 0)
@@ -20,13 +20,13 @@ static bool keep_note(struct lull_managed_run *run, const char *text)
 
 void lull_run_note(struct lull_managed_run *run, const char *text)
 {
-    if (keep_note(run, text))
+    if (run_note_add(run, text))
         lull_log(LULL_LOG_WARNING, "run", "%s", text);
     run->first_finding = run->note_count;
 }
 
 void lull_run_found(struct lull_managed_run *run, const char *text)
 {
-    if (keep_note(run, text) && run->options->quiet)
+    if (run_note_add(run, text) && run->options->quiet)
         lull_log(LULL_LOG_WARNING, "run", "%s", text);
 }

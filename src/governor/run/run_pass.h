@@ -73,7 +73,7 @@ struct lull_run_pass {
     struct lull_event_segment *job;
     struct lull_control *control;
     struct lull_peers *peers;                 /* NULL: the job has one node */
-    struct lull_plan_runner *runner;          /* NULL: no plan is carried out */
+    struct lull_plan_runner *runner;          /* NULL: no plan is executed */
     struct lull_online *online;               /* NULL: plans are given, or none */
     struct lull_straggler_response *response; /* NULL: stragglers are not looked for */
     struct lull_limits *limits;               /* NULL: power limits are not set */
@@ -141,7 +141,7 @@ void lull_run_pass_sample(struct lull_run_pass *pass);
 /* Open what --scalars names, write a row of the run's numbers there, and end it with a last row.
  * What fails is noted, and costs the job nothing. */
 void lull_run_pass_begin_scalars(struct lull_run_pass *pass);
-void lull_run_pass_tell_scalars(struct lull_run_pass *pass);
+void lull_run_pass_report_scalars(struct lull_run_pass *pass);
 void lull_run_pass_end_scalars(struct lull_run_pass *pass);
 
 /* Returns when the child has ended: until then it passes signals on, samples, and renews leases. */

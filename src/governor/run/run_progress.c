@@ -78,7 +78,8 @@ double lull_run_progress_saving(struct lull_run_pass *pass, int64_t now_ns)
     return lull_run_trials_saving(&pass->trials, pass->control);
 }
 
-static void add_saving(struct lull_run_pass *pass, int64_t now_ns, char *text, size_t size)
+static void run_progress_add_saving(struct lull_run_pass *pass, int64_t now_ns, char *text,
+                                    size_t size)
 {
     const size_t length = strlen(text);
     const double saving = lull_run_progress_saving(pass, now_ns);
@@ -89,7 +90,8 @@ static void add_saving(struct lull_run_pass *pass, int64_t now_ns, char *text, s
 
 /* Plans and power limits say what they are about in the notes and the report; of them the line has
  * iterations alone. */
-static void describe(struct lull_run_pass *pass, int64_t now_ns, char *text, size_t size)
+static void run_progress_describe(struct lull_run_pass *pass, int64_t now_ns, char *text,
+                                  size_t size)
 {
     text[0] = '\0';
     if (pass->observe_only || pass->limits != NULL || pass->runner != NULL)
@@ -97,7 +99,7 @@ static void describe(struct lull_run_pass *pass, int64_t now_ns, char *text, siz
     snprintf(text, size, ": ");
     lull_run_progress_describe(pass->control, text + 2, size - 2);
     add_rest(pass, text, size);
-    add_saving(pass, now_ns, text, size);
+    run_progress_add_saving(pass, now_ns, text, size);
 }
 
 static const struct lull_track *lead_track(const struct lull_run_pass *pass)
@@ -107,14 +109,15 @@ static const struct lull_track *lead_track(const struct lull_run_pass *pass)
     return lull_controller_track(controller, lull_controller_lead(controller));
 }
 
-static bool has_iterations(const struct lull_track *track)
+static bool run_progress_has_iterations(const struct lull_track *track)
 {
     return lull_track_iteration(track) > 0 && lull_track_iteration_ms(track)->mean > 0.0;
 }
 
 /* Says which iteration it is and what is being done, without the end of the line. To be called
  * while the control is not locked. */
-static void write_state(struct lull_run_pass *pass, int64_t now_ns, char *text, size_t size)
+static void run_progress_write_state(struct lull_run_pass *pass, int64_t now_ns, char *text,
+                                     size_t size)
 {
     const struct lull_track *track;
     char what[160];
@@ -122,8 +125,8 @@ static void write_state(struct lull_run_pass *pass, int64_t now_ns, char *text, 
 
     lull_control_lock(pass->control);
     track = lead_track(pass);
-    describe(pass, now_ns, what, sizeof(what));
-    if (has_iterations(track))
+    run_progress_describe(pass, now_ns, what, sizeof(what));
+    if (run_progress_has_iterations(track))
         snprintf(where, sizeof(where), "iteration %" PRIu64 " (%.1f ms)",
                  lull_track_iteration(track), lull_track_iteration_ms(track)->mean);
     lull_control_unlock(pass->control);
@@ -172,7 +175,7 @@ static void show_title(struct lull_run_pass *pass, int64_t now_ns)
 
     if (!is_in_front())
         return;
-    write_state(pass, now_ns, state, sizeof(state));
+    run_progress_write_state(pass, now_ns, state, sizeof(state));
     snprintf(text, sizeof(text), "%s%s%s%s", pass->progress.has_title ? "" : title_save,
              title_begin, state, title_end);
     pass->progress.has_title = true;
@@ -183,12 +186,12 @@ static void show_title(struct lull_run_pass *pass, int64_t now_ns)
 
 static const int64_t first_pause_ns = 60 * LULL_NS_PER_S;
 
-static bool is_known(struct lull_run_pass *pass)
+static bool run_progress_is_known(struct lull_run_pass *pass)
 {
     bool known;
 
     lull_control_lock(pass->control);
-    known = has_iterations(lead_track(pass));
+    known = run_progress_has_iterations(lead_track(pass));
     lull_control_unlock(pass->control);
     return known;
 }
@@ -214,11 +217,11 @@ static void log_state(struct lull_run_pass *pass, int64_t now_ns)
     char state[STATE_BYTES];
     char text[STATE_BYTES + 1];
 
-    if (progress->has_settled || !is_known(pass))
+    if (progress->has_settled || !run_progress_is_known(pass))
         return;
     if (progress->pause_ns > 0 && !is_due && !has_settled)
         return;
-    write_state(pass, now_ns, state, sizeof(state));
+    run_progress_write_state(pass, now_ns, state, sizeof(state));
     snprintf(text, sizeof(text), "%s\n", state);
     progress->has_settled = has_settled;
     progress->pause_ns = progress->pause_ns > 0 ? 2 * progress->pause_ns : first_pause_ns;
@@ -228,7 +231,7 @@ static void log_state(struct lull_run_pass *pass, int64_t now_ns)
 
 /* ---- either ------------------------------------------------------------------------------ */
 
-static enum lull_run_progress_kind find_kind(const struct lull_run_options *options)
+static enum lull_run_progress_kind run_progress_find_kind(const struct lull_run_options *options)
 {
     if (options->quiet)
         return LULL_RUN_PROGRESS_NONE;
@@ -243,7 +246,7 @@ void lull_run_progress_show(struct lull_run_pass *pass, int64_t now_ns)
 {
     if (lull_control_gpu_count(pass->control) == 0)
         return;
-    switch (find_kind(pass->run->options)) {
+    switch (run_progress_find_kind(pass->run->options)) {
     case LULL_RUN_PROGRESS_LINE:
         show_title(pass, now_ns);
         break;

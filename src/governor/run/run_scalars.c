@@ -21,7 +21,7 @@ static double unix_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-static void say(struct lull_run_pass *pass, const struct lull_error *text)
+static void run_scalars_log(struct lull_run_pass *pass, const struct lull_error *text)
 {
     if (text->code != 0)
         lull_run_note(pass->run, text->text);
@@ -30,7 +30,7 @@ static void say(struct lull_run_pass *pass, const struct lull_error *text)
 void lull_run_pass_begin_scalars(struct lull_run_pass *pass)
 {
     const struct lull_run_options *const options = pass->run->options;
-    struct lull_scalar scalars[LULL_SCALARS_MOST];
+    struct lull_scalar scalars[LULL_SCALARS_MAX];
     struct lull_error err = {0};
     char folder[PATH_MAX];
     int length;
@@ -48,10 +48,10 @@ void lull_run_pass_begin_scalars(struct lull_run_pass *pass)
     else
         lull_scalar_files_open(folder, scalars, lull_scalars_list(pass->control, scalars), unix_s(),
                                &pass->scalar_files, &err);
-    say(pass, &err);
+    run_scalars_log(pass, &err);
 }
 
-void lull_run_pass_tell_scalars(struct lull_run_pass *pass)
+void lull_run_pass_report_scalars(struct lull_run_pass *pass)
 {
     const bool is_by_section = !pass->observe_only && pass->limits == NULL && pass->runner == NULL;
     struct lull_error text = {0};
@@ -65,16 +65,16 @@ void lull_run_pass_tell_scalars(struct lull_run_pass *pass)
                       lull_now_ns(), &row);
     lull_control_unlock(pass->control);
     lull_scalar_files_add(pass->scalar_files, &row);
-    if (lull_scalar_files_complain(pass->scalar_files, &text))
-        say(pass, &text);
+    if (lull_scalar_files_take_error(pass->scalar_files, &text))
+        run_scalars_log(pass, &text);
 }
 
 void lull_run_pass_end_scalars(struct lull_run_pass *pass)
 {
     struct lull_error text = {0};
 
-    lull_run_pass_tell_scalars(pass);
+    lull_run_pass_report_scalars(pass);
     lull_scalar_files_close(pass->scalar_files, lull_now_ns() + CLOSE_MS * LULL_NS_PER_MS, &text);
     pass->scalar_files = NULL;
-    say(pass, &text);
+    run_scalars_log(pass, &text);
 }

@@ -14,7 +14,7 @@
 #include "governor/run/visible_gpus.h"
 #include "wire/job_file.h"
 
-/* How long the job waits for its GPUs to be found; then it runs unmanaged. Chosen, not measured. */
+/* How long the job waits for its GPUs to be found; then it runs unmanaged. */
 enum { OPEN_MS = 5000 };
 
 void lull_run_open_actuator(struct lull_managed_run *run)
@@ -35,7 +35,7 @@ void lull_run_open_actuator(struct lull_managed_run *run)
 }
 
 /* Chooses the GPUs that the job may be seen on. */
-static void choose_gpus(struct lull_managed_run *run)
+static void run_start_choose_gpus(struct lull_managed_run *run)
 {
     struct lull_visible_gpus visible;
     char text[256];
@@ -71,7 +71,7 @@ void lull_run_open_devices(struct lull_managed_run *run)
         lull_run_note(run, text);
         return;
     }
-    choose_gpus(run);
+    run_start_choose_gpus(run);
     if (run->gpu_count > 0 &&
         lull_sampler_start(run->devices, run->gpus, run->gpu_count, &run->sampler, &err) < 0)
         lull_run_note(run, err.text);
@@ -183,7 +183,7 @@ static int create_control(struct lull_run_pass *pass, const struct lull_controll
     return lull_control_create(&setup, &pass->control, err);
 }
 
-static int start(struct lull_run_pass *pass, struct lull_error *err)
+static int run_start_child(struct lull_run_pass *pass, struct lull_error *err)
 {
     pass->accounting =
         lull_accounting_create(pass->run->devices, pass->run->gpus, pass->run->gpu_count);
@@ -239,7 +239,7 @@ void lull_run_pass_prepare(struct lull_run_pass *pass, bool observe_only)
         pass->response = lull_straggler_response_create();
     if (begin_job(pass, &err) < 0 ||
         create_control(pass, &config, observe_only ? NULL : run->leases.actuator, &err) < 0 ||
-        start(pass, &err) < 0) {
+        run_start_child(pass, &err) < 0) {
         lull_run_note(run, err.text);
         lull_control_destroy(pass->control);
         lull_accounting_destroy(pass->accounting);

@@ -10,14 +10,13 @@
 
 /* A GPU within this many degrees C of its last temperature is warm: readings are whole degrees. */
 enum { WARM_BAND_C = 1 };
-/* Energy is read after this share of the section that begins at a boundary. Chosen, not measured.
- */
+/* Energy is read after this share of the section that begins at a boundary. */
 static const double reading_share = 0.6;
 
-/* Fewer iterations do not tell how much they scatter. Chosen, not measured. */
-enum { LEAST_COMPARED = 3 };
+/* Fewer iterations do not tell how much they scatter. */
+enum { MIN_COMPARED = 3 };
 
-static bool belongs(const struct lull_boundary *boundary, enum lull_run_part part)
+static bool run_statistics_belongs(const struct lull_boundary *boundary, enum lull_run_part part)
 {
     return part == LULL_RUN_PART_ALL || part == LULL_RUN_PART_WHOLE ||
            (part == LULL_RUN_PART_SETTLED) == (boundary->phase == LULL_PHASE_SETTLED);
@@ -33,7 +32,8 @@ struct selection {
 static bool is_of_part(const struct lull_boundaries *boundaries, size_t i,
                        const struct selection *selection)
 {
-    return !boundaries->items[i + 1].first && belongs(&boundaries->items[i], selection->part);
+    return !boundaries->items[i + 1].first &&
+           run_statistics_belongs(&boundaries->items[i], selection->part);
 }
 
 static bool is_selected(const struct lull_boundaries *boundaries, size_t i,
@@ -92,20 +92,20 @@ static int64_t warm_ns(const struct lull_control *control, const struct lull_bou
     return latest_ns;
 }
 
-static size_t iterations_of(const struct lull_control *control, uint32_t gpu)
+static size_t run_statistics_iterations_of(const struct lull_control *control, uint32_t gpu)
 {
     const struct lull_boundaries *boundaries = &lull_control_log(control, gpu)->boundaries;
 
     return boundaries->count - boundaries->warmup;
 }
 
-/* The GPU whose rank has the most iterations stands for the job: ranks wait for each other. */
+/* The GPU whose rank has the most iterations represents the job: ranks wait for each other. */
 static uint32_t leading_gpu(const struct lull_control *control)
 {
     uint32_t best = 0;
 
     for (uint32_t i = 1; i < lull_control_gpu_count(control); i++)
-        if (iterations_of(control, i) > iterations_of(control, best))
+        if (run_statistics_iterations_of(control, i) > run_statistics_iterations_of(control, best))
             best = i;
     return best;
 }
@@ -132,7 +132,7 @@ bool lull_run_statistics_change(const struct lull_control *control, double *slow
                 &sides[boundaries->items[i].phase == LULL_PHASE_SETTLED],
                 lull_ms_from_ns(boundaries->items[i + 1].time_ns - boundaries->items[i].time_ns));
     for (int i = 0; i < 2; i++) {
-        if (sides[i].count < LEAST_COMPARED)
+        if (sides[i].count < MIN_COMPARED)
             return false;
         squares += lull_moments_variance(&sides[i]) /
                    ((double)sides[i].count * sides[i].mean * sides[i].mean);
@@ -215,9 +215,9 @@ static void measure_stretch(const struct lull_control *control, int64_t begin_ns
 }
 
 /* Adds the energy of the stretch from boundary first to boundary last. */
-static void add_stretch(const struct lull_control *control,
-                        const struct lull_boundaries *boundaries, size_t first, size_t last,
-                        struct lull_run_statistics *statistics)
+static void run_statistics_add_stretch(const struct lull_control *control,
+                                       const struct lull_boundaries *boundaries, size_t first,
+                                       size_t last, struct lull_run_statistics *statistics)
 {
     int64_t begin_ns = boundaries->items[first].time_ns;
     int64_t end_ns = boundaries->items[last].time_ns;
@@ -247,7 +247,7 @@ static void add_stretches(const struct lull_control *control,
             i++;
         if (i > first) {
             statistics->iterations += i - first;
-            add_stretch(control, boundaries, first, i, statistics);
+            run_statistics_add_stretch(control, boundaries, first, i, statistics);
             lull_run_sampling_add(sampling, control, boundaries, first, i);
         } else {
             statistics->warming += is_of_part(boundaries, i, selection);
@@ -290,7 +290,7 @@ double lull_run_statistics_energy_per_iteration_j(const struct lull_run_statisti
     return statistics->has_energy ? statistics->energy_j / (double)statistics->iterations : 0.0;
 }
 
-static struct lull_energy_side side_of(const struct lull_run_statistics *statistics)
+static struct lull_energy_side run_statistics_side_of(const struct lull_run_statistics *statistics)
 {
     return (struct lull_energy_side){
         .gpus = statistics->measured_gpus,
@@ -306,8 +306,8 @@ bool lull_run_statistics_saving(const struct lull_run_statistics *reference,
                                 const struct lull_run_statistics *other,
                                 struct lull_energy_saving *saving_out)
 {
-    const struct lull_energy_side before = side_of(reference);
-    const struct lull_energy_side after = side_of(other);
+    const struct lull_energy_side before = run_statistics_side_of(reference);
+    const struct lull_energy_side after = run_statistics_side_of(other);
 
     if (!lull_energy_saving_compute(&before, &after, saving_out))
         return false;

@@ -40,7 +40,7 @@ struct lull_run_statistics {
 
 /*
  * Computes one part of a stopped run; all zero where it has no such iteration. Left out are
- * iterations before every GPU has come within 1 degree C of its last temperature for good, but
+ * iterations before every GPU has come within 1 degree C of its last temperature permanently, but
  * never more than two thirds of the run. The descent and the whole are never cut.
  */
 void lull_run_statistics_compute(const struct lull_control *control, enum lull_run_part part,

@@ -12,12 +12,12 @@
 static const double step_s = 0.1;
 /* Lengths of pieces, of which the longest is taken that both sides have enough of. A piece shows
  * frequencies from 1 / length on: 10 s are enough for all that counts, and one shorter than 1 s,
- * ten readings, shows nothing. Chosen, not measured. */
+ * ten readings, shows nothing. */
 static const double lengths_s[] = {1.0 / LULL_SWING_LOWEST_HZ, 5.0, 2.0, 1.0};
 
 enum { LENGTHS = sizeof(lengths_s) / sizeof(lengths_s[0]) };
 
-enum { MOST_READINGS = 128 };
+enum { MAX_READINGS = 128 };
 
 /* Iterations in a row that belong to one side. */
 struct swing_stretch {
@@ -56,8 +56,8 @@ static void mark_lowered(const struct lull_control *control, uint32_t gpu,
 }
 
 /* Collects the stretches of one side; items has room for as many as there are boundaries. */
-static void collect(struct stretches *stretches, const struct lull_boundaries *boundaries,
-                    const bool *is_lowered, bool is_managed)
+static void run_swing_collect(struct stretches *stretches, const struct lull_boundaries *boundaries,
+                              const bool *is_lowered, bool is_managed)
 {
     bool is_open = false;
 
@@ -90,7 +90,7 @@ static struct stretches find_stretches(const struct lull_control *control, bool 
         for (uint32_t i = 0; i < lull_control_gpu_count(control); i++)
             if (lull_control_gpu(control, i)->process >= 0)
                 mark_lowered(control, i, boundaries, is_lowered);
-        collect(&stretches, boundaries, is_lowered, is_managed);
+        run_swing_collect(&stretches, boundaries, is_lowered, is_managed);
     }
     free(is_lowered);
     return stretches;
@@ -114,8 +114,8 @@ static double choose_length_s(const struct stretches *reference, const struct st
     uint32_t i = 0;
 
     while (i + 1 < LENGTHS &&
-           (count_pieces(reference, lengths_s[i]) < LULL_SWING_LEAST_PIECES ||
-            (lowered->count > 0 && count_pieces(lowered, lengths_s[i]) < LULL_SWING_LEAST_PIECES)))
+           (count_pieces(reference, lengths_s[i]) < LULL_SWING_MIN_PIECES ||
+            (lowered->count > 0 && count_pieces(lowered, lengths_s[i]) < LULL_SWING_MIN_PIECES)))
         i++;
     return lengths_s[i];
 }
@@ -160,7 +160,7 @@ static void add_pieces(const struct stretches *stretches, double piece_s, struct
     for (size_t i = 0; i < stretches->count; i++)
         for (int64_t begin_ns = stretches->items[i].begin_ns;
              begin_ns + piece_ns <= stretches->items[i].end_ns; begin_ns += piece_ns) {
-            double powers_w[MOST_READINGS] = {0};
+            double powers_w[MAX_READINGS] = {0};
 
             for (uint32_t gpu = 0; gpu < lull_control_gpu_count(stretches->control); gpu++)
                 if (lull_control_gpu(stretches->control, gpu)->process >= 0)
@@ -171,14 +171,14 @@ static void add_pieces(const struct stretches *stretches, double piece_s, struct
 }
 
 /* Says what is missing; NULL: nothing is. */
-static const char *find_reason(const struct lull_run_swing *swing)
+static const char *run_swing_find_reason(const struct lull_run_swing *swing)
 {
     if (swing->reference.mean_w.count == 0)
         return "no full second at the reference was measured; use --compare";
     if (swing->managed.mean_w.count == 0)
         return "nothing was lowered for a full second after settling";
-    if (swing->managed.mean_w.count < LULL_SWING_LEAST_PIECES ||
-        swing->reference.mean_w.count < LULL_SWING_LEAST_PIECES)
+    if (swing->managed.mean_w.count < LULL_SWING_MIN_PIECES ||
+        swing->reference.mean_w.count < LULL_SWING_MIN_PIECES)
         return "fewer than three measurements of a kind, too few for their spread";
     return NULL;
 }
@@ -198,7 +198,7 @@ void lull_run_swing_compute(const struct lull_control *managed,
     };
     add_pieces(&reference, piece_s, &swing_out->reference);
     add_pieces(&lowered, piece_s, &swing_out->managed);
-    swing_out->reason = find_reason(swing_out);
+    swing_out->reason = run_swing_find_reason(swing_out);
     swing_out->is_wider =
         lull_swing_is_wider(&swing_out->managed, &swing_out->reference, allowed_ratio);
     free(reference.items);

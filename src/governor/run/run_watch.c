@@ -26,18 +26,18 @@ enum {
  * readings each take less where a reading takes a millisecond. */
 enum { EDGE_MS = 400 };
 
-static void close_handle(uv_handle_t *handle, void *unused)
+static void run_watch_close_handle(uv_handle_t *handle, void *unused)
 {
     (void)unused;
     if (!uv_is_closing(handle))
         uv_close(handle, NULL);
 }
 
-static void look_for_end(struct lull_run_pass *pass)
+static void run_watch_check_end(struct lull_run_pass *pass)
 {
     if (!pass->ended && lull_child_reap(&pass->child, false, &pass->status)) {
         pass->ended = true;
-        uv_walk(&pass->loop, close_handle, NULL);
+        uv_walk(&pass->loop, run_watch_close_handle, NULL);
     }
 }
 
@@ -45,10 +45,10 @@ static void on_child(uv_poll_t *handle, int status, int events)
 {
     (void)status;
     (void)events;
-    look_for_end(handle->data);
+    run_watch_check_end(handle->data);
 }
 
-static void on_signal(uv_poll_t *handle, int status, int events)
+static void run_watch_on_signal(uv_poll_t *handle, int status, int events)
 {
     struct lull_run_pass *pass = handle->data;
 
@@ -77,7 +77,7 @@ static uint32_t wanted_of(struct lull_run_pass *pass, uint32_t gpu, bool energy)
 }
 
 /* Begins to read the GPUs, unless the sampler is still busy with them. */
-static void ask_samples(struct lull_run_pass *pass, bool energy)
+static void sampler_request(struct lull_run_pass *pass, bool energy)
 {
     struct lull_sampler_round round = {0};
 
@@ -102,7 +102,7 @@ static void bind_processes(struct lull_run_pass *pass)
     lull_control_bind(pass->control);
 }
 
-static void take_samples(struct lull_run_pass *pass)
+static void run_watch_take_samples(struct lull_run_pass *pass)
 {
     struct lull_sample sample;
     uint32_t gpu;
@@ -121,7 +121,7 @@ static void take_samples(struct lull_run_pass *pass)
     }
 }
 
-static void look_for_hang(struct lull_run_pass *pass)
+static void run_watch_check_hang(struct lull_run_pass *pass)
 {
     struct lull_managed_run *run = pass->run;
     struct lull_error err = {0};
@@ -152,15 +152,15 @@ void lull_run_pass_sample(struct lull_run_pass *pass)
         lull_sampler_is_stuck(run->sampler, lull_now_ns(), &gpu))
         return;
     if (lull_sampler_wait(run->sampler, until_ns)) {
-        take_samples(pass);
-        ask_samples(pass, true);
+        run_watch_take_samples(pass);
+        sampler_request(pass, true);
         lull_sampler_wait(run->sampler, until_ns);
     }
-    take_samples(pass);
+    run_watch_take_samples(pass);
 }
 
 /* Renews the leases. Power limits that were lost with them are requested again. */
-static void heartbeat(struct lull_run_pass *pass)
+static void run_watch_heartbeat(struct lull_run_pass *pass)
 {
     struct lull_error text = {0};
     const enum lull_run_leases_change change =
@@ -173,13 +173,13 @@ static void heartbeat(struct lull_run_pass *pass)
         lull_limits_resume(pass->limits, pass->control);
 }
 
-/* Pauses or goes on, as somebody who looks on has asked. */
-static void obey(struct lull_run_pass *pass)
+/* Pauses or continues, as somebody who looks on has asked. */
+static void run_watch_apply_pause(struct lull_run_pass *pass)
 {
     struct lull_run_leases *const leases = &pass->run->leases;
     enum lull_live_asked asked;
 
-    if (!lull_run_live_hears(&pass->live, &asked) || pass->observe_only)
+    if (!lull_run_live_take_request(&pass->live, &asked) || pass->observe_only)
         return;
     if (asked == LULL_LIVE_PAUSE) {
         if (lull_run_leases_pause(leases, pass->control) < 0)
@@ -201,7 +201,7 @@ static bool is_profiling(const struct lull_run_pass *pass)
     return !is_done;
 }
 
-static void profile(struct lull_run_pass *pass)
+static void run_watch_profile(struct lull_run_pass *pass)
 {
     struct lull_error err = {0};
 
@@ -233,15 +233,15 @@ static bool is_sample_due(const struct lull_run_pass *pass)
 
 static void tick_samples(struct lull_run_pass *pass)
 {
-    take_samples(pass);
+    run_watch_take_samples(pass);
     if (is_sample_due(pass))
-        ask_samples(pass, pass->runner != NULL || pass->ticks % ENERGY_TICKS == 0);
-    look_for_hang(pass);
+        sampler_request(pass, pass->runner != NULL || pass->ticks % ENERGY_TICKS == 0);
+    run_watch_check_hang(pass);
 }
 
 /* Looks at the command's processes while none has joined, ever more rarely: after 0.2 s, 0.4 s...
  */
-static void look_for_ranks(struct lull_run_pass *pass)
+static void run_watch_find_ranks(struct lull_run_pass *pass)
 {
     const bool is_due = pass->ticks >= WITNESS_TICKS && (pass->ticks & (pass->ticks - 1)) == 0;
 
@@ -255,31 +255,31 @@ static void on_tick(uv_timer_t *timer)
 
     if (pass->control != NULL) {
         bind_processes(pass);
-        look_for_ranks(pass);
+        run_watch_find_ranks(pass);
         if (pass->peers != NULL && pass->ticks % PEER_TICKS == 0)
             lull_peers_tick(pass->peers, pass->control, pass->run->devices, lull_now_ns());
         if (pass->run->sampler != NULL)
             tick_samples(pass);
         if (pass->ticks % SAMPLE_TICKS == 0 && is_profiling(pass))
-            profile(pass);
+            run_watch_profile(pass);
         if (pass->response != NULL && !is_profiling(pass))
             lull_straggler_response_tick(pass->response, pass->control, pass->runner);
         if (pass->limits != NULL && !pass->run->leases.is_lost)
             limit_power(pass);
         if (pass->accounting != NULL && pass->ticks % ENERGY_TICKS == 0)
             lull_accounting_read_node(pass->accounting);
-        obey(pass);
+        run_watch_apply_pause(pass);
         if (pass->ticks % SCALAR_TICKS == 0)
-            lull_run_pass_tell_scalars(pass);
+            lull_run_pass_report_scalars(pass);
         if (!pass->observe_only)
-            heartbeat(pass);
+            run_watch_heartbeat(pass);
         if (pass->ticks % LIVE_TICKS == 0)
             lull_run_live_show(pass, lull_now_ns());
         if (pass->ticks % PROGRESS_TICKS == 0)
             lull_run_progress_show(pass, lull_now_ns());
     }
     pass->ticks++;
-    look_for_end(pass);
+    run_watch_check_end(pass);
 }
 
 void lull_run_pass_watch(struct lull_run_pass *pass)
@@ -291,7 +291,7 @@ void lull_run_pass_watch(struct lull_run_pass *pass)
     if (pass->run->signals.fd >= 0) {
         uv_poll_init(&pass->loop, &pass->signals, pass->run->signals.fd);
         pass->signals.data = pass;
-        uv_poll_start(&pass->signals, UV_READABLE, on_signal);
+        uv_poll_start(&pass->signals, UV_READABLE, run_watch_on_signal);
     }
     if (pass->child.pidfd >= 0) {
         uv_poll_init(&pass->loop, &pass->child_poll, pass->child.pidfd);

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* So many processes are looked at, so deep, and so much of what is mapped. Chosen, not measured:
+/* So many processes are looked at, so deep, and so much of what is mapped. Default:
  * a rank of PyTorch maps 300 KB of lines. */
-enum { MOST_PROCESSES = 256, MOST_DEPTH = 16, MOST_MAPS = 4 << 20, CHUNK = 1 << 16 };
+enum { MAX_PROCESSES = 256, MAX_DEPTH = 16, MAX_MAPS = 4 << 20, CHUNK = 1 << 16 };
 
 /* ---- one process ------------------------------------------------------------------------- */
 
@@ -23,14 +23,14 @@ struct mapped {
     char library[64]; /* that communicates; "": none */
 };
 
-static const char *base_of(const char *path)
+static const char *run_witness_base_of(const char *path)
 {
     const char *const slash = strrchr(path, '/');
 
     return slash != NULL ? slash + 1 : path;
 }
 
-static bool begins(const char *text, const char *word)
+static bool run_witness_has_prefix(const char *text, const char *word)
 {
     return strncmp(text, word, strlen(word)) == 0;
 }
@@ -45,20 +45,22 @@ static void take_line(const char *line, struct mapped *mapped)
 
     if (path == NULL)
         return;
-    name = base_of(path);
-    mapped->has_probe = mapped->has_probe || begins(name, "liblull-");
-    mapped->has_openmpi_shim = mapped->has_openmpi_shim || begins(name, "liblull-mpi-openmpi");
-    mapped->has_mpich_shim = mapped->has_mpich_shim || begins(name, "liblull-mpi-mpich");
-    mapped->has_gloo = mapped->has_gloo || begins(name, "libgloo.so");
-    mapped->has_torch = mapped->has_torch || begins(name, "libtorch_cpu.so");
+    name = run_witness_base_of(path);
+    mapped->has_probe = mapped->has_probe || run_witness_has_prefix(name, "liblull-");
+    mapped->has_openmpi_shim =
+        mapped->has_openmpi_shim || run_witness_has_prefix(name, "liblull-mpi-openmpi");
+    mapped->has_mpich_shim =
+        mapped->has_mpich_shim || run_witness_has_prefix(name, "liblull-mpi-mpich");
+    mapped->has_gloo = mapped->has_gloo || run_witness_has_prefix(name, "libgloo.so");
+    mapped->has_torch = mapped->has_torch || run_witness_has_prefix(name, "libtorch_cpu.so");
     for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++)
-        if (mapped->library[0] == '\0' && begins(name, libraries[i]))
+        if (mapped->library[0] == '\0' && run_witness_has_prefix(name, libraries[i]))
             snprintf(mapped->library, sizeof(mapped->library), "%.60s", name);
 }
 
 static bool read_maps(FILE *file, struct mapped *mapped_out)
 {
-    size_t left = MOST_MAPS;
+    size_t left = MAX_MAPS;
     char *line = NULL;
     size_t size = 0;
     ssize_t length = 0;
@@ -70,29 +72,30 @@ static bool read_maps(FILE *file, struct mapped *mapped_out)
         left -= (size_t)length < left ? (size_t)length : left;
     }
     free(line);
-    return left < MOST_MAPS;
+    return left < MAX_MAPS;
 }
 
 /* The MPICH ABI is libmpich.so, or libmpi.so.12; Open MPI's numbers are 20, 40 and 80. */
 static bool lacks_shim(const struct mapped *mapped)
 {
-    if (begins(mapped->library, "libmpich.so") || begins(mapped->library, "libmpi.so.12"))
+    if (run_witness_has_prefix(mapped->library, "libmpich.so") ||
+        run_witness_has_prefix(mapped->library, "libmpi.so.12"))
         return !mapped->has_mpich_shim;
-    return begins(mapped->library, "libmpi.so") && !mapped->has_openmpi_shim;
+    return run_witness_has_prefix(mapped->library, "libmpi.so") && !mapped->has_openmpi_shim;
 }
 
-static enum lull_run_sight judge(const struct mapped *mapped)
+static enum lull_run_probing run_witness_classify(const struct mapped *mapped)
 {
     const bool communicates = mapped->library[0] != '\0';
 
     if (!mapped->has_probe)
-        return communicates ? LULL_RUN_SIGHT_MISSED : LULL_RUN_SIGHT_UNPROBED;
+        return communicates ? LULL_RUN_PROBING_MISSED : LULL_RUN_PROBING_NO_PROBE;
     if (!communicates)
-        return LULL_RUN_SIGHT_PLAIN;
+        return LULL_RUN_PROBING_PLAIN;
     if (lacks_shim(mapped))
-        return LULL_RUN_SIGHT_NO_SHIM;
-    return mapped->has_torch && !mapped->has_gloo ? LULL_RUN_SIGHT_STATIC_GLOO
-                                                  : LULL_RUN_SIGHT_SILENT;
+        return LULL_RUN_PROBING_NO_SHIM;
+    return mapped->has_torch && !mapped->has_gloo ? LULL_RUN_PROBING_STATIC_GLOO
+                                                  : LULL_RUN_PROBING_SILENT;
 }
 
 static FILE *open_of(pid_t pid, const char *what)
@@ -103,7 +106,7 @@ static FILE *open_of(pid_t pid, const char *what)
     return fopen(path, "re");
 }
 
-static void read_name(pid_t pid, char *name, size_t size)
+static void run_witness_read_name(pid_t pid, char *name, size_t size)
 {
     FILE *const file = open_of(pid, "comm");
 
@@ -115,7 +118,7 @@ static void read_name(pid_t pid, char *name, size_t size)
     fclose(file);
 }
 
-static void look_at(struct lull_run_witness *witness, pid_t pid)
+static void run_witness_inspect(struct lull_run_witness *witness, pid_t pid)
 {
     FILE *const file = open_of(pid, "maps");
     struct mapped mapped;
@@ -125,11 +128,11 @@ static void look_at(struct lull_run_witness *witness, pid_t pid)
         return;
     is_read = read_maps(file, &mapped);
     fclose(file);
-    if (!is_read || judge(&mapped) <= witness->sight)
+    if (!is_read || run_witness_classify(&mapped) <= witness->probing)
         return;
-    witness->sight = judge(&mapped);
+    witness->probing = run_witness_classify(&mapped);
     witness->pid = pid;
-    read_name(pid, witness->name, sizeof(witness->name));
+    run_witness_read_name(pid, witness->name, sizeof(witness->name));
     memcpy(witness->library, mapped.library, sizeof(witness->library));
 }
 
@@ -140,7 +143,7 @@ struct witness_search {
     uint32_t left;
 };
 
-static void visit(struct witness_search *search, pid_t pid, int depth);
+static void run_witness_visit(struct witness_search *search, pid_t pid, int depth);
 
 /* Visits the children that one thread of a process has started. */
 static void visit_children(struct witness_search *search, pid_t pid, const char *thread, int depth)
@@ -154,20 +157,20 @@ static void visit_children(struct witness_search *search, pid_t pid, const char 
     if (file == NULL)
         return;
     while (fscanf(file, "%d", &child) == 1)
-        visit(search, child, depth + 1);
+        run_witness_visit(search, child, depth + 1);
     fclose(file);
 }
 
-static void visit(struct witness_search *search, pid_t pid, int depth)
+static void run_witness_visit(struct witness_search *search, pid_t pid, int depth)
 {
     const struct dirent *entry;
     char path[64];
     DIR *threads;
 
-    if (search->left == 0 || depth > MOST_DEPTH || pid <= 0)
+    if (search->left == 0 || depth > MAX_DEPTH || pid <= 0)
         return;
     search->left--;
-    look_at(search->witness, pid);
+    run_witness_inspect(search->witness, pid);
     snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
     threads = opendir(path);
     if (threads == NULL)
@@ -180,9 +183,9 @@ static void visit(struct witness_search *search, pid_t pid, int depth)
 
 void lull_run_witness_look(struct lull_run_witness *witness, pid_t command)
 {
-    struct witness_search search = {.witness = witness, .left = MOST_PROCESSES};
+    struct witness_search search = {.witness = witness, .left = MAX_PROCESSES};
 
-    visit(&search, command, 0);
+    run_witness_visit(&search, command, 0);
 }
 
 /* ---- words ------------------------------------------------------------------------------- */
@@ -204,14 +207,14 @@ static const char *find_starter(const char *name)
 const char *lull_run_witness_elsewhere(char *const command[])
 {
     for (; *command != NULL; command++) {
-        const char *starter = find_starter(base_of(*command));
+        const char *starter = find_starter(run_witness_base_of(*command));
         char *const text = starter == NULL ? strdup(*command) : NULL;
         char *rest = NULL;
 
         /* A shell's text behind -c is one word. */
         for (char *word = text != NULL ? strtok_r(text, " \t\n;&|()", &rest) : NULL;
              word != NULL && starter == NULL; word = strtok_r(NULL, " \t\n;&|()", &rest))
-            starter = find_starter(base_of(word));
+            starter = find_starter(run_witness_base_of(word));
         free(text);
         if (starter != NULL)
             return starter;
@@ -220,29 +223,29 @@ const char *lull_run_witness_elsewhere(char *const command[])
 }
 
 /* Says what the most telling process was. False: nothing of it says why. */
-static bool describe_sight(const struct lull_run_witness *witness, char *text, size_t size)
+static bool describe_lock_state(const struct lull_run_witness *witness, char *text, size_t size)
 {
-    switch (witness->sight) {
-    case LULL_RUN_SIGHT_MISSED:
+    switch (witness->probing) {
+    case LULL_RUN_PROBING_MISSED:
         snprintf(text, size,
                  "no rank was detected: %s (process %d) uses %s without Lull's probes: it was "
                  "started without LD_PRELOAD (env -i, sudo, or a script that clears it). Keep "
                  "LD_PRELOAD, or run that program with lull run",
                  witness->name, (int)witness->pid, witness->library);
         return true;
-    case LULL_RUN_SIGHT_NO_SHIM:
+    case LULL_RUN_PROBING_NO_SHIM:
         snprintf(text, size,
                  "no rank was detected: %s (process %d) uses %s, for which this build of Lull has "
                  "no shim. Build Lull with the headers of Open MPI and MPICH installed",
                  witness->name, (int)witness->pid, witness->library);
         return true;
-    case LULL_RUN_SIGHT_STATIC_GLOO:
+    case LULL_RUN_PROBING_STATIC_GLOO:
         snprintf(text, size,
                  "no rank was detected: the PyTorch of %s (process %d) links gloo statically, so "
                  "only its NCCL can be observed. Mark steps and sections with lull.h, or use NCCL",
                  witness->name, (int)witness->pid);
         return true;
-    case LULL_RUN_SIGHT_SILENT:
+    case LULL_RUN_PROBING_SILENT:
         snprintf(text, size,
                  "no rank was detected: %s (process %d) uses %s and has not communicated through "
                  "it. Run it with several ranks, or mark steps and sections with lull.h",
@@ -258,7 +261,7 @@ void lull_run_witness_describe(const struct lull_run_witness *witness, char *con
 {
     const char *const starter = lull_run_witness_elsewhere(command);
 
-    if (describe_sight(witness, text, size))
+    if (describe_lock_state(witness, text, size))
         return;
     if (starter != NULL)
         snprintf(text, size,
@@ -266,7 +269,7 @@ void lull_run_witness_describe(const struct lull_run_witness *witness, char *con
                  "another node), without the environment of lull run. Use lull run there, as in: "
                  "%s ... lull run -- ./train",
                  starter, starter);
-    else if (witness->sight == LULL_RUN_SIGHT_UNPROBED)
+    else if (witness->probing == LULL_RUN_PROBING_NO_PROBE)
         snprintf(text, size,
                  "no rank was detected: %s (process %d) runs without Lull's probes: it is linked "
                  "statically, or was started without LD_PRELOAD. Keep LD_PRELOAD, run that program "

@@ -13,19 +13,19 @@
 
 /* How far a process of the command got toward joining the job, by what it has loaded. Later values
  * explain more, and replace earlier ones. */
-enum lull_run_sight {
-    LULL_RUN_SIGHT_NONE,        /* no process was seen */
-    LULL_RUN_SIGHT_PLAIN,       /* it has the probes and no library that communicates */
-    LULL_RUN_SIGHT_UNPROBED,    /* it has neither */
-    LULL_RUN_SIGHT_SILENT,      /* it has both, and has not communicated yet */
-    LULL_RUN_SIGHT_STATIC_GLOO, /* likewise, of PyTorch with gloo linked in */
-    LULL_RUN_SIGHT_NO_SHIM,     /* likewise, of an MPI for which this Lull has no shim */
-    LULL_RUN_SIGHT_MISSED,      /* it has a library that communicates and not the probes */
+enum lull_run_probing {
+    LULL_RUN_PROBING_NONE,        /* no process was seen */
+    LULL_RUN_PROBING_PLAIN,       /* it has the probes and no library that communicates */
+    LULL_RUN_PROBING_NO_PROBE,    /* it has neither */
+    LULL_RUN_PROBING_SILENT,      /* it has both, and has not communicated yet */
+    LULL_RUN_PROBING_STATIC_GLOO, /* likewise, of PyTorch with gloo linked in */
+    LULL_RUN_PROBING_NO_SHIM,     /* likewise, of an MPI for which this Lull has no shim */
+    LULL_RUN_PROBING_MISSED,      /* it has a library that communicates and not the probes */
 };
 
 struct lull_run_witness {
-    enum lull_run_sight sight; /* the most telling one */
-    pid_t pid;                 /* of that process */
+    enum lull_run_probing probing; /* the most telling one */
+    pid_t pid;                     /* of that process */
     char name[32];
     char library[64]; /* that communicates; "": none */
 };

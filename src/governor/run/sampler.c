@@ -62,7 +62,7 @@ static void list_one(struct lull_sampler *sampler, uint32_t gpu)
     sampler->has_list |= UINT64_C(1) << gpu;
 }
 
-static void *work(void *argument)
+static void *sampler_thread(void *argument)
 {
     struct lull_sampler *sampler = argument;
 
@@ -87,7 +87,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-static void finish(struct lull_sampler *sampler)
+static void sampler_finish(struct lull_sampler *sampler)
 {
     pthread_cond_destroy(&sampler->changed);
     pthread_mutex_destroy(&sampler->lock);
@@ -108,9 +108,9 @@ int lull_sampler_start(struct lull_devices *devices, const uint32_t *gpus, uint3
     memcpy(sampler->gpus, gpus, gpu_count * sizeof(gpus[0]));
     pthread_mutex_init(&sampler->lock, NULL);
     lull_thread_init_condition(&sampler->changed);
-    result = pthread_create(&sampler->thread, NULL, work, sampler);
+    result = pthread_create(&sampler->thread, NULL, sampler_thread, sampler);
     if (result != 0) {
-        finish(sampler);
+        sampler_finish(sampler);
         return lull_error_set(err, -result, "cannot start the thread that samples GPUs: %s",
                               strerror(result));
     }
@@ -218,6 +218,6 @@ int lull_sampler_stop(struct lull_sampler *sampler, int64_t until_ns)
         return -EINPROGRESS;
     }
     pthread_join(sampler->thread, NULL);
-    finish(sampler);
+    sampler_finish(sampler);
     return 0;
 }

@@ -2,7 +2,7 @@
  * Sampler: reads a run's GPUs on a thread of its own, because a reading may hang in the driver for
  * seconds or for ever, and then costs nothing but the samples.
  *
- * The owner asks for a round over the GPUs, goes on, and takes the samples when they are there.
+ * The owner requests a round over the GPUs, continues, and takes the samples when they are there.
  *
  * Threads: one owns it. SPDX-License-Identifier: Apache-2.0
  */
@@ -31,7 +31,7 @@ int lull_sampler_start(struct lull_devices *devices, const uint32_t *gpus, uint3
 /* Begins a round; samples that were not taken are dropped. False: the one before is not over. */
 bool lull_sampler_ask(struct lull_sampler *sampler, const struct lull_sampler_round *round);
 
-/* Takes one sample of the Nth GPU that was not taken yet, also while the round goes on, with what
+/* Takes one sample of the Nth GPU that was not taken yet, also while the round continues, with what
  * was wanted of it. False: there is none. */
 bool lull_sampler_take(struct lull_sampler *sampler, uint32_t *gpu_out, uint32_t *wanted_out,
                        struct lull_sample *sample_out);

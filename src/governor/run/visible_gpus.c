@@ -40,7 +40,7 @@ static long find_uuid(const struct lull_devices *devices, const char *begin, con
     return found == 1 ? place : -1;
 }
 
-static bool is_number(const char *word)
+static bool visible_gpu_is_number(const char *word)
 {
     char *end;
 
@@ -70,17 +70,17 @@ static bool has_one_model(const struct lull_devices *devices)
 
 /* Finds the place in the list that a word means: an index, one with a stack (0.1), or a UUID or its
  * begin. -1: there is none. */
-static long find_word(const struct lull_devices *devices, const char *word, const uint32_t *gpus,
-                      uint32_t count)
+static long visible_gpu_find_word(const struct lull_devices *devices, const char *word,
+                                  const uint32_t *gpus, uint32_t count)
 {
     const long index = strtol(word, NULL, 10);
 
-    if (is_number(word))
+    if (visible_gpu_is_number(word))
         return index < (long)count ? index : -1;
     return find_uuid(devices, word, gpus, count);
 }
 
-static bool holds(const uint32_t *gpus, uint32_t count, uint32_t gpu)
+static bool visible_gpu_holds(const uint32_t *gpus, uint32_t count, uint32_t gpu)
 {
     for (uint32_t i = 0; i < count; i++)
         if (gpus[i] == gpu)
@@ -89,8 +89,8 @@ static bool holds(const uint32_t *gpus, uint32_t count, uint32_t gpu)
 }
 
 /* Keeps of the list what the text names, in the text's order. */
-static void narrow(const struct lull_devices *devices, const char *text, bool is_numbered,
-                   struct lull_visible_gpus *visible)
+static void visible_gpu_narrow(const struct lull_devices *devices, const char *text,
+                               bool is_numbered, struct lull_visible_gpus *visible)
 {
     uint32_t kept[LULL_DEVICE_MAX_GPUS];
     uint32_t kept_count = 0;
@@ -99,18 +99,19 @@ static void narrow(const struct lull_devices *devices, const char *text, bool is
 
     for (char *word = copy == NULL ? NULL : strtok_r(copy, ",", &rest); word != NULL;
          word = strtok_r(NULL, ",", &rest)) {
-        const long place = find_word(devices, word, visible->gpus, visible->count);
+        const long place = visible_gpu_find_word(devices, word, visible->gpus, visible->count);
 
         visible->has_slice = visible->has_slice || strncmp(word, "MIG-", 4) == 0;
         /* Like CUDA: the first entry that does not exist ends the list. */
         if (place < 0 || kept_count == LULL_DEVICE_MAX_GPUS)
             break;
-        if (is_number(word) && !is_numbered) {
+        if (visible_gpu_is_number(word) && !is_numbered) {
             visible->is_by_number = true;
             free(copy);
             return; /* it may mean any of them */
         }
-        if (!holds(kept, kept_count, visible->gpus[place])) /* two stacks of one card are one GPU */
+        if (!visible_gpu_holds(kept, kept_count,
+                               visible->gpus[place])) /* two stacks of one card are one GPU */
             kept[kept_count++] = visible->gpus[place];
     }
     free(copy);
@@ -148,7 +149,7 @@ void lull_visible_gpus(const struct lull_devices *devices, struct lull_visible_g
         const char *const text = variable != NULL ? getenv(variable) : NULL;
 
         if (text != NULL)
-            narrow(devices, text, is_numbered, visible_out);
+            visible_gpu_narrow(devices, text, is_numbered, visible_out);
     }
     visible_out->is_certain = visible_out->count == 1 && lull_devices_count(devices) == 1;
 }

@@ -1,4 +1,4 @@
-/* Tells which GPUs a job may see. SPDX-License-Identifier: Apache-2.0 */
+/* Returns which GPUs a job may see. SPDX-License-Identifier: Apache-2.0 */
 #ifndef LULL_GOVERNOR_RUN_VISIBLE_GPUS_H
 #define LULL_GOVERNOR_RUN_VISIBLE_GPUS_H
 

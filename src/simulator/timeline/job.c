@@ -8,13 +8,13 @@
 
 enum {
     MAX_OPS = 1 << 24,
-    /* What ends so little after an operation has begun counts as ended before: times of traces are
-     * rounded. Chosen, not measured. */
+    /* What ends so little after an operation has started counts as ended before: times of traces
+     * are rounded. */
     ROUNDING_NS = 1000,
 };
 
 /* What operations of one meeting have in common. */
-struct meeting_key {
+struct collective_key {
     uint32_t step;
     uint32_t kind; /* that of the sender, where there are two */
     int64_t copy;
@@ -34,13 +34,13 @@ struct rank_step {
 
 /* ---- meetings ---- */
 
-static struct meeting_key key_of(const struct lull_timeline_job *job, uint32_t index,
-                                 uint32_t ordinal)
+static struct collective_key timeline_job_key_of(const struct lull_timeline_job *job,
+                                                 uint32_t index, uint32_t ordinal)
 {
     const struct lull_timeline_op *const op = &job->timeline->ops[index];
     const struct lull_timeline_rank *const rank = &job->timeline->ranks[op->rank];
     const int64_t stages = (int64_t)job->stages;
-    struct meeting_key key = {
+    struct collective_key key = {
         op->step, (uint32_t)op->kind, rank->copy, rank->stage, rank->tensor, ordinal, index};
 
     switch (lull_timeline_scope(op->kind)) {
@@ -69,45 +69,45 @@ static struct meeting_key key_of(const struct lull_timeline_job *job, uint32_t i
     return key;
 }
 
-static int compare(int64_t a, int64_t b)
+static int timeline_job_compare(int64_t a, int64_t b)
 {
     return (a > b) - (a < b);
 }
 
-static int compare_meetings(const struct meeting_key *a, const struct meeting_key *b)
+static int compare_collectives(const struct collective_key *a, const struct collective_key *b)
 {
-    int order = compare(a->step, b->step);
+    int order = timeline_job_compare(a->step, b->step);
 
     if (order == 0)
-        order = compare(a->kind, b->kind);
+        order = timeline_job_compare(a->kind, b->kind);
     if (order == 0)
-        order = compare(a->ordinal, b->ordinal);
+        order = timeline_job_compare(a->ordinal, b->ordinal);
     if (order == 0)
-        order = compare(a->copy, b->copy);
+        order = timeline_job_compare(a->copy, b->copy);
     if (order == 0)
-        order = compare(a->stage, b->stage);
-    return order != 0 ? order : compare(a->tensor, b->tensor);
+        order = timeline_job_compare(a->stage, b->stage);
+    return order != 0 ? order : timeline_job_compare(a->tensor, b->tensor);
 }
 
 static int compare_keys(const void *left, const void *right)
 {
-    const struct meeting_key *const a = left;
-    const struct meeting_key *const b = right;
-    const int order = compare_meetings(a, b);
+    const struct collective_key *const a = left;
+    const struct collective_key *const b = right;
+    const int order = compare_collectives(a, b);
 
-    return order != 0 ? order : compare(a->op, b->op);
+    return order != 0 ? order : timeline_job_compare(a->op, b->op);
 }
 
 /* A member's own length begins when the last member begins. */
-static void measure(struct lull_timeline_job *job, uint32_t meeting)
+static void timeline_job_measure(struct lull_timeline_job *job, uint32_t collective)
 {
     const struct lull_timeline_op *const ops = job->timeline->ops;
     int64_t last_ns = 0;
 
-    for (uint32_t m = job->first_member[meeting]; m < job->first_member[meeting + 1]; m++)
+    for (uint32_t m = job->first_member[collective]; m < job->first_member[collective + 1]; m++)
         if (ops[job->members[m]].begin_ns > last_ns)
             last_ns = ops[job->members[m]].begin_ns;
-    for (uint32_t m = job->first_member[meeting]; m < job->first_member[meeting + 1]; m++) {
+    for (uint32_t m = job->first_member[collective]; m < job->first_member[collective + 1]; m++) {
         const struct lull_timeline_op *const op = &ops[job->members[m]];
         const int64_t length_ns = op->begin_ns + op->duration_ns - last_ns;
 
@@ -115,9 +115,10 @@ static void measure(struct lull_timeline_job *job, uint32_t meeting)
     }
 }
 
-/* The ordinals of each kind and rank begin anew with each step. */
-static void number(const struct lull_timeline_job *job, uint32_t (*ordinals)[LULL_TIMELINE_KINDS],
-                   struct meeting_key *keys)
+/* The ordinals of each kind and rank start again with each step. */
+static void timeline_job_number(const struct lull_timeline_job *job,
+                                uint32_t (*ordinals)[LULL_TIMELINE_KINDS],
+                                struct collective_key *keys)
 {
     const struct lull_operation_timeline *const timeline = job->timeline;
 
@@ -126,15 +127,15 @@ static void number(const struct lull_timeline_job *job, uint32_t (*ordinals)[LUL
 
         if (i == 0 || op->step != op[-1].step)
             memset(ordinals, 0, timeline->rank_count * sizeof(*ordinals));
-        keys[i] = key_of(job, i, ordinals[op->rank][op->kind]++);
+        keys[i] = timeline_job_key_of(job, i, ordinals[op->rank][op->kind]++);
     }
 }
 
-static int find_meetings(struct lull_timeline_job *job)
+static int timeline_job_find_collectives(struct lull_timeline_job *job)
 {
     const struct lull_operation_timeline *const timeline = job->timeline;
     const size_t count = timeline->op_count;
-    struct meeting_key *const keys = calloc(count, sizeof(*keys));
+    struct collective_key *const keys = calloc(count, sizeof(*keys));
     uint32_t(*const ordinals)[LULL_TIMELINE_KINDS] =
         calloc(timeline->rank_count, sizeof(*ordinals));
 
@@ -143,17 +144,17 @@ static int find_meetings(struct lull_timeline_job *job)
         free(ordinals);
         return -ENOMEM;
     }
-    number(job, ordinals, keys);
+    timeline_job_number(job, ordinals, keys);
     qsort(keys, count, sizeof(*keys), compare_keys);
     for (uint32_t i = 0; i < count; i++) {
-        if (i == 0 || compare_meetings(&keys[i], &keys[i - 1]) != 0)
-            job->first_member[job->meeting_count++] = i;
+        if (i == 0 || compare_collectives(&keys[i], &keys[i - 1]) != 0)
+            job->first_member[job->collective_count++] = i;
         job->members[i] = keys[i].op;
-        job->meeting[keys[i].op] = job->meeting_count - 1;
+        job->collective[keys[i].op] = job->collective_count - 1;
     }
-    job->first_member[job->meeting_count] = (uint32_t)count;
-    for (uint32_t m = 0; m < job->meeting_count; m++)
-        measure(job, m);
+    job->first_member[job->collective_count] = (uint32_t)count;
+    for (uint32_t m = 0; m < job->collective_count; m++)
+        timeline_job_measure(job, m);
     free(keys);
     free(ordinals);
     return 0;
@@ -161,7 +162,7 @@ static int find_meetings(struct lull_timeline_job *job)
 
 /* ---- what waits for what ---- */
 
-static void wait_for(struct lull_timeline_job *job, uint32_t op, uint32_t before)
+static void timeline_job_await(struct lull_timeline_job *job, uint32_t op, uint32_t before)
 {
     uint32_t w = 0;
 
@@ -186,12 +187,12 @@ static void order_threads(const struct rank_step *rank)
                                     ? LULL_STREAM_MISC + 1 + (uint32_t)at->kind
                                     : (uint32_t)at->stream;
 
-        wait_for(rank->job, op, last[thread]);
+        timeline_job_await(rank->job, op, last[thread]);
         last[thread] = op;
     }
 }
 
-static const struct lull_timeline_op *at(const struct rank_step *rank, uint32_t i)
+static const struct lull_timeline_op *timeline_job_at(const struct rank_step *rank, uint32_t i)
 {
     return &rank->job->timeline->ops[rank->ops[i]];
 }
@@ -209,22 +210,23 @@ static bool has_partner(const struct rank_step *rank, const struct lull_timeline
 }
 
 /* The n-th computing that has a partner goes with the n-th receive, or send, of its direction. */
-static void join(const struct rank_step *rank, enum lull_timeline_kind computing,
-                 enum lull_timeline_kind moving, bool receives)
+static void timeline_job_join(const struct rank_step *rank, enum lull_timeline_kind computing,
+                              enum lull_timeline_kind moving, bool receives)
 {
     uint32_t partner = 0;
 
     for (uint32_t i = 0; i < rank->count; i++) {
-        if (at(rank, i)->kind != computing || !has_partner(rank, at(rank, i), receives))
+        if (timeline_job_at(rank, i)->kind != computing ||
+            !has_partner(rank, timeline_job_at(rank, i), receives))
             continue;
-        while (partner < rank->count && at(rank, partner)->kind != moving)
+        while (partner < rank->count && timeline_job_at(rank, partner)->kind != moving)
             partner++;
         if (partner == rank->count)
             return;
         if (receives)
-            wait_for(rank->job, rank->ops[i], rank->ops[partner]);
+            timeline_job_await(rank->job, rank->ops[i], rank->ops[partner]);
         else
-            wait_for(rank->job, rank->ops[partner], rank->ops[i]);
+            timeline_job_await(rank->job, rank->ops[partner], rank->ops[i]);
         partner++;
     }
 }
@@ -234,7 +236,7 @@ static void join(const struct rank_step *rank, enum lull_timeline_kind computing
 static uint32_t find_before(const struct rank_step *rank, uint32_t i, bool wants_chosen)
 {
     while (i-- > 0) {
-        const struct lull_timeline_op *const op = at(rank, i);
+        const struct lull_timeline_op *const op = timeline_job_at(rank, i);
         const bool fits =
             wants_chosen ? op->kind <= LULL_TIMELINE_BACKWARD : op->stream == LULL_STREAM_DATA;
 
@@ -248,7 +250,7 @@ static bool had_ended(const struct rank_step *rank, uint32_t before, uint32_t i)
 {
     const struct lull_timeline_op *const op = &rank->job->timeline->ops[before];
 
-    return op->begin_ns + op->duration_ns <= at(rank, i)->begin_ns + ROUNDING_NS;
+    return op->begin_ns + op->duration_ns <= timeline_job_at(rank, i)->begin_ns + ROUNDING_NS;
 }
 
 /* Collectives wait for computing, the optimizer and the first computing for collectives. */
@@ -257,7 +259,7 @@ static void join_collectives(const struct rank_step *rank)
     bool has_computed = false;
 
     for (uint32_t i = 0; i < rank->count; i++) {
-        const struct lull_timeline_op *const op = at(rank, i);
+        const struct lull_timeline_op *const op = timeline_job_at(rank, i);
         const bool is_chosen = op->kind <= LULL_TIMELINE_BACKWARD;
         const bool is_collective = op->stream == LULL_STREAM_DATA;
         uint32_t before;
@@ -266,7 +268,7 @@ static void join_collectives(const struct rank_step *rank)
             continue;
         before = find_before(rank, i, is_collective);
         if (before != LULL_TIMELINE_NONE && had_ended(rank, before, i))
-            wait_for(rank->job, rank->ops[i], before);
+            timeline_job_await(rank->job, rank->ops[i], before);
         has_computed = has_computed || is_chosen;
     }
 }
@@ -274,10 +276,10 @@ static void join_collectives(const struct rank_step *rank)
 static void link_rank(const struct rank_step *rank)
 {
     order_threads(rank);
-    join(rank, LULL_TIMELINE_FORWARD, LULL_TIMELINE_FORWARD_RECEIVE, true);
-    join(rank, LULL_TIMELINE_FORWARD, LULL_TIMELINE_FORWARD_SEND, false);
-    join(rank, LULL_TIMELINE_BACKWARD, LULL_TIMELINE_BACKWARD_RECEIVE, true);
-    join(rank, LULL_TIMELINE_BACKWARD, LULL_TIMELINE_BACKWARD_SEND, false);
+    timeline_job_join(rank, LULL_TIMELINE_FORWARD, LULL_TIMELINE_FORWARD_RECEIVE, true);
+    timeline_job_join(rank, LULL_TIMELINE_FORWARD, LULL_TIMELINE_FORWARD_SEND, false);
+    timeline_job_join(rank, LULL_TIMELINE_BACKWARD, LULL_TIMELINE_BACKWARD_RECEIVE, true);
+    timeline_job_join(rank, LULL_TIMELINE_BACKWARD, LULL_TIMELINE_BACKWARD_SEND, false);
     join_collectives(rank);
 }
 
@@ -339,31 +341,33 @@ static void list_followers(const struct lull_timeline_job *job, uint32_t *first,
         for (int w = 0; w < LULL_TIMELINE_WAITS; w++)
             if (job->waits[i][w] != LULL_TIMELINE_NONE) {
                 first[job->waits[i][w] + 1]++;
-                missing[job->meeting[i]]++;
+                missing[job->collective[i]]++;
             }
     for (size_t i = 0; i < count; i++)
         first[i + 1] += first[i];
     for (uint32_t i = (uint32_t)count; i-- > 0;)
         for (int w = 0; w < LULL_TIMELINE_WAITS; w++)
             if (job->waits[i][w] != LULL_TIMELINE_NONE)
-                followers[--first[job->waits[i][w] + 1]] = job->meeting[i];
+                followers[--first[job->waits[i][w] + 1]] = job->collective[i];
 }
 
 /* Kahn's algorithm. Returns how many meetings could be put in order. After list_followers, the
  * followers of operation i begin at first[i + 1] and end where those of the next begin. */
-static uint32_t sort_meetings(struct lull_timeline_job *job, const uint32_t *first,
-                              const uint32_t *followers, uint32_t follower_count, uint32_t *missing)
+static uint32_t sort_collectives(struct lull_timeline_job *job, const uint32_t *first,
+                                 const uint32_t *followers, uint32_t follower_count,
+                                 uint32_t *missing)
 {
     const size_t count = job->timeline->op_count;
     uint32_t sorted = 0;
 
-    for (uint32_t m = 0; m < job->meeting_count; m++)
+    for (uint32_t m = 0; m < job->collective_count; m++)
         if (missing[m] == 0)
             job->order[sorted++] = m;
     for (uint32_t at_place = 0; at_place < sorted; at_place++) {
-        const uint32_t meeting = job->order[at_place];
+        const uint32_t collective = job->order[at_place];
 
-        for (uint32_t m = job->first_member[meeting]; m < job->first_member[meeting + 1]; m++) {
+        for (uint32_t m = job->first_member[collective]; m < job->first_member[collective + 1];
+             m++) {
             const uint32_t op = job->members[m];
             const uint32_t end = op + 1 < count ? first[op + 2] : follower_count;
 
@@ -382,7 +386,7 @@ static int sort_all(struct lull_timeline_job *job, struct lull_error *err)
     uint32_t *const first = lull_memory_take(&memory, count + 2, sizeof(*first));
     uint32_t *const followers =
         lull_memory_take(&memory, count * LULL_TIMELINE_WAITS, sizeof(*followers));
-    uint32_t *const missing = lull_memory_take(&memory, job->meeting_count, sizeof(*missing));
+    uint32_t *const missing = lull_memory_take(&memory, job->collective_count, sizeof(*missing));
     uint32_t follower_count;
     int result = 0;
 
@@ -392,9 +396,9 @@ static int sort_all(struct lull_timeline_job *job, struct lull_error *err)
     }
     list_followers(job, first, followers, missing);
     follower_count = 0;
-    for (uint32_t m = 0; m < job->meeting_count; m++)
+    for (uint32_t m = 0; m < job->collective_count; m++)
         follower_count += missing[m];
-    if (sort_meetings(job, first, followers, follower_count, missing) < job->meeting_count)
+    if (sort_collectives(job, first, followers, follower_count, missing) < job->collective_count)
         result = lull_error_set(err, LULL_E_FORMAT,
                                 "its operations wait for each other in a circle, so that they "
                                 "cannot have been recorded in one job");
@@ -404,13 +408,13 @@ static int sort_all(struct lull_timeline_job *job, struct lull_error *err)
 
 /* ---- the whole ---- */
 
-static bool allocate(struct lull_timeline_job *job)
+static bool timeline_job_allocate(struct lull_timeline_job *job)
 {
     const size_t count = job->timeline->op_count;
 
     job->length_ns = lull_memory_take(&job->memory, count, sizeof(*job->length_ns));
     job->waits = lull_memory_take(&job->memory, count, sizeof(*job->waits));
-    job->meeting = lull_memory_take(&job->memory, count, sizeof(*job->meeting));
+    job->collective = lull_memory_take(&job->memory, count, sizeof(*job->collective));
     job->first_member = lull_memory_take(&job->memory, count + 1, sizeof(*job->first_member));
     job->members = lull_memory_take(&job->memory, count, sizeof(*job->members));
     job->order = lull_memory_take(&job->memory, count, sizeof(*job->order));
@@ -434,8 +438,8 @@ int lull_timeline_job_init(struct lull_timeline_job *job,
     for (size_t r = 0; r < timeline->rank_count; r++)
         if (timeline->ranks[r].stage >= (int64_t)job->stages)
             job->stages = (uint32_t)timeline->ranks[r].stage + 1;
-    if (allocate(job))
-        result = find_meetings(job);
+    if (timeline_job_allocate(job))
+        result = timeline_job_find_collectives(job);
     if (result == 0)
         result = link_all(job);
     if (result == 0)
@@ -452,12 +456,12 @@ void lull_timeline_job_fini(struct lull_timeline_job *job)
     lull_memory_free(&job->memory);
 }
 
-int64_t lull_timeline_begin(const struct lull_timeline_job *job, uint32_t meeting,
+int64_t lull_timeline_begin(const struct lull_timeline_job *job, uint32_t collective,
                             const int64_t *end_ns)
 {
     int64_t begin_ns = 0;
 
-    for (uint32_t m = job->first_member[meeting]; m < job->first_member[meeting + 1]; m++) {
+    for (uint32_t m = job->first_member[collective]; m < job->first_member[collective + 1]; m++) {
         const uint32_t *const waits = job->waits[job->members[m]];
 
         for (int w = 0; w < LULL_TIMELINE_WAITS; w++)
@@ -473,11 +477,12 @@ void lull_timeline_replay(const struct lull_timeline_job *job, const int64_t *le
     const struct lull_operation_timeline *const timeline = job->timeline;
 
     memset(step_out, 0, timeline->step_count * sizeof(*step_out));
-    for (uint32_t i = 0; i < job->meeting_count; i++) {
-        const uint32_t meeting = job->order[i];
-        const int64_t begin_ns = lull_timeline_begin(job, meeting, end_out);
+    for (uint32_t i = 0; i < job->collective_count; i++) {
+        const uint32_t collective = job->order[i];
+        const int64_t begin_ns = lull_timeline_begin(job, collective, end_out);
 
-        for (uint32_t m = job->first_member[meeting]; m < job->first_member[meeting + 1]; m++) {
+        for (uint32_t m = job->first_member[collective]; m < job->first_member[collective + 1];
+             m++) {
             const uint32_t op = job->members[m];
             int64_t *const step_ns = &step_out[timeline->ops[op].step];
 

@@ -31,9 +31,9 @@ struct lull_timeline_job {
     struct lull_memory memory;
     int64_t *length_ns;                     /* of each operation, without waiting for others */
     uint32_t (*waits)[LULL_TIMELINE_WAITS]; /* operations before it; LULL_TIMELINE_NONE */
-    uint32_t *meeting;                      /* of each operation */
-    uint32_t meeting_count;
-    uint32_t *first_member; /* meeting_count + 1, into members */
+    uint32_t *collective;                   /* of each operation */
+    uint32_t collective_count;
+    uint32_t *first_member; /* collective_count + 1, into members */
     uint32_t *members;      /* operations */
     uint32_t *order;        /* meetings, each after all that it waits for */
     uint32_t stages;
@@ -45,20 +45,21 @@ int lull_timeline_job_init(struct lull_timeline_job *job,
                            const struct lull_operation_timeline *timeline, struct lull_error *err);
 void lull_timeline_job_fini(struct lull_timeline_job *job);
 
-/* Tells if the GPU computes in an operation. */
+/* Returns whether the GPU computes in an operation. */
 static inline bool lull_timeline_computes(const struct lull_timeline_op *op)
 {
     return op->stream == LULL_STREAM_COMPUTE;
 }
 
-/* Tells if an operation is a forward or backward of some length, whose clock can be chosen. */
+/* Returns whether an operation is a forward or backward of some length, whose clock can be chosen.
+ */
 static inline bool lull_timeline_is_chosen(const struct lull_timeline_job *job, uint32_t op)
 {
     return job->timeline->ops[op].kind <= LULL_TIMELINE_BACKWARD && job->length_ns[op] > 0;
 }
 
 /* The begin of a meeting: the latest end of what its members wait for, ends being known. */
-int64_t lull_timeline_begin(const struct lull_timeline_job *job, uint32_t meeting,
+int64_t lull_timeline_begin(const struct lull_timeline_job *job, uint32_t collective,
                             const int64_t *end_ns);
 
 /* Plays all steps, each from 0, with a length for each operation. end_out: op_count of them.

@@ -36,8 +36,9 @@ struct play_energy {
     double all_ns;
 };
 
-static void add(struct levers_work *work, enum lull_timeline_lever_kind kind, double latency_ms,
-                double tolerance_ratio, double saving_ratio, double slowdown_ratio)
+static void levers_add(struct levers_work *work, enum lull_timeline_lever_kind kind,
+                       double latency_ms, double tolerance_ratio, double saving_ratio,
+                       double slowdown_ratio)
 {
     work->answer->levers[work->answer->lever_count++] = (struct lull_timeline_lever){
         kind, latency_ms, tolerance_ratio, saving_ratio, slowdown_ratio};
@@ -96,8 +97,8 @@ static void add_computing(const struct levers_work *work, const struct job_play 
 }
 
 /* Operations are in the order in which they were recorded, which is each rank's own order too. */
-static struct play_energy measure(const struct levers_work *work, const struct job_play *play,
-                                  double latency_ms)
+static struct play_energy levers_measure(const struct levers_work *work,
+                                         const struct job_play *play, double latency_ms)
 {
     const struct lull_operation_timeline *const timeline = work->question->job->timeline;
     struct play_energy sum = {0};
@@ -148,10 +149,10 @@ static void add_gaps(struct levers_work *work)
     }
     work->answer->replay_ratio = replay_ratio(work, &play);
     for (int l = 0; l < LULL_TIMELINE_LATENCIES; l++) {
-        const struct play_energy sum = measure(work, &play, latencies_ms[l]);
+        const struct play_energy sum = levers_measure(work, &play, latencies_ms[l]);
 
         work->answer->compute_ratio = sum.all_ns > 0.0 ? sum.compute_ns / sum.all_ns : 0.0;
-        add(work, LULL_LEVER_GAPS, latencies_ms[l], 0.0, sum.saved_j / sum.energy_j, 0.0);
+        levers_add(work, LULL_LEVER_GAPS, latencies_ms[l], 0.0, sum.saved_j / sum.energy_j, 0.0);
     }
 }
 
@@ -181,7 +182,7 @@ static struct play_energy play_points(const struct levers_work *work, double *sl
         time_ns += (double)work->step_ns[s];
     }
     *slowdown_out = recorded_ns > 0.0 ? time_ns / recorded_ns - 1.0 : 0.0;
-    return measure(work, &play, work->question->driver_ms);
+    return levers_measure(work, &play, work->question->driver_ms);
 }
 
 static struct play_energy play_uniform(const struct levers_work *work, uint32_t point,
@@ -243,18 +244,19 @@ static int add_ranks(struct levers_work *work, double tolerance_ratio, uint32_t 
         if (steady == 0)
             break;
     }
-    add(work, LULL_LEVER_RANK, 0.0, tolerance_ratio, best[0], best[2]);
-    add(work, LULL_LEVER_RANK_GAPS, work->question->driver_ms, tolerance_ratio, best[1], best[3]);
+    levers_add(work, LULL_LEVER_RANK, 0.0, tolerance_ratio, best[0], best[2]);
+    levers_add(work, LULL_LEVER_RANK_GAPS, work->question->driver_ms, tolerance_ratio, best[1],
+               best[3]);
     return 0;
 }
 
-static int add_steady(struct levers_work *work, double tolerance_ratio)
+static int levers_add_steady(struct levers_work *work, double tolerance_ratio)
 {
     double saving;
     double slowdown;
     const uint32_t steady = choose_steady(work, tolerance_ratio, &saving, &slowdown);
 
-    add(work, LULL_LEVER_STEADY, 0.0, tolerance_ratio, saving, slowdown);
+    levers_add(work, LULL_LEVER_STEADY, 0.0, tolerance_ratio, saving, slowdown);
     return add_ranks(work, tolerance_ratio, steady);
 }
 
@@ -265,7 +267,7 @@ static double gap_of(const struct lull_timeline_plan_sum *sum)
     return sum->bound_j > 0.0 ? fmax(sum->energy_j / sum->bound_j - 1.0, 0.0) : 0.0;
 }
 
-static int add_operations(struct levers_work *work, struct lull_error *err)
+static int levers_add_operations(struct levers_work *work, struct lull_error *err)
 {
     const double tolerance_ratio = work->question->tolerance_ratio;
     struct lull_timeline_plan_sum exact;
@@ -278,20 +280,21 @@ static int add_operations(struct levers_work *work, struct lull_error *err)
     if (rc < 0)
         return rc;
     work->answer->frontier_gap_ratio = fmax(gap_of(&exact), gap_of(&slower));
-    add(work, LULL_LEVER_OPERATION, 0.0, 0.0, 1.0 - exact.energy_j / work->highest_j, 0.0);
+    levers_add(work, LULL_LEVER_OPERATION, 0.0, 0.0, 1.0 - exact.energy_j / work->highest_j, 0.0);
     if (tolerance_ratio <= 0.0)
         return 0;
     /* Beyond the cheapest time of a step, more time costs more. */
     if (slower.energy_j > exact.energy_j)
         slower = exact;
-    add(work, LULL_LEVER_OPERATION, 0.0, tolerance_ratio, 1.0 - slower.energy_j / work->highest_j,
-        fmax(slower.time_ns / exact.time_ns - 1.0, 0.0));
+    levers_add(work, LULL_LEVER_OPERATION, 0.0, tolerance_ratio,
+               1.0 - slower.energy_j / work->highest_j,
+               fmax(slower.time_ns / exact.time_ns - 1.0, 0.0));
     return 0;
 }
 
 /* ---- the whole ---- */
 
-static bool allocate(struct levers_work *work)
+static bool levers_allocate(struct levers_work *work)
 {
     const struct lull_operation_timeline *const timeline = work->question->job->timeline;
     struct lull_memory *const memory = &work->memory;
@@ -307,7 +310,7 @@ static bool allocate(struct levers_work *work)
     return !memory->has_failed;
 }
 
-static int ask_all(struct levers_work *work, struct lull_error *err)
+static int levers_evaluate_all(struct levers_work *work, struct lull_error *err)
 {
     const double tolerance_ratio = work->question->tolerance_ratio;
     double slowdown;
@@ -317,12 +320,12 @@ static int ask_all(struct levers_work *work, struct lull_error *err)
     if (work->question->only_gaps)
         return 0;
     work->highest_j = play_uniform(work, 0, &slowdown).energy_j;
-    rc = add_steady(work, 0.0);
+    rc = levers_add_steady(work, 0.0);
     if (rc == 0 && tolerance_ratio > 0.0)
-        rc = add_steady(work, tolerance_ratio);
+        rc = levers_add_steady(work, tolerance_ratio);
     if (rc < 0)
         return lull_error_set(err, rc, "not enough memory for the ranks' clocks");
-    return add_operations(work, err);
+    return levers_add_operations(work, err);
 }
 
 int lull_timeline_ask(const struct lull_timeline_question *question,
@@ -335,8 +338,8 @@ int lull_timeline_ask(const struct lull_timeline_question *question,
 
     if (rc < 0)
         return rc;
-    if (allocate(&work))
-        rc = ask_all(&work, err);
+    if (levers_allocate(&work))
+        rc = levers_evaluate_all(&work, err);
     else
         rc = lull_error_set(err, -ENOMEM, "not enough memory for the levers");
     lull_memory_free(&work.memory);

@@ -67,8 +67,8 @@ struct lull_timeline_answer {
     double replay_ratio;  /* the time of the replay over the recorded one; near 1 where what waits
                            * for what is understood */
     double compute_ratio; /* share of the recorded time in which ranks compute */
-    double frontier_gap_ratio; /* how far the dearer plan of operations is above its bound; NaN:
-                                * there is none */
+    double frontier_gap_ratio; /* how far the more expensive plan of operations is above its bound;
+                                * NaN: there is none */
     double driver_ms;
 };
 

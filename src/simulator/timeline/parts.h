@@ -20,9 +20,9 @@ struct lull_timeline_parts {
     int64_t *after_ns; /* of each operation: the longest way behind it that is all tail */
     uint32_t *part_of; /* of each meeting; LULL_TIMELINE_NONE: head or tail */
     uint32_t part_count;
-    uint32_t *first_of; /* part_count + 1, into meetings */
-    uint32_t *meetings; /* in the order of the job */
-    uint32_t *step_of;  /* of each part */
+    uint32_t *first_of;    /* part_count + 1, into meetings */
+    uint32_t *collectives; /* in the order of the job */
+    uint32_t *step_of;     /* of each part */
 };
 
 /* Borrows the job. Errors: -ENOMEM. */

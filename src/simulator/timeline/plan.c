@@ -26,10 +26,10 @@ struct plan_part {
 
 enum { FIXED_CLASS, FIXED_NS = 1 };
 
-static uint32_t chosen_op(const struct plan_part *part, uint32_t meeting)
+static uint32_t chosen_op(const struct plan_part *part, uint32_t collective)
 {
     const struct lull_timeline_job *const job = part->parts->job;
-    const uint32_t op = job->members[job->first_member[meeting]];
+    const uint32_t op = job->members[job->first_member[collective]];
 
     return lull_timeline_is_chosen(job, op) ? op : LULL_TIMELINE_NONE;
 }
@@ -37,7 +37,8 @@ static uint32_t chosen_op(const struct plan_part *part, uint32_t meeting)
 /* ---- the problem ---- */
 
 /* Adds a class for one operation: its length and energy at each clock. */
-static int add_class(struct plan_part *part, uint32_t number, uint32_t op, struct lull_error *err)
+static int timeline_plan_add_class(struct plan_part *part, uint32_t number, uint32_t op,
+                                   struct lull_error *err)
 {
     const double length_ns = (double)part->parts->job->length_ns[op];
     int rc = 0;
@@ -54,14 +55,14 @@ static int add_class(struct plan_part *part, uint32_t number, uint32_t op, struc
     return rc;
 }
 
-static int add_op(struct plan_part *part, uint32_t device, uint32_t class_index)
+static int timeline_plan_add_op(struct plan_part *part, uint32_t device, uint32_t class_index)
 {
     const struct lull_pipeline_op op = {.device = device, .class_index = class_index};
 
     return (int)lull_pipeline_graph_add(&part->graph, &op);
 }
 
-static uint32_t device_of(struct plan_part *part, uint32_t rank)
+static uint32_t timeline_plan_device_of(struct plan_part *part, uint32_t rank)
 {
     if (part->device_of[rank] == LULL_TIMELINE_NONE) {
         part->blocking_w[part->devices] = part->power->points[0].wait_w;
@@ -71,32 +72,34 @@ static uint32_t device_of(struct plan_part *part, uint32_t rank)
     return part->device_of[rank];
 }
 
-static int add_meetings(struct plan_part *part, struct lull_error *err)
+static int add_collectives(struct plan_part *part, struct lull_error *err)
 {
     const struct lull_timeline_parts *const parts = part->parts;
     static const struct lull_pipeline_point fixed = {FIXED_NS, 0, 0};
     int rc = lull_pipeline_profile_add(&part->profile, 0, 0, LULL_PIPELINE_FIXED, 0, &fixed, err);
 
     if (rc == 0)
-        rc = add_op(part, part->devices++, FIXED_CLASS);
+        rc = timeline_plan_add_op(part, part->devices++, FIXED_CLASS);
     part->first_op = (uint32_t)rc;
     for (uint32_t i = parts->first_of[part->part]; i < parts->first_of[part->part + 1] && rc >= 0;
          i++) {
-        const uint32_t meeting = parts->meetings[i];
-        const uint32_t op = chosen_op(part, meeting);
+        const uint32_t collective = parts->collectives[i];
+        const uint32_t op = chosen_op(part, collective);
         const uint32_t number = (uint32_t)part->profile.class_count;
 
         if (op == LULL_TIMELINE_NONE) {
-            rc = add_op(part, part->devices++, FIXED_CLASS);
+            rc = timeline_plan_add_op(part, part->devices++, FIXED_CLASS);
         } else {
-            rc = add_class(part, number, op, err);
+            rc = timeline_plan_add_class(part, number, op, err);
             if (rc == 0)
-                rc = add_op(part, device_of(part, parts->job->timeline->ops[op].rank), number);
+                rc = timeline_plan_add_op(
+                    part, timeline_plan_device_of(part, parts->job->timeline->ops[op].rank),
+                    number);
         }
-        part->op_of[meeting] = (uint32_t)rc;
+        part->op_of[collective] = (uint32_t)rc;
     }
     if (rc >= 0)
-        rc = add_op(part, part->devices++, FIXED_CLASS);
+        rc = timeline_plan_add_op(part, part->devices++, FIXED_CLASS);
     part->last_op = (uint32_t)rc;
     return rc < 0 ? rc : 0;
 }
@@ -108,11 +111,11 @@ static int64_t latency_ns(const struct plan_part *part, uint32_t op)
 }
 
 /* Connects one operation with what it waits for, in its part or in the head, and with the end. */
-static int connect_op(struct plan_part *part, uint32_t meeting, uint32_t op)
+static int connect_op(struct plan_part *part, uint32_t collective, uint32_t op)
 {
     const struct lull_timeline_parts *const parts = part->parts;
     const struct lull_timeline_job *const job = parts->job;
-    const uint32_t to = part->op_of[meeting];
+    const uint32_t to = part->op_of[collective];
     int rc = 0;
 
     for (int w = 0; w < LULL_TIMELINE_WAITS && rc == 0; w++) {
@@ -120,8 +123,8 @@ static int connect_op(struct plan_part *part, uint32_t meeting, uint32_t op)
 
         if (before == LULL_TIMELINE_NONE)
             continue;
-        if (parts->part_of[job->meeting[before]] == part->part)
-            rc = lull_pipeline_graph_connect(&part->graph, part->op_of[job->meeting[before]], to,
+        if (parts->part_of[job->collective[before]] == part->part)
+            rc = lull_pipeline_graph_connect(&part->graph, part->op_of[job->collective[before]], to,
                                              latency_ns(part, before));
         else
             rc = lull_pipeline_graph_connect(&part->graph, part->first_op, to,
@@ -140,9 +143,9 @@ static int connect_all(struct plan_part *part)
     int rc = 0;
 
     for (uint32_t i = parts->first_of[part->part]; i < parts->first_of[part->part + 1]; i++)
-        for (uint32_t m = job->first_member[parts->meetings[i]];
-             m < job->first_member[parts->meetings[i] + 1] && rc == 0; m++)
-            rc = connect_op(part, parts->meetings[i], job->members[m]);
+        for (uint32_t m = job->first_member[parts->collectives[i]];
+             m < job->first_member[parts->collectives[i] + 1] && rc == 0; m++)
+            rc = connect_op(part, parts->collectives[i], job->members[m]);
     return rc;
 }
 
@@ -234,9 +237,9 @@ static void add_waiting(const struct plan_part *part, double tolerance_ratio,
     slower->bound_j -= slower_j;
 }
 
-static int add_part(struct plan_part *part, double tolerance_ratio,
-                    struct lull_timeline_plan_sum *exact, struct lull_timeline_plan_sum *slower,
-                    struct lull_error *err)
+static int timeline_plan_add_part(struct plan_part *part, double tolerance_ratio,
+                                  struct lull_timeline_plan_sum *exact,
+                                  struct lull_timeline_plan_sum *slower, struct lull_error *err)
 {
     const size_t count = part->parts->first_of[part->part + 1] - part->parts->first_of[part->part];
     int rc = -ENOMEM;
@@ -248,7 +251,7 @@ static int add_part(struct plan_part *part, double tolerance_ratio,
            part->parts->job->timeline->rank_count * sizeof(*part->device_of));
     part->blocking_w = calloc(count + 2, sizeof(*part->blocking_w));
     if (part->blocking_w != NULL)
-        rc = add_meetings(part, err);
+        rc = add_collectives(part, err);
     if (rc == 0)
         rc = connect_all(part);
     if (rc == 0)
@@ -298,14 +301,14 @@ int lull_timeline_plan(const struct lull_timeline_parts *parts,
     struct lull_memory memory = {0};
     int rc = 0;
 
-    part.op_of = lull_memory_take(&memory, parts->job->meeting_count, sizeof(*part.op_of));
+    part.op_of = lull_memory_take(&memory, parts->job->collective_count, sizeof(*part.op_of));
     part.device_of =
         lull_memory_take(&memory, parts->job->timeline->rank_count, sizeof(*part.device_of));
     if (memory.has_failed)
         rc = -ENOMEM;
     begin_sums(parts, power, tolerance_ratio, exact_out, slower_out);
     for (part.part = 0; part.part < parts->part_count && rc == 0; part.part++)
-        rc = add_part(&part, tolerance_ratio, exact_out, slower_out, err);
+        rc = timeline_plan_add_part(&part, tolerance_ratio, exact_out, slower_out, err);
     lull_memory_free(&memory);
     if (rc == -ENOMEM)
         lull_error_set(err, rc, "not enough memory to plan %u parts", parts->part_count);

@@ -13,7 +13,7 @@ struct ranks_search {
     uint32_t *first_of; /* rank_count + 1, into its parts */
     uint32_t *parts_of; /* by rank */
     int64_t *next_ns;   /* beside parts_of: the part's time with the rank one clock lower */
-    bool *is_stale;     /* of each rank: next_ns has to be found anew */
+    bool *is_stale;     /* of each rank: next_ns has to be found again */
     int64_t *step_ns;   /* of each step, here */
     int64_t *length_ns; /* of each operation, here */
     int64_t *end_ns;
@@ -37,8 +37,8 @@ static void set_lengths(const struct ranks_search *search, uint32_t part, uint32
     const struct lull_timeline_job *const job = search->parts->job;
 
     for (uint32_t i = search->parts->first_of[part]; i < search->parts->first_of[part + 1]; i++) {
-        const uint32_t meeting = search->parts->meetings[i];
-        const uint32_t op = job->members[job->first_member[meeting]];
+        const uint32_t collective = search->parts->collectives[i];
+        const uint32_t op = job->members[job->first_member[collective]];
 
         if (lull_timeline_is_chosen(job, op) && job->timeline->ops[op].rank == rank)
             search->length_ns[op] = scaled_ns(search, op, point);
@@ -58,7 +58,7 @@ static double rank_nj(const struct ranks_search *search, uint32_t rank, uint32_t
 }
 
 /* Finds how long a rank's parts take with the rank one clock lower. */
-static void look_lower(const struct ranks_search *search, uint32_t rank)
+static void ranks_try_lower(const struct ranks_search *search, uint32_t rank)
 {
     const uint32_t point = search->point[rank];
 
@@ -86,7 +86,7 @@ static double cost_ns(const struct ranks_search *search, uint32_t rank)
     return sum_ns;
 }
 
-static void lower(struct ranks_search *search, uint32_t rank)
+static void ranks_lower(struct ranks_search *search, uint32_t rank)
 {
     const struct lull_timeline_job *const job = search->parts->job;
 
@@ -101,7 +101,7 @@ static void lower(struct ranks_search *search, uint32_t rank)
             *step_ns = search->next_ns[i];
         for (uint32_t p = search->parts->first_of[part]; p < search->parts->first_of[part + 1];
              p++) {
-            const uint32_t op = job->members[job->first_member[search->parts->meetings[p]]];
+            const uint32_t op = job->members[job->first_member[search->parts->collectives[p]]];
 
             if (lull_timeline_is_chosen(job, op))
                 search->is_stale[job->timeline->ops[op].rank] = true;
@@ -110,7 +110,7 @@ static void lower(struct ranks_search *search, uint32_t rank)
 }
 
 /* Finds the rank whose next clock saves most per nanosecond, free ones first. */
-static uint32_t find_best(struct ranks_search *search)
+static uint32_t ranks_find_best(struct ranks_search *search)
 {
     uint32_t best = LULL_TIMELINE_NONE;
     double most = 0.0;
@@ -126,7 +126,7 @@ static uint32_t find_best(struct ranks_search *search)
         if (saved_nj <= 0.0)
             continue;
         if (search->is_stale[r])
-            look_lower(search, r);
+            ranks_try_lower(search, r);
         lost_ns = cost_ns(search, r);
         /* A nanosecond beside what is lost makes free ones the best of all. */
         if (lost_ns <= search->left_ns && saved_nj / (lost_ns + 1.0) > most) {
@@ -163,7 +163,7 @@ static void list_parts(struct ranks_search *search, uint32_t *ends)
     }
     for (uint32_t p = 0; p < parts->part_count; p++)
         for (uint32_t i = parts->first_of[p]; i < parts->first_of[p + 1]; i++) {
-            const uint32_t op = job->members[job->first_member[parts->meetings[i]]];
+            const uint32_t op = job->members[job->first_member[parts->collectives[i]]];
             const uint32_t rank = timeline->ops[op].rank;
 
             if (lull_timeline_is_chosen(job, op) && !is_last_part(search, ends, rank, p))
@@ -183,7 +183,7 @@ static void list_parts(struct ranks_search *search, uint32_t *ends)
         search->first_of[timeline->rank_count] = ends[timeline->rank_count - 1];
 }
 
-static bool allocate(struct ranks_search *search, uint32_t **ends_out)
+static bool ranks_allocate(struct ranks_search *search, uint32_t **ends_out)
 {
     const struct lull_operation_timeline *const timeline = search->parts->job->timeline;
     const size_t ops = timeline->op_count;
@@ -203,7 +203,7 @@ static bool allocate(struct ranks_search *search, uint32_t **ends_out)
 }
 
 /* All ranks begin at one point, which has cost some of the allowance. */
-static void begin_at(struct ranks_search *search, uint32_t begin, double tolerance_ratio)
+static void ranks_begin_at(struct ranks_search *search, uint32_t begin, double tolerance_ratio)
 {
     const struct lull_timeline_parts *const parts = search->parts;
     const struct lull_operation_timeline *const timeline = parts->job->timeline;
@@ -239,14 +239,14 @@ int lull_timeline_choose_ranks(const struct lull_timeline_parts *parts,
     uint32_t *ends;
     uint32_t rank;
 
-    if (!allocate(&search, &ends)) {
+    if (!ranks_allocate(&search, &ends)) {
         lull_memory_free(&search.memory);
         return -ENOMEM;
     }
     list_parts(&search, ends);
-    begin_at(&search, begin, tolerance_ratio);
-    while ((rank = find_best(&search)) != LULL_TIMELINE_NONE)
-        lower(&search, rank);
+    ranks_begin_at(&search, begin, tolerance_ratio);
+    while ((rank = ranks_find_best(&search)) != LULL_TIMELINE_NONE)
+        ranks_lower(&search, rank);
     lull_memory_free(&search.memory);
     return 0;
 }

@@ -55,7 +55,7 @@ static void find_ideal(struct what_if_work *work, enum lull_timeline_kind kind)
 
 /* The time of all steps with the recorded lengths of one stage, or one kind; all others are equal.
  * A negative stage, and LULL_TIMELINE_KINDS, choose none. */
-static double play(struct what_if_work *work, int64_t stage, enum lull_timeline_kind kind)
+static double what_if_play(struct what_if_work *work, int64_t stage, enum lull_timeline_kind kind)
 {
     const struct lull_operation_timeline *const timeline = work->job->timeline;
     double sum_ns = 0.0;
@@ -73,8 +73,8 @@ static double play(struct what_if_work *work, int64_t stage, enum lull_timeline_
     return sum_ns;
 }
 
-static int compare_all(struct what_if_work *work, struct lull_what_if *answer,
-                       struct lull_error *err)
+static int what_if_compare_all(struct what_if_work *work, struct lull_what_if *answer,
+                               struct lull_error *err)
 {
     const struct lull_operation_timeline *const timeline = work->job->timeline;
     double recorded_ns = 0.0;
@@ -82,17 +82,18 @@ static int compare_all(struct what_if_work *work, struct lull_what_if *answer,
 
     for (int kind = 0; kind < LULL_TIMELINE_KINDS; kind++)
         find_ideal(work, (enum lull_timeline_kind)kind);
-    ideal_ns = play(work, -1, LULL_TIMELINE_KINDS);
+    ideal_ns = what_if_play(work, -1, LULL_TIMELINE_KINDS);
     if (ideal_ns <= 0.0)
         return lull_error_set(err, LULL_E_FORMAT, "all its operations take no time");
     /* A timeline may lack stages; those stay 0. */
     for (size_t r = 0; r < timeline->rank_count; r++)
         if (answer->stage_ratios[timeline->ranks[r].stage] <= 0.0)
             answer->stage_ratios[timeline->ranks[r].stage] =
-                play(work, timeline->ranks[r].stage, LULL_TIMELINE_KINDS) / ideal_ns;
+                what_if_play(work, timeline->ranks[r].stage, LULL_TIMELINE_KINDS) / ideal_ns;
     for (int kind = 0; kind < LULL_TIMELINE_KINDS; kind++)
         if (work->is_there[kind])
-            answer->kind_ratios[kind] = play(work, -1, (enum lull_timeline_kind)kind) / ideal_ns;
+            answer->kind_ratios[kind] =
+                what_if_play(work, -1, (enum lull_timeline_kind)kind) / ideal_ns;
     lull_timeline_replay(work->job, work->job->length_ns, work->ends_ns, work->steps_ns);
     for (size_t s = 0; s < timeline->step_count; s++)
         recorded_ns += (double)work->steps_ns[s];
@@ -115,7 +116,7 @@ int lull_what_if_ask(const struct lull_timeline_job *job, struct lull_what_if *a
         result = lull_error_set(err, -ENOMEM, "not enough memory for %zu operations",
                                 timeline->op_count);
     else
-        result = compare_all(&work, &answer, err);
+        result = what_if_compare_all(&work, &answer, err);
     lull_memory_free(&work.memory);
     if (result < 0)
         free(answer.stage_ratios);

@@ -24,7 +24,7 @@ struct lull_what_if {
 int lull_what_if_ask(const struct lull_timeline_job *job, struct lull_what_if *answer_out,
                      struct lull_error *err);
 
-/* The kind that stands for a kind's operation: that of the send for a receive. */
+/* The kind that represents a kind's operation: that of the send for a receive. */
 enum lull_timeline_kind lull_what_if_kind(enum lull_timeline_kind kind);
 
 #endif

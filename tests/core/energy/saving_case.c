@@ -11,7 +11,7 @@
 
 enum { MAX_ITERATIONS = 5000, MAX_TICKS = 1 << 18, MAX_GPUS = 4, MAX_PAIRS = 3 };
 
-/* The readings go on for so long before and after the iterations that are compared. */
+/* The readings continue for so long before and after the iterations that are compared. */
 static const double margin_s = 3.0;
 static const double poll_s = 0.1;
 static const double ns_per_s = 1e9;

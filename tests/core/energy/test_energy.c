@@ -109,7 +109,7 @@ struct device {
     double window_ms;
     double counter_phase_ms;
     double power_phase_ms;
-    double reset_ms; /* the counter begins anew; below 0: never */
+    double reset_ms; /* the counter starts again; below 0: never */
 };
 
 static double refreshed_ms(double at_ms, double period_ms, double phase_ms)
@@ -564,7 +564,7 @@ static void b9_edges_between_samples_count(void **state)
     assert_near(sum, 600.0, 1e-6);
 }
 
-/* The driver is loaded anew: what a plain difference would make of it is negative. */
+/* The driver is loaded again: what a plain difference would make of it is negative. */
 static void b14_a_counter_that_begins_anew(void **state)
 {
     struct lull_energy_account account;
@@ -589,27 +589,27 @@ static void b14_a_counter_that_begins_anew(void **state)
     assert_true(figure_between(&account, 500, 1500).uncertainty_j < 30.0);
 }
 
-/* Without power readings, anything between what is counted anew and the most that the device draws.
+/* Without power readings, anything between what is counted again and the most that the device
+ * draws.
  */
 static void b14_a_counter_that_begins_anew_with_no_power(void **state)
 {
     const struct {
         double counted_j; /* after the reset */
-        double least_j;
+        double min_j;
     } cases[] = {{300.0, 300.0}, {1599.0, 1599.0}, {1601.0, 0.0}};
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        const double most_j = 400.0 * 4.0; /* in 4 s */
+        const double max_j = 400.0 * 4.0; /* in 4 s */
         struct lull_energy_account account;
 
         lull_energy_account_init(&account, &a100);
         take(&account, 1000, 9000.0, -1.0);
         take(&account, 5000, cases[i].counted_j, -1.0);
         assert_int_equal(account.resets, 1);
-        assert_near(account.points[1].energy_j, 0.5 * (cases[i].least_j + most_j), 1e-6);
-        assert_near(account.points[1].variance_j2, pow(most_j - cases[i].least_j, 2.0) / 12.0,
-                    1e-3);
+        assert_near(account.points[1].energy_j, 0.5 * (cases[i].min_j + max_j), 1e-6);
+        assert_near(account.points[1].variance_j2, pow(max_j - cases[i].min_j, 2.0) / 12.0, 1e-3);
     }
 }
 
@@ -646,7 +646,7 @@ static double failing_counter(enum counter_failure failure, double t, double tru
         return -1.0;
     case RESUMES_BEHIND: /* it has slept */
         return t <= 30.0 ? stuck_j : truth_j - (30.0 * 200.0 - stuck_j);
-    case RESUMES_AHEAD: /* only what is read of it has stood still */
+    case RESUMES_AHEAD: /* only what is read of it has hung */
         return t <= 30.0 ? stuck_j : truth_j;
     default:
         return stuck_j;
@@ -704,7 +704,7 @@ static void test_f19_power_stands_in_for_a_counter_that_fails(void **state)
     }
 }
 
-/* Without power nobody knows what was drawn beside a counter that stands still, so the interval
+/* Without power nobody knows what was drawn beside a counter that hangs, so the interval
  * says anything from nothing to the most. */
 static void test_f19_a_counter_that_stands_still_without_power(void **state)
 {
@@ -722,7 +722,7 @@ static void test_f19_a_counter_that_stands_still_without_power(void **state)
     assert_false(figure_between(&account, 500, 2500).is_estimate);
 }
 
-/* A processor's counter may stand still: its zone is off, or draws nothing that counts. */
+/* A processor's counter may hang: its zone is off, or draws nothing that counts. */
 static void test_f19_a_device_that_may_draw_nothing(void **state)
 {
     struct lull_energy_source source = a100;

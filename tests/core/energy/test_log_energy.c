@@ -1,7 +1,7 @@
 /*
  * Energies of power logs against integrals by brute force: power curves on a grid of 1 ms, read
  * through a sensor that averages and refreshes, and logged now and then, with gaps; and counters
- * that wrap, stand still or miss. `test_log_energy report` prints coverage and widths.
+ * that wrap, hang or miss. `test_log_energy report` prints coverage and widths.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "core/energy/log_energy.h"
@@ -12,14 +12,14 @@
 
 #include "../property.h"
 
-enum { GRID_MS = 400000, CASES = 200, MOST_READINGS = GRID_MS / 100 };
+enum { GRID_MS = 400000, CASES = 200, MAX_READINGS = GRID_MS / 100 };
 
 static const int64_t ms = 1000000;
 static bool is_report;
 
 /* energy_j[i]: drawn before millisecond i. */
 static double energy_j[GRID_MS + 1];
-static struct lull_energy_reading readings[MOST_READINGS];
+static struct lull_energy_reading readings[MAX_READINGS];
 
 static double between(struct lull_random *random, double low, double high)
 {

@@ -1,5 +1,5 @@
 /*
- * The interval of a saving: each term covers the condition that it stands for, which the term of
+ * The interval of a saving: each term covers the condition that it represents, which the term of
  * the readings alone does not; and all of them together stay narrow enough to be of use. The audit
  * in full is bench/bench_saving.c. SPDX-License-Identifier: Apache-2.0
  */

@@ -6,12 +6,12 @@
 
 #include "../property.h"
 
-enum { MOST = 120, CASES = 300 };
+enum { MAX = 120, CASES = 300 };
 
 static const double pi = 3.14159265358979323846;
 
 struct series {
-    double values[MOST];
+    double values[MAX];
     uint32_t count;
     double step_s;
 };
@@ -22,7 +22,7 @@ static struct series draw(uint64_t seed)
     struct series series;
 
     lull_random_init(&random, seed);
-    series.count = 2 + (uint32_t)(lull_random_uniform(&random) * (MOST - 1));
+    series.count = 2 + (uint32_t)(lull_random_uniform(&random) * (MAX - 1));
     series.step_s = 0.01 + 0.2 * lull_random_uniform(&random);
     for (uint32_t i = 0; i < series.count; i++)
         series.values[i] = 300.0 + 100.0 * sin(0.7 * i) + 50.0 * lull_random_uniform(&random);
@@ -82,7 +82,7 @@ static void the_band_is_that_of_the_transform(void **state)
 /* A square wave of 100 W around 250 W at 1 Hz, read every 50 ms for 10 s. */
 static struct series square_wave(double swing_w)
 {
-    struct series series = {.count = MOST, .step_s = 0.05};
+    struct series series = {.count = MAX, .step_s = 0.05};
 
     for (uint32_t i = 0; i < series.count; i++)
         series.values[i] = 250.0 + (i % 20 < 10 ? swing_w : -swing_w) / 2.0;

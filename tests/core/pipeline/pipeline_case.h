@@ -23,8 +23,9 @@ struct pipeline_case {
 
 void pipeline_case_fini(struct pipeline_case *it);
 
-/* Adds the rows of a profile in Perseus's format for every stage of the pipeline that they stand
- * for (stages 0 to 6 alike, 7 the last one's). False: the file cannot be read, errno says why. */
+/* Adds the rows of a profile in Perseus's format for every stage of the pipeline that they
+ * represent (stages 0 to 6 alike, 7 the last one's). False: the file cannot be read, errno says
+ * why. */
 bool pipeline_case_profile(struct lull_pipeline_profile *profile, const char *path,
                            uint32_t stages);
 

@@ -152,7 +152,7 @@ static const struct letter *latest_of(const struct world *world, uint32_t node)
     return latest;
 }
 
-/* The clock that the rules ask for, from the log alone. */
+/* The clock that the rules request, from the log alone. */
 static uint32_t oracle_mhz(const struct world *world, uint32_t section)
 {
     uint32_t mhz = 0;
@@ -253,7 +253,7 @@ static void test_any_order_gives_the_same_answer(void **state)
     }
 }
 
-/* A governor that begins anew after its wall clock has jumped back is heard once the one before is
+/* A governor that starts again after its wall clock has jumped back is heard once the one before is
  * silent, and not while it speaks: then the message is an old one. */
 static void test_f22_a_governor_whose_clock_has_jumped_back(void **state)
 {
@@ -289,7 +289,7 @@ static struct lull_agreement *agreed(void)
     assert_int_equal(lull_agreement_clock(agreement, 1, 0).mhz, 700);
     assert_int_equal(lull_agreement_clock(agreement, 1, 0).from_iteration, 120);
     assert_int_equal(lull_agreement_clock(agreement, 2, 0).mhz, LULL_AGREEMENT_REFERENCE);
-    assert_int_equal(lull_agreement_heard(agreement), 2);
+    assert_int_equal(lull_agreement_received(agreement), 2);
     return agreement;
 }
 
@@ -330,7 +330,7 @@ static void test_other_iterations_or_numbers_are_no_agreement(void **state)
     lull_agreement_take(agreement, &other, 1);
     assert_int_equal(lull_agreement_state(agreement, 1), LULL_AGREEMENT_DIFFERENT);
     other = proposal_of(1, 4, 700, 0);
-    other.structure = 0; /* it has lost its iteration and searches anew */
+    other.structure = 0; /* it has lost its iteration and searches again */
     lull_agreement_take(agreement, &other, 1);
     assert_int_equal(lull_agreement_state(agreement, 1), LULL_AGREEMENT_WAITING);
     other = proposal_of(2, 5, 700, 0);

@@ -126,7 +126,7 @@ static void test_the_first_gpu_may_have_no_rank(void **state)
     assert_true(fabs(c->managed.total_ms / first.total_ms - 1.0) < 1e-3);
 }
 
-/* The rank that led has left: the others go on being checked. */
+/* The rank that led has left: the others continue being checked. */
 static void test_the_leading_rank_may_leave(void **state)
 {
     struct comparison *c = *state;
@@ -415,7 +415,7 @@ static void test_uncertain_sections_are_not_lowered_ahead(void **state)
     lull_feed_forward_init(&feed);
     assert_false(lull_feed_forward_end(&feed, 0, 5, &forecast));
     assert_true(feed.lower_at_ns == INT64_MAX);
-    /* Nothing is asked for until the section itself begins. */
+    /* Nothing is requested until the section itself begins. */
     assert_true(lull_feed_forward_begin(&feed, 70000000, 5, &forecast));
     assert_int_equal(feed.requested, 5);
     assert_int_equal(feed.raise_at_ns, 140000000);

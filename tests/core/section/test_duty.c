@@ -1,5 +1,5 @@
 /*
- * Every duty, iteration by iteration, against what its definition asks for.
+ * Every duty, iteration by iteration, against what its definition requests.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "core/section/duty.h"
@@ -8,7 +8,7 @@
 
 #include "../property.h"
 
-enum { MOST_ITERATIONS = 400 };
+enum { MAX_ITERATIONS = 400 };
 
 /* Counts the low iterations among the first `end`. */
 static uint32_t count_low(const struct lull_duty *duty, uint64_t end)
@@ -23,14 +23,15 @@ static uint32_t count_low(const struct lull_duty *duty, uint64_t end)
 static void test_so_many_beats_are_low_and_evenly_spread(void **state)
 {
     (void)state;
-    for (uint32_t low = 0; low < LULL_DUTY_BEATS; low++)
+    for (uint32_t low = 0; low < LULL_DUTY_SLOTS; low++)
         for (uint32_t beat = 1; beat <= 9; beat++) {
-            const struct lull_duty duty = {.point = 3, .low = low, .beat = low > 0 ? beat : 0};
+            const struct lull_duty duty = {
+                .point = 3, .low = low, .slot_iterations = low > 0 ? beat : 0};
             const uint64_t seed = low * 100 + beat;
 
-            holds(count_low(&duty, (uint64_t)LULL_DUTY_BEATS * beat) == low * beat, seed);
-            for (uint64_t i = 0; i < MOST_ITERATIONS; i++) {
-                const double share = (double)low / LULL_DUTY_BEATS;
+            holds(count_low(&duty, (uint64_t)LULL_DUTY_SLOTS * beat) == low * beat, seed);
+            for (uint64_t i = 0; i < MAX_ITERATIONS; i++) {
+                const double share = (double)low / LULL_DUTY_SLOTS;
                 const double off = count_low(&duty, i) - share * (double)i;
 
                 /* Never off by more than one beat, and by half of one where a beat ends. */
@@ -45,12 +46,12 @@ static void test_so_many_beats_are_low_and_evenly_spread(void **state)
 static void test_a_round_is_the_shortest_period(void **state)
 {
     (void)state;
-    for (uint32_t low = 1; low < LULL_DUTY_BEATS; low++)
+    for (uint32_t low = 1; low < LULL_DUTY_SLOTS; low++)
         for (uint32_t beat = 1; beat <= 5; beat++) {
-            const struct lull_duty duty = {.low = low, .beat = beat};
+            const struct lull_duty duty = {.low = low, .slot_iterations = beat};
             uint32_t period = 1;
 
-            for (uint64_t i = 0; i < MOST_ITERATIONS; i++)
+            for (uint64_t i = 0; i < MAX_ITERATIONS; i++)
                 if (lull_duty_is_low(&duty, i) != lull_duty_is_low(&duty, i + period)) {
                     period++;
                     i = UINT64_MAX;
@@ -72,7 +73,7 @@ static void test_a_beat_is_long_beside_a_change(void **state)
         lull_random_init(&random, seed);
         iteration_ms = 1.0 + 1000.0 * lull_random_uniform(&random);
         change_ms = 0.1 + 300.0 * lull_random_uniform(&random);
-        beat = lull_duty_beat(iteration_ms, change_ms);
+        beat = lull_duty_slot_iterations(iteration_ms, change_ms);
         if (beat == 0) {
             holds(8.0 * iteration_ms < fmax(5.0 * change_ms, 200.0), seed);
             continue;

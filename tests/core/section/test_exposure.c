@@ -9,11 +9,11 @@
 
 #include "../property.h"
 
-enum { TICKS = 200, MOST = 24 };
+enum { TICKS = 200, MAX = 24 };
 
 struct kernels {
-    struct lull_interval compute[MOST];
-    struct lull_interval communication[MOST];
+    struct lull_interval compute[MAX];
+    struct lull_interval communication[MAX];
     size_t compute_count;
     size_t communication_count;
     bool computes[TICKS];
@@ -43,8 +43,8 @@ static void widen(struct lull_interval *span, struct lull_interval by)
 
 static void draw_kernels(struct lull_random *random, struct kernels *kernels)
 {
-    *kernels = (struct kernels){.compute_count = lull_random_below(random, MOST),
-                                .communication_count = lull_random_below(random, MOST),
+    *kernels = (struct kernels){.compute_count = lull_random_below(random, MAX),
+                                .communication_count = lull_random_below(random, MAX),
                                 .span = {TICKS, 0}};
     for (size_t i = 0; i < kernels->compute_count; i++) {
         kernels->compute[i] = draw(random, kernels->computes);
@@ -93,7 +93,7 @@ static void check_measure(const struct kernels *kernels, struct lull_union compu
 static void check_gaps(const struct kernels *kernels, struct lull_union compute,
                        struct lull_union communication, uint64_t seed)
 {
-    struct lull_gap gaps[MOST + 1];
+    struct lull_gap gaps[MAX + 1];
     const size_t count = lull_exposure_gaps(compute, communication, kernels->span, gaps);
     int64_t t = kernels->span.begin_ns;
 

@@ -66,7 +66,7 @@ static void test_no_other_number_is_better(void **state)
             struct lull_gap_need need;
 
             lull_gap_need_find(&cost, share / k, &need);
-            if (!(lengths_ms[k - 1] > need.least_ms))
+            if (!(lengths_ms[k - 1] > need.min_ms))
                 break;
             holds(chosen > 0, seed);
             holds(low_ms(lengths_ms, chosen, &cost, share) >=
@@ -76,7 +76,7 @@ static void test_no_other_number_is_better(void **state)
     }
 }
 
-/* Early and late switches together stay near the share that was asked for. */
+/* Early and late switches together stay near the share that was requested. */
 static void test_needs_keep_the_share(void **state)
 {
     (void)state;
@@ -118,7 +118,7 @@ static void test_a_constant_latency_needs_no_more(void **state)
     lull_gap_need_find(&cost, 0.001, &need);
     assert_near(need.lead_ms, 10.0, 0.2);
     assert_near(need.ahead_ms, 10.0, 0.4);
-    assert_true(need.ahead_ms < 10.0 && need.lead_ms > 10.0 && need.least_ms >= need.lead_ms);
+    assert_true(need.ahead_ms < 10.0 && need.lead_ms > 10.0 && need.min_ms >= need.lead_ms);
 }
 
 int main(void)

@@ -15,7 +15,7 @@ static const int64_t ms = INT64_C(1000000);
 struct step {
     double compute;
     double kernel;
-    double overlap; /* computation goes on for so long beside the kernel */
+    double overlap; /* computation continues for so long beside the kernel */
     double idle;    /* after it */
 };
 
@@ -135,7 +135,7 @@ static void drain(struct lull_gap_map *map, int64_t until_ns, struct seen *seen)
     }
 }
 
-/* Computation is told 100 ms late, and only while it is asked for. */
+/* Computation is told 100 ms late, and only while it is requested. */
 static void play(struct lull_gap_map *map, struct seen *seen)
 {
     uint32_t run = 0;
@@ -227,7 +227,7 @@ static void continue_from(int64_t from_ns, uint32_t order)
 
 /* How much too early the gaps of the last passes begin at most, when computation takes a tenth
  * longer than in the window; ns. */
-static int64_t earliest_ns(bool is_told)
+static int64_t earliest_ns(bool is_reported)
 {
     static const struct job slowed = {
         .kernels = 3,
@@ -242,7 +242,7 @@ static int64_t earliest_ns(bool is_told)
     lay_out(&plain, 60, 1);
     play(map, &seen);
     end_ns = history.edges[history.edge_count - 1].time_ns - 5 * ms + ms / 5;
-    if (is_told)
+    if (is_reported)
         lull_gap_map_set_steady(map, 8);
     lay_out(&slowed, 20, 1);
     continue_from(end_ns, 180);

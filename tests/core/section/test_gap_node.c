@@ -9,7 +9,7 @@
 
 #include "core/section/controller/controller.h"
 
-enum { MOST_GPUS = 8, GAPS = 4, POINTS = 9, ITERATIONS = 400, MEASURED = 100 };
+enum { MAX_GPUS = 8, GAPS = 4, POINTS = 9, ITERATIONS = 400, MEASURED = 100 };
 
 /* Computation and gap by turns, ms. */
 static const double compute_ms[GAPS] = {60.0, 40.0, 90.0, 30.0};
@@ -26,7 +26,7 @@ struct gpu {
     int64_t asked_ns;
     uint32_t target; /* that the clock settles to at effect_ns */
     int64_t effect_ns;
-    double call_ms;   /* since it was asked for */
+    double call_ms;   /* since it was requested */
     double driver_ms; /* of the call itself */
     double settle_ms;
     int64_t low_since_ns;
@@ -39,7 +39,7 @@ struct node {
     double settle_ms;
     double spread; /* of the logarithm of every length; 0: they never vary */
     struct lull_random random;
-    struct gpu gpus[MOST_GPUS];
+    struct gpu gpus[MAX_GPUS];
     int64_t now_ns;
     int32_t busy_with;
     int64_t call_ends_ns;
@@ -130,9 +130,8 @@ static void drive(struct node *node)
 
 static void take_commands(struct node *node)
 {
-    struct lull_command commands[MOST_GPUS];
-    const uint32_t count =
-        lull_controller_poll(node->controller, node->now_ns, commands, MOST_GPUS);
+    struct lull_command commands[MAX_GPUS];
+    const uint32_t count = lull_controller_poll(node->controller, node->now_ns, commands, MAX_GPUS);
 
     for (uint32_t i = 0; i < count; i++) {
         struct gpu *gpu = &node->gpus[commands[i].gpu];
@@ -176,7 +175,7 @@ static uint32_t count_switched(const struct node *node)
 /* GPUs in pairs, each pair a little behind the one before; two of a pair want the same at once. */
 static struct node run(uint32_t gpus, double call_ms, double settle_ms, double spread)
 {
-    uint32_t points[MOST_GPUS];
+    uint32_t points[MAX_GPUS];
     struct lull_controller_config config;
     struct node node = {.gpu_count = gpus,
                         .call_ms = call_ms,
@@ -219,7 +218,7 @@ static void test_calls_that_queue_are_foreseen(void **state)
         const struct node alone = run(1, calls_ms[i], 10.0, 0.0);
 
         assert_int_equal(alone.computed_low, 0);
-        for (uint32_t gpus = 2; gpus <= MOST_GPUS; gpus *= 2) {
+        for (uint32_t gpus = 2; gpus <= MAX_GPUS; gpus *= 2) {
             const struct node node = run(gpus, calls_ms[i], 10.0, 0.0);
             const double share = node.low_ms / gpus / alone.low_ms;
             const double busy = 2.0 * GAPS * gpus * calls_ms[i] / period_ms;

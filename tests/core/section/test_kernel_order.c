@@ -71,7 +71,7 @@ static void lay_out(const struct pattern *pattern, uint32_t iterations, double o
 }
 
 /* Plays everything; the kernels taken until the iteration was found. Positions are a rotation of
- * the pattern's, the same one throughout, and iterations are told apart. */
+ * the pattern's, the same one throughout, and iterations are distinguished. */
 static uint32_t check_standing(const struct pattern *pattern, uint64_t seed)
 {
     struct lull_kernel_order *order = lull_kernel_order_create();

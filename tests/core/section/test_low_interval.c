@@ -8,33 +8,33 @@
 
 #include "core/section/gaps/gap_choice.h"
 
-enum { LENGTH = 2000, MOST_SPANS = LENGTH / 8 };
+enum { LENGTH = 2000, MAX_SPANS = LENGTH / 8 };
 
 enum what { GAP_BEGINS, GAP_ENDS, LOWERED, RAISED };
 
-struct told {
-    int64_t heard_ns;
+struct reported {
+    int64_t received_ns;
     enum what what;
     int64_t at_ns;
 };
 
 struct story {
     int gap_of[LENGTH]; /* number of the gap that is on; 0 none */
-    struct told told[4 * MOST_SPANS];
+    struct reported reported[4 * MAX_SPANS];
     uint32_t count;
     uint32_t late; /* spans that are low outside one gap */
 };
 
-static void tell(struct story *story, int64_t heard_ns, enum what what, int64_t at_ns)
+static void tell(struct story *story, int64_t received_ns, enum what what, int64_t at_ns)
 {
     uint32_t place = story->count++;
 
     /* As heard; of the same time as they happened. */
-    while (place > 0 && story->told[place - 1].heard_ns > heard_ns) {
-        story->told[place] = story->told[place - 1];
+    while (place > 0 && story->reported[place - 1].received_ns > received_ns) {
+        story->reported[place] = story->reported[place - 1];
         place--;
     }
-    story->told[place] = (struct told){heard_ns, what, at_ns};
+    story->reported[place] = (struct reported){received_ns, what, at_ns};
 }
 
 static bool is_within_one_gap(const struct story *story, int64_t from_ns, int64_t to_ns)
@@ -49,7 +49,7 @@ static bool is_within_one_gap(const struct story *story, int64_t from_ns, int64_
 static void make_story(struct story *story, struct lull_random *random)
 {
     int64_t now_ns = 0;
-    int64_t told_ns = 0; /* outcomes are told in the order of their changes */
+    int64_t reported_ns = 0; /* outcomes are told in the order of their changes */
 
     *story = (struct story){0};
     for (int gap = 1; now_ns < LENGTH - 100; gap++) {
@@ -60,9 +60,9 @@ static void make_story(struct story *story, struct lull_random *random)
         const int64_t low_ns = lull_random_below(random, 8) == 0
                                    ? high_ns + (int64_t)lull_random_below(random, 5)
                                    : begin_ns - 2 + (int64_t)lull_random_below(random, 8);
-        const int64_t read_ns = low_ns > told_ns ? low_ns : told_ns;
-        const int64_t heard_ns =
-            (high_ns > told_ns ? high_ns : told_ns) + (int64_t)lull_random_below(random, 30);
+        const int64_t read_ns = low_ns > reported_ns ? low_ns : reported_ns;
+        const int64_t received_ns = (high_ns > reported_ns ? high_ns : reported_ns) +
+                                    (int64_t)lull_random_below(random, 30);
 
         for (int64_t t = begin_ns; t < end_ns; t++)
             story->gap_of[t] = gap;
@@ -70,10 +70,11 @@ static void make_story(struct story *story, struct lull_random *random)
         tell(story, end_ns, GAP_ENDS, end_ns);
         if (lull_random_below(random, 4) != 0) {
             /* Raised before it was read back: both are told together. */
-            tell(story, low_ns >= high_ns || lull_random_below(random, 2) != 0 ? heard_ns : read_ns,
+            tell(story,
+                 low_ns >= high_ns || lull_random_below(random, 2) != 0 ? received_ns : read_ns,
                  LOWERED, low_ns);
-            tell(story, heard_ns, RAISED, high_ns);
-            told_ns = heard_ns;
+            tell(story, received_ns, RAISED, high_ns);
+            reported_ns = received_ns;
         }
         now_ns = end_ns;
     }
@@ -86,10 +87,10 @@ static void count_late(struct story *story)
     int64_t from_ns = 0;
 
     for (uint32_t i = 0; i < story->count; i++) {
-        if (story->told[i].what == LOWERED)
-            from_ns = story->told[i].at_ns;
-        if (story->told[i].what == RAISED)
-            story->late += !is_within_one_gap(story, from_ns, story->told[i].at_ns);
+        if (story->reported[i].what == LOWERED)
+            from_ns = story->reported[i].at_ns;
+        if (story->reported[i].what == RAISED)
+            story->late += !is_within_one_gap(story, from_ns, story->reported[i].at_ns);
     }
 }
 
@@ -108,16 +109,16 @@ static void test_equals_the_picture(void **state)
         make_story(&story, &random);
         count_late(&story);
         for (uint32_t i = 0; i < story.count; i++) {
-            const struct told *told = &story.told[i];
+            const struct reported *reported = &story.reported[i];
 
-            if (told->what == GAP_BEGINS)
-                lull_low_interval_gap_begins(&span, told->at_ns);
-            else if (told->what == GAP_ENDS)
-                lull_low_interval_gap_ends(&span, told->at_ns);
-            else if (told->what == LOWERED)
-                lull_low_interval_lowered(&span, told->at_ns);
+            if (reported->what == GAP_BEGINS)
+                lull_low_interval_gap_begins(&span, reported->at_ns);
+            else if (reported->what == GAP_ENDS)
+                lull_low_interval_gap_ends(&span, reported->at_ns);
+            else if (reported->what == LOWERED)
+                lull_low_interval_lowered(&span, reported->at_ns);
             else
-                found += lull_low_interval_raised(&span, told->at_ns);
+                found += lull_low_interval_raised(&span, reported->at_ns);
         }
         assert_int_equal(found, story.late);
         late += story.late;

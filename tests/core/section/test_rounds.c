@@ -5,9 +5,9 @@
 #include "core/section/rounds.h"
 #include "../property.h"
 
-enum { MOST = 12288, SHAPE = 4096 };
+enum { MAX = 12288, SHAPE = 4096 };
 
-static double newest_first[MOST];
+static double newest_first[MAX];
 
 /* Plays `count` intervals of an iteration of `length` ones, oldest first, and looks at them. */
 static uint32_t find(const double *shape, uint32_t length, uint32_t count, uint32_t period,
@@ -29,10 +29,10 @@ static void test_the_iteration_of_many_like_calls_is_found(void **state)
         struct lull_random random;
 
         lull_random_init(&random, seed);
-        const uint32_t length = 5 + (uint32_t)lull_random_below(&random, MOST / 3 - 5);
+        const uint32_t length = 5 + (uint32_t)lull_random_below(&random, MAX / 3 - 5);
         const uint32_t pauses = 1 + (uint32_t)lull_random_below(&random, 3);
         const uint32_t count =
-            3 * length + (uint32_t)lull_random_below(&random, MOST - 3 * length + 1);
+            3 * length + (uint32_t)lull_random_below(&random, MAX - 3 * length + 1);
 
         for (uint32_t i = 0; i < length; i++)
             shape[i] = 0.2 + lull_random_uniform(&random);

@@ -8,13 +8,13 @@
 
 #include "../property.h"
 
-enum { MOST = 9, TICK_NS = 1000000 }; /* a tick is 1 ms */
+enum { MAX = 9, TICK_NS = 1000000 }; /* a tick is 1 ms */
 
 struct scene {
-    struct lull_gap gaps[MOST];
+    struct lull_gap gaps[MAX];
     size_t count;
-    int64_t lengths[MOST];  /* ticks */
-    int64_t computes[MOST]; /* ticks of computation before each gap */
+    int64_t lengths[MAX];  /* ticks */
+    int64_t computes[MAX]; /* ticks of computation before each gap */
     struct lull_switch_latency latency;
     int64_t down;
     int64_t up;
@@ -29,7 +29,7 @@ static void draw(struct lull_random *random, int64_t shortest_gap, struct scene 
 {
     int64_t now = 100;
 
-    *scene = (struct scene){.count = (size_t)between(random, 1, MOST),
+    *scene = (struct scene){.count = (size_t)between(random, 1, MAX),
                             .down = between(random, 0, 12),
                             .up = between(random, 0, 12)};
     scene->latency = (struct lull_switch_latency){scene->down * TICK_NS, scene->up * TICK_NS};
@@ -100,7 +100,7 @@ static int64_t simulate_feed_forward(const struct scene *scene, uint64_t seed)
             holds(!is_low || (t >= begin && t < end), seed);
             low += is_low;
         }
-        holds(end - scene->up >= ask + scene->down, seed); /* then the raising is asked for */
+        holds(end - scene->up >= ask + scene->down, seed); /* then the raising is requested */
         free_at = end;
     }
     return low;

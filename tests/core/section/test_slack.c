@@ -27,8 +27,8 @@ struct job {
     struct lull_random random;
     double factors[GPUS]; /* of each rank's computation */
     double jitter;
-    uint32_t meetings;  /* in an iteration */
-    bool waits_at_once; /* ranks compute on only after each collective, not after the last */
+    uint32_t collectives; /* in an iteration */
+    bool waits_at_once;   /* ranks compute on only after each collective, not after the last */
     int64_t now_ns;
     double iteration_ms; /* of the last one */
     uint64_t raised;     /* in it */
@@ -39,7 +39,7 @@ static void init(struct job *job, double jitter)
     static const uint32_t clocks[GPUS] = {CLOCKS, CLOCKS, CLOCKS, CLOCKS};
 
     *job = (struct job){
-        .jitter = jitter, .meetings = MEETINGS, .factors = {1.0, 1.0, 1.0, 1.0}, .now_ns = 1000};
+        .jitter = jitter, .collectives = MEETINGS, .factors = {1.0, 1.0, 1.0, 1.0}, .now_ns = 1000};
     lull_random_init(&job->random, 7);
     lull_slack_init(&job->slack, GPUS, clocks);
 }
@@ -60,7 +60,7 @@ static void compute(struct job *job, int64_t ready_ns[GPUS], const uint32_t poin
     for (uint32_t i = 0; i < GPUS; i++) {
         const double noise = 1.0 + lull_random_normal(&job->random, 0.0, job->jitter);
 
-        ready_ns[i] += (int64_t)(busy_ms / job->meetings * job->factors[i] * noise *
+        ready_ns[i] += (int64_t)(busy_ms / job->collectives * job->factors[i] * noise *
                                  (1.0 + point_cost * points[i]) * 1e6);
     }
 }
@@ -99,7 +99,7 @@ static void iterate(struct job *job, uint32_t iterations)
             lull_slack_take_switch(&job->slack, i, points[i]);
             ready_ns[i] = begin_ns;
         }
-        for (uint32_t k = 0; k < job->meetings; k++) {
+        for (uint32_t k = 0; k < job->collectives; k++) {
             compute(job, ready_ns, points);
             job->now_ns = meet(job, ready_ns);
             for (uint32_t i = 0; i < GPUS && job->waits_at_once; i++)
@@ -194,7 +194,7 @@ static void test_many_short_waits_are_filled_together(void **state)
 
     (void)state;
     init(&job, 0.005);
-    job.meetings = MANY;
+    job.collectives = MANY;
     job.waits_at_once = true;
     job.factors[LAST] = 1.1;
     common_ms = mean_ms(&job, LULL_SLACK_WINDOW);
@@ -223,7 +223,7 @@ static void test_many_short_waits_end_at_once(void **state)
 
     (void)state;
     init(&job, 0.005);
-    job.meetings = MANY;
+    job.collectives = MANY;
     job.waits_at_once = true;
     job.factors[LAST] = 1.1;
     iterate(&job, 200);
@@ -243,7 +243,7 @@ static void test_one_lag_is_not_filled_over_and_over(void **state)
 
     (void)state;
     init(&job, 0.0005);
-    job.meetings = MANY;
+    job.collectives = MANY;
     job.factors[LAST] = 1.008;
     common_ms = mean_ms(&job, LULL_SLACK_WINDOW);
     assert_true(mean_ms(&job, 300) <= 1.002 * common_ms);
@@ -399,7 +399,7 @@ static void test_the_cost_of_a_point_is_learnt(void **state)
 
         init(&job, 0.0);
         gpu->is_in_force = true;
-        gpu->met = 1;
+        gpu->joined = 1;
         gpu->wait_ms = 10.0;
         for (uint32_t wait = 0; wait < LULL_SLACK_WINDOW; wait++)
             gpu->own.longest_ms[wait] = 10.0;

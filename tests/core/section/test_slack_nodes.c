@@ -137,12 +137,12 @@ static double told_wait_ms(const struct truth *truth, uint32_t rank,
     double longest_ms = 0.0;
 
     for (uint32_t kind = 0; kind < latest->kind_count; kind++) {
-        double most_ms = 0.0;
+        double max_ms = 0.0;
         /* Which kind of collectives it is cannot be told from its signature here: the one that fits
          * worst. */
         for (uint32_t k = 0; k < MEETINGS; k++)
-            most_ms = fmax(most_ms, truth->length_ms[k][rank]);
-        longest_ms = fmax(longest_ms, most_ms - latest->kinds[kind].longest_us * 1e-3);
+            max_ms = fmax(max_ms, truth->length_ms[k][rank]);
+        longest_ms = fmax(longest_ms, max_ms - latest->kinds[kind].longest_us * 1e-3);
     }
     return fmin(longest_ms, total_ms(truth, rank) - latest->total_us * 1e-3);
 }
@@ -151,7 +151,7 @@ static double told_wait_ms(const struct truth *truth, uint32_t rank,
 static void check_latest(struct job *job, const struct lull_arrival *latest)
 {
     const struct truth *truth = &job->truths[latest->iteration % SEEN];
-    double least_ms = INFINITY;
+    double min_ms = INFINITY;
     double total_least_ms = INFINITY;
 
     assert_true(job->iteration - latest->iteration < SEEN);
@@ -160,56 +160,56 @@ static void check_latest(struct job *job, const struct lull_arrival *latest)
         const double told_ms = told_wait_ms(truth, i, latest);
 
         assert_true(told_ms <= longest_wait_ms(truth, i) + 1e-3);
-        least_ms = fmin(least_ms, told_ms);
+        min_ms = fmin(min_ms, told_ms);
         total_least_ms = fmin(total_least_ms, total_ms(truth, i));
     }
-    assert_true(least_ms <= 0.0);
+    assert_true(min_ms <= 0.0);
     assert_true(latest->total_us * 1e-3 >= total_least_ms - 1e-6);
     assert_true(latest->total_us * 1e-3 <= total_least_ms + 2e-3);
 }
 
 /* ---- the job ----------------------------------------------------------------------------- */
 
-static struct lull_call edge_at(int64_t time_ns, uint32_t meeting, bool begin)
+static struct lull_call edge_at(int64_t time_ns, uint32_t collective, bool begin)
 {
     return (struct lull_call){.time_ns = time_ns,
                               .bytes = 1000,
                               .ranks = RANKS,
                               .peer = -1,
-                              .operation = (uint16_t)(1 + meeting % KINDS),
+                              .operation = (uint16_t)(1 + collective % KINDS),
                               .begin = begin};
 }
 
-static void meet(struct job *job, uint32_t meeting, int64_t ready_ns[RANKS])
+static void meet(struct job *job, uint32_t collective, int64_t ready_ns[RANKS])
 {
     struct truth *truth = &job->truths[job->iteration % SEEN];
     int64_t end_ns = 0;
 
     for (uint32_t i = 0; i < RANKS; i++) {
-        const struct lull_call begin = edge_at(ready_ns[i], meeting, true);
+        const struct lull_call begin = edge_at(ready_ns[i], collective, true);
 
         lull_slack_take(slack_of(job, i), i % EACH, &begin);
         end_ns = ready_ns[i] > end_ns ? ready_ns[i] : end_ns;
     }
     end_ns += collective_ns;
     for (uint32_t i = 0; i < RANKS; i++) {
-        const struct lull_call end = edge_at(end_ns, meeting, false);
+        const struct lull_call end = edge_at(end_ns, collective, false);
 
         lull_slack_take(slack_of(job, i), i % EACH, &end);
-        truth->length_ms[meeting][i] = (double)(end_ns - ready_ns[i]) * 1e-6;
+        truth->length_ms[collective][i] = (double)(end_ns - ready_ns[i]) * 1e-6;
     }
     job->now_ns = end_ns;
 }
 
-static void compute(struct job *job, uint32_t meeting, int64_t ready_ns[RANKS],
+static void compute(struct job *job, uint32_t collective, int64_t ready_ns[RANKS],
                     const uint32_t points[RANKS])
 {
     for (uint32_t i = 0; i < RANKS; i++) {
         const double noise = 1.0 + lull_random_normal(&job->random, 0.0, job->jitter);
 
         ready_ns[i] +=
-            (int64_t)((busy_ms / MEETINGS * job->factors[i] + job->extra_ms[meeting][i]) * noise *
-                      (1.0 + point_cost * points[i]) * 1e6);
+            (int64_t)((busy_ms / MEETINGS * job->factors[i] + job->extra_ms[collective][i]) *
+                      noise * (1.0 + point_cost * points[i]) * 1e6);
     }
 }
 
@@ -219,7 +219,7 @@ static void talk(struct job *job)
     struct lull_arrival arrival;
 
     for (uint32_t i = 0; i < NODES; i++)
-        if (lull_slack_tell(&job->slacks[i], &arrival)) {
+        if (lull_slack_report(&job->slacks[i], &arrival)) {
             lull_arrivals_take(job->arrivals[i], i, 1, &arrival);
             send(job, i, &arrival);
         }
@@ -236,7 +236,7 @@ static void talk(struct job *job)
     for (uint32_t i = 0; i < NODES; i++)
         while (lull_arrivals_find(job->arrivals[i], &arrival)) {
             check_latest(job, &arrival);
-            lull_slack_hear(&job->slacks[i], &arrival);
+            lull_slack_receive(&job->slacks[i], &arrival);
             job->answers++;
         }
 }
@@ -474,8 +474,8 @@ static void test_a_neighbour_that_waits_raises_nothing(void **state)
     destroy(&job);
 }
 
-/* What is told of an iteration says nothing of a GPU whose points have changed since, or that had
- * not reached them. */
+/* What is reported of an iteration says nothing of a GPU whose points have changed since, or that
+ * had not reached them. */
 static void test_only_what_ran_at_the_present_points_counts(void **state)
 {
     static const uint32_t clocks[EACH] = {CLOCKS, CLOCKS};
@@ -508,7 +508,7 @@ static void test_only_what_ran_at_the_present_points_counts(void **state)
                 .iteration = n, .collectives = 1, .common_us = 5000, .kind_count = 1};
             arrival.total_us = 5000;
             arrival.kinds[0] = (struct lull_arrival_kind){slack.kinds[0].signature, 5000, 5000};
-            assert_int_equal(lull_slack_hear(&slack, &arrival), 0);
+            assert_int_equal(lull_slack_receive(&slack, &arrival), 0);
         }
         assert_true(lull_slack_points(&slack, 1) > 0);
         assert_true((lull_slack_points(&slack, 0) > 0) == (changed == 0));
@@ -571,8 +571,8 @@ static void test_what_all_have_told_is_found_once(void **state)
     lull_arrivals_destroy(arrivals);
 }
 
-/* A governor that has begun anew, or a node that counts anew, says nothing of iterations that had
- * the same numbers before. */
+/* A governor that has started again, or a node that counts again, says nothing of iterations that
+ * had the same numbers before. */
 static void test_what_was_said_before_is_forgotten(void **state)
 {
     struct lull_arrivals *arrivals = lull_arrivals_create(0, 2);
@@ -605,7 +605,7 @@ static void test_short_iterations_are_told_of_rarely(void **state)
     static const uint32_t clocks[EACH] = {CLOCKS, CLOCKS};
     struct lull_slack slack;
     struct lull_arrival arrival;
-    uint32_t told = 0;
+    uint32_t reported = 0;
 
     (void)state;
     lull_slack_init(&slack, EACH, clocks);
@@ -621,14 +621,14 @@ static void test_short_iterations_are_told_of_rarely(void **state)
         }
         for (uint32_t i = 0; i < EACH; i++)
             lull_slack_end_iteration(&slack, i, n, 30.0);
-        if (!lull_slack_tell(&slack, &arrival))
+        if (!lull_slack_report(&slack, &arrival))
             continue;
-        told++;
+        reported++;
         assert_true(n < 4 || arrival.iteration % 4 == 0);
         assert_int_equal(arrival.total_us, 1000);
         assert_int_equal(arrival.common_us, 1000);
     }
-    assert_in_range(told, 14, 18);
+    assert_in_range(reported, 14, 18);
 }
 
 /* In collectives of this node's ranks alone nobody waits for another node. */
@@ -653,7 +653,7 @@ static void test_what_a_node_does_by_itself_is_not_told(void **state)
         }
         for (uint32_t i = 0; i < EACH; i++)
             lull_slack_end_iteration(&slack, i, n, 200.0);
-        assert_true(n == 0 || !lull_slack_tell(&slack, &arrival));
+        assert_true(n == 0 || !lull_slack_report(&slack, &arrival));
     }
 }
 

@@ -61,7 +61,7 @@ static struct seen play(const struct loop *loop, uint64_t seed)
  * of it, and a point twice as low is taken to add twice as much. */
 static void test_a_steady_point_stretches_what_lies_between_sections(void **state)
 {
-    const struct loop usual = {2, 1, {{40.0, 20.0}}, 0.0};
+    const struct loop typical = {2, 1, {{40.0, 20.0}}, 0.0};
     const struct loop slowed = {2, 1, {{45.0, 20.0}}, 0.0};
     struct lull_track *const track = lull_track_create(true);
     struct lull_random random;
@@ -71,7 +71,7 @@ static void test_a_steady_point_stretches_what_lies_between_sections(void **stat
     (void)state;
     lull_random_init(&random, 1);
     for (uint32_t round = 0; round < ROUNDS; round++)
-        play_round(track, &usual, round, &random, &now_ns);
+        play_round(track, &typical, round, &random, &now_ns);
     lull_track_set_steady(track, 10);
     for (uint32_t round = 0; round < 10; round++)
         play_round(track, &slowed, round, &random, &now_ns);
@@ -81,7 +81,7 @@ static void test_a_steady_point_stretches_what_lies_between_sections(void **stat
     assert_true(fabs(lull_quantile_get(&lull_track_sections(track, &count)[0].recent_gap, 0.5) -
                      40.0) < 0.01);
     lull_track_set_steady(track, 0);
-    play_round(track, &usual, 0, &random, &now_ns);
+    play_round(track, &typical, 0, &random, &now_ns);
     lull_track_set_steady(track, 20);
     assert_true(fabs(lull_track_sections(track, &count)[0].stretch_ms - 10.0) < 0.02);
     lull_track_destroy(track);

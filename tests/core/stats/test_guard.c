@@ -6,7 +6,7 @@
 #include "core/stats/student.h"
 #include "../property.h"
 
-static const struct lull_guard_config usual = {
+static const struct lull_guard_config typical = {
     .tolerance_ratio = 0.01,
     .error = 0.05,
     .refusal_error = 0.05,
@@ -344,7 +344,7 @@ static enum lull_verdict try_candidate(enum kind kind, double slowdown, struct l
     enum lull_verdict verdict = LULL_VERDICT_UNDECIDED;
     struct lull_guard guard;
 
-    lull_guard_init(&guard, &usual);
+    lull_guard_init(&guard, &typical);
     for (*pairs_out = 0; verdict == LULL_VERDICT_UNDECIDED; ++*pairs_out) {
         const bool begins_low = lull_random_below(random, 2) == 1;
         double sums[2] = {0.0, 0.0};
@@ -478,7 +478,7 @@ static void test_equal_pairs_have_no_doubt(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct lull_guard guard;
 
-        lull_guard_init(&guard, &usual);
+        lull_guard_init(&guard, &typical);
         for (uint32_t pair = 0; pair < cases[i].pairs; pair++) {
             assert_int_equal(lull_guard_verdict(&guard), LULL_VERDICT_UNDECIDED);
             assert_int_equal(lull_guard_screen(&guard),
@@ -493,7 +493,7 @@ static void test_equal_pairs_have_no_doubt(void **state)
 /* A screen refuses what costs more than it brings, though it is allowed; a verdict does not ask. */
 static void test_only_a_screen_refuses_what_does_not_pay(void **state)
 {
-    struct lull_guard_config config = usual;
+    struct lull_guard_config config = typical;
     struct lull_guard guard;
 
     (void)state;
@@ -512,7 +512,7 @@ static void test_nonsense_is_ignored(void **state)
     struct lull_guard guard;
 
     (void)state;
-    lull_guard_init(&guard, &usual);
+    lull_guard_init(&guard, &typical);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         lull_guard_add(&guard, bad[i], 1.0);
         lull_guard_add(&guard, 1.0, bad[i]);

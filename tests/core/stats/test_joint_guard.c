@@ -2,7 +2,7 @@
 #include "core/stats/joint_guard.h"
 #include "../property.h"
 
-static const struct lull_guard_config usual = {
+static const struct lull_guard_config typical = {
     .tolerance_ratio = 0.01,
     .error = 0.05,
     .refusal_error = 0.05,
@@ -23,7 +23,7 @@ static enum lull_verdict try_job(const struct job *job, struct lull_random *rand
     enum lull_verdict verdict = LULL_VERDICT_UNDECIDED;
     struct lull_joint_guard joint;
 
-    lull_joint_guard_init(&joint, &usual, job->ranks, false);
+    lull_joint_guard_init(&joint, &typical, job->ranks, false);
     while (verdict == LULL_VERDICT_UNDECIDED) {
         const double common[2] = {lull_random_normal(random, 1.0, job->common_noise),
                                   lull_random_normal(random, 1.0, job->common_noise)};
@@ -67,7 +67,7 @@ static void test_a_single_slowed_rank_is_not_hidden_by_the_others(void **state)
 
             for (uint32_t i = 0; i < ranks; i++)
                 job.iteration_ms[i] = 100.0 + 20.0 * (noise == 1 ? i : 0);
-            job.slowdown[ranks / 2] = usual.tolerance_ratio;
+            job.slowdown[ranks / 2] = typical.tolerance_ratio;
             try_many(&job, RUNS, 10 * ranks + noise, shares);
             print_message("%u ranks, noise %.4f: passed %.4f\n", ranks, job.own_noise,
                           shares[LULL_VERDICT_NOT_DEGRADED]);
@@ -103,7 +103,7 @@ static void test_the_chance_of_refusal_is_shared_by_the_ranks(void **state)
 
     (void)state;
     for (uint32_t ranks = 1; ranks <= 64; ranks *= 4) {
-        lull_joint_guard_init(&joint, &usual, ranks, false);
+        lull_joint_guard_init(&joint, &typical, ranks, false);
         for (uint32_t i = 0; i < ranks; i++) {
             const struct lull_guard_config *own = &joint.ranks[i].guard.config;
 
@@ -142,7 +142,7 @@ static void test_the_worst_verdict_counts_once_it_is_there(void **state)
             enum lull_verdict expected = LULL_VERDICT_NOT_DEGRADED;
             enum lull_verdict before = LULL_VERDICT_UNDECIDED;
 
-            lull_joint_guard_init(&joint, &usual, 3, false);
+            lull_joint_guard_init(&joint, &typical, 3, false);
             lull_joint_guard_leave(&joint, 1);
             assert_int_equal(lull_joint_guard_verdict(&joint), LULL_VERDICT_UNDECIDED);
             feed(&joint, 2, verdicts[1]);
@@ -168,7 +168,7 @@ static void test_a_rank_is_not_asked_again(void **state)
     uint64_t pairs;
 
     (void)state;
-    lull_joint_guard_init(&joint, &usual, 1, false);
+    lull_joint_guard_init(&joint, &typical, 1, false);
     feed(&joint, 0, LULL_VERDICT_NOT_DEGRADED);
     pairs = joint.ranks[0].guard.differences.count;
     for (uint32_t i = 0; i < 50; i++)
@@ -183,7 +183,7 @@ static void test_a_test_that_may_not_pass_yet_can_only_refuse(void **state)
     struct lull_joint_guard joint;
 
     (void)state;
-    lull_joint_guard_init(&joint, &usual, 2, false);
+    lull_joint_guard_init(&joint, &typical, 2, false);
     for (uint32_t i = 0; i < 70; i++)
         for (uint32_t rank = 0; rank < 2; rank++)
             lull_joint_guard_add(&joint, rank, 100.0, rank == 0 ? 100.0 : 90.0 + 20.0 * (i % 2),
@@ -193,16 +193,16 @@ static void test_a_test_that_may_not_pass_yet_can_only_refuse(void **state)
     assert_int_equal(joint.ranks[0].verdict, LULL_VERDICT_NOT_DEGRADED);
     lull_joint_guard_add(&joint, 1, 100.0, 100.0, true);
     assert_int_equal(lull_joint_guard_verdict(&joint), LULL_VERDICT_UNPROVEN);
-    lull_joint_guard_init(&joint, &usual, 1, false);
+    lull_joint_guard_init(&joint, &typical, 1, false);
     for (uint32_t i = 0; i < 20; i++)
         lull_joint_guard_add(&joint, 0, 100.0, 105.0 + 0.1 * (i % 2), false);
     assert_int_equal(lull_joint_guard_verdict(&joint), LULL_VERDICT_DEGRADED);
 }
 
-/* A screen is asked for instead of a verdict: it decides with three pairs, and asks what pays. */
+/* A screen is requested instead of a verdict: it decides with three pairs, and asks what pays. */
 static void test_ranks_are_screened(void **state)
 {
-    struct lull_guard_config config = usual;
+    struct lull_guard_config config = typical;
 
     (void)state;
     config.worth_ratio = 0.002;
@@ -228,7 +228,7 @@ static void test_the_worst_rank_is_the_one_slowed_most(void **state)
     struct lull_joint_guard joint;
 
     (void)state;
-    lull_joint_guard_init(&joint, &usual, 4, false);
+    lull_joint_guard_init(&joint, &typical, 4, false);
     assert_int_equal(lull_joint_guard_worst(&joint), 0);
     lull_joint_guard_add(&joint, 1, 100.0, 98.0, true);
     assert_int_equal(lull_joint_guard_worst(&joint), 1); /* the only one with a pair */

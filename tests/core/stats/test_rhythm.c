@@ -6,7 +6,7 @@
 static void test_a_rhythm_is_found_and_taken_out(void **state)
 {
     (void)state;
-    for (uint32_t period = 2; period <= LULL_RHYTHM_MOST; period++) {
+    for (uint32_t period = 2; period <= LULL_RHYTHM_MAX; period++) {
         struct lull_rhythm_memory memory = {0};
         struct lull_rhythm rhythm;
         struct lull_random random;

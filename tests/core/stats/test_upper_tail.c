@@ -18,12 +18,12 @@ static void test_it_is_the_sorted_value(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 300; seed++) {
         struct lull_upper_tail tail = {0};
-        double values[LULL_UPPER_TAIL_MOST];
+        double values[LULL_UPPER_TAIL_MAX];
         struct lull_random random;
         uint32_t count;
 
         lull_random_init(&random, seed);
-        count = 1 + (uint32_t)lull_random_below(&random, LULL_UPPER_TAIL_MOST);
+        count = 1 + (uint32_t)lull_random_below(&random, LULL_UPPER_TAIL_MAX);
         for (uint32_t i = 0; i < count; i++) {
             values[i] = seed % 3 == 0 ? (double)lull_random_below(&random, 5)
                                       : lull_random_normal(&random, 10.0, 3.0);
@@ -91,7 +91,7 @@ static void test_merged_is_added(void **state)
     }
 }
 
-/* However long it goes on: the share stays what it is, and an old regime is forgotten. */
+/* However long it continues: the share stays what it is, and an old regime is forgotten. */
 static void test_the_recent_tail_follows(void **state)
 {
     const double shares[] = {0.01, 0.003, 0.001};

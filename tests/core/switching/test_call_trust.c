@@ -86,7 +86,7 @@ static void test_long_trust_forgives(void **state)
     }
 }
 
-/* Trust that has lasted for more than four waits forgives, however often it is asked for. */
+/* Trust that has lasted for more than four waits forgives, however often it is requested. */
 static void test_how_long_trust_has_to_last(void **state)
 {
     (void)state;

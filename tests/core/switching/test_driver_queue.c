@@ -12,7 +12,7 @@ static void make_queue(struct lull_driver_queue *queue, const struct lull_switch
         .planned_quantile = 0.75,
         .prior_quantile = 0.5,
         .prior = prior,
-        .least_gain_ns = 2 * ms_ns,
+        .min_gain_ns = 2 * ms_ns,
         .never_suspends = never_suspends,
     };
 

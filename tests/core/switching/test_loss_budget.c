@@ -7,9 +7,9 @@
 #include "core/switching/loss_budget.h"
 #include "../property.h"
 
-enum { MOST = 1000 };
+enum { MAX = 1000 };
 
-/* Lists of iterations, from which everything is computed anew. */
+/* Lists of iterations, from which everything is computed again. */
 struct ledger {
     double rate;
     double risk_ratio;
@@ -20,9 +20,9 @@ struct ledger {
     double at_risk_ms;
     double last_ratio;
     uint32_t references;
-    double reference_ms[MOST];
+    double reference_ms[MAX];
     uint32_t lowered;
-    double excess_ms[MOST];
+    double excess_ms[MAX];
 };
 
 /* The share that an iteration at the reference has in the level: the first 128 have equal ones,
@@ -321,7 +321,7 @@ static void test_a_job_that_slows_down_is_corrected_for(void **state)
     assert_near(lull_loss_budget_slowdown(&budget, &error), 0.1, 1e-12);
     lull_loss_budget_correct(&budget, 100.0, 120.0, 41.0);
     assert_near(lull_loss_budget_slowdown(&budget, &error), 0.0, 1e-12);
-    /* Only what has run since then is compared anew. */
+    /* Only what has run since then is compared again. */
     for (uint32_t i = 0; i < 41; i++)
         lull_loss_budget_take_lowered(&budget, 104.0);
     lull_loss_budget_correct(&budget, 100.0, 108.0, 41.0);

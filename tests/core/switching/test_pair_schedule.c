@@ -89,17 +89,17 @@ static void test_slots_are_found_far_away(void **state)
 {
     const struct lull_pair_schedule schedule = {4000000000U, 4000000000U, 3};
     const uint64_t far = lull_pair_schedule_round(&schedule);
-    const struct lull_pair_schedule usual = {5, 1, 3};
+    const struct lull_pair_schedule typical = {5, 1, 3};
 
     (void)state;
     assert_true(far == UINT64_C(4000000001) * UINT64_C(8000000003));
     assert_int_equal(lull_pair_slot(&schedule, far % UINT64_C(1000000007)).pair, 0);
     for (uint32_t pair = 4000000000U; pair < 4000000009U; pair++) {
-        const uint64_t begin = lull_pair_schedule_begin(&usual, pair);
+        const uint64_t begin = lull_pair_schedule_begin(&typical, pair);
 
-        assert_int_equal(lull_pair_slot(&usual, begin).pair, pair);
-        assert_int_equal(lull_pair_slot(&usual, begin - 1).pair, pair - 1);
-        assert_true(lull_pair_slot(&usual, begin - 1).pair_ends);
+        assert_int_equal(lull_pair_slot(&typical, begin).pair, pair);
+        assert_int_equal(lull_pair_slot(&typical, begin - 1).pair, pair - 1);
+        assert_true(lull_pair_slot(&typical, begin - 1).pair_ends);
     }
 }
 

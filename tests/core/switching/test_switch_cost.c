@@ -51,7 +51,7 @@ static void test_what_was_overtaken_counts_where_it_was_slow(void **state)
     (void)state;
     for (outcome.settle_ms = 15.0; outcome.settle_ms <= 20.0; outcome.settle_ms += 5.0)
         lull_switch_cost_add_outcome(&cost, LULL_DIRECTION_DOWN, 5.0, &outcome);
-    assert_int_equal(cost.total_ms[LULL_DIRECTION_DOWN].count, 0); /* not slower than usual */
+    assert_int_equal(cost.total_ms[LULL_DIRECTION_DOWN].count, 0); /* not slower than typical */
     outcome.settle_ms = 45.0;
     lull_switch_cost_add_outcome(&cost, LULL_DIRECTION_DOWN, 5.0, &outcome);
     assert_near(lull_switch_cost_total_ms(&cost, LULL_DIRECTION_DOWN, 0.5), 50.0, 0.0);
@@ -105,7 +105,7 @@ static void test_what_was_not_seen_to_end_takes_as_long_as_usual(void **state)
     likely = lull_switch_cost_likely(&known, LULL_DIRECTION_DOWN, &outcome);
     assert_near(likely.settle_ms, 2.75, 1e-12);
     assert_int_equal(likely.effect_ns, 4750000);
-    outcome.settle_ms = 3.0; /* it was seen for longer than usual */
+    outcome.settle_ms = 3.0; /* it was seen for longer than typical */
     likely = lull_switch_cost_likely(&known, LULL_DIRECTION_DOWN, &outcome);
     assert_near(likely.settle_ms, 3.0, 0.0);
     outcome =

@@ -35,7 +35,7 @@ static void test_screens_and_proofs_end_with_a_verdict(void **state)
     assert_int_equal(estimate_of(&world, false).pairs, 6);
     lull_trial_drop_kept(&world.trial);
     assert_int_equal(estimate_of(&world, false).pairs, 0);
-    /* What does not pay is screened out, and not asked for by a proof. */
+    /* What does not pay is screened out, and not requested by a proof. */
     world.terms.worth_ratio = 0.002;
     world.noise_ms = 0.1; /* so that it is not far slower at once */
     begin(&world, LULL_TRIAL_SCREEN);
@@ -286,10 +286,10 @@ static void test_a_check_weighs_as_much_as_what_has_called_for_it(void **state)
             lull_loss_budget_take_lowered(&world.ranks[0].losses, 101.0);
         world.ranks[0].losses.earned_ms = 1e6;
         begin(&world, LULL_TRIAL_CHECK); /* it is not the budget that has called for it */
-        assert_int_equal(world.trial.least_measured, 32);
+        assert_int_equal(world.trial.min_measured, 32);
         world.ranks[0].losses.earned_ms = 0.0;
         begin(&world, LULL_TRIAL_CHECK);
-        assert_int_equal(world.trial.least_measured, least[many]);
+        assert_int_equal(world.trial.min_measured, least[many]);
         assert_int_equal(world.trial.guard.ranks[0].guard.config.max_pairs, 60 + least[many] / 3);
     }
 }
@@ -312,14 +312,14 @@ static void test_a_check_passes_no_sooner(void **state)
 
         make_world(&world, &config);
         begin(&world, LULL_TRIAL_CHECK);
-        world.trial.least_measured = measured + more; /* just enough, and one too few */
+        world.trial.min_measured = measured + more; /* just enough, and one too few */
         assert_int_equal(run_on(&world), LULL_TRIAL_NOT_DEGRADED);
         assert_int_equal(estimate_of(&world, true).pairs, pairs + more);
     }
     /* It has not been called for by anything that would concern a proof. */
-    assert_int_equal(world.trial.least_proof, 0);
+    assert_int_equal(world.trial.min_proof, 0);
     begin(&world, LULL_TRIAL_PROOF);
-    assert_int_equal(world.trial.least_measured, 0);
+    assert_int_equal(world.trial.min_measured, 0);
 }
 
 static void test_a_proof_takes_twice_the_iterations_that_harm_took_to_show(void **state)
@@ -335,10 +335,10 @@ static void test_a_proof_takes_twice_the_iterations_that_harm_took_to_show(void 
         run_one(&world, 0);
     world.candidate_ms[0] = 120.0;
     assert_int_equal(run_on(&world), LULL_TRIAL_DEGRADED);
-    assert_int_equal(world.trial.least_proof, 64);
+    assert_int_equal(world.trial.min_proof, 64);
     world.candidate_ms[0] = 100.0;
     begin(&world, LULL_TRIAL_PROOF);
-    assert_int_equal(world.trial.least_measured, 64);
+    assert_int_equal(world.trial.min_measured, 64);
     assert_int_equal(world.trial.guard.ranks[0].guard.config.max_pairs, 60 + 64 / BLOCK);
     assert_int_equal(run_on(&world), LULL_TRIAL_NOT_DEGRADED);
     assert_true(world.ranks[0].measured >= 64);
@@ -347,27 +347,27 @@ static void test_a_proof_takes_twice_the_iterations_that_harm_took_to_show(void 
         const uint32_t least = later < 512 ? 2 * later : 1024;
 
         begin_with(&world, LULL_TRIAL_CHECK, 50);
-        world.trial.least_measured = 32;
+        world.trial.min_measured = 32;
         world.ranks[0].measured = later;
         world.candidate_ms[0] = 120.0;
         assert_int_equal(run_on(&world), LULL_TRIAL_DEGRADED);
-        assert_true(world.trial.least_proof >= least && world.trial.least_proof <= least + 4);
+        assert_true(world.trial.min_proof >= least && world.trial.min_proof <= least + 4);
         world.candidate_ms[0] = 100.0;
     }
     /* What a check cannot prove teaches as much as what it refuses. */
     for (int verdict = LULL_VERDICT_NOT_DEGRADED; verdict <= LULL_VERDICT_UNPROVEN; verdict++) {
-        world.trial.least_proof = 0;
+        world.trial.min_proof = 0;
         begin(&world, LULL_TRIAL_CHECK);
         world.trial.guard.ranks[0].verdict = (enum lull_verdict)verdict;
         run_on(&world);
-        assert_int_equal(world.trial.least_proof > 0, verdict != LULL_VERDICT_NOT_DEGRADED);
+        assert_int_equal(world.trial.min_proof > 0, verdict != LULL_VERDICT_NOT_DEGRADED);
     }
     /* Harm that is found by a screen or a proof teaches nothing. */
-    world.trial.least_proof = 0;
+    world.trial.min_proof = 0;
     begin(&world, LULL_TRIAL_PROOF);
     world.candidate_ms[0] = 120.0;
     assert_int_equal(run_on(&world), LULL_TRIAL_DEGRADED);
-    assert_int_equal(world.trial.least_proof, 0);
+    assert_int_equal(world.trial.min_proof, 0);
 }
 
 /* The guard may not say yet that it is unproven; all iterations together say that it hurts. */
@@ -519,7 +519,7 @@ static void test_a_slow_block_is_told_before_its_pair_ends(void **state)
     assert_true(world.low[0] - low <= 34);
     assert_int_equal(run_on(&world), LULL_TRIAL_SLOW_BLOCK);
     assert_int_equal(world.ranks[0].measured, 48);
-    begin(&world, LULL_TRIAL_WATCH); /* begins anew */
+    begin(&world, LULL_TRIAL_WATCH); /* starts again */
     assert_int_equal(run_on(&world), LULL_TRIAL_SLOW_BLOCK);
     assert_int_equal(world.ranks[0].measured, 16);
 }

@@ -114,7 +114,7 @@ static void test_what_is_lost_stays_within_the_budget(void **state)
             struct lull_trial_config config = usual_config(1);
             struct world world;
             double lost_ms = 0.0;
-            double most_ms = 0.0;
+            double max_ms = 0.0;
 
             config.seed = seed;
             make_world(&world, &config);
@@ -131,11 +131,11 @@ static void test_what_is_lost_stays_within_the_budget(void **state)
 
                     result = run_one(&world, 0);
                     lost_ms += (world.low[0] - low) * harms_ms[h];
-                    most_ms = fmax(most_ms, lost_ms - 0.5 * (double)(world.iteration[0] - BASE));
+                    max_ms = fmax(max_ms, lost_ms - 0.5 * (double)(world.iteration[0] - BASE));
                 }
             }
             /* Two iterations until there is anything to be known, and the one that is under way. */
-            holds(most_ms <= 3.0 * harms_ms[h], seed);
+            holds(max_ms <= 3.0 * harms_ms[h], seed);
             holds(lost_ms > 0.0, seed);
         }
 }
@@ -346,22 +346,22 @@ static void test_telling_blocks_are_twice_the_run(void **state)
     config.first_stretch = 100;
     make_world(&world, &config);
     begin(&world, LULL_TRIAL_WATCH);
-    assert_int_equal(lull_trial_telling_block(&world.trial), 0);
+    assert_int_equal(lull_trial_min_check_block(&world.trial), 0);
     for (uint32_t i = 0; i < 400; i++) {
         run_one(&world, 1);
         run_length = world.slot.candidate ? run_length + 1 : 0;
-        assert_int_equal(lull_trial_telling_block(&world.trial),
+        assert_int_equal(lull_trial_min_check_block(&world.trial),
                          run_length <= 32 ? 2 * run_length : 0);
     }
     /* The longest run of any rank. */
     while (!world.slot.candidate)
         run_one(&world, 1);
     lull_trial_take_unplaced(&world.trial, 1, world.iteration[1], 100.0, false);
-    assert_int_equal(lull_trial_telling_block(&world.trial), 0);
+    assert_int_equal(lull_trial_min_check_block(&world.trial), 0);
     do
         run_one(&world, 0);
     while (!world.slot.candidate);
-    assert_int_equal(lull_trial_telling_block(&world.trial), 2);
+    assert_int_equal(lull_trial_min_check_block(&world.trial), 2);
 }
 
 /* ---- which pairs count --------------------------------------------------------------------- */
@@ -422,7 +422,7 @@ static void test_disturbed_pairs_are_set_aside_not_for_ever(void **state)
             assert_int_equal(run_on(&world), LULL_TRIAL_SET_ASIDE);
             assert_int_equal(estimate_of(&world, !is_watch).pairs, 0);
         }
-        /* The fourth in a row counts; so does one that is not disturbed, and then it begins anew.
+        /* The fourth in a row counts; so does one that is not disturbed, and then it starts again.
          */
         lull_trial_disturb(&world.trial);
         for (uint32_t i = 0; i < 2; i++) {

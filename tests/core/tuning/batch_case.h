@@ -104,26 +104,26 @@ static bool finish(struct job *job, uint64_t run, const struct lull_batch_choice
 }
 
 /* Returns how many attempts it took; MOST: it was given up. */
-enum { MOST = 60 };
+enum { MAX = 60 };
 
 static uint32_t recur(struct job *job)
 {
     uint64_t before = 0;
 
-    for (uint32_t attempt = 1; attempt <= MOST; attempt++) {
+    for (uint32_t attempt = 1; attempt <= MAX; attempt++) {
         const struct lull_batch_choice choice = submit(job, before);
 
         if (finish(job, job->run, &choice))
             return attempt;
         before = job->run;
     }
-    return MOST;
+    return MAX;
 }
 
 static inline void play(struct job *job, uint32_t recurrences)
 {
     for (uint32_t i = 0; i < recurrences; i++)
-        if (recur(job) == MOST)
+        if (recur(job) == MAX)
             fail_msg("recurrence %u never reaches its target", i);
 }
 

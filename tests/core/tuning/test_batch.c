@@ -50,11 +50,11 @@ static void test_a_job_that_never_works_goes_on(void **state)
     struct job job;
 
     begin(&job, &config, nothing);
-    assert_int_equal(recur(&job), MOST);
+    assert_int_equal(recur(&job), MAX);
     lull_batch_choose(job.batch, job.run, &choice);
     assert_true(isinf(choice.bound));
     assert_int_equal(lull_batch_best_size(job.batch), 0);
-    assert_true(isinf(lull_batch_least_cost(job.batch)));
+    assert_true(isinf(lull_batch_min_cost(job.batch)));
     lull_batch_destroy(job.batch);
 }
 
@@ -198,7 +198,7 @@ static uint32_t recur_within(struct job *job, uint32_t from, uint32_t *crashes)
 {
     uint64_t before = 0;
 
-    for (uint32_t attempt = 1; attempt <= MOST; attempt++) {
+    for (uint32_t attempt = 1; attempt <= MAX; attempt++) {
         const struct lull_batch_choice choice = submit(job, before);
 
         before = job->run;
@@ -209,7 +209,7 @@ static uint32_t recur_within(struct job *job, uint32_t from, uint32_t *crashes)
             crashes[arm_of(choice.size)]++;
         }
     }
-    return MOST;
+    return MAX;
 }
 
 /* No recurrence fails while a size works, and none of the others is run more than twice. */

@@ -24,7 +24,7 @@ static void test_a_failure_is_no_least_cost(void **state)
                              .event = LULL_BATCH_MISSED, .run = 1, .energy_j = 1.0, .time_s = 1.0},
                          &err),
         0);
-    assert_true(isinf(lull_batch_least_cost(job.batch)));
+    assert_true(isinf(lull_batch_min_cost(job.batch)));
     assert_int_equal(lull_batch_best_size(job.batch), 0);
     lull_batch_destroy(job.batch);
 }
@@ -46,7 +46,7 @@ static void test_success_is_success(void **state)
     begin(&job, &config, valley);
     for (size_t i = 0; i < 4; i++)
         assert_int_equal(lull_batch_apply(job.batch, &records[i], &err), 0);
-    assert_near(lull_batch_least_cost(job.batch), 220.0, 1e-9);
+    assert_near(lull_batch_min_cost(job.batch), 220.0, 1e-9);
     lull_batch_destroy(job.batch);
 }
 
@@ -136,7 +136,7 @@ static void test_results_count_from_the_change_on(void **state)
         assert_true(since > 1);
         lull_batch_arms(job.batch, arms, SIZES);
         assert_int_equal(arms[arm_of(32)].run_count, since);
-        assert_near(lull_batch_least_cost(job.batch), changed_j[i], 1e-9);
+        assert_near(lull_batch_min_cost(job.batch), changed_j[i], 1e-9);
         lull_batch_destroy(job.batch);
     }
 }

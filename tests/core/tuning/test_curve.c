@@ -6,7 +6,7 @@
 #include "core/tuning/curve.h"
 #include "../property.h"
 
-enum { MOST = 8 };
+enum { MAX = 8 };
 
 static const struct lull_curve_prior prior = {
     .length = 2.0, .amplitude = 0.7, .height = 1.5, .roughness = 0.1};
@@ -19,7 +19,7 @@ static double covariance(const struct lull_curve_point *points, size_t i, size_t
 }
 
 /* Gauss and Jordan with pivots. */
-static void invert(size_t n, double a[MOST][2 * MOST])
+static void invert(size_t n, double a[MAX][2 * MAX])
 {
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < n; j++)
@@ -45,15 +45,15 @@ static void invert(size_t n, double a[MOST][2 * MOST])
 }
 
 struct truth {
-    double mean[MOST];
-    double covariance[MOST][MOST];
+    double mean[MAX];
+    double covariance[MAX][MAX];
 };
 
 static void condition(const struct lull_curve_point *points, size_t n, double noise,
                       struct truth *truth)
 {
-    double a[MOST][2 * MOST] = {{0.0}};
-    size_t seen[MOST], m = 0;
+    double a[MAX][2 * MAX] = {{0.0}};
+    size_t seen[MAX], m = 0;
     double center = 0.0;
 
     for (size_t i = 0; i < n; i++)
@@ -101,14 +101,14 @@ static void test_the_curve_is_the_conditional_normal(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 300; seed++) {
-        struct lull_curve_point points[MOST];
+        struct lull_curve_point points[MAX];
         struct lull_random random;
         struct lull_curve curve;
         struct truth truth;
         size_t n;
 
         lull_random_init(&random, seed);
-        n = 1 + (size_t)lull_random_below(&random, MOST);
+        n = 1 + (size_t)lull_random_below(&random, MAX);
         make_points(&random, points, n);
         lull_curve_fit(&prior, points, n, 0.04, &curve);
         condition(points, n, 0.04, &truth);

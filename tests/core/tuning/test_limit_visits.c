@@ -195,14 +195,14 @@ static void test_without_temperatures_visits_are_added_up(void **state)
     double joules[3];
 
     (void)state;
-    for (uint32_t i = 0; i < 2 * LULL_LIMIT_VISITS_MOST; i++) {
+    for (uint32_t i = 0; i < 2 * LULL_LIMIT_VISITS_MAX; i++) {
         lull_limit_visits_begin(visits, i % 2);
         lull_limit_visits_feel(visits, 2.0, 50.0 + i % 2, NAN);
         lull_limit_visits_take(visits, 1, 2.0, 100.0 + 2 * (i % 2), NAN);
     }
     lull_limit_visits_settle(visits, kinds, 3, seconds, joules);
-    assert_true(seconds[0] == 2.0 * LULL_LIMIT_VISITS_MOST / 2);
-    assert_true(joules[1] == 102.0 * LULL_LIMIT_VISITS_MOST / 2);
+    assert_true(seconds[0] == 2.0 * LULL_LIMIT_VISITS_MAX / 2);
+    assert_true(joules[1] == 102.0 * LULL_LIMIT_VISITS_MAX / 2);
     assert_true(seconds[2] == 0.0 && joules[2] == 0.0);
     free(visits);
 }

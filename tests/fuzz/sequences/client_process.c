@@ -47,7 +47,7 @@ static ssize_t send_with(int fd, const void *bytes, size_t size, int passed_fd)
 /* Receives a packet and up to two descriptors, -1 where there are none. */
 static ssize_t receive_with(int fd, void *bytes, size_t size, int fds[2])
 {
-    /* The kernel's credentials come along where they were asked for. */
+    /* The kernel's credentials come along where they were requested. */
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(2 * sizeof(int)) + 64] = {0};
     struct iovec part = {.iov_base = bytes, .iov_len = size};
     struct msghdr header = {.msg_iov = &part,

@@ -1,6 +1,6 @@
 /*
- * Clients of lulld that do as told, each a process of its own, because the kernel names it to the
- * daemon: it can die, stand still, fork and lie. They are made by a helper process that was forked
+ * Clients of lulld that do as reported, each a process of its own, because the kernel names it to
+ * the daemon: it can die, hang, fork and lie. They are made by a helper process that was forked
  * while there was one thread. Threads: one. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TESTS_FUZZ_CLIENT_PROCESS_H
@@ -51,7 +51,7 @@ void client_helper_stop(void);
 
 void client_start(struct client *client);
 
-/* Gives a task and waits until it is done. False: there is no such process, or it stands still. */
+/* Gives a task and waits until it is done. False: there is no such process, or it hangs. */
 bool client_do(struct client *client, const struct client_task *task);
 
 void client_stop(struct client *client);

@@ -95,7 +95,7 @@ int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *spec,
     return result;
 }
 
-/* A descriptor that is no timer any more refuses, and one that is used again was set anew. */
+/* A descriptor that is no timer any more refuses, and one that is used again was set again. */
 void time_leap(int64_t ns)
 {
     pthread_mutex_lock(&lock);

@@ -26,14 +26,14 @@ static driver_violation *report;
 static uint64_t calls;
 
 /* The last calls that were to change something. */
-static struct told {
+static struct reported {
     uint32_t gpu;
     const char *what;
     uint32_t value;
     int64_t time_ns;
     int result;
     bool has_effect;
-} told[MOST_TOLD];
+} reported[MOST_TOLD];
 
 static void uuid_of(uint32_t gpu, char *uuid_out, size_t size)
 {
@@ -209,13 +209,14 @@ static int call(uint32_t gpu, bool *has_effect_out, struct lull_error *err)
 
 static void tell(uint32_t gpu, const char *what, uint32_t value, int result, bool has_effect)
 {
-    told[calls % MOST_TOLD] = (struct told){gpu, what, value, lull_now_ns(), result, has_effect};
+    reported[calls % MOST_TOLD] =
+        (struct reported){gpu, what, value, lull_now_ns(), result, has_effect};
 }
 
 void driver_tell(int fd)
 {
     for (uint64_t i = 1; i <= MOST_TOLD; i++) {
-        const struct told *const one = &told[(calls + i) % MOST_TOLD];
+        const struct reported *const one = &reported[(calls + i) % MOST_TOLD];
 
         if (one->what != NULL)
             dprintf(fd, "%.6f GPU %u %s %u: %d%s\n", (double)one->time_ns * 1e-9, one->gpu,

@@ -1,6 +1,6 @@
 /*
  * GPUs of a test's own behind the vendor table (device/vendor.h), which fail, hang, lie and vanish
- * as told. Every call that changes one is held against what must never happen.
+ * as reported. Every call that changes one is held against what must never happen.
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TESTS_FUZZ_SCRIPTED_DRIVER_H

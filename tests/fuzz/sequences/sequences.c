@@ -38,7 +38,7 @@
 enum {
     CLIENTS = 3,
     LEAST_STEPS = 10,
-    MOST_STEPS = 60,
+    MAX_STEPS = 60,
     MOST_PATH = 160,
     SETTLE_S = 30,           /* really; a busy host needs some, a quiet one some milliseconds */
     SEQUENCES_PER_LIFE = 50, /* then the server stops and starts again */
@@ -50,7 +50,7 @@ enum {
 
 static uint64_t state;
 static uint64_t sequence; /* its number */
-static char trace[MOST_STEPS * 64];
+static char trace[MAX_STEPS * 64];
 static size_t trace_used;
 static int speak_fd; /* standard error; the server's log goes elsewhere */
 
@@ -154,7 +154,7 @@ static int stop_server(void)
 static struct client clients[CLIENTS];
 static struct lull_band bands[DRIVER_GPUS];
 static struct driver_faults faults[DRIVER_GPUS];
-static uint32_t asked[CLIENTS]; /* the GPU that a client has asked for last */
+static uint32_t asked[CLIENTS]; /* the GPU that a client has requested last */
 
 /* Mostly a GPU that the client may hold. */
 static uint32_t some_gpu(const struct client *client)
@@ -513,7 +513,7 @@ static void run_sequence(uint64_t seed)
     set_bands();
     for (int i = 0; i < CLIENTS; i++)
         step_connect(&clients[i]);
-    count = LEAST_STEPS + below(MOST_STEPS - LEAST_STEPS);
+    count = LEAST_STEPS + below(MAX_STEPS - LEAST_STEPS);
     for (uint32_t i = 0; i < count; i++) {
         const struct step *const step = choose();
         const uint32_t client = below(CLIENTS);
@@ -536,14 +536,14 @@ static size_t memory_used(void)
 
 /* The main thread, the server's three and a spare, those for descriptors of clients and one for the
  * server's own, and one for each GPU. */
-enum { MOST_THREADS = 6 + LULL_FOREIGN_THREADS + DRIVER_GPUS };
+enum { MAX_THREADS = 6 + LULL_FOREIGN_THREADS + DRIVER_GPUS };
 
 static void check_growth(uint64_t done)
 {
     static size_t memory;
     const uint32_t threads = entries_of("/proc/self/task") - 2;
 
-    if (threads > MOST_THREADS)
+    if (threads > MAX_THREADS)
         violate("I5: threads are left", 0, threads);
     if (done == WARM_UP)
         memory = memory_used();

@@ -16,14 +16,14 @@ struct price_case {
     struct lull_dual_prices prices;
 };
 
-static void draw_prices(struct lull_random *random, struct price_case *it, double most_j)
+static void draw_prices(struct lull_random *random, struct price_case *it, double max_j)
 {
     for (int i = 0; i < CASE_TYPES * CASE_SLOTS; i++)
         it->gpu_j[i] =
-            lull_random_below(random, 2) == 0 ? 0.0 : most_j * lull_random_uniform(random);
+            lull_random_below(random, 2) == 0 ? 0.0 : max_j * lull_random_uniform(random);
     for (int i = 0; i < CASE_SLOTS; i++)
         it->cap_j[i] =
-            lull_random_below(random, 2) == 0 ? 0.0 : 0.01 * most_j * lull_random_uniform(random);
+            lull_random_below(random, 2) == 0 ? 0.0 : 0.01 * max_j * lull_random_uniform(random);
     it->prices = (struct lull_dual_prices){it->gpu_j, it->cap_j};
 }
 

@@ -5,17 +5,17 @@
 #include "cluster/core/bound/mode_hull.h"
 #include "tests/core/property.h"
 
-enum { SEEDS = 3000, MOST = 6 };
+enum { SEEDS = 3000, MAX = 6 };
 
 struct mixture_case {
-    struct lull_mode_corner corners[MOST];
+    struct lull_mode_corner corners[MAX];
     size_t count;
     struct lull_mode_hull hull;
 };
 
 static void draw(struct lull_random *random, struct mixture_case *it)
 {
-    it->count = 1 + lull_random_below(random, MOST);
+    it->count = 1 + lull_random_below(random, MAX);
     for (size_t i = 0; i < it->count; i++)
         it->corners[i] = (struct lull_mode_corner){(double)(1 + lull_random_below(random, 8)),
                                                    100.0 * lull_random_uniform(random) - 30.0};
@@ -25,7 +25,7 @@ static void draw(struct lull_random *random, struct mixture_case *it)
 static struct lull_mode_corner mix(struct lull_random *random, const struct mixture_case *it)
 {
     struct lull_mode_corner mixed = {0};
-    double shares[MOST];
+    double shares[MAX];
     double sum = 0.0;
 
     for (size_t i = 0; i < it->count; i++) {
@@ -57,10 +57,10 @@ static void test_no_mixture_costs_less(void **state)
             const double window_s = it.hull.corners[0].time_s + 6.0 * lull_random_uniform(&random);
             const double fall_w = lull_mode_hull_fall_w(&it.hull, window_s);
 
-            holds(lull_mode_hull_least_j(&it.hull, from_s, to_s) <= mixed.cost_j + 1e-9, seed);
-            /* The multiplier of the window gives back the least cost within it. */
+            holds(lull_mode_hull_min_j(&it.hull, from_s, to_s) <= mixed.cost_j + 1e-9, seed);
+            /* The multiplier of the window returns the least cost within it. */
             holds(fall_w >= 0.0 && mixed.cost_j + fall_w * (mixed.time_s - window_s) >=
-                                       lull_mode_hull_least_j(&it.hull, 0.0, window_s) - 1e-9,
+                                       lull_mode_hull_min_j(&it.hull, 0.0, window_s) - 1e-9,
                   seed);
         }
     }
@@ -77,10 +77,10 @@ static void test_known_hull(void **state)
     lull_mode_hull_make(corners, 5, &hull);
     assert_int_equal(hull.count, 3);
     assert_true(lull_mode_hull_best_s(&hull) == 4.0);
-    assert_true(lull_mode_hull_least_j(&hull, 0.0, 100.0) == 10.0);
-    assert_true(fabs(lull_mode_hull_least_j(&hull, 0.0, 3.0) - 15.0) < 1e-9);
-    assert_true(lull_mode_hull_least_j(&hull, 0.0, 3.0) <= 15.0);
-    assert_true(fabs(lull_mode_hull_least_j(&hull, 6.0, 7.0) - 11.0) < 1e-9);
+    assert_true(lull_mode_hull_min_j(&hull, 0.0, 100.0) == 10.0);
+    assert_true(fabs(lull_mode_hull_min_j(&hull, 0.0, 3.0) - 15.0) < 1e-9);
+    assert_true(lull_mode_hull_min_j(&hull, 0.0, 3.0) <= 15.0);
+    assert_true(fabs(lull_mode_hull_min_j(&hull, 6.0, 7.0) - 11.0) < 1e-9);
     assert_true(lull_mode_hull_fall_w(&hull, 3.0) == 5.0);
     assert_true(lull_mode_hull_fall_w(&hull, 4.0) == 0.0);
     assert_true(lull_mode_hull_fall_w(&hull, 1.0) == 0.0);

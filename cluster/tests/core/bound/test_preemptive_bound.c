@@ -1,6 +1,6 @@
 /*
- * Bounds for jobs that stop and go on in other operating points: no schedule costs less, whatever
- * the prices; and prices that are searched for prove the optimum where it is known.
+ * Bounds for jobs that stop and continue in other operating points: no schedule costs less,
+ * whatever the prices; and prices that are searched for prove the optimum where it is known.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
@@ -84,7 +84,7 @@ struct life {
     int64_t end_ns;
 };
 
-/* Tells whether the operating point fits into what is free; then takes it. */
+/* Returns whether the operating point fits into what is free; then takes it. */
 static bool fits(const struct drawn *drawn, uint32_t job, uint32_t point, uint32_t *free)
 {
     const struct lull_cluster_point *it = &drawn->points[job][point];
@@ -194,19 +194,19 @@ static void no_schedule_costs_less(void **unused)
         struct lull_preemptive *preemptive;
         double gpu_w[NODES * SLOTS];
         double excess[NODES * SLOTS];
-        double least_j = INFINITY;
+        double min_j = INFINITY;
         struct drawn drawn;
 
         draw(&random, &drawn);
         assert_int_equal(lull_preemptive_create(&drawn.problem, &preemptive), 0);
         assert_true(lull_preemptive_cells(preemptive) <= NODES * SLOTS);
         for (int i = 0; i < 5; i++)
-            least_j = fmin(least_j, any_schedule(&random, &drawn));
+            min_j = fmin(min_j, any_schedule(&random, &drawn));
         for (int i = 0; i < 5; i++) {
             for (size_t cell = 0; cell < NODES * SLOTS; cell++)
                 gpu_w[cell] = below(&random, 2) == 0 ? 0.0 : i * uniform(&random);
             assert_true(lull_preemptive_bound(preemptive, gpu_w, excess) <=
-                        least_j + 1e-9 * fabs(least_j));
+                        min_j + 1e-9 * fabs(min_j));
         }
         lull_preemptive_destroy(preemptive);
     }
@@ -256,7 +256,7 @@ static double least_of_all_j(const struct alone *alone, uint32_t slot, double le
     const double begin_s = fmax(slot * alone->slots.slot_s, job->arrival_s);
     const double rest_s = fmax((slot + 1) * alone->slots.slot_s - begin_s, 0.0);
     const bool is_last = slot == FEW_SLOTS;
-    double least_j = is_last ? INFINITY : least_of_all_j(alone, slot + 1, left);
+    double min_j = is_last ? INFINITY : least_of_all_j(alone, slot + 1, left);
 
     for (size_t m = 0; m < FEW_POINTS; m++) {
         const struct lull_preemptive_point *point = &alone->points[m];
@@ -267,9 +267,9 @@ static double least_of_all_j(const struct alone *alone, uint32_t slot, double le
         const double then_j = ends ? job->second_j * (end_s - job->arrival_s)
                                    : least_of_all_j(alone, slot + 1, left - made);
 
-        least_j = fmin(least_j, then_j + made * (point->energy_j + point->gpu_s * price_w));
+        min_j = fmin(min_j, then_j + made * (point->energy_j + point->gpu_s * price_w));
     }
-    return least_j;
+    return min_j;
 }
 
 static void alone_no_schedule_costs_less(void **unused)
@@ -282,15 +282,15 @@ static void alone_no_schedule_costs_less(void **unused)
     lull_random_init(&random, 99);
     for (int round = 0; round < ROUNDS; round++) {
         struct alone alone;
-        double least_j, bound_j;
+        double min_j, bound_j;
 
         draw_alone(&random, &alone);
-        least_j = least_of_all_j(&alone, 0, 1.0);
+        min_j = least_of_all_j(&alone, 0, 1.0);
         for (int again = 0; again < 4; again++) { /* each time with the mean time of the last */
             bound_j = lull_preemptive_alone_j(&alone.job, &alone.slots, alone.gpu_w, use);
-            assert_true(bound_j <= least_j * (1.0 + 1e-12));
+            assert_true(bound_j <= min_j * (1.0 + 1e-12));
         }
-        ratios += bound_j / least_j;
+        ratios += bound_j / min_j;
     }
     assert_true(ratios / ROUNDS >= 0.9);
 }
@@ -377,15 +377,15 @@ static void alone_is_exact(void **unused)
 
         draw(&random, &drawn);
         for (uint32_t j = 0; j < drawn.jobs.count; j++) {
-            double least_j = INFINITY;
+            double min_j = INFINITY;
 
             drawn.all[j].value_j = 0.0;
             for (uint32_t m = 0; m < drawn.all[j].point_count; m++)
                 if (is_possible(&drawn, j, m))
-                    least_j = fmin(least_j,
-                                   -lull_cluster_gain_j(&drawn.all[j], m, drawn.all[j].arrival_ns,
-                                                        drawn.problem.second_j));
-            want_j += isfinite(least_j) ? least_j : 0.0;
+                    min_j =
+                        fmin(min_j, -lull_cluster_gain_j(&drawn.all[j], m, drawn.all[j].arrival_ns,
+                                                         drawn.problem.second_j));
+            want_j += isfinite(min_j) ? min_j : 0.0;
         }
         assert_int_equal(lull_preemptive_create(&drawn.problem, &preemptive), 0);
         bound_j = lull_preemptive_bound(preemptive, gpu_w, excess);

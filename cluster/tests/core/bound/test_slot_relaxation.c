@@ -1,5 +1,5 @@
 /*
- * Slots bound what they stand for: any schedule in continuous time, moved to slots as slot
+ * Slots bound what they represent: any schedule in continuous time, moved to slots as slot
  * relaxation.h says, fits there and costs no more. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
@@ -468,7 +468,7 @@ static void test_what_does_not_fit(void **state)
         .arrival_ns = 10, .deadline_ns = 109, .weight = 1.0, .point_count = 1, .points = &point};
     const struct lull_cluster_jobs jobs = {&job, 1};
     const struct lull_cluster_type types[] = {{.name = "A"}, {.name = "B"}};
-    const struct lull_cluster many = {types, 2, &one_node, 1, LULL_SLOTS_MOST_TYPES / 2 + 1};
+    const struct lull_cluster many = {types, 2, &one_node, 1, LULL_SLOTS_MAX_TYPES / 2 + 1};
     struct lull_slotting slotting = {10, 1000, 0.0, LULL_SLOTS_UNCAPPED};
     struct lull_slot_relaxation relaxation;
     struct lull_error err = {0};

@@ -10,12 +10,12 @@
 #include "cluster/core/policy/waiting.h"
 #include "tests/core/property.h"
 
-enum { NODES = 10, POOLS = 2, TYPES = 2, HORIZON = 400, MOST = 60, SEEDS = 300, STEPS = 80 };
+enum { NODES = 10, POOLS = 2, TYPES = 2, HORIZON = 400, MAX = 60, SEEDS = 300, STEPS = 80 };
 
 static struct lull_cluster_node nodes[NODES];
 static const struct lull_cluster_type types[TYPES] = {{.name = "A"}, {.name = "B"}};
 static const struct lull_cluster cluster = {types, TYPES, nodes, NODES, POOLS};
-static uint32_t free_gpus[NODES][HORIZON + MOST];
+static uint32_t free_gpus[NODES][HORIZON + MAX];
 
 struct reservation {
     struct lull_cluster_share shares[NODES];
@@ -32,7 +32,7 @@ static uint32_t least_free(uint32_t node, int64_t from, int64_t until)
     return least;
 }
 
-static uint32_t most_gpus(const struct lull_calendar_request *request)
+static uint32_t max_gpus(const struct lull_calendar_request *request)
 {
     uint32_t most = 0;
 
@@ -45,7 +45,7 @@ static uint32_t most_gpus(const struct lull_calendar_request *request)
 
 static bool is_possible_at(const struct lull_calendar_request *request, int64_t at)
 {
-    const uint32_t most = most_gpus(request);
+    const uint32_t most = max_gpus(request);
     const uint32_t whole = most > 0 && request->gpus > most ? request->gpus / most : 0;
     const uint32_t rest = whole > 0 ? request->gpus % most : request->gpus;
     uint32_t wholes = 0;
@@ -74,7 +74,7 @@ static void check_found(const struct lull_calendar_request *request, int64_t now
         break;
     }
     if (found == LULL_CLUSTER_NEVER) {
-        holds(most_gpus(request) == 0 || !is_possible_at(request, HORIZON - 1), seed);
+        holds(max_gpus(request) == 0 || !is_possible_at(request, HORIZON - 1), seed);
         return;
     }
     for (size_t i = 0; i < got->count; i++) {
@@ -110,7 +110,7 @@ static void run_case(uint64_t seed)
         nodes[i] = (struct lull_cluster_node){.pool = (uint32_t)lull_random_below(&random, POOLS),
                                               .type = (uint32_t)lull_random_below(&random, TYPES),
                                               .gpus = seed % 3 == 0 && i % 2 == 0 ? 2 : 4};
-        for (size_t at = 0; at < HORIZON + MOST; at++)
+        for (size_t at = 0; at < HORIZON + MAX; at++)
             free_gpus[i][at] = nodes[i].gpus;
     }
     assert_int_equal(lull_calendar_create(&cluster, &calendar), 0);
@@ -137,7 +137,7 @@ static void run_case(uint64_t seed)
         if (lull_random_below(&random, 3) == 0) {
             const size_t gone = lull_random_below(&random, count);
 
-            /* What has begun goes from now on. */
+            /* What has started goes from now on. */
             if (kept[gone].from < now)
                 kept[gone].from = now < kept[gone].until ? now : kept[gone].until;
             book(&kept[gone], 1);

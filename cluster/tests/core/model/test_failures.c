@@ -1,5 +1,5 @@
 /*
- * Failures of nodes: drawn as told, each node by itself, and refused where they cannot be.
+ * Failures of nodes: drawn as reported, each node by itself, and refused where they cannot be.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>

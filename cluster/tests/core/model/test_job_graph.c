@@ -18,7 +18,7 @@
 #include "cluster/core/model/job_graph.h"
 #include "core/stats/random.h"
 
-enum { MOST = 7, SLOTS = 64, RESOURCES = 3 };
+enum { MAX = 7, SLOTS = 64, RESOURCES = 3 };
 
 static int64_t duration_ns[512];
 static int64_t begin_ns[512];
@@ -46,8 +46,8 @@ static uint32_t add(struct lull_job_graph *graph, enum lull_job_task_kind kind, 
 struct search {
     const struct lull_job_graph *graph;
     uint8_t used[RESOURCES][SLOTS];
-    int64_t end[MOST];
-    bool is_placed[MOST];
+    int64_t end[MAX];
+    bool is_placed[MAX];
     int64_t best;
 };
 
@@ -133,7 +133,7 @@ static void check_schedule(const struct lull_job_graph *graph, int64_t makespan)
 
 static void draw(struct lull_random *random, struct lull_job_graph *graph, uint32_t edges)
 {
-    const uint32_t count = 2 + (uint32_t)lull_random_below(random, MOST - 1);
+    const uint32_t count = 2 + (uint32_t)lull_random_below(random, MAX - 1);
 
     *graph = (struct lull_job_graph){0};
     for (uint32_t i = 0; i < RESOURCES; i++)
@@ -188,7 +188,7 @@ static void test_equal_machines(void **state)
     lull_random_init(&random, 5);
     for (uint32_t round = 0; round < 400; round++) {
         const uint32_t machines = 1 + (uint32_t)lull_random_below(&random, 3);
-        const uint32_t count = 2 + (uint32_t)lull_random_below(&random, MOST - 1);
+        const uint32_t count = 2 + (uint32_t)lull_random_below(&random, MAX - 1);
         struct lull_job_graph graph;
 
         graph = (struct lull_job_graph){0};

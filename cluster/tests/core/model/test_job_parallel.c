@@ -327,9 +327,9 @@ static void check_bound(const struct lull_job_pipeline *pipeline,
     lull_frontier_destroy(frontier);
 }
 
-/* Clocks of its own for every operation are never dearer than one clock for all, and where stages
- * differ and bubbles wait they are cheaper. */
-static void check_plans(const char *schedule, double least_saving)
+/* Clocks of its own for every operation are never more expensive than one clock for all, and where
+ * stages differ and bubbles wait they are cheaper. */
+static void check_plans(const char *schedule, double min_saving)
 {
     struct lull_job_tempo tempo[CLOCKS];
     struct lull_cluster_point one_clock[CLOCKS];
@@ -371,7 +371,7 @@ static void check_plans(const char *schedule, double least_saving)
         most = fmax(most, 1.0 - plan_j / one_clock[i].energy_j);
     }
     print_message("%s: at most %.1f %% less at the same time\n", schedule, 100.0 * most);
-    assert_true(most >= least_saving);
+    assert_true(most >= min_saving);
     assert_int_equal(plans[0].gpus, 8);
     check_bound(&pipeline, plans, count);
     lull_job_pipeline_fini(&pipeline);
@@ -415,7 +415,7 @@ static void test_counts_and_times_in_range(void **state)
     assert_build(-EINVAL, head_forward_ns, -1);
     assert_build(-EINVAL, head_backward_ns, -1);
     assert_build(-EINVAL, optimizer_ns, -1);
-    assert_build(-EINVAL, optimizer_ns, LULL_JOB_MOST_TASK_NS + 1);
+    assert_build(-EINVAL, optimizer_ns, LULL_JOB_MAX_TASK_NS + 1);
     assert_build(-EINVAL, forward_link_ns, -1);
     assert_build(-EINVAL, backward_link_ns, -1);
     assert_build(-EINVAL, gradient_link_ns, -1);
@@ -428,15 +428,15 @@ static void test_counts_and_times_in_range(void **state)
 
 static void test_sizes_and_links_in_range(void **state)
 {
-    const double most_bytes = 1e15;
+    const double max_bytes = 1e15;
 
     (void)state;
-    assert_build(0, stage_bytes, most_bytes);
-    assert_build(-EINVAL, stage_bytes, 2 * most_bytes);
+    assert_build(0, stage_bytes, max_bytes);
+    assert_build(-EINVAL, stage_bytes, 2 * max_bytes);
     assert_build(-EINVAL, stage_bytes, -1.0);
     assert_build(0, stage_link.ns_per_byte, 1e6);
-    assert_build(0, stage_link.latency_ns, LULL_JOB_MOST_TASK_NS);
-    assert_build(-EINVAL, stage_link.latency_ns, LULL_JOB_MOST_TASK_NS + 1);
+    assert_build(0, stage_link.latency_ns, LULL_JOB_MAX_TASK_NS);
+    assert_build(-EINVAL, stage_link.latency_ns, LULL_JOB_MAX_TASK_NS + 1);
     assert_build(-EINVAL, stage_link.latency_ns, -1);
     assert_build(-EINVAL, stage_link.ns_per_byte, 2e6);
     assert_build(-EINVAL, stage_link.ns_per_byte, (double)NAN);

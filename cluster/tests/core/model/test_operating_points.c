@@ -14,7 +14,7 @@
 #include "cluster/core/model/operating_points.h"
 #include "core/stats/random.h"
 
-enum { CLOCKS = 9, MOST = LULL_CLUSTER_MOST_POINTS };
+enum { CLOCKS = 9, MAX = LULL_CLUSTER_MAX_POINTS };
 
 /* A GPU whose voltage rises above 1.1 GHz and whose memory slows down below 0.9 GHz. */
 static struct lull_device_clock clocks[CLOCKS];
@@ -186,7 +186,7 @@ static bool beats(const struct lull_cluster_point *a, const struct lull_cluster_
            (a->gpus < b->gpus || a->time_ns < b->time_ns || a->energy_j < b->energy_j);
 }
 
-/* Tells whether a mix of two others of its type and GPUs is as fast and needs no more. */
+/* Returns whether a mix of two others of its type and GPUs is as fast and needs no more. */
 static bool is_below_hull(const struct lull_cluster_point *point,
                           const struct lull_cluster_point *all, size_t count)
 {
@@ -266,7 +266,7 @@ static void test_choice(void **state)
     lull_random_init(&random, 7);
     for (int round = 0; round < 3000; round++) {
         const size_t count = draw(&random, all);
-        struct lull_cluster_point fewer[MOST];
+        struct lull_cluster_point fewer[MAX];
 
         memcpy(copy, all, sizeof(all));
         const size_t chosen = lull_operating_points_choose(copy, count, 64, points);
@@ -281,7 +281,7 @@ static void test_choice(void **state)
     }
 }
 
-/* Tells whether a candidate lies on or above a segment between two points of its hull, or on a
+/* Returns whether a candidate lies on or above a segment between two points of its hull, or on a
  * point. */
 static bool is_covered(const struct lull_cluster_point *point, const struct lull_cluster_point *all,
                        size_t count)
@@ -310,8 +310,8 @@ static bool is_covered(const struct lull_cluster_point *point, const struct lull
     return false;
 }
 
-static double least_w(const struct lull_cluster_point *all, size_t count,
-                      const struct lull_cluster_point *like)
+static double min_w(const struct lull_cluster_point *all, size_t count,
+                    const struct lull_cluster_point *like)
 {
     double least = INFINITY;
 
@@ -330,7 +330,7 @@ static void check_relaxed(struct lull_cluster_point *all, size_t count, size_t m
     assert_in_range(made, 1, LULL_CLUSTER_RELAXED_POINTS);
     for (size_t i = 0; i < count; i++) {
         assert_true(is_covered(&all[i], points, made));
-        assert_true(least_w(points, made, &all[i]) <= least_w(all, count, &all[i]) + 1e-9);
+        assert_true(min_w(points, made, &all[i]) <= min_w(all, count, &all[i]) + 1e-9);
     }
     for (size_t i = 0; i < made; i++) {
         size_t of_hull = 0, faster = 0;
@@ -347,13 +347,13 @@ static void check_relaxed(struct lull_cluster_point *all, size_t count, size_t m
 
 static void test_relaxed(void **state)
 {
-    static struct lull_cluster_point all[LULL_JOB_MOST_CANDIDATES];
+    static struct lull_cluster_point all[LULL_JOB_MAX_CANDIDATES];
     struct lull_random random;
 
     (void)state;
     lull_random_init(&random, 11);
     for (int round = 0; round < 3000; round++)
-        check_relaxed(all, draw(&random, all), MOST);
+        check_relaxed(all, draw(&random, all), MAX);
     for (int round = 0; round < 100; round++) { /* more corners than there is room for */
         const uint32_t hulls = 1 + (uint32_t)lull_random_below(&random, 36);
         size_t count = 0;
@@ -369,7 +369,7 @@ static void test_relaxed(void **state)
                     .energy_j = 50.0 + 100.0 * (x - 0.6) * (x - 0.6),
                 };
             }
-        check_relaxed(all, count, MOST);
+        check_relaxed(all, count, MAX);
     }
 }
 
@@ -385,7 +385,7 @@ static void test_relaxed_is_near(void **state)
         all[i] = (struct lull_cluster_point){
             .gpus = 1, .time_ns = 1000 + 10 * i, .energy_j = 50.0 + 0.01 * (i - 60.0) * (i - 60.0)};
     made = lull_operating_points_relax(all, 100, points);
-    assert_int_equal(made, MOST);
+    assert_int_equal(made, MAX);
     for (size_t i = 0; i < made; i++) {
         const double k = (double)(points[i].time_ns - 1000) / 10.0;
 
@@ -415,9 +415,9 @@ static void test_of_surface(void **state)
 {
     const struct lull_job_work work = {
         .parts = {{{40.0, 200.0, 0.1}, 1.0}}, .part_count = 1, .sync_ratio = 0.1};
-    static struct lull_cluster_point candidates[LULL_JOB_MOST_CANDIDATES];
+    static struct lull_cluster_point candidates[LULL_JOB_MAX_CANDIDATES];
     static const uint32_t gpus[] = {2, 4, 8};
-    struct lull_cluster_point points[MOST];
+    struct lull_cluster_point points[MAX];
     struct lull_job_tempo tempo[CLOCKS];
     const struct lull_job_offer offer = {{.tempo = tempo,
                                           .clock_count = CLOCKS,
@@ -429,7 +429,7 @@ static void test_of_surface(void **state)
     (void)state;
     lull_job_tempo(&gpu, &work, tempo);
     size_t listed = lull_operating_points_list(&offer, 1, &gpus[1], 1, 1, candidates);
-    const size_t count = lull_operating_points_choose(candidates, listed, MOST, points);
+    const size_t count = lull_operating_points_choose(candidates, listed, MAX, points);
 
     assert_in_range(count, 2, CLOCKS);
     assert_int_equal(points[0].time_ns, 1000000000);
@@ -440,9 +440,9 @@ static void test_of_surface(void **state)
     }
     assert_true(points[count - 1].sm_mhz >= 900); /* below the knee energy rises again */
     listed = lull_operating_points_list(&offer, 1, gpus, 3, 1, candidates);
-    const size_t elastic = lull_operating_points_choose(candidates, listed, MOST, points);
+    const size_t elastic = lull_operating_points_choose(candidates, listed, MAX, points);
 
-    assert_in_range(elastic, count, MOST);
+    assert_in_range(elastic, count, MAX);
     assert_int_equal(points[0].gpus, 8);
     assert_int_equal(points[0].type, 3);
     assert_int_equal(lull_operating_points_list(&offer, 1, &gpus[1], 1, CLOCKS, candidates), 1);

@@ -28,15 +28,15 @@ static void fill(struct full *full)
         .slots = 3,
         .first = LULL_SLOTS_MOST - 3,
         .last = LULL_SLOTS_MOST - 3,
-        .cost_j = LULL_SLOTS_MOST_J,
-        .delay_j = LULL_SLOTS_MOST_J,
+        .cost_j = LULL_SLOTS_MAX_J,
+        .delay_j = LULL_SLOTS_MAX_J,
     };
 
     *full = (struct full){
         .gpus = {1, LULL_SLOTS_MOST_GPUS},
         .point = most,
         .points = {most, most},
-        .jobs = {{LULL_SLOTS_MANDATORY, 1, &full->point}, {LULL_SLOTS_MOST_J, 2, full->points}},
+        .jobs = {{LULL_SLOTS_MANDATORY, 1, &full->point}, {LULL_SLOTS_MAX_J, 2, full->points}},
         .problem = {.slots = LULL_SLOTS_MOST,
                     .type_count = 2,
                     .gpus = full->gpus,
@@ -78,7 +78,7 @@ static void test_sizes_of_a_problem(void **state)
     assert_refused(problem.slots, LULL_SLOTS_MOST + 1);
     assert_refused(problem.slots, 0);
     assert_refused(problem.type_count, 0);
-    assert_refused(problem.type_count, LULL_SLOTS_MOST_TYPES + 1);
+    assert_refused(problem.type_count, LULL_SLOTS_MAX_TYPES + 1);
     assert_accepted(gpus[0], 0);
     assert_refused(gpus[0], LULL_SLOTS_MOST_GPUS + 1);
     assert_refused(gpus[1], LULL_SLOTS_MOST_GPUS + 1);
@@ -91,14 +91,14 @@ static void test_sizes_of_a_problem(void **state)
 
 static void test_numbers_of_jobs(void **state)
 {
-    static struct lull_slot_point many[LULL_SLOTS_MOST_POINTS + 1];
+    static struct lull_slot_point many[LULL_SLOTS_MAX_POINTS + 1];
     struct lull_error err = {0};
     struct full full;
     int rc;
 
     (void)state;
-    assert_accepted(jobs[0].reject_j, -LULL_SLOTS_MOST_J);
-    assert_refused(jobs[0].reject_j, 2 * LULL_SLOTS_MOST_J);
+    assert_accepted(jobs[0].reject_j, -LULL_SLOTS_MAX_J);
+    assert_refused(jobs[0].reject_j, 2 * LULL_SLOTS_MAX_J);
     assert_refused(jobs[0].reject_j, (double)-INFINITY);
     assert_refused(jobs[0].reject_j, (double)NAN);
     assert_refused(jobs[0].point_count, 0);
@@ -106,7 +106,7 @@ static void test_numbers_of_jobs(void **state)
     for (size_t i = 0; i < sizeof(many) / sizeof(many[0]); i++)
         many[i] = (struct lull_slot_point){.gpus = 1};
     fill(&full);
-    full.jobs[0] = (struct lull_slot_job){0.0, LULL_SLOTS_MOST_POINTS, many};
+    full.jobs[0] = (struct lull_slot_job){0.0, LULL_SLOTS_MAX_POINTS, many};
     assert_int_equal(lull_slot_problem_check(&full.problem, &err), 0);
     full.jobs[0].point_count++;
     assert_int_equal(lull_slot_problem_check(&full.problem, &err), -EINVAL);
@@ -132,12 +132,12 @@ static void test_numbers_of_modes(void **state)
     assert_accepted(point.slots, 0);
     assert_refused(point.slots, 4);
     assert_refused(point.slots, UINT32_MAX); /* the end does not fit into 32 bits */
-    assert_accepted(point.cost_j, -LULL_SLOTS_MOST_J);
-    assert_refused(point.cost_j, -2 * LULL_SLOTS_MOST_J);
+    assert_accepted(point.cost_j, -LULL_SLOTS_MAX_J);
+    assert_refused(point.cost_j, -2 * LULL_SLOTS_MAX_J);
     assert_refused(point.cost_j, (double)NAN);
     assert_accepted(point.delay_j, 0.0);
     assert_refused(point.delay_j, -1.0);
-    assert_refused(point.delay_j, 2 * LULL_SLOTS_MOST_J);
+    assert_refused(point.delay_j, 2 * LULL_SLOTS_MAX_J);
     assert_refused(point.delay_j, (double)NAN);
 }
 

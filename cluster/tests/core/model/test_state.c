@@ -15,7 +15,7 @@
 #include "cluster/core/model/placement.h"
 #include "core/stats/random.h"
 
-enum { NODES = 150, POOLS = 3, TYPES = 2, RACKS = 5, STEPS = 4000, MOST_JOBS = 64 };
+enum { NODES = 150, POOLS = 3, TYPES = 2, RACKS = 5, STEPS = 4000, MAX_JOBS = 64 };
 
 static struct lull_cluster_node nodes[NODES];
 static const struct lull_cluster_type types[TYPES] = {{.name = "A"}, {.name = "B"}};
@@ -71,7 +71,7 @@ static uint32_t next_rack(const uint32_t *free, uint32_t pool, uint32_t type, ui
     return fits < RACKS ? fits : fullest;
 }
 
-/* Tells whether one of the shares is in the node's rack. */
+/* Returns whether one of the shares is in the node's rack. */
 static bool is_near(const struct lull_cluster_share *shares, size_t count, uint32_t node)
 {
     for (size_t i = 0; i < count; i++)
@@ -215,7 +215,7 @@ static void come_and_go(uint64_t seed, uint32_t racks)
 {
     enum lull_cluster_power power[NODES] = {LULL_CLUSTER_ON};
     uint32_t seen[NODES];
-    static struct gang gangs[MOST_JOBS];
+    static struct gang gangs[MAX_JOBS];
     struct lull_cluster_state *state;
     struct lull_random random;
     uint32_t free[NODES];
@@ -239,7 +239,7 @@ static void come_and_go(uint64_t seed, uint32_t racks)
         lull_cluster_state_set_power(state, changed, power[changed]);
         check_node(state, free, power, changed);
         look(free, power, seen);
-        if (running == MOST_JOBS || (running > 0 && lull_random_below(&random, 3) == 0)) {
+        if (running == MAX_JOBS || (running > 0 && lull_random_below(&random, 3) == 0)) {
             const size_t leaving = lull_random_below(&random, running);
 
             lull_cluster_state_give(state, gangs[leaving].shares, gangs[leaving].count);

@@ -73,7 +73,8 @@ static void test_against_brute_force(void **state)
     lull_timeline_fini(&copy);
 }
 
-/* Searches for ever longer times go on, and each is where a search from the first step on ends. */
+/* Searches for ever longer times continue, and each is where a search from the first step on ends.
+ */
 static void check_search(struct lull_timeline_earliest *earliest,
                          const struct lull_timeline *rising, const struct lull_timeline *reserved,
                          const struct lull_timeline *both, struct lull_random *random)
@@ -181,7 +182,7 @@ static double price_of_stream(uint64_t gpus)
     return price;
 }
 
-/* 100 GPUs are asked for. With room for all there is no price; with room for a quarter it is what
+/* 100 GPUs are requested. With room for all there is no price; with room for a quarter it is what
  * the best quarter is worth. */
 static void test_price_of_a_stream(void **state)
 {

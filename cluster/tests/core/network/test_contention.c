@@ -1,6 +1,6 @@
 /*
  * Paces of jobs that share links and a storage: random clusters, jobs that come and go, against a
- * judge that solves everything anew by plain iteration and bisection; and cases whose answer is
+ * judge that solves everything again by plain iteration and bisection; and cases whose answer is
  * known. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
@@ -25,7 +25,7 @@ struct job {
     struct lull_cluster_point point;
     struct lull_cluster_share shares[SHARES];
     uint32_t count;
-    double told; /* its pace, as told */
+    double reported; /* its pace, as reported */
 };
 
 static void draw_cluster(struct cluster *it, struct lull_random *random)
@@ -47,7 +47,7 @@ static void draw_cluster(struct cluster *it, struct lull_random *random)
 
 static void draw_job(struct job *job, struct lull_random *random)
 {
-    *job = (struct job){.runs = true, .told = 1.0};
+    *job = (struct job){.runs = true, .reported = 1.0};
     job->count = 1 + (uint32_t)lull_random_below(random, SHARES);
     for (uint32_t i = 0; i < job->count; i++) {
         const uint32_t node = (2 * i + (uint32_t)lull_random_below(random, 2)) % NODES;
@@ -159,22 +159,22 @@ static void judge_storage(const struct cluster *it, const struct job *jobs, doub
 static void check(struct lull_contention *contention, const struct cluster *it, struct job *jobs,
                   uint64_t seed)
 {
-    const uint32_t *told;
-    const size_t count = lull_contention_update(contention, &told);
+    const uint32_t *reported;
+    const size_t count = lull_contention_update(contention, &reported);
     double pace[JOBS];
 
     judge_links(it, jobs, pace);
     judge_storage(it, jobs, pace);
     for (size_t i = 0; i < count; i++) {
-        holds(jobs[told[i]].runs, seed);
-        holds(i == 0 || told[i] > told[i - 1], seed);
-        jobs[told[i]].told = lull_contention_pace(contention, told[i]);
+        holds(jobs[reported[i]].runs, seed);
+        holds(i == 0 || reported[i] > reported[i - 1], seed);
+        jobs[reported[i]].reported = lull_contention_pace(contention, reported[i]);
     }
     for (uint32_t i = 0; i < JOBS; i++) {
         if (!jobs[i].runs)
             continue;
-        holds(jobs[i].told == lull_contention_pace(contention, i), seed);
-        holds(fabs(jobs[i].told / pace[i] - 1.0) <= 3e-6, seed);
+        holds(jobs[i].reported == lull_contention_pace(contention, i), seed);
+        holds(fabs(jobs[i].reported / pace[i] - 1.0) <= 3e-6, seed);
     }
 }
 
@@ -222,13 +222,13 @@ static double pace_of_all(const struct cluster *it, uint32_t count, float expose
     const struct lull_cluster_point point = {.gpus = 2, .exposed_ratio = exposed_ratio};
     const struct lull_cluster_share shares[] = {{0, 1}, {1, 1}};
     struct lull_contention *contention;
-    const uint32_t *told;
+    const uint32_t *reported;
     double pace;
 
     assert_int_equal(lull_contention_create(&it->is, &it->rules, &contention), 0);
     for (uint32_t i = 0; i < count; i++)
         assert_int_equal(lull_contention_add(contention, i, &point, shares, 2), 0);
-    assert_int_equal(lull_contention_update(contention, &told), count > 1 ? count : 0);
+    assert_int_equal(lull_contention_update(contention, &reported), count > 1 ? count : 0);
     pace = lull_contention_pace(contention, 0);
     lull_contention_destroy(contention);
     return pace;

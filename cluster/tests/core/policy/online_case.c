@@ -6,7 +6,7 @@
 
 #include "core/stats/random.h"
 
-enum { MOST_JOBS = 1000, CLOCKS = 3, MOST_TYPES = 2 };
+enum { MAX_JOBS = 1000, CLOCKS = 3, MOST_TYPES = 2 };
 
 static const double slot_j = 60e3; /* of a GPU at full clocks in a slot: 200 W */
 
@@ -34,8 +34,8 @@ struct owned {
     struct online_case it;
     struct lull_cluster_type types[MOST_TYPES];
     struct lull_cluster_node *nodes;
-    struct lull_cluster_job jobs[MOST_JOBS];
-    struct lull_cluster_point points[MOST_JOBS][CLOCKS * MOST_TYPES];
+    struct lull_cluster_job jobs[MAX_JOBS];
+    struct lull_cluster_point points[MAX_JOBS][CLOCKS * MOST_TYPES];
 };
 
 static uint32_t between(struct lull_random *random, uint32_t least, uint32_t most)
@@ -103,7 +103,7 @@ static void draw_points(struct lull_random *random, const struct shape *shape, u
         }
 }
 
-/* Tells whether it can end within the slots at all. */
+/* Returns whether it can end within the slots at all. */
 static bool draw_job(struct lull_random *random, const struct shape *shape, const double *bursts,
                      uint32_t burst_count, struct lull_cluster_job *job,
                      struct lull_cluster_point *points, double *work_out)
@@ -159,7 +159,7 @@ struct online_case *online_case_draw(enum online_family family, double load_rati
     struct lull_random random;
     double bursts[6];
     uint32_t burst_count;
-    size_t most = MOST_JOBS;
+    size_t most = MAX_JOBS;
     uint32_t gpus = shape->gpus > 0 ? shape->gpus : (uint32_t)(70.0 / load_ratio);
     double work = 0.0;
     double room;

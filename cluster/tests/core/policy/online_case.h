@@ -27,7 +27,7 @@ struct online_case {
     struct lull_cluster cluster; /* nodes of one GPU: whatever is free fits */
     struct lull_cluster_jobs jobs;
     uint32_t slots;
-    double load_ratio; /* GPU time asked for at full clocks, of what there is */
+    double load_ratio; /* GPU time requested at full clocks, of what there is */
 };
 
 /* load_ratio: how much is wanted; of PLAIN and CLOCKS 0 means 20 to 150 jobs. NULL: no memory. */
@@ -49,7 +49,8 @@ struct online_result online_case_run(const struct online_case *it,
                                      const struct lull_cluster_policy_ops *policy,
                                      uint32_t *starts_out, uint32_t *points_out);
 
-/* Each job on arrival its schedule of highest gain that fits, the earliest of equals, for good. */
+/* Each job on arrival its schedule of highest gain that fits, the earliest of equals, permanently.
+ */
 struct online_result online_case_greedy(const struct online_case *it);
 
 #endif

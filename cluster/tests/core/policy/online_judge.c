@@ -63,7 +63,7 @@ static double proven_ratio(const struct lull_slot_relaxation *made)
 static const double full_ratio = 0.9;
 
 static void cover(const struct lull_slot_problem *problem, const struct lull_slot_point *point,
-                  uint32_t start, double *load, double *least_j)
+                  uint32_t start, double *load, double *min_j)
 {
     const double gain_j = -(point->cost_j + point->delay_j * (double)(start - point->first));
     const double price_j = gain_j / point->gpus / point->slots;
@@ -72,7 +72,7 @@ static void cover(const struct lull_slot_problem *problem, const struct lull_slo
         const size_t cell = (size_t)point->type * problem->slots + start + i;
 
         load[cell] += point->gpus;
-        least_j[cell] = fmin(least_j[cell], price_j);
+        min_j[cell] = fmin(min_j[cell], price_j);
     }
 }
 

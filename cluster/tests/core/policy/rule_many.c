@@ -1,7 +1,7 @@
 /*
  * The rule of posted_prices.h on problems from standard input, for test_rule_exact.py, which counts
- * every decision anew with hundreds of digits. A problem is numbers: how many types and jobs there
- * are, and 1 where the least ratio is kept, 0 where the usual one is; of each type, and of the
+ * every decision again with hundreds of digits. A problem is numbers: how many types and jobs there
+ * are, and 1 where the least ratio is kept, 0 where the typical one is; of each type, and of the
  * storage, GPUs (MB/s), gang, L and U; of each job how many operating points it has, and of each of
  * these type, GPUs, slots, first and last start, gain, what a slot later costs, and MB/s.
  * SPDX-License-Identifier: Apache-2.0
@@ -17,7 +17,7 @@ enum { MOST_TYPES = 4 };
 static bool read_job(struct lull_slot_point *points, struct lull_slot_job *job)
 {
     *job = (struct lull_slot_job){.points = points};
-    if (scanf("%u", &job->point_count) != 1 || job->point_count > LULL_CLUSTER_MOST_POINTS)
+    if (scanf("%u", &job->point_count) != 1 || job->point_count > LULL_CLUSTER_MAX_POINTS)
         return false;
     for (uint32_t i = 0; i < job->point_count; i++) {
         double gain_j;
@@ -41,8 +41,8 @@ static struct lull_prices *make_prices(uint32_t types, bool is_least)
     double ratio;
 
     for (uint32_t i = 0; i <= types; i++) {
-        if (scanf("%u %u %lf %lf", &laws[i].gpus, &laws[i].gang, &laws[i].least_j,
-                  &laws[i].most_j) != 4)
+        if (scanf("%u %u %lf %lf", &laws[i].gpus, &laws[i].gang, &laws[i].min_j, &laws[i].max_j) !=
+            4)
             abort();
         lull_price_law_tune(&laws[i]);
     }
@@ -68,7 +68,7 @@ int main(void)
         struct lull_prices *prices = make_prices(types, is_least != 0);
 
         for (uint32_t i = 0; i < jobs; i++) {
-            struct lull_slot_point points[LULL_CLUSTER_MOST_POINTS];
+            struct lull_slot_point points[LULL_CLUSTER_MAX_POINTS];
             struct lull_slot_job job;
             struct lull_bid bid;
 

@@ -17,7 +17,7 @@
 #include "online_case.h"
 #include "cluster/tests/core/bound/slot_lp.h"
 
-enum { CASES = 36, MOST_JOBS = 1000, MOST_TYPES = 2 };
+enum { CASES = 36, MAX_JOBS = 1000, MOST_TYPES = 2 };
 
 /* A problem under the rule, with all that the proof speaks of. */
 struct proof {
@@ -26,10 +26,10 @@ struct proof {
     struct lull_schedule_rules rules;           /* every third problem has a storage */
     struct lull_price_law laws[MOST_TYPES + 1]; /* the last is a storage's */
     struct lull_prices *prices;
-    double ratio;                /* that the policy keeps */
-    double gain_j;               /* of the admitted jobs: the primal value */
-    double surplus_j[MOST_JOBS]; /* u of each job that was admitted; else 0 */
-    struct lull_bid bids[MOST_JOBS];
+    double ratio;               /* that the policy keeps */
+    double gain_j;              /* of the admitted jobs: the primal value */
+    double surplus_j[MAX_JOBS]; /* u of each job that was admitted; else 0 */
+    struct lull_bid bids[MAX_JOBS];
 };
 
 /* The rate at which a job reads for each of its GPUs, MB/s. */
@@ -154,12 +154,12 @@ static void test_no_room_costs_too_much(void **state)
 
         law.gang = 1 + (uint32_t)lull_random_below(&random, 64);
         law.gpus = law.gang + 1 + (uint32_t)lull_random_below(&random, 1000);
-        law.least_j = exp(lull_random_normal(&random, 0.0, 3.0));
-        law.most_j = law.least_j * exp(6.0 * lull_random_uniform(&random));
+        law.min_j = exp(lull_random_normal(&random, 0.0, 3.0));
+        law.max_j = law.min_j * exp(6.0 * lull_random_uniform(&random));
         law.bend = exp(lull_random_normal(&random, 0.0, 3.0)); /* any is proven */
         law.free = (uint32_t)lull_random_below(&random, law.gpus - law.gang);
         for (uint32_t load = law.gpus - law.gang + 1; load <= law.gpus; load++)
-            assert_true(lull_price_of(&law, load) > law.most_j);
+            assert_true(lull_price_of(&law, load) > law.max_j);
     }
 }
 
@@ -175,8 +175,8 @@ static void test_price_step(void **state)
 
         law.gang = 1 + (uint32_t)lull_random_below(&random, 16);
         law.gpus = law.gang + 1 + (uint32_t)lull_random_below(&random, 200);
-        law.least_j = 1.0;
-        law.most_j = exp(6.0 * lull_random_uniform(&random));
+        law.min_j = 1.0;
+        law.max_j = exp(6.0 * lull_random_uniform(&random));
         law.bend = exp(lull_random_normal(&random, 0.0, 3.0));
         law.free = (uint32_t)lull_random_below(&random, law.gpus - law.gang);
         for (uint32_t gpus = 1; gpus <= law.gang; gpus++)
@@ -185,7 +185,7 @@ static void test_price_step(void **state)
                 const double rise = law.gpus * (lull_price_of(&law, load + gpus) - before);
 
                 assert_true(rise <= lull_price_kappa(&law) * gpus *
-                                        (before + law.bend * law.least_j) * (1.0 + 1e-9));
+                                        (before + law.bend * law.min_j) * (1.0 + 1e-9));
             }
     }
 }
@@ -251,8 +251,8 @@ static void test_booking_raises_the_dual(void **state)
         double gain_j;
 
         law.gpus = law.gang + 1 + (uint32_t)lull_random_below(&random, 60);
-        law.least_j = exp(lull_random_normal(&random, 0.0, 3.0));
-        law.most_j = law.least_j * slots * exp(4.0 * lull_random_uniform(&random));
+        law.min_j = exp(lull_random_normal(&random, 0.0, 3.0));
+        law.max_j = law.min_j * slots * exp(4.0 * lull_random_uniform(&random));
         law.bend = exp(lull_random_normal(&random, -1.0, 2.0));
         law.free = (uint32_t)lull_random_below(&random, law.gpus - law.gang);
         gpus = 1 + (uint32_t)lull_random_below(&random, law.gang);
@@ -261,7 +261,7 @@ static void test_booking_raises_the_dual(void **state)
             price_j += gpus * lull_price_of(&law, load);
             rise_j += law.gpus * (lull_price_of(&law, load + gpus) - lull_price_of(&law, load));
         }
-        gain_j = fmax(price_j, law.least_j * gpus * slots) *
+        gain_j = fmax(price_j, law.min_j * gpus * slots) *
                  (i % 2 == 0 ? 1.0 : 1.0 + lull_random_uniform(&random));
         assert_true(gain_j - price_j + rise_j <= lull_price_ratio(&law) * gain_j * (1.0 + 1e-9));
     }
@@ -285,8 +285,8 @@ static void test_booking_that_reads(void **state)
 
             law->gang = 1 + (uint32_t)lull_random_below(&random, 16);
             law->gpus = law->gang + 1 + (uint32_t)lull_random_below(&random, 60);
-            law->least_j = exp(lull_random_normal(&random, 0.0, 2.0));
-            law->most_j = law->least_j * slots * exp(4.0 * lull_random_uniform(&random));
+            law->min_j = exp(lull_random_normal(&random, 0.0, 2.0));
+            law->max_j = law->min_j * slots * exp(4.0 * lull_random_uniform(&random));
             law->bend = exp(lull_random_normal(&random, -1.0, 2.0));
             law->free = (uint32_t)lull_random_below(&random, law->gpus - law->gang);
             takes[k] = 1 + (uint32_t)lull_random_below(&random, law->gang);
@@ -298,7 +298,7 @@ static void test_booking_that_reads(void **state)
                 rise_j +=
                     law->gpus * (lull_price_of(law, load + takes[k]) - lull_price_of(law, load));
             }
-            gain_j = fmax(gain_j, law->least_j * takes[k] * slots);
+            gain_j = fmax(gain_j, law->min_j * takes[k] * slots);
         }
         gain_j = fmax(gain_j, price_j) * (i % 2 == 0 ? 1.0 : 1.0 + lull_random_uniform(&random));
         assert_true(gain_j - price_j + rise_j <=

@@ -1,6 +1,7 @@
 /*
- * When a ranked policy chooses the clocks of running jobs anew: at levels that are over a twentieth
- * away from the one of the last time, in either direction. SPDX-License-Identifier: Apache-2.0
+ * When a ranked policy chooses the clocks of running jobs again: at levels that are over a
+ * twentieth away from the one of the last time, in either direction. SPDX-License-Identifier:
+ * Apache-2.0
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -14,7 +14,7 @@
 #include "core/stats/random.h"
 #include "tests/core/property.h"
 
-enum { POOLS = 2, NODES = 6, MOST_JOBS = 24, POINTS = 3, MOST_GPUS = 64, SEEDS = 400 };
+enum { POOLS = 2, NODES = 6, MAX_JOBS = 24, POINTS = 3, MAX_GPUS = 64, SEEDS = 400 };
 enum { S = 1000000000 };
 
 static const struct lull_cluster_type types[] = {{"fast", 0, 50.0, 0.0, 0, 80.0},
@@ -48,8 +48,8 @@ static void test_power(void **state)
 /* ---- the last end ------------------------------------------------------------------------- */
 
 struct jobs_case {
-    struct lull_cluster_point points[MOST_JOBS][POINTS];
-    struct lull_cluster_job all[MOST_JOBS];
+    struct lull_cluster_point points[MAX_JOBS][POINTS];
+    struct lull_cluster_job all[MAX_JOBS];
     struct lull_cluster_jobs jobs;
 };
 
@@ -66,7 +66,7 @@ static void draw_jobs(struct jobs_case *it, struct lull_random *random)
 {
     int64_t arrival_ns = 0;
 
-    *it = (struct jobs_case){.jobs = {it->all, 1 + lull_random_below(random, MOST_JOBS)}};
+    *it = (struct jobs_case){.jobs = {it->all, 1 + lull_random_below(random, MAX_JOBS)}};
     for (size_t i = 0; i < it->jobs.count; i++) {
         const uint32_t pool = (uint32_t)lull_random_below(random, POOLS);
 
@@ -111,9 +111,9 @@ static void test_least_end_is_below_schedules(void **state)
 
     (void)state;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
-        int64_t free_ns[POOLS][MOST_GPUS] = {{0}};
+        int64_t free_ns[POOLS][MAX_GPUS] = {{0}};
         int64_t last_ns = 0;
-        int64_t least_ns;
+        int64_t min_ns;
         struct lull_random random;
         struct jobs_case it;
 
@@ -127,10 +127,10 @@ static void test_least_end_is_below_schedules(void **state)
 
             last_ns = end_ns > last_ns ? end_ns : last_ns;
         }
-        assert_int_equal(lull_baseline_power_least_end(&cluster, &it.jobs, &least_ns), 0);
-        holds(least_ns <= last_ns, seed);
-        holds(least_ns >= it.all[it.jobs.count - 1].arrival_ns, seed);
-        tight += (double)least_ns > 0.9 * (double)last_ns;
+        assert_int_equal(lull_baseline_power_min_end(&cluster, &it.jobs, &min_ns), 0);
+        holds(min_ns <= last_ns, seed);
+        holds(min_ns >= it.all[it.jobs.count - 1].arrival_ns, seed);
+        tight += (double)min_ns > 0.9 * (double)last_ns;
     }
     assert_true(tight > SEEDS / 20);
 }
@@ -147,15 +147,15 @@ static void test_least_end_by_hand(void **state)
     (void)state;
     for (unsigned i = 0; i < 4; i++)
         all[i] = (struct lull_cluster_job){.arrival_ns = 500, .point_count = 1, .points = &filling};
-    assert_int_equal(lull_baseline_power_least_end(&cluster, &jobs, &end_ns), 0);
+    assert_int_equal(lull_baseline_power_min_end(&cluster, &jobs, &end_ns), 0);
     assert_in_range(end_ns, 3000499, 3000500);
     all[3] =
         (struct lull_cluster_job){.arrival_ns = 600, .pool = 1, .point_count = 1, .points = &lone};
     jobs.count = 4;
-    assert_int_equal(lull_baseline_power_least_end(&cluster, &jobs, &end_ns), 0);
+    assert_int_equal(lull_baseline_power_min_end(&cluster, &jobs, &end_ns), 0);
     assert_in_range(end_ns, 7000599, 7000600);
     jobs.count = 0;
-    assert_int_equal(lull_baseline_power_least_end(&cluster, &jobs, &end_ns), 0);
+    assert_int_equal(lull_baseline_power_min_end(&cluster, &jobs, &end_ns), 0);
     assert_int_equal(end_ns, 0);
 }
 

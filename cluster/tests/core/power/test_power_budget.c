@@ -182,8 +182,8 @@ static void test_watts_and_ends_are_those_of_who_runs(void **state)
 
 /* ---- what caps leave to an empty cluster ---------------------------------------------------- */
 
-/* Tells whether caps are taken, with nodes that draw 200 and 100 W while idle, and 300 W each while
- * they turn on. */
+/* Returns whether caps are taken, with nodes that draw 200 and 100 W while idle, and 300 W each
+ * while they turn on. */
 static int take_caps(double cluster_w, double node_w, double peak_ratio, bool turns_nodes_on)
 {
     static const struct lull_cluster_type slow = {
@@ -228,7 +228,7 @@ static void test_what_could_ever_run(void **state)
 {
     static const struct {
         double cluster_w, node_w, peak_ratio;
-        double least_w; /* INFINITY: nothing could */
+        double min_w; /* INFINITY: nothing could */
     } cases[] = {
         {1400.0, 0.0, 1.0, 200.0},    {1399.0, 0.0, 1.0, INFINITY}, {0.0, 600.0, 1.0, 200.0},
         {0.0, 599.0, 1.0, INFINITY},  {0.0, 0.0, 2.0, 500.0},       {1700.0, 0.0, 2.0, 500.0},
@@ -245,9 +245,9 @@ static void test_what_could_ever_run(void **state)
         struct lull_power_budget budget;
 
         assert_int_equal(lull_power_budget_init(&budget, &wide_cluster, &jobs, &cap, NULL), 0);
-        assert_int_equal(lull_power_budget_expect(&budget, 0), isfinite(cases[i].least_w));
-        if (budget.least_w[0] != cases[i].least_w)
-            fail_msg("case %zu: %g W", i, budget.least_w[0]);
+        assert_int_equal(lull_power_budget_expect(&budget, 0), isfinite(cases[i].min_w));
+        if (budget.min_w[0] != cases[i].min_w)
+            fail_msg("case %zu: %g W", i, budget.min_w[0]);
         lull_power_budget_fini(&budget);
     }
 }

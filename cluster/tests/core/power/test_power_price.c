@@ -12,26 +12,25 @@
 #include "cluster/core/power/power_price.h"
 #include "tests/core/property.h"
 
-enum { SEEDS = 300, MOST_JOBS = 40, MOST_CLOCKS = 16, GRID = 1000 };
+enum { SEEDS = 300, MAX_JOBS = 40, MAX_CLOCKS = 16, GRID = 1000 };
 
 struct job {
-    struct lull_power_use clocks[MOST_CLOCKS];
+    struct lull_power_use clocks[MAX_CLOCKS];
     uint32_t count;
 };
 
 /* Any clocks, also such as no sensible job would have. */
 static void draw(struct job *job, struct lull_random *random, double watts)
 {
-    const double least_s = 1.0 + lull_random_uniform(random);
+    const double min_s = 1.0 + lull_random_uniform(random);
 
-    job->count = 1 + (uint32_t)lull_random_below(random, MOST_CLOCKS);
+    job->count = 1 + (uint32_t)lull_random_below(random, MAX_CLOCKS);
     for (uint32_t i = 0; i < job->count; i++) {
         const double slower = 1.0 + 0.05 * i;
         const double saving = lull_random_below(random, 3) ? 1.0 - 0.05 * i : 1.0;
 
-        job->clocks[i] = (struct lull_power_use){least_s * slower,
-                                                 watts * least_s * saving *
-                                                     (lull_random_below(random, 2) ? 1.0 : slower)};
+        job->clocks[i] = (struct lull_power_use){
+            min_s * slower, watts * min_s * saving * (lull_random_below(random, 2) ? 1.0 : slower)};
     }
 }
 
@@ -41,18 +40,18 @@ static double cost_s(const struct job *jobs, size_t count, double ratio)
     double sum_s = 0.0;
 
     for (size_t i = 0; i < count; i++) {
-        double least_s = INFINITY;
+        double min_s = INFINITY;
 
         for (uint32_t k = 0; k < jobs[i].count; k++)
-            least_s = fmin(least_s, ratio * jobs[i].clocks[k].watts_s +
-                                        (1.0 - ratio) * jobs[i].clocks[k].gpus_s);
-        sum_s += least_s;
+            min_s = fmin(min_s, ratio * jobs[i].clocks[k].watts_s +
+                                    (1.0 - ratio) * jobs[i].clocks[k].gpus_s);
+        sum_s += min_s;
     }
     return sum_s;
 }
 
 /* What all jobs take of GPUs or of watts at most: how steep the dual is. */
-static double most_s(const struct job *jobs, size_t count)
+static double max_s(const struct job *jobs, size_t count)
 {
     double sum_s = 0.0;
 
@@ -77,7 +76,7 @@ static double best_s(const struct job *jobs, size_t count)
 
 static void test_as_good_as_any(void **state)
 {
-    static struct job jobs[MOST_JOBS];
+    static struct job jobs[MAX_JOBS];
 
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -87,7 +86,7 @@ static void test_as_good_as_any(void **state)
         size_t count;
 
         lull_random_init(&random, seed);
-        count = 1 + lull_random_below(&random, MOST_JOBS);
+        count = 1 + lull_random_below(&random, MAX_JOBS);
         watts = 0.3 + 3.0 * lull_random_uniform(&random);
         for (size_t i = 0; i < count; i++) {
             draw(&jobs[i], &random, watts);
@@ -97,14 +96,14 @@ static void test_as_good_as_any(void **state)
         holds(ratio >= 0.0 && ratio <= 1.0, seed);
         /* Within a step of the best, which may lie between two jobs' changes of clock. */
         holds(cost_s(jobs, count, ratio) >=
-                  best_s(jobs, count) - most_s(jobs, count) / LULL_POWER_PRICE_STEPS,
+                  best_s(jobs, count) - max_s(jobs, count) / LULL_POWER_PRICE_STEPS,
               seed);
     }
 }
 
 static void test_coming_and_going(void **state)
 {
-    static struct job jobs[MOST_JOBS];
+    static struct job jobs[MAX_JOBS];
 
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -114,11 +113,11 @@ static void test_coming_and_going(void **state)
         size_t kept = 0;
 
         lull_random_init(&random, seed);
-        for (size_t i = 0; i < MOST_JOBS; i++) {
+        for (size_t i = 0; i < MAX_JOBS; i++) {
             draw(&jobs[i], &random, 1.5);
             lull_power_price_add(&price, jobs[i].clocks, jobs[i].count);
         }
-        for (size_t i = 0; i < MOST_JOBS; i++) {
+        for (size_t i = 0; i < MAX_JOBS; i++) {
             const struct job *job = &jobs[i];
 
             if (seed % 4 == 0 || lull_random_below(&random, 2)) {

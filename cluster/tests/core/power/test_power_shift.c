@@ -13,7 +13,7 @@
 #include "cluster/core/power/power_shift.h"
 #include "core/stats/random.h"
 
-enum { SECOND_NS = 1000000000, MOST = 12, CASES = 3000 };
+enum { SECOND_NS = 1000000000, MAX = 12, CASES = 3000 };
 
 static double value_at(const struct lull_tariff *tariff, int64_t second)
 {
@@ -43,9 +43,9 @@ static void the_cheapest_of_all_starts_is_found(void **state)
     (void)state;
     lull_random_init(&random, 25);
     for (int k = 0; k < CASES; k++) {
-        int64_t time_ns[MOST], time_s = (int64_t)lull_random_below(&random, 20);
-        double value[MOST];
-        const size_t count = 1 + lull_random_below(&random, MOST);
+        int64_t time_ns[MAX], time_s = (int64_t)lull_random_below(&random, 20);
+        double value[MAX];
+        const size_t count = 1 + lull_random_below(&random, MAX);
         const struct lull_tariff tariff = {time_ns, value, count};
         const int64_t length_s = 1 + (int64_t)lull_random_below(&random, 30);
         const int64_t now_s = (int64_t)lull_random_below(&random, 60);
@@ -79,7 +79,7 @@ static void the_cheapest_of_all_starts_is_found(void **state)
     assert_true(later > CASES / 5);
 }
 
-/* As time goes on the start stays where it was, until the job begins. */
+/* As time continues the start stays where it was, until the job begins. */
 static void a_start_stays_where_it_was(void **state)
 {
     static const int64_t time_ns[] = {0, 3600LL * SECOND_NS, 7200LL * SECOND_NS,

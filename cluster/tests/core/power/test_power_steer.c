@@ -46,12 +46,12 @@ struct world {
     struct gpu gpus[GPUS];
     struct lull_power_steer *steer;
     struct lull_steered_gpu facts[GPUS];
-    struct lull_steer_news news[GPUS];
+    struct lull_steer_update update[GPUS];
     struct lull_power_group groups[GROUPS];
     struct lull_steered_job jobs[JOBS];
     uint64_t tick;
     double noise;
-    double excess_w; /* as told in the last round */
+    double excess_w; /* as reported in the last round */
     double now_w;
 };
 
@@ -94,7 +94,7 @@ static void make_world(struct world *world, uint64_t seed)
                                                     .lowest_limit_w = 100.0,
                                                     .unknown_w = 400.0,
                                                     .group = 1 + i / 8};
-        world->news[i].job = job;
+        world->update[i].job = job;
     }
     assert_int_equal(lull_power_steer_create(world->facts, GPUS, &world->steer), 0);
 }
@@ -107,9 +107,9 @@ static void look(struct world *world, uint32_t index)
     if (world->tick % TICKS_PER_S != world->facts[index].group * 2 % TICKS_PER_S || gpu->ticks == 0)
         return;
     if (gpu->since_cap_mhz == gpu->cap_mhz) {
-        world->news[index].power_w = gpu->sum_w / gpu->ticks;
-        world->news[index].looks++;
-        world->news[index].cap_mhz = gpu->cap_mhz;
+        world->update[index].power_w = gpu->sum_w / gpu->ticks;
+        world->update[index].looks++;
+        world->update[index].cap_mhz = gpu->cap_mhz;
     }
     gpu->since_cap_mhz = gpu->cap_mhz;
     gpu->sum_w = 0.0;
@@ -121,7 +121,7 @@ static void decide(struct world *world)
     struct lull_steer_order orders[GPUS];
 
     assert_int_equal(lull_power_steer_decide(world->steer,
-                                             &(struct lull_steer_view){world->news, world->groups,
+                                             &(struct lull_steer_view){world->update, world->groups,
                                                                        GROUPS, world->jobs, JOBS},
                                              orders, &world->excess_w),
                      0);
@@ -293,7 +293,7 @@ static struct event_result run_event(struct world *world, double target_w, uint3
         result.late_ticks += t >= 10 * TICKS_PER_S && world->now_w > 1.01 * target_w;
         for (uint32_t i = 0; i < GPUS; i++)
             assert_true(world->gpus[i].clock_mhz >=
-                        world->jobs[world->news[i].job].least_ratio * HIGHEST_MHZ - 15.0);
+                        world->jobs[world->update[i].job].min_ratio * HIGHEST_MHZ - 15.0);
     }
     world->groups[0].cap_w = INFINITY;
     return result;
@@ -314,8 +314,8 @@ static void test_grid_events(void **state)
         struct event_result result;
 
         for (uint32_t j = 0; j < JOBS; j++)
-            world.jobs[j].least_ratio = (double)lull_random_below(&world.random, 2) * 0.8 *
-                                        lull_random_uniform(&world.random);
+            world.jobs[j].min_ratio = (double)lull_random_below(&world.random, 2) * 0.8 *
+                                      lull_random_uniform(&world.random);
         for (uint32_t t = 0; t < 10 * TICKS_PER_S; t++)
             run_tick(&world);
         for (uint32_t i = 0; i < GPUS; i++) {
@@ -358,10 +358,10 @@ static void test_limits_come_second(void **state)
     for (uint32_t t = 0; t < 10 * TICKS_PER_S; t++)
         run_tick(&world);
     assert_true(world.gpus[0].limit_w == 0.0 && world.gpus[0].clock_mhz == HIGHEST_MHZ);
-    world.jobs[0].least_ratio = 0.5;
-    world.news[4].floor_mhz = 900;
+    world.jobs[0].min_ratio = 0.5;
+    world.update[4].floor_mhz = 900;
     for (uint32_t j = 2; j < JOBS; j++)
-        world.jobs[j].least_ratio = 0.9;
+        world.jobs[j].min_ratio = 0.9;
     run_event(&world, target_w, 40);
     assert_true(world.excess_w > 0.0);
     for (uint32_t i = 0; i < GPUS; i++)
@@ -413,8 +413,8 @@ static void test_changes_of_work(void **state)
         assert_true(t < 4 * TICKS_PER_S || world.now_w <= 1.01 * cap_w);
     }
     for (uint32_t i = 8; i < 16; i++) {
-        world.news[i].is_away = true;
-        world.news[i].power_w = 0.0;
+        world.update[i].is_away = true;
+        world.update[i].power_w = 0.0;
     }
     world.groups[0].cap_w = 0.8 * cap_w;
     for (uint32_t t = 0; t < 30 * TICKS_PER_S; t++) {

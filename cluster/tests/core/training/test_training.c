@@ -145,7 +145,7 @@ static void test_factors(void **state)
     double before = 1.0;
 
     (void)state;
-    for (double confidence = 0.1; confidence <= LULL_TRAINING_MOST_CONFIDENCE; confidence += 0.05) {
+    for (double confidence = 0.1; confidence <= LULL_TRAINING_MAX_CONFIDENCE; confidence += 0.05) {
         const double factor = lull_training_factor(confidence);
 
         assert_true(factor >= before);

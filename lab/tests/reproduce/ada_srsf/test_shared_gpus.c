@@ -19,7 +19,7 @@
 #include "lab/reproduce/ada_srsf/shared_gpus.h"
 #include "trace/lines.h"
 
-enum { JOBS = 160, MOST_COLUMNS = 40, SETS = 2 };
+enum { JOBS = 160, MAX_COLUMNS = 40, SETS = 2 };
 
 static const int seeds[SETS] = {1, 3};
 
@@ -34,7 +34,7 @@ struct column {
 
 static struct {
     struct lull_shared_job jobs[JOBS];
-    struct column columns[MOST_COLUMNS];
+    struct column columns[MAX_COLUMNS];
     size_t column_count;
 } it;
 

@@ -89,7 +89,7 @@ static inline struct lull_lines *edl_open(const char *path)
     return lines;
 }
 
-/* "edf+spt" and the like. */
+/* "edf+spt" and similar ones. */
 static inline void edl_set_rule(struct lull_edl_config *config, const char *rule)
 {
     static const char *const places[] = {"spt", "bf", "wf", "ff", "bin"};

@@ -46,7 +46,7 @@ static double energy_at(const struct lull_dvfs_task *task, double core, double m
 static double search(const struct lull_dvfs_task *task, const struct lull_dvfs_range *range,
                      double limit_s)
 {
-    double least_j = time_at(task, 1.0, 1.0) <= limit_s ? energy_at(task, 1.0, 1.0) : INFINITY;
+    double min_j = time_at(task, 1.0, 1.0) <= limit_s ? energy_at(task, 1.0, 1.0) : INFINITY;
 
     for (uint32_t i = 0; i < range->voltages; i++)
         for (int k = 0; k <= MEMORY_STEPS; k++) {
@@ -55,9 +55,9 @@ static double search(const struct lull_dvfs_task *task, const struct lull_dvfs_r
                 range->memory_min + (range->memory_max - range->memory_min) * k / MEMORY_STEPS;
 
             if (time_at(task, core, memory) <= limit_s)
-                least_j = fmin(least_j, energy_at(task, core, memory));
+                min_j = fmin(min_j, energy_at(task, core, memory));
         }
-    return least_j;
+    return min_j;
 }
 
 static const struct lull_dvfs_range *range_of(uint64_t seed)
@@ -84,13 +84,13 @@ static void test_least_energy(void **state)
         const struct lull_dvfs_task task = draw(seed);
         const struct lull_dvfs_range *range = range_of(seed);
         const struct lull_dvfs_point point = lull_dvfs_solve(&task, range);
-        const double least_j = search(&task, range, INFINITY);
+        const double min_j = search(&task, range, INFINITY);
 
         check_point(&task, range, &point);
         /* Where the memory clock changes nothing, the published search looks at no voltage. */
         if (task.core_share < 1.0 || task.memory_w > 0.0)
-            holds(lull_dvfs_energy_j(&point) <= least_j * (1.0 + 1e-9), seed);
-        holds(lull_dvfs_energy_j(&point) >= least_j * (1.0 - 1e-3), seed);
+            holds(lull_dvfs_energy_j(&point) <= min_j * (1.0 + 1e-9), seed);
+        holds(lull_dvfs_energy_j(&point) >= min_j * (1.0 - 1e-3), seed);
     }
 }
 
@@ -102,7 +102,7 @@ static void test_least_energy_in_time(void **state)
         const struct lull_dvfs_range *range = range_of(seed);
         const double fastest_s = lull_dvfs_fastest(&task, range).time_s;
         const double limit_s = fastest_s * (0.9 + 0.01 * (double)(seed % 60));
-        const double least_j = search(&task, range, limit_s);
+        const double min_j = search(&task, range, limit_s);
         struct lull_dvfs_point point;
         const bool is_found = lull_dvfs_solve_within(&task, range, limit_s, &point);
 
@@ -111,7 +111,7 @@ static void test_least_energy_in_time(void **state)
             continue;
         check_point(&task, range, &point);
         holds(point.time_s <= limit_s, seed);
-        holds(lull_dvfs_energy_j(&point) <= least_j * (1.0 + 1e-9), seed);
+        holds(lull_dvfs_energy_j(&point) <= min_j * (1.0 + 1e-9), seed);
     }
 }
 

@@ -250,14 +250,14 @@ static void test_schedules_add_up(void **state)
             play.config.node_limit = 512 / play.config.gpus_per_node;
         run(&play);
         check_jobs(&play, seed);
-        holds(play.config.node_limit == 0 || play.outcome.most_nodes <= play.config.node_limit,
+        holds(play.config.node_limit == 0 || play.outcome.max_nodes <= play.config.node_limit,
               seed);
         if (play.is_online) {
             const struct ledger ledger = keep_ledger(&play);
 
             holds((double)ledger.idle == play.outcome.idle_s, seed);
             holds(ledger.turn_ons == play.outcome.turn_ons, seed);
-            holds(ledger.most_on == play.outcome.most_nodes, seed);
+            holds(ledger.most_on == play.outcome.max_nodes, seed);
         }
         end(&play);
     }

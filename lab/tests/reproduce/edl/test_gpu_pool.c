@@ -24,7 +24,7 @@ static bool fits(const struct lull_gpu_need *need, double end_s)
     return need->deadline_s - start_s >= need->time_s;
 }
 
-/* Tells whether a, which comes later, is to be taken instead of b. */
+/* Returns whether a, which comes later, is to be taken instead of b. */
 static bool is_better(enum question question, struct lull_gpu_state a, struct lull_gpu_state b)
 {
     if (question == FREE_FIRST)
@@ -39,9 +39,9 @@ static int64_t answer_plainly(const struct plain *plain, enum question question,
 {
     int64_t found = LULL_GPU_NONE;
 
-    for (int news = 0; news < 2; news++)
+    for (int update = 0; update < 2; update++)
         for (uint32_t i = 0; i < GPUS; i++) {
-            if (!plain->is_in[i] || plain->is_new[i] != (news == 1))
+            if (!plain->is_in[i] || plain->is_new[i] != (update == 1))
                 continue;
             if (question != FREE_FIRST && !fits(need, plain->states[i].end_s))
                 continue;
@@ -139,7 +139,7 @@ static void test_a_gpu_remembers(void **state)
     assert_int_equal(lull_gpu_pool_add(pool, 3), 0);
     assert_near(lull_gpu_pool_get(pool, 3).end_s, 5.0, 0.0);
     assert_int_equal(lull_gpu_pool_free_first(pool), 1000);
-    assert_int_equal(lull_gpu_pool_add(pool, LULL_GPU_POOL_MOST), -E2BIG);
+    assert_int_equal(lull_gpu_pool_add(pool, LULL_GPU_POOL_MAX), -E2BIG);
     lull_gpu_pool_destroy(pool);
     lull_gpu_pool_destroy(NULL);
 }

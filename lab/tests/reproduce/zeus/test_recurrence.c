@@ -58,18 +58,18 @@ static void check_row(char *const *cells)
     near(cells[12], p.base.time_s);
     near(cells[13], saving_pct(&p.best_size, &p.base));
     near(cells[14], saving_pct(&p.best_limit, &p.base));
-    near(cells[15], saving_pct(&p.least_energy, &p.base));
-    near(cells[16], p.least_energy.size);
-    near(cells[17], p.least_energy.limit_w);
-    near(cells[18], change_pct(&p.least_energy, &p.base));
-    near(cells[19], p.least_cost.size);
-    near(cells[20], p.least_cost.limit_w);
-    near(cells[21], saving_pct(&p.least_cost, &p.base));
-    near(cells[22], change_pct(&p.least_cost, &p.base));
-    near(cells[23], p.least_time.size);
-    near(cells[24], p.least_time.limit_w);
-    near(cells[25], change_pct(&p.least_time, &p.base));
-    near(cells[26], saving_pct(&p.least_time, &p.base));
+    near(cells[15], saving_pct(&p.min_energy, &p.base));
+    near(cells[16], p.min_energy.size);
+    near(cells[17], p.min_energy.limit_w);
+    near(cells[18], change_pct(&p.min_energy, &p.base));
+    near(cells[19], p.min_cost.size);
+    near(cells[20], p.min_cost.limit_w);
+    near(cells[21], saving_pct(&p.min_cost, &p.base));
+    near(cells[22], change_pct(&p.min_cost, &p.base));
+    near(cells[23], p.min_time.size);
+    near(cells[24], p.min_time.limit_w);
+    near(cells[25], change_pct(&p.min_time, &p.base));
+    near(cells[26], saving_pct(&p.min_time, &p.base));
     lull_batch_trace_destroy(trace);
 }
 

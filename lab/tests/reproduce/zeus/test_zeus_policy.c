@@ -1,6 +1,6 @@
 /*
- * Zeus's policy on made-up jobs: it finds the cheapest size, goes on where nothing works, and lets
- * one run explore at a time. SPDX-License-Identifier: Apache-2.0
+ * Zeus's policy on made-up jobs: it finds the cheapest size, continues where nothing works, and
+ * lets one run explore at a time. SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 
@@ -10,7 +10,7 @@
 
 static const uint32_t sizes[] = {8, 16, 32, 64, 128, 256};
 
-enum { SIZES = sizeof(sizes) / sizeof(sizes[0]), NEVER = 0, MOST = 60 };
+enum { SIZES = sizeof(sizes) / sizeof(sizes[0]), NEVER = 0, MAX = 60 };
 
 /* Mean cost per size, in J with eta 1; NEVER: that size does not reach the target. */
 static const double valley[SIZES] = {900.0, 500.0, 300.0, 200.0, 260.0, 500.0};
@@ -93,14 +93,14 @@ static uint32_t recur(struct zeus_job *job)
 {
     uint64_t before = 0;
 
-    for (uint32_t attempt = 1; attempt < MOST; attempt++) {
+    for (uint32_t attempt = 1; attempt < MAX; attempt++) {
         const struct lull_batch_choice choice = submit(job, before);
 
         if (finish(job, job->run, &choice))
             return attempt;
         before = job->run;
     }
-    return MOST;
+    return MAX;
 }
 
 static void test_the_cheapest_size_is_found(void **state)
@@ -111,7 +111,7 @@ static void test_the_cheapest_size_is_found(void **state)
 
         begin(&job, seed, 2.0, seed % 2 == 0 ? valley : edges);
         for (int i = 0; i < 60; i++)
-            holds(recur(&job) < MOST, seed);
+            holds(recur(&job) < MAX, seed);
         holds(!lull_zeus_is_pruning(job.zeus), seed);
         holds(lull_batch_cheapest_arm(lull_zeus_history(job.zeus)) == 3, seed);
         holds(job.of_size[3] >= 30, seed);
@@ -128,7 +128,7 @@ static void test_no_bound_is_too_tight(void **state)
 
         begin(&job, seed, 1.0, seed % 2 == 0 ? valley : only_default);
         for (int i = 0; i < 60; i++)
-            holds(recur(&job) < MOST, seed);
+            holds(recur(&job) < MAX, seed);
         lull_zeus_destroy(job.zeus);
     }
 }
@@ -140,7 +140,7 @@ static void test_a_job_that_never_works_goes_on_without_a_bound(void **state)
 
     (void)state;
     begin(&job, 1, 2.0, nothing);
-    assert_int_equal(recur(&job), MOST);
+    assert_int_equal(recur(&job), MAX);
     assert_false(lull_zeus_is_pruning(job.zeus));
     lull_zeus_choose(job.zeus, job.run, &choice);
     assert_true(isinf(choice.bound));
@@ -157,7 +157,7 @@ static void test_the_bound_goes_when_all_sizes_have_failed(void **state)
     (void)state;
     begin(&job, 1, 2.0, valley);
     while (job.run < 6) /* 32, 16, 8 and upward 64, 128, 256 */
-        holds(recur(&job) < MOST, UINT64_C(1));
+        holds(recur(&job) < MAX, UINT64_C(1));
     job.costs = nothing;
     for (int i = 0; i < 2; i++) { /* 64 and upward 128, which end both walks */
         choice = submit(&job, 0);
@@ -181,7 +181,7 @@ static void test_the_twenty_first_attempt_has_no_bound(void **state)
     (void)state;
     begin(&job, 1, 2.0, valley);
     while (lull_zeus_is_pruning(job.zeus))
-        holds(recur(&job) < MOST, UINT64_C(1));
+        holds(recur(&job) < MAX, UINT64_C(1));
     for (int attempt = 1; attempt <= 20; attempt++) {
         choice = submit(&job, before);
         assert_true(!isinf(choice.bound));

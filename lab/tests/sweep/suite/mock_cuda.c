@@ -25,13 +25,13 @@ enum {
     INVALID_CONTEXT = 201,
     NOT_FOUND = 500,
     LAUNCH_FAILED = 719,
-    MOST_THREADS = 1024,
+    MAX_THREADS = 1024,
     STACK = 256 * 1024,
     PAGE = 4096,
     MOST_BUFFERS = 64,
     ARGUMENTS = 12,
     SHARED = 227 * 1024,
-    MOST_GPUS = 16,
+    MAX_GPUS = 16,
     ALIGNMENT = 16,
 };
 
@@ -53,7 +53,7 @@ struct function {
                  uint64_t, uint64_t, uint64_t, uint64_t);
     struct cpu_thread *cpu;
     char *context; /* in which it was loaded */
-    int shared;    /* that may be asked for */
+    int shared;    /* that may be requested */
     char name[64];
 };
 
@@ -67,17 +67,17 @@ struct fibre {
 };
 
 static struct {
-    char contexts[MOST_GPUS]; /* their addresses are the contexts of the GPUs */
-    char *current;            /* NULL: none */
-    int retained;             /* how many are in use */
-    uint64_t used;            /* of all GPUs */
+    char contexts[MAX_GPUS]; /* their addresses are the contexts of the GPUs */
+    char *current;           /* NULL: none */
+    int retained;            /* how many are in use */
+    uint64_t used;           /* of all GPUs */
     struct {
         unsigned char *pages;
         size_t size;
         size_t wanted;
         uint64_t address;
     } buffers[MOST_BUFFERS];
-    struct fibre fibres[MOST_THREADS];
+    struct fibre fibres[MAX_THREADS];
     unsigned char *stacks;
     unsigned char *shared;
     ucontext_t scheduler_context;
@@ -152,7 +152,7 @@ EXPORT(cuDeviceGet, int *device, int ordinal)
     return ordinal < gpus() ? OK : INVALID_VALUE;
 }
 
-/* The last GPU has the UUID above, so that the one that is asked for need not be the first. */
+/* The last GPU has the UUID above, so that the one that is requested need not be the first. */
 EXPORT(cuDeviceGetUuid, unsigned char *uuid_out, int device)
 {
     memcpy(uuid_out, uuid, sizeof(uuid));
@@ -177,7 +177,7 @@ EXPORT(cuDevicePrimaryCtxRetain, void **context, int device)
     return device < gpus() ? OK : INVALID_VALUE;
 }
 
-/* Whoever lets go of the measured GPU, the last one, has freed everything. */
+/* Whoever releases the measured GPU, the last one, has freed everything. */
 EXPORT(cuDevicePrimaryCtxRelease_v2, int device)
 {
     mock.retained--;
@@ -370,7 +370,7 @@ static void resume(uint32_t number)
     setcontext(&fibre->context);
 }
 
-/* Lets go who waits where all wait that have not ended. Returns whether somebody goes on. */
+/* Lets go who waits where all wait that have not ended. Returns whether somebody continues. */
 static bool release(uint32_t first, uint32_t last, enum state state)
 {
     bool has_any = false;
@@ -436,14 +436,14 @@ EXPORT(cuLaunchKernel, struct function *function, unsigned grid_x, unsigned grid
 
     CHECK("cuLaunchKernel");
     note_launch(function->name, numbers);
-    if (threads == 0 || threads > MOST_THREADS || shared > (unsigned)function->shared ||
+    if (threads == 0 || threads > MAX_THREADS || shared > (unsigned)function->shared ||
         stream != NULL || extra != NULL || (uint64_t)grid_x * grid_y * grid_z == 0 ||
         grid_y > 65535 || grid_z > 65535)
         return INVALID_VALUE;
     if (function->context != mock.current)
         return INVALID_CONTEXT;
     if (mock.stacks == NULL) {
-        mock.stacks = mmap(NULL, (size_t)MOST_THREADS * STACK, PROT_READ | PROT_WRITE,
+        mock.stacks = mmap(NULL, (size_t)MAX_THREADS * STACK, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         mock.shared = aligned_alloc(128, (SHARED + 127) / 128 * 128);
     }

@@ -1,13 +1,13 @@
 /*
- * A libnccl of one process for mock_cuda.c: what is asked for between the begin and the end of a
- * group is done at its end, and only if every rank has asked for the same. Numbers are f32 (7) or
+ * A libnccl of one process for mock_cuda.c: what is requested between the begin and the end of a
+ * group is done at its end, and only if every rank has requested the same. Numbers are f32 (7) or
  * bf16 (9). Threads: one. SPDX-License-Identifier: Apache-2.0
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { OK = 0, INVALID_ARGUMENT = 4, INVALID_USAGE = 5, MOST = 16 };
+enum { OK = 0, INVALID_ARGUMENT = 4, INVALID_USAGE = 5, MAX = 16 };
 enum kind { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST };
 
 struct call {
@@ -21,9 +21,9 @@ struct call {
 
 static struct {
     int count; /* of ranks */
-    int devices[MOST];
+    int devices[MAX];
     int is_open;
-    struct call calls[MOST];
+    struct call calls[MAX];
     int called;
 } group;
 
@@ -39,7 +39,7 @@ const char *ncclGetErrorString(int code)
 
 EXPORT(ncclCommInitAll, void **communicators, int count, const int *devices)
 {
-    if (count < 2 || count > MOST)
+    if (count < 2 || count > MAX)
         return INVALID_ARGUMENT;
     for (int i = 0; i < count; i++) {
         for (int j = 0; j < i; j++)

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { OK = 0, INVALID = 3, COMPILATION = 6, MOST_WORDS = 64, PATH = 256, LOG = 65536 };
+enum { OK = 0, INVALID = 3, COMPILATION = 6, MAX_WORDS = 64, PATH = 256, LOG = 65536 };
 
 struct program {
     char folder[PATH];
@@ -133,7 +133,7 @@ static int run(char *const *words, const char *log)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* Also counts how often each architecture was asked for, in the file that LULL_MOCK_LOG names. */
+/* Also counts how often each architecture was requested, in the file that LULL_MOCK_LOG names. */
 static void note(const char *option)
 {
     const char *const path = getenv("LULL_MOCK_LOG");
@@ -147,17 +147,17 @@ static void note(const char *option)
 
 int nvrtcCompileProgram(struct program *program, int count, const char *const *options)
 {
-    const char *words[MOST_WORDS] = {"g++",
-                                     "-O1",
-                                     "-w",
-                                     "-shared",
-                                     "-fPIC",
-                                     "-fno-exceptions",
-                                     "-fno-rtti",
-                                     "-fvisibility=hidden",
-                                     "-ffp-contract=off",
-                                     "-x",
-                                     "c++"};
+    const char *words[MAX_WORDS] = {"g++",
+                                    "-O1",
+                                    "-w",
+                                    "-shared",
+                                    "-fPIC",
+                                    "-fno-exceptions",
+                                    "-fno-rtti",
+                                    "-fvisibility=hidden",
+                                    "-ffp-contract=off",
+                                    "-x",
+                                    "c++"};
     const char *const base = getenv("TMPDIR");
     char source[2 * PATH], log[2 * PATH], shim[2 * PATH], own[2 * PATH];
     int word = 11;
@@ -167,7 +167,7 @@ int nvrtcCompileProgram(struct program *program, int count, const char *const *o
     snprintf(log, sizeof(log), "%s/log", program->folder);
     snprintf(shim, sizeof(shim), "-I%s", getenv("LULL_MOCK_SHIM"));
     snprintf(own, sizeof(own), "-I%s", program->folder);
-    for (int i = 0; i < count && word < MOST_WORDS - 8; i++) {
+    for (int i = 0; i < count && word < MAX_WORDS - 8; i++) {
         if (strncmp(options[i], "--gpu-architecture=", 19) == 0)
             note(options[i]);
         else

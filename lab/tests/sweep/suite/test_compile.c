@@ -1,6 +1,6 @@
 /*
  * Every kernel of the suite compiles by the real NVRTC, for the architectures that are named and
- * that its least capability allows; "least" stands for that capability. No GPU is needed. Usage:
+ * that its least capability allows; "least" represents that capability. No GPU is needed. Usage:
  * test_compile ARCHITECTURE... SPDX-License-Identifier: Apache-2.0
  */
 #include <glob.h>
@@ -81,7 +81,7 @@ static void compile(const struct task *task, const char *source,
 static void compile_kernel(const struct task *task, const struct lull_suite_kernel *kernel,
                            uint32_t capability)
 {
-    struct lull_suite_define defines[LULL_SUITE_MOST_SIZES + LULL_SUITE_MOST_DEFINES + 1];
+    struct lull_suite_define defines[LULL_SUITE_MAX_SIZES + LULL_SUITE_MAX_DEFINES + 1];
     uint32_t count = kernel->define_count;
 
     memcpy(defines, kernel->defines, sizeof(kernel->defines));

@@ -35,7 +35,7 @@ static uint32_t other_device(const struct lull_pipeline_problem *problem, uint32
         if (graph->ops[other].device != graph->ops[op].device && !is_fixed(problem, other))
             return graph->ops[other].device;
     }
-    return LULL_OP_TRACKER_NOBODY;
+    return LULL_OP_TRACKER_NONE;
 }
 
 void lull_device_plan_track(const struct lull_pipeline_problem *problem, const uint32_t *point,
@@ -61,7 +61,7 @@ void lull_device_plan_track(const struct lull_pipeline_problem *problem, const u
 
 /* The lowest clock that is not below mhz, as an index from the highest one down; mhz 0: the
  * operation has no clock, and the index is 0. */
-static uint32_t point_of(uint32_t mhz, const uint32_t *clocks_mhz, uint32_t clock_count)
+static uint32_t device_plan_point_of(uint32_t mhz, const uint32_t *clocks_mhz, uint32_t clock_count)
 {
     uint32_t point = 0;
 
@@ -85,7 +85,7 @@ void lull_device_plan_control(const struct lull_pipeline_problem *problem, const
         if (class->kind == LULL_PIPELINE_FIXED)
             continue;
         *ops_out++ = (struct lull_plan_controller_op){
-            .point = point_of(chosen->sm_mhz, clocks_mhz, clock_count),
+            .point = device_plan_point_of(chosen->sm_mhz, clocks_mhz, clock_count),
             .begin_ns = begin_ns[op],
             .end_ns = begin_ns[op] + chosen->time_ns,
         };

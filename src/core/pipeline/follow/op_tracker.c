@@ -22,9 +22,9 @@ struct op_tracker_peer {
 struct lull_op_tracker {
     uint32_t count;
     bool has_sections;
-    bool is_known;   /* where the device is */
-    bool is_told;    /* an operation 0 has begun since then, from which on edges are told */
-    bool is_running; /* operation `op`; else it has ended */
+    bool is_known;    /* where the device is */
+    bool is_reported; /* an operation 0 has started since then, from which on edges are told */
+    bool is_running;  /* operation `op`; else it has ended */
     uint32_t op;
     int64_t begin_ns;
     int64_t end_ns;
@@ -46,7 +46,7 @@ struct lull_op_tracker {
 
 /* ---- creating ---------------------------------------------------------------------------- */
 
-/* Returns false where there is no memory. */
+/* Returns false if memory runs out. */
 static bool create_locators(struct lull_op_tracker *tracker)
 {
     uint32_t *symbols = calloc(tracker->count, sizeof(symbols[0]));
@@ -57,7 +57,7 @@ static bool create_locators(struct lull_op_tracker *tracker)
         symbols[i] = tracker->ops[i].is_backward;
     tracker->kinds = lull_sequence_locator_create(symbols, tracker->count);
     for (uint32_t i = 0; i < tracker->count; i++) {
-        if (tracker->ops[i].sends_to == LULL_OP_TRACKER_NOBODY)
+        if (tracker->ops[i].sends_to == LULL_OP_TRACKER_NONE)
             continue;
         symbols[tracker->send_count] = tracker->ops[i].sends_to;
         tracker->send_ops[tracker->send_count++] = i;
@@ -98,9 +98,10 @@ void lull_op_tracker_destroy(struct lull_op_tracker *tracker)
     free(tracker);
 }
 
-/* ---- what is told ------------------------------------------------------------------------ */
+/* ---- what is reported ------------------------------------------------------------------------ */
 
-static void push(struct lull_op_tracker *tracker, const struct lull_op_tracker_edge *edge)
+static void op_tracker_push(struct lull_op_tracker *tracker,
+                            const struct lull_op_tracker_edge *edge)
 {
     const uint32_t at = (tracker->edge_first + tracker->edge_count) % tracker->edge_room;
 
@@ -110,34 +111,35 @@ static void push(struct lull_op_tracker *tracker, const struct lull_op_tracker_e
     tracker->edge_count++;
 }
 
-static void lose(struct lull_op_tracker *tracker, int64_t time_ns)
+static void op_tracker_mark_lost(struct lull_op_tracker *tracker, int64_t time_ns)
 {
-    if (tracker->is_told)
-        push(tracker, &(struct lull_op_tracker_edge){.is_lost = true, .time_ns = time_ns});
+    if (tracker->is_reported)
+        op_tracker_push(tracker,
+                        &(struct lull_op_tracker_edge){.is_lost = true, .time_ns = time_ns});
     tracker->is_known = false;
-    tracker->is_told = false;
+    tracker->is_reported = false;
     tracker->is_running = false;
 }
 
-static void begin(struct lull_op_tracker *tracker, uint32_t op, int64_t time_ns)
+static void op_tracker_begin(struct lull_op_tracker *tracker, uint32_t op, int64_t time_ns)
 {
     assert(op < tracker->count);
     tracker->op = op;
     tracker->is_running = true;
     tracker->begin_ns = time_ns;
-    tracker->is_told |= op == 0;
-    if (tracker->is_told)
-        push(tracker, &(struct lull_op_tracker_edge){.op = op, .time_ns = time_ns});
+    tracker->is_reported |= op == 0;
+    if (tracker->is_reported)
+        op_tracker_push(tracker, &(struct lull_op_tracker_edge){.op = op, .time_ns = time_ns});
 }
 
-static void end(struct lull_op_tracker *tracker, int64_t time_ns)
+static void op_tracker_end(struct lull_op_tracker *tracker, int64_t time_ns)
 {
     assert(tracker->is_known);
     tracker->is_running = false;
     tracker->end_ns = time_ns;
-    if (tracker->is_told)
-        push(tracker,
-             &(struct lull_op_tracker_edge){.op = tracker->op, .is_end = true, .time_ns = time_ns});
+    if (tracker->is_reported)
+        op_tracker_push(tracker, &(struct lull_op_tracker_edge){
+                                     .op = tracker->op, .is_end = true, .time_ns = time_ns});
 }
 
 /* ---- sections ---------------------------------------------------------------------------- */
@@ -150,7 +152,7 @@ void lull_op_tracker_take_section(struct lull_op_tracker *tracker, bool is_backw
     uint32_t place;
 
     if (!tracker->has_sections) {
-        lose(tracker, time_ns);
+        op_tracker_mark_lost(tracker, time_ns);
         tracker->has_sections = true;
         tracker->latest_ns = time_ns;
     }
@@ -158,19 +160,19 @@ void lull_op_tracker_take_section(struct lull_op_tracker *tracker, bool is_backw
         tracker->latest_ns = time_ns;
         if (tracker->is_known && tracker->is_running &&
             tracker->ops[tracker->op].is_backward == is_backward)
-            end(tracker, time_ns);
+            op_tracker_end(tracker, time_ns);
         return;
     }
     place = lull_sequence_locator_take(tracker->kinds, is_backward, time_ns - tracker->latest_ns);
     if (tracker->is_known &&
         (place == LULL_SEQUENCE_LOCATOR_UNKNOWN || place != (tracker->op + 1) % tracker->count))
-        lose(tracker, time_ns);
+        op_tracker_mark_lost(tracker, time_ns);
     if (place == LULL_SEQUENCE_LOCATOR_UNKNOWN)
         return;
     if (tracker->is_known && tracker->is_running)
-        end(tracker, time_ns); /* the program never said that it ended */
+        op_tracker_end(tracker, time_ns); /* the program never said that it ended */
     tracker->is_known = true;
-    begin(tracker, place, time_ns);
+    op_tracker_begin(tracker, place, time_ns);
 }
 
 /* ---- transfers --------------------------------------------------------------------------- */
@@ -188,7 +190,7 @@ static void begin_next(struct lull_op_tracker *tracker)
 
     if (tracker->input_ns[next] > time_ns)
         time_ns = tracker->input_ns[next];
-    begin(tracker, next, time_ns);
+    op_tracker_begin(tracker, next, time_ns);
     if (next + 1 == tracker->count)
         forget_inputs(tracker); /* all operations of the iteration have had theirs */
 }
@@ -197,8 +199,7 @@ static bool may_begin_next(const struct lull_op_tracker *tracker)
 {
     const uint32_t next = (tracker->op + 1) % tracker->count;
 
-    return tracker->ops[next].receives_from == LULL_OP_TRACKER_NOBODY ||
-           tracker->input_ns[next] != 0;
+    return tracker->ops[next].receives_from == LULL_OP_TRACKER_NONE || tracker->input_ns[next] != 0;
 }
 
 /* When the operation that runs is expected to end; INT64_MAX if none runs, or its end will be seen.
@@ -208,13 +209,13 @@ static int64_t expected_end_ns(const struct lull_op_tracker *tracker)
     const struct lull_op_tracker_op *op = &tracker->ops[tracker->op];
 
     if (!tracker->is_known || !tracker->is_running || tracker->has_sections ||
-        op->sends_to != LULL_OP_TRACKER_NOBODY)
+        op->sends_to != LULL_OP_TRACKER_NONE)
         return INT64_MAX;
     return tracker->begin_ns + op->length_ns;
 }
 
 /* Tells the ends that were expected by now, and the begins that follow from what was received. */
-static void advance(struct lull_op_tracker *tracker, int64_t now_ns)
+static void op_tracker_advance(struct lull_op_tracker *tracker, int64_t now_ns)
 {
     if (!tracker->is_known || tracker->has_sections)
         return;
@@ -222,7 +223,7 @@ static void advance(struct lull_op_tracker *tracker, int64_t now_ns)
         if (tracker->is_running) {
             if (expected_end_ns(tracker) > now_ns)
                 return;
-            end(tracker, expected_end_ns(tracker));
+            op_tracker_end(tracker, expected_end_ns(tracker));
         }
         if (!may_begin_next(tracker))
             return;
@@ -238,7 +239,7 @@ static void catch_up(struct lull_op_tracker *tracker, uint32_t op, int64_t time_
         if (tracker->is_running) {
             const int64_t expected_ns = expected_end_ns(tracker);
 
-            end(tracker, lull_earlier_ns(expected_ns, time_ns));
+            op_tracker_end(tracker, lull_earlier_ns(expected_ns, time_ns));
         }
         begin_next(tracker);
     }
@@ -272,7 +273,7 @@ static bool give_input(struct lull_op_tracker *tracker, uint32_t device, int64_t
  * wait for. Where the last operation of an iteration sends, all that was received after that is for
  * the next iteration.
  */
-static void find_place(struct lull_op_tracker *tracker, int64_t time_ns)
+static void op_tracker_find_place(struct lull_op_tracker *tracker, int64_t time_ns)
 {
     const uint32_t op = tracker->send_ops[0];
 
@@ -286,7 +287,7 @@ static void find_place(struct lull_op_tracker *tracker, int64_t time_ns)
         tracker->input_ns[i] = time_ns;
     tracker->is_known = true;
     tracker->op = op;
-    end(tracker, time_ns);
+    op_tracker_end(tracker, time_ns);
 }
 
 /* A send tells that its operation has ended; those before it, of which nothing was seen, must be
@@ -299,12 +300,12 @@ static void take_send(struct lull_op_tracker *tracker, uint32_t device, int64_t 
         place = lull_sequence_locator_take(tracker->sends, device, time_ns - tracker->latest_ns);
     tracker->latest_ns = time_ns;
     if (place == LULL_SEQUENCE_LOCATOR_UNKNOWN) {
-        lose(tracker, time_ns);
+        op_tracker_mark_lost(tracker, time_ns);
     } else if (!tracker->is_known) {
-        find_place(tracker, time_ns);
+        op_tracker_find_place(tracker, time_ns);
     } else {
         catch_up(tracker, tracker->send_ops[place], time_ns);
-        end(tracker, time_ns);
+        op_tracker_end(tracker, time_ns);
     }
     for (uint32_t i = 0; i < tracker->peer_count; i++)
         tracker->peers[i].received = 0;
@@ -319,7 +320,7 @@ static void take_receive(struct lull_op_tracker *tracker, uint32_t device, int64
         peer->received++;
     if (!tracker->is_known || give_input(tracker, device, time_ns))
         return;
-    lose(tracker, time_ns);
+    op_tracker_mark_lost(tracker, time_ns);
     if (tracker->sends != NULL)
         lull_sequence_locator_forget(tracker->sends);
 }
@@ -329,12 +330,12 @@ void lull_op_tracker_take_transfer(struct lull_op_tracker *tracker, uint32_t dev
 {
     if (tracker->has_sections || is_send == is_end)
         return; /* sends tell when they begin, receives when they end */
-    advance(tracker, time_ns);
+    op_tracker_advance(tracker, time_ns);
     if (is_send)
         take_send(tracker, device, time_ns);
     else
         take_receive(tracker, device, time_ns);
-    advance(tracker, time_ns);
+    op_tracker_advance(tracker, time_ns);
 }
 
 /* ---- polling ----------------------------------------------------------------------------- */
@@ -342,7 +343,7 @@ void lull_op_tracker_take_transfer(struct lull_op_tracker *tracker, uint32_t dev
 bool lull_op_tracker_poll(struct lull_op_tracker *tracker, int64_t now_ns,
                           struct lull_op_tracker_edge *edge_out)
 {
-    advance(tracker, now_ns);
+    op_tracker_advance(tracker, now_ns);
     if (tracker->edge_count == 0)
         return false;
     *edge_out = tracker->edges[tracker->edge_first];

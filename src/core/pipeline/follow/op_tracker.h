@@ -6,8 +6,8 @@
  *   transfers   nothing is said; the kernels that send and receive between devices are seen. An
  *               operation has ended when its send begins; it begins when the one before has ended
  *               and what it waits for has been received. Ends of operations that send nothing
- *               (the first stage's backward, the last one's forward) are expected after their usual
- *               length.
+ *               (the first stage's backward, the last one's forward) are expected after their
+ * typical length.
  *
  * A program that says sections is believed; transfers are then ignored. Fixed operations are not
  * seen at all and not followed.
@@ -22,13 +22,13 @@
 #include <stdint.h>
 
 /* Stands for a device where there is no other device. */
-#define LULL_OP_TRACKER_NOBODY UINT32_MAX
+#define LULL_OP_TRACKER_NONE UINT32_MAX
 
 struct lull_op_tracker_op {
     bool is_backward;
-    uint32_t receives_from; /* device, or LULL_OP_TRACKER_NOBODY */
+    uint32_t receives_from; /* device, or LULL_OP_TRACKER_NONE */
     uint32_t sends_to;
-    int64_t length_ns; /* usual, > 0 */
+    int64_t length_ns; /* typical, > 0 */
 };
 
 /* A begin or end that has become known. Edges come in the order of operations, begins and ends in

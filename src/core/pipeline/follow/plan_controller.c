@@ -12,7 +12,7 @@
 /* The clock is read back every 2 ms: a raising is late only if it is later than that. */
 static const int64_t late_ns = INT64_C(2000000);
 /* How much slower computation runs at the low clocks of a plan, which are about half the highest
- * clock. Chosen, not measured. */
+ * clock. */
 static const double low_loss_ratio = 0.5;
 
 void lull_plan_controller_config_default(struct lull_plan_controller_config *config)
@@ -133,7 +133,8 @@ static void end_iteration(struct lull_plan_controller *plan_controller, int64_t 
         .is_disturbed = plan_controller->is_disturbed,
     };
 
-    plan_controller->told[plan_controller->told_written++ % LULL_PLAN_CONTROLLER_TOLD] = iteration;
+    plan_controller->reported[plan_controller->reported_written++ % LULL_PLAN_CONTROLLER_REPORTED] =
+        iteration;
     lull_plan_controller_take_iteration(plan_controller, &iteration);
 }
 
@@ -151,12 +152,14 @@ static void begin_iteration(struct lull_plan_controller *plan_controller, int64_
 bool lull_plan_controller_next_iteration(struct lull_plan_controller *plan_controller,
                                          struct lull_plan_controller_iteration *iteration_out)
 {
-    if (plan_controller->told_written - plan_controller->told_read > LULL_PLAN_CONTROLLER_TOLD)
-        plan_controller->told_read = plan_controller->told_written - LULL_PLAN_CONTROLLER_TOLD;
-    if (plan_controller->told_read == plan_controller->told_written)
+    if (plan_controller->reported_written - plan_controller->reported_read >
+        LULL_PLAN_CONTROLLER_REPORTED)
+        plan_controller->reported_read =
+            plan_controller->reported_written - LULL_PLAN_CONTROLLER_REPORTED;
+    if (plan_controller->reported_read == plan_controller->reported_written)
         return false;
     *iteration_out =
-        plan_controller->told[plan_controller->told_read++ % LULL_PLAN_CONTROLLER_TOLD];
+        plan_controller->reported[plan_controller->reported_read++ % LULL_PLAN_CONTROLLER_REPORTED];
     return true;
 }
 
@@ -203,7 +206,8 @@ static void learn_interval(struct lull_plan_controller *plan_controller,
 }
 
 /* An iteration teaches if it and the one before ran at the plan that is tried. */
-static bool teaches(const struct lull_plan_controller *plan_controller, uint64_t iteration)
+static bool plan_ctl_is_lesson(const struct lull_plan_controller *plan_controller,
+                               uint64_t iteration)
 {
     const int32_t plan = plan_controller->trial.plan;
 
@@ -213,8 +217,8 @@ static bool teaches(const struct lull_plan_controller *plan_controller, uint64_t
 
 /* An operation out of turn means that the order was left; the GPU is followed again from its
  * operation 0 on, where iterations can be counted. */
-static void take_begin(struct lull_plan_controller *plan_controller, uint32_t index, uint32_t op,
-                       int64_t time_ns)
+static void plan_ctl_take_begin(struct lull_plan_controller *plan_controller, uint32_t index,
+                                uint32_t op, int64_t time_ns)
 {
     struct lull_plan_controller_gpu *gpu = &plan_controller->gpus[index];
     const bool is_next = !gpu->is_lost && op == (gpu->op + 1) % gpu->op_count;
@@ -231,7 +235,7 @@ static void take_begin(struct lull_plan_controller *plan_controller, uint32_t in
         number_iteration(plan_controller, index, time_ns);
         lull_plan_controller_update_costs(plan_controller, gpu);
     }
-    gpu->is_same_plan = teaches(plan_controller, gpu->iteration);
+    gpu->is_same_plan = plan_ctl_is_lesson(plan_controller, gpu->iteration);
     if (was_taught && gpu->is_same_plan)
         learn_interval(plan_controller, gpu, before, time_ns);
     gpu->is_lost = false;
@@ -249,9 +253,9 @@ void lull_plan_controller_take_edge(struct lull_plan_controller *plan_controller
 
     if (op >= of->op_count)
         return;
-    plan_controller->has_news = true;
+    plan_controller->has_update = true;
     if (!is_end) {
-        take_begin(plan_controller, gpu, op, time_ns);
+        plan_ctl_take_begin(plan_controller, gpu, op, time_ns);
     } else if (of->is_running && of->op == op) {
         of->is_running = false;
         of->end_ns = time_ns;
@@ -265,7 +269,7 @@ void lull_plan_controller_take_disturbance(struct lull_plan_controller *plan_con
 
 void lull_plan_controller_take_lost(struct lull_plan_controller *plan_controller, uint32_t gpu)
 {
-    plan_controller->has_news = true;
+    plan_controller->has_update = true;
     plan_controller->gpus[gpu].is_lost = true;
     plan_controller->gpus[gpu].is_running = false;
     plan_controller->gpus[gpu].is_same_plan = false;
@@ -282,18 +286,18 @@ static void withdraw_for_good(struct lull_plan_controller *plan_controller)
     if (plan_controller->is_disobedient)
         return;
     plan_controller->is_disobedient = true;
-    plan_controller->has_news = true;
+    plan_controller->has_update = true;
     lull_plan_controller_trial_interrupt(plan_controller);
     lull_plan_controller_use_plan(plan_controller, LULL_PLAN_CONTROLLER_HIGHEST);
 }
 
-/* Trust has been lost or has come back; either way the trial begins anew. */
-static void act_on_driver(struct lull_plan_controller *plan_controller,
-                          enum lull_driver_change change)
+/* Trust has been lost or has come back; either way the trial starts again. */
+static void plan_ctl_act_on_driver(struct lull_plan_controller *plan_controller,
+                                   enum lull_driver_change change)
 {
     if (change == LULL_DRIVER_UNCHANGED)
         return;
-    plan_controller->has_news = true;
+    plan_controller->has_update = true;
     lull_plan_controller_end_detour(plan_controller);
     lull_plan_controller_trial_interrupt(plan_controller);
 }
@@ -301,16 +305,16 @@ static void act_on_driver(struct lull_plan_controller *plan_controller,
 void lull_plan_controller_take_blocked(struct lull_plan_controller *plan_controller, int64_t now_ns,
                                        double blocked_ms)
 {
-    act_on_driver(plan_controller,
-                  lull_driver_queue_take_blocked(&plan_controller->queue, now_ns, blocked_ms, 0.0,
-                                                 plan_controller->gpu_count, low_loss_ratio));
+    plan_ctl_act_on_driver(plan_controller, lull_driver_queue_take_blocked(
+                                                &plan_controller->queue, now_ns, blocked_ms, 0.0,
+                                                plan_controller->gpu_count, low_loss_ratio));
 }
 
 void lull_plan_controller_take_waiting(struct lull_plan_controller *plan_controller, int64_t now_ns,
                                        double waiting_ms)
 {
-    act_on_driver(plan_controller,
-                  lull_driver_queue_take_waiting(&plan_controller->queue, now_ns, waiting_ms, 0.0));
+    plan_ctl_act_on_driver(plan_controller, lull_driver_queue_take_waiting(
+                                                &plan_controller->queue, now_ns, waiting_ms, 0.0));
 }
 
 /* The outcome is learnt without the time in the driver's queue, which the queue plans for itself.
@@ -341,10 +345,11 @@ void lull_plan_controller_take_switch(struct lull_plan_controller *plan_controll
 uint32_t lull_plan_controller_poll(struct lull_plan_controller *plan_controller, int64_t now_ns,
                                    struct lull_plan_controller_command *commands_out, uint32_t max)
 {
-    act_on_driver(plan_controller, lull_driver_queue_update_trust(&plan_controller->queue, now_ns));
-    if (!plan_controller->has_news && now_ns < plan_controller->wake_ns)
+    plan_ctl_act_on_driver(plan_controller,
+                           lull_driver_queue_update_trust(&plan_controller->queue, now_ns));
+    if (!plan_controller->has_update && now_ns < plan_controller->wake_ns)
         return 0;
-    plan_controller->has_news = false;
+    plan_controller->has_update = false;
     return lull_plan_controller_ask_driver(plan_controller, now_ns, commands_out, max);
 }
 

@@ -2,14 +2,14 @@
  * The plan controller: it carries a pipeline plan out on the GPUs of one node, and keeps it only
  * while the job is not degraded.
  *
- * Feed-forward, per GPU: the raising for an operation is asked for ahead of its forecast begin, by
- * a lead that makes it late only little on average; the lowering is asked for when the operation
+ * Feed-forward, per GPU: the raising for an operation is requested ahead of its forecast begin, by
+ * a lead that makes it late only little on average; the lowering is requested when the operation
  * before ends, or ahead of that by no more than a driver call takes at least, so that nothing runs
  * below what the plan says. Between two operations the clock stays where it is, or goes down
  * already. A lowering that would have to be taken back before it has effect is left out. All GPUs
  * share one driver, which serves one call after the other (core/switching/driver_queue.h): raisings
- * that fall together are asked for earlier, each call taken to last as long as nine in ten of them
- * do; and a lowering is asked for only where the driver is free, no raising is late for it, and its
+ * that fall together are requested earlier, each call taken to last as long as nine in ten of them
+ * do; and a lowering is requested only where the driver is free, no raising is late for it, and its
  * GPU is low for longer than the lowering takes and the others lose. Forecasts come from the
  * intervals of the latest iterations at the same plan, and from the plan itself before there are
  * any. Where the order of operations is left, the GPU is raised at once, until its operation 0
@@ -19,14 +19,14 @@
  * (core/switching/trial.h), on all GPUs alike, by the number of the iteration; the guard compares
  * their mean lengths. "Not degraded" allows what the plan itself costs, and the tolerance on top. A
  * plan that is not proven harmless gives way to the next one, and the last one to the highest
- * clocks. A plan that is kept is watched: reference blocks go on, ever more rarely, and what looks
- * slow or has spent the loss budget is checked.
+ * clocks. A plan that is kept is watched: reference blocks continue, ever more rarely, and what
+ * looks slow or has spent the loss budget is checked.
  *
  * Trust: while the driver blocks for too long (core/switching/driver_queue.h) the plan is withdrawn
- * and all clocks are raised; later the trial begins anew. Where a GPU does not follow, the plan is
- * withdrawn for good.
+ * and all clocks are raised; later the trial starts again. Where a GPU does not follow, the plan is
+ * withdrawn permanently.
  *
- * Points are indices into a GPU's clock list: 0 the highest, which stands for no lock at all. Pure;
+ * Points are indices into a GPU's clock list: 0 the highest, which represents no lock at all. Pure;
  * create/destroy; one thread at a time; time is passed in. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_PIPELINE_FOLLOW_PLAN_CONTROLLER_H
@@ -117,7 +117,7 @@ int lull_plan_controller_add_plan(struct lull_plan_controller *plan_controller,
                                   double slowdown_ratio);
 
 /* Goes on with this plan and a new trial, from the next iteration that is still open on; -1: the
- * highest clocks, for good. */
+ * highest clocks, permanently. */
 void lull_plan_controller_use_plan(struct lull_plan_controller *plan_controller, int32_t plan);
 
 /* Goes on with this plan without a trial: it holds until another one is used (for profiling). */
@@ -126,18 +126,18 @@ void lull_plan_controller_hold_plan(struct lull_plan_controller *plan_controller
 /*
  * Begins a detour: these clocks hold from the next iteration that is still open on, without a trial
  * of their own, while the trial of the plan rests. A detour may follow another. While a trial
- * rests, _phase(), _plan() and _slowdown() go on telling of it. Returns the number that iterations
- * of the detour tell as their plan, from LULL_PLAN_CONTROLLER_DETOUR on. Errors: -EAGAIN no plan
- * holds or is tried, or the detour before the last one is still under way (three iterations);
- * -ENOMEM.
+ * rests, _phase(), _plan() and _slowdown() continue telling of it. Returns the number that
+ * iterations of the detour tell as their plan, from LULL_PLAN_CONTROLLER_DETOUR on. Errors: -EAGAIN
+ * no plan holds or is tried, or the detour before the last one is still under way (three
+ * iterations); -ENOMEM.
  */
 enum { LULL_PLAN_CONTROLLER_DETOUR = 256 };
 int lull_plan_controller_detour(struct lull_plan_controller *plan_controller,
                                 const struct lull_plan_controller_op *const *ops);
 
 /*
- * Returns to the plan at once, even in the middle of an iteration. The trial goes on two iterations
- * later. Without a detour nothing happens.
+ * Returns to the plan at once, even in the middle of an iteration. The trial continues two
+ * iterations later. Without a detour nothing happens.
  */
 void lull_plan_controller_end_detour(struct lull_plan_controller *plan_controller);
 
@@ -157,7 +157,7 @@ void lull_plan_controller_take_lost(struct lull_plan_controller *plan_controller
  * ends, a plan that is not kept yet gives way, and one that is kept is judged all the same. */
 void lull_plan_controller_take_disturbance(struct lull_plan_controller *plan_controller);
 
-/* Tells the outcome of a command. If it failed, the plan is withdrawn for good. */
+/* Tells the outcome of a command. If it failed, the plan is withdrawn permanently. */
 void lull_plan_controller_take_switch(struct lull_plan_controller *plan_controller, uint32_t gpu,
                                       const struct lull_switch_outcome *outcome);
 
@@ -202,7 +202,7 @@ enum lull_plan_controller_trouble
 lull_plan_controller_trouble(const struct lull_plan_controller *plan_controller,
                              uint32_t *withdrawals_out);
 
-/* How many raisings had effect only after the operation that they were for had begun. */
+/* How many raisings had effect only after the operation that they were for had started. */
 uint64_t lull_plan_controller_late(const struct lull_plan_controller *plan_controller);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Detours: clocks that hold for a while although no trial asks for them, as while a straggler
+ * Detours: clocks that hold for a while although no trial requests them, as while a straggler
  * elsewhere holds the job up.
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -11,7 +11,7 @@
 _Static_assert((int)LULL_PLAN_CONTROLLER_DETOUR == (int)LULL_PLAN_CONTROLLER_PLANS,
                "detours stand behind plans");
 
-/* Tells whether this plan holds in the iteration that runs, in the one before, or in a later one.
+/* Returns whether this plan holds in the iteration that runs, in the one before, or in a later one.
  */
 static bool is_in_use(const struct lull_plan_controller *plan_controller, int32_t plan)
 {
@@ -30,7 +30,7 @@ static void forget_intervals(struct lull_plan_controller *plan_controller, int32
             plan_controller->gpus[i].learnt_plan = LULL_PLAN_CONTROLLER_HIGHEST;
 }
 
-/* What asks for the detour was seen in the latest pair as well, on one side of it. */
+/* What requests the detour was seen in the latest pair as well, on one side of it. */
 static void rest_trial(struct lull_plan_controller *plan_controller)
 {
     assert(!plan_controller->is_detoured);
@@ -103,5 +103,5 @@ void lull_plan_controller_end_detour(struct lull_plan_controller *plan_controlle
     lull_plan_controller_begin_test(plan_controller, plan_controller->trial.phase,
                                     plan_controller->iteration + 2);
     rewrite_slots(plan_controller);
-    plan_controller->has_news = true;
+    plan_controller->has_update = true;
 }

@@ -1,27 +1,25 @@
 /*
  * Plans, and what a GPU's clock should be at a moment: what its operations want, forecast as far as
- * a raising must be asked for ahead. SPDX-License-Identifier: Apache-2.0
+ * a raising must be requested ahead. SPDX-License-Identifier: Apache-2.0
  */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "core/pipeline/follow/plan_controller_state.h"
 
-/* All raisings of an iteration together may be late by this share of what the tolerance allows.
- * Chosen, not measured. */
+/* All raisings of an iteration together may be late by this share of what the tolerance allows. */
 static const double late_share = 0.1;
-/* A raising may be late by this much where the length of an iteration is not known. Chosen, not
- * measured. */
-static const double usual_late_ms = 0.1;
+/* A raising may be late by this much where the length of an iteration is not known. */
+static const double typical_late_ms = 0.1;
 /* Each switch counts a quarter more than it takes, as in the break-even of a section
  * (feed_forward.c). */
 static const double margin = 1.25;
 /* Raisings are looked for this far ahead of the lead: as far as to the next renewal of a lowered
  * clock (plan_controller_queue.c). */
-static const int64_t sight_ns = INT64_C(1500000000);
+static const int64_t lock_state_ns = INT64_C(1500000000);
 
 /* ---- plans ------------------------------------------------------------------------------- */
 
@@ -124,7 +122,7 @@ static int64_t least_interval_ns(const struct lull_plan_controller *plan_control
 {
     const int32_t plan = plan_controller->trial.plan;
     const struct lull_plan_controller_recent *recent = &gpu->recent[op % gpu->op_count];
-    int64_t least_ns = INT64_MAX;
+    int64_t min_ns = INT64_MAX;
 
     if (plan < 0)
         return 0;
@@ -133,8 +131,8 @@ static int64_t least_interval_ns(const struct lull_plan_controller *plan_control
                                    (uint32_t)(gpu - plan_controller->gpus), op % gpu->op_count,
                                    gpu->op_count);
     for (uint32_t i = 0; i < recent->count; i++)
-        least_ns = lull_earlier_ns(recent->interval_ns[i], least_ns);
-    return least_ns;
+        min_ns = lull_earlier_ns(recent->interval_ns[i], min_ns);
+    return min_ns;
 }
 
 /* A lowering ahead of an operation's end must not come before its longest recent length, or the
@@ -143,15 +141,15 @@ static int64_t longest_ns(const struct lull_plan_controller *plan_controller,
                           const struct lull_plan_controller_gpu *gpu, uint32_t op)
 {
     const struct lull_plan_controller_recent *recent = &gpu->recent[op];
-    int64_t most_ns = 0;
+    int64_t max_ns = 0;
 
     if (ops_of(plan_controller, gpu, gpu->iteration) == NULL ||
         gpu->learnt_plan != plan_controller->trial.plan ||
         recent->count < LULL_PLAN_CONTROLLER_RECENT)
         return INT64_MAX / 4; /* it is not known well enough to lower ahead of its end */
     for (uint32_t i = 0; i < recent->count; i++)
-        most_ns = lull_later_ns(recent->length_ns[i], most_ns);
-    return most_ns;
+        max_ns = lull_later_ns(recent->length_ns[i], max_ns);
+    return max_ns;
 }
 
 /* ---- what switching takes ---------------------------------------------------------------- */
@@ -164,10 +162,10 @@ static double allowed_late_ms(const struct lull_plan_controller *plan_controller
     uint32_t raises;
 
     if (plan < 0)
-        return usual_late_ms;
+        return typical_late_ms;
     raises = plan_controller->plans[plan]->raises[gpu - plan_controller->gpus];
     return (double)plan_controller->plans[plan]->makespan_ns * 1e-6 *
-           plan_controller->config.tolerance_ratio * late_share / lull_larger_u32(raises, 1);
+           plan_controller->config.tolerance_ratio * late_share / lull_max_u32(raises, 1);
 }
 
 void lull_plan_controller_update_costs(const struct lull_plan_controller *plan_controller,
@@ -194,7 +192,7 @@ decide_present(const struct lull_plan_controller *plan_controller,
     int64_t lower_ns;
 
     if (!gpu->is_running) {
-        decision.point = lull_larger_u32(next, gpu->requested);
+        decision.point = lull_max_u32(next, gpu->requested);
         return decision;
     }
     if (next <= here)
@@ -207,13 +205,14 @@ decide_present(const struct lull_plan_controller *plan_controller,
     return decision;
 }
 
-/* Raises the decision for operations that must be asked for until until_ns; finds when the next
+/* Raises the decision for operations that must be requested until until_ns; finds when the next
  * raising is due. */
-static void look_ahead(const struct lull_plan_controller *plan_controller,
-                       const struct lull_plan_controller_gpu *gpu, int64_t now_ns, int64_t until_ns,
-                       struct lull_plan_controller_decision *decision)
+static void plan_forecast_look_ahead(const struct lull_plan_controller *plan_controller,
+                                     const struct lull_plan_controller_gpu *gpu, int64_t now_ns,
+                                     int64_t until_ns,
+                                     struct lull_plan_controller_decision *decision)
 {
-    const int64_t horizon_ns = until_ns + gpu->lead_ns + sight_ns;
+    const int64_t horizon_ns = until_ns + gpu->lead_ns + lock_state_ns;
     int64_t begin_ns = gpu->begin_ns;
 
     for (uint32_t ahead = 1; ahead <= gpu->op_count && begin_ns < horizon_ns; ahead++) {
@@ -233,7 +232,7 @@ static void look_ahead(const struct lull_plan_controller *plan_controller,
     }
 }
 
-/* Where no plan may lower anything the decision is the highest clock, which stands for no lock at
+/* Where no plan may lower anything the decision is the highest clock, which represents no lock at
  * all. */
 struct lull_plan_controller_decision
 lull_plan_controller_decide_clock(const struct lull_plan_controller *plan_controller,
@@ -248,6 +247,6 @@ lull_plan_controller_decide_clock(const struct lull_plan_controller *plan_contro
     decision = decide_present(plan_controller, gpu, now_ns);
     if (decision.point > lowest_point)
         decision.point = lowest_point;
-    look_ahead(plan_controller, gpu, now_ns, until_ns, &decision);
+    plan_forecast_look_ahead(plan_controller, gpu, now_ns, until_ns, &decision);
     return decision;
 }

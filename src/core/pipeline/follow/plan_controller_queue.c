@@ -1,5 +1,5 @@
 /*
- * What GPUs want of the node's one driver, and when it is asked for: raisings one after the other,
+ * What GPUs want of the node's one driver, and when it is requested: raisings one after the other,
  * each early enough for those after it (core/switching/driver_queue.h), and a lowering where there
  * is room for it (driver_queue.h). SPDX-License-Identifier: Apache-2.0
  */
@@ -9,17 +9,16 @@
 #include "core/pipeline/follow/plan_controller_state.h"
 
 static const int64_t ms_ns = 1000000;
-/* A lowered clock is asked for again after renewal_ns; the device's writer undoes it after
- * validity_ns if nobody does, and overdue_ns after the raising that was not asked for in time. All
- * three are chosen, not measured: twice the renewal fits into the validity. */
+/* A lowered clock is requested again after renewal_ns; the device's writer undoes it after
+ * validity_ns if nobody does, and overdue_ns after the raising that was not requested in time. All
+ * three are default: twice the renewal fits into the validity. */
 static const int64_t renewal_ns = 1500 * ms_ns;
 static const int64_t validity_ns = 4000 * ms_ns;
 static const int64_t overdue_ns = 250 * ms_ns;
-/* A lowering that the driver has not begun after this is left out, unless there is more time.
- * Chosen, not measured. */
-static const int64_t least_patience_ns = 2 * ms_ns;
+/* A lowering that the driver has not begun after this is left out, unless there is more time. */
+static const int64_t min_patience_ns = 2 * ms_ns;
 
-/* ---- what is asked for ------------------------------------------------------------------- */
+/* ---- what is requested ------------------------------------------------------------------- */
 
 /* One round of asking: what the GPUs want, and the driver's plan for it. */
 struct round {
@@ -36,7 +35,7 @@ struct round {
 
 /* Asks every GPU what it wants while nothing is decided yet, so that raisings can be packed before
  * a lowering is let in. */
-static void look_around(struct round *round)
+static void plan_queue_survey(struct round *round)
 {
     struct lull_plan_controller *plan_controller = round->plan_controller;
 
@@ -59,8 +58,8 @@ static void look_around(struct round *round)
 
 /* Writes a command. deadline_ns: when a lowering must have been begun; raise_ns: when the raising
  * that undoes it is due. */
-static void post(struct round *round, uint32_t index, uint32_t point, int64_t deadline_ns,
-                 int64_t raise_ns)
+static void plan_queue_post(struct round *round, uint32_t index, uint32_t point,
+                            int64_t deadline_ns, int64_t raise_ns)
 {
     struct lull_plan_controller_gpu *gpu = &round->plan_controller->gpus[index];
     const int64_t valid_until_ns =
@@ -83,7 +82,7 @@ static void post(struct round *round, uint32_t index, uint32_t point, int64_t de
     gpu->requested_ns = round->now_ns;
 }
 
-/* Posts the raisings that must be asked for by now, so that none of those after them is late. */
+/* Posts the raisings that must be requested by now, so that none of those after them is late. */
 static void post_raisings(struct round *round)
 {
     struct lull_plan_controller *plan_controller = round->plan_controller;
@@ -97,7 +96,7 @@ static void post_raisings(struct round *round)
                                                         round->plan.raise_by_ns[i], gpu->requested);
         if (wanted->point >= gpu->requested)
             continue;
-        post(round, i, wanted->point, INT64_MAX, wanted->raise_ns);
+        plan_queue_post(round, i, wanted->point, INT64_MAX, wanted->raise_ns);
         round->plan.raise_by_ns[i] = wanted->raise_ns;
     }
     lull_driver_plan_begins(&round->plan, round->begins_ns);
@@ -109,7 +108,7 @@ static int64_t next_begin_ns(const struct round *round)
 }
 
 /* Finds the lowering that wins most. Returns false if none wins anything. */
-static bool find_lowering(const struct round *round, struct lull_lowering *lowering_out)
+static bool plan_queue_find_lowering(const struct round *round, struct lull_lowering *lowering_out)
 {
     const struct lull_plan_controller *plan_controller = round->plan_controller;
     struct lull_lowering wanted[LULL_PLAN_CONTROLLER_MAX_GPUS];
@@ -150,12 +149,12 @@ static int64_t lowering_wake_ns(const struct round *round)
 static int64_t lowering_deadline_ns(const struct round *round)
 {
     const int64_t next_ns = next_begin_ns(round);
-    const int64_t least_ns = round->now_ns + least_patience_ns;
+    const int64_t min_ns = round->now_ns + min_patience_ns;
     int64_t deadline_ns = round->now_ns + renewal_ns;
 
     if (next_ns != INT64_MAX)
         deadline_ns = next_ns - round->plan.call_ns;
-    return lull_later_ns(deadline_ns, least_ns);
+    return lull_later_ns(deadline_ns, min_ns);
 }
 
 /* At most one lowering is posted per round, because each of them moves the raisings that the next
@@ -166,17 +165,17 @@ static void post_lowering(struct round *round)
 
     if (round->count == round->max ||
         !lull_driver_queue_may_lower(&round->plan_controller->queue, round->now_ns) ||
-        !find_lowering(round, &lowering))
+        !plan_queue_find_lowering(round, &lowering))
         return;
     round->plan.raise_by_ns[lowering.gpu] = lowering.raise_by_ns;
     lull_driver_plan_begins(&round->plan, round->begins_ns);
-    post(round, lowering.gpu, round->wanted[lowering.gpu].point, lowering_deadline_ns(round),
-         lowering.raise_by_ns);
+    plan_queue_post(round, lowering.gpu, round->wanted[lowering.gpu].point,
+                    lowering_deadline_ns(round), lowering.raise_by_ns);
 }
 
 /* A lowered clock is undone by the device writer unless it is renewed, so that no GPU stays low
  * when this process dies. */
-static void renew(struct round *round)
+static void plan_queue_renew(struct round *round)
 {
     struct lull_plan_controller *plan_controller = round->plan_controller;
 
@@ -184,11 +183,12 @@ static void renew(struct round *round)
         struct lull_plan_controller_gpu *gpu = &plan_controller->gpus[i];
 
         if (gpu->requested != 0 && round->now_ns >= gpu->requested_ns + renewal_ns)
-            post(round, i, gpu->requested, round->now_ns + renewal_ns, round->plan.raise_by_ns[i]);
+            plan_queue_post(round, i, gpu->requested, round->now_ns + renewal_ns,
+                            round->plan.raise_by_ns[i]);
     }
 }
 
-static int64_t wake_ns(const struct round *round)
+static int64_t plan_queue_wake_ns(const struct round *round)
 {
     const struct lull_plan_controller *plan_controller = round->plan_controller;
     int64_t due_ns = lull_earlier_ns(lowering_wake_ns(round), next_begin_ns(round));
@@ -211,10 +211,10 @@ uint32_t lull_plan_controller_ask_driver(struct lull_plan_controller *plan_contr
     struct round round = {
         .plan_controller = plan_controller, .now_ns = now_ns, .commands = commands_out, .max = max};
 
-    look_around(&round);
+    plan_queue_survey(&round);
     post_raisings(&round);
     post_lowering(&round);
-    renew(&round);
-    plan_controller->wake_ns = wake_ns(&round);
+    plan_queue_renew(&round);
+    plan_controller->wake_ns = plan_queue_wake_ns(&round);
     return round.count;
 }

@@ -1,8 +1,8 @@
 /*
- * The plan controller's state, shared by its files and nobody else. Calls go down this list only:
- *   plan_controller.c           what comes in and goes out: operations, results, time, commands
- *   plan_controller_detour.c    clocks for a while that no trial asks for
- *   plan_controller_queue.c     what the one driver is asked for, and when
+ * The plan controller's state, shared by its files and no other process. Calls go down this list
+ * only: plan_controller.c           what comes in and goes out: operations, results, time, commands
+ *   plan_controller_detour.c    clocks for a while that no trial requests
+ *   plan_controller_queue.c     what the one driver is requested, and when
  *   plan_controller_trial.c     which iterations run at which plan, and what their lengths say
  *   plan_controller_forecast.c  what a plan says, and which clock a moment wants
  * SPDX-License-Identifier: Apache-2.0
@@ -17,7 +17,7 @@
 enum {
     LULL_PLAN_CONTROLLER_RECENT = 4,
     LULL_PLAN_CONTROLLER_SLOTS = 8,
-    LULL_PLAN_CONTROLLER_TOLD = 64,
+    LULL_PLAN_CONTROLLER_REPORTED = 64,
     LULL_PLAN_CONTROLLER_PLANS = 256
 };
 /* Detours take turns in two places after those of the plans. */
@@ -45,13 +45,13 @@ struct lull_plan_controller_gpu {
     uint32_t requested;
     int64_t requested_ns;
     int64_t raised_ns; /* latest raising, while its outcome is open; 0: none is */
-    int64_t needed_ns; /* begin of the first operation after it; 0: none has begun yet */
+    int64_t needed_ns; /* begin of the first operation after it; 0: none has started yet */
     int32_t learnt_plan;
     struct lull_plan_controller_recent *recent; /* per operation, at the plan learnt_plan */
     struct lull_switch_cost cost;
-    int64_t lead_ns;  /* a raising is asked for this long before its operation begins */
+    int64_t lead_ns;  /* a raising is requested this long before its operation begins */
     int64_t down_ns;  /* a lowering that lasts for less has no effect */
-    int64_t ahead_ns; /* a lowering asked for this long ahead cannot have effect before its time */
+    int64_t ahead_ns; /* a lowering requested this long ahead cannot have effect before its time */
 };
 
 struct lull_plan_controller_plan {
@@ -101,13 +101,13 @@ struct lull_plan_controller {
     int64_t iteration_ns; /* when it began; 0: not known */
     bool is_whole;        /* so far */
     bool is_disturbed;    /* so far */
-    struct lull_plan_controller_iteration told[LULL_PLAN_CONTROLLER_TOLD];
-    uint64_t told_written;
-    uint64_t told_read;
+    struct lull_plan_controller_iteration reported[LULL_PLAN_CONTROLLER_REPORTED];
+    uint64_t reported_written;
+    uint64_t reported_read;
     uint64_t late;
     struct lull_driver_queue queue;
     bool is_disobedient; /* a GPU does not follow: nothing is lowered any more */
-    bool has_news;       /* since the last poll */
+    bool has_update;     /* since the last poll */
     int64_t wake_ns;
     struct lull_plan_controller_gpu gpus[LULL_PLAN_CONTROLLER_MAX_GPUS];
 };
@@ -123,12 +123,12 @@ void lull_plan_controller_destroy_plan(struct lull_plan_controller_plan *plan);
 
 struct lull_plan_controller_decision {
     uint32_t point;
-    int64_t raise_ns; /* when a higher clock must be asked for; INT64_MAX: not in sight */
+    int64_t raise_ns; /* when a higher clock must be requested; INT64_MAX: not in sight */
     int64_t wake_ns;  /* when a lower one may be wanted though nothing has been told */
 };
 
 /*
- * The clock that the GPU is to have: high enough for all operations whose raising must be asked for
+ * The clock that the GPU is to have: high enough for all operations whose raising must be requested
  * until until_ns (>= now_ns), and no lower than lowest_point.
  */
 struct lull_plan_controller_decision
@@ -145,7 +145,7 @@ uint32_t lull_plan_controller_point_of(const struct lull_plan_controller *plan_c
 const struct lull_plan_controller_slot *
 lull_plan_controller_slot_of(const struct lull_plan_controller *plan_controller, uint64_t number);
 
-/* Finds lead_ns, down_ns and ahead_ns anew from what switching costs: the quantiles they come from
+/* Finds lead_ns, down_ns and ahead_ns again from what switching costs: the quantiles they come from
  * cost too much to be computed at every poll. */
 void lull_plan_controller_update_costs(const struct lull_plan_controller *plan_controller,
                                        struct lull_plan_controller_gpu *gpu);
@@ -175,7 +175,7 @@ lull_plan_controller_trial_of_plan(const struct lull_plan_controller *plan_contr
 /* Decides how an iteration runs: the one after the latest that was decided. */
 void lull_plan_controller_decide(struct lull_plan_controller *plan_controller, uint64_t number);
 
-/* From the present iteration on the highest clocks hold; the trial begins anew once it resumes. */
+/* From the present iteration on the highest clocks hold; the trial starts again once it resumes. */
 void lull_plan_controller_trial_interrupt(struct lull_plan_controller *plan_controller);
 
 /* An iteration of the leader has ended. */

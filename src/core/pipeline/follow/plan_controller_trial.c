@@ -1,27 +1,26 @@
 /*
  * Which iterations run at the plan and which at the highest clocks, and what their lengths say.
  * Each iteration is decided while the one before it runs, so that the raising for its first
- * operation can be asked for in time. SPDX-License-Identifier: Apache-2.0
+ * operation can be requested in time. SPDX-License-Identifier: Apache-2.0
  */
 #include <assert.h>
 
 #include "core/pipeline/follow/plan_controller_state.h"
 
-/* Iterations at a plan before it is judged. Chosen, not measured. */
+/* Iterations at a plan before it is judged. */
 enum { WARMING = 3 };
-/* Blocks that a kept plan runs between two references, at first and at most. Chosen, not measured.
- */
+/* Blocks that a kept plan runs between two references, at first and at most. */
 enum { FIRST_STRETCH = 16, LONGEST_STRETCH = 512 };
-/* Iterations from a plan's giving way until it is tried again, at first and at most. Chosen, not
- * measured: what disturbed its proof, such as a straggler, has had time to pass. */
+/* Iterations from a plan's giving way until it is tried again, at first and at most. Default: what
+ * disturbed its proof, such as a straggler, has had time to pass. */
 enum { FIRST_RETRY_SPACING = 512, LONGEST_RETRY_SPACING = 32768 };
 /* A proof takes this share of the run so far from then on, as for sections (decide.c). */
 enum { RETRY_SHARE = 4 };
 /* Every pair in which an operation was lost is set aside: it has other operations than the plan. */
 static const uint32_t most_set_aside = UINT32_MAX;
-/* A disturbance that goes on after so many pairs set aside in a row counts as one that never ends.
- * Chosen, not measured. */
-enum { MOST_DISTURBED = 3 };
+/* A disturbance that continues after so many pairs set aside in a row counts as one that never
+ * ends. */
+enum { MAX_DISTURBED = 3 };
 
 /* Only the leader's iterations are evidence. */
 enum { LEADER_RANK = 0 };
@@ -165,7 +164,7 @@ static bool is_due_again(const struct lull_plan_controller *plan_controller, uin
 /* ---- deciding ---------------------------------------------------------------------------- */
 
 /* Lets a few iterations pass at the plan; then its test begins. */
-static void warm_up(struct lull_plan_controller *plan_controller, uint64_t number)
+static void plan_trial_warm_up(struct lull_plan_controller *plan_controller, uint64_t number)
 {
     struct lull_plan_controller_trial *trial = &plan_controller->trial;
 
@@ -196,7 +195,7 @@ void lull_plan_controller_decide(struct lull_plan_controller *plan_controller, u
         return;
     }
     if (trial->phase == LULL_PLAN_CONTROLLER_WARMING)
-        warm_up(plan_controller, number);
+        plan_trial_warm_up(plan_controller, number);
     slot->test = trial->test;
     if (!has_pairs(trial))
         return;
@@ -220,7 +219,7 @@ static void give_way(struct lull_plan_controller *plan_controller, uint64_t sinc
 }
 
 /* A pair of a kept plan has ended, counted or not. */
-static void go_on_watching(struct lull_plan_controller *plan_controller, uint64_t since)
+static void plan_trial_watch_next(struct lull_plan_controller *plan_controller, uint64_t since)
 {
     if (plan_controller->evidence.kind != LULL_TRIAL_WATCH)
         return;
@@ -228,7 +227,7 @@ static void go_on_watching(struct lull_plan_controller *plan_controller, uint64_
     lull_plan_controller_begin_test(plan_controller, LULL_PLAN_CONTROLLER_KEPT, since);
 }
 
-static void keep(struct lull_plan_controller *plan_controller, uint64_t since)
+static void plan_trial_accept(struct lull_plan_controller *plan_controller, uint64_t since)
 {
     lull_trial_keep(&plan_controller->evidence);
     lull_plan_controller_begin_test(plan_controller, LULL_PLAN_CONTROLLER_KEPT, since);
@@ -245,18 +244,18 @@ static bool looks_harmless_in_check(const struct lull_plan_controller *plan_cont
 }
 
 /* A kept plan is only ever given up by evidence that it hurts; a pair that was set aside lets the
- * watch go on. */
+ * watch continue. */
 static void act_on(struct lull_plan_controller *plan_controller, enum lull_trial_result result,
                    uint64_t since)
 {
     switch (result) {
     case LULL_TRIAL_NOT_DEGRADED:
-        keep(plan_controller, since);
+        plan_trial_accept(plan_controller, since);
         break;
     case LULL_TRIAL_UNPROVEN:
     case LULL_TRIAL_GIVES_UP:
         if (looks_harmless_in_check(plan_controller))
-            keep(plan_controller, since);
+            plan_trial_accept(plan_controller, since);
         else
             give_way(plan_controller, since);
         break;
@@ -267,9 +266,9 @@ static void act_on(struct lull_plan_controller *plan_controller, enum lull_trial
     case LULL_TRIAL_UNTRIED:
     case LULL_TRIAL_SET_ASIDE:
     case LULL_TRIAL_HOLDS:
-        go_on_watching(plan_controller, since);
+        plan_trial_watch_next(plan_controller, since);
         break;
-    case LULL_TRIAL_BEGINS_ANEW:
+    case LULL_TRIAL_RESTARTS:
         plan_controller->trial.test++;
         begin_evidence(plan_controller, plan_controller->evidence.kind, since);
         break;
@@ -296,7 +295,7 @@ void lull_plan_controller_take_iteration(struct lull_plan_controller *plan_contr
     struct lull_plan_controller_trial *trial = &plan_controller->trial;
     const double length_ms = (double)(iteration->end_ns - iteration->begin_ns) * 1e-6;
     const bool never_ends =
-        iteration->is_disturbed && plan_controller->evidence.set_aside >= MOST_DISTURBED;
+        iteration->is_disturbed && plan_controller->evidence.set_aside >= MAX_DISTURBED;
 
     if (slot->number != iteration->number || slot->test != trial->test || !has_pairs(trial))
         return;

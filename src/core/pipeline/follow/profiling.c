@@ -6,12 +6,12 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "base/smaller.h"
+#include "base/minmax.h"
 
 /* All of these were chosen so that test_profiling finds EnvPipe's valleys within a third of the
  * sweep. */
 /* The coarse look is at about this many clocks, and at every second one at most. */
-enum { COARSE_CLOCKS = 8, LEAST_STEP = 2 };
+enum { COARSE_CLOCKS = 8, MIN_STEP = 2 };
 /* Iterations at each clock of the coarse look and around its best; clocks measured to the end. */
 enum { COARSE_ITERATIONS = 3, FINE_ITERATIONS = 3, FINALISTS = 5 };
 /* With at most this many clocks a third of the sweep allows less, so fewer are measured less often.
@@ -45,8 +45,7 @@ struct lull_profiling *lull_profiling_create(enum lull_profiling_method method,
     profiling->clock_count = clock_count;
     profiling->stage_count = stage_count;
     profiling->iterations = iterations;
-    profiling->step =
-        lull_larger_u32((clock_count + COARSE_CLOCKS - 1) / COARSE_CLOCKS, LEAST_STEP);
+    profiling->step = lull_max_u32((clock_count + COARSE_CLOCKS - 1) / COARSE_CLOCKS, MIN_STEP);
     profiling->counts =
         lull_memory_take(&profiling->memory, clock_count, sizeof(profiling->counts[0]));
     profiling->samples =
@@ -144,8 +143,8 @@ static bool is_coarse(const struct lull_profiling *profiling, uint32_t clock)
 }
 
 /* The clock of least energy among those that a look includes and that are worse than `above`. */
-static uint32_t find_best(const struct lull_profiling *profiling, uint32_t stage, bool only_coarse,
-                          double above_j)
+static uint32_t profiling_find_best(const struct lull_profiling *profiling, uint32_t stage,
+                                    bool only_coarse, double above_j)
 {
     double best_j = INFINITY;
     uint32_t best = 0;
@@ -169,10 +168,10 @@ static bool is_few(const struct lull_profiling *profiling)
 
 /* Offers a clock that has been measured in fewer than so many iterations. Returns whether it has.
  */
-static bool offer(const struct lull_profiling *profiling, uint32_t clock, uint32_t iterations,
-                  uint32_t *clock_out)
+static bool profiling_offer(const struct lull_profiling *profiling, uint32_t clock,
+                            uint32_t iterations, uint32_t *clock_out)
 {
-    if (profiling->counts[clock] >= lull_smaller_u32(iterations, profiling->iterations))
+    if (profiling->counts[clock] >= lull_min_u32(iterations, profiling->iterations))
         return false;
     *clock_out = clock;
     return true;
@@ -183,7 +182,7 @@ static bool next_coarse(const struct lull_profiling *profiling, uint32_t *clock_
     const uint32_t wanted = is_few(profiling) ? FEW_ITERATIONS : COARSE_ITERATIONS;
 
     for (uint32_t clock = 0; clock < profiling->clock_count; clock++)
-        if (is_coarse(profiling, clock) && offer(profiling, clock, wanted, clock_out))
+        if (is_coarse(profiling, clock) && profiling_offer(profiling, clock, wanted, clock_out))
             return true;
     return false;
 }
@@ -194,12 +193,12 @@ static bool next_fine(const struct lull_profiling *profiling, uint32_t *clock_ou
     const uint32_t wanted = is_few(profiling) ? FEW_ITERATIONS : FINE_ITERATIONS;
 
     for (uint32_t stage = 0; stage < profiling->stage_count; stage++) {
-        const uint32_t best = find_best(profiling, stage, true, -INFINITY);
+        const uint32_t best = profiling_find_best(profiling, stage, true, -INFINITY);
         const uint32_t first = best >= profiling->step ? best - profiling->step + 1 : 0;
 
         for (uint32_t clock = first;
              clock < best + profiling->step && clock < profiling->clock_count; clock++)
-            if (offer(profiling, clock, wanted, clock_out))
+            if (profiling_offer(profiling, clock, wanted, clock_out))
                 return true;
     }
     return false;
@@ -215,10 +214,10 @@ static bool next_final(const struct lull_profiling *profiling, uint32_t *clock_o
         double above_j = -INFINITY;
 
         for (uint32_t i = 0; i < finalists && i < profiling->clock_count; i++) {
-            const uint32_t clock = find_best(profiling, stage, false, above_j);
+            const uint32_t clock = profiling_find_best(profiling, stage, false, above_j);
 
             above_j = lull_profiling_mean(profiling, stage, clock).energy_j;
-            if (offer(profiling, clock, profiling->iterations, clock_out))
+            if (profiling_offer(profiling, clock, profiling->iterations, clock_out))
                 return true;
         }
     }
@@ -228,7 +227,7 @@ static bool next_final(const struct lull_profiling *profiling, uint32_t *clock_o
 static bool next_of_sweep(const struct lull_profiling *profiling, uint32_t *clock_out)
 {
     for (uint32_t clock = 0; clock < profiling->clock_count; clock++)
-        if (offer(profiling, clock, profiling->iterations, clock_out))
+        if (profiling_offer(profiling, clock, profiling->iterations, clock_out))
             return true;
     return false;
 }

@@ -12,12 +12,12 @@
 #include "core/pipeline/rounding/rounding.h"
 
 /* A device that is slower than this counts as slower by this much: beyond it nothing is left to
- * plan. Chosen, not measured. */
-static const double most_factor = 100.0;
-/* This many moves for each operation take some milliseconds. Chosen, not measured. */
+ * plan. */
+static const double max_factor = 100.0;
+/* This many moves for each operation take some milliseconds. */
 static const uint64_t moves_per_op = 32;
-/* A plan must save this share of the energy to be worth changing clocks. Chosen, not measured. */
-static const double least_saving = 0.002;
+/* A plan must save this share of the energy to be worth changing clocks. */
+static const double min_saving = 0.002;
 
 struct lull_replan {
     const struct lull_pipeline_problem *problem;
@@ -99,9 +99,9 @@ static void scaled_fini(struct scaled *scaled)
     free(scaled->graph.ops);
 }
 
-static int64_t scale(int64_t value, double factor, int64_t most)
+static int64_t replan_scale(int64_t value, double factor, int64_t most)
 {
-    return (int64_t)fmin(ceil((double)value * fmin(factor, most_factor)), (double)most);
+    return (int64_t)fmin(ceil((double)value * fmin(factor, max_factor)), (double)most);
 }
 
 /* A slow device takes longer by the same factor at every clock and draws the same power, so its
@@ -115,9 +115,10 @@ static int copy_class(const struct lull_pipeline_class *from, double factor,
         return -ENOMEM;
     for (size_t i = 0; i < from->point_count; i++) {
         to->points[i] = from->points[i];
-        to->points[i].time_ns = scale(from->points[i].time_ns, factor, LULL_PIPELINE_MAX_TIME_NS);
+        to->points[i].time_ns =
+            replan_scale(from->points[i].time_ns, factor, LULL_PIPELINE_MAX_TIME_NS);
         to->points[i].energy_nj =
-            scale(from->points[i].energy_nj, factor, LULL_PIPELINE_MAX_ENERGY_NJ);
+            replan_scale(from->points[i].energy_nj, factor, LULL_PIPELINE_MAX_ENERGY_NJ);
     }
     return 0;
 }
@@ -175,9 +176,9 @@ static int scaled_init(struct scaled *scaled, const struct lull_pipeline_problem
 
 /* ---- planning ---------------------------------------------------------------------------- */
 
-static double energy_j(const struct lull_pipeline_problem *problem,
-                       const struct lull_pipeline_switching *switching, const uint32_t *point,
-                       int64_t deadline_ns)
+static double replan_energy_j(const struct lull_pipeline_problem *problem,
+                              const struct lull_pipeline_switching *switching,
+                              const uint32_t *point, int64_t deadline_ns)
 {
     const struct lull_pipeline_cost cost = lull_pipeline_plan_cost(problem, point, deadline_ns);
 
@@ -188,10 +189,10 @@ static double energy_j(const struct lull_pipeline_problem *problem,
 
 /* Moves the frontier to the deadline, rounds and improves the plan, and makes it respect switching.
  * Returns 1 if the result saves enough to be worth changing clocks, else 0. */
-static int find(struct lull_replan *replan, const struct lull_pipeline_problem *problem,
-                struct lull_frontier *frontier, struct lull_pipeline_rounding *rounding,
-                const struct lull_pipeline_switching *switching,
-                struct lull_replan_outcome *outcome)
+static int replan_find(struct lull_replan *replan, const struct lull_pipeline_problem *problem,
+                       struct lull_frontier *frontier, struct lull_pipeline_rounding *rounding,
+                       const struct lull_pipeline_switching *switching,
+                       struct lull_replan_outcome *outcome)
 {
     const int64_t deadline_ns = outcome->deadline_ns;
     struct lull_pipeline_switching_report report;
@@ -208,19 +209,19 @@ static int find(struct lull_replan *replan, const struct lull_pipeline_problem *
                                         moves_per_op * problem->graph->op_count, replan->found);
     if (moved < 0)
         return (int)moved;
-    /* A plan that cannot respect switching within the time is carried out as it is. */
+    /* A plan that cannot respect switching within the time is executed as it is. */
     result = lull_pipeline_switching(problem, switching, deadline_ns, true, replan->found, &report,
                                      NULL);
     if (result == -ENOMEM)
         return result;
-    outcome->energy_j = energy_j(problem, switching, replan->found, deadline_ns);
-    outcome->kept_j = energy_j(problem, switching, replan->point, deadline_ns);
+    outcome->energy_j = replan_energy_j(problem, switching, replan->found, deadline_ns);
+    outcome->kept_j = replan_energy_j(problem, switching, replan->point, deadline_ns);
     /* The energy of the old plan is NAN if it takes longer; then the comparison is false. */
-    return !(outcome->energy_j > (1.0 - least_saving) * outcome->kept_j);
+    return !(outcome->energy_j > (1.0 - min_saving) * outcome->kept_j);
 }
 
 /* With slow devices the frontier that was prepared is of no use: one of the scaled problem is
- * computed anew. */
+ * computed again. */
 static int find_scaled(struct lull_replan *replan, const double *factor, int64_t extra_ns,
                        const struct lull_pipeline_switching *switching,
                        struct lull_replan_outcome *outcome)
@@ -241,7 +242,7 @@ static int find_scaled(struct lull_replan *replan, const double *factor, int64_t
         goto out_frontier;
     outcome->deadline_ns = lull_pipeline_plan_cost(&scaled.problem, replan->highest, 0).time_ns +
                            replan->slack_ns + extra_ns;
-    result = find(replan, &scaled.problem, frontier, rounding, switching, outcome);
+    result = replan_find(replan, &scaled.problem, frontier, rounding, switching, outcome);
     lull_pipeline_rounding_destroy(rounding);
 out_frontier:
     lull_frontier_destroy(frontier);
@@ -264,8 +265,8 @@ int lull_replan_make(struct lull_replan *replan, const double *factor, int64_t e
     if (is_scaled)
         result = find_scaled(replan, factor, extra_ns, switching, outcome_out);
     else
-        result = find(replan, replan->problem, replan->frontier, replan->rounding, switching,
-                      outcome_out);
+        result = replan_find(replan, replan->problem, replan->frontier, replan->rounding, switching,
+                             outcome_out);
     if (result == 1)
         memcpy(point_out, replan->found, replan->problem->graph->op_count * sizeof(point_out[0]));
     /* It is as fast as the highest clocks by its deadline: rounding has no reason to fail. */

@@ -7,7 +7,7 @@
  * draw the same power. Where the device is slow because its clock is capped, operations at lower
  * clocks are faster than that, never slower.
  *
- * With slow devices a frontier is computed anew, which takes some milliseconds for hundreds of
+ * With slow devices a frontier is computed again, which takes some milliseconds for hundreds of
  * operations; without them the one that exists is moved along.
  *
  * Pure; create/destroy; one thread at a time. SPDX-License-Identifier: Apache-2.0
@@ -22,7 +22,7 @@
 
 struct lull_replan;
 
-/* Borrows the problem and `point` (the plan that is carried out, op_count entries) until destroy.
+/* Borrows the problem and `point` (the plan that is executed, op_count entries) until destroy.
  * Errors: -EINVAL a blocking power that is negative or no number; -ENOMEM. O(frontier). */
 int lull_replan_create(const struct lull_pipeline_problem *problem, const uint32_t *point,
                        struct lull_replan **replan_out, struct lull_error *err);

@@ -6,10 +6,9 @@
 #include <string.h>
 
 /* Pauses that are nearly as long as the longest decide nothing: it must exceed them by this factor.
- * Chosen, not measured. */
+ */
 static const double clearly = 1.05;
-/* Rounds in a row with the longest pause elsewhere after which the place is given up. Chosen, not
- * measured. */
+/* Rounds in a row with the longest pause elsewhere after which the place is given up. */
 enum { STRIKES = 2 };
 
 struct event {
@@ -116,7 +115,8 @@ static bool is_longest_pause(struct lull_sequence_locator *locator)
 }
 
 /* Takes an event while the place is unknown, and says whether the events so far determine it. */
-static uint32_t search(struct lull_sequence_locator *locator, uint32_t symbol, int64_t pause_ns)
+static uint32_t locator_search(struct lull_sequence_locator *locator, uint32_t symbol,
+                               int64_t pause_ns)
 {
     locator->taken++;
     *event_before(locator, 0) = (struct event){symbol, pause_ns};
@@ -137,19 +137,19 @@ static bool is_still_first(struct lull_sequence_locator *locator, int64_t pause_
 }
 
 /* While the place is known an event is checked against the next symbol; a deviation starts the
- * search anew with this very event. */
+ * search again with this very event. */
 uint32_t lull_sequence_locator_take(struct lull_sequence_locator *locator, uint32_t symbol,
                                     int64_t pause_ns)
 {
     uint32_t place;
 
     if (locator->place == LULL_SEQUENCE_LOCATOR_UNKNOWN)
-        return search(locator, symbol, pause_ns);
+        return locator_search(locator, symbol, pause_ns);
     assert(locator->place < locator->count && locator->count % locator->period == 0);
     place = (locator->place + 1) % locator->count;
     if (locator->symbols[place] != symbol || (place == 0 && !is_still_first(locator, pause_ns))) {
         lull_sequence_locator_forget(locator);
-        return search(locator, symbol, pause_ns);
+        return locator_search(locator, symbol, pause_ns);
     }
     if (place % locator->period == 0 && place != 0 && pause_ns > locator->longest_ns)
         locator->longest_ns = pause_ns;

@@ -1,7 +1,8 @@
 /*
  * The sequence locator finds where a stream of events stands in a sequence that is known and
- * repeats for ever. That is how a device's operations, of which one sees only the kind, are told
- * apart.
+ * repeats for ever. That is how a device's operations, of which one sees only the kind, are
+ * distinguished
+ * .
  *
  * The stream may be joined anywhere. Where the sequence has one rotation that fits, the place is
  * known after one round; where several fit (forward and backward in turn, as on the last stage of

@@ -6,42 +6,42 @@
 #include <stdlib.h>
 
 /* None of these was measured; test_straggler_job shows what they come to together. */
-/* The usual value of a quantity is the median of this many. */
+/* The typical value of a quantity is the median of this many. */
 enum { LATEST = 5 };
-/* Iterations in a row before something is asked for; doubled up to this after a stretch that lasted
+/* Iterations in a row before something is requested; doubled up to this after a stretch that lasted
  * for fewer iterations than SHORT_LIVED. */
-enum { MOST_PATIENCE = 64, SHORT_LIVED = 8 };
+enum { MAX_PATIENCE = 64, SHORT_LIVED = 8 };
 /* Iterations after a stretch in which it may be refuted. */
 enum { PROBATION = 2 };
-/* What is usual falls at once and rises by this share of the difference per iteration. */
+/* What is typical falls at once and rises by this share of the difference per iteration. */
 static const double rise = 0.01;
 /* Waiting that is less than this share of the margin counts as none. */
 static const double over_share = 0.25;
 
-struct usual {
+struct typical {
     double latest[LATEST];
     uint64_t count;
     double value; /* known as soon as count is LATEST */
 };
 
 struct straggler_device {
-    struct usual slowness[2]; /* at the highest clocks, at the plan */
-    double least;             /* factor of slowness over the iterations in a row */
-    double factor;            /* asked for */
+    struct typical slowness[2]; /* at the highest clocks, at the plan */
+    double least;               /* factor of slowness over the iterations in a row */
+    double factor;              /* requested */
 };
 
 struct lull_straggler_detector {
     struct lull_straggler_detector_config config;
     uint32_t patience;
     bool is_stretched;
-    struct usual gap;
-    struct usual span; /* at the plan */
+    struct typical gap;
+    struct typical span; /* at the plan */
     /* Iterations in a row that say the same. */
     uint32_t streak;
-    double least_late_ns;
+    double min_late_ns;
     double length_ns; /* sum */
     double late_ns;   /* sum */
-    /* What was asked for, and how it was before. */
+    /* What was requested, and how it was before. */
     double extra_ns;
     double step_ns; /* the latest part of it */
     double before_length_ns;
@@ -59,7 +59,7 @@ void lull_straggler_detector_config_default(struct lull_straggler_detector_confi
     *config = (struct lull_straggler_detector_config){.margin_ratio = 0.01, .patience = 2};
 }
 
-static void ask_for_nothing(struct lull_straggler_detector *straggler)
+static void straggler_set_no_wait(struct lull_straggler_detector *straggler)
 {
     straggler->streak = 0;
     straggler->extra_ns = 0.0;
@@ -68,10 +68,10 @@ static void ask_for_nothing(struct lull_straggler_detector *straggler)
         straggler->devices[i].factor = 1.0;
 }
 
-static void reset(struct lull_straggler_detector *straggler)
+static void straggler_reset(struct lull_straggler_detector *straggler)
 {
     straggler->is_stretched = false;
-    ask_for_nothing(straggler);
+    straggler_set_no_wait(straggler);
 }
 
 struct lull_straggler_detector *
@@ -86,7 +86,7 @@ lull_straggler_detector_create(const struct lull_straggler_detector_config *conf
     straggler->config = *config;
     straggler->patience = config->patience;
     straggler->device_count = device_count;
-    reset(straggler);
+    straggler_reset(straggler);
     return straggler;
 }
 
@@ -95,49 +95,49 @@ void lull_straggler_detector_destroy(struct lull_straggler_detector *straggler)
     free(straggler);
 }
 
-/* ---- what is usual ----------------------------------------------------------------------- */
+/* ---- what is typical ----------------------------------------------------------------------- */
 
-static bool is_known(const struct usual *usual)
+static bool straggler_is_known(const struct typical *typical)
 {
-    return usual->count >= LATEST;
+    return typical->count >= LATEST;
 }
 
 /* Sorts by insertion: there are only five values. */
-static double median(const struct usual *usual)
+static double straggler_median(const struct typical *typical)
 {
     double sorted[LATEST];
 
     for (int i = 0; i < LATEST; i++) {
         int k = i;
 
-        for (; k > 0 && sorted[k - 1] > usual->latest[i]; k--)
+        for (; k > 0 && sorted[k - 1] > typical->latest[i]; k--)
             sorted[k] = sorted[k - 1];
-        sorted[k] = usual->latest[i];
+        sorted[k] = typical->latest[i];
     }
     return sorted[LATEST / 2];
 }
 
-/* What is usual falls at once, because a shorter time is never an accident, and rises slowly,
+/* What is typical falls at once, because a shorter time is never an accident, and rises slowly,
  * because a longer one may be a straggler. */
-static void learn(struct usual *usual, double value, bool is_quiet)
+static void straggler_learn(struct typical *typical, double value, bool is_quiet)
 {
     double middle;
 
-    usual->latest[usual->count++ % LATEST] = value;
-    if (!is_known(usual))
+    typical->latest[typical->count++ % LATEST] = value;
+    if (!straggler_is_known(typical))
         return;
-    middle = median(usual);
-    if (usual->count == LATEST || middle < usual->value)
-        usual->value = middle;
+    middle = straggler_median(typical);
+    if (typical->count == LATEST || middle < typical->value)
+        typical->value = middle;
     else if (is_quiet)
-        usual->value += rise * (middle - usual->value);
+        typical->value += rise * (middle - typical->value);
 }
 
-static void adopt(struct usual *usual, double value)
+static void straggler_adopt(struct typical *typical, double value)
 {
-    *usual = (struct usual){.count = LATEST, .value = value};
+    *typical = (struct typical){.count = LATEST, .value = value};
     for (int i = 0; i < LATEST; i++)
-        usual->latest[i] = value;
+        typical->latest[i] = value;
 }
 
 static double margin_ns(const struct lull_straggler_detector *straggler)
@@ -148,10 +148,10 @@ static double margin_ns(const struct lull_straggler_detector *straggler)
 static double factor_of(const struct lull_straggler_detector *straggler,
                         const struct lull_straggler_detector_sample *sample, uint32_t device)
 {
-    const struct usual *usual =
+    const struct typical *typical =
         &straggler->devices[device].slowness[sample->kind != LULL_STRAGGLER_REFERENCE];
 
-    return is_known(usual) ? sample->slowness[device] / usual->value : 1.0;
+    return straggler_is_known(typical) ? sample->slowness[device] / typical->value : 1.0;
 }
 
 static double largest_factor(const struct lull_straggler_detector *straggler,
@@ -164,7 +164,7 @@ static double largest_factor(const struct lull_straggler_detector *straggler,
     return largest;
 }
 
-/* Waiting beyond the usual. A reference iteration is faster than the plan, so the plan would have
+/* Waiting beyond the typical. A reference iteration is faster than the plan, so the plan would have
  * waited for less, by the difference; that is not known while a device is slow. */
 static double late_ns(const struct lull_straggler_detector *straggler,
                       const struct lull_straggler_detector_sample *sample)
@@ -178,22 +178,22 @@ static double late_ns(const struct lull_straggler_detector *straggler,
     return late + (double)sample->span_ns - straggler->span.value;
 }
 
-static void learn_all(struct lull_straggler_detector *straggler,
-                      const struct lull_straggler_detector_sample *sample, bool is_quiet)
+static void straggler_learn_all(struct lull_straggler_detector *straggler,
+                                const struct lull_straggler_detector_sample *sample, bool is_quiet)
 {
-    learn(&straggler->gap, (double)sample->gap_ns, is_quiet);
+    straggler_learn(&straggler->gap, (double)sample->gap_ns, is_quiet);
     if (sample->kind == LULL_STRAGGLER_PLANNED)
-        learn(&straggler->span, (double)sample->span_ns, is_quiet);
+        straggler_learn(&straggler->span, (double)sample->span_ns, is_quiet);
     for (uint32_t i = 0; i < straggler->device_count; i++)
-        learn(&straggler->devices[i].slowness[sample->kind != LULL_STRAGGLER_REFERENCE],
-              sample->slowness[i], is_quiet);
+        straggler_learn(&straggler->devices[i].slowness[sample->kind != LULL_STRAGGLER_REFERENCE],
+                        sample->slowness[i], is_quiet);
 }
 
 /* ---- iterations in a row ----------------------------------------------------------------- */
 
 static void begin_streak(struct lull_straggler_detector *straggler)
 {
-    straggler->least_late_ns = INFINITY;
+    straggler->min_late_ns = INFINITY;
     straggler->length_ns = 0.0;
     straggler->late_ns = 0.0;
     for (uint32_t i = 0; i < straggler->device_count; i++)
@@ -208,7 +208,7 @@ static void extend_streak(struct lull_straggler_detector *straggler,
 
     if (straggler->streak == 0)
         begin_streak(straggler);
-    straggler->least_late_ns = fmin(straggler->least_late_ns, late);
+    straggler->min_late_ns = fmin(straggler->min_late_ns, late);
     straggler->length_ns += (double)(sample->span_ns + sample->gap_ns);
     straggler->late_ns += late;
     for (uint32_t i = 0; i < straggler->device_count; i++)
@@ -217,12 +217,13 @@ static void extend_streak(struct lull_straggler_detector *straggler,
     straggler->streak++;
 }
 
-/* Asks for what all iterations in a row say, less the margin: that much waiting stays. */
-static enum lull_straggler_detector_verdict ask(struct lull_straggler_detector *straggler)
+/* Requests what all iterations in a row say, less the margin: that much waiting stays. */
+static enum lull_straggler_detector_verdict
+straggler_set_wait(struct lull_straggler_detector *straggler)
 {
     const double margin = margin_ns(straggler);
     const double had_ns = straggler->extra_ns;
-    double more_ns = straggler->least_late_ns - margin;
+    double more_ns = straggler->min_late_ns - margin;
 
     /* The waiting that is left is within the margin already. */
     assert(straggler->streak > 0);
@@ -245,22 +246,22 @@ static enum lull_straggler_detector_verdict ask(struct lull_straggler_detector *
 /* Twice the margin is odd, because a margin of waiting stays when the iteration is stretched: less
  * would win nothing. */
 static enum lull_straggler_detector_verdict
-take_usual(struct lull_straggler_detector *straggler,
-           const struct lull_straggler_detector_sample *sample)
+take_default(struct lull_straggler_detector *straggler,
+             const struct lull_straggler_detector_sample *sample)
 {
     const double ratio = straggler->config.margin_ratio;
     bool is_odd = false;
 
-    if (is_known(&straggler->gap) && is_known(&straggler->span))
+    if (straggler_is_known(&straggler->gap) && straggler_is_known(&straggler->span))
         is_odd = late_ns(straggler, sample) > 2.0 * margin_ns(straggler) ||
                  largest_factor(straggler, sample) > 1.0 + 2.0 * ratio;
     if (is_odd)
         extend_streak(straggler, sample);
     else
         straggler->streak = 0;
-    learn_all(straggler, sample, !is_odd);
+    straggler_learn_all(straggler, sample, !is_odd);
     if (is_odd && straggler->streak >= straggler->patience)
-        return ask(straggler);
+        return straggler_set_wait(straggler);
     return LULL_STRAGGLER_GO_ON;
 }
 
@@ -268,21 +269,22 @@ take_usual(struct lull_straggler_detector *straggler,
 
 /* After a straggler that was over within a few iterations the next one is believed later, so that
  * flickering does not make the job stretch again and again. */
-static enum lull_straggler_detector_verdict go_back(struct lull_straggler_detector *straggler)
+static enum lull_straggler_detector_verdict
+straggler_end_late(struct lull_straggler_detector *straggler)
 {
     if (straggler->stretched >= SHORT_LIVED)
         straggler->patience = straggler->config.patience;
-    else if (2 * straggler->patience < MOST_PATIENCE)
+    else if (2 * straggler->patience < MAX_PATIENCE)
         straggler->patience *= 2;
     else
-        straggler->patience = MOST_PATIENCE;
-    reset(straggler);
+        straggler->patience = MAX_PATIENCE;
+    straggler_reset(straggler);
     return LULL_STRAGGLER_RETURN;
 }
 
 /* Whoever was slow has become faster. */
-static bool is_over(const struct lull_straggler_detector *straggler,
-                    const struct lull_straggler_detector_sample *sample)
+static bool straggler_is_over(const struct lull_straggler_detector *straggler,
+                              const struct lull_straggler_detector_sample *sample)
 {
     if (straggler->extra_ns > 0.0 && late_ns(straggler, sample) < over_share * margin_ns(straggler))
         return true;
@@ -295,7 +297,7 @@ static bool is_over(const struct lull_straggler_detector *straggler,
     return false;
 }
 
-/* The iteration takes as much longer as was asked for just now, and waits as long as before; or a
+/* The iteration takes as much longer as was requested just now, and waits as long as before; or a
  * copy with a slow device takes longer than when it was not stretched. */
 static bool is_refuted(const struct lull_straggler_detector *straggler,
                        const struct lull_straggler_detector_sample *sample)
@@ -312,40 +314,40 @@ static bool is_refuted(const struct lull_straggler_detector *straggler,
     return grown_ns > margin_ns(straggler) && unshrunk_ns < 0.5 * grown_ns;
 }
 
-/* What looked like a straggler was a longer iteration of the job itself; it becomes the usual, so
+/* What looked like a straggler was a longer iteration of the job itself; it becomes the typical, so
  * that it is never acted on again. */
 static enum lull_straggler_detector_verdict
-refute(struct lull_straggler_detector *straggler,
-       const struct lull_straggler_detector_sample *sample)
+straggler_refute(struct lull_straggler_detector *straggler,
+                 const struct lull_straggler_detector_sample *sample)
 {
     straggler->refuted++;
     straggler->lost_ns +=
         fmax((double)(sample->span_ns + sample->gap_ns) - straggler->before_length_ns, 0.0);
     if (straggler->extra_ns > 0.0)
-        adopt(&straggler->gap, (double)sample->gap_ns);
+        straggler_adopt(&straggler->gap, (double)sample->gap_ns);
     for (uint32_t i = 0; i < straggler->device_count; i++)
         for (int kind = 0; kind < 2 && straggler->devices[i].factor > 1.0; kind++)
-            adopt(&straggler->devices[i].slowness[kind], sample->slowness[i]);
-    return go_back(straggler);
+            straggler_adopt(&straggler->devices[i].slowness[kind], sample->slowness[i]);
+    return straggler_end_late(straggler);
 }
 
-/* A stretched iteration ends the stretch as soon as the straggler is over or was none, and asks for
+/* A stretched iteration ends the stretch as soon as the straggler is over or was none, and requests
  * more only if it still waits clearly longer than the margin. */
 static enum lull_straggler_detector_verdict
 take_stretched(struct lull_straggler_detector *straggler,
                const struct lull_straggler_detector_sample *sample)
 {
-    const double usual_ns = straggler->span.value + straggler->gap.value;
+    const double typical_ns = straggler->span.value + straggler->gap.value;
     bool is_more;
 
     straggler->stretched++;
     straggler->stepped++;
-    if (is_over(straggler, sample)) {
-        straggler->lost_ns += fmax((double)(sample->span_ns + sample->gap_ns) - usual_ns, 0.0);
-        return go_back(straggler);
+    if (straggler_is_over(straggler, sample)) {
+        straggler->lost_ns += fmax((double)(sample->span_ns + sample->gap_ns) - typical_ns, 0.0);
+        return straggler_end_late(straggler);
     }
     if (is_refuted(straggler, sample))
-        return refute(straggler, sample);
+        return straggler_refute(straggler, sample);
     is_more = late_ns(straggler, sample) > 3.0 * margin_ns(straggler);
     for (uint32_t i = 0; i < straggler->device_count; i++)
         is_more |= factor_of(straggler, sample, i) >
@@ -356,7 +358,7 @@ take_stretched(struct lull_straggler_detector *straggler,
     }
     extend_streak(straggler, sample);
     if (straggler->streak >= straggler->patience)
-        return ask(straggler);
+        return straggler_set_wait(straggler);
     return LULL_STRAGGLER_GO_ON;
 }
 
@@ -372,12 +374,12 @@ lull_straggler_detector_take(struct lull_straggler_detector *straggler,
                                    0.0);
         return LULL_STRAGGLER_GO_ON;
     }
-    /* Iterations that had begun before the last answer had effect tell nothing. */
+    /* Iterations that had started before the last answer had effect tell nothing. */
     if (straggler->is_stretched != (sample->kind == LULL_STRAGGLER_STRETCHED))
         return LULL_STRAGGLER_GO_ON;
     if (straggler->is_stretched)
         return take_stretched(straggler, sample);
-    return take_usual(straggler, sample);
+    return take_default(straggler, sample);
 }
 
 int64_t lull_straggler_detector_request(const struct lull_straggler_detector *straggler,
@@ -395,7 +397,7 @@ void lull_straggler_detector_answer(struct lull_straggler_detector *straggler, b
         straggler->stretched = 0;
     straggler->is_stretched = is_stretched;
     if (!is_stretched)
-        go_back(straggler);
+        straggler_end_late(straggler);
 }
 
 bool lull_straggler_detector_is_stretched(const struct lull_straggler_detector *straggler)

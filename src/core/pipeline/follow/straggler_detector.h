@@ -2,20 +2,20 @@
  * The straggler detector sees in the iterations of one copy of a pipeline that some device or
  * another copy has become slower, by how much, and when that is over.
  *
- * Two things tell. *Late*: at the end of its iteration the copy waits for longer than usual until
+ * Two things tell. *Late*: at the end of its iteration the copy waits for longer than typical until
  * the next one begins, because other copies are late. *Slow*: the operations of one device take
- * longer than usual at the clocks they have (heat, a power brake, another job). In both cases the
+ * longer than typical at the clocks they have (heat, a power brake, another job). In both cases the
  * copy may take longer without anybody noticing: Perseus's T_opt = min(T*, T_straggler) (SOSP'24,
- * section 4.3), found anew with every change.
+ * section 4.3), found again with every change.
  *
- * The copy never becomes slower than the straggler makes it. The longer iteration that is asked for
+ * The copy never becomes slower than the straggler makes it. The longer iteration that is requested
  * leaves a margin of waiting, because the end of the straggling shows as waiting that shrinks: one
  * iteration with less of it, or one device that has become faster, and the plan holds again at
  * once. Where the waiting does not shrink although the copy takes longer, it was not waiting at all
- * (a longer optimizer, say): it becomes the usual and is never acted on again. After a straggler
+ * (a longer optimizer, say): it becomes the typical and is never acted on again. After a straggler
  * that was over within a few iterations the next one is believed later.
  *
- * The usual value of a quantity is the median of its latest ones if that is less than the usual
+ * The typical value of a quantity is the median of its latest ones if that is less than the typical
  * value so far; otherwise it rises slowly, by a hundredth of the difference at each quiet
  * iteration.
  *
@@ -31,7 +31,7 @@ struct lull_straggler_detector_config {
     double margin_ratio; /* waiting that is left, as a share of an iteration, (0, 0.1]; twice that
                           * much is acted on */
     uint32_t
-        patience; /* iterations in a row that say the same before anything is asked for, >= 1 */
+        patience; /* iterations in a row that say the same before anything is requested, >= 1 */
 };
 
 /* Sets a margin of 1 % and a patience of 2 iterations. */
@@ -40,8 +40,8 @@ void lull_straggler_detector_config_default(struct lull_straggler_detector_confi
 enum lull_straggler_detector_kind {
     LULL_STRAGGLER_REFERENCE, /* at the highest clocks */
     LULL_STRAGGLER_PLANNED,   /* at the plan */
-    LULL_STRAGGLER_STRETCHED, /* as was asked for */
-    LULL_STRAGGLER_MIXED      /* partly at the plan, partly as was asked for */
+    LULL_STRAGGLER_STRETCHED, /* as was requested */
+    LULL_STRAGGLER_MIXED      /* partly at the plan, partly as was requested */
 };
 
 /* A whole iteration of the copy. */
@@ -74,19 +74,19 @@ enum lull_straggler_detector_verdict
 lull_straggler_detector_take(struct lull_straggler_detector *straggler,
                              const struct lull_straggler_detector_sample *sample);
 
-/* What was asked for last: an iteration that is longer than the plan takes with such devices by the
+/* What was requested last: an iteration that is longer than the plan takes with such devices by the
  * returned time, ns, >= 0. factor_out: how much slower each device is, >= 1. */
 int64_t lull_straggler_detector_request(const struct lull_straggler_detector *straggler,
                                         double *factor_out);
 
 /* Answers the request: whether the longer iteration is being run. If not, because nothing is to be
- * won by it, it is asked for again later. */
+ * won by it, it is requested again later. */
 void lull_straggler_detector_answer(struct lull_straggler_detector *straggler, bool is_stretched);
 
-/* Tells whether the iterations are stretched, as the last answer said. */
+/* Returns whether the iterations are stretched, as the last answer said. */
 bool lull_straggler_detector_is_stretched(const struct lull_straggler_detector *straggler);
 
-/* Tells whether the latest iterations are such that something will be asked for soon. */
+/* Returns whether the latest iterations are such that something will be requested soon. */
 bool lull_straggler_detector_is_suspicious(const struct lull_straggler_detector *straggler);
 
 /* How much longer all iterations together took than they would have at the plan, at most. */

@@ -51,8 +51,8 @@ static int64_t over_edges(const struct lull_certificate *certificate, const uint
     return sum;
 }
 
-static int refuse(const struct lull_pipeline_graph *graph, size_t op, const char *why,
-                  struct lull_error *err)
+static int certificate_refuse(const struct lull_pipeline_graph *graph, size_t op, const char *why,
+                              struct lull_error *err)
 {
     return lull_error_set(
         err, -EINVAL, "certificate: operation %zu (device %" PRIu32 ", microbatch %" PRIu32 ") %s",
@@ -76,16 +76,16 @@ int lull_certificate_check(const struct lull_certificate *certificate,
         const bool is_last = graph->first_out[op] == graph->first_out[op + 1];
 
         if (through < 0)
-            return refuse(graph, op, "has a negative flow", err);
+            return certificate_refuse(graph, op, "has a negative flow", err);
         if (!is_first && over_edges(certificate, graph->in_edges, graph->first_in[op],
                                     graph->first_in[op + 1]) != through)
-            return refuse(graph, op, "does not get what flows through it", err);
+            return certificate_refuse(graph, op, "does not get what flows through it", err);
         if (!is_last && over_edges(certificate, graph->out_edges, graph->first_out[op],
                                    graph->first_out[op + 1]) != through)
-            return refuse(graph, op, "does not pass on what flows through it", err);
+            return certificate_refuse(graph, op, "does not pass on what flows through it", err);
         if ((is_first && !add_flow(&from_source, through)) ||
             (is_last && !add_flow(&to_sink, through)))
-            return refuse(graph, op, "makes the flow overflow", err);
+            return certificate_refuse(graph, op, "makes the flow overflow", err);
     }
     if (from_source != certificate->value || to_sink != certificate->value)
         return lull_error_set(err, -EINVAL,
@@ -101,7 +101,7 @@ struct certificate_sum {
     double magnitude;
 };
 
-static void add(struct certificate_sum *sum, double term)
+static void certificate_add(struct certificate_sum *sum, double term)
 {
     sum->value += term;
     sum->magnitude += fabs(term);
@@ -113,24 +113,25 @@ static void add_cheapest(struct certificate_sum *sum, const struct lull_pipeline
 {
     const struct lull_pipeline_point *point = operations->points;
     size_t best = 0;
-    double least_nj = INFINITY;
+    double min_nj = INFINITY;
 
     for (size_t i = 0; i < operations->point_count; i++) {
         const double cost_nj = (double)point[i].energy_nj + price_w * (double)point[i].time_ns;
 
-        if (cost_nj < least_nj) {
-            least_nj = cost_nj;
+        if (cost_nj < min_nj) {
+            min_nj = cost_nj;
             best = i;
         }
     }
     assert(operations->point_count > 0);
-    add(sum, (double)point[best].energy_nj);
-    add(sum, price_w * (double)point[best].time_ns);
+    certificate_add(sum, (double)point[best].energy_nj);
+    certificate_add(sum, price_w * (double)point[best].time_ns);
 }
 
 /* Adds up what the flow proves, nJ, and by how much roundings may have moved it. */
-static double add_up(const struct lull_certificate *certificate,
-                     const struct lull_pipeline_problem *problem, int64_t time_ns, double *slip_out)
+static double certificate_add_up(const struct lull_certificate *certificate,
+                                 const struct lull_pipeline_problem *problem, int64_t time_ns,
+                                 double *slip_out)
 {
     const struct lull_pipeline_graph *graph = problem->graph;
     struct certificate_sum sum = {0.0, 0.0};
@@ -144,11 +145,11 @@ static double add_up(const struct lull_certificate *certificate,
         add_cheapest(&sum, &problem->profile->classes[graph->ops[op].class_index], price_w);
     }
     for (size_t i = 0; i < graph->edge_count; i++)
-        add(&sum, (double)certificate->edge_flow[i] * certificate->unit_w *
-                      (double)graph->edges[i].latency_ns);
-    add(&sum, -(double)certificate->value * certificate->unit_w * (double)time_ns);
+        certificate_add(&sum, (double)certificate->edge_flow[i] * certificate->unit_w *
+                                  (double)graph->edges[i].latency_ns);
+    certificate_add(&sum, -(double)certificate->value * certificate->unit_w * (double)time_ns);
     for (uint32_t device = 0; device < graph->device_count; device++)
-        add(&sum, problem->blocking_w[device] * (double)time_ns);
+        certificate_add(&sum, problem->blocking_w[device] * (double)time_ns);
     /* Every term is off by a few roundings, every addition by one of what has been added. */
     *slip_out = DBL_EPSILON * terms * sum.magnitude;
     return sum.value;
@@ -158,7 +159,7 @@ double lull_certificate_bound(const struct lull_certificate *certificate,
                               const struct lull_pipeline_problem *problem, int64_t time_ns)
 {
     double slip_nj;
-    const double sum_nj = add_up(certificate, problem, time_ns, &slip_nj);
+    const double sum_nj = certificate_add_up(certificate, problem, time_ns, &slip_nj);
 
     return (sum_nj - slip_nj) * 1e-9;
 }

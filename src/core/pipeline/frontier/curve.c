@@ -13,11 +13,11 @@
 static const double finest_w = 1e-9;
 
 /* All flow together may add up to this much, so that no sum overflows int64_t. */
-static const double most_flow = 4e18;
+static const double max_flow = 4e18;
 
 /* Watts saved by the hull's segment from one operating point to a slower one. */
-static double slope_w(const struct lull_pipeline_point *fast,
-                      const struct lull_pipeline_point *slow, double blocking_w)
+static double curve_build_slope_w(const struct lull_pipeline_point *fast,
+                                  const struct lull_pipeline_point *slow, double blocking_w)
 {
     return (lull_pipeline_effective_nj(fast, blocking_w) -
             lull_pipeline_effective_nj(slow, blocking_w)) /
@@ -31,7 +31,8 @@ static double steepest_w(const struct lull_pipeline_class *operations, double bl
 
     if (lull_pipeline_pareto(operations, blocking_w, true, corner) < 2)
         return 0.0;
-    return slope_w(&operations->points[corner[0]], &operations->points[corner[1]], blocking_w);
+    return curve_build_slope_w(&operations->points[corner[0]], &operations->points[corner[1]],
+                               blocking_w);
 }
 
 /*
@@ -50,7 +51,8 @@ static void fill_curve(struct lull_frontier_curve *curve,
     curve->steps = 0;
     while (count-- > 0) {
         const struct lull_pipeline_point *fast = &operations->points[corner[count]];
-        const int64_t threshold = llround(slope_w(fast, slow, curve->blocking_w) / unit_w);
+        const int64_t threshold =
+            llround(curve_build_slope_w(fast, slow, curve->blocking_w) / unit_w);
 
         if (threshold > (curve->steps > 0 ? curve->threshold[curve->steps - 1] : 0))
             curve->threshold[curve->steps++] = threshold;
@@ -81,8 +83,9 @@ static int make_curve(struct lull_frontier_curves *curves,
 }
 
 /* The curve of a class at a blocking power; -1 if there is none yet. */
-static int64_t find_curve(const struct lull_frontier_curves *curves, const uint32_t *first_of_class,
-                          uint32_t class_index, double blocking_w)
+static int64_t curve_build_find(const struct lull_frontier_curves *curves,
+                                const uint32_t *first_of_class, uint32_t class_index,
+                                double blocking_w)
 {
     for (size_t i = first_of_class[class_index]; i < curves->count; i++) {
         const struct lull_frontier_curve *curve = &curves->all[i];
@@ -94,20 +97,21 @@ static int64_t find_curve(const struct lull_frontier_curves *curves, const uint3
     return -1;
 }
 
-/* Gives every operation its curve, still without corners. *most_w_out: what all flow together can
+/* Gives every operation its curve, still without corners. *max_w_out: what all flow together can
  * be. */
-static int assign(struct lull_frontier_curves *curves, const struct lull_pipeline_problem *problem,
-                  uint32_t *first_of_class, double *most_w_out)
+static int curve_build_assign(struct lull_frontier_curves *curves,
+                              const struct lull_pipeline_problem *problem, uint32_t *first_of_class,
+                              double *max_w_out)
 {
     const struct lull_pipeline_graph *graph = problem->graph;
 
-    *most_w_out = 0.0;
+    *max_w_out = 0.0;
     for (size_t i = 0; i < problem->profile->class_count; i++)
         first_of_class[i] = UINT32_MAX;
     for (size_t place = 0; place < graph->op_count; place++) {
         const struct lull_pipeline_op *op = &graph->ops[graph->topological[place]];
         const double blocking_w = problem->blocking_w[op->device];
-        int64_t found = find_curve(curves, first_of_class, op->class_index, blocking_w);
+        int64_t found = curve_build_find(curves, first_of_class, op->class_index, blocking_w);
 
         if (found < 0) {
             found = (int64_t)curves->count;
@@ -119,7 +123,7 @@ static int assign(struct lull_frontier_curves *curves, const struct lull_pipelin
                 steepest_w(&problem->profile->classes[op->class_index], blocking_w);
         }
         curves->of_op[place] = (uint32_t)found;
-        *most_w_out += curves->all[found].steepest_w;
+        *max_w_out += curves->all[found].steepest_w;
     }
     return 0;
 }
@@ -152,12 +156,12 @@ int lull_curves_init(struct lull_frontier_curves *curves,
     first_of_class = malloc(problem->profile->class_count * sizeof(*first_of_class));
     status = -ENOMEM;
     if (curves->of_op != NULL && first_of_class != NULL)
-        status = assign(curves, problem, first_of_class, &most_w);
+        status = curve_build_assign(curves, problem, first_of_class, &most_w);
     free(first_of_class);
     if (status != 0)
         return lull_error_set(err, -ENOMEM, "no memory for the frontier");
-    if (most_w / finest_w > most_flow)
-        curves->unit_w = most_w / most_flow;
+    if (most_w / finest_w > max_flow)
+        curves->unit_w = most_w / max_flow;
     for (size_t i = 0; i < curves->count; i++)
         fill_curve(&curves->all[i], &problem->profile->classes[curves->all[i].class_index],
                    curves->unit_w);

@@ -50,7 +50,7 @@ void lull_network_carry(struct lull_frontier_network *network, uint32_t edge, in
 }
 
 /* Allocates all arrays whose size the graph gives; the heap grows with the search. */
-static int allocate(struct lull_frontier_network *network)
+static int flow_allocate(struct lull_frontier_network *network)
 {
     const struct lull_pipeline_graph *graph = network->graph;
     struct lull_memory *const memory = &network->memory;
@@ -115,7 +115,7 @@ int lull_network_init(struct lull_frontier_network *network,
     if (status != 0)
         return status;
     place = malloc(graph->op_count * sizeof(*place));
-    if (place == NULL || allocate(network) != 0) {
+    if (place == NULL || flow_allocate(network) != 0) {
         free(place);
         return lull_error_set(err, -ENOMEM, "no memory for the frontier");
     }

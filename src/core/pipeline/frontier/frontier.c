@@ -10,8 +10,8 @@
 #include "base/clock.h"
 
 /* A move passes so many operations at points before it jumps, unless a smaller share of the slow
- * end is left. Chosen, not measured: tools/bench pipeline shows no more than tenths of a second. */
-enum { MOST_WALKED_OPS = 4000000, JUMPED_SHARE = 256 };
+ * end is left. Default: tools/bench pipeline shows no more than tenths of a second. */
+enum { MAX_WALKED_OPS = 4000000, JUMPED_SHARE = 256 };
 
 struct lull_frontier {
     struct lull_frontier_network network;
@@ -34,7 +34,7 @@ const struct lull_frontier_network *lull_frontier_network(const struct lull_fron
     return &frontier->network;
 }
 
-static double slope_w(const struct lull_frontier *frontier)
+static double frontier_slope_w(const struct lull_frontier *frontier)
 {
     return (double)frontier->network.value * frontier->network.curves.unit_w;
 }
@@ -46,7 +46,7 @@ struct lull_frontier_point lull_frontier_here(const struct lull_frontier *fronti
     return (struct lull_frontier_point){
         .time_ns = time_ns,
         .energy_j = (frontier->effective_nj + frontier->blocking_w * (double)time_ns) * 1e-9,
-        .slope_w = slope_w(frontier),
+        .slope_w = frontier_slope_w(frontier),
     };
 }
 
@@ -58,7 +58,7 @@ const struct lull_frontier_point *lull_frontier_points(const struct lull_frontie
 }
 
 /* Makes room by forgetting every other place; the rest is then twice as far apart. */
-static void thin_out(struct lull_frontier *frontier)
+static void frontier_thin(struct lull_frontier *frontier)
 {
     for (size_t i = 0; i < frontier->kept_count; i += 2)
         free(frontier->kept[i].numbers);
@@ -69,7 +69,7 @@ static void thin_out(struct lull_frontier *frontier)
 }
 
 /* Remembers the place here, behind all longer times. Without memory it does not. */
-static void keep_here(struct lull_frontier *frontier)
+static void frontier_keep_here(struct lull_frontier *frontier)
 {
     struct lull_frontier_kept *const kept = &frontier->kept[frontier->kept_count];
 
@@ -78,18 +78,18 @@ static void keep_here(struct lull_frontier *frontier)
 }
 
 /* Remembers the place here if it is far enough from the last one. */
-static void keep(struct lull_frontier *frontier)
+static void frontier_keep_point(struct lull_frontier *frontier)
 {
     if (frontier->point_count % frontier->kept_every != 0)
         return;
     if (frontier->kept_count == LULL_FRONTIER_KEPT)
-        thin_out(frontier);
+        frontier_thin(frontier);
     if (frontier->point_count % frontier->kept_every == 0)
-        keep_here(frontier);
+        frontier_keep_here(frontier);
 }
 
 /* Remembers the point here, unless it has been passed before. */
-static int record(struct lull_frontier *frontier)
+static int frontier_record(struct lull_frontier *frontier)
 {
     const size_t count = frontier->point_count;
 
@@ -98,7 +98,7 @@ static int record(struct lull_frontier *frontier)
     if (lull_array_grow(&frontier->points, count, sizeof(*frontier->points)) < 0)
         return -ENOMEM;
     frontier->points[frontier->point_count++] = lull_frontier_here(frontier);
-    keep(frontier);
+    frontier_keep_point(frontier);
     return 0;
 }
 
@@ -114,7 +114,7 @@ static size_t count_kept(const struct lull_frontier *frontier, int64_t time_ns)
 }
 
 /* Goes to the shortest remembered time that is at least time_ns, or to the slow end. */
-static void go_near(struct lull_frontier *frontier, int64_t time_ns)
+static void frontier_seek(struct lull_frontier *frontier, int64_t time_ns)
 {
     const size_t count = count_kept(frontier, time_ns);
 
@@ -128,7 +128,7 @@ static void go_near(struct lull_frontier *frontier, int64_t time_ns)
     }
 }
 
-/* Tells whether there is a remembered place between here and time_ns, or time_ns is longer than
+/* Returns whether there is a remembered place between here and time_ns, or time_ns is longer than
  * here. */
 static bool is_far(const struct lull_frontier *frontier, int64_t time_ns)
 {
@@ -164,22 +164,22 @@ static int64_t find_fastest_ns(const struct lull_frontier_network *network)
 /* How many points a move may pass before it jumps. */
 static size_t most_walked(const struct lull_frontier *frontier)
 {
-    return MOST_WALKED_OPS / frontier->network.op_count;
+    return MAX_WALKED_OPS / frontier->network.op_count;
 }
 
-/* Tells whether a time can be jumped to, and is worth it. */
+/* Returns whether a time can be jumped to, and is worth it. */
 static bool is_jump(const struct lull_frontier *frontier, int64_t time_ns)
 {
     return time_ns >= frontier->fastest_ns &&
            frontier->network.time_ns - time_ns > frontier->slow_ns / JUMPED_SHARE;
 }
 
-/* Jumps to a time, or to the shorter one at which least_w watts flow. Returns whether it stands
+/* Jumps to a time, or to the shorter one at which min_w watts flow. Returns whether it stands
  * there; otherwise at the slow end, from where it can go by points. */
-static bool jump_to(struct lull_frontier *frontier, int64_t time_ns, double least_w)
+static bool jump_to(struct lull_frontier *frontier, int64_t time_ns, double min_w)
 {
     struct lull_frontier_network *const network = &frontier->network;
-    const int64_t least = (int64_t)ceil(least_w / network->curves.unit_w);
+    const int64_t least = (int64_t)ceil(min_w / network->curves.unit_w);
     const bool has_jumped = lull_network_jump(network, time_ns, least) == 0;
 
     frontier->found = false;
@@ -190,8 +190,8 @@ static bool jump_to(struct lull_frontier *frontier, int64_t time_ns, double leas
             network->potential[2 * (size_t)i + 1] - network->potential[2 * (size_t)i]);
     if (has_jumped && count_kept(frontier, network->time_ns) == frontier->kept_count) {
         if (frontier->kept_count == LULL_FRONTIER_KEPT)
-            thin_out(frontier);
-        keep_here(frontier);
+            frontier_thin(frontier);
+        frontier_keep_here(frontier);
     }
     return has_jumped;
 }
@@ -216,7 +216,7 @@ struct lull_frontier *lull_frontier_create(const struct lull_pipeline_problem *p
     frontier->slow_ns = frontier->network.time_ns;
     frontier->fastest_ns = find_fastest_ns(&frontier->network);
     frontier->kept_every = 4;
-    if (frontier->fastest_ns < 0 || record(frontier) != 0) {
+    if (frontier->fastest_ns < 0 || frontier_record(frontier) != 0) {
         lull_frontier_destroy(frontier);
         lull_error_set(err, -ENOMEM, "no memory for the frontier");
         return NULL;
@@ -239,7 +239,7 @@ void lull_frontier_destroy(struct lull_frontier *frontier)
  * Pushes flow until the iteration can become shorter. Returns by how much in ns (the
  * network's search stands), -ERANGE if it cannot, -ENOMEM.
  */
-static int64_t open_segment(struct lull_frontier *frontier)
+static int64_t frontier_open_segment(struct lull_frontier *frontier)
 {
     struct lull_frontier_network *network = &frontier->network;
     int status;
@@ -257,17 +257,17 @@ static int64_t open_segment(struct lull_frontier *frontier)
 }
 
 /* Shortens the iteration within the segment that has been opened. */
-static int move(struct lull_frontier *frontier, int64_t by_ns)
+static int frontier_move(struct lull_frontier *frontier, int64_t by_ns)
 {
     struct lull_frontier_network *network = &frontier->network;
 
     assert(by_ns >= 0 && by_ns <= network->shift_ns);
     lull_network_shift(network, by_ns);
-    frontier->effective_nj += slope_w(frontier) * (double)by_ns;
+    frontier->effective_nj += frontier_slope_w(frontier) * (double)by_ns;
     frontier->found = by_ns == network->shift_ns;
     if (!frontier->found)
         return 0;
-    return record(frontier);
+    return frontier_record(frontier);
 }
 
 int lull_frontier_next(struct lull_frontier *frontier, struct lull_frontier_point *point_out)
@@ -276,11 +276,11 @@ int lull_frontier_next(struct lull_frontier *frontier, struct lull_frontier_poin
     int status = 0;
 
     if (frontier->begun)
-        segment_ns = open_segment(frontier);
+        segment_ns = frontier_open_segment(frontier);
     if (segment_ns < 0)
         return segment_ns == -ERANGE ? 0 : (int)segment_ns;
     if (frontier->begun)
-        status = move(frontier, segment_ns);
+        status = frontier_move(frontier, segment_ns);
     frontier->begun = true;
     if (status != 0)
         return status;
@@ -288,14 +288,14 @@ int lull_frontier_next(struct lull_frontier *frontier, struct lull_frontier_poin
     return 1;
 }
 
-/* Remembered places make going back cheap; from the nearest one the move goes on by points. */
+/* Remembered places make going back cheap; from the nearest one the move continues by points. */
 int lull_frontier_seek(struct lull_frontier *frontier, int64_t time_ns)
 {
     size_t left = most_walked(frontier);
     int status = 0;
 
     if (is_far(frontier, time_ns))
-        go_near(frontier, time_ns);
+        frontier_seek(frontier, time_ns);
     frontier->begun = true;
     while (status == 0 && frontier->network.time_ns > time_ns) {
         const int64_t left_ns = frontier->network.time_ns - time_ns;
@@ -306,10 +306,10 @@ int lull_frontier_seek(struct lull_frontier *frontier, int64_t time_ns)
             (void)jump_to(frontier, time_ns, 0.0);
             continue;
         }
-        segment_ns = open_segment(frontier);
+        segment_ns = frontier_open_segment(frontier);
         if (segment_ns < 0)
             return (int)segment_ns;
-        status = move(frontier, lull_earlier_ns(segment_ns, left_ns));
+        status = frontier_move(frontier, lull_earlier_ns(segment_ns, left_ns));
     }
     return status;
 }
@@ -318,17 +318,17 @@ int lull_frontier_seek(struct lull_frontier *frontier, int64_t time_ns)
  * -ENOMEM. */
 static int walk_to_cheapest(struct lull_frontier *frontier, size_t most)
 {
-    if (slope_w(frontier) > frontier->blocking_w)
-        go_near(frontier, INT64_MAX);
+    if (frontier_slope_w(frontier) > frontier->blocking_w)
+        frontier_seek(frontier, INT64_MAX);
     frontier->begun = true;
     for (; most > 0; most--) {
-        const int64_t segment_ns = open_segment(frontier);
+        const int64_t segment_ns = frontier_open_segment(frontier);
 
-        if (segment_ns == -ERANGE || slope_w(frontier) >= frontier->blocking_w)
+        if (segment_ns == -ERANGE || frontier_slope_w(frontier) >= frontier->blocking_w)
             return 1;
         if (segment_ns < 0)
             return (int)segment_ns;
-        if (move(frontier, segment_ns) != 0)
+        if (frontier_move(frontier, segment_ns) != 0)
             return -ENOMEM;
     }
     return 0;
@@ -341,23 +341,23 @@ int lull_frontier_seek_cheapest(struct lull_frontier *frontier)
     return status < 0 ? status : 0;
 }
 
-int lull_frontier_seek_cheapest_within(struct lull_frontier *frontier, int64_t most_ns)
+int lull_frontier_seek_cheapest_within(struct lull_frontier *frontier, int64_t max_ns)
 {
     int status = walk_to_cheapest(frontier, most_walked(frontier));
 
     if (status < 0)
         return status;
     if (status == 0) {
-        const int64_t time_ns = lull_earlier_ns(most_ns, frontier->slow_ns);
+        const int64_t time_ns = lull_earlier_ns(max_ns, frontier->slow_ns);
 
         if (time_ns < frontier->fastest_ns)
-            return lull_frontier_seek(frontier, most_ns);
+            return lull_frontier_seek(frontier, max_ns);
         if (jump_to(frontier, time_ns, frontier->blocking_w))
             return 0;
         status = lull_frontier_seek_cheapest(frontier);
     }
-    if (status >= 0 && frontier->network.time_ns > most_ns)
-        status = lull_frontier_seek(frontier, most_ns);
+    if (status >= 0 && frontier->network.time_ns > max_ns)
+        status = lull_frontier_seek(frontier, max_ns);
     return status < 0 ? status : 0;
 }
 

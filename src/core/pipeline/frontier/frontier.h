@@ -51,7 +51,7 @@ void lull_frontier_destroy(struct lull_frontier *frontier);
 
 /*
  * Moves to the next point towards shorter times; the first call stays at the slow end. Returns 1
- * and the point, 0 when the fastest was the last one (point_out is left alone), -ENOMEM.
+ * and the point, 0 when the fastest was the last one (point_out is left unchanged), -ENOMEM.
  *
  *   while (lull_frontier_next(frontier, &point) == 1)
  *       lull_frontier_durations(frontier, duration_ns);
@@ -68,10 +68,10 @@ int lull_frontier_seek(struct lull_frontier *frontier, int64_t time_ns);
  * devices. Error: -ENOMEM. */
 int lull_frontier_seek_cheapest(struct lull_frontier *frontier);
 
-/* The same among the times up to most_ns, which some plan holds. Errors: -ERANGE none does,
+/* The same among the times up to max_ns, which some plan holds. Errors: -ERANGE none does,
  * -ENOMEM.
  */
-int lull_frontier_seek_cheapest_within(struct lull_frontier *frontier, int64_t most_ns);
+int lull_frontier_seek_cheapest_within(struct lull_frontier *frontier, int64_t max_ns);
 
 /* Where the frontier stands: the time, the least energy, and the slope between here and the point
  * before. */

@@ -15,19 +15,19 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/smaller.h"
+#include "base/minmax.h"
 
 enum { BEGIN, END };
 
-/* By how much the error falls from one phase to the next. Chosen, not measured. */
+/* By how much the error falls from one phase to the next. */
 enum { PHASE_RATIO = 8 };
 
-/* Prices are updated after one relabel for so many nodes. Chosen, not measured. */
+/* Prices are updated after one relabel for so many nodes. */
 enum { RELABELS_SHARE = 2 };
 
 /* Of a scaled potential, and of what one price update adds to it: together far below INT64_MAX. */
-static const int64_t most_scaled = INT64_MAX / 64;
-static const int64_t most_raised = INT64_MAX / 16;
+static const int64_t max_scaled = INT64_MAX / 64;
+static const int64_t max_raised = INT64_MAX / 16;
 static const uint32_t nowhere = UINT32_MAX;
 static const int64_t endless = INT64_MAX;
 
@@ -73,7 +73,7 @@ struct jump {
     uint32_t relabels; /* since the last price update */
     int64_t scale;
     int64_t error; /* no arc with room has a slack below its negative */
-    int64_t least_value;
+    int64_t min_value;
 };
 
 /* ---- arcs ----------------------------------------------------------------------------------- */
@@ -112,7 +112,7 @@ static void set_flow(struct jump *jump, uint32_t index, int64_t flow)
     if (arc->curve != NULL)
         update_op(arc, jump->scale);
     else
-        arc->less_room = flow - (index + 1 == jump->arc_count ? jump->least_value : 0);
+        arc->less_room = flow - (index + 1 == jump->arc_count ? jump->min_value : 0);
 }
 
 /* What a path over the arc costs beyond the difference of the potentials, when it carries more. */
@@ -179,7 +179,7 @@ static void add_links(struct jump *jump)
     }
 }
 
-static int allocate(struct jump *jump)
+static int jump_allocate(struct jump *jump)
 {
     const struct lull_frontier_network *const network = jump->network;
     const size_t arcs = network->op_count + network->graph->edge_count + network->source_count +
@@ -229,7 +229,7 @@ static void take_from_bucket(struct jump *jump, uint32_t node)
 }
 
 /* Looks from a node at `distance` back at those that can send flow to it. */
-static void look_back(struct jump *jump, uint32_t node, uint32_t distance)
+static void jump_look_back(struct jump *jump, uint32_t node, uint32_t distance)
 {
     for (uint32_t i = jump->first_link[node]; i < jump->first_link[node + 1]; i++) {
         const struct jump_link link = jump->links[i];
@@ -267,7 +267,7 @@ static uint32_t find_distances(struct jump *jump)
         for (uint32_t node = jump->bucket[distance]; node != nowhere;
              node = jump->bucket[distance]) {
             take_from_bucket(jump, node);
-            look_back(jump, node, distance);
+            jump_look_back(jump, node, distance);
             if (jump->excess[node] > 0 && --left == 0)
                 return distance;
         }
@@ -280,7 +280,7 @@ static void update_prices(struct jump *jump)
     const uint32_t most = find_distances(jump);
 
     for (uint32_t node = 0; node < jump->nodes; node++) {
-        jump->potential[node] += lull_smaller_u32(jump->distance[node], most) * jump->error;
+        jump->potential[node] += lull_min_u32(jump->distance[node], most) * jump->error;
         jump->current[node] = jump->first_link[node];
     }
     jump->relabels = 0;
@@ -288,7 +288,7 @@ static void update_prices(struct jump *jump)
 
 /* ---- push and relabel ------------------------------------------------------------------------ */
 
-static void enqueue(struct jump *jump, uint32_t node)
+static void jump_enqueue(struct jump *jump, uint32_t node)
 {
     uint32_t place = jump->queue_head + jump->queue_count;
 
@@ -301,7 +301,7 @@ static void enqueue(struct jump *jump, uint32_t node)
     jump->is_queued[node] = true;
 }
 
-static uint32_t dequeue(struct jump *jump)
+static uint32_t jump_dequeue(struct jump *jump)
 {
     const uint32_t node = jump->queue[jump->queue_head];
 
@@ -314,7 +314,7 @@ static uint32_t dequeue(struct jump *jump)
 
 /* Sends what it can of a node's excess over a link; over an operation at one length after the
  * other, as long as that is admissible. */
-static void push(struct jump *jump, uint32_t node, struct jump_link link)
+static void jump_push(struct jump *jump, uint32_t node, struct jump_link link)
 {
     struct jump_arc *const arc = &jump->arcs[link.arc];
 
@@ -326,11 +326,11 @@ static void push(struct jump *jump, uint32_t node, struct jump_link link)
         while (jump->excess[node] > 0 && arc->less_room > 0 && slack_for_less(jump, arc) < 0)
             set_flow(jump, link.arc,
                      arc->flow - lull_earlier_ns(arc->less_room, jump->excess[node]));
-    enqueue(jump, link.leaves ? arc->head : arc->tail);
+    jump_enqueue(jump, link.leaves ? arc->head : arc->tail);
 }
 
 /* Raises a node's potential as far as no slack falls below the error. */
-static void relabel(struct jump *jump, uint32_t node)
+static void jump_relabel(struct jump *jump, uint32_t node)
 {
     int64_t least = INT64_MAX;
 
@@ -349,14 +349,14 @@ static void relabel(struct jump *jump, uint32_t node)
     jump->relabels++;
 }
 
-static void discharge(struct jump *jump, uint32_t node)
+static void jump_discharge(struct jump *jump, uint32_t node)
 {
     while (jump->excess[node] > 0) {
         if (jump->current[node] == jump->first_link[node + 1]) {
-            relabel(jump, node);
+            jump_relabel(jump, node);
             continue;
         }
-        push(jump, node, jump->links[jump->current[node]]);
+        jump_push(jump, node, jump->links[jump->current[node]]);
         if (jump->excess[node] > 0)
             jump->current[node]++;
     }
@@ -395,7 +395,7 @@ static void raise_all(struct jump *jump)
 }
 
 /* Makes the flow one of a smaller error, and then again one that is conserved. */
-static void refine(struct jump *jump)
+static void jump_refine(struct jump *jump)
 {
     raise_all(jump);
     for (uint32_t i = 0; i < jump->arc_count; i++) {
@@ -407,19 +407,19 @@ static void refine(struct jump *jump)
             set_flow(jump, i, arc->flow - arc->less_room);
     }
     for (uint32_t node = 0; node < jump->nodes; node++)
-        enqueue(jump, node);
+        jump_enqueue(jump, node);
     update_prices(jump);
     while (jump->queue_count > 0) {
         if (jump->relabels > jump->nodes / RELABELS_SHARE)
             update_prices(jump);
-        discharge(jump, dequeue(jump));
+        jump_discharge(jump, jump_dequeue(jump));
     }
 }
 
 /* Starts from no flow and the potentials of the slow end, shrunk to the time. Returns the error to
  * begin with: what an operation's length can change by or more, as the potentials may have to move
- * so far at every operation before least_value flows. */
-static int64_t start(struct jump *jump, int64_t time_ns)
+ * so far at every operation before min_value flows. */
+static int64_t jump_start(struct jump *jump, int64_t time_ns)
 {
     const struct lull_frontier_network *const network = jump->network;
     const double share = (double)time_ns / (double)network->time_ns;
@@ -437,8 +437,8 @@ static int64_t start(struct jump *jump, int64_t time_ns)
         error = lull_later_ns(error,
                               (curve->length_ns[0] - curve->length_ns[curve->steps]) * jump->scale);
     }
-    set_flow(jump, jump->arc_count - 1, jump->least_value);
-    return lull_earlier_ns(error, most_raised / jump->nodes);
+    set_flow(jump, jump->arc_count - 1, jump->min_value);
+    return lull_earlier_ns(error, max_raised / jump->nodes);
 }
 
 /* Writes flow and potentials into the network. No potential lies within an error of 1 above a
@@ -475,8 +475,8 @@ static void write_back(struct jump *jump)
 }
 
 /* Numbers the nodes and fills the arcs. */
-static int init(struct jump *jump, struct lull_frontier_network *network, int64_t time_ns,
-                int64_t least_value)
+static int jump_init(struct jump *jump, struct lull_frontier_network *network, int64_t time_ns,
+                     int64_t min_value)
 {
     const uint32_t nodes = 2 * network->op_count + 2;
 
@@ -485,28 +485,28 @@ static int init(struct jump *jump, struct lull_frontier_network *network, int64_
                           .source = nodes - 2,
                           .sink = nodes - 1,
                           .scale = (int64_t)nodes + 1,
-                          .least_value = least_value};
-    if (allocate(jump) != 0)
+                          .min_value = min_value};
+    if (jump_allocate(jump) != 0)
         return -ENOMEM;
     add_arcs(jump, time_ns);
     add_links(jump);
     return 0;
 }
 
-int lull_network_jump(struct lull_frontier_network *network, int64_t time_ns, int64_t least_value)
+int lull_network_jump(struct lull_frontier_network *network, int64_t time_ns, int64_t min_value)
 {
     struct jump jump;
     int status;
 
     lull_network_reset(network);
-    if (network->time_ns > most_scaled / (2 * (int64_t)network->op_count + 3))
+    if (network->time_ns > max_scaled / (2 * (int64_t)network->op_count + 3))
         return -EOVERFLOW;
-    status = init(&jump, network, time_ns, least_value);
+    status = jump_init(&jump, network, time_ns, min_value);
     if (status == 0) {
-        jump.error = start(&jump, time_ns);
+        jump.error = jump_start(&jump, time_ns);
         do {
             jump.error = lull_later_ns(jump.error / PHASE_RATIO, 1);
-            refine(&jump);
+            jump_refine(&jump);
         } while (jump.error > 1);
         write_back(&jump);
     }

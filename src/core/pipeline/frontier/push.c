@@ -96,7 +96,8 @@ static bool step_back(struct lull_frontier_network *network, uint32_t node, uint
     return comes;
 }
 
-/* Tells whether the arc that the way takes into a node is its operation, and if not, which edge. */
+/* Returns whether the arc that the way takes into a node is its operation, and if not, which edge.
+ */
 static inline bool is_op(const struct lull_frontier_network *network, uint32_t node,
                          uint32_t *edge_out)
 {

@@ -11,7 +11,7 @@
 enum { BEGIN, END };
 
 /* An entry is not moved when its node is reached over a shorter way: it is skipped when it comes
- * out (settle_nearest). */
+ * out (curve_search_settle_nearest). */
 static int heap_push(struct lull_frontier_network *network, int64_t distance, uint32_t node)
 {
     size_t i = network->heap_count;
@@ -68,14 +68,14 @@ struct curve_search {
     int status;
 };
 
-static inline void settle(struct curve_search *search, uint32_t node)
+static inline void curve_search_settle(struct curve_search *search, uint32_t node)
 {
     search->rank[node] = search->settled_count;
     search->settled[search->settled_count++] = node;
 }
 
 /* A node that is farther away than what is looked at can be reached over an arc of this slack. */
-static inline void reach(struct curve_search *search, uint32_t node, int64_t slack)
+static inline void curve_search_reach(struct curve_search *search, uint32_t node, int64_t slack)
 {
     const int64_t distance = search->distance + slack;
 
@@ -84,7 +84,7 @@ static inline void reach(struct curve_search *search, uint32_t node, int64_t sla
     assert(slack >= 0);
     search->distance_to[node] = distance;
     if (slack == 0)
-        settle(search, node);
+        curve_search_settle(search, node);
     else if (search->status == 0)
         search->status = heap_push(search->network, distance, node);
 }
@@ -94,27 +94,27 @@ static inline bool is_farther(const struct curve_search *search, uint32_t node)
     return search->distance_to[node] > search->distance;
 }
 
-/* From an operation's begin the search goes on to its end, and back over edges whose flow can be
+/* From an operation's begin the search continues to its end, and back over edges whose flow can be
  * taken away. */
-static inline void look_from_begin(struct curve_search *search, uint32_t node)
+static inline void curve_search_expand_begin(struct curve_search *search, uint32_t node)
 {
     const struct lull_frontier_flow_op *op = &search->ops[node / 2];
 
     if (is_farther(search, node + 1))
-        reach(search, node + 1,
-              search->potential[node + 1] - search->potential[node] - op->more_ns);
+        curve_search_reach(search, node + 1,
+                           search->potential[node + 1] - search->potential[node] - op->more_ns);
     /* Flow can be taken back only from edges that have some, and those have no slack. */
     for (uint32_t i = op->first_in; i < op->first_in + op->carriers; i++) {
         const uint32_t from = 2 * search->network->carried_from[i] + END;
 
         if (is_farther(search, from))
-            reach(search, from, 0);
+            curve_search_reach(search, from, 0);
     }
 }
 
-/* From an operation's end the search goes on to those that wait for it, to the sink if there are
+/* From an operation's end the search continues to those that wait for it, to the sink if there are
  * none, and back to its begin if it has flow that can be taken away. */
-static inline void look_from_end(struct curve_search *search, uint32_t node)
+static inline void curve_search_expand_end(struct curve_search *search, uint32_t node)
 {
     const struct lull_frontier_flow_op *op = &search->ops[node / 2];
     const int64_t potential = search->potential[node];
@@ -124,24 +124,24 @@ static inline void look_from_end(struct curve_search *search, uint32_t node)
         const uint32_t to = 2 * edge->to + BEGIN;
 
         if (is_farther(search, to))
-            reach(search, to, search->potential[to] - potential - edge->latency_ns);
+            curve_search_reach(search, to, search->potential[to] - potential - edge->latency_ns);
     }
     if (op->first_out == op[1].first_out && search->distance - potential < search->shift_ns)
         search->shift_ns = search->distance - potential;
     if (op->flow > 0 && is_farther(search, node - 1))
-        reach(search, node - 1, op->less_ns - potential + search->potential[node - 1]);
+        curve_search_reach(search, node - 1, op->less_ns - potential + search->potential[node - 1]);
 }
 
 /* Looks from what has been settled at the search's distance, in that order, until the sink is. */
-static inline void look_around(struct curve_search *search)
+static inline void curve_search_survey(struct curve_search *search)
 {
     while (search->looked_at < search->settled_count && search->shift_ns > search->distance) {
         const uint32_t next = search->settled[search->looked_at++];
 
         if (next % 2 == BEGIN)
-            look_from_begin(search, next);
+            curve_search_expand_begin(search, next);
         else
-            look_from_end(search, next);
+            curve_search_expand_end(search, next);
     }
 }
 
@@ -155,7 +155,7 @@ static void forget_search(struct lull_frontier_network *network)
     network->heap_count = 0;
 }
 
-static struct curve_search begin_search(struct lull_frontier_network *network)
+static struct curve_search curve_search_begin(struct lull_frontier_network *network)
 {
     return (struct curve_search){
         .network = network,
@@ -171,7 +171,7 @@ static struct curve_search begin_search(struct lull_frontier_network *network)
 
 /* Settles the nearest of the nodes that have been reached and not settled; false: none is nearer
  * than the sink. */
-static inline bool settle_nearest(struct curve_search *search)
+static inline bool curve_search_settle_nearest(struct curve_search *search)
 {
     while (search->status == 0 && search->network->heap_count > 0) {
         const struct lull_frontier_flow_key next = heap_pop(search->network);
@@ -181,7 +181,7 @@ static inline bool settle_nearest(struct curve_search *search)
         if (next.distance > search->distance_to[next.node])
             continue;
         search->distance = next.distance;
-        settle(search, next.node);
+        curve_search_settle(search, next.node);
         return true;
     }
     return false;
@@ -189,17 +189,17 @@ static inline bool settle_nearest(struct curve_search *search)
 
 int lull_network_search(struct lull_frontier_network *network)
 {
-    struct curve_search search = begin_search(network);
+    struct curve_search search = curve_search_begin(network);
 
     forget_search(network);
     for (uint32_t i = 0; i < network->source_count; i++) {
         const uint32_t begin = 2 * network->sources[i] + BEGIN;
 
-        reach(&search, begin, network->potential[begin] + network->time_ns);
+        curve_search_reach(&search, begin, network->potential[begin] + network->time_ns);
     }
     do
-        look_around(&search);
-    while (settle_nearest(&search));
+        curve_search_survey(&search);
+    while (curve_search_settle_nearest(&search));
     network->settled_count = search.settled_count;
     network->shift_ns = search.shift_ns;
     return search.status;

@@ -157,10 +157,10 @@ bool lull_network_push(struct lull_frontier_network *network);
 
 /*
  * jump.c. Goes from anywhere to the state that is optimal at time_ns or, where less than
- * least_value flows there, at the shorter time where that much flows. The slow end takes no less
+ * min_value flows there, at the shorter time where that much flows. The slow end takes no less
  * than time_ns, the fastest lengths no longer. Errors: -ENOMEM; -EOVERFLOW the times are too long
  * to be scaled. The network then stands at the slow end.
  */
-int lull_network_jump(struct lull_frontier_network *network, int64_t time_ns, int64_t least_value);
+int lull_network_jump(struct lull_frontier_network *network, int64_t time_ns, int64_t min_value);
 
 #endif

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 
 /* A derived class is a sum of shares of measured ones. */
 struct fit_share {
@@ -15,14 +15,14 @@ struct fit_share {
 };
 
 /* A derived class is the sum of at most this many shares. */
-enum { MOST_SHARES = 3 };
+enum { MAX_SHARES = 3 };
 
 struct recipe {
-    struct fit_share shares[MOST_SHARES];
+    struct fit_share shares[MAX_SHARES];
     size_t count;
 };
 
-/* The last stage carries the model's head, so the last one measured stands for it; all between are
+/* The last stage carries the model's head, so the last one measured represents it; all between are
  * alike and take one of the middle. */
 uint32_t lull_pipeline_fit_stage(const struct lull_pipeline_fit *fit, uint32_t stage)
 {
@@ -35,11 +35,13 @@ uint32_t lull_pipeline_fit_stage(const struct lull_pipeline_fit *fit, uint32_t s
         return 0;
     if (whole == last)
         return measured - 1;
-    return lull_smaller_u32(whole, measured - 2);
+    return lull_min_u32(whole, measured - 2);
 }
 
-static const struct lull_pipeline_class *find(const struct lull_pipeline_fit *fit, uint32_t stage,
-                                              enum lull_pipeline_kind kind, uint32_t partner)
+static const struct lull_pipeline_class *profile_fit_find(const struct lull_pipeline_fit *fit,
+                                                          uint32_t stage,
+                                                          enum lull_pipeline_kind kind,
+                                                          uint32_t partner)
 {
     const int found = lull_pipeline_profile_find(fit->measured, 0, stage, kind, partner);
 
@@ -47,14 +49,14 @@ static const struct lull_pipeline_class *find(const struct lull_pipeline_fit *fi
 }
 
 /* Adds a share of a measured class. Returns false if that was not measured. */
-static bool take(const struct lull_pipeline_fit *fit, uint32_t stage, enum lull_pipeline_kind kind,
-                 double ratio, struct recipe *recipe)
+static bool profile_fit_take(const struct lull_pipeline_fit *fit, uint32_t stage,
+                             enum lull_pipeline_kind kind, double ratio, struct recipe *recipe)
 {
-    const struct lull_pipeline_class *operations = find(fit, stage, kind, 0);
+    const struct lull_pipeline_class *operations = profile_fit_find(fit, stage, kind, 0);
 
     if (operations == NULL)
         return false;
-    assert(recipe->count < MOST_SHARES);
+    assert(recipe->count < MAX_SHARES);
     recipe->shares[recipe->count++] = (struct fit_share){operations, ratio};
     return true;
 }
@@ -62,10 +64,10 @@ static bool take(const struct lull_pipeline_fit *fit, uint32_t stage, enum lull_
 static bool take_backward(const struct lull_pipeline_fit *fit, uint32_t stage,
                           struct recipe *recipe)
 {
-    return take(fit, stage, LULL_PIPELINE_BACKWARD, 1.0, recipe) ||
-           (find(fit, stage, LULL_PIPELINE_WEIGHT, 0) != NULL &&
-            take(fit, stage, LULL_PIPELINE_INPUT, 1.0, recipe) &&
-            take(fit, stage, LULL_PIPELINE_WEIGHT, 1.0, recipe));
+    return profile_fit_take(fit, stage, LULL_PIPELINE_BACKWARD, 1.0, recipe) ||
+           (profile_fit_find(fit, stage, LULL_PIPELINE_WEIGHT, 0) != NULL &&
+            profile_fit_take(fit, stage, LULL_PIPELINE_INPUT, 1.0, recipe) &&
+            profile_fit_take(fit, stage, LULL_PIPELINE_WEIGHT, 1.0, recipe));
 }
 
 /* Finds what a class is made of, in measured stages. Returns false if it was neither measured nor
@@ -73,7 +75,7 @@ static bool take_backward(const struct lull_pipeline_fit *fit, uint32_t stage,
 static bool choose_recipe(const struct lull_pipeline_fit *fit, uint32_t stage,
                           enum lull_pipeline_kind kind, uint32_t partner, struct recipe *recipe)
 {
-    const struct lull_pipeline_class *measured = find(fit, stage, kind, partner);
+    const struct lull_pipeline_class *measured = profile_fit_find(fit, stage, kind, partner);
 
     if (measured != NULL) {
         recipe->shares[recipe->count++] = (struct fit_share){measured, 1.0};
@@ -83,13 +85,13 @@ static bool choose_recipe(const struct lull_pipeline_fit *fit, uint32_t stage,
     case LULL_PIPELINE_BACKWARD:
         return take_backward(fit, stage, recipe);
     case LULL_PIPELINE_INPUT:
-        return take(fit, stage, LULL_PIPELINE_BACKWARD, fit->input_ratio, recipe);
+        return profile_fit_take(fit, stage, LULL_PIPELINE_BACKWARD, fit->input_ratio, recipe);
     case LULL_PIPELINE_WEIGHT:
-        return take(fit, stage, LULL_PIPELINE_BACKWARD, 1.0 - fit->input_ratio, recipe);
+        return profile_fit_take(fit, stage, LULL_PIPELINE_BACKWARD, 1.0 - fit->input_ratio, recipe);
     case LULL_PIPELINE_RECOMPUTE:
-        return take(fit, stage, LULL_PIPELINE_FORWARD, 1.0, recipe);
+        return profile_fit_take(fit, stage, LULL_PIPELINE_FORWARD, 1.0, recipe);
     case LULL_PIPELINE_OVERLAP:
-        return take(fit, stage, LULL_PIPELINE_FORWARD, 1.0, recipe) &&
+        return profile_fit_take(fit, stage, LULL_PIPELINE_FORWARD, 1.0, recipe) &&
                take_backward(fit, partner, recipe);
     default:
         return false;
@@ -97,8 +99,8 @@ static bool choose_recipe(const struct lull_pipeline_fit *fit, uint32_t stage,
 }
 
 /* Mixes the recipe at one clock. Returns false if a share has no such clock. */
-static bool mix(const struct recipe *recipe, uint32_t parts, uint32_t sm_mhz,
-                struct lull_pipeline_point *point_out)
+static bool profile_fit_mix(const struct recipe *recipe, uint32_t parts, uint32_t sm_mhz,
+                            struct lull_pipeline_point *point_out)
 {
     double time_ns = 0.0;
     double energy_nj = 0.0;
@@ -127,8 +129,9 @@ static int no_class(const struct lull_pipeline_fit *fit, uint32_t stage,
 }
 
 /* Adds the class with all clocks that its recipe has. */
-static int add_class(struct lull_pipeline_fit *fit, uint32_t stage, enum lull_pipeline_kind kind,
-                     uint32_t partner, const struct recipe *recipe, struct lull_error *err)
+static int profile_fit_add_class(struct lull_pipeline_fit *fit, uint32_t stage,
+                                 enum lull_pipeline_kind kind, uint32_t partner,
+                                 const struct recipe *recipe, struct lull_error *err)
 {
     const struct lull_pipeline_class *first = recipe->shares[0].operations;
     bool has_point = false;
@@ -138,7 +141,7 @@ static int add_class(struct lull_pipeline_fit *fit, uint32_t stage, enum lull_pi
         struct lull_pipeline_point point;
         int rc;
 
-        if (!mix(recipe, fit->parts, first->points[i].sm_mhz, &point))
+        if (!profile_fit_mix(recipe, fit->parts, first->points[i].sm_mhz, &point))
             continue;
         rc = lull_pipeline_profile_add(fit->fitted, fit->copy, stage, kind, partner, &point, err);
         if (rc < 0)
@@ -157,8 +160,7 @@ static int check_fit(const struct lull_pipeline_fit *fit, uint32_t stage, uint32
 {
     if (fit->stages > LULL_PIPELINE_MAX_STAGES || stage >= fit->stages || partner >= fit->stages)
         return lull_error_set(err, -EINVAL, "stage %u: a pipeline of %u stages (at most %d)",
-                              lull_larger_u32(stage, partner), fit->stages,
-                              LULL_PIPELINE_MAX_STAGES);
+                              lull_max_u32(stage, partner), fit->stages, LULL_PIPELINE_MAX_STAGES);
     if (fit->parts == 0 || !(fit->input_ratio > 0.0 && fit->input_ratio < 1.0))
         return lull_error_set(err, -EINVAL,
                               "%g of a backward is for the input's gradient, a stage in %u parts: "
@@ -184,7 +186,7 @@ int lull_pipeline_fit_class(struct lull_pipeline_fit *fit, uint32_t stage,
         measured_partner = lull_pipeline_fit_stage(fit, partner);
     if (!choose_recipe(fit, lull_pipeline_fit_stage(fit, stage), kind, measured_partner, &recipe))
         return no_class(fit, stage, kind, "has none, nor what it could be derived from", err);
-    return add_class(fit, stage, kind, partner, &recipe, err);
+    return profile_fit_add_class(fit, stage, kind, partner, &recipe, err);
 }
 
 /* Fixed classes are few, so equal ones are found by looking at all of them. */
@@ -192,7 +194,7 @@ int lull_pipeline_fit_fixed(struct lull_pipeline_fit *fit, uint32_t stage, int64
                             int64_t energy_nj, struct lull_error *err)
 {
     const struct lull_pipeline_point point = {time_ns, energy_nj, 0};
-    uint32_t number = 0; /* fixed classes of a stage are told apart by it, as by partners */
+    uint32_t number = 0; /* fixed classes of a stage are distinguished by it, as by partners */
     int rc;
 
     for (size_t i = 0; i < fit->fitted->class_count; i++) {

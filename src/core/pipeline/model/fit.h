@@ -1,6 +1,6 @@
 /*
  * Fit: brings a measured profile to the stages of a pipeline. The fitted profile has one class for
- * every (stage of the pipeline, kind) that operations need, made when it is first asked for.
+ * every (stage of the pipeline, kind) that operations need, made when it is first requested.
  *
  * Stages: a profile of stages 0..n - 1 serves a pipeline of any number of them: the last stays the
  * last (it has the head of the model), stage i before it takes profile stage min(i, n - 2).
@@ -29,7 +29,7 @@ struct lull_pipeline_fit {
     struct lull_pipeline_profile *fitted;         /* borrowed; grows */
     uint32_t stages;    /* of the pipeline, model chunks counted; 1..LULL_PIPELINE_MAX_STAGES */
     uint32_t parts;     /* neighbouring stages of the pipeline that share a measured one; 1.. */
-    double input_ratio; /* of a backward that is split; in (0, 1), 0.5 is usual */
+    double input_ratio; /* of a backward that is split; in (0, 1), 0.5 is typical */
     uint32_t copy;      /* the data parallel copy that `measured` belongs to; 0: all copies */
 };
 
@@ -44,8 +44,8 @@ uint32_t lull_pipeline_fit_stage(const struct lull_pipeline_fit *fit, uint32_t s
 int lull_pipeline_fit_class(struct lull_pipeline_fit *fit, uint32_t stage,
                             enum lull_pipeline_kind kind, uint32_t partner, struct lull_error *err);
 
-/* Adds a class of one fixed operating point, for collectives and the like, and returns its index;
- * equal classes of a stage become one. Errors: as lull_pipeline_profile_add. */
+/* Adds a class of one fixed operating point, for collectives and similar ones, and returns its
+ * index; equal classes of a stage become one. Errors: as lull_pipeline_profile_add. */
 int lull_pipeline_fit_fixed(struct lull_pipeline_fit *fit, uint32_t stage, int64_t time_ns,
                             int64_t energy_nj, struct lull_error *err);
 

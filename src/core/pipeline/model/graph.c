@@ -36,7 +36,8 @@ int64_t lull_pipeline_graph_add(struct lull_pipeline_graph *graph,
     return (int64_t)graph->op_count++;
 }
 
-static int add_edge(struct lull_pipeline_graph *graph, const struct lull_pipeline_edge *edge)
+static int pipeline_graph_add_edge(struct lull_pipeline_graph *graph,
+                                   const struct lull_pipeline_edge *edge)
 {
     if (graph->edge_count == LULL_PIPELINE_MAX_EDGES)
         return -E2BIG;
@@ -55,7 +56,7 @@ int lull_pipeline_graph_connect(struct lull_pipeline_graph *graph, uint32_t from
         return -EINVAL;
     if (latency_ns < 0 || latency_ns > LULL_PIPELINE_MAX_TIME_NS)
         return -EINVAL;
-    return add_edge(graph, &edge);
+    return pipeline_graph_add_edge(graph, &edge);
 }
 
 /*
@@ -79,7 +80,7 @@ static void list_by_key(const uint32_t *key_at, size_t stride, size_t count, siz
     first_out[0] = 0;
 }
 
-static uint32_t *allocate(struct lull_pipeline_graph *graph, size_t count)
+static uint32_t *pipeline_graph_allocate(struct lull_pipeline_graph *graph, size_t count)
 {
     return lull_memory_take(&graph->memory, count, sizeof(uint32_t));
 }
@@ -91,8 +92,8 @@ static int order_devices(struct lull_pipeline_graph *graph)
     struct lull_pipeline_edge edge = {.latency_ns = 0};
     int status = 0;
 
-    graph->first_on = allocate(graph, (size_t)graph->device_count + 1);
-    graph->on_device = allocate(graph, graph->op_count);
+    graph->first_on = pipeline_graph_allocate(graph, (size_t)graph->device_count + 1);
+    graph->on_device = pipeline_graph_allocate(graph, graph->op_count);
     if (graph->memory.has_failed)
         return -ENOMEM;
     list_by_key(&graph->ops[0].device, sizeof(graph->ops[0]), graph->op_count, graph->device_count,
@@ -101,7 +102,7 @@ static int order_devices(struct lull_pipeline_graph *graph)
         for (uint32_t i = graph->first_on[device] + 1; i < graph->first_on[device + 1]; i++) {
             edge.from = graph->on_device[i - 1];
             edge.to = graph->on_device[i];
-            status = add_edge(graph, &edge);
+            status = pipeline_graph_add_edge(graph, &edge);
             if (status != 0)
                 return status;
         }
@@ -154,11 +155,11 @@ static void list_edges(struct lull_pipeline_graph *graph)
 
 static int make_lists(struct lull_pipeline_graph *graph)
 {
-    graph->first_in = allocate(graph, graph->op_count + 1);
-    graph->first_out = allocate(graph, graph->op_count + 1);
-    graph->in_edges = allocate(graph, graph->edge_count);
-    graph->out_edges = allocate(graph, graph->edge_count);
-    graph->topological = allocate(graph, graph->op_count);
+    graph->first_in = pipeline_graph_allocate(graph, graph->op_count + 1);
+    graph->first_out = pipeline_graph_allocate(graph, graph->op_count + 1);
+    graph->in_edges = pipeline_graph_allocate(graph, graph->edge_count);
+    graph->out_edges = pipeline_graph_allocate(graph, graph->edge_count);
+    graph->topological = pipeline_graph_allocate(graph, graph->op_count);
     if (graph->memory.has_failed)
         return -ENOMEM;
     list_edges(graph);
@@ -194,9 +195,9 @@ static size_t sort_operations(struct lull_pipeline_graph *graph, uint32_t *waiti
     return taken;
 }
 
-/* Sorts the edges by their begin's place in the topological order, and lists them anew. For the
+/* Sorts the edges by their begin's place in the topological order, and lists them again. For the
  * sorting `from` is that place; no two edges have the same ends any more. */
-static void sort_edges(struct lull_pipeline_graph *graph, uint32_t *place)
+static void pipeline_graph_sort_edges(struct lull_pipeline_graph *graph, uint32_t *place)
 {
     for (uint32_t i = 0; i < graph->op_count; i++)
         place[graph->topological[i]] = i;
@@ -299,7 +300,7 @@ int lull_pipeline_graph_finish(struct lull_pipeline_graph *graph,
         return lull_error_set(err, -ENOMEM, "no memory for the task graph");
     }
     if (sort_operations(graph, scratch) == graph->op_count)
-        sort_edges(graph, scratch);
+        pipeline_graph_sort_edges(graph, scratch);
     else
         status = name_cycle(graph, profile, scratch, err);
     free(scratch);

@@ -54,7 +54,7 @@ double lull_pipeline_blocking_sum_w(const struct lull_pipeline_problem *problem)
 uint32_t lull_pipeline_stages(const struct lull_pipeline_problem *problem);
 
 struct lull_pipeline_cost {
-    int64_t time_ns; /* the plan's own makespan; -ENOMEM: there is no memory to find it */
+    int64_t time_ns; /* the plan's own makespan; -ENOMEM: out of memory to find it */
     double energy_j; /* of an iteration that takes period_ns (see below) */
 };
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 
 static const char *const kind_names[LULL_PIPELINE_KINDS] = {
     [LULL_PIPELINE_FORWARD] = "forward",     [LULL_PIPELINE_BACKWARD] = "backward",
@@ -68,7 +68,7 @@ uint32_t lull_pipeline_profile_stages(const struct lull_pipeline_profile *profil
     uint32_t stages = 0;
 
     for (size_t i = 0; i < profile->class_count; i++)
-        stages = lull_larger_u32(profile->classes[i].stage + 1, stages);
+        stages = lull_max_u32(profile->classes[i].stage + 1, stages);
     return stages;
 }
 
@@ -98,7 +98,8 @@ uint32_t lull_pipeline_point_at(const struct lull_pipeline_class *operations, ui
 }
 
 /* The limits keep every sum of times along a path of the largest graph within int64_t. */
-static int check_point(const struct lull_pipeline_point *point, struct lull_error *err)
+static int pipeline_profile_check_point(const struct lull_pipeline_point *point,
+                                        struct lull_error *err)
 {
     if (point->time_ns <= 0 || point->time_ns > LULL_PIPELINE_MAX_TIME_NS)
         return lull_error_set(err, -EINVAL, "time of %.9g s is not above 0 and at most %.9g s",
@@ -138,8 +139,9 @@ static int insert_point(struct lull_pipeline_class *operations,
     return 0;
 }
 
-static int add_class(struct lull_pipeline_profile *profile, const struct lull_pipeline_class *first,
-                     struct lull_error *err)
+static int pipeline_profile_add_class(struct lull_pipeline_profile *profile,
+                                      const struct lull_pipeline_class *first,
+                                      struct lull_error *err)
 {
     struct lull_pipeline_class *classes;
 
@@ -160,7 +162,7 @@ int lull_pipeline_profile_add(struct lull_pipeline_profile *profile, uint32_t co
     const int index = lull_pipeline_profile_find(profile, copy, stage, kind, partner);
     struct lull_pipeline_class operations = {
         .stage = stage, .kind = kind, .partner = partner, .copy = copy};
-    int status = check_point(point, err);
+    int status = pipeline_profile_check_point(point, err);
 
     if (status != 0)
         return status;
@@ -168,7 +170,7 @@ int lull_pipeline_profile_add(struct lull_pipeline_profile *profile, uint32_t co
         return insert_point(&profile->classes[index], point, err);
     status = insert_point(&operations, point, err);
     if (status == 0)
-        status = add_class(profile, &operations, err);
+        status = pipeline_profile_add_class(profile, &operations, err);
     if (status != 0)
         free(operations.points);
     return status;
@@ -183,7 +185,7 @@ struct point {
 
 /* Orders operating points from the fastest on; of equal ones the cheaper and then the higher clock
  * comes first, so that pareto keeps that one. */
-static int by_time(const void *a, const void *b)
+static int pipeline_profile_by_time(const void *a, const void *b)
 {
     const struct point *left = a;
     const struct point *right = b;
@@ -197,7 +199,7 @@ static int by_time(const void *a, const void *b)
     return (left->index > right->index) - (left->index < right->index);
 }
 
-/* Tells whether the middle point lies on or above the line from the left one to the right one. */
+/* Returns whether the middle point lies on or above the line from the left one to the right one. */
 static bool above_line(const struct point *left, const struct point *middle,
                        const struct point *right)
 {
@@ -225,7 +227,7 @@ size_t lull_pipeline_pareto(const struct lull_pipeline_class *operations, double
         points[i].effective_nj = lull_pipeline_effective_nj(point, blocking_w);
         points[i].index = (uint32_t)i;
     }
-    qsort(points, operations->point_count, sizeof(points[0]), by_time);
+    qsort(points, operations->point_count, sizeof(points[0]), pipeline_profile_by_time);
     for (size_t i = 0; i < operations->point_count; i++) {
         if (kept > 0 && points[i].effective_nj >= points[kept - 1].effective_nj)
             continue;

@@ -63,7 +63,7 @@ struct lull_pipeline_profile {
  * "recompute". */
 const char *lull_pipeline_kind_name(enum lull_pipeline_kind kind);
 
-/* Error: -EINVAL the word is unknown; kind_out is then left alone. */
+/* Error: -EINVAL the word is unknown; kind_out is then left unchanged. */
 int lull_pipeline_kind_parse(const char *word, enum lull_pipeline_kind *kind_out);
 
 void lull_pipeline_profile_init(struct lull_pipeline_profile *profile);

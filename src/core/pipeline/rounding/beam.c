@@ -94,7 +94,7 @@ static void guide_found(struct beam_search *search, enum guide guide)
 }
 
 /* Guides follow the best plan of the flow at hand, but the result is the best plan of all flows. */
-static void keep_better(struct beam_search *search, const uint32_t *step)
+static void beam_keep_better(struct beam_search *search, const uint32_t *step)
 {
     const struct lull_pipeline_rounding *rounding = search->rounding;
     const int64_t cost = lull_round_cost(rounding, step);
@@ -120,7 +120,7 @@ static void run_passes(struct beam_search *search)
             guide_found(search, guide);
         if (lull_beam_pass(&search->beam, rounding->step)) {
             lull_round_moves(rounding, search->deadline_ns, UINT64_MAX, rounding->step);
-            keep_better(search, rounding->step);
+            beam_keep_better(search, rounding->step);
         } else if (guide == RELAXED) {
             memcpy(search->found, search->best, rounding->count * sizeof(*search->found));
         }
@@ -168,7 +168,7 @@ static int run_guides(struct beam_search *search)
     return 0;
 }
 
-/* The plan at hand is the first best, so that the result is never dearer than it was. */
+/* The plan at hand is the first best, so that the result is never more expensive than it was. */
 int lull_pipeline_beam(struct lull_pipeline_rounding *rounding, struct lull_frontier *frontier,
                        int64_t deadline_ns, uint32_t *point_inout)
 {

@@ -9,7 +9,7 @@
 #include "core/pipeline/rounding/beam_state.h"
 
 /* What a partial plan pays for each nanosecond that an end is off the guide, as a share of the
- * price of the operation's flow: it stands for losses to come. Commit 1c63aea measured it. */
+ * price of the operation's flow: it represents losses to come. Commit 1c63aea measured it. */
 #define ASTRAY_SHARE 0.2
 
 /* The slot of an operation whose end no later turn needs. */
@@ -20,7 +20,7 @@ enum { ALIKE = 2 };
 
 /* ---- turns and slots --------------------------------------------------------------------- */
 
-static int by_begin(const void *left, const void *right)
+static int beam_pass_by_begin(const void *left, const void *right)
 {
     const struct lull_beam_turn *a = left;
     const struct lull_beam_turn *b = right;
@@ -49,7 +49,7 @@ static void take_turns(struct lull_beam *beam)
                 turns[op].begin_ns = turns[before].begin_ns;
         }
     }
-    qsort(turns, rounding->count, sizeof(*turns), by_begin);
+    qsort(turns, rounding->count, sizeof(*turns), beam_pass_by_begin);
     for (uint32_t turn = 0; turn < rounding->count; turn++)
         beam->turn_of[turns[turn].op] = turn;
 }
@@ -117,8 +117,8 @@ static double astray_nj(const struct lull_beam *beam, uint32_t op, int64_t end_n
 
 /* Updates a partial plan when the operation begins: slack on its edges is lost, and an end that no
  * later turn needs is no longer astray. Returns when the operation begins. */
-static int64_t begin_turn(const struct lull_beam *beam, uint32_t turn, const int64_t *end_ns,
-                          struct lull_beam_partial *partial)
+static int64_t beam_pass_begin_turn(const struct lull_beam *beam, uint32_t turn,
+                                    const int64_t *end_ns, struct lull_beam_partial *partial)
 {
     const struct lull_pipeline_rounding *rounding = beam->rounding;
     const uint32_t op = beam->turns[turn].op;
@@ -144,7 +144,7 @@ static int64_t begin_turn(const struct lull_beam *beam, uint32_t turn, const int
 
 /* Extends every partial plan by the few steps of least loss. A candidate that cannot reach the
  * deadline any more, even at the fastest steps, is dropped at once. */
-static uint32_t list_candidates(struct lull_beam *beam, uint32_t turn, uint32_t partials)
+static uint32_t beam_pass_list_candidates(struct lull_beam *beam, uint32_t turn, uint32_t partials)
 {
     const uint32_t op = beam->turns[turn].op;
     const struct lull_rounding_ladder *ladder = ladder_at(beam->rounding, op);
@@ -155,7 +155,7 @@ static uint32_t list_candidates(struct lull_beam *beam, uint32_t turn, uint32_t 
     for (uint32_t from = 0; from < partials; from++) {
         const int64_t *ends_ns = beam->now_end_ns + (size_t)from * beam->slot_count;
         struct lull_beam_partial begun = beam->now[from];
-        const int64_t begin_ns = begin_turn(beam, turn, ends_ns, &begun);
+        const int64_t begin_ns = beam_pass_begin_turn(beam, turn, ends_ns, &begun);
 
         for (uint32_t i = 0; i < choice_count; i++) {
             const int64_t end_ns = begin_ns + ladder->steps[choices[i].step].time_ns;
@@ -178,7 +178,7 @@ static uint32_t list_candidates(struct lull_beam *beam, uint32_t turn, uint32_t 
 /* ---- what is kept ------------------------------------------------------------------------ */
 
 /* The order is total, so that equal losses give the same plan on every machine. */
-static int by_key(const void *left, const void *right)
+static int beam_pass_by_key(const void *left, const void *right)
 {
     const struct lull_beam_candidate *a = left;
     const struct lull_beam_candidate *b = right;
@@ -224,7 +224,7 @@ static void select_least(struct lull_beam_candidate *candidates, uint32_t count,
 }
 
 /* Hashes the ends that later turns need; never 0, which marks a free place of the hash table. */
-static uint64_t describe(const struct lull_beam *beam, const int64_t *end_ns)
+static uint64_t beam_pass_describe(const struct lull_beam *beam, const int64_t *end_ns)
 {
     uint64_t hash = UINT64_C(1469598103934665603);
 
@@ -235,7 +235,7 @@ static uint64_t describe(const struct lull_beam *beam, const int64_t *end_ns)
     return hash | 1;
 }
 
-/* Tells whether no partial plan with this description has been kept yet; remembers it. */
+/* Returns whether no partial plan with this description has been kept yet; remembers it. */
 static bool is_new(struct lull_beam *beam, uint64_t description)
 {
     const uint32_t mask = beam->seen_size - 1;
@@ -249,8 +249,8 @@ static bool is_new(struct lull_beam *beam, uint64_t description)
 }
 
 /* Writes the ends of the partial plan that a candidate makes. */
-static void extend(const struct lull_beam *beam, uint32_t turn,
-                   const struct lull_beam_candidate *candidate, int64_t *end_ns)
+static void beam_pass_extend(const struct lull_beam *beam, uint32_t turn,
+                             const struct lull_beam_candidate *candidate, int64_t *end_ns)
 {
     const struct lull_pipeline_rounding *rounding = beam->rounding;
     const uint32_t op = beam->turns[turn].op;
@@ -265,7 +265,7 @@ static void extend(const struct lull_beam *beam, uint32_t turn,
 }
 
 /* Keeps the best candidates, only one of those alike. Returns how many are kept. */
-static uint32_t keep(struct lull_beam *beam, uint32_t turn, uint32_t count)
+static uint32_t beam_pass_select(struct lull_beam *beam, uint32_t turn, uint32_t count)
 {
     uint32_t kept = 0;
 
@@ -273,14 +273,14 @@ static uint32_t keep(struct lull_beam *beam, uint32_t turn, uint32_t count)
         select_least(beam->candidates, count, ALIKE * beam->width);
         count = ALIKE * beam->width;
     }
-    qsort(beam->candidates, count, sizeof(*beam->candidates), by_key);
+    qsort(beam->candidates, count, sizeof(*beam->candidates), beam_pass_by_key);
     memset(beam->seen, 0, beam->seen_size * sizeof(*beam->seen));
     for (uint32_t i = 0; i < count && kept < beam->width; i++) {
         const struct lull_beam_candidate *candidate = &beam->candidates[i];
         int64_t *end_ns = beam->next_end_ns + (size_t)kept * beam->slot_count;
 
-        extend(beam, turn, candidate, end_ns);
-        if (!is_new(beam, describe(beam, end_ns)))
+        beam_pass_extend(beam, turn, candidate, end_ns);
+        if (!is_new(beam, beam_pass_describe(beam, end_ns)))
             continue;
         beam->next[kept] = candidate->partial;
         beam->origins[(size_t)turn * beam->width + kept] =
@@ -313,7 +313,7 @@ bool lull_beam_pass(struct lull_beam *beam, uint32_t *step_out)
     beam->now[0] = (struct lull_beam_partial){0.0, 0.0};
     memset(beam->now_end_ns, 0, beam->slot_count * sizeof(*beam->now_end_ns));
     for (uint32_t turn = 0; turn < count; turn++) {
-        partials = keep(beam, turn, list_candidates(beam, turn, partials));
+        partials = beam_pass_select(beam, turn, beam_pass_list_candidates(beam, turn, partials));
         if (partials == 0)
             return false;
         swap_sides(beam);

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "core/pipeline/frontier/certificate.h"
 #include "core/pipeline/rounding/beam_state.h"
 
@@ -12,8 +12,8 @@
  * 512 operations. */
 enum {
     WORK = 128000, /* operations times width */
-    WIDTH_LEAST = 16,
-    WIDTH_MOST = 512,
+    WIDTH_MIN = 16,
+    WIDTH_MAX = 512,
     GRAINS = 1 << 16,     /* a deadline has this many */
     SEEN_PER_PARTIAL = 4, /* so that the hash table stays at most a quarter full; chosen */
 };
@@ -22,7 +22,7 @@ static uint32_t width_for(uint32_t count)
 {
     const uint32_t width = WORK / count;
 
-    return lull_smaller_u32(lull_larger_u32(width, WIDTH_LEAST), WIDTH_MOST);
+    return lull_min_u32(lull_max_u32(width, WIDTH_MIN), WIDTH_MAX);
 }
 
 /* The shortest time from each operation's end to the end of all: every operation after it runs at

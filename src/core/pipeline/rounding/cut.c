@@ -20,7 +20,7 @@ enum { UNREACHED = UINT32_MAX };
 #define WORTH (COST_LIMIT >> 18)
 
 /* Adds an arc and its reverse. */
-static void connect(struct lull_rounding_cut *cut, uint32_t *fill, uint32_t from, uint32_t to)
+static void cut_connect(struct lull_rounding_cut *cut, uint32_t *fill, uint32_t from, uint32_t to)
 {
     uint32_t arc = (uint32_t)cut->arc_count;
 
@@ -36,7 +36,8 @@ static void connect(struct lull_rounding_cut *cut, uint32_t *fill, uint32_t from
 
 /* Arc 2 i goes from the begin of operation i to its end; the arcs of the edges follow in the order
  * of `out`, from the end of one operation to the begin of the other. */
-static void lay_out(struct lull_rounding_cut *cut, const struct lull_pipeline_rounding *rounding)
+static void cut_lay_out(struct lull_rounding_cut *cut,
+                        const struct lull_pipeline_rounding *rounding)
 {
     uint32_t *fill = cut->level; /* not in use yet */
 
@@ -52,10 +53,10 @@ static void lay_out(struct lull_rounding_cut *cut, const struct lull_pipeline_ro
         fill[2 * op + 1] = first + in + 1;
     }
     for (uint32_t op = 0; op < rounding->count; op++)
-        connect(cut, fill, 2 * op, 2 * op + 1);
+        cut_connect(cut, fill, 2 * op, 2 * op + 1);
     for (uint32_t op = 0; op < rounding->count; op++)
         for (uint32_t k = rounding->first_out[op]; k < rounding->first_out[op + 1]; k++)
-            connect(cut, fill, 2 * op + 1, 2 * rounding->out[k].op);
+            cut_connect(cut, fill, 2 * op + 1, 2 * rounding->out[k].op);
     assert(cut->first_arc[cut->node_count] == cut->arc_count);
 }
 
@@ -81,12 +82,12 @@ int lull_cut_create(struct lull_pipeline_rounding *rounding)
     if (memory->has_failed)
         return -ENOMEM;
     cut->node_count = (uint32_t)nodes;
-    lay_out(cut, rounding);
+    cut_lay_out(cut, rounding);
     return 0;
 }
 
 /* Finds levels from all nodes with excess along arcs with room. Returns whether they reach a node
- * that lacks flow and the excess left is worth going on: no cut gains more than all of it. */
+ * that lacks flow and the excess left is worth continuing: no cut gains more than all of it. */
 static bool find_levels(struct lull_rounding_cut *cut)
 {
     uint32_t reached = UNREACHED;
@@ -124,7 +125,8 @@ static bool find_levels(struct lull_rounding_cut *cut)
 
 /* Sends as much as the path of `length` arcs from `source` to `sink` takes. Returns how many arcs
  * of the path lie before the first that is full. */
-static uint32_t send(struct lull_rounding_cut *cut, uint32_t source, uint32_t sink, uint32_t length)
+static uint32_t cut_send(struct lull_rounding_cut *cut, uint32_t source, uint32_t sink,
+                         uint32_t length)
 {
     int64_t most = cut->excess[source];
     uint32_t good = length;
@@ -147,7 +149,7 @@ static uint32_t send(struct lull_rounding_cut *cut, uint32_t source, uint32_t si
 }
 
 /* Sends a blocking flow out of one node along the levels. */
-static void drain(struct lull_rounding_cut *cut, uint32_t source)
+static void cut_drain(struct lull_rounding_cut *cut, uint32_t source)
 {
     uint32_t length = 0;
     uint32_t node = source;
@@ -156,7 +158,7 @@ static void drain(struct lull_rounding_cut *cut, uint32_t source)
         uint32_t arc;
 
         if (cut->excess[node] < -CRUMB) {
-            length = send(cut, source, node, length);
+            length = cut_send(cut, source, node, length);
             node = length > 0 ? cut->head[cut->path[length - 1]] : source;
             continue;
         }
@@ -185,7 +187,7 @@ bool lull_cut_solve(struct lull_rounding_cut *cut)
     while (find_levels(cut)) {
         memcpy(cut->current, cut->first_arc, cut->node_count * sizeof(*cut->current));
         for (uint32_t i = 0; i < cut->source_count; i++)
-            drain(cut, cut->queue[i]);
+            cut_drain(cut, cut->queue[i]);
     }
     return cut->source_count > 0;
 }

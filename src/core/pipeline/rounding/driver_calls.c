@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "core/pipeline/switching/switching_state.h"
 
 int lull_pipeline_queue_init(struct lull_pipeline_queue *queue,
@@ -20,7 +20,7 @@ int lull_pipeline_queue_init(struct lull_pipeline_queue *queue,
     return queue->memory.has_failed ? -ENOMEM : 0;
 }
 
-static uint32_t mhz_of(const struct lull_pipeline_timed_plan *timed, uint32_t op)
+static uint32_t driver_calls_mhz_of(const struct lull_pipeline_timed_plan *timed, uint32_t op)
 {
     return lull_pipeline_point_of(timed->problem, timed->point, op)->sm_mhz;
 }
@@ -29,7 +29,7 @@ static uint32_t mhz_of(const struct lull_pipeline_timed_plan *timed, uint32_t op
 
 static uint32_t count_drivers(const struct lull_pipeline_switching *switching)
 {
-    return lull_larger_u32(switching->drivers, 1);
+    return lull_max_u32(switching->drivers, 1);
 }
 
 /* The driver of a device. Ranks stand as the governor's pilot places them: rank = replica +
@@ -50,7 +50,7 @@ static void add_call(struct lull_pipeline_queue *queue,
                      const struct lull_pipeline_timed_plan *timed, uint32_t before, uint32_t op,
                      int64_t wrap_ns)
 {
-    const bool is_raising = mhz_of(timed, op) > mhz_of(timed, before);
+    const bool is_raising = driver_calls_mhz_of(timed, op) > driver_calls_mhz_of(timed, before);
     const int64_t begin_ns =
         timed->end_ns[op] - lull_pipeline_point_of(timed->problem, timed->point, op)->time_ns;
 
@@ -67,8 +67,8 @@ static void add_call(struct lull_pipeline_queue *queue,
 
 /* Adds the changes of a device, in its order. The first operation's change follows the last
  * operation of the iteration before. */
-static void add_device(struct lull_pipeline_queue *queue,
-                       const struct lull_pipeline_timed_plan *timed, uint32_t device)
+static void driver_calls_add_device(struct lull_pipeline_queue *queue,
+                                    const struct lull_pipeline_timed_plan *timed, uint32_t device)
 {
     const struct lull_pipeline_graph *graph = timed->problem->graph;
     uint32_t before = UINT32_MAX;
@@ -77,7 +77,7 @@ static void add_device(struct lull_pipeline_queue *queue,
     for (uint32_t k = graph->first_on[device]; k < graph->first_on[device + 1]; k++) {
         const uint32_t op = graph->on_device[k];
 
-        if (mhz_of(timed, op) == 0)
+        if (driver_calls_mhz_of(timed, op) == 0)
             continue;
         if (before == UINT32_MAX)
             first = op;
@@ -88,9 +88,9 @@ static void add_device(struct lull_pipeline_queue *queue,
     for (uint32_t k = graph->first_on[device]; k < graph->first_on[device + 1]; k++) {
         const uint32_t op = graph->on_device[k];
 
-        if (mhz_of(timed, op) == 0)
+        if (driver_calls_mhz_of(timed, op) == 0)
             continue;
-        if (mhz_of(timed, op) != mhz_of(timed, before))
+        if (driver_calls_mhz_of(timed, op) != driver_calls_mhz_of(timed, before))
             add_call(queue, timed, before, op, op == first ? timed->period_ns : 0);
         before = op;
     }
@@ -207,13 +207,14 @@ static int64_t next_change_ns(const struct lull_pipeline_queue *queue,
 static double stray_nj(const struct lull_pipeline_timed_plan *timed, uint32_t op, uint32_t at,
                        int64_t for_ns)
 {
-    return lull_switching_stray_nj(timed->problem, op, timed->point[op], mhz_of(timed, at), for_ns);
+    return lull_switching_stray_nj(timed->problem, op, timed->point[op],
+                                   driver_calls_mhz_of(timed, at), for_ns);
 }
 
 /* A raising is never late by construction, but costs energy when it is served early; a lowering may
  * be late, and then the plan cannot be delivered. */
-static struct lull_pipeline_queue_verdict judge(struct lull_pipeline_queue *queue,
-                                                const struct lull_pipeline_timed_plan *timed)
+static struct lull_pipeline_queue_verdict
+driver_calls_check(struct lull_pipeline_queue *queue, const struct lull_pipeline_timed_plan *timed)
 {
     struct lull_pipeline_queue_verdict verdict = {0};
 
@@ -246,13 +247,13 @@ lull_pipeline_queue_walk(struct lull_pipeline_queue *queue,
     if (switching->call_ns == 0 || !switching->is_fed_forward)
         return (struct lull_pipeline_queue_verdict){0};
     for (uint32_t device = 0; device < timed->problem->graph->device_count; device++)
-        add_device(queue, timed, device);
+        driver_calls_add_device(queue, timed, device);
     for (uint32_t driver = 0; driver < drivers; driver++) {
         const size_t raisings = pack_raisings(queue, timed, driver);
 
         place_lowerings(queue, timed, driver, raisings);
     }
-    return judge(queue, timed);
+    return driver_calls_check(queue, timed);
 }
 
 /* ---- delivering -------------------------------------------------------------------------- */
@@ -275,38 +276,39 @@ static uint32_t next_place(const struct lull_pipeline_timed_plan *timed, uint32_
                            uint32_t first, uint32_t last)
 {
     const uint32_t *on_device = timed->problem->graph->on_device;
-    const uint32_t mhz = mhz_of(timed, on_device[place]);
+    const uint32_t mhz = driver_calls_mhz_of(timed, on_device[place]);
 
     do
         place = place + 1 < last ? place + 1 : first;
-    while (mhz_of(timed, on_device[place]) == mhz || mhz_of(timed, on_device[place]) == 0);
+    while (driver_calls_mhz_of(timed, on_device[place]) == mhz ||
+           driver_calls_mhz_of(timed, on_device[place]) == 0);
     return place;
 }
 
 /* Leaves a lowering out: its operations keep the clock from before, or take the clock that follows
  * if that lies between. */
-static void leave_out(const struct lull_pipeline_timed_plan *timed,
-                      const struct lull_pipeline_call *call, uint32_t *point)
+static void driver_calls_exclude(const struct lull_pipeline_timed_plan *timed,
+                                 const struct lull_pipeline_call *call, uint32_t *point)
 {
     const struct lull_pipeline_graph *graph = timed->problem->graph;
     const uint32_t device = graph->ops[call->op].device;
     const uint32_t first = graph->first_on[device];
     const uint32_t last = graph->first_on[device + 1];
-    const uint32_t was_mhz = mhz_of(timed, call->op);
-    uint32_t to_mhz = mhz_of(timed, call->before);
+    const uint32_t was_mhz = driver_calls_mhz_of(timed, call->op);
+    uint32_t to_mhz = driver_calls_mhz_of(timed, call->before);
     uint32_t place = first;
     uint32_t end;
 
     while (graph->on_device[place] != call->op)
         place++;
     end = next_place(timed, place, first, last);
-    if (mhz_of(timed, graph->on_device[end]) > was_mhz &&
-        mhz_of(timed, graph->on_device[end]) < to_mhz)
-        to_mhz = mhz_of(timed, graph->on_device[end]);
+    if (driver_calls_mhz_of(timed, graph->on_device[end]) > was_mhz &&
+        driver_calls_mhz_of(timed, graph->on_device[end]) < to_mhz)
+        to_mhz = driver_calls_mhz_of(timed, graph->on_device[end]);
     for (; place != end; place = place + 1 < last ? place + 1 : first) {
         const uint32_t op = graph->on_device[place];
 
-        if (mhz_of(timed, op) > 0)
+        if (driver_calls_mhz_of(timed, op) > 0)
             point[op] = point_from(lull_pipeline_class_of(timed->problem, op), to_mhz);
     }
 }
@@ -330,8 +332,8 @@ static const struct lull_pipeline_call *find_late(const struct lull_pipeline_que
 
 /* Finds the times of a plan and plans its calls. Returns by how much they are late all together, or
  * -ENOMEM. end_ns: the plan's own, to be written. */
-static int64_t walk(struct lull_pipeline_queue *queue, struct lull_pipeline_timed_plan *timed,
-                    int64_t *end_ns)
+static int64_t driver_calls_walk(struct lull_pipeline_queue *queue,
+                                 struct lull_pipeline_timed_plan *timed, int64_t *end_ns)
 {
     timed->period_ns = lull_pipeline_switching_timeline(timed->problem, timed->switching,
                                                         timed->point, NULL, end_ns);
@@ -353,13 +355,13 @@ int lull_pipeline_queue_deliver(const struct lull_pipeline_problem *problem,
     int64_t short_ns = -ENOMEM;
 
     if (rc == 0 && end_ns != NULL)
-        short_ns = walk(&queue, &timed, end_ns);
+        short_ns = driver_calls_walk(&queue, &timed, end_ns);
     while (short_ns > 0) {
         const struct lull_pipeline_call *late = find_late(&queue, switching->call_ns);
 
         assert(late != NULL);
-        leave_out(&timed, late, point_inout);
-        short_ns = walk(&queue, &timed, end_ns);
+        driver_calls_exclude(&timed, late, point_inout);
+        short_ns = driver_calls_walk(&queue, &timed, end_ns);
     }
     lull_memory_free(&queue.memory);
     free(end_ns);

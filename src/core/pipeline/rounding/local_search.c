@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 
 #define MUST (2 * COST_LIMIT) /* outweighs all costs together */
 #define UNLIMITED (INT64_C(1) << 62)
@@ -27,8 +27,9 @@ enum local_search_direction { PUT_OFF, BRING_FORWARD };
 
 /* Sets what may flow through an operation: at least what it gains by one width more, at most what
  * it costs by one width less. */
-static void weigh(struct lull_pipeline_rounding *rounding, enum local_search_direction direction,
-                  int64_t width, const uint32_t *step, uint32_t op)
+static void local_search_weigh(struct lull_pipeline_rounding *rounding,
+                               enum local_search_direction direction, int64_t width,
+                               const uint32_t *step, uint32_t op)
 {
     struct lull_rounding_cut *cut = &rounding->cut;
     const struct lull_rounding_ladder *ladder = ladder_at(rounding, op);
@@ -61,8 +62,9 @@ static void weigh(struct lull_pipeline_rounding *rounding, enum local_search_dir
 }
 
 /* Ties the ends of edges with too little slack together: what moves takes the other end along. */
-static void tie(struct lull_pipeline_rounding *rounding, enum local_search_direction direction,
-                int64_t width, const int64_t *begin_ns, const int64_t *end_ns)
+static void local_search_tie(struct lull_pipeline_rounding *rounding,
+                             enum local_search_direction direction, int64_t width,
+                             const int64_t *begin_ns, const int64_t *end_ns)
 {
     struct lull_rounding_cut *cut = &rounding->cut;
     int64_t *room = cut->room + 2 * rounding->count;
@@ -91,8 +93,8 @@ static void tie(struct lull_pipeline_rounding *rounding, enum local_search_direc
 }
 
 /* Keeps the flow of a cut, per nanosecond of width: the next cut begins from it. */
-static void keep_flow(struct lull_pipeline_rounding *rounding,
-                      enum local_search_direction direction, int64_t width)
+static void local_search_keep_flow(struct lull_pipeline_rounding *rounding,
+                                   enum local_search_direction direction, int64_t width)
 {
     const int64_t *room = rounding->cut.room + (direction == PUT_OFF ? 1 : 0);
     double per_ns = 1.0 / (double)width;
@@ -106,13 +108,14 @@ static void keep_flow(struct lull_pipeline_rounding *rounding,
 }
 
 /*
- * Finds the best set to move by a width, for apply(). Putting off starts from the earliest times,
- * bringing forward from the latest; nothing ends after the deadline or begins before 0, and what
- * ends after must_end_ns is in the set. Returns whether the set gains anything by the cut's
- * account.
+ * Finds the best set to move by a width, for local_search_apply(). Putting off starts from the
+ * earliest times, bringing forward from the latest; nothing ends after the deadline or begins
+ * before 0, and what ends after must_end_ns is in the set. Returns whether the set gains anything
+ * by the cut's account.
  */
-static bool find_set(struct lull_pipeline_rounding *rounding, enum local_search_direction direction,
-                     int64_t width, int64_t deadline_ns, int64_t must_end_ns, const uint32_t *step)
+static bool local_search_find_set(struct lull_pipeline_rounding *rounding,
+                                  enum local_search_direction direction, int64_t width,
+                                  int64_t deadline_ns, int64_t must_end_ns, const uint32_t *step)
 {
     struct lull_rounding_cut *cut = &rounding->cut;
     int64_t *begin_ns = rounding->duration_ns; /* room for the times that are not there yet */
@@ -133,7 +136,7 @@ static bool find_set(struct lull_pipeline_rounding *rounding, enum local_search_
     }
     memset(cut->excess, 0, cut->node_count * sizeof(*cut->excess));
     for (uint32_t op = 0; op < rounding->count; op++) {
-        weigh(rounding, direction, width, step, op);
+        local_search_weigh(rounding, direction, width, step, op);
         if (direction == PUT_OFF && end_ns[op] + width > deadline_ns)
             cut->excess[2 * op + 1] -= MUST;
         if (direction == BRING_FORWARD && begin_ns[op] < width)
@@ -141,16 +144,16 @@ static bool find_set(struct lull_pipeline_rounding *rounding, enum local_search_
         if (end_ns[op] > must_end_ns)
             cut->excess[2 * op + 1] += MUST;
     }
-    tie(rounding, direction, width, begin_ns, end_ns);
+    local_search_tie(rounding, direction, width, begin_ns, end_ns);
     gains = lull_cut_solve(cut);
-    keep_flow(rounding, direction, width);
+    local_search_keep_flow(rounding, direction, width);
     return gains;
 }
 
 /* Writes the plan after the move: every operation takes the slowest step of its new length. */
-static void apply(const struct lull_pipeline_rounding *rounding,
-                  enum local_search_direction direction, int64_t width, const uint32_t *step,
-                  uint32_t *moved_out)
+static void local_search_apply(const struct lull_pipeline_rounding *rounding,
+                               enum local_search_direction direction, int64_t width,
+                               const uint32_t *step, uint32_t *moved_out)
 {
     const uint32_t *level = rounding->cut.level;
 
@@ -220,7 +223,7 @@ static uint32_t list_widths(struct lull_pipeline_rounding *rounding, const uint3
             widths[kept++] = widths[i];
     }
     qsort(widths, kept, sizeof(*widths), by_users);
-    return lull_smaller_u32(kept, WIDTHS_TRIED);
+    return lull_min_u32(kept, WIDTHS_TRIED);
 }
 
 /* Tries one move. Returns whether the plan became cheaper, and then keeps it. */
@@ -233,9 +236,9 @@ static bool try_move(struct lull_pipeline_rounding *rounding, enum local_search_
         lull_round_earliest(rounding, step);
     else
         lull_round_latest(rounding, step, deadline_ns);
-    if (!find_set(rounding, direction, width, deadline_ns, INT64_MAX, step))
+    if (!local_search_find_set(rounding, direction, width, deadline_ns, INT64_MAX, step))
         return false;
-    apply(rounding, direction, width, step, trial);
+    local_search_apply(rounding, direction, width, step, trial);
     if (lull_round_earliest(rounding, trial) > deadline_ns)
         return false;
     lull_round_reclaim(rounding, deadline_ns, TRIAL_LEVELS, trial);
@@ -270,14 +273,14 @@ static double price_of_shortening(struct lull_pipeline_rounding *rounding, int64
     if (goal < deadline_ns)
         goal = deadline_ns;
     lull_round_latest(rounding, step, makespan_ns);
-    find_set(rounding, BRING_FORWARD, width, makespan_ns, goal, step);
-    apply(rounding, BRING_FORWARD, width, step, moved_out);
+    local_search_find_set(rounding, BRING_FORWARD, width, makespan_ns, goal, step);
+    local_search_apply(rounding, BRING_FORWARD, width, step, moved_out);
     assert(makespan_ns > deadline_ns);
     reached = lull_round_earliest(rounding, moved_out);
     if (reached >= makespan_ns)
         return (double)INFINITY;
     if (reached < deadline_ns)
-        reached = deadline_ns; /* what lies beyond is not asked for */
+        reached = deadline_ns; /* what lies beyond is not requested */
     more_cost = (double)(lull_round_cost(rounding, moved_out) - lull_round_cost(rounding, step));
     return more_cost / (double)(makespan_ns - reached);
 }
@@ -301,7 +304,7 @@ static uint32_t list_shortenings(struct lull_pipeline_rounding *rounding, const 
 }
 
 /* The place of the lowest price in the list. */
-static uint32_t lowest(const struct shortening *list, uint32_t count)
+static uint32_t local_search_lowest(const struct shortening *list, uint32_t count)
 {
     uint32_t best = 0;
 
@@ -325,8 +328,8 @@ static bool find_shortening(struct lull_pipeline_rounding *rounding, int64_t mak
 
     for (uint32_t i = 0; i < count; i++)
         list[i].asked = false;
-    for (uint32_t at = lowest(list, count); !list[at].asked && list[at].price < cheapest;
-         at = lowest(list, count)) {
+    for (uint32_t at = local_search_lowest(list, count);
+         !list[at].asked && list[at].price < cheapest; at = local_search_lowest(list, count)) {
         list[at].price = price_of_shortening(rounding, makespan_ns, deadline_ns, list[at].width,
                                              step, rounding->trial);
         list[at].asked = true;

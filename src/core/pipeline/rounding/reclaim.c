@@ -38,8 +38,8 @@ static inline uint32_t fit_near(const struct lull_rounding_ladder *ladder, int64
 }
 
 /* When the last of the data that operation op waits for has arrived. */
-static inline int64_t ready(const struct lull_pipeline_rounding *rounding, const int64_t *end_ns,
-                            uint32_t op)
+static inline int64_t reclaim_ready(const struct lull_pipeline_rounding *rounding,
+                                    const int64_t *end_ns, uint32_t op)
 {
     int64_t begin = 0;
 
@@ -53,8 +53,8 @@ static inline int64_t ready(const struct lull_pipeline_rounding *rounding, const
 }
 
 /* When op must end so that all that wait for it can begin. */
-static inline int64_t due(const struct lull_pipeline_rounding *rounding,
-                          const int64_t *latest_begin_ns, int64_t deadline_ns, uint32_t op)
+static inline int64_t reclaim_due(const struct lull_pipeline_rounding *rounding,
+                                  const int64_t *latest_begin_ns, int64_t deadline_ns, uint32_t op)
 {
     int64_t end = deadline_ns;
 
@@ -72,7 +72,7 @@ int64_t lull_round_longest(struct lull_pipeline_rounding *rounding, const int64_
     int64_t longest = 0;
 
     for (uint32_t op = 0; op < rounding->count; op++) {
-        rounding->end_ns[op] = ready(rounding, rounding->end_ns, op) + duration_ns[op];
+        rounding->end_ns[op] = reclaim_ready(rounding, rounding->end_ns, op) + duration_ns[op];
         if (rounding->end_ns[op] > longest)
             longest = rounding->end_ns[op];
     }
@@ -84,8 +84,8 @@ int64_t lull_round_earliest(struct lull_pipeline_rounding *rounding, const uint3
     int64_t makespan = 0;
 
     for (uint32_t op = 0; op < rounding->count; op++) {
-        rounding->end_ns[op] =
-            ready(rounding, rounding->end_ns, op) + step_at(rounding, op, step[op])->time_ns;
+        rounding->end_ns[op] = reclaim_ready(rounding, rounding->end_ns, op) +
+                               step_at(rounding, op, step[op])->time_ns;
         if (rounding->end_ns[op] > makespan)
             makespan = rounding->end_ns[op];
     }
@@ -98,8 +98,9 @@ bool lull_round_latest(struct lull_pipeline_rounding *rounding, const uint32_t *
     bool holds = true;
 
     for (uint32_t op = rounding->count; op-- > 0;) {
-        rounding->latest_begin_ns[op] = due(rounding, rounding->latest_begin_ns, deadline_ns, op) -
-                                        step_at(rounding, op, step[op])->time_ns;
+        rounding->latest_begin_ns[op] =
+            reclaim_due(rounding, rounding->latest_begin_ns, deadline_ns, op) -
+            step_at(rounding, op, step[op])->time_ns;
         holds = holds && rounding->latest_begin_ns[op] >= 0;
     }
     return holds;
@@ -125,7 +126,7 @@ bool lull_round_down(struct lull_pipeline_rounding *rounding, const int64_t *rel
 
     lull_round_longest(rounding, relaxed_ns);
     for (uint32_t op = rounding->count; op-- > 0;) {
-        int64_t end = due(rounding, rounding->latest_begin_ns, deadline_ns, op);
+        int64_t end = reclaim_due(rounding, rounding->latest_begin_ns, deadline_ns, op);
         int64_t begin = rounding->end_ns[op] - relaxed_ns[op];
         const struct lull_rounding_ladder *ladder = ladder_at(rounding, op);
         uint32_t step = fit_near(ladder, end - begin, step_inout[op]);
@@ -138,7 +139,7 @@ bool lull_round_down(struct lull_pipeline_rounding *rounding, const int64_t *rel
 }
 
 /* What each nanosecond saves between two steps. */
-static double rate(const struct lull_rounding_ladder *ladder, uint32_t from, uint32_t to)
+static double reclaim_rate(const struct lull_rounding_ladder *ladder, uint32_t from, uint32_t to)
 {
     assert(from < to && to < ladder->count);
     return (double)(ladder->steps[from].cost - ladder->steps[to].cost) /
@@ -146,8 +147,8 @@ static double rate(const struct lull_rounding_ladder *ladder, uint32_t from, uin
 }
 
 /* The slowest step within window_ns that saves at least `least` per nanosecond. */
-static uint32_t slow_down(const struct lull_rounding_ladder *ladder, uint32_t from,
-                          int64_t window_ns, double least)
+static uint32_t reclaim_slow_down(const struct lull_rounding_ladder *ladder, uint32_t from,
+                                  int64_t window_ns, double least)
 {
     uint32_t to = from;
 
@@ -155,7 +156,7 @@ static uint32_t slow_down(const struct lull_rounding_ladder *ladder, uint32_t fr
         return from;
     for (uint32_t step = from + 1; step < ladder->count && ladder->steps[step].time_ns <= window_ns;
          step++)
-        if (rate(ladder, from, step) >= least)
+        if (reclaim_rate(ladder, from, step) >= least)
             to = step;
     return to;
 }
@@ -175,8 +176,8 @@ static double best_rate(struct lull_pipeline_rounding *rounding, const uint32_t 
              to < ladder->count &&
              ladder->steps[to].time_ns - ladder->steps[step[op]].time_ns <= slack;
              to++)
-            if (rate(ladder, step[op], to) > best)
-                best = rate(ladder, step[op], to);
+            if (reclaim_rate(ladder, step[op], to) > best)
+                best = reclaim_rate(ladder, step[op], to);
     }
     return best;
 }
@@ -187,10 +188,10 @@ void lull_round_sweep(struct lull_pipeline_rounding *rounding, double least, uin
 {
     for (uint32_t op = 0; op < rounding->count; op++) {
         const struct lull_rounding_ladder *ladder = ladder_at(rounding, op);
-        int64_t begin = ready(rounding, rounding->end_ns, op);
+        int64_t begin = reclaim_ready(rounding, rounding->end_ns, op);
         int64_t end = rounding->latest_begin_ns[op] + ladder->steps[step[op]].time_ns;
 
-        step[op] = slow_down(ladder, step[op], end - begin, least);
+        step[op] = reclaim_slow_down(ladder, step[op], end - begin, least);
         rounding->end_ns[op] = begin + ladder->steps[step[op]].time_ns;
     }
 }

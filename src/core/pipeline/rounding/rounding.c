@@ -56,7 +56,7 @@ static bool all_fastest(struct lull_pipeline_rounding *rounding, int64_t deadlin
  * fastest plan's, which does: the longest path is convex in the durations. Returns whether any plan
  * holds the deadline.
  */
-static bool squeeze(struct lull_pipeline_rounding *rounding, int64_t deadline_ns)
+static bool rounding_squeeze(struct lull_pipeline_rounding *rounding, int64_t deadline_ns)
 {
     int64_t fastest_ns;
     int64_t relaxed_ns;
@@ -90,7 +90,7 @@ int lull_pipeline_round_quick(struct lull_pipeline_rounding *rounding, const int
     for (uint32_t op = 0; op < rounding->count; op++)
         rounding->duration_ns[op] = relaxed_ns[rounding->place[op]];
     if (!lull_round_down(rounding, rounding->duration_ns, deadline_ns, step)) {
-        if (!squeeze(rounding, deadline_ns))
+        if (!rounding_squeeze(rounding, deadline_ns))
             return -ERANGE;
         if (!lull_round_down(rounding, rounding->duration_ns, deadline_ns, step)) {
             all_fastest(rounding, deadline_ns, step);
@@ -201,26 +201,26 @@ static bool from_start(struct lull_pipeline_rounding *rounding, const int64_t *r
 
 /* Plans are compared by their energy in an iteration that takes as long as the deadline, since
  * waiting for it draws blocking power. */
-static int search(struct lull_pipeline_rounding *rounding, const struct starts *starts,
-                  int64_t deadline_ns, uint32_t *point_out)
+static int rounding_search(struct lull_pipeline_rounding *rounding, const struct starts *starts,
+                           int64_t deadline_ns, uint32_t *point_out)
 {
     const struct lull_pipeline_problem *problem = rounding->problem;
-    double least_j = (double)INFINITY;
+    double min_j = (double)INFINITY;
 
     for (unsigned i = 0; i < START_COUNT; i++) {
         double energy_j;
 
-        if (ORDER[i] >= starts->count || least_j <= starts->bound_j * NEAR_RATIO ||
+        if (ORDER[i] >= starts->count || min_j <= starts->bound_j * NEAR_RATIO ||
             !from_start(rounding, starts->duration_ns[ORDER[i]], deadline_ns))
             continue;
         lull_round_to_points(rounding, rounding->step, rounding->point);
         energy_j = lull_pipeline_plan_cost(problem, rounding->point, deadline_ns).energy_j;
-        if (energy_j < least_j) {
-            least_j = energy_j;
+        if (energy_j < min_j) {
+            min_j = energy_j;
             memcpy(point_out, rounding->point, rounding->count * sizeof(*point_out));
         }
     }
-    if (!(least_j < (double)INFINITY))
+    if (!(min_j < (double)INFINITY))
         return -ERANGE;
     return 0;
 }
@@ -242,7 +242,7 @@ int lull_pipeline_round_thorough(struct lull_pipeline_rounding *rounding,
     if (rc < 0)
         goto done;
     assert(starts.count > IN_PLACE);
-    rc = search(rounding, &starts, deadline_ns, point_out);
+    rc = rounding_search(rounding, &starts, deadline_ns, point_out);
 done:
     free(durations);
     return rc;

@@ -33,16 +33,16 @@ void lull_pipeline_rounding_destroy(struct lull_pipeline_rounding *rounding);
 /*
  * Quick: makes a plan within deadline_ns from relaxed durations, which may be those of another
  * deadline near by. point_out receives an index into the class's operating points for each
- * operation, and is left alone on failure. Error: -ERANGE no plan is that fast (all operations at
- * their fastest operating point take longer). O(operations).
+ * operation, and is left unchanged on failure. Error: -ERANGE no plan is that fast (all operations
+ * at their fastest operating point take longer). O(operations).
  */
 int lull_pipeline_round_quick(struct lull_pipeline_rounding *rounding, const int64_t *relaxed_ns,
                               int64_t deadline_ns, uint32_t *point_out);
 
 /*
  * Makes moves in the neighbourhood of a plan that is within deadline_ns: it stays within and never
- * becomes dearer. At most moves_limit moves are tried. Returns how many were made. Errors: -ERANGE
- * the plan takes longer than the deadline; -ENOMEM.
+ * becomes more expensive. At most moves_limit moves are tried. Returns how many were made. Errors:
+ * -ERANGE the plan takes longer than the deadline; -ENOMEM.
  */
 int64_t lull_pipeline_round_improve(struct lull_pipeline_rounding *rounding, int64_t deadline_ns,
                                     uint64_t moves_limit, uint32_t *point_inout);

@@ -51,7 +51,7 @@ static int make_ladders(struct lull_pipeline_rounding *rounding)
     return rounding->memory.has_failed ? -ENOMEM : 0;
 }
 
-/* How much dearer the first step of a ladder is than its last, nJ. */
+/* How much more expensive the first step of a ladder is than its last, nJ. */
 static double span_nj(const struct lull_pipeline_class *class, const uint32_t *chosen, size_t count,
                       double blocking_w)
 {
@@ -140,7 +140,7 @@ static void number_edges(struct lull_pipeline_rounding *rounding)
 }
 
 /* Allocates what every rounding needs. */
-static int make_room(struct lull_pipeline_rounding *rounding)
+static int rounding_state_make_room(struct lull_pipeline_rounding *rounding)
 {
     struct lull_memory *const memory = &rounding->memory;
     const size_t count = rounding->count;
@@ -197,7 +197,7 @@ int lull_pipeline_rounding_create(const struct lull_pipeline_problem *problem,
     rounding->problem = problem;
     rounding->count = (uint32_t)problem->graph->op_count;
     rounding->place = problem->graph->topological;
-    rc = make_room(rounding);
+    rc = rounding_state_make_room(rounding);
     if (rc < 0)
         goto fail;
     rc = make_ladders(rounding);

@@ -29,7 +29,7 @@ struct lull_rounding_ladder {
     uint32_t first; /* the place of its first step among the steps of all ladders */
     uint32_t class_index;
     double blocking_w;
-    double span_nj; /* how much dearer its first step is than its last */
+    double span_nj; /* how much more expensive its first step is than its last */
 };
 
 /* The widths that each step of a ladder gives rise to: the distances to REACH steps on either side.

@@ -20,7 +20,7 @@ struct waiting_walk {
 
 static const int64_t far_ns = INT64_MAX / 4;
 
-static uint32_t op_at(const struct waiting_walk *walk, uint32_t place)
+static uint32_t rounding_wait_op_at(const struct waiting_walk *walk, uint32_t place)
 {
     return walk->problem->graph->on_device[place];
 }
@@ -28,7 +28,7 @@ static uint32_t op_at(const struct waiting_walk *walk, uint32_t place)
 /* The clock of the operation at a place, 0 if it has none. */
 static uint32_t clock_at(const struct waiting_walk *walk, uint32_t place)
 {
-    const uint32_t op = op_at(walk, place);
+    const uint32_t op = rounding_wait_op_at(walk, place);
 
     if (walk->timeline->point == NULL)
         return 0;
@@ -38,7 +38,7 @@ static uint32_t clock_at(const struct waiting_walk *walk, uint32_t place)
 /* When the device becomes free for the operation at a place, and is told its clock. */
 static int64_t free_ns(const struct waiting_walk *walk, uint32_t place)
 {
-    return place == walk->first ? 0 : walk->timeline->end_ns[op_at(walk, place - 1)];
+    return place == walk->first ? 0 : walk->timeline->end_ns[rounding_wait_op_at(walk, place - 1)];
 }
 
 /* The next place, from this one on, whose operation has another clock than mhz. */
@@ -51,7 +51,7 @@ static uint32_t next_change(const struct waiting_walk *walk, uint32_t place, uin
 
 /* One iteration follows the other: the device enters this one with the clock of its last operation,
  * and its last change counts for the dwell. */
-static void begin(struct waiting_walk *walk)
+static void rounding_wait_begin(struct waiting_walk *walk)
 {
     walk->last_ns = -far_ns;
     walk->change_ns = -1;
@@ -64,7 +64,7 @@ static void begin(struct waiting_walk *walk)
         walk->last_ns = free_ns(walk, place) - walk->timeline->period_ns;
 }
 
-/* Tells whether a device may go down at a gap's begin and come up at wake_ns. */
+/* Returns whether a device may go down at a gap's begin and come up at wake_ns. */
 static bool keeps_dwell(const struct waiting_walk *walk, int64_t begin_ns, int64_t wake_ns,
                         uint32_t ahead)
 {
@@ -93,9 +93,9 @@ static double saving_j(const struct lull_pipeline_waiting_point *point, double b
 }
 
 /* Chooses the best point for the gap ahead of a place. Returns false if none pays. */
-static bool choose(struct waiting_walk *walk, uint32_t place,
-                   const struct lull_pipeline_waiting_point *points, size_t point_count,
-                   struct lull_pipeline_wait *wait)
+static bool rounding_wait_choose(struct waiting_walk *walk, uint32_t place,
+                                 const struct lull_pipeline_waiting_point *points,
+                                 size_t point_count, struct lull_pipeline_wait *wait)
 {
     const bool is_change = place == walk->ahead && place < walk->end;
     uint32_t ahead = walk->ahead;
@@ -123,7 +123,7 @@ static bool choose(struct waiting_walk *walk, uint32_t place,
     return wait->saved_j > 0.0;
 }
 
-/* Gaps are judged as time goes on, since a wait that was chosen moves the last change, from which
+/* Gaps are judged as time continues, since a wait that was chosen moves the last change, from which
  * the dwell counts for the next. */
 size_t lull_pipeline_waiting(const struct lull_pipeline_problem *problem,
                              const struct lull_pipeline_waiting_point *points, size_t point_count,
@@ -140,10 +140,10 @@ size_t lull_pipeline_waiting(const struct lull_pipeline_problem *problem,
                                     .first = graph->first_on[device],
                                     .end = graph->first_on[device + 1]};
 
-        begin(&walk);
+        rounding_wait_begin(&walk);
         for (uint32_t place = walk.first; place <= walk.end; place++) {
             const bool is_last = place == walk.end;
-            const uint32_t op = is_last ? UINT32_MAX : op_at(&walk, place);
+            const uint32_t op = is_last ? UINT32_MAX : rounding_wait_op_at(&walk, place);
             struct lull_pipeline_wait wait = {.device = device,
                                               .before_op = op,
                                               .begin_ns = free_ns(&walk, place),
@@ -151,7 +151,7 @@ size_t lull_pipeline_waiting(const struct lull_pipeline_problem *problem,
                                                                 : timeline->begin_ns[op]};
 
             assert(wait.begin_ns <= wait.end_ns);
-            if (choose(&walk, place, points, point_count, &wait)) {
+            if (rounding_wait_choose(&walk, place, points, point_count, &wait)) {
                 waits_out[count++] = wait;
                 saved_j += wait.saved_j;
             }

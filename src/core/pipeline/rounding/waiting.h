@@ -4,8 +4,8 @@
  * A plan's timeline leaves gaps on each device, before its first operation, between two, and after
  * the last. In each the device may wait at a lower clock, at less than its blocking power, if
  * going down and coming back both fit: the clock is raised so early that the next operation finds
- * it settled, so that no operation is ever delayed. What this saves is told apart from the plan's
- * energy, which counts blocking power (plan.h), so that energies of plans stay comparable.
+ * it settled, so that no operation is ever delayed. What this saves is distinguished from the
+ * plan's energy, which counts blocking power (plan.h), so that energies of plans stay comparable.
  *
  * Pure. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -50,8 +50,8 @@ struct lull_pipeline_timeline {
 
 /*
  * Chooses for every gap of every device the point that saves most, if any saves at all. With a
- * dwell it goes gap by gap as time goes on, and takes only points that leave the dwell between all
- * changes of the device's clock, the plan's and those chosen before. waits_out has room for
+ * dwell it goes gap by gap as time continues, and takes only points that leave the dwell between
+ * all changes of the device's clock, the plan's and those chosen before. waits_out has room for
  * op_count + device_count waits and is written in the order of devices and of time. Returns the
  * number of waits, and in *saved_j_out what they save together. O(operations * points).
  */

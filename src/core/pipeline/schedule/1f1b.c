@@ -7,7 +7,7 @@
 
 #include "core/pipeline/schedule/families.h"
 
-static int64_t min(int64_t a, int64_t b)
+static int64_t one_f_one_b_min(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
@@ -28,7 +28,8 @@ int lull_pipeline_write_gpipe(struct lull_pipeline_order *order)
 
 /* After the warm-up every backward makes room for the next forward, so that no more micro-batches
  * are in memory than the warm-up brought. */
-static void write_row(struct lull_pipeline_writer *writer, uint32_t warm_up, bool recomputes)
+static void one_f_one_b_write_row(struct lull_pipeline_writer *writer, uint32_t warm_up,
+                                  bool recomputes)
 {
     const uint32_t microbatches = writer->order->microbatches;
     const uint32_t stage = writer->device;
@@ -52,10 +53,11 @@ int lull_pipeline_write_1f1b(struct lull_pipeline_order *order, const uint32_t *
 
     for (uint32_t d = 0; d < order->devices; d++) {
         const uint32_t more = hoist != NULL ? hoist[d] : 0;
-        const int64_t warm_up = min(order->devices - d, order->microbatches) + more;
+        const int64_t warm_up = one_f_one_b_min(order->devices - d, order->microbatches) + more;
 
         writer.device = d;
-        write_row(&writer, (uint32_t)min(warm_up, order->microbatches), recomputes);
+        one_f_one_b_write_row(&writer, (uint32_t)one_f_one_b_min(warm_up, order->microbatches),
+                              recomputes);
     }
     return writer.rc;
 }
@@ -86,16 +88,17 @@ static int64_t low_time_ns(const struct lull_pipeline_class *operations)
 }
 
 /* How many micro-batches are left after a device's own warm-up. */
-static int64_t left_over(const struct lull_pipeline_shape *shape, uint32_t device)
+static int64_t one_f_one_b_left_over(const struct lull_pipeline_shape *shape, uint32_t device)
 {
     return (int64_t)shape->microbatches - (int64_t)(shape->devices - device);
 }
 
 /* How many more forwards a device wants, before lull_pipeline_envpipe_hoist evens them out.
  * Negative: an error. */
-static int64_t wanted(const struct lull_pipeline_schedule *schedule,
-                      const struct lull_pipeline_shape *shape, struct lull_pipeline_fit *fit,
-                      uint32_t device, struct lull_error *err)
+static int64_t one_f_one_b_wanted(const struct lull_pipeline_schedule *schedule,
+                                  const struct lull_pipeline_shape *shape,
+                                  struct lull_pipeline_fit *fit, uint32_t device,
+                                  struct lull_error *err)
 {
     const struct lull_pipeline_class *operations =
         fitted_class(fit, device, LULL_PIPELINE_FORWARD, err);
@@ -111,10 +114,10 @@ static int64_t wanted(const struct lull_pipeline_schedule *schedule,
     more = operations->points[LULL_PIPELINE_HIGHEST].time_ns *
            (int64_t)(shape->devices - device - 1) / forward_ns;
     if (schedule->limits == 1)
-        more = min(more, schedule->limit[0]);
+        more = one_f_one_b_min(more, schedule->limit[0]);
     else if (schedule->limits > 1)
-        more = min(more, schedule->limit[device]);
-    more = min(more, left_over(shape, device));
+        more = one_f_one_b_min(more, schedule->limit[device]);
+    more = one_f_one_b_min(more, one_f_one_b_left_over(shape, device));
     return more > 0 ? more : 0;
 }
 
@@ -135,7 +138,7 @@ int lull_pipeline_envpipe_hoist(const struct lull_pipeline_schedule *schedule,
 
     lull_pipeline_profile_init(&fitted);
     for (uint32_t d = 0; d < shape->devices && more >= 0; d++) {
-        more = wanted(schedule, shape, &fit, d, err);
+        more = one_f_one_b_wanted(schedule, shape, &fit, d, err);
         if (more >= 0)
             hoist_out[d] = d + 1 < shape->devices ? (uint32_t)more : 0;
     }
@@ -143,7 +146,7 @@ int lull_pipeline_envpipe_hoist(const struct lull_pipeline_schedule *schedule,
     if (more < 0)
         return (int)more;
     for (uint32_t d = 0; d + 1 < shape->devices; d++)
-        if (hoist_out[d] < hoist_out[d + 1] && hoist_out[d] != left_over(shape, d))
+        if (hoist_out[d] < hoist_out[d + 1] && hoist_out[d] != one_f_one_b_left_over(shape, d))
             hoist_out[d + 1] = hoist_out[d];
     return 0;
 }
@@ -157,7 +160,8 @@ struct step {
 };
 
 /* Finds which chunk and micro-batch the forward of this number is of. */
-static struct step step_at(const struct lull_pipeline_order *order, uint32_t group, uint64_t step)
+static struct step one_f_one_b_step_at(const struct lull_pipeline_order *order, uint32_t group,
+                                       uint64_t step)
 {
     const uint32_t chunks = order->stages / order->devices;
     const uint64_t first = step / ((uint64_t)group * chunks) * group;
@@ -169,19 +173,21 @@ static struct step step_at(const struct lull_pipeline_order *order, uint32_t gro
     return (struct step){(uint32_t)(rest / size), (uint32_t)(first + rest % size)};
 }
 
-static void write_forward(struct lull_pipeline_writer *writer, uint32_t group, uint64_t at)
+static void one_f_one_b_write_forward(struct lull_pipeline_writer *writer, uint32_t group,
+                                      uint64_t at)
 {
-    const struct step step = step_at(writer->order, group, at);
+    const struct step step = one_f_one_b_step_at(writer->order, group, at);
 
     lull_pipeline_write(writer, LULL_PIPELINE_FORWARD,
                         step.chunk * writer->order->devices + writer->device, step.microbatch);
 }
 
 /* Backwards pass the chunks in the opposite order. */
-static void write_backward(struct lull_pipeline_writer *writer, uint32_t group, uint64_t at)
+static void one_f_one_b_write_backward(struct lull_pipeline_writer *writer, uint32_t group,
+                                       uint64_t at)
 {
     const struct lull_pipeline_order *order = writer->order;
-    const struct step step = step_at(order, group, at);
+    const struct step step = one_f_one_b_step_at(order, group, at);
     const uint32_t chunk = order->stages / order->devices - 1 - step.chunk;
 
     lull_pipeline_write(writer, LULL_PIPELINE_BACKWARD, chunk * order->devices + writer->device,
@@ -200,13 +206,13 @@ int lull_pipeline_write_interleaved(struct lull_pipeline_order *order, uint32_t 
 
         writer.device = d;
         for (uint64_t i = 0; i < warm_up; i++)
-            write_forward(&writer, group, i);
+            one_f_one_b_write_forward(&writer, group, i);
         for (uint64_t i = warm_up; i < steps; i++) {
-            write_forward(&writer, group, i);
-            write_backward(&writer, group, i - warm_up);
+            one_f_one_b_write_forward(&writer, group, i);
+            one_f_one_b_write_backward(&writer, group, i - warm_up);
         }
         for (uint64_t i = steps - warm_up; i < steps; i++)
-            write_backward(&writer, group, i);
+            one_f_one_b_write_backward(&writer, group, i);
     }
     return writer.rc;
 }

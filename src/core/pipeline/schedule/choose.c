@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "core/pipeline/frontier/frontier.h"
 
 /* Bounds of the work, a few seconds; commit eafc37d chose them. */
 enum {
-    MOST_TRIED = 64,
+    MAX_TRIED = 64,
     TRIED_OPS = 20000, /* about as many operations have all frontiers together */
-    LEAST_TRIED = 5,
-    MOST_SEARCHED = 64, /* with more devices, r_s are not searched for one by one */
+    MIN_TRIED = 5,
+    MAX_SEARCHED = 64, /* with more devices, r_s are not searched for one by one */
 };
 
 struct choosing {
@@ -42,7 +42,7 @@ static int count_in_flight(const struct choosing *it, struct lull_pipeline_choic
     for (uint32_t d = 0; d < order.devices; d++) {
         const uint32_t count = lull_pipeline_order_in_flight(&order, d);
 
-        choice->in_flight = lull_larger_u32(count, choice->in_flight);
+        choice->in_flight = lull_max_u32(count, choice->in_flight);
         choice->fits = choice->fits && count <= options->in_flight[d];
     }
     lull_pipeline_order_fini(&order);
@@ -50,8 +50,9 @@ static int count_in_flight(const struct choosing *it, struct lull_pipeline_choic
 }
 
 /* Finds the least energy at the deadline, or at an earlier time where that is cheaper. */
-static int find_energy(const struct choosing *it, const struct lull_pipeline_problem *problem,
-                       struct lull_pipeline_choice *choice)
+static int order_choice_find_energy(const struct choosing *it,
+                                    const struct lull_pipeline_problem *problem,
+                                    struct lull_pipeline_choice *choice)
 {
     const struct lull_pipeline_order_options *options = it->options;
     struct lull_frontier *frontier = lull_frontier_create(problem, it->err);
@@ -94,15 +95,15 @@ static int try_order(struct choosing *it, struct lull_pipeline_choice *choice)
                                       &graph, it->err);
     if (rc < 0)
         return rc;
-    rc = find_energy(it, &(struct lull_pipeline_problem){&fitted, &graph, options->blocking_w},
-                     choice);
+    rc = order_choice_find_energy(
+        it, &(struct lull_pipeline_problem){&fitted, &graph, options->blocking_w}, choice);
     lull_pipeline_graph_fini(&graph);
     lull_pipeline_profile_fini(&fitted);
     return rc;
 }
 
-static bool is_better(const struct lull_pipeline_choice *one,
-                      const struct lull_pipeline_choice *other)
+static bool order_choice_is_better(const struct lull_pipeline_choice *one,
+                                   const struct lull_pipeline_choice *other)
 {
     return one->is_in_time && (!other->is_in_time || one->energy_j < other->energy_j);
 }
@@ -119,9 +120,9 @@ static int most_hoist(const struct choosing *it, struct lull_pipeline_schedule *
     *schedule = (struct lull_pipeline_schedule){
         .family = LULL_PIPELINE_ENVPIPE, .chunks = 1, .limits = shape->devices};
     for (uint32_t d = 0; d < shape->devices; d++) {
-        const uint32_t own = lull_smaller_u32(shape->devices - d, shape->microbatches);
+        const uint32_t own = lull_min_u32(shape->devices - d, shape->microbatches);
 
-        schedule->limit[d] = lull_larger_u32(it->options->in_flight[d], own) - own;
+        schedule->limit[d] = lull_max_u32(it->options->in_flight[d], own) - own;
     }
     rc = lull_pipeline_envpipe_hoist(schedule, shape, it->options->measured, hoist, it->err);
     for (uint32_t d = 0; rc == 0 && d < shape->devices; d++)
@@ -139,7 +140,7 @@ static int try_limits(struct choosing *it, const struct lull_pipeline_schedule *
     if (it->tries_left <= 0)
         return 0;
     rc = try_order(it, &choice);
-    if (rc < 0 || !is_better(&choice, best))
+    if (rc < 0 || !order_choice_is_better(&choice, best))
         return rc;
     *best = choice;
     return 1;
@@ -147,8 +148,8 @@ static int try_limits(struct choosing *it, const struct lull_pipeline_schedule *
 
 /* Tries one more or one less on a device and, where need be, on its neighbours, so that r_s never
  * rises from one device to the next. */
-static int step(struct choosing *it, const uint32_t *most, uint32_t device, int way,
-                struct lull_pipeline_choice *best)
+static int order_choice_step(struct choosing *it, const uint32_t *most, uint32_t device, int way,
+                             struct lull_pipeline_choice *best)
 {
     struct lull_pipeline_schedule next = best->schedule;
     const uint32_t devices = it->options->shape->devices;
@@ -183,14 +184,14 @@ static int search_hoist(struct choosing *it, struct lull_pipeline_choice *best)
         struct lull_pipeline_schedule next = most;
 
         for (uint32_t d = 0; d < devices; d++)
-            next.limit[d] = lull_smaller_u32(most.limit[d], limit);
+            next.limit[d] = lull_min_u32(most.limit[d], limit);
         rc = try_limits(it, &next, best);
     }
-    while (rc >= 0 && changed > 0 && devices <= MOST_SEARCHED) {
+    while (rc >= 0 && changed > 0 && devices <= MAX_SEARCHED) {
         changed = 0;
         for (uint32_t d = 0; rc >= 0 && d < devices; d++)
             for (int way = -1; rc >= 0 && way <= 1; way += 2) {
-                rc = step(it, most.limit, d, way, best);
+                rc = order_choice_step(it, most.limit, d, way, best);
                 changed += rc > 0;
             }
     }
@@ -201,14 +202,14 @@ static int search_hoist(struct choosing *it, struct lull_pipeline_choice *best)
 
 /* Says why no order serves, if none does: memory comes first, since more time would not help there.
  * */
-static int conclude(const struct choosing *it, struct lull_pipeline_choices *choices)
+static int order_choice_conclude(const struct choosing *it, struct lull_pipeline_choices *choices)
 {
     const struct lull_pipeline_choice *first = &choices->choices[0];
     bool fits = false;
 
     for (size_t i = 0; i < choices->count; i++) {
         fits = fits || choices->choices[i].fits;
-        if (is_better(&choices->choices[i], &choices->choices[choices->best]))
+        if (order_choice_is_better(&choices->choices[i], &choices->choices[choices->best]))
             choices->best = i;
     }
     if (!fits)
@@ -223,7 +224,8 @@ static int conclude(const struct choosing *it, struct lull_pipeline_choices *cho
     return 0;
 }
 
-static bool has(const struct lull_pipeline_profile *measured, enum lull_pipeline_kind kind)
+static bool order_choice_has(const struct lull_pipeline_profile *measured,
+                             enum lull_pipeline_kind kind)
 {
     return lull_pipeline_profile_find(measured, 0, 0, kind, 0) >= 0;
 }
@@ -239,7 +241,7 @@ static int add_family(struct choosing *it, enum lull_pipeline_family family,
 }
 
 /* Compares every order that the profile allows, 1F1B first. */
-static int compare_all(struct choosing *it, struct lull_pipeline_choices *choices)
+static int order_choice_compare_all(struct choosing *it, struct lull_pipeline_choices *choices)
 {
     const struct lull_pipeline_order_options *options = it->options;
     int rc = add_family(it, LULL_PIPELINE_1F1B, choices);
@@ -249,14 +251,14 @@ static int compare_all(struct choosing *it, struct lull_pipeline_choices *choice
     rc = add_family(it, LULL_PIPELINE_GPIPE, choices);
     if (rc < 0)
         return rc;
-    if (has(options->measured, LULL_PIPELINE_INPUT) &&
-        has(options->measured, LULL_PIPELINE_WEIGHT)) {
+    if (order_choice_has(options->measured, LULL_PIPELINE_INPUT) &&
+        order_choice_has(options->measured, LULL_PIPELINE_WEIGHT)) {
         rc = add_family(it, LULL_PIPELINE_ZB_H1, choices);
         if (rc < 0)
             return rc;
     }
     if (options->shape->devices > LULL_PIPELINE_MAX_LIMITS || !choices->choices[0].fits ||
-        !has(options->measured, LULL_PIPELINE_BACKWARD))
+        !order_choice_has(options->measured, LULL_PIPELINE_BACKWARD))
         return 0;
     return search_hoist(it, &choices->choices[choices->count++]);
 }
@@ -268,17 +270,17 @@ int lull_pipeline_choose_order(const struct lull_pipeline_order_options *options
     const uint64_t ops = 2 * (uint64_t)options->shape->devices * options->shape->microbatches *
                          options->shape->replicas.count;
     struct lull_pipeline_choices *const choices = calloc(1, sizeof(*choices));
-    struct choosing it = {.options = options, .err = err, .tries_left = LEAST_TRIED};
+    struct choosing it = {.options = options, .err = err, .tries_left = MIN_TRIED};
     int rc;
 
     if (choices == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for orders");
-    if (ops > 0 && TRIED_OPS / ops > LEAST_TRIED)
-        it.tries_left = (int)lull_smaller_size(TRIED_OPS / ops, MOST_TRIED);
-    rc = compare_all(&it, choices);
+    if (ops > 0 && TRIED_OPS / ops > MIN_TRIED)
+        it.tries_left = (int)lull_min_size(TRIED_OPS / ops, MAX_TRIED);
+    rc = order_choice_compare_all(&it, choices);
     if (rc < 0)
         goto done;
-    rc = conclude(&it, choices);
+    rc = order_choice_conclude(&it, choices);
     if (rc < 0)
         goto done;
     *choices_out = *choices;

@@ -29,13 +29,13 @@ static uint32_t stage_of(const struct dual_row *row, uint32_t chunk)
     return chunk == 0 ? device : row->writer->order->stages - 1 - device;
 }
 
-static void write_forward(struct dual_row *row, uint32_t chunk)
+static void dualpipe_write_forward(struct dual_row *row, uint32_t chunk)
 {
     lull_pipeline_write(row->writer, LULL_PIPELINE_FORWARD, stage_of(row, chunk),
                         row->forward[chunk]++);
 }
 
-static void write_backward(struct dual_row *row, uint32_t chunk)
+static void dualpipe_write_backward(struct dual_row *row, uint32_t chunk)
 {
     lull_pipeline_write(row->writer, LULL_PIPELINE_BACKWARD, stage_of(row, chunk),
                         row->backward[chunk]++);
@@ -85,15 +85,15 @@ static void write_overlap(struct dual_row *row, uint32_t chunk)
 static void write_begin(struct dual_row *row, uint32_t from_begin, uint32_t from_end)
 {
     for (uint32_t i = 0; i < 2 * from_end; i++)
-        write_forward(row, 0);
+        dualpipe_write_forward(row, 0);
     for (uint32_t i = 0; i < from_begin + 1; i++) {
-        write_forward(row, 0);
-        write_forward(row, 1);
+        dualpipe_write_forward(row, 0);
+        dualpipe_write_forward(row, 1);
     }
     for (uint32_t i = 0; i < from_end; i++) {
         write_input(row, 1);
         write_pending(row);
-        write_forward(row, 1);
+        dualpipe_write_forward(row, 1);
     }
 }
 
@@ -105,15 +105,15 @@ static void write_middle(struct dual_row *row, uint32_t from_begin, uint32_t fro
 
     for (uint32_t i = 0; i < pairs; i++) {
         if (i == 0 && from_end == 0) {
-            write_forward(row, 0);
-            write_backward(row, 1);
+            dualpipe_write_forward(row, 0);
+            dualpipe_write_backward(row, 1);
         } else {
             write_overlap(row, 0);
         }
         write_overlap(row, 1);
     }
     for (uint32_t i = 0; i < from_end; i++) {
-        write_backward(row, 1);
+        dualpipe_write_backward(row, 1);
         write_overlap(row, 1);
     }
 }
@@ -123,7 +123,7 @@ static void write_either(struct dual_row *row, uint32_t chunk, bool is_split)
     if (is_split)
         write_input(row, chunk);
     else
-        write_backward(row, chunk);
+        dualpipe_write_backward(row, chunk);
 }
 
 /* The second half of the last backwards is split, so that neighbours wait less; where in a pair the

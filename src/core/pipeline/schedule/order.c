@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "core/pipeline/schedule/order_action.h"
 
 int lull_pipeline_order_init(struct lull_pipeline_order *order, uint32_t devices,
@@ -88,8 +88,8 @@ static const char *const seen_names[] = {[SEEN_FORWARD] = "the forward",
                                          [SEEN_RECOMPUTE] = "the recomputation"};
 
 /* Notes one part of an action. */
-static int note(struct order_check *check, uint32_t device, uint32_t stage, uint32_t microbatch,
-                enum seen what)
+static int order_note(struct order_check *check, uint32_t device, uint32_t stage,
+                      uint32_t microbatch, enum seen what)
 {
     const struct lull_pipeline_order *order = check->order;
     uint8_t *seen;
@@ -124,26 +124,28 @@ static int note_action(struct order_check *check, uint32_t device,
 
     switch (action->kind) {
     case LULL_PIPELINE_FORWARD:
-        return note(check, device, s, m, SEEN_FORWARD);
+        return order_note(check, device, s, m, SEEN_FORWARD);
     case LULL_PIPELINE_INPUT:
-        return note(check, device, s, m, SEEN_GRADIENT);
+        return order_note(check, device, s, m, SEEN_GRADIENT);
     case LULL_PIPELINE_WEIGHT:
-        return note(check, device, s, m, SEEN_WEIGHT);
+        return order_note(check, device, s, m, SEEN_WEIGHT);
     case LULL_PIPELINE_RECOMPUTE:
-        return note(check, device, s, m, SEEN_RECOMPUTE);
+        return order_note(check, device, s, m, SEEN_RECOMPUTE);
     case LULL_PIPELINE_BACKWARD:
-        rc = note(check, device, s, m, SEEN_GRADIENT);
+        rc = order_note(check, device, s, m, SEEN_GRADIENT);
         if (rc < 0)
             return rc;
-        return note(check, device, s, m, SEEN_WEIGHT);
+        return order_note(check, device, s, m, SEEN_WEIGHT);
     case LULL_PIPELINE_OVERLAP:
-        rc = note(check, device, s, m, SEEN_FORWARD);
+        rc = order_note(check, device, s, m, SEEN_FORWARD);
         if (rc < 0)
             return rc;
-        rc = note(check, device, action->partner_stage, action->partner_microbatch, SEEN_GRADIENT);
+        rc = order_note(check, device, action->partner_stage, action->partner_microbatch,
+                        SEEN_GRADIENT);
         if (rc < 0)
             return rc;
-        return note(check, device, action->partner_stage, action->partner_microbatch, SEEN_WEIGHT);
+        return order_note(check, device, action->partner_stage, action->partner_microbatch,
+                          SEEN_WEIGHT);
     default:
         return lull_error_set(check->err, -EINVAL, "device %u: an order has no fixed actions",
                               device);
@@ -258,7 +260,7 @@ uint32_t lull_pipeline_order_in_flight(const struct lull_pipeline_order *order, 
         const enum lull_pipeline_kind kind = row->actions[i].kind;
 
         held += lull_pipeline_action_is_forward(&row->actions[i]);
-        most = lull_larger_u32(held, most);
+        most = lull_max_u32(held, most);
         held -= held > 0 && (kind == LULL_PIPELINE_BACKWARD || kind == LULL_PIPELINE_WEIGHT ||
                              kind == LULL_PIPELINE_OVERLAP);
     }

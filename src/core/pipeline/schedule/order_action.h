@@ -9,12 +9,12 @@
 
 #include "core/pipeline/schedule/order.h"
 
-/* Tells whether the action has a forward of action->stage and action->microbatch, alone or in an
+/* Returns whether the action has a forward of action->stage and action->microbatch, alone or in an
  * overlap.
  */
 bool lull_pipeline_action_is_forward(const struct lull_pipeline_action *action);
 
-/* Tells whether the action computes the gradient of an input (backward, input, overlap), and of
+/* Returns whether the action computes the gradient of an input (backward, input, overlap), and of
  * which stage and micro-batch. */
 bool lull_pipeline_action_backward(const struct lull_pipeline_action *action, uint32_t *stage_out,
                                    uint32_t *microbatch_out);

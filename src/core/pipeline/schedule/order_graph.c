@@ -33,8 +33,8 @@ struct build {
     uint32_t per_copy;         /* the operations of a copy of the pipeline without syncs */
 };
 
-static struct order_graph_cell *cell_of(const struct build *build, uint32_t stage,
-                                        uint32_t microbatch)
+static struct order_graph_cell *order_graph_cell_of(const struct build *build, uint32_t stage,
+                                                    uint32_t microbatch)
 {
     assert(stage < build->order->stages && microbatch < build->order->microbatches);
     return &build->cells[(size_t)stage * build->order->microbatches + microbatch];
@@ -44,19 +44,20 @@ static struct order_graph_cell *cell_of(const struct build *build, uint32_t stag
 
 /* Notes which operation does each part of a stage's micro-batch; the data edges follow from that.
  * */
-static void enter(struct build *build, const struct lull_pipeline_action *action, uint32_t op)
+static void order_graph_enter(struct build *build, const struct lull_pipeline_action *action,
+                              uint32_t op)
 {
     uint32_t stage;
     uint32_t microbatch;
 
     if (lull_pipeline_action_is_forward(action))
-        cell_of(build, action->stage, action->microbatch)->forward = op;
+        order_graph_cell_of(build, action->stage, action->microbatch)->forward = op;
     if (lull_pipeline_action_backward(action, &stage, &microbatch))
-        cell_of(build, stage, microbatch)->gradient = op;
+        order_graph_cell_of(build, stage, microbatch)->gradient = op;
     if (action->kind == LULL_PIPELINE_WEIGHT)
-        cell_of(build, action->stage, action->microbatch)->weight = op;
+        order_graph_cell_of(build, action->stage, action->microbatch)->weight = op;
     if (action->kind == LULL_PIPELINE_RECOMPUTE)
-        cell_of(build, action->stage, action->microbatch)->recompute = op;
+        order_graph_cell_of(build, action->stage, action->microbatch)->recompute = op;
 }
 
 static void number_chunks(struct build *build)
@@ -71,7 +72,7 @@ static void number_chunks(struct build *build)
 
 /* Remembers the class found last for a stage and kind, because looking it up for each of thousands
  * of operations would take quadratic time. */
-static int class_of(struct build *build, const struct lull_pipeline_action *action)
+static int order_graph_class_of(struct build *build, const struct lull_pipeline_action *action)
 {
     uint32_t *const known =
         &build->known[(size_t)action->stage * LULL_PIPELINE_KINDS + action->kind];
@@ -96,7 +97,7 @@ static int find_classes(struct build *build)
         build->known[i] = NOBODY;
     for (uint32_t d = 0; d < order->devices; d++) {
         for (size_t i = 0; i < order->rows[d].count; i++, op++) {
-            const int found = class_of(build, &order->rows[d].actions[i]);
+            const int found = order_graph_class_of(build, &order->rows[d].actions[i]);
 
             if (found < 0)
                 return found;
@@ -140,7 +141,7 @@ static int fill_tables(struct build *build)
     number_chunks(build);
     for (uint32_t d = 0; d < order->devices; d++) {
         for (size_t i = 0; i < order->rows[d].count; i++, op++)
-            enter(build, &order->rows[d].actions[i], op);
+            order_graph_enter(build, &order->rows[d].actions[i], op);
         build->end_of[d] = op;
     }
     return find_classes(build);
@@ -148,7 +149,7 @@ static int fill_tables(struct build *build)
 
 /* ---- operations and edges ---- */
 
-static int out_of_memory(const struct build *build, int code)
+static int order_graph_out_of_memory(const struct build *build, int code)
 {
     return lull_error_set(build->err, code, "no room for a graph of %zu operations",
                           (size_t)build->per_copy * build->replicas->count);
@@ -156,7 +157,7 @@ static int out_of_memory(const struct build *build, int code)
 
 /* Every copy has operations of its own in the same order, so that its numbers are those of the
  * first copy plus a constant. */
-static int add_copy(struct build *build, uint32_t copy)
+static int order_graph_add_copy(struct build *build, uint32_t copy)
 {
     const struct lull_pipeline_order *order = build->order;
     uint32_t number = 0;
@@ -173,7 +174,7 @@ static int add_copy(struct build *build, uint32_t copy)
             const int64_t rc = lull_pipeline_graph_add(build->graph, &op);
 
             if (rc < 0)
-                return out_of_memory(build, (int)rc);
+                return order_graph_out_of_memory(build, (int)rc);
         }
     }
     return 0;
@@ -181,8 +182,8 @@ static int add_copy(struct build *build, uint32_t copy)
 
 /* Lets `to` wait for `from`. Within a device the order has it wait already, unless the order says
  * the contrary: then the edge makes a cycle, which the graph reports. */
-static int depend(struct build *build, uint32_t copy, uint32_t from, uint32_t to,
-                  int64_t latency_ns, bool is_same_device)
+static int order_graph_depend(struct build *build, uint32_t copy, uint32_t from, uint32_t to,
+                              int64_t latency_ns, bool is_same_device)
 {
     const uint32_t first = copy * build->per_copy;
     int rc;
@@ -194,7 +195,7 @@ static int depend(struct build *build, uint32_t copy, uint32_t from, uint32_t to
         return lull_error_set(build->err, rc, "a transfer of %.9g s: between 0 and 100 s only",
                               (double)latency_ns * 1e-9);
     if (rc < 0)
-        return out_of_memory(build, rc);
+        return order_graph_out_of_memory(build, rc);
     return 0;
 }
 
@@ -210,29 +211,30 @@ static int64_t latency_after(const struct build *build, uint32_t stage)
 /* Connects what a stage and the next one do for one micro-batch. */
 static int connect_stages(struct build *build, uint32_t copy, uint32_t stage, uint32_t microbatch)
 {
-    const struct order_graph_cell *here = cell_of(build, stage, microbatch);
-    const struct order_graph_cell *next = cell_of(build, stage + 1, microbatch);
+    const struct order_graph_cell *here = order_graph_cell_of(build, stage, microbatch);
+    const struct order_graph_cell *next = order_graph_cell_of(build, stage + 1, microbatch);
     const bool is_same = build->device_of[stage] == build->device_of[stage + 1];
     const int64_t latency_ns = latency_after(build, stage);
-    const int rc = depend(build, copy, here->forward, next->forward, latency_ns, is_same);
+    const int rc =
+        order_graph_depend(build, copy, here->forward, next->forward, latency_ns, is_same);
 
     if (rc < 0)
         return rc;
-    return depend(build, copy, next->gradient, here->gradient, latency_ns, is_same);
+    return order_graph_depend(build, copy, next->gradient, here->gradient, latency_ns, is_same);
 }
 
 /* Within a stage a gradient waits for the forward, a weight gradient for the input's, and a
  * recomputation lies between forward and gradient. */
 static int connect_cell(struct build *build, uint32_t copy, uint32_t stage, uint32_t microbatch)
 {
-    const struct order_graph_cell *cell = cell_of(build, stage, microbatch);
+    const struct order_graph_cell *cell = order_graph_cell_of(build, stage, microbatch);
     const uint32_t pairs[][2] = {{cell->forward, cell->gradient},
                                  {cell->gradient, cell->weight},
                                  {cell->forward, cell->recompute},
                                  {cell->recompute, cell->gradient}};
 
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-        const int rc = depend(build, copy, pairs[i][0], pairs[i][1], 0, true);
+        const int rc = order_graph_depend(build, copy, pairs[i][0], pairs[i][1], 0, true);
 
         if (rc < 0)
             return rc;
@@ -287,7 +289,7 @@ static int add_sync(struct build *build, uint32_t copy, uint32_t device)
     op.class_index = (uint32_t)class_index;
     added = lull_pipeline_graph_add(build->graph, &op);
     if (added < 0)
-        return out_of_memory(build, (int)added);
+        return order_graph_out_of_memory(build, (int)added);
     for (uint32_t other = 0; other < replicas->count; other++) {
         const uint32_t last = other * build->per_copy + build->end_of[device] - 1;
         int rc;
@@ -296,7 +298,7 @@ static int add_sync(struct build *build, uint32_t copy, uint32_t device)
             continue;
         rc = lull_pipeline_graph_connect(build->graph, last, (uint32_t)added, 0);
         if (rc < 0)
-            return out_of_memory(build, rc);
+            return order_graph_out_of_memory(build, rc);
     }
     return 0;
 }
@@ -319,7 +321,7 @@ static int add_syncs(struct build *build)
 }
 
 /* All copies' operations come before any edge, since a sync connects copies. */
-static int fill_graph(struct build *build)
+static int order_graph_fill(struct build *build)
 {
     int rc = fill_tables(build);
 
@@ -329,7 +331,7 @@ static int fill_graph(struct build *build)
         rc = find_classes_of_copy(build, copy);
         if (rc < 0)
             return rc;
-        rc = add_copy(build, copy);
+        rc = order_graph_add_copy(build, copy);
         if (rc < 0)
             return rc;
     }
@@ -378,7 +380,7 @@ static int check_surroundings(const struct build *build)
     return check_replicas(build);
 }
 
-static int allocate(struct build *build)
+static int order_graph_allocate(struct build *build)
 {
     const struct lull_pipeline_order *order = build->order;
     struct lull_memory *const memory = &build->memory;
@@ -390,7 +392,7 @@ static int allocate(struct build *build)
     build->classes = lull_memory_take(memory, build->per_copy, sizeof(*build->classes));
     build->known = lull_memory_take(memory, stages * LULL_PIPELINE_KINDS, sizeof(*build->known));
     build->end_of = lull_memory_take(memory, order->devices, sizeof(*build->end_of));
-    return memory->has_failed ? out_of_memory(build, -ENOMEM) : 0;
+    return memory->has_failed ? order_graph_out_of_memory(build, -ENOMEM) : 0;
 }
 
 /* The order is checked first: the tables below are indexed by its numbers without asking again. */
@@ -417,9 +419,9 @@ int lull_pipeline_order_build(const struct lull_pipeline_order *order,
     if (rc < 0)
         return rc;
     lull_pipeline_graph_init(&graph);
-    rc = allocate(&build);
+    rc = order_graph_allocate(&build);
     if (rc >= 0)
-        rc = fill_graph(&build);
+        rc = order_graph_fill(&build);
     lull_memory_free(&build.memory);
     if (rc < 0) {
         lull_pipeline_graph_fini(&graph);

@@ -14,7 +14,8 @@ struct order_replay {
     size_t *next;   /* per device: its first action that has not run yet */
 };
 
-static uint8_t *cell_of(const struct order_replay *replay, uint32_t stage, uint32_t microbatch)
+static uint8_t *order_replay_cell_of(const struct order_replay *replay, uint32_t stage,
+                                     uint32_t microbatch)
 {
     assert(stage < replay->order->stages && microbatch < replay->order->microbatches);
     return &replay->cells[(size_t)stage * replay->order->microbatches + microbatch];
@@ -22,21 +23,22 @@ static uint8_t *cell_of(const struct order_replay *replay, uint32_t stage, uint3
 
 static bool can_forward(const struct order_replay *replay, uint32_t stage, uint32_t microbatch)
 {
-    return stage == 0 || (*cell_of(replay, stage - 1, microbatch) & DONE_FORWARD) != 0;
+    return stage == 0 || (*order_replay_cell_of(replay, stage - 1, microbatch) & DONE_FORWARD) != 0;
 }
 
 static bool can_backward(const struct order_replay *replay, uint32_t stage, uint32_t microbatch)
 {
-    const uint8_t here = *cell_of(replay, stage, microbatch);
+    const uint8_t here = *order_replay_cell_of(replay, stage, microbatch);
 
     return (here & DONE_FORWARD) != 0 &&
            ((here & HAS_RECOMPUTE) == 0 || (here & DONE_RECOMPUTE) != 0) &&
            (stage + 1 == replay->order->stages ||
-            (*cell_of(replay, stage + 1, microbatch) & DONE_GRADIENT) != 0);
+            (*order_replay_cell_of(replay, stage + 1, microbatch) & DONE_GRADIENT) != 0);
 }
 
 /* Says whether all data that an action waits for is there. */
-static bool is_ready(const struct order_replay *replay, const struct lull_pipeline_action *action)
+static bool order_replay_is_ready(const struct order_replay *replay,
+                                  const struct lull_pipeline_action *action)
 {
     uint32_t stage;
     uint32_t microbatch;
@@ -48,45 +50,49 @@ static bool is_ready(const struct order_replay *replay, const struct lull_pipeli
         !can_backward(replay, stage, microbatch))
         return false;
     if (action->kind == LULL_PIPELINE_WEIGHT)
-        return (*cell_of(replay, action->stage, action->microbatch) & DONE_GRADIENT) != 0;
+        return (*order_replay_cell_of(replay, action->stage, action->microbatch) & DONE_GRADIENT) !=
+               0;
     if (action->kind == LULL_PIPELINE_RECOMPUTE)
-        return (*cell_of(replay, action->stage, action->microbatch) & DONE_FORWARD) != 0;
+        return (*order_replay_cell_of(replay, action->stage, action->microbatch) & DONE_FORWARD) !=
+               0;
     return true;
 }
 
-static void mark(const struct order_replay *replay, uint32_t stage, uint32_t microbatch,
-                 uint8_t what)
+static void order_replay_mark(const struct order_replay *replay, uint32_t stage,
+                              uint32_t microbatch, uint8_t what)
 {
-    uint8_t *cell = cell_of(replay, stage, microbatch);
+    uint8_t *cell = order_replay_cell_of(replay, stage, microbatch);
 
     *cell = (uint8_t)(*cell | what);
 }
 
 /* Notes the data that an action produces. */
-static void take(const struct order_replay *replay, const struct lull_pipeline_action *action)
+static void order_replay_take(const struct order_replay *replay,
+                              const struct lull_pipeline_action *action)
 {
     uint32_t stage;
     uint32_t microbatch;
 
     if (lull_pipeline_action_is_forward(action))
-        mark(replay, action->stage, action->microbatch, DONE_FORWARD);
+        order_replay_mark(replay, action->stage, action->microbatch, DONE_FORWARD);
     if (lull_pipeline_action_backward(action, &stage, &microbatch))
-        mark(replay, stage, microbatch, DONE_GRADIENT);
+        order_replay_mark(replay, stage, microbatch, DONE_GRADIENT);
     if (action->kind == LULL_PIPELINE_RECOMPUTE)
-        mark(replay, action->stage, action->microbatch, DONE_RECOMPUTE);
+        order_replay_mark(replay, action->stage, action->microbatch, DONE_RECOMPUTE);
 }
 
-/* Lets every device go on as far as it can. Returns false if none could. */
-static bool advance(struct order_replay *replay)
+/* Lets every device continue as far as it can. Returns false if none could. */
+static bool order_replay_advance(struct order_replay *replay)
 {
     bool has_moved = false;
 
     for (uint32_t d = 0; d < replay->order->devices; d++) {
         const struct lull_pipeline_row *row = &replay->order->rows[d];
 
-        for (; replay->next[d] < row->count && is_ready(replay, &row->actions[replay->next[d]]);
+        for (; replay->next[d] < row->count &&
+               order_replay_is_ready(replay, &row->actions[replay->next[d]]);
              replay->next[d]++) {
-            take(replay, &row->actions[replay->next[d]]);
+            order_replay_take(replay, &row->actions[replay->next[d]]);
             has_moved = true;
         }
     }
@@ -103,7 +109,7 @@ static void note_recomputations(const struct order_replay *replay)
             const struct lull_pipeline_action *action = &order->rows[d].actions[i];
 
             if (action->kind == LULL_PIPELINE_RECOMPUTE)
-                mark(replay, action->stage, action->microbatch, HAS_RECOMPUTE);
+                order_replay_mark(replay, action->stage, action->microbatch, HAS_RECOMPUTE);
         }
     }
 }
@@ -132,7 +138,7 @@ int lull_pipeline_order_stuck(const struct lull_pipeline_order *order,
     if (replay.cells == NULL || replay.next == NULL)
         goto done;
     note_recomputations(&replay);
-    while (advance(&replay))
+    while (order_replay_advance(&replay))
         ;
     rc = find_stuck(&replay, place_out);
 done:

@@ -42,7 +42,7 @@ static int find_family(const char *text, size_t length, enum lull_pipeline_famil
 }
 
 /* Reads numbers 0..LULL_PIPELINE_MAX_MICROBATCHES with commas between. Returns how many. */
-static int parse_numbers(const char *text, uint32_t most, uint32_t *numbers_out)
+static int schedule_parse_numbers(const char *text, uint32_t most, uint32_t *numbers_out)
 {
     uint32_t count = 0;
 
@@ -58,9 +58,10 @@ static int parse_numbers(const char *text, uint32_t most, uint32_t *numbers_out)
 }
 
 /* Takes what follows the colon. Returns false if the schedule cannot have such numbers. */
-static bool take_numbers(struct lull_pipeline_schedule *schedule, const char *text)
+static bool schedule_parse_take_numbers(struct lull_pipeline_schedule *schedule, const char *text)
 {
-    const int count = parse_numbers(text, families[schedule->family].numbers, schedule->limit);
+    const int count =
+        schedule_parse_numbers(text, families[schedule->family].numbers, schedule->limit);
 
     if (count < 0)
         return false;
@@ -73,7 +74,7 @@ static bool take_numbers(struct lull_pipeline_schedule *schedule, const char *te
     return schedule->chunks >= 2 && schedule->chunks <= LULL_PIPELINE_MAX_CHUNKS;
 }
 
-static int unknown(const char *text, struct lull_error *err)
+static int schedule_parse_unknown(const char *text, struct lull_error *err)
 {
     return lull_error_set(err, -EINVAL,
                           "no schedule '%.40s': there are gpipe, 1f1b, 1f1b-recompute, "
@@ -92,11 +93,11 @@ int lull_pipeline_schedule_parse(const char *text, struct lull_pipeline_schedule
     bool is_good = true;
 
     if (find_family(text, length, &schedule.family) < 0)
-        return unknown(text, err);
+        return schedule_parse_unknown(text, err);
     family = &families[schedule.family];
     schedule.chunks = family->chunks;
     if (colon != NULL)
-        is_good = take_numbers(&schedule, colon + 1);
+        is_good = schedule_parse_take_numbers(&schedule, colon + 1);
     else
         is_good = schedule.family != LULL_PIPELINE_INTERLEAVED;
     if (!is_good)

@@ -5,18 +5,18 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "core/pipeline/schedule/families.h"
 
 /* ---- shapes that a schedule cannot have ---- */
 
 /* How many micro-batches a group has. */
-static uint32_t group_of(const struct lull_pipeline_schedule *schedule,
-                         const struct lull_pipeline_shape *shape)
+static uint32_t schedule_group_of(const struct lull_pipeline_schedule *schedule,
+                                  const struct lull_pipeline_shape *shape)
 {
     const uint32_t group = schedule->group != 0 ? schedule->group : shape->devices;
 
-    return lull_smaller_u32(group, shape->microbatches);
+    return lull_min_u32(group, shape->microbatches);
 }
 
 /* Checks Megatron's rule: every group, also the last one, keeps all devices busy. Fewer
@@ -24,7 +24,7 @@ static uint32_t group_of(const struct lull_pipeline_schedule *schedule,
 static int check_group(const struct lull_pipeline_schedule *schedule,
                        const struct lull_pipeline_shape *shape, struct lull_error *err)
 {
-    const uint32_t group = group_of(schedule, shape);
+    const uint32_t group = schedule_group_of(schedule, shape);
     const uint32_t last = shape->microbatches % group;
 
     if (group == shape->microbatches ||
@@ -36,8 +36,8 @@ static int check_group(const struct lull_pipeline_schedule *schedule,
                           group, shape->microbatches, last == 0 ? group : last, shape->devices);
 }
 
-static int check_limits(const struct lull_pipeline_schedule *schedule,
-                        const struct lull_pipeline_shape *shape, struct lull_error *err)
+static int schedule_check_limits(const struct lull_pipeline_schedule *schedule,
+                                 const struct lull_pipeline_shape *shape, struct lull_error *err)
 {
     if (schedule->limits <= 1 || schedule->limits == shape->devices)
         return 0;
@@ -68,7 +68,7 @@ static int check_shape(const struct lull_pipeline_schedule *schedule,
         return check_group(schedule, shape, err);
     if (schedule->family != LULL_PIPELINE_ENVPIPE)
         return 0;
-    return check_limits(schedule, shape, err);
+    return schedule_check_limits(schedule, shape, err);
 }
 
 /* ---- orders ---- */
@@ -90,10 +90,10 @@ static int write_envpipe(const struct lull_pipeline_schedule *schedule,
     return rc;
 }
 
-static int write_rows(const struct lull_pipeline_schedule *schedule,
-                      const struct lull_pipeline_shape *shape,
-                      const struct lull_pipeline_profile *measured,
-                      struct lull_pipeline_order *order, struct lull_error *err)
+static int schedule_write_rows(const struct lull_pipeline_schedule *schedule,
+                               const struct lull_pipeline_shape *shape,
+                               const struct lull_pipeline_profile *measured,
+                               struct lull_pipeline_order *order, struct lull_error *err)
 {
     /* The families whose order follows from the numbers of the pipeline alone. */
     static int (*const writers[LULL_PIPELINE_FAMILIES])(struct lull_pipeline_order *) = {
@@ -107,7 +107,7 @@ static int write_rows(const struct lull_pipeline_schedule *schedule,
     if (writers[schedule->family] != NULL)
         return writers[schedule->family](order);
     if (schedule->family == LULL_PIPELINE_INTERLEAVED)
-        return lull_pipeline_write_interleaved(order, group_of(schedule, shape));
+        return lull_pipeline_write_interleaved(order, schedule_group_of(schedule, shape));
     if (schedule->family == LULL_PIPELINE_ENVPIPE)
         return write_envpipe(schedule, shape, measured, order, err);
     return lull_pipeline_write_1f1b(order, NULL, schedule->family == LULL_PIPELINE_1F1B_RECOMPUTE);
@@ -127,7 +127,7 @@ int lull_pipeline_schedule_order(const struct lull_pipeline_schedule *schedule,
         return rc;
     order.stages = shape->devices * schedule->chunks;
     order.microbatches = shape->microbatches;
-    rc = write_rows(schedule, shape, measured, &order, err);
+    rc = schedule_write_rows(schedule, shape, measured, &order, err);
     if (rc == -ENOMEM || rc == -E2BIG)
         (void)lull_error_set(err, rc, "no room for a schedule of %u stages and %u micro-batches",
                              order.stages, order.microbatches);
@@ -151,7 +151,7 @@ int lull_pipeline_schedule_build(const struct lull_pipeline_schedule *schedule,
         .measured = measured,
         .fitted = &fitted,
         .parts = shape->by_chunk ? 1 : schedule->chunks,
-        .input_ratio = 0.5, /* the usual share; no command asks for another */
+        .input_ratio = 0.5, /* the typical share; no command requests another */
     };
     int rc = lull_pipeline_schedule_order(schedule, shape, measured, &order, err);
 

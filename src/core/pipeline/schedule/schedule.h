@@ -75,8 +75,8 @@ struct lull_pipeline_shape {
     bool by_chunk; /* whether the profile's stages are model chunks, not devices' whole stages */
 };
 
-/* Reads "1f1b", "interleaved:2,8" and the like. Error: -EINVAL, the text says what is wrong, and
- * lists all schedules where there is none of that name. */
+/* Reads "1f1b", "interleaved:2,8" and similar ones. Error: -EINVAL, the text says what is wrong,
+ * and lists all schedules where there is none of that name. */
 int lull_pipeline_schedule_parse(const char *text, struct lull_pipeline_schedule *schedule_out,
                                  struct lull_error *err);
 

@@ -1,7 +1,7 @@
 /* Zero-bubble schedules, whose backward is in two parts. SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "core/pipeline/schedule/families.h"
 
 /* ---- ZB-H1 ---- */
@@ -124,7 +124,7 @@ int lull_pipeline_write_zbv(struct lull_pipeline_order *order)
     for (uint32_t d = 0; d < order->devices; d++) {
         const uint32_t from_end = order->devices - d - 1;
         struct v_row row = {.writer = &writer,
-                            .microbatches = lull_larger_u32(order->microbatches, fewest)};
+                            .microbatches = lull_max_u32(order->microbatches, fewest)};
 
         writer.device = d;
         write_v_warm_up(&row, from_end, d);

@@ -12,8 +12,9 @@
 #include "core/pipeline/rounding/driver_calls.h"
 
 /* Reports the best plan, if there is one, beside the one that was given. */
-static int conclude(struct lull_switching_search *search, uint32_t *point_inout,
-                    struct lull_pipeline_switching_report *report_out, struct lull_error *err)
+static int switching_conclude(struct lull_switching_search *search, uint32_t *point_inout,
+                              struct lull_pipeline_switching_report *report_out,
+                              struct lull_error *err)
 {
     if (search->wrong_ns > 0)
         return lull_error_set(err, -ERANGE,
@@ -41,7 +42,7 @@ static int search_plans(struct lull_switching_search *search, bool is_quick, uin
         memcpy(search->plan, point_inout, search->problem->graph->op_count * sizeof(*point_inout));
         lull_switching_consider(search);
         lull_switching_consider_stretches(search, point_inout, is_quick);
-        result = conclude(search, point_inout, report_out, err);
+        result = switching_conclude(search, point_inout, report_out, err);
     }
     lull_memory_free(&search->memory);
     return result;

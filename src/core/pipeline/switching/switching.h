@@ -8,11 +8,11 @@
  * is told to change when the iteration begins.
  *
  * Fed forward, as a plan controller does it (core/pipeline/follow/plan_controller.h), raisings are
- * asked for ahead of the operations that need them. Then no operation begins below its clock, and
+ * requested ahead of the operations that need them. Then no operation begins below its clock, and
  * switching costs energy instead of time: a higher clock holds a little before its operation
  * begins, a lower one only a while after, and a lowering that a raising would have to take back
  * before it holds is left out. Operations that run at a higher clock end sooner, but no plan counts
- * on it. Where devices share a driver (call_ns), a plan asks for no more than the driver can serve,
+ * on it. Where devices share a driver (call_ns), a plan requests no more than the driver can serve,
  * and pays for what waits in its queue (driver_calls.h).
  *
  * Pure. Threads: any. SPDX-License-Identifier: Apache-2.0
@@ -33,7 +33,7 @@ struct lull_pipeline_switching {
     int64_t up_ns;       /* >= 0: the same for a higher clock */
     int64_t dwell_ns;    /* >= 0: the least time from one change of a device to the next */
     double switch_j;     /* >= 0: what one change costs (the driver, the time of a host thread) */
-    bool is_fed_forward; /* a raising is asked for up_ns ahead */
+    bool is_fed_forward; /* a raising is requested up_ns ahead */
     int64_t early_ns;    /* >= 0, fed forward: a higher clock holds this long before it is needed */
     int64_t call_ns;  /* >= 0, fed forward: a node's driver is busy this long with each change, and
                        * serves one after the other (driver_calls.h); 0: it serves all at once */
@@ -62,7 +62,7 @@ int64_t lull_pipeline_switching_timeline(const struct lull_pipeline_problem *pro
  * The energy that switching costs, J: what operations need more because the clock is still, or
  * already, higher than the plan says, the drivers' queues included. It is 0 unless switching is fed
  * forward. One iteration follows the other. The changes themselves (switch_j) are not counted. It
- * returns NAN where there is no memory. O(n).
+ * returns NAN if memory runs out. O(n).
  */
 double lull_pipeline_switching_energy_j(const struct lull_pipeline_problem *problem,
                                         const struct lull_pipeline_switching *switching,
@@ -82,9 +82,9 @@ struct lull_pipeline_switching_report {
  * a device's warm-up, its steady phase and its cool-down (switching_stretches.c). Where devices
  * share a driver, changes that it could not serve in time are left out (driver_calls.h). Errors:
  * -ERANGE no plan that it finds keeps the deadline (the text in err says by how much); -ENOMEM. On
- * failure the plan is left alone. It takes one to four seconds for 192 operations, up to nine for
- * 2048. With is_quick it does an eighth of that work, as for each point of a frontier, and finds
- * most of what there is to save.
+ * failure the plan is left unchanged. It takes one to four seconds for 192 operations, up to nine
+ * for 2048. With is_quick it does an eighth of that work, as for each point of a frontier, and
+ * finds most of what there is to save.
  */
 int lull_pipeline_switching(const struct lull_pipeline_problem *problem,
                             const struct lull_pipeline_switching *switching, int64_t deadline_ns,

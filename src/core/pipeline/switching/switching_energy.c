@@ -1,5 +1,5 @@
 /*
- * What switching costs when it is fed forward: which clocks a plan controller asks for, and which
+ * What switching costs when it is fed forward: which clocks a plan controller requests, and which
  * clocks operations then run at. SPDX-License-Identifier: Apache-2.0
  */
 #include <assert.h>
@@ -17,33 +17,35 @@ struct switching_energy_part {
 };
 
 /* Places count on through the iterations: place `count` is the first operation of the next one. */
-static uint32_t op_at(const struct switching_energy_part *part, uint32_t place)
+static uint32_t switch_energy_op_at(const struct switching_energy_part *part, uint32_t place)
 {
     return part->ops[place % part->count];
 }
 
-static const struct lull_pipeline_point *point_at(const struct switching_energy_part *part,
-                                                  uint32_t place)
+static const struct lull_pipeline_point *
+switch_energy_point_at(const struct switching_energy_part *part, uint32_t place)
 {
-    return lull_pipeline_point_of(part->plan->problem, part->plan->point, op_at(part, place));
+    return lull_pipeline_point_of(part->plan->problem, part->plan->point,
+                                  switch_energy_op_at(part, place));
 }
 
 static uint32_t mhz_at(const struct switching_energy_part *part, uint32_t place)
 {
-    return point_at(part, place)->sm_mhz;
+    return switch_energy_point_at(part, place)->sm_mhz;
 }
 
 static int64_t end_at(const struct switching_energy_part *part, uint32_t place)
 {
-    return part->plan->end_ns[op_at(part, place)] + place / part->count * part->plan->period_ns;
+    return part->plan->end_ns[switch_energy_op_at(part, place)] +
+           place / part->count * part->plan->period_ns;
 }
 
-static int64_t begin_at(const struct switching_energy_part *part, uint32_t place)
+static int64_t switch_energy_begin_at(const struct switching_energy_part *part, uint32_t place)
 {
-    return end_at(part, place) - point_at(part, place)->time_ns;
+    return end_at(part, place) - switch_energy_point_at(part, place)->time_ns;
 }
 
-/* The clock that is asked for, one that still holds, and when the operation before really ended. */
+/* The clock that is requested, one that still holds, and when the operation before really ended. */
 struct switching_energy_asked {
     uint32_t mhz;
     uint32_t held_mhz;
@@ -51,7 +53,8 @@ struct switching_energy_asked {
     int64_t ended_ns;
 };
 
-/* Tells whether an operation's lower clock can take effect before the next raising is asked for. */
+/* Returns whether an operation's lower clock can take effect before the next raising is requested.
+ */
 static bool is_worth_lowering(const struct switching_energy_part *part, uint32_t place,
                               const struct switching_energy_asked *asked)
 {
@@ -60,16 +63,16 @@ static bool is_worth_lowering(const struct switching_energy_part *part, uint32_t
 
     for (uint32_t next = place + 1; next <= place + part->count; next++) {
         if (mhz_at(part, next) > mhz_at(part, place))
-            return begin_at(part, next) >= needed_ns;
-        if (begin_at(part, next) >= needed_ns)
+            return switch_energy_begin_at(part, next) >= needed_ns;
+        if (switch_energy_begin_at(part, next) >= needed_ns)
             return true;
     }
     return true;
 }
 
-/* Asks for the clock of an operation, unless it is a lowering that is not worth it. */
-static void ask(const struct switching_energy_part *part, uint32_t place,
-                struct switching_energy_asked *asked)
+/* Requests the clock of an operation, unless it is a lowering that is not worth it. */
+static void switch_energy_request(const struct switching_energy_part *part, uint32_t place,
+                                  struct switching_energy_asked *asked)
 {
     const uint32_t wanted = mhz_at(part, place);
 
@@ -99,7 +102,8 @@ static double effective_nj(const struct switching_energy_part *part, uint32_t op
                                       problem->blocking_w[problem->graph->ops[op].device]);
 }
 
-static double time_of(const struct switching_energy_part *part, uint32_t op, uint32_t mhz)
+static double switch_energy_time_of(const struct switching_energy_part *part, uint32_t op,
+                                    uint32_t mhz)
 {
     return (double)at_clock(part, op, mhz)->time_ns;
 }
@@ -112,44 +116,47 @@ static double time_of(const struct switching_energy_part *part, uint32_t op, uin
 static double more_nj(const struct switching_energy_part *part, uint32_t place,
                       struct switching_energy_asked *asked)
 {
-    const uint32_t op = op_at(part, place);
+    const uint32_t op = switch_energy_op_at(part, place);
     const uint32_t next_mhz = mhz_at(part, place + 1);
-    const double raised_ns = (double)(begin_at(part, place + 1) - part->plan->switching->early_ns -
-                                      begin_at(part, place));
+    const double raised_ns =
+        (double)(switch_energy_begin_at(part, place + 1) - part->plan->switching->early_ns -
+                 switch_energy_begin_at(part, place));
     double spent_ns = 0.0;
     double held = 0.0;
     double own;
 
-    if (asked->held_mhz > asked->mhz && asked->held_until_ns > begin_at(part, place)) {
-        spent_ns = fmin((double)(asked->held_until_ns - begin_at(part, place)),
-                        time_of(part, op, asked->held_mhz));
-        held = spent_ns / time_of(part, op, asked->held_mhz);
+    if (asked->held_mhz > asked->mhz &&
+        asked->held_until_ns > switch_energy_begin_at(part, place)) {
+        spent_ns = fmin((double)(asked->held_until_ns - switch_energy_begin_at(part, place)),
+                        switch_energy_time_of(part, op, asked->held_mhz));
+        held = spent_ns / switch_energy_time_of(part, op, asked->held_mhz);
     }
     own = 1.0 - held;
     if (next_mhz > asked->mhz)
-        own = fmin(own, fmax(raised_ns - spent_ns, 0.0) / time_of(part, op, asked->mhz));
-    asked->ended_ns =
-        begin_at(part, place) + (int64_t)(spent_ns + own * time_of(part, op, asked->mhz) +
-                                          (1.0 - held - own) * time_of(part, op, next_mhz));
+        own = fmin(own,
+                   fmax(raised_ns - spent_ns, 0.0) / switch_energy_time_of(part, op, asked->mhz));
+    asked->ended_ns = switch_energy_begin_at(part, place) +
+                      (int64_t)(spent_ns + own * switch_energy_time_of(part, op, asked->mhz) +
+                                (1.0 - held - own) * switch_energy_time_of(part, op, next_mhz));
     return held * effective_nj(part, op, asked->held_mhz) +
            own * effective_nj(part, op, asked->mhz) +
            (1.0 - held - own) * effective_nj(part, op, next_mhz) -
            effective_nj(part, op, mhz_at(part, place));
 }
 
-/* Tells whether an operation runs at its own clock from its begin to its end. */
+/* Returns whether an operation runs at its own clock from its begin to its end. */
 static bool is_undisturbed(const struct switching_energy_part *part, uint32_t place,
                            const struct switching_energy_asked *asked)
 {
     const uint32_t own = mhz_at(part, place);
 
     return own == asked->mhz && mhz_at(part, place + 1) <= own &&
-           (asked->held_mhz <= own || asked->held_until_ns <= begin_at(part, place));
+           (asked->held_mhz <= own || asked->held_until_ns <= switch_energy_begin_at(part, place));
 }
 
 /* Adds up one iteration, from an operation at the highest clock on: there it is certain which clock
- * is asked for. */
-static double device_nj(const struct switching_energy_part *part)
+ * is requested. */
+static double switch_energy_device_nj(const struct switching_energy_part *part)
 {
     struct switching_energy_asked asked = {0};
     uint32_t first = 0;
@@ -167,7 +174,7 @@ static double device_nj(const struct switching_energy_part *part)
             asked.ended_ns = end_at(part, place);
             continue;
         }
-        ask(part, place, &asked);
+        switch_energy_request(part, place, &asked);
         if (is_undisturbed(part, place, &asked))
             asked.ended_ns = end_at(part, place);
         else
@@ -191,7 +198,7 @@ double lull_switching_switching_nj(const struct lull_pipeline_timed_plan *plan,
         double nj = 0.0;
 
         if (plan->switching->is_fed_forward && part.count > 0)
-            nj = device_nj(&part);
+            nj = switch_energy_device_nj(&part);
         sum_nj += nj;
         if (device_nj_out != NULL)
             device_nj_out[device] = nj;

@@ -11,15 +11,15 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/smaller.h"
+#include "base/minmax.h"
 
 /* How many plans a search walks through at most, and how many operations in all of them: commit
  * 726112c chose them, a second or two of work. */
 #define WALKS_LIMIT 100000
 #define STEPS_LIMIT 20000000
 
-static uint32_t mhz_of(const struct lull_switching_search *search, const uint32_t *point,
-                       uint32_t op)
+static uint32_t switch_search_mhz_of(const struct lull_switching_search *search,
+                                     const uint32_t *point, uint32_t op)
 {
     return lull_pipeline_point_of(search->problem, point, op)->sm_mhz;
 }
@@ -50,8 +50,8 @@ struct lull_switching_verdict lull_switching_verdict(struct lull_switching_searc
                                search->clocks, NULL, search->end_ns);
 }
 
-static int64_t excess(const struct lull_switching_search *search,
-                      const struct lull_switching_verdict *verdict)
+static int64_t switch_search_excess(const struct lull_switching_search *search,
+                                    const struct lull_switching_verdict *verdict)
 {
     int64_t late_ns = verdict->time_ns - search->deadline_ns;
 
@@ -73,15 +73,15 @@ void lull_switching_judge(struct lull_switching_search *search)
 {
     struct lull_switching_verdict verdict = lull_switching_verdict(search, search->plan);
 
-    search->excess_ns = excess(search, &verdict);
+    search->excess_ns = switch_search_excess(search, &verdict);
     search->switching_nj = switching_nj(search, search->plan, &verdict, search->device_nj);
     search->cost_nj = lull_switching_plan_nj(search, search->plan) + search->switching_nj;
 }
 
 /* Writes to trial the plan with the stretch of places [from, to) on a device at one clock. Returns
  * false if the plan has that clock there already, or an operation cannot have it. */
-static bool set_clock(struct lull_switching_search *search, uint32_t from, uint32_t to,
-                      uint32_t mhz)
+static bool switch_search_set_clock(struct lull_switching_search *search, uint32_t from,
+                                    uint32_t to, uint32_t mhz)
 {
     const uint32_t *on_device = search->problem->graph->on_device;
     bool differs = false;
@@ -91,7 +91,7 @@ static bool set_clock(struct lull_switching_search *search, uint32_t from, uint3
         uint32_t op = on_device[k];
         uint32_t point;
 
-        if (mhz_of(search, search->plan, op) == 0)
+        if (switch_search_mhz_of(search, search->plan, op) == 0)
             continue;
         point = lull_pipeline_point_at(lull_pipeline_class_of(search->problem, op), mhz);
         if (point == UINT32_MAX)
@@ -103,8 +103,8 @@ static bool set_clock(struct lull_switching_search *search, uint32_t from, uint3
 }
 
 /* Takes a stretch's new clock if that makes the plan less wrong, or no more wrong and cheaper. */
-static bool try_clock(struct lull_switching_search *search, uint32_t from, uint32_t to,
-                      uint32_t mhz)
+static bool switch_search_try_clock(struct lull_switching_search *search, uint32_t from,
+                                    uint32_t to, uint32_t mhz)
 {
     const struct lull_pipeline_graph *graph = search->problem->graph;
     double saved_nj = 0.0;
@@ -113,7 +113,7 @@ static bool try_clock(struct lull_switching_search *search, uint32_t from, uint3
     struct lull_switching_verdict verdict;
     int64_t excess_ns;
 
-    if (mhz == 0 || search->walks_left == 0 || !set_clock(search, from, to, mhz))
+    if (mhz == 0 || search->walks_left == 0 || !switch_search_set_clock(search, from, to, mhz))
         return false;
     for (uint32_t k = from; k < to; k++) {
         uint32_t op = graph->on_device[k];
@@ -129,7 +129,7 @@ static bool try_clock(struct lull_switching_search *search, uint32_t from, uint3
         return false;
     search->walks_left--;
     verdict = lull_switching_verdict(search, search->trial);
-    excess_ns = excess(search, &verdict);
+    excess_ns = switch_search_excess(search, &verdict);
     if (excess_ns > search->excess_ns)
         return false;
     trial_nj = switching_nj(search, search->trial, &verdict, search->trial_nj);
@@ -150,10 +150,10 @@ static bool try_clock(struct lull_switching_search *search, uint32_t from, uint3
 static uint32_t run_end(const struct lull_switching_search *search, uint32_t from, uint32_t last)
 {
     const uint32_t *on_device = search->problem->graph->on_device;
-    uint32_t mhz = mhz_of(search, search->plan, on_device[from]);
+    uint32_t mhz = switch_search_mhz_of(search, search->plan, on_device[from]);
     uint32_t to = from + 1;
 
-    while (to < last && mhz_of(search, search->plan, on_device[to]) == mhz)
+    while (to < last && switch_search_mhz_of(search, search->plan, on_device[to]) == mhz)
         to++;
     return to;
 }
@@ -175,20 +175,24 @@ static bool change_run(struct lull_switching_search *search, uint32_t first, uin
                        uint32_t to, uint32_t last)
 {
     const uint32_t *on_device = search->problem->graph->on_device;
-    uint32_t own = mhz_of(search, search->plan, on_device[from]);
-    uint32_t before = from > first ? mhz_of(search, search->plan, on_device[from - 1]) : 0;
-    uint32_t after = to < last ? mhz_of(search, search->plan, on_device[to]) : 0;
+    uint32_t own = switch_search_mhz_of(search, search->plan, on_device[from]);
+    uint32_t before =
+        from > first ? switch_search_mhz_of(search, search->plan, on_device[from - 1]) : 0;
+    uint32_t after = to < last ? switch_search_mhz_of(search, search->plan, on_device[to]) : 0;
     uint32_t after_end = to < last ? run_end(search, to, last) : to;
-    bool changed = try_clock(search, from, to, before) || try_clock(search, from, to, after);
+    bool changed = switch_search_try_clock(search, from, to, before) ||
+                   switch_search_try_clock(search, from, to, after);
 
     /* The run takes in an operation of either neighbour, or all of the next run, or moves by a
      * step. */
-    changed = changed || (to < last && try_clock(search, from, to + 1, own)) ||
-              (from > first && try_clock(search, from - 1, to, own)) ||
-              try_clock(search, from, after_end, own);
+    changed = changed || (to < last && switch_search_try_clock(search, from, to + 1, own)) ||
+              (from > first && switch_search_try_clock(search, from - 1, to, own)) ||
+              switch_search_try_clock(search, from, after_end, own);
     for (int way = -1; way <= 1 && !changed; way += 2)
-        changed = try_clock(search, from, to, next_mhz(search, on_device[from], way)) ||
-                  try_clock(search, from, after_end, next_mhz(search, on_device[from], way));
+        changed =
+            switch_search_try_clock(search, from, to, next_mhz(search, on_device[from], way)) ||
+            switch_search_try_clock(search, from, after_end,
+                                    next_mhz(search, on_device[from], way));
     return changed;
 }
 
@@ -202,11 +206,13 @@ static bool change_op(struct lull_switching_search *search, uint32_t first, uint
     bool changed = false;
 
     if (at > first)
-        changed = try_clock(search, at, at + 1, mhz_of(search, search->plan, on_device[at - 1]));
+        changed = switch_search_try_clock(
+            search, at, at + 1, switch_search_mhz_of(search, search->plan, on_device[at - 1]));
     if (!changed && at + 1 < last)
-        changed = try_clock(search, at, at + 1, mhz_of(search, search->plan, on_device[at + 1]));
+        changed = switch_search_try_clock(
+            search, at, at + 1, switch_search_mhz_of(search, search->plan, on_device[at + 1]));
     for (int way = -1; way <= 1 && !changed; way += 2)
-        changed = try_clock(search, at, at + 1, next_mhz(search, op, way));
+        changed = switch_search_try_clock(search, at, at + 1, next_mhz(search, op, way));
     return changed;
 }
 
@@ -238,17 +244,17 @@ static bool change_all_of(struct lull_switching_search *search, uint32_t device)
     bool changed = false;
 
     for (uint32_t k = graph->first_on[device]; k < graph->first_on[device + 1]; k++)
-        if (class == NULL && mhz_of(search, search->plan, graph->on_device[k]) > 0)
+        if (class == NULL && switch_search_mhz_of(search, search->plan, graph->on_device[k]) > 0)
             class = lull_pipeline_class_of(search->problem, graph->on_device[k]);
     for (size_t i = 0; class != NULL && i < class->point_count; i++)
-        changed = try_clock(search, graph->first_on[device], graph->first_on[device + 1],
-                            class->points[i].sm_mhz) ||
+        changed = switch_search_try_clock(search, graph->first_on[device],
+                                          graph->first_on[device + 1], class->points[i].sm_mhz) ||
                   changed;
     return changed;
 }
 
 /* Changes search->plan until no change helps or no walks are left. */
-static void descend(struct lull_switching_search *search)
+static void switch_search_descend(struct lull_switching_search *search)
 {
     bool changed = true;
 
@@ -266,19 +272,19 @@ static void allow_walks(struct lull_switching_search *search)
 {
     size_t ops = search->problem->graph->op_count;
 
-    search->walks_left = lull_smaller_size(STEPS_LIMIT / ops, WALKS_LIMIT);
+    search->walks_left = lull_min_size(STEPS_LIMIT / ops, WALKS_LIMIT);
 }
 
 void lull_switching_consider(struct lull_switching_search *search)
 {
     allow_walks(search);
-    descend(search);
+    switch_search_descend(search);
     if (search->excess_ns < search->wrong_ns)
         search->wrong_ns = search->excess_ns;
     assert(search->excess_ns >= 0);
-    if (search->excess_ns > 0 || search->cost_nj >= search->least_nj)
+    if (search->excess_ns > 0 || search->cost_nj >= search->min_nj)
         return;
-    search->least_nj = search->cost_nj;
+    search->min_nj = search->cost_nj;
     memcpy(search->best, search->plan, search->problem->graph->op_count * sizeof(*search->best));
 }
 
@@ -296,7 +302,7 @@ int lull_switching_begin(struct lull_switching_search *search,
     search->best = lull_memory_take(memory, ops, sizeof(*search->best));
     search->device_nj = lull_memory_take(memory, devices, sizeof(*search->device_nj));
     search->trial_nj = lull_memory_take(memory, devices, sizeof(*search->trial_nj));
-    search->least_nj = (double)INFINITY;
+    search->min_nj = (double)INFINITY;
     search->wrong_ns = INT64_MAX;
     if (memory->has_failed)
         return lull_error_set(err, -ENOMEM, "no memory for a plan of %zu operations", ops);

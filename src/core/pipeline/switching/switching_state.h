@@ -70,7 +70,7 @@ struct lull_switching_search {
     double *trial_nj;    /* the same of `trial` */
     int64_t excess_ns;   /* over the deadline and under the dwell; 0: the plan is good */
 
-    double least_nj;  /* the cost of `best` */
+    double min_nj;    /* the cost of `best` */
     int64_t wrong_ns; /* the least excess of any plan that was considered */
 };
 
@@ -90,7 +90,7 @@ void lull_switching_judge(struct lull_switching_search *search);
 void lull_switching_consider(struct lull_switching_search *search);
 
 /* switching_stretches.c. Considers stretches of one clock, no shorter than the dwell, that prices
- * of time on the critical paths ask for. The prices begin from the plan `operating point`; quick
+ * of time on the critical paths request. The prices begin from the plan `operating point`; quick
  * does an eighth of the work. It does nothing where that would take too much memory or work. */
 void lull_switching_consider_stretches(struct lull_switching_search *search, const uint32_t *point,
                                        bool quick);

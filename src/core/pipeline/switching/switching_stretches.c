@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "core/pipeline/switching/switching_state.h"
 
 /* Bounds of the dynamic program's work; commit 7051d5f measured what plans gain by it. */
@@ -34,10 +34,10 @@ struct pricing {
     struct lull_switching_search *search;
     double *price; /* of every operation's time, nJ per ns */
     int64_t *begin_ns;
-    double level;    /* about what the prices of a path add up to */
-    uint32_t *kept;  /* the cheapest plan in time, or the least late one */
-    double least_nj; /* its cost; infinite while no plan was in time */
-    int64_t least_late_ns;
+    double level;   /* about what the prices of a path add up to */
+    uint32_t *kept; /* the cheapest plan in time, or the least late one */
+    double min_nj;  /* its cost; infinite while no plan was in time */
+    int64_t min_late_ns;
 
     /* The device at hand. Stretches begin and end at places: place i is ahead of operation
      * starts[i] of the device, the last place after all of them. */
@@ -56,14 +56,14 @@ struct pricing {
 /* ---- one device --------------------------------------------------------------------------- */
 
 /* A dynamic program finds where its stretches of one clock end. The last stretch of an iteration
- * goes on into the next one. */
+ * continues into the next one. */
 
-static bool has_clock(const struct lull_pipeline_class *class)
+static bool pricing_has_clock(const struct lull_pipeline_class *class)
 {
     return class->points[0].sm_mhz > 0;
 }
 
-static void add_clock(struct pricing *it, uint32_t mhz)
+static void pricing_add_clock(struct pricing *it, uint32_t mhz)
 {
     for (uint32_t i = 0; i < it->clock_count; i++)
         if (it->clocks[i] == mhz)
@@ -73,7 +73,7 @@ static void add_clock(struct pricing *it, uint32_t mhz)
 }
 
 /* Lists the clocks worth having: the corners of its classes' hulls. */
-static void find_clocks(struct pricing *it, uint32_t device)
+static void pricing_find_clocks(struct pricing *it, uint32_t device)
 {
     const struct lull_pipeline_problem *problem = it->search->problem;
     const struct lull_pipeline_graph *graph = problem->graph;
@@ -86,24 +86,24 @@ static void find_clocks(struct pricing *it, uint32_t device)
             lull_pipeline_class_of(it->search->problem, graph->on_device[k]);
         size_t count;
 
-        if (!has_clock(class) || class == before[0] || class == before[1])
+        if (!pricing_has_clock(class) || class == before[0] || class == before[1])
             continue;
         before[1] = before[0];
         before[0] = class;
         count = lull_pipeline_pareto(class, problem->blocking_w[device], true, chosen);
         for (size_t i = 0; i < count; i++)
-            add_clock(it, class->points[chosen[i]].sm_mhz);
+            pricing_add_clock(it, class->points[chosen[i]].sm_mhz);
     }
 }
 
 /* The energy and priced time of an operation at a clock; infinite if it lacks the clock. */
-static double priced(const struct pricing *it, uint32_t device, uint32_t op, uint32_t mhz)
+static double pricing_price_op(const struct pricing *it, uint32_t device, uint32_t op, uint32_t mhz)
 {
     const struct lull_pipeline_class *class = lull_pipeline_class_of(it->search->problem, op);
     const struct lull_pipeline_point *point;
     uint32_t at;
 
-    if (!has_clock(class))
+    if (!pricing_has_clock(class))
         return 0.0;
     at = lull_pipeline_point_at(class, mhz);
     if (at == UINT32_MAX)
@@ -134,7 +134,7 @@ static void find_places(struct pricing *it, uint32_t count)
         if (at < CUT_EDGE || at >= count - CUT_EDGE || group == 0)
             at++;
         else
-            at = lull_smaller_u32(at + group, count - CUT_EDGE);
+            at = lull_min_u32(at + group, count - CUT_EDGE);
     }
     assert(it->last <= CUT_PLACES);
     it->starts[it->last] = count;
@@ -142,7 +142,7 @@ static void find_places(struct pricing *it, uint32_t count)
 
 /* Adds up costs by clock, with a large number for infinities, which would not cancel out; and finds
  * when the device is told its clocks. */
-static void prepare(struct pricing *it, uint32_t device)
+static void pricing_prepare(struct pricing *it, uint32_t device)
 {
     const struct lull_switching_search *search = it->search;
     const struct lull_pipeline_graph *graph = search->problem->graph;
@@ -151,14 +151,14 @@ static void prepare(struct pricing *it, uint32_t device)
     int64_t end_ns;
 
     it->ops = &graph->on_device[graph->first_on[device]];
-    find_clocks(it, device);
+    pricing_find_clocks(it, device);
     find_places(it, count);
     for (uint32_t clock = 0; clock < it->clock_count; clock++) {
         double sum_nj = 0.0;
 
         for (uint32_t place = 0, k = 0; place <= it->last; place++) {
             for (; k < it->starts[place]; k++) {
-                const double cost_nj = priced(it, device, it->ops[k], it->clocks[clock]);
+                const double cost_nj = pricing_price_op(it, device, it->ops[k], it->clocks[clock]);
 
                 sum_nj += isfinite(cost_nj) ? cost_nj : lacking_nj;
             }
@@ -172,8 +172,8 @@ static void prepare(struct pricing *it, uint32_t device)
 }
 
 /* The cheapest clock for the places [from, to), or, if outer, for all others. */
-static struct priced_stretch best_clock(const struct pricing *it, uint32_t from, uint32_t to,
-                                        bool outer)
+static struct priced_stretch pricing_best_clock(const struct pricing *it, uint32_t from,
+                                                uint32_t to, bool outer)
 {
     struct priced_stretch best = {(double)INFINITY, 0};
 
@@ -221,7 +221,7 @@ static void fill_inner(struct pricing *it, uint32_t from)
     }
 }
 
-static void set_clock(const struct pricing *it, uint32_t from, uint32_t to, uint32_t mhz)
+static void pricing_set_clock(const struct pricing *it, uint32_t from, uint32_t to, uint32_t mhz)
 {
     for (uint32_t k = it->starts[from]; k < it->starts[to]; k++) {
         const uint32_t at =
@@ -232,8 +232,8 @@ static void set_clock(const struct pricing *it, uint32_t from, uint32_t to, uint
     }
 }
 
-/* A cut has inner stretches between two places, and one around them, which goes on from the second
- * place into the next iteration up to the first. */
+/* A cut has inner stretches between two places, and one around them, which continues from the
+ * second place into the next iteration up to the first. */
 struct cut {
     uint32_t from;
     uint32_t to;
@@ -254,7 +254,7 @@ static void cut_from(struct pricing *it, uint32_t from, struct cut *cut)
         if (isinf(cost_nj) || (!is_whole && rest_ns < it->search->switching->dwell_ns))
             continue;
         if (!is_whole)
-            around = best_clock(it, from, to, true);
+            around = pricing_best_clock(it, from, to, true);
         cost_nj += around.cost_nj + (to < it->last ? change_nj(it, to) : 0.0);
         if (cost_nj < cut->cost_nj)
             *cut = (struct cut){from, to, around, cost_nj};
@@ -273,23 +273,23 @@ static void cut_device(struct pricing *it, uint32_t device)
 
     if (graph->first_on[device] == graph->first_on[device + 1])
         return;
-    prepare(it, device);
+    pricing_prepare(it, device);
     if (it->clock_count == 0)
         return;
-    cut.around = best_clock(it, 0, 0, true);
+    cut.around = pricing_best_clock(it, 0, 0, true);
     cut.cost_nj = cut.around.cost_nj;
     for (uint32_t from = 0; from < it->last; from++)
         for (uint32_t to = from + 1; to <= it->last; to++)
-            it->best[from][to] = best_clock(it, from, to, false);
+            it->best[from][to] = pricing_best_clock(it, from, to, false);
     for (uint32_t from = 0; from < it->last; from++)
         cut_from(it, from, &cut);
-    set_clock(it, 0, cut.from, cut.around.mhz);
-    set_clock(it, cut.to, it->last, cut.around.mhz);
+    pricing_set_clock(it, 0, cut.from, cut.around.mhz);
+    pricing_set_clock(it, cut.to, it->last, cut.around.mhz);
     if (cut.to > cut.from)
         fill_inner(it, cut.from);
     assert(cut.from <= cut.to && cut.to <= it->last);
     for (uint32_t to = cut.to; to > cut.from; to = it->parent[to])
-        set_clock(it, it->parent[to], to, it->best[it->parent[to]][to].mhz);
+        pricing_set_clock(it, it->parent[to], to, it->best[it->parent[to]][to].mhz);
 }
 
 /* Commit 7051d5f measured these on GPT-3, 8 stages and 12 micro-batches, with dwells up to 400 ms.
@@ -297,9 +297,9 @@ static void cut_device(struct pricing *it, uint32_t device)
 enum {
     ROUNDS = 160,
     QUICK_ROUNDS = 40,
-    LEAST_ROUNDS = 8,        /* where the limit of work allows fewer, there is no search at all */
+    MIN_ROUNDS = 8,          /* where the limit of work allows fewer, there is no search at all */
     SEARCH_EVERY = 8,        /* after this many rounds the local search takes its turn, */
-    MOST_SEARCHED_OPS = 256, /* in pipelines of at most this many operations */
+    MAX_SEARCHED_OPS = 256,  /* in pipelines of at most this many operations */
     STEPS_LIMIT = 200000000, /* steps of the dynamic programs in all rounds of one gain */
 };
 
@@ -379,7 +379,7 @@ static void move_prices(struct pricing *it, int64_t time_ns, double share)
 
 /* ---- rounds ------------------------------------------------------------------------------ */
 
-static struct lull_switching_verdict walk(struct pricing *it)
+static struct lull_switching_verdict pricing_walk(struct pricing *it)
 {
     struct lull_switching_search *search = it->search;
 
@@ -388,24 +388,24 @@ static struct lull_switching_verdict walk(struct pricing *it)
 }
 
 /* Keeps the plan if it is the cheapest in time, or, while none is in time, the least late. */
-static void keep(struct pricing *it)
+static void pricing_keep_plan(struct pricing *it)
 {
     struct lull_switching_search *search = it->search;
     const size_t size = search->problem->graph->op_count * sizeof(*it->kept);
 
     lull_switching_judge(search);
-    if (search->excess_ns == 0 && search->cost_nj < it->least_nj) {
-        it->least_nj = search->cost_nj;
+    if (search->excess_ns == 0 && search->cost_nj < it->min_nj) {
+        it->min_nj = search->cost_nj;
         memcpy(it->kept, search->plan, size);
-    } else if (isinf(it->least_nj) && search->excess_ns < it->least_late_ns) {
-        it->least_late_ns = search->excess_ns;
+    } else if (isinf(it->min_nj) && search->excess_ns < it->min_late_ns) {
+        it->min_late_ns = search->excess_ns;
         memcpy(it->kept, search->plan, size);
     }
 }
 
 /* Makes one round. share: how far prices move towards the critical path; gain: how far all of them
  * rise for a plan that is late. */
-static void turn(struct pricing *it, double share, double gain)
+static void pricing_run_round(struct pricing *it, double share, double gain)
 {
     const struct lull_pipeline_graph *graph = it->search->problem->graph;
     struct lull_switching_verdict verdict;
@@ -413,8 +413,8 @@ static void turn(struct pricing *it, double share, double gain)
 
     for (uint32_t device = 0; device < graph->device_count; device++)
         cut_device(it, device);
-    keep(it);
-    verdict = walk(it);
+    pricing_keep_plan(it);
+    verdict = pricing_walk(it);
     late = (double)(verdict.time_ns - it->search->deadline_ns) / (double)it->search->deadline_ns;
     it->level *= 1.0 + share * fmax(-1.0, fmin(1.0, gain * late));
     move_prices(it, verdict.time_ns, share);
@@ -437,22 +437,23 @@ static int count_rounds(const struct lull_pipeline_graph *graph)
 
 /* Makes all rounds from a plan, and searches from the best plan of them; with often, from some
  * others too. */
-static void consider(struct pricing *it, const uint32_t *point, int rounds, double gain, bool often)
+static void pricing_consider(struct pricing *it, const uint32_t *point, int rounds, double gain,
+                             bool often)
 {
     struct lull_switching_search *search = it->search;
     const size_t size = search->problem->graph->op_count * sizeof(*point);
 
     assert(rounds > 0);
-    it->least_nj = (double)INFINITY;
-    it->least_late_ns = INT64_MAX;
+    it->min_nj = (double)INFINITY;
+    it->min_late_ns = INT64_MAX;
     memcpy(search->plan, point, size);
-    walk(it);
+    pricing_walk(it);
     begin_prices(it, point);
     for (int i = 0; i < rounds; i++) {
-        turn(it, 0.25 / (1.0 + 8.0 * i / rounds), gain);
+        pricing_run_round(it, 0.25 / (1.0 + 8.0 * i / rounds), gain);
         if (often && i % SEARCH_EVERY == 0) {
             lull_switching_consider(search);
-            walk(it);
+            pricing_walk(it);
         }
     }
     memcpy(search->plan, it->kept, size);
@@ -470,7 +471,7 @@ void lull_switching_consider_stretches(struct lull_switching_search *search, con
     struct lull_memory memory = {0};
     struct pricing *it;
 
-    if (rounds < LEAST_ROUNDS)
+    if (rounds < MIN_ROUNDS)
         return;
     it = lull_memory_take(&memory, 1, sizeof(*it));
     if (it != NULL) {
@@ -481,6 +482,6 @@ void lull_switching_consider_stretches(struct lull_switching_search *search, con
     }
     for (size_t i = 0; i < (quick ? 1 : sizeof(gains) / sizeof(gains[0])); i++)
         if (!memory.has_failed)
-            consider(it, point, rounds, gains[i], !quick && ops <= MOST_SEARCHED_OPS);
+            pricing_consider(it, point, rounds, gains[i], !quick && ops <= MAX_SEARCHED_OPS);
     lull_memory_free(&memory);
 }

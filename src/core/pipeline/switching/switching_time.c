@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 
 uint32_t lull_switching_point_below(const struct lull_pipeline_class *class, uint32_t mhz)
 {
     assert(class->point_count > 0);
-    return (uint32_t)lull_smaller_size(lull_pipeline_first_not_above(class, mhz),
-                                       class->point_count - 1);
+    return (uint32_t)lull_min_size(lull_pipeline_first_not_above(class, mhz),
+                                   class->point_count - 1);
 }
 
 double lull_switching_stray_nj(const struct lull_pipeline_problem *problem, uint32_t op,
@@ -34,9 +34,9 @@ double lull_switching_stray_nj(const struct lull_pipeline_problem *problem, uint
 }
 
 /* Tells the device the clock of its next operation, as soon as the one before has ended. */
-static void command(struct lull_switching_clock_state *clock,
-                    const struct lull_pipeline_switching *switching, uint32_t mhz,
-                    int64_t *short_ns)
+static void switch_time_command_next(struct lull_switching_clock_state *clock,
+                                     const struct lull_pipeline_switching *switching, uint32_t mhz,
+                                     int64_t *short_ns)
 {
     uint32_t low = clock->target_mhz;
 
@@ -45,7 +45,7 @@ static void command(struct lull_switching_clock_state *clock,
     if (clock->end_ns < clock->settled_ns && clock->low_mhz < low)
         low = clock->low_mhz;
     clock->settled_ns = clock->end_ns + (mhz > low ? switching->up_ns : switching->down_ns);
-    clock->low_mhz = lull_smaller_u32(mhz, low);
+    clock->low_mhz = lull_min_u32(mhz, low);
     clock->target_mhz = mhz;
     if (clock->commands == 0)
         clock->first_command_ns = clock->end_ns;
@@ -128,7 +128,7 @@ struct lull_switching_verdict lull_switching_walk(const struct lull_pipeline_pro
                 begin = end_ns[edge->from] + edge->latency_ns;
         }
         if (mhz > 0)
-            command(clock, switching, mhz, &verdict.short_ns);
+            switch_time_command_next(clock, switching, mhz, &verdict.short_ns);
         assert(point[op] < class->point_count);
         if (switching->is_fed_forward)
             end_ns[op] = begin + class->points[point[op]].time_ns;

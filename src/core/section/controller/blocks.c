@@ -1,27 +1,27 @@
 /* How many iterations the blocks of a trial have. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "core/section/controller/state.h"
 
 /* The blocks of a check are twice as long as those of the check before, up to this factor: harm may
- * need many iterations in a row. Chosen, not measured. */
+ * need many iterations in a row. */
 enum { CHECK_FACTOR_MAX = 8 };
 /* With a deviation of iterations of the first share of the tolerance blocks of a single iteration
- * would do; with less than the second share iterations count as steady. Chosen, not measured. */
+ * would do; with less than the second share iterations count as steady. */
 static const double decisive_noise_share = 0.35;
 static const double steady_noise_share = 0.1;
 /* Iterations per block: at most if they are short, at most because of noise, and at least if they
- * are steady. Chosen, not measured. */
+ * are steady. */
 enum { WINDOW_MAX = 4000, NOISY_WINDOW_MAX = 12, STEADY_WINDOW = 2 };
 /* Blocks of a screen are shorter than those of a proof by this factor where other nodes take part.
- * Chosen, not measured. */
+ */
 enum { SCREEN_SHARE = 4 };
 /* Blocks of a proof of a duty have at least so many iterations, because the first one of each is
- * not measured. Chosen, not measured. */
+ * not measured. */
 enum { REFINED_BLOCK = 8 };
 
-/* This many of the job's iterations in iterations of the track, which may stand for several. */
+/* This many of the job's iterations in iterations of the track, which may represent several. */
 static uint32_t of_track(const struct lull_controller *controller, uint32_t iterations)
 {
     const uint32_t fold = controller->gpus[lull_controller_lead(controller)].fold;
@@ -46,7 +46,7 @@ static double wanted_iterations(const struct lull_controller *controller, double
     wanted = fmax(ceil(controller->config.window_ms / median_ms),
                   fmin(ceil(*noise_out * *noise_out), NOISY_WINDOW_MAX));
     if (controller->config.tail_tolerance_ratio > 0.0)
-        wanted = fmin(fmax(wanted, LULL_UPPER_TAIL_LEAST), LULL_UPPER_TAIL_MOST);
+        wanted = fmin(fmax(wanted, LULL_UPPER_TAIL_MIN), LULL_UPPER_TAIL_MAX);
     return wanted;
 }
 
@@ -82,8 +82,8 @@ static uint32_t whole_rounds(const struct lull_controller *controller, uint32_t 
         duty = lull_target_duty(&targets->list[targets->steady]);
     round = lull_duty_round(&duty);
     if (duty.low > 0)
-        iterations = lull_larger_u32(iterations, REFINED_BLOCK);
-    return (lull_smaller_u32(iterations, WINDOW_MAX) + round - 1) / round * round;
+        iterations = lull_max_u32(iterations, REFINED_BLOCK);
+    return (lull_min_u32(iterations, WINDOW_MAX) + round - 1) / round * round;
 }
 
 /* With other nodes a power of two, so that all of them choose the same. */
@@ -98,8 +98,8 @@ uint32_t lull_controller_block(const struct lull_controller *controller, enum lu
         while (iterations < own || iterations < controller->aligned_window)
             iterations *= 2;
         if (kind == LULL_TRIAL_SCREEN)
-            iterations = lull_larger_u32(iterations / SCREEN_SHARE, STEADY_WINDOW);
-        return lull_smaller_u32(iterations, WINDOW_MAX);
+            iterations = lull_max_u32(iterations / SCREEN_SHARE, STEADY_WINDOW);
+        return lull_min_u32(iterations, WINDOW_MAX);
     }
     if (kind == LULL_TRIAL_SCREEN)
         return at_least(wanted_iterations(controller, &noise), of_track(controller, STEADY_WINDOW));
@@ -107,8 +107,8 @@ uint32_t lull_controller_block(const struct lull_controller *controller, enum lu
         return own;
     if (kind == LULL_TRIAL_PROOF)
         return whole_rounds(controller, own);
-    for (uint32_t i = 0; i < controller->acquittals && factor < CHECK_FACTOR_MAX; i++)
+    for (uint32_t i = 0; i < controller->checks_passed && factor < CHECK_FACTOR_MAX; i++)
         factor *= 2;
-    return whole_rounds(
-        controller, lull_larger_u32(own * factor, lull_trial_telling_block(&controller->trial)));
+    return whole_rounds(controller,
+                        lull_max_u32(own * factor, lull_trial_min_check_block(&controller->trial)));
 }

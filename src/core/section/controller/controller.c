@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "core/section/controller/state.h"
 
 /* How much slower computation runs: at low clocks nothing is assumed to run at all; one step below
@@ -16,13 +16,12 @@ static const double step_loss = 0.01;
  * on one to eight GPUs. */
 static const double planned_call = 0.75;
 static const double planned_prior = 0.5;
-/* Time low that a lowering must win for the node to be worth its calls. Chosen, not measured. */
-static const int64_t least_gain_ns = INT64_C(1000000);
+/* Time low that a lowering must win for the node to be worth its calls. */
+static const int64_t min_gain_ns = INT64_C(1000000);
 
-/* Throttled pairs set aside in a row before one is taken all the same. Chosen, not measured. */
+/* Throttled pairs set aside in a row before one is taken all the same. */
 enum { MAX_SET_ASIDE = 3 };
-/* Blocks at what is kept for each at the reference, before they have been doubled and at most.
- * Chosen, not measured. */
+/* Blocks at what is kept for each at the reference, before they have been doubled and at most. */
 enum { FIRST_STRETCH = 32, LONGEST_STRETCH = 2048 };
 void lull_controller_config_default(struct lull_controller_config *config)
 {
@@ -46,7 +45,7 @@ static void init_switching(struct lull_controller *controller)
         .planned_quantile = planned_call,
         .prior_quantile = planned_prior,
         .prior = &controller->gpus[0].cost,
-        .least_gain_ns = least_gain_ns,
+        .min_gain_ns = min_gain_ns,
     };
     struct lull_trial_config trial = {
         .rank_count = controller->gpu_count,
@@ -59,7 +58,7 @@ static void init_switching(struct lull_controller *controller)
         .is_aligned = config->together,
     };
 
-    /* Peers must go on measuring in the same iterations, and cannot check: see may_check(). */
+    /* Peers must continue measuring in the same iterations, and cannot check: see may_check(). */
     if (config->together)
         trial.most_stretch = 0;
     lull_driver_queue_init(&controller->queue, &queue);
@@ -138,7 +137,7 @@ static double longest_section_ms(const struct lull_controller *controller, doubl
 
 /* Begins pulses on GPUs whose sections are known; on others they begin as soon as these are known.
  */
-static void prove_anew(struct lull_controller *controller)
+static void prove_again(struct lull_controller *controller)
 {
     controller->went_deep = false;
     for (uint32_t i = 0; i < controller->gpu_count; i++) {
@@ -151,7 +150,8 @@ static void prove_anew(struct lull_controller *controller)
 }
 
 /* While the driver is not trusted everything is raised, and no test runs. */
-static void act_on_driver(struct lull_controller *controller, enum lull_driver_change change)
+static void controller_act_on_driver(struct lull_controller *controller,
+                                     enum lull_driver_change change)
 {
     switch (change) {
     case LULL_DRIVER_SUSPENDED:
@@ -159,7 +159,7 @@ static void act_on_driver(struct lull_controller *controller, enum lull_driver_c
         lull_controller_reconsider(controller);
         break;
     case LULL_DRIVER_RESUMED:
-        prove_anew(controller);
+        prove_again(controller);
         break;
     case LULL_DRIVER_UNCHANGED:
         break;
@@ -172,18 +172,18 @@ void lull_controller_take_blocked(struct lull_controller *controller, uint32_t g
     const double longest_ms = longest_section_ms(controller, blocked_ms);
 
     lull_switch_calibration_take_call(&controller->gpus[gpu].calibration, controller->now_ns);
-    act_on_driver(controller,
-                  lull_driver_queue_take_blocked(
-                      &controller->queue, controller->now_ns, blocked_ms, longest_ms,
-                      lull_larger_u32(lull_controller_active_before(controller, UINT32_MAX), 1),
-                      controller->went_deep ? deep_loss : step_loss));
+    controller_act_on_driver(
+        controller, lull_driver_queue_take_blocked(
+                        &controller->queue, controller->now_ns, blocked_ms, longest_ms,
+                        lull_max_u32(lull_controller_active_before(controller, UINT32_MAX), 1),
+                        controller->went_deep ? deep_loss : step_loss));
 }
 
 void lull_controller_take_waiting(struct lull_controller *controller, double waiting_ms)
 {
-    act_on_driver(controller,
-                  lull_driver_queue_take_waiting(&controller->queue, controller->now_ns, waiting_ms,
-                                                 longest_section_ms(controller, waiting_ms)));
+    controller_act_on_driver(controller, lull_driver_queue_take_waiting(
+                                             &controller->queue, controller->now_ns, waiting_ms,
+                                             longest_section_ms(controller, waiting_ms)));
 }
 
 /* ---- calls ------------------------------------------------------------------------------- */
@@ -226,8 +226,9 @@ static void section_ends(struct lull_controller *controller, struct lull_control
         lull_controller_post_feed(controller, gpu);
 }
 
-static void take_section(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
-                         const struct lull_track_note *note, int64_t now_ns)
+static void controller_take_section(struct lull_controller *controller,
+                                    struct lull_controlled_gpu *gpu,
+                                    const struct lull_track_note *note, int64_t now_ns)
 {
     if (note->begun_section >= 0)
         section_begins(controller, gpu, (uint32_t)note->begun_section, now_ns);
@@ -254,14 +255,14 @@ static void apply_steady(struct lull_controller *controller, struct lull_control
         lull_controller_planned_point(controller, gpu, controller->targets.steady, iteration);
 
     if (uses_slack)
-        point =
-            lull_smaller_u32(point + lull_slack_points(&controller->slack, index), gpu->points - 1);
+        point = lull_min_u32(point + lull_slack_points(&controller->slack, index), gpu->points - 1);
     lull_slack_begin_iteration(&controller->slack, index, point, uses_slack);
     lull_controller_set_steady(controller, gpu, point);
 }
 
 /* These GPUs are raised in the middle of an iteration. */
-static void raise_waited_for(struct lull_controller *controller, uint64_t raised, int64_t now_ns)
+static void controller_raise_waited_for(struct lull_controller *controller, uint64_t raised,
+                                        int64_t now_ns)
 {
     if (raised == 0)
         return;
@@ -275,18 +276,19 @@ static void raise_waited_for(struct lull_controller *controller, uint64_t raised
 void lull_controller_take_collective(struct lull_controller *controller, uint32_t index,
                                      const struct lull_call *edge)
 {
-    raise_waited_for(controller, lull_slack_take(&controller->slack, index, edge), edge->time_ns);
+    controller_raise_waited_for(controller, lull_slack_take(&controller->slack, index, edge),
+                                edge->time_ns);
 }
 
-bool lull_controller_tell(struct lull_controller *controller, struct lull_arrival *arrival_out)
+bool lull_controller_report(struct lull_controller *controller, struct lull_arrival *arrival_out)
 {
-    return lull_slack_tell(&controller->slack, arrival_out);
+    return lull_slack_report(&controller->slack, arrival_out);
 }
 
-void lull_controller_hear(struct lull_controller *controller, const struct lull_arrival *latest,
-                          int64_t now_ns)
+void lull_controller_receive(struct lull_controller *controller, const struct lull_arrival *latest,
+                             int64_t now_ns)
 {
-    raise_waited_for(controller, lull_slack_hear(&controller->slack, latest), now_ns);
+    controller_raise_waited_for(controller, lull_slack_receive(&controller->slack, latest), now_ns);
 }
 
 bool lull_controller_has_sections(const struct lull_controller *controller)
@@ -329,7 +331,7 @@ void lull_controller_take_call(struct lull_controller *controller, uint32_t inde
     if (gpu->has_gaps)
         take_gap(controller, gpu, &note, call->time_ns);
     else
-        take_section(controller, gpu, &note, call->time_ns);
+        controller_take_section(controller, gpu, &note, call->time_ns);
 }
 
 void lull_controller_take_fold(struct lull_controller *controller, uint32_t index, uint32_t fold)
@@ -399,7 +401,7 @@ void lull_controller_take_switch(struct lull_controller *controller, uint32_t in
     lull_switch_calibration_take_call(&gpu->calibration, controller->now_ns);
     if (!lull_switch_calibration_runs(&gpu->calibration))
         lull_controller_note_clock(controller, gpu, &likely);
-    /* Times of a suspended driver tell nothing of it once it has proven itself anew. */
+    /* Times of a suspended driver tell nothing of it once it has proven itself again. */
     if (controller->queue.suspended)
         return;
     lull_driver_queue_learn_call(&controller->queue, outcome->driver_ms);
@@ -437,8 +439,8 @@ void lull_controller_take_power(struct lull_controller *controller, uint32_t ind
 
 /* ---- time -------------------------------------------------------------------------------- */
 
-static void advance(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
-                    int64_t now_ns)
+static void controller_advance(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
+                               int64_t now_ns)
 {
     uint32_t point;
 
@@ -456,9 +458,10 @@ uint32_t lull_controller_poll(struct lull_controller *controller, int64_t now_ns
     uint32_t count = 0;
 
     controller->now_ns = now_ns;
-    act_on_driver(controller, lull_driver_queue_update_trust(&controller->queue, now_ns));
+    controller_act_on_driver(controller,
+                             lull_driver_queue_update_trust(&controller->queue, now_ns));
     for (uint32_t i = 0; i < controller->gpu_count; i++)
-        advance(controller, &controller->gpus[i], now_ns);
+        controller_advance(controller, &controller->gpus[i], now_ns);
     lull_controller_poll_gaps(controller, now_ns);
     for (uint32_t i = 0; i < controller->gpu_count; i++) {
         struct lull_controlled_gpu *gpu = &controller->gpus[i];

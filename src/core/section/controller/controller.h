@@ -1,24 +1,24 @@
 /*
  * The controller: decides, for all GPUs of a job on one node, at which operating point each section
- * runs, and when to ask for it. The governor feeds it calls, results and time; it gives commands.
+ * runs, and when to request it. The governor feeds it calls, results and time; it gives commands.
  *
  * Life of a job:
  *   LEARNING    Each track finds its iteration and sections; the switch cost is calibrated by a
  *               few pulses of one clock step, a tenth of a second each.
  *   DESCENDING  One target after the other is searched, those with the longest sections first: the
  *               descent proposes a point, and a screen (core/switching/trial.h) interleaves it and
- *               all that has been settled with the reference; a few pairs say where to go on. All
- *               GPUs that have the section move together, and the one that is slowed most decides
+ *               all that has been settled with the reference; a few pairs say where to continue.
+ * All GPUs that have the section move together, and the one that is slowed most decides
  *               (joint_guard.h). Then GPUs that wait clearly longer than others go lower than
  *               these, one at a time. Last comes the steady point, at which all runs that no
  *               section lowers further: it takes what sections, which cost next to no time, have
- *               left of the tolerance. In gaps a screen asks for less than the user's tolerance,
+ *               left of the tolerance. In gaps a screen requests less than the user's tolerance,
  *               because a longer iteration costs energy as well.
  *               It is sought once the sections have been proven and have saved for a while: half
  *               of a search runs at the reference.
  *               When every search is over, a proof decides whether all of it together is kept. What
  *               is not proven goes up by a point, or 2, 4 ... after more failures, and the searches
- *               go on from there.
+ *               continue from there.
  *               A steady point that is proven is refined once by a duty (duty.h), proven as well.
  *   SETTLED     The results are applied, and watched: a block at the reference now and then, ever
  *               more rarely. What looks slow, or has spent the loss budget, is checked; what fails
@@ -33,8 +33,8 @@
  * steady point computation takes longer, so gaps begin later; how much is learnt from the
  * communication (gap_map.h, track.h), because trials let both take turns.
  *
- * Feed-forward: a lowering is asked for before the forecast begin by less than the shortest latency
- * seen, so that no computation runs low; a raising is asked for before the forecast end by a lead
+ * Feed-forward: a lowering is requested before the forecast begin by less than the shortest latency
+ * seen, so that no computation runs low; a raising is requested before the forecast end by a lead
  * whose mean lateness stays within a share of the tolerance. Of the gaps in computation the longest
  * are switched: as many as give the longest time low while computation begins low in less than one
  * of the job's iterations in a hundred (gap_choice.h). That is also counted, for all GPUs of a
@@ -42,21 +42,22 @@
  * the longer the leads, and with nothing left no gap is switched. So from the beginning on at most
  * 0.75 % of all GPUs' iterations are late, and two more.
  *
- * GPUs of one node share a driver that serves one call at a time. The calls for gaps are asked for
+ * GPUs of one node share a driver that serves one call at a time. The calls for gaps are requested
  * when the node's plan says so (core/switching/driver_queue.h): raisings that fall together one
  * after the other, the first of them earlier for that reason, and a lowering only where it holds up
  * none of them.
  *
  * A GPU whose rank waits for later ones runs below the steady point by what fills its waiting
  * (slack.h), in all iterations at what is tried or kept. It costs no time, so it comes first:
- * trials judge the ranks that do not wait, and a screen begins anew when a GPU is lowered for that.
+ * trials judge the ranks that do not wait, and a screen starts again when a GPU is lowered for
+ * that.
  *
  * A job on several nodes has a controller on each. They search in the same way in the same
  * iterations, and apply what all have agreed on (agreement.h); then no GPU has a point of its own
  * in a section, and slack is what a rank waits for the latest of all nodes, as far as they have
  * told each other of it (arrival.h).
  *
- * Points are indices into the GPU's clock list: 0 the highest, which stands for the reference (no
+ * Points are indices into the GPU's clock list: 0 the highest, which represents the reference (no
  * lock at all). Pure; create/destroy; one thread. Time is passed in, never read.
  *
  * Source: US 2025/0264922 A1 (S210 find the section, S220 lower in it, S221-S227 descent, S230
@@ -191,7 +192,7 @@ struct lull_controller *lull_controller_create(const struct lull_controller_conf
                                                uint32_t gpu_count, const uint32_t *point_counts);
 void lull_controller_destroy(struct lull_controller *controller);
 
-/* Tells what switching costs on this GPU as far as known beforehand. If that is as much as a
+/* Returns what switching costs on this GPU as far as known beforehand. If that is as much as a
  * calibration measures, the job is spared one. To be called before the first call. */
 void lull_controller_set_switch_cost(struct lull_controller *controller, uint32_t gpu,
                                      const struct lull_switch_cost *cost);
@@ -221,7 +222,7 @@ void lull_controller_take_call(struct lull_controller *controller, uint32_t gpu,
 void lull_controller_take_collective(struct lull_controller *controller, uint32_t gpu,
                                      const struct lull_call *edge);
 
-/* One iteration of this GPU's calls stands for `fold` iterations of the job, >= 1 (gap_map.h). */
+/* One iteration of this GPU's calls represents `fold` iterations of the job, >= 1 (gap_map.h). */
 void lull_controller_take_fold(struct lull_controller *controller, uint32_t gpu, uint32_t fold);
 
 /* The rank on this GPU has left: its GPU goes back to the reference and no test waits for it. */
@@ -233,14 +234,14 @@ void lull_controller_take_exit(struct lull_controller *controller, uint32_t gpu)
  */
 bool lull_controller_take_start(struct lull_controller *controller, uint32_t gpu);
 
-/* Outcome of a command. If it failed, the GPU is left alone from now on. */
+/* Outcome of a command. If it failed, the GPU is left unchanged from now on. */
 void lull_controller_take_switch(struct lull_controller *controller, uint32_t gpu,
                                  const struct lull_switch_outcome *outcome);
 
 /*
  * A driver call for this GPU has returned after blocked_ms, whatever it was for. The oldest request
  * to any GPU has been without an answer for waiting_ms (0: none is), which is to be told as long as
- * it is so. A driver that blocks for longer than sections are long is left alone for a while
+ * it is so. A driver that blocks for longer than sections are long is left unchanged for a while
  * (core/switching/driver_queue.h): all GPUs are raised, and calibrated again before anything is
  * lowered.
  */
@@ -278,13 +279,13 @@ void lull_controller_hold(struct lull_controller *controller, bool held);
 void lull_controller_agree(struct lull_controller *controller, uint32_t target,
                            uint32_t agreed_point, uint64_t from_iteration, uint32_t refused_point);
 
-/* What this node tells the others of how its ranks come; see lull_slack_tell. */
-bool lull_controller_tell(struct lull_controller *controller, struct lull_arrival *arrival_out);
+/* What this node tells the others of how its ranks come; see lull_slack_report. */
+bool lull_controller_report(struct lull_controller *controller, struct lull_arrival *arrival_out);
 
 /* Takes what all nodes have told of an iteration. GPUs that others wait for may be raised at the
  * next poll. */
-void lull_controller_hear(struct lull_controller *controller, const struct lull_arrival *latest,
-                          int64_t now_ns);
+void lull_controller_receive(struct lull_controller *controller, const struct lull_arrival *latest,
+                             int64_t now_ns);
 
 /* Blocks are to be at least this long, so that all nodes measure in the same iterations. */
 void lull_controller_align(struct lull_controller *controller, uint32_t window_iterations);
@@ -323,7 +324,7 @@ bool lull_controller_has_sections(const struct lull_controller *controller);
  * this comes from. */
 const struct lull_swing_limit *lull_controller_swings(const struct lull_controller *controller);
 
-/* Tells whether a steady point is still to be sought. */
+/* Returns whether a steady point is still to be sought. */
 bool lull_controller_awaits_steady(const struct lull_controller *controller);
 
 /* The steady point at which this GPU's computation runs now; 0: the reference. */
@@ -349,7 +350,7 @@ uint32_t lull_controller_kept_point(const struct lull_controller *controller, ui
  * is kept: more than 0 only of the steady point, where its duty is proven. */
 double lull_target_below_ratio(const struct lull_target *target);
 
-/* Tells whether a target is proven harmless at any point below the reference. */
+/* Returns whether a target is proven harmless at any point below the reference. */
 bool lull_target_is_kept_low(const struct lull_target *target);
 
 /* At which points the present iteration of a GPU's rank runs. */
@@ -385,8 +386,8 @@ bool lull_controller_is_proven(const struct lull_controller *controller);
  * confidence of the run; 1: nothing is kept. */
 double lull_controller_rarest_excluded(const struct lull_controller *controller);
 
-/* Iterations cannot be tested once their unevenness exceeds the tolerance by this factor. Chosen,
- * not measured: stalls of a busy host add about the tolerance. */
+/* Iterations cannot be tested once their unevenness exceeds the tolerance by this factor. Default:
+ * stalls of a busy host add about the tolerance. */
 #define LULL_UNEVEN_FACTOR 3.0
 
 /* By how much the mean of a GPU's last iterations at the highest clock exceeds their median,

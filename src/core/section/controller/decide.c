@@ -4,47 +4,45 @@
 #include <math.h>
 
 #include "base/clock.h"
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "core/section/controller/state.h"
 
 /* Points that are given up at once, at most, after one failed proof more. */
 enum { BACK_OFF_MAX = 16 };
-/* Iterations between two checks, at first and at most. Chosen, not measured. */
+/* Iterations between two checks, at first and at most. */
 enum { FIRST_CHECK_SPACING = 64, LONGEST_CHECK_SPACING = 8192 };
-/* Iterations from the settling until lower points are tried again, at first and at most. Chosen,
- * not measured: a job that has changed gets another chance, and one that has not loses a screen of
- * one point every so often. */
+/* Iterations from the settling until lower points are tried again, at first and at most. Default: a
+ * job that has changed gets another chance, and one that has not loses a screen of one point every
+ * so often. */
 enum { FIRST_RETRY_SPACING = 2048, LONGEST_RETRY_SPACING = 32768 };
 /* This share of it where a proof has been given up, because heat or what else has disturbed it may
- * pass. Chosen, not measured. */
+ * pass. */
 enum { GIVEN_UP_SHARE = 8 };
 /* Another chance for the job is another one for harm that is too rare for a short proof. So a proof
  * takes this share of the run so far from then on. Chosen with tools/audit-guard: with short proofs
  * harm in one of a hundred iterations is kept at the end of 16 runs in 100, with these in 4. */
 enum { RETRY_SHARE = 4 };
-/* How long sections are left alone before the steady point is sought, in iterations that their own
- * search took, times the share of time that they lower. Every other block of a search runs
- * at the reference, so one that a job does not outlive costs half of what its sections save: that
- * is then at most a tenth or so of what they have saved before. Chosen, not measured. */
+/* How long sections are left unchanged before the steady point is sought, in iterations that their
+ * own search took, times the share of time that they lower. Every other block of a search runs at
+ * the reference, so one that a job does not outlive costs half of what its sections save: that is
+ * then at most a tenth or so of what they have saved before. */
 static const double rest_factor = 6.0;
 /* Sections that are low for a smaller share of the time are not worth a rest, which puts off what
  * the steady point saves: that is 3 % and more in docs/joint.md, and gaps that were low for 12 %
  * and 10 % of a proof saved 2.4 % and 2.0 % (sampled_rank-0 and -1, in virtual time). After 400
  * iterations these two together had saved 2.3 % with a rest, and 6.8 % without. */
-static const double least_rest_share = 0.15;
+static const double min_rest_share = 0.15;
 /* The proof of a duty ends after so many iterations at it, or as many as the first search has
  * taken, and half of it is only tried after that where the search for a duty has not taken more
  * than the last number. Chosen: a job that has settled is to be done with it before it has run four
  * times as long. */
-enum { REFINED_MOST = 256, REFINED_LONGEST = 4000, REFINED_TWICE = 128 };
-/* A steady point is left alone for this share of the first search before it is refined. Chosen, not
- * measured. */
+enum { REFINED_MAX = 256, REFINED_LONGEST = 4000, REFINED_TWICE = 128 };
+/* A steady point is left unchanged for this share of the first search before it is refined. */
 enum { REFINEMENT_REST = 4 };
-/* A track that is still searching is waited for this many iterations of another one. Chosen, not
- * measured. */
+/* A track that is still searching is waited for this many iterations of another one. */
 enum { PATIENCE_ITERATIONS = 60 };
 
-/* So many iterations tell one from a loop within it. Chosen, not measured. */
+/* So many iterations tell one from a loop within it. */
 enum { INNER_LOOP_ITERATIONS = 16 };
 
 void lull_controller_init_decisions(struct lull_controller *controller)
@@ -59,7 +57,7 @@ void lull_controller_init_decisions(struct lull_controller *controller)
 /* A longer iteration costs energy as well, so a steady point may cost less time than the user
  * allows. So do the clocks of gaps. But this is only a matter of profit, judged by the
  * estimate: noise that hides such a small slowdown must not keep them high. */
-static double worth_of(const struct lull_controller *controller)
+static double decide_worth_of(const struct lull_controller *controller)
 {
     const struct lull_targets *targets = &controller->targets;
     double most = 0.0;
@@ -94,14 +92,14 @@ static void begin_trial(struct lull_controller *controller, enum lull_trial_kind
 {
     struct lull_trial_terms terms = {
         .tolerance_ratio = controller->config.tolerance_ratio,
-        .worth_ratio = worth_of(controller),
+        .worth_ratio = decide_worth_of(controller),
         .loss_ratio = controller->config.tolerance_ratio,
     };
 
     assert(controller->phase != LULL_PHASE_LEARNING);
     if (kind == LULL_TRIAL_PROOF && is_refining(controller))
-        terms.most_iterations = lull_larger_u32(
-            REFINED_MOST, (uint32_t)fmin((double)controller->settled_after, REFINED_LONGEST));
+        terms.max_iterations = lull_max_u32(
+            REFINED_MAX, (uint32_t)fmin((double)controller->settled_after, REFINED_LONGEST));
     /* Where nothing is lowered nothing can be lost. */
     if (kind == LULL_TRIAL_WATCH && !is_lowered(controller)) {
         terms.loss_ratio = 0.0;
@@ -168,7 +166,7 @@ static void map_targets(struct lull_controller *controller)
 
 /* What has been proven, or the reference where nothing has, stays until something calls for more.
  */
-static void settle(struct lull_controller *controller)
+static void decide_settle(struct lull_controller *controller)
 {
     const uint64_t iteration = lull_controller_iteration(controller);
 
@@ -201,7 +199,7 @@ static double lowered_share(const struct lull_controller *controller)
 
 /* The sections have been proven: when the steady point is to be sought. Nodes that rest for about
  * as long begin in the same iteration, a power of two. */
-static void rest(struct lull_controller *controller)
+static void decide_rest(struct lull_controller *controller)
 {
     const uint64_t iteration = lull_controller_iteration(controller);
     /* A rank whose sections became known once more counts from 0. */
@@ -210,7 +208,7 @@ static void rest(struct lull_controller *controller)
     uint64_t from = iteration;
 
     assert(share >= 0.0);
-    if (share >= least_rest_share)
+    if (share >= min_rest_share)
         from += (uint64_t)(rest_factor * searched * share);
     controller->steady_from = from;
     if (!controller->config.together || from == iteration)
@@ -233,7 +231,7 @@ static int32_t next_target(const struct lull_controller *controller)
 }
 
 /* A loop within the iteration passes for it until the iteration has come a few times. */
-static bool was_inner_loop(const struct lull_controller *controller)
+static bool decide_was_inner_loop(const struct lull_controller *controller)
 {
     const double iteration_ms = lull_quantile_get(
         &controller->gpus[lull_controller_lead(controller)].reference_iterations_ms, 0.5);
@@ -242,11 +240,11 @@ static bool was_inner_loop(const struct lull_controller *controller)
            (double)controller->decided_ns < INNER_LOOP_ITERATIONS * iteration_ms * LULL_NS_PER_MS;
 }
 
-/* Decisions begin, or go on after the iteration has been lost. What was found in hardly more time
- * than a few of the present iterations take was found of parts of them, and is void. */
+/* Decisions begin, or continue after the iteration has been lost. What was found in hardly more
+ * time than a few of the present iterations take was found of parts of them, and is void. */
 static void begin_decisions(struct lull_controller *controller)
 {
-    if (was_inner_loop(controller)) {
+    if (decide_was_inner_loop(controller)) {
         lull_controller_forget_proof(controller);
         lull_trial_change_point(&controller->trial);
         lull_targets_init(&controller->targets, &controller->config, controller->gpus,
@@ -255,7 +253,7 @@ static void begin_decisions(struct lull_controller *controller)
             lull_controller_forget_targets(&controller->gpus[i]);
         lull_controller_init_decisions(controller);
         controller->failures = 0;
-        controller->acquittals = 0;
+        controller->checks_passed = 0;
         controller->next_check = 0;
         controller->next_retry = 0;
         controller->settled_after = 0;
@@ -296,7 +294,7 @@ void lull_controller_reconsider(struct lull_controller *controller)
         begin_trial(controller, LULL_TRIAL_PROOF);
         return;
     }
-    settle(controller);
+    decide_settle(controller);
 }
 
 void lull_controller_agree(struct lull_controller *controller, uint32_t index,
@@ -308,8 +306,8 @@ void lull_controller_agree(struct lull_controller *controller, uint32_t index,
 
 /* ---- what the trial has found ------------------------------------------------------------ */
 
-static void record(struct lull_controller *controller, struct lull_target *target,
-                   enum lull_verdict verdict)
+static void decide_record(struct lull_controller *controller, struct lull_target *target,
+                          enum lull_verdict verdict)
 {
     struct lull_guard_estimate estimate;
     struct lull_descent_record *entry;
@@ -344,7 +342,7 @@ static void conclude_screen(struct lull_controller *controller, enum lull_verdic
 
     assert(controller->targets.current != LULL_CONTROLLER_NO_TARGET);
     target = &controller->targets.list[controller->targets.current];
-    record(controller, target, verdict);
+    decide_record(controller, target, verdict);
     lull_trial_change_point(&controller->trial);
     target->power_lowered_w = (struct lull_moments){0};
     lull_targets_conclude(&controller->targets, target, verdict);
@@ -355,9 +353,9 @@ static void conclude_screen(struct lull_controller *controller, enum lull_verdic
 
 /* What is settled hurts, or cannot be proven harmless; what has been proven before stays. Where
  * screens do not see what proofs see, the next proof must not be only one point higher. */
-static void back_off(struct lull_controller *controller)
+static void decide_back_off(struct lull_controller *controller)
 {
-    const uint32_t points = UINT32_C(1) << lull_smaller_u32(controller->failures, 4);
+    const uint32_t points = UINT32_C(1) << lull_min_u32(controller->failures, 4);
 
     assert(points <= BACK_OFF_MAX);
     lull_targets_back_off(&controller->targets, points);
@@ -370,7 +368,7 @@ static void back_off(struct lull_controller *controller)
 
 /* Nothing can be proven for the time being, so what has been proven before, or the reference, is
  * kept until something is tried again. */
-static void give_up(struct lull_controller *controller)
+static void decide_abandon(struct lull_controller *controller)
 {
     lull_targets_give_up(&controller->targets);
     lull_trial_change_point(&controller->trial);
@@ -381,7 +379,7 @@ static void give_up(struct lull_controller *controller)
 
 /* The target's clock could hardly ever be changed in time, so its screen would take long: what is
  * left to search comes first. */
-static void put_off(struct lull_controller *controller)
+static void decide_defer(struct lull_controller *controller)
 {
     struct lull_targets *targets = &controller->targets;
 
@@ -401,10 +399,10 @@ static void stop_refining(struct lull_controller *controller)
 }
 
 /* The proven points hurt after all, so nothing is proven any more. */
-static void withdraw(struct lull_controller *controller)
+static void decide_withdraw(struct lull_controller *controller)
 {
     lull_controller_forget_proof(controller);
-    back_off(controller);
+    decide_back_off(controller);
 }
 
 /* The pairs of what was kept before say nothing of what has been proven now. */
@@ -415,7 +413,7 @@ static void conclude_proof(struct lull_controller *controller, enum lull_verdict
             lull_controller_iteration(controller) > controller->refined_from + REFINED_TWICE)
             stop_refining(controller);
         else
-            back_off(controller);
+            decide_back_off(controller);
         return;
     }
     lull_trial_drop_kept(&controller->trial);
@@ -423,8 +421,8 @@ static void conclude_proof(struct lull_controller *controller, enum lull_verdict
     lull_targets_prove(&controller->targets);
     lull_swing_limit_renew(&controller->swings);
     if (controller->steady_from == 0)
-        rest(controller);
-    controller->acquittals = 0;
+        decide_rest(controller);
+    controller->checks_passed = 0;
     controller->check_spacing = FIRST_CHECK_SPACING;
     lull_controller_reconsider(controller);
 }
@@ -438,18 +436,18 @@ static void conclude_check(struct lull_controller *controller, enum lull_verdict
     if (verdict == LULL_VERDICT_DEGRADED ||
         (verdict == LULL_VERDICT_UNPROVEN &&
          estimate.slowdown_ratio > controller->config.tolerance_ratio)) {
-        withdraw(controller);
+        decide_withdraw(controller);
         return;
     }
     lull_trial_keep(&controller->trial);
-    controller->acquittals++;
+    controller->checks_passed++;
     controller->next_check = lull_controller_iteration(controller) + controller->check_spacing;
     if (controller->check_spacing < LONGEST_CHECK_SPACING)
         controller->check_spacing *= 2;
     begin_trial(controller, LULL_TRIAL_WATCH);
 }
 
-static void conclude(struct lull_controller *controller, enum lull_verdict verdict)
+static void decide_conclude(struct lull_controller *controller, enum lull_verdict verdict)
 {
     switch (controller->trial.kind) {
     case LULL_TRIAL_SCREEN:
@@ -477,7 +475,7 @@ static bool may_check(const struct lull_controller *controller)
 }
 
 /* The next stretch of what is settled, longer than the one before. */
-static void go_on_watching(struct lull_controller *controller)
+static void decide_watch_next(struct lull_controller *controller)
 {
     lull_trial_lengthen(&controller->trial);
     begin_trial(controller, LULL_TRIAL_WATCH);
@@ -487,40 +485,40 @@ void lull_controller_act_on(struct lull_controller *controller, enum lull_trial_
 {
     switch (result) {
     case LULL_TRIAL_NOT_DEGRADED:
-        conclude(controller, LULL_VERDICT_NOT_DEGRADED);
+        decide_conclude(controller, LULL_VERDICT_NOT_DEGRADED);
         break;
     case LULL_TRIAL_DEGRADED:
-        conclude(controller, LULL_VERDICT_DEGRADED);
+        decide_conclude(controller, LULL_VERDICT_DEGRADED);
         break;
     case LULL_TRIAL_UNPROVEN:
-        conclude(controller, LULL_VERDICT_UNPROVEN);
+        decide_conclude(controller, LULL_VERDICT_UNPROVEN);
         break;
     case LULL_TRIAL_GIVES_UP:
-        give_up(controller);
+        decide_abandon(controller);
         break;
     case LULL_TRIAL_UNTRIED:
-        put_off(controller);
+        decide_defer(controller);
         break;
-    case LULL_TRIAL_BEGINS_ANEW:
+    case LULL_TRIAL_RESTARTS:
         begin_trial(controller, controller->trial.kind);
         break;
     case LULL_TRIAL_HURTS:
-        withdraw(controller);
+        decide_withdraw(controller);
         break;
     case LULL_TRIAL_SPENT:
         if (lull_trial_affords_check(&controller->trial))
             begin_trial(controller, LULL_TRIAL_CHECK);
         else
-            withdraw(controller);
+            decide_withdraw(controller);
         break;
     case LULL_TRIAL_HOLDS:
-        go_on_watching(controller);
+        decide_watch_next(controller);
         break;
     case LULL_TRIAL_SLOW_PAIR:
         if (may_check(controller))
             begin_trial(controller, LULL_TRIAL_CHECK);
         else
-            go_on_watching(controller);
+            decide_watch_next(controller);
         break;
     case LULL_TRIAL_SLOW_BLOCK:
         if (may_check(controller))
@@ -575,7 +573,7 @@ static void refine_steady(struct lull_controller *controller)
 
 /* Searches once more below what has settled, ever more rarely. Other nodes would have to search at
  * the same time, so with them nothing is tried again. */
-static void retry(struct lull_controller *controller)
+static void decide_retry(struct lull_controller *controller)
 {
     const uint64_t iteration = lull_controller_iteration(controller);
     bool any;
@@ -598,7 +596,7 @@ static void retry(struct lull_controller *controller)
 }
 
 /* Ranks that wait have been lowered in the middle of a screen, which then compares two different
- * candidates with the reference: it begins anew. They come first, because they cost nothing. */
+ * candidates with the reference: it starts again. They come first, because they cost nothing. */
 static void restart_screen(struct lull_controller *controller)
 {
     if (controller->phase == LULL_PHASE_DESCENDING && controller->trial.kind == LULL_TRIAL_SCREEN &&
@@ -662,5 +660,5 @@ void lull_controller_take_iteration(struct lull_controller *controller,
                            lull_trial_add(&controller->trial, index, &slot, iteration_ms, judged));
     seek_steady(controller);
     refine_steady(controller);
-    retry(controller);
+    decide_retry(controller);
 }

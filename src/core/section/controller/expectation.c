@@ -16,7 +16,7 @@ static const double wanted_share = 0.95;
 
 /* So many trials tell enough to go by. With one, aimed at what a hundred noisy iterations said of
  * the first clock, a100-8ranks-rank3 came to be in a proof that did not pass. */
-enum { LEAST_TRIALS = 2 };
+enum { MIN_TRIALS = 2 };
 
 /* Sums for a fit through the origin. */
 struct slope_sums {
@@ -24,7 +24,8 @@ struct slope_sums {
     double squares;
 };
 
-static void add(struct slope_sums *sums, uint32_t pairs, uint32_t point, double slowdown_ratio)
+static void expectation_add(struct slope_sums *sums, uint32_t pairs, uint32_t point,
+                            double slowdown_ratio)
 {
     sums->products += (double)pairs * point * slowdown_ratio;
     sums->squares += (double)pairs * point * point;
@@ -37,18 +38,18 @@ static void add_trials(struct slope_sums *sums, const struct lull_target *steady
 
     for (uint32_t i = 0; i < steady->record_count; i++)
         if (steady->records[i].point <= lowest)
-            add(sums, steady->records[i].pairs, steady->records[i].point,
-                steady->records[i].slowdown_ratio);
+            expectation_add(sums, steady->records[i].pairs, steady->records[i].point,
+                            steady->records[i].slowdown_ratio);
 }
 
-static double limit_of(const struct lull_controller *controller)
+static double expectation_limit_of(const struct lull_controller *controller)
 {
     return fmin(controller->config.tolerance_ratio, controller->config.steady_tolerance_ratio);
 }
 
 double lull_controller_wanted_ratio(const struct lull_controller *controller)
 {
-    return wanted_share * limit_of(controller);
+    return wanted_share * expectation_limit_of(controller);
 }
 
 double lull_controller_slope(const struct lull_controller *controller,
@@ -58,7 +59,7 @@ double lull_controller_slope(const struct lull_controller *controller,
     struct slope_sums sums = {0};
 
     lull_trial_estimate(&controller->trial, &kept);
-    add(&sums, kept.pairs, steady->descent.good, kept.slowdown_ratio);
+    expectation_add(&sums, kept.pairs, steady->descent.good, kept.slowdown_ratio);
     add_trials(&sums, steady);
     return sums.products / sums.squares;
 }
@@ -70,10 +71,10 @@ void lull_controller_aim(const struct lull_controller *controller, struct lull_t
     double expected;
 
     add_trials(&sums, steady);
-    if (steady->record_count < LEAST_TRIALS || !(sums.squares > 0.0))
+    if (steady->record_count < MIN_TRIALS || !(sums.squares > 0.0))
         return;
     expected = most;
     if (sums.products > 0.0)
-        expected = limit_of(controller) * sums.squares / sums.products;
+        expected = expectation_limit_of(controller) * sums.squares / sums.products;
     lull_descent_aim(&steady->descent, (uint32_t)fmin(expected, most));
 }

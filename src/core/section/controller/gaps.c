@@ -12,16 +12,15 @@
 #include "core/section/controller/state.h"
 #include "core/section/gaps/gap_choice.h"
 
-/* A lowering is planned this long ahead, at most: several times the longest usual latency. Chosen,
- * not measured. */
+/* A lowering is planned this long ahead, at most: several times the longest typical latency. */
 static const double horizon_ms = 200.0;
 
 /* ---- ahead ------------------------------------------------------------------------------- */
 
 /* The point at which a gap is to run, with its forecast; 0: it is not switched. */
-static uint32_t point_of(const struct lull_controller *controller,
-                         const struct lull_controlled_gpu *gpu, uint32_t index, uint64_t iteration,
-                         struct lull_forecast *forecast_out)
+static uint32_t gap_control_point_of(const struct lull_controller *controller,
+                                     const struct lull_controlled_gpu *gpu, uint32_t index,
+                                     uint64_t iteration, struct lull_forecast *forecast_out)
 {
     uint32_t count;
     const struct lull_section *section = &lull_track_sections(gpu->track, &count)[index];
@@ -41,9 +40,10 @@ static uint32_t point_of(const struct lull_controller *controller,
  * Finds the next gap that is switched, and its point; 0: there is none within the horizon. wait_ms:
  * the time from now until the gap `index` has ended.
  */
-static uint32_t find_next(const struct lull_controller *controller,
-                          const struct lull_controlled_gpu *gpu, uint32_t index, double wait_ms,
-                          uint32_t *next_out, struct lull_forecast *forecast_out)
+static uint32_t gap_control_find_next(const struct lull_controller *controller,
+                                      const struct lull_controlled_gpu *gpu, uint32_t index,
+                                      double wait_ms, uint32_t *next_out,
+                                      struct lull_forecast *forecast_out)
 {
     uint32_t count;
     const struct lull_section *sections = lull_track_sections(gpu->track, &count);
@@ -58,7 +58,7 @@ static uint32_t find_next(const struct lull_controller *controller,
         iteration += next == 0;
         wait_ms += lull_quantile_soft_most(&sections[next].recent_gap, scale_ms) +
                    lull_controller_stretch_ms(gpu, &sections[next]);
-        point = point_of(controller, gpu, next, iteration, forecast_out);
+        point = gap_control_point_of(controller, gpu, next, iteration, forecast_out);
         if (point != 0) {
             forecast_out->gap_low_ms = wait_ms;
             forecast_out->gap_high_ms = wait_ms;
@@ -71,14 +71,15 @@ static uint32_t find_next(const struct lull_controller *controller,
 }
 
 /* Raises, and plans the lowering for the next gap that is switched. */
-static void look_ahead(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
-                       uint32_t index, double wait_ms, int64_t now_ns)
+static void gap_control_look_ahead(struct lull_controller *controller,
+                                   struct lull_controlled_gpu *gpu, uint32_t index, double wait_ms,
+                                   int64_t now_ns)
 {
     struct lull_forecast expected = {0};
     uint32_t next = 0;
-    const uint32_t point = find_next(controller, gpu, index, wait_ms, &next, &expected);
+    const uint32_t point = gap_control_find_next(controller, gpu, index, wait_ms, &next, &expected);
 
-    /* A gap that is nearer than a lowering may be asked for ahead of it: the lowering is asked for
+    /* A gap that is nearer than a lowering may be requested ahead of it: the lowering is requested
      * at once, if there is nothing to raise. */
     if (gpu->feed.requested == 0 && expected.ahead_ms >= expected.gap_low_ms)
         expected.ahead_ms = expected.gap_low_ms * 0.99;
@@ -87,7 +88,7 @@ static void look_ahead(struct lull_controller *controller, struct lull_controlle
     gpu->ahead_section = gpu->feed.lower_at_ns == INT64_MAX ? -1 : (int32_t)next;
 }
 
-/* A lowering has been asked for ahead of a gap that has yet to begin. */
+/* A lowering has been requested ahead of a gap that has yet to begin. */
 static bool is_ahead(const struct lull_controlled_gpu *gpu)
 {
     return gpu->ahead_section >= 0 && gpu->feed.requested != 0;
@@ -107,7 +108,7 @@ void lull_controller_gap_begins(struct lull_controller *controller, struct lull_
     const struct lull_section *sections = lull_track_sections(gpu->track, &count);
     struct lull_forecast expected;
     const uint32_t point =
-        point_of(controller, gpu, index, lull_track_iteration(gpu->track), &expected);
+        gap_control_point_of(controller, gpu, index, lull_track_iteration(gpu->track), &expected);
 
     if (is_under_test(controller, gpu, index) &&
         lull_controller_planned_point(controller, gpu, gpu->target_of[index],
@@ -123,7 +124,7 @@ void lull_controller_gap_begins(struct lull_controller *controller, struct lull_
         lull_low_interval_gap_begins(&gpu->low, now_ns);
         lull_feed_forward_plan(&gpu->feed, now_ns, point, &expected);
     } else if (!is_ahead(gpu)) {
-        look_ahead(
+        gap_control_look_ahead(
             controller, gpu, index,
             lull_quantile_soft_most(&sections[index].recent_length,
                                     lull_controller_gap_need(controller, gpu).ahead_scale_ms),
@@ -139,7 +140,7 @@ void lull_controller_gap_ends(struct lull_controller *controller, struct lull_co
     gpu->open_section = -1;
     gpu->low_section = -1;
     if (!is_ahead(gpu))
-        look_ahead(controller, gpu, index, 0.0, now_ns);
+        gap_control_look_ahead(controller, gpu, index, 0.0, now_ns);
 }
 
 /* A GPU that was low outside the gaps that are switched computed while it was low. That is paid for
@@ -169,7 +170,8 @@ static bool has_gaps(const struct lull_controller *controller)
 }
 
 /* Only the first `count` places of the plan are set: this runs at every poll. */
-static void make_plan(const struct lull_controller *controller, struct lull_driver_plan *plan_out)
+static void gap_control_make_plan(const struct lull_controller *controller,
+                                  struct lull_driver_plan *plan_out)
 {
     lull_driver_queue_init_plan(&controller->queue, plan_out);
     for (uint32_t i = 0; i < controller->gpu_count; i++) {
@@ -203,8 +205,8 @@ static void raise_due(struct lull_controller *controller, struct lull_driver_pla
 
 /* The lowering wins nothing now: it is looked at again when the next raising is over. Without one
  * there is nothing to wait for. */
-static void put_off(struct lull_controlled_gpu *gpu, const struct lull_driver_plan *plan,
-                    int64_t now_ns)
+static void gap_control_defer(struct lull_controlled_gpu *gpu, const struct lull_driver_plan *plan,
+                              int64_t now_ns)
 {
     int64_t begins_ns[LULL_DRIVER_PLAN_GPUS];
     int64_t next_ns;
@@ -217,9 +219,9 @@ static void put_off(struct lull_controlled_gpu *gpu, const struct lull_driver_pl
 }
 
 /* Finds the lowering that wins most among those that are due; null: none wins anything. */
-static struct lull_controlled_gpu *find_lowering(struct lull_controller *controller,
-                                                 const struct lull_driver_plan *plan,
-                                                 int64_t now_ns)
+static struct lull_controlled_gpu *gap_control_find_lowering(struct lull_controller *controller,
+                                                             const struct lull_driver_plan *plan,
+                                                             int64_t now_ns)
 {
     struct lull_lowering due[LULL_DRIVER_PLAN_GPUS];
     const struct lull_lowering *best;
@@ -233,14 +235,14 @@ static struct lull_controlled_gpu *find_lowering(struct lull_controller *control
     }
     best = lull_driver_queue_choose(&controller->queue, plan, now_ns, due, count);
     for (uint32_t i = 0; i < count; i++)
-        if (due[i].gain_ns <= controller->queue.config.least_gain_ns)
-            put_off(&controller->gpus[due[i].gpu], plan, now_ns);
+        if (due[i].gain_ns <= controller->queue.config.min_gain_ns)
+            gap_control_defer(&controller->gpus[due[i].gpu], plan, now_ns);
     if (best == NULL)
         return NULL;
     return &controller->gpus[best->gpu];
 }
 
-/* A lowering is asked for now: if a test is about its gap, that much of the test has taken place.
+/* A lowering is requested now: if a test is about its gap, that much of the test has taken place.
  */
 static void note_lowering(struct lull_controller *controller, const struct lull_controlled_gpu *gpu)
 {
@@ -257,14 +259,14 @@ void lull_controller_poll_gaps(struct lull_controller *controller, int64_t now_n
 
     if (!has_gaps(controller))
         return;
-    make_plan(controller, &plan);
+    gap_control_make_plan(controller, &plan);
     for (uint32_t i = 0; i < controller->gpu_count; i++)
         if (controller->gpus[i].command_waits)
             lull_driver_queue_keep_busy(&controller->queue, now_ns);
     raise_due(controller, &plan, now_ns);
     if (!lull_driver_queue_may_lower(&controller->queue, now_ns))
         return;
-    lowered = find_lowering(controller, &plan, now_ns);
+    lowered = gap_control_find_lowering(controller, &plan, now_ns);
     if (lowered == NULL)
         return;
     note_lowering(controller, lowered);
@@ -281,7 +283,7 @@ int64_t lull_controller_gaps_wake_ns(const struct lull_controller *controller)
 
     if (!has_gaps(controller))
         return INT64_MAX;
-    make_plan(controller, &plan);
+    gap_control_make_plan(controller, &plan);
     lull_driver_plan_begins(&plan, begins_ns);
     for (uint32_t i = 0; i < controller->gpu_count; i++) {
         const struct lull_controlled_gpu *gpu = &controller->gpus[i];

@@ -6,10 +6,10 @@
  */
 #include <assert.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "core/section/controller/state.h"
 
-/* How long a steady point is valid; it is renewed after a quarter of that. Chosen, not measured. */
+/* How long a steady point is valid; it is renewed after a quarter of that. */
 static const int64_t steady_valid_ns = INT64_C(5000000000);
 
 /* ---- taking part ------------------------------------------------------------------------- */

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 
 /* A node says something at least this often, and counts as silent when eight words in a row are
- * missing: a network may lose some. Chosen, not measured. */
+ * missing: a network may lose some. */
 static const int64_t word_ns = 250 * LULL_NS_PER_MS;
 static const int64_t silence_ns = 2000 * LULL_NS_PER_MS;
 /* A result holds only after this long, so that all nodes have heard of it by then. */
@@ -31,8 +31,8 @@ struct lull_job_node {
     uint64_t iteration;
     int64_t next_word_ns;
     enum lull_agreement_state state;
-    bool is_alone;  /* the others do not count any more */
-    uint32_t heard; /* until then */
+    bool is_alone;     /* the others do not count any more */
+    uint32_t received; /* until then */
     uint32_t agreed;
     uint64_t disagreements;
 };
@@ -77,8 +77,8 @@ struct range {
 
 /* Returns the lowest and the highest clock that this node's GPUs have at a point of a target: nodes
  * tell each other clocks, because their points may differ. */
-static struct range clocks_of(const struct lull_job_node_view *view,
-                              const struct lull_target *target, uint32_t point)
+static struct range job_node_clocks_of(const struct lull_job_node_view *view,
+                                       const struct lull_target *target, uint32_t point)
 {
     struct range range = {UINT32_MAX, 0};
 
@@ -103,7 +103,7 @@ static uint32_t point_not_below(const struct lull_job_node_view *view,
 {
     uint32_t point = target->descent.count - 1;
 
-    while (point > 0 && clocks_of(view, target, point).lowest_mhz < mhz)
+    while (point > 0 && job_node_clocks_of(view, target, point).lowest_mhz < mhz)
         point--;
     return point;
 }
@@ -115,7 +115,8 @@ static uint32_t point_refused(const struct lull_job_node_view *view,
 {
     uint32_t point = 1;
 
-    while (point < target->descent.count && clocks_of(view, target, point).lowest_mhz > mhz)
+    while (point < target->descent.count &&
+           job_node_clocks_of(view, target, point).lowest_mhz > mhz)
         point++;
     return point < target->descent.count ? point : target->descent.count;
 }
@@ -132,7 +133,8 @@ static struct voice *voice_of(struct lull_job_node *node, uint64_t signature)
 
 /* Returns the first iteration in which a result that is told now can hold on all nodes: by then all
  * have heard of it. */
-static uint64_t notice(const struct lull_job_node_view *view, uint32_t gpu, uint64_t iteration)
+static uint64_t job_node_notice(const struct lull_job_node_view *view, uint32_t gpu,
+                                uint64_t iteration)
 {
     const double iteration_ms =
         lull_track_iteration_ms(lull_controller_track(view->controller, gpu))->mean;
@@ -148,10 +150,12 @@ static struct lull_proposal_entry entry_of(const struct lull_job_node_view *view
 
     return (struct lull_proposal_entry){
         .signature = target->signature,
-        .kept_mhz = descent->good == 0 ? LULL_AGREEMENT_REFERENCE
-                                       : clocks_of(view, target, descent->good).highest_mhz,
-        .refused_mhz =
-            descent->bad < descent->count ? clocks_of(view, target, descent->bad).highest_mhz : 0,
+        .kept_mhz = descent->good == 0
+                        ? LULL_AGREEMENT_REFERENCE
+                        : job_node_clocks_of(view, target, descent->good).highest_mhz,
+        .refused_mhz = descent->bad < descent->count
+                           ? job_node_clocks_of(view, target, descent->bad).highest_mhz
+                           : 0,
         .settled = target->settled,
     };
 }
@@ -172,7 +176,7 @@ static void voice_targets(struct lull_job_node *node, const struct lull_job_node
                           uint32_t gpu)
 {
     const uint64_t iteration = lull_track_iteration(lull_controller_track(view->controller, gpu));
-    const bool is_counted_anew = iteration < node->iteration;
+    const bool is_recounted = iteration < node->iteration;
     struct voice voices[LULL_PROPOSAL_MAX_ENTRIES] = {0};
     uint32_t count;
     const struct lull_target *targets = lull_controller_targets(view->controller, &count);
@@ -184,9 +188,9 @@ static void voice_targets(struct lull_job_node *node, const struct lull_job_node
             voices[i] = *before;
         voices[i].entry = entry_of(view, &targets[i]);
         voices[i].entry.from_iteration =
-            before != NULL && !is_counted_anew && voices[i].entry.kept_mhz >= before->entry.kept_mhz
+            before != NULL && !is_recounted && voices[i].entry.kept_mhz >= before->entry.kept_mhz
                 ? before->entry.from_iteration
-                : notice(view, gpu, iteration);
+                : job_node_notice(view, gpu, iteration);
     }
     memcpy(node->voices, voices, sizeof(voices));
     node->voice_count = count < LULL_PROPOSAL_MAX_ENTRIES ? count : LULL_PROPOSAL_MAX_ENTRIES;
@@ -213,8 +217,8 @@ static bool is_other(const struct lull_proposal *left, const struct lull_proposa
     return false;
 }
 
-bool lull_job_node_say(struct lull_job_node *node, const struct lull_job_node_view *view,
-                       int64_t now_ns, struct lull_proposal *proposal_out)
+bool lull_job_node_send(struct lull_job_node *node, const struct lull_job_node_view *view,
+                        int64_t now_ns, struct lull_proposal *proposal_out)
 {
     const int32_t gpu = known_gpu(view);
     struct lull_proposal *proposal = &node->proposal;
@@ -233,7 +237,7 @@ bool lull_job_node_say(struct lull_job_node *node, const struct lull_job_node_vi
     for (uint32_t i = 0; i < node->voice_count; i++)
         proposal->entries[i] = node->voices[i].entry;
     /* The arrival that was told last is told again, because a word may be lost. */
-    is_new = lull_controller_tell(view->controller, &proposal->arrival);
+    is_new = lull_controller_report(view->controller, &proposal->arrival);
     if (!is_new && now_ns < node->next_word_ns && !is_other(proposal, &before))
         return false;
     node->next_word_ns = now_ns + word_ns;
@@ -262,7 +266,7 @@ static void take_arrival(struct lull_job_node *node, struct lull_controller *con
 
     lull_arrivals_take(node->arrivals, proposal->node, proposal->incarnation, &proposal->arrival);
     while (lull_arrivals_find(node->arrivals, &latest))
-        lull_controller_hear(controller, &latest, now_ns);
+        lull_controller_receive(controller, &latest, now_ns);
 }
 
 void lull_job_node_take(struct lull_job_node *node, struct lull_controller *controller,
@@ -292,7 +296,7 @@ bool lull_job_node_part(struct lull_job_node *node, int64_t patience_ns, int64_t
     if (alone == NULL)
         return false;
     node->is_alone = true;
-    node->heard = lull_agreement_heard(node->agreement);
+    node->received = lull_agreement_received(node->agreement);
     lull_agreement_destroy(node->agreement);
     node->agreement = alone;
     node->proposal.node = 0;
@@ -339,9 +343,9 @@ void lull_job_node_apply(struct lull_job_node *node, const struct lull_job_node_
     lull_controller_align(view->controller, lull_agreement_window(node->agreement));
 }
 
-uint32_t lull_job_node_heard(const struct lull_job_node *node)
+uint32_t lull_job_node_received(const struct lull_job_node *node)
 {
-    return node->is_alone ? node->heard : lull_agreement_heard(node->agreement);
+    return node->is_alone ? node->received : lull_agreement_received(node->agreement);
 }
 
 uint32_t lull_job_node_agreed(const struct lull_job_node *node)

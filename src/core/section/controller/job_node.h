@@ -29,16 +29,16 @@ struct lull_job_node_view {
 
 struct lull_job_node;
 
-/* Returns NULL where there is no memory. self < nodes, 2 <= nodes <= LULL_AGREEMENT_MAX_NODES;
+/* Returns NULL if memory runs out. self < nodes, 2 <= nodes <= LULL_AGREEMENT_MAX_NODES;
  * incarnation: see struct lull_proposal. */
 struct lull_job_node *lull_job_node_create(uint32_t self, uint32_t nodes, uint64_t incarnation);
 void lull_job_node_destroy(struct lull_job_node *node);
 
-/* Tells whether this node has something to say to the others, which is then filled in. */
-bool lull_job_node_say(struct lull_job_node *node, const struct lull_job_node_view *view,
-                       int64_t now_ns, struct lull_proposal *proposal_out);
+/* Returns whether this node has something to say to the others, which is then filled in. */
+bool lull_job_node_send(struct lull_job_node *node, const struct lull_job_node_view *view,
+                        int64_t now_ns, struct lull_proposal *proposal_out);
 
-/* Fills in the word by which this node leaves, as its part of the job has ended. Tells whether
+/* Fills in the word by which this node leaves, as its part of the job has ended. Returns whether
  * there are others to hear it. */
 bool lull_job_node_leave(struct lull_job_node *node, struct lull_proposal *proposal_out);
 
@@ -50,8 +50,8 @@ void lull_job_node_take(struct lull_job_node *node, struct lull_controller *cont
 enum lull_agreement_state lull_job_node_state(struct lull_job_node *node, int64_t now_ns);
 
 /* Gives up the others where they have not come together in patience_ns
- * (lull_agreement_is_hopeless): this node agrees with itself from now on. Tells whether it has just
- * done so. */
+ * (lull_agreement_is_hopeless): this node agrees with itself from now on. Returns whether it has
+ * just done so. */
 bool lull_job_node_part(struct lull_job_node *node, int64_t patience_ns, int64_t now_ns);
 
 /* Holds the controller to what the nodes have agreed on. */
@@ -61,7 +61,7 @@ void lull_job_node_apply(struct lull_job_node *node, const struct lull_job_node_
 /* How many nodes were heard at all, this one included; for how many targets all apply a lowered
  * clock; how often this node went higher than it would have by itself; and whether it has given up
  * the others. */
-uint32_t lull_job_node_heard(const struct lull_job_node *node);
+uint32_t lull_job_node_received(const struct lull_job_node *node);
 uint32_t lull_job_node_agreed(const struct lull_job_node *node);
 uint64_t lull_job_node_disagreements(const struct lull_job_node *node);
 bool lull_job_node_is_alone(const struct lull_job_node *node);

@@ -4,10 +4,10 @@
  */
 #include <assert.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "core/section/controller/state.h"
 
-/* The longest block that peers can ask for, iterations: a bound on what comes from outside. */
+/* The longest block that peers can request, iterations: a bound on what comes from outside. */
 enum { ALIGNED_WINDOW_MAX = 4096 };
 
 /* ---- agreed points ----------------------------------------------------------------------- */
@@ -20,7 +20,7 @@ uint32_t lull_controller_agreed_point(const struct lull_controller *controller,
         return point;
     if (iteration < target->agreed_from)
         return 0;
-    return lull_smaller_u32(point, target->agreed_point);
+    return lull_min_u32(point, target->agreed_point);
 }
 
 static bool must_not_try(const struct lull_target *target)
@@ -56,7 +56,7 @@ bool lull_controller_set_agreed(struct lull_controller *controller, uint32_t ind
 
 void lull_controller_align(struct lull_controller *controller, uint32_t window_iterations)
 {
-    controller->aligned_window = lull_smaller_u32(window_iterations, ALIGNED_WINDOW_MAX);
+    controller->aligned_window = lull_min_u32(window_iterations, ALIGNED_WINDOW_MAX);
 }
 
 /* All ranks of this node are in the same iteration, or the next; *next_out: one not yet begun. */
@@ -80,8 +80,8 @@ static bool count_alike(const struct lull_controller *controller, uint64_t *next
     return lowest != UINT64_MAX && highest - lowest <= 1;
 }
 
-static uint64_t base_of(const struct lull_controller *controller, uint32_t gpu, bool is_alike,
-                        uint64_t next)
+static uint64_t peer_job_base_of(const struct lull_controller *controller, uint32_t gpu,
+                                 bool is_alike, uint64_t next)
 {
     if (is_alike)
         return controller->config.together ? 0 : next;
@@ -99,7 +99,7 @@ void lull_controller_place_test(struct lull_controller *controller)
     const bool is_alike = count_alike(controller, &next);
 
     for (uint32_t i = 0; i < controller->gpu_count; i++)
-        lull_trial_place(&controller->trial, i, base_of(controller, i, is_alike, next));
+        lull_trial_place(&controller->trial, i, peer_job_base_of(controller, i, is_alike, next));
     if (is_alike && controller->config.together && next > 0)
         lull_trial_join(&controller->trial, next);
 }

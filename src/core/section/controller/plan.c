@@ -7,13 +7,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "core/section/controller/state.h"
 #include "core/section/gaps/gap_choice.h"
 
-/* Share of the tolerance that late raising may cost on average. Chosen, not measured. */
+/* Share of the tolerance that late raising may cost on average. */
 static const double lateness_share = 0.2;
-/* A descent of gaps tells apart this many clocks: see make_gap_target(). Chosen, not measured. */
+/* A descent of gaps distinguishes this many clocks: see make_gap_target(). */
 enum { GAP_CLOCKS = 8 };
 /*
  * The share of all GPUs' iterations in which a kernel may begin on a lowered clock. Less is earned
@@ -30,8 +30,8 @@ static const double late_wanted = 0.01;
 static const double late_saved = 3.0;
 static const double late_saved_at_first = 2.0;
 /* With an empty allowance nothing is switched; with one just above that the controller is as
- * careful as with this fullness, and no more. Chosen, not measured. */
-static const double least_fullness = 0.05;
+ * careful as with this fullness, and no more. */
+static const double min_fullness = 0.05;
 /* Gaps switched per second, on average: very frequent calls delay NCCL (its issue 1551). This many
  * are what the budget of the device's writer lets through without a pause. */
 static const double gaps_per_s = 20.0;
@@ -65,7 +65,7 @@ uint32_t lull_controller_planned_point(const struct lull_controller *controller,
     assert((uint32_t)target_index < targets->count);
     target = &targets->list[target_index];
     point = lull_target_point_for(target, index, under_test);
-    if (target_index == targets->steady && lull_controller_is_low_beat(target, &slot))
+    if (target_index == targets->steady && lull_controller_is_low_slot(target, &slot))
         point++;
     if (!under_test)
         point = lull_controller_agreed_point(controller, target, point, iteration);
@@ -98,12 +98,12 @@ void lull_controller_init_allowance(struct lull_controller *controller)
 /* The share of the track's iterations in which something may be late, at this fullness. */
 static double late_share(const struct lull_controlled_gpu *gpu, double fullness)
 {
-    return late_wanted * fmax(fullness, least_fullness) * gpu->fold;
+    return late_wanted * fmax(fullness, min_fullness) * gpu->fold;
 }
 
 /* A GPU that had seen a few slow changes of its own would otherwise never be switched again, and
  * never learn that they were an exception. */
-static const struct lull_switch_cost *cost_of(const struct lull_controlled_gpu *gpu)
+static const struct lull_switch_cost *target_plan_cost_of(const struct lull_controlled_gpu *gpu)
 {
     if (gpu->changes < own_changes)
         return &gpu->model_cost;
@@ -113,11 +113,12 @@ static const struct lull_switch_cost *cost_of(const struct lull_controlled_gpu *
 struct lull_gap_need lull_controller_gap_need(const struct lull_controller *controller,
                                               const struct lull_controlled_gpu *gpu)
 {
-    const uint32_t sharing = lull_larger_u32(gpu->switched_gaps, 1);
+    const uint32_t sharing = lull_max_u32(gpu->switched_gaps, 1);
     struct lull_gap_need need;
 
-    lull_gap_need_find(
-        cost_of(gpu), late_share(gpu, lull_allowance_fullness(&controller->late)) / sharing, &need);
+    lull_gap_need_find(target_plan_cost_of(gpu),
+                       late_share(gpu, lull_allowance_fullness(&controller->late)) / sharing,
+                       &need);
     return need;
 }
 
@@ -142,11 +143,11 @@ static void expect_gap(const struct lull_controller *controller,
     out->gap_low_ms = out->gap_high_ms;
     out->ahead_ms = need.ahead_ms;
     out->lead_ms = need.lead_ms;
-    out->least_ms = need.least_ms;
+    out->min_ms = need.min_ms;
     out->serve_ms = need.call_ms;
 }
 
-static int descending(const void *a, const void *b)
+static int target_plan_descending(const void *a, const void *b)
 {
     const double left = *(const double *)a;
     const double right = *(const double *)b;
@@ -158,12 +159,13 @@ static int descending(const void *a, const void *b)
  * what may be late (lull_quantile_soft_least). */
 struct gap_choice {
     double scale_ms;
-    double least_ms; /* INFINITY: none is */
+    double min_ms; /* INFINITY: none is */
 };
 
-static bool is_chosen(const struct gap_choice *choice, const struct lull_section *section)
+static bool target_plan_is_chosen(const struct gap_choice *choice,
+                                  const struct lull_section *section)
 {
-    return lull_quantile_soft_least(&section->recent_length, choice->scale_ms) >= choice->least_ms;
+    return lull_quantile_soft_least(&section->recent_length, choice->scale_ms) >= choice->min_ms;
 }
 
 /* Decides which gaps of this GPU are switched. */
@@ -177,25 +179,26 @@ static struct gap_choice choose_gaps(struct lull_controlled_gpu *gpu)
     uint32_t count;
     const struct lull_section *sections = lull_track_sections(gpu->track, &count);
 
-    lull_gap_need_find(cost_of(gpu), share, &need);
+    lull_gap_need_find(target_plan_cost_of(gpu), share, &need);
     for (uint32_t i = 0; i < count; i++)
         if (sections[i].place != 0 &&
             sections[i].recent_length.count >= LULL_CONTROLLER_MIN_OCCURRENCES)
             lengths_ms[lengths++] =
                 lull_quantile_soft_least(&sections[i].recent_length, need.lead_scale_ms);
-    qsort(lengths_ms, lengths, sizeof(lengths_ms[0]), descending);
-    gpu->switched_gaps = lull_gap_choose(
-        lengths_ms, lengths, (uint32_t)(gaps_per_s * iteration_ms * 1e-3) + 1, cost_of(gpu), share);
+    qsort(lengths_ms, lengths, sizeof(lengths_ms[0]), target_plan_descending);
+    gpu->switched_gaps =
+        lull_gap_choose(lengths_ms, lengths, (uint32_t)(gaps_per_s * iteration_ms * 1e-3) + 1,
+                        target_plan_cost_of(gpu), share);
     return (struct gap_choice){
         .scale_ms = need.lead_scale_ms,
-        .least_ms = gpu->switched_gaps == 0 ? INFINITY : lengths_ms[gpu->switched_gaps - 1],
+        .min_ms = gpu->switched_gaps == 0 ? INFINITY : lengths_ms[gpu->switched_gaps - 1],
     };
 }
 
 /* ---- forecasts --------------------------------------------------------------------------- */
 
 /*
- * For a run of calls: computation goes on as soon as the rank has been let go, so that a late
+ * For a run of calls: computation continues as soon as the rank has been let go, so that a late
  * raising costs time; on average no more than a share of the tolerance.
  */
 static void expect_calls(const struct lull_controller *controller,
@@ -207,7 +210,7 @@ static void expect_calls(const struct lull_controller *controller,
 
     out->ahead_ms = lull_switch_cost_call_ms(&gpu->cost, LULL_DIRECTION_DOWN, 0.1);
     out->lead_ms = lull_switch_cost_lead_ms(&gpu->cost, allowed_ms);
-    out->least_ms = lull_forecast_break_even_ms(out->down_ms, out->lead_ms);
+    out->min_ms = lull_forecast_break_even_ms(out->down_ms, out->lead_ms);
 }
 
 /* Reactive switching, for comparison: the clock follows the section, late on both sides. */
@@ -215,7 +218,7 @@ static void expect_no_forecast(const struct lull_controlled_gpu *gpu, struct lul
 {
     const double up_ms = lull_switch_cost_total_ms(&gpu->cost, LULL_DIRECTION_UP, 0.5);
 
-    out->least_ms = lull_forecast_break_even_ms(out->down_ms, up_ms);
+    out->min_ms = lull_forecast_break_even_ms(out->down_ms, up_ms);
 }
 
 void lull_controller_forecast(const struct lull_controller *controller,
@@ -276,7 +279,7 @@ static void map_section(struct lull_controller *controller, struct lull_controll
         pays = lull_forecast_pays(&expected);
     }
     if (section->place != 0 && !controller->config.reactive)
-        pays = is_forecast && is_chosen(choice, section);
+        pays = is_forecast && target_plan_is_chosen(choice, section);
     *target = lull_targets_find(&controller->targets, section->class);
     if (*target == LULL_CONTROLLER_NO_TARGET && pays) {
         *target = lull_targets_add(&controller->targets, section->class,

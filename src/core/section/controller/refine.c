@@ -18,23 +18,23 @@
  * takes at least this share of the iteration to be worth a turn. With both, uneven ranks save 14.1
  * % instead of 6.8 % jointly, and even ranks have no turns (test_ranks). */
 static const double longer_ratio = 1.1;
-static const double least_share = 0.05;
-/* The search of a turn tells apart this many clocks, and needs at least one of them below the GPU's
- * point. Chosen, not measured, as for gaps (plan.c). */
+static const double min_share = 0.05;
+/* The search of a turn distinguishes this many clocks, and needs at least one of them below the
+ * GPU's point. The same values as for gaps (plan.c). */
 enum { TURN_CLOCKS = 8 };
-/* Turns in a row without effect after which the others are not tried. Chosen, not measured. */
+/* Turns in a row without effect after which the others are not tried. */
 enum { MAX_WITHOUT_EFFECT = 2 };
 
 /* ---- points ------------------------------------------------------------------------------ */
 
-static uint64_t bit(uint32_t gpu)
+static uint64_t refine_bit(uint32_t gpu)
 {
     return UINT64_C(1) << gpu;
 }
 
 uint32_t lull_target_common_point(const struct lull_target *target, uint32_t gpu, uint32_t point)
 {
-    if ((target->held_up & bit(gpu)) != 0)
+    if ((target->held_up & refine_bit(gpu)) != 0)
         return 0;
     return point;
 }
@@ -106,9 +106,9 @@ static uint64_t early_gpus(const struct lull_targets *targets, const struct lull
         const double ms = section_ms(targets, i, target);
 
         if (ms > shortest_ms * longer_ratio)
-            early |= bit(i);
+            early |= refine_bit(i);
         else if (ms > 0.0)
-            *others_out |= bit(i);
+            *others_out |= refine_bit(i);
     }
     return early;
 }
@@ -121,7 +121,7 @@ static bool is_worth_a_turn(const struct lull_targets *targets, uint32_t gpu,
     const uint32_t below = target->descent.count - 1 - target->own_point[gpu];
 
     return below > target->descent.count / TURN_CLOCKS &&
-           section_ms(targets, gpu, target) > least_share * iteration_ms;
+           section_ms(targets, gpu, target) > min_share * iteration_ms;
 }
 
 /* The GPU with the longest section among those that wait for their turn; -1: none does. */
@@ -133,20 +133,20 @@ static int32_t next_turn(const struct lull_targets *targets, struct lull_target 
     for (uint32_t i = 0; i < targets->gpu_count; i++) {
         const double ms = section_ms(targets, i, target);
 
-        if ((target->turns_left & bit(i)) == 0 || ms <= longest_ms ||
+        if ((target->turns_left & refine_bit(i)) == 0 || ms <= longest_ms ||
             !is_worth_a_turn(targets, i, target))
             continue;
         longest_ms = ms;
         best = (int32_t)i;
     }
     if (best != LULL_CONTROLLER_NO_TURN)
-        target->turns_left &= ~bit((uint32_t)best);
+        target->turns_left &= ~refine_bit((uint32_t)best);
     return best;
 }
 
 /* ---- searches ---------------------------------------------------------------------------- */
 
-static bool begin_turn(const struct lull_targets *targets, struct lull_target *target)
+static bool refine_begin_turn(const struct lull_targets *targets, struct lull_target *target)
 {
     const uint32_t count = target->descent.count;
 
@@ -193,7 +193,7 @@ static bool begin_refinement(const struct lull_targets *targets, struct lull_tar
     target->has_own = true;
     target->turns_left = early;
     target->without_effect = 0;
-    return begin_turn(targets, target);
+    return refine_begin_turn(targets, target);
 }
 
 void lull_target_take_verdict(struct lull_target *target, enum lull_verdict verdict)
@@ -204,7 +204,7 @@ void lull_target_take_verdict(struct lull_target *target, enum lull_verdict verd
         lull_descent_take(&target->own, verdict);
 }
 
-static bool may_refine(const struct lull_targets *targets, const struct lull_target *target)
+static bool refine_may(const struct lull_targets *targets, const struct lull_target *target)
 {
     return !target->is_refined && !target->of_gaps && target->signature != 0 &&
            !targets->config->together;
@@ -216,11 +216,11 @@ bool lull_target_goes_on(const struct lull_targets *targets, struct lull_target 
         if (!lull_descent_done(&target->own))
             return true;
         end_turn(target);
-        return begin_turn(targets, target);
+        return refine_begin_turn(targets, target);
     }
     if (!lull_descent_done(&target->descent))
         return true;
-    return may_refine(targets, target) && begin_refinement(targets, target);
+    return refine_may(targets, target) && begin_refinement(targets, target);
 }
 
 void lull_target_reopen(const struct lull_targets *targets, struct lull_target *target)
@@ -235,5 +235,5 @@ void lull_target_reopen(const struct lull_targets *targets, struct lull_target *
     }
     target->turns_left = early_gpus(targets, target, &others);
     target->without_effect = 0;
-    target->settled = !begin_turn(targets, target);
+    target->settled = !refine_begin_turn(targets, target);
 }

@@ -1,5 +1,5 @@
 /*
- * The controller's state, shared by its files and nobody else. Calls go down this list only:
+ * The controller's state, shared by its files and no other process. Calls go down this list only:
  *   controller.c  what comes in and goes out
  *   visits.c      at which points an iteration runs, for whoever compares them
  *   decide.c      what to do next: which trial runs, and what follows from its verdicts
@@ -57,11 +57,11 @@ struct lull_controlled_gpu {
     int64_t steady_renew_ns;
     uint32_t fold;          /* the job's iterations in one of the track's */
     uint32_t switched_gaps; /* in one of the track's iterations */
-    uint32_t late_now;      /* how often computation has begun low in the track's iteration */
+    uint32_t late_now;      /* how often computation has started low in the track's iteration */
     int32_t low_section;    /* gap at whose begin its lower clock was wanted, -1: none is open */
-    int32_t ahead_section;  /* gap whose lowering is planned or asked for ahead, -1: none */
+    int32_t ahead_section;  /* gap whose lowering is planned or requested ahead, -1: none */
     bool has_gaps;          /* its sections are gaps: switched by the node's plan */
-    bool raises_as_planned; /* the raising asked for last was foreseen */
+    bool raises_as_planned; /* the raising requested last was foreseen */
     struct lull_low_interval low;
     int64_t low_ns; /* time below the steady point since the last proof began */
 };
@@ -78,9 +78,9 @@ struct lull_controller {
     struct lull_slack slack;        /* of its ranks */
     uint32_t screened_descents;     /* of the slack, when the present trial began */
     uint32_t failures;              /* proofs and checks in a row that have made it back off */
-    uint32_t acquittals;            /* checks since what is settled has been proven */
+    uint32_t checks_passed;         /* checks since what is settled has been proven */
     uint32_t lead;                  /* GPU whose iterations are counted; UINT32_MAX: none yet */
-    uint64_t lead_offset;           /* of its count, so that the count goes on with a new lead */
+    uint64_t lead_offset;           /* of its count, so that the count continues with a new lead */
     uint64_t check_spacing;
     uint64_t next_check; /* iteration before which no check starts */
     uint64_t retry_spacing;
@@ -225,12 +225,12 @@ double lull_controller_wanted_ratio(const struct lull_controller *controller);
 double lull_controller_slope(const struct lull_controller *controller,
                              const struct lull_target *steady);
 
-/* Lets the search of the steady point, which has taken a verdict, go on where its trials so far
+/* Lets the search of the steady point, which has taken a verdict, continue where its trials so far
  * expect its end. */
 void lull_controller_aim(const struct lull_controller *controller, struct lull_target *steady);
 
-/* Tells whether the steady target's duty has this iteration run one point lower. */
-bool lull_controller_is_low_beat(const struct lull_target *steady,
+/* Returns whether the steady target's duty has this iteration run one point lower. */
+bool lull_controller_is_low_slot(const struct lull_target *steady,
                                  const struct lull_pair_slot *slot);
 
 /* Returns the duty with which the steady point, as proven, is likely to come nearer to the
@@ -280,7 +280,7 @@ void lull_controller_note_clock(struct lull_controller *controller, struct lull_
                                 const struct lull_switch_outcome *outcome);
 
 /*
- * Asks for what the node's plan says is due for GPUs with gaps, after all else has been posted:
+ * Requests what the node's plan says is due for GPUs with gaps, after all else has been posted:
  * raisings one after the other, a lowering where there is room for it.
  */
 void lull_controller_poll_gaps(struct lull_controller *controller, int64_t now_ns);

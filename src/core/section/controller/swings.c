@@ -5,7 +5,7 @@
  */
 #include <assert.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "core/section/controller/state.h"
 
 static bool is_watching(const struct lull_controller *controller)
@@ -65,8 +65,8 @@ static enum lull_swing_side side_of_node(const struct lull_controller *controlle
 }
 
 /* Returns how many points below the GPU's steady point a target is kept. */
-static uint32_t depth_of(const struct lull_controller *controller, uint32_t gpu,
-                         const struct lull_target *target)
+static uint32_t swings_depth_of(const struct lull_controller *controller, uint32_t gpu,
+                                const struct lull_target *target)
 {
     const uint32_t steady = controller->gpus[gpu].steady;
     const uint32_t point = lull_controller_kept_point(controller, gpu, target);
@@ -82,12 +82,12 @@ static struct lull_swing_levers find_levers(const struct lull_controller *contro
     for (uint32_t i = 0; i < targets->count; i++)
         for (uint32_t gpu = 0; gpu < controller->gpu_count && (int32_t)i != targets->steady;
              gpu++) {
-            const uint32_t depth = depth_of(controller, gpu, &targets->list[i]);
+            const uint32_t depth = swings_depth_of(controller, gpu, &targets->list[i]);
 
             if (targets->list[i].of_gaps)
                 levers.gaps = levers.gaps || depth > 0;
             else
-                levers.deepest = lull_larger_u32(levers.deepest, depth);
+                levers.deepest = lull_max_u32(levers.deepest, depth);
         }
     return levers;
 }

@@ -5,17 +5,17 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "core/section/controller/state.h"
 
-/* Power samples on both sides before they may speak against a point. Chosen, not measured. */
+/* Power samples on both sides before they may speak against a point. */
 enum { MIN_POWER_SAMPLES = 8 };
 /* Sections of one class that take less than this share of the GPUs' time save less than a search
  * costs that runs at the reference half of the time, as long as a run is not long. In docs/joint.md
  * the ten classes of gaps of `megatron-3d`, one of eight ranks being slower by a tenth, take 0.8 to
  * 2.7 % each and save 0.5 % together; searching them took 500 of 1000 iterations. Those of recorded
  * jobs there take 8 % and more. */
-static const double least_share = 0.03;
+static const double min_share = 0.03;
 
 void lull_targets_init(struct lull_targets *targets, const struct lull_controller_config *config,
                        const struct lull_controlled_gpu *gpus, uint32_t gpu_count)
@@ -78,7 +78,7 @@ static double weight_ms(const struct lull_targets *targets, uint32_t target)
     return weight;
 }
 
-/* Tells whether a target is left out for now: there is more to save elsewhere. */
+/* Returns whether a target is left out for now: there is more to save elsewhere. */
 static bool is_left_out(const struct lull_targets *targets, uint32_t target)
 {
     double iterations_ms = 0.0;
@@ -90,7 +90,7 @@ static bool is_left_out(const struct lull_targets *targets, uint32_t target)
     for (uint32_t i = 0; i < targets->gpu_count; i++)
         if (lull_controller_takes_part(&targets->gpus[i]))
             iterations_ms += lull_track_iteration_ms(targets->gpus[i].track)->mean;
-    return weight_ms(targets, target) < least_share * iterations_ms;
+    return weight_ms(targets, target) < min_share * iterations_ms;
 }
 
 void lull_targets_explain_left_out(struct lull_targets *targets)
@@ -136,7 +136,7 @@ int32_t lull_targets_next(const struct lull_targets *targets)
 static uint32_t scale_point(uint32_t point, uint32_t from, uint32_t to)
 {
     if (from == to || from < 2 || to < 2)
-        return lull_smaller_u32(point, to - 1);
+        return lull_min_u32(point, to - 1);
     return (uint32_t)lround((double)point * (double)(to - 1) / (double)(from - 1));
 }
 
@@ -167,7 +167,7 @@ static bool saves_nothing(const struct lull_target *target)
 }
 
 /* The target's search is over. */
-static void settle(struct lull_target *target)
+static void target_settle(struct lull_target *target)
 {
     if (target->descent.good > 0 && saves_nothing(target)) {
         lull_target_drop_own(target);
@@ -189,7 +189,7 @@ void lull_targets_conclude(const struct lull_targets *targets, struct lull_targe
     assert(!target->settled);
     lull_target_take_verdict(target, verdict);
     if (!lull_target_goes_on(targets, target))
-        settle(target);
+        target_settle(target);
 }
 
 /* ---- what is proven ---------------------------------------------------------------------- */
@@ -262,7 +262,7 @@ bool lull_targets_are_proven(const struct lull_targets *targets)
 
 double lull_target_below_ratio(const struct lull_target *target)
 {
-    return (double)target->proven.duty.low / LULL_DUTY_BEATS;
+    return (double)target->proven.duty.low / LULL_DUTY_SLOTS;
 }
 
 bool lull_target_is_kept_low(const struct lull_target *target)
@@ -288,7 +288,7 @@ bool lull_targets_are_lowered(const struct lull_targets *targets)
 }
 
 /* Gives up a duty that is not proven, before anything else; true: that may be enough. A search for
- * one goes on with half of it. */
+ * one continues with half of it. */
 static bool back_off_duty(struct lull_target *target, uint32_t points)
 {
     struct lull_duty *duty = &target->duty;
@@ -302,7 +302,7 @@ static bool back_off_duty(struct lull_target *target, uint32_t points)
 }
 
 /* Points of single GPUs are given up together: those that were proven come back. */
-static void back_off(struct lull_target *target, uint32_t points)
+static void target_back_off(struct lull_target *target, uint32_t points)
 {
     if (back_off_duty(target, points))
         return;
@@ -322,7 +322,7 @@ void lull_targets_back_off(struct lull_targets *targets, uint32_t points)
 {
     for (uint32_t i = 0; i < targets->count; i++)
         if (!is_proven(&targets->list[i]))
-            back_off(&targets->list[i], points);
+            target_back_off(&targets->list[i], points);
 }
 
 void lull_targets_give_up(struct lull_targets *targets)
@@ -332,7 +332,7 @@ void lull_targets_give_up(struct lull_targets *targets)
 
         if (is_proven(target))
             continue;
-        back_off(target, target->descent.count);
+        target_back_off(target, target->descent.count);
         target->reason = LULL_REASON_DEGRADES_BELOW;
         assert(target->settled && is_proven(target));
     }

@@ -64,7 +64,7 @@ void lull_targets_prove(struct lull_targets *targets);
 /* Forgets every proof: all targets count as unproven from now on. */
 void lull_targets_disprove(struct lull_targets *targets);
 
-/* Tells whether nothing but what is proven has been found; also where nothing has been. */
+/* Returns whether nothing but what is proven has been found; also where nothing has been. */
 bool lull_targets_are_proven(const struct lull_targets *targets);
 
 /* Only the steady point is left to search, and nothing of what sections have found is proven yet: a
@@ -87,7 +87,7 @@ bool lull_targets_reopen(struct lull_targets *targets);
 /* Returns the duty that refines the target's result; none: {0}. */
 struct lull_duty lull_target_duty(const struct lull_target *target);
 
-/* Tells whether anything has been found below the reference. */
+/* Returns whether anything has been found below the reference. */
 bool lull_targets_are_lowered(const struct lull_targets *targets);
 
 /* A point of a target on this GPU's clock list. */
@@ -108,7 +108,7 @@ void lull_target_take_verdict(struct lull_target *target, enum lull_verdict verd
 /* True while a search of the target runs, the joint one or another that now begins. */
 bool lull_target_goes_on(const struct lull_targets *targets, struct lull_target *target);
 
-/* Gives up points of single GPUs for good. */
+/* Gives up points of single GPUs permanently. */
 void lull_target_drop_own(struct lull_target *target);
 
 /* Searches once more below what has been found, one point at a time at first. */

@@ -1,12 +1,12 @@
 /* Tells at which points an iteration runs. SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "core/section/controller/state.h"
 
 /* The point of a target on a GPU: the one that is proven, or else the one that trials use now. */
-static uint32_t point_of(const struct lull_controller *controller, const struct lull_target *target,
-                         uint32_t gpu, bool is_proven)
+static uint32_t visits_point_of(const struct lull_controller *controller,
+                                const struct lull_target *target, uint32_t gpu, bool is_proven)
 {
     const bool under_test = target == lull_controller_descending(controller);
 
@@ -18,7 +18,7 @@ static uint32_t point_of(const struct lull_controller *controller, const struct 
 }
 
 /* Mixes a number into a hash (FNV-1a, 64 bits, a word at a time). */
-static uint64_t mix(uint64_t hash, uint64_t number)
+static uint64_t visits_mix(uint64_t hash, uint64_t number)
 {
     return (hash ^ number) * UINT64_C(0x100000001b3);
 }
@@ -40,13 +40,13 @@ static uint64_t others_of(const struct lull_controller *controller, bool is_prov
     for (uint32_t i = 0; i < targets->count; i++)
         for (uint32_t gpu = 0; (int32_t)i != targets->steady && gpu < controller->gpu_count;
              gpu++) {
-            const uint32_t point = point_of(controller, &targets->list[i], gpu, is_proven);
+            const uint32_t point = visits_point_of(controller, &targets->list[i], gpu, is_proven);
 
             if (point > 0)
-                hash = mix(mix(mix(hash, i), gpu), point);
+                hash = visits_mix(visits_mix(visits_mix(hash, i), gpu), point);
         }
     if (uses_slack && lull_slack_is_used(&controller->slack))
-        hash = mix(hash, waiting);
+        hash = visits_mix(hash, waiting);
     return hash == basis ? 0 : hash;
 }
 
@@ -67,13 +67,13 @@ struct lull_visit lull_controller_visit(const struct lull_controller *controller
     if (!slot.candidate)
         return visit;
     for (uint32_t i = 0; steady != NULL && i < controller->gpu_count; i++)
-        visit.point = lull_larger_u32(visit.point, point_of(controller, steady, i, false));
+        visit.point = lull_max_u32(visit.point, visits_point_of(controller, steady, i, false));
     visit.others =
         others_of(controller, false,
                   lull_controller_uses_slack(controller, &controller->gpus[gpu],
                                              lull_track_iteration(controller->gpus[gpu].track)));
     if (steady != NULL && lull_target_duty(steady).low > 0)
-        visit.others = mix(mix(visit.others, between), lull_target_duty(steady).low);
+        visit.others = visits_mix(visits_mix(visit.others, between), lull_target_duty(steady).low);
     return visit;
 }
 

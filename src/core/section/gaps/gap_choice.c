@@ -7,15 +7,14 @@
 /*
  * The part of the share that may be late which lowerings that come early may use up. Latencies have
  * a long tail above and a short one below: halving this costs a fraction of a millisecond, halving
- * the rest costs several. Chosen, not measured.
- */
+ * the rest costs several. */
 static const double early_ratio = 0.125;
 /* Latencies that hardly vary are not known better than by this factor, and by this much, which is
- * how often the clock is read. The factor is chosen, not measured. */
+ * how often the clock is read. */
 static const double sure_ratio = 0.97;
 static const double reading_ms = 0.1;
-/* Time that a gap must spend low to be worth two driver calls. Chosen, not measured. */
-static const double least_low_ms = 1.0;
+/* Time that a gap must spend low to be worth two driver calls. */
+static const double min_low_ms = 1.0;
 
 static double ahead_for(const struct lull_switch_cost *cost, double late_share)
 {
@@ -41,7 +40,7 @@ void lull_gap_need_find(const struct lull_switch_cost *cost, double late_share,
         .ahead_scale_ms = ahead_ms - ahead_for(cost, late_share / M_E),
         .lead_scale_ms = lead_for(cost, late_share / M_E) - lead_ms,
         .call_ms = call_ms,
-        .least_ms = fmax(lead_ms - ahead_ms + fmax(call_ms, least_low_ms), lead_ms),
+        .min_ms = fmax(lead_ms - ahead_ms + fmax(call_ms, min_low_ms), lead_ms),
     };
 }
 
@@ -57,7 +56,7 @@ uint32_t lull_gap_choose(const double *lengths_ms, uint32_t count, uint32_t most
         double low_ms;
 
         lull_gap_need_find(cost, late_share / k, &need);
-        if (!(lengths_ms[k - 1] > need.least_ms))
+        if (!(lengths_ms[k - 1] > need.min_ms))
             break;
         sum_ms += lengths_ms[k - 1];
         low_ms = sum_ms - k * (need.lead_ms - need.ahead_ms);

@@ -19,12 +19,12 @@
 
 /* What switching a gap needs where a given share of the switches may be late; all in ms. */
 struct lull_gap_need {
-    double ahead_ms;       /* a lowering asked for this long before the gap's begin is not early */
-    double lead_ms;        /* a raising asked for this long before its end is not late */
-    double ahead_scale_ms; /* asked for later by this much, e times fewer lowerings are early */
-    double lead_scale_ms;  /* asked for sooner by this much, e times fewer raisings are late */
+    double ahead_ms;       /* a lowering requested this long before the gap's begin is not early */
+    double lead_ms;        /* a raising requested this long before its end is not late */
+    double ahead_scale_ms; /* requested later by this much, e times fewer lowerings are early */
+    double lead_scale_ms;  /* requested sooner by this much, e times fewer raisings are late */
     double call_ms;        /* most raising calls take no longer; each waits for its lowering's */
-    double least_ms;       /* length from which there is something to win */
+    double min_ms;         /* length from which there is something to win */
 };
 
 void lull_gap_need_find(const struct lull_switch_cost *cost, double late_share,
@@ -47,7 +47,7 @@ uint32_t lull_gap_choose(const double *lengths_ms, uint32_t count, uint32_t most
  * Pure; caller's storage; zero-initialised knows nothing. Times are ns of one clock.
  */
 
-/* Gaps that are remembered: an outcome is told before this many more have begun. */
+/* Gaps that are remembered: an outcome is told before this many more have started. */
 enum { LULL_LOW_INTERVAL_GAPS = 4 };
 
 struct lull_low_interval {

@@ -11,10 +11,9 @@
 #include "core/section/gaps/gap_map_state.h"
 
 /* How much of what the last pass shows is believed at once: after two passes three quarters are
- * known. Chosen, not measured. */
+ * known. */
 static const double stretch_gain = 0.5;
-/* So many iterations at least: a job may pause for longer than LULL_GAP_MAP_PATIENCE_NS. Chosen,
- * not measured. */
+/* So many iterations at least: a job may pause for longer than LULL_GAP_MAP_PATIENCE_NS. */
 enum { PATIENCE_ITERATIONS = 3 };
 
 struct lull_gap_map *lull_gap_map_create(bool blind)
@@ -46,7 +45,7 @@ void lull_gap_map_destroy(struct lull_gap_map *map)
 
 /* ---- what waits to be polled ------------------------------------------------------------- */
 
-static void put(struct lull_gap_map *map, const struct lull_call *call)
+static void gap_map_add_ready(struct lull_gap_map *map, const struct lull_call *call)
 {
     if (map->ready_count < LULL_GAP_MAP_READY)
         map->ready[(map->ready_first + map->ready_count++) % LULL_GAP_MAP_READY] = *call;
@@ -62,7 +61,7 @@ static void put_edge(struct lull_gap_map *map, const struct lull_call *what, boo
         map->last_ns = time_ns;
     call.time_ns = map->last_ns;
     call.begin = begin;
-    put(map, &call);
+    gap_map_add_ready(map, &call);
 }
 
 static void close_gap(struct lull_gap_map *map, int64_t time_ns)
@@ -96,7 +95,7 @@ static void put_break(struct lull_gap_map *map, int64_t time_ns)
 
 /* ---- the iteration of communication kernels ---------------------------------------------- */
 
-static void give_up(struct lull_gap_map *map)
+static void gap_map_abandon(struct lull_gap_map *map)
 {
     map->phase = LULL_GAP_MAP_BLIND;
     map->is_blind = true;
@@ -115,7 +114,7 @@ static void start_window(struct lull_gap_map *map)
     if (kernels != NULL)
         map->kernels = kernels;
     if (edges_ns == NULL || kernels == NULL || map->attempts++ == LULL_GAP_MAP_ATTEMPTS) {
-        give_up(map);
+        gap_map_abandon(map);
         return;
     }
     memset(edges_ns, 0, edges * sizeof(*edges_ns));
@@ -174,11 +173,11 @@ static void take_up(struct lull_gap_map *map, int64_t recorded_ns)
     map->phase = LULL_GAP_MAP_KNOWN;
 }
 
-static void learn(struct lull_gap_map *map)
+static void gap_map_learn_pass(struct lull_gap_map *map)
 {
     lull_gap_map_plan_gaps(map);
     if (map->gap_count == 0 && map->is_blind)
-        give_up(map);
+        gap_map_abandon(map);
     else if (map->gap_count == 0)
         map->phase = LULL_GAP_MAP_BLIND; /* computation never pauses: nothing to emit */
     else
@@ -189,12 +188,12 @@ void lull_gap_map_take_complete(struct lull_gap_map *map, int64_t until_ns)
 {
     if (map->phase == LULL_GAP_MAP_RECORDING && !map->is_blind && map->record.is_full &&
         until_ns >= map->record.full_ns)
-        learn(map);
+        gap_map_learn_pass(map);
 }
 
 /* What is known of the iteration still holds. But where two iterations count as one it is not known
  * which of them this one is: then a new window is needed. */
-static void resume(struct lull_gap_map *map, const struct lull_call *kernel)
+static void gap_map_resume(struct lull_gap_map *map, const struct lull_call *kernel)
 {
     if (map->gap_count > 0 && map->fold == 1 &&
         lull_kernel_order_locate(map->order, kernel->order, &map->last)) {
@@ -206,7 +205,7 @@ static void resume(struct lull_gap_map *map, const struct lull_call *kernel)
 }
 
 /* Follows the sequence of kernels. */
-static void follow(struct lull_gap_map *map, const struct lull_call *kernel)
+static void gap_map_follow(struct lull_gap_map *map, const struct lull_call *kernel)
 {
     switch (lull_kernel_order_take(map->order, kernel->order, lull_call_signature(kernel),
                                    kernel->time_ns)) {
@@ -216,7 +215,7 @@ static void follow(struct lull_gap_map *map, const struct lull_call *kernel)
         start_window(map);
         break;
     case LULL_ORDER_RESUMED:
-        resume(map, kernel);
+        gap_map_resume(map, kernel);
         break;
     case LULL_ORDER_LEFT:
         leave_iteration(map, kernel->time_ns);
@@ -255,10 +254,10 @@ static void record_edge(struct lull_gap_map *map, const struct lull_call *edge,
         record->full_ns = edge->time_ns;
     record->is_full = ++record->seen == 2 * map->period * LULL_GAP_MAP_PERIODS + 1;
     if (record->is_full && map->is_blind)
-        learn(map);
+        gap_map_learn_pass(map);
 }
 
-static void rescale(struct lull_stretch *stretch, double factor)
+static void gap_map_rescale(struct lull_stretch *stretch, double factor)
 {
     stretch->added_ns = (int64_t)(factor * (double)stretch->added_ns);
 }
@@ -271,13 +270,13 @@ void lull_gap_map_set_steady(struct lull_gap_map *map, uint32_t point)
     if (point == 0 || point == map->slowed)
         return;
     for (uint32_t i = 0; i < map->gap_count && map->slowed != 0; i++)
-        rescale(&map->plans[i].until_next, (double)point / map->slowed);
+        gap_map_rescale(&map->plans[i].until_next, (double)point / map->slowed);
     if (map->slowed != 0)
-        rescale(&map->pass, (double)point / map->slowed);
+        gap_map_rescale(&map->pass, (double)point / map->slowed);
     map->slowed = point;
 }
 
-/* Learns what the steady point adds to a time that is usually usual_ns. */
+/* Learns what the steady point adds to a time that is usually typical_ns. */
 static void learn_stretch(const struct lull_gap_map *map, struct lull_stretch *stretch,
                           int64_t time_ns)
 {
@@ -287,16 +286,16 @@ static void learn_stretch(const struct lull_gap_map *map, struct lull_stretch *s
     if (stretch->from_ns == 0 || stretch->from_ns < map->steady_from_ns)
         return;
     if (map->steady == 0)
-        stretch->usual_ns += (int64_t)(stretch_gain * (double)(took_ns - stretch->usual_ns));
+        stretch->typical_ns += (int64_t)(stretch_gain * (double)(took_ns - stretch->typical_ns));
     else
         stretch->added_ns +=
-            (int64_t)(stretch_gain * (double)(took_ns - stretch->usual_ns - stretch->added_ns));
+            (int64_t)(stretch_gain * (double)(took_ns - stretch->typical_ns - stretch->added_ns));
 }
 
 /* How much longer all computation of a pass takes, as a share of it. */
 static double pass_stretch(const struct lull_gap_map *map)
 {
-    double computes_ns = (double)map->pass.usual_ns;
+    double computes_ns = (double)map->pass.typical_ns;
 
     for (uint32_t i = 0; i < map->gap_count; i++)
         computes_ns -= map->gaps[i].length_ms * LULL_NS_PER_MS;
@@ -318,7 +317,7 @@ static int64_t begin_offset_ns(const struct lull_gap_map *map, const struct lull
     return plan->begin_offset_ns + lull_earlier_ns(added_ns, plan->begin_offset_ns);
 }
 
-static void learn_pass(struct lull_gap_map *map, uint32_t edge, int64_t time_ns)
+static void gap_map_learn_edge(struct lull_gap_map *map, uint32_t edge, int64_t time_ns)
 {
     if (map->plans[0].begin_edge != edge)
         return;
@@ -326,9 +325,9 @@ static void learn_pass(struct lull_gap_map *map, uint32_t edge, int64_t time_ns)
     map->pass.from_ns = time_ns;
 }
 
-static void announce(struct lull_gap_map *map, uint32_t edge, int64_t time_ns)
+static void gap_map_announce(struct lull_gap_map *map, uint32_t edge, int64_t time_ns)
 {
-    learn_pass(map, edge, time_ns);
+    gap_map_learn_edge(map, edge, time_ns);
     for (uint32_t i = 0; i < map->gap_count; i++) {
         struct lull_gap_plan *plan = &map->plans[i];
 
@@ -354,8 +353,8 @@ static void stop_passing(struct lull_gap_map *map, int64_t time_ns)
     map->phase = LULL_GAP_MAP_SEARCHING;
 }
 
-/* Tells whether an iteration without gaps has just ended, which was then an inner loop. */
-static bool was_inner_loop(struct lull_gap_map *map, const struct lull_call *edge)
+/* Returns whether an iteration without gaps has just ended, which was then an inner loop. */
+static bool gap_map_was_inner_loop(struct lull_gap_map *map, const struct lull_call *edge)
 {
     return edge->begin && !map->is_blind &&
            lull_kernel_order_take(map->order, edge->order, lull_call_signature(edge),
@@ -371,11 +370,11 @@ static bool is_racing(const struct lull_gap_map *map, const struct lull_call *ed
     return map->is_blind && !map->has_given_up && edge->begin && map->depth > 0;
 }
 
-static void pass_on(struct lull_gap_map *map, const struct lull_call *edge)
+static void gap_map_forward(struct lull_gap_map *map, const struct lull_call *edge)
 {
     struct lull_call call = *edge;
 
-    if (was_inner_loop(map, edge)) {
+    if (gap_map_was_inner_loop(map, edge)) {
         stop_passing(map, edge->time_ns);
         return;
     }
@@ -386,7 +385,7 @@ static void pass_on(struct lull_gap_map *map, const struct lull_call *edge)
         map->depth++;
     else if (map->depth > 0)
         map->depth--;
-    put(map, &call);
+    gap_map_add_ready(map, &call);
 }
 
 /* Nobody has told for long whether anything was computed in the window: nobody is there to do so.
@@ -408,11 +407,11 @@ void lull_gap_map_take_communication(struct lull_gap_map *map, const struct lull
     if (map->phase == LULL_GAP_MAP_BLIND && is_racing(map, edge)) {
         stop_passing(map, edge->time_ns);
     } else if (map->phase == LULL_GAP_MAP_BLIND) {
-        pass_on(map, edge);
+        gap_map_forward(map, edge);
         return;
     }
     if (edge->begin)
-        follow(map, edge);
+        gap_map_follow(map, edge);
     if ((map->phase != LULL_GAP_MAP_RECORDING && map->phase != LULL_GAP_MAP_KNOWN) ||
         !lull_kernel_order_locate(map->order, edge->order, &standing))
         return;
@@ -423,7 +422,7 @@ void lull_gap_map_take_communication(struct lull_gap_map *map, const struct lull
     else if (map->phase == LULL_GAP_MAP_RECORDING)
         record_edge(map, edge, &standing);
     else
-        announce(map, edge_of(map, &standing, edge->begin), edge->time_ns);
+        gap_map_announce(map, edge_of(map, &standing, edge->begin), edge->time_ns);
 }
 
 /* ---- computation ------------------------------------------------------------------------- */
@@ -461,7 +460,7 @@ static int64_t overtaken_ns(const struct lull_gap_map *map)
     return earliest_ns;
 }
 
-static int64_t due_ns(const struct lull_gap_map *map)
+static int64_t gap_map_due_ns(const struct lull_gap_map *map)
 {
     const struct lull_gap_plan *plan = &map->plans[map->next];
     const int64_t own_ns = map->is_open ? plan->end_due_ns : plan->begin_due_ns;
@@ -472,8 +471,9 @@ static int64_t due_ns(const struct lull_gap_map *map)
 
 bool lull_gap_map_poll(struct lull_gap_map *map, int64_t now_ns, struct lull_call *call_out)
 {
-    if (map->ready_count == 0 && map->phase == LULL_GAP_MAP_KNOWN && due_ns(map) <= now_ns) {
-        const int64_t time_ns = due_ns(map);
+    if (map->ready_count == 0 && map->phase == LULL_GAP_MAP_KNOWN &&
+        gap_map_due_ns(map) <= now_ns) {
+        const int64_t time_ns = gap_map_due_ns(map);
 
         if (map->is_open)
             close_gap(map, time_ns);
@@ -494,7 +494,7 @@ int64_t lull_gap_map_wake_ns(const struct lull_gap_map *map)
         return 0;
     if (map->phase != LULL_GAP_MAP_KNOWN)
         return INT64_MAX;
-    return due_ns(map);
+    return gap_map_due_ns(map);
 }
 
 enum lull_gap_map_phase lull_gap_map_phase(const struct lull_gap_map *map)

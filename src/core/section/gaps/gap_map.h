@@ -3,7 +3,7 @@
  *
  * When communication runs on the GPU (NCCL), its kernels say when they begin and end, but not
  * whether computation runs beside them; and where the host is late the GPU idles with no kernel at
- * all. Recording every compute kernel costs too much to be done always. So the map asks for a
+ * all. Recording every compute kernel costs too much to be done always. So the map requests a
  * window in which it is told both, finds the iteration from the repeating sequence of communication
  * kernels (kernel_order.h: in the order in which the host enqueued them, however they race on the
  * GPU), and learns for each gap in the computation at what distance from which edge of a
@@ -20,7 +20,7 @@
  * gap what they cover together, which may hide computation, too.
  *
  * Where there is no gap, and the order of the kernels does not show the iteration (they run beside
- * each other, or are alike so that only their times tell), one of them stands for a gap, once per
+ * each other, or are alike so that only their times tell), one of them represents a gap, once per
  * iteration.
  *
  * Pure; create/destroy; one thread at a time. Times: int64_t ns of one monotonic clock.
@@ -42,7 +42,7 @@ enum {
 };
 
 /* From the end of a window on its computation is waited for so long, and for some iterations: where
- * it can be recorded it is told within tens of milliseconds. Chosen, not measured. */
+ * it can be recorded it is told within tens of milliseconds. */
 #define LULL_GAP_MAP_PATIENCE_NS INT64_C(2000000000)
 
 enum lull_gap_map_phase {
@@ -102,7 +102,7 @@ enum lull_gap_map_phase lull_gap_map_phase(const struct lull_gap_map *map);
 const struct lull_mapped_gap *lull_gap_map_gaps(const struct lull_gap_map *map,
                                                 uint32_t *count_out);
 
-/* Tells whether computation is to be told now. */
+/* Returns whether computation is to be told now. */
 bool lull_gap_map_wants_compute(const struct lull_gap_map *map);
 
 /* Iterations of the job that one pass through the gaps covers: 1 or 2; 0 unless known. */

@@ -5,13 +5,13 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "base/smaller.h"
+#include "base/minmax.h"
 #include "core/section/exposure.h"
 #include "core/section/gaps/gap_map_state.h"
 
 /* Gaps shorter than this are noise between kernels; a gap worth switching is several times as long.
- * Chosen, not measured. */
-static const int64_t least_gap_ns = INT64_C(1000000);
+ */
+static const int64_t min_gap_ns = INT64_C(1000000);
 /* Where computation is guessed, communication with a break no longer than this, and no larger a
  * share of the whole, is not interrupted by it: the limits of track.c. */
 static const int64_t brief_ns = INT64_C(1000000);
@@ -24,7 +24,7 @@ enum { FIRST_RUNS = 256, MAX_RUNS = 1 << 16 };
 static bool append_run(struct lull_gap_record *record, int64_t begin_ns, int64_t end_ns)
 {
     if (record->run_count == record->run_capacity) {
-        const uint32_t capacity = (uint32_t)lull_larger_room(record->run_capacity, FIRST_RUNS);
+        const uint32_t capacity = (uint32_t)lull_grow_room(record->run_capacity, FIRST_RUNS);
         struct lull_run *runs;
 
         if (capacity > MAX_RUNS)
@@ -45,7 +45,7 @@ bool lull_gap_map_add_run(struct lull_gap_map *map, int64_t begin_ns, int64_t en
     struct lull_gap_record *record = &map->record;
     struct lull_run *last = record->run_count == 0 ? NULL : &record->runs[record->run_count - 1];
 
-    if (last == NULL || begin_ns >= last->end_ns + least_gap_ns)
+    if (last == NULL || begin_ns >= last->end_ns + min_gap_ns)
         return append_run(record, begin_ns, end_ns);
     if (end_ns > last->end_ns)
         last->end_ns = end_ns;

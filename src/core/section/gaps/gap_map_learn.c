@@ -9,7 +9,6 @@
 #include "core/section/exposure.h"
 #include "core/section/gaps/gap_map_state.h"
 
-/* All of these are chosen, not measured. */
 /* A gap shorter than this is not kept: no driver could switch for it. */
 static const int64_t keep_ns = INT64_C(3000000);
 /* A kernel that begins with a gap may announce it if it begins no later than this. */
@@ -24,7 +23,7 @@ static const int64_t variation_ns = INT64_C(500000);
 /* This many edges before a gap may announce it; this many iterations may count as one. */
 enum { ANCHORS = 3, MAX_FOLD = 2 };
 /* At most this many kernels beside one gap are looked at. */
-enum { MOST_BESIDE = 128 };
+enum { MAX_BESIDE = 128 };
 
 /* A window that is being learnt from, cut into passes of `fold` iterations. */
 struct gap_map_learn_window {
@@ -38,8 +37,8 @@ struct gap_map_learn_window {
 struct distance {
     bool is_known;
     int32_t edge; /* see edge_ns() */
-    int64_t least_ns;
-    int64_t most_ns;
+    int64_t min_ns;
+    int64_t max_ns;
 };
 
 /* ---- looking into the window ------------------------------------------------------------- */
@@ -94,8 +93,8 @@ static int64_t overlap_ns(const struct lull_run *a, const struct lull_run *b)
 }
 
 /* The gap that has most in common with the expected one; false: none has anything. */
-static bool find_gap(const struct gap_map_learn_window *window, const struct lull_run *expected,
-                     struct lull_run *found_out)
+static bool gap_map_find_gap(const struct gap_map_learn_window *window,
+                             const struct lull_run *expected, struct lull_run *found_out)
 {
     int64_t best_ns = 0;
 
@@ -113,8 +112,8 @@ static bool find_gap(const struct gap_map_learn_window *window, const struct lul
 
 /* ---- which edge announces what ----------------------------------------------------------- */
 
-/* Tells whether the record covers the gap: it reaches from the end of its first run to the begin of
- * its last. */
+/* Returns whether the record covers the gap: it reaches from the end of its first run to the begin
+ * of its last. */
 static bool is_recorded(const struct gap_map_learn_window *window, const struct lull_run *gap)
 {
     const struct lull_gap_record *record = &window->map->record;
@@ -127,8 +126,9 @@ static bool is_recorded(const struct gap_map_learn_window *window, const struct 
  * The distance from an edge to the begin, or the end, of a gap, over all passes. gap: as it is in
  * the reference pass; other passes have counterparts of it. Unknown if a pass has none.
  */
-static struct distance measure(const struct gap_map_learn_window *window, uint32_t reference,
-                               const struct lull_run *gap, int32_t edge, bool to_begin)
+static struct distance gap_map_measure(const struct gap_map_learn_window *window,
+                                       uint32_t reference, const struct lull_run *gap, int32_t edge,
+                                       bool to_begin)
 {
     struct distance distance = {true, edge, INT64_MAX, INT64_MIN};
     const int64_t from_ns = edge_ns(window, reference, edge);
@@ -142,12 +142,12 @@ static struct distance measure(const struct gap_map_learn_window *window, uint32
         if (edge_ns(window, pass, edge) == 0 ||
             (pass != reference && !is_recorded(window, &expected)))
             continue;
-        distance.is_known = find_gap(window, &expected, &found);
+        distance.is_known = gap_map_find_gap(window, &expected, &found);
         if (!distance.is_known)
             break;
         ns = (to_begin ? found.begin_ns : found.end_ns) - edge_ns(window, pass, edge);
-        distance.least_ns = lull_earlier_ns(ns, distance.least_ns);
-        distance.most_ns = lull_later_ns(ns, distance.most_ns);
+        distance.min_ns = lull_earlier_ns(ns, distance.min_ns);
+        distance.max_ns = lull_later_ns(ns, distance.max_ns);
     }
     return distance;
 }
@@ -197,10 +197,10 @@ static bool edge_after(const struct gap_map_learn_window *window, uint32_t refer
 
 static int64_t spread_ns(const struct distance *distance)
 {
-    return distance->most_ns - distance->least_ns;
+    return distance->max_ns - distance->min_ns;
 }
 
-/* Tells whether an edge never comes before another one. */
+/* Returns whether an edge never comes before another one. */
 static bool never_before(const struct gap_map_learn_window *window, int32_t edge, int32_t other)
 {
     for (uint32_t pass = 0; pass < window->passes; pass++) {
@@ -215,8 +215,9 @@ static bool never_before(const struct gap_map_learn_window *window, int32_t edge
 
 /* Of the edges at or before the gap's begin or end, the one with the steadiest distance to it.
  * from: an edge that it must not come before; null: it may be any. */
-static struct distance steadiest(const struct gap_map_learn_window *window, uint32_t reference,
-                                 const struct lull_run *gap, bool to_begin, const int32_t *from)
+static struct distance gap_map_steadiest(const struct gap_map_learn_window *window,
+                                         uint32_t reference, const struct lull_run *gap,
+                                         bool to_begin, const int32_t *from)
 {
     struct distance best = {false};
     int32_t edges[ANCHORS];
@@ -228,8 +229,8 @@ static struct distance steadiest(const struct gap_map_learn_window *window, uint
 
         if (from != NULL && edges[i] != *from && !never_before(window, edges[i], *from))
             continue;
-        next = measure(window, reference, gap, edges[i], to_begin);
-        if (next.is_known && next.least_ns >= 0 &&
+        next = gap_map_measure(window, reference, gap, edges[i], to_begin);
+        if (next.is_known && next.min_ns >= 0 &&
             (!best.is_known || spread_ns(&next) < spread_ns(&best)))
             best = next;
     }
@@ -240,17 +241,17 @@ static struct distance steadiest(const struct gap_map_learn_window *window, uint
 static struct distance begin_of(const struct gap_map_learn_window *window, uint32_t reference,
                                 const struct lull_run *gap)
 {
-    struct distance before = steadiest(window, reference, gap, true, NULL);
+    struct distance before = gap_map_steadiest(window, reference, gap, true, NULL);
     struct distance with = {false};
     int32_t edge;
     bool is_near;
 
     if (edge_after(window, reference, gap->begin_ns, &edge))
-        with = measure(window, reference, gap, edge, true);
-    is_near = with.is_known && -with.least_ns <= late_begin_ns;
-    if (!is_near || (before.is_known && spread_ns(&before) <= -with.least_ns))
+        with = gap_map_measure(window, reference, gap, edge, true);
+    is_near = with.is_known && -with.min_ns <= late_begin_ns;
+    if (!is_near || (before.is_known && spread_ns(&before) <= -with.min_ns))
         return before;
-    with.most_ns = lull_later_ns(with.most_ns, 0);
+    with.max_ns = lull_later_ns(with.max_ns, 0);
     return with;
 }
 
@@ -261,7 +262,7 @@ static struct distance begin_of(const struct gap_map_learn_window *window, uint3
 static int64_t exposed_ns(const struct gap_map_learn_window *window, uint32_t reference,
                           const struct lull_run *gap, uint32_t *position_out)
 {
-    struct lull_interval beside[MOST_BESIDE];
+    struct lull_interval beside[MAX_BESIDE];
     struct lull_union together = {beside, 0};
     int64_t best_ns = 0;
 
@@ -271,7 +272,7 @@ static int64_t exposed_ns(const struct gap_map_learn_window *window, uint32_t re
         const int64_t common_ns =
             kernel.begin_ns == 0 || kernel.end_ns == 0 ? 0 : overlap_ns(&kernel, gap);
 
-        if (common_ns > 0 && together.count < MOST_BESIDE)
+        if (common_ns > 0 && together.count < MAX_BESIDE)
             beside[together.count++] = (struct lull_interval){kernel.begin_ns, kernel.end_ns};
         if (common_ns > best_ns) {
             best_ns = common_ns;
@@ -282,8 +283,9 @@ static int64_t exposed_ns(const struct gap_map_learn_window *window, uint32_t re
     return lull_union_covered(together, (struct lull_interval){gap->begin_ns, gap->end_ns});
 }
 
-static struct lull_call describe(const struct gap_map_learn_window *window,
-                                 const struct lull_run *gap, int64_t exposed, uint32_t position)
+static struct lull_call gap_map_describe(const struct gap_map_learn_window *window,
+                                         const struct lull_run *gap, int64_t exposed,
+                                         uint32_t position)
 {
     struct lull_call call = {.peer = -1};
 
@@ -299,7 +301,7 @@ static uint32_t within_pass(const struct gap_map_learn_window *window, int32_t e
     return (uint32_t)(edge + (int32_t)window->edges) % window->edges;
 }
 
-/* Tells whether the next edge is the end of a kernel that was under way when the gap began. */
+/* Returns whether the next edge is the end of a kernel that was under way when the gap began. */
 static bool begins_beside(const struct gap_map_learn_window *window, uint32_t reference,
                           const struct lull_run *gap, int32_t next)
 {
@@ -320,12 +322,12 @@ static bool plan_gap(const struct gap_map_learn_window *window, uint32_t referen
 
     if (!begin.is_known)
         return false;
-    end = steadiest(window, reference, gap, false, &begin.edge);
+    end = gap_map_steadiest(window, reference, gap, false, &begin.edge);
     if (!end.is_known ||
         (double)spread_ns(&end) > spread_max * (double)(gap->end_ns - gap->begin_ns))
         return false;
-    emitted.begin_ns = edge_ns(window, reference, begin.edge) + begin.most_ns;
-    emitted.end_ns = edge_ns(window, reference, end.edge) + end.least_ns;
+    emitted.begin_ns = edge_ns(window, reference, begin.edge) + begin.max_ns;
+    emitted.end_ns = edge_ns(window, reference, end.edge) + end.min_ns;
     if (emitted.end_ns - emitted.begin_ns < keep_ns)
         return false;
     if (!edge_after(window, reference, emitted.begin_ns, &next))
@@ -334,17 +336,17 @@ static bool plan_gap(const struct gap_map_learn_window *window, uint32_t referen
     *gap_out = (struct lull_mapped_gap){
         .length_ms = (double)(emitted.end_ns - emitted.begin_ns) * 1e-6,
         .exposed_ms = (double)exposed * 1e-6,
-        .call = describe(window, &emitted, exposed, position),
+        .call = gap_map_describe(window, &emitted, exposed, position),
     };
     *plan_out = (struct lull_gap_plan){
         .begin_edge = within_pass(window, begin.edge),
         .end_edge = within_pass(window, end.edge),
         .next_edge = within_pass(window, next),
         .is_hidden = begins_beside(window, reference, &emitted, next),
-        .until_next.usual_ns =
+        .until_next.typical_ns =
             edge_ns(window, reference, next) - edge_ns(window, reference, begin.edge),
-        .begin_offset_ns = begin.most_ns,
-        .end_offset_ns = end.least_ns,
+        .begin_offset_ns = begin.max_ns,
+        .end_offset_ns = end.min_ns,
         .announced_ns =
             lull_gap_map_in_pass_ns(window->map, edge_ns(window, reference, begin.edge)),
     };
@@ -362,8 +364,8 @@ static uint32_t shortest_gap(const struct lull_gap_map *map)
 }
 
 /* Appends a gap. A full list loses its shortest gap, which may be this one. */
-static void keep_gap(struct lull_gap_map *map, const struct lull_mapped_gap *gap,
-                     const struct lull_gap_plan *plan)
+static void gap_map_append_gap(struct lull_gap_map *map, const struct lull_mapped_gap *gap,
+                               const struct lull_gap_plan *plan)
 {
     if (map->gap_count == LULL_GAP_MAP_MAX_GAPS) {
         const uint32_t out = shortest_gap(map);
@@ -403,18 +405,18 @@ static bool is_of_pass(const struct gap_map_learn_window *window, uint32_t refer
 
     if (gap->begin_ns < begin_ns)
         return false;
-    return find_gap(window, &expected, &before)
+    return gap_map_find_gap(window, &expected, &before)
                ? before.begin_ns < begin_ns
                : gap->begin_ns < edge_ns(window, reference, (int32_t)window->edges);
 }
 
-static void plan_all(struct lull_gap_map *map, const struct gap_map_learn_window *window)
+static void gap_map_plan_all(struct lull_gap_map *map, const struct gap_map_learn_window *window)
 {
     const uint32_t reference = window->passes - 2; /* the passes before and after it are recorded */
 
     map->pass_ns =
         edge_ns(window, reference, (int32_t)window->edges) - edge_ns(window, reference, 0);
-    map->pass = (struct lull_stretch){.usual_ns = map->pass_ns};
+    map->pass = (struct lull_stretch){.typical_ns = map->pass_ns};
     map->gap_count = 0;
     for (uint32_t i = 0; map->pass_ns > 0 && i < gap_total(window); i++) {
         const struct lull_run gap = gap_at(window, i);
@@ -423,7 +425,7 @@ static void plan_all(struct lull_gap_map *map, const struct gap_map_learn_window
 
         if (gap.end_ns - gap.begin_ns >= keep_ns && is_of_pass(window, reference, &gap) &&
             plan_gap(window, reference, &gap, &planned, &plan))
-            keep_gap(map, &planned, &plan);
+            gap_map_append_gap(map, &planned, &plan);
     }
     order_gaps(map);
 }
@@ -436,16 +438,16 @@ static int64_t variation_of(const struct gap_map_learn_window *window)
     int64_t sum_ns = 0;
 
     for (int32_t edge = 1; edge <= (int32_t)window->edges; edge++) {
-        int64_t least_ns = INT64_MAX;
-        int64_t most_ns = INT64_MIN;
+        int64_t min_ns = INT64_MAX;
+        int64_t max_ns = INT64_MIN;
 
         for (uint32_t pass = 0; pass < window->passes; pass++) {
             const int64_t ns = edge_ns(window, pass, edge) - edge_ns(window, pass, edge - 1);
 
-            least_ns = lull_earlier_ns(ns, least_ns);
-            most_ns = lull_later_ns(ns, most_ns);
+            min_ns = lull_earlier_ns(ns, min_ns);
+            max_ns = lull_later_ns(ns, max_ns);
         }
-        sum_ns += most_ns - least_ns;
+        sum_ns += max_ns - min_ns;
     }
     return sum_ns;
 }
@@ -469,7 +471,7 @@ static uint32_t find_fold(const struct lull_gap_map *map)
 
 /* ---- nothing but kernels ----------------------------------------------------------------- */
 
-/* Tells whether a kernel ever begins before the one that was enqueued before it has ended. */
+/* Returns whether a kernel ever begins before the one that was enqueued before it has ended. */
 static bool has_races(const struct gap_map_learn_window *window)
 {
     const int32_t edges = (int32_t)(LULL_GAP_MAP_PERIODS * 2 * window->map->period);
@@ -501,7 +503,7 @@ static int32_t find_standing_kernel(const struct gap_map_learn_window *window)
     return longest;
 }
 
-/* One kernel stands for a gap: it comes once per iteration, and nothing more is known of it than of
+/* One kernel represents a gap: it comes once per iteration, and nothing more is known of it than of
  * kernels that are passed on. */
 static void plan_kernel(struct lull_gap_map *map, const struct gap_map_learn_window *window)
 {
@@ -533,7 +535,7 @@ void lull_gap_map_plan_gaps(struct lull_gap_map *map)
         lull_gap_map_guess_compute(map);
     map->fold = find_fold(map);
     window = window_of(map, map->fold);
-    plan_all(map, &window);
+    gap_map_plan_all(map, &window);
     if (map->gap_count == 0 && map->pass_ns > 0 &&
         (has_races(&window) || lull_kernel_order_goes_by_times(map->order)))
         plan_kernel(map, &window);

@@ -1,5 +1,5 @@
 /*
- * The gap map's state, shared by its files and nobody else. Calls go down this list only:
+ * The gap map's state, shared by its files and no other process. Calls go down this list only:
  *   gap_map.c          following: communication kernels in, calls out
  *   gap_map_learn.c    a recorded window becomes gaps and the edges that announce them
  *   gap_map_compute.c  the computation of a window, told or guessed
@@ -35,9 +35,9 @@ struct lull_gap_record {
 
 /* A time that a steady point stretches. */
 struct lull_stretch {
-    int64_t usual_ns; /* at the highest clock... */
-    int64_t added_ns; /* ...and how much longer it is at the steady point */
-    int64_t from_ns;  /* when it began; 0: it is not under way */
+    int64_t typical_ns; /* at the highest clock... */
+    int64_t added_ns;   /* ...and how much longer it is at the steady point */
+    int64_t from_ns;    /* when it began; 0: it is not under way */
 };
 
 /* Which edges of the pass announce a gap's begin and end, and how long before. */
@@ -56,9 +56,9 @@ struct lull_gap_plan {
 
 struct lull_gap_map {
     enum lull_gap_map_phase phase;
-    bool is_blind;           /* computation is not told: what communicates is taken for a gap */
-    bool has_given_up;       /* the map is blind, and kernels are passed on as they come for good */
-    uint32_t depth;          /* number of kernels that were passed on and have not ended */
+    bool is_blind;     /* computation is not told: what communicates is taken for a gap */
+    bool has_given_up; /* the map is blind, and kernels are passed on as they come permanently */
+    uint32_t depth;    /* number of kernels that were passed on and have not ended */
     struct lull_call passed; /* the last of them that began */
     struct lull_kernel_order *order;
     uint32_t period;           /* kernels per iteration */
@@ -92,7 +92,7 @@ static inline int64_t *lull_gap_map_edge(const struct lull_gap_map *map, uint32_
 
 /* The window is full and, unless the map is blind, all computation in it has been told: finds fold,
  * pass, gaps and plans in it. There may be no gap; but where kernels race, or are alike, one of
- * them stands for it. */
+ * them represents it. */
 void lull_gap_map_plan_gaps(struct lull_gap_map *map);
 
 /* Adds a run of computation to the window; false: no memory, or more runs than a window holds. */

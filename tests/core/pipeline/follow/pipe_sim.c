@@ -42,8 +42,8 @@ struct device {
     double settle_ms;
     /* Who looks on. */
     struct lull_op_tracker *tracker;
-    uint32_t told; /* edges, and what they must be */
-    bool is_told;
+    uint32_t reported; /* edges, and what they must be */
+    bool is_reported;
     int64_t *begins_ns; /* of this iteration and the one before: what really happened */
     int64_t *ends_ns;
     int64_t lost_since_ns;
@@ -297,24 +297,24 @@ static void check_edge(struct pipe_sim *sim, struct device *device,
                        const struct lull_op_tracker_edge *edge)
 {
     const int64_t *really = edge->is_end ? device->ends_ns : device->begins_ns;
-    double least_ms = INFINITY;
+    double min_ms = INFINITY;
 
     /* What it waited for is there; it begins in a moment. */
     if (!edge->is_end && !device->is_running && device->next == edge->op)
-        least_ms = fabs((double)(edge->time_ns - sim->now_ns) * 1e-6);
+        min_ms = fabs((double)(edge->time_ns - sim->now_ns) * 1e-6);
     /* An expected end came a little early; it ends in a moment. */
     if (device->is_running &&
         edge->op == (edge->is_end ? device->next : (device->next + 1) % device->count))
-        least_ms = device->left_ms;
+        min_ms = device->left_ms;
     for (uint32_t half = 0; half < 2; half++)
         if (really[half * device->count + edge->op] != 0)
-            least_ms = fmin(
-                least_ms,
+            min_ms = fmin(
+                min_ms,
                 fabs((double)(edge->time_ns - really[half * device->count + edge->op]) * 1e-6));
     sim->result.edges++;
-    sim->result.wrong += least_ms > 0.2 * sim->config.backward_ms;
-    if (isfinite(least_ms))
-        sim->result.worst_edge_ms = fmax(sim->result.worst_edge_ms, least_ms);
+    sim->result.wrong += min_ms > 0.2 * sim->config.backward_ms;
+    if (isfinite(min_ms))
+        sim->result.worst_edge_ms = fmax(sim->result.worst_edge_ms, min_ms);
 }
 
 static void take_edges(struct pipe_sim *sim, uint32_t index)
@@ -446,7 +446,7 @@ static bool has_met(const struct pipe_sim *sim, const struct device *device)
     return true;
 }
 
-/* What the operation has waited for will come anew in the next iteration. */
+/* What the operation has waited for will come again in the next iteration. */
 static void use_up(struct pipe_sim *sim, uint32_t op)
 {
     const struct lull_pipeline_graph *graph = &sim->graph;

@@ -70,12 +70,12 @@ static void test_what_a_tracker_follows(void **state)
     assert_int_equal(lull_device_plan_count(&problem, 1), 2);
     lull_device_plan_track(&problem, point, 0, ops);
     assert_false(ops[0].is_backward);
-    assert_int_equal(ops[0].receives_from, LULL_OP_TRACKER_NOBODY);
+    assert_int_equal(ops[0].receives_from, LULL_OP_TRACKER_NONE);
     assert_int_equal(ops[0].sends_to, 1);
     assert_int_equal(ops[0].length_ns, 10);
     assert_true(ops[1].is_backward);
     assert_int_equal(ops[1].receives_from, 1);
-    assert_int_equal(ops[1].sends_to, LULL_OP_TRACKER_NOBODY);
+    assert_int_equal(ops[1].sends_to, LULL_OP_TRACKER_NONE);
     assert_int_equal(ops[1].length_ns, 25);
 }
 

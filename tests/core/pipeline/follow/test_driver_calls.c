@@ -10,7 +10,7 @@
 
 static const int64_t ms_ns = 1000000;
 
-enum { MOST = 4096 };
+enum { MAX = 4096 };
 
 /* A change of a device's clock, in the iterations one after the other. */
 struct change {
@@ -22,9 +22,9 @@ struct change {
 };
 
 struct world {
-    struct change changes[MOST]; /* of a device in their order */
+    struct change changes[MAX]; /* of a device in their order */
     uint32_t count;
-    uint32_t by_want[MOST];
+    uint32_t by_want[MAX];
     uint32_t raisings;
 };
 
@@ -34,7 +34,7 @@ static uint32_t mhz_of(const struct lull_pipeline_problem *problem, const uint32
     return lull_pipeline_class_of(problem, op)->points[point[op]].sm_mhz;
 }
 
-/* What three iterations of a plan ask for; one behind the other, each as long as the plan. */
+/* What three iterations of a plan request; one behind the other, each as long as the plan. */
 static void ask(struct world *world, const struct lull_pipeline_problem *problem,
                 const struct lull_pipeline_switching *switching, const uint32_t *point)
 {
@@ -56,7 +56,7 @@ static void ask(struct world *world, const struct lull_pipeline_problem *problem
 
             if (mhz_of(problem, point, op) == mhz_of(problem, point, before))
                 continue;
-            assert_true(world->count < MOST);
+            assert_true(world->count < MAX);
             world->changes[world->count++] = (struct change){
                 .device = device,
                 .is_raising = is_raising,

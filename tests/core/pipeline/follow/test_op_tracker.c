@@ -221,8 +221,8 @@ static void test_nonsense_is_survived(void **state)
         for (uint32_t i = 0; i < count; i++)
             ops[i] = (struct lull_op_tracker_op){
                 .is_backward = lull_random_below(&random, 2) != 0,
-                .receives_from = lull_random_below(&random, 3) == 0 ? 1 : LULL_OP_TRACKER_NOBODY,
-                .sends_to = lull_random_below(&random, 3) == 0 ? 2 : LULL_OP_TRACKER_NOBODY,
+                .receives_from = lull_random_below(&random, 3) == 0 ? 1 : LULL_OP_TRACKER_NONE,
+                .sends_to = lull_random_below(&random, 3) == 0 ? 2 : LULL_OP_TRACKER_NONE,
                 .length_ns = 1000,
             };
         tracker = lull_op_tracker_create(ops, count);

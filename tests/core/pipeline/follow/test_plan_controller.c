@@ -268,7 +268,7 @@ struct disturbance {
     struct lull_plan_controller *plan_controller;
     uint64_t from;
     uint64_t to;
-    uint32_t told; /* iterations, as disturbed */
+    uint32_t reported; /* iterations, as disturbed */
     bool was_kept;
 };
 
@@ -281,7 +281,7 @@ static void disturb(void *context, const struct lull_plan_controller_iteration *
     (void)begin_ns;
     (void)end_ns;
     (void)energy_j;
-    disturbance->told += iteration->is_disturbed;
+    disturbance->reported += iteration->is_disturbed;
     disturbance->was_kept |=
         lull_plan_controller_phase(disturbance->plan_controller) == LULL_PLAN_CONTROLLER_KEPT;
     if (present >= disturbance->from && present < disturbance->to)
@@ -317,13 +317,13 @@ static enum lull_plan_controller_phase end_disturbed(struct disturbance *disturb
 static void test_f08_disturbed_iterations_are_no_evidence(void **state)
 {
     struct disturbance untold = {.from = 0};
-    struct disturbance told = {.from = 6, .to = 9};
+    struct disturbance reported = {.from = 6, .to = 9};
 
     (void)state;
     assert_int_equal(end_disturbed(&untold, 1.5, 60), LULL_PLAN_CONTROLLER_TRYING);
-    assert_int_equal(untold.told, 0);
-    assert_int_equal(end_disturbed(&told, 1.5, 60), LULL_PLAN_CONTROLLER_KEPT);
-    assert_int_equal(told.told, 3);
+    assert_int_equal(untold.reported, 0);
+    assert_int_equal(end_disturbed(&reported, 1.5, 60), LULL_PLAN_CONTROLLER_KEPT);
+    assert_int_equal(reported.reported, 3);
 }
 
 /* Nothing is kept for what was measured while the job was held up all the time, and what has been
@@ -337,7 +337,7 @@ static void test_f17_a_disturbance_without_end(void **state)
     assert_int_equal(end_disturbed(&always, 1.0, 60), LULL_PLAN_CONTROLLER_GIVEN_UP);
     assert_false(always.was_kept);
     assert_int_equal(end_disturbed(&later, 1.0, 700), LULL_PLAN_CONTROLLER_KEPT);
-    assert_true(later.was_kept && later.told > 600);
+    assert_true(later.was_kept && later.reported > 600);
 }
 
 /* A rank that was killed leaves its GPU lowered for no longer than a command is valid. */
@@ -422,7 +422,7 @@ static void test_a_driver_that_blocks_is_not_trusted(void **state)
     lull_plan_controller_destroy(plan_controller);
 }
 
-/* A GPU that does not follow: the plan goes for good, and no other one comes. */
+/* A GPU that does not follow: the plan goes permanently, and no other one comes. */
 static void test_a_gpu_that_does_not_follow_ends_the_plan(void **state)
 {
     struct lull_plan_controller_command command;

@@ -76,7 +76,7 @@ static double iteration_j(const struct recorded *recorded, uint32_t stage, uint3
            recorded->blocking_w * (whole_s - MICROBATCHES * busy_s);
 }
 
-static double least_j(const struct recorded *recorded, uint32_t stage)
+static double min_j(const struct recorded *recorded, uint32_t stage)
 {
     double least = INFINITY;
 
@@ -109,7 +109,7 @@ static double loss_of(const struct recorded *recorded, const struct lull_profili
     for (uint32_t stage = 0; stage < STAGES; stage++)
         worst = fmax(worst, iteration_j(recorded, stage,
                                         valley_of(profiling, stage, recorded->clock_count)) /
-                                    least_j(recorded, stage) -
+                                    min_j(recorded, stage) -
                                 1);
     return worst;
 }

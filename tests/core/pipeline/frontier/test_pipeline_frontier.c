@@ -258,7 +258,7 @@ static void test_bound_is_below_every_plan(void **state)
     assert_true(equal > CASES); /* both ends at least are plans */
 }
 
-/* Places that are remembered, also those that are forgotten to make room, are given back. */
+/* Places that are remembered, also those that are forgotten to make room, are returned. */
 static void test_no_memory_is_lost(void **state)
 {
     const struct pipeline_case_random large = {.ops = 300, .points = 12, .devices = 5};

@@ -163,7 +163,7 @@ static void check_here(const struct lull_frontier *moved, const struct lull_fron
                        int64_t time_ns, uint64_t seed)
 {
     const struct lull_frontier_point here = lull_frontier_here(moved);
-    const double least_j = energy_at_j(walked, time_ns);
+    const double min_j = energy_at_j(walked, time_ns);
     size_t passed;
     size_t all;
 
@@ -171,7 +171,7 @@ static void check_here(const struct lull_frontier *moved, const struct lull_fron
     (void)lull_frontier_points(walked, &all);
     holds(passed < all / 2, seed); /* it has jumped */
     holds(here.time_ns == time_ns, seed);
-    holds(fabs(here.energy_j / least_j - 1.0) < 1e-9, seed);
+    holds(fabs(here.energy_j / min_j - 1.0) < 1e-9, seed);
 }
 
 /* 1F1B of eight stages that all differ, with many clocks: so many points that a move along them

@@ -286,7 +286,7 @@ static double effective(const struct lull_pipeline_point *point, double blocking
     return (double)point->energy_nj - blocking_w * (double)point->time_ns;
 }
 
-/* Tells whether another option is at least as fast and as cheap, and better in one of the two. */
+/* Returns whether another option is at least as fast and as cheap, and better in one of the two. */
 static bool dominated(const struct lull_pipeline_class *operations, size_t i, double blocking_w)
 {
     const struct lull_pipeline_point *it = &operations->points[i];
@@ -302,7 +302,7 @@ static bool dominated(const struct lull_pipeline_class *operations, size_t i, do
     return false;
 }
 
-/* Tells whether a mix of two others takes no longer and costs less. */
+/* Returns whether a mix of two others takes no longer and costs less. */
 static bool above_a_mix(const struct lull_pipeline_class *operations, size_t i, double blocking_w)
 {
     const struct lull_pipeline_point *it = &operations->points[i];

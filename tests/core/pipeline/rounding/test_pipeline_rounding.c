@@ -1,6 +1,6 @@
 /*
  * Rounding on random task graphs: deadlines hold, no plan is below the bound, moves never make a
- * plan dearer; on tiny ones against all plans. SPDX-License-Identifier: Apache-2.0
+ * plan more expensive; on tiny ones against all plans. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ static void check_plan(const struct pipeline_case *it, struct lull_frontier *fro
         holds(cost.energy_j >= bound_j - 1e-6 * (1.0 + fabs(bound_j)), seed);
 }
 
-/* A beam never makes the plan dearer. */
+/* A beam never makes the plan more expensive. */
 static void check_beam(const struct pipeline_case *it, struct lull_pipeline_rounding *rounding,
                        struct lull_frontier *frontier, int64_t deadline_ns, uint32_t *point,
                        uint64_t seed)

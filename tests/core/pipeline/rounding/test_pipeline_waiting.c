@@ -11,7 +11,7 @@
 #include "../pipeline_case.h"
 #include "../../property.h"
 
-enum { MOST_OPS = 40, MOST_POINTS = 4, TICK_NS = 1000000 };
+enum { MOST_OPS = 40, MAX_POINTS = 4, TICK_NS = 1000000 };
 
 static void draw_points(struct lull_random *random, struct lull_pipeline_waiting_point *points,
                         size_t count)
@@ -61,9 +61,9 @@ static void check_dwell(const struct pipeline_case *it,
                         const struct lull_pipeline_wait *waits, size_t count, uint64_t seed)
 {
     for (uint32_t device = 0; device < it->graph.device_count; device++) {
-        int64_t told_ns[3 * MOST_OPS + 8];
+        int64_t reported_ns[3 * MOST_OPS + 8];
         bool is_wait[3 * MOST_OPS + 8];
-        size_t told = 0;
+        size_t reported = 0;
         uint32_t mhz = 0;
 
         for (int round = 0; round < 2; round++) { /* the first finds the clock at its end */
@@ -77,8 +77,8 @@ static void check_dwell(const struct pipeline_case *it,
                 for (size_t i = 0; i < count; i++)
                     replaced = replaced || waits[i].before_op == op;
                 if (round == 1 && next > 0 && next != mhz && !replaced) {
-                    is_wait[told] = false;
-                    told_ns[told++] = free_ns;
+                    is_wait[reported] = false;
+                    reported_ns[reported++] = free_ns;
                 }
                 mhz = next > 0 ? next : mhz;
                 free_ns = timeline->end_ns[op];
@@ -86,15 +86,16 @@ static void check_dwell(const struct pipeline_case *it,
         }
         for (size_t i = 0; i < count; i++)
             if (waits[i].device == device) {
-                is_wait[told] = is_wait[told + 1] = true;
-                told_ns[told++] = waits[i].begin_ns;
-                told_ns[told++] = waits[i].wake_ns;
+                is_wait[reported] = is_wait[reported + 1] = true;
+                reported_ns[reported++] = waits[i].begin_ns;
+                reported_ns[reported++] = waits[i].wake_ns;
             }
-        for (size_t a = 0; a < told; a++)
-            for (size_t b = 0; b < told && is_wait[a]; b++)
+        for (size_t a = 0; a < reported; a++)
+            for (size_t b = 0; b < reported && is_wait[a]; b++)
                 for (int64_t later = -1; later <= 1; later++)
-                    holds((a == b && later == 0) || llabs(told_ns[b] + later * timeline->period_ns -
-                                                          told_ns[a]) >= timeline->dwell_ns,
+                    holds((a == b && later == 0) ||
+                              llabs(reported_ns[b] + later * timeline->period_ns -
+                                    reported_ns[a]) >= timeline->dwell_ns,
                           seed);
     }
 }
@@ -102,7 +103,7 @@ static void check_dwell(const struct pipeline_case *it,
 static void check(uint64_t seed, double *share_sum)
 {
     const struct pipeline_case_random size = {MOST_OPS, 4, 4};
-    struct lull_pipeline_waiting_point points[MOST_POINTS];
+    struct lull_pipeline_waiting_point points[MAX_POINTS];
     struct lull_pipeline_wait waits[MOST_OPS + 4];
     int64_t duration_ns[MOST_OPS];
     int64_t begin_ns[MOST_OPS];
@@ -121,7 +122,7 @@ static void check(uint64_t seed, double *share_sum)
 
     lull_random_init(&random, seed);
     pipeline_case_draw(&it, &random, &size);
-    points_drawn = (size_t)lull_random_below(&random, MOST_POINTS + 1);
+    points_drawn = (size_t)lull_random_below(&random, MAX_POINTS + 1);
     draw_points(&random, points, points_drawn);
     for (size_t op = 0; op < graph->op_count; op++)
         duration_ns[op] = (int64_t)(1 + lull_random_below(&random, 40)) * TICK_NS;

@@ -29,8 +29,8 @@ bool dwell_is_good(const struct pipeline_case *it, const struct lull_pipeline_sw
     *changes_out = 0;
     for (uint32_t device = 0; device < it->graph.device_count; device++) {
         uint32_t mhz = dwell_last_mhz(it, point, device);
-        int64_t told_ns[DWELL_ORACLE_MOST_OPS];
-        size_t told = 0;
+        int64_t reported_ns[DWELL_ORACLE_MOST_OPS];
+        size_t reported = 0;
         int64_t free_ns = 0;
 
         for (uint32_t k = it->graph.first_on[device]; k < it->graph.first_on[device + 1]; k++) {
@@ -38,16 +38,16 @@ bool dwell_is_good(const struct pipeline_case *it, const struct lull_pipeline_sw
             uint32_t next = dwell_point_of(it, point, op)->sm_mhz;
 
             if (next > 0 && next != mhz) {
-                told_ns[told++] = free_ns;
+                reported_ns[reported++] = free_ns;
                 mhz = next;
             }
             free_ns = end_ns[op];
         }
-        for (size_t i = 0; i < told; i++)
-            good =
-                good && (i + 1 < told ? told_ns[i + 1] : told_ns[0] + deadline_ns) - told_ns[i] >=
-                            switching->dwell_ns;
-        *changes_out += told;
+        for (size_t i = 0; i < reported; i++)
+            good = good && (i + 1 < reported ? reported_ns[i + 1] : reported_ns[0] + deadline_ns) -
+                                   reported_ns[i] >=
+                               switching->dwell_ns;
+        *changes_out += reported;
     }
     return good;
 }

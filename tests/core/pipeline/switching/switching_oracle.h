@@ -20,7 +20,7 @@ const struct lull_pipeline_point *dwell_point_of(const struct pipeline_case *it,
 /* The last clock that a device is told in an iteration; 0: none. */
 uint32_t dwell_last_mhz(const struct pipeline_case *it, const uint32_t *point, uint32_t device);
 
-/* Tells whether a plan keeps time and dwell; and its changes of clock. */
+/* Returns whether a plan keeps time and dwell; and its changes of clock. */
 bool dwell_is_good(const struct pipeline_case *it, const struct lull_pipeline_switching *switching,
                    const uint32_t *point, int64_t deadline_ns, size_t *changes_out);
 

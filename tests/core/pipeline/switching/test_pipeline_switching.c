@@ -12,7 +12,7 @@
 #include "../pipeline_case.h"
 #include "../../property.h"
 
-enum { MOST_OPS = 8, MOST_DEVICES = 3, TICK_NS = 10000, CASES = 400 };
+enum { MOST_OPS = 8, MAX_DEVICES = 3, TICK_NS = 10000, CASES = 400 };
 
 /* How long an operation takes at a clock; at the next one below, or the lowest, if it lacks it. */
 static double time_at(const struct pipeline_case *it, uint32_t op, uint32_t mhz)
@@ -84,7 +84,7 @@ static int64_t simulate(const struct pipeline_case *it,
                         int64_t *end_ns)
 {
     const struct lull_pipeline_graph *graph = &it->graph;
-    struct simulated devices[MOST_DEVICES] = {0};
+    struct simulated devices[MAX_DEVICES] = {0};
     size_t left = graph->op_count;
     int64_t now_ns = 0;
 
@@ -121,7 +121,7 @@ static int64_t simulate(const struct pipeline_case *it,
 static void draw(struct lull_random *random, struct pipeline_case *it,
                  struct lull_pipeline_switching *switching)
 {
-    const struct pipeline_case_random size = {7, 3, MOST_DEVICES};
+    const struct pipeline_case_random size = {7, 3, MAX_DEVICES};
 
     pipeline_case_draw(it, random, &size);
     *switching = (struct lull_pipeline_switching){
@@ -189,7 +189,7 @@ static uint32_t list_turns(const struct pipeline_case *it, const uint32_t *point
     return count;
 }
 
-/* Tells whether an operation ahead that is above this clock is so near that its raising comes
+/* Returns whether an operation ahead that is above this clock is so near that its raising comes
  * first. */
 static bool is_soon_raised(const struct pipeline_case *it,
                            const struct lull_pipeline_switching *switching, const uint32_t *point,

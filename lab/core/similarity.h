@@ -11,27 +11,27 @@
  *
  * Pure; caller's storage; any thread. SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LULL_LAB_CORE_LIKENESS_H
-#define LULL_LAB_CORE_LIKENESS_H
+#ifndef LULL_LAB_CORE_SIMILARITY_H
+#define LULL_LAB_CORE_SIMILARITY_H
 
 #include <stdint.h>
 
 #include "lab/core/grid.h"
 
-enum { LULL_LIKENESS_FEATURES = 2 * LULL_GRID_PROBES };
+enum { LULL_SIMILARITY_FEATURES = 2 * LULL_GRID_PROBES };
 
-struct lull_likeness {
+struct lull_similarity {
     uint32_t kernels;
-    uint32_t features;     /* of a kernel; 1..LULL_LIKENESS_FEATURES */
+    uint32_t features;     /* of a kernel; 1..LULL_SIMILARITY_FEATURES */
     uint32_t points;       /* <= LULL_GRID_POINTS */
     const double *feature; /* kernels x features */
     const double
-        *residual; /* kernels x points; the row of the kernel that is asked for is not read */
+        *residual; /* kernels x points; the row of the kernel that is requested is not read */
 };
 
 /* The predicted residual of a kernel at all points; 0 everywhere where nothing is learnt from the
  * others, or there are fewer than three. O(kernels^2 points). */
-void lull_likeness_residual(const struct lull_likeness *likeness, uint32_t kernel,
-                            double *residual_out);
+void lull_similarity_residual(const struct lull_similarity *similarity, uint32_t kernel,
+                              double *residual_out);
 
 #endif

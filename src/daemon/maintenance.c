@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-/* Chosen, not measured. */
 enum {
     GREETING_MS = 2000, /* a client that has not greeted by then is closed */
     HOUSEKEEPING_MS = 250,
@@ -36,14 +35,14 @@ void lull_server_note_processes(struct lull_server *server, uint32_t gpu, const 
 }
 
 /* Logs a line that a user has caused, within the user's quota. */
-void lull_server_say(struct lull_server *server, uid_t uid, enum lull_log_level level,
+void lull_server_log(struct lull_server *server, uid_t uid, enum lull_log_level level,
                      const char *format, ...)
 {
     char text[256];
     va_list args;
 
     if (!lull_quota_allows_line(&server->quota, uid, lull_now_ns())) {
-        lull_server_keep_house(server);
+        lull_server_run_maintenance(server);
         return;
     }
     va_start(args, format);
@@ -52,7 +51,7 @@ void lull_server_say(struct lull_server *server, uid_t uid, enum lull_log_level 
     lull_log(level, "lulld", "%s", text);
 }
 
-static void tell_left_out(struct lull_server *server)
+static void maintenance_log_left_out(struct lull_server *server)
 {
     uid_t uid;
     uint64_t count;
@@ -83,7 +82,7 @@ void lull_server_on_wake(uv_async_t *async)
     struct lull_server *server = async->data;
 
     if (server->enforcer == NULL)
-        return; /* the end has begun, and asks nobody */
+        return; /* the end has started, and asks nobody */
     for (uint32_t gpu = 0; gpu < LULL_DEVICE_MAX_GPUS; gpu++) {
         int result = atomic_exchange(&server->ended[gpu], LULL_SERVER_NO_RESULT);
 
@@ -92,7 +91,7 @@ void lull_server_on_wake(uv_async_t *async)
     }
     lull_server_end_proofs(server);
     lull_server_revoke_undrivable(server);
-    lull_server_tell_ended(server);
+    lull_server_send_ended(server);
     if (atomic_exchange(&server->has_new_users, false))
         lull_server_judge_again(server);
     lull_server_stop_flood(server);
@@ -154,13 +153,13 @@ static void on_housekeeping(uv_timer_t *timer)
     struct lull_server *const server = timer->data;
     const bool is_waiting = close_silent(server);
 
-    tell_left_out(server);
+    maintenance_log_left_out(server);
     server->is_housekeeping = is_waiting || lull_quota_has_left_out(&server->quota);
     if (!server->is_housekeeping)
         uv_timer_stop(timer);
 }
 
-void lull_server_keep_house(struct lull_server *server)
+void lull_server_run_maintenance(struct lull_server *server)
 {
     if (server->is_housekeeping)
         return;

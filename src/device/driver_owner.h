@@ -3,13 +3,13 @@
  *
  * A driver call may never return. So another thread waits as a spare and takes the turn when a call
  * lasts longer than calls do; the thread inside it keeps its GPU, which is away until the call
- * returns and the GPU is given back. So no GPU is ever in the hands of two threads, and there are
+ * returns and the GPU is returned. So no GPU is ever in the hands of two threads, and there are
  * never more threads than GPUs and two.
  *
  * Threads: as said at each function. SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LULL_DEVICE_TURN_H
-#define LULL_DEVICE_TURN_H
+#ifndef LULL_DEVICE_DRIVER_OWNER_H
+#define LULL_DEVICE_DRIVER_OWNER_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,7 +18,7 @@
 
 #include "device/device.h"
 
-struct lull_turn {
+struct lull_driver_owner {
     pthread_mutex_t lock;   /* guards is_taken and is_over, and taking the turn away */
     pthread_cond_t changed; /* on CLOCK_MONOTONIC */
     bool is_taken;
@@ -31,32 +31,33 @@ struct lull_turn {
     atomic_int away_thread[LULL_DEVICE_MAX_GPUS];
 };
 
-void lull_turn_init(struct lull_turn *turn);
+void lull_driver_owner_init(struct lull_driver_owner *owner);
 
 /* No thread may be waiting, nor have the turn or a GPU of it. */
-void lull_turn_fini(struct lull_turn *turn);
+void lull_driver_owner_fini(struct lull_driver_owner *owner);
 
 /* Waits until the calling thread has the turn. False: no thread is wanted any more. */
-bool lull_turn_wait(struct lull_turn *turn);
+bool lull_driver_owner_wait(struct lull_driver_owner *owner);
 
 /* Ends all waiting, also in the future. Any thread. */
-void lull_turn_end(struct lull_turn *turn);
+void lull_driver_owner_end(struct lull_driver_owner *owner);
 
-/* Tells whether the calling thread has lost its turn in a call; then it keeps the GPU of the call.
+/* Returns whether the calling thread has lost its turn in a call; then it keeps the GPU of the
+ * call.
  */
-bool lull_turn_is_lost(void);
+bool lull_driver_owner_is_lost(void);
 
 /* Gives that GPU back to the thread that has the turn; the calling thread is free afterwards. */
-void lull_turn_give_back(void);
+void lull_driver_owner_return(void);
 
 /* Since when the GPU is away, on CLOCK_MONOTONIC; 0: it is not. Any thread. */
-int64_t lull_turn_away_ns(const struct lull_turn *turn, uint32_t gpu);
+int64_t lull_driver_owner_away_ns(const struct lull_driver_owner *owner, uint32_t gpu);
 
 /* The kernel's number of the thread that a GPU was last away with. Any thread. */
-int lull_turn_away_thread(const struct lull_turn *turn, uint32_t gpu);
+int lull_driver_owner_away_thread(const struct lull_driver_owner *owner, uint32_t gpu);
 
 /* Called around every driver call; nothing happens on threads that do not have a turn. */
-void lull_turn_call_begin(uint32_t gpu);
-void lull_turn_call_end(void);
+void lull_driver_owner_call_begin(uint32_t gpu);
+void lull_driver_owner_call_end(void);
 
 #endif

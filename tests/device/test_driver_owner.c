@@ -36,11 +36,11 @@ static int fake_look(pthread_mutex_t *lock, const struct timespec *until)
 
 #define lull_now_ns fake_now_ns
 #define pthread_cond_timedwait(changed, lock, until) fake_look(lock, until)
-#include "device/turn.c"
+#include "device/driver_owner.c"
 
 enum { GPU = 3, OTHER_GPU = 5 };
 
-static struct lull_turn turn;
+static struct lull_driver_owner turn;
 static sem_t is_inside, may_return;
 
 /* What the thread of the long call has seen. */
@@ -54,7 +54,7 @@ static int set_up(void **state)
 {
     (void)state;
     atomic_store(&fake_time_ns, 7 * LULL_NS_PER_S);
-    lull_turn_init(&turn);
+    lull_driver_owner_init(&turn);
     sem_init(&is_inside, 0, 0);
     sem_init(&may_return, 0, 0);
     return 0;
@@ -63,7 +63,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    lull_turn_fini(&turn);
+    lull_driver_owner_fini(&turn);
     sem_destroy(&is_inside);
     sem_destroy(&may_return);
     return 0;
@@ -73,18 +73,18 @@ static void *call_long(void *argument)
 {
     (void)argument;
     seen.thread = gettid();
-    seen.was_first = lull_turn_wait(&turn);
-    lull_turn_call_begin(GPU);
+    seen.was_first = lull_driver_owner_wait(&turn);
+    lull_driver_owner_call_begin(GPU);
     sem_post(&is_inside);
     sem_wait(&may_return);
-    lull_turn_call_end();
-    seen.was_lost = lull_turn_is_lost();
-    seen.away_ns = lull_turn_away_ns(&turn, GPU);
+    lull_driver_owner_call_end();
+    seen.was_lost = lull_driver_owner_is_lost();
+    seen.away_ns = lull_driver_owner_away_ns(&turn, GPU);
     if (seen.was_lost)
-        lull_turn_give_back();
-    seen.given_back_ns = lull_turn_away_ns(&turn, GPU);
-    seen.is_lost_at_last = lull_turn_is_lost();
-    lull_turn_call_begin(GPU); /* it has no turn, so this is nobody's call */
+        lull_driver_owner_return();
+    seen.given_back_ns = lull_driver_owner_away_ns(&turn, GPU);
+    seen.is_lost_at_last = lull_driver_owner_is_lost();
+    lull_driver_owner_call_begin(GPU); /* it has no turn, so this is nobody's call */
     return NULL;
 }
 
@@ -109,20 +109,20 @@ static void test_a_long_call_loses_the_turn_and_keeps_its_gpu(void **state)
     start_long_call(&thread);
     assert_true(seen.was_first);
     atomic_store(&fake_time_ns, call_ns + PATIENCE_NS - 1);
-    assert_false(take_over(&turn, call_ns));
-    assert_int_equal(lull_turn_away_ns(&turn, GPU), 0);
+    assert_false(driver_owner_take_over(&turn, call_ns));
+    assert_int_equal(lull_driver_owner_away_ns(&turn, GPU), 0);
     atomic_store(&fake_time_ns, call_ns + PATIENCE_NS);
-    assert_true(lull_turn_wait(&turn));
-    assert_false(lull_turn_is_lost());
-    assert_int_equal(lull_turn_away_ns(&turn, GPU), call_ns);
-    assert_int_equal(lull_turn_away_thread(&turn, GPU), seen.thread);
-    assert_int_equal(lull_turn_away_ns(&turn, OTHER_GPU), 0);
+    assert_true(lull_driver_owner_wait(&turn));
+    assert_false(lull_driver_owner_is_lost());
+    assert_int_equal(lull_driver_owner_away_ns(&turn, GPU), call_ns);
+    assert_int_equal(lull_driver_owner_away_thread(&turn, GPU), seen.thread);
+    assert_int_equal(lull_driver_owner_away_ns(&turn, OTHER_GPU), 0);
     assert_int_equal(atomic_load(&turn.thread), gettid());
 
-    lull_turn_call_begin(OTHER_GPU);
+    lull_driver_owner_call_begin(OTHER_GPU);
     assert_int_equal(atomic_load(&turn.call_ns), call_ns + PATIENCE_NS);
-    lull_turn_call_end();
-    assert_false(lull_turn_is_lost());
+    lull_driver_owner_call_end();
+    assert_false(lull_driver_owner_is_lost());
     assert_int_equal(atomic_load(&turn.call_ns), 0);
 
     end_long_call(thread);
@@ -131,8 +131,8 @@ static void test_a_long_call_loses_the_turn_and_keeps_its_gpu(void **state)
     assert_int_equal(seen.given_back_ns, 0);
     assert_false(seen.is_lost_at_last);
     assert_int_equal(atomic_load(&turn.call_ns), 0);
-    lull_turn_end(&turn);
-    assert_false(lull_turn_wait(&turn));
+    lull_driver_owner_end(&turn);
+    assert_false(lull_driver_owner_wait(&turn));
 }
 
 /* One that returns in time keeps the turn; another call that began since is not taken for it. */
@@ -144,10 +144,10 @@ static void test_a_call_that_returns_keeps_the_turn(void **state)
     (void)state;
     start_long_call(&thread);
     atomic_store(&fake_time_ns, call_ns + 2 * PATIENCE_NS);
-    assert_false(take_over(&turn, call_ns - 1));
+    assert_false(driver_owner_take_over(&turn, call_ns - 1));
     end_long_call(thread);
     assert_false(seen.was_lost);
-    assert_int_equal(lull_turn_away_ns(&turn, GPU), 0);
+    assert_int_equal(lull_driver_owner_away_ns(&turn, GPU), 0);
 }
 
 /* For a second after a call the spare looks every 20 ms. */
@@ -170,7 +170,7 @@ static void test_the_spare_looks_now_and_then(void **state)
 
 static void *wait_as_spare(void *result)
 {
-    *(bool *)result = lull_turn_wait(&turn);
+    *(bool *)result = lull_driver_owner_wait(&turn);
     return NULL;
 }
 
@@ -181,20 +181,20 @@ static void test_a_call_wakes_the_spare(void **state)
     pthread_t spare;
 
     (void)state;
-    assert_true(lull_turn_wait(&turn));
+    assert_true(lull_driver_owner_wait(&turn));
     assert_int_equal(pthread_create(&spare, NULL, wait_as_spare, &has_turn), 0);
     while (!atomic_load(&turn.is_spare_asleep))
         sched_yield();
-    lull_turn_call_begin(GPU);
+    lull_driver_owner_call_begin(GPU);
     while (atomic_load(&turn.is_spare_asleep))
         sched_yield();
-    assert_int_equal(lull_turn_away_ns(&turn, GPU), 0);
+    assert_int_equal(lull_driver_owner_away_ns(&turn, GPU), 0);
     atomic_fetch_add(&fake_time_ns, PATIENCE_NS);
     pthread_join(spare, NULL);
     assert_true(has_turn);
-    lull_turn_call_end();
-    assert_true(lull_turn_is_lost());
-    lull_turn_give_back();
+    lull_driver_owner_call_end();
+    assert_true(lull_driver_owner_is_lost());
+    lull_driver_owner_return();
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/watch.h"
+#include "base/progress.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,23 +16,23 @@ static const char clear_line[] = "\r\033[K";
 static const int64_t silent_ns = 2 * LULL_NS_PER_S;
 static const int64_t redraw_ns = 200 * LULL_NS_PER_MS;
 
-struct lull_watch lull_watch_begin(void)
+struct lull_progress lull_progress_begin(void)
 {
-    return (struct lull_watch){.begun_ns = lull_now_ns()};
+    return (struct lull_progress){.begun_ns = lull_now_ns()};
 }
 
-bool lull_watch_is_due(struct lull_watch *watch)
+bool lull_progress_is_due(struct lull_progress *progress)
 {
     const int64_t now_ns = lull_now_ns();
 
-    if (now_ns - watch->begun_ns < silent_ns || now_ns - watch->drawn_ns < redraw_ns ||
+    if (now_ns - progress->begun_ns < silent_ns || now_ns - progress->drawn_ns < redraw_ns ||
         !isatty(STDERR_FILENO))
         return false;
-    watch->drawn_ns = now_ns;
+    progress->drawn_ns = now_ns;
     return true;
 }
 
-void lull_watch_draw(const char *format, ...)
+void lull_progress_draw(const char *format, ...)
 {
     char text[512];
     char shown[500];
@@ -47,8 +47,8 @@ void lull_watch_draw(const char *format, ...)
     lull_log_text(text, (size_t)length, 0);
 }
 
-void lull_watch_end(const struct lull_watch *watch)
+void lull_progress_end(const struct lull_progress *progress)
 {
-    if (watch->drawn_ns != 0)
+    if (progress->drawn_ns != 0)
         lull_log_text(clear_line, strlen(clear_line), 0);
 }

@@ -4,35 +4,35 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LULL_BASE_SMALLER_H
-#define LULL_BASE_SMALLER_H
+#ifndef LULL_BASE_MINMAX_H
+#define LULL_BASE_MINMAX_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-static inline uint32_t lull_smaller_u32(uint32_t a, uint32_t b)
+static inline uint32_t lull_min_u32(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
 }
 
-static inline uint32_t lull_larger_u32(uint32_t a, uint32_t b)
+static inline uint32_t lull_max_u32(uint32_t a, uint32_t b)
 {
     return a > b ? a : b;
 }
 
-static inline size_t lull_smaller_size(size_t a, size_t b)
+static inline size_t lull_min_size(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
-static inline size_t lull_larger_size(size_t a, size_t b)
+static inline size_t lull_max_size(size_t a, size_t b)
 {
     return a > b ? a : b;
 }
 
 /* The places to allocate next for a list that is full at `room` places: twice as many, or `first`
  * for a list that has none. */
-static inline size_t lull_larger_room(size_t room, size_t first)
+static inline size_t lull_grow_room(size_t room, size_t first)
 {
     return room == 0 ? first : 2 * room;
 }

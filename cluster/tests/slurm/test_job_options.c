@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "cluster/slurm/submit_settings.h"
-#include "cluster/slurm/wish.h"
+#include "cluster/slurm/job_options.h"
 
 static const time_t now = 1800000000; /* in 2027 */
 
@@ -31,7 +31,7 @@ static void test_durations(void **state)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         time_t deadline = 0;
 
-        assert_int_equal(lull_wish_parse_deadline(rows[i].text, now, &deadline), 0);
+        assert_int_equal(lull_job_options_parse_deadline(rows[i].text, now, &deadline), 0);
         assert_int_equal(deadline - now, rows[i].seconds);
     }
 }
@@ -47,7 +47,7 @@ static void test_durations_by_parts(void **state)
         time_t deadline = 0;
 
         snprintf(text, sizeof(text), "%ld-%02ld:%02ld:%02ld", d, h, m, s);
-        assert_int_equal(lull_wish_parse_deadline(text, now, &deadline), 0);
+        assert_int_equal(lull_job_options_parse_deadline(text, now, &deadline), 0);
         assert_int_equal(deadline - now, ((d * 24 + h) * 60 + m) * 60 + s);
     }
 }
@@ -59,11 +59,11 @@ static void test_local_times(void **state)
     (void)state;
     setenv("TZ", "UTC", 1);
     tzset();
-    assert_int_equal(lull_wish_parse_deadline("2027-01-15T08:00", now, &deadline), 0);
+    assert_int_equal(lull_job_options_parse_deadline("2027-01-15T08:00", now, &deadline), 0);
     assert_int_equal(deadline, now);
-    assert_int_equal(lull_wish_parse_deadline("2027-01-15T08:00:07", now, &deadline), 0);
+    assert_int_equal(lull_job_options_parse_deadline("2027-01-15T08:00:07", now, &deadline), 0);
     assert_int_equal(deadline, now + 7);
-    assert_int_equal(lull_wish_parse_deadline("2020-01-01T00:00", now, &deadline), 0);
+    assert_int_equal(lull_job_options_parse_deadline("2020-01-01T00:00", now, &deadline), 0);
     assert_true(deadline < now); /* what is over is for others to refuse */
 }
 
@@ -97,7 +97,7 @@ static void test_what_is_no_deadline(void **state)
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         time_t deadline = -7;
 
-        assert_int_equal(lull_wish_parse_deadline(texts[i], now, &deadline), -1);
+        assert_int_equal(lull_job_options_parse_deadline(texts[i], now, &deadline), -1);
         assert_int_equal(deadline, -7);
     }
 }
@@ -110,18 +110,18 @@ static void test_tolerances(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-        struct lull_wish wish = {0};
+        struct lull_job_options wish = {0};
         const char *expected;
 
-        assert_int_equal(lull_wish_take_tolerance(&wish, good[i], &expected), 0);
+        assert_int_equal(lull_job_options_set_tolerance(&wish, good[i], &expected), 0);
         assert_string_equal(wish.tolerance, good[i]);
-        assert_true(lull_wish_is_on(&wish, false));
+        assert_true(lull_job_options_is_on(&wish, false));
     }
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        struct lull_wish wish = {0};
+        struct lull_job_options wish = {0};
         const char *expected = NULL;
 
-        assert_int_equal(lull_wish_take_tolerance(&wish, bad[i], &expected), -1);
+        assert_int_equal(lull_job_options_set_tolerance(&wish, bad[i], &expected), -1);
         assert_non_null(expected);
         assert_string_equal(wish.tolerance, "");
     }
@@ -129,15 +129,15 @@ static void test_tolerances(void **state)
 
 static void assert_options(const char *policy, const char *tolerance, const char *wanted)
 {
-    struct lull_wish wish = {0};
-    const char *words[LULL_WISH_WORDS], *expected;
+    struct lull_job_options wish = {0};
+    const char *words[LULL_JOB_OPTIONS_WORDS], *expected;
     char text[256] = "";
     size_t count;
 
-    assert_int_equal(lull_wish_take_policy(&wish, policy, &expected), 0);
+    assert_int_equal(lull_job_options_set_policy(&wish, policy, &expected), 0);
     if (tolerance != NULL)
-        assert_int_equal(lull_wish_take_tolerance(&wish, tolerance, &expected), 0);
-    count = lull_wish_options(&wish, words);
+        assert_int_equal(lull_job_options_set_tolerance(&wish, tolerance, &expected), 0);
+    count = lull_job_options_table(&wish, words);
     for (size_t i = 0; i < count; i++) {
         const size_t length = strlen(text);
 
@@ -148,7 +148,7 @@ static void assert_options(const char *policy, const char *tolerance, const char
 
 static void test_policies(void **state)
 {
-    struct lull_wish wish = {0};
+    struct lull_job_options wish = {0};
     const char *expected = NULL;
 
     (void)state;
@@ -158,27 +158,27 @@ static void test_policies(void **state)
     assert_options("steady", NULL, " --steady 1%");
     assert_options("steady", "2%", " --tolerance 2% --steady 2%");
     assert_options("limit", NULL, " --power-limit auto");
-    assert_int_equal(lull_wish_take_policy(&wish, "hard", &expected), -1);
-    assert_false(lull_wish_is_on(&wish, false));
-    assert_true(lull_wish_is_on(&wish, true));
-    assert_int_equal(lull_wish_take_policy(&wish, "off", &expected), 0);
-    assert_false(lull_wish_is_on(&wish, true));
+    assert_int_equal(lull_job_options_set_policy(&wish, "hard", &expected), -1);
+    assert_false(lull_job_options_is_on(&wish, false));
+    assert_true(lull_job_options_is_on(&wish, true));
+    assert_int_equal(lull_job_options_set_policy(&wish, "off", &expected), 0);
+    assert_false(lull_job_options_is_on(&wish, true));
 }
 
 static void test_names(void **state)
 {
-    struct lull_wish wish = {0};
+    struct lull_job_options wish = {0};
     const char *expected = NULL;
-    char long_name[LULL_WISH_TEXT + 1];
+    char long_name[LULL_JOB_OPTIONS_TEXT + 1];
 
     (void)state;
     memset(long_name, 'a', sizeof(long_name));
-    long_name[LULL_WISH_TEXT] = '\0';
-    assert_int_equal(lull_wish_take_batch_job(&wish, long_name, &expected), -1);
-    assert_int_equal(lull_wish_take_batch_job(&wish, "a/b", &expected), -1);
-    assert_int_equal(lull_wish_take_batch_job(&wish, "-a", &expected), -1);
-    assert_int_equal(lull_wish_take_batch_job(&wish, "", &expected), -1);
-    assert_int_equal(lull_wish_take_batch_job(&wish, long_name + 1, &expected), 0);
+    long_name[LULL_JOB_OPTIONS_TEXT] = '\0';
+    assert_int_equal(lull_job_options_set_batch_job(&wish, long_name, &expected), -1);
+    assert_int_equal(lull_job_options_set_batch_job(&wish, "a/b", &expected), -1);
+    assert_int_equal(lull_job_options_set_batch_job(&wish, "-a", &expected), -1);
+    assert_int_equal(lull_job_options_set_batch_job(&wish, "", &expected), -1);
+    assert_int_equal(lull_job_options_set_batch_job(&wish, long_name + 1, &expected), 0);
 }
 
 static unsigned read_settings(const char *text, struct lull_submit_settings *settings)

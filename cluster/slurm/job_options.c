@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "cluster/slurm/wish.h"
+#include "cluster/slurm/job_options.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -9,17 +9,18 @@ enum { POLICY_ON, POLICY_OFF, POLICY_STEADY, POLICY_LIMIT };
 
 static const char *const policies[] = {
     [POLICY_ON] = "on", [POLICY_OFF] = "off", [POLICY_STEADY] = "steady", [POLICY_LIMIT] = "limit"};
-static const char usual_tolerance[] = "1%";
+static const char default_tolerance[] = "1%";
 
 static const long long minute_s = 60, hour_s = 3600, day_s = 86400;
 static const long long furthest_s = 10LL * 366 * 86400;
 
-const char *lull_wish_policy(const struct lull_wish *wish)
+const char *lull_job_options_policy(const struct lull_job_options *job_options)
 {
-    return policies[wish->policy];
+    return policies[job_options->policy];
 }
 
-int lull_wish_take_policy(struct lull_wish *wish, const char *text, const char **expected_out)
+int lull_job_options_set_policy(struct lull_job_options *job_options, const char *text,
+                                const char **expected_out)
 {
     /* Slurm itself hands an option without a value on to the steps of a batch job in this way. */
     if (text == NULL || text[0] == '\0' || strcmp(text, "(null)") == 0)
@@ -27,26 +28,27 @@ int lull_wish_take_policy(struct lull_wish *wish, const char *text, const char *
     for (unsigned i = 0; i < sizeof(policies) / sizeof(policies[0]); i++) {
         if (strcmp(text, policies[i]) != 0)
             continue;
-        wish->policy = i;
-        wish->is_given = true;
+        job_options->policy = i;
+        job_options->is_given = true;
         return 0;
     }
     *expected_out = "on, off, steady or limit";
     return -1;
 }
 
-static void keep(char place[LULL_WISH_TEXT], const char *text)
+static void slurm_options_copy(char place[LULL_JOB_OPTIONS_TEXT], const char *text)
 {
     memcpy(place, text, strlen(text) + 1);
 }
 
-int lull_wish_take_tolerance(struct lull_wish *wish, const char *text, const char **expected_out)
+int lull_job_options_set_tolerance(struct lull_job_options *job_options, const char *text,
+                                   const char **expected_out)
 {
     char *end = NULL;
     double ratio;
 
     *expected_out = "a ratio above 0 and below 1, such as 1% or 0.01";
-    if (text == NULL || strlen(text) >= LULL_WISH_TEXT ||
+    if (text == NULL || strlen(text) >= LULL_JOB_OPTIONS_TEXT ||
         !(isdigit((unsigned char)text[0]) || text[0] == '.'))
         return -1;
     ratio = strtod(text, &end);
@@ -56,38 +58,41 @@ int lull_wish_take_tolerance(struct lull_wish *wish, const char *text, const cha
     }
     if (end[0] != '\0' || !(ratio > 0.0) || !(ratio < 1.0))
         return -1;
-    keep(wish->tolerance, text);
+    slurm_options_copy(job_options->tolerance, text);
     return 0;
 }
 
-int lull_wish_take_deadline(struct lull_wish *wish, const char *text, const char **expected_out)
+int lull_job_options_set_deadline(struct lull_job_options *job_options, const char *text,
+                                  const char **expected_out)
 {
     time_t deadline;
 
-    if (text == NULL || strlen(text) >= LULL_WISH_TEXT ||
-        lull_wish_parse_deadline(text, time(NULL), &deadline) < 0) {
+    if (text == NULL || strlen(text) >= LULL_JOB_OPTIONS_TEXT ||
+        lull_job_options_parse_deadline(text, time(NULL), &deadline) < 0) {
         *expected_out =
             "a local time such as 2027-01-31T18:00, or how long from now as with --time: "
             "90, 1:30:00, 2-12";
         return -1;
     }
-    keep(wish->deadline, text);
+    slurm_options_copy(job_options->deadline, text);
     return 0;
 }
 
-int lull_wish_take_batch_job(struct lull_wish *wish, const char *text, const char **expected_out)
+int lull_job_options_set_batch_job(struct lull_job_options *job_options, const char *text,
+                                   const char **expected_out)
 {
     *expected_out = "the name of a recurring job: letters, digits and . _ - only, 63 at most";
-    if (text == NULL || text[0] == '\0' || text[0] == '-' || strlen(text) >= LULL_WISH_TEXT)
+    if (text == NULL || text[0] == '\0' || text[0] == '-' || strlen(text) >= LULL_JOB_OPTIONS_TEXT)
         return -1;
     for (const char *c = text; *c != '\0'; c++)
         if (!isalnum((unsigned char)*c) && strchr("._-", *c) == NULL)
             return -1;
-    keep(wish->batch_job, text);
+    slurm_options_copy(job_options->batch_job, text);
     return 0;
 }
 
-int lull_wish_take_schedule(struct lull_wish *wish, const char *text, const char **expected_out)
+int lull_job_options_set_schedule(struct lull_job_options *job_options, const char *text,
+                                  const char **expected_out)
 {
     const bool is_on =
         text == NULL || text[0] == '\0' || strcmp(text, "(null)") == 0 || strcmp(text, "on") == 0;
@@ -96,37 +101,39 @@ int lull_wish_take_schedule(struct lull_wish *wish, const char *text, const char
         *expected_out = "on or off";
         return -1;
     }
-    wish->is_schedule_given = true;
-    wish->is_scheduled = is_on;
+    job_options->is_schedule_given = true;
+    job_options->is_scheduled = is_on;
     return 0;
 }
 
-bool lull_wish_is_scheduled(const struct lull_wish *wish, bool is_default)
+bool lull_job_options_is_scheduled(const struct lull_job_options *job_options, bool is_default)
 {
-    return wish->is_schedule_given ? wish->is_scheduled : is_default;
+    return job_options->is_schedule_given ? job_options->is_scheduled : is_default;
 }
 
-bool lull_wish_is_on(const struct lull_wish *wish, bool is_default)
+bool lull_job_options_is_on(const struct lull_job_options *job_options, bool is_default)
 {
-    if (wish->is_given)
-        return wish->policy != POLICY_OFF;
+    if (job_options->is_given)
+        return job_options->policy != POLICY_OFF;
     /* Whoever says how, wants it. */
-    return is_default || wish->tolerance[0] != '\0' || wish->batch_job[0] != '\0';
+    return is_default || job_options->tolerance[0] != '\0' || job_options->batch_job[0] != '\0';
 }
 
-size_t lull_wish_options(const struct lull_wish *wish, const char *words_out[LULL_WISH_WORDS])
+size_t lull_job_options_table(const struct lull_job_options *job_options,
+                              const char *words_out[LULL_JOB_OPTIONS_WORDS])
 {
     size_t count = 0;
 
-    if (wish->tolerance[0] != '\0') {
+    if (job_options->tolerance[0] != '\0') {
         words_out[count++] = "--tolerance";
-        words_out[count++] = wish->tolerance;
+        words_out[count++] = job_options->tolerance;
     }
-    if (wish->is_given && wish->policy == POLICY_STEADY) {
+    if (job_options->is_given && job_options->policy == POLICY_STEADY) {
         words_out[count++] = "--steady";
-        words_out[count++] = wish->tolerance[0] != '\0' ? wish->tolerance : usual_tolerance;
+        words_out[count++] =
+            job_options->tolerance[0] != '\0' ? job_options->tolerance : default_tolerance;
     }
-    if (wish->is_given && wish->policy == POLICY_LIMIT) {
+    if (job_options->is_given && job_options->policy == POLICY_LIMIT) {
         words_out[count++] = "--power-limit";
         words_out[count++] = "auto";
     }
@@ -136,7 +143,7 @@ size_t lull_wish_options(const struct lull_wish *wish, const char *words_out[LUL
 /* ---- deadlines ---- */
 
 /* Reads digits, of which there are some and no more than fit; moves the text on. */
-static int read_number(const char **text, long long *number_out)
+static int slurm_options_read_number(const char **text, long long *number_out)
 {
     long long number = 0;
     int digits = 0;
@@ -152,10 +159,10 @@ static int read_number(const char **text, long long *number_out)
 
 /* Reads up to three numbers with colons between them, to the end of the text; returns how many, or
  * -1. */
-static int read_numbers(const char *text, long long numbers_out[3])
+static int slurm_options_read_numbers(const char *text, long long numbers_out[3])
 {
     for (int count = 1; count <= 3; count++) {
-        if (read_number(&text, &numbers_out[count - 1]) < 0)
+        if (slurm_options_read_number(&text, &numbers_out[count - 1]) < 0)
             return -1;
         if (*text == '\0')
             return count;
@@ -172,9 +179,9 @@ static int parse_duration(const char *text, long long *seconds_out)
     long long n[3] = {0, 0, 0};
     int count;
 
-    if (dash != NULL && (read_number(&text, &days) < 0 || text++ != dash))
+    if (dash != NULL && (slurm_options_read_number(&text, &days) < 0 || text++ != dash))
         return -1;
-    count = read_numbers(text, n);
+    count = slurm_options_read_numbers(text, n);
     if (count < 0)
         return -1;
     if (dash != NULL) /* what is missing behind it are minutes and seconds */
@@ -199,7 +206,7 @@ static int parse_local_time(const char *text, time_t *time_out)
     return *time_out == (time_t)-1 ? -1 : 0;
 }
 
-int lull_wish_parse_deadline(const char *text, time_t now, time_t *deadline_out)
+int lull_job_options_parse_deadline(const char *text, time_t now, time_t *deadline_out)
 {
     long long seconds;
     time_t deadline;

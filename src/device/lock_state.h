@@ -1,0 +1,53 @@
+/*
+ * What a reading tells about the lock on a GPU's clock. No driver gives the locked range back, so a
+ * lock is seen only by its effect: the clock of a busy GPU that names no other reason for being
+ * below the highest. An idle GPU shows nothing.
+ *
+ * Threads: any; nothing here is kept. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LULL_DEVICE_LOCK_STATE_H
+#define LULL_DEVICE_LOCK_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "device/device.h"
+#include "device/journal.h"
+
+enum lull_lock_state {
+    LULL_LOCK_UNKNOWN, /* idle, held by something else (power, heat, application clocks), or no
+                           readings */
+    LULL_LOCK_FREE,    /* no lock of Lull's is in force */
+    LULL_LOCK_OURS,    /* at a clock that Lull has locked */
+    LULL_LOCK_FOREIGN, /* below the highest, at no clock of Lull's, and nothing says why */
+};
+
+/* A clock needs some time to follow a writing, and its reading is up to 20 ms old: what is read
+ * sooner than this after a writing is not judged. Twice the slowest published settling (48 ms). */
+#define LULL_LOCK_STATE_SETTLING_NS INT64_C(100000000)
+
+/* What lull_lock_state_of_clock() needs to read, and what lull_lock_state_seems_idle() does. */
+enum {
+    LULL_LOCK_STATE_READINGS = LULL_READING_SM_CLOCK | LULL_READING_REASONS,
+    LULL_LOCK_STATE_IDLE_READINGS = LULL_READING_REASONS | LULL_READING_UTILIZATION,
+};
+
+/* Judges a reading. One FOREIGN may be a clock on its way up from idle: it takes several. */
+enum lull_lock_state lull_lock_state_of_clock(const struct lull_device_info *info,
+                                              const struct lull_device_reading *reading,
+                                              const struct lull_journal_written *written);
+
+/* Returns whether the reading says that the GPU is idle. */
+bool lull_lock_state_is_idle(const struct lull_device_reading *reading);
+
+/* The same, where the driver gives no reasons: a GPU that is not used at all is idle. Enough for a
+ * message to a user, not for a decision: utilization is a mean of the time before. */
+bool lull_lock_state_seems_idle(const struct lull_device_reading *reading);
+
+/* Returns whether a clock is the highest, or so close to it that a reading may show it so. */
+bool lull_lock_state_is_high(const struct lull_device_info *info, uint32_t sm_mhz);
+
+/* Returns the clock one step above; readings may be off by that much. */
+uint32_t lull_lock_state_step_above(const struct lull_device_info *info, uint32_t sm_mhz);
+
+#endif
