@@ -121,7 +121,7 @@ static int check_files(const struct sweep_arguments *arguments,
     if (!arguments->is_merge && operands->count != 1)
         return lull_error_set(err, -EINVAL, "give one dataset");
     if (arguments->is_plot && arguments->output == NULL)
-        return lull_error_set(err, -EINVAL, "--plot needs a directory: -o DIR");
+        return lull_error_set(err, -EINVAL, "--plot needs a directory: --output DIR");
     return 0;
 }
 
@@ -136,7 +136,7 @@ static int check_sweep(struct sweep_arguments *arguments, const struct lull_oper
         return lull_error_set(err, -EINVAL, "%s: nothing is known to do with it",
                               operands->words[arguments->is_suite ? 1 : 0]);
     if (arguments->output == NULL)
-        return lull_error_set(err, -EINVAL, "missing -o FILE.csv");
+        return lull_error_set(err, -EINVAL, "missing --output FILE.csv");
     if (arguments->window_max_s < arguments->window_s)
         return lull_error_set(err, -EINVAL, "--window-most is less than --window");
     if (arguments->grid == NULL)
@@ -267,7 +267,7 @@ static int sweep_command_run(void *options, const struct lull_operands *operands
 const struct lull_program_command lull_sweep_command = {
     .name = "sweep",
     .summary = "measure time, power and energy over clocks and power limits",
-    .arguments = "-o FILE -- COMMAND [ARG...]",
+    .arguments = "--output FILE -- COMMAND [ARG...]",
     .about = "Measures how long COMMAND takes and what the GPU draws meanwhile, at each operating "
              "point of a grid, and writes a row for each point and repeat. With --suite it "
              "measures the built-in kernels instead. Rows with a problem (a clock that was not in "

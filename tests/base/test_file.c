@@ -60,7 +60,7 @@ static void test_a_file_that_a_function_writes_is_whole_or_as_before(void **stat
     snprintf(path, sizeof(path), "%s/a", directory);
     assert_int_equal(lull_file_write_with(path, write_number, &good, &err), 0);
     assert_int_equal(lull_file_write_with(path, write_number, &bad, &err), -ENOMEM);
-    assert_non_null(strstr(err.text, "out of memory"));
+    assert_non_null(strstr(err.text, "not enough memory"));
     assert_int_equal(lull_file_read(path, 100, &data, &size, NULL), 0);
     assert_string_equal(data, "42\n");
     free(data);

@@ -53,7 +53,7 @@ if [ "$status" -ne 143 ] || [ -e "$(cat "$work/node")" ]; then
     failures=$((failures + 1))
 fi
 
-"$@" --seed 0 --output "$work/report" A100 -- sleep 0.2
+"$@" --seed 0 --truth "$work/report" A100 -- sleep 0.2
 if ! grep -q '"kernels_started": 0' "$work/report"; then
     echo "FAILED: report"
     failures=$((failures + 1))

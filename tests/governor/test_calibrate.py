@@ -96,7 +96,7 @@ class Calibrate(unittest.TestCase):
         done = self.calibrate("--rounds", "4")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("1410 ->   210 MHz", done.stdout)
-        self.assertIn("Asking all 2 GPUs at once", done.stdout)
+        self.assertIn("Time to request a clock of all 2 GPUs at once", done.stdout)
         record = self.stored()
         self.assertEqual(record["together"]["gpus"], 2)
         self.assertEqual(len(record["together"]["call_ms"]), 4)

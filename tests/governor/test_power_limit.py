@@ -180,7 +180,7 @@ class PowerLimit(unittest.TestCase):
         done, report = self.run_job("--power-limit", "auto", job=(JOB, "0", "20", "50", "10", "0"))
         self.assertEqual((done.returncode, report["status"]), (0, 0))  # never the job's failure
         # It ended long before anything could be known, and it says how long a job has to be.
-        self.assertTrue(any("ended before its GPUs had come to their temperature" in note and "for up to 100 s more" in note
+        self.assertTrue(any("ended before its GPUs had come to their temperature" in note and "takes up to 100 s more" in note
                             for note in report["notes"]), report["notes"])
         self.assertEqual([gpu["state"] for gpu in report["gpus"]], ["left at its power limit: no other one was chosen"])
 

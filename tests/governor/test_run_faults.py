@@ -292,7 +292,7 @@ class Hangs(Case):
         self.hang(0, 100000)
         run = self.run_lull("--no-daemon", command=["sh", "-c", "exit 4"])
         self.assertEqual(self.stop_after(run, 7), 4)
-        self.assertIn("runs unmanaged: the driver does not answer", self.said())
+        self.assertIn("runs unmanaged: the driver does not respond", self.said())
 
     def test_f47_readings_hang_with_lulld(self):
         self.check("daemon")

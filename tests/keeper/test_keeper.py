@@ -249,7 +249,7 @@ class Processes(Case):
         os.unlink(os.path.join(self.node.directory, "keeper", "lull-keeper"))
         ward = self.hold_locally()
         self.assertEqual(keepers(ward.pid), [])
-        self.assertIn("lull-keeper: not found beside this program", self.node.said())
+        self.assertIn("lull-keeper: not found next to this program", self.node.said())
 
 
 

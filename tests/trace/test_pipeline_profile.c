@@ -103,7 +103,7 @@ static void test_bad_files(void **state)
         const char *message;
     } bad[] = {
         {"", "the file is empty"},
-        {"stage,instruction,frequency,time\n", "line 1, header: there is no column energy"},
+        {"stage,instruction,frequency,time\n", "line 1, header: missing column energy"},
         {"\n", "the file is empty"},
         {HEADER, "no rows after the header"},
         {HEADER "0,forward,1410,0.05\n", "line 2, cells: there are fewer"},

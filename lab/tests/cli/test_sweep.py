@@ -279,7 +279,7 @@ class Ended(Case):
 
     def test_resumed_with_other_options(self):
         self.call(self.sweep("--suite"))
-        self.assertIn("another grid", self.call(self.sweep("--suite", "--resume", grid="sm=3"), 2).stderr)
+        self.assertIn("a different grid", self.call(self.sweep("--suite", "--resume", grid="sm=3"), 2).stderr)
         self.assertIn("another protocol", self.call(self.sweep("--suite", "--resume", "--soak", "0.3"), 2).stderr)
         self.assertIn("exists already", self.call(self.sweep("--suite"), 1).stderr)
         os.remove(self.file + ".json")
@@ -344,7 +344,7 @@ class Commands(Case):
         self.assertIn("status 7", done.stderr)
         done = self.call(self.sweep("--", "sh", "-c", 'echo many >$LULL_SWEEP_LAUNCHES', "--resume"), 1)
         done = self.call(self.sweep("--resume", "--", "sh", "-c", 'echo many >$LULL_SWEEP_LAUNCHES', grid="sm=1"), 2)
-        self.assertIn("another command", done.stderr)
+        self.assertIn("a different command", done.stderr)
         os.remove(self.file)
         done = self.call(self.sweep("--", "sh", "-c", 'echo many >$LULL_SWEEP_LAUNCHES', grid="sm=1"), 2)
         self.assertIn("LAUNCHES SECONDS", done.stderr)
@@ -389,7 +389,7 @@ class Files(Case):
             json.dump({"schema": "lull-sweep-1", "rows": 2, "gpu": {"uuid_hash": "11"}}, file)
         found = self.call([LULL, "sweep", "--validate", self.file], 1).stdout
         self.assertIn("tells of 2 rows", found)
-        self.assertIn("does not tell of GPU 00ff", found)
+        self.assertIn("does not describe GPU 00ff", found)
 
     def test_bad_tables(self):
         for text, what in (("gpu\n", "missing column"), (self.HEADER + "\nG,1,s,k\n", "fewer"), ("", "empty")):
@@ -418,11 +418,11 @@ class Files(Case):
 
 class Usage(Case):
     def test_mistakes(self):
-        for arguments, what in ((["-o", "x"], "missing command"), (["--suite"], "-o FILE.csv"),
-                                (["--suite", "-o", "x", "--grid", "sm=1,clock=2"], "clock"),
-                                (["--suite", "-o", "x", "--grid", "limit=auto"], "limit"),
-                                (["--suite", "-o", "x", "--window", "5", "--window-most", "4"], "less than"),
-                                (["--plot", "x"], "-o DIR"), (["--merge", "x"], "at least one"),
+        for arguments, what in ((["--output", "x"], "missing command"), (["--suite"], "--output FILE.csv"),
+                                (["--suite", "--output", "x", "--grid", "sm=1,clock=2"], "clock"),
+                                (["--suite", "--output", "x", "--grid", "limit=auto"], "limit"),
+                                (["--suite", "--output", "x", "--window", "5", "--window-most", "4"], "less than"),
+                                (["--plot", "x"], "--output DIR"), (["--merge", "x"], "at least one"),
                                 (["--validate", "--plot", "x"], "take no command")):
             self.assertIn(what, self.call([LULL, "sweep", *arguments], 2).stderr)
 
