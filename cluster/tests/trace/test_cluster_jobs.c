@@ -98,7 +98,7 @@ static void test_refused_with_the_place(void **state)
         {"submit_s,num_gpus,duration_s,deadline_s\n5,2,1,4\n", "before the job's submission"},
         {"submit_s,num_gpus,scheduled_s,deletion_s\n5,2,9,8\n", "before scheduled_s"},
         {"submit_s,num_gpus,duration_s,num_gpus\n", "is named twice"},
-        {"submit_s,num_gpus,duration_s,values\n", "no column deadlines_min"},
+        {"submit_s,num_gpus,duration_s,values\n", "missing column deadlines_min"},
         {"submit_s,num_gpus,duration_s,weight\n1,1,1,0\n", "line 2, weight: not from"},
         {"submit_s,num_gpus,duration_s,gpu_memory_mib\n1,1,1,-1\n", "line 2, gpu_memory_mib"},
         {"submit_s,num_gpus,duration_s,preemptible\n1,1,1,yes\n", "line 2, preemptible"},
