@@ -251,8 +251,8 @@ const char *lull_verdict_report_doubt(const struct lull_report *report)
     if ((energy->managed == NULL || !lull_accounting_is_doubtful(energy->managed)) &&
         (energy->unmanaged == NULL || !lull_accounting_is_doubtful(energy->unmanaged)))
         return NULL;
-    return "the energy of a GPU is not known: its sensors contradict each other or what it can "
-           "draw; see the energy of each GPU";
+    return "the energy of a GPU is unknown: its sensors contradict each other or its possible "
+           "range; see the energy of each GPU";
 }
 
 struct lull_report_gain lull_verdict_report_gain(const struct lull_report *report)
