@@ -191,7 +191,7 @@ const struct lull_option lull_scenario_rows[] = {
     VALUE("run-w", "W", NUMBER, model.run_w, "Power of a GPU with a job.", .default_value = "350",
           .excludes = "gpu-types"),
     VALUE("idle-w", "W", NUMBER, model.idle_w, "Power of a GPU without a job in a node that is on.",
-          .otherwise = "60, or the value of --gpu-types or --points"),
+          .otherwise = "60, or from --gpu-types and --points"),
     FLAG("preemptible", model.is_preemptible,
          "Jobs may be preempted; they resume after 7 to 60 s, depending on their number of GPUs.",
          .more = "Used by srtf, srsf, hdf, powerflow and pd-rats, for jobs whose preemption cost "

@@ -71,9 +71,9 @@ static void test_refused_with_the_place(void **state)
         const char *said;
     } cases[] = {
         {"", "is empty"},
-        {"job_id,num_gpus,duration_s\n", "no column submit_s"},
-        {"submit_s,duration_s\n", "no column num_gpus"},
-        {"submit_s,num_gpus\n", "no column duration_s"},
+        {"job_id,num_gpus,duration_s\n", "missing column submit_s"},
+        {"submit_s,duration_s\n", "missing column num_gpus"},
+        {"submit_s,num_gpus\n", "missing column duration_s"},
         {"submit_s,submit_min,num_gpus,duration_s\n", "another column has the same meaning"},
         {"submit_s,num_gpus,duration_s\n1,2\n", "line 2, cells"},
         {"submit_s,num_gpus,duration_s\n1,2,3,4\n", "line 2, cells"},
@@ -87,8 +87,8 @@ static void test_refused_with_the_place(void **state)
         {"submit_s,num_gpus,duration_s\n1714600000000,2,3\n", "is it in milliseconds?"},
         {"submit_s,num_gpus,duration_s\n1,2,3\n1714600000,2,3\n",
          "line 3: submitted over 30 years"},
-        {"a,b,c\n1,2,3\n", "no column submit_s or submit_min or creation_s, and no num_gpus"},
-        {"a;b;c\n1;2;3\n", "it has a, b, c (3 columns, separated by semicolons); the columns are"},
+        {"a,b,c\n1,2,3\n", "missing column submit_s or submit_min or creation_s, and no num_gpus"},
+        {"a;b;c\n1;2;3\n", "found a, b, c (3 columns, separated by semicolons); the columns are"},
         {"submit_s,num_gpus,duration_s\n\"1,2,3\n4,5,6\n", "line 2, cells: a cell's quotes"},
         {"submit_s,gpu_request,duration_s\n1,1.5,3\n", "neither whole GPUs nor a share of one"},
         {"[{\"a\":1}]", "only Philly's cluster_job_log is read"},

@@ -60,7 +60,7 @@ static void test_refused_with_the_place(void **state)
         const char *says;
     } cases[] = {
         {"", "is empty"},
-        {"gpu,rate\n", "no column consolidated"},
+        {"gpu,rate\n", "missing column consolidated"},
         {HEADER, "has no rates"},
         {HEADER ",1,A,1,1\n", "line 2, gpu"},
         {HEADER "k80,2,A,1,1\n", "line 2, consolidated"},
