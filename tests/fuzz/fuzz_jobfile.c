@@ -5,6 +5,8 @@
  */
 #include "wire/job_file.c"
 
+#include <ctype.h>
+
 #include "folder.h"
 
 enum { NAMES = 4, NAME_BYTES = 200 };
@@ -54,12 +56,16 @@ static void split(struct names *names, const uint8_t *data, size_t size)
     }
 }
 
-/* Written again and plainly: a number without sign or leading zero that no process has. */
+/* Written again and plainly: a number without sign or leading zero that no process has, and no
+ * character that a terminal would take for more than itself. */
 static bool may_go(const char *name)
 {
     const int length = strncmp(name, "lull-live-", 10) == 0 ? 10 : 9;
     long pid = 0;
 
+    for (const char *at = name; *at != '\0'; at++)
+        if (!isascii(*at) || (!isalnum(*at) && strchr("-_.", *at) == NULL))
+            return false;
     if ((length == 9 && strncmp(name, "lull-job-", 9) != 0) || name[length] == '0')
         return false;
     for (name += length; *name >= '0' && *name <= '9'; name++) {

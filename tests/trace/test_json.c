@@ -157,7 +157,8 @@ static void test_errors_say_where(void **state)
     check_error("\x1b[0m", "text: byte 0, line 1: expected a value, found byte 0x1b");
     check_error("[tru,", "text: before byte 4, line 1: 'tru' is not a number, true, false or null");
     check_error("[1.,2]", "text: before byte 3, line 1: '1.' is not a number, true, false or null");
-    check_error("hello", "text: before byte 5, line 1: 'hello' is not a number, true, false or null");
+    check_error("hello",
+                "text: before byte 5, line 1: 'hello' is not a number, true, false or null");
 }
 
 static void test_depth_is_bounded(void **state)

@@ -85,7 +85,7 @@ class SharedGpus(unittest.TestCase):
         one = self.as_table([self.JOBS[0]])
         with tempfile.TemporaryDirectory() as empty:
             for path, text, options, status, said in (
-                    ("-", "", [], 2, "is empty"), ("-", one.replace("iters", "turns"), [], 2, "no column iters"),
+                    ("-", "", [], 2, "is empty"), ("-", one.replace("iters", "turns"), [], 2, "missing column iters"),
                     ("-", one.replace(",3,", ",0,"), [], 2, "line 2, iters"), (empty, None, [], 2, "no files job_0.json"),
                     ("/nonexistent", None, [], 1, "/nonexistent"), ("-", one, ["--transfers", "srsf0"], 2, ": give "),
                     ("-", one, ["--place", "lwf"], 2, ": give "), ("-", one, ["--variant", "mended"], 2, ": give "),
