@@ -178,7 +178,7 @@ class Gpus(States):
         self.assertIn("lease revoked: its MIG partitions were changed", self.said())
         self.assertIn("advice only", self.refused(0))
         self.assertTrue(gpus()[0]["mig"])
-        self.assertIn("advice only", call(TOOL, "hold", "daemon", "MIG-1234", "900").stderr)
+        self.assertIn("only gives advice", call(TOOL, "hold", "daemon", "MIG-1234", "900").stderr)
         call(TOOL, "fault", "0:mig=0x1")
         self.assertIsNotNone(host.wait_for(lambda: not gpus()[0]["mig"], 20.0))
         self.hold(0)

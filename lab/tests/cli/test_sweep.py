@@ -280,7 +280,7 @@ class Ended(Case):
     def test_resumed_with_other_options(self):
         self.call(self.sweep("--suite"))
         self.assertIn("a different grid", self.call(self.sweep("--suite", "--resume", grid="sm=3"), 2).stderr)
-        self.assertIn("another protocol", self.call(self.sweep("--suite", "--resume", "--soak", "0.3"), 2).stderr)
+        self.assertIn("a different protocol", self.call(self.sweep("--suite", "--resume", "--soak", "0.3"), 2).stderr)
         self.assertIn("exists already", self.call(self.sweep("--suite"), 1).stderr)
         os.remove(self.file + ".json")
         self.assertIn("missing", self.call(self.sweep("--suite", "--resume"), 1).stderr)
@@ -418,7 +418,7 @@ class Files(Case):
 
 class Usage(Case):
     def test_mistakes(self):
-        for arguments, what in ((["--output", "x"], "missing command"), (["--suite"], "--output FILE.csv"),
+        for arguments, what in ((["--output", "x"], "give a command"), (["--suite"], "--output FILE.csv"),
                                 (["--suite", "--output", "x", "--grid", "sm=1,clock=2"], "clock"),
                                 (["--suite", "--output", "x", "--grid", "limit=auto"], "limit"),
                                 (["--suite", "--output", "x", "--window", "5", "--window-most", "4"], "less than"),
