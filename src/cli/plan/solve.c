@@ -6,11 +6,6 @@
 
 #include "base/clock.h"
 #include "cli/plan/solver.h"
-#include "core/pipeline/rounding/beam.h"
-
-enum {
-    MAX_THOROUGH_OPS = 2048, /* larger plans are rounded quickly; commit a5f86c4 chose it */
-};
 
 /* ---- one plan ---------------------------------------------------------------------------- */
 
@@ -71,27 +66,6 @@ static int plan_solve_prove(struct lull_plan_solver *solver, struct lull_plan_si
         lull_certificate_bound(&single->certificate, &task->problem, single->point.time_ns) +
         task->blocking_sum_w * (double)(single->period_ns - single->point.time_ns) * 1e-9;
     return 0;
-}
-
-/* Small pipelines get the thorough search and the beam, larger ones a quick rounding, to keep the
- * time of a plan within seconds. */
-int lull_plan_round(struct lull_plan_solver *solver, int64_t target_ns)
-{
-    int result;
-
-    if (solver->task->graph.op_count <= MAX_THOROUGH_OPS) {
-        result = lull_pipeline_round_thorough(solver->rounding, solver->frontier, target_ns,
-                                              solver->option);
-        if (result < 0)
-            return result;
-        return lull_pipeline_beam(solver->rounding, solver->frontier, target_ns, solver->option);
-    }
-    result = lull_frontier_seek(solver->frontier, target_ns);
-    if (result < 0)
-        return result;
-    lull_frontier_durations(solver->frontier, solver->duration_ns);
-    return lull_pipeline_round_quick(solver->rounding, solver->duration_ns, target_ns,
-                                     solver->option);
 }
 
 static int plan_single(struct lull_plan_solver *solver, int64_t *target_out)

@@ -4,6 +4,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/pipeline/rounding/beam.h"
+
+enum {
+    MAX_THOROUGH_OPS = 2048, /* larger plans are rounded quickly; commit a5f86c4 chose it */
+};
+
 int lull_plan_solver_init(struct lull_plan_solver *solver)
 {
     const size_t count = solver->task->graph.op_count;
@@ -63,4 +69,25 @@ int lull_plan_evaluate(struct lull_plan_solver *solver, int64_t deadline_ns,
     point_out->time_ns = is_changed ? report.time_ns : cost.time_ns;
     point_out->energy_j = cost.energy_j;
     return 0;
+}
+
+/* Small pipelines get the thorough search and the beam, larger ones a quick rounding, to keep the
+ * time of a plan within seconds. */
+int lull_plan_round(struct lull_plan_solver *solver, int64_t target_ns)
+{
+    int result;
+
+    if (solver->task->graph.op_count <= MAX_THOROUGH_OPS) {
+        result = lull_pipeline_round_thorough(solver->rounding, solver->frontier, target_ns,
+                                              solver->option);
+        if (result < 0)
+            return result;
+        return lull_pipeline_beam(solver->rounding, solver->frontier, target_ns, solver->option);
+    }
+    result = lull_frontier_seek(solver->frontier, target_ns);
+    if (result < 0)
+        return result;
+    lull_frontier_durations(solver->frontier, solver->duration_ns);
+    return lull_pipeline_round_quick(solver->rounding, solver->duration_ns, target_ns,
+                                     solver->option);
 }

@@ -307,3 +307,14 @@ void lull_energy_report_print(const struct lull_energy_report *report, bool is_v
                 "this does not affect savings\n",
                 LULL_ENERGY_GAIN_RATIO * 100.0);
 }
+
+const char *lull_energy_report_doubt(const struct lull_report *report)
+{
+    const struct lull_energy_report *const energy = &report->energy;
+
+    if ((energy->managed == NULL || !lull_accounting_is_doubtful(energy->managed)) &&
+        (energy->unmanaged == NULL || !lull_accounting_is_doubtful(energy->unmanaged)))
+        return NULL;
+    return "the energy of a GPU is unknown: its sensors contradict each other or its possible "
+           "range; see the energy of each GPU";
+}

@@ -61,7 +61,7 @@ struct lull_report_gain lull_tried_report_gain(const struct lull_report *report)
 struct lull_report_gain lull_verdict_report_gain(const struct lull_report *report);
 
 /* Returns why no figure of the run's energy can be believed; NULL: there is no such reason. */
-const char *lull_verdict_report_doubt(const struct lull_report *report);
+const char *lull_energy_report_doubt(const struct lull_report *report);
 
 /* Returns whether a pipeline's plan was kept. */
 bool lull_pipeline_report_is_kept(const struct lull_report *report);

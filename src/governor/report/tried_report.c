@@ -28,7 +28,7 @@ static bool tried_report_is_kept(const struct lull_run_frontier *frontier,
 static json_t *tried_json(const struct lull_report *report, uint32_t gpu,
                           const struct lull_job_frontier_tried *tried)
 {
-    const bool is_believed = lull_verdict_report_doubt(report) == NULL;
+    const bool is_believed = lull_energy_report_doubt(report) == NULL;
     json_t *object = json_object();
 
     lull_field_integer(object, "sm_mhz", tried_report_mhz_of(report, gpu, tried->point));
@@ -59,7 +59,7 @@ void lull_tried_report_frontier(const struct lull_report *report,
                                 struct lull_job_frontier_point *points_out)
 {
     const struct lull_run_frontier *const frontier = report->frontier;
-    const char *const doubt = lull_verdict_report_doubt(report);
+    const char *const doubt = lull_energy_report_doubt(report);
     const struct lull_job_frontier_tried kept = {.others = frontier->kept_others,
                                                  .point = frontier->kept_point,
                                                  .saving_ratio = gain->saving_ratio,

@@ -244,20 +244,9 @@ static struct lull_report_gain find_gain_within(const struct lull_report *report
     return lull_tried_report_gain(report);
 }
 
-const char *lull_verdict_report_doubt(const struct lull_report *report)
-{
-    const struct lull_energy_report *const energy = &report->energy;
-
-    if ((energy->managed == NULL || !lull_accounting_is_doubtful(energy->managed)) &&
-        (energy->unmanaged == NULL || !lull_accounting_is_doubtful(energy->unmanaged)))
-        return NULL;
-    return "the energy of a GPU is unknown: its sensors contradict each other or its possible "
-           "range; see the energy of each GPU";
-}
-
 struct lull_report_gain lull_verdict_report_gain(const struct lull_report *report)
 {
-    const char *const doubt = lull_verdict_report_doubt(report);
+    const char *const doubt = lull_energy_report_doubt(report);
     struct lull_report_gain within;
     struct lull_report_gain between;
 
