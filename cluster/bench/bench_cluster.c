@@ -1,6 +1,6 @@
 /*
- * Measures what the cluster engine costs for random jobs, like those of Philly in shape, on a
- * cluster of so many GPUs that they fill to 85 %. Prints one JSON object.
+ * Measures the cost of the cluster engine for random jobs, distributed like those of Philly, on a
+ * cluster whose size gives a load of 85 %. Prints one JSON object.
  *
  * Usage: bench_cluster POLICY GPUS JOBS [power-down|cap|links|storage]
  * SPDX-License-Identifier: Apache-2.0

@@ -2,7 +2,7 @@
  * A cluster in virtual time under a scheduling policy (cluster/core/policy/policy.h). The
  * simulation goes from event to event and is deterministic. At each instant, in this order: jobs
  * that end give their GPUs back; nodes work again, have turned on, or fail; jobs arrive, in the
- * order of their numbers; the policy is asked until it has nothing left to do; and jobs that share
+ * order of their numbers; the policy is called until it has no decision left; and jobs that share
  * links or a storage with jobs that came or left become slower or faster. So a job that ends as its
  * node fails is done.
  *
@@ -52,7 +52,7 @@ struct lull_cluster_conditions {
     const struct lull_tariff *price;         /* checked; NULL: none */
     const struct lull_tariff *carbon;        /* the same, in g */
     bool keeps_power;                        /* the points of lull_cluster_run_meter */
-    /* Is called now and then with how far the run is; NULL: nobody is told. */
+    /* Called now and then with the progress of the run; NULL: no progress is reported. */
     void (*tell)(void *user, size_t gone, size_t jobs); /* gone: done or rejected */
     void *user;
 };
@@ -75,8 +75,8 @@ struct lull_cluster_run; /* opaque */
  * cluster could not hold in any operating point are rejected on arrival, with the reason. A job
  * whose node fails waits again, with the progress of its last checkpoint. Borrows all that it is
  * given until destroyed; conditions: NULL: none. Errors: -EINVAL jobs out of order, a cap that
- * cannot be kept, a decision of the policy that cannot be executed, or one that only ever asks
- * to be asked again; -ENOMEM.
+ * cannot be kept, a decision of the policy that cannot be executed, or a policy that keeps
+ * requesting to be called again; -ENOMEM.
  */
 int lull_cluster_simulate(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                           const struct lull_cluster_policy_ops *policy,
@@ -103,8 +103,8 @@ void lull_cluster_run_energy(const struct lull_cluster_run *run, double *run_j_o
 /* What turning nodes on has taken until then, J. */
 double lull_cluster_run_turn_on_j(const struct lull_cluster_run *run);
 
-/* What the cluster drew until the last job ended: energy by GPU type and part, what it cost and
- * emitted, and, if kept, power over time. */
+/* The consumption of the cluster until the last job ended: energy by GPU type and part, its cost
+ * and emissions, and, if recorded, power over time. */
 const struct lull_power_meter *lull_cluster_run_meter(const struct lull_cluster_run *run);
 
 #endif

@@ -33,7 +33,7 @@ static int64_t time_left_ns(const struct lull_cluster_run *run, uint32_t job)
     return life->restart_ns + (is_whole ? time_ns : (int64_t)fmax(left_ns, 1.0));
 }
 
-/* ---- what a job has used ------------------------------------------------------------------ */
+/* ---- consumption of a job ----------------------------------------------------------------- */
 
 /* The part of its work that is left when it has run for ran_ns from since_ns on. */
 static double left_after(const struct lull_cluster_run *run, uint32_t job, int64_t ran_ns)
@@ -103,7 +103,8 @@ int lull_engine_measure(struct lull_cluster_run *run, uint32_t type, int64_t now
 
 /* ---- GPUs of jobs ------------------------------------------------------------------------- */
 
-/* Tells the policy of nodes that a job has just left or comes to, and that have no other job. */
+/* Reports to the policy the nodes that a job has just left or is about to use, if they have no
+ * other job. */
 static void engine_job_report_idle(struct lull_cluster_run *run, uint32_t job, bool is_idle,
                                    int64_t now_ns)
 {
@@ -148,8 +149,8 @@ static int engine_job_share(struct lull_cluster_run *run, uint32_t job)
                                outcome->share_count);
 }
 
-/* Finds when the job ends by what is left of it. An earlier time that stands in `ends` stays there:
- * the job is looked at then. */
+/* Finds when the job ends by what is left of it. An earlier time in `ends` stays there: the job
+ * is checked then. */
 static int expect_end(struct lull_cluster_run *run, uint32_t job, int64_t now_ns)
 {
     struct lull_engine_life *const life = &run->lives[job];
@@ -308,7 +309,7 @@ int lull_engine_reclock(struct lull_cluster_run *run, const struct lull_cluster_
     return rc < 0 ? rc : lull_engine_measure(run, engine_job_point_of(run, job)->type, now_ns);
 }
 
-/* Puts a running job on another pace, and tells the policy when it ends now. */
+/* Changes the pace of a running job, and reports its new end to the policy. */
 static int change_pace(struct lull_cluster_run *run, uint32_t job, double pace, int64_t now_ns)
 {
     struct lull_engine_life *const life = &run->lives[job];

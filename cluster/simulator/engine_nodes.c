@@ -24,7 +24,8 @@ static void engine_node_count(struct lull_cluster_run *run, uint32_t node,
         use->turning_on_nodes = is_more ? use->turning_on_nodes + 1 : use->turning_on_nodes - 1;
 }
 
-/* Changes a node's power state and tells the policy. The caller measures the type. */
+/* Changes a node's power state and reports it to the policy. The caller meters the power of its
+ * type. */
 static int engine_node_change(struct lull_cluster_run *run, uint32_t node,
                               enum lull_cluster_power power, int64_t now_ns)
 {

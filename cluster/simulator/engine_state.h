@@ -22,7 +22,7 @@ struct lull_engine_life {
     int64_t since_ns; /* running: its energy and its work are counted until here */
     double pace;      /* running: how fast it is since since_ns, as a part of its operating point */
     int64_t end_ns;   /* running: when it ends, unless it is preempted or its pace changes */
-    int64_t looked_ns;  /* running: the first time at which it stands in run->ends */
+    int64_t looked_ns;  /* running: its first time in run->ends */
     double left_ratio;  /* the part of its work that is left at since_ns */
     double kept_ratio;  /* the part of its work that was left at its last checkpoint */
     int64_t restart_ns; /* how long it still draws power before it continues with its work */
@@ -44,7 +44,7 @@ struct lull_cluster_run {
     const struct lull_cluster_jobs *jobs;
     struct lull_cluster_conditions conditions;
     struct lull_cluster_job
-        *reported; /* what the policy is told of the jobs; NULL: what they are */
+        *reported; /* the jobs as reported to the policy; NULL: the actual jobs */
     struct lull_cluster_jobs reported_jobs;
     const char *policy_name;
     struct lull_cluster_decider decider;
@@ -77,11 +77,11 @@ static inline struct lull_cluster_policy *lull_engine_decider(struct lull_cluste
     return (struct lull_cluster_policy *)&run->decider;
 }
 
-/* All functions below return 0 or -ENOMEM unless they say more. */
+/* All functions below return 0 or -ENOMEM unless documented otherwise. */
 
 /* engine_jobs.c */
 
-/* Tells the meter what jobs and idle GPUs of a type draw now. */
+/* Reports the current power of jobs and idle GPUs of a type to the meter. */
 int lull_engine_measure(struct lull_cluster_run *run, uint32_t type, int64_t now_ns);
 
 /* Carry out a decision. Errors: also -EINVAL, it cannot be executed. */
@@ -92,7 +92,7 @@ int lull_engine_preempt(struct lull_cluster_run *run, const struct lull_cluster_
 int lull_engine_reclock(struct lull_cluster_run *run, const struct lull_cluster_decision *decision,
                         int64_t now_ns);
 
-/* Finds the paces of jobs that share something, and tells the policy which have changed. */
+/* Computes the paces of jobs that share links or a storage, and reports changes to the policy. */
 int lull_engine_change_paces(struct lull_cluster_run *run, int64_t now_ns);
 
 /* Rejects a job that waits or has just arrived. */

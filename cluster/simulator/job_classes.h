@@ -1,12 +1,12 @@
 /*
- * Classes of jobs on models of GPUs, which stand in for what a trace does not say. A class is a mix
- * of kernels whose power and memory share were measured on an A100, and a share of exposed
+ * Classes of jobs on models of GPUs, which replace data missing from a trace. A class is a mix of
+ * kernels whose power and memory share were measured on an A100, and a share of exposed
  * communication that was measured with data-parallel replicas; cluster/docs/cluster.md has the
  * table and the sources.
  *
  * For a model of GPU on which a kernel was not measured, the A100's kernel is taken, with its power
- * scaled as that of a kernel that was measured on both. One thread. SPDX-License-Identifier:
- * Apache-2.0
+ * scaled as that of a kernel that was measured on both. One thread.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_SIMULATOR_JOB_CLASSES_H
 #define LULL_CLUSTER_SIMULATOR_JOB_CLASSES_H

@@ -132,7 +132,7 @@ static int64_t make_candidates(const struct lull_job_parallel *parallel,
     return plans < 0 ? plans : count + plans;
 }
 
-/* Notes how much of each candidate is exposed communication with other nodes: the last bucket of
+/* Records the exposed communication with other nodes of each candidate: the last bucket of
  * gradients, since nothing of an iteration is left to hide it. */
 static void fill_sharing(const struct lull_job_parallel *parallel, double waiting_w,
                          struct lull_cluster_point *candidates, int64_t count)

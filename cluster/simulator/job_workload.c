@@ -14,7 +14,7 @@
 #define MAX_WORK_NS INT64_C(100000000000000000)
 
 enum {
-    HEAD_BYTES = 4096,       /* of a file, to tell what it is */
+    HEAD_BYTES = 4096,       /* of a file, to detect its format */
     MAX_SCHEDULED = 1 << 24, /* tasks, all clocks together */
 };
 
@@ -25,7 +25,7 @@ struct lull_job_workload {
     struct lull_job_graph graph; /* of a Chakra trace */
 };
 
-/* ---- what a file is ----------------------------------------------------------------------- */
+/* ---- the format of a file ----------------------------------------------------------------- */
 
 /*
  * A text begins with a line of words. JSON begins with a brace, and a stream of messages with a

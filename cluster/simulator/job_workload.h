@@ -10,9 +10,9 @@
  * of memory (loads and stores, and kernels called Memcpy) keep their time: the GPU waits meanwhile.
  * Nodes of other types take no time.
  *
- * PyTorch's traces say which operation of the host launched what runs on the GPU, and nothing else
- * of it: no event between streams. Where a trace has no dependency between two nodes on the GPU,
- * streams are taken to do what c10d does: kernels and copies run in the order of their launch,
+ * PyTorch's traces link each operation on the GPU only to the host operation that launched it:
+ * events between streams are missing. Where a trace has no dependency between two nodes on the GPU,
+ * streams are assumed to behave as in c10d: kernels and copies run in the order of their launch,
  * communication behind the kernels launched before it (and behind what its group did before), and
  * what is launched behind the last communication (an optimizer) waits for all of it.
  *
@@ -76,7 +76,7 @@ struct lull_job_recorded {
 /*
  * Schedules an iteration at the clocks of the setting: all of them up to 2^17 tasks or so, then
  * every so many. Errors: LULL_E_FORMAT stages or copies that the job's GPUs cannot be, pipelines
- * that job_parallel.h refuses; -ENOMEM.
+ * that job_parallel.h rejects; -ENOMEM.
  */
 int lull_job_workload_make(const struct lull_job_workload *workload,
                            const struct lull_job_setting *setting,

@@ -182,7 +182,7 @@ static bool is_on_gpu(const struct lull_chakra_node *node)
     return !node->is_host && node->kind >= LULL_CHAKRA_LOAD;
 }
 
-/* Returns whether the trace itself tells what on the GPU waits for what. */
+/* Returns whether the trace itself has dependencies between operations on the GPU. */
 static bool has_device_order(const struct lull_chakra_graph *trace)
 {
     for (size_t i = 0; i < trace->count; i++)
@@ -193,8 +193,8 @@ static bool has_device_order(const struct lull_chakra_graph *trace)
     return false;
 }
 
-/* Converters write nodes as they were launched; where some stand ahead of what they wait for, that
- * is not so, and any order that keeps dependencies has to do. */
+/* Converters write nodes as they were launched; if a node precedes one that it waits for, the
+ * file is not in that order, and any order that keeps dependencies is used. */
 static bool is_file_order(const struct lull_chakra_graph *trace)
 {
     for (size_t i = 0; i < trace->count; i++)

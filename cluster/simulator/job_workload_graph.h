@@ -15,7 +15,7 @@
 int lull_job_chakra_build(const struct lull_chakra_graph *trace, const char *name,
                           struct lull_job_graph *graph_out, struct lull_error *err);
 
-/* What any number of GPUs would be refused for. LULL_E_FORMAT. */
+/* Checks for errors that do not depend on the number of GPUs. LULL_E_FORMAT. */
 int lull_job_simai_check(const struct lull_simai_workload *workload, const char *name,
                          struct lull_error *err);
 

@@ -81,7 +81,7 @@ int lull_job_simai_check(const struct lull_simai_workload *workload, const char 
 
 /* ---- who is in a collective --------------------------------------------------------------- */
 
-/* A number of the workload, or 1 where it tells none. */
+/* A number of the workload, or 1 where it has none. */
 static int64_t at_least_one(int64_t number)
 {
     return number > 1 ? number : 1;

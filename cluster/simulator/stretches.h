@@ -1,8 +1,7 @@
 /*
  * The record of a run. A stretch is a time in which a job had its GPUs at one clock: it begins with
  * a start or a change of clock, and ends with the job, a preemption, a failure or a change of
- * clock. Changes of nodes are recorded too. Everything that is told of a run afterwards comes from
- * this.
+ * clock. Changes of nodes are recorded too. All reports of a run are made from this record.
  *
  * Threads: one, of the owner. SPDX-License-Identifier: Apache-2.0
  */

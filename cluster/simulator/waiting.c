@@ -107,9 +107,10 @@ static void play_until(struct waiting_replay *replay, int64_t time_ns, size_t be
     play_nodes(replay, time_ns, before_stretch);
 }
 
-/* ---- what was free ------------------------------------------------------------------------ */
+/* ---- free GPUs ---------------------------------------------------------------------------- */
 
-/* Counts what is free now. of_first: how many GPUs the job took on the first of its nodes. */
+/* Counts the GPUs that are free now. of_first: how many GPUs the job took on the first of its
+ * nodes. */
 static void waiting_count_free(const struct waiting_replay *replay, uint32_t of_first,
                                struct lull_cluster_room *room)
 {

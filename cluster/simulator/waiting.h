@@ -1,7 +1,7 @@
 /*
  * Explains why a job waited, by replaying the record of the run from its arrival to its start. Only
  * the GPUs that jobs held, and the order in which jobs were started, are looked at; the policy is
- * not asked, so that the explanation holds for every policy.
+ * not called, so that the explanation works for every policy.
  *
  * One thread. SPDX-License-Identifier: Apache-2.0
  */

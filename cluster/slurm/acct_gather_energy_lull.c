@@ -1,8 +1,8 @@
 /*
  * Slurm's energy accounting: the joules of a step's GPUs, from their own counters, in the fields
  * that sstat, sacct and scontrol show. In slurmd it counts all GPUs of the node, in slurmstepd
- * those of its step, as spank_lull tells of them. A helper (`lull meter`) reads the counters, so
- * that a driver that hangs costs the figures and nothing else.
+ * those of its step, as reported by spank_lull. A helper (`lull meter`) reads the counters, so that
+ * a hanging driver affects only the figures.
  *
  * The names of functions and variables are Slurm's. A figure that is not known is NO_VAL64, never
  * 0. Threads: any. SPDX-License-Identifier: BSD-3-Clause
@@ -121,7 +121,7 @@ static void gather_energy_lose_meter(void)
     meter.watts = -1.0;
 }
 
-/* Answers to earlier questions that came too late are passed over by the next look. */
+/* The next reading discards late answers to earlier requests. */
 static bool gather_energy_take_answer(int64_t until_ns, double *joules_out)
 {
     struct pollfd poll_fd = {.fd = meter.helper.socket, .events = POLLIN};
@@ -188,7 +188,7 @@ static void gather_energy_update(void)
     read_meter();
 }
 
-/* ---- what Slurm asks ----------------------------------------------------------------------- */
+/* ---- calls from Slurm ---------------------------------------------------------------------- */
 
 static void gather_energy_fill(acct_gather_energy_t *energy)
 {

@@ -16,7 +16,7 @@ static void write_path(char path[PATH_BYTES], const char *runtime_dir, uint32_t 
     snprintf(path, PATH_BYTES, "%s/slurm/%u", runtime_dir, job);
 }
 
-/* Opens the folder of all jobs; nobody but its owner, this process' user, may have changed it. */
+/* Opens the folder of all jobs. Only its owner, this process's user, may have write access. */
 static int allocation_check_folder(const char *path)
 {
     struct stat status;

@@ -1,6 +1,6 @@
 /*
- * The GPUs of a job on this node, by slurmd's word. What a step's environment says of its GPUs may
- * be its user's, so it may only narrow them. slurmd tells the prolog, which keeps them for the
+ * The GPUs of a job on this node, as reported by slurmd. A step's environment may be set by its
+ * user, so it may only narrow them. slurmd passes the GPUs to the prolog, which stores them for the
  * steps in a folder that belongs to root.
  *
  * Threads: one. SPDX-License-Identifier: BSD-3-Clause
@@ -16,7 +16,7 @@
  * runtime_dir, which must exist. Errors: -errno. */
 int lull_allocation_keep(const char *runtime_dir, uint32_t job, const char *gpus);
 
-/* Reads what was kept; gpus_out is "" where nothing is known, and where it has no room. */
+/* Reads the stored GPUs; gpus_out is "" if there are none, or if they do not fit. */
 void lull_allocation_read(const char *runtime_dir, uint32_t job, char *gpus_out, size_t size);
 
 /* Forgets a job. */

@@ -16,7 +16,7 @@ enum {
     NS_PER_MS = 1000000,
 };
 
-/* Both ends of what a helper is started with. */
+/* Both ends of a helper's pipe and of its socket pair. */
 struct ends {
     int sockets[2]; /* ours, its own */
     int words[2];   /* ours, its own */
@@ -52,17 +52,17 @@ static int open_ends(bool has_socket, struct ends *ends)
     return result;
 }
 
-/* ---- in the helper, before its program runs: only what a child of a process with threads may call
- */
+/* ---- in the helper before exec: async-signal-safe calls only -------------------------------- */
 
-/* slurmstepd is spared when memory runs out; a helper is not, and it can say so only as root. */
+/* slurmstepd is exempt from the OOM killer. A helper must not be, and it can reset its score
+ * only as root. */
 static void be_mortal(void)
 {
     const int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 
     if (fd < 0)
         return;
-    /* Where it cannot be written, the helper is spared as its parent is. */
+    /* If the write fails, the helper stays exempt like its parent. */
     if (write(fd, "0", 1) < 0)
         errno = 0;
     close(fd);
@@ -156,7 +156,7 @@ int lull_helper_start(const struct lull_helper_start *start, struct lull_helper 
     return 0;
 }
 
-/* Returns whether the helper may say more. */
+/* Returns whether the helper may write more. */
 static bool take_words(struct lull_helper *helper, char *text, size_t size, size_t *size_io)
 {
     char buffer[1024];

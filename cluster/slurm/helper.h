@@ -13,7 +13,7 @@
 
 struct lull_helper {
     int socket; /* of type SOCK_SEQPACKET, to the helper; -1: none */
-    int words;  /* the reading end of its standard error; -1: nobody listens any more */
+    int words;  /* the reading end of its standard error; -1: closed */
 };
 
 enum lull_helper_socket {
@@ -29,22 +29,22 @@ struct lull_helper_start {
     char *const *environment;
     unsigned int limit_s; /* it is killed after so long; 0: never */
     enum lull_helper_socket socket;
-    bool is_of_user; /* it gives up what the caller's effective user is not; else it runs in / */
+    bool is_of_user; /* it keeps only the caller's effective user and group; else it runs in / */
 };
 
 /* Returns the time of a clock that is never set, in ns. */
 int64_t lull_helper_now_ns(void);
 
 /*
- * Starts a helper, which gets its own session and no descriptor of the caller's. Every signal is
- * let in. That the program is not there shows by its end without a word. Errors: -errno.
+ * Starts a helper, which gets its own session and no descriptor of the caller's. No signal is
+ * blocked. A missing program shows as an end without output. Errors: -errno.
  */
 int lull_helper_start(const struct lull_helper_start *start, struct lull_helper *helper_out);
 
 /*
- * Adds what the helper says on standard error to text, of *size_io bytes so far and at most size
- * with its NUL; what does not fit is dropped. Waits until until_ns, by lull_helper_now_ns();
- * returns whether the helper has ended by then.
+ * Appends the helper's standard error to text, of *size_io bytes so far and at most size with its
+ * NUL; what does not fit is dropped. Waits until until_ns, by lull_helper_now_ns(); returns whether
+ * the helper has ended by then.
  */
 bool lull_helper_listen(struct lull_helper *helper, int64_t until_ns, char *text, size_t size,
                         size_t *size_io);

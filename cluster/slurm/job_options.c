@@ -115,7 +115,7 @@ bool lull_job_options_is_on(const struct lull_job_options *job_options, bool is_
 {
     if (job_options->is_given)
         return job_options->policy != POLICY_OFF;
-    /* Whoever says how, wants it. */
+    /* A tolerance or a batch job implies that the job is to be managed. */
     return is_default || job_options->tolerance[0] != '\0' || job_options->batch_job[0] != '\0';
 }
 

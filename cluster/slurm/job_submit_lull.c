@@ -1,11 +1,11 @@
 /*
- * Slurm's controller asks this plugin about each job that is submitted: what its user wants of Lull
- * is written into the job's AdminComment, for people and for schedulers, and what the site insists
- * on is refused where it is missing. Only jobs that request GPUs are looked at.
+ * Slurm's controller calls this plugin for each submitted job. The plugin writes the user's job
+ * options into the job's AdminComment, for users and schedulers, and rejects jobs without the
+ * options that the site requires. Only jobs that request GPUs are checked.
  *
- * The site's settings are read for each job, so that a change needs no restart. Where they cannot
- * be read, nothing is refused. The names of functions and variables are Slurm's. Threads: slurmctld
- * asks one at a time. SPDX-License-Identifier: BSD-3-Clause
+ * The site's settings are read for each job, so that a change needs no restart. If they cannot be
+ * read, no job is rejected. The names of functions and variables are Slurm's. Threads: slurmctld
+ * calls it from one at a time. SPDX-License-Identifier: BSD-3-Clause
  */
 #include <stdint.h>
 /* Slurm's headers need it first. */
@@ -176,7 +176,7 @@ int job_submit(job_desc_msg_t *job, uint32_t uid, char **err_msg)
         return SLURM_SUCCESS;
     submit_comment(job, &job_options, is_managed, is_scheduled, deadline);
     if (is_scheduled)
-        job->priority = 0; /* held, until lull schedule releases it */
+        job->priority = 0; /* held, until lull-schedule releases it */
     return SLURM_SUCCESS;
 }
 

@@ -15,11 +15,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Default: where slurm.conf has numbers the child takes 0.1 ms, once it runs. */
+/* With numeric addresses in slurm.conf the child takes 0.1 ms, once it runs. */
 enum { LOOK_MS = 1000 };
 
-/* Slurm's way from a node's name to its address. Its headers do not have it, so it is used with the
- * version in which it was seen, and where a program of Slurm has it. */
+/* Slurm's way from a node's name to its address. It is in no header, so it is used only with the
+ * version in which it was checked, and only if the program exports it. */
 #if SLURM_VERSION_NUMBER >> 8 == (22 << 8) + 5
 extern int slurm_conf_get_addr(const char *node, struct sockaddr_storage *address, uint16_t flags)
     __attribute__((weak));
@@ -58,7 +58,7 @@ bool lull_node_address_find(const char *node, char address_out[LULL_NODE_ADDRESS
         node_address_write(node, ends[1]);
     close(ends[1]);
     poll_fd.fd = ends[0];
-    /* A signal that comes meanwhile costs the address and no more. */
+    /* A signal in the meantime loses only the address. */
     if (child > 0 && poll(&poll_fd, 1, LOOK_MS) > 0)
         got = read(ends[0], &address, sizeof(address));
     close(ends[0]);

@@ -9,10 +9,10 @@
 enum { LULL_NODE_ADDRESS_TEXT = 16 };
 
 /*
- * Asks the program of Slurm around this for the IPv4 address of a node. slurm.conf may have a name
- * there, and name services may hang, so a child looks, for a second at most. False: it is not
- * known, or not within that. Threads: one of a process whose children no other process waits for
- * meanwhile.
+ * Finds the IPv4 address of a node by a function of the Slurm program that loaded this plugin.
+ * slurm.conf may have a host name there, and name services may hang, so a child resolves it, for a
+ * second at most. False: unknown, or not found in time. Threads: one of a process whose children no
+ * other process waits for meanwhile.
  */
 bool lull_node_address_find(const char *node, char address_out[LULL_NODE_ADDRESS_TEXT]);
 

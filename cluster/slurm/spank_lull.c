@@ -1,7 +1,7 @@
 /*
  * Slurm's plugin: options for srun, sbatch and salloc; on each node the job's GPUs made known to
  * lulld, and a governor (`lull run --launcher-fd`) beside each step that decides about them, or a
- * holder of the clock that `lull schedule` has chosen for the job (`lull job hold`). All that needs
+ * holder of the clock that `lull-schedule` has chosen for the job (`lull job hold`). All that needs
  * to be known of GPUs and probes is known by those programs, which this one starts.
  *
  * Every hook returns 0: a failure of Lull never fails a job. Every wait is bounded.
@@ -32,15 +32,15 @@
 
 SPANK_PLUGIN(lull, 1)
 
-/* Steps that Slurm numbers by itself. */
+/* Steps with special numbers that Slurm assigns. */
 #define STEP_OF_BATCH 0xfffffffbU
 #define STEP_OF_INTERACTIVE 0xfffffffaU
 #define STEP_OF_EXTERN 0xfffffffcU
 
-/* The key of a step's governors on its way from srun to the nodes. What begins with SLURM_ goes
- * along whatever --export says. */
+/* The key of a step's governors on its way from srun to the nodes. Variables that begin with
+ * SLURM_ are passed regardless of --export. */
 #define STEP_KEY "SLURM_LULL_KEY"
-/* And from here to the governor, as lull-run(1) says. */
+/* And from here to the governor (lull-run(1)). */
 #define GOVERNOR_KEY "LULL_TOGETHER_KEY"
 
 enum {
@@ -54,7 +54,7 @@ enum {
     REGISTER_S = 2, /* default: lulld answers within 1 ms */
     RESTORE_S = 10,
     FINISH_MS = 2000,   /* `lull run` ends within that */
-    FINISH_SHARE = 100, /* but a step waits no more than this part of its time for it */
+    FINISH_SHARE = 100, /* but a step waits at most this part of its time for it */
 };
 
 static const int64_t ns_per_ms = 1000000;
@@ -63,7 +63,7 @@ static const int64_t ns_per_s = 1000000000;
 static struct lull_site site = LULL_SITE_DEFAULT;
 static struct lull_job_options job_options;
 
-/* What slurmstepd knows of its step. Tasks are forked off it and have it as well. */
+/* State of the step in slurmstepd. Its forked tasks inherit a copy. */
 static struct {
     uint32_t job;
     uint32_t number;
@@ -71,11 +71,11 @@ static struct {
     uint32_t node, nodes;             /* this one, from 0, and how many there are */
     char key[LULL_TOGETHER_KEY_TEXT]; /* of its governors; "": each manages its node alone */
     bool is_managed;
-    bool lacks_gpus; /* and somebody wants them managed */
+    bool lacks_gpus; /* although the user requested Lull */
     struct lull_helper registration;
     struct lull_helper governor;
     struct lull_helper holder; /* of a clock; its socket stays open as long as the step lives */
-    bool has_clock;            /* the holder has said so */
+    bool has_clock;            /* as reported by the holder */
     int64_t begin_ns;
     int64_t wait_until_ns; /* for the environment */
     uint32_t tasks_left;
@@ -131,7 +131,7 @@ static void take_settings(int count, char *const *words)
 
 /* ---- the step ------------------------------------------------------------------------------ */
 
-/* Returns whether the user has asked, and not the site alone. */
+/* Returns whether the user has requested Lull, and not only the site. */
 static bool spank_is_requested(void)
 {
     return lull_job_options_is_on(&job_options, false);
@@ -150,7 +150,7 @@ static bool is_batch(void)
     return step.number == STEP_OF_BATCH || step.number == STEP_OF_INTERACTIVE;
 }
 
-/* Writes what the step's environment says. A step that a batch script starts inherits
+/* Writes the GPUs of the step's environment. A step that a batch script starts inherits
  * SLURM_JOB_GPUS, but those are the batch node's. */
 static void read_claim(spank_t spank, char claim[GPUS_BYTES])
 {
@@ -160,7 +160,7 @@ static void read_claim(spank_t spank, char claim[GPUS_BYTES])
         claim[0] = '\0';
 }
 
-/* The environment of a step may be its user's, so it counts for GPUs of the job alone. */
+/* The environment of a step may be its user's, so it counts only for GPUs of the job. */
 static void find_step(spank_t spank)
 {
     char allocated[GPUS_BYTES], claim[GPUS_BYTES];
@@ -194,7 +194,7 @@ static void spank_take_key(spank_t spank)
         memcpy(step.key, key, sizeof(step.key));
 }
 
-/* Tells lulld as root that the job has its GPUs, so that its user may lease those and no others. */
+/* Registers the job's GPUs with lulld as root, so that its user may lease only those. */
 static void begin_registration(spank_t spank)
 {
     char job[16], user[16];
@@ -214,7 +214,7 @@ static void begin_registration(spank_t spank)
         &step.registration);
 }
 
-/* Hands on what a helper has said, line by line, fit for logs: users can let it say anything. */
+/* Relays a helper's output line by line, escaped for logs, because users can control it. */
 static void spank_relay(char *text, void (*say)(const char *format, ...))
 {
     char *rest = NULL;
@@ -227,7 +227,7 @@ static void spank_relay(char *text, void (*say)(const char *format, ...))
         say("%s", line);
 }
 
-/* The governor itself tells the user what comes of a missing registration. */
+/* The governor itself reports the effect of a missing registration to the user. */
 static void end_registration(void)
 {
     char text[WORDS_BYTES] = "";
@@ -279,7 +279,7 @@ static void await_hold(void)
     step.has_clock = recv(step.holder.socket, packet, sizeof(packet), MSG_DONTWAIT) > 0;
     if (step.has_clock)
         return;
-    /* One that has ended without a clock says why, if there is a reason. */
+    /* A holder that has ended without a clock has printed the reason, if there is one. */
     if (!lull_helper_listen(&step.holder, until_ns, text, sizeof(text), &size))
         slurm_info("lull: job %u: its clock is not set", step.job);
     spank_relay(text, slurm_info);
@@ -328,7 +328,7 @@ static void write_report_name(spank_t spank, char *name, size_t size)
     snprintf(name, size, "lull-report-%u.%s%s", step.job, number, suffix);
 }
 
-/* Takes the job's environment but for what is the governor's own, and adds that. */
+/* Copies the job's environment except for the governor's own variables, and adds those. */
 static void write_environment(char *const *from, char lines[MAX_LINES][GPUS_BYTES + 32],
                               size_t line_count, char *to[MAX_VARIABLES + 1])
 {
@@ -430,7 +430,7 @@ static void start_governor(spank_t spank)
         slurm_spank_log("lull: the job runs unmanaged: %s", strerror(-result));
 }
 
-/* Looks for what the governor has told of the tasks' environment. The packet stays where it is, for
+/* Peeks at the governor's packet with the tasks' environment. The packet stays in the socket for
  * other tasks. Returns its size; 0: there is none in time. */
 static size_t peek_environment(char packet[ENVIRONMENT_BYTES])
 {
@@ -473,8 +473,8 @@ static void note_exit(spank_t spank)
         step.status = status;
 }
 
-/* Tells the governor that the job has ended, and its user what it has to say if it is quick, else
- * where that will be. */
+/* Reports the job's end to the governor, and relays its output to the user if it comes in time,
+ * else the path of the report. */
 static void end_governor(spank_t spank)
 {
     const int64_t now_ns = lull_helper_now_ns();
@@ -490,11 +490,11 @@ static void end_governor(spank_t spank)
     if (wait_ns > FINISH_MS * ns_per_ms)
         wait_ns = FINISH_MS * ns_per_ms;
     snprintf(status, sizeof(status), "%d", step.status);
-    /* One that has ended before says why. */
+    /* A governor that has already ended has printed the reason. */
     if (send(step.governor.socket, status, strlen(status), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         wait_ns = FINISH_MS * ns_per_ms;
     has_ended = lull_helper_listen(&step.governor, now_ns + wait_ns, text, sizeof(text), &size);
-    /* Whoever has not requested Lull is not told of it. */
+    /* Users who have not requested Lull get no messages. */
     say = spank_is_requested() ? slurm_spank_log : slurm_info;
     spank_relay(text, say);
     if (!has_ended) {
@@ -586,7 +586,7 @@ static void spank_warn_frequency(const char *frequency, bool is_first)
                         frequency);
 }
 
-/* What is said before a task is there does not reach the user. */
+/* Messages before the first task do not reach the user. */
 int slurm_spank_task_init(spank_t spank, int ac, char **av)
 {
     char packet[ENVIRONMENT_BYTES];

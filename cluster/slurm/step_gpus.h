@@ -1,6 +1,6 @@
 /*
- * What one plugin of Lull tells another in the same slurmstepd, whose environment is not that of
- * the job. SPDX-License-Identifier: BSD-3-Clause
+ * What one plugin of Lull passes to another in the same slurmstepd, through its environment, which
+ * is not that of the job. SPDX-License-Identifier: BSD-3-Clause
  */
 #ifndef LULL_CLUSTER_SLURM_STEP_GPUS_H
 #define LULL_CLUSTER_SLURM_STEP_GPUS_H

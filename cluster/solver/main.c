@@ -1,7 +1,7 @@
 /*
- * lull-bound tells what any schedule of jobs on a cluster costs at least, with everything known in
- * advance. It is a program of its own because CLP and CBC (EPL) must not be in one process with GPL
- * libraries, which other programs of Lull link. SPDX-License-Identifier: Apache-2.0
+ * lull-bound computes a lower bound on the cost of any schedule of jobs on a cluster, with all jobs
+ * known in advance. It is a separate program because CLP and CBC (EPL) must not be in one process
+ * with GPL libraries, which other programs of Lull link. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <signal.h>
@@ -56,7 +56,7 @@ static void stop_progress(void)
 
 /* ---- the work ----------------------------------------------------------------------------- */
 
-/* Finds a bound by prices alone, and keeps it if it is higher than the one that is there. */
+/* Finds a bound by prices alone, and keeps it if it is higher than the current one. */
 static int solve_by_prices(struct lull_bound_run *run, struct lull_error *err)
 {
     struct lull_lp_result found;

@@ -9,8 +9,7 @@
 
 #include "base/file.h"
 
-/* ---- what is reported -------------------------------------------------------------------------
- */
+/* ---- reports -------------------------------------------------------------------------------- */
 
 struct values {
     size_t count; /* jobs that may be left out */
@@ -35,8 +34,8 @@ static bool is_infeasible(const struct lull_bound_run *run)
     return run->lp.is_infeasible || run->ilp.is_infeasible;
 }
 
-/* How far the schedule lies above the proven bound, as a share of its cost. 1e-300 only keeps a
- * cost of 0 from dividing. */
+/* The schedule's distance above the proven bound, as a share of its cost. 1e-300 only avoids a
+ * division by 0. */
 static double bound_report_gap_ratio(const struct lull_bound_run *run)
 {
     const double above_j = run->ilp.schedule_j - run->lp.bound_j;

@@ -1,4 +1,4 @@
-/* What lull-bound was asked, what it found, and how that is printed and written.
+/* The request and the result of lull-bound, printed and written to files.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef LULL_CLUSTER_SOLVER_REPORT_H
 #define LULL_CLUSTER_SOLVER_REPORT_H
@@ -29,7 +29,7 @@ struct lull_bound_run {
     struct lull_ilp_result ilp; /* with --ilp, unless the linear program is infeasible */
 };
 
-/* Prints the result for people, or as one JSON document. -ENOMEM. */
+/* Prints the result for users, or as one JSON document. -ENOMEM. */
 int lull_bound_print(const struct lull_bound_run *run, struct lull_error *err);
 
 /* Writes the files that the options name, each whole or not at all. Errors: -ENOMEM; those of

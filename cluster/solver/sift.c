@@ -146,8 +146,8 @@ static void sift_release(struct sift *sift)
 
 /* ---- rounds ------------------------------------------------------------------------------- */
 
-/* Solves again and again with the columns that the last duals request. Returns 1 once none is left
- * to add, which is the optimum of the whole program; 0: it has not come to that. */
+/* Solves again and again with the columns that the last duals request. Returns 1 once no column
+ * is left to add, which is the optimum of the whole program; 0: not reached. */
 static int add_what_is_missing(struct sift *sift, Clp_Simplex *model)
 {
     for (int round = 0; round < MAX_ROUNDS && Clp_status(model) == 0; round++) {

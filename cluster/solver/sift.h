@@ -1,6 +1,6 @@
 /*
- * The linear program by parts: only the columns that look worth it at prices found by ascent, and
- * then those that the solution's own prices say are missing, until none is (sifting; Bixby,
+ * Solves the linear program by parts: first only the columns that are attractive at prices found by
+ * ascent, then those that are missing by the solution's own prices, until none is (sifting; Bixby,
  * Gregory, Lustig, Marsten, Shanno, Operations Research 40, 1992). The optimum is that of the whole
  * program. SPDX-License-Identifier: Apache-2.0
  */

@@ -18,8 +18,8 @@ static void ilp_load(Cbc_Model *model, const struct lull_time_indexed *program,
         Cbc_setInteger(model, i);
     }
     Cbc_setLogLevel(model, 0);
-    /* The gap is not given as a fraction: what leaving jobs out costs is taken off the solver's
-       objective, so that a fraction of it says nothing. */
+    /* The gap is not given as a fraction: the cost of rejecting jobs is subtracted from the
+     * solver's objective, so a fraction of it has no meaning. */
     Cbc_setAllowableFractionGap(model, 0.0);
     Cbc_setAllowableGap(model, options->gap_j / program->scale_j);
     Cbc_setMaximumSeconds(model, options->time_limit_s);

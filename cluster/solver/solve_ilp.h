@@ -1,8 +1,9 @@
 /*
- * Solves the integer program by CBC: finds a schedule, and tells how far from the best it can be.
+ * Solves the integer program by CBC: finds a schedule, and bounds its distance from the optimum.
  * The schedule is checked, and its cost is computed again (cluster/core/model/slots.h). The
- * solver's own bound rests on its arithmetic and tolerances; it is given lowered by a margin, and
- * is not proven as that of the linear program is. One thread. SPDX-License-Identifier: Apache-2.0
+ * solver's own bound rests on its arithmetic and tolerances; it is returned lowered by a margin,
+ * and is not proven like that of the linear program. One thread.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_SOLVER_SOLVE_ILP_H
 #define LULL_CLUSTER_SOLVER_SOLVE_ILP_H
@@ -19,8 +20,8 @@ struct lull_ilp_options {
 };
 
 struct lull_ilp_result {
-    bool is_infeasible; /* the solver says that there is no schedule */
-    bool is_optimal;    /* it lies within gap_j; else the solver stopped at the time limit */
+    bool is_infeasible; /* the solver reports that there is no schedule */
+    bool is_optimal;    /* it is within gap_j; else the solver stopped at the time limit */
     bool has_schedule;
     double schedule_j;
     double bound_j; /* the solver's own bound, lowered by what its arithmetic may be off */

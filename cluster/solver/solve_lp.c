@@ -115,8 +115,8 @@ static Clp_Simplex *new_model(double time_limit_s)
 
 /*
  * Solves with all columns at once. The interior-point method with crossover is several times faster
- * than simplex here (500 jobs in 288 slots: 1.1 s against 7 s). Where it does not end with an
- * optimum, simplex has the last word.
+ * than simplex here (500 jobs in 288 slots: 1.1 s against 7 s). If it does not end with an optimum,
+ * simplex is run.
  */
 static void lp_optimise(Clp_Simplex *model, const struct lull_time_indexed *program)
 {

@@ -9,13 +9,13 @@
 
 #include "cluster/solver/time_indexed.h"
 
-/* How near the goal comes to the best bound in lull_solve_prices(): a bound that is worth waiting
- * for. */
+/* Relative distance of the goal of lull_solve_prices() from the best bound, for bounds worth
+ * waiting for. */
 #define LULL_PRICES_FINE_RATIO 1e-6
 
 struct lull_lp_result {
     bool is_infeasible; /* no schedule runs all jobs that have to run */
-    bool is_optimal;    /* the solver says so; else it stopped at the time limit or gave up */
+    bool is_optimal; /* as reported by the solver; else it stopped at the time limit or gave up */
     double objective_j; /* what the solver gives as the optimum; bound_j is what its prices prove */
     double bound_j;
     double *gpu_j; /* [type * slots + slot]: prices, >= 0 */

@@ -11,7 +11,7 @@ static double time_indexed_cost_at(const struct lull_slot_point *point, uint32_t
     return point->cost_j + point->delay_j * ((double)start - (double)point->first);
 }
 
-/* ---- what is left out --------------------------------------------------------------------- */
+/* ---- omitted variables -------------------------------------------------------------------- */
 
 /* Costs are linear in the start: what holds at both ends holds between them. */
 static bool is_never_worse(const struct lull_slot_point *a, const struct lull_slot_point *b)
@@ -262,7 +262,7 @@ static void walk_columns(struct lull_time_indexed *program, struct time_indexed_
         const struct lull_slot_job *job = &problem->jobs[i];
         const double max_j = most_cost(program, job);
         bool has_free =
-            !isinf(max_j) && max_j == job->reject_j; /* then leaving the job out costs no more */
+            !isinf(max_j) && max_j == job->reject_j; /* then rejecting the job costs no more */
 
         for (uint32_t m = 0; m < job->point_count; m++)
             if (is_needed(job, m))

@@ -45,8 +45,8 @@ struct lull_time_indexed {
 };
 
 /*
- * Returns whether prices alone are the better choice (dual_search.h), which come to within 1e-4 of
- * the optimum: programs so large, or of columns so long, that the solver may take minutes.
+ * Returns whether prices alone are the better choice (dual_search.h), which reach within 1e-4 of
+ * the optimum: for programs so large, or with columns so long, that the solver may take minutes.
  * Measured: 400 jobs in 288 slots, 2.0 million entries, over 290 s and prices 0.4 s; four jobs in
  * 300 slots, 92 and 120 entries a column, 2.4 and 12 s and prices 0.06 s.
  */

@@ -120,8 +120,8 @@ static const struct lull_json_field fields[] = {
     {NULL},
 };
 
-/* An id and a type are needed to place a node; all else may be missing, as in the traces that
- * people publish. */
+/* An id and a type are needed to place a node; all other fields may be missing, as in published
+ * traces. */
 static int chakra_read_node(struct lull_json_reader *reader, void *object)
 {
     struct draft draft = {.id = -1, .kind = -1, .collective = -1};

@@ -1,12 +1,13 @@
 /*
- * Chakra execution traces (MLCommons; schema et_def.proto, package ChakraProtoMsg): what one rank
- * does, as nodes that depend on each other. Two forms are read: a stream of protocol buffers, each
- * behind its length (name.<rank>.et), and JSON (workload_graph); plain or gzip, reported by their
- * first bytes. They are read node by node, so that a trace needs no more memory than its graph.
+ * Chakra execution traces (MLCommons; schema et_def.proto, package ChakraProtoMsg): the operations
+ * of one rank, as a graph of dependent nodes. Two forms are read: a stream of protocol buffers,
+ * each behind its length (name.<rank>.et), and JSON (workload_graph); plain or gzip, detected by
+ * their first bytes. They are read node by node, so that a trace needs no more memory than its
+ * graph.
  *
- * A node's data dependencies tell what it must wait for. Its control dependencies tell, in traces
- * made from PyTorch's, who called it: that is no order, and not free of circles. Chakra's own
- * feeder does not look at them; here they are counted.
+ * A node's data dependencies are the nodes that it waits for. In traces made from PyTorch's, its
+ * control dependencies name its caller: they define no order and may have cycles. Chakra's own
+ * feeder ignores them; here they are counted.
  *
  * Threads: a graph belongs to its caller. SPDX-License-Identifier: Apache-2.0
  */

@@ -19,7 +19,7 @@ struct lull_chakra_building {
 /* Sets up a node of which nothing is known yet. */
 void lull_chakra_node_init(struct lull_chakra_node *node);
 
-/* Notes an id that the node to be added next depends on; control dependencies are only counted.
+/* Adds an id on which the next node depends; control dependencies are only counted.
  * LULL_E_FORMAT: there are too many; -ENOMEM. */
 int lull_chakra_want(struct lull_chakra_building *building, uint64_t id, bool is_control);
 

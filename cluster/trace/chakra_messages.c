@@ -1,7 +1,7 @@
 /*
- * Chakra's protocol buffers: a metadata message, then one per node, each behind its length. Only
- * what the wire format says is relied on (protobuf.dev, "Encoding"): fields in any order, repeated
- * numbers packed or not, unknown fields passed over.
+ * Chakra's protocol buffers: a metadata message, then one per node, each behind its length. The
+ * parser relies only on the wire format (protobuf.dev, "Encoding"): fields in any order, repeated
+ * numbers packed or not, unknown fields skipped.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 /* ---- the wire format ---------------------------------------------------------------------- */
 
-enum wire_type { /* groups, types 3 and 4, are refused */
+enum wire_type { /* groups, types 3 and 4, are rejected */
                  WIRE_VARINT = 0,
                  WIRE_FIXED64 = 1,
                  WIRE_BYTES = 2,
@@ -188,7 +188,7 @@ static int64_t *chakra_messages_find_place(struct lull_chakra_node *node,
     return NULL;
 }
 
-/* Attributes that nobody requests are passed over, whatever their type. */
+/* Attributes that no caller requests are skipped, whatever their type. */
 static int read_attribute(const struct message_reading *reading, const struct wire_span *bytes,
                           struct lull_chakra_node *node)
 {
@@ -243,7 +243,7 @@ static int read_dependencies(const struct message_reading *reading, const struct
     return 0;
 }
 
-/* A number beyond its range is refused here, so that no sum of durations overflows later. */
+/* A number beyond its range is rejected here, so that no sum of durations overflows later. */
 static int chakra_messages_read_number(const struct message_reading *reading,
                                        const struct wire_field *field,
                                        struct lull_chakra_node *node)

@@ -11,7 +11,7 @@
 #include "trace/json_fields.h"
 #include "trace/timestamp.h"
 
-/* Of a time that the trace does not tell; lull_cluster_jobs_add counts such rows. */
+/* A time that the trace does not give; lull_cluster_jobs_add counts such rows. */
 #define UNKNOWN_NS INT64_C(-1)
 
 enum { NANO = 9, GPUS_MAX = 1 << 20, WHOLE_MILLI = 1000 };
@@ -34,7 +34,7 @@ int lull_cluster_jobs_add(struct lull_cluster_jobs_table *table,
     return 0;
 }
 
-/* A row of which only what every format tells is still missing. */
+/* A row with defaults for all fields except those that every format has. */
 static struct lull_cluster_jobs_row empty_row(void)
 {
     return (struct lull_cluster_jobs_row){
@@ -228,7 +228,7 @@ static int cluster_format_read_job(struct lull_json_reader *reader, void *object
         rc = add_names(&job, reader->name, table, &row, reader->err);
     if (rc < 0)
         return rc;
-    /* How many GPUs a job that never ran requested, the trace does not tell. */
+    /* The trace does not give the number of GPUs of a job that never ran. */
     row.gpus = job.attempts == 0 ? 1 : job.gpus;
     if (job.attempts > 0 && !job.is_unknown && job.ran_ns <= LULL_CLUSTER_JOBS_MAX_SPAN_NS)
         row.duration_ns = job.ran_ns;

@@ -6,7 +6,7 @@
  *   SWF               the Standard Workload Format of the Parallel Workloads Archive: comments
  *                     after ;, then 18 numbers a line; its processors count as GPUs
  *   Gavel, Shockwave  10 or 12 fields between tabs; Gavel's, which have a number of steps and no
- *                     duration, are refused
+ * duration, are rejected
  *
  * Jobs that never ran, or whose end is not known, are counted and left out as those of tables are.
  * Private to cluster_jobs.c. Threads: one at a time. SPDX-License-Identifier: Apache-2.0
@@ -29,10 +29,10 @@ enum lull_cluster_format {
     LULL_CLUSTER_GAVEL,
 };
 
-/* Tells a JSON text by its first bytes; everything else is LULL_CLUSTER_TABLE. */
+/* Detects a JSON format by the first bytes; everything else is LULL_CLUSTER_TABLE. */
 enum lull_cluster_format lull_cluster_format_of_head(const char *head, size_t size);
 
-/* Tells the other formats by their first line. */
+/* Detects the other formats by their first line. */
 enum lull_cluster_format lull_cluster_format_of_line(const char *line);
 
 /* Reads all jobs of a text. Errors, with the byte of the text: LULL_E_FORMAT it is no such array;

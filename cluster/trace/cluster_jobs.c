@@ -210,8 +210,8 @@ static int read_span(const struct row_reading *reading, int64_t *duration_ns)
     return 0;
 }
 
-/* Leaves UNKNOWN_NS where the job has none: also where a column tells that it did not begin, or has
- * not ended. */
+/* Leaves UNKNOWN_NS where the job has none: also where a column states that it did not begin, or
+ * has not ended. */
 static int read_duration(const struct row_reading *reading, int64_t *duration_ns_out)
 {
     const bool has_span =
@@ -228,8 +228,8 @@ static int read_duration(const struct row_reading *reading, int64_t *duration_ns
 
 /* ---- deadlines, and what meeting them is worth -------------------------------------------- */
 
-/* Parses a list like 299-319-379, rising, of times after submission, into steps of value 1. Returns
- * null, or in the user's words what is wrong. */
+/* Parses a list like 299-319-379, rising, of times after submission, into steps of value 1.
+ * Returns null, or an error text for the user. */
 static const char *parse_steps(const char *text, int64_t unit_s, int64_t submit_ns,
                                struct lull_cluster_step steps[LULL_CLUSTER_STEPS_MAX],
                                uint32_t *count_out)
@@ -477,8 +477,8 @@ static int cluster_jobs_read_gpus(const struct row_reading *reading,
     return 0;
 }
 
-/* Reads how many GPUs a job that has some could do with. Where the table gives one end alone, the
- * other is what the job requests. */
+/* Reads the range of GPUs of a job that has GPUs. If the table gives only one end, the other is
+ * the job's request. */
 static int read_range(const struct row_reading *reading, struct lull_cluster_jobs_row *row)
 {
     int64_t least = row->gpus;
@@ -559,7 +559,7 @@ static int cluster_jobs_read_row(const struct row_reading *reading,
     return 0;
 }
 
-/* A row of sacct for a step, such as 7.batch, repeats what the job's own row says. */
+/* A row of sacct for a step, such as 7.batch, repeats the job's own row. */
 static bool cluster_jobs_is_step(const struct row_reading *reading)
 {
     return cluster_jobs_has(reading, TRES) && cluster_jobs_has(reading, ID) &&
@@ -606,7 +606,7 @@ static int check_span(const struct lull_cluster_jobs_table *table, const char *p
                           path, last->line, table->rows[0].line);
 }
 
-/* Reads what is no JSON. The first line that is not empty tells the format. */
+/* Reads files that are not JSON. The first non-empty line identifies the format. */
 static int cluster_jobs_read_lines(struct lull_lines *lines, struct lull_cluster_jobs_table *table,
                                    struct lull_error *err)
 {
@@ -632,8 +632,8 @@ static int cluster_jobs_read_lines(struct lull_lines *lines, struct lull_cluster
     return lull_columns_read_lines(lines, &jobs, table, err);
 }
 
-/* Reads a file of any format. Standard input can be opened once only, so that what tells the format
- * is looked at before it is read. */
+/* Reads a file of any format. Standard input can be opened only once, so the format is detected
+ * from its first bytes before it is read. */
 static int read_any(const char *path, struct lull_cluster_jobs_table *table, struct lull_error *err)
 {
     struct lull_source *source = NULL;

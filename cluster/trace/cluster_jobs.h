@@ -1,7 +1,7 @@
 /*
  * Job traces of GPU clusters: tables with a header (columns.h), or one of the formats of
- * cluster_formats.h, plain or gzip. Columns are known by their names, whose endings are units;
- * those not named here are passed over:
+ * cluster_formats.h, plain or gzip. Columns are identified by their names, whose endings are units;
+ * those not named here are ignored:
  *
  *   job_id | pod                                      any text
  *   submit_s | submit_min | creation_s                when the job was submitted
@@ -34,7 +34,7 @@
  * gpu_num, duration), openb (name, creation_time, scheduled_time, deletion_time), the later GPU
  * traces of Alibaba (gpu_request, worker_num, inst_num, plan_gpu in percent) and sacct -P (JobID,
  * Submit, Start, End, Elapsed, AllocTRES, State, Partition); cluster_jobs.c has them all. Times may
- * be dates (timestamp.h). Steps of Slurm's jobs are passed over and counted.
+ * be dates (timestamp.h). Steps of Slurm's jobs are skipped and counted.
  *
  * Jobs without GPUs, without a submission, or without a known duration (also those that never ran
  * or still run), and those that took no time, are counted and left out.
@@ -63,7 +63,7 @@ enum { LULL_CLUSTER_STEPS_MAX = 16 }; /* deadlines of one job */
 /* Ending by a deadline is worth this much. */
 struct lull_cluster_step {
     int64_t deadline_ns; /* on the clock of submission */
-    double value;        /* >= 0; 1 where nothing is told */
+    double value;        /* >= 0; 1 where no value is given */
 };
 
 struct lull_cluster_jobs_row {

@@ -1,16 +1,16 @@
 /*
  * The conditions that the jobs of a cluster run under, each from a comma-separated table, plain or
- * gzip (columns.h); columns that are not named here are passed over:
+ * gzip (columns.h); columns that are not named here are ignored:
  *
  *   virtual clusters   vc, nodes
- *                      each name stands once
+ *                      each name occurs once
  *   failures           node, from_s, to_s
  *                      in any order; nodes count from 0, and a node works again at to_s
  *   a tariff           time_s, price_per_kwh or g_per_kwh
  *                      what a kWh costs (in any currency) or emits (CO2), until the next row
  *
- * The path "-" is standard input. What a function fills is left empty on errors, which name the
- * file, line and column. Threads: any; a table belongs to its caller.
+ * The path "-" is standard input. Outputs are empty on errors, which name the file, line and
+ * column. Threads: any; a table belongs to its caller.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_TRACE_CLUSTER_TABLES_H

@@ -143,8 +143,7 @@ void lull_job_rates_fini(struct lull_job_rates_table *table)
     *table = (struct lull_job_rates_table){0};
 }
 
-/* ---- looking up -------------------------------------------------------------------------------
- */
+/* ---- looking up ----------------------------------------------------------------------------- */
 
 bool lull_job_rates_has_gpu(const struct lull_job_rates_table *table, const char *gpu)
 {

@@ -1,6 +1,6 @@
 /*
- * What is known of jobs by their names: how much slower they are at which clock, and what they
- * draw; and of types of GPU: what one draws without a job, and at most. A JSON document:
+ * Data of jobs by their names: slowdown and power at each clock; and of types of GPU: idle power
+ * and highest power. A JSON document:
  *
  *   {"gpus": {"h100": {"idle_w": 70, "full_w": 700}},
  *    "jobs": {"resnet": {"time_s": 3600, "gpus": {"h100":
@@ -61,7 +61,7 @@ const struct lull_table_row *lull_point_table_find(const struct lull_point_table
 const struct lull_table_gpu *lull_point_table_gpu(const struct lull_point_table *table,
                                                   const char *type);
 
-/* Returns the one type of GPU that a table tells of; NULL: it tells of none or of several. */
+/* Returns the one type of GPU that a table covers; NULL: it covers none or several. */
 const struct lull_table_gpu *lull_point_table_only_gpu(const struct lull_point_table *table);
 
 #endif

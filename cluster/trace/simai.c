@@ -180,7 +180,7 @@ static int read_layer(const struct simai_reading *reading)
                              lull_lines_name(reading->lines), reading->err);
 }
 
-/* Blank lines may follow the last layer, nothing else. */
+/* Only blank lines may follow the last layer. */
 static int simai_read_all(const struct simai_reading *reading)
 {
     size_t count = 0;

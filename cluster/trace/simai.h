@@ -1,13 +1,13 @@
 /*
- * Workloads of SimAI and ASTRA-sim as text, as one rank sees them: how the job is spread, then
- * layer by layer the forward, the input gradient and the weight gradient, each with how long it
- * computes, and then which collective it does on how many bytes.
+ * Workloads of SimAI and ASTRA-sim as text, from the view of one rank: the parallelism of the job,
+ * then layer by layer the forward, the input gradient and the weight gradient, each with its
+ * computing time, and then its collective with the number of bytes.
  *
  *   STRATEGY model_parallel_NPU_group: 8 ep: 1 pp: 1 vpp: 1 ga: 2 all_gpus: 64 ... pp_comm 4096
  *   3
  *   name -1 TIME KIND BYTES TIME KIND BYTES TIME KIND BYTES DELAY
  *
- * The format does not say its unit of time; SimAI's own examples read as nanoseconds.
+ * The format does not specify its unit of time; SimAI's own examples read as nanoseconds.
  *
  * Threads: a workload belongs to its caller. SPDX-License-Identifier: Apache-2.0
  */
@@ -56,8 +56,8 @@ struct lull_simai_workload {
 
 /*
  * Reads a file, plain or gzip ("-" is standard input). Errors, with file and line: LULL_E_FORMAT a
- * line of another form, a number out of its range, an unknown collective, more or fewer layers than
- * told; -ENOMEM; those of lull_lines_open. The workload is left empty then.
+ * line of another form, a number out of its range, an unknown collective, a number of layers that
+ * differs from the stated one; -ENOMEM; those of lull_lines_open. The workload is left empty then.
  */
 int lull_simai_read(const char *path, struct lull_simai_workload *workload_out,
                     struct lull_error *err);

@@ -26,7 +26,7 @@ static int slot_file_no_memory(const char *path, struct lull_error *err)
     return lull_error_set(err, -ENOMEM, "%s: not enough memory to read it", path);
 }
 
-/* Reads a name and says which number it has among the names so far. */
+/* Reads a name and returns its number among the names so far. */
 static int slot_file_read_name(const struct slot_reader *reader, const json_t *object,
                                const char *member, struct lull_string_set *names,
                                uint32_t *number_out)
@@ -116,7 +116,7 @@ static int read_cluster(struct slot_reader *reader, const json_t *object)
 
 /* ---- jobs --------------------------------------------------------------------------------- */
 
-/* What a job's line says for all of its operating points. */
+/* The fields of a job's line that apply to all of its operating points. */
 struct job_line {
     int64_t arrival;
     int64_t deadline;
@@ -228,7 +228,7 @@ static int slot_file_read_points(struct slot_reader *reader, const json_t *point
     return 0;
 }
 
-/* A name of its own array stands beside each job, since the problem's jobs know no names. */
+/* A separate array holds the names of the jobs, since the problem's jobs have none. */
 static int slot_file_add_job(struct slot_reader *reader, const struct lull_slot_job *job,
                              uint32_t name)
 {

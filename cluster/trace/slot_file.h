@@ -1,6 +1,6 @@
 /*
  * Offline scheduling problems in time slots (cluster/core/model/slots.h) as JSON lines, plain or
- * gzip. The first line is the cluster, each other one a job; empty lines are passed over:
+ * gzip. The first line is the cluster, each other one a job; empty lines are skipped:
  *
  *   {"slots": 288, "types": [{"name": "V100", "gpus": 64}, ...], "slot_s": 300, "cap_w": 90000}
  *   {"job": "a", "arrival": 0, "deadline": 40, "weight_j": 0, "value_j": 9e6, "modes": [
@@ -31,7 +31,7 @@ struct lull_string_set; /* opaque */
 
 struct lull_slot_file {
     struct lull_slot_problem problem; /* checked; arrays belong to the file */
-    double slot_s;                    /* 0: not said */
+    double slot_s;                    /* 0: not given */
     size_t dropped;                   /* operating points that do not fit */
     struct lull_string_set *type_names;
     struct lull_string_set *job_names;
@@ -54,7 +54,7 @@ const char *lull_slot_file_job(const struct lull_slot_file *file, size_t job);
 const char *lull_slot_file_type(const struct lull_slot_file *file, uint32_t type);
 
 /* Writes a checked problem, so that reading it gives the same one. Jobs and types are named by
- * their numbers. slot_s is the length of a slot; 0: not said. The caller looks at the stream's
+ * their numbers. slot_s is the length of a slot; 0: not given. The caller checks the stream for
  * errors. */
 void lull_slot_file_write(const struct lull_slot_problem *problem, double slot_s, FILE *out);
 

@@ -24,10 +24,9 @@ struct jobs_reading {
     const char *path;
 };
 
-/* ---- words ------------------------------------------------------------------------------------
- */
+/* ---- words ---------------------------------------------------------------------------------- */
 
-/* A word and what it represents, its place in the list. The first is taken where none is given. */
+/* A keyword and its value, its place in the list. The first one is the default. */
 struct word_row {
     const char *key;
     size_t offset; /* of the text */
@@ -96,8 +95,7 @@ static int read_words(struct lull_json_reader *reader, const struct job_text *te
     return 0;
 }
 
-/* ---- a job ------------------------------------------------------------------------------------
- */
+/* ---- a job ---------------------------------------------------------------------------------- */
 
 static uint32_t or_else(int64_t count, int64_t otherwise)
 {

@@ -1,7 +1,7 @@
 /*
  * Training jobs to predict (cluster/core/training/training.h): a JSON object whose "jobs" are
  * objects with the sizes of a model, the layout of the job on its GPUs, and where it was measured,
- * its step. lull-model-job(1) lists the keys; a job that has others is refused.
+ * its step. lull-model-job(1) lists the keys; a job with other keys is rejected.
  *
  * Threads: a list belongs to its caller. SPDX-License-Identifier: Apache-2.0
  */

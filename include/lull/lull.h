@@ -1,8 +1,8 @@
 /*
- * liblull: what a program may tell Lull about itself.
+ * liblull: lets a program report its structure to Lull.
  *
- * Nothing here is needed: `lull run` finds communication by itself. A program that names its
- * sections and steps gives it more to work with, and can measure the energy of a piece of work.
+ * It is optional: `lull run` detects communication without it. A program that names its sections
+ * and steps gives Lull more to work with, and can measure the energy of a piece of work.
  *
  * Without Lull (the environment variable LULL_JOB unset, or anything wrong with what it names)
  * every function of the first two groups does nothing, within a few nanoseconds. No function ever
@@ -79,7 +79,7 @@ struct lull_window {
  *
  * With Lull, the report of `lull run` has a row for each name: how often, how long, how much energy
  * on which GPU. That is the better figure, since Lull also sees how power goes between readings.
- * With and without Lull, lull_window_end tells what this process measures by itself: it reads the
+ * With and without Lull, lull_window_end returns what this process measures itself: it reads the
  * energy counters of its GPUs through NVIDIA's driver library, if there is one, at the edges of
  * windows but once a second at most. Its GPUs are those on which the driver lists this process,
  * else those in CUDA_VISIBLE_DEVICES, else the node's only GPU. The first call starts a thread that

@@ -1,9 +1,9 @@
 /*
- * How far off a prediction is at most, 19 times of 20: quantiles of errors that were made on what a
- * model had not seen (conformal prediction, Papadopoulos et al. 2002, Lei et al. 2018).
+ * A 95 % bound on the error of a prediction: quantiles of errors on data that the model had not
+ * seen (conformal prediction, Papadopoulos et al. 2002, Lei et al. 2018).
  *
- * Where the predictions tell how doubtful each is, errors are judged in units of that doubt, and of
- * what is typical: bounds are then wide where forms disagree and narrow where they do not.
+ * If each prediction has an uncertainty, errors are scaled by it and by a typical one: bounds are
+ * then wide where forms disagree and narrow where they agree.
  *
  * Pure; caller's storage; any thread. SPDX-License-Identifier: Apache-2.0
  */
@@ -16,8 +16,8 @@
 /* How often the truth is to be within an interval. */
 #define LULL_ERROR_CONFIDENCE 0.95
 
-/* Kernels that have to be left out, each in turn, before so much can be said of a further one: of
- * fewer, even the largest error is exceeded more often than once in 20 (n of n + 1 alike). */
+/* Least number of kernels to leave out, each in turn, for a bound on a further one: with fewer,
+ * even the largest error is exceeded more often than once in 20 (n of n + 1 alike). */
 enum { LULL_ERROR_MIN_KERNELS = 19 };
 
 /* The bound of |log(measured / predicted)| is floor + slope x doubt; NAN: unknown. */
@@ -35,8 +35,9 @@ struct lull_error_sample {
 
 /*
  * Returns the bound that holds for a kernel that is not among `kernels`, of which the errors are.
- * Errors of one kernel are alike, so that few kernels know the quantile of a further one less well
- * than their number of errors says: the quantile is taken at 1 - 0.05 kernels / (kernels + 4).
+ * Errors of one kernel are correlated, so with few kernels the quantile of a further one is less
+ * certain than the number of errors suggests: the quantile is taken at 1 - 0.05 kernels / (kernels
+ * + 4).
  */
 struct lull_error_bound lull_error_bound_new(const struct lull_error_sample *sample,
                                              uint32_t kernels);

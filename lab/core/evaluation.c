@@ -14,7 +14,7 @@
 #include "lab/core/spread.h"
 #include "lab/core/time_model.h"
 
-/* The prediction of one quantity, time or power, for all kernels, with what it is made from. */
+/* The prediction of one quantity, time or power, for all kernels, with its inputs. */
 struct prediction {
     const struct lull_grid *grid;
     uint32_t kernels;
@@ -24,7 +24,7 @@ struct prediction {
     double *fitted;  /* kernels x points: from the probes alone, or with the device's curve */
     double *feature; /* kernels x LULL_SIMILARITY_FEATURES at most */
     double *residual;
-    double *like;      /* kernels x points: what kernels like it tell */
+    double *like;      /* kernels x points: estimated from similar kernels */
     double *predicted; /* kernels x points: with likeness */
 };
 
@@ -104,8 +104,8 @@ static void fill_residuals(struct prediction *prediction)
         prediction->residual[i] = log(prediction->measured[i] / prediction->fitted[i]);
 }
 
-/* Predicts a kernel from its fit, the residuals of kernels like it, and what is left at its probes.
- */
+/* Predicts a kernel from its fit, the residuals of similar kernels, and the residuals at its
+ * probes. */
 static void predict_kernel(struct prediction *prediction, uint32_t features, uint32_t kernel)
 {
     const uint32_t points = prediction->grid->point_count;
@@ -121,7 +121,7 @@ static void predict_kernel(struct prediction *prediction, uint32_t features, uin
     struct lull_grid_point probes[LULL_GRID_PROBES];
     struct lull_spread spread;
 
-    /* A kernel with a single probe changes nowhere, and is like no other. */
+    /* A kernel with a single probe changes nowhere, and is similar to no other. */
     memset(like, 0, points * sizeof(*like));
     if (features > 0)
         lull_similarity_residual(&similarity, kernel, like);
@@ -213,7 +213,7 @@ static void predict_powers(struct prediction *powers, const struct prediction *t
 
 /* ---- picks -------------------------------------------------------------------------------- */
 
-/* The pick of a kernel that is fitted from its probes, with what kernels like it tell. */
+/* The pick of a kernel that is fitted from its probes and from similar kernels. */
 static uint32_t find_pick(const struct prediction *times, const struct prediction *powers,
                           const struct lull_power_curve *curves, uint32_t kernel,
                           double slowdown_ratio)

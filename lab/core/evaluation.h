@@ -1,10 +1,11 @@
 /*
- * How well the models predict the kernels of a grid, and what the clock that they pick is worth. No
- * figure is in-sample: what a kernel is judged by was never seen by what predicts it.
+ * The accuracy of the models on the kernels of a grid, and the savings of the clocks that they
+ * pick. No figure is in-sample: a kernel is predicted without the measurements that it is compared
+ * with.
  *
  * A kernel is predicted from its own probes, and from the other kernels of the grid at all points
- * (the device): their power curve, and what kernels like it have in common (likeness.h). The probes
- * are the ends and the middle (grid.h), except for power_ends_error; the prior has none.
+ * (the device): their power curve, and the errors at similar kernels (similarity.h). The probes are
+ * the ends and the middle (grid.h), except for power_ends_error; the prior has none.
  *
  * Pure; memory as said; any thread. SPDX-License-Identifier: Apache-2.0
  */
@@ -20,8 +21,8 @@
 /* The saving that a picked clock realises. All ratios are of the energy at the base, means over
  * kernels. The clock is found by online.h. */
 struct lull_pick_worth {
-    double available_ratio; /* what the measured optimum saves; NAN: there is no power */
-    double realised_ratio;  /* what the predicted one saves, as measured */
+    double available_ratio; /* savings of the measured optimum; NAN: there is no power */
+    double realised_ratio;  /* measured savings of the predicted optimum */
     double kept_ratio;      /* the same, where a pick that breaks the limit saves nothing */
     uint32_t slow_kernels;  /* whose pick takes longer than the limit allows, as measured */
 };
@@ -29,7 +30,7 @@ struct lull_pick_worth {
 /* Errors of what is predicted from the counters at the base and nothing that was measured at other
  * points, over the points other than the base; NAN: unknown. */
 struct lull_prior_worth {
-    uint32_t counters; /* that all kernels have and that tell them apart */
+    uint32_t counters; /* that all kernels have and that distinguish them */
     double time_error;
     double power_error;           /* from the power at the base as well */
     double time_neighbours_error; /* the three nearest kernels alone */
@@ -61,14 +62,15 @@ struct lull_evaluation {
     struct lull_pick_worth pick_within; /* at most slowdown_ratio slower than the base */
 };
 
-/* The two parts of that which have files of their own. curves: the grid's without each kernel with
- * power, and behind them that of all. Return 0, or -ENOMEM, which leaves the output alone. */
+/* The two parts of that which have files of their own. curves: the grid's without each kernel
+ * with power, and behind them that of all. Return 0, or -ENOMEM, which leaves the output
+ * unchanged. */
 int lull_evaluate_prior(const struct lull_grid *grid, struct lull_prior_worth *worth_out);
 int lull_evaluate_online(const struct lull_grid *grid, const struct lull_power_curve *curves,
                          double slowdown_ratio, struct lull_online_worth *worth_out);
 
-/* Evaluates a grid. Returns 0, or -ENOMEM, which leaves *evaluation_out alone. O(kernels^3 points).
- */
+/* Evaluates a grid. Returns 0, or -ENOMEM, which leaves *evaluation_out unchanged. O(kernels^3
+ * points). */
 int lull_evaluate(const struct lull_grid *grid, double slowdown_ratio,
                   struct lull_evaluation *evaluation_out);
 

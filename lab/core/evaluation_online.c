@@ -1,6 +1,6 @@
 /*
- * How well a kernel is predicted from its own probes, and what the clock that is found from them is
- * worth. SPDX-License-Identifier: Apache-2.0
+ * The accuracy of the prediction of a kernel from its own probes, and the savings of the clock
+ * found from them. SPDX-License-Identifier: Apache-2.0
  */
 #include <assert.h>
 #include <errno.h>
@@ -70,7 +70,7 @@ static void fit_kernel(struct probed_grid *judged, uint32_t kernel)
     lull_fitted_probe(&judged->device, points, judged->probe_count, &judged->kernels[kernel]);
 }
 
-/* Notes the errors of a kernel. Returns the sum of the relative ones of time. */
+/* Records the errors of a kernel. Returns the sum of the relative ones of time. */
 static double note_errors(const struct probed_grid *judged, uint32_t kernel)
 {
     const struct lull_grid *const grid = judged->grid;
@@ -113,7 +113,8 @@ static struct lull_error_bound bound_without(const struct probed_grid *judged, c
 
 /* ---- picks -------------------------------------------------------------------------------- */
 
-/* Returns what the pick among the grid's points saves as measured, and whether it is within. */
+/* Returns the measured savings of the pick among the grid's points, and whether it is within the
+ * tolerance. */
 static double judge_pick(const struct probed_grid *judged, uint32_t kernel, double tolerance_ratio,
                          bool *is_within_out)
 {

@@ -12,7 +12,7 @@
 /* Of a kernel, at most: all counters and a power. */
 enum { FEATURES = LULL_GRID_COUNTERS + 1 };
 
-/* Time or power of all kernels, with what it is predicted from. */
+/* Time or power of all kernels, with the predictors. */
 struct quantity {
     const struct lull_grid *grid;
     const double *measured; /* kernels x points */
@@ -39,8 +39,8 @@ static bool prior_eval_is_informative(const struct lull_grid *grid, uint32_t cou
     return has_varied;
 }
 
-/* Takes the counters that tell kernels apart, and behind them the power at the base if that is
- * requested. Returns how many counters there are. */
+/* Copies the counters that distinguish kernels, followed by the power at the base if requested.
+ * Returns how many counters there are. */
 static uint32_t take_features(struct quantity *quantity, bool with_power)
 {
     const struct lull_grid *const grid = quantity->grid;

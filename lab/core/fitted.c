@@ -9,10 +9,11 @@
 
 #include "base/array.h"
 
-/* How far what a model leaves at a point reaches, in parts of the range of clocks. Default: about
+/* How far a model's residual at a point reaches, in parts of the range of clocks. Default: about
  * one step of grids of five to ten clocks. */
 static const double left_reach = 0.1;
-/* What a kernel draws at least, so that ratios of powers exist where a model says nothing, W. */
+/* The lower limit of a kernel's power, so that ratios of powers exist where a model predicts
+ * none, W. */
 static const double min_w = 1e-3;
 
 /* ---- clocks -------------------------------------------------------------------------------- */
@@ -166,7 +167,7 @@ static double model_w(const struct lull_fitted_device *device,
                 min_w);
 }
 
-/* Returns what the models leave at a point, from what they leave at `count` others. */
+/* Returns the models' residual at a point, from their residuals at `count` others. */
 static double left_at(const struct lull_fitted_device *device, const struct lull_grid_point *points,
                       const double *left, uint32_t count, const struct lull_grid_point *point)
 {
@@ -199,9 +200,7 @@ static uint32_t fitted_find_point(const struct lull_fitted_device *device,
     return i;
 }
 
-/* Returns what is expected to be left at a point, from what is at the device's points; null:
- * nothing.
- */
+/* Returns the expected residual at a point, from those at the device's points; null: none. */
 static double expected_at(const struct lull_fitted_device *device, const double *left,
                           const struct lull_grid_point *point)
 {
@@ -301,7 +300,7 @@ struct lull_fitted_prediction lull_fitted_predict(const struct lull_fitted_devic
     };
 }
 
-/* ---- the errors of what was left out ------------------------------------------------------- */
+/* ---- cross-validation errors --------------------------------------------------------------- */
 
 /* Room for one error of each kernel and point. */
 struct errors {
@@ -349,7 +348,7 @@ static struct lull_fitted_errors summarise_probed(struct errors *errors,
     };
 }
 
-/* Writes what a fitted kernel leaves at the points that it is fitted from. */
+/* Writes the residuals of a fitted kernel at the points that it is fitted from. */
 static void fill_left(const struct lull_fitted_device *device, struct fitting *fitting,
                       const struct lull_fitted_kernel *kernel, double without)
 {

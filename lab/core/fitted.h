@@ -1,18 +1,18 @@
 /*
- * Models of time and power of a device and its kernels, fitted once, which predict any clock in
- * the range that was measured, with intervals.
+ * Models of time and power of a device and its kernels, fitted once, which predict any clock in the
+ * range that was measured, with intervals.
  *
  * A known kernel was measured at all points of the grid: its time model (time_model.h), its power
- * by the device's curve (power_model.h), and what both leave at the measured points, which is
- * spread over the clocks between (Nadaraya 1964, Watson 1964). A probed kernel, or a whole
- * iteration of a job, has a few points measured; the curve is the device's, and what the models
- * leave at these points is spread over the clocks near them (spread.h).
+ * by the device's curve (power_model.h), and the residuals of both at the measured points, which
+ * are interpolated over the clocks between (Nadaraya 1964, Watson 1964). A probed kernel, or a
+ * whole iteration of a job, has a few points measured; the curve is the device's, and the models'
+ * residuals at these points are spread over the clocks near them (spread.h).
  *
- * Intervals are quantiles of errors that were made on what a model had not seen. For known kernels
- * each SM clock but the lowest and the highest is left out in turn; for probed ones each kernel is
- * left out, fitted from the probes of grid.h, and judged at its other points; where the shapes of
- * its time disagree the interval is wider (error_bound.h). (The curve of a clock that is left out
- * is interpolated, but its neighbours were found with it.)
+ * Intervals are quantiles of errors on data that a model had not seen. For known kernels each SM
+ * clock but the lowest and the highest is left out in turn; for probed ones each kernel is left
+ * out, fitted from the probes of grid.h, and judged at its other points; where the shapes of its
+ * time disagree the interval is wider (error_bound.h). (The curve of a clock that is left out is
+ * interpolated, but its neighbours were found with it.)
  *
  * Pure; memory as said; any thread. SPDX-License-Identifier: Apache-2.0
  */
@@ -48,7 +48,7 @@ struct lull_fitted_kernel {
     struct lull_time_model time;
     struct lull_power_model power;
     bool has_power;
-    /* What the models leave at the points of the device, log(measured / predicted); NULL: probed */
+    /* The residuals at the points of the device, log(measured / predicted); NULL: probed */
     double *time_left;
     double *power_left;
     /* Of a probed kernel; zero of a known one. What is expected of it: lull_fitted_probe_like. */
@@ -100,9 +100,9 @@ void lull_fitted_probe(const struct lull_fitted_device *device,
                        const struct lull_fitted_point *points, uint32_t count,
                        struct lull_fitted_kernel *kernel_out);
 
-/* The same of a kernel of which other kernels tell more: log(measured / predicted) that is to be
- * expected of it at the device's points (likeness.h), of time and of power, for which null is
- * nothing. Both are borrowed as long as the kernel is used. */
+/* The same with corrections from similar kernels: the log(measured / predicted) of time and of
+ * power expected at the device's points (similarity.h); null: no correction. Both are borrowed as
+ * long as the kernel is used. */
 void lull_fitted_probe_like(const struct lull_fitted_device *device,
                             const struct lull_fitted_point *points, uint32_t count,
                             const double *time_like, const double *power_like,

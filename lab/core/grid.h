@@ -1,15 +1,16 @@
 /*
- * What was measured of the kernels of one GPU, as a grid: the same operating points (SM clock,
+ * The measurements of the kernels of one GPU, as a grid: the same operating points (SM clock,
  * memory clock) for each kernel, with the time of a launch and the mean power of the board.
  *
- * A requested clock is not the clock. A kernel cannot get slower by more than its clocks do, so a
- * row whose time has grown by more than the SM clock has fallen shows that the driver set a lower
- * one; its clock is then left out for all kernels, because those that wait for memory cannot show
- * it. But a kernel that follows the clock elsewhere and takes as long as this clock explains proves
- * that it was set: where at least as many kernels prove it, the slow rows were disturbed, and only
- * they are left out. (Rule and margin: on 3,905 measured rows of four GPUs it finds three clocks of
- * a V100 and nothing else; docs/models.md.) And where the boost ends below the highest clocks, all
- * kernels gain less there than the clocks say: those clocks are left out as well.
+ * A requested clock may differ from the actual clock. A kernel cannot get slower by more than its
+ * clocks do, so a row whose time has grown by more than the SM clock has fallen shows that the
+ * driver set a lower one; its clock is then left out for all kernels, because those that wait for
+ * memory cannot show it. But a kernel that follows the clock elsewhere and takes as long as this
+ * clock explains proves that it was set: where at least as many kernels prove it, the slow rows
+ * were disturbed, and only they are left out. (Rule and margin: on 3,905 measured rows of four GPUs
+ * it finds three clocks of a V100 and nothing else; docs/models.md.) And where the boost ends below
+ * the highest clocks, all kernels gain less there than the clocks predict: those clocks are left
+ * out as well.
  *
  * Pure; memory as said; any thread, one at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -35,7 +36,7 @@ struct lull_grid_row {
     double mem_mhz;  /* > 0 */
     double time_ms;  /* of a launch; > 0 */
     double power_w;  /* mean; > 0, or NAN: not measured */
-    bool is_valid;   /* false: who measured it says that it is not to be used */
+    bool is_valid;   /* false: marked as unusable in the data set */
     /* LULL_GRID_COUNTERS values, NAN: not measured; the maker's. Null: none was. */
     double *counters;
 };

@@ -5,8 +5,8 @@
  *
  * The rows are summed into normal equations as they come, so that nothing is allocated and a fit
  * costs the same however many rows there are. With the few, well-scaled terms of the models here
- * (constants, clocks relative to a base) that loses no digits that a measurement has; terms that
- * depend on each other but for rounding are found, and the later one gets 0.
+ * (constants, clocks relative to a base) this is as accurate as the measurements. Terms that are
+ * linearly dependent up to rounding are detected, and the later one gets 0.
  *
  * Pure; caller's storage; any thread. SPDX-License-Identifier: Apache-2.0
  */

@@ -1,6 +1,6 @@
 /*
  * The operating point of least energy within a tolerance, from a few points of a kernel or of a
- * job's whole iterations, and what else it may be.
+ * job's whole iterations, with an interval.
  *
  * The shape of power over the clock is the device's, from what was measured on its other kernels
  * (fitted.h); where nothing was, it rises with the cube of the clock. The candidates are whatever

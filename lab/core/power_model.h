@@ -1,5 +1,5 @@
 /*
- * What a board draws while it runs a kernel, over the SM clock and the memory clock, from 2 to 5
+ * The power of a board while it runs a kernel, over the SM clock and the memory clock, from 2 to 5
  * measured points.
  *
  * P = P0 + gamma f_mem + c s(f_sm): one curve s for the device, which all kernels share, and three
@@ -8,8 +8,8 @@
  * behind the knee it is steep. It needs no voltage and no formula, because kernels that were
  * measured at all clocks show it: it is found by alternating least squares of relative errors,
  * never falls, and goes from 0 at the lowest clock of the grid to 1 at the highest. (Method:
- * docs/models.md. P0 is no idle power: it is what does not change with the clocks, and has the
- * dynamic power at the lowest clock in it.)
+ * docs/models.md. P0 is not the idle power: it is the part that does not change with the clocks,
+ * and includes the dynamic power at the lowest clock.)
  *
  * Pure; caller's storage; any thread. SPDX-License-Identifier: Apache-2.0
  */

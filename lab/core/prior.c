@@ -167,7 +167,7 @@ static double judge_form(const struct prior_work *work, uint32_t kernel)
     return error / ((double)(kernels - 1) * points);
 }
 
-/* Adds what a form predicts of each kernel when it is left out. */
+/* Adds a form's prediction of each kernel when that kernel is left out. */
 static void add_form(const struct prior_work *work)
 {
     static const double min_error = 1e-6; /* a form that is never off has a weight, too */

@@ -1,15 +1,14 @@
 /*
- * How time and power of a kernel change over the clocks where nothing of it was measured but its
- * counters at the base: a prior, which the first probe replaces.
+ * Predicts the change of a kernel's time and power over the clocks from its counters at the base
+ * alone: a prior, which the first probe replaces.
  *
- * Each kernel is predicted from the others of its device, which were measured at all points, as
- * the mean of two guesses of log(value / value at the base). One is the three kernels whose
- * counters are nearest. The other is a Gaussian process (Rasmussen and Williams 2006, chapter 2)
- * over all of them, with covariance a x.y + exp(-|x - y|^2 / 2 l^2) of counters in standard
- * deviations and independent noise. Its three constants are not chosen: it is the mean over 80
- * forms, each weighted by error^-20 of what it makes of the other kernels when each of these is
- * left out too, so that a kernel never has a part in what predicts it. (How the form was found:
- * docs/models.md.)
+ * Each kernel is predicted from the others of its device, which were measured at all points, as the
+ * mean of two guesses of log(value / value at the base). One is the three kernels whose counters
+ * are nearest. The other is a Gaussian process (Rasmussen and Williams 2006, chapter 2) over all of
+ * them, with covariance a x.y + exp(-|x - y|^2 / 2 l^2) of counters in standard deviations and
+ * independent noise. Its three constants are not chosen: it is the mean over 80 forms, each
+ * weighted by error^-20 of what it makes of the other kernels when each of these is left out too,
+ * so that a kernel never influences its own prediction. (How the form was found: docs/models.md.)
  *
  * Pure; memory as said; any thread. SPDX-License-Identifier: Apache-2.0
  */
@@ -29,11 +28,12 @@ struct lull_prior {
 };
 
 /* Predicts the changes of each kernel from the other kernels and its own features: kernels x
- * points. Returns 0, or -ENOMEM, which leaves the output alone. O(kernels^2 (kernels + points)). */
+ * points. Returns 0, or -ENOMEM, which leaves the output unchanged. O(kernels^2 (kernels +
+ * points)). */
 int lull_prior_predict(const struct lull_prior *prior, double *change_out);
 
-/* The same from the three nearest kernels alone, each ratio weighted by 1 / distance: what a prior
- * has to beat. Returns 0, or -ENOMEM. */
+/* The same from the three nearest kernels alone, each ratio weighted by 1 / distance: the
+ * baseline for a prior. Returns 0, or -ENOMEM. */
 int lull_prior_neighbours(const struct lull_prior *prior, double *change_out);
 
 #endif

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stddef.h>
 
-/* The squares of distances within which kernels count alike, to choose from. Chosen on the sets of
- * lab/docs/models.md, which tells what depends on it. */
+/* The squares of distances within which kernels count alike, to choose from. Chosen on the sets
+ * of lab/docs/models.md, which states its effect. */
 static const double reaches[] = {0.05, 0.1, 0.3, 1.0};
 enum { REACHES = sizeof(reaches) / sizeof(reaches[0]), MIN_KERNELS = 3 };
 

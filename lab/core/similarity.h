@@ -1,13 +1,13 @@
 /*
- * What a model with few numbers cannot say of a kernel, learnt from kernels like it.
+ * Corrects a model with few parameters by the errors at similar kernels.
  *
- * Kernels that look alike at their probes err alike elsewhere: a kernel that reads memory shows
- * where bandwidth follows the SM clock, a hot one where leakage grows. Of each kernel that was
- * measured everywhere the residual is known, log(measured / predicted from its probes). The
- * residual of a new kernel is predicted as the mean of theirs, weighted by 1 / (reach + distance^2)
- * of their features, each in standard deviations (Nadaraya 1964, Watson 1964). The reach, and
- * whether to do it at all, is chosen by leaving each of the other kernels out in turn: never with
- * the kernel itself.
+ * Kernels that are similar at their probes have similar errors elsewhere: a kernel that reads
+ * memory shows where bandwidth follows the SM clock, a hot one where leakage grows. Of each kernel
+ * that was measured everywhere the residual is known, log(measured / predicted from its probes).
+ * The residual of a new kernel is predicted as the mean of theirs, weighted by 1 / (reach +
+ * distance^2) of their features, each in standard deviations (Nadaraya 1964, Watson 1964). The
+ * reach, and whether to do it at all, is chosen by leaving each of the other kernels out in turn:
+ * never with the kernel itself.
  *
  * Pure; caller's storage; any thread. SPDX-License-Identifier: Apache-2.0
  */

@@ -1,6 +1,6 @@
 /*
- * What a model leaves at the points that it was fitted from, spread over the clocks near them: a
- * Gaussian process (Rasmussen and Williams 2006, section 2.2) of what is left, with a covariance
+ * A model's residuals at the points that it was fitted from, spread over the clocks near them: a
+ * Gaussian process (Rasmussen and Williams 2006, section 2.2) of the residuals, with a covariance
  * that falls with the distance of clocks, each in parts of its range.
  *
  * Pure; caller's storage; any thread. SPDX-License-Identifier: Apache-2.0
@@ -26,7 +26,7 @@ void lull_spread_fit(const struct lull_grid_point *points, uint32_t point_count,
                      const struct lull_grid_point *probes, const double *left, uint32_t count,
                      struct lull_spread *spread_out);
 
-/* Returns what is left at a point. */
+/* Returns the residual at a point. */
 double lull_spread_at(const struct lull_spread *spread, const struct lull_grid_point *point);
 
 #endif

@@ -19,7 +19,7 @@ enum { NONE = UINT32_MAX };
 /* A kernel at a point over all repeats; the moments are of those that all points have. */
 struct cell {
     bool is_wanted;
-    bool is_fresh;   /* it is wanted since this round of bisection, in which it has no say yet */
+    bool is_fresh;   /* it was added in this round of bisection, and does not count in it yet */
     bool wants_more; /* its repeats disagree, so that one more is wanted */
     uint32_t done;   /* a bit for each repeat */
     struct lull_moments time_ms; /* of visits that are valid */
@@ -156,11 +156,11 @@ bool lull_sweep_order_found(struct lull_sweep_order *order, const struct lull_sw
         order->since_base = 0;
     else
         order->since_base++;
-    /* Further visits of the base in a repeat tell of drift, not of the base. */
+    /* Further visits of the base in a repeat measure drift, not the base. */
     if (sweep_order_is_done(cell, visit->repeat))
         return true;
     cell->done |= UINT32_C(1) << visit->repeat;
-    /* A further repeat shows who was right, but what was decided before stays so. */
+    /* A further repeat may show which one was right, but earlier decisions stay. */
     if (found->is_valid && visit->repeat < order->grid.repeats) {
         sweep_order_add_moment(&cell->time_ms, &cell->time_least, &cell->time_most, found->time_ms);
         if (!isnan(found->power_w))
@@ -174,7 +174,7 @@ bool lull_sweep_order_found(struct lull_sweep_order *order, const struct lull_sw
 
 /* ---- finer clocks -------------------------------------------------------------------------- */
 
-/* Returns whether a point counts: what has been measured, but is not wanted yet, does not. */
+/* Returns whether a point counts: one that was measured but is not needed yet does not. */
 static bool has_say(const struct cell *cell)
 {
     return cell->is_wanted && !cell->is_fresh;
@@ -229,7 +229,8 @@ static void bisect_around_cheapest(struct lull_sweep_order *order, uint32_t kern
     for (int step = -1; step <= 1 && best != NONE; step += 2) {
         const uint32_t other = sweep_order_neighbour(order, kernel, best, step);
 
-        /* Beyond a clock that was not to be had, the cheapest that is may lie in between. */
+        /* Beyond a clock that could not be set, the cheapest one that can be set may be in
+         * between. */
         if (other != NONE && (!sweep_order_is_known(sweep_order_cell_of(order, kernel, other)) ||
                               sweep_order_energy_of(sweep_order_cell_of(order, kernel, other)) <
                                   (1.0 + near_ratio) * sweep_order_energy_of(sweep_order_cell_of(
@@ -289,9 +290,9 @@ static bool sweep_order_is_measured(const struct lull_sweep_order *order, uint32
 }
 
 /*
- * Works out what is wanted of a kernel from the coarse clocks on, as far as what is wanted has been
- * measured. It starts again each time, so that a sweep that continues after its end wants what it
- * would have wanted without.
+ * Determines the points needed of a kernel, starting from the coarse clocks, as far as they have
+ * been measured. It starts again each time, so that a resumed sweep needs the same points as an
+ * uninterrupted one.
  */
 static void refine_kernel(struct lull_sweep_order *order, uint32_t kernel)
 {

@@ -1,19 +1,18 @@
 /*
- * In which order a sweep measures its kernels at its operating points.
+ * The order in which a sweep measures its kernels at its operating points.
  *
  * A repeat measures every kernel once at every point that is wanted of it. Kernels come in a random
  * order in each repeat, a kernel's points in a random order as a block, so that drift of any kind
- * does not look like an effect of the clock. The block's base point comes first, after every
- * eighth other point, and last: what it scatters by is the noise floor. Where the repeats of a
- * point disagree, one more is wanted.
+ * does not look like an effect of the clock. The block's base point comes first, after every eighth
+ * other point, and last: its scatter is the noise floor. Where the repeats of a point disagree, one
+ * more is measured.
  *
  * Grids of many SM clocks may begin coarse: each kernel then gets the clocks between its cheapest
  * one and those neighbours that are nearly as cheap, and around the knee of its power, by
  * bisection.
  *
- * What is wanted next follows from the seed and from what has been measured alone, so that a sweep
- * that was ended continues where it was once it is told of its rows: a block then begins with its
- * base again.
+ * The next visit depends only on the seed and on what has been measured. So a stopped sweep
+ * continues where it was once its rows are passed in; the block then begins with its base again.
  *
  * Pure; memory as said; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -44,7 +43,7 @@ struct lull_sweep_grid {
     uint64_t seed;
 };
 
-/* What a visit has found. */
+/* The result of a visit. */
 struct lull_sweep_found {
     double time_ms;
     double power_w; /* NAN: not known */
@@ -69,20 +68,20 @@ void lull_sweep_order_destroy(struct lull_sweep_order *order); /* NULL is allowe
 void lull_sweep_order_drop(struct lull_sweep_order *order, uint32_t kernel);
 
 /*
- * Decides what to measure next. False: all is measured. The visit that was given last must have
- * been told of by lull_sweep_order_found, or its kernel dropped. O(kernels x points).
+ * Decides what to measure next. False: all is measured. The last visit must have been reported by
+ * lull_sweep_order_found, or its kernel dropped. O(kernels x points).
  */
 bool lull_sweep_order_next(struct lull_sweep_order *order, struct lull_sweep_visit *visit_out);
 
-/* Notes what was found, also of the rows of an earlier run of the same sweep. A repeat beyond those
- * that can be wanted, or a point or kernel that there is not, gives false. */
+/* Records a result, also of the rows of an earlier run of the same sweep. Returns false for a
+ * repeat beyond the possible ones, or for an unknown point or kernel. */
 bool lull_sweep_order_found(struct lull_sweep_order *order, const struct lull_sweep_visit *visit,
                             const struct lull_sweep_found *found);
 
 /* Forgets where in a block the sweep is, as after an interruption: the base is measured first. */
 void lull_sweep_order_interrupt(struct lull_sweep_order *order);
 
-/* How many visits are left, as far as can be told now, visits of the base included. */
+/* How many visits are left by the current plan, visits of the base included. */
 uint64_t lull_sweep_order_left(const struct lull_sweep_order *order);
 
 #endif

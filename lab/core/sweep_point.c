@@ -138,7 +138,7 @@ bool lull_sweep_is_impossible(double sm_mhz, double time_ms, double base_sm_mhz,
     return time_ms / base_time_ms > base_sm_mhz / sm_mhz * (1.0 + margin_ratio);
 }
 
-/* ---- what speaks against it ---------------------------------------------------------------- */
+/* ---- reasons to reject it ------------------------------------------------------------------ */
 
 /* A clock that is held down by heat or a power limit is not one that was not honoured. */
 static bool is_unhonoured(const struct lull_sweep_point *point,
@@ -160,7 +160,7 @@ static bool is_unhonoured(const struct lull_sweep_point *point,
 
 static bool is_noisy(const struct lull_sweep_point *point, const struct lull_sweep_rules *rules)
 {
-    /* A single run, as of a long command, tells nothing of noise; repeats do. */
+    /* A single run, as of a long command, has no measure of noise; repeats do. */
     const double time_ratio = point->time_ms.count < 2 ? 0.0 : interval_ratio(&point->time_ms);
     const double power_ratio = point->power_w.count < 2 ? 0.0 : interval_ratio(&point->power_w);
 

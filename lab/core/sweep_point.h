@@ -1,13 +1,12 @@
 /*
- * One operating point of a kernel, measured: when it has been measured well enough, what it took
- * and drew, and what speaks against it.
+ * One operating point of a kernel, measured: when its accuracy suffices, its time and power, and
+ * reasons to reject it.
  *
  * Energy is counted between two edges: times at which the GPU's energy counter was seen to be
- * refreshed, because what lies between two reads instead is off by up to a refresh at both ends.
- * Between the edges the counter is read rarely, since reading it often makes some counters fall
- * short (docs/energy.md), while power, clocks and reasons are looked at some ten times a second.
- * What polled power says of the same time is the check of the counter, and stands in for one that
- * failed.
+ * refreshed. Between two arbitrary reads it would be off by up to a refresh at both ends. Between
+ * the edges the counter is read rarely, since reading it often makes some counters fall short
+ * (docs/energy.md), while power, clocks and reasons are looked at some ten times a second. Polled
+ * power over the same time checks the counter, and replaces one that failed.
  *
  * Pure; caller's storage; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -19,7 +18,7 @@
 
 #include "core/stats/moments.h"
 
-/* What speaks against a row, as bits. */
+/* Reasons to reject a row, as bits. */
 enum lull_sweep_mark {
     LULL_SWEEP_CLOCK = 1 << 0,         /* the clock that was requested was not in force */
     LULL_SWEEP_THERMAL = 1 << 1,       /* heat or the power supply held it down */
@@ -56,7 +55,7 @@ struct lull_sweep_look {
     bool has_others;   /* another process computes on the GPU */
 };
 
-/* When the energy counter was seen to be refreshed, and what it said then. */
+/* When the energy counter was seen to be refreshed, and its value then. */
 struct lull_sweep_edge {
     bool is_found; /* false: it was not refreshed in time, or cannot be read; only time_s holds */
     double time_s; /* half way between the polls around the refresh */
@@ -73,7 +72,7 @@ struct lull_sweep_series {
     double values[LULL_SWEEP_SERIES];
 };
 
-/* What has been seen of a point so far. */
+/* The measurements of a point so far. */
 struct lull_sweep_point {
     struct lull_sweep_edge begin;
     double refresh_s; /* between refreshes of the counter */

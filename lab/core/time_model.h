@@ -4,9 +4,10 @@
  * t = t0 + s (((1 - r) / f_sm)^p + (r / f_mem)^p)^(1/p), clocks as ratios of a base: p = 1 is the
  * sum t0 + a / f_sm + b / f_mem, a large p the larger of both (a roofline), what lies between is a
  * kernel whose bottleneck changes along the way. t0 and s are fitted by non-negative relative least
- * squares for each shape (p, r) of a table. Few points do not tell shapes apart, so none is chosen:
- * the prediction is the mean over all shapes, each weighted by how well it fits, exp(-misfit^2 / 2
- * sigma^2), as a posterior of equally likely shapes with independent relative errors sigma.
+ * squares for each shape (p, r) of a table. Few points do not distinguish shapes, so none is
+ * chosen: the prediction is the mean over all shapes, each weighted by how well it fits,
+ * exp(-misfit^2 / 2 sigma^2), as a posterior of equally likely shapes with independent relative
+ * errors sigma.
  *
  * Pure; caller's storage; any thread. SPDX-License-Identifier: Apache-2.0
  */

@@ -48,8 +48,7 @@ static uint32_t add_clocks_between(const struct lull_fitted_device *device,
     return count;
 }
 
-/* A clock that was picked, its interval, and what it is predicted to save and to cost against the
- * base. */
+/* A picked clock, its interval, and its predicted savings and slowdown against the base. */
 struct picked {
     struct lull_grid_point point;
     struct lull_online_best found;
@@ -74,7 +73,7 @@ static struct picked predicted_pick(const struct lull_prediction_list *list, siz
     return picked;
 }
 
-/* ---- for people ---------------------------------------------------------------------------- */
+/* ---- for users ----------------------------------------------------------------------------- */
 
 static void predicted_print_range(const struct lull_fitted_range *range)
 {

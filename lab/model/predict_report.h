@@ -1,5 +1,5 @@
 /*
- * Prints what lull model predict has found: tables for people, or a document.
+ * Prints what lull model predict has found: tables for users, or a document.
  * Threads: one. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_LAB_MODEL_PREDICT_REPORT_H

@@ -17,7 +17,7 @@ struct lull_model_set_name lull_model_set_name(const char *gpu, const char *set)
     return name;
 }
 
-/* ---- what is unknown, and why -------------------------------------------------------------- */
+/* ---- unknown results and reasons ----------------------------------------------------------- */
 
 /* Why figures of a set are missing; null: none is. */
 static const char *why_unknown(const struct lull_evaluated_set *set)
@@ -51,7 +51,7 @@ static double model_report_share_of(const struct lull_pick_worth *worth, double 
     return worth->available_ratio > 0.0 ? saved_ratio / worth->available_ratio : NAN;
 }
 
-/* ---- for people ---------------------------------------------------------------------------- */
+/* ---- for users ----------------------------------------------------------------------------- */
 
 static void print_percent(double ratio, int width)
 {

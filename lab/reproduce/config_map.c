@@ -218,9 +218,8 @@ static int take_block_value(struct config_map_parsing *parsing, const char *name
     return value[0] != '\0' ? config_map_store(parsing, name, value, line) : 0;
 }
 
-/* Returns whether a line is indented or an item of a list: it belongs to a value that is passed
- * over.
- */
+/* Returns whether a line is indented or an item of a list: it belongs to a value that is
+ * skipped. */
 static bool is_nested(const struct config_map_parsing *parsing)
 {
     const char *const at = parsing->at;

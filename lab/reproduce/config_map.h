@@ -1,9 +1,9 @@
 /*
- * Small files of names and values, one record each, as people write job descriptions: JSON; YAML
- * in flow style, whose names need no quotes ({a: 1, b: two}); or YAML in block style (a: 1, one per
- * line). Of YAML only what such files need is understood: values are numbers and words, plain or in
+ * Small files of names and values, one record each, as people write job descriptions: JSON; YAML in
+ * flow style, whose names need no quotes ({a: 1, b: two}); or YAML in block style (a: 1, one per
+ * line). Only the YAML that such files need is supported: values are numbers and words, plain or in
  * quotes, and comments begin with #. Escapes in quotes are kept as they stand. Values that are
- * lists or maps of their own are passed over.
+ * lists or maps are skipped.
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -17,7 +17,7 @@
 
 enum {
     LULL_CONFIG_MAP_BYTES = 1 << 16, /* of a file; its reader refuses a larger one */
-    LULL_CONFIG_MAP_DEPTH = 32,      /* of lists and maps that are passed over */
+    LULL_CONFIG_MAP_DEPTH = 32,      /* of lists and maps that are skipped */
 };
 
 /*

@@ -30,7 +30,7 @@ struct command_workload {
     char *const *command;
     const char *name;
     char words[256]; /* the arguments, as many as fit */
-    char path[64];   /* of the file in which it may tell its launches */
+    char path[64];   /* of the file in which it may report its launches */
     char variable[96];
     struct lull_sweep_time time;
     atomic_bool is_cancelled;
@@ -151,7 +151,7 @@ static int command_load_await(struct command_workload *workload, struct lull_chi
     }
 }
 
-/* Takes what the command has told of its launches, if it has. */
+/* Reads the launches that the command has reported, if any. */
 static int take_reported(const struct command_workload *workload, struct lull_workload_run *run,
                          struct lull_error *err)
 {

@@ -19,8 +19,8 @@ int lull_sweep_merge(const char *out, char *const *paths, uint32_t count, uint64
                      struct lull_error *err);
 
 /*
- * Judges a dataset and prints what it finds, one document where is_json. 0: nothing is wrong. 1:
- * something is. Errors: the file cannot be read as a dataset.
+ * Validates a dataset and prints the findings, one document if is_json. 0: no findings. 1:
+ * findings. Errors: the file cannot be read as a dataset.
  */
 int lull_sweep_validate(const char *path, bool is_json, struct lull_error *err);
 

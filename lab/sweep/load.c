@@ -121,7 +121,7 @@ static void *sweep_load_thread(void *context)
 
 /* ---- the owner ----------------------------------------------------------------------------- */
 
-/* Waits for a change for a moment, and then does what is to be done meanwhile. */
+/* Waits briefly for a change, and then runs the owner's periodic work. */
 static void wait_a_moment(struct lull_sweep_load *load)
 {
     const struct timespec until = lull_timespec_from_ns(lull_now_ns() + meanwhile_ns);

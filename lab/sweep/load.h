@@ -44,8 +44,8 @@ struct lull_workload_kernel lull_sweep_load_kernel(const struct lull_sweep_load 
 /* Starts a kernel, after stopping another. Errors: those of the kind's start. */
 int lull_sweep_load_start(struct lull_sweep_load *load, uint32_t index, struct lull_error *err);
 
-/* Lets it run over and over, which returns at once; and lets the run that is under way be the last.
- * Neither does anything twice. */
+/* Start to run it repeatedly, which returns at once, and stop after the current run. Both are
+ * idempotent. */
 void lull_sweep_load_begin(struct lull_sweep_load *load);
 void lull_sweep_load_end(struct lull_sweep_load *load);
 

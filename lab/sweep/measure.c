@@ -28,8 +28,8 @@ static int sweep_measure_wait(struct lull_sweep_bench *bench, double seconds,
     return 0;
 }
 
-/* Edges may be several refreshes apart, when this process was late: the shortest distance tells how
- * many. */
+/* If this process was late, edges may be several refreshes apart: the number follows from the
+ * shortest distance. */
 void lull_sweep_bench_learn_refresh(struct lull_sweep_bench *bench)
 {
     struct lull_sweep_edge edges[REFRESHES + 1];

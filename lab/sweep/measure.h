@@ -30,8 +30,8 @@ struct lull_sweep_bench {
 /* Measures what lies between refreshes of the energy counter. It takes some refreshes. */
 void lull_sweep_bench_learn_refresh(struct lull_sweep_bench *bench);
 
-/* Measures what the idle GPU draws over some seconds, W. NAN: it cannot be told. Errors: -EINTR;
- * those of the lease. */
+/* Measures the idle power of the GPU over some seconds, W. NAN: unknown. Errors: -EINTR; those
+ * of the lease. */
 int lull_sweep_bench_measure_idle(struct lull_sweep_bench *bench, double seconds,
                                   double *idle_w_out, struct lull_error *err);
 

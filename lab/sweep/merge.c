@@ -40,7 +40,7 @@ static int sweep_merge_write_rows(const void *context, FILE *file)
     return 0;
 }
 
-/* Adds what is known of a dataset: its sidecar, or those of which it was merged itself. */
+/* Adds the metadata of a dataset: its sidecar, or the sidecars from which it was merged. */
 static void add_sidecar(json_t *sources, const char *path)
 {
     char sidecar_path[PATH_MAX];

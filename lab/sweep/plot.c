@@ -64,7 +64,7 @@ sweep_plot_write_label(FILE *file, double x, double y, const char *class, const 
     fputs("</text>\n", file);
 }
 
-/* ---- what is drawn ------------------------------------------------------------------------- */
+/* ---- drawing ------------------------------------------------------------------------------- */
 
 static bool has_power(const struct lull_sweep_curve *curve)
 {
@@ -181,7 +181,7 @@ static void sweep_plot_draw_curve(FILE *file, const struct panel *panel,
     }
 }
 
-/* The cheapest clock, and what it saves and costs. */
+/* The cheapest clock, with its savings and slowdown. */
 static void draw_best(FILE *file, const struct panel *panel, const struct lull_sweep_curve *curve)
 {
     const struct lull_sweep_curve_point *const best = cheapest_of(curve);

@@ -46,7 +46,7 @@ static void read_found(struct lull_sweep_rig *rig)
                      &reading);
     if (reading.valid & LULL_READING_POWER_LIMIT)
         rig->limit_mw = reading.power_limit_mw;
-    /* An idle GPU may have lowered its memory clock: the highest is what computing brings. */
+    /* An idle GPU may have lowered its memory clock: computing raises it to the highest. */
     if (rig->info->memory_clock_count > 0)
         rig->mem_mhz = rig->info->memory_clocks_mhz[0];
     else if (reading.valid & LULL_READING_MEMORY_CLOCK)
@@ -145,8 +145,8 @@ static pid_t parent_of(pid_t process)
     return parent > 0 ? (pid_t)parent : 0;
 }
 
-/* Returns whether a process is foreign. One that cannot be seen from here, such as one of another
- * container, may as well be this one by another number: it is taken for ours. */
+/* Returns whether a process is foreign. One that cannot be seen from here, such as one of
+ * another container, may be this one under another number, so it does not count as foreign. */
 static bool sweep_rig_is_foreign(pid_t process)
 {
     char path[64];
@@ -317,7 +317,7 @@ int lull_sweep_rig_set(struct lull_sweep_rig *rig, const struct lull_sweep_setti
         result = sweep_rig_set_limit(rig, err);
     if (result < 0)
         return result;
-    /* What is renewed only has settled already. */
+    /* A renewed clock has already settled. */
     return await_clock(rig, sweep_rig_post(rig), is_busy && has_changed, err);
 }
 
@@ -347,7 +347,7 @@ void lull_sweep_rig_look(struct lull_sweep_rig *rig, bool with_processes,
         look_out->reasons = reading.reasons;
         look_out->is_capped = (reading.reasons & LULL_CLOCK_REASON_POWER_CAP) != 0;
         look_out->is_throttled = (reading.reasons & LULL_CLOCK_REASON_THROTTLED) != 0;
-        /* The clock of an idle GPU is nobody's wish. */
+        /* The clock of an idle GPU is not the requested one. */
         if (reading.reasons & LULL_CLOCK_REASON_IDLE)
             look_out->sm_mhz = NAN;
     }

@@ -1,7 +1,7 @@
 /*
  * The GPU that a sweep measures: its operating point, which is set through lulld or in this
- * process, and what the driver tells of it. Whatever happens to this process, the lease ends and
- * everything is restored.
+ * process, and the driver's readings. Even if this process crashes, the lease ends and everything
+ * is restored.
  *
  * Threads: one. SPDX-License-Identifier: Apache-2.0
  */
@@ -41,7 +41,7 @@ const char *lull_sweep_rig_driver(const struct lull_sweep_rig *rig);
 uint32_t lull_sweep_rig_mem_mhz(const struct lull_sweep_rig *rig);
 uint32_t lull_sweep_rig_limit_mw(const struct lull_sweep_rig *rig);
 
-/* Returns whether the GPU computes for somebody, with one of its processes (0: none is known). */
+/* Returns whether a process computes on the GPU, with one of these processes (0: none is known). */
 bool lull_sweep_rig_is_busy(struct lull_sweep_rig *rig, pid_t *process_out);
 
 /*

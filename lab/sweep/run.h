@@ -34,9 +34,9 @@ struct lull_sweep_outcome {
 };
 
 /*
- * Sweeps, until all is measured or stop tells to end. The file and its sidecar hold what there is,
- * also after an error. Errors: -EINTR stopped; -EBUSY somebody computes on the GPU; -EINVAL the
- * file is of another sweep; those of the parts.
+ * Sweeps until all is measured or stop is signalled. After an error the file and its sidecar hold
+ * the results so far. Errors: -EINTR stopped; -EBUSY another process computes on the GPU; -EINVAL
+ * the file is of another sweep; those of the parts.
  */
 int lull_sweep(const struct lull_sweep_requests *requests, struct lull_stop_signals *stop,
                struct lull_sweep_outcome *outcome_out, struct lull_error *err);

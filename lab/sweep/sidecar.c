@@ -114,7 +114,7 @@ static json_t *list_words(char *const *command)
     for (; *command != NULL; command++) {
         json_t *const word = lull_json_string(*command);
 
-        /* A word need not be UTF-8. */
+        /* An argument need not be UTF-8. */
         json_array_append_new(list, word != NULL ? word : lull_json_string("?"));
     }
     return list;

@@ -1,5 +1,5 @@
 /*
- * What a sweep's sidecar says (lab/docs/dataset.md), from what is known when the sweep begins.
+ * The contents of a sweep's sidecar (lab/docs/dataset.md) that are known when the sweep begins.
  * Threads: one. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_LAB_SWEEP_SIDECAR_H

@@ -1,4 +1,4 @@
-/* lull sweep: measures kernels over operating points, and works on what was measured.
+/* lull sweep: measures kernels over operating points, and processes the measurements.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /*
- * What can be told of a dataset without its GPU. Findings are about rows that count as valid: what
- * is marked has been found already. SPDX-License-Identifier: Apache-2.0
+ * Checks of a dataset that need no GPU. Only rows that count as valid are checked: marked rows are
+ * known to be bad. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -21,7 +21,7 @@
  * good do in 8 of 1,500 steps at most (lab/docs/dataset.md). Also the margin of the ratio test. */
 static const double margin_ratio = 0.03;
 
-enum { SHOWN = 100 }; /* findings that are told; the rest is counted */
+enum { SHOWN = 100 }; /* findings that are printed; the rest is counted */
 
 struct judgement {
     const char *path;

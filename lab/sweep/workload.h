@@ -1,7 +1,7 @@
 /*
  * Workloads: the kernels that `lull sweep --suite` keeps a GPU busy with, one kind of suite per
  * table of functions. The sweep sets the operating points and reads the GPU; a workload only runs
- * kernels and tells how many, and how long they took.
+ * kernels and reports their number and duration.
  *
  * A workload is opened once in a sweep. Its kernels are then started, run and stopped many times,
  * in a random order, at most one at a time: start, run, run, ..., stop, start, ...
@@ -76,8 +76,8 @@ struct lull_workload_kind {
     int (*run)(void *workload, double seconds, struct lull_workload_run *run_out,
                struct lull_error *err);
 
-    /* Makes a run end early, and every later one at once with -EINTR; called from another thread.
-     * NULL: runs take no longer than they are told to. */
+    /* Makes a run end early, and every later one at once with -EINTR; called from another
+     * thread. NULL: runs never exceed the requested time. */
     void (*cancel)(void *workload);
 
     /* Frees what start made. Nothing happens where nothing is started. */
@@ -90,7 +90,8 @@ struct lull_workload_kind {
 /* Kernels of the emulated node, whose times and powers follow the emulated GPU. */
 extern const struct lull_workload_kind lull_emulated_workload;
 
-/* A command line, each run of which is a launch unless it tells otherwise (lull-sweep(1)). */
+/* A command line, each run of which is a launch unless it reports another number
+ * (lull-sweep(1)). */
 extern const struct lull_workload_kind lull_command_workload;
 
 #endif

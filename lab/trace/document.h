@@ -28,8 +28,8 @@ void lull_model_sets_fini(struct lull_model_sets *sets);
 /* Makes the document; source: the file that was fitted. Null: out of memory. */
 json_t *lull_model_document_make(const struct lull_model_sets *sets, const char *source);
 
-/* Reads a document from a text of this size; name is for messages. Errors: LULL_E_FORMAT with the
- * place and what is wrong there; -ENOMEM. Nothing is kept then. */
+/* Reads a document from a text of this size; name is for messages. Errors: LULL_E_FORMAT with
+ * the position and the error; -ENOMEM. The output is empty then. */
 int lull_model_document_parse(const char *text, size_t size, const char *name,
                               struct lull_model_sets *sets_out, struct lull_error *err);
 

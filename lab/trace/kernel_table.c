@@ -110,13 +110,14 @@ struct reading {
     size_t rows;
 };
 
-/* The clock that was requested tells points apart, where the one that was read is there as well. */
+/* Points are distinguished by the requested clock if the table has both it and the clock that
+ * was read. */
 static uint32_t memory_field(const struct lull_columns *columns)
 {
     return lull_columns_has(columns, MEM_SET_MHZ) ? MEM_SET_MHZ : MEM_MHZ;
 }
 
-/* A network is measured on a grid of its own, so that it is a set by itself. */
+/* A network is measured on its own grid, so it is a set of its own. */
 static uint32_t name_field(const struct lull_columns *columns)
 {
     return lull_columns_has(columns, NETWORK) ? NETWORK : APP;
@@ -270,8 +271,8 @@ static int kernel_table_read_numbers(const struct lull_columns *columns, struct 
     return rc;
 }
 
-/* Reads the counters of a row, which are allocated for those that have any. Profilers write words
- * or negative numbers for what they could not count, and a table is no worse for it. */
+/* Reads the counters of a row, which are allocated for those that have any. Profilers write
+ * words or negative numbers for counters that they could not read; such a table is still valid. */
 static int read_counters(const struct lull_columns *columns, struct lull_grid_row *row,
                          struct lull_error *err)
 {

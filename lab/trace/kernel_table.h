@@ -2,15 +2,15 @@
  * Measured kernels over operating points: a table (columns.h) with a row for each GPU, set, kernel
  * and point. Columns: gpu, set, app, arg, cuda_kernel, core_mhz, mem_mhz, time_ms (of a launch),
  * power_w (mean of the board), valid (1, or 0: not to be used). gpu, app, the clocks and the time
- * are needed; a kernel is what app, arg and cuda_kernel say together. A power that is blank was not
- * measured, a row counts as valid where the table does not say. Performance counters are read by
- * the names that DCGM, nvprof and the dataset of `lull sweep` give them (kernel_table.c); one that
- * is no number from 0 to 1e15 was not measured. Other columns are passed over.
+ * are needed; app, arg and cuda_kernel together identify a kernel. A blank power was not measured.
+ * A row counts as valid where the table does not say. Performance counters are read by the names
+ * that DCGM, nvprof and the dataset of `lull sweep` give them (kernel_table.c); a value that is not
+ * a number from 0 to 1e15 was not measured. Other columns are ignored.
  *
  * The dataset of `lull sweep` (sweep_table.h) is read as well: suite, kernel, sm_set_mhz and
  * mem_set_mhz are the names of set, app and the clocks there. Rows at different power limits
  * (limit_set_w) are sets of their own, "suite@300W", and the repeats of a point (repeat) are one
- * row, with their mean; it is valid if one of them is, which the mean is then of.
+ * row, with their mean; it is valid if one of them is, and the mean is then over the valid ones.
  *
  * Networks are read from a column network in place of app, and time_s in place of time_ms; each
  * network and mode (column mode) is a set of its own. Rows without clocks are left out, and

@@ -43,8 +43,8 @@ enum sweep_field {
     FIELDS,
 };
 
-/* In the order in which they are written. Columns without a field are for figures that no device of
- * Lull tells yet; others may fill them. */
+/* In the order in which they are written. Columns without a field are for figures that no device
+ * of Lull reports yet; other programs may fill them. */
 static const struct {
     const char *name;
     uint32_t field;

@@ -46,7 +46,8 @@ const char *lull_sweep_mark_name(uint32_t index);
 /* Writes the names of marks with '+' between them. */
 void lull_sweep_marks_write(uint32_t marks, char *text_out, size_t size);
 
-/* Makes a name fit for a cell: what is no letter, digit or one of "_-.+@" and blank becomes '_'. */
+/* Makes a name valid in a cell: characters other than letters, digits, blanks and "_-.+@" become
+ * '_'. */
 void lull_sweep_name(const char *text, char name_out[LULL_SWEEP_NAME]);
 
 /* Writes a row as a line with its end; names must be fit for a cell. Returns its length. */

@@ -1,9 +1,9 @@
 /*
  * An error is one code and one line for the user, set where the error is decided.
  *
- * Functions return 0 or a negative code: -errno and libuv's codes pass unchanged, Lull's own
- * start at LULL_E_BASE. The text says what, where and what to do next; the caller who has the
- * user's ear prints it once. Threads: any; a struct lull_error belongs to its caller.
+ * Functions return 0 or a negative code: -errno and libuv's codes pass unchanged, Lull's own start
+ * at LULL_E_BASE. The text says what, where and what to do next; the caller that reports to the
+ * user prints it once. Threads: any; a struct lull_error belongs to its caller.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -14,11 +14,11 @@
 #include "base/error.h"
 
 /*
- * Writes size bytes to path so that a reader, a crash or a full disk never shows half of them:
- * new file of a random name beside it (O_EXCL|O_NOFOLLOW, given mode), fsync, rename, fsync of the
- * directory. A terminal, a pipe, /dev/stdout and similar ones are written to as they are; a pipe
- * with a name only while somebody reads it: -ENXIO nobody does, -ETIMEDOUT its reader pauses for 2
- * s. Errors: -errno with the path and the reason; the old file, if any, is then untouched.
+ * Writes size bytes to path so that a reader, a crash or a full disk never shows half of them: new
+ * file of a random name beside it (O_EXCL|O_NOFOLLOW, given mode), fsync, rename, fsync of the
+ * directory. A terminal, a pipe, /dev/stdout and similar ones are written to as they are; a named
+ * pipe only while a process reads it: -ENXIO none does, -ETIMEDOUT its reader pauses for 2 s.
+ * Errors: -errno with the path and the reason; the old file, if any, is then untouched.
  */
 int lull_file_write_atomic(const char *path, const void *data, size_t size, mode_t mode,
                            struct lull_error *err);
@@ -31,7 +31,8 @@ void lull_file_draw_name(char name_out[LULL_FILE_DRAWN]);
 
 /*
  * Writes what `write` writes of the context to a file in memory, in the same way with mode 0644.
- * Errors: what write returns below 0, told as a lack of memory; those of lull_file_write_atomic.
+ * Errors: a negative result of write, reported as a lack of memory; those of
+ * lull_file_write_atomic.
  */
 int lull_file_write_with(const char *path, int (*write)(const void *context, FILE *file),
                          const void *context, struct lull_error *err);
@@ -49,7 +50,7 @@ int lull_file_read(const char *path, size_t limit, char **data_out, size_t *size
  * write the file, so that it is no secret. */
 int lull_file_read_secret(const char *path, char *text_out, size_t size, struct lull_error *err);
 
-/* What tells one version of a file from the next. Zero-initialised: none has been seen. */
+/* Distinguishes one version of a file from the next. Zero-initialised: none has been seen. */
 struct lull_file_stamp {
     ino_t file;
     struct timespec time;

@@ -1,9 +1,9 @@
 /*
  * Messages for people, on standard error: `lull run: warning: what (key=value)`.
  *
- * Whoever reads standard error may stop reading it or go away, and that must not hold up a loop
- * that keeps leases alive: no call here waits for a reader, unless it is given a time for that.
- * A file is written to as it is; a disk that hangs holds up its writer.
+ * The reader of standard error may stop reading or go away. That must not hold up a loop that keeps
+ * leases alive, so no call here waits for a reader, unless it is given a time for that. A file is
+ * written to as it is; a disk that hangs holds up its writer.
  *
  * The first function that decides that something is worth a line logs it, once. core/ and wire/
  * never log; code loaded into a job stays silent unless LULL_LOG is set. Threads: any.
@@ -19,7 +19,7 @@
 enum lull_log_level { LULL_LOG_ERROR, LULL_LOG_WARNING, LULL_LOG_INFO, LULL_LOG_DEBUG };
 
 /* Reads the level from LULL_LOG (error, warning, info, debug); otherwise it is `fallback`. Opens
- * standard error once more for this process alone, where it is a pipe or a terminal; to be called
+ * standard error again for this process alone, where it is a pipe or a terminal; to be called
  * before there are threads, and before privileges are given up. */
 void lull_log_init(enum lull_log_level fallback);
 

@@ -397,7 +397,7 @@ static int refuse_missing_value(const struct option_reading *reading, const stru
     return refer_to_help(reading);
 }
 
-/* The options that each reading knows by itself. */
+/* The options that every command line accepts without a row for them. */
 static bool take_standard(struct option_reading *reading, const char *word, size_t length)
 {
     static const struct {

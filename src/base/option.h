@@ -8,7 +8,7 @@
  * unless a command line of another program's ends ours: that begins with the first word that is not
  * needed by the command itself, and is left unchanged.
  *
- * Values that are wrong are told on standard error: which option, what it should be, what to do.
+ * Wrong values are reported on standard error: which option, what it should be, what to do.
  * Threads: one. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_BASE_OPTION_H

@@ -1,4 +1,4 @@
-/* How tables of options are told: to people by --help, to tools/options line by line.
+/* Prints tables of options: for users by --help, for tools/options line by line.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/option.h"
 

@@ -1,6 +1,5 @@
 /*
- * One switch of a GPU's SM clock or of its power limit: what is requested, within which
- * bounds, and what came of it.
+ * One switch of a GPU's SM clock or of its power limit: the request, its bounds, and its outcome.
  *
  * Plain values that pass unchanged from who decides (governor) over the command table (wire) to
  * the device writer (device) and back. The command table copies them as bytes: their order is part
@@ -24,8 +23,7 @@ struct lull_band {
 };
 
 /*
- * What a GPU may have at most, whoever leases it, and if nobody does. A clock or power limit of 0
- * is not capped.
+ * Upper limits of a GPU, whether it is leased or not. A clock or power limit of 0 is not capped.
  */
 struct lull_cap {
     uint32_t max_mhz;
@@ -80,8 +78,8 @@ struct lull_switch_result {
 
 /*
  * Where the device writer takes requests from and puts results to, by the number of a GPU. The
- * functions run on the writer's thread: they must not block, and must bear anything that a hostile
- * client does to the memory behind them.
+ * functions run on the writer's thread: they must not block, and must tolerate anything that a
+ * hostile client does to the memory behind them.
  */
 struct lull_switch_channel {
     void *context;

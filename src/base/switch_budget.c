@@ -34,7 +34,7 @@ void lull_switch_budget_lower(struct lull_switch_budget *budget, int64_t now_ns)
             budget->saved_ns < budget->refill_ns ? budget->saved_ns : budget->refill_ns;
 }
 
-/* The gap after a raising ends by itself; a saved lowering only makes it end sooner. */
+/* The gap after a raising ends in any case; a saved lowering only makes it end sooner. */
 int64_t lull_switch_budget_from_ns(const struct lull_switch_budget *budget)
 {
     const int64_t gap_over_ns = budget->raised_ns + budget->gap_ns;

@@ -1,9 +1,9 @@
 /*
  * When a clock is read back after it was set.
  *
- * Reading every so often tells of a settling only between which two readings it ended. So the first
- * reading comes sooner or later from change to change, in steps of an eighth: what always takes
- * equally long shows to a fraction of the time between two readings (core/switching/switch_cost.h).
+ * Periodic readings show only between which two of them a settling ended. So the first reading
+ * comes sooner or later from change to change, in steps of an eighth: what always takes equally
+ * long shows to a fraction of the time between two readings (core/switching/switch_cost.h).
  *
  * Pure. SPDX-License-Identifier: Apache-2.0
  */

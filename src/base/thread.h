@@ -29,7 +29,8 @@ void lull_thread_set_realtime(void);
  */
 char lull_thread_state(int thread);
 
-/* Writes where in the kernel a thread of this process waits. False: the kernel does not tell. */
+/* Writes where in the kernel a thread of this process waits. False: the kernel does not report it.
+ */
 bool lull_thread_wait_channel(int thread, char *name_out, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* lull reload and lull revoke: what administrators ask of lulld.
+/* lull reload and lull revoke: requests of administrators to lulld.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <pwd.h>

@@ -1,4 +1,4 @@
-/* What the commands of administrators share. Threads: one. SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the commands of administrators. Threads: one. SPDX-License-Identifier: Apache-2.0 */
 #ifndef LULL_CLI_ADMINISTER_H
 #define LULL_CLI_ADMINISTER_H
 

@@ -109,7 +109,7 @@ static void calibrate_collect(const struct calibrate_arguments *arguments,
     }
 }
 
-/* Says which GPUs were left out, unless the error that ends all says the same. */
+/* Reports which GPUs were left out, unless the final error reports the same. */
 static void calibrate_report_left_out(const struct calibrate_arguments *arguments,
                                       const struct measured_gpus *findings)
 {

@@ -205,8 +205,8 @@ static int emulate_command(void *options, const struct lull_operands *operands)
 
     if (result < 0)
         return lull_cli_fail("emulate", &err);
-    /* The signals are blocked before the node exists: a signal in between would leave its file
-     * behind. */
+    /* The signals are blocked before the node exists. Otherwise an early signal would leave the
+     * file of the node. */
     emulate_block_signals(&watched, &old_mask);
     result = lull_node_create(&spec, &node, &err);
     if (result == 0) {

@@ -1,4 +1,5 @@
-/* lull job: what a batch system tells lulld of its jobs. SPDX-License-Identifier: Apache-2.0 */
+/* lull job: passes information about jobs from a batch system to lulld.
+ * SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -153,7 +154,7 @@ const struct lull_program_command lull_job_add_command = {
 
 /* --- remove --- */
 
-/* Where no lulld runs, nothing is leased; a job's file alone would outlive it. */
+/* Without lulld nothing is leased, and the job's file would outlive the job. */
 static int forget_here(const char *runtime_dir, const char *id, struct lull_error *err)
 {
     char path[4096];

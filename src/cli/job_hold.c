@@ -1,7 +1,7 @@
 /*
  * lull job hold: GPUs of a job at the clock that a cluster's scheduler has chosen for it. It holds
- * leases as root, so that the job's user can neither raise nor lower them, and whatever ends it
- * gives the GPUs back. SPDX-License-Identifier: Apache-2.0
+ * leases as root, so that the job's user can neither raise nor lower the clocks. The GPUs are
+ * released when it ends, for any reason. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <poll.h>
@@ -20,8 +20,8 @@
 
 enum { MAX_GPUS = 64, NAME_BYTES = 96 };
 
-/* How often leases are looked after, how long a request is good, and how long the first ones may
- * take before the job is let go. */
+/* Interval of lease checks, validity of a request, and timeout of the first requests, after which
+ * the job starts. */
 static const int64_t look_ns = 200 * LULL_NS_PER_MS;
 static const int64_t request_ns = 4 * LULL_NS_PER_S;
 static const int64_t first_ns = LULL_NS_PER_S;
@@ -42,7 +42,7 @@ struct holder {
     uint32_t held; /* of slots */
 };
 
-/* Asks lulld what the GPUs are called. */
+/* Requests the names of the GPUs from lulld. */
 static int job_hold_name_gpus(struct holder *holder, struct lull_error *err)
 {
     struct lull_message_welcome welcome;
@@ -105,7 +105,7 @@ static void job_hold_request_leases(struct holder *holder, uint64_t *sequences_o
     }
 }
 
-/* Sets the clocks and waits for the driver, but not for ever. */
+/* Sets the clocks and waits for the driver, with a timeout. */
 static void set_first(struct holder *holder)
 {
     const int64_t until_ns = lull_now_ns() + first_ns;
@@ -130,7 +130,8 @@ static bool job_hold_is_wanted(const struct hold_arguments *arguments)
     return poll(&launcher, 1, (int)(look_ns / LULL_NS_PER_MS)) <= 0;
 }
 
-/* Keeps the leases until nobody wants them any more; a lulld that comes back is asked again. */
+/* Keeps the leases until they are no longer wanted. After a restart of lulld it requests them
+ * again. */
 static void job_hold_wait(struct holder *holder)
 {
     struct lull_stop_signals stop;

@@ -1,6 +1,6 @@
 /*
- * A run that continues as JSON, for every command that shows one: what its governor publishes
- * (wire/live.h). A figure that is not known is null, and the object "unknown" beside it says why.
+ * An active run as JSON, for every command that shows one: the state published by its governor
+ * (wire/live.h). An unknown figure is null, and the object "unknown" next to it has the reason.
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_LIVE_JSON_H

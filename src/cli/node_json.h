@@ -1,6 +1,6 @@
 /*
- * A GPU as JSON, for every command that shows one: what its driver says, and what lulld says.
- * What is not known is null, never 0. Threads: any. SPDX-License-Identifier: Apache-2.0
+ * A GPU as JSON, for every command that shows one: readings of its driver, and its state in lulld.
+ * An unknown value is null, never 0. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_NODE_JSON_H
 #define LULL_CLI_NODE_JSON_H
@@ -30,7 +30,7 @@ json_t *lull_node_words_json(const struct lull_node_word *words, uint64_t bits);
 json_t *lull_node_gpu_json(uint32_t index, const struct lull_device_info *info,
                            const struct lull_device_reading *now);
 
-/* Returns a new object of what lulld says of a GPU; NULL: no memory. */
+/* Returns a new object with the state of a GPU in lulld. NULL: out of memory. */
 json_t *lull_node_state_json(const struct lull_message_state *state);
 
 /* Returns the word for the state of a GPU; a newer daemon may know more of them. */

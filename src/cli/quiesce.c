@@ -17,7 +17,7 @@
 
 enum {
     ANSWER_MS = 2000,
-    /* A GPU is let go within a second; one that cannot be restored, or hangs, is not. */
+    /* A GPU is released within a second, unless it cannot be restored or hangs. */
     PATIENCE_MS = 5000,
     LOOK_MS = 20,
 };

@@ -29,7 +29,7 @@ static int restore_query_daemon(struct lull_client *client, char *reply, struct 
     return result;
 }
 
-/* Says what was seen, and no more. */
+/* Reports only what was observed. */
 static void restore_command_print(const struct lull_restore_report *report, char *reply)
 {
     const uint32_t held = report->unconfirmed - report->idle - report->untold;
@@ -96,8 +96,8 @@ int lull_cli_restore(const char *runtime_dir, bool is_forced,
         return restore_here(runtime_dir, is_forced, said_out, err);
     if (result < 0)
         return result;
-    /* A daemon knows what it has changed, and would take a reset of all GPUs for another program's
-     * doing. */
+    /* A daemon knows its own changes, and would attribute a reset of all GPUs to another
+     * program. */
     result = is_forced
                  ? lull_error_set(err, -EBUSY,
                                   "lulld drives the GPUs: stop it before `lull restore --force`, "

@@ -382,13 +382,13 @@ static int copy_report(const char *path, int out, struct lull_error *err)
     return rc;
 }
 
-/* Runs the job with its standard output going to standard error, so that standard output has the
- * report alone. */
+/* Runs the job with its standard output going to standard error, so that standard output has only
+ * the report. */
 static int run_for_json(const struct lull_run_options *options, int *status_out,
                         struct lull_error *err)
 {
-    /* The job does not inherit it: a process that outlives the job would keep whoever reads the
-     * report waiting. */
+    /* The job does not inherit it. Otherwise a process that outlives the job would keep the reader
+     * of the report waiting. */
     const int out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
     struct lull_error copy_err = {0};
     const ino_t before = find_report(options->report);
@@ -409,8 +409,8 @@ static int run_for_json(const struct lull_run_options *options, int *status_out,
     return rc;
 }
 
-/* What options say of the price goes before what the file says. A file that is wrong costs the
- * figure and not the job. */
+/* Options for the price take precedence over the file. With an invalid file only the cost is
+ * missing; the job still runs. */
 static void find_price(struct run_arguments *arguments)
 {
     const struct lull_energy_price *given = &arguments->given;
@@ -430,7 +430,7 @@ static void find_price(struct run_arguments *arguments)
     }
 }
 
-/* Neither the job nor who looks at this process' environment later is to see the key. */
+/* Neither the job nor a later reader of this process' environment may see the key. */
 static void take_secret(struct run_arguments *arguments)
 {
     char *const text = getenv("LULL_TOGETHER_KEY");

@@ -123,8 +123,8 @@ static const struct lull_option rows[] = {
     {0},
 };
 
-/* How long a word takes from one governor to another, beside the 50 ms between two looks of either.
- * Its network looks for words to send every 20 ms (governor/peers/peer_network.c). */
+/* Latency of a message between governors, in addition to their polling interval of 50 ms. The
+ * network polls for messages to send every 20 ms (governor/peers/peer_network.c). */
 static const int64_t way_ns = 10 * LULL_NS_PER_MS;
 
 /* ---- playing ----------------------------------------------------------------------------- */
@@ -261,7 +261,7 @@ static int simulate_limit(struct simulate_run *run, struct lull_simulate_mode *m
                                &run->results->limit_w, err);
 }
 
-/* Fills in what other tolerances would save, as far as the trials of auto tell. */
+/* Fills in what other tolerances would save, as far as known from the trials of auto. */
 static void simulate_find_frontier(const struct simulate_run *run,
                                    const struct lull_job_frontier *trials)
 {
@@ -368,8 +368,8 @@ static int simulate_check(void *options, const struct lull_operands *traces, str
     return 0;
 }
 
-/* Chooses the model as `lull analyze` does: the one that is given, else the one that the product is
- * known by, else a default; the last is told. */
+/* Chooses the model as `lull analyze` does: the given one, else the one of the product name, else a
+ * default. Use of the default is reported. */
 static void choose_model(struct simulate_arguments *arguments, const char *product)
 {
     static const char typical[] = "A100-SXM4-40GB";

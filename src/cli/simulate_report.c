@@ -54,7 +54,7 @@ static void print_swings(const struct lull_simulate_results *results)
                "fluctuation beyond --swing\n");
 }
 
-/* Prints what the figures assume, since `lull analyze` assumes something else of the same job. */
+/* Prints the assumptions of the figures, because `lull analyze` makes others for the same job. */
 static void simulate_report_print_assumed(const struct lull_gpu_model *model)
 {
     printf("Assumed: a call takes %.1f ms and a clock %.1f ms more to settle, mostly, and both "

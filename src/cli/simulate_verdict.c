@@ -15,7 +15,7 @@ bool lull_simulate_is_within(const struct lull_simulate_results *results,
            (!mode->has_settled_part || mode->settled.slowdown_ratio <= results->tolerance_ratio);
 }
 
-/* Says which figure of auto is beyond the tolerance. */
+/* Reports which figure of auto is beyond the tolerance. */
 static void write_failure(const struct lull_simulate_results *results, char *text, size_t size)
 {
     const struct lull_simulate_mode *managed = &results->modes[LULL_SIMULATE_AUTO];

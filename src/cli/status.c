@@ -14,7 +14,7 @@
 
 enum {
     ANSWER_MS = 2000,
-    OLD_MS = 3000, /* every GPU that answers is looked at each second */
+    OLD_MS = 3000, /* every GPU that answers is read each second */
 };
 
 static int status_command_query(struct lull_client *client, uint32_t gpu,
@@ -135,7 +135,7 @@ static int status_command_show(struct lull_client *client, uint32_t gpu_count, b
     json_t *document = json_pack("{s:o}", "gpus", gpus);
     int result = 0;
 
-    if (gpu_count == 0) { /* lulld says why */
+    if (gpu_count == 0) { /* lulld reports the reason */
         struct lull_message_state unused;
 
         json_decref(document);

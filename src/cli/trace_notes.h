@@ -1,6 +1,6 @@
 /*
- * What commands that read profiler traces share: the option --comm-kernels, and what they tell of a
- * trace that could not be read whole. Threads: any. SPDX-License-Identifier: Apache-2.0
+ * Shared by commands that read profiler traces: the option --comm-kernels, and messages about a
+ * trace that could not be read completely. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_TRACE_NOTES_H
 #define LULL_CLI_TRACE_NOTES_H
@@ -16,11 +16,11 @@
                        "SGLang, TensorRT-LLM, FlashInfer, AITER, Triton-distributed and "          \
                        "PyTorch's symmetric memory, and copies between peers, are known.")
 
-/* Compiles the text of --comm-kernels, which is to be freed with regfree(). -EINVAL. */
+/* Compiles the text of --comm-kernels. Free the result with regfree(). -EINVAL. */
 int lull_cli_compile_kernels(const char *text, regex_t *kernels_out, struct lull_error *err);
 
-/* Tells on standard error, in lines that begin with the command's name, what of a file was left
- * out, and why. */
+/* Reports on standard error which parts of a file were skipped, and why. Lines begin with the
+ * command's name. */
 void lull_cli_note_loss(const char *command, const char *file, const struct lull_trace *trace);
 
 #endif

@@ -1,4 +1,4 @@
-/* Who may connect. SPDX-License-Identifier: Apache-2.0 */
+/* Decides which clients may connect. SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/internal.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* What administrators may ask: the policy again, the end of leases, and which job has which GPU.
+/* Requests of administrators: the policy again, the end of leases, and which job has which GPU.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/internal.h"
 
@@ -181,7 +181,7 @@ void lull_server_serve_job_add(struct lull_server *server, struct lull_connectio
     lull_server_reply(connection, message->sequence, &error);
 }
 
-/* Who is no administrator sees the own jobs only, and how much is hidden. */
+/* Users who are not administrators see only their own jobs, and how many are hidden. */
 void lull_server_serve_job_next(struct lull_server *server, struct lull_connection *connection,
                                 const struct lull_message *message)
 {

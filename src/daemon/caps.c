@@ -1,6 +1,6 @@
 /*
- * Caps: what GPUs may have at most for a time, by an administrator's word. The device writer holds
- * them; here is only who may ask, and when a cap falls away because nobody has renewed it.
+ * Caps: upper limits that an administrator sets on GPUs for a time. The device writer applies them.
+ * This file only checks who may set them, and lifts a cap that was not renewed in time.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "daemon/internal.h"

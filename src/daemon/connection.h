@@ -39,7 +39,7 @@ struct lull_connection {
     bool is_greeted;
     uint16_t version; /* of its messages, where that is not this program's; else 0 */
     bool is_closing;
-    bool is_paused;            /* it has asked too often; nothing is read for a moment */
+    bool is_paused;            /* it has sent too many requests; nothing is read for a moment */
     struct lull_bucket asking; /* how often it may */
     atomic_uint open_handles;  /* and whatever else holds it */
     uv_poll_t input;
@@ -89,10 +89,11 @@ void lull_connection_send(struct lull_connection *connection, const struct lull_
 int lull_connection_open_table(struct lull_connection *connection, struct lull_writer *writer,
                                struct lull_error *err);
 
-/* Makes the writer deaf to a client that has no lease any more. */
+/* Stops the writer from polling the doorbell of a client that has no lease any more. */
 void lull_connection_close_doorbell(struct lull_connection *connection);
 
-/* Takes what a proof has come to, if one has just ended, and reads on; returns whether it had. */
+/* Takes the result of a proof, if one has just ended, and continues reading. Returns whether one
+ * had ended. */
 bool lull_connection_end_proof(struct lull_connection *connection);
 
 /* Reads again from a client that was paused. */

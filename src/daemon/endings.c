@@ -1,4 +1,4 @@
-/* How leases end, and who is told. SPDX-License-Identifier: Apache-2.0 */
+/* Ends leases and notifies clients. SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/internal.h"
 
 #include <errno.h>
@@ -77,7 +77,7 @@ struct lull_connection *lull_server_find_connection(struct lull_server *server, 
     return NULL;
 }
 
-/* Makes the writer deaf to a connection that has no lease left. */
+/* Stops the writer from polling the doorbell of a connection that has no lease left. */
 void lull_server_close_idle_doorbell(struct lull_server *server, struct lull_connection *connection)
 {
     if (lull_enforcer_leases_of(server->enforcer, connection->id) == 0)
@@ -93,7 +93,7 @@ static void connection_send_revoked(struct lull_connection *connection, uint32_t
     lull_connection_send(connection, &message, false);
 }
 
-/* Ends a lease against its client's will, and tells it. */
+/* Revokes a lease and notifies its client. */
 void lull_server_revoke(struct lull_server *server, uint32_t gpu, int code, const char *why)
 {
     struct lull_lease lease;

@@ -17,7 +17,7 @@
  * the whole process did not run counts at most one of them. */
 enum { PATIENCE_STEPS = 10 };
 
-/* Numbers of clients are counted from 1, so these two are nobody's. */
+/* Numbers of clients are counted from 1, so no client has these two. */
 static const uint64_t own_timer = 0;
 static const uint64_t own_mail = UINT64_MAX;
 
@@ -29,12 +29,12 @@ struct lull_enforcer {
     int mail_fd; /* is written once, to stop */
     pthread_t thread;
 
-    pthread_mutex_t lock; /* guards what follows; nobody waits while holding it */
+    pthread_mutex_t lock; /* guards what follows; no thread waits while holding it */
     struct lull_lease_table *leases;
     bool is_stopping;
     int64_t asked_ns; /* since when overdue leases wait for the reader; 0: none does */
     uint32_t steps_left;
-    uint64_t ended; /* a bit per GPU: what take() still has to tell */
+    uint64_t ended; /* a bit per GPU: ended leases that take() has not returned yet */
     struct lull_ended_lease ended_leases[LULL_DEVICE_MAX_GPUS];
 };
 
@@ -77,7 +77,7 @@ static void end_overdue(struct lull_enforcer *enforcer)
     enforcer->asked_ns = 0;
 }
 
-/* Asks the reader about overdue leases, or gives up on it, and plans the next look. */
+/* Queries the reader about overdue leases, or gives up on it, and plans the next check. */
 static void enforcer_check_leases(struct lull_enforcer *enforcer, int64_t now_ns)
 {
     if (enforcer->asked_ns != 0 && enforcer->steps_left == 0)
@@ -242,7 +242,7 @@ int lull_enforcer_grant(struct lull_enforcer *enforcer, uint32_t gpu, uint64_t c
     return result;
 }
 
-/* The timer is left as it is: it fires early, and is planned again then. */
+/* The timer is unchanged: it fires early, and is planned again then. */
 uint32_t lull_enforcer_renew(struct lull_enforcer *enforcer, uint64_t client)
 {
     uint32_t count;

@@ -1,8 +1,8 @@
 /*
  * Ends leases on a thread of its own, which touches no client's socket: at the death of a client's
  * process (pidfd), and when no heartbeat came for the time that a lease lives. Whatever holds up
- * the thread that reads the sockets (a log that nobody drains, a kernel that sleeps in a client's
- * descriptor), a dead client's clocks and power limits go back in time.
+ * the thread that reads the sockets (a log pipe that is not read, a kernel that sleeps in a
+ * client's descriptor), a dead client's clocks and power limits are restored in time.
  *
  * A heartbeat that waits in a socket is not missing: an overdue lease ends only after the reader
  * has read everything once more, or after the patience with a reader that is stuck, which is
@@ -45,8 +45,8 @@ struct lull_ended_lease {
 int lull_enforcer_start(struct lull_writer *writer, const struct lull_enforcer_options *options,
                         struct lull_enforcer **enforcer_out, struct lull_error *err);
 
-/* Ends the thread and frees the enforcer; leases are left to whoever stops the writer. NULL is
- * allowed. */
+/* Ends the thread and frees the enforcer; the leases remain, to be ended when the writer is
+ * stopped. NULL is allowed. */
 void lull_enforcer_stop(struct lull_enforcer *enforcer);
 
 /* Ends the leases of client when pid_fd becomes readable; borrows pid_fd until unwatch. Errors:
@@ -54,12 +54,11 @@ void lull_enforcer_stop(struct lull_enforcer *enforcer);
 int lull_enforcer_watch(struct lull_enforcer *enforcer, uint64_t client, int pid_fd);
 void lull_enforcer_unwatch(struct lull_enforcer *enforcer, int pid_fd);
 
-/* Returns whether a GPU may be leased, as lull_lease_check() tells. Once it may, only a grant
- * changes that.
- */
+/* Returns whether a GPU may be leased, as lull_lease_check() does. Once it may, only a grant
+ * changes that. */
 int lull_enforcer_check(struct lull_enforcer *enforcer, uint32_t gpu, struct lull_error *err);
 
-/* Grants a lease as lull_lease_grant() does, and tells the writer. */
+/* Grants a lease as lull_lease_grant() does, and passes it to the writer. */
 int lull_enforcer_grant(struct lull_enforcer *enforcer, uint32_t gpu, uint64_t client,
                         const struct lull_band *band, struct lull_writer_source *source,
                         uint64_t *id_out, struct lull_error *err);
@@ -70,7 +69,7 @@ uint32_t lull_enforcer_renew(struct lull_enforcer *enforcer, uint64_t client);
 /* Ends the lease of a GPU; false: there was none. */
 bool lull_enforcer_end(struct lull_enforcer *enforcer, uint32_t gpu);
 
-/* Lets the GPU of an ended lease be leased again, because it is back at the reference. */
+/* Permits new leases of the GPU of an ended lease, because it is back at the reference. */
 void lull_enforcer_settle(struct lull_enforcer *enforcer, uint32_t gpu);
 
 /* Copies the lease of a GPU. False: there is none. */

@@ -55,7 +55,7 @@ struct jobs_of_gpu {
     struct lull_policy_limits limits;
 };
 
-/* Every job on a GPU keeps its floor, whoever controls the GPU. */
+/* Every job on a GPU keeps its floor, whichever client controls the GPU. */
 static void evidence_check_job(const struct lull_evidence *evidence,
                                const struct lull_policy *policy, const struct lull_job *job,
                                struct jobs_of_gpu *seen)
@@ -94,8 +94,8 @@ static int judge_by_jobs(const struct lull_evidence *evidence, const struct lull
     return 0;
 }
 
-/* Whoever computes on a GPU keeps the floor of the rule for its user. Returns one who is not the
- * client's user; NULL: no other process computes on it. */
+/* Every user who computes on a GPU keeps the floor of the rule for that user. Returns one who is
+ * not the client's user; NULL: no other user computes on it. */
 static const uid_t *evidence_check_users(const struct lull_evidence *evidence,
                                          const struct lull_policy *policy,
                                          struct lull_policy_limits *limits)

@@ -14,7 +14,7 @@
 #include "daemon/jobs.h"
 #include "daemon/policy.h"
 
-/* Who requests which GPU, by the kernel's and the driver's word. */
+/* Which client requests which GPU, as reported by the kernel and the driver. */
 struct lull_evidence {
     struct lull_policy_person person;
     bool is_foreign;     /* of a PID namespace or of users that are not known here */
@@ -22,13 +22,13 @@ struct lull_evidence {
     const char *cgroups; /* what /proc/PID/cgroup says; "" unknown */
     const char *uuid;
     const char *pci;
-    const uid_t *users; /* who computes on the GPU, root left out; NULL: nobody */
+    const uid_t *users; /* who computes on the GPU, root left out; NULL: no user */
     uint32_t user_count;
 };
 
 /*
- * Decides, and tells the floors and caps that bind whoever controls this GPU now. Errors, whose
- * text says why, and what would help: -EACCES; -ENOKEY its device, opened, would be evidence.
+ * Decides whether a client may control a GPU, and returns the floors and caps that bind it. Errors,
+ * whose text says why, and what would help: -EACCES; -ENOKEY its device, opened, would be evidence.
  */
 int lull_evidence_judge(const struct lull_evidence *evidence, const struct lull_policy *policy,
                         const struct lull_jobs *jobs, struct lull_policy_limits *limits_out,

@@ -9,9 +9,9 @@
 #include "base/clock.h"
 #include "device/device.h"
 
-/* Whoever rings a doorbell in a loop has rung it in most of these moments; an honest client rings
- * at most once a millisecond. The time is bounded, because on a busy host a moment takes longer and
- * holds more of an honest client's. */
+/* A client that rings a doorbell in a loop has rung it in most of these samples. An honest client
+ * rings at most once a millisecond. The time is bounded, because on a busy host a sample takes
+ * longer and contains more rings of an honest client. */
 enum { SAMPLES = 100, MIN_RUNG = 24 };
 
 /* A client that pauses between bursts, so as not to be seen, is seen in its next burst. */
@@ -20,8 +20,8 @@ enum { SAMPLES = 100, MIN_RUNG = 24 };
 #define SAMPLE_NS (100 * LULL_NS_PER_US)
 #define SAMPLING_NS (20 * LULL_NS_PER_MS)
 
-/* Counts in how many moments each doorbell was rung. Edges are counted, because nobody resets a
- * doorbell. */
+/* Counts in how many samples each doorbell was rung. It counts edges, because doorbells are never
+ * reset. */
 static void flood_sample(int epoll_fd, uint32_t *counts)
 {
     struct epoll_event events[LULL_DEVICE_MAX_GPUS];

@@ -1,6 +1,6 @@
 /*
- * Finds the client that rings its doorbell in a loop. It asks the kernel alone: a client can change
- * the counter of a doorbell, and what is read from it. Threads: any.
+ * Finds the client that rings its doorbell in a loop. It queries only the kernel: a client can
+ * change the counter of a doorbell, and what is read from it. Threads: any.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_DAEMON_FLOOD_H

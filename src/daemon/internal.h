@@ -95,7 +95,8 @@ struct lull_writer *lull_server_writer(struct lull_server *server);
 
 /* --- accept.c --- */
 
-/* Makes both sockets, and divides the descriptors among root and everybody. Errors: -errno. */
+/* Makes both sockets, and divides the descriptors between root and all other users. Errors: -errno.
+ */
 int lull_server_open_listeners(struct lull_server *server,
                                const struct lull_server_options *options, struct lull_error *err);
 
@@ -121,7 +122,7 @@ bool lull_server_prepare_proof(const struct lull_server *server, struct lull_pro
 /* Returns the pool of threads for descriptors of clients. */
 struct lull_foreign *lull_server_foreign(struct lull_server *server);
 
-/* Answers the clients whose proofs have been looked at. */
+/* Answers the clients whose proofs have been checked. */
 void lull_server_end_proofs(struct lull_server *server);
 
 /* Ends the leases whose clients may no longer have them, or not as they are. */
@@ -133,8 +134,8 @@ void lull_server_judge_again(struct lull_server *server);
 bool lull_server_admit_administrator(struct lull_server *server, struct lull_connection *connection,
                                      const struct lull_message *message);
 
-/* Tells governors which group may see their runs (wire/viewers.h). Without that they stay private.
- */
+/* Publishes to governors which group may see their runs (wire/viewers.h). Without it the runs stay
+ * private. */
 void lull_server_publish_viewers(const struct lull_server *server);
 
 /* Serve administrators. */
@@ -169,7 +170,7 @@ void lull_server_lift_caps(struct lull_server *server);
 /* Returns how long the cap of a GPU lasts; 0: it has none. */
 uint32_t lull_server_cap_left_ms(const struct lull_server *server, uint32_t gpu);
 
-/* Lifts the caps that nobody has renewed in time. */
+/* Lifts the caps that were not renewed in time. */
 void lull_server_on_caps_end(uv_timer_t *timer);
 
 /* --- endings.c --- */
@@ -201,11 +202,11 @@ uint64_t lull_server_leases_of(const struct lull_server *server,
 /* Ends the leases of the GPUs in the mask. */
 void lull_server_end_leases(struct lull_server *server, uint64_t mask);
 
-/* Makes the writer deaf to a connection that has no lease left. */
+/* Stops the writer from polling the doorbell of a connection that has no lease left. */
 void lull_server_close_idle_doorbell(struct lull_server *server,
                                      struct lull_connection *connection);
 
-/* Ends a lease against its client's will, and tells it. */
+/* Revokes a lease and notifies its client. */
 void lull_server_revoke(struct lull_server *server, uint32_t gpu, int code, const char *why);
 
 /* Returns what the enforcer has ended meanwhile. */
@@ -229,7 +230,7 @@ void lull_server_revoke_undrivable(struct lull_server *server);
 void lull_server_describe_driver(int64_t now_ns, const struct lull_writer_state *written,
                                  struct lull_message_state *state);
 
-/* Serve what an administrator asks. */
+/* Serve requests of an administrator. */
 void lull_server_quiesce(struct lull_server *server, struct lull_connection *connection,
                          const struct lull_message *message);
 void lull_server_resume(struct lull_server *server, struct lull_connection *connection,
@@ -247,8 +248,8 @@ __attribute__((format(printf, 4, 5))) void lull_server_log(struct lull_server *s
                                                            enum lull_log_level level,
                                                            const char *format, ...);
 
-/* Notes, on the writer's thread, which processes compute on a GPU; the leases of a GPU whose users
- * are others than before are judged again. */
+/* Notes, on the writer's thread, which processes compute on a GPU; the leases of a GPU are judged
+ * again when its users have changed. */
 void lull_server_note_processes(struct lull_server *server, uint32_t gpu, const pid_t *pids,
                                 uint32_t count);
 
@@ -258,7 +259,7 @@ void lull_server_wake(struct lull_server *server);
 /* Notes that a client was paused: it is to be resumed after a moment. */
 void lull_server_note_pause(struct lull_server *server);
 
-/* Notes, on the writer's thread, that somebody keeps the writer busy. */
+/* Notes, on the writer's thread, that some client keeps the writer busy. */
 void lull_server_note_flood(struct lull_server *server);
 
 /* Looks after what has a time, until nothing is left of that. */

@@ -245,7 +245,7 @@ uint32_t lull_jobs_load(struct lull_jobs *jobs, const char *directory)
     const struct dirent *entry;
 
     if (listing == NULL)
-        return 0; /* no job was ever told of */
+        return 0; /* no job was ever registered */
     while ((entry = readdir(listing)) != NULL)
         if (entry->d_name[0] != '.' && load_file(jobs, directory, entry->d_name) < 0)
             failures++;

@@ -1,8 +1,8 @@
 /*
- * The jobs of this node and their GPUs, as root tells of them (Prolog and Epilog of a batch
- * system). A job is remembered in a file of its own, so that a restart of lulld forgets none, and a
- * job that ends while no lulld runs is forgotten by removing its file.
- * Threads: a table belongs to one. SPDX-License-Identifier: Apache-2.0
+ * The jobs of this node and their GPUs, as registered by root (Prolog and Epilog of a batch
+ * system). Each job has a file of its own, so that a restart of lulld loses none. A job that ends
+ * while lulld is not running is forgotten by removing its file. Threads: a table belongs to one.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_DAEMON_JOBS_H
 #define LULL_DAEMON_JOBS_H

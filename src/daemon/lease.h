@@ -22,7 +22,7 @@ struct lull_lease_table; /* opaque; lease.c */
 /* A held lease, as others may see it. */
 struct lull_lease {
     uint64_t id;     /* > 0, never used twice */
-    uint64_t client; /* whoever it was granted to */
+    uint64_t client; /* the client that holds the lease */
     struct lull_band band;
     int64_t expires_ns;
 };
@@ -62,7 +62,7 @@ uint32_t lull_lease_renew(struct lull_lease_table *table, uint64_t client, int64
 /* Ends the lease of a GPU; the GPU stays busy until lull_lease_settle. False: there was none. */
 bool lull_lease_end(struct lull_lease_table *table, uint32_t gpu);
 
-/* Lets the GPU of an ended lease be leased again, because it is back at the reference. */
+/* Permits new leases of the GPU of an ended lease, because it is back at the reference. */
 void lull_lease_settle(struct lull_lease_table *table, uint32_t gpu);
 
 /* Returns the GPUs that wait for lull_lease_settle(), a bit for each. */

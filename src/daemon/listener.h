@@ -1,7 +1,8 @@
 /*
- * A socket that lulld listens on. There are two: one for everybody, whose rate of connections is
- * bounded, and one that only root can open, so that no crowd stands between an administrator and
- * `lull restore`. Threads: the loop's. SPDX-License-Identifier: Apache-2.0
+ * A socket that lulld listens on. There are two. One is for all users, and its rate of connections
+ * is bounded. The other one can be opened by root only, so that an administrator's `lull restore`
+ * never waits behind other users' connections. Threads: the loop's.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_DAEMON_LISTENER_H
 #define LULL_DAEMON_LISTENER_H
@@ -22,7 +23,7 @@ struct lull_listener_options {
     bool is_bounded;
     /* Takes over a connected socket. */
     void (*admit)(void *context, int fd);
-    /* Returns whether nobody may be accepted for a moment. */
+    /* Returns whether no connection may be accepted for now. */
     bool (*is_full)(void *context);
     /* Takes over the socket of a client that is refused because descriptors ran out. -1: it could
      * not be accepted either. */

@@ -1,4 +1,4 @@
-/* lulld: the privileged half of Lull. It leases clocks and puts everything back, and does nothing
+/* lulld: the privileged half of Lull. It leases clocks and restores everything, and does nothing
  * else, so that its code stays short enough to be audited. SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <grp.h>
@@ -137,8 +137,8 @@ static int load_policy(struct settings *settings, struct lull_error *err)
     return 0;
 }
 
-/* A driver that is not there yet, as at boot, or that fails in a way that may pass, is waited for
- * by the device writer, which restores before it lets anybody lease. */
+/* A driver may not be there yet, as at boot, or may fail temporarily. The device writer waits for
+ * it, and restores the GPUs before any of them can be leased. */
 static int lulld_open_devices(const struct settings *settings, struct lull_devices **devices_out,
                               struct lull_error *err)
 {
@@ -164,9 +164,8 @@ static int lulld_restore(struct lull_devices *devices, struct lull_journal *jour
                                          : lull_restore_all(devices, journal, &report, err);
 }
 
-/* Restoring comes before serving, so that nobody is leased a GPU that a dead daemon has left
- * lowered. The sandbox comes between the two: by then the driver is open, and nobody can talk to
- * the daemon yet. */
+/* Restores before serving, so that no client leases a GPU that a dead daemon has left lowered. The
+ * sandbox is entered between the two: the driver is open by then, and no client can connect yet. */
 static int lulld_restore_and_serve(struct lull_devices *devices, struct lull_journal *journal,
                                    struct settings *settings, struct lull_error *err)
 {

@@ -1,5 +1,5 @@
-/* What the loop does in each turn besides reading: what other threads report, floods, and the
- * house. SPDX-License-Identifier: Apache-2.0 */
+/* What the loop does in each turn besides reading: reports of other threads, floods, and periodic
+ * maintenance. SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/internal.h"
 
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 enum {
     GREETING_MS = 2000, /* a client that has not greeted by then is closed */
     HOUSEKEEPING_MS = 250,
-    RESUME_MS = 20, /* a client that asks too often is not read for so long */
+    RESUME_MS = 20, /* how long a client that sends too many requests is not read */
 };
 
 void lull_server_wake(struct lull_server *server)
@@ -82,7 +82,7 @@ void lull_server_on_wake(uv_async_t *async)
     struct lull_server *server = async->data;
 
     if (server->enforcer == NULL)
-        return; /* the end has started, and asks nobody */
+        return; /* shutdown has begun: there is no enforcer to query any more */
     for (uint32_t gpu = 0; gpu < LULL_DEVICE_MAX_GPUS; gpu++) {
         int result = atomic_exchange(&server->ended[gpu], LULL_SERVER_NO_RESULT);
 
@@ -105,7 +105,7 @@ void lull_server_on_before_poll(uv_prepare_t *prepare)
 
     server->reading_since_ns = lull_enforcer_waits_since_ns(server->enforcer);
     if (server->reading_since_ns != 0)
-        lull_server_wake(server); /* so that the turn ends even if nobody has sent anything */
+        lull_server_wake(server); /* so that the poll returns even if no client has sent anything */
 }
 
 void lull_server_on_after_poll(uv_check_t *check)
@@ -131,7 +131,8 @@ void lull_server_note_pause(struct lull_server *server)
         uv_timer_start(&server->resume, on_resume, RESUME_MS, 0);
 }
 
-/* Closes who has not greeted in time; returns whether somebody still may. */
+/* Closes the connections that have not greeted in time. Returns whether others still have time
+ * left. */
 static bool close_silent(struct lull_server *server)
 {
     const int64_t since_ns = lull_now_ns() - GREETING_MS * LULL_NS_PER_MS;

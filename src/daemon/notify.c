@@ -36,7 +36,8 @@ void lull_notify_manager(const char *state)
     close(fd);
 }
 
-/* Returns how often the manager wants to be told, in us; 0: it does not ask this process. */
+/* Returns the watchdog period that the manager requests, us; 0: it requests none of this process.
+ */
 static uint64_t wanted_us(void)
 {
     const char *const period = getenv("WATCHDOG_USEC");

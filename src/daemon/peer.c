@@ -125,9 +125,9 @@ void lull_peer_accept_descriptors(int fd)
 enum next { NEXT_END, NEXT_PACKET, NEXT_DESCRIPTORS };
 
 /*
- * Looks at the next packet without taking it. Without room for its descriptors the kernel makes no
- * copies of them, and says that something is missing. Every packet carries credentials, by which an
- * empty one is told from the end. Errors: -errno.
+ * Looks at the next packet without taking it. There is no room for its descriptors, so the kernel
+ * makes no copies of them and reports that something was truncated. Every packet carries
+ * credentials, which distinguish an empty packet from the end. Errors: -errno.
  */
 static int peer_look_ahead(int fd)
 {

@@ -1,6 +1,6 @@
 /*
- * Tells who is at the other end of a socket: what the kernel says, never what the peer says.
- * Threads: any. SPDX-License-Identifier: Apache-2.0
+ * Identifies the process at the other end of a socket, by what the kernel reports, never by what
+ * the peer says. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_DAEMON_PEER_H
 #define LULL_DAEMON_PEER_H
@@ -30,8 +30,8 @@ enum {
     LULL_PEER_CGROUP_BYTES = 4096,
 };
 
-/* Tells the groups of the process that connected fd, the first one first; returns how many. 0: the
- * kernel does not say. */
+/* Lists the groups of the process that connected fd, its primary group first. Returns how many; 0:
+ * the kernel does not report them. */
 uint32_t lull_peer_groups(int fd, gid_t groups_out[LULL_PEER_MAX_GROUPS]);
 
 /* Reads the control groups of a peer, as /proc/PID/cgroup says, while it lives. Errors, after which
@@ -49,9 +49,9 @@ void lull_peer_accept_descriptors(int fd);
 
 /*
  * Receives one packet and the process that sent it. Returns its size, 0 at the end. A packet with
- * descriptors stays in the queue, because whoever closes the last copy of a lingering TCP socket
- * sleeps. Errors: -EAGAIN nothing there; -EACCES descriptors came along; -EMSGSIZE longer than
- * size; -EPERM the packet does not say who sent it; -errno.
+ * descriptors stays in the queue, because a process that closes the last copy of a lingering TCP
+ * socket sleeps. Errors: -EAGAIN nothing there; -EACCES descriptors came along; -EMSGSIZE longer
+ * than size; -EPERM the packet does not say who sent it; -errno.
  */
 ssize_t lull_peer_receive(int fd, void *buffer, size_t size, pid_t *sender_out);
 

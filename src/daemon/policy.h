@@ -29,7 +29,7 @@ struct lull_policy_limits {
     uint32_t max_limit_mw;
 };
 
-/* Whom a rule is about; a rule about a GPU only limits, whoever controls it. */
+/* The subject of a rule. A rule about a GPU only limits, whichever client controls the GPU. */
 enum lull_policy_subject {
     LULL_POLICY_EVERYBODY,
     LULL_POLICY_USER,
@@ -44,10 +44,10 @@ struct lull_policy_rule {
     uint32_t first_gpu; /* in lull_policy.gpus */
     uint32_t gpu_count;
     struct lull_policy_limits limits;
-    char device[LULL_POLICY_NAME_BYTES]; /* of a GPU: who has really opened this controls it */
+    char device[LULL_POLICY_NAME_BYTES]; /* of a GPU: really opening it grants control */
 };
 
-/* Zero-initialised, it lets nobody but root control anything. */
+/* Zero-initialised, it permits only root to control GPUs. */
 struct lull_policy {
     bool has_administrators;
     gid_t administrators;
@@ -61,7 +61,7 @@ struct lull_policy {
     char gpus[LULL_POLICY_MAX_GPUS][LULL_POLICY_NAME_BYTES];
 };
 
-/* Who asks, by the kernel's word. */
+/* The requester, as reported by the kernel. */
 struct lull_policy_person {
     uid_t uid;
     const gid_t *groups;

@@ -18,7 +18,7 @@
 int lull_policy_load(const char *path, const struct lull_policy_listener *listener,
                      struct lull_policy *policy_out, struct lull_error *err);
 
-/* The policy where there is no file: a group has all GPUs, or everybody has. */
+/* The policy where there is no file: a group, or every user, may control all GPUs. */
 void lull_policy_without_file(gid_t group, bool is_for_all, struct lull_policy *policy_out);
 
 #endif

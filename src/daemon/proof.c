@@ -35,7 +35,8 @@ static void open_proof_add_fd(const struct lull_proof *proof, int fd)
             proof->result->gpus |= UINT64_C(1) << gpu;
 }
 
-/* Looks at all descriptors of a packet, and closes them; returns who sent it, 0: nobody says. */
+/* Checks all descriptors of a packet, and closes them. Returns the process that sent it; 0:
+ * unknown. */
 static pid_t take_descriptors(const struct lull_proof *proof, struct msghdr *header)
 {
     pid_t sender = 0;

@@ -51,7 +51,7 @@ bool lull_quota_allows_line(struct lull_quota *quota, uid_t uid, int64_t now_ns)
 bool lull_quota_take_left_out(struct lull_quota *quota, int64_t now_ns, uid_t *uid_out,
                               uint64_t *count_out);
 
-/* Returns whether lines were left out that nobody has taken. */
+/* Returns whether there are omitted lines that lull_quota_take_left_out() has not returned yet. */
 bool lull_quota_has_left_out(const struct lull_quota *quota);
 
 /* Returns whether a user may connect now; the connection is counted. */
@@ -61,7 +61,7 @@ bool lull_quota_allows_connect(struct lull_quota *quota, uid_t uid, int64_t now_
  * them where another line is due, else 0. */
 uint64_t lull_quota_count_refusal(struct lull_quota *quota, uid_t uid, int64_t now_ns);
 
-/* Keeps a user from leasing until until_ns, and tells whether one is kept from it. */
+/* Bars a user from leasing until until_ns; returns whether a user is barred now. */
 void lull_quota_bar(struct lull_quota *quota, uid_t uid, int64_t now_ns, int64_t until_ns);
 bool lull_quota_is_barred(const struct lull_quota *quota, uid_t uid, int64_t now_ns);
 

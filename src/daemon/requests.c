@@ -1,4 +1,4 @@
-/* What a client may ask. SPDX-License-Identifier: Apache-2.0 */
+/* Requests of clients. SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/internal.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /*
- * The filter is a list of what is allowed, by purpose. A call that is not on it is answered ENOSYS,
- * as by a kernel that does not know it: libraries then take an older call or do without, where a
- * process that is killed would leave the clocks to whoever restores them.
+ * The filter is a list of allowed system calls, by purpose. A call that is not on it fails with
+ * ENOSYS, as on a kernel without that call. Libraries then use an older call or do without. Killing
+ * the process instead would leave the clocks lowered until they are restored by others.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "daemon/sandbox.h"
@@ -198,7 +198,7 @@ static int add_rules(scmp_filter_ctx filter)
         {SCMP_SYS(mmap), ARGUMENT_HAS(2, write_and_run, PROT_EXEC)},
         {SCMP_SYS(mprotect), ARGUMENT_HAS(2, PROT_EXEC, 0)},
         /* Threads, and the keeper's processes, but no namespaces. clone3, whose flags no filter can
-         * see, is answered ENOSYS, and the C library takes clone. */
+         * see, fails with ENOSYS, and the C library falls back to clone. */
         {SCMP_SYS(clone), ARGUMENT_HAS(0, namespaces, 0)},
         {SCMP_SYS(prctl), ARGUMENT_IS(0, PR_SET_NAME)},
         {SCMP_SYS(prctl), ARGUMENT_IS(0, PR_SET_TIMERSLACK)},
@@ -276,8 +276,8 @@ static int drop_capabilities(void)
 
 int lull_sandbox_enter(gid_t socket_group, struct lull_error *err)
 {
-    /* This right to the lowest real-time priority stands in for CAP_SYS_NICE. Where it is refused,
-     * the writer runs at the typical priority. */
+    /* This right to the lowest real-time priority replaces CAP_SYS_NICE. Where it is refused, the
+     * writer runs at the typical priority. */
     const struct rlimit lowest_priority = {1, 1};
     int result;
 

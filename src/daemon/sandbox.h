@@ -1,6 +1,6 @@
 /*
- * What lulld gives up before anybody may talk to it: capabilities, new privileges, and every system
- * call that neither it nor a vendor's library needs once the driver is open.
+ * The privileges that lulld drops before any client can connect: capabilities, new privileges, and
+ * every system call that neither it nor a vendor's library needs once the driver is open.
  *
  * Threads: the caller's thread and all others get the filter; the capabilities are those of the
  * caller's thread and of the threads that it starts later.

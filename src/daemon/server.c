@@ -215,7 +215,7 @@ static void server_block_signals(void)
     pthread_sigmask(SIG_BLOCK, &stopping, NULL);
 }
 
-/* Puts all GPUs back and stops the writer. What a writer that is stuck in the driver uses is never
+/* Restores all GPUs and stops the writer. What a writer that is stuck in the driver uses is never
  * freed. */
 static int stop_serving(struct lull_server *server, struct lull_error *err)
 {

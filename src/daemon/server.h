@@ -20,8 +20,8 @@ struct lull_server_options {
     gid_t socket_group;      /* (gid_t)-1: the one that the socket is created with */
     const char *policy_path; /* what lull reload reads */
     struct lull_policy policy;
-    struct lull_keeper *keeper; /* is told that the device writer is alive; NULL: none runs */
-    bool is_resetting;          /* GPUs whose driver comes later are reset, whoever has set them */
+    struct lull_keeper *keeper; /* gets the device writer's heartbeats; NULL: none runs */
+    bool is_resetting;          /* also reset GPUs whose driver comes later */
     int ready_fd;               /* is written to and closed once clients can connect; -1: none */
 };
 

@@ -3,7 +3,7 @@
  * delays a raising, so a client that raises step by step, or rings its doorbell in a loop, would
  * keep it busy. Here, between the client's table and the writer:
  * - a raising to a point below the reference beyond the share goes all the way up, which harms no
- *   job and leaves only lowerings, whose number the writer bounds by itself;
+ *   job and leaves only lowerings, whose number the writer bounds;
  * - a power limit beyond the share is refused with -EDQUOT;
  * - rounds of the writer beyond what honest clients cause are reported.
  *
@@ -29,7 +29,7 @@ struct lull_gpu_share {
 
 struct lull_share {
     struct lull_switch_channel inner;
-    void (*flooded)(void *context); /* the writer makes too many rounds, whoever causes them */
+    void (*flooded)(void *context); /* the writer makes too many rounds */
     void *context;
     struct lull_gpu_share gpus[LULL_DEVICE_MAX_GPUS];
 };

@@ -1,4 +1,5 @@
-/* GPUs that cannot be driven, as they are lost, partitioned, or an administrator needs them free.
+/* GPUs that cannot be driven, because they are lost or partitioned, or because an administrator
+ * needs them free.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/internal.h"
 

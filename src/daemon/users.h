@@ -1,7 +1,8 @@
 /*
- * Whose processes compute on each GPU, by the driver's word and /proc. Root's are left out:
- * services that watch GPUs are root's, and so are jobs in containers, whoever has started them. A
- * process that this PID namespace does not see, or whose user /proc hides, is left out as well.
+ * The users whose processes compute on each GPU, by the driver's reports and /proc. Root's are left
+ * out: services that watch GPUs run as root, and so do jobs in containers, whichever user has
+ * started them. A process that this PID namespace does not see, or whose user /proc hides, is left
+ * out as well.
  *
  * Threads: one notes, any read. SPDX-License-Identifier: Apache-2.0
  */
@@ -17,7 +18,7 @@
 
 /* Each GPU's users, without repetition, in ascending order. */
 struct lull_users {
-    bool is_hidden_logged; /* whoever notes has logged that /proc hides users */
+    bool is_hidden_logged; /* the noting thread has logged that /proc hides users */
     pthread_mutex_t lock;
     uint32_t counts[LULL_DEVICE_MAX_GPUS];
     uid_t uids[LULL_DEVICE_MAX_GPUS][LULL_DEVICE_MAX_PROCESSES];

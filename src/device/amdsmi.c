@@ -19,9 +19,9 @@ static int amdsmi_check_call(int code, uint32_t gpu, const char *what, struct lu
                           meaning->text, code);
 }
 
-/* Asks the library for a structure. Its length differs between versions, so it goes into a buffer
- * that holds any of them. Returns false if the library lacks the function or does not know the
- * values. */
+/* Requests a structure from the library. Its length differs between versions, so it goes into a
+ * buffer that holds any of them. Returns false if the library lacks the function or does not know
+ * the values. */
 static bool amdsmi_fetch(amdsmi_call_info *call, const struct amdsmi_die *die,
                          union amdsmi_room *room_out)
 {
@@ -262,7 +262,7 @@ static bool amdsmi_read(void *state, uint32_t gpu, enum lull_reading_field field
         return amdsmi_read_limit(amdsmi, die, &out->power_limit_mw);
     case LULL_READING_UTILIZATION:
         return amdsmi_read_activity(amdsmi, die, &out->utilization_percent);
-    case LULL_READING_REASONS: /* only newer boards tell them, by version-specific structures */
+    case LULL_READING_REASONS: /* only newer boards report them, in version-specific structures */
     case LULL_READING_XIDS:
     case LULL_READING_ALL:
         break;

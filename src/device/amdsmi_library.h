@@ -120,7 +120,7 @@ struct amdsmi_die {
     uint32_t lowest_mhz;
     uint32_t highest_mhz;
     bool is_floor_set; /* Lull has set the lower limit to the lowest clock */
-    /* A module of two dies tells power and energy of both on the first. */
+    /* A module of two dies reports the power and energy of both dies on the first one. */
     uint32_t counter; /* the die whose counter counts this one */
     uint32_t sharers; /* how many dies that counter counts */
 };

@@ -19,8 +19,8 @@
 #include "base/file.h"
 #include "base/log.h"
 
-/* Who fills the queue of a socket that nobody accepts from hides its owner from the next process;
- * the kernel cuts this to net.core.somaxconn. */
+/* No process accepts connections from this socket. A process that fills its queue hides the owner
+ * from the next process, so the queue is long. The kernel limits it to net.core.somaxconn. */
 enum { BACKLOG = 4096 };
 
 /* The directory of the lock files is the same for every --runtime-dir. */

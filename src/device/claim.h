@@ -1,6 +1,6 @@
 /*
- * One writer per GPU, whatever its runtime directory: a process claims the GPUs by their PCI
- * addresses before it changes any of them.
+ * Ensures one writer per GPU, whatever its runtime directory. A process claims the GPUs by their
+ * PCI addresses before it changes any of them.
  *
  * A claim is two locks, either of which refuses: a socket with an abstract name, which all
  * processes of one network namespace share and which ends with its process, and a locked file in
@@ -8,7 +8,8 @@
  * neither the host's network nor its /run/lull is not covered: there, only what a second writer
  * changes is noticed (restore.h).
  *
- * Anybody may bind a name, so a name counts only where its owner is root or this process's user.
+ * Any process can bind a name. A name therefore counts only if its owner is root or this process's
+ * user.
  *
  * Threads: one. SPDX-License-Identifier: Apache-2.0
  */

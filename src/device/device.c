@@ -574,7 +574,7 @@ static void find_absent(struct lull_devices *devices, uint32_t gpu)
     device_end_call(devices);
 }
 
-/* A vendor that tells no news still shows whether a GPU can be read. */
+/* For a vendor that reports no news, reading the GPU still shows whether it is there. */
 static int check_slot(struct lull_devices *devices, uint32_t slot,
                       struct lull_device_update *update, struct lull_error *err)
 {

@@ -102,12 +102,12 @@ struct lull_device_reading {
     uint32_t last_xid; /* 0: there was none */
 };
 
-/* The most processes of one GPU that are told: several times what one holds in practice. */
+/* The most processes reported for one GPU: several times the number that a GPU has in practice. */
 enum { LULL_DEVICE_MAX_PROCESSES = 256 };
 
 /* The processes that compute on a GPU. */
 struct lull_device_processes {
-    bool is_known;      /* false: the driver does not tell, or there are too many */
+    bool is_known;      /* false: the driver does not report them, or there are too many */
     uint64_t pid_space; /* the PID namespace that their numbers are of (base/process.h) */
     uint32_t count;
     pid_t pids[LULL_DEVICE_MAX_PROCESSES]; /* some may be listed twice */
@@ -199,15 +199,15 @@ static inline struct lull_power_range lull_device_power_range(const struct lull_
     return lull_power_range_of_gpu(info->power_limit_max_mw * 1e-3);
 }
 
-/* Takes the fields that were wanted of a reading over into what is kept of a GPU, valid or not;
- * the others stay as they are. */
+/* Copies the wanted fields of a reading, valid or not, into the stored reading of a GPU. The other
+ * fields are unchanged. */
 void lull_device_keep_reading(struct lull_device_reading *kept, uint32_t wanted,
                               const struct lull_device_reading *reading);
 
 /*
- * Looks whether a GPU is there, finds it again if it was gone, and takes its news; where the vendor
- * tells none, there are none. Errors: LULL_E_NO_DEVICE it is lost; LULL_E_NO_DRIVER; others say
- * only that its clock could not be read.
+ * Checks whether a GPU is there, finds it again if it was gone, and takes its news. The news is
+ * empty if the vendor reports none. Errors: LULL_E_NO_DEVICE it is lost; LULL_E_NO_DRIVER; others
+ * say only that its clock could not be read.
  */
 int lull_device_check(struct lull_devices *devices, uint32_t gpu,
                       struct lull_device_update *update_out, struct lull_error *err);

@@ -1,6 +1,6 @@
 /*
- * A call that begins stores its time, and one that ends clears it again: whoever clears it decides,
- * the thread that made the call or the spare that takes its turn.
+ * A call stores its time when it begins and clears it when it ends. The thread that clears the time
+ * owns the driver next: the thread that made the call, or the spare that takes over from it.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "device/driver_owner.h"

@@ -110,7 +110,8 @@ static int journal_name_of(const char *uuid, char *name_out, size_t size, struct
     return result;
 }
 
-/* Whoever can write into the directory decides what is restored, so no other process may. */
+/* A process that can write into the directory decides what is restored, so other users must not be
+ * able to. */
 static int check_directory(int fd, const char *path, struct lull_error *err)
 {
     struct stat status;

@@ -5,10 +5,9 @@
  *
  * Each GPU has one file, <runtime dir>/saved/gpu-<uuid>, 0600 in a 0700 directory, which is written
  * whole or not at all; only the note of the last writing is renewed in place, for it comes before
- * every change of a clock. The record of a GPU that was reset but is idle, so that nobody can see
- * whether the reset has had an effect, waits in unconfirmed/ until the GPU is seen busy.
- * The directory vanishes at a reboot exactly as the clocks do. If a record cannot be written, its
- * GPU must not be written either.
+ * every change of a clock. On an idle GPU the effect of a reset cannot be verified. The record of
+ * such a GPU waits in unconfirmed/ until the GPU is seen busy. The directory vanishes at a reboot
+ * exactly as the clocks do. If a record cannot be written, its GPU must not be written either.
  *
  * An open journal is also the right to drive the GPUs of this node: it holds a lock that lulld and
  * `lull run --no-daemon` take from each other, and, once it has claimed them, the GPUs themselves
@@ -30,9 +29,9 @@ enum { LULL_JOURNAL_VERSION = 2 };
 /* What Lull has written to a GPU: [0] last, [1] before that. The note precedes the driver's call,
  * and a process may die between the two, so either of them may hold. */
 struct lull_journal_written {
-    int64_t sm_at_ns;     /* CLOCK_MONOTONIC, when the clock was noted last; 0: never */
-    uint32_t sm_mhz[2];   /* the clock that was locked; 0: none. A reset leaves them as they are,
-                             because it may have no effect */
+    int64_t sm_at_ns;   /* CLOCK_MONOTONIC, when the clock was noted last; 0: never */
+    uint32_t sm_mhz[2]; /* the clock that was locked; 0: none. A reset does not change them, because
+                           it may have no effect */
     uint32_t limit_mw[2]; /* the power limit; 0: none */
 };
 

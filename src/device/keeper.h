@@ -1,12 +1,13 @@
 /*
- * The keeper: a second, tiny process (src/keeper/) that puts the GPUs back when its supervised
+ * The keeper: a second, tiny process (src/keeper/) that restores the GPUs when its supervised
  * process, the process that drives them, is killed, crashes or hangs. lulld and `lull run
  * --no-daemon` each have one.
  *
- * Ward and keeper share one page. The supervised process's device writer beats in it, and the
- * keeper says there when it has restored the GPUs of a supervised process that hung: what that ward
- * believed to be set is not set any more. What has to be restored stands in the journal, so the
- * keeper needs no more than the page, a pidfd of its supervised process and the runtime directory.
+ * Supervised process and keeper share one page. The supervised process's device writer stores its
+ * heartbeats there. The keeper notes there that it has restored the GPUs of a hung process, so that
+ * this process, once it runs again, knows that its settings were undone. The journal records what
+ * to restore, so the keeper needs only the page, a pidfd of its supervised process and the runtime
+ * directory.
  *
  * Threads: start and stop belong to one thread; beat to one other, the device writer.
  * SPDX-License-Identifier: Apache-2.0
@@ -21,17 +22,18 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-/* A ward beats at least this often while one of its GPUs may be lowered. */
+/* The supervised process sends a heartbeat at least this often while one of its GPUs may be
+ * lowered. */
 #define LULL_KEEPER_HEARTBEAT_NS LULL_NS_PER_S
 
-/* A ward that has not beaten for this long hangs: five beats, because a busy host may delay
- * some. */
+/* A supervised process without a heartbeat for this long counts as hung. Five heartbeats, because a
+ * busy host may delay some. */
 #define LULL_KEEPER_STALL_NS (5 * LULL_NS_PER_S)
 
 /* The descriptors that the keeper begins with. */
 enum { LULL_KEEPER_PAGE_FD = 3, LULL_KEEPER_SUPERVISED_FD = 4 };
 
-/* What ward and keeper share. */
+/* What the supervised process and the keeper share. */
 struct lull_keeper_page {
     _Atomic int64_t heartbeat_ns; /* when the supervised process was last seen alive */
     _Atomic uint32_t is_engaged;  /* 1: a GPU may be lowered */
@@ -63,8 +65,8 @@ int lull_keeper_watch(struct lull_keeper *keeper, struct lull_error *err);
  */
 void lull_keeper_stop(struct lull_keeper *keeper, bool is_restored);
 
-/* Tells the keeper that this process is alive, and returns the page's takeovers. It takes no system
- * call. */
+/* Reports to the keeper that this process is alive, and returns the page's takeovers. Makes no
+ * system call. */
 uint32_t lull_keeper_heartbeat(struct lull_keeper *keeper, int64_t now_ns, bool is_engaged);
 
 #endif

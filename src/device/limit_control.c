@@ -143,7 +143,7 @@ static int write_limit(struct lull_limit_control *control, struct lull_devices *
                           limit_mw / 1000, control->result.limit_mw / 1000);
 }
 
-/* Returns whether another program has set the limit since. One that is unreadable is nobody's. */
+/* Returns whether another program has set the limit since. False where the limit cannot be read. */
 static bool is_taken_over(const struct lull_limit_control *control)
 {
     const bool is_tried = control->is_uncertain && control->present_mw == control->tried_mw;

@@ -1,13 +1,13 @@
 /*
- * The power limit of one GPU during a lease: what is asked, what was set, and how it comes back.
- * Part of the device writer (writer.h), which owns one per GPU and decides when the driver may be
+ * The power limit of one GPU during a lease: the request, the limit set, and its restoration. Part
+ * of the device writer (writer.h), which owns one per GPU and decides when the driver may be
  * called.
  *
  * A limit is never set above the one that the GPU had before the lease: that one is the
  * administrator's. Before every write the present limit is read: if it is neither that one nor what
  * this lease has set, the administrator has set another one meanwhile, which counts from then on.
  * Only one that comes between this reading and the write is overlooked, for drivers cannot compare
- * and set. Every write is read back. The end of a lease puts the administrator's limit back, again
+ * and set. Every write is read back. The end of a lease restores the administrator's limit, again
  * and again until the device agrees.
  *
  * Threads: the writer's one. SPDX-License-Identifier: Apache-2.0
@@ -56,7 +56,7 @@ void lull_limit_control_cap(struct lull_limit_control *control, uint32_t cap_mw)
 void lull_limit_control_inherit(struct lull_limit_control *control, uint32_t before_mw,
                                 const uint32_t written_mw[2]);
 
-/* Puts the limit from before the lease back, and continues with the lease. */
+/* Restores the limit from before the lease, and continues with the lease. */
 void lull_limit_control_undo(struct lull_limit_control *control);
 
 /* Takes a request; the latest one wins. Errors: LULL_E_UNSUPPORTED the lease has no band of limits.

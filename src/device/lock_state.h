@@ -1,7 +1,7 @@
 /*
- * What a reading tells about the lock on a GPU's clock. No driver gives the locked range back, so a
- * lock is seen only by its effect: the clock of a busy GPU that names no other reason for being
- * below the highest. An idle GPU shows nothing.
+ * Infers from a reading whether a GPU's clock is locked. No driver reports the locked range, so a
+ * lock is seen only by its effect: a busy GPU runs below its highest clock and names no other
+ * reason for it. An idle GPU shows nothing.
  *
  * Threads: any; nothing here is kept. SPDX-License-Identifier: Apache-2.0
  */

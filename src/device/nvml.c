@@ -401,7 +401,7 @@ static bool read_utilization(struct nvml *nvml, void *device, uint32_t *percent_
     return true;
 }
 
-/* Requests events of a GPU, those of the wanted types that it can tell. */
+/* Requests events of a GPU: those of the wanted types that it supports. */
 static void open_events(struct nvml *nvml, uint32_t gpu, unsigned long long wanted, void **events)
 {
     unsigned long long types = 0;
@@ -566,8 +566,8 @@ static void take_mode(struct nvml *nvml, uint32_t gpu, struct lull_device_update
     nvml->is_partitioned[gpu] = update->is_partitioned;
 }
 
-/* Lists the processes that compute, and behind them the clients of MPS, which older drivers do not
- * tell. A list that is too long is unknown. */
+/* Lists the processes that compute, followed by the clients of MPS, which older drivers do not
+ * report. A list that is too long is reported as unknown. */
 static void nvml_list_processes(void *state, uint32_t gpu,
                                 struct lull_device_processes *processes_out)
 {

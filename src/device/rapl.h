@@ -1,10 +1,11 @@
 /*
- * Energy of this node's processors and memory by RAPL, as Linux tells it (powercap in sysfs).
+ * Energy of this node's processors and memory by RAPL, as Linux reports it (powercap in sysfs).
  *
  * A zone intel-rapl:N named package-... is a processor (AMD's too): its energy holds that of its
  * parts, so the zones core and uncore below it are not added. The zone dram below it is memory,
  * which is not in the package's energy. psys (the whole platform, where it exists) holds both and
- * is not added, and neither is intel-rapl-mmio, which tells the same package by another way.
+ * is not added, and neither is intel-rapl-mmio, which reports the same package through another
+ * interface.
  *
  * Counters wrap around at max_energy_range_uj, after minutes under load: read more often than that.
  * Since 2020 energy_uj is for root alone on most systems (CVE-2020-8694).

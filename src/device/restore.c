@@ -24,7 +24,7 @@ enum {
 /* One GPU that is being restored. */
 struct job {
     uint32_t gpu;
-    bool is_forced;      /* nobody's settings are spared */
+    bool is_forced;      /* other programs' settings are reset as well */
     bool is_set_aside;   /* its record cannot be used */
     bool was_deferred;   /* it was reset before */
     bool is_foreign;     /* another program's setting was found */
@@ -168,7 +168,7 @@ static enum lull_lock_state restore_read_device(struct lull_devices *devices, st
                                     &job->record.written);
 }
 
-/* Looks until it is clear whose the clock is. */
+/* Reads until it is clear which program has set the clock. */
 static enum lull_lock_state find_owner(struct lull_devices *devices, struct job *job,
                                        struct lull_device_reading *reading_out)
 {
@@ -212,7 +212,7 @@ static bool wants_reset(struct lull_devices *devices, struct job *job)
         job->record.written.sm_mhz[1] == 0)
         return false; /* it was never lowered */
     lock_state = find_owner(devices, job, &reading);
-    /* A reading that is off by one step does not tell such a lock from none. */
+    /* A reading may be off by one step, so a lock this high cannot be distinguished from none. */
     if (lock_state == LULL_LOCK_FREE &&
         lull_lock_state_is_high(lull_device_info(devices, job->gpu), job->record.written.sm_mhz[0]))
         return true;

@@ -25,7 +25,7 @@
 /* GPUs by what has become of them. */
 struct lull_restore_report {
     uint32_t restored;    /* restored and seen, and their record removed */
-    uint32_t unconfirmed; /* reset, and nobody can see yet whether that has had an effect */
+    uint32_t unconfirmed; /* reset; will be verified when the GPU is next busy */
     uint32_t idle;        /* of these, because they are idle... */
     uint32_t untold;      /* ...or for a reason that the driver does not give; something else holds
                            * the others */
@@ -44,8 +44,9 @@ int lull_restore_all(struct lull_devices *devices, struct lull_journal *journal,
                      struct lull_restore_report *report_out, struct lull_error *err);
 
 /*
- * As lull_restore_all, but every GPU of devices gets its driver's clocks and default power limit
- * back, whatever the journal says and whoever has set them: for journals that are lost or damaged.
+ * As lull_restore_all, but restores the driver's clocks and the default power limit on every GPU of
+ * devices, whatever the journal says and whichever program has set them. For journals that are lost
+ * or damaged.
  */
 int lull_restore_forced(struct lull_devices *devices, struct lull_journal *journal,
                         struct lull_restore_report *report_out, struct lull_error *err);

@@ -21,12 +21,12 @@ struct lull_vendor {
     const char *(*driver_version)(const void *state);
     void (*describe)(void *state, uint32_t gpu, struct lull_device_info *info_out);
 
-    /* Reads one field into out, whose valid is the caller's. False: it cannot be read now. */
+    /* Reads one field into out. The caller sets out->valid. False: it cannot be read now. */
     bool (*read)(void *state, uint32_t gpu, enum lull_reading_field field,
                  struct lull_device_reading *out);
 
-    /* Lists the processes that compute on a GPU; leaves *processes_out alone where they are not
-     * known. NULL: the vendor never tells. */
+    /* Lists the processes that compute on a GPU; does not change *processes_out where they are not
+     * known. NULL: the vendor never reports them. */
     void (*list_processes)(void *state, uint32_t gpu, struct lull_device_processes *processes_out);
 
     /* These set something; their errors are those of device.h. */
@@ -36,8 +36,8 @@ struct lull_vendor {
     int (*reset_memory)(void *state, uint32_t gpu, struct lull_error *err); /* NULL: unsupported */
     int (*set_power_limit)(void *state, uint32_t gpu, uint32_t limit_mw, struct lull_error *err);
 
-    /* These may be NULL: the vendor tells no news of its GPUs, keeps nothing of a single one open,
-     * or finds none by itself. */
+    /* These may be NULL. check: the vendor reports no news. release: it opens nothing per GPU.
+     * find: it cannot find a single GPU. */
 
     /* Adds to news what has happened to a GPU; its errors are those of lull_device_check. */
     int (*check)(void *state, uint32_t gpu, struct lull_device_update *update,
@@ -46,7 +46,7 @@ struct lull_vendor {
     /* Closes what is open of one GPU alone; find opens it again. */
     void (*release)(void *state, uint32_t gpu);
 
-    /* Finds a GPU that open has not listed or that was let go. Errors: LULL_E_NO_DEVICE. */
+    /* Finds a GPU that open has not listed or that was released. Errors: LULL_E_NO_DEVICE. */
     int (*find)(void *state, const char *uuid, uint32_t *gpu_out, struct lull_error *err);
 };
 

@@ -11,10 +11,10 @@
  * end of a lease and at stop the GPU is raised. Power limits (limit_control.h) come last: a call
  * takes some 10 ms, and no clock should wait for it.
  *
- * A GPU may be capped. Its reference point is then the cap's clock instead of none, for the holder
- * of its lease, if there is one, and else for whoever uses it: the writer holds such a GPU itself,
- * with the same journal, until a client takes it over. A lease keeps the lowest clock of its band,
- * whatever the cap.
+ * A GPU may be capped. Its reference point is then the cap's clock instead of no lock. This applies
+ * to the holder of its lease. Without a lease the writer holds the GPU itself, with the same
+ * journal, until a client takes it over. A lease keeps the lowest clock of its band, whatever the
+ * cap.
  *
  * A GPU whose driver call does not return is left unchanged with the thread inside it, while
  * another thread continues with the others (turn.h); it is restored when the call returns.
@@ -39,8 +39,7 @@ struct lull_writer;
 struct lull_writer_source {
     int doorbell_fd; /* an eventfd: each write wakes the writer, which never reads it */
     struct lull_switch_channel channel;
-    /* Called on the writer's thread when it will not touch the source again; NULL: nobody needs to
-     * know. */
+    /* Called on the writer's thread when it will not touch the source again. May be NULL. */
     void (*released)(void *context);
     void *context;
     struct lull_writer_source *next_removed; /* the writer's */
@@ -62,9 +61,9 @@ struct lull_writer_options {
                           doing; 0: it is not */
     bool reads_power;  /* what each GPU draws is read as well when it is looked at */
     int64_t hung_ns;   /* a call that lasts this long counts as hung */
-    bool is_resetting; /* GPUs that come later are reset whoever has set them, as by
+    bool is_resetting; /* GPUs that appear later are reset whichever program has set them, as by
                           lull_restore_forced() */
-    struct lull_keeper *keeper; /* is told that the writer is alive, and applied; NULL: none runs */
+    struct lull_keeper *keeper; /* gets heartbeats; NULL: none runs */
     void *context;
     /* Called on a thread of the writer when the GPU of an ended lease was raised and read back and
      * its record was removed (0), or when that has failed, and the writer continues trying;
@@ -73,7 +72,7 @@ struct lull_writer_options {
     /* Called on a thread of the writer: a leased GPU can no longer be driven, so its lease is to be
      * ended. May be NULL: then it stays, and its requests are refused meanwhile. */
     void (*revoke)(void *context, uint32_t gpu, enum lull_writer_revocation why);
-    /* Called on a thread of the writer after each look at a GPU (check_ns) that told which
+    /* Called on a thread of the writer after each check of a GPU (check_ns) that found which
      * processes compute on it. May be NULL. */
     void (*processes)(void *context, uint32_t gpu, const pid_t *pids, uint32_t count);
 };
@@ -100,7 +99,7 @@ struct lull_writer_state {
     int32_t status;        /* what the last write returned */
     uint64_t writes;
     uint64_t dropped;   /* lowerings that came too late */
-    uint64_t expired;   /* lowerings that nobody renewed */
+    uint64_t expired;   /* lowerings that were not renewed in time */
     uint64_t failed;    /* writes that the driver refused */
     uint64_t disobeyed; /* writes that the clock did not follow */
     uint32_t limit_mw;  /* the power limit that is set; 0: the one from before the lease */
@@ -125,8 +124,8 @@ int lull_writer_start(struct lull_devices *devices, struct lull_journal *journal
 /*
  * Ends every lease, waits until all GPUs are restored, at most timeout_ns, and frees the writer.
  * Errors: -ETIMEDOUT not all of them; the journal keeps what is missing. -EINPROGRESS a thread is
- * stuck in the driver: it is left unchanged, and the writer and what it borrows must stay for ever.
- * A GPU that has not answered for a second is not waited for.
+ * stuck in the driver: it is left unchanged, and the writer and what it borrows must never be
+ * freed. A GPU that has not answered for a second is not waited for.
  */
 int lull_writer_stop(struct lull_writer *writer, int64_t timeout_ns);
 
@@ -169,9 +168,8 @@ int lull_writer_check_driver(struct lull_writer *writer, struct lull_error *err)
 /* The name of a state, as users read it. */
 const char *lull_writer_health_name(enum lull_writer_health health);
 
-/* Returns whether the thread has come round since the last call, and asks it to come round once
- * more: a thread that is stuck in the driver, or waits for ever, does not. True at the first call.
- */
+/* Returns whether the thread has completed a loop since the last call, and requests another loop: a
+ * thread that is stuck in the driver, or waits for ever, does not. True at the first call. */
 bool lull_writer_answers(struct lull_writer *writer);
 
 /* Copies the state of a GPU. */

@@ -33,7 +33,7 @@ enum lull_writer_health lull_writer_health_of_call(const struct lull_writer *wri
     return now_ns - away_ns < writer->options.hung_ns ? LULL_WRITER_SUSPECT : LULL_WRITER_HUNG;
 }
 
-/* Says where in the kernel a hung thread waits, which tells a driver's developers what to look at.
+/* Logs where in the kernel a hung thread waits: a driver's developers need that to find the cause.
  */
 static void writer_log_hung_thread(const struct lull_writer *writer, uint32_t index)
 {
@@ -64,8 +64,9 @@ static void writer_log_health(struct lull_writer *writer, uint32_t index,
         writer_log_hung_thread(writer, index);
 }
 
-/* Nobody waits for the answer of a GPU that hangs. Its thread requests no request and publishes
- * nothing any more, so this thread may; what it returns with is dealt with when it is back. */
+/* Answers in place of a GPU that hangs, so that no client waits for it. The hung thread takes no
+ * request and publishes nothing, so this thread may. The result of the hung call is handled when
+ * the call returns. */
 static void refuse_away(const struct lull_writer *writer, uint32_t index)
 {
     const struct lull_writer_source *source = writer->gpus[index].source;
@@ -80,7 +81,8 @@ static void refuse_away(const struct lull_writer *writer, uint32_t index)
                                                          .status = -ETIMEDOUT});
 }
 
-/* Ends of leases are told although a suspect GPU cannot be raised, so that nobody waits for it. */
+/* Reports the end of a lease although a suspect GPU cannot be raised, so that the owner does not
+ * wait for it. */
 static void writer_report_lease_end(struct lull_writer *writer, uint32_t index)
 {
     uint64_t epoch = 0;
@@ -164,7 +166,7 @@ void lull_writer_apply_keeper(struct lull_writer *writer, int64_t now_ns)
     if (takeovers == writer->takeovers_seen)
         return;
     writer->takeovers_seen = takeovers;
-    /* The keeper has put the GPUs back and removed their records. A call that was on its way while
+    /* The keeper has restored the GPUs and removed their records. A call that was on its way while
      * this process hung may have come after that. */
     for (uint32_t i = 0; i < writer->gpu_count; i++)
         lull_writer_distrust(&writer->gpus[i], i, now_ns);

@@ -1,5 +1,5 @@
 /*
- * GPUs and drivers that go away and come back, and those that are to be let go.
+ * Handles GPUs and drivers that go away and come back, and those that are to be released.
  *
  * A GPU that is lost is looked for by its UUID after 1, 2, 4 to 60 s. A driver that is gone is
  * closed as a whole, because its handles are void, and opened again after the same pauses. When
@@ -133,8 +133,8 @@ void lull_writer_note_result(struct lull_writer *writer, uint32_t index, int res
         writer_driver_find_gpu(writer, index);
 }
 
-/* Restores what an earlier process has left on GPUs that are seen for the first time, before
- * anybody may lease them. */
+/* Restores what an earlier process has left on GPUs that are seen for the first time, before they
+ * can be leased. */
 static int admit_gpus(struct lull_writer *writer, struct lull_error *err)
 {
     struct lull_restore_report report;
@@ -322,7 +322,8 @@ static bool is_checked(const struct lull_writer *writer, uint32_t index)
            !(gpu->is_lost && gpu->raise_ns != LULL_WRITER_NEVER_NS);
 }
 
-/* Nobody waits for the restoring of a GPU that is not there. */
+/* Ends the leases of lost GPUs: a GPU that is not there cannot be restored now, and no client
+ * should wait for it. */
 static void end_lost(struct lull_writer *writer)
 {
     for (uint32_t i = 0; i < writer->gpu_count; i++) {

@@ -12,7 +12,7 @@
  * writer_watch.c   readings
  * writer_record.c  the journal
  * writer_alive.c   stuck threads and the keeper
- * writer_driver.c  GPUs and drivers that go away, come back, or are to be let go
+ * writer_driver.c  GPUs and drivers that go away, come back, or are to be released
  *
  * Threads: all but lull_writer_wake() and lull_writer_health_of_call() belong to the writer's
  * thread that has the turn (turn.h). SPDX-License-Identifier: Apache-2.0
@@ -105,7 +105,7 @@ struct lull_writer_gpu {
     int64_t capped_ns;      /* when it was last seen under a cap; 0: never */
     int64_t settled_ns;     /* from then on it draws what it does under its cap */
     int64_t seek_ns;        /* when its counter of energy is read for a step; NEVER_NS */
-    int64_t seek_begin_ns;  /* since when a step is sought */
+    int64_t seek_begin_ns;  /* since when a step is searched for */
     uint64_t sought_mj;     /* what the counter has said since then... */
     int64_t sought_ns;      /* ...last at this time */
     uint32_t power_cap_mhz; /* its cap since then; LULL_WRITER_NO_CAP: it had not been obeyed yet */
@@ -148,7 +148,7 @@ struct lull_writer {
     struct lull_writer_gpu gpus[LULL_DEVICE_MAX_GPUS];
     enum lull_writer_health
         reported[LULL_DEVICE_MAX_GPUS];                 /* what was logged of GPUs that are away */
-    _Atomic uint64_t ended_epoch[LULL_DEVICE_MAX_GPUS]; /* whose end was told while it was away */
+    _Atomic uint64_t ended_epoch[LULL_DEVICE_MAX_GPUS]; /* its end was reported meanwhile */
     struct lull_writer_source *kept;                    /* removed, but a GPU that is away has it */
     bool is_driver_open;
     bool is_driver_unwanted;  /* all GPUs are quiesced */
@@ -156,7 +156,7 @@ struct lull_writer {
     uint32_t driver_failures; /* since it was open */
     uint64_t to_quiesce_seen;
     int64_t stop_seen_ns;
-    int64_t heartbeat_ns;    /* when the keeper was told last that this thread is alive */
+    int64_t heartbeat_ns;    /* when the last heartbeat was sent to the keeper */
     uint32_t takeovers_seen; /* of the keeper's page; odd: the keeper is restoring */
 };
 
@@ -172,7 +172,7 @@ void *lull_writer_wait_and_run(void *writer);
 
 /* --- writer_lease.c --- */
 
-/* Tell the client of a GPU how its clock or its power limit does. */
+/* Report the state of a GPU's clock or power limit to its client. */
 void lull_writer_publish(struct lull_writer_gpu *gpu, uint32_t index);
 void lull_writer_publish_limit(struct lull_writer_gpu *gpu, uint32_t index);
 
@@ -185,7 +185,7 @@ void lull_writer_log_once(struct lull_writer_gpu *gpu, const struct lull_error *
 /* What was set is undone, by this thread or by the keeper, and the client has to see it. */
 void lull_writer_undo_lowering(struct lull_writer_gpu *gpu, uint32_t index, int64_t now_ns);
 
-/* Frees a GPU whose lease has ended, and tells the owner how that went. */
+/* Frees a GPU whose lease has ended, and reports the result to the owner. */
 void lull_writer_report_end(struct lull_writer *writer, uint32_t index, int result);
 
 /* Takes what the mailbox holds: new and ended leases, sources to forget, the order to stop. */
@@ -199,8 +199,8 @@ bool lull_writer_is_raising(const struct lull_writer_gpu *gpu);
 /* Answers the pending request with a status and forgets it. */
 void lull_writer_refuse(struct lull_writer_gpu *gpu, uint32_t index, int status);
 
-/* Takes all new requests, answers those that need no driver call, and ends lowerings that nobody
- * has renewed. */
+/* Takes all new requests, answers those that need no driver call, and ends lowerings that were not
+ * renewed in time. */
 void lull_writer_collect(struct lull_writer *writer, int64_t now_ns);
 
 /* Finds the GPU whose raising has waited longest, so that a client that keeps asking cannot push
@@ -232,11 +232,12 @@ uint32_t lull_writer_unread_us(const struct lull_writer_gpu *gpu, int64_t now_ns
 void lull_writer_begin_observation(struct lull_writer_gpu *gpu, uint32_t before_mhz,
                                    int64_t call_end_ns);
 
-/* Looks whose the clock is. Just after a writing that cannot be told, so it counts as Lull's. */
+/* Determines which program has set the clock. Just after a write that cannot be determined, so the
+ * clock counts as Lull's. */
 enum lull_lock_state lull_writer_look(struct lull_writer *writer, uint32_t index);
 
-/* Resets once more, because a busy GPU shows the clock that Lull had locked: the reset before has
- * had no effect, or none was made. */
+/* Resets again, because a busy GPU shows the clock that Lull had locked: the reset before has had
+ * no effect, or none was made. */
 void lull_writer_reset_again(struct lull_writer_gpu *gpu);
 
 /* Reads one clock back whose time has come. True: there was one. */
@@ -294,7 +295,7 @@ int64_t lull_writer_driver_due_ns(const struct lull_writer *writer);
  * driver reports it. Where that matters it is found a little later, when the counter moves. */
 void lull_writer_read_power(struct lull_writer *writer, uint32_t index);
 
-/* Reads the counter once more; from seek_ns on. */
+/* Reads the counter again; from seek_ns on. */
 void lull_writer_seek_step(struct lull_writer *writer, uint32_t index);
 
 /* Begins to watch GPUs from first on that an earlier process has reset while they were idle. */
@@ -322,10 +323,10 @@ void lull_writer_distrust(struct lull_writer_gpu *gpu, uint32_t index, int64_t n
 /* Returns whether the keeper has taken this thread for dead and is restoring. */
 bool lull_writer_is_keeper_at_work(const struct lull_writer *writer);
 
-/* Tells the keeper that this thread is alive, and notices when it was taken for standing still. */
+/* Sends a heartbeat to the keeper, and notices when the keeper has taken this thread for hung. */
 void lull_writer_apply_keeper(struct lull_writer *writer, int64_t now_ns);
 
-/* When the keeper has to be told again, or asked whether it is done. */
+/* When the next heartbeat is due, or when to check again whether the keeper is done. */
 int64_t lull_writer_next_heartbeat(const struct lull_writer *writer);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * How leases begin and end on the writer's thread, and what clients and owner are told.
+ * Begins and ends leases on the writer's thread, and reports to clients and owner.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "device/writer_internal.h"
@@ -17,7 +17,7 @@
 
 void lull_writer_publish(struct lull_writer_gpu *gpu, uint32_t index)
 {
-    /* Whoever took the turn from this thread answers in its place. */
+    /* A thread that took over the driver from this one answers in its place. */
     if (gpu->source != NULL && !lull_driver_owner_is_lost())
         gpu->source->channel.publish(gpu->source->channel.context, index, &gpu->result);
 }
@@ -77,7 +77,7 @@ void lull_writer_undo_lowering(struct lull_writer_gpu *gpu, uint32_t index, int6
 static void begin_ending(const struct lull_writer *writer, struct lull_writer_gpu *gpu,
                          int64_t now_ns)
 {
-    /* A lost GPU is looked for in its own time, but for once more at the end. */
+    /* A lost GPU is looked for at its own intervals, and once again at the end. */
     const bool is_waiting = gpu->is_lost && writer->stop_seen_ns == 0;
 
     gpu->stage = LULL_STAGE_ENDING;
@@ -119,7 +119,8 @@ static bool is_cap(const struct lull_cap *cap)
     return cap->max_mhz != 0 || cap->max_limit_mw != 0;
 }
 
-/* Tells the owner that the lease which was adopted last is over, unless that was told. */
+/* Reports to the owner that the lease which was adopted last is over, unless that was reported
+ * before. */
 static void writer_lease_report_end(struct lull_writer *writer, uint32_t index, int result)
 {
     if (writer->options.ended != NULL &&

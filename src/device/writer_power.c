@@ -9,9 +9,9 @@
  * between two steps the power is wrong by up to a step's share of it, 10 % of a second, and by the
  * same of all GPUs of a node where those step together. So where the power matters, because the GPU
  * is capped or was within WATCHED_NS, the counter is read again every SEEK_NS after a look until it
- * moves: the time then begins and ends at a step, to SEEK_NS / 2, so that shorter times tell as
- * much. A step that was missed because the host was late is no such time. What has not been found
- * after LONGEST_SEEK_NS counts as it is. Chosen by the published steps of 20 to 101 ms. */
+ * moves: the time then begins and ends at a step, to SEEK_NS / 2, so that a shorter time is as
+ * accurate. A step that was missed because the host was late does not count. What has not been
+ * found after LONGEST_SEEK_NS counts as it is. Chosen by the published steps of 20 to 101 ms. */
 #define MIN_POWER_NS (500 * LULL_NS_PER_MS)
 #define MIN_STEPS_NS (250 * LULL_NS_PER_MS)
 #define SEEK_NS (10 * LULL_NS_PER_MS)
@@ -19,8 +19,8 @@
 #define LONGEST_SEEK_NS (250 * LULL_NS_PER_MS)
 #define WATCHED_NS (600 * LULL_NS_PER_S)
 
-/* Returns the mean power by what a counter has grown; a counter that was reset, or misread, does
- * not tell it, and the driver's power stands in. */
+/* Returns the mean power from the growth of a counter. Where the counter was reset or misread,
+ * returns the driver's power instead. */
 static uint32_t mean_mw(const struct lull_power_range *range, uint64_t grown_mj, int64_t passed_ns,
                         uint32_t driver_mw)
 {
@@ -29,8 +29,8 @@ static uint32_t mean_mw(const struct lull_power_range *range, uint64_t grown_mj,
     return lull_power_is_plausible(range, power_mw * 1e-3) ? (uint32_t)power_mw : driver_mw;
 }
 
-/* Notes what the counter said at a time, and what was drawn since the time before. driver_mw is
- * what the driver says of the power, for where the counter does not tell; 0: nothing. */
+/* Notes what the counter said at a time, and what was drawn since the time before. driver_mw is the
+ * power that the driver reports, used where the counter is of no use; 0: unknown. */
 static void writer_power_conclude(struct lull_writer *writer, uint32_t index, uint64_t energy_mj,
                                   int64_t at_ns, int64_t min_ns, uint32_t driver_mw)
 {

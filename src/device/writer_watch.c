@@ -1,5 +1,6 @@
 /*
- * What is read back: whether a clock follows what was written, and whose it is between writings.
+ * What is read back: checks whether a clock follows what was written, and which program has set it
+ * between writes.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "device/writer_internal.h"
@@ -137,7 +138,7 @@ static bool is_applied(const struct lull_writer *writer, uint32_t index, uint32_
          */
         lull_device_read(writer->devices, index, LULL_READING_REASONS, &reading);
         if ((reading.valid & LULL_READING_REASONS) == 0)
-            return true; /* the device tells nothing, so the driver's success has to suffice */
+            return true; /* the device reports no reasons, so the driver's success has to suffice */
         return (reading.reasons & ~(uint64_t)LULL_CLOCK_REASON_SETTING) != 0;
     }
     if (gpu->observation.before_mhz != 0 && seen_mhz == gpu->observation.before_mhz)

@@ -1,6 +1,6 @@
 /*
- * What the emulated driver libraries of all vendors share: the opened node, the GPUs of it that a
- * library shows, who may set, and the effect of a set call on the GPU's physics.
+ * Shared by the emulated driver libraries of all vendors: the opened node, its GPUs that a library
+ * shows, the permission to set, and the effect of a set call on the GPU's physics.
  *
  * Threads: any, as the vendors promise, also a close beside other calls: they end as they began.
  * Only a process that continues to another node must have no call under way.
@@ -90,13 +90,12 @@ bool lull_driver_is_current(struct lull_driver *driver);
 struct lull_driver_gpu *lull_driver_gpu_at(struct lull_driver *driver, uint32_t position);
 
 /*
- * Lets a reading suffer its faults: waits where it should hang, and tells whether it fails;
- * code_out is then the vendor's code to return. No lock is held, so a hung reading delays only its
- * caller.
+ * Applies the faults of a reading: blocks if it should hang, and returns whether it fails. code_out
+ * is then the vendor's code to return. No lock is held, so a hung reading delays only its caller.
  */
 bool lull_driver_has_get_fault(const struct lull_driver_gpu *gpu, int *code_out);
 
-/* Returns whether the caller may set: only root may, unless a fault says otherwise. */
+/* Returns whether the caller may set: only root may, unless a fault changes this. */
 bool lull_driver_may_set(const struct lull_driver_gpu *gpu);
 
 /* Returns whether the GPU's driver lists processes, which a fault can take away. */
@@ -116,10 +115,10 @@ uint32_t lull_driver_processes(struct lull_node *node, uint32_t gpu,
 /* Returns whether the GPU has its energy counter, which a fault can take away. */
 bool lull_driver_has_energy(const struct lull_driver_gpu *gpu);
 
-/* What its energy counter says. */
+/* The value of its energy counter. */
 uint64_t lull_driver_energy_mj(const struct lull_driver_gpu *gpu);
 
-/* What a reading of energy, or of power, becomes by the faults of its sensor. The GPU must not be
+/* A reading of energy, or of power, with the faults of its sensor applied. The GPU must not be
  * between lull_node_begin and lull_node_end. */
 uint64_t lull_driver_spoil_energy_mj(const struct lull_driver_gpu *gpu, uint64_t mj);
 uint32_t lull_driver_spoil_power_mw(const struct lull_driver_gpu *gpu, uint32_t mw);

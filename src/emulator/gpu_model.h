@@ -1,8 +1,9 @@
 /*
- * What one GPU model can do: its clocks, voltage, power, speed, heat, latencies and counters.
+ * Properties of one GPU model: its clocks, voltage, power, speed, heat, latencies and counters.
  *
- * The table is generated from data/gpu_models.json, where every group says whether it was measured,
- * fitted, published or guessed. A model holds no pointers, so it may live in shared memory.
+ * The table is generated from data/gpu_models.json, where every group states whether it was
+ * measured, fitted, published or guessed. A model holds no pointers, so it may live in shared
+ * memory.
  *
  * A kernel at SM clock f draws base_w + slope_w (f/fmax) v(f)^2 and takes, relative to fmax,
  * memory_ratio / bandwidth(f) + (1 - memory_ratio) fmax/f. Threads: any; nothing here changes.

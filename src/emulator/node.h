@@ -2,10 +2,10 @@
  * The emulated node: GPUs in one file of shared memory that every process of the node maps.
  *
  * Virtual time is the time of CLOCK_MONOTONIC since the node's creation, multiplied by its scale.
- * No process drives the GPUs: whoever looks at one advances it to now. A change is prepared in a
- * second copy and becomes the state in one store, so a process may be killed at any point and
- * leaves either the old or the new state. Contexts of dead processes are closed by whoever looks
- * next.
+ * No process drives the GPUs: a process that accesses one advances it to now. A change is prepared
+ * in a second copy and becomes the state in one store, so a process may be killed at any point and
+ * leaves either the old or the new state. The next process that accesses a GPU closes the contexts
+ * of dead processes.
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -55,7 +55,7 @@ struct lull_node_truth {
     double sm_mhz;
     bool is_locked;
     double asked_mhz;      /* the clock to which the latest request leads */
-    uint64_t requests_low; /* requests for a clock below the highest, by anybody */
+    uint64_t requests_low; /* requests for a clock below the highest, by any process */
     uint32_t contexts;
     uint64_t kernels_started;
     uint64_t kernels_started_low; /* those that began below the highest clock allowed */
@@ -116,15 +116,15 @@ typedef void (*lull_node_apply)(struct lull_physics *gpu, double settle_factor, 
 int lull_node_call(struct lull_node *node, uint32_t gpu, double api_factor, lull_node_apply apply,
                    const void *data);
 
-/* Sets a fault; remaining 0 heals it. take tells whether it happens now, and uses it up once. */
+/* Sets a fault; remaining 0 clears it. take returns whether it happens now, and counts one use. */
 void lull_node_set_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_kind kind,
                          const struct lull_fault *fault);
 bool lull_node_take_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_kind kind,
                           double *value_out);
 
 /*
- * Lets what the faults say happen to a GPU by itself: events, partitions, foreign writers, a reload
- * of the driver, loss. To be called when any call of the driver begins. False: the GPU is lost.
+ * Applies the faults that happen to a GPU without a request: events, partitions, foreign writers, a
+ * reload of the driver, loss. Call it at the begin of every driver call. False: the GPU is lost.
  */
 bool lull_node_visit(struct lull_node *node, uint32_t gpu);
 
@@ -138,7 +138,7 @@ bool lull_node_next_event(struct lull_node *node, uint32_t gpu, uint32_t *seen,
 uint32_t lull_node_driver_loads(const struct lull_node *node);
 bool lull_node_has_driver(const struct lull_node *node);
 
-/* Lets the caller wait for as long as a fault that hangs says, if it happens now. Holds no lock. */
+/* Blocks the caller for the duration of a hanging fault, if it happens now. Holds no lock. */
 void lull_node_hang(struct lull_node *node, uint32_t gpu, enum lull_fault_kind kind);
 
 /*

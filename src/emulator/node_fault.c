@@ -172,7 +172,7 @@ static void change_limit(struct lull_node *node, uint32_t gpu, double limit_w)
     lull_node_end(node, gpu, true);
 }
 
-/* A driver that is loaded again knows nothing of what was set before. */
+/* A reloaded driver has lost all settings. */
 static void reload_driver(struct lull_node *node, double away_ms)
 {
     atomic_store(&node->shared->driver_back_ns, lull_node_now_ns(node) + lull_ns_from_ms(away_ms));

@@ -52,7 +52,7 @@ struct lull_node {
 static inline void lull_node_lock(pthread_mutex_t *mutex)
 {
     if (pthread_mutex_lock(mutex) == EOWNERDEAD)
-        pthread_mutex_consistent(mutex); /* the state is whole all the same: see lull_node_end() */
+        pthread_mutex_consistent(mutex); /* the state is consistent: see lull_node_end() */
 }
 
 #endif

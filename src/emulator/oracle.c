@@ -57,14 +57,14 @@ struct oracle_run {
     int64_t transfer_ns;
     int64_t lead_ns;  /* how long before the section the lowering is requested */
     int64_t raise_ns; /* how long before its end the raising is requested */
-    /* What the run measured; means of one iteration when it has ended. */
+    /* Measurements of the run; means of one iteration when it has ended. */
     int64_t measured_compute_ns;
     int64_t measured_transfer_ns;
 };
 
 /* ---- requests ---- */
 
-/* Advances a unit to until_ns and hands it the requests that fall due on the way. */
+/* Advances a unit to until_ns and passes it the requests that fall due meanwhile. */
 static void oracle_advance(struct oracle_unit *unit, int64_t until_ns)
 {
     while (unit->ask_count > 0 && unit->asks[0].at_ns <= until_ns) {

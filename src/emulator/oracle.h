@@ -1,5 +1,5 @@
 /*
- * The oracle says what could be saved at best. It simulates a periodic job of compute and one
+ * The oracle estimates the highest possible saving. It simulates a periodic job of compute and one
  * collective on n GPUs in virtual time, with the physics of the emulated node, at every clock of
  * the collective, in three ways:
  *

@@ -1,9 +1,9 @@
 /*
- * The oracle of power limits says how long an iteration of a periodic job takes and what energy it
- * needs under each power limit. The job runs a compute kernel on each of n GPUs at the same time
- * and then pauses. It is simulated in virtual time by the physics of the emulated node until heat
- * and limiter have settled. Units differ as those of a node with that seed do. Hopper's power
- * plateaus, which last for seconds and average out, are left out.
+ * The oracle of power limits computes the length and the energy of an iteration of a periodic job
+ * under each power limit. The job runs a compute kernel on each of n GPUs at the same time and then
+ * pauses. It is simulated in virtual time by the physics of the emulated node until heat and
+ * limiter have settled. Units differ as those of a node with that seed do. Hopper's power plateaus,
+ * which last for seconds and average out, are left out.
  *
  * Deterministic. Threads: any. SPDX-License-Identifier: Apache-2.0
  */

@@ -22,8 +22,8 @@ enum {
     WARM_PERIODS = 4,
     IDEAL_PERIODS = 3,
     REAL_PERIODS = 24,
-    /* Ranks that wait for nobody drift apart, so their calls collide in the driver now here, now
-     * there; a mean over few periods would depend on which collisions it happens to see. */
+    /* Ranks that wait for no other rank drift apart, so the times at which their driver calls
+     * collide vary. A mean over few periods would depend on the collisions in them. */
     DRIFT_PERIODS = 64,
     TIGHTENINGS = 6,
 };
@@ -273,7 +273,7 @@ static void find_all_lowered(struct lull_oracle_play *oracle)
     }
 }
 
-/* One period says it all where nothing varies; random latencies and colliding calls need a mean. */
+/* One period is enough if nothing varies; random latencies and colliding calls need a mean. */
 static uint32_t oracle_play_periods_of(const struct lull_oracle_play *oracle,
                                        enum lull_oracle_mode mode)
 {
@@ -340,9 +340,9 @@ static bool waits_for_others(const struct lull_play *play, uint32_t rank)
 }
 
 /*
- * A rank that waits for no other, stays at one clock, and makes no call, takes what it took before
- * at that clock, whatever the others do. Sweeps run all the same, for what each gap takes; so does
- * the ideal mode, which sets clocks that are set already.
+ * A rank that waits for no other, stays at one clock and makes no driver call always takes the same
+ * time at that clock. Sweeps still run it, because they measure each gap. The ideal mode still runs
+ * it, because it sets clocks that are set already.
  */
 static bool has_one_clock(const struct lull_oracle_play *oracle, uint32_t rank)
 {
@@ -527,7 +527,7 @@ static int oracle_play_sweep(struct lull_oracle_play *oracle, enum lull_oracle_m
     return 0;
 }
 
-/* Ranks of a recorded play wait for nobody, so nothing says when they begin relative to each other:
+/* Ranks of a recorded play wait for no other rank, so their relative start is unknown. They begin
  * either all at once, or evenly over a period. */
 static void spread_ranks(struct lull_oracle_play *oracle, bool is_even)
 {

@@ -1,6 +1,6 @@
 /*
- * The oracle of a play says what could be saved at best, in virtual time with the physics of the
- * emulated node.
+ * The oracle of a play estimates the highest possible saving, in virtual time with the physics of
+ * the emulated node.
  *
  * A gap is a time without a compute kernel on a GPU. ideal: each gap runs at the clock that is best
  * for it and all else at the highest; switching takes no time. real: the driver's latencies hold,
@@ -9,16 +9,15 @@
  * that wait for each other are back in all but a share of the cases (late_ratio). The calls of all
  * GPUs queue in the node's driver, which is foreseen too (oracle_queue.h), and gaps that do not pay
  * stay at the highest clock. This is no proven optimum: clocks are swept as if each GPU had a
- * driver of its own, and then played with the one there is; the ranks of a recorded play, which
- * wait for nobody, begin all at once or evenly over a period, whichever saves more. steady: one
- * clock holds all the time. slack: each rank that waits for later ones runs at the clock that saves
- * most without making the play longer, and all others at the highest. joint: gaps as in real, on
- * top of each steady clock, and ranks that wait lower than that; the best of all that stay within
- * the tolerance; ranks of a recorded play
- * wait for nobody, so each may have a steady clock of its own. The slowdown is that of the rank
- * that loses most. What is not enumerated: clocks of two ranks that are harmless together though
- * each alone is not, beyond all waiting ranks lower by one or two; clocks of gaps between the
- * strides.
+ * driver of its own, and then played with the one there is; the ranks of a recorded play, which do
+ * not wait for each other, begin all at once or evenly over a period, whichever saves more. steady:
+ * one clock holds all the time. slack: each rank that waits for later ones runs at the clock that
+ * saves most without making the play longer, and all others at the highest. joint: gaps as in real,
+ * on top of each steady clock, and ranks that wait lower than that; the best of all that stay
+ * within the tolerance; ranks of a recorded play do not wait for each other, so each may have a
+ * steady clock of its own. The slowdown is that of the rank that loses most. What is not
+ * enumerated: clocks of two ranks that are harmless together though each alone is not, beyond all
+ * waiting ranks lower by one or two; clocks of gaps between the strides.
  *
  * The clock of a gap is the one that takes least energy from the begin of this gap to the begin of
  * the next, among those that make this time longer by no more than the tolerance. All gaps are
@@ -43,7 +42,7 @@ struct lull_oracle_play_question {
     double heat_w;   /* the power whose steady temperature holds throughout; 0: each run's own */
     uint32_t stride; /* only every stride-th clock is tried, >= 1 */
     /* Called with context at every beginning of a rank's period: in which run of the play, from 1,
-     * and in which of its periods, from 1. NULL: nobody watches. */
+     * and in which of its periods, from 1. NULL: no callback. */
     void (*watch)(void *context, uint32_t run, uint64_t period);
     void *watch_context;
 };

@@ -1,5 +1,5 @@
 /*
- * A question to the oracle of a play, from what it requests to the answer of each lever.
+ * A query to the oracle of a play, from its parameters to the result of each lever.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>

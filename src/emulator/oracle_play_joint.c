@@ -11,10 +11,11 @@
 /* A period that is longer by this share is as long. Default: rounding is a hundredth
  * of it. */
 static const double alike_ratio = 1e-4;
-/* All waiting ranks together are tried so many steps below what each of them bears alone. */
+/* All waiting ranks together are tried up to this many steps below the lowest harmless step of each
+ * alone. */
 enum { BEYOND = 2 };
-/* Ranks that wait for nobody are tried up to so many steps above what is best for each. Chosen: of
- * the recorded pair in docs/joint.md two do best. */
+/* Ranks that wait for no other rank are tried up to this many steps above the best step of each.
+ * Chosen: two is best for the recorded pair in docs/joint.md. */
 enum { APART_HIGHER = 4 };
 
 /* ---- ranks that wait --------------------------------------------------------------------- */
@@ -107,7 +108,7 @@ static int find_slack(struct lull_oracle_play *oracle, struct lull_oracle_play_a
     return result;
 }
 
-/* ---- ranks that wait for nobody ---------------------------------------------------------- */
+/* ---- ranks that wait for no other -------------------------------------------------------- */
 
 /* Finds the step below the highest clock that saves most for this rank alone, within the tolerance.
  */
@@ -193,8 +194,8 @@ static int try_base(struct lull_oracle_play *oracle, uint32_t step,
     return result;
 }
 
-/* Each rank at the clock that is best for it by itself, and all of them up to some steps higher,
- * so that there is time left for gaps. */
+/* Each rank at the clock that is best for it alone, and all of them up to some steps higher, so
+ * that there is time left for gaps. */
 static int try_apart(struct lull_oracle_play *oracle, struct lull_oracle_play_answer *answer,
                      struct lull_error *err)
 {

@@ -50,7 +50,7 @@ enum lull_oracle_mode { LULL_ORACLE_MODE_STEADY, LULL_ORACLE_MODE_IDEAL, LULL_OR
 
 struct lull_oracle_play {
     const struct lull_oracle_play_question *question;
-    struct lull_play play;       /* a copy without jitter, which nobody can foresee */
+    struct lull_play play;       /* a copy without jitter, which cannot be foreseen */
     struct lull_gpu_model model; /* a copy with the latencies that the question requests */
     uint32_t highest_step;
     uint32_t top_step; /* what gaps are lowered from and raised to */
@@ -95,7 +95,8 @@ struct lull_oracle_play {
 /* Runs the play once. LULL_ORACLE_MODE_STEADY locks every GPU at step; the other modes use the
  * steps of gaps. Each rank runs as far below all of them as the queue says. The reference is NULL
  * for the run that is the reference of all later ones, whose slowdown is that of the rank which
- * loses most: ranks of a recorded play wait for nobody, and each is promised the tolerance. */
+ * loses most: ranks of a recorded play do not wait for each other, and the tolerance applies to
+ * each. */
 int lull_oracle_play_run(struct lull_oracle_play *oracle, enum lull_oracle_mode mode, uint32_t step,
                          const struct lull_oracle_outcome *reference,
                          struct lull_oracle_outcome *outcome_out, struct lull_error *err);

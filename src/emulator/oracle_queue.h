@@ -33,7 +33,7 @@ struct lull_oracle_queue {
     const struct lull_gpu_model *model;
     uint32_t ranks;
     uint32_t top_step;
-    uint32_t below[LULL_PLAY_RANKS]; /* each rank runs so many steps below all that is requested */
+    uint32_t below[LULL_PLAY_RANKS]; /* each rank runs this many steps below all requests */
     bool is_shared;      /* false: each rank has a driver of its own, so no call waits */
     int64_t call_ns;     /* how long a call is planned to last */
     int64_t min_gain_ns; /* time on the low clock that a lowering must gain, summed over the node */
@@ -53,8 +53,8 @@ void lull_oracle_queue_reset(struct lull_oracle_queue *queue);
 void lull_oracle_queue_lower(struct lull_oracle_queue *queue, uint32_t rank, int64_t at_ns,
                              uint32_t step, int64_t raise_ns);
 
-/* Says when the rank has to be raised at the latest, whether it is low already or only about to be.
- */
+/* Returns the latest time at which the rank must be raised, whether it is low already or about to
+ * be lowered. */
 void lull_oracle_queue_raise(struct lull_oracle_queue *queue, uint32_t rank, int64_t raise_ns);
 
 /* Begins the calls that are due and applies those that have returned to their GPUs. Returns the

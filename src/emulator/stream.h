@@ -34,8 +34,8 @@ struct lull_stream {
 };
 
 /*
- * The type of `lull_emulated_kernel` in the emulated libcupti.so.12. The player tells that library
- * of each kernel that has ended, if it is loaded. Threads: any; the name is copied.
+ * The type of `lull_emulated_kernel` in the emulated libcupti.so.12. The player reports to that
+ * library each kernel that has ended, if it is loaded. Threads: any; the name is copied.
  */
 typedef void (*lull_emulated_kernel_function)(const char *name, uint32_t stream,
                                               int64_t begin_gpu_ns, int64_t end_gpu_ns);

@@ -1,6 +1,6 @@
 /*
- * Waiting sleeps in the node until an estimate says that it is over. A change by anybody, such as a
- * clock switch, wakes the sleeper, which then estimates again.
+ * Waiting sleeps in the node until the estimated end. A change by any process, such as a clock
+ * switch, wakes the sleeper, which then estimates again.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

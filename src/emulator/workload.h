@@ -1,6 +1,6 @@
 /*
- * What a program on the emulated node tells its GPU: which kernels run and when it communicates. On
- * a real node the program would simply use the GPU.
+ * Interface of a program on the emulated node to its GPU: the kernels that run, and its
+ * communication. On a real node the program would simply use the GPU.
  *
  * Times follow the emulated GPU: a kernel stretches when the SM clock is lowered, a transfer when
  * the clock can no longer feed the link. Waiting sleeps; it burns no CPU.
@@ -52,9 +52,9 @@ void lull_emulated_gpu_launch(struct lull_emulated_gpu *gpu, const struct lull_k
 void lull_emulated_gpu_wait(struct lull_emulated_gpu *gpu);
 
 /*
- * Sleeps until a kernel has ended, by its number from 0 in the order of launches, and tells the
- * virtual time at which it did. False: it has ended, but when is no longer known, since a later
- * launch has taken its place. It must have been launched. Not for NULL.
+ * Sleeps until a kernel has ended, by its number from 0 in the order of launches, and returns the
+ * virtual time of its end. False: it has ended, but when is no longer known, since a later launch
+ * has taken its place. It must have been launched. Not for NULL.
  */
 bool lull_emulated_gpu_wait_for(struct lull_emulated_gpu *gpu, uint64_t number,
                                 int64_t *end_ns_out);

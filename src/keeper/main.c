@@ -39,7 +39,7 @@ enum {
     GIVE_UP_MS = 60000, /* default: systemd kills what is left after 90 s */
 };
 
-/* What a child tells by its exit status. */
+/* What a child reports by its exit status. */
 enum restore_outcome { DONE, FAILED, BUSY };
 
 struct keeper {
@@ -52,8 +52,8 @@ struct keeper {
 
 /* --- restoring --- */
 
-/* Runs in a child. A ward that hangs holds the journal's lock, and the page is the right to
- * go past it. */
+/* Runs in a child. A supervised process that hangs holds the journal's lock, and the page is the
+ * right to go past it. */
 static enum restore_outcome keeper_restore(const struct keeper *keeper)
 {
     struct lull_restore_report report;

@@ -51,8 +51,8 @@ void lull_client_info(struct lull_process_info *info_out)
 }
 
 /*
- * Only the thread that called fork() lives in the child, so nobody uses the mapping. It is left in
- * place: unmapping it would turn a mistake into a crash of the job.
+ * Only the thread that called fork() lives in the child, so no other thread uses the mapping. It is
+ * left in place: unmapping it would turn a mistake into a crash of the job.
  */
 static void forget_in_child(void)
 {

@@ -44,11 +44,11 @@ extern _Thread_local struct lull_client_thread lull_client_this_thread
  */
 int lull_client_join(void);
 
-/* Gives the identity of the process that the environment tells: its ranks under Open MPI, MPICH,
- * Slurm or torchrun. */
+/* Gets the identity of the process from the environment: its ranks under Open MPI, MPICH, Slurm or
+ * torchrun. */
 void lull_client_info(struct lull_process_info *info_out);
 
-/* Renews what this thread keeps; it is the slow path of lull_client_thread(). */
+/* Renews this thread's record; it is the slow path of lull_client_thread(). */
 void lull_client_renew_thread(void);
 
 static inline int lull_client_is_on(void)
@@ -56,14 +56,14 @@ static inline int lull_client_is_on(void)
     return atomic_load_explicit(&lull_client.state, memory_order_acquire) == LULL_CLIENT_ON;
 }
 
-/* Pushes an event; to be called only while the client is on. */
+/* Pushes an event. Call it only while the client is on. */
 static inline void lull_client_push(const struct lull_event *event)
 {
     lull_event_push(atomic_load_explicit(&lull_client.job, memory_order_relaxed),
                     atomic_load_explicit(&lull_client.slot, memory_order_relaxed), event);
 }
 
-/* This thread's record, which is new after a fork; to be called only while the client is on. */
+/* Returns this thread's record, which is new after a fork. Call it only while the client is on. */
 static inline struct lull_client_thread *lull_client_thread(void)
 {
     if (lull_client_this_thread.generation !=

@@ -31,7 +31,7 @@ struct lull_compute_runs {
 
 /*
  * Adds one kernel; it joins the runs that it touches or lies close to. Linear in the number of runs
- * that begin later. A kernel that ends before it begins is passed over.
+ * that begin later. A kernel that ends before it begins is skipped.
  */
 void lull_compute_runs_add(struct lull_compute_runs *runs, int64_t begin_ns, int64_t end_ns);
 

@@ -21,7 +21,7 @@ enum {
 };
 
 enum {
-    CUPTI_KIND_KERNEL = 3, /* the kinds of records that tell of kernels */
+    CUPTI_KIND_KERNEL = 3, /* the kinds of kernel records */
     CUPTI_KIND_CONCURRENT_KERNEL = 10,
     CUPTI_FLUSH_FORCED = 1,
     CUPTI_OLDEST_VERSION = 10, /* what cuptiGetVersion says in CUDA 9.0, with record version 4 */

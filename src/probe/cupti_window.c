@@ -1,12 +1,13 @@
 /*
- * The CUPTI window tells the governor, while it asks, when compute kernels ran, so that exposed
- * communication can be told from overlapped. The CUDA driver loads it (CUDA_INJECTION64_PATH).
+ * On request, the CUPTI window reports to the governor when compute kernels ran, so that exposed
+ * communication can be distinguished from overlapped communication. The CUDA driver loads it
+ * (CUDA_INJECTION64_PATH).
  *
  * One thread of low priority reports on which devices the process has contexts. It looks every 20
- * ms whether LULL_ASK_COMPUTE is set, and only then subscribes to CUPTI. CUPTI has one subscriber:
- * if another program is it, or comes first, the window says so once (COMPLETE with -errno) and
- * stands aside permanently. Nothing here runs on a thread of the application, except handing CUPTI
- * one of a few buffers that are reserved at the beginning.
+ * ms whether LULL_ASK_COMPUTE is set, and only then subscribes to CUPTI. CUPTI allows one
+ * subscriber. If another library has subscribed first, the window reports this once (COMPLETE with
+ * -errno) and stays inactive permanently. Nothing here runs on a thread of the application, except
+ * handing CUPTI one of a few buffers that are reserved at the beginning.
  *
  * CUPTI delivers records late, and those of different streams out of order. The time up to which
  * the window calls its runs complete therefore lags behind the newest record by twice the longest
@@ -87,7 +88,7 @@ static struct {
     _Atomic int in_use[BUFFERS];
 
     pthread_mutex_t
-        mutex;           /* guards what follows, since buffers come on CUPTI's thread or on ours */
+        mutex; /* guards the members below, because buffers arrive on CUPTI's thread or on ours */
     int64_t offset_ns;   /* CLOCK_MONOTONIC minus CUPTI's time */
     int64_t newest_ns;   /* when the newest kernel ended */
     int64_t longest_ns;  /* length of the longest kernel */
@@ -111,8 +112,8 @@ static void cupti_window_push(enum lull_event_kind kind, int64_t time_ns, uint64
         lull_client_push(&event);
 }
 
-/* Tells all runs that began before a time, and that no more of them will follow. The mutex is held.
- */
+/* Reports all runs that began before a time, and that no more of them will follow. The mutex is
+ * held. */
 static void cupti_window_flush(int64_t before_ns)
 {
     uint32_t count;
@@ -181,7 +182,7 @@ static void cupti_window_take_kernel(const struct cupti_kernel *kernel)
         return;
     if (end_ns - begin_ns > window.longest_ns)
         window.longest_ns = end_ns - begin_ns;
-    if (window.runs.count == LULL_COMPUTE_RUNS) /* tells early rather than dropping the kernel */
+    if (window.runs.count == LULL_COMPUTE_RUNS) /* report early instead of dropping the kernel */
         cupti_window_flush(complete_until_ns());
     lull_compute_runs_add(&window.runs, begin_ns, end_ns);
 }
@@ -340,8 +341,8 @@ static int cupti_window_is_requested(void)
            (lull_event_segment_asked(lull_client.job, lull_client.slot) & LULL_ASK_COMPUTE) != 0;
 }
 
-/* Opens or closes the window as is asked, and keeps an open one going. Returns -errno once the
- * window is out permanently. */
+/* Opens or closes the window as requested, and services an open one. Returns -errno once the window
+ * is permanently inactive. */
 static int tend_window(int64_t now_ns)
 {
     static int64_t flushed_ns;

@@ -1,12 +1,13 @@
 /*
- * The gloo shim is preloaded into PyTorch programs that communicate with gloo (on CPUs). It tells
- * the governor when they communicate and when they wait for it.
+ * The gloo shim is preloaded into PyTorch programs that communicate with gloo (on CPUs). It reports
+ * to the governor when they communicate and when they wait for communication.
  *
- * PyTorch runs gloo's collectives on threads of its own while the program computes on: their
- * events carry those threads' numbers and expose nothing. What the program waits for is exposed:
- * a work object's wait(), and the end of a backward pass of DistributedDataParallel, which waits
- * for all gradients and copies them back. Only the main thread's waits are told: PyTorch's threads
- * wait for each other, too. It has number 0 whoever communicates first.
+ * PyTorch runs gloo's collectives on threads of its own while the program computes on: their events
+ * carry those threads' numbers and expose nothing. What the program waits for is exposed: a work
+ * object's wait(), and the end of a backward pass of DistributedDataParallel, which waits for all
+ * gradients and copies them back. Only the main thread's waits are reported, because PyTorch's
+ * threads also wait for each other. The main thread has number 0, whichever thread communicates
+ * first.
  *
  * Linked to neither library; without them nothing here is ever called, so preloading into other
  * programs is harmless. Functions are wrapped by their symbols. C++ exceptions pass through (this
@@ -48,8 +49,8 @@ static void *gloo_shim_lookup_in(const char *library_name, const char *symbol)
     return found;
 }
 
-/* Whoever calls has the library, so this is not reached unless the call would not have been
- * resolved without the shim either. To return would be to say that something was communicated. */
+/* The caller has loaded the library, so this is reached only if the call could not be resolved
+ * without the shim either. Returning would falsely indicate that the communication took place. */
 __attribute__((noreturn)) static void end_without(const char *symbol)
 {
     dprintf(STDERR_FILENO, "symbol lookup error: undefined symbol: %s\n", symbol);
@@ -121,8 +122,8 @@ __attribute__((destructor)) static void gloo_shim_leave(void)
 }
 
 /*
- * The first call of a process joins. One that meets it lets it finish (some 100 us, once), so that
- * no call is missing from the sequence that the governor learns.
+ * The first call of a process joins. A concurrent call waits for it (some 100 us, once), so that no
+ * call is missing from the sequence that the governor learns.
  */
 static int gloo_shim_is_recording(void)
 {

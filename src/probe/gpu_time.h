@@ -1,9 +1,9 @@
 /*
  * Converts times of a GPU's nanosecond timer to CLOCK_MONOTONIC.
  *
- * Whoever sees a time of the GPU sees it late by an unknown delay, never early. So the offset
- * between the clocks is at most the smallest (host now - GPU time) that was observed. It is taken
- * over the last one to two seconds, so that a drift of 50 millionths costs at most 0.1 ms.
+ * A time of the GPU is observed with an unknown delay, never early. So the offset between the
+ * clocks is at most the smallest (host now - GPU time) that was observed. It is taken over the last
+ * one to two seconds, so that a drift of 50 millionths costs at most 0.1 ms.
  *
  * Threads: any; lock-free. A race costs at most one observation.
  * SPDX-License-Identifier: Apache-2.0

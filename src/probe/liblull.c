@@ -43,7 +43,7 @@ static void intern_all(struct lull_event_segment *job, uint32_t slot)
     atomic_store(&sections[OTHER_SECTION].slot_name, OTHER_SECTION);
 }
 
-/* A child of a process whose other thread was registering would wait for ever. */
+/* A child of a process whose other thread was registering would wait forever. */
 static void liblull_before_fork(void)
 {
     pthread_mutex_lock(&registering);
@@ -106,7 +106,7 @@ uint32_t lull_section_register(const char *name)
     return liblull_add(name);
 }
 
-/* The hint is only where to look first: the text decides, so a reused buffer does no harm. */
+/* The hint is only the first place to search. The text decides, so a reused buffer is harmless. */
 static uint32_t section_of(const char *name)
 {
     _Atomic uint8_t *hint = &hints[((uintptr_t)name ^ (uintptr_t)name >> 6) % HINTS];

@@ -8,7 +8,7 @@
 #define LULL_PROBE_LOADED_SYMBOL_H
 
 /* Returns the symbol of the first loaded library that has it, the calling one excepted; NULL: none
- * has. Slow: keep what it returns. */
+ * has. Slow: store the result. */
 void *lull_loaded_symbol(const char *symbol);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The MPI shim is preloaded into an MPI program and tells the governor when the program
+ * The MPI shim is preloaded into an MPI program and reports to the governor when the program
  * communicates.
  *
  * It is built once per MPI from that MPI's header and not linked to it. Every wrapper passes its
@@ -135,8 +135,8 @@ static int mpi_shim_is_own(void)
 }
 #endif
 
-/* What stands behind a function: in a process of another MPI what is loaded next, by the name
- * without P, which may be the shim of that MPI. */
+/* The function to call behind a wrapper. In a process of another MPI it is the next loaded function
+ * of the name without P, which may be in the shim of that MPI. */
 static void *mpi_shim_find_next(const char *name, int is_own)
 {
     void *symbol = is_own ? NULL : dlsym(RTLD_NEXT, name + 1);
@@ -328,8 +328,8 @@ static struct mpi_shim_communicator *mpi_shim_claim_communicator(uint64_t key)
     return NULL;
 }
 
-/* Gives a new communicator a number. Two threads that meet it at the same time may give it two,
- * which the governor takes for two communicators. */
+/* Assigns a number to a new communicator. Two threads that use it at the same time may assign two
+ * numbers. The governor then treats it as two communicators. */
 static void mpi_shim_add_communicator(MPI_Comm comm, struct lull_event *event)
 {
     struct mpi_shim_communicator *entry = mpi_shim_claim_communicator(mpi_shim_key_of(comm));
@@ -388,8 +388,8 @@ static struct lull_event new_event(enum lull_operation operation, int peer, uint
 }
 
 /*
- * A run becomes a section when it is over, and not before: while it lasts, nobody knows whether
- * the program waits or computes between two calls.
+ * A run becomes a section only when it has ended. While it lasts, it is unknown whether the program
+ * waits or computes between two calls.
  */
 static void mpi_shim_end_run(void)
 {
@@ -662,8 +662,8 @@ static struct lull_event begin_fortran_POLL(enum lull_operation operation)
     return (struct lull_event){.time_ns = lull_now_ns(), .operation = (uint16_t)operation};
 }
 
-/* A Fortran LOGICAL would say whether the poll found something. It is not read: a run ends without
- * it. */
+/* A Fortran LOGICAL would indicate whether the poll found something. It is not read, because a run
+ * ends without it. */
 static void end_fortran_POLL(struct lull_event *event)
 {
     add_to_run(event->time_ns, 0);

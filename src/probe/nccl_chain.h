@@ -1,8 +1,8 @@
 /*
  * Passes NCCL's callbacks on to another profiler plugin, because NCCL loads only one: the library
  * that LULL_NCCL_CHAIN names, found as NCCL would find it, by the table of the version that NCCL
- * uses of ours. It gets the events that its own mask requests and what stands above them, its own
- * context and its own handles. Without such a library or table, nothing happens.
+ * uses of ours. It gets the events that its own mask requests and their parents, its own context
+ * and its own handles. Without such a library or table, nothing happens.
  *
  * A pair keeps our handle and its handle together; what NCCL holds is the pair's number. A pair
  * whose event has not been stopped, or is the parent of a captured graph's operations, stays until
@@ -25,7 +25,7 @@ struct lull_nccl_chain {
     uint32_t version;
 };
 
-/* Tells the other plugin of a new communicator. */
+/* Passes a new communicator to the other plugin. */
 void lull_nccl_chain_init(struct lull_nccl_chain *chain, const struct lull_nccl_identity *identity);
 
 /* The events that the other plugin requests at this moment; 0: there is no plugin. */

@@ -1,5 +1,5 @@
 /*
- * What NCCL's words for functions and data types mean. Threads: any; lock-free.
+ * Meaning of NCCL's names of functions and data types. Threads: any; lock-free.
  *
  * The texts are literals of libnccl: each pointer is compared once and remembered.
  * SPDX-License-Identifier: Apache-2.0

@@ -19,7 +19,7 @@ enum { SLOW_KERNEL_TIMES = 231 /* in NCCL 2.31 kernel times cost up to 13 % [pub
 
 enum { FREE, CLAIMED, LIVE, ENDED };
 
-/* Written by init before anybody else has its address. */
+/* Written by init before any other thread has its address. */
 struct nccl_profiler_communicator {
     _Alignas(64) _Atomic uint32_t state;
     uint32_t version;
@@ -46,12 +46,12 @@ struct operation {
     _Atomic uint64_t
         channels[WORDS]; /* ticket << 32 | ended << 16 | began, with a bit per channel */
     _Atomic uint64_t bytes;
-    _Atomic uint64_t whose;    /* ranks << 32 | communicator */
-    _Atomic uint64_t what;     /* peer << 32 | operation << 8 | number of channels that will tell */
-    _Atomic uint64_t owner;    /* address of the communicator's entry */
-    _Atomic uint32_t client;   /* generation of the communicator's client */
-    _Atomic int64_t offset_ns; /* from the GPU's time to ours; NO_OFFSET before the first */
-    _Atomic int64_t begin_ns;  /* the begin that was told; 0: not yet */
+    _Atomic uint64_t whose;      /* ranks << 32 | communicator */
+    _Atomic uint64_t what;       /* peer << 32 | operation << 8 | number of reporting channels */
+    _Atomic uint64_t owner;      /* address of the communicator's entry */
+    _Atomic uint32_t client;     /* generation of the communicator's client */
+    _Atomic int64_t offset_ns;   /* from the GPU's time to ours; NO_OFFSET before the first */
+    _Atomic int64_t begin_ns;    /* the reported begin; 0: not yet */
     _Atomic int64_t last_end_ns; /* the latest end of a channel, in our time */
 };
 

@@ -9,8 +9,8 @@
  *
  *   ticket << 10 | channel << 4 | kind << 1 | 1
  *
- * A ticket names the operation for ever; the place that holds its state is given to a later one
- * after LULL_NCCL_OPERATIONS more, and whatever is then done with the old handle does nothing.
+ * A ticket identifies the operation permanently. The place with its state is reused after
+ * LULL_NCCL_OPERATIONS later operations; calls with the old handle then do nothing.
  *
  * Threads: any. Callbacks take no lock, allocate nothing and make no system call, except the first
  * event of each thread and the wake-up of a sleeping governor.
@@ -64,7 +64,7 @@ static inline uint64_t lull_nccl_handle_ticket(const void *handle)
     return (uint64_t)((uintptr_t)handle >> 10);
 }
 
-/* What init tells of a communicator. What is unknown is NULL, 0 or -1. */
+/* What init reports of a communicator. Unknown members are NULL, 0 or -1. */
 struct lull_nccl_identity {
     uint32_t version;
     const struct lull_nccl_profiler *table; /* the table of ours that NCCL uses */
@@ -77,7 +77,7 @@ struct lull_nccl_identity {
     const void *caller; /* an address within libnccl */
 };
 
-/* What a descriptor of any version says; what does not apply is 0. */
+/* The contents of a descriptor of any version. Members that do not apply are 0. */
 struct lull_nccl_event {
     uint64_t type;
     void *parent;
@@ -86,8 +86,8 @@ struct lull_nccl_event {
     int32_t peer;       /* root or peer; -1: none */
     int32_t pid;        /* of ProxyOp: the process to which its context and parent belong */
     uint16_t operation; /* enum lull_operation */
-    uint8_t channels;   /* of Coll and P2p: how many will tell of their kernel; 0: unknown */
-    uint8_t channel;    /* of KernelCh */
+    uint8_t channels; /* of Coll and P2p: how many channels will report their kernel; 0: unknown */
+    uint8_t channel;  /* of KernelCh */
     bool is_captured;
 };
 
@@ -95,7 +95,7 @@ struct lull_nccl_event {
 int lull_nccl_init(const struct lull_nccl_identity *identity, void **context, int *mask);
 
 /*
- * descriptor: as NCCL passed it, for the chained plugin; NULL is refused. event: what it says; its
+ * descriptor: as NCCL passed it, for the chained plugin; NULL is refused. event: its contents; the
  * parent is replaced by our part of it. *handle is always written.
  */
 int lull_nccl_start(void *context, void **handle, const void *descriptor,

@@ -95,7 +95,7 @@ static void read_v5(struct lull_nccl_event *event, const struct lull_nccl_descri
                        from->coll_api.root);
         event->is_captured = from->coll_api.is_captured;
         break;
-    case LULL_NCCL_P2P_API: /* it does not tell the peer */
+    case LULL_NCCL_P2P_API: /* it does not contain the peer */
         set_what(event, lull_nccl_operation(from->p2p_api.function),
                  profiler_api_bytes_of(from->p2p_api.count, from->p2p_api.datatype), -1);
         event->is_captured = from->p2p_api.is_captured;

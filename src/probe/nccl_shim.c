@@ -161,7 +161,7 @@ enum { FREE, READY, BROKEN };
 struct marker {
     _Atomic uint32_t state;  /* READY after the write of the begin word has been enqueued */
     _Atomic uint32_t is_cut; /* the end word will never be written */
-    uint32_t has_begun;      /* its begin has been told; only the watcher uses it */
+    uint32_t has_begun;      /* its begin has been reported; only the watcher uses it */
     struct lull_event event;
 };
 
@@ -475,7 +475,8 @@ static void nccl_shim_announce(const struct nccl_shim_communicator *entry, int r
     lull_client_push(&event);
 }
 
-/* Gives a new communicator a number. Two threads that meet it at the same time may give it two. */
+/* Assigns a number to a new communicator. Two threads that use it at the same time may assign two
+ * numbers. */
 static struct nccl_shim_communicator *
 nccl_shim_add_communicator(ncclComm_t comm, const struct nccl_shim_config *config)
 {
@@ -549,8 +550,8 @@ static void add_to_group(void *stream, const struct lull_event *event)
         group.streams[group.count++] = (struct group_stream){stream, *event};
 }
 
-/* Tells before a call that it is enqueued, and begins to bracket it unless the group's end will do
- * so. */
+/* Reports a call as enqueued before it is made, and begins to bracket it unless the group's end
+ * will do so. */
 static struct bracket nccl_shim_begin_call(enum lull_operation operation, uint64_t bytes, int peer,
                                            ncclComm_t comm, void *stream)
 {

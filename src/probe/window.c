@@ -1,5 +1,5 @@
 /*
- * Energy windows of liblull, which are told to Lull, if it runs, and measured here as well. The
+ * Energy windows of liblull. They are reported to Lull, if it runs, and measured here as well. The
  * energy at which a window began is worked out at the first reading after its begin, so readings
  * may be rare.
  *

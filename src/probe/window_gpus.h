@@ -3,8 +3,8 @@
  * account.
  *
  * NVML is loaded at the first reading and never unloaded; declared from its documented ABI, so that
- * the build needs no vendor SDK. A call of it may never return, so readings are apart from what
- * becomes of them: nobody who reads holds a lock that another program may need.
+ * the build needs no vendor SDK. An NVML call may never return, so reading is separate from
+ * processing: no thread holds a lock that another thread may need while it reads.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -9,7 +9,7 @@
  * short.
  *
  * fork(): a child begins a thread of its own. Where the parent was inside the driver at that
- * moment, the driver's own locks may be held for ever in the child, so it reads nothing.
+ * moment, the driver's own locks may be held forever in the child, so it reads nothing.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

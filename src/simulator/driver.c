@@ -133,7 +133,7 @@ static void virtual_driver_overtake(struct lull_virtual_driver *driver, uint32_t
 
     if (!observation->is_running)
         return;
-    if (observation->read_ns == end_ns) { /* nobody has looked */
+    if (observation->read_ns == end_ns) { /* the clock was not read */
         virtual_driver_end_observation(driver, gpu, NAN, end_ns);
     } else if (begun_ns - end_ns > obedience_ns) {
         virtual_driver_end_observation(driver, gpu, -1.0, end_ns + obedience_ns);
@@ -144,8 +144,8 @@ static void virtual_driver_overtake(struct lull_virtual_driver *driver, uint32_t
     }
 }
 
-/* Looks as the writer does: a lock has followed where the clock is it; a reset, where the clock is
- * not what was locked before. */
+/* Reads the clock as the writer does. A lock has taken effect if the clock equals it. A reset has
+ * taken effect if the clock differs from the previous lock. */
 static bool has_followed(const struct driver_unit *unit)
 {
     const uint32_t top = lull_gpu_model_step_count(&unit->gpu->model) - 1;
@@ -237,7 +237,7 @@ static bool virtual_driver_is_raise(const struct driver_unit *unit)
     return unit->command.point < unit->point;
 }
 
-/* Drops a request that needs no call or comes too late, and replaces a lowering that nobody has
+/* Drops a request that needs no call or comes too late, and replaces a lowering that was not
  * renewed by a raising. */
 static void virtual_driver_sift(struct driver_unit *unit, uint32_t gpu, int64_t now_ns)
 {

@@ -24,8 +24,8 @@ typedef void (*lull_driven_function)(void *context, uint32_t gpu,
 struct lull_virtual_driver; /* opaque */
 
 /* Borrows each gpus[i], which the caller must have advanced to every time that it passes in.
- * look_ns: how often a clock is read (base/switch_look.h); 0: whoever asked is told when it has
- * followed. NULL: out of memory. */
+ * look_ns: how often a clock is read (base/switch_look.h); 0: the requester is notified when the
+ * clock has followed. NULL: out of memory. */
 struct lull_virtual_driver *lull_virtual_driver_create(struct lull_physics *const *gpus,
                                                        uint32_t gpu_count, int64_t look_ns,
                                                        uint64_t seed, lull_driven_function driven,
@@ -36,8 +36,8 @@ void lull_virtual_driver_destroy(struct lull_virtual_driver *driver);
 void lull_virtual_driver_ask(struct lull_virtual_driver *driver, const struct lull_command *command,
                              int64_t now_ns);
 
-/* Lets calls begin, return and settle up to now. Returns the next time at which it has to be
- * called, or INT64_MAX. */
+/* Begins, ends and settles calls up to now. Returns the time of the next call of this function, or
+ * INT64_MAX. */
 int64_t lull_virtual_driver_advance(struct lull_virtual_driver *driver, int64_t now_ns);
 
 /* The number of calls made so far. */

@@ -13,7 +13,7 @@
 #include "simulator/nodes.h"
 
 static const int64_t reading_ns = INT64_C(100000000);
-/* A play without an event for so long has come to a standstill, which must be noticed. */
+/* A play without an event for this long is stuck, which must be detected. */
 static const int64_t standstill_ns = INT64_C(60000000000);
 
 enum { READINGS = 10 }; /* of a piece */
@@ -21,7 +21,7 @@ enum { READINGS = 10 }; /* of a piece */
 struct node_rank {
     struct lull_gap_map *gaps;
     uint32_t *orders;     /* for each operation: how many communications precede it in a period */
-    int64_t gaps_wake_ns; /* when the gap map has something to tell */
+    int64_t gaps_wake_ns; /* when the gap map must be called next */
     uint32_t computing;   /* number of compute operations under way */
     int64_t compute_from_ns; /* when the first of them began */
     bool is_measured;        /* the present period is measured... */
@@ -110,7 +110,7 @@ static bool begins_iteration(struct simulation *simulation, uint32_t index,
            lull_track_boundary_ns(virtual_node_track_of(simulation, index)) == call->time_ns;
 }
 
-/* Hands the controller the calls that the gap map has found by now. */
+/* Passes the controller the calls that the gap map has found by now. */
 static void take_gaps(struct simulation *simulation, uint32_t index, int64_t now_ns)
 {
     const struct node_site *site = site_of(simulation, index);
@@ -151,7 +151,7 @@ static uint32_t order_of(const struct simulation *simulation, uint32_t index, ui
     return (uint32_t)(number / count) * orders[count] + orders[number % count];
 }
 
-/* Tells the gap map that a communication begins or ends, in the order in which a probe would. */
+/* Reports the begin or end of a communication to the gap map, in the order of a probe. */
 static void take_communication(struct simulation *simulation, uint32_t index,
                                const struct lull_play_event *event)
 {
@@ -209,8 +209,8 @@ static void note_settling(struct simulation *simulation, uint64_t period)
         simulation->settled_in = period + 1;
 }
 
-/* Begins a period of a rank. Each rank is measured over its own periods, since ranks that wait for
- * nobody may be far apart. */
+/* Begins a period of a rank. Each rank is measured over its own periods, since ranks that do not
+ * wait for each other may be far apart. */
 static void virtual_node_begin_period(struct simulation *simulation, uint32_t index,
                                       uint64_t period, int64_t now_ns)
 {
@@ -322,7 +322,7 @@ static void on_driven(void *context, uint32_t gpu, const struct lull_switch_outc
     lull_controller_take_switch(site->controller, gpu, outcome);
 }
 
-/* Lets a node request clocks. Returns when to do so next. */
+/* Processes the clock requests of a node. Returns the time of the next call. */
 static int64_t virtual_node_drive(const struct node_site *site, int64_t now_ns)
 {
     struct lull_command commands[LULL_CONTROLLER_MAX_GPUS];
@@ -413,7 +413,7 @@ static bool make_site(struct simulation *simulation, struct node_site *site)
     return site->controller != NULL && site->driver != NULL;
 }
 
-/* Lets the nodes talk to each other. */
+/* Exchanges messages between the nodes. */
 static bool join_sites(struct simulation *simulation)
 {
     const struct lull_simulation_options *options = simulation->options;

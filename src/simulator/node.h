@@ -33,32 +33,31 @@ struct lull_simulation_options {
     bool managed;      /* false: the highest clock holds throughout */
     bool exposure;     /* compute kernels are recorded, as in a CUPTI window */
     struct lull_controller_config control;
-    int64_t look_ns; /* how often a clock is read back (driver.h); 0: the driver tells of it */
+    int64_t look_ns; /* how often a clock is read back (driver.h); 0: the driver reports it */
     uint64_t seed;   /* of the driver's latencies; control.seed is that of the trials */
     uint32_t nodes;  /* that share the ranks, in their order; 0 represents 1, and more than ranks
                       * or LULL_SIMULATION_NODES for as many as there can be. Of several the
                       * results of decisions are those of the first */
     int64_t way_ns;  /* how long a word from one node to another takes on average... */
-    uint32_t lost_every;  /* ...and one in so many is lost; 0: none is */
-    uint32_t steps_below; /* of an unmanaged run: the highest clock is so many steps lower */
+    uint32_t lost_every;  /* ...and one in this many is lost; 0: none is */
+    uint32_t steps_below; /* of an unmanaged run: the highest clock is this many steps lower */
     double limit_w;       /* power limit of all GPUs; 0: the model's own */
-    /* Called when a rank begins a period, with the clock of its GPU; NULL: nobody wants to know. */
+    /* Called when a rank begins a period, with the clock of its GPU; NULL: no callback. */
     void (*watch)(void *context, uint32_t rank, uint64_t period, double sm_mhz);
     void *watch_context;
     struct lull_simulation_course *course; /* takes when periods begin; NULL: not recorded */
-    struct lull_job_frontier *frontier; /* takes what trials compare in a managed run; NULL: nobody
-                                         * wants to know */
+    struct lull_job_frontier *frontier;    /* of the trials in a managed run; NULL: not collected */
 };
 
 struct lull_simulation_outcome {
     /* Means of one measured period. */
-    double period_ms; /* mean over the ranks, which differ if they wait for nobody */
+    double period_ms; /* mean over the ranks, which differ if they do not wait for each other */
     double rank_period_ms[LULL_PLAY_RANKS];
     double energy_j;   /* sum over the GPUs */
     double late_ratio; /* share of iterations in which a compute kernel began on a lowered clock */
     uint64_t calls;    /* number of driver calls in the whole run */
-    uint64_t settled_in; /* period, from 1, since which nothing has been searched that would change
-                          * what is kept; 0: at the end of the run the search still continues */
+    uint64_t settled_in; /* first period, from 1, after the end of the search that could change the
+                            accepted clocks; 0: the search has not ended */
     double unevenness_ratio; /* of rank 0's periods: see lull_controller_unevenness */
     bool keeps;              /* something is lowered and proven at the end */
     double steady_mhz;       /* the point that whole iterations keep; the highest: they keep none */

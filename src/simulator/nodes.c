@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "core/stats/random.h"
 
-/* A governor looks at what was said so often (governor/run/run_watch.c). */
+/* Interval at which a governor reads messages (governor/run/run_watch.c). */
 static const int64_t tick_ns = 50 * LULL_NS_PER_MS;
 
 enum { MAX_WORDS = 1024 }; /* under way at once; any more are lost */

@@ -1,6 +1,6 @@
 /*
- * The nodes of one job in virtual time: what each says reaches all others after a while
- * (core/section/controller/job_node.h), as through governor/peers, but for words that get lost.
+ * The nodes of one job in virtual time: the messages of each reach all others after a delay
+ * (core/section/controller/job_node.h), as through governor/peers, unless they are lost.
  *
  * Deterministic. Threads: one. SPDX-License-Identifier: Apache-2.0
  */
@@ -21,7 +21,7 @@ struct lull_virtual_nodes *lull_virtual_nodes_create(const struct lull_job_node_
                                                      uint32_t lost_every, uint64_t seed);
 void lull_virtual_nodes_destroy(struct lull_virtual_nodes *nodes);
 
-/* Lets nodes talk up to now. Returns the next time at which it has to be called. */
+/* Exchanges messages up to now. Returns the time of the next call. */
 int64_t lull_virtual_nodes_advance(struct lull_virtual_nodes *nodes, int64_t now_ns);
 
 #endif

@@ -42,8 +42,8 @@ struct lull_batch_jobs {
 
 /* ---- whose run it is ----------------------------------------------------------------------- */
 
-/* An owner in another place is taken for dead after this much silence, which is many of the beats
- * that it tells every second. */
+/* An owner in another place counts as dead after this much silence: many of the heartbeats that it
+ * sends every second. */
 enum { SILENCE_S = 60 };
 
 /* Names this process. Errors: -ENOENT /proc cannot be read. */
@@ -64,8 +64,8 @@ static int owner_self(struct lull_batch_owner *owner_out, struct lull_error *err
 }
 
 /*
- * Whether an owner still lives. /proc tells it of one instead of self; another one is taken
- * for dead if it has said nothing for SILENCE_S or more.
+ * Whether an owner still lives. /proc decides for an owner in the same place as self. Another one
+ * counts as dead if it has reported nothing for SILENCE_S or more.
  */
 static bool batch_store_is_alive(const struct lull_batch_owner *owner,
                                  const struct lull_batch_owner *self, int64_t silence_s)
@@ -436,8 +436,8 @@ static int batch_store_check_job(const struct lull_batch_job *job, const struct 
                           job->name, what);
 }
 
-/* A run whose process died would be waited for for ever; it becomes a lost run, which teaches
- * nothing. */
+/* Turns a run whose process died into a lost run, which is no evidence: otherwise it would be
+ * waited for without end. */
 static int expire_dead(struct lull_batch_jobs *jobs, const char *name, int64_t now_s,
                        uint32_t *count_out, struct lull_error *err)
 {

@@ -1,11 +1,12 @@
 /*
  * Recurring jobs and their runs (core/tuning/batch.h), shared by all who run them: on one machine
  * in a sqlite file, on many in PostgreSQL. The store keeps records, nothing else; the search's
- * state is made of them again each time, so that whoever asks next continues exactly where the last
+ * state is rebuilt from them each time, so that the next process continues exactly where the last
  * one stopped.
  *
- * A run whose process died is found by the next one that asks, and becomes a lost run with the
- * energy and time that it had reported last: it counts neither as success nor as failure.
+ * A run whose process died is found by the next process that queries the store, and becomes a lost
+ * run with the energy and time that it had reported last: it counts neither as success nor as
+ * failure.
  *
  * Threads: a store belongs to one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -21,8 +22,8 @@
 
 enum { LULL_BATCH_JOB_NAME_BYTES = 128 };
 
-/* The process of a run, named so that no other ever has the same name: others tell by it whether
- * the run still lives. */
+/* The process of a run, named so that no other ever has the same name. Other processes use it to
+ * determine whether the run still lives. */
 struct lull_batch_owner {
     char place[96]; /* the boot and the namespace that its pid is of */
     int64_t pid;
@@ -49,7 +50,7 @@ struct lull_batch_entry {
     int64_t submitted_s; /* since 1970, UTC */
     struct lull_batch_owner owner;
     bool is_alive;                 /* it is not over, and its process lives */
-    bool is_over;                  /* the rest tells how it ended, else how far it had come */
+    bool is_over;                  /* the rest shows how it ended, else how far it had come */
     struct lull_batch_record over; /* LOST, CRASHED: with what was known */
     uint32_t epochs;               /* values of the metric that were seen */
     double metric;                 /* the last one; NAN: there is none */
@@ -89,12 +90,13 @@ struct lull_batch_progress {
     double metric; /* NAN: there is none */
 };
 
-/* Records that this process's run still lives. A run that is over stays as it is. Errors: those of
+/* Records that this process's run still lives. A run that is over is unchanged. Errors: those of
  * the store. */
 int lull_batch_jobs_heartbeat(struct lull_batch_jobs *jobs, const char *name, uint64_t run,
                               const struct lull_batch_progress *progress, struct lull_error *err);
 
-/* Ends a run. Errors: -ENOENT it is over already (taken for dead), or the job was forgotten. */
+/* Ends a run. Errors: -ENOENT it is over already (its process counted as dead), or the job was
+ * removed. */
 int lull_batch_jobs_end(struct lull_batch_jobs *jobs, const char *name, uint64_t run,
                         enum lull_batch_event event, const struct lull_batch_progress *progress,
                         struct lull_error *err);

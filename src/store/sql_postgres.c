@@ -1,7 +1,8 @@
 /*
  * PostgreSQL through libpq, which is opened when it is requested: the build needs nothing of it,
- * and who has no such server need not have it. Declared from its documentation (libpq, "Database
- * Connection Control Functions", "Command Execution Functions"); its ABI is that of libpq.so.5.
+ * and users without such a server need not install it. Declared from its documentation (libpq,
+ * "Database Connection Control Functions", "Command Execution Functions"); its ABI is that of
+ * libpq.so.5.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

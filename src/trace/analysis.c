@@ -52,7 +52,7 @@ static uint64_t signature_of(const struct lull_trace_kernel *kernel)
 }
 
 /* Widens the span of kernels to as long as the marked iterations took: towards their begin first.
- * The GPU works later than the CPU marks, so that the places of the marks alone say nothing. */
+ * The GPU works later than the CPU marks, so the places of the marks alone are not enough. */
 static void widen_span(const struct lull_trace *trace, struct lull_interval *span)
 {
     int64_t begin_ns = INT64_MAX;
@@ -168,7 +168,7 @@ static void count_periods(const struct analysis_work *work, size_t end, size_t p
 #define MIN_ITERATION_MS 5.0
 
 /* Returns whether a period that ends before the given symbol may be a model's layer: sizes, which
- * would tell its operations from each other, are not known or all the same. */
+ * would distinguish its operations, are unknown or all equal. */
 static bool may_be_layer(const struct analysis_work *work, size_t end, size_t period,
                          double length_ms)
 {

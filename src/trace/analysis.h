@@ -1,5 +1,5 @@
 /*
- * What a recorded rank did with its GPU's time: exposure, gaps, iterations, communication sections.
+ * How a recorded rank used its GPU's time: exposure, gaps, iterations, communication sections.
  *
  * Iterations are those the program's profiler marked; without marks, the repeating sequence of
  * communication kernels (core/section/iteration.h), unless that may be the layers of a model: one
@@ -23,7 +23,7 @@
 enum {
     LULL_ANALYSIS_COLUMNS = 72,
     LULL_ANALYSIS_NAME_BYTES = 64,
-    LULL_ANALYSIS_SECTIONS = 1000, /* that are told; the others are only counted */
+    LULL_ANALYSIS_SECTIONS = 1000, /* reported sections; further ones are only counted */
 };
 
 /* What fills most of one column of the timeline. */

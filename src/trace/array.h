@@ -1,6 +1,6 @@
 /*
- * Growing arrays (base/array.h) of what a file holds: a lack of memory is told with the file's
- * name. Threads: any. SPDX-License-Identifier: Apache-2.0
+ * Growing arrays (base/array.h) of what a file holds: an out-of-memory error names the file.
+ * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TRACE_ARRAY_H
 #define LULL_TRACE_ARRAY_H

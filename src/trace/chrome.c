@@ -6,7 +6,7 @@
 
 struct chrome_input {
     struct lull_source *source;
-    const struct lull_trace_progress *progress; /* null: nobody wants to know */
+    const struct lull_trace_progress *progress; /* null: no callback */
 };
 
 static ssize_t chrome_fill(void *context, char *buffer, size_t size, struct lull_error *err)

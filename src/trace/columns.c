@@ -81,7 +81,7 @@ static void list_names(const struct lull_column *known, uint32_t field, char *te
                                      known->name);
 }
 
-/* Lists what the header has, as far as there is room. */
+/* Lists the names in the header, as far as they fit. */
 static void list_header(const struct lull_columns *columns, char *text, size_t size)
 {
     static const char more[] = ", ...";
@@ -187,7 +187,7 @@ static char find_separator(const struct lull_columns *columns, const char *line,
     return best;
 }
 
-/* Returns whether a line ahead of the header is passed over: it is empty, names the separator for a
+/* Returns whether a line ahead of the header is skipped: it is empty, names the separator for a
  * spreadsheet, or is a comment in which nothing is known. */
 static bool columns_is_preamble(struct lull_columns *columns, char **line)
 {
@@ -293,8 +293,7 @@ static enum lull_text_comma comma_of(const struct lull_columns *columns)
                                                                : LULL_TEXT_COMMA_AMBIGUOUS;
 }
 
-/* Returns whether the current record only says what the header says: a file that others were
- * appended to. */
+/* Returns whether the current record repeats the header: files were concatenated. */
 static bool is_header_again(const struct lull_columns *columns)
 {
     bool is_any = false;

@@ -2,7 +2,7 @@
  * Records of named fields: the lines of a table, plain or gzip, whose header line names its
  * columns; or one file of names and values (lab/reproduce/config_map.h). A reader says which names
  * it knows and what each means. Several names may mean the same field, of which a record has one:
- * their endings are units. Names that the reader does not know are passed over, whatever their
+ * their endings are units. Names that the reader does not know are skipped, whatever their
  * number.
  *
  * Tables are read as programs and spreadsheets write them. The separator is that of comma,
@@ -47,7 +47,7 @@ struct lull_columns {
     char *header;                    /* the line that names the columns */
     size_t header_line;              /* from 1 */
     const char *manual;              /* as in struct lull_table */
-    const struct lull_column *at[LULL_COLUMNS_FIELDS]; /* null: there is no such column */
+    const struct lull_column *at[LULL_COLUMNS_FIELDS]; /* null: the column is missing */
     const char *cells[LULL_COLUMNS_FIELDS];            /* of the current record */
     size_t line_of[LULL_COLUMNS_FIELDS];               /* the line of each cell, from 1 */
 };
@@ -80,8 +80,8 @@ int lull_columns_read(const char *path, const struct lull_table *table, void *co
 int lull_columns_read_lines(struct lull_lines *lines, const struct lull_table *table, void *context,
                             struct lull_error *err);
 
-/* Returns 0 if there is a column for each field of the mask (bit i: field i); else LULL_E_FORMAT
- * with the names that each missing one could have, and with what the header has. */
+/* Returns 0 if there is a column for each field of the mask (bit i: field i). Otherwise returns
+ * LULL_E_FORMAT with the possible names of each missing field, and the names in the header. */
 int lull_columns_need(const struct lull_columns *columns, uint64_t fields, struct lull_error *err);
 
 /* Returns whether there is such a column; and whether the current record has something in it. */

@@ -14,7 +14,7 @@
 /* A kernel fits if an identifier of its name begins with the text, in any case. */
 struct lull_communication_name {
     const char *text;
-    const char *operation; /* null: the kernel's name says it */
+    const char *operation; /* null: taken from the kernel's name */
     bool is_whole;         /* the identifier must end with the text, too */
 };
 
@@ -28,13 +28,14 @@ extern const char *const lull_communication_likely[];
 
 /*
  * Returns the operation in Lull's words ("allreduce", "sendrecv", ...; wire/event.h has the same)
- * of a kernel. others: an expression of further names, or null. "communication" where the name does
- * not tell; "copy": the kernel is a copy within a GPU or with the host; null: the kernel computes.
+ * of a kernel. others: an expression of further names, or null. "communication" if the name does
+ * not determine it; "copy": the kernel is a copy within a GPU or with the host; null: the kernel
+ * computes.
  */
 const char *lull_communication_of(const char *kernel, const regex_t *others);
 
-/* Returns the operation of a collective's name, which tells more than its kernel's:
- * "_allgather_base" is "allgather". Null: it does not tell. */
+/* Returns the operation of a collective's name, which is more specific than its kernel's:
+ * "_allgather_base" is "allgather". Null: unknown. */
 const char *lull_communication_of_collective(const char *collective);
 
 /* Returns whether a kernel that lull_communication_of() takes for computation has the name of a

@@ -5,8 +5,7 @@
  * endian), its checksum (4), the data, its checksum (4). A checksum is CRC-32C, rotated right by 15
  * bits plus 0xa282ead8. The data is a protocol buffer `Event`: wall_time (1), step (2), and either
  * file_version (3) or a summary (5) of values (1), each with a tag (1), a tensor (8) of one float,
- * and, where it is told for the first time, metadata (9): its name, its description, and that it is
- * a scalar.
+ * and, on its first use, metadata (9): its name, its description, and that it is a scalar.
  *
  * Threads: any, each with a stream of its own. SPDX-License-Identifier: Apache-2.0
  */
@@ -23,7 +22,7 @@ enum { LULL_EVENT_TAG_BYTES = 64, LULL_EVENT_DESCRIPTION_BYTES = 256 };
 struct lull_event_scalar {
     const char *tag; /* "lull/power_w": what is before the slash becomes a group */
     float value;
-    const char *description; /* NULL: it was told in this file before */
+    const char *description; /* NULL: written earlier in this file */
 };
 
 /* Writes the first record of a file, at unix_s of the wall clock. Error: -ENOMEM. */

@@ -7,8 +7,8 @@
  * A lenient stream also lets through a comma before a closing bracket and any bare word as a scalar
  * (None, 0x1f, -nan(ind), .5), and can be resumed at the next object after text that is no JSON.
  *
- * Why not yajl: it refuses whole files for one such escape, and calls back for every token that
- * nobody wants. Most tokens here are dropped, so what counts is how fast a string is passed over.
+ * Why not yajl: it refuses whole files for one such escape, and calls back for every token. Most
+ * tokens here are skipped, so the speed of skipping a string matters.
  *
  * One thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -55,7 +55,7 @@ void lull_json_destroy(struct lull_json *json);
 
 /*
  * Reads the next token: an enum lull_json_token. Its text, if it has any, goes to *text_out and
- * holds until the next call; other tokens leave it alone. Errors: LULL_E_FORMAT with byte and
+ * holds until the next call; other tokens do not change it. Errors: LULL_E_FORMAT with byte and
  * line; what fill returned. After an error nothing can be read any more.
  */
 int lull_json_next(struct lull_json *json, struct lull_json_text *text_out, struct lull_error *err);
@@ -77,13 +77,13 @@ enum lull_json_fault {
 enum lull_json_fault lull_json_fault(const struct lull_json *json);
 
 /*
- * Goes on after MALFORMED text in a lenient stream, at the next object of an array that is `depth`
+ * Resumes after MALFORMED text in a lenient stream, at the next object of an array that is `depth`
  * levels deep (lull_json_depth() behind its opening). The search begins at offset `from`, as far as
  * that text is still held (64 KiB). It ends before an object whose first key is one of `keys` and
  * that begins a line or follows a comma; where there is none, it ends with the text, as if that had
- * no more of the array.
- * *strangers_out grows by how often one of `strangers` was passed, keys that do not belong into
- * such an array. NULL stands behind the last of the keys. Returns 0; errors: what fill returned.
+ * no more of the array. *strangers_out grows by how often one of `strangers` was passed, keys that
+ * do not belong into such an array. NULL stands behind the last of the keys. Returns 0; errors:
+ * what fill returned.
  */
 int lull_json_resume(struct lull_json *json, uint32_t depth, int64_t from, const char *const *keys,
                      const char *const *strangers, uint32_t *strangers_out, struct lull_error *err);

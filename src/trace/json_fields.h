@@ -1,6 +1,6 @@
 /*
  * JSON objects and arrays read by tables of their fields: which keys are wanted, of what kind, and
- * where their values go. Other keys are passed over, unless they are refused; keys come in any
+ * where their values go. Other keys are skipped, unless they are refused; keys come in any
  * order.
  * One thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -20,7 +20,7 @@ struct lull_json_loss {
     uint64_t events;    /* left out, because their text is no JSON */
     uint32_t strangers; /* keys that do not belong among events, in the text that was left out */
     bool has_no_end;    /* the text ends behind an event */
-    struct lull_error first; /* what was wrong with the first event that was left out */
+    struct lull_error first; /* the error in the first skipped event */
 };
 
 struct lull_json_reader {

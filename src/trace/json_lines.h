@@ -1,7 +1,7 @@
 /*
  * Files of JSON lines, plain or gzip: one object per line, whose members are read by tables. Unlike
- * json_fields.h this is for small objects that people write: an unknown member is refused, so that
- * a word that is spelt wrongly is not just passed over. Empty lines are passed over.
+ * json_fields.h this is for small, handwritten objects: an unknown member is an error, so that a
+ * misspelt name is not ignored. Empty lines are ignored.
  *
  * Private to trace. One thread at a time. SPDX-License-Identifier: Apache-2.0
  */

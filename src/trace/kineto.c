@@ -1,6 +1,6 @@
 /*
  * A trace's objects are described by tables: which keys are wanted, of what kind, and where they
- * go. Everything else is passed over. An object is judged when it is complete, so the order of its
+ * go. Everything else is skipped. An object is judged when it is complete, so the order of its
  * keys does not matter.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -121,7 +121,7 @@ static int kineto_read_device(struct lull_json_reader *reader, void *object)
 
 /* ---- the end of the text ---- */
 
-/* A node's trace lists all its GPUs; one that does not say its number is taken for the first. */
+/* A node's trace lists all its GPUs; one without a number is taken for the first. */
 static void kineto_name_gpus(struct lull_kineto_reading *reading)
 {
     struct lull_trace *const trace = reading->trace;
@@ -149,8 +149,8 @@ static bool has_launched_twice(const struct lull_trace *trace)
     return false;
 }
 
-/* Text of several writers is told from text with faults of one: what belongs before the events is
- * among them, or they are there twice, or many cannot be read. */
+/* Distinguishes text of several writers from faulty text of one writer: keys of the header are
+ * among the events, events are duplicates, or many cannot be read. */
 static int refuse_several_writers(const struct lull_kineto_reading *reading,
                                   const struct lull_json_loss *loss)
 {
@@ -167,7 +167,7 @@ static int refuse_several_writers(const struct lull_kineto_reading *reading,
                           reading->name, loss->events, trace->loss.first_fault);
 }
 
-/* A text that is cut: says how much of it there is. */
+/* For a truncated text: reports how much of it there is. */
 static int refuse_cut(const struct lull_kineto_reading *reading, const struct lull_error *err)
 {
     const struct lull_error fault = *err;

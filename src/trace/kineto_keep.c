@@ -9,7 +9,7 @@
 #include "trace/array.h"
 #include "trace/communication.h"
 
-/* Ends are looked for among all that has started; more is no nesting of calls. */
+/* An end is searched among all started calls. Deeper nesting is not a real call stack. */
 enum { MAX_BEGUN = 1024 };
 
 /* So that no sum or difference of two of them overflows; times since 1970 are within it. */
@@ -17,7 +17,7 @@ static const int64_t max_ns = INT64_MAX / 4;
 /* No kernel runs for longer; NCCL gives up after ten minutes. */
 static const int64_t longest_ns = INT64_C(3600000000000);
 
-/* ---- what is kept ---- */
+/* ---- storing events ---- */
 
 /* Returns the bytes of elements of a PyTorch type ("Float", "BFloat16"); -1: unknown. */
 static int64_t kineto_keep_bytes_of(int64_t elements, const char *dtype)
@@ -231,7 +231,7 @@ static int add_step(struct lull_kineto_reading *reading, int64_t number)
 
 /* ---- what an event is ---- */
 
-/* Returns what one word of a category says; a category is a list of them with commas in between. */
+/* Returns the meaning of one word of a category. A category is a comma-separated list of words. */
 static enum lull_kineto_class classify_word(const char *word, size_t length, bool is_stream)
 {
     static const struct {

@@ -1,5 +1,5 @@
 /*
- * Private to trace/kineto*.c: a Kineto trace that is being read, and what is kept of its events.
+ * Private to trace/kineto*.c: a Kineto trace that is being read, and the data stored of its events.
  * One thread at a time. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TRACE_KINETO_READING_H
@@ -51,7 +51,7 @@ struct lull_kineto_device {
     char name[64];
 };
 
-/* What a category says of an event. */
+/* The meaning of the category of an event. */
 enum lull_kineto_class { LULL_KINETO_OTHER, LULL_KINETO_KERNEL, LULL_KINETO_COPY };
 
 /* An event of phase B whose E has not come yet. */

@@ -201,7 +201,7 @@ static int profile_table_compare(int64_t a, int64_t b)
     return (a > b) - (a < b);
 }
 
-/* Compares what tells operating points apart. */
+/* Compares the fields that identify an operating point. */
 static int compare_points(const struct rank_row *a, const struct rank_row *b)
 {
     if (a->stage != b->stage)

@@ -3,13 +3,13 @@
  *   stage,instruction,frequency,time,energy
  * in any order: stage from 0; instruction forward, backward, input, weight, recompute or overlap
  * (with a column "partner", the stage of its backward); frequency the locked SM clock, MHz;
- * time in s, rounded to ns; energy in J, rounded to nJ. Other columns are passed over. A row
+ * time in s, rounded to ns; energy in J, rounded to nJ. Other columns are skipped. A row
  * without a clock, time or energy is left out and counted.
  *
- * As Zeus's pipeline server writes them, a row per rank: dp_rank and tp_rank tell rows of one stage
- * and clock apart. Those of one dp_rank are one stage's GPUs, which take the longest time and the
- * sum of the energies; over dp_ranks both are means. A dp_rank with fewer rows than others is left
- * out of the mean and counted.
+ * As Zeus's pipeline server writes them, a row per rank: dp_rank and tp_rank distinguish rows of
+ * one stage and clock. Those of one dp_rank are one stage's GPUs, which take the longest time and
+ * the sum of the energies; over dp_ranks both are means. A dp_rank with fewer rows than others is
+ * left out of the mean and counted.
  *
  * As tools around DeepSpeed write them: instructions in its words (ForwardPass, BackwardPass, fwd,
  * bwd and similar ones), pp_rank or stage_id for stage, time_ms and energy_mj. Its other

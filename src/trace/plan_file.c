@@ -489,8 +489,7 @@ static void resolve_edge_flow(const struct resolver *resolver, const struct plan
             resolver->plan->certificate.edge_flow[graph->out_edges[k]] = edge->flow;
 }
 
-/* A flow is taken as it stands; whether it proves anything is for the certificate's check to say.
- * */
+/* A flow is read unchanged. The certificate's check decides whether it proves the bound. */
 static int resolve_flow(const struct resolver *resolver)
 {
     const struct plan_text *const text = resolver->text;
@@ -510,7 +509,7 @@ static int resolve_flow(const struct resolver *resolver)
     return 0;
 }
 
-/* Checks what the waits refer to, which the finished graph tells. */
+/* Checks the references of the waits against the finished graph. */
 static int resolve_waits(const struct resolver *resolver)
 {
     const struct lull_plan_file *const plan = resolver->plan;

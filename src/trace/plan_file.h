@@ -1,6 +1,6 @@
 /*
- * Plan files: Lull's own form of a plan, complete in itself. JSON with all that is needed to carry
- * a plan out (the clock of every operation of every device, in order) and to prove it: the measured
+ * Plan files: Lull's own form of a plan, complete in itself. JSON with everything needed to execute
+ * a plan (the clock of every operation of every device, in order) and to prove it: the measured
  * options, what waits for what, what the plan claims, and the flow that proves the bound.
  * docs/pipeline-formats.md describes every field.
  *
@@ -29,7 +29,7 @@ struct lull_plan_file {
     char planner[LULL_PLAN_FILE_PLANNER]; /* which planner made it; empty: not said */
     int64_t
         parts; /* stages of the pipeline that share a measured one (core/pipeline/model/fit.h) */
-    int64_t deadline_ns; /* what the plan was asked to hold */
+    int64_t deadline_ns; /* the deadline for which it was planned */
     int64_t period_ns;   /* how long the iteration takes, waiting for others included */
 
     /* What the plan claims. */

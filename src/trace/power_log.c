@@ -51,7 +51,7 @@ static void merge_times(struct lull_power_log *log, struct lull_power_log_gpu *g
     gpu->count = kept;
 }
 
-/* Says why nothing is left of a log. */
+/* Reports why no readings are left of a log. */
 static int refuse_empty(const struct lull_power_log_state *state, struct lull_error *err)
 {
     const struct lull_power_log *const log = state->log;
@@ -97,8 +97,8 @@ static int power_log_finish(struct lull_power_log_state *state, struct lull_erro
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
-/* Returns what stands ahead of a header: a separator for spreadsheets, what a tool says, a comment.
- */
+/* Returns what stands ahead of a header: a separator for spreadsheets, a message of a tool, a
+ * comment. */
 static bool power_log_is_preamble(const char *line)
 {
     return *line == '\0' || strncmp(line, "sep=", 4) == 0 || strncmp(line, "==", 2) == 0 ||

@@ -6,7 +6,7 @@
  *              (time,power0,power1,...), and what people write themselves
  *   monitors   rows between blanks under headers with #: nvidia-smi dmon (with -o DT or T, or an
  *              interval), dcgmi dmon (with an interval)
- *   windows    tables that tell energies themselves: Zeus's log (window_name, elapsed_time,
+ *   windows    tables that contain energies: Zeus's log (window_name, elapsed_time,
  *              gpu0_energy), CodeCarbon's emissions.csv (run_id, duration, gpu_energy in kWh)
  *
  * Units stand in the header ([W], (mW), power_kw), or behind a number (70.5 W); without one a power
@@ -31,17 +31,17 @@
 
 enum { LULL_POWER_LOG_NAME = 64, LULL_POWER_LOG_GPUS = 1024 };
 
-/* A window whose energy the log tells. */
+/* A window whose energy is in the log. */
 struct lull_power_log_window {
     char name[LULL_POWER_LOG_NAME];
     double seconds;  /* > 0 */
     double energy_j; /* > 0 */
-    uint32_t gpus;   /* that it is the sum of: 1, or what the log says; 0: it does not */
+    uint32_t gpus;   /* number of GPUs in the sum: 1, or from the log; 0: unknown */
 };
 
 struct lull_power_log_gpu {
-    char name[LULL_POWER_LOG_NAME];       /* index, UUID or column; empty: the log does not tell */
-    char model[LULL_POWER_LOG_NAME];      /* empty: the log does not tell */
+    char name[LULL_POWER_LOG_NAME];       /* index, UUID or column; empty: not in the log */
+    char model[LULL_POWER_LOG_NAME];      /* empty: not in the log */
     double highest_w;                     /* that a reading may be */
     bool has_limit;                       /* it follows from the highest power limit in the log */
     struct lull_energy_reading *readings; /* by time, each once */
@@ -54,7 +54,7 @@ struct lull_power_log {
     const char *format; /* for people */
     struct lull_power_log_gpu *gpus;
     size_t gpu_count;
-    bool is_windows;     /* energies are told, not integrated */
+    bool is_windows;     /* energies are taken from the log, not integrated */
     size_t rows;         /* that have been read */
     size_t missing;      /* powers or counters that are words for missing values */
     size_t impossible;   /* that a board cannot have */

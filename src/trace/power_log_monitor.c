@@ -72,7 +72,7 @@ static void monitor_log_read_names(struct monitor *monitor, char *line)
         monitor->columns[monitor->count++] = column_of(lull_lines_cell_of(&rest, ' '));
 }
 
-/* Tells the line of units, with # (nvidia-smi) or without (dcgmi). */
+/* Returns whether it is the line of units, with # (nvidia-smi) or without (dcgmi). */
 static bool is_units(const char *line)
 {
     static const char *const words[] = {"Idx", "Id", "YYYYMMDD", "HH:MM:SS"};

@@ -25,7 +25,7 @@ struct lull_power_log_state {
 int lull_power_log_find_gpu(struct lull_power_log_state *state, const char *name, const char *model,
                             size_t *gpu_out, struct lull_error *err);
 
-/* Takes a power limit that the log tells of a GPU, W; one that cannot be is passed over. */
+/* Takes a power limit of a GPU from the log, W. An impossible one is ignored. */
 void lull_power_log_note_limit(struct lull_power_log_gpu *gpu, double limit_w);
 
 /* Counts a row or cell that cannot be read. */
@@ -34,12 +34,12 @@ void lull_power_log_note_broken(struct lull_power_log_state *state, size_t line)
 /* Returns whether a board can draw that much, W; counts it if not. */
 bool lull_power_log_can_be(struct lull_power_log_state *state, double power_w, double highest_w);
 
-/* Adds a reading of a GPU; one with neither power nor counter is passed over. Errors: -ENOMEM. */
+/* Adds a reading of a GPU; one with neither power nor counter is skipped. Errors: -ENOMEM. */
 int lull_power_log_add(struct lull_power_log_state *state, size_t gpu,
                        const struct lull_energy_reading *reading, struct lull_error *err);
 
-/* Adds a window whose energy is told, or counts it as impossible. gpus: that it is the sum of; 0:
- * not known. Errors: -ENOMEM. */
+/* Adds a window whose energy is in the log, or counts it as impossible. gpus: number of GPUs in the
+ * sum; 0: unknown. Errors: -ENOMEM. */
 int lull_power_log_add_window(struct lull_power_log_state *state, size_t gpu, const char *name,
                               double seconds, double energy_j, uint32_t gpus,
                               struct lull_error *err);
@@ -48,7 +48,7 @@ int lull_power_log_add_window(struct lull_power_log_state *state, size_t gpu, co
  * it is none. */
 int lull_power_log_time_of(const char *text, int shift, int64_t *time_ns_out);
 
-/* Tells the header of a monitor: # and names between blanks. */
+/* Returns whether it is the header of a monitor: # and names between blanks. */
 bool lull_power_log_is_monitor(const char *line);
 
 /* Reads the rest of a file whose first line is given. */

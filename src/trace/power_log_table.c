@@ -31,7 +31,7 @@ enum log_field {
 
 enum { MAX_WIDE = LULL_COLUMNS_FIELDS - WIDE, NAME_BYTES = 64 };
 
-/* What a header's name means. */
+/* The meaning of a header's name. */
 struct meaning {
     enum log_field field;
     bool is_energy; /* of WIDE: a counter, or the energy of a window; else a power */
@@ -129,7 +129,7 @@ static int64_t power_table_unit_of(const struct parted_name *parted, bool is_ene
     return unit != NULL ? unit->milli : typical;
 }
 
-/* Decimal places from the unit that a time's name tells to ns; 0: it tells none. */
+/* Decimal places from the unit in a time column's name to ns; 0: no unit in it. */
 static int64_t places_of(const struct parted_name *parted)
 {
     const char *const unit = parted->unit;
@@ -488,7 +488,7 @@ static int add_long(struct table_reading *reading, const struct lull_columns *co
     return lull_power_log_add(state, gpu, &taken, err);
 }
 
-/* Adds what the columns of a row with a GPU of their own tell. */
+/* Adds the values of the columns that name their own GPU. */
 static int add_wide(struct table_reading *reading, const struct lull_columns *columns,
                     struct lull_error *err)
 {

@@ -11,7 +11,7 @@
 #include <zlib.h>
 
 struct lull_source {
-    gzFile file;        /* hands plain files through as they are */
+    gzFile file;        /* passes plain files through unchanged */
     int64_t size_bytes; /* of the file; 0: not known */
     int64_t text_bytes; /* that zlib has given so far */
     const char *path;   /* borrowed from who opened it */
@@ -27,7 +27,7 @@ static int open_descriptor(const char *path)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* The size is asked of regular files alone: only for them a share of the work can be told. */
+/* The size is read only for regular files. Only for these can progress be reported as a share. */
 int lull_source_open(const char *path, struct lull_source **source_out, struct lull_error *err)
 {
     enum { INPUT_BYTES = 1 << 18 };
@@ -69,7 +69,7 @@ void lull_source_close(struct lull_source *source)
     free(source);
 }
 
-/* Reports what zlib says once it gives no more bytes. Returns 0 if the text ends here. */
+/* Reports the status of zlib once it returns no more bytes. Returns 0 if the text ends here. */
 static int source_fail(const struct lull_source *source, struct lull_error *err)
 {
     const char *damage = "damaged";
@@ -112,7 +112,7 @@ ssize_t lull_source_peek(struct lull_source *source, const char **head_out, stru
     return got;
 }
 
-/* What was peeked at is handed out first. */
+/* Returns the peeked bytes first. */
 ssize_t lull_source_read(struct lull_source *source, char *buffer, size_t size,
                          struct lull_error *err)
 {

@@ -25,8 +25,8 @@ void lull_source_close(struct lull_source *source);
 
 /*
  * Shows the first bytes of the text, at most LULL_SOURCE_HEAD of them, and leaves them to be read.
- * To be called before anything is read. Returns their number, fewer only where the text ends; 0: it
- * is empty. *head_out holds until the next call. Errors: those of lull_source_read.
+ * Call it before anything is read. Returns their number, fewer only where the text ends; 0: it is
+ * empty. *head_out holds until the next call. Errors: those of lull_source_read.
  */
 ssize_t lull_source_peek(struct lull_source *source, const char **head_out, struct lull_error *err);
 

@@ -44,7 +44,7 @@ struct timeline_thread {
     uint32_t rank_index; /* known at the end */
 };
 
-/* No pipeline has more stages; what a thread's name says beyond it is no rank. */
+/* No pipeline has more stages; a larger number in a thread's name is not a rank. */
 enum { MAX_STAGES = 4096 };
 
 /* An operation whose thread may be named later. */

@@ -48,7 +48,7 @@ enum lull_timeline_kind {
 
 /* Whom an operation waits for: it continues when the last of them has started it. */
 enum lull_timeline_scope {
-    LULL_SCOPE_RANK,   /* nobody */
+    LULL_SCOPE_RANK,   /* no other rank */
     LULL_SCOPE_PAIR,   /* the stage that it sends to or receives from */
     LULL_SCOPE_COPIES, /* the same stage of all data parallel copies */
     LULL_SCOPE_ENDS,   /* the other end of its copy's pipeline: the stages that have it */

@@ -158,8 +158,8 @@ static void torch_schedule_cover(uint32_t *count, uint32_t index)
         *count = index + 1;
 }
 
-/* What computes tells the sizes of the pipeline; transfers may name stages that nobody computes,
- * which is found later. */
+/* Compute actions determine the size of the pipeline. Transfers may name stages that no rank
+ * computes; this is detected later. */
 static int add_cell(struct torch_table *table, char *text, uint32_t column, struct lull_error *err)
 {
     enum { MAX = 4 * LULL_PIPELINE_MAX_ACTIONS }; /* with sends and receives */

@@ -24,8 +24,8 @@
  * never stuck; its devices are the ranks. order_out: not initialised before; written on success,
  * then the caller calls lull_pipeline_order_fini. Errors, with row and column (from 1):
  * LULL_E_FORMAT an unknown action, a micro-batch or stage that is missing, comes twice or on two
- * ranks, an action that waits for what comes later (a cycle), a send that nobody receives, too
- * large a number, nothing at all; -ENOMEM; those of lull_lines_open and lull_lines_next.
+ * ranks, an action that waits for what comes later (a cycle), a send without a receive, too large a
+ * number, nothing at all; -ENOMEM; those of lull_lines_open and lull_lines_next.
  */
 int lull_torch_schedule_read(const char *path, struct lull_pipeline_order *order_out,
                              struct lull_error *err);

@@ -14,8 +14,8 @@
 #include "trace/string_set.h"
 #include "trace/timeline.h"
 
-/* In the order in which they are tried: any Chrome trace looks like Kineto's, which comes last.
- * Timelines of operations are told from traces of kernels by what is in them. */
+/* In the order in which they are tried. Any Chrome trace looks like Kineto's, so Kineto comes last.
+ * The contents distinguish timelines of operations from traces of kernels. */
 static const struct lull_trace_format {
     const char *name; /* as messages list it */
     bool (*sniff)(const char *head, size_t size);

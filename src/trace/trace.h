@@ -123,7 +123,7 @@ struct lull_trace_progress {
 };
 
 struct lull_trace_options {
-    const struct lull_trace_progress *progress; /* null: nobody wants to know */
+    const struct lull_trace_progress *progress; /* null: no callback */
     const regex_t *communicates;                /* further kernels that do, by name; null: none */
 };
 

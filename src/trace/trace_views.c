@@ -1,4 +1,4 @@
-/* What a trace that was read says. SPDX-License-Identifier: Apache-2.0 */
+/* Views of a trace that was read. SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "trace/string_set.h"

@@ -1,7 +1,7 @@
 /*
- * Private to trace: what a Chrome trace says of its processes and threads, for events that have no
- * category: XLA's profiler (JAX, TensorFlow) names a process "/device:GPU:0" and its threads
- * "Stream #7(Compute)", rocmProfileData names one "GPU0". Names come before the events.
+ * Private to trace: the processes and threads of a Chrome trace, for events that have no category:
+ * XLA's profiler (JAX, TensorFlow) names a process "/device:GPU:0" and its threads "Stream
+ * #7(Compute)", rocmProfileData names one "GPU0". Names come before the events.
  *
  * One thread at a time. SPDX-License-Identifier: Apache-2.0
  */

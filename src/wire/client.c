@@ -14,7 +14,8 @@
 
 #include "base/clock.h"
 
-/* How long the greeting is waited for, and room in the queue of a daemon that accepts nobody. */
+/* How long to wait for the greeting, and for room in the queue of a daemon that accepts no
+ * connections. */
 enum { GREETING_MS = 2000 };
 
 struct lull_client {
@@ -35,8 +36,8 @@ static const char *client_advice(int result)
            "(lull run --no-daemon)";
 }
 
-/* Connects; where nobody accepts it waits for GREETING_MS, or with SOCK_NONBLOCK in flags not at
- * all. */
+/* Connects. Where no process accepts, it waits for GREETING_MS, or with SOCK_NONBLOCK in flags not
+ * at all. */
 static int client_connect_to(const char *runtime_dir, const char *name, int flags,
                              struct lull_error *err)
 {
@@ -71,7 +72,7 @@ static int open_with(const char *runtime_dir, int flags, uint16_t version,
     if (client == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for a connection");
     client->fd = -1;
-    /* Root does not queue up with everybody. */
+    /* Root has a socket of its own, so it does not wait behind other users. */
     if (geteuid() == 0)
         client->fd = client_connect_to(runtime_dir, LULL_CLIENT_ROOT_SOCKET, flags, NULL);
     if (client->fd < 0)

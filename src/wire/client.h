@@ -34,8 +34,8 @@ int lull_client_open_any(const char *runtime_dir, struct lull_client **client_ou
                          struct lull_error *err);
 
 /* The two halves of lull_client_open, for a caller that must not wait: the first connects and sends
- * the greeting (-EAGAIN: the daemon accepts nobody now), the second waits at most timeout_ms for
- * the answer, and may be called again after -ETIMEDOUT. */
+ * the greeting (-EAGAIN: the daemon accepts no connections now), the second waits at most
+ * timeout_ms for the answer, and may be called again after -ETIMEDOUT. */
 int lull_client_connect(const char *runtime_dir, struct lull_client **client_out,
                         struct lull_error *err);
 int lull_client_greet(struct lull_client *client, int timeout_ms,

@@ -1,5 +1,5 @@
 /*
- * Events: what the probes in a job's processes tell the governor, through shared memory.
+ * Events: what the probes in a job's processes report to the governor, through shared memory.
  *
  * One segment per job and node: a file in /dev/shm that `lull run` creates (mode 0600), keeps
  * locked (wire/job_file.h) and names in LULL_JOB. A process claims one slot, which holds its
@@ -25,7 +25,7 @@
 
 #define LULL_JOB_ENV "LULL_JOB" /* path of the segment */
 
-/* The user's NCCL profiler plugin, for which Lull's stands in; see probe/nccl_chain.h. */
+/* The user's NCCL profiler plugin, in whose place NCCL loads Lull's; see probe/nccl_chain.h. */
 #define LULL_NCCL_CHAIN_ENV "LULL_NCCL_CHAIN"
 #define LULL_NVTX_CHAIN_ENV "LULL_NVTX_CHAIN"
 
@@ -46,27 +46,27 @@ enum lull_event_kind {
     LULL_EVENT_END,       /* the same thread leaves it */
     LULL_EVENT_POST,      /* a non-blocking operation was started; its wait is a section */
     LULL_EVENT_STEP,      /* lull_step(): the program's own iteration boundary */
-    LULL_EVENT_EXIT,      /* the process leaves the job in good order (MPI_Finalize, exit) */
+    LULL_EVENT_EXIT,      /* the process leaves the job normally (MPI_Finalize, exit) */
     LULL_EVENT_ENTER,     /* the process has entered the job (MPI_Init returned) */
 
     /* These come from jobs whose communication runs on the GPU. The host runs ahead of it. */
     LULL_EVENT_ENQUEUE,      /* a communication operation was enqueued (host) */
     LULL_EVENT_KERNEL_BEGIN, /* its kernel began on the GPU; it may only wait for its peers yet */
     LULL_EVENT_KERNEL_END,   /* its kernel ended on the GPU */
-    LULL_EVENT_COMPUTE,      /* compute kernels ran from time_ns for bytes ns; told late */
-    LULL_EVENT_COMPLETE,     /* every compute run that began before time_ns has been told;
-                              * bytes: how many kernels were dropped; peer: -errno, recording
-                              * kernels has failed and ends here */
+    LULL_EVENT_COMPUTE,      /* compute kernels ran from time_ns for bytes ns; reported late */
+    LULL_EVENT_COMPLETE, /* every compute run that began before time_ns is reported; bytes: how many
+                            kernels were dropped; peer: -errno, recording kernels has failed and
+                            ends here */
     LULL_EVENT_COMMUNICATOR, /* announces a communicator: ranks; bytes: its nodes; peer: own rank
                               * in it; name: its name, LULL_JOB_MAX_NAMES without one */
 
-    /* These tell of energy windows, from any thread; bytes: the window's number in the process. No
+    /* These mark energy windows, from any thread; bytes: the window's number in the process. No
      * other window that is open has the same remainder by LULL_JOB_MAX_WINDOWS. */
     LULL_EVENT_WINDOW_BEGIN, /* name: its name */
     LULL_EVENT_WINDOW_END,
 };
 
-/* What the governor may ask of the probes of a process, beyond what costs next to nothing. */
+/* What the governor may request of the probes of a process, beyond what costs next to nothing. */
 enum lull_ask {
     LULL_ASK_TIMES = 1,   /* KERNEL_BEGIN and KERNEL_END */
     LULL_ASK_COMPUTE = 2, /* COMPUTE and COMPLETE */
@@ -150,8 +150,8 @@ void lull_event_segment_destroy(struct lull_event_segment *job);
 /* Returns how many processes could not join, because /dev/shm was full or all slots were taken. */
 uint32_t lull_event_segment_turned_away(const struct lull_event_segment *job);
 
-/* Returns whether somebody has cut the file of a created segment, so that what it held is lost, and
- * no event comes any more. */
+/* Returns whether a process has truncated the file of a created segment. Its contents are lost
+ * then, and no more events come. */
 bool lull_event_segment_is_cut(const struct lull_event_segment *job);
 
 /* Returns how many slots are claimed: slots 0..count-1 are valid, and stay so after their process
@@ -165,12 +165,12 @@ int lull_event_segment_process(const struct lull_event_segment *job, uint32_t sl
 /*
  * Reader: gives up the slot of a process that has ended and whose events have all been read, for
  * processes that find no other; its names stay as they are. Errors: -EBUSY the process lives, or
- * nobody can tell, or the slot is released already; -EAGAIN there is something to read yet, or the
- * process died while it told something: then the slot is never given up.
+ * that cannot be determined, or the slot is released already; -EAGAIN there is something to read
+ * yet, or the process died while it wrote an event: then the slot is never given up.
  */
 int lull_event_segment_release(struct lull_event_segment *job, uint32_t slot);
 
-/* 1: the slot is some process', which may have ended; 0: it is released and nobody's yet. */
+/* 1: the slot is some process', which may have ended; 0: it is released and has no process yet. */
 int lull_event_segment_is_held(const struct lull_event_segment *job, uint32_t slot);
 
 /* Copies the GPUs that the probes of a slot's process report; returns how many, at most

@@ -17,8 +17,8 @@
 #include "base/clock.h"
 #include "wire/event.h"
 
-/* The reader looks for events by itself this often, because a producer may be killed before it
- * wakes the reader. */
+/* The reader looks for events this often without being woken, because a producer may be killed
+ * before it wakes the reader. */
 #define LONGEST_SLEEP_NS (100 * LULL_NS_PER_MS)
 
 enum {
@@ -29,8 +29,8 @@ enum {
     OTHER_NAME = LULL_JOB_MAX_NAMES - 1, /* represents all that found no room */
 };
 
-/* Who has a slot. A released one is nobody's until another process has it, and has said who it is.
- */
+/* Who has a slot. A released one has no owner until another process has claimed it and written its
+ * identity. */
 enum { SLOT_TAKEN, SLOT_RELEASED, SLOT_CHANGING };
 
 /* A GPU in a slot. */
@@ -75,7 +75,7 @@ struct lull_event_slot {
     _Alignas(64) _Atomic uint32_t asked;
     /* Identity: version is odd while it is being written and 0 before the first time. */
     _Alignas(64) _Atomic uint32_t version;
-    _Atomic uint64_t start_ticks; /* of the process since boot: tells it from a later one */
+    _Atomic uint64_t start_ticks; /* of the process since boot: distinguishes it from a later one */
     _Atomic uint64_t pid_space; /* inode of the namespace that its number is of; 0: it is unknown */
     _Atomic uint32_t holder;
     _Atomic uint64_t gpus[LULL_JOB_MAX_GPUS]; /* PCI addresses, a bit of GPU_...; 0: free */

@@ -7,10 +7,10 @@
  * A producer reserves p by moving head from p to p + 1, writes the record, publishes it.
  *
  * Stopped producers. One that stops between reserving and publishing leaves a hole. The reader
- * delivers what lies behind the hole and frees those records, but never frees the hole itself:
- * only its owner may end it. So no record ever has two writers. While the hole lasts, the ring is
- * full once head is a capacity ahead of it, and further events are counted as lost. When the
- * process is dead nobody needs the rest of the ring.
+ * delivers what lies behind the hole and frees those records, but never frees the hole itself: only
+ * its owner may end it. So no record ever has two writers. While the hole lasts, the ring is full
+ * once head is a capacity ahead of it, and further events are counted as lost. When the process is
+ * dead, the rest of the ring is not needed.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -37,10 +37,10 @@ static long event_ring_futex(_Atomic uint32_t *word, int operation, uint32_t val
  * No wake-up is lost. The producer (P1) moves head and publishes its record, then (P2) reads the
  * doorbell; the reader (R1) writes SLEEPING, then (R2) reads head and records, then (R3) sleeps if
  * the doorbell still says SLEEPING, which the kernel checks atomically. All are sequentially
- * consistent, so if R2 misses P1, then R1 < R2 < P1 < P2 in their total order: P2 sees SLEEPING,
- * or the word was changed since by someone who wakes the reader himself. The one gap is a
- * producer that is killed after changing the word and before its system call; it delays the
- * reader by LONGEST_SLEEP_NS at most. As long may wait what nobody is woken for.
+ * consistent, so if R2 misses P1, then R1 < R2 < P1 < P2 in their total order: P2 sees SLEEPING, or
+ * the word was changed since by another thread, which wakes the reader. The one gap is a producer
+ * that is killed after changing the word and before its system call; it delays the reader by
+ * LONGEST_SLEEP_NS at most. Events that wake no reader may wait as long.
  */
 static void ring_doorbell(struct lull_event_header *header)
 {

@@ -178,7 +178,8 @@ static int read_info(const struct lull_event_slot *slot, struct lull_process_inf
     return 0;
 }
 
-/* Two probes of one process may come here at once; whoever loses keeps what the other wrote. */
+/* Two probes of one process may come here at once. The one that loses keeps what the other wrote.
+ */
 static void write_info(struct lull_event_slot *slot, const struct lull_process_info *info)
 {
     uint32_t version = atomic_load_explicit(&slot->version, memory_order_relaxed);
@@ -226,8 +227,8 @@ static void event_segment_introduce(struct lull_event_slot *slot, uint64_t start
     write_info(slot, info);
 }
 
-/* Takes a slot that has been released. Its names stay, because what has been told with them is
- * still being looked at, and the ring continues where it is. */
+/* Takes a slot that has been released. Its names stay, because events that refer to them are still
+ * in use. The ring continues where it is. */
 static int reclaim_slot(struct lull_event_memory *segment, uint64_t start_ticks,
                         const struct lull_process_info *info, uint32_t *slot_out)
 {

@@ -31,8 +31,8 @@ void lull_job_file_path(const char *directory, enum lull_job_file kind, const ch
              drawn);
 }
 
-/* Returns the process that the name of a file of this kind tells of; 0: it is no such name. Other
- * users choose names in this directory, and a name is shown: it consists of harmless characters. */
+/* Returns the process in the name of a file of this kind; 0: it is no such name. Other users choose
+ * names in this directory, and names are shown, so only harmless characters are accepted. */
 static pid_t owner_by(const char *name, enum lull_job_file kind)
 {
     static const char harmless[] =
@@ -69,7 +69,7 @@ static bool is_dead(pid_t pid)
     return kill(pid, 0) < 0 && errno == ESRCH;
 }
 
-/* Returns whether the file is this user's and nobody has locked it, in whatever container. */
+/* Returns whether the file is this user's and no process has locked it, in any container. */
 static bool is_abandoned(int directory_fd, const char *name)
 {
     int fd = openat(directory_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);

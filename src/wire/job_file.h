@@ -2,9 +2,9 @@
  * Where the segments of jobs (wire/event.h) and the live states of runs (wire/live.h) lie, and
  * clearing away what killed runs have left.
  *
- * A file's name, `lull-job-PID-PASS-RANDOM`, tells the process that made it, and that process keeps
- * it locked: so a dead owner's can be told from a living one's even where process ids are used
- * again, or counted again (containers that share /dev/shm).
+ * A file's name, `lull-job-PID-PASS-RANDOM`, contains the process that made it, and that process
+ * keeps it locked. So a dead owner's file can be distinguished from a living one's even where
+ * process ids are reused, or counted again (containers that share /dev/shm).
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -31,8 +31,8 @@ bool lull_job_file_is(const char *name, enum lull_job_file kind);
 
 /*
  * Removes the files of both kinds in the directory that belong to the effective user, whose owner
- * is dead, and that nobody has locked. Returns how many; what cannot be looked at or removed is
- * left unchanged.
+ * is dead, and that no process has locked. Returns how many; files that cannot be read or removed
+ * stay.
  */
 uint32_t lull_job_file_clear(const char *directory);
 

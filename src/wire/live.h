@@ -1,13 +1,14 @@
 /*
- * Live state of a run: what its governor knows now, published in shared memory for whoever looks on
- * (`lull top`, `lull serve`): a file of fixed size beside the job's segment (job_file.h), written
- * by the governor alone a few times a second. Whoever may read the file may look: the user, root,
- * and a group that the governor opens it to (wire/viewers.h). The writer never waits for readers,
- * and a reader sees one moment or none.
+ * Live state of a run: what its governor knows now, published in shared memory for viewers (`lull
+ * top`, `lull serve`). It is a file of fixed size beside the job's segment (job_file.h), written by
+ * the governor alone a few times a second. The file's permissions decide who can view it: the user,
+ * root, and a group that the governor opens it to (wire/viewers.h). The writer never waits for
+ * readers, and a reader sees one moment or none.
  *
  * A figure that is not known is NAN and has a reason. Text ends with a NUL, and holds whatever the
  * governor's user chose: it is escaped before it goes to a terminal or into a document. The
- * governor keeps the file locked, so that a dead one's is told from a living one's (job_file.h).
+ * governor keeps the file locked, so that a dead one's is distinguished from a living one's
+ * (job_file.h).
  *
  * Threads: a writer belongs to one; readers: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -33,10 +34,10 @@ enum lull_live_unknown {
     LULL_LIVE_KNOWN,
     LULL_LIVE_TOO_EARLY,   /* it has not been measured yet */
     LULL_LIVE_NOT_READ,    /* no rank uses the GPU, so that the governor does not read it */
-    LULL_LIVE_NO_SENSOR,   /* the driver does not tell it */
+    LULL_LIVE_NO_SENSOR,   /* the driver does not report it */
     LULL_LIVE_LOST,        /* the driver has lost the GPU */
     LULL_LIVE_HANGS,       /* the driver does not return */
-    LULL_LIVE_NOT_LEASED,  /* the GPU is not leased, so that nothing is asked of it */
+    LULL_LIVE_NOT_LEASED,  /* the GPU is not leased, so nothing is requested of it */
     LULL_LIVE_NOTHING_LOW, /* nothing is lowered */
     LULL_LIVE_NOT_SOUGHT,  /* the run only observes, or a plan or a power limit rules */
     LULL_LIVE_TOO_SHORT,   /* the sections are shorter than what the sensor averages over */
@@ -68,9 +69,9 @@ enum lull_live_state {
 
 /* What the guard has said of what is lowered now. */
 enum lull_live_verdict {
-    LULL_LIVE_NO_VERDICT, /* its iterations are being learnt, or nothing is sought */
-    LULL_LIVE_UNDECIDED,  /* a lower clock is being tried or proven */
-    LULL_LIVE_PROVEN,     /* what is kept is proven not to slow the job by more than is tolerated */
+    LULL_LIVE_NO_VERDICT,   /* its iterations are being learnt, or there is no search */
+    LULL_LIVE_UNDECIDED,    /* a lower clock is being tried or proven */
+    LULL_LIVE_PROVEN,       /* accepted points proven not to slow the job beyond its tolerance */
     LULL_LIVE_NOTHING_KEPT, /* no lower clock is proven harmless, and nothing is lowered */
     LULL_LIVE_VERDICT_COUNT
 };
@@ -90,7 +91,7 @@ struct lull_live_figure {
     uint32_t unused;
 };
 
-/* What has come of sections of one kind on one GPU so far. */
+/* Results of the sections of one kind on one GPU so far. */
 struct lull_live_sections {
     uint64_t count;
     double seconds;
@@ -165,8 +166,8 @@ struct lull_live_run {
     uint64_t iterations;
     struct lull_live_figure iteration_ms;
     struct lull_live_figure iterations_left;      /* at least, until something more can be kept */
-    struct lull_live_figure saving_ratio;         /* of the energy, by what is kept */
-    struct lull_live_figure slowdown_ratio;       /* by what is kept... */
+    struct lull_live_figure saving_ratio;         /* of the energy, by the accepted points */
+    struct lull_live_figure slowdown_ratio;       /* by the accepted points... */
     struct lull_live_figure slowdown_upper_ratio; /* ...and its upper bound, at `confidence` */
     struct lull_live_figure whole_slowdown_ratio; /* of the whole run so far, trials and all */
     struct lull_live_figure whole_slowdown_upper_ratio;
@@ -178,7 +179,7 @@ struct lull_live_run {
     struct lull_live_gpu gpus[LULL_LIVE_MAX_GPUS];
 };
 
-/* What one may ask of a governor. */
+/* Requests to a governor. */
 enum lull_live_asked { LULL_LIVE_GO_ON, LULL_LIVE_PAUSE };
 
 /* Returns a figure that is known if value is not NAN; otherwise the reason, != LULL_LIVE_KNOWN. */
@@ -208,10 +209,10 @@ int lull_live_writer_share(struct lull_live_writer *writer, gid_t group, struct 
 /* Removes the file. NULL is allowed. */
 void lull_live_writer_destroy(struct lull_live_writer *writer);
 
-/* Publishes the state; copies 0.1 MiB at most, and waits for nobody. */
+/* Publishes the state. Copies 0.1 MiB at most, and never waits. */
 void lull_live_write(struct lull_live_writer *writer, const struct lull_live_run *run);
 
-/* Returns what was asked of the governor last, LULL_LIVE_GO_ON before anything was. */
+/* Returns the last request to the governor, LULL_LIVE_GO_ON before the first. */
 enum lull_live_asked lull_live_asked(const struct lull_live_writer *writer);
 
 /* ---- readers ----------------------------------------------------------------------------- */
@@ -235,8 +236,8 @@ uint32_t lull_live_list(const char *directory, struct lull_live_entry *entries_o
 int lull_live_read(const char *directory, const char *file, struct lull_live_run *run_out,
                    struct lull_error *err);
 
-/* Asks a governor, which answers by is_paused. Errors: -EACCES it is another user's; otherwise as
- * lull_live_read. */
+/* Sends a request to a governor, which answers by is_paused. Errors: -EACCES it is another user's;
+ * otherwise as lull_live_read. */
 int lull_live_ask(const char *directory, const char *file, enum lull_live_asked asked,
                   struct lull_error *err);
 

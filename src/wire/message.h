@@ -29,7 +29,7 @@ enum {
 
 enum lull_message_type {
     LULL_MESSAGE_HELLO = 1,   /* client: first message; answered by WELCOME */
-    LULL_MESSAGE_WELCOME = 2, /* daemon: tells what it manages */
+    LULL_MESSAGE_WELCOME = 2, /* daemon: reports what it manages */
     LULL_MESSAGE_LEASE = 3,   /* client: answered by GRANT or REPLY */
     LULL_MESSAGE_GRANT = 4,   /* daemon; the first of a connection carries the descriptors of
                                * the command table and of its doorbell */
@@ -37,9 +37,9 @@ enum lull_message_type {
                                * is how many there still are */
     LULL_MESSAGE_RELEASE = 6, /* client: answered by REPLY when the GPUs are restored */
     LULL_MESSAGE_STATUS = 7, /* anyone: requests the state of one GPU; answered by STATE or REPLY */
-    LULL_MESSAGE_STATE = 8,  /* daemon: tells the state of one GPU */
+    LULL_MESSAGE_STATE = 8,  /* daemon: reports the state of one GPU */
     LULL_MESSAGE_RESTORE = 9,  /* administrator: revokes and undoes everything; REPLY when done */
-    LULL_MESSAGE_REPLY = 10,   /* daemon: tells what came of a request */
+    LULL_MESSAGE_REPLY = 10,   /* daemon: reports the result of a request */
     LULL_MESSAGE_REVOKED = 11, /* daemon, unasked: a lease is over, and why */
     LULL_MESSAGE_QUIESCE = 12, /* administrator: sets GPUs free; REPLY at once, STATE says when it
                                 * is done */
@@ -58,7 +58,7 @@ enum lull_message_type {
 };
 
 struct lull_message_hello {
-    uint32_t process_id; /* for people; the daemon believes the kernel only */
+    uint32_t process_id; /* for people; the daemon trusts only the kernel */
 };
 
 struct lull_message_welcome {
@@ -115,7 +115,7 @@ struct lull_message_state {
     uint64_t xids;     /* errors that the driver has reported of this GPU */
     uint32_t is_partitioned;
     uint32_t age_ms;           /* of what was seen of the GPU; LULL_MESSAGE_NEVER: nothing was */
-    uint32_t power_mw;         /* what it has drawn of late, about a second; 0: unknown */
+    uint32_t power_mw;         /* mean over about the last second; 0: unknown */
     uint32_t power_looks;      /* changes with each new one for which there was one cap... */
     uint32_t power_cap_mhz;    /* ...namely this; 0: none */
     uint32_t lowest_mhz;       /* of the clocks that can be locked; 0: none can */
@@ -127,7 +127,7 @@ struct lull_message_state {
     uint32_t cap_left_ms;      /* 0: it is not capped */
 };
 
-/* What a GPU may have at most from now on, whoever uses it. Zeros lift the cap. */
+/* Upper limits of a GPU from now on, for every user. Zeros lift the cap. */
 struct lull_message_cap {
     uint32_t gpu;
     uint32_t max_mhz;      /* 0: any clock */

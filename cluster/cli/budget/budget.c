@@ -1,6 +1,6 @@
 /*
- * lull budget: holds what the GPUs of a cluster draw within a budget, and within what a grid
- * requests . SPDX-License-Identifier: Apache-2.0
+ * lull budget: keeps the power of a cluster's GPUs within a budget and within the requests of a
+ * grid. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <math.h>
@@ -131,7 +131,7 @@ static int budget_open(struct budget *budget, struct lull_budget_settings *setti
     return result;
 }
 
-/* Returns whether two files speak of the same nodes, racks and sources. */
+/* Returns whether two files name the same nodes, racks and sources. */
 static bool has_same_parts(const struct lull_budget_settings *a,
                            const struct lull_budget_settings *b)
 {
@@ -149,8 +149,8 @@ static bool has_same_parts(const struct lull_budget_settings *a,
     return true;
 }
 
-/* Takes over what may change while the nodes and sources stay, so that what was learnt of the GPUs
- * stays as well. */
+/* Applies what may change while the nodes and sources stay the same, so that the measurements of
+ * the GPUs are kept. */
 static void budget_take_numbers(struct lull_budget_settings *settings,
                                 const struct lull_budget_settings *from)
 {
@@ -166,7 +166,7 @@ static void budget_take_numbers(struct lull_budget_settings *settings,
     settings->others = from->others;
 }
 
-/* Takes over a file that has changed; one that is wrong changes nothing, and is told. */
+/* Applies a changed file. An invalid file changes nothing and is logged. */
 static int budget_reload(struct budget *budget, struct lull_error *err)
 {
     struct lull_budget_settings *settings;
@@ -205,7 +205,8 @@ static void budget_write_state(const struct budget *budget)
     free(text);
 }
 
-/* Goes on with settings, which it takes over, until a signal comes; then the caps are lifted. */
+/* Runs with these settings, which it owns from now on, until a signal arrives; then the caps are
+ * lifted. */
 static int budget_serve(struct budget *budget, struct lull_budget_settings *settings,
                         struct lull_error *err)
 {

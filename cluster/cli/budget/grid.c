@@ -141,8 +141,8 @@ struct period {
     int64_t duration_s;
 };
 
-/* Reads the period of an event or interval; what it leaves out stays. *has_begin tells whether it
- * says when it begins. */
+/* Reads the period of an event or interval. Fields that it omits stay unchanged. *has_begin: it
+ * has a start. */
 static int read_period(const struct grid_reader *reader, const json_t *object,
                        struct period *period, bool *has_begin)
 {
@@ -156,7 +156,7 @@ static int read_period(const struct grid_reader *reader, const json_t *object,
         return -EINVAL;
     if (*has_begin && strncmp(json_string_value(json_object_get(value, "start")), "0001-01-01",
                               strlen("0001-01-01")) == 0)
-        period->begin_s = reader->now_s; /* the standard's word for at once */
+        period->begin_s = reader->now_s; /* the standard's value for "now" */
     if (duration == NULL || json_is_null(duration))
         return 0;
     if (!json_is_string(duration))
@@ -192,7 +192,7 @@ static int read_payloads(struct grid_reader *reader, size_t index, const json_t 
     return 0;
 }
 
-/* Intervals that do not say when they begin follow each other. */
+/* Intervals without a start follow each other. */
 static int read_openadr_event(struct grid_reader *reader, size_t index, const json_t *event)
 {
     const json_t *intervals = json_object_get(event, "intervals");
@@ -215,7 +215,7 @@ static int read_openadr_event(struct grid_reader *reader, size_t index, const js
         if (!has_begin)
             period.begin_s = next_s;
         next_s = later_by(period.begin_s, period.duration_s);
-        if (period.duration_s == 0) /* the standard's word for: until something else is said */
+        if (period.duration_s == 0) /* the standard's value for "until further notice" */
             period.duration_s = LULL_GRID_FOR_EVER;
         if (period.begin_s < LULL_GRID_FOR_EVER)
             result = read_payloads(reader, index, event, interval, &period);

@@ -1,7 +1,7 @@
 /*
- * What a grid, or whoever speaks for it, requests: targets in watts for times. Read from Lull's own
- * JSON (a file, a webhook), or from the events of an OpenADR 3 server. The readers are pure: text
- * in, struct out. Threads: any. SPDX-License-Identifier: Apache-2.0
+ * Requests of a power grid or its operator: targets in watts for periods of time. Read from Lull's
+ * own JSON (a file, a webhook), or from the events of an OpenADR 3 server. The readers are pure:
+ * text in, struct out. Threads: any. SPDX-License-Identifier: Apache-2.0
  *
  * Lull's own: {"events": [EVENT...]}, or one EVENT alone:
  *     {"target_w": 7000, "begin": "2026-11-28T17:00:00Z", "end": "2026-11-28T19:00:00Z"}
@@ -43,15 +43,15 @@ int lull_grid_parse_time(const char *text, int64_t *time_s_out);
  * -EINVAL: it is none. */
 int lull_grid_parse_duration(const char *text, int64_t *duration_s_out);
 
-/* Reads Lull's own text of this name. now_s: when an event begins that does not say so. The grid is
- * written on success only. Errors: -EINVAL, which says what is wrong. */
+/* Reads Lull's own text of this name. now_s: the start of an event that has none. The grid is
+ * written on success only. Errors: -EINVAL, with the reason in err. */
 int lull_grid_read(const char *name, const char *text, size_t size, int64_t now_s,
                    struct lull_grid_events *grid_out, struct lull_error *err);
 
 /*
- * Reads what an OpenADR 3 server answers to GET /events: an array of events, whose payloads of the
- * types IMPORT_CAPACITY_LIMIT and DISPATCH_SETPOINT are targets, in kilowatts unless a descriptor
- * says W or MW; other types are left unchanged. Errors: as above.
+ * Reads the response of an OpenADR 3 server to GET /events: an array of events, whose payloads of
+ * the types IMPORT_CAPACITY_LIMIT and DISPATCH_SETPOINT are targets, in kilowatts unless a
+ * descriptor says W or MW; other types are left unchanged. Errors: as above.
  */
 int lull_grid_read_openadr(const char *name, const char *text, size_t size, int64_t now_s,
                            struct lull_grid_events *grid_out, struct lull_error *err);

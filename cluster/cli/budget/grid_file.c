@@ -37,7 +37,7 @@ struct lull_grid_file {
 
 /* ---- the thread ---------------------------------------------------------------------------- */
 
-/* Reads the file into `fresh`; false: what was asked before continues. */
+/* Reads the file into `fresh`; false: the earlier requests continue. */
 static bool grid_file_poll(struct lull_grid_file *file)
 {
     struct lull_error error = {0};
@@ -122,7 +122,7 @@ int lull_grid_file_start(const char *path, struct lull_grid_file **file_out, str
     return 0;
 }
 
-/* Waits until the thread is over, or has read as often as was asked; locked. False: it is late. */
+/* Waits until the thread has ended, or has done all requested reads; locked. False: it is late. */
 static bool grid_file_await(struct lull_grid_file *file)
 {
     const struct timespec until = lull_timespec_from_ns(lull_now_ns() + wait_ns);

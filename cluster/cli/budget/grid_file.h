@@ -1,6 +1,6 @@
 /*
- * What the file of `grid-file` requests. A thread reads it, because the file lies where its writer
- * put it: on a file system that hangs, reading waits for ever, and the caps would lapse meanwhile.
+ * The requests in the file of `grid-file`. A separate thread reads it, because its file system may
+ * hang: the caps would expire during a blocked read.
  *
  * Threads: any one thread calls these. SPDX-License-Identifier: Apache-2.0
  */
@@ -19,9 +19,9 @@ int lull_grid_file_start(const char *path, struct lull_grid_file **file_out,
 /* Ends it. A thread that waits for the file is left behind. NULL: does nothing. */
 void lull_grid_file_stop(struct lull_grid_file *file);
 
-/* Reads the file if it has changed, and returns what it requests: nothing where there is none. What
- * cannot be read, or does not answer for 0.2 s, leaves what was asked before, and is logged once.
- * NULL: nothing is requested. */
+/* Reads the file if it has changed, and returns its requests: none if there is no file. If it
+ * cannot be read within 0.2 s, the earlier requests remain, and the error is logged once. NULL:
+ * nothing is requested. */
 void lull_grid_file_read(struct lull_grid_file *file, struct lull_grid_events *grid_out);
 
 #endif

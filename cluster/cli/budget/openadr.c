@@ -36,7 +36,7 @@ struct lull_openadr {
     struct lull_grid_events grid;
 };
 
-/* --- what curl is told --- */
+/* --- curl's configuration --- */
 
 /* Returns whether a text can stand between quotes in curl's configuration and in a header. */
 static bool openadr_is_plain(const char *text)
@@ -47,7 +47,7 @@ static bool openadr_is_plain(const char *text)
     return true;
 }
 
-/* Returns whether nobody but this host and the server can read what is sent to an address. */
+/* Returns whether only this host and the server can read what is sent to an address. */
 static bool openadr_is_private(const char *url)
 {
     static const char *const starts[] = {"https://",
@@ -174,7 +174,7 @@ static int openadr_reap(struct lull_openadr *openadr, pid_t child)
     return status;
 }
 
-/* Returns what curl has complained of. */
+/* Returns curl's error message. */
 static int openadr_fail(int errors, const char *url, int status, struct lull_error *err)
 {
     char text[120] = "";

@@ -1,7 +1,7 @@
 /*
- * A client of an OpenADR 3 server (VTN): asks it for its events again and again, on a thread of its
- * own, through curl(1), which knows TLS, proxies and certificates. What was understood last counts
- * while the server does not answer; its events have ends of their own.
+ * A client of an OpenADR 3 server (VTN): polls its events on a separate thread through curl(1),
+ * which handles TLS, proxies and certificates. While the server does not answer, the last valid
+ * response applies until its events end.
  *
  * Threads: start and stop belong to one thread, read may be called by any.
  * SPDX-License-Identifier: Apache-2.0
@@ -15,9 +15,9 @@
 struct lull_openadr; /* opaque */
 
 /*
- * Starts to ask; borrows the settings until stop. Errors: -EINVAL an address, a program or a token
- * that cannot be used: a token goes over https only, or to this host; those of lull_file_read() for
- * the token's file; -ENOMEM; -errno.
+ * Starts polling; borrows the settings until stop. Errors: -EINVAL an invalid address, program or
+ * token: a token is sent only over https, or to this host; those of lull_file_read() for the
+ * token's file; -ENOMEM; -errno.
  */
 int lull_openadr_start(const struct lull_budget_settings *settings,
                        struct lull_openadr **openadr_out, struct lull_error *err);

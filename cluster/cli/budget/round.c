@@ -16,7 +16,7 @@ enum { MAX_GROUPS = 1 + LULL_BUDGET_MAX_RACKS + LULL_BUDGET_MAX_NODES };
 /* What a GPU of which nothing is known is taken to draw: the limit of most that train. */
 static const double unknown_w = 400.0;
 
-/* Where a GPU of the steering lies. */
+/* Location of a GPU of the steering. */
 struct gpu_place {
     uint32_t node;
     uint32_t gpu;
@@ -35,7 +35,7 @@ struct lull_budget_round {
     struct lull_power_group groups[MAX_GROUPS];
     uint32_t group_count;
     double target_w; /* INFINITY: none */
-    double cap_w;    /* of all, GPUs and what is besides; INFINITY: none */
+    double cap_w;    /* of everything, GPUs and other consumers; INFINITY: none */
     double besides_w;
     double excess_w;
     bool was_exceeded;
@@ -90,7 +90,7 @@ static double cap_of(const struct lull_budget_cap *cap, double besides_w)
     return cap->limit_w > 0.0 ? fmax(cap->limit_w - besides_w, 0.0) : INFINITY;
 }
 
-/* Makes the groups of the caps, less what is drawn besides the GPUs in them. */
+/* Makes the groups of the caps, minus the power of other consumers in them. */
 static void describe_groups(struct lull_budget_round *round)
 {
     const struct lull_budget_settings *s = round->settings;
@@ -305,7 +305,7 @@ void lull_budget_round_lift(struct lull_budget_round *round)
                                 &(struct lull_steer_order){0}, 0);
 }
 
-/* --- what is reported --- */
+/* --- reports --- */
 
 static json_t *budget_round_number_or_null(double value, bool is_known)
 {

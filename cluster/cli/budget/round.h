@@ -1,7 +1,6 @@
 /*
- * One round of a budget: looks at the nodes, tells cluster/core/power what is known of GPUs and
- * jobs, and gives the nodes the caps that follow.
- * Threads: one. SPDX-License-Identifier: Apache-2.0
+ * One round of a budget: reads the nodes, passes the state of GPUs and jobs to cluster/core/power,
+ * and sends the resulting caps to the nodes. Threads: one. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_CLI_BUDGET_ROUND_H
 #define LULL_CLUSTER_CLI_BUDGET_ROUND_H

@@ -284,7 +284,7 @@ static int budget_settings_read_key(struct settings_reader *reader, char *line)
 
 static const struct lull_budget_job ordinary_job = {.weight = 1.0, .clock_bound = 1.0};
 
-/* Gives a section its place among those of its kind, or NULL where there is no more. */
+/* Returns the place of a section among those of its kind, or NULL if there are too many. */
 static int begin_named(struct settings_reader *reader, const char *kind, const char *name)
 {
     struct lull_budget_settings *s = reader->settings;
@@ -377,7 +377,7 @@ static bool is_node(const struct lull_budget_settings *settings, const char *nam
     return false;
 }
 
-/* Checks what sections say of each other, which shows only at the end. */
+/* Checks the references between sections, which is possible only at the end. */
 static int budget_settings_check(const struct settings_reader *reader)
 {
     const struct lull_budget_settings *s = reader->settings;

@@ -1,9 +1,9 @@
 /*
- * What a site says of its power budget: the file of `lull budget`. The reader is pure: text in,
- * struct out, nothing allocated. Threads: any. SPDX-License-Identifier: Apache-2.0
+ * A site's power budget: the file of `lull budget`. The reader is pure: text in, struct out,
+ * nothing allocated. Threads: any. SPDX-License-Identifier: Apache-2.0
  *
- * Lines KEY = VALUE in sections [budget], [rack NAME], [node NAME], [job NAME] and [others];
- * # begins a comment. cluster/docs/budget.md explains the keys.
+ * Lines KEY = VALUE in sections [budget], [rack NAME], [node NAME], [job NAME] and [others]; #
+ * begins a comment. cluster/docs/budget.md explains the keys.
  */
 #ifndef LULL_CLUSTER_CLI_BUDGET_SETTINGS_H
 #define LULL_CLUSTER_CLI_BUDGET_SETTINGS_H
@@ -76,15 +76,14 @@ struct lull_budget_settings {
     struct lull_budget_node nodes[LULL_BUDGET_MAX_NODES];
     uint32_t job_count;
     struct lull_budget_job jobs[LULL_BUDGET_MAX_JOBS];
-    struct lull_budget_job others; /* jobs that no section speaks of */
+    struct lull_budget_job others; /* jobs that no section names */
 };
 
 /* Finds the number of a user by name. Errors: -ENOENT. */
 typedef int lull_budget_find_user(const char *name, uint32_t *uid_out);
 
 /* Reads the text of a file of this name; without a node there is the one of this host. Errors:
- * -EINVAL, which says file, line, what is wrong and what is expected; the settings are as before.
- */
+ * -EINVAL, with file, line, the error and the expected value; the settings are unchanged. */
 int lull_budget_settings_read(const char *path, const char *text, size_t size,
                               lull_budget_find_user *find_user,
                               struct lull_budget_settings *settings_out, struct lull_error *err);

@@ -58,7 +58,7 @@ static enum MHD_Result webhook_reply(struct MHD_Connection *connection, unsigned
     return result;
 }
 
-/* Compares in a time that does not tell how much of a guess is right. */
+/* Compares in constant time, so that the timing does not reveal how much of a guess is correct. */
 static bool has_secret(const struct lull_webhook *webhook, struct MHD_Connection *connection)
 {
     static const char scheme[] = "Bearer ";

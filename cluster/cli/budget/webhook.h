@@ -1,7 +1,7 @@
 /*
  * A webhook: POST /grid with Lull's own JSON (grid.h) replaces the events of the grid's file, if
- * the request has the secret: Authorization: Bearer SECRET. The file is what counts, so what was
- * requested outlives this program.
+ * the request has the secret: Authorization: Bearer SECRET. The requests are stored in the file, so
+ * they survive a restart of this program.
  *
  * Threads: start and stop belong to one thread; requests are served on one inside.
  * SPDX-License-Identifier: Apache-2.0
@@ -14,8 +14,8 @@
 struct lull_webhook; /* opaque */
 
 /* Listens at the address of the settings, which are borrowed until stop. Errors: -EINVAL no
- * address, or no secret of 16 to 4095 characters; those of lull_file_read(); -EADDRNOTAVAIL nobody
- * can listen there; -ENOMEM. */
+ * address, or no secret of 16 to 4095 characters; those of lull_file_read(); -EADDRNOTAVAIL the
+ * address cannot be bound; -ENOMEM. */
 int lull_webhook_start(const struct lull_budget_settings *settings,
                        struct lull_webhook **webhook_out, struct lull_error *err);
 

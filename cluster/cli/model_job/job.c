@@ -19,7 +19,7 @@ struct model_job_arguments {
     bool is_json;
     bool is_fit;
     uint32_t clocks;
-    uint32_t gpus; /* 0: as the file says */
+    uint32_t gpus; /* 0: the value of the file */
     double confidence_ratio;
     int64_t meter_ns;
 };
@@ -45,8 +45,7 @@ static const struct lull_option rows[] = {
     {0},
 };
 
-/* ---- what a job is made of --------------------------------------------------------------------
- */
+/* ---- parts of a job ------------------------------------------------------------------------- */
 
 static int model_job_refuse(const struct lull_training_entry *entry, int code, const char *what,
                             struct lull_error *err)
@@ -103,8 +102,7 @@ static uint32_t fill_tempo(const struct lull_job_type *type, const struct lull_t
     return count;
 }
 
-/* ---- at a clock -------------------------------------------------------------------------------
- */
+/* ---- at a clock ----------------------------------------------------------------------------- */
 
 static int model_job_add_point(struct lull_model_job *out, const struct lull_training_gpu *gpu,
                                const struct lull_job_graph *graph,
@@ -220,8 +218,7 @@ static int model_job_predict(const struct model_job_arguments *arguments,
     return rc;
 }
 
-/* ---- the command ------------------------------------------------------------------------------
- */
+/* ---- the command ---------------------------------------------------------------------------- */
 
 static int predict_all(const struct model_job_arguments *arguments,
                        const struct lull_training_jobs *jobs, struct lull_error *err)

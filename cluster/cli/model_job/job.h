@@ -35,7 +35,7 @@ struct lull_model_job {
     struct lull_training_step step;
     struct lull_model_job_point points[LULL_MODEL_JOB_CLOCKS];
     uint32_t point_count; /* > 0, the highest clock first */
-    /* Of a node, in equal parts of the step as the meter sees them; NAN: unknown. */
+    /* Of a node, in equal parts of the step as measured by the meter; NAN: unknown. */
     double bins_w[LULL_MODEL_JOB_BINS];
     const char *why_null; /* why watts are unknown; NULL: they are known */
 };

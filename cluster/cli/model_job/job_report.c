@@ -16,8 +16,7 @@ static double job_model_error_of(const struct lull_model_job *job, double predic
                                                                    : NAN;
 }
 
-/* ---- for people -------------------------------------------------------------------------------
- */
+/* ---- for users ------------------------------------------------------------------------------ */
 
 static void print_number(double value, int width, int digits)
 {
@@ -67,8 +66,7 @@ void lull_model_job_print(const struct lull_model_job *jobs, size_t count, doubl
            100.0 * confidence_ratio);
 }
 
-/* ---- the document -----------------------------------------------------------------------------
- */
+/* ---- the document --------------------------------------------------------------------------- */
 
 static json_t *job_model_number(double value)
 {

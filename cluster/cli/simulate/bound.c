@@ -152,7 +152,8 @@ static int cluster_bound_start(FILE *problem, int out_fd, struct lull_child *chi
     struct lull_error why = {0};
     int rc;
 
-    /* The program lies beside this one, in a build or installed; else it is sought on the path. */
+    /* The program is in the same folder as this one, in a build or installed; else it is
+     * searched for in PATH. */
     if (lull_file_find_own("cluster/solver/lull-bound", "../../bin/lull-bound", path, sizeof(path),
                            NULL) < 0)
         snprintf(path, sizeof(path), "%s", program);
@@ -227,8 +228,7 @@ static int bound_run_program(const struct lull_slot_problem *problem, double slo
 
 /* ---- one bound ---------------------------------------------------------------------------- */
 
-/* What the jobs need if none stands in the way of another: each runs in its cheapest operating
- * point. */
+/* The energy of the jobs if none blocks another: each runs in its cheapest operating point. */
 static int bound_alone(const struct lull_slot_problem *problem, double *bound_j_out)
 {
     double *none = calloc((size_t)problem->type_count * problem->slots, sizeof(*none));
@@ -241,8 +241,8 @@ static int bound_alone(const struct lull_slot_problem *problem, double *bound_j_
     return rc;
 }
 
-/* Bounds what the jobs need, in all or only above what their GPUs draw at rest. Where the run
- * itself needed no more than its jobs do alone, lull-bound could find nothing better. */
+/* Bounds the energy of the jobs, in total or only above the idle power of their GPUs. If the run
+ * needed no more than its jobs do alone, lull-bound cannot improve the bound. */
 static int bound_jobs(const struct bounding *bounding, bool is_above_rest, double run_j,
                       double *bound_j_out, struct lull_error *err)
 {
@@ -263,8 +263,8 @@ static int bound_jobs(const struct bounding *bounding, bool is_above_rest, doubl
     return rc;
 }
 
-/* Bounds what all GPUs need, also those without a job; total_j is what the run needed. Leaves
- * *bound_j_out as it is where GPUs draw nothing at rest. */
+/* Bounds the energy of all GPUs, also those without a job; total_j is the energy of the run.
+ * Leaves *bound_j_out unchanged where idle GPUs draw nothing. */
 static int bound_all(const struct bounding *bounding, double total_j, double *bound_j_out,
                      struct lull_error *err)
 {
@@ -284,7 +284,7 @@ static int bound_all(const struct bounding *bounding, double total_j, double *bo
     return rc;
 }
 
-/* No run needs less than a bound: where one does, the bound is false and nothing is told of it. */
+/* No run needs less than a lower bound. If one does, the bound is wrong and is not reported. */
 static int check_sound(double bound_j, double needed_j, struct lull_error *err)
 {
     if (lull_dual_is_sound(bound_j, needed_j, needed_j))
@@ -328,7 +328,7 @@ end:
     return rc;
 }
 
-/* ---- what it does not count --------------------------------------------------------------- */
+/* ---- what it excludes --------------------------------------------------------------------- */
 
 size_t lull_cluster_bound_notes(const struct lull_cluster_jobs *jobs,
                                 const struct lull_cluster_conditions *conditions,

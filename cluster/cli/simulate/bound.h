@@ -23,9 +23,9 @@ struct lull_cluster_bound {
  * did, meets every deadline that the policy met, and keeps under the run's power cap
  * (cluster/core/bound/slot_relaxation.h: how times become slots of slot_s; 0: a 288th of the whole;
  * cluster/core/power/baseline_power.h: what idle GPUs add). conditions are those of the run.
- * Errors: -ENOENT there is no lull-bound, neither beside this program nor on the path;
- * LULL_E_FORMAT it failed, and has said why; -EPROTO the run needed less than the bound, which is a
- * mistake in the bound; -ENOMEM; -errno of the process.
+ * Errors: -ENOENT there is no lull-bound, neither in the folder of this program nor in PATH;
+ * LULL_E_FORMAT it failed, and has printed the reason; -EPROTO the run needed less than the bound,
+ * which is a bug in the bound; -ENOMEM; -errno of the process.
  */
 int lull_cluster_bound(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                        const struct lull_cluster_run *run,

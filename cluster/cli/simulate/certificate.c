@@ -20,7 +20,7 @@ enum {
     MAX_SLOTS = 8,
 };
 
-/* Returns what the run cost, in J; *size_j_out is the sum of the sizes of its parts. */
+/* Returns the cost of the run, in J; *size_j_out is the sum of the sizes of its parts. */
 static double certificate_cost_of(const struct lull_cluster_jobs *jobs,
                                   const struct lull_cluster_run *run, double second_j,
                                   double *size_j_out)
@@ -190,7 +190,7 @@ static int bound_paused(const struct lull_cluster *cluster, const struct judged 
     return rc;
 }
 
-/* No run costs less than a bound: where one does, the bound is false and nothing is told of it. */
+/* No run costs less than a lower bound. If one does, the bound is wrong and is not reported. */
 static int certificate_reject(const struct lull_cluster_certificate *certificate,
                               struct lull_error *err)
 {

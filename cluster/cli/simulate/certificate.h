@@ -1,6 +1,6 @@
 /*
- * Certifies how far a run was from the optimum at most, by prices that are found after the run
- * (cluster/core/bound/dual_search.h; preemptive_bound.h where jobs may stop and continue).
+ * Certifies an upper bound on a run's distance from the optimum, by prices that are found after the
+ * run (cluster/core/bound/dual_search.h; preemptive_bound.h where jobs may stop and continue).
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_CLI_SIMULATE_CERTIFICATE_H

@@ -39,7 +39,7 @@ static int cluster_command_write_files(const struct lull_scenario_output_options
     return rc;
 }
 
-/* Prints the run; for people either what explains one job or the summary. */
+/* Prints the run; for users either what explains one job or the summary. */
 static int cluster_command_print_result(const struct lull_scenario_output_options *output,
                                         const struct lull_scenario *scenario,
                                         const struct lull_scenario_run *run, struct lull_error *err)

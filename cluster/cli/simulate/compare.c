@@ -103,8 +103,8 @@ struct sweep_range {
     int64_t count;
 };
 
-/* Parses "FROM:TO:COUNT" or "COUNT", which is from a hundredth of what is typical (or of 1, where
- * that is 0) to a hundred times that. Errors: -EINVAL. */
+/* Parses "FROM:TO:COUNT" or "COUNT", which spans 0.01 to 100 times the default (of 1, if that is
+ * 0). Errors: -EINVAL. */
 static int parse_range(const char *text, const struct lull_policy_parameter *parameter,
                        struct sweep_range *range_out)
 {

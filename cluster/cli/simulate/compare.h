@@ -8,10 +8,10 @@
 #include "cluster/cli/simulate/scenario.h"
 
 /*
- * Runs what options->compare (names with commas between, or "all") or options->sweep ("COUNT" or
- * "FROM:TO:COUNT", of the policy's knob) tells, and prints a table or one JSON document. policy:
- * null with compare. Errors: -EINVAL no such policy, no knob, no such range; those of
- * lull_scenario_run_init.
+ * Runs the policies of options->compare (comma-separated names, or "all"), or the values of the
+ * policy's knob in options->sweep ("COUNT" or "FROM:TO:COUNT"). Prints a table or one JSON
+ * document. policy: null with compare. Errors: -EINVAL no such policy, no knob, no such range;
+ * those of lull_scenario_run_init.
  */
 int lull_cluster_compare(const struct lull_scenario *scenario,
                          const struct lull_cluster_policy_ops *policy,

@@ -149,8 +149,7 @@ static void print_causes(const struct lull_explained *explained, FILE *out)
     }
 }
 
-/* Returns what was free when the job came, how long it waited for which reason, and which jobs had
- * to do with it. */
+/* Returns the free GPUs when the job came, its waiting time by reason, and the jobs involved. */
 static void print_wait(const struct lull_explained *explained, FILE *out)
 {
     const struct lull_cluster_wait *wait = &explained->wait;
@@ -180,7 +179,7 @@ static void print_wait(const struct lull_explained *explained, FILE *out)
 
 /* ---- why this place ----------------------------------------------------------------------- */
 
-/* Tells where the job ran and by which rule that place was chosen. */
+/* Explains where the job ran and by which rule that place was chosen. */
 static void explain_print_place(const struct lull_explained *explained, FILE *out)
 {
     const struct lull_scenario_model *model = explained->model;
@@ -294,8 +293,8 @@ static void print_pools_with(const struct lull_explained *explained,
     fputs(shown > 0 ? "\n" : "  no pool could hold it\n", out);
 }
 
-/* Tells why a job was rejected, and what would have let it run: more nodes, another pool, GPUs with
- * more memory, or another policy. */
+/* Explains why a job was rejected, and what would have allowed it: more nodes, another pool,
+ * GPUs with more memory, or another policy. */
 static void print_rejection(const struct lull_explained *explained, FILE *out)
 {
     const struct lull_scenario_model *model = explained->model;
@@ -325,7 +324,7 @@ static void print_rejection(const struct lull_explained *explained, FILE *out)
     }
 }
 
-/* ---- for people ---------------------------------------------------------------------------- */
+/* ---- for users ----------------------------------------------------------------------------- */
 
 static void print_end(const struct lull_explained *explained, FILE *out)
 {

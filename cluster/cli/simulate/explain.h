@@ -1,5 +1,5 @@
 /*
- * Why a job of a run waited, why it ran where it did, and why at its clock: for people, on one
+ * Why a job of a run waited, why it ran where it did, and why at its clock: for users, on one
  * screen, or for programs. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_CLI_SIMULATE_EXPLAIN_H

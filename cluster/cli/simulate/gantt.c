@@ -30,7 +30,7 @@ static const char style[] =
 
 /* ---- header ------------------------------------------------------------------------------- */
 
-/* A word of the legend: a coloured mark and what it says. */
+/* A key of the legend: a coloured mark and its text. */
 struct legend_key {
     const char *class;
     double x;
@@ -39,8 +39,8 @@ struct legend_key {
     uint32_t rgb;
 };
 
-/* Draws a key of the legend, and returns where the next one may begin. A letter is taken to be 5.9
- * pixels wide, since SVG does not tell how wide a text will be. */
+/* Draws a key of the legend, and returns where the next one may begin. A letter is taken to be
+ * 5.9 pixels wide, since SVG cannot measure the width of a text. */
 static double draw_key(FILE *file, const struct legend_key *key, const char *what)
 {
     fprintf(file,
@@ -50,7 +50,7 @@ static double draw_key(FILE *file, const struct legend_key *key, const char *wha
     return key->x + 44.0 + 5.9 * (double)strlen(what);
 }
 
-/* Returns what the colours of boxes and bands mean. */
+/* Returns the meaning of the colours of boxes and bands. */
 static void draw_job_keys(const struct lull_gantt *gantt, bool has_boxes)
 {
     struct legend_key key = {"free", left, 58.0, "fill", 0xeceef1};
@@ -84,7 +84,7 @@ static void draw_job_keys(const struct lull_gantt *gantt, bool has_boxes)
     }
 }
 
-/* Returns what the shades of the strips above the pools mean. */
+/* Returns the meaning of the shades of the strips above the pools. */
 static void draw_wait_keys(const struct lull_gantt *gantt)
 {
     static const char *const words[] = {"", "waiting jobs want GPUs", "1/4 of their pool or more",

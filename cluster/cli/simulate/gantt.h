@@ -1,6 +1,6 @@
 /*
- * The picture of a run (SVG): what ran where over time; below it the power and how many jobs
- * waited.
+ * The picture of a run (SVG): the jobs on their GPUs over time; below them the power and the number
+ * of waiting jobs.
  *
  * A small cluster has a row per GPU and a box per job. Where that would be too much, bands of
  * nodes, pools or types of GPUs show how many of their GPUs are busy, as means over short times, so

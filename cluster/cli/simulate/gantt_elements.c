@@ -236,7 +236,7 @@ static int find_waits(struct lull_gantt *gantt)
 const uint32_t lull_gantt_want_rgb[LULL_GANTT_WANT_SHADES + 1] = {0, 0xf7dfb0, 0xf0bf62, 0xdf9320,
                                                                   0xad5f00};
 
-/* The shade by the share of the pool's GPUs that is wanted; 0: nobody waits. */
+/* The shade by the share of the pool's GPUs that is wanted; 0: no job waits. */
 static int shade_of(double wanted, double gpus)
 {
     static const double ratios[LULL_GANTT_WANT_SHADES - 1] = {0.25, 1.0, 4.0};

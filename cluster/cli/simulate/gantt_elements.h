@@ -61,7 +61,7 @@ static inline double lull_gantt_s(int64_t time_ns)
 /* Where a time is, in pixels. */
 double lull_gantt_x(const struct lull_gantt *gantt, double time_s);
 
-/* Draws the ground of a row whose top is at y: GPUs that nobody holds. */
+/* Draws the background of a row whose top is at y: free GPUs. */
 void lull_gantt_draw_free(const struct lull_gantt *gantt, double y, double height);
 
 /* The number of the layer that a stretch is in. */

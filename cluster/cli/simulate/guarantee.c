@@ -60,8 +60,8 @@ static void note_if(struct notes *notes, bool is_so, const char *what)
         snprintf(notes->all[notes->count++].text, sizeof(notes->all[0].text), "%s", what);
 }
 
-/* Lists why there is no ratio; nothing: there is one. What takes promised GPUs away or makes
- * promised jobs late takes from what was gained, so that the theorem says nothing of the run. */
+/* Lists why there is no ratio; nothing: there is one. Events that take promised GPUs away or
+ * make promised jobs late reduce the gains, so the theorem does not cover the run. */
 static void list_reasons(const struct lull_guarantee *guarantee, struct notes *notes)
 {
     const struct lull_schedule_set_theorem *theorem = &guarantee->theorem;

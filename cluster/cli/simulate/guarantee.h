@@ -1,7 +1,7 @@
 /*
- * What theory guarantees of a policy before it runs: the ratio of cluster/docs/competitive.md for
- * the jobs at hand, and what the theorem does not cover. (What a run is certified to have reached:
- * certificate.h.) SPDX-License-Identifier: Apache-2.0
+ * The theoretical guarantee of a policy before it runs: the ratio of cluster/docs/competitive.md
+ * for these jobs, and the cases that the theorem does not cover. (certificate.h certifies a
+ * finished run.) SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_CLI_SIMULATE_GUARANTEE_H
 #define LULL_CLUSTER_CLI_SIMULATE_GUARANTEE_H
@@ -18,7 +18,7 @@ struct lull_guarantee {
     bool is_proven; /* a theorem covers the policy; else theorem is all zeros */
     struct lull_schedule_set_theorem theorem;
     int64_t slot_ns;
-    bool has_given_gang;  /* somebody gave the largest gang; else the jobs tell it */
+    bool has_given_gang;  /* the user gave the largest gang; else it is that of the jobs */
     bool has_given_range; /* the same of gains */
     size_t preemptible;   /* jobs that may run in pieces */
     bool has_failures;    /* what breaks promises in this scenario, and with them the ratio */
@@ -35,7 +35,7 @@ int lull_guarantee_find(const struct lull_cluster *cluster, const struct lull_cl
                         const struct lull_cluster_conditions *conditions, bool has_failures,
                         struct lull_guarantee *guarantee_out);
 
-/* Prints the guarantee, and what it does not cover, in lines for people. */
+/* Prints the guarantee, and what it does not cover, in lines for users. */
 void lull_guarantee_print(const struct lull_guarantee *guarantee, FILE *out);
 
 /* Adds the fields proven_ratio (null where there is none), not_proven (what the theorem does not

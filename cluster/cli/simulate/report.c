@@ -9,7 +9,7 @@
 #include "base/json_string.h"
 #include "cluster/cli/simulate/totals.h"
 
-/* A run, and what is counted of it to be told. */
+/* A run and the figures that are reported of it. */
 struct findings {
     const struct lull_scenario *scenario;
     const struct lull_scenario_run *run;
@@ -70,7 +70,7 @@ static double mean_completion_s(const struct lull_cluster_totals *totals)
     return totals->done > 0 ? totals->completion_s / (double)totals->done : 0.0;
 }
 
-/* A pool without GPUs is told only where it has jobs: those that no other pool takes. */
+/* A pool without GPUs is reported only if it has jobs: those that no other pool takes. */
 static bool is_shown(const struct lull_cluster_totals *totals)
 {
     return totals->gpus > 0 || totals->jobs > 0;
@@ -212,7 +212,7 @@ int lull_cluster_report_print_json(const struct lull_scenario *scenario,
     return rc < 0 ? lull_error_set(err, rc, "no memory for the summary") : 0;
 }
 
-/* ---- for people --------------------------------------------------------------------------- */
+/* ---- for users ---------------------------------------------------------------------------- */
 
 static void print_conditions(const struct findings *findings)
 {
@@ -237,8 +237,7 @@ static void print_conditions(const struct findings *findings)
         printf("carbon              %.3f t\n", lull_power_meter_carbon(meter) * 1e-6);
 }
 
-/* Prints what the policy makes small, and the bound on it; as a gain where values exceed the cost.
- */
+/* Prints the policy's objective and the bound on it; as a gain where values exceed the cost. */
 static void print_cost(const struct lull_cluster_certificate *certificate, bool has_values)
 {
     const double cost_j = certificate->cost_j;
@@ -325,7 +324,7 @@ static void cluster_report_print(struct findings *findings)
     const struct lull_scenario_model *model = &findings->scenario->model;
     const struct lull_cluster_totals *all = findings->all;
 
-    /* The bound of a certificate is one of cost, not of energy alone: print_cost() tells it. */
+    /* The bound of a certificate is on cost, not on energy alone: print_cost() prints it. */
     if (!findings->run->is_bounded)
         findings->summary.bound_j = NAN;
     lull_cluster_summary_print(&findings->summary, stdout);

@@ -1,5 +1,5 @@
 /*
- * What `lull simulate cluster` prints of one run, for people or as one JSON document.
+ * What `lull simulate cluster` prints of one run, for users or as one JSON document.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_CLI_SIMULATE_REPORT_H
@@ -9,7 +9,7 @@
 
 #include "cluster/cli/simulate/scenario.h"
 
-/* Prints lines for people. Errors: -ENOMEM. */
+/* Prints lines for users. Errors: -ENOMEM. */
 int lull_cluster_report_print(const struct lull_scenario *scenario,
                               const struct lull_scenario_run *run, struct lull_error *err);
 

@@ -107,8 +107,8 @@ static int scenario_make_cluster(struct lull_scenario_model *model,
 
 /* ---- the jobs ----------------------------------------------------------------------------- */
 
-/* The energy at full clocks: of the fastest operating point on as many GPUs as the table tells, or
- * of the fastest of all, if none has as many. */
+/* The energy at full clocks: of the fastest operating point with the table's number of GPUs, or
+ * of the fastest one of all if none has that number. */
 static double full_energy_j(const struct lull_cluster_job *job, uint32_t gpus)
 {
     const struct lull_cluster_point *best = NULL;
@@ -248,7 +248,7 @@ static void move_failures(struct lull_cluster_failure *failures, size_t *count, 
     *count = kept;
 }
 
-/* Failures that began earlier may stand in another order once they begin at 0. */
+/* Failures that began earlier may change their order once they begin at 0. */
 static int read_failures(struct lull_scenario *scenario, const char *path, struct lull_error *err)
 {
     const uint32_t nodes = scenario->model.cluster.node_count;

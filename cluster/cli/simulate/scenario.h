@@ -1,6 +1,6 @@
 /*
- * A scenario: the cluster, its jobs with their operating points, and what happens beside them, as
- * the options tell. Everything else here is handed a scenario or parts of it. Threads: one.
+ * A scenario, made from the options: the cluster, its jobs with their operating points, and events
+ * such as failures. Everything else here gets a scenario or parts of it. Threads: one.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_CLI_SIMULATE_SCENARIO_H
@@ -50,12 +50,12 @@ struct lull_scenario {
 
 /*
  * Reads the files that the options name, draws random failures and builds the rest; borrows the
- * options. Time counts from the first submission, so that nothing depends on where the clock of the
- * tables begins: times of failures and tariffs are moved along. Says on standard error which pools
- * of jobs the table of pools lacks. Random failures continue until the
- * longest job could have run after the last arrival. Errors: -EINVAL there are too many nodes, or
- * pools but no job of one of them; -ENOMEM; those of the readers, of lull_scenario_points_make and
- * of lull_cluster_failures_draw. lull_scenario_fini() must follow, also after an error.
+ * options. Time counts from the first submission, so that the start of the tables' clock does not
+ * matter: times of failures and tariffs are shifted by the same amount. Prints on standard error
+ * the pools of jobs that the table of pools lacks. Random failures continue until the longest job
+ * could have run after the last arrival. Errors: -EINVAL there are too many nodes, or pools but no
+ * job of one of them; -ENOMEM; those of the readers, of lull_scenario_points_make and of
+ * lull_cluster_failures_draw. lull_scenario_fini() must follow, also after an error.
  */
 int lull_scenario_init(struct lull_scenario *scenario, const struct lull_scenario_options *options,
                        struct lull_error *err);
@@ -86,7 +86,7 @@ struct lull_scenario_run {
     const struct lull_cluster_policy_ops *policy;
     struct lull_cluster_policy_ops ruled; /* the policy with the options' rules, if it takes them */
     struct lull_cluster_run *run;
-    bool is_certified; /* what the policy minimises has a bound: pd-rats and pd-rats-safe */
+    bool is_certified; /* the policy's objective has a bound: pd-rats and pd-rats-safe */
     bool is_bounded;   /* --bound was given */
     struct lull_cluster_certificate certificate; /* where is_certified, as guarantee */
     struct lull_guarantee guarantee;
@@ -94,9 +94,9 @@ struct lull_scenario_run {
 };
 
 /*
- * Runs all jobs under a policy, and judges the run as the options tell. Borrows the scenario, the
- * policy and the options. Errors: -EINVAL the policy takes only jobs with a value and none has one;
- * -ENOMEM; those of lull_cluster_simulate, lull_cluster_certify and lull_cluster_bound.
+ * Runs all jobs under a policy, and evaluates the run as the options specify. Borrows the scenario,
+ * the policy and the options. Errors: -EINVAL the policy takes only jobs with a value and none has
+ * one; -ENOMEM; those of lull_cluster_simulate, lull_cluster_certify and lull_cluster_bound.
  * lull_scenario_run_fini() must follow, also after an error.
  */
 int lull_scenario_run_init(struct lull_scenario_run *run, const struct lull_scenario *scenario,

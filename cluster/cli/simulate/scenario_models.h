@@ -1,6 +1,6 @@
 /*
- * Jobs of which a model was fitted: how they run over clocks by what `lull model fit` has written
- * of them, in place of what their class is taken for. SPDX-License-Identifier: Apache-2.0
+ * Jobs with a fitted model: their time and power over clocks come from the output of `lull model
+ * fit` instead of from their class. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_CLI_SIMULATE_SCENARIO_MODELS_H
 #define LULL_CLUSTER_CLI_SIMULATE_SCENARIO_MODELS_H
@@ -42,7 +42,7 @@ void lull_scenario_models_fini(struct lull_scenario_models *models);
 /*
  * Finds the model of a job on a type: the one of the job's name, else the one whose name continues
  * with a comma there; a slash of the job's name is a comma of the model's. *found_out is NULL where
- * there is none. Errors: -EINVAL several are meant.
+ * there is none. Errors: -EINVAL the name is ambiguous.
  */
 int lull_scenario_models_find(const struct lull_scenario_models *models, uint32_t type,
                               const char *job, const struct lull_scenario_fitted **found_out,

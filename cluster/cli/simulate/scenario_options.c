@@ -114,7 +114,7 @@ static const char *const networks[] = {
 /* More joules or watts are a mistake of the user. */
 #define MAX_AMOUNT 1e15
 
-/* What a run of one policy tells or writes: several policies, or settings, have none of it. */
+/* Outputs of a run of one policy. Not available with several policies or settings. */
 #define OF_ONE_RUN "knob|bound|explain|gantt|jobs-out|power-out"
 
 #define FLAG(NAME, FIELD, HELP, ...)                                                               \

@@ -22,15 +22,15 @@ enum { LULL_SCENARIO_MAX_TYPES = 4, LULL_SCENARIO_MAX_ELASTIC = 16 };
 struct lull_scenario_model_options {
     const char *path;  /* of the table of jobs, an operand */
     const char *pools; /* a table of virtual clusters; null: all nodes are one pool */
-    int64_t nodes;     /* of the one pool; 0: --pools or --gpu-types tells */
+    int64_t nodes;     /* of the one pool; 0: given by --pools or --gpu-types */
     int64_t gpus_per_node;
     double run_w;        /* what a GPU with a job draws, where type_count is 0 */
-    double idle_w;       /* what a GPU without a job draws; below 0: what its model tells */
+    double idle_w;       /* what a GPU without a job draws; below 0: taken from its model */
     double value_ratio;  /* value over energy of jobs whose value the table lacks; 0: no value */
-    bool is_preemptible; /* whether jobs may be stopped of which the table does not tell it */
+    bool is_preemptible; /* whether jobs may be stopped if the table does not specify it */
     /* The types of GPU in the cluster. The table's durations are those on the first type. */
     struct lull_job_type types[LULL_SCENARIO_MAX_TYPES];
-    int64_t type_nodes[LULL_SCENARIO_MAX_TYPES]; /* 0: --nodes or --pools tells */
+    int64_t type_nodes[LULL_SCENARIO_MAX_TYPES]; /* 0: given by --nodes or --pools */
     uint32_t type_count; /* 0: no model is named, and each job has one operating point */
     bool has_clocks;     /* jobs have operating points at lower clocks */
     bool has_pipelines;  /* large compute jobs are pipelines, with the planner's plans */
@@ -84,7 +84,8 @@ struct lull_scenario_network_options {
     int64_t rack_nodes; /* nodes of a rack; 0: there are no racks */
 };
 
-/* Says what the user wants printed, written and drawn; a null name: nothing of that kind. */
+/* The outputs that the user requests: printed, written and drawn; a null name: no output of that
+ * kind. */
 struct lull_scenario_output_options {
     bool is_json;
     const char *jobs_out;  /* a table of when and where each job ran */
@@ -108,7 +109,7 @@ extern const struct lull_option lull_scenario_rows[];
 /* Sets the defaults that no row has. options: a struct lull_scenario_options. */
 void lull_scenario_options_prepare(void *options);
 
-/* What rows cannot say of options together. -EINVAL: they do not go together. */
+/* Checks combinations of options, which the rows cannot express. -EINVAL: invalid combination. */
 int lull_scenario_options_check(struct lull_scenario_options *options, struct lull_error *err);
 
 #endif

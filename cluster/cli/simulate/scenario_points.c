@@ -71,8 +71,7 @@ static int read_rates(struct lull_scenario_points *points, struct lull_error *er
 
 /* ---- one job by its class ----------------------------------------------------------------- */
 
-/* A job that was recorded or fitted, and whose class nothing tells, is taken for compute: what
- * people record is large. */
+/* A recorded or fitted job of unknown class counts as compute: recorded jobs are usually large. */
 static uint32_t choose_class(struct lull_scenario_points *points, const char *model, bool is_known,
                              struct lull_random *random)
 {
@@ -90,7 +89,7 @@ static uint32_t choose_class(struct lull_scenario_points *points, const char *mo
     return job_class;
 }
 
-/* How a job of a class runs on a type, or as what was fitted of it. */
+/* How a job of a class runs on a type, or by its fitted model. */
 static struct lull_job_surface surface_of(const struct lull_scenario_points *points,
                                           const struct points_work *work, uint32_t type,
                                           uint32_t job_class)
@@ -105,7 +104,7 @@ static struct lull_job_surface surface_of(const struct lull_scenario_points *poi
     };
 }
 
-/* Adds how the job runs on a type, unless nothing tells how fast it is there. */
+/* Adds how the job runs on a type, unless its speed there is unknown. */
 static void offer_type(const struct lull_scenario_points *points, struct points_work *work,
                        uint32_t type, uint32_t job_class, const struct lull_cluster_jobs_row *row)
 {
@@ -149,7 +148,7 @@ static void make_offers(const struct lull_scenario_points *points, struct points
     }
 }
 
-/* Finds what was fitted of the job on each type. Errors: -EINVAL several are meant. */
+/* Finds the fitted models of the job on each type. Errors: -EINVAL the name is ambiguous. */
 static int find_models(const struct lull_scenario_points *points, struct points_work *work,
                        const char *model, struct lull_error *err)
 {
@@ -204,7 +203,7 @@ static void take_candidates(struct lull_scenario_points *points,
         candidates, count, LULL_CLUSTER_MAX_POINTS, next_of(&points->chosen));
 }
 
-/* Finds or makes what a pipeline on this many GPUs of the first type is; it stays where it is until
+/* Finds or makes the pipeline on this many GPUs of the first type; the pointer is valid until
  * the next call. Errors: -ENOMEM. */
 static int find_pipelined(struct lull_scenario_points *points, uint32_t gpus,
                           const struct lull_job_pipelined **pipelined_out, struct lull_error *err)
@@ -283,7 +282,7 @@ static int make_recorded(struct lull_scenario_points *points,
     return 0;
 }
 
-/* The one operating point of a job of which no more is known than what the table tells. */
+/* The one operating point of a job of which only the table's row is known. */
 static void make_plain(struct lull_scenario_points *points, const struct lull_cluster_jobs_row *row,
                        struct lull_cluster_job *job)
 {
@@ -307,8 +306,8 @@ static struct lull_cluster_point scenario_points_from_row(const struct lull_clus
                                        .energy_j = reported->gpu_w * row->gpus * time_s};
 }
 
-/* What a table of operating points tells of a job; a job that it does not know runs at full clocks,
- * as lull-schedule lets it. */
+/* The operating points that a table gives for a job. A job that is not in the table runs at full
+ * clocks, as under lull-schedule. */
 static void make_reported(struct lull_scenario_points *points,
                           const struct lull_cluster_jobs_row *row, const char *model,
                           struct lull_cluster_job *job)
@@ -386,7 +385,7 @@ static int scenario_points_make_room(struct lull_scenario_point_list *list, size
     return 0;
 }
 
-/* Makes room for what the bound knows of the jobs. */
+/* Allocates the bound's copy of the jobs. */
 static int prepare_relaxed(struct lull_scenario_points *points, size_t count,
                            struct lull_error *err)
 {
@@ -398,7 +397,7 @@ static int prepare_relaxed(struct lull_scenario_points *points, size_t count,
     return 0;
 }
 
-/* Lets jobs point into their list, which does not move any more. */
+/* Sets the jobs' pointers into their list, which no longer moves. */
 static void point_jobs(const struct lull_scenario_point_list *list, struct lull_cluster_job *jobs,
                        size_t count)
 {

@@ -52,13 +52,12 @@ struct lull_scenario_points {
 
 /*
  * Gives jobs, one per row of the table, their operating points, which *points owns, and borrows the
- * options and told. Where no type of GPU is named told has the operating points, by the rows'
- * models, of the one type that it covers; null: each job has one, which the table names.
- * is_bounded: makes the points that bounds need as well (operating_points.h, relaxed). Rates
- * within a node are those of consolidated GPUs. Errors: those of lull_job_rates_read,
- * lull_scenario_models_read and _find, and lull_scenario_workloads_add; -EINVAL the rates lack a
- * type, or a job has a recorded workload and no type is named; -ENOMEM. lull_scenario_points_fini()
- * must follow, also after an error.
+ * options and reported. If no type of GPU is named, reported has the operating points, by the rows'
+ * models, of the one type that it covers; null: each job has one, from its row. is_bounded: makes
+ * the points that bounds need as well (operating_points.h, relaxed). Rates within a node are those
+ * of consolidated GPUs. Errors: those of lull_job_rates_read, lull_scenario_models_read and _find,
+ * and lull_scenario_workloads_add; -EINVAL the rates lack a type, or a job has a recorded workload
+ * and no type is named; -ENOMEM. lull_scenario_points_fini() must follow, also after an error.
  */
 int lull_scenario_points_make(struct lull_scenario_points *points,
                               const struct lull_scenario_model_options *options,

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Puts the line of the table that names the workload before what is wrong with it. */
+/* Prefixes the error with the line of the table that names the workload. */
 static int scenario_workload_prefix_error(const char *path, const struct lull_cluster_jobs_row *row,
                                           const struct lull_error *why, struct lull_error *err)
 {

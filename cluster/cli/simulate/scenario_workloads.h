@@ -46,7 +46,7 @@ int lull_scenario_workloads_add(struct lull_scenario_workloads *workloads, const
                                 const struct lull_job_setting *setting, struct lull_error *err);
 void lull_scenario_workloads_fini(struct lull_scenario_workloads *workloads);
 
-/* Where no type of GPU is known, no row may name a workload. -EINVAL: a row does; err tells the
+/* Where no type of GPU is known, no row may name a workload. -EINVAL: a row does; err names the
  * first one. */
 int lull_scenario_workloads_refuse(const char *path, const struct lull_cluster_jobs_table *table,
                                    struct lull_error *err);

@@ -108,7 +108,7 @@ static void cluster_table_write_line(struct power_table *table, char type)
     table->written_j = table->energy_j;
 }
 
-/* Lets time pass in which nothing changes. */
+/* Advances the time without a change. */
 static void cluster_table_pass_time(struct power_table *table, int64_t until_ns)
 {
     table->energy_j += cluster_table_sum(table->type_w, table->cluster->type_count) *
@@ -116,8 +116,8 @@ static void cluster_table_pass_time(struct power_table *table, int64_t until_ns)
     table->now_ns = until_ns;
 }
 
-/* Lets time pass up to until_ns, with the changes of power on the way and those at until_ns itself.
- */
+/* Advances the time to until_ns, with the changes of power on the way and those at until_ns
+ * itself. */
 static void pass_points(struct power_table *table, int64_t until_ns)
 {
     for (; table->next < table->point_count && table->points[table->next].time_ns <= until_ns;

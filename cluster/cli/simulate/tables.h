@@ -1,6 +1,6 @@
 /*
- * The tables of a run (CSV): what became of each job, and what the cluster drew over time. Each is
- * written whole or not at all. SPDX-License-Identifier: Apache-2.0
+ * The tables of a run (CSV): the outcome of each job, and the power of the cluster over time. Each
+ * is written atomically. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_CLI_SIMULATE_TABLES_H
 #define LULL_CLUSTER_CLI_SIMULATE_TABLES_H

@@ -1,6 +1,6 @@
 /*
- * A proven bound on the cost of all schedules, from any prices. For the linear program over
- * x[job, schedule] >= 0
+ * A proven bound on the cost of all schedules, from any prices. For the linear program over x[job,
+ * schedule] >= 0
  *
  *   least  sum cost x + sum reject (1 - sum x)
  *   with   sum of a job's x <= 1 (= 1 where it is mandatory),
@@ -13,16 +13,16 @@
  * rho))
  *              - sum of GPUs pi - sum of cap rho
  *
- * (weak duality: the schedules of an optimum pay in prices no more than all there is would cost).
- * The integer problem costs no less. For mandatory jobs reject is infinite and the value bounds
- * energy from below; for welfare (slots.h) its negative bounds welfare from above:
- * sum max(0, max (b - sum gpus pi)) + sum GPUs pi.
+ * (weak duality: the schedules of an optimum pay in prices at most the price of all resources). The
+ * integer problem costs no less. For mandatory jobs reject is infinite and the value bounds energy
+ * from below; for welfare (slots.h) its negative bounds welfare from above: sum max(0, max (b - sum
+ * gpus pi)) + sum GPUs pi.
  *
  * The value returned is proven in floating point too. Prices are first rounded down to whole
- * multiples of one quantum, a power of two at most 2^-59 of the most that a schedule's cost and
- * prices can come to: these are prices like any others. Costs are rounded down to quanta, which
- * only lowers the value; all that follows is exact in integers, and the result is rounded down. So
- * a solver's duals may be off by any tolerance; negative or infinite prices count as 0.
+ * multiples of one quantum, a power of two at most 2^-59 of the highest possible cost and prices of
+ * a schedule: the results are valid prices, too. Costs are rounded down to quanta, which only
+ * lowers the value; all that follows is exact in integers, and the result is rounded down. So a
+ * solver's duals may be off by any tolerance; negative or infinite prices count as 0.
  *
  * Cost: prefix sums of prices, then one look at each start of each operating point; an operating
  * point is left as soon as no later start can be better (prices are not negative). O(types * slots
@@ -43,9 +43,9 @@ struct lull_dual_prices {
 
 /*
  * Computes the bound, J, of a problem that is checked (lull_slot_problem_check). choices_out,
- * unless NULL, has room for job_count, and gets the schedule that is best for each job at these
- * prices: of equals the first operating point and the earliest start, and none where leaving the
- * job out costs no more. Errors: -ENOMEM.
+ * unless NULL, has room for job_count, and gets the best schedule of each job at these prices: of
+ * equal ones the first operating point and the earliest start, and none if rejecting the job costs
+ * no more. Errors: -ENOMEM.
  */
 int lull_dual_bound(const struct lull_slot_problem *problem, const struct lull_dual_prices *prices,
                     double *bound_j_out, struct lull_slot_choice *choices_out);

@@ -10,8 +10,8 @@
 
 #include "cluster/core/bound/dual_bound.h"
 
-/* The share of all summed terms by which what a run achieved, a sum of doubles over up to millions
- * of jobs, may lie below the bound without a mistake. */
+/* The share of all summed terms by which a run's result, a sum of doubles over up to millions of
+ * jobs, may be below the bound by rounding alone. */
 static const double sum_slip_ratio = 1e-9;
 
 static bool dual_search_is_capped(const struct lull_slot_problem *problem)

@@ -1,7 +1,7 @@
 /*
- * Searches prices that prove a tight bound (dual_bound.h): how far from the optimum a schedule can
- * be at most, found after the run, or what any schedule costs at least. Since any prices prove a
- * bound, they may be guessed, scaled and improved freely.
+ * Searches prices that prove a tight bound (dual_bound.h): an upper bound on a schedule's distance
+ * from the optimum, found after the run, or a lower bound on the cost of any schedule. Since any
+ * prices prove a bound, they may be guessed, scaled and improved freely.
  *
  * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -25,13 +25,13 @@ size_t lull_dual_cells(const struct lull_slot_problem *problem);
 int lull_dual_search(const struct lull_slot_problem *problem,
                      const struct lull_price_ascent *ascent, double *prices_j, double *bound_j_out);
 
-/* Returns whether a bound can be one on what a schedule achieved, up to the rounding of sums whose
- * terms' sizes sum to size_j >= 0. If not, the bound is false, and nothing may be told from it. */
+/* Returns whether a bound is consistent with what a schedule achieved, up to the rounding of
+ * sums whose terms' sizes sum to size_j >= 0. If not, the bound is wrong and must not be used. */
 bool lull_dual_is_sound(double bound_j, double achieved_j, double size_j);
 
-/* How many times as good as what was achieved the optimum can be at most: optimum over achieved
- * where both are welfare (negative costs), achieved over optimum where both are costs. At least 1,
- * and 1 where there is nothing to gain; INFINITY: nothing was achieved. The bound is sound
+/* Upper bound on the ratio between the optimum and the result: optimum over achieved where both
+ * are welfare (negative costs), achieved over optimum where both are costs. At least 1, and 1 where
+ * there is nothing to gain; INFINITY: nothing was achieved. The bound is sound
  * (lull_dual_is_sound). */
 double lull_dual_ratio(double bound_j, double achieved_j);
 

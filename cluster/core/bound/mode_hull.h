@@ -1,5 +1,5 @@
 /*
- * What a job costs at least by the time that it takes, where it may change its operating point as
+ * The least cost of a job as a function of its run time, if it may change its operating point while
  * it runs. Of its progress a share phi_m is made in operating point m, so that it takes sum of
  * phi_m p_m and costs sum of phi_m c_m: every such pair lies on or above the lower convex hull of
  * the pairs (p_m, c_m). A bound that counted the operating points alone would forbid schedules that

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* Chosen with the two below so that a search ends near the best worth; not measured by themselves:
- * any worth proves a bound. */
+/* Chosen with the two below so that a search ends near the best worth; not measured
+ * individually: any worth proves a bound. */
 enum { MAX_TRIALS = 10 };
 
 /* The first step from the last search's worth, of what lies between the least worth and it. */

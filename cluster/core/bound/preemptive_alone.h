@@ -14,7 +14,7 @@
  * phi phi' min(p, p') over pairs of operating points, phi and phi' their shares; that form is
  * convex (min is a kernel), and no less than its tangent where all the progress takes tau.
  *
- * All of this is linear in what runs when, so that the least is a continuous knapsack over time;
+ * All of this is linear in the schedule, so that the minimum is a continuous knapsack over time;
  * any worth lambda of a unit of progress bounds that from below:
  *
  *   lambda - tau / 2 + integral of min(0, min over operating points of (cost of a unit - lambda) /

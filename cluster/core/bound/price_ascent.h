@@ -3,7 +3,7 @@
  * at the prices less what there is. A step is as long as Polyak's rule says for a goal between the
  * best bound so far and what a schedule has achieved, or, where no schedule is known, for a level
  * above the best bound that comes nearer (Polyak 1969; Held, Wolfe, Crowder, Mathematical
- * Programming 6, 1974). Any prices prove a bound, so that none of this can be wrong, only slow.
+ * Programming 6, 1974). Any prices prove a bound, so errors here can only make the search slow.
  *
  * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -16,7 +16,7 @@
 
 /* How far to go. */
 struct lull_price_ascent {
-    double achieved;   /* what a schedule comes to: no bound is above it; INFINITY: none is known */
+    double achieved; /* cost of a known schedule, which no bound exceeds; INFINITY: none is known */
     double fine_ratio; /* without a schedule: ends when the goal is so near the best bound; > 0 */
     uint32_t steps;
     void (*tell)(void *user, uint32_t step); /* before each; may be NULL */
@@ -31,7 +31,7 @@ typedef int (*lull_price_look)(void *asked, const double *prices, double *bound_
 
 /*
  * Finds the best bound among the given prices times 0, 0.1 to 1.2, and then along the steps.
- * prices: `cells` of them, >= 0, which the best ones overwrite. asked is handed to look. Errors:
+ * prices: `cells` of them, >= 0, which the best ones overwrite. asked is passed to look. Errors:
  * -ENOMEM, or what look returned.
  */
 int lull_price_ascend(size_t cells, lull_price_look look, void *asked,

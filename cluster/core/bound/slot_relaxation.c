@@ -51,7 +51,7 @@ static uint32_t relaxation_power_w(const struct slotter *slotter,
     return (uint32_t)fmin(floor(fmax(peak_w - rest_w(slotter, point), 0.0)), UINT32_MAX);
 }
 
-/* Returns what the job costs if it begins on arrival. */
+/* Returns the cost of the job if it begins on arrival. */
 static double cost_j(const struct slotter *slotter, const struct lull_cluster_job *job,
                      const struct lull_cluster_point *point)
 {

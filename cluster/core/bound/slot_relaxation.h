@@ -23,19 +23,19 @@
  * operating point of floor(a / L) slots that costs the least of mode_hull.h in [a, b]. A run that
  * takes p in [a, b] holds the slots of a by the argument above, and costs no less.
  *
- * What it does not know can only make it lower: which nodes GPUs are on, networks, failures, idle
- * GPUs. A preemptible job may run in pieces, which such windows do not cover, and continue in any
- * operating point: it becomes one that takes no room and costs what the best mixture does that fits
- * between arrival and deadline (a program over whole runs would not bound it: on one GPU a job of 2
- * slots may run around another that holds slots 1 to 4, in slots 0 and 5).
+ * Ignored conditions can only lower the bound: the nodes of GPUs, networks, failures, idle GPUs. A
+ * preemptible job may run in pieces, which such windows do not cover, and continue in any operating
+ * point: it becomes one that takes no room and costs what the best mixture does that fits between
+ * arrival and deadline (a program over whole runs would not bound it: on one GPU a job of 2 slots
+ * may run around another that holds slots 1 to 4, in slots 0 and 5).
  *
- * Under a power cap what jobs draw adds up in that instant as well: peaks, if the cap counts those,
- * each above what its GPUs draw at rest (baseline_power.h) and rounded down to watts. Of a job that
- * may be reclocked it is the least peak of the operating points that it may be in then. The cap is
- * what is left above that of all GPUs.
+ * Under a power cap the power of jobs adds up in that instant as well: peaks, if the cap counts
+ * those, each above what its GPUs draw at rest (baseline_power.h) and rounded down to watts. Of a
+ * job that may be reclocked it is the least peak of the operating points that it may be in then.
+ * The cap is what is left above that of all GPUs.
  *
- * If schedules may end whenever they like (is_open), a job that begins after the horizon takes no
- * room, and costs what it would if it began there: less than it does.
+ * If schedules may end at any time (is_open), a job that begins after the horizon takes no room,
+ * and costs what it would if it began there: less than it does.
  *
  * Types of the problem are [pool * type_count + type]. Pure. SPDX-License-Identifier: Apache-2.0
  */

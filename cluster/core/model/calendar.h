@@ -32,10 +32,10 @@ struct lull_calendar_request {
  * The earliest time from now_ns on, but before before_ns, at which the request is free from begin
  * to end. A gang that fits into one node goes to the node with the fewest free GPUs at that time; a
  * larger one to wholly free nodes, and one more for the rest. Of equal nodes the one with the
- * lowest number is taken. At now_ns the GPUs must be free in `real`, too (NULL: that is taken for
- * granted). Writes the shares (room for node_count). Returns LULL_CLUSTER_NEVER where there is no
- * such time. What lies before now_ns is forgotten. O(nodes and reservations of the group); log of
- * those more for gangs over several nodes. Without memory it returns LULL_CLUSTER_NEVER.
+ * lowest number is taken. At now_ns the GPUs must be free in `real`, too (NULL: not checked).
+ * Writes the shares (room for node_count). Returns LULL_CLUSTER_NEVER where there is no such time.
+ * Entries before now_ns are dropped. O(nodes and reservations of the group); log of those more for
+ * gangs over several nodes. Without memory it returns LULL_CLUSTER_NEVER.
  */
 int64_t lull_calendar_find(struct lull_calendar *calendar,
                            const struct lull_calendar_request *request, int64_t now_ns,

@@ -37,9 +37,9 @@ struct lull_failure_model {
 /*
  * Draws failures at random, in order: each node works for an exponentially distributed time of mean
  * mtbf_ns, then is down for repair_ns, and so on; none begins at until_ns or later. Each node draws
- * from a sequence of its own (seed, node), so that a larger cluster leaves the others' alone.
- * The caller frees *failures_out. Errors: -EINVAL more than
- * LULL_CLUSTER_MAX_FAILURES; -ENOMEM.
+ * from a sequence of its own (seed, node), so that a larger cluster does not change the others'
+ * failures. The caller frees *failures_out. Errors: -EINVAL more than LULL_CLUSTER_MAX_FAILURES;
+ * -ENOMEM.
  */
 int lull_cluster_failures_draw(const struct lull_failure_model *model,
                                struct lull_cluster_failure **failures_out, size_t *count_out,

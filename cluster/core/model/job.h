@@ -1,8 +1,8 @@
 /*
- * A job as schedulers see it: when it came, what it is worth, and the operating points that it
- * could run in. To a scheduler, an operating point is a type of GPU, a number of GPUs and their
- * clock, with the time and the energy that the job takes there. Where those come from, curves of a
- * GPU's power or plans of the pipeline planner, does not matter here.
+ * A job for schedulers: its arrival, its value, and its possible operating points. To a scheduler,
+ * an operating point is a type of GPU, a number of GPUs and their clock, with the time and the
+ * energy that the job takes there. Where those come from, curves of a GPU's power or plans of the
+ * pipeline planner, does not matter here.
  *
  * Pure. Threads: any for const objects. SPDX-License-Identifier: Apache-2.0
  */
@@ -31,8 +31,8 @@ struct lull_cluster_point {
     uint32_t type;   /* of GPU */
     uint32_t gpus;   /* > 0, all at once (a gang) */
     uint32_t sm_mhz; /* 0: the default clock, or those of a plan (job_pipeline.h) */
-    /* The share of its time in which the job does nothing but communicate with other nodes, 0 to 1;
-       what it asks of a network that jobs share (contention.h). */
+    /* The share of its time in which the job does nothing but communicate with other nodes, 0 to
+     * 1; its load on a network that jobs share (contention.h). */
     float exposed_ratio;
     int64_t time_ns; /* > 0, from start to end without a pause */
     double energy_j; /* >= 0, of all its GPUs */

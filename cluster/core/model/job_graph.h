@@ -54,7 +54,7 @@ struct lull_job_task {
     uint32_t
         device; /* the resource whose time it takes; for a transfer, the one that waits for it */
     int64_t time_ns; /* 0 to LULL_JOB_MAX_TASK_NS */
-    uint32_t work;   /* of computation: its kind, which says how it follows the clock; else 0 */
+    uint32_t work;   /* of computation: its kind, which defines how it follows the clock; else 0 */
 };
 
 struct lull_job_edge {

@@ -34,7 +34,7 @@ static void fill_ranks(const struct lull_job_graph *graph, const int64_t *durati
 struct ready_queue {
     struct lull_heap ready;
     uint32_t free_units;
-    bool is_asked; /* stands in the list of those to look at */
+    bool is_asked; /* is in the list of resources to check */
 };
 
 struct job_graph_schedule_run {
@@ -108,7 +108,7 @@ static int graph_run_make_ready(struct job_graph_schedule_run *run, uint32_t tas
                          run->place[task]);
 }
 
-/* Starts what is ready on the resources that have changed, as long as they have free units. */
+/* Starts ready tasks on the resources that have changed, as long as they have free units. */
 static int start_tasks(struct job_graph_schedule_run *run, int64_t now_ns)
 {
     while (run->asked_count > 0) {

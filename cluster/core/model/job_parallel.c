@@ -7,8 +7,8 @@
 
 /* ---- what its parts take ------------------------------------------------------------------- */
 
-/* Rounds a time. One that is too long for a task stays too long, and is refused when it is added.
- */
+/* Rounds a time. A time that is too long for a task stays too long, and is rejected when the
+ * task is added. */
 static int64_t parallel_to_ns(double time_ns)
 {
     return llround(fmin(time_ns, 2.0 * (double)LULL_JOB_MAX_TASK_NS));

@@ -33,7 +33,7 @@ struct lull_job_link {
     double ns_per_byte; /* b >= 0 */
 };
 
-/* Kinds of work of a job that tells them apart; else all is of kind 0. */
+/* Kinds of work of a job that distinguishes them; else all is of kind 0. */
 enum lull_job_parallel_work {
     LULL_JOB_FORWARD_WORK,
     LULL_JOB_BACKWARD_WORK,

@@ -67,8 +67,8 @@ double lull_job_rate_with(const struct lull_job_rates *rates, uint32_t gpus)
     return 0.0;
 }
 
-/* Splits the time by measured rates: whatever a GPU does less than it does where there are fewest
- * of them is taken for communication. */
+/* Splits the time by measured rates: the loss per GPU relative to the smallest number of GPUs
+ * counts as communication. */
 static bool split_by_rates(const struct lull_job_surface *surface, uint32_t gpus,
                            struct split *split)
 {

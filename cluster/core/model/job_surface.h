@@ -1,13 +1,12 @@
 /*
- * The time and energy of a job over how many GPUs it has and the clock that they run at: what
- * policies that choose both look at (PowerFlow, arXiv 2304.06381, section 4), and what operating
- * points are made of (operating_points.h).
+ * The time and energy of a job as a function of its number of GPUs and their clock. Policies that
+ * choose both use it (PowerFlow, arXiv 2304.06381, section 4), and operating points are made from
+ * it (operating_points.h).
  *
- * A job's work is a mix of kernels, whose time and power at a clock the curves of the GPU's model
- * tell (core/energy/device_curve.h), of time that the host takes, when the GPU waits, and of
- * exposed communication, which only slows down once the clock can no longer feed the link. Where a
- * kernel draws more than the power limit, the highest clock below it that does not is what the GPU
- * runs at.
+ * A job's work has three parts: kernels, whose time and power at a clock come from the curves of
+ * the GPU's model (core/energy/device_curve.h); host time, in which the GPU waits; and exposed
+ * communication, which only slows down once the clock can no longer feed the link. Where a kernel
+ * draws more than the power limit, the GPU runs at the highest clock that keeps the limit.
  *
  * Pure. Threads: any for const objects. SPDX-License-Identifier: Apache-2.0
  */

@@ -195,8 +195,7 @@ size_t lull_cluster_place_scattered(const struct lull_cluster_state *state, uint
     return gpus == 0 ? count : 0;
 }
 
-/* ---- a copy to try placements on --------------------------------------------------------------
- */
+/* ---- a copy to try placements on ------------------------------------------------------------ */
 
 void lull_cluster_copy_group(struct lull_cluster_state *copy, const struct lull_cluster_state *real,
                              uint32_t pool, uint32_t type)

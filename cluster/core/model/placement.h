@@ -28,8 +28,7 @@ size_t lull_cluster_place_scattered(const struct lull_cluster_state *state, uint
                                     uint32_t type, uint32_t gpus,
                                     struct lull_cluster_share *shares_out);
 
-/* ---- a copy to try placements on --------------------------------------------------------------
- */
+/* ---- a copy to try placements on ------------------------------------------------------------ */
 
 /* Makes a group of the copy as it is in the real state of the same cluster. O(nodes of the group).
  */

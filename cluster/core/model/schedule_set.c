@@ -36,7 +36,7 @@ static uint32_t whole_mb_s(double mb_s)
     return (uint32_t)fmin(mb_s, LULL_SLOTS_MOST_GPUS);
 }
 
-/* Turns an operating point into a window of starts in whole slots; else tells what it lacks. */
+/* Turns an operating point into a window of starts in whole slots; else returns what it lacks. */
 static enum lull_schedule_lack
 schedule_set_convert(const struct lull_cluster *cluster, const struct lull_cluster_job *job,
                      uint32_t at, const struct lull_schedule_rules *rules, uint32_t known,
@@ -96,8 +96,8 @@ void lull_schedule_set_make(const struct lull_cluster *cluster, const struct lul
 
 /* ---- the ranges of all -------------------------------------------------------------------- */
 
-/* Puts the ranges that somebody gave instead of those of the jobs, in types that have one GPU
- * more than a gang. */
+/* Replaces the ranges of the jobs by those of the rules, in types with at least one GPU more
+ * than a gang. */
 static void schedule_set_apply(const struct lull_schedule_rules *rules, struct lull_price_law *law)
 {
     if (rules == NULL || law->gpus < 2)
@@ -109,7 +109,7 @@ static void schedule_set_apply(const struct lull_schedule_rules *rules, struct l
         law->max_j = rules->max_j;
     }
     if (!(law->min_j > 0.0))
-        law->gang = 0; /* no job tells the gains of this type */
+        law->gang = 0; /* the range of gains of this type is unknown */
 }
 
 /* Fits tuned laws, and the storage's behind them, to the ratio. Half of what that leaves above the

@@ -1,11 +1,11 @@
 /*
- * Jobs of a cluster (job.h) as the policy with a proof sees them (posted_prices.h): sets of
- * schedules in slots, and the numbers of its theorem (cluster/docs/competitive.md).
+ * Jobs of a cluster (job.h) for the policy with a proven ratio (posted_prices.h): sets of schedules
+ * in slots, and the constants of its theorem (cluster/docs/competitive.md).
  *
- * Times are rounded up to whole slots, and so is an arrival: what a schedule holds in slots it
- * holds in time. What it reads is rounded up to whole MB/s, and counts if the rules have a storage.
- * A job gains its value less the energy of its operating point; without a value its
- * set is empty. Types of the problem are [pool * type_count + type].
+ * Times are rounded up to whole slots, and so is an arrival: so a schedule that fits in slots fits
+ * in time. Its read rate is rounded up to whole MB/s, and counts if the rules have a storage. A job
+ * gains its value less the energy of its operating point; without a value its set is empty. Types
+ * of the problem are [pool * type_count + type].
  *
  * Pure. Threads: any for const objects. SPDX-License-Identifier: Apache-2.0
  */
@@ -80,7 +80,7 @@ int lull_schedule_set_laws(const struct lull_cluster *cluster, const struct lull
                            const struct lull_schedule_rules *rules, struct lull_price_law *laws_out,
                            double *ratio_out);
 
-/* What the theorem says of the jobs, and how many of them it does not cover. */
+/* The result of the theorem for the jobs, and how many of them it does not cover. */
 struct lull_schedule_set_theorem {
     bool has_schedules; /* one job or more has a schedule in its set; else there is no ratio */
     double ratio;       /* optimum over what the rule gains, at most; may be INFINITY */

@@ -78,11 +78,9 @@ int lull_slot_problem_check(const struct lull_slot_problem *problem, struct lull
     return 0;
 }
 
-/* ---- what a schedule costs ---------------------------------------------------------------- */
+/* ---- the cost of a schedule --------------------------------------------------------------- */
 
-/* Returns whether what is taken, the sum of the changes up to each slot, is never more than there
- * is.
- */
+/* Returns whether the use, the sum of the changes up to each slot, never exceeds the capacity. */
 static bool slots_is_within(int64_t *change, uint32_t slots, int64_t most)
 {
     int64_t taken = 0;
@@ -95,8 +93,8 @@ static bool slots_is_within(int64_t *change, uint32_t slots, int64_t most)
     return true;
 }
 
-/* Adds up what the choices cost, and notes in `changes` from slot to slot how much more or less of
- * each type, and behind them of power, they take; each row has one slot more, for ends. */
+/* Sums the cost of the choices, and records in `changes` the change of use from slot to slot of
+ * each type, followed by power; each row has one more slot, for ends. */
 static int slots_take(const struct lull_slot_problem *problem,
                       const struct lull_slot_choice *choices, int64_t *changes, double *cost_j_out)
 {

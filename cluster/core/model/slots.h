@@ -1,17 +1,17 @@
 /*
- * Scheduling in time slots with everything known in advance: each job is to get an operating point
- * and a first slot, at the least cost. Offline bounds are computed on such problems (dual_bound.h,
+ * Scheduling in time slots with everything known in advance: each job gets an operating point and a
+ * first slot, at the least cost. Offline bounds are computed on such problems (dual_bound.h,
  * cluster/solver).
  *
  * A schedule (operating point, start) of a job takes `gpus` GPUs of one type and `power_w` watts in
  * each of the slots [start, start + slots), and costs cost_j + delay_j * (start - first). Each job
- * has one schedule or is rejected; what the schedules take of a type, and of the power cap, is
- * never more than there is. The sum of costs is to be least.
+ * has one schedule or is rejected; the schedules never exceed the GPUs of a type or the power cap.
+ * The sum of costs is minimised.
  *
- * Energy: cost_j is an operating point's energy. Weighted completion: delay_j is what a slot later
- * costs. Welfare (value less energy, nobody has to run): cost_j = energy - value, reject_j = 0, and
- * the welfare is what is saved, -cost. A value that drops at some deadlines: an operating point for
- * each, with its own window and cost.
+ * Energy: cost_j is an operating point's energy. Weighted completion: delay_j is the cost of one
+ * slot of delay. Welfare (value less energy, no job has to run): cost_j = energy - value, reject_j
+ * = 0, and the welfare is -cost. A value that drops at some deadlines: an operating point for each,
+ * with its own window and cost.
  *
  * Pure. Threads: any for const objects. SPDX-License-Identifier: Apache-2.0
  */
@@ -81,9 +81,9 @@ struct lull_slot_choice {
 #define LULL_SLOT_REJECTED UINT32_MAX
 
 /*
- * Returns what the choices, one per job, cost together. Errors: -ERANGE they take more than there
- * is of a type or of the cap; -EINVAL a mandatory job is rejected, or a start is outside its
- * window; -ENOMEM. O(jobs + slots * types).
+ * Returns the total cost of the choices, one per job. Errors: -ERANGE they exceed the GPUs of a
+ * type or the cap; -EINVAL a mandatory job is rejected, or a start is outside its window; -ENOMEM.
+ * O(jobs + slots * types).
  */
 int lull_slot_cost(const struct lull_slot_problem *problem, const struct lull_slot_choice *choices,
                    double *cost_j_out);

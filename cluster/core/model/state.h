@@ -1,7 +1,7 @@
 /*
  * Which GPUs of a cluster are free, and which nodes are on. Nodes of a group (pool and type) are
  * indexed by how many of their GPUs are free, so that placement never walks over the cluster. A
- * node that is not on has no free GPUs to whoever asks.
+ * node that is not on reports no free GPUs.
  *
  * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -64,7 +64,7 @@ const uint32_t *lull_cluster_state_racks(const struct lull_cluster_state *state,
 uint32_t lull_cluster_state_whole_of(const struct lull_cluster_state *state, uint32_t pool,
                                      uint32_t type, uint32_t at);
 
-/* Take GPUs, all of which must be free, or return GPUs that were taken; each node stands in the
+/* Take GPUs, all of which must be free, or return GPUs that were taken; each node occurs in the
  * shares at most once. GPUs can be returned to a node that is not on. O(shares). */
 void lull_cluster_state_take(struct lull_cluster_state *state,
                              const struct lull_cluster_share *shares, size_t count);
@@ -74,7 +74,7 @@ void lull_cluster_state_give(struct lull_cluster_state *state,
 /* Takes or returns GPUs of a node, which is on, until this many are free. */
 void lull_cluster_state_set_free(struct lull_cluster_state *state, uint32_t node, uint32_t gpus);
 
-/* Tells and sets the power state of a node. O(1). */
+/* Return and set the power state of a node. O(1). */
 enum lull_cluster_power lull_cluster_state_power(const struct lull_cluster_state *state,
                                                  uint32_t node);
 void lull_cluster_state_set_power(struct lull_cluster_state *state, uint32_t node,

@@ -27,7 +27,7 @@ struct lull_timeline {
 int lull_timeline_reset(struct lull_timeline *timeline, int64_t now_ns, int64_t free);
 void lull_timeline_fini(struct lull_timeline *timeline);
 
-/* Forgets what lies before now_ns. */
+/* Drops entries before now_ns. */
 void lull_timeline_advance(struct lull_timeline *timeline, int64_t now_ns);
 
 /* `gpus` fewer (negative: more) are free from from_ns, not before the first step, until until_ns

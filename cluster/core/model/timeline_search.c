@@ -8,7 +8,7 @@
 
 #include "base/array.h"
 
-/* ---- what is known -------------------------------------------------------------------------- */
+/* ---- search limits -------------------------------------------------------------------------- */
 
 void lull_timeline_earliest_reset(struct lull_timeline_earliest *earliest)
 {
@@ -75,7 +75,7 @@ static int stair_search_learn(struct lull_timeline_stairs *stairs, int64_t time_
 
 /* ---- search --------------------------------------------------------------------------------- */
 
-/* The step that holds at at_ns, which lies not before the first one. */
+/* The step in effect at at_ns, which is not before the first one. */
 static size_t stair_search_step_of(const struct lull_timeline *timeline, int64_t at_ns)
 {
     size_t low = 1;
@@ -92,7 +92,8 @@ static size_t stair_search_step_of(const struct lull_timeline *timeline, int64_t
     return low - 1;
 }
 
-/* The step that holds at at_ns, which lies not before step `from`; in strides, since it is near. */
+/* The step in effect at at_ns, which is not before step `from`; searched in strides, since it is
+ * near. */
 static size_t stair_search_step_at(const struct lull_timeline *timeline, size_t from, int64_t at_ns)
 {
     size_t stride = 1;

@@ -1,9 +1,8 @@
 /*
- * Searches for room on a timeline to which reservations are only added, without looking twice at
- * what is known to be taken. A search continues from one running time to a longer one. What it
- * finds is where the next search for as many GPUs, or more, and as long a time, or longer, may
- * begin: a reservation never makes room earlier. The results are those of searches from the first
- * step on.
+ * Searches for room on a timeline to which reservations are only added, without revisiting ranges
+ * known to be taken. A search continues from one running time to a longer one. What it finds is
+ * where the next search for as many GPUs, or more, and as long a time, or longer, may begin: a
+ * reservation never makes room earlier. The results are those of searches from the first step on.
  *
  * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -40,7 +39,7 @@ struct lull_timeline_earliest {
 void lull_timeline_earliest_reset(struct lull_timeline_earliest *earliest);
 void lull_timeline_earliest_fini(struct lull_timeline_earliest *earliest);
 
-/* Where a search for so many GPUs stands. */
+/* The position of a search for a number of GPUs. */
 struct lull_timeline_search {
     const struct lull_timeline *rising;
     const struct lull_timeline *reserved;
@@ -54,8 +53,8 @@ struct lull_timeline_search {
 /*
  * Finds room for `gpus` (> 0) GPUs for time_ns (> 0). What is free is the sum of two timelines:
  * what is free where nothing is reserved, which never falls (running jobs only end), and what is
- * reserved of it, as free GPUs below 0. Both begin at the same time, and hold still while the
- * search continues. -ENOMEM.
+ * reserved of it, as free GPUs below 0. Both begin at the same time, and must not change during the
+ * search. -ENOMEM.
  */
 int lull_timeline_search_begin(struct lull_timeline_search *search,
                                struct lull_timeline_earliest *earliest,
@@ -63,7 +62,7 @@ int lull_timeline_search_begin(struct lull_timeline_search *search,
                                const struct lull_timeline *reserved, uint32_t gpus,
                                int64_t time_ns);
 
-/* Goes on to room for a time that is no shorter than before. */
+/* Continues the search for a time that is no shorter than before. */
 void lull_timeline_search_longer(struct lull_timeline_search *search, int64_t time_ns);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "cluster/core/network/contention_state.h"
 
-/* A pace that changes by at most this part is not told to the policy. */
+/* A change of pace by at most this part is not reported to the policy. */
 static const double PACE_STEP = 1e-6;
 
 bool lull_contention_is_on(const struct lull_contention_rules *rules)
@@ -149,7 +149,7 @@ static double pace_of(const struct lull_contention *contention, uint32_t job)
                : member->link_pace;
 }
 
-/* Tells the storage what jobs want to read whose links have changed. */
+/* Updates the read demand of jobs whose links have changed. */
 static void want_all(struct lull_contention *contention)
 {
     for (size_t i = 0; i < contention->due.count; i++) {

@@ -1,5 +1,5 @@
 /*
- * How fast jobs run that share a network and a storage.
+ * The speed of jobs that share a network and a storage.
  *
  * **Links.** Each node has a link, and each rack an uplink. A job on several nodes sends over the
  * links of all of them, and, where they are in several racks, over the uplinks of these (a ring
@@ -10,15 +10,15 @@
  *
  *   max over its links of ((1 + s) b + s eta) t,   s = the sum of the duties of the others there,
  *
- * b: 1 on the link of a node, 1 / uplink_links on an uplink. That is AdaDUAL's contention, k b +
- * (k - 1) eta for k transfers at once (Wang et al., arXiv 2002.10105), in the mean over k. Duties
+ * b: 1 on the link of a node, 1 / uplink_links on an uplink. That is AdaDUAL's contention, k b + (k
+ * - 1) eta for k transfers at once (Wang et al., arXiv 2002.10105), in the mean over k. Duties
  * follow from how long transfers take, and these from duties: the map is positive, monotonous and
  * scalable, a standard interference function (Yates, IEEE JSAC 13(7), 1995, section II), hence has
  * one fixed point, to which any order of updates converges.
  *
  * **Storage.** Jobs read ahead while they compute. Where all together want more than the storage
- * gives, each GPU gets an equal part of it, and no more than it wants (max-min fair);
- * a job is as slow as its reads are. Its links are taken to be as busy as if they were not.
+ * gives, each GPU gets an equal part of it, and no more than it wants (max-min fair); a job is as
+ * slow as its reads are. Its links are assumed to be as busy as without slow reads.
  *
  * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -44,8 +44,8 @@ struct lull_contention; /* opaque */
 /* Returns whether anything is shared. */
 bool lull_contention_is_on(const struct lull_contention_rules *rules);
 
-/* Nobody runs at first. Borrows the cluster, which has been checked; the numbers of the rules are
- * finite. -ENOMEM. */
+/* No job runs at first. Borrows the cluster, which has been checked; the numbers of the rules
+ * are finite. -ENOMEM. */
 int lull_contention_create(const struct lull_cluster *cluster,
                            const struct lull_contention_rules *rules,
                            struct lull_contention **contention_out);
@@ -69,7 +69,7 @@ void lull_contention_remove(struct lull_contention *contention, uint32_t job);
  */
 size_t lull_contention_update(struct lull_contention *contention, const uint32_t **jobs_out);
 
-/* How fast a running job is, as of the last update, as a part of how fast it is alone: above 0, at
+/* The speed of a running job, as of the last update, relative to its speed alone: above 0, at
  * most 1. */
 double lull_contention_pace(const struct lull_contention *contention, uint32_t job);
 

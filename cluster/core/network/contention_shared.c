@@ -122,7 +122,7 @@ void lull_contention_part(struct lull_contention *contention, uint32_t job)
 
         link->users[member->uses[i].at] = moved;
         contention->members[moved.job].uses[moved.use].at = member->uses[i].at;
-        /* The duties of nobody are 0, whatever rounding has left of their sum. */
+        /* Without users the sum is exactly 0: rounding errors are discarded. */
         link->duties = link->count > 0 ? link->duties - member->duty : 0.0;
     }
     free(member->uses);
@@ -216,7 +216,7 @@ void lull_contention_end_reading(struct lull_contention *contention, uint32_t jo
     readers->jobs[member->reader] = readers->jobs[--readers->count];
     contention->members[readers->jobs[member->reader]].reader = member->reader;
     contention->has_changed = true;
-    /* The sum of nobody's wishes is 0, whatever rounding has left of it. */
+    /* Without readers the sum is exactly 0: rounding errors are discarded. */
     contention->wanted_mb_s =
         readers->count > 0 ? contention->wanted_mb_s - member->wanted_mb_s * member->gpus : 0.0;
 }
@@ -231,8 +231,8 @@ void lull_contention_want(struct lull_contention *contention, uint32_t job)
 
 /*
  * Max-min fairness by progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2): the rate
- * of all GPUs rises until those that want no more drop out, and again, until what is left is
- * divided equally among the rest.
+ * of all GPUs rises until those with enough drop out, repeatedly, until the remainder is divided
+ * equally among the rest.
  */
 static void divide_storage(struct lull_contention *contention)
 {

@@ -27,7 +27,7 @@ struct lull_contention_member {
     double wanted_mb_s; /* what each of its GPUs wants to read at the pace of its links */
     double served_mb_s; /* what the storage gives each of its GPUs while it is short */
     bool is_served;     /* served_mb_s has been found in this round */
-    double pace;        /* the pace that the last update told */
+    double pace;        /* the pace that the last update reported */
 };
 
 struct lull_contention_user {
@@ -94,7 +94,7 @@ void lull_contention_settle(struct lull_contention *contention);
 void lull_contention_begin_reading(struct lull_contention *contention, uint32_t job);
 void lull_contention_end_reading(struct lull_contention *contention, uint32_t job);
 
-/* Tells the storage that a reader's link_pace has changed. */
+/* Updates the storage after a change of a reader's link_pace. */
 void lull_contention_want(struct lull_contention *contention, uint32_t job);
 
 /* Divides the storage among its readers, and marks those as due whose part may have changed. */

@@ -1,9 +1,9 @@
 /*
  * First come, first served, with EASY backfill (Lifka 1995; Mu'alem and Feitelson, TPDS 2001): the
  * first job of a pool that does not fit is given the earliest time and place that the ends of
- * running jobs allow; others run meanwhile as far as they end by then or leave its GPUs alone. Run
- * times are known, so the reservation holds until the job starts: it is made once per such job.
- * Jobs run in the first operating point of each type. SPDX-License-Identifier: Apache-2.0
+ * running jobs allow; others run meanwhile if they end by then or do not use its GPUs. Run times
+ * are known, so the reservation holds until the job starts: it is made once per such job. Jobs run
+ * in the first operating point of each type. SPDX-License-Identifier: Apache-2.0
  */
 #include "cluster/core/policy/single.h"
 
@@ -256,7 +256,7 @@ static int64_t find_start(struct lull_backfill *policy, const struct lull_cluste
     return LULL_CLUSTER_NEVER;
 }
 
-/* Notes what the copy leaves free of each node of a group. */
+/* Records how many GPUs the copy has free on each node of a group. */
 static void note_later(struct lull_backfill *policy, uint32_t pool, uint32_t type)
 {
     const struct lull_node_groups *groups = lull_cluster_state_groups(policy->copy);
@@ -266,7 +266,7 @@ static void note_later(struct lull_backfill *policy, uint32_t pool, uint32_t typ
         policy->later[groups->nodes[i]] = lull_cluster_state_free(policy->copy, groups->nodes[i]);
 }
 
-/* Makes the copy show of each node of a group what is free now and not reserved later. */
+/* Sets the copy, for each node of a group, to the GPUs that are free now and not reserved later. */
 static void show_spare(struct lull_backfill *policy, const struct lull_cluster_state *state,
                        uint32_t pool, uint32_t type)
 {
@@ -436,7 +436,7 @@ static uint32_t find_head(const struct lull_backfill_pool *pool)
 }
 
 /* Makes a reservation for the first job of a pool again where it has none any more, or where its
- * time has come and it still does not fit, since somebody ran longer than was expected. */
+ * time has come and it still does not fit, since another job ran longer than expected. */
 static bool backfill_decide_in_pool(struct lull_backfill *policy,
                                     const struct lull_cluster_state *state, uint32_t pool_number,
                                     int64_t now_ns, struct lull_cluster_decision *decision)

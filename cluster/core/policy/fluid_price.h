@@ -1,8 +1,8 @@
 /*
- * What a GPU will probably be worth: the price at which the jobs that came lately, had they all
- * been free to choose, would have requested no more GPU time than there was. It is the dual price
- * of the fluid relaxation of the online problem (as many jobs as lately, without gaps and gangs),
- * with arrivals as forecast: those seen, older ones counting less.
+ * A forecast of the value of a GPU: the price at which recent jobs, all free to choose, would have
+ * requested no more GPU time than there was. It is the dual price of the fluid relaxation of the
+ * online problem (as many jobs as lately, without gaps and gangs), with arrivals as forecast: those
+ * seen, older ones counting less.
  *
  * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -25,7 +25,7 @@ int lull_fluid_price_create(const struct lull_cluster_jobs *jobs, const uint64_t
                             struct lull_fluid_price **price_out);
 void lull_fluid_price_destroy(struct lull_fluid_price *price);
 
-/* Notes that a job came. now_ns never falls. O(1). */
+/* Records the arrival of a job. now_ns never falls. O(1). */
 void lull_fluid_price_add(struct lull_fluid_price *price, uint32_t job, int64_t now_ns);
 
 /* The mean over the jobs seen of the shortest time that each can take, ns; 0: no job has been seen.

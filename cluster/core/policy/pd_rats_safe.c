@@ -99,7 +99,7 @@ static int rats_safe_create(const struct lull_cluster *cluster,
 
 /* ---- events ------------------------------------------------------------------------------- */
 
-/* Looks for a schedule, and books it if there is one; else tells why not. */
+/* Looks for a schedule, and books it if there is one; else returns why not. */
 static enum reason rats_safe_bid(struct lull_pd_rats_safe *policy,
                                  const struct lull_schedule_set *set, struct lull_bid *bid_out)
 {
@@ -150,7 +150,8 @@ static void rats_safe_end(struct lull_cluster_policy *handle, uint32_t job, int6
 
 /* ---- decisions ---------------------------------------------------------------------------- */
 
-/* A promise that can no longer be kept is given up: to run late would cost energy for nothing. */
+/* A promise that can no longer be kept is dropped: running late would cost energy without any
+ * value. */
 static bool reject_late(struct lull_pd_rats_safe *policy, struct lull_cluster_decision *decision)
 {
     struct lull_heap_entry entry;

@@ -1,4 +1,4 @@
-/* What planned policies are told and decide. SPDX-License-Identifier: Apache-2.0 */
+/* Events and decisions of planned policies. SPDX-License-Identifier: Apache-2.0 */
 #include "cluster/core/policy/planned.h"
 
 #include <errno.h>
@@ -68,7 +68,7 @@ static void planned_release(struct lull_planned *policy, uint32_t job, int64_t n
     plan->share_count = 0;
 }
 
-/* GPUs that were gone may be there again, so that jobs which fitted nowhere are planned again. */
+/* Failed GPUs may be back, so that jobs which fitted nowhere are planned again. */
 static void planned_rescan(struct lull_planned *policy)
 {
     for (size_t i = 0; i < policy->stuck.count; i++)
@@ -138,7 +138,7 @@ static int planned_adopt(struct lull_cluster_policy *handle, uint32_t job,
     return 0;
 }
 
-/* Starts a job as planned. A job that will be late says so in the reason. */
+/* Starts a job as planned. The reason of the decision marks a job that will be late. */
 static bool planned_start(struct lull_planned *policy, uint32_t job, int64_t now_ns,
                           struct lull_cluster_decision *decision)
 {
@@ -174,7 +174,7 @@ static bool planned_decide(struct lull_cluster_policy *handle,
         if (due->start_ns == now_ns &&
             lull_cluster_shares_fit(state, due->shares, due->share_count))
             return planned_start(policy, job, now_ns, decision);
-        /* Its nodes are gone, or somebody ran longer than was planned. */
+        /* Its nodes have failed, or another job ran longer than planned. */
         free(lull_planned_withdraw(policy, job).shares);
         lull_job_list_add(&policy->unplanned, job);
     }

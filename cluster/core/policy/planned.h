@@ -3,8 +3,8 @@
  * keep these reserved for it (cluster/core/model/calendar.h). They make the choice of least cost
  * among those that meet its deadline. Where none does, jobs that have not begun are moved to faster
  * operating points and other times to make room for it, if none of them becomes late by it; else it
- * is late, and says so when it starts. A job that is thrown off its nodes, or finds them taken, is
- * planned again.
+ * is late, which the reason of its start states. A job that is thrown off its nodes, or finds them
+ * taken, is planned again.
  *
  * A plan costs O(operating points x (nodes and reservations of the pool)); a decision O(log n).
  *

@@ -1,9 +1,10 @@
 /*
- * A scheduling policy: it is told what happens to jobs, and is asked what to do. It knows no clock
- * and does nothing itself, so that the same code can schedule a simulated cluster and a real one.
+ * A scheduling policy: the driver reports what happens to jobs, and requests decisions. It reads no
+ * clock and has no side effects, so that the same code can schedule a simulated cluster and a real
+ * one.
  *
- * The driver of a policy applies a decision to the state before it requests the next one, and asks
- * after every change until the policy has no decision left. Pure; one thread at a time.
+ * The driver applies a decision to the state before it requests the next one. After every change it
+ * requests decisions until the policy has none left. Pure; one thread at a time.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_CORE_POLICY_POLICY_H
@@ -48,7 +49,7 @@ struct lull_policy_parameter {
     const char *what; /* in the user's words, with its unit */
     double least;
     double most;
-    double default_value; /* where nobody sets it */
+    double default_value; /* without a user setting */
 };
 
 /* The functions of a policy. Policies that differ only in a rule share them. */
@@ -83,10 +84,10 @@ struct lull_cluster_policy_calls {
     int (*adopt)(struct lull_cluster_policy *policy, uint32_t job,
                  const struct lull_cluster_share *shares, size_t count, int64_t now_ns);
 
-    /* A job of the past was once started in this operating point, and is told for what it teaches
-       alone, whatever has become of it: no decision is made of it, and no end is told. If it still
-       runs it is adopted as well, by another number. In the order of arrival among arrive() of
-       other jobs, and before any decision. NULL: the policy learns nothing. -ENOMEM. */
+    /* A past job was started in this operating point. It is reported only for learning: it gets
+     * no decision and no end(). If it still runs it is also adopted, under another number. Called
+     * in the order of arrival among arrive() of other jobs, and before any decision. NULL: the
+     * policy does not learn. -ENOMEM. */
     int (*recall)(struct lull_cluster_policy *policy, uint32_t job, uint32_t point);
 
     /* A running job continues at this part (above 0, to 1) of its operating point's pace, because
@@ -95,15 +96,15 @@ struct lull_cluster_policy_calls {
     void (*pace)(struct lull_cluster_policy *policy, uint32_t job, double pace, int64_t end_ns,
                  int64_t now_ns);
 
-    /* A node has been turned on or off, has failed, or works again; the state says which. */
+    /* A node has been turned on or off, has failed, or works again, as given by the state. */
     void (*node)(struct lull_cluster_policy *policy, const struct lull_cluster_state *state,
                  uint32_t node, int64_t now_ns);
 
     /* The last job of a node that is on has left it, or its first has come. */
     void (*idle)(struct lull_cluster_policy *policy, uint32_t node, bool is_idle, int64_t now_ns);
 
-    /* The time after now_ns at which the policy wants to be asked although nothing has happened;
-     * LULL_CLUSTER_NEVER: it does not. */
+    /* The time after now_ns at which the policy requests to be called without an event;
+     * LULL_CLUSTER_NEVER: none. */
     int64_t (*wake_ns)(const struct lull_cluster_policy *policy, int64_t now_ns);
 };
 
@@ -124,9 +125,9 @@ bool lull_cluster_decide_start(struct lull_cluster_decision *decision, uint32_t 
                                size_t share_count, const char *reason);
 
 /*
- * A policy at work and what it does. A rule can stand around another policy and see its decisions
- * first (node_power.h, power_cap.h): it is a policy whose struct begins with the decider of the
- * inner one. calls NULL: there is no inner policy yet.
+ * A policy at work and what it does. A rule can wrap another policy and filter its decisions
+ * (node_power.h, power_cap.h): it is a policy whose struct begins with the decider of the inner
+ * one. calls NULL: there is no inner policy yet.
  */
 struct lull_cluster_decider {
     const struct lull_cluster_policy_calls *calls;
@@ -155,7 +156,7 @@ void lull_cluster_decider_node(struct lull_cluster_policy *around,
 int64_t lull_cluster_decider_wake_ns(const struct lull_cluster_policy *around, int64_t now_ns);
 
 /*
- * A copy of a policy whose parameter stands at `setting`; it refers to nothing that ends before the
+ * A copy of a policy with the parameter set to `setting`; it refers to nothing that ends before the
  * program. -EINVAL: it has no parameter, or the setting is out of range; nothing is written then.
  */
 int lull_cluster_policy_set(const struct lull_cluster_policy_ops *ops, double setting,

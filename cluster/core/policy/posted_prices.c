@@ -159,8 +159,8 @@ static uint32_t most_free(const struct lull_price_law *law, const struct lull_pr
     return fits;
 }
 
-/* How far jobs that gain L fill a slot before its GPUs cost the ratio times what they gained, which
- * a few rounds of a fixed point tell well enough to compare bends by. */
+/* How far jobs that gain L fill a slot before its GPUs cost the ratio times what they gained. A
+ * few fixed-point iterations are accurate enough to compare bends. */
 static double fill_of(const struct lull_price_law *law, double ratio)
 {
     double load = law->gpus;
@@ -385,8 +385,8 @@ static void scan_next(struct posted_prices_scan *scan)
 
 /* ---- the rule with a proof ------------------------------------------------------------------- */
 
-/* More than the rounding of millions of added gains and prices comes to: what is left below the
- * proven ratio counts as less by this share of its parts. */
+/* Exceeds the rounding error of millions of added gains and prices: the room below the proven
+ * ratio is reduced by this share of its parts. */
 static const double sum_slip_ratio = 1e-9;
 
 static double gain_at(const struct lull_slot_point *point, uint32_t start)

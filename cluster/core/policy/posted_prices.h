@@ -23,7 +23,7 @@
 /* The law by which prices of one type of GPU rise, or of a storage, in MB/s. */
 struct lull_price_law {
     uint32_t gpus; /* C > gang */
-    uint32_t gang; /* the most GPUs that a schedule takes of it; 0: nobody may book any */
+    uint32_t gang; /* the most GPUs that a schedule takes of it; 0: no job may book any */
     double min_j;  /* L > 0: no schedule gains less per GPU and slot */
     double max_j;  /* U >= L: none gains more per GPU */
     double bend;   /* c > 0: prices rise evenly up to c L or so, and exponentially beyond;
@@ -63,7 +63,7 @@ double lull_price_pair_ratio(const struct lull_price_law *law,
                              const struct lull_price_law *storage);
 
 /* Returns whether a schedule of an operating point that gains so much is in the set that the
- * theorem speaks of (below). storage may be NULL where nothing reads. */
+ * theorem covers (below). storage may be NULL where nothing reads. */
 bool lull_price_law_covers(const struct lull_price_law *law, const struct lull_price_law *storage,
                            const struct lull_slot_point *point, double gain_j);
 
@@ -91,22 +91,22 @@ double lull_prices_sum(const struct lull_prices *prices, uint32_t type, uint32_t
 /* ---- the rule with a proof ------------------------------------------------------------------- */
 
 /*
- * On arrival a job gets a schedule permanently, or none. What the jobs gained so far and what the
- * prices come to are a primal and a dual solution of the same linear program; their ratio never
+ * On arrival a job gets a schedule permanently, or none. The gains of the jobs so far and the sum
+ * of the prices are a primal and a dual solution of the same linear program; their ratio never
  * exceeds the proven one, which bounds how far from the optimum the rule is:
  * cluster/docs/competitive.md has the theorem and its proof.
  *
  * A job is one of slots.h with reject_j 0: a schedule gains -(cost_j + delay_j (start - first)).
  * The set holds the schedules that gain at least L per GPU and slot, at most U per GPU, and take no
  * more than a gang of their type, and the same of the MB/s that they read, if they do; the theorem
- * says nothing of others. A job's surplus is the most that a schedule of the set gains after posted
+ * does not cover others. A job's surplus is the most that a schedule of the set gains after posted
  * prices. A job with a surplus can always be booked where that is. But any schedule for which there
  * is room may be booked if the dual, with surplus and risen prices, stays below the proven ratio
  * times all gains; while that is so, the rule takes the one that gains most, and of equals the one
  * that ends first.
  */
 
-/* Why a job is refused. */
+/* Why a job is rejected. */
 enum lull_bid_refusal {
     LULL_BID_ACCEPTED,
     LULL_BID_NO_SCHEDULE, /* there is none that gains anything, or no memory to look */
@@ -117,11 +117,11 @@ enum lull_bid_refusal {
 /* A job's schedule. */
 struct lull_bid {
     enum lull_bid_refusal refusal;
-    struct lull_slot_choice choice; /* LULL_SLOT_REJECTED: refused */
+    struct lull_slot_choice choice; /* LULL_SLOT_REJECTED: rejected */
     double gain_j;
     double price_j;   /* at the prices before it is booked */
     double rise_j;    /* what all GPUs of its slots cost more then */
-    double surplus_j; /* of the job, >= 0, also where it is refused */
+    double surplus_j; /* of the job, >= 0, also if it is rejected */
 };
 
 /*

@@ -35,7 +35,7 @@ static int ranked_reach(struct lull_ranked *policy, uint32_t job)
     return 0;
 }
 
-/* What is left of a running job is to run in its operating point (is_on), or after all not. */
+/* Charges the remaining work of a job in its operating point (is_on), or undoes that charge. */
 static void ranked_charge(struct lull_ranked *policy, uint32_t job, bool is_on)
 {
     const struct lull_job_record *record = &policy->ledger.records[job];
@@ -57,13 +57,14 @@ static void ranked_end(struct lull_cluster_policy *handle, uint32_t job, int64_t
     lull_ranked_unblock(policy, policy->ledger.jobs->all[job].pool);
 }
 
-/* A job comes for the first time, or once more from its beginning. */
+/* A job arrives for the first time, or again from its start. */
 static void ranked_enter(struct lull_ranked *policy, uint32_t job)
 {
     const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];
     const size_t pool = (size_t)asked->pool * policy->cluster->type_count;
 
-    /* One that lost its GPUs has taken what was booked for it, and gets it once more. */
+    /* A job that lost its GPUs was charged at its start. Undo that for its remaining work, since
+     * the next start charges it again. */
     if (policy->ledger.records[job].stamp > 1)
         ranked_charge(policy, job, false);
     policy->types[job] = UINT32_MAX;

@@ -76,8 +76,8 @@ static void ranked_preempt_assign(struct lull_ranked *policy, uint32_t job)
                            policy->ledger.records[job].share_count);
 }
 
-/* A job that has just begun ranks before whatever comes later at the same time; and its start may
-   not have come about, as a rule around the policy can refuse it (power_cap.h). */
+/* A job that has just begun ranks before whatever comes later at the same time; and its start
+ * may not have happened, because a rule around the policy can reject it (power_cap.h). */
 static bool has_just_begun(const struct lull_ranked *policy, uint32_t job, int64_t now_ns)
 {
     return policy->ledger.records[job].since_ns == now_ns;
@@ -133,8 +133,8 @@ bool lull_ranked_make_room(struct lull_ranked *policy, const struct lull_cluster
     struct lull_ranked_plan *const plan = &policy->plan;
     uint32_t popped;
 
-    /* Room was made for it before at this time, and a rule around the policy, as a power cap, does
-       not let it start. */
+    /* Room was already made for it at this time, but a rule around the policy, such as a power
+     * cap, prevents its start. */
     if (policy->ledger.records[job].room_ns == now_ns)
         return false;
     popped = pop_enough(policy, group, state, job, entry_point, now_ns);

@@ -10,9 +10,8 @@
 #include "cluster/core/policy/ranked_state.h"
 
 /* A waiting job has to start once no more than this many times what it needs is left until its
-   deadline. Chosen with pd-rats on the traces of
-   cluster/docs/cluster.md ("cluster: PD-RATS preempts and resizes jobs"), not measured by itself.
- */
+ * deadline. Chosen with pd-rats on the traces of cluster/docs/cluster.md ("cluster: PD-RATS
+ * preempts and resizes jobs"), not measured individually. */
 static const double URGENCY = 1.7;
 
 /* The shape of a group with this many GPUs, which is made if it is new; NULL: no memory. */
@@ -114,7 +113,7 @@ void lull_ranked_count(struct lull_ranked *policy, uint32_t job, int waiting, do
     }
 }
 
-/* Notes when a waiting job has to start in its fastest operating point to meet its deadline. */
+/* Records when a waiting job has to start in its fastest operating point to meet its deadline. */
 static int note_urgency(struct lull_ranked *policy, uint32_t job)
 {
     const struct lull_cluster_job *asked = &policy->ledger.jobs->all[job];

@@ -1,6 +1,6 @@
 /*
- * Running jobs get more GPUs where some are free that no waiting job can use: they stop and begin
- * again. Fewer GPUs they get only by being preempted, if fewer are free when they start once more.
+ * Running jobs get more GPUs if some are free that no waiting job can use: they stop and restart.
+ * They get fewer GPUs only after a preemption, if fewer are free at the restart.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <string.h>

@@ -111,7 +111,7 @@ uint32_t lull_ranked_entry_point(const struct lull_ranked *policy, uint32_t job,
 uint32_t lull_ranked_wanted(const struct lull_ranked *policy, uint32_t job, uint32_t entry_point,
                             int64_t now_ns);
 
-/* Where a job stands in one of its operating points; running: in the one that it has. */
+/* The rank of a job in one of its operating points; running: in the one that it has. */
 int64_t lull_ranked_rank(const struct lull_ranked *policy, uint32_t job, uint32_t point,
                          int64_t now_ns);
 

@@ -384,7 +384,7 @@ static double pass_steps(const struct lull_reserver *reserver,
     return points * (double)(count + 1);
 }
 
-/* Sorts the jobs by what they would pay for a GPU-second. */
+/* Sorts the jobs by the price that they would pay for a GPU-second. */
 static void reserver_sort(const struct lull_reserver *reserver,
                           const struct lull_reservation_room *room,
                           const struct lull_reservation *plan, size_t count)

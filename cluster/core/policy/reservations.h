@@ -1,7 +1,7 @@
 /*
  * Plans when each waiting job should run and in which operating point: all jobs get reservations in
- * time at once, which are made again whenever something has changed. Nothing is promised before it
- * begins, so that a job that comes later may displace one that has not begun.
+ * time at once, which are recomputed after every change. A reservation is no promise before the job
+ * begins, so a later job may displace one that has not begun.
  *
  * A GPU-second at time t has a posted price that fades from what the jobs that wait are worth to
  * what jobs that are still to come probably will be (fluid_price.h):

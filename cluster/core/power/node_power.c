@@ -15,7 +15,7 @@ struct idle_group {
     uint32_t turning_on;  /* nodes */
     struct lull_heap off; /* nodes, the lowest first */
     struct lull_heap due; /* idle for long enough, the highest first; some may be busy again */
-    bool has_changed;     /* stands in the list */
+    bool has_changed;     /* is in the list */
 };
 
 struct lull_node_power {
@@ -139,7 +139,7 @@ static void node_power_begin(struct lull_cluster_policy *handle, uint32_t job, u
 
 /* ---- nodes -------------------------------------------------------------------------------- */
 
-/* Notes since when a node is idle, and sets the timer of its patience. */
+/* Records when a node became idle, and sets its timer. */
 static void set_idle(struct lull_node_power *policy, uint32_t node, int64_t since_ns)
 {
     const bool was = policy->idle_since_ns[node] != LULL_CLUSTER_NEVER;
@@ -171,8 +171,8 @@ static void node_power_node_changed(struct lull_cluster_policy *handle,
                          (uint32_t)(policy->power[node] == LULL_CLUSTER_TURNING_ON);
     policy->power[node] = (uint8_t)power;
     set_idle(policy, node, lull_cluster_state_is_idle(state, node) ? now_ns : LULL_CLUSTER_NEVER);
-    /* One that is off may stand in the heap twice, or no longer be off; node_power_turn_on looks.
-     */
+    /* A node that is off may be in the heap twice, or no longer be off; node_power_turn_on
+     * checks this. */
     if (power == LULL_CLUSTER_OFF)
         (void)lull_heap_add(&group->off, node, node);
     lull_cluster_decider_node(handle, state, node, now_ns);
@@ -279,7 +279,7 @@ static int64_t node_power_wake_ns(const struct lull_cluster_policy *handle, int6
     const struct lull_node_power *const policy = (const struct lull_node_power *)handle;
     int64_t wake = lull_cluster_decider_wake_ns(handle, now_ns);
 
-    /* A timer that is over has been looked at, or will be when the policy is next asked. */
+    /* An expired timer has been handled, or will be when the policy is next called. */
     if (policy->timers.count > 0 && policy->timers.entries[0].key > now_ns &&
         policy->timers.entries[0].key < wake)
         wake = policy->timers.entries[0].key;

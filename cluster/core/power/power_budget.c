@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sums that come and go are rounded: what is over a cap by less than this share of it is not. */
+/* Repeatedly updated sums have rounding errors: an excess below this share of a cap is ignored. */
 #define ROUNDING 1e-9
 
 double lull_power_budget_idle_w(const struct lull_cluster *cluster, uint32_t node)
@@ -139,8 +139,8 @@ bool lull_power_budget_has_on(const struct lull_power_budget *budget, uint32_t n
 
 /* ---- jobs --------------------------------------------------------------------------------- */
 
-/* The number of a job's end in the heap: an end that is told again, even if it is the same time,
- * has another one, so that no job leaves its watts twice. */
+/* The number of a job's end in the heap: an end that is reported again, even for the same time,
+ * gets another number, so that a job's watts are not released twice. */
 static uint64_t power_budget_number_of(uint32_t job, uint32_t ends)
 {
     return (uint64_t)ends << 32 | job;

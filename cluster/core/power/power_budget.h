@@ -1,6 +1,6 @@
 /*
- * What the nodes and jobs of a cluster are counted to draw, and what a power cap leaves. Private to
- * power_cap*.c, which says what counts.
+ * The accounted power of the nodes and jobs of a cluster, and the room under a power cap. Private
+ * to power_cap*.c, which defines the accounting.
  *
  * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -18,7 +18,7 @@ struct lull_power_load {
     uint32_t point;
     uint32_t share_count;              /* 0: it does not run */
     struct lull_cluster_share *shares; /* its own */
-    uint32_t ends;                     /* how often its end was told, over all its runs */
+    uint32_t ends;                     /* how often its end was reported, over all its runs */
 };
 
 struct lull_power_budget {
@@ -37,7 +37,7 @@ struct lull_power_budget {
     double idle_w;                    /* of all nodes */
     struct lull_cluster_share *trial; /* [node] */
 
-    /* The job that waits for watts, and what it is promised. */
+    /* The job that waits for watts, and its reservation. */
     uint32_t head;   /* LULL_POWER_NONE: no job waits for watts */
     int64_t head_ns; /* when the watts that it needs are free at the latest */
     double spare_w;  /* watts that others may take beyond that time without delaying it */
@@ -78,7 +78,7 @@ int lull_power_budget_add(struct lull_power_budget *budget, uint32_t job, uint32
 int lull_power_budget_reclock(struct lull_power_budget *budget, uint32_t job, uint32_t point,
                               int64_t now_ns);
 
-/* A running job ends at another time; without memory for that the old one stands. */
+/* A running job ends at another time; without memory the old time stays. */
 void lull_power_budget_expect_end(struct lull_power_budget *budget, uint32_t job, int64_t end_ns);
 
 /* A job runs no longer; nothing if it did not. */

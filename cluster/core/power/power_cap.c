@@ -10,7 +10,7 @@
 enum {
     NONE = LULL_POWER_NONE,
     NO_JOB = UINT32_MAX - 1, /* no job's number, nor none */
-    MAX_LOOKS = 32,          /* jobs refused at an instant, so that it takes bounded time */
+    MAX_LOOKS = 32,          /* jobs rejected at an instant, to bound its time */
 };
 
 struct lull_power_capped {
@@ -50,7 +50,7 @@ static void power_cap_end(struct lull_cluster_policy *handle, uint32_t job, int6
     lull_cluster_decider_end(handle, job, now_ns);
 }
 
-/* What runs already may draw more than the cap leaves; nothing else starts then. */
+/* Running jobs may draw more than the cap allows; no other job starts then. */
 static int power_cap_adopt(struct lull_cluster_policy *handle, uint32_t job,
                            const struct lull_cluster_share *shares, size_t count, int64_t now_ns)
 {
@@ -88,7 +88,8 @@ static void power_cap_node_changed(struct lull_cluster_policy *handle,
     const struct lull_cluster *cluster = policy->cluster;
     const enum lull_cluster_power power = lull_cluster_state_power(state, node);
 
-    /* One that is down will draw again what it did before, and nobody asks then. */
+    /* A failed node keeps its entry: it will draw the same power again, and its return is not a
+     * decision that the cap could delay. */
     if (power == LULL_CLUSTER_ON)
         lull_power_budget_set_empty(&policy->budget, node, lull_power_budget_idle_w(cluster, node));
     else if (power == LULL_CLUSTER_TURNING_ON)
@@ -102,8 +103,8 @@ static void power_cap_node_changed(struct lull_cluster_policy *handle,
 
 /* ---- starts ------------------------------------------------------------------------------- */
 
-/* Lets a job start, perhaps in another operating point or elsewhere. A job that only the watts of
- * the cluster keep from starting gets a reservation of watts. */
+/* Starts a job if the caps allow it, possibly in another operating point or on other nodes. A
+ * job blocked only by the cluster's cap gets a reservation of watts. */
 static bool power_cap_admit(struct lull_power_capped *policy,
                             const struct lull_cluster_state *state, int64_t now_ns,
                             struct lull_cluster_decision *decision)
@@ -131,7 +132,7 @@ static bool power_cap_admit(struct lull_power_capped *policy,
 
 /* ---- other decisions ---------------------------------------------------------------------- */
 
-/* Lets a running job change its clock if the caps and the job that waits for watts allow it. */
+/* Changes the clock of a running job if the caps and the reservation of watts allow it. */
 static bool power_cap_reclock(struct lull_power_capped *policy, int64_t now_ns,
                               struct lull_cluster_decision *decision)
 {
@@ -153,7 +154,7 @@ static bool power_cap_reclock(struct lull_power_capped *policy, int64_t now_ns,
            lull_power_budget_reclock(&policy->budget, job, decision->point, now_ns) == 0;
 }
 
-/* Lets a node turn on if its watts are there, also beside the job that waits for watts. */
+/* Turns a node on if its watts are available, also with the reservation of watts. */
 static bool power_cap_turn_on(struct lull_power_capped *policy, uint32_t node)
 {
     const double more_w =
@@ -168,7 +169,7 @@ static bool power_cap_turn_on(struct lull_power_capped *policy, uint32_t node)
 
 /* ---- deciding ----------------------------------------------------------------------------- */
 
-/* Hands what was refused back to the policy, where it waits again. */
+/* Returns rejected starts to the policy, whose jobs wait again. */
 static void hand_back(struct lull_power_capped *policy, const struct lull_cluster_state *state,
                       int64_t now_ns)
 {

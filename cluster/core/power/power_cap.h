@@ -2,9 +2,8 @@
  * A power cap around any policy: of the whole cluster, of each node, or both. What counts is the
  * sum of peaks, as a job's GPUs rise and fall together: a job in an operating point draws its mean
  * power, energy over time, times a peak factor on each GPU (never less than an idle one); GPUs
- * without a job draw idle power; nodes turning on the more of idle and turn-on power; a node that
- * is down by a failure counts as idle, since nobody asks before it is back; nodes that are off
- * their off power.
+ * without a job draw idle power; nodes turning on the more of idle and turn-on power; a failed node
+ * counts as idle, since the cap cannot delay its return; nodes that are off their off power.
  *
  * A start that would exceed a cap is tried in the policy's operating point on other nodes, then in
  * the other operating points, those that draw most first; else the job goes back to the policy to
@@ -15,8 +14,8 @@
  * gets done under the cap. A job that no operating point could ever keep under the cap is rejected.
  * Turning a node on waits likewise.
  *
- * A policy that preempts may go back and forth around a cap, as what it starts instead is refused
- * or gets another operating point: tell it of no job that it may be preempted.
+ * A policy that preempts may go back and forth around a cap, as its replacement is refused or gets
+ * another operating point: mark all jobs as not preemptible for it.
  *
  * What can exceed the cap: a node that turns on in no time (turn_on_ns 0) draws its turn_on_j at
  * once; and on real GPUs the latency of a clock that is lowered at the start of a job (about 25 ms
@@ -36,7 +35,7 @@ struct lull_power_cap {
     double cluster_w;    /* 0: none */
     double node_w;       /* of each node; 0: none */
     double peak_ratio;   /* peak over mean power of a job, >= 1 */
-    bool turns_nodes_on; /* somebody turns nodes off and on: the cap must have room for that */
+    bool turns_nodes_on; /* nodes are turned off and on: the cap must have room for that */
 };
 
 /* The 99th percentile of the power of a GPT-3 training on 512 H100 over its mean: 457.3 kW over
@@ -46,9 +45,8 @@ struct lull_power_cap {
 /*
  * Puts the cap around the decider, which it takes: destroying the new one destroys both. All nodes
  * are on and idle. Borrows cluster and jobs, all of which are there already. On an error the
- * decider is as it was: -EINVAL a cap
- * below what all nodes draw idle, one of them turning on, or a peak factor below 1;
- * -ENOMEM.
+ * decider is unchanged: -EINVAL a cap below what all nodes draw idle, one of them turning on, or a
+ * peak factor below 1; -ENOMEM.
  */
 int lull_power_cap_wrap(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                         const struct lull_power_cap *cap, struct lull_cluster_decider *decider,

@@ -4,16 +4,16 @@
 #include <assert.h>
 #include <math.h>
 
-/* A power this far from what was seen at the level is of other work; below, it moves what is known
- * by this part of the difference. Chosen: means over a second of one job differ by up to 5 % on the
+/* A power this far from the level's estimate means other work; a smaller difference moves the
+ * estimate by this part of it. Chosen: means over a second of one job differ by up to 5 % on the
  * emulated node. */
 static const double other_work_ratio = 0.15;
 static const double new_weight = 0.4;
 
-/* How much the typical static part weighs, in levels that were seen. Chosen: little. */
+/* The weight of the typical static part, in levels with readings. Chosen: little. */
 static const double preference = 0.05;
 
-/* How much of a difference to what was seen is not believed. Measured with
+/* The part of a difference to earlier readings that is ignored. Measured with
  * cluster/tests/core/power/test_power_steer.c: with 0 a sum was above 101 % of its cap for 1.2 s of
  * 600, later than two seconds after a step; with this, in none. */
 static const double doubt_ratio = 0.2;
@@ -30,8 +30,8 @@ void lull_power_draw_init(struct lull_power_draw *draw, uint32_t lowest_mhz, uin
     }
 }
 
-/* Returns the level that a GPU runs at which is let run at one. Clocks lie up to a step below a
- * level, and a reading may be of another moment. */
+/* Returns the level at which a GPU actually runs when one is allowed. Clocks lie up to a step
+ * below a level, and a reading may be of another moment. */
 static uint32_t power_draw_reached_level(const struct lull_power_draw *draw, uint32_t level,
                                          uint32_t clock_mhz)
 {
@@ -70,7 +70,7 @@ void lull_power_draw_take(struct lull_power_draw *draw, uint32_t level, uint32_t
         seen_w[k] *= 1.0 + new_weight * (factor - 1.0);
     if (seen_w[at] == 0.0)
         seen_w[at] = power_w;
-    /* What was seen at higher levels was of this one, too. */
+    /* Readings at higher levels were of this one, too. */
     for (uint32_t k = at + 1; k < LULL_POWER_LEVELS && at < level; k++)
         seen_w[k] = 0.0;
     if (at < level)
@@ -90,8 +90,8 @@ static double power_draw_shape(double clock_ratio)
     return pow(clock_ratio, LULL_POWER_DRAW_EXPONENT);
 }
 
-/* Least squares over what was seen, with a slight preference for the typical static part, which
- * decides where only one level, or levels close to each other, were seen. */
+/* Least squares over the readings, with a slight preference for the typical static part, which
+ * decides if only one level, or close levels, have readings. */
 static struct curve power_draw_fit(const struct lull_power_draw *draw)
 {
     const double c = LULL_POWER_DRAW_STATIC;
@@ -121,7 +121,7 @@ static struct curve power_draw_fit(const struct lull_power_draw *draw)
     return curve;
 }
 
-/* Returns the highest level that was seen; -1: none was. */
+/* Returns the highest level with readings; -1: none. */
 static int highest_seen(const struct lull_power_draw *draw)
 {
     int level = LULL_POWER_LEVELS - 1;
@@ -137,8 +137,8 @@ static double power_draw_steepest(double clock_ratio)
     return LULL_POWER_DRAW_STATIC + (1.0 - LULL_POWER_DRAW_STATIC) * pow(clock_ratio, 3.0);
 }
 
-/* Finds the nearest seen levels at a level or below, and at it or above; -1 and LULL_POWER_LEVELS:
- * there is none. */
+/* Finds the nearest levels with readings at a level or below, and at it or above; -1 and
+ * LULL_POWER_LEVELS: there is none. */
 static void find_seen(const struct lull_power_draw *draw, int level, int *below_out, int *above_out)
 {
     *below_out = *above_out = level;
@@ -148,8 +148,8 @@ static void find_seen(const struct lull_power_draw *draw, int level, int *below_
         (*above_out)++;
 }
 
-/* Returns by how much what was seen differs from the curve at a level, as a ratio: on a straight
- * line between levels that were seen, and as at the nearest one beyond them. */
+/* Returns the ratio of the readings to the curve at a level: linear between levels with
+ * readings, and constant beyond them. */
 static double power_draw_residual(const struct lull_power_draw *draw, const double *ratios,
                                   int level)
 {
@@ -168,8 +168,8 @@ static double power_draw_residual(const struct lull_power_draw *draw, const doub
                                (draw->clock_ratio[level] - draw->clock_ratio[below]) / span;
 }
 
-/* Returns what is added because a level was not seen: a part of the difference to the nearest level
- * that was. */
+/* Returns the margin added for a level without readings: a part of the difference to the nearest
+ * level with readings. */
 static double doubt_w(const struct lull_power_draw *draw, const double *power_w, int level)
 {
     double min_w = INFINITY;

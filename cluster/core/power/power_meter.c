@@ -17,7 +17,7 @@ struct power_meter_sum {
     double low;
 };
 
-/* What all parts together have come to under a tariff. */
+/* The total of all parts under a tariff. */
 struct bill {
     const struct lull_tariff *tariff; /* NULL: none */
     size_t at;                        /* the step that holds now */

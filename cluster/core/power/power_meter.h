@@ -1,7 +1,7 @@
 /*
- * What a cluster draws over time, for which it is told of every change: a function that is constant
- * between changes, by GPU type and by what draws it. Its integral is energy; weighed by a tariff,
- * it is money or carbon.
+ * The power of a cluster over time, by GPU type and by consumer. The caller reports every change;
+ * power is constant between changes. Its integral is energy; weighed by a tariff, it is money or
+ * carbon.
  *
  * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -48,7 +48,7 @@ int lull_power_meter_create(uint32_t type_count, bool keeps_points, const struct
 void lull_power_meter_destroy(struct lull_power_meter *meter);
 
 /*
- * Notes that the part draws w watts from now on. now_ns never falls from one call of a function
+ * Records that the part draws w watts from now on. now_ns never falls from one call of a function
  * here to the next. O(1), and as many steps as a tariff takes in between. Errors: -ENOMEM.
  */
 int lull_power_meter_set(struct lull_power_meter *meter, uint32_t type, enum lull_power_part part,

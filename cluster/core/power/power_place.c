@@ -9,9 +9,9 @@
 
 /* ---- at which clock ------------------------------------------------------------------------- */
 
-/* While more than this share of the watts is free, jobs wait for something else than watts: watts
- * lose this part of their price for each part of the watts that is free beyond it. Chosen with the
- * runs of test_power_cap and Philly and Chronus under caps, not measured by themselves. */
+/* While more than this share of the watts is free, jobs do not wait for watts: watts lose this
+ * part of their price for each part of the watts that is free beyond it. Chosen with the runs of
+ * test_power_cap and Philly and Chronus under caps, not measured individually. */
 #define SPARE_RATIO 0.2
 #define SPARE_LOSS 4.0
 
@@ -41,8 +41,8 @@ static struct lull_power_use use_of(const struct lull_power_budget *budget, uint
                                        (budget->cap.cluster_w - budget->idle_w)};
 }
 
-/* Lists what a waiting job takes at each clock: of the first operating point that the caps allow,
- * all clocks that they allow. Returns how many. */
+/* Lists the resources that a waiting job takes at each clock: of the first operating point that
+ * the caps allow, all clocks that they allow. Returns how many. */
 static uint32_t power_place_clocks_of(const struct lull_power_budget *budget, uint32_t job,
                                       struct lull_power_use *uses_out)
 {
@@ -72,7 +72,7 @@ void lull_power_budget_wait(struct lull_power_budget *budget, uint32_t job, bool
         lull_power_price_remove(&budget->price, uses, power_place_clocks_of(budget, job, uses));
 }
 
-/* The price of watts beside that of GPUs, less for watts that nobody uses. */
+/* The price of watts relative to that of GPUs, reduced for unused watts. */
 static double watts_ratio(const struct lull_power_budget *budget)
 {
     const double free_ratio =
@@ -82,9 +82,9 @@ static double watts_ratio(const struct lull_power_budget *budget)
            SPARE_LOSS * fmax(free_ratio - SPARE_RATIO, 0.0);
 }
 
-/* The clock of what was decided that costs least at the price of watts that the jobs that wait make
- * (power_price.h), but none that is late where what was decided is not. What was decided where
- * no other process waits: its clock costs nobody. */
+/* The operating point of the decision's job that costs least at the price of watts that the
+ * waiting jobs set (power_price.h). It is never late where the decided one is not. If no other job
+ * waits, the decision is unchanged, since its clock delays no job. */
 static uint32_t cheapest_point(const struct lull_power_budget *budget,
                                const struct lull_cluster_decision *decision, int64_t now_ns)
 {

@@ -1,6 +1,6 @@
 /*
- * What watts are worth beside GPUs, by the jobs that wait: the dual price of the fluid program that
- * ends them all as soon as can be, jobs divided and clocks mixed at will,
+ * The value of watts relative to GPUs for the waiting jobs: the dual price of the fluid program
+ * that ends them all as early as possible, with jobs divided and clocks mixed freely,
  *
  *   min T   so that   their GPU-seconds <= T GPUs,   their peak joules <= T watts.
  *
@@ -26,7 +26,7 @@ struct lull_power_use {
     double watts_s;
 };
 
-/* Zero-initialised: nobody waits. */
+/* Zero-initialised: no job waits. */
 struct lull_power_price {
     struct lull_power_use steps[LULL_POWER_PRICE_STEPS + 1]; /* more at this ratio than below it */
     size_t count;                                            /* jobs */
@@ -40,7 +40,7 @@ void lull_power_price_add(struct lull_power_price *price, const struct lull_powe
 void lull_power_price_remove(struct lull_power_price *price, const struct lull_power_use *clocks,
                              uint32_t count);
 
-/* The price of watts, 0 (only GPUs are short, or nobody waits) to 1 (only watts). */
+/* The price of watts, 0 (only GPUs are short, or no job waits) to 1 (only watts). */
 double lull_power_price_ratio(const struct lull_power_price *price);
 
 #endif

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What adding and subtracting the same watts may leave; nobody draws so little. */
+/* Upper bound on the rounding error of adding and subtracting the same watts; no claimant draws
+ * so little. */
 static const double rounding_w = 1e-6;
 
 /* A claimant's next step on its hull, which waits for its turn. */

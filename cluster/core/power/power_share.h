@@ -1,13 +1,13 @@
 /*
- * Who gets how many watts of a budget: weighed proportional fairness (Kelly, Maulloo and Tan, "Rate
- * control for communication networks", J. Oper. Res. Soc. 49, 1998), on levels instead of rates.
+ * Shares a power budget by weighted proportional fairness (Kelly, Maulloo and Tan, "Rate control
+ * for communication networks", J. Oper. Res. Soc. 49, 1998), on levels instead of rates.
  *
  * Each claimant, a job, runs at one of a few levels, the same on all its GPUs; a level is a highest
  * clock, and has a speed and a power. Of all choices that keep every group (cluster, rack, node)
- * within its cap, the sum over the claimants of weight * log(speed) is to be highest: nobody is
- * starved, equal jobs fare equally, a claimant of twice the weight gives way half as readily, and
- * watts go where they buy most speed. No claimant is put below its least level, even if the caps
- * are then exceeded.
+ * within its cap, the sum over the claimants of weight * log(speed) is to be highest. So no
+ * claimant starves, equal jobs get equal shares, a claimant of twice the weight yields half as
+ * readily, and watts go where they buy most speed. No claimant is put below its least level, even
+ * if the caps are then exceeded.
  *
  * Steps between levels are taken in the order of what they gain for a watt, by the upper hull of
  * gain over power. Without the rounding to levels that would be the optimum for groups within

@@ -6,9 +6,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A raising comes no sooner than this many rounds after the last orders, and later where no job
- * would rise by more than a level. Measured with cluster/bench/bench_budget.py: two rounds are
- * enough for what the last orders have done to be known; the later one is chosen. */
+/* A raising happens at least this many rounds after the last orders, and later if no job would
+ * rise by more than a level. Measured with cluster/bench/bench_budget.py: two rounds are enough to
+ * see the effect of the last orders; the later one is chosen. */
 enum { ROUNDS_TO_RAISE = 2, ROUNDS_TO_REFINE = 10 };
 
 /* A cap counts as another one from this on; one that is not there is higher than any. Chosen. */
@@ -91,9 +91,9 @@ void lull_power_steer_destroy(struct lull_power_steer *steer)
     free(steer);
 }
 
-/* --- what the GPUs draw --- */
+/* --- power of the GPUs --- */
 
-/* Returns the highest clock that a GPU is let; 0: any. */
+/* Returns the highest clock that a GPU is allowed; 0: any. */
 static uint32_t order_mhz(const struct steered *gpu)
 {
     if (gpu->level == TOP || gpu->facts.highest_mhz == 0)
@@ -101,8 +101,8 @@ static uint32_t order_mhz(const struct steered *gpu)
     return (uint32_t)lround(gpu->draw.clock_ratio[gpu->level] * gpu->facts.highest_mhz);
 }
 
-/* Under a power limit a GPU draws what it is let, which tells nothing of it, unless it draws less.
- */
+/* A GPU at its power limit draws the limit, so that the reading does not show its demand. A
+ * reading below the limit does. */
 static bool is_free_of_limit(const struct steered *gpu, double power_w)
 {
     return gpu->limit_w == 0.0 || power_w < free_ratio * gpu->limit_w;
@@ -135,8 +135,8 @@ static uint32_t level_of(const struct steered *gpu, double ratio)
     return level;
 }
 
-/* A GPU that does not get to a level is no faster there, and holds up its job. The speeds rise even
- * so, by next to nothing: what costs no watts is not kept from anybody. */
+/* A GPU that does not get to a level is no faster there, and holds up its job. The speeds still
+ * rise by a negligible amount, so that a level that costs no watts is always granted. */
 static void power_steer_slow_down(struct lull_power_claimant *claimant,
                                   const struct lull_steered_job *job, const struct steered *gpu)
 {
@@ -155,7 +155,8 @@ static void describe_claimant(struct lull_power_claimant *claimant)
         claimant->speed[k] = INFINITY;
 }
 
-/* Each GPU is a part of its job's claim: the most demanding one says how low the job may go. */
+/* Each GPU is a part of its job's claim: the most demanding one sets the lowest level of the
+ * job. */
 static void describe_claims(const struct lull_power_steer *steer,
                             const struct lull_steered_job *jobs, struct steer_round *round)
 {
@@ -168,7 +169,7 @@ static void describe_claims(const struct lull_power_steer *steer,
         uint32_t least;
 
         assert(update->job < round->job_count && gpu->facts.group < round->group_count);
-        if (update->is_away) { /* what it is ordered stays, and what it draws is not to be had */
+        if (update->is_away) { /* its order stays, and its power is unknown */
             for (uint32_t g = gpu->facts.group; g != LULL_POWER_NO_GROUP;
                  g = round->groups[g].parent)
                 round->groups[g].cap_w -= gpu->power_w[gpu->level];
@@ -193,7 +194,8 @@ static void describe_claims(const struct lull_power_steer *steer,
                 (struct lull_power_claimant){.weight = 1.0, .level_count = 1, .speed = {1.0}};
 }
 
-/* Returns whether what is ordered now keeps the caps, and nobody below what is borne. */
+/* Returns whether the current orders keep the caps and put no GPU below the least level of its
+ * job. */
 static bool power_steer_is_kept(const struct lull_power_steer *steer,
                                 const struct steer_round *round)
 {
@@ -232,8 +234,8 @@ static int make_place(struct lull_power_steer *steer, uint32_t group_count)
     return 0;
 }
 
-/* Notes the caps, and makes them what is aimed at. Where one is higher than before, what was
- * ordered last need not be waited for. */
+/* Stores the caps, and derives the targets from them. If a cap was raised, the effect of the
+ * last orders need not be awaited. */
 static void take_caps(struct lull_power_steer *steer, struct steer_round *round)
 {
     bool has_fallen = false;

@@ -1,14 +1,15 @@
 /*
- * Holds what GPUs draw within the caps of cluster, racks and nodes, by what is measured of them:
- * once a second or so it is told what each GPU draws, and says what each may have at most.
+ * Holds what GPUs draw within the caps of cluster, racks and nodes, by measurements: about once a
+ * second it gets the power of each GPU, and returns the highest clock and power limit that each may
+ * have.
  *
- * Clocks come first: jobs share the watts by power_share.h, on what their GPUs are found to draw
- * (power_draw.h). Where the lowest clocks that the jobs are willing to bear do not suffice, power
- * limits follow, for GPUs whose job has not declared how much it bears. What then still exceeds a
- * cap is told, and left: nobody is put below what was declared.
+ * Clocks come first: jobs share the watts by power_share.h, based on the measured power of their
+ * GPUs (power_draw.h). If the lowest clocks that the jobs accept do not suffice, power limits
+ * follow, for GPUs whose job has not declared a minimum. A remaining excess is reported and
+ * accepted: no job is put below its declared minimum.
  *
- * Lowerings are ordered at once. A raising waits until it is worth a level, and until the last
- * orders have shown what they do.
+ * Lowerings are ordered at once. A raising waits until it is worth a level, and until the effect of
+ * the last orders has been measured.
  *
  * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -21,10 +22,9 @@
 #include "cluster/core/power/power_draw.h"
 #include "cluster/core/power/power_share.h"
 
-/* What is aimed at, of each cap: the rest is for what is drawn differently from moment to moment.
- * Measured with cluster/tests/core/power/test_power_steer.c, 32 GPUs with 2 % of noise each: with
- * 0.995 their sum was above 101 % of the cap in no tenth of a second later than 2 s after a step.
- */
+/* The target as a share of each cap: the rest allows for fluctuations of power. Measured with
+ * cluster/tests/core/power/test_power_steer.c, 32 GPUs with 2 % of noise each: with 0.995 their sum
+ * was above 101 % of the cap in no tenth of a second later than 2 s after a step. */
 #define LULL_POWER_STEER_AIM 0.995
 
 /* The same in the first rounds after a cap has fallen: GPUs that were faster before are warm, and
@@ -37,14 +37,14 @@ struct lull_steered_gpu {
     uint32_t lowest_mhz; /* of the clocks that can be set; 0: none can */
     uint32_t highest_mhz;
     double lowest_limit_w; /* of the power limits that can be set; 0: none can */
-    double unknown_w;      /* what it is taken to draw while nothing else is known */
+    double unknown_w;      /* its assumed power without readings */
     uint32_t group;        /* the innermost one that it is in */
-    uint32_t cap_mhz;      /* what it was capped at before; 0: nothing */
+    uint32_t cap_mhz;      /* its cap before; 0: none */
 };
 
 /* What is reported of a GPU in a round. */
 struct lull_steer_update {
-    double power_w;     /* what it has drawn of late; 0: unknown */
+    double power_w;     /* its recent power draw; 0: unknown */
     uint32_t looks;     /* changes with each new one */
     uint32_t cap_mhz;   /* that it had meanwhile; 0: none. What is of an older order is not used */
     uint32_t clock_mhz; /* that it ran at; 0: unknown */
@@ -82,8 +82,8 @@ struct lull_steer_view {
 
 /*
  * Takes a round's view, and writes orders [gpu] by the caps of the groups. *excess_w_out: the most
- * by which a cap is likely to be exceeded, because nobody is willing to give more. -ENOMEM: the
- * orders are as before.
+ * by which a cap is likely to be exceeded, because no job accepts less. -ENOMEM: the orders are as
+ * before.
  */
 int lull_power_steer_decide(struct lull_power_steer *steer, const struct lull_steer_view *view,
                             struct lull_steer_order *orders_out, double *excess_w_out);

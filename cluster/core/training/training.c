@@ -12,7 +12,7 @@ enum {
 
 /* ---- kernels ------------------------------------------------------------------------------ */
 
-/* What a GPU is asked to do. */
+/* The work of a GPU. */
 struct training_work {
     double flops;
     double core_flops;    /* of attention */
@@ -301,8 +301,8 @@ static struct path data_path(const struct lull_training_setup *job,
     return training_path_of(gpu, ranks, neighbours > 0 ? neighbours : 1);
 }
 
-/* Lets a collective run beside computation: what of it is longer stays exposed, and computation
- * slows down. Returns the exposed rest. */
+/* Overlaps a collective with computation: the part that is longer stays exposed, and computation
+ * slows down. Returns the exposed part. */
 static double training_overlap(struct lull_training_time *compute, double link_s)
 {
     const double compute_s = training_total(*compute);

@@ -1,7 +1,7 @@
 /*
- * Training on many GPUs, composed of what is known of its parts: kernels, collectives and the graph
- * of tasks that they form (S-SGD: Shi et al., arXiv 1805.03812; wait-free backpropagation,
- * pipelines and shared parameters: job_parallel.h).
+ * Training on many GPUs, composed of models of its parts: kernels, collectives and the graph of
+ * tasks that they form (S-SGD: Shi et al., arXiv 1805.03812; wait-free backpropagation, pipelines
+ * and shared parameters: job_parallel.h).
  *
  * A kernel takes matrix_s + memory_s + fixed_s: operations at the rate that matrix products reach,
  * bytes at the rate that memory reaches, and what launching and draining it costs. The first
@@ -14,8 +14,8 @@
  * A collective of M bytes among n GPUs on N nodes gathers or scatters within each node and then
  * between nodes: a time a' within and a (N - 1) between, and (n - 1) / n b M, b that of the slowest
  * link, which the GPUs of a node that are in the collective share out. An all-reduce is twice that,
- * or with a tree of nodes 2 (a' + a log2(N) + b M), whichever is shorter.
- * Beside computation it slows that down by LULL_TRAINING_CONTENTION of the time that both run.
+ * or with a tree of nodes 2 (a' + a log2(N) + b M), whichever is shorter. Beside computation it
+ * slows that down by LULL_TRAINING_CONTENTION of the time that both run.
  *
  * Pure. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -133,7 +133,7 @@ struct lull_training_setup {
     bool is_frozen;            /* gradients of weights are not computed (LoRA) */
 };
 
-/* ---- what a step is made of ------------------------------------------------------------------ */
+/* ---- parts of a step ------------------------------------------------------------------------- */
 
 /* Time of a GPU at the highest clock, by what it follows. */
 struct lull_training_time {
@@ -157,8 +157,8 @@ int lull_training_compose(const struct lull_training_setup *job,
                           struct lull_error *err);
 
 /*
- * Finds the matrix_ratio at which the step takes step_s (> 0) at the highest clock: what a job says
- * of its software, when it has been measured once. Returns 0; -ERANGE no ratio between 0.01 and 1.5
+ * Finds the matrix_ratio at which the step takes step_s (> 0) at the highest clock: calibrates the
+ * software's efficiency from one measured job. Returns 0; -ERANGE no ratio between 0.01 and 1.5
  * does; or the errors of composing and building. About ten steps' schedules.
  */
 int lull_training_fit(const struct lull_training_setup *job, const struct lull_training_gpu *gpu,

@@ -1,5 +1,5 @@
 /*
- * What a job's GPUs draw on average at each moment of a step, as a slow meter sees it.
+ * The average power of a job's GPUs at each moment of a step, as measured by a slow meter.
  *
  * All GPUs of a job rise and fall together, so that a dip at a step's boundary is seen by the whole
  * cluster. A meter reports the mean over the window before each of its samples; taken at random

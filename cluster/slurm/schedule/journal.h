@@ -1,10 +1,9 @@
 /*
- * A journal of decisions, for people who ask afterwards, and for policies that learn from the past:
- * a file with a JSON document per line. What jobs wait and run a client learns of Slurm alone, also
- * after its death.
+ * A journal of decisions, for users and for policies that learn from the past: a file with a JSON
+ * document per line. The state of jobs always comes from Slurm, also after a restart of the client.
  *
- * One thread and, by a lock on the file, one process that writes. SPDX-License-Identifier:
- * Apache-2.0
+ * One thread and, by a lock on the file, one process that writes.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_SLURM_SCHEDULE_JOURNAL_H
 #define LULL_CLUSTER_SLURM_SCHEDULE_JOURNAL_H
@@ -38,7 +37,7 @@ int lull_schedule_journal_find(const char *directory, const char *partition, uin
 
 /*
  * Hands the last documents to a function, the oldest first: at least `most`, if there are so many,
- * and at most twice as many. Lines that are no documents are passed over. A value below 0 that it
+ * and at most twice as many. Lines that are not JSON documents are skipped. A value below 0 that it
  * returns ends this and is returned. Errors: -errno other than -ENOENT; LULL_E_FORMAT; -ENOMEM.
  */
 int lull_schedule_journal_recent(const char *directory, const char *partition, size_t most,

@@ -239,8 +239,8 @@ static int scheduler_load_history(void *past, const json_t *decision)
     return lull_past_add(past, decision);
 }
 
-/* Takes what the journal knows of earlier decisions, for policies that learn from them. Without it
- * they start again. */
+/* Loads earlier decisions from the journal, for policies that learn from them. Without it they
+ * start from scratch. */
 static void remember_all(struct schedule_work *work)
 {
     struct lull_error err = {0};
@@ -253,8 +253,8 @@ static void remember_all(struct schedule_work *work)
                  work->policy.name);
 }
 
-/* Reads the queue for the first time, and what was decided before: the journal is named after the
- * partition, which Slurm may have to tell. */
+/* Reads the queue for the first time, and what was decided before: the journal is named after
+ * the partition, which may have to be read from Slurm. */
 static int scheduler_read_first(struct schedule_work *work, const struct lull_queue **queue_out,
                                 struct lull_error *err)
 {
@@ -307,8 +307,7 @@ static int scheduler_run_once(struct schedule_work *work, struct lull_error *err
     return rc;
 }
 
-/* ---- permanently ------------------------------------------------------------------------------
- */
+/* ---- the loop ------------------------------------------------------------------------------- */
 
 /* Waits for the next look; true: a signal to end has come instead. */
 static bool scheduler_is_stopped(const sigset_t *signals, int64_t interval_ns)
@@ -328,7 +327,7 @@ static void scheduler_log_away(bool *is_away, int rc, const struct lull_error *e
     *is_away = rc < 0;
 }
 
-/* A tariff that is wrong changes nothing, and is told, once for each version of the file. */
+/* An invalid tariff changes nothing, and is logged once for each version of the file. */
 static void refresh_tariff(struct schedule_work *work, struct lull_round *round)
 {
     struct lull_error err = {0};

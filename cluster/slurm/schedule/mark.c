@@ -144,7 +144,7 @@ int lull_mark_write(const char *admin_comment, const struct lull_mark *mark,
 /* Reads an entry that begins behind "gpu": [:TYPE][:COUNT], with what follows it in brackets. */
 static void mark_take_entry(const char *at, size_t length, struct lull_gpu_count *count)
 {
-    uint32_t gpus = 1; /* where no number stands */
+    uint32_t gpus = 1; /* without a number */
 
     while (length > 0 && *at == ':') {
         const char *const part = at + 1;

@@ -1,10 +1,10 @@
 /*
- * What Slurm's texts say of a job: the words in its comments by which it and Lull's client know
- * each other, and resources such as "gres:gpu:h100:2".
+ * Parses Slurm's texts of a job: Lull's keywords in its comments, and resources such as
+ * "gres:gpu:h100:2".
  *
  * The words are in the AdminComment, where users cannot write: schedule=held from the job_submit
  * plugin; schedule=placed, placed-s=TIME, sm-mhz=CLOCK, limit-min=MINUTES and tries=COUNT from the
- * client. Other words stay as they are. A user without that plugin writes lull-schedule into the
+ * client. Other words are not changed. A user without that plugin writes lull-schedule into the
  * job's own comment.
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0
@@ -20,9 +20,9 @@ enum { LULL_MARK_NAME = 64, LULL_MARK_BYTES = 512 };
 
 struct lull_mark {
     bool is_asked;             /* Lull is to schedule the job */
-    bool is_by_user;           /* the job's own comment says so */
+    bool is_by_user;           /* set by the job's own comment */
     bool is_placed;            /* the client has released it */
-    int64_t placed_s;          /* when; 0: not said */
+    int64_t placed_s;          /* when; 0: unknown */
     uint32_t sm_mhz;           /* at which clock; 0: full clocks */
     uint32_t limit_min;        /* the time limit that its user gave; 0: it has not been changed */
     uint32_t tries;            /* how often it was released and had to be held again */
@@ -35,9 +35,8 @@ struct lull_mark {
 void lull_mark_read(const char *admin_comment, const char *comment, int64_t now_s,
                     struct lull_mark *mark_out);
 
-/* Writes an AdminComment that says where the client has got to with the job (is_placed, placed_s,
- * sm_mhz, limit_min, tries), and otherwise what the old one did. -ENAMETOOLONG: it would not fit.
- */
+/* Writes an AdminComment with the client's state of the job (is_placed, placed_s, sm_mhz,
+ * limit_min, tries), and the rest of the old one. -ENAMETOOLONG: it would not fit. */
 int lull_mark_write(const char *admin_comment, const struct lull_mark *mark,
                     char text_out[LULL_MARK_BYTES]);
 

@@ -55,8 +55,8 @@ static uint32_t past_read_gpus(const json_t *nodes)
     return (uint32_t)sum;
 }
 
-/* Returns what a document says, which the caller frees; NULL: nothing that could be remembered, or,
- * where *has_memory_out is false, out of memory. */
+/* Returns the job of a document, which the caller frees; NULL: the document is invalid, or, if
+ * *has_memory_out is false, out of memory. */
 static struct lull_past_job *past_read_job(const json_t *decision, bool *has_memory_out)
 {
     const json_t *const points = json_object_get(decision, "points");
@@ -96,7 +96,7 @@ static void past_forget(struct lull_past *past, uint32_t at)
     memmove(&past->jobs[at], &past->jobs[at + 1], (past->count - at) * sizeof(past->jobs[0]));
 }
 
-/* Returns whether a job stands before another one. */
+/* Returns whether a job precedes another one. */
 static bool past_is_before(const struct lull_past_job *left, const struct lull_past_job *right)
 {
     return left->submit_s != right->submit_s ? left->submit_s < right->submit_s

@@ -1,8 +1,7 @@
 /*
- * Jobs that were placed before, as far as they are remembered: policies that learn from what came
- * and from what it took are told of them at each look (recall() of cluster/core/policy/policy.h).
- * What is kept of a job is what the journal says of the decision (report.h), so that a client that
- * was killed remembers what it did before.
+ * Earlier job placements. They are passed at each look to policies that learn from past jobs
+ * (recall() of cluster/core/policy/policy.h). A job's record is its decision in the journal
+ * (report.h), so that a killed client continues with the same history.
  *
  * One thread. SPDX-License-Identifier: Apache-2.0
  */
@@ -42,8 +41,8 @@ struct lull_past {
     uint32_t count;
 };
 
-/* Remembers a start as lull_report_decision() tells it, in place of an earlier one of the same job.
- * A document that is none, or makes no sense, is passed over. -ENOMEM. */
+/* Adds a start as written by lull_report_decision(). It replaces an earlier one of the same job.
+ * Invalid documents are skipped. -ENOMEM. */
 int lull_past_add(struct lull_past *past, const json_t *decision);
 void lull_past_fini(struct lull_past *past);
 

@@ -1,6 +1,6 @@
 /*
- * A batch system's queue at one moment, as a scheduler sees it: nodes, what runs on them, and what
- * waits. It refers to no library of a batch system, so that tests can write queues by hand.
+ * A batch system's queue at one moment: nodes, running jobs and waiting jobs. It depends on no
+ * library of a batch system, so that tests can write queues by hand.
  *
  * Threads: any for const objects. SPDX-License-Identifier: Apache-2.0
  */
@@ -15,7 +15,7 @@
 
 struct lull_queue_node {
     const char *name;
-    const char *type; /* of its GPUs; "": nobody has given them a type */
+    const char *type; /* of its GPUs; "": no type is configured */
     uint32_t gpus;    /* 0: it has none, or Lull does not place jobs there */
     uint32_t used;    /* GPUs that are given to jobs, as the batch system counts */
     bool is_usable;   /* jobs can begin there now */
@@ -24,7 +24,7 @@ struct lull_queue_node {
 enum lull_queue_stage {
     LULL_QUEUE_WAITS,    /* held until Lull releases it */
     LULL_QUEUE_RELEASED, /* has its nodes from Lull and has not begun */
-    LULL_QUEUE_RUNS,     /* has GPUs, whoever started it */
+    LULL_QUEUE_RUNS,     /* has GPUs, started by Lull or otherwise */
 };
 
 /* A job with GPUs. Texts are "" where there is none. Times are seconds since 1970. */
@@ -32,7 +32,7 @@ struct lull_queue_job {
     uint32_t id;
     uint32_t user;
     enum lull_queue_stage stage;
-    bool is_of_lull;  /* it has asked to be scheduled by Lull */
+    bool is_of_lull;  /* it is to be scheduled by Lull */
     const char *name; /* by which its operating points are known */
     const char *type; /* of GPU that it insists on; "": any */
     uint32_t gpus;    /* in all */

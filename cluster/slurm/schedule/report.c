@@ -155,7 +155,7 @@ json_t *lull_report_shift(const struct lull_power_shift *shift)
 
 /* ---- waiting ------------------------------------------------------------------------------- */
 
-/* What is seen on the way to a job's start. */
+/* Observations up to a job's start. */
 struct lookahead {
     json_t *ahead; /* jobs that go first, the first few of them */
     uint32_t ahead_count;

@@ -1,5 +1,5 @@
 /*
- * What is said of decisions: JSON, which is also what the journal keeps, and text made of it.
+ * Reports of decisions: JSON, which the journal also stores, and text made from it.
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -15,16 +15,16 @@
 json_t *lull_report_decision(const struct lull_queue *queue, const struct lull_schedule *schedule,
                              const struct lull_schedule_decision *decision, const char *policy);
 
-/* Why a job of the queue waits, and when it will begin. Moves the schedule's time on. NULL: no
- * memory, or *err says what else. */
+/* Why a job of the queue waits, and when it will begin. Advances the schedule's time. NULL: no
+ * memory, or another error in *err. */
 json_t *lull_report_waiting(const struct lull_queue *queue, struct lull_schedule *schedule,
                             uint32_t job, const char *policy, struct lull_error *err);
 
-/* Until when a job is kept for cheaper power, and what a kWh is at then and now. NULL: no memory.
- */
+/* Until when a job waits for cheaper power, and the price of a kWh then and now. NULL: no
+ * memory. */
 json_t *lull_report_shift(const struct lull_power_shift *shift);
 
-/* Print these documents for people. is_dry: the decision has not been executed. */
+/* Print these documents for users. is_dry: the decision has not been executed. */
 void lull_report_print_decision(const json_t *decision, bool is_dry, FILE *out);
 void lull_report_print_shifted(const json_t *shifted, FILE *out);
 void lull_report_print_waiting(const json_t *waiting, FILE *out);

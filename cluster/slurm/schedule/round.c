@@ -44,7 +44,8 @@ static json_t *round_finish(const struct lull_round *round, const struct lull_qu
 
 /* ---- acting -------------------------------------------------------------------------------- */
 
-/* Says what Slurm refused of a job. Returns 0; -EAGAIN ends the round, for slurmctld is away. */
+/* Logs a request for a job that Slurm has rejected. Returns 0; -EAGAIN ends the round, because
+ * slurmctld does not answer. */
 static int round_pass_error(int rc, const struct lull_error *err)
 {
     if (rc == -EAGAIN || rc == -ENOMEM)
@@ -171,7 +172,7 @@ static int round_act(struct lull_round *round, const struct lull_queue *queue,
     return rc;
 }
 
-/* Tells of the jobs that are kept for cheaper power, and notes when the first one's time comes. */
+/* Reports the jobs that wait for cheaper power, and records the earliest of their times. */
 static int round_log_shifted(struct lull_round *round, const struct lull_queue *queue,
                              const struct lull_schedule *schedule, struct round_report *reported)
 {
@@ -196,7 +197,7 @@ static int round_log_shifted(struct lull_round *round, const struct lull_queue *
     return 0;
 }
 
-/* Returns whether time alone may change something. */
+/* Returns whether the passing of time may change a decision. */
 static bool round_is_due(const struct lull_round *round, const struct lull_queue *queue)
 {
     if (round->due_s != 0 && queue->now_s >= round->due_s)

@@ -17,7 +17,7 @@
 struct lull_round {
     struct lull_slurm *slurm;
     struct lull_scheduling_rules rules;
-    struct lull_schedule_journal *journal; /* NULL: decisions are only told, not executed */
+    struct lull_schedule_journal *journal; /* NULL: decisions are only reported, not executed */
     struct lull_past *past;                /* what is executed is remembered here */
     int64_t patience_s;                    /* how long a released job may take to begin */
     bool is_pressed;                       /* look at the queue also if nothing has changed */
@@ -27,9 +27,10 @@ struct lull_round {
 };
 
 /*
- * Does so. reported_out gets a document that says what was done, which the caller owns; NULL where
- * nothing has changed. Errors: -EAGAIN slurmctld does not answer; -EINVAL the rules do not go with
- * the queue; -ENOMEM. What Slurm refuses of single jobs is logged, and is no error.
+ * Runs a round. reported_out gets a document with the decisions, which the caller owns; NULL where
+ * nothing has changed. Errors: -EAGAIN slurmctld does not answer; -EINVAL the rules do not match
+ * the queue; -ENOMEM. If Slurm rejects a request for a single job, that is logged and is not an
+ * error.
  */
 int lull_round_run(struct lull_round *round, json_t **reported_out, struct lull_error *err);
 

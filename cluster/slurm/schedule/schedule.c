@@ -44,8 +44,8 @@ static const struct lull_cluster_job *job_at(const struct lull_schedule *schedul
     return &schedule->jobs[number];
 }
 
-/* Returns whether what a job is said to have is there to take. The batch system may have told of
- * jobs and nodes at different times. */
+/* Returns whether the GPUs that a job reportedly has are free in the state. The batch system may
+ * report jobs and nodes at different times. */
 static bool slurm_schedule_fits(const struct lull_schedule *schedule,
                                 const struct lull_schedule_job *own)
 {
@@ -190,8 +190,8 @@ void lull_schedule_destroy(struct lull_schedule *schedule)
 
 /* ---- deciding ------------------------------------------------------------------------------ */
 
-/* Returns whether the batch system can give a job these shares: its user may have said on how many
- * nodes it is to be. */
+/* Returns whether the batch system can give a job these shares: its user may have fixed the
+ * number of nodes. */
 static bool slurm_schedule_is_possible(const struct lull_queue_job *job,
                                        const struct lull_cluster_decision *decision)
 {
@@ -260,7 +260,7 @@ static void slurm_schedule_explain(struct lull_schedule *schedule,
     reported->share_count = decision->share_count;
 }
 
-/* A start on shares that the batch system cannot give is refused permanently. */
+/* A start on shares that the batch system cannot allocate is rejected permanently. */
 static bool slurm_schedule_refuse(struct lull_schedule *schedule,
                                   const struct lull_cluster_decision *decision,
                                   struct lull_schedule_decision *reported)
@@ -327,7 +327,7 @@ double lull_schedule_now_s(const struct lull_schedule *schedule)
     return (double)schedule->base_s + (double)schedule->now_ns * 1e-9;
 }
 
-/* ---- what is known ------------------------------------------------------------------------- */
+/* ---- state --------------------------------------------------------------------------------- */
 
 const char *lull_schedule_obstacle(const struct lull_schedule *schedule, uint32_t job)
 {

@@ -1,7 +1,7 @@
 /*
  * A policy of cluster/core in front of a real queue: what starts now, where and at which clock, and
- * what will start later if jobs take as long as is expected. Made again from each look at the
- * queue: jobs that run, whoever started them, are adopted, so that nothing has to be remembered.
+ * what will start later if jobs take as long as is expected. Rebuilt at each look at the queue: all
+ * running jobs are adopted, also those that Lull did not start, so that no state has to be kept.
  *
  * Time is that of the queue, and moves only by lull_schedule_advance(). No I/O, no clock; one
  * thread at a time. SPDX-License-Identifier: Apache-2.0
@@ -22,7 +22,7 @@ struct lull_scheduling_rules {
     double cap_w;                         /* of all GPUs; 0: none */
     /* What power costs or emits, in time since 1970; NULL: jobs begin as soon as they can. */
     const struct lull_tariff *tariff;
-    const struct lull_past *past; /* what was placed before; NULL: nothing is remembered */
+    const struct lull_past *past; /* earlier placements; NULL: none */
 };
 
 struct lull_schedule; /* opaque */
@@ -39,20 +39,21 @@ struct lull_schedule_decision {
     const char *reason; /* the policy's, static; NULL: it gives none */
 };
 
-/* Borrows the queue and what the rules refer to. Errors: -EINVAL the rules do not go with the
+/* Borrows the queue and what the rules refer to. Errors: -EINVAL the rules do not match the
  * queue, such as a cap without the watts of its GPUs; -ENOMEM. */
 int lull_schedule_create(const struct lull_queue *queue, const struct lull_scheduling_rules *rules,
                          struct lull_schedule **schedule_out, struct lull_error *err);
 void lull_schedule_destroy(struct lull_schedule *schedule);
 
 /*
- * Decides what happens next at this time, and takes it for done. Returns 1; 0: nothing does.
- * Errors: -EINVAL the policy decides what no batch system can do.
+ * Makes the next decision at this time, and assumes that it is executed. Returns 1; 0: there is
+ * none. Errors: -EINVAL the policy's decision cannot be executed by a batch system.
  */
 int lull_schedule_next(struct lull_schedule *schedule, struct lull_schedule_decision *decision_out,
                        struct lull_error *err);
 
-/* Goes on to when a job is expected to end, or the policy wants to be asked; false: never. */
+/* Advances to the next time at which a job is expected to end, or at which the policy requests
+ * to be called; false: never. */
 bool lull_schedule_advance(struct lull_schedule *schedule);
 
 /* The time now, seconds since 1970. */
@@ -62,8 +63,8 @@ double lull_schedule_now_s(const struct lull_schedule *schedule);
  */
 const char *lull_schedule_obstacle(const struct lull_schedule *schedule, uint32_t job);
 
-/* The cheaper time that a waiting job is kept for, since 1970: its deadline lets it wait, and the
- * saving is worth it (cluster/docs/slurm.md). NULL: it is not. */
+/* The cheaper time for which a waiting job is kept, since 1970: its deadline permits the wait,
+ * and the saving is large enough (cluster/docs/slurm.md). NULL: it is not kept. */
 const struct lull_power_shift *lull_schedule_shift(const struct lull_schedule *schedule,
                                                    uint32_t job);
 

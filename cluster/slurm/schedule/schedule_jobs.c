@@ -1,4 +1,4 @@
-/* The queue's nodes and jobs as a policy sees them. SPDX-License-Identifier: Apache-2.0 */
+/* Converts the queue's nodes and jobs for a policy. SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <errno.h>
 #include <math.h>

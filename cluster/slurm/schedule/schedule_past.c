@@ -1,4 +1,4 @@
-/* What a policy is told of jobs that were placed before. SPDX-License-Identifier: Apache-2.0 */
+/* Passes earlier placements to the policy. SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <string.h>
 

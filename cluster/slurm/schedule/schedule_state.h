@@ -57,7 +57,7 @@ int lull_schedule_make_jobs(struct lull_schedule *schedule, struct lull_error *e
 
 /* schedule_past.c */
 
-/* Chooses the jobs of the past that the policy is told of: none, where it learns nothing. */
+/* Chooses the past jobs that are passed to the policy: none if it does not learn. */
 void lull_schedule_bound_past(struct lull_schedule *schedule);
 
 /* Adds those that were submitted no later than this job of the queue; NULL: all that are left. One

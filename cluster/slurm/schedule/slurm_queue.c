@@ -31,7 +31,7 @@ struct lull_slurm {
     struct lull_queue_job *queue_jobs;
     const slurm_job_info_t **job_of; /* [queue's job] */
     struct lull_memory memory;       /* of the queue's texts and shares */
-    uint32_t *refused;               /* jobs that Slurm does not let this process release */
+    uint32_t *refused;               /* jobs that Slurm does not permit this process to release */
     size_t refused_count;
 };
 
@@ -245,7 +245,7 @@ static void take_request(struct lull_slurm *slurm, const slurm_job_info_t *it,
     if (count.gpus == 0) {
         lull_gpu_count_read(it->tres_per_job, &count);
         job->gpus = count.gpus;
-        /* One node is what Slurm tells where nobody has said how many. */
+        /* Slurm reports one node if the user has not set a number. */
         if (it->num_nodes <= 1 || count.gpus % it->num_nodes != 0)
             job->nodes = 0;
     }
@@ -275,7 +275,7 @@ static const char *slurm_queue_obstacle_of(const slurm_job_info_t *it)
     return NULL;
 }
 
-/* Tells why a job is not to be placed yet; NULL: it is. */
+/* Returns why a job is not to be placed yet; NULL: it is. */
 static const char *delay_of(const slurm_job_info_t *it, int64_t now_s)
 {
     if (it->eligible_time > now_s || it->start_time > now_s)
@@ -346,7 +346,7 @@ static bool slurm_queue_is_ours(const struct lull_slurm *slurm, const slurm_job_
            (slurm->is_operator || it->user_id == geteuid());
 }
 
-/* Finds out how far a job has got; false: it neither has GPUs nor is one for Lull. */
+/* Determines the stage of a job; false: it neither has GPUs nor is one for Lull. */
 static bool find_stage(const slurm_job_info_t *it, const struct lull_mark *mark,
                        struct lull_queue_job *job)
 {
@@ -499,7 +499,7 @@ const char *lull_slurm_partition(const struct lull_slurm *slurm)
 
 /* ---- acting -------------------------------------------------------------------------------- */
 
-/* What Slurm refuses once it is not asked again, so that one job cannot hold up others. */
+/* A request that Slurm has rejected is not repeated, so that one job cannot delay others. */
 static int slurm_queue_update(struct lull_slurm *slurm, job_desc_msg_t *request,
                               struct lull_error *err)
 {

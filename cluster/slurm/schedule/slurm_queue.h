@@ -12,15 +12,14 @@
 
 struct lull_slurm; /* opaque */
 
-/* partition: NULL: the default one. Nothing is asked of slurmctld yet. -ENOMEM. */
+/* partition: NULL: the default one. No request is sent to slurmctld yet. -ENOMEM. */
 int lull_slurm_open(const char *partition, struct lull_slurm **slurm_out, struct lull_error *err);
 void lull_slurm_close(struct lull_slurm *slurm);
 
 /*
- * Looks at the queue. *has_changed_out: slurmctld says that something has. The queue is good until
- * the next look. Errors: -EAGAIN slurmctld does not answer; -EINVAL there is no such partition;
- * -ENOMEM. Jobs of others are left out of what Lull schedules where this process may not touch
- * them.
+ * Reads the queue. *has_changed_out: slurmctld reports a change. The queue is valid until the next
+ * call. Errors: -EAGAIN slurmctld does not answer; -EINVAL there is no such partition; -ENOMEM.
+ * Jobs of other users are not scheduled if this process has no permission to change them.
  */
 int lull_slurm_read(struct lull_slurm *slurm, bool *has_changed_out,
                     const struct lull_queue **queue_out, struct lull_error *err);
@@ -29,9 +28,9 @@ int lull_slurm_read(struct lull_slurm *slurm, bool *has_changed_out,
 const char *lull_slurm_partition(const struct lull_slurm *slurm);
 
 /*
- * Releases a job of the queue as was decided, in one request: its nodes, its clock and the end of
- * its hold. Does nothing to a job that is no longer held. Errors: -EACCES; -EAGAIN; -ECANCELED
- * Slurm refuses, with its reason.
+ * Releases a job of the queue as decided, in one request: its nodes, its clock and the end of its
+ * hold. Does nothing to a job that is no longer held. Errors: -EACCES; -EAGAIN; -ECANCELED rejected
+ * by Slurm, with its reason.
  */
 int lull_slurm_release(struct lull_slurm *slurm, const struct lull_schedule_decision *decision,
                        struct lull_error *err);

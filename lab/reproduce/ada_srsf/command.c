@@ -27,7 +27,7 @@ struct shared_options {
 /* The errors of the released code, by number. */
 static const char *const error_names[] = {"asking-moves-transfers", "skips-after-removal", NULL};
 
-/* One run: what was asked, and what came of it. */
+/* One run: its options and results. */
 struct shared_run {
     const struct shared_options *options;
     const char *path;                   /* a folder or a file of jobs */
@@ -97,7 +97,7 @@ static json_t *ada_srsf_details_json(const struct shared_run *run)
                      run->options->run_w, "idle_w", run->options->idle_w);
 }
 
-/* Prints the summary for people, or as one JSON document. Errors: -ENOMEM. */
+/* Prints the summary for users, or as one JSON document. Errors: -ENOMEM. */
 static int ada_srsf_print(const struct shared_run *run, struct lull_error *err)
 {
     struct lull_cluster_summary summary;

@@ -60,7 +60,7 @@ struct lull_shared_setup {
     uint32_t at_once; /* SRSF: n */
     /* The errors of the released simulator. */
     bool asking_moves_transfers; /* AdaDUAL's test credits the running transfer with a slot more */
-    bool skips_after_removal;    /* a list's next entry is passed over when one is taken out */
+    bool skips_after_removal;    /* a list's next entry is skipped when one is removed */
 };
 
 /* The published cluster: 16 nodes of 4 GPUs with 32 GiB, 10 GbE; LWF-1 and SRSF(1). */

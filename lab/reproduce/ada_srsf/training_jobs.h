@@ -1,7 +1,7 @@
 /*
  * Data-parallel training jobs, as the simulations of communication contention at HKBU describe them
  * (Wang et al., arXiv 2002.10105): a folder with a file per job (job_set.h), one such file, or a
- * table, plain or gzip. Known names, in any order; others are passed over:
+ * table, plain or gzip. Known names, in any order; others are ignored:
  *
  *   job_id                    whole number
  *   nworkers, iters           GPUs, one worker each; iterations

@@ -195,7 +195,7 @@ void lull_shared_move_transfers(struct lull_shared_cluster *shared, int64_t now_
 void lull_shared_keep_moving(struct lull_shared_cluster *shared, int64_t now_ms)
 {
     /* Nothing can start, because what the running transfers have left only falls. The released
-     * simulator asks all the same, and its error moves them by that. */
+     * simulator checks anyway, which changes them by its bug. */
     if (shared->setup->rule == LULL_SHARED_ADADUAL && shared->setup->asking_moves_transfers)
         lull_shared_start_transfers(shared, now_ms);
     shared->transfer_end_ms = INFINITY;

@@ -30,7 +30,7 @@ struct edl_options {
     const char *jobs_out; /* null: no table is written */
 };
 
-/* One run: what was asked, and what came of it. */
+/* One run: its options and results. */
 struct edl_run {
     const struct edl_options *options;
     struct lull_edl_job *jobs; /* in the order of the tasks */
@@ -90,7 +90,7 @@ static json_t *edl_command_details_json(const struct edl_run *run)
         (json_int_t)run->outcome.turn_ons, "most_nodes_on", (json_int_t)run->outcome.max_nodes);
 }
 
-/* Prints the summary for people, or as one JSON document. Errors: -ENOMEM. */
+/* Prints the summary for users, or as one JSON document. Errors: -ENOMEM. */
 static int edl_command_print(const struct edl_run *run, struct lull_error *err)
 {
     struct lull_cluster_summary summary;

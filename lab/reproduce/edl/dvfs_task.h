@@ -36,7 +36,7 @@ struct lull_dvfs_range {
     double memory_max;
 };
 
-/* V is 0.50 to 1.25 and fm 0.5 to 1.2: the published range, which nobody measured. */
+/* V is 0.50 to 1.25 and fm 0.5 to 1.2: the published range, which was never measured. */
 extern const struct lull_dvfs_range lull_dvfs_assumed;
 
 /*

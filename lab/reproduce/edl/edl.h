@@ -4,8 +4,8 @@
  * it is compared with. Tasks take one GPU each and are not interrupted; nodes are off until a task
  * turns one on.
  *
- * The released code has errors; each is a flag here, so that what was published can be had again
- * and what an error was worth can be told.
+ * The released code has errors. Each is a flag here, to reproduce the published results and to
+ * measure the effect of each error.
  *
  * Pure. One thread for each pool. SPDX-License-Identifier: Apache-2.0
  */

@@ -18,7 +18,7 @@
 
 enum { LULL_GPU_POOL_MAX = 1 << 20 };
 
-/* What a GPU has been given. It is 0 at first, and kept while the GPU is not in the pool. */
+/* The work assigned to a GPU. All 0 at first, and kept while the GPU is not in the pool. */
 struct lull_gpu_state {
     double end_s;      /* when its last task ends; finite */
     double work_s;     /* of all its tasks, each rounded up to whole slots */

@@ -1,7 +1,7 @@
 /*
  * Tasks of one GPU each, with their time and power model (cluster/core/dvfs_task.h): a table, plain
- * or gzip (columns.h), a folder with a file per task or one such file (job_set.h). Known names,
- * in any order, others are passed over:
+ * or gzip (columns.h), a folder with a file per task or one such file (job_set.h). Known names, in
+ * any order; others are ignored:
  *
  *   job_id                                  whole number
  *   arrival                                 s
@@ -11,8 +11,8 @@
  *   d | D, t0, delta                        time model, s and a ratio
  *   p0_w | power_basic, gamma_w | gamma,
  *   cg_w | cg                               power model, W. Some published sets have gamma and cg
- * as fractions of an unknown power; they are taken as they stand, as by the program that was
- * published with them
+ * as fractions of an unknown power; they are used unchanged, as in the program that was published
+ * with them
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */

@@ -124,7 +124,7 @@ static int play_policy(struct lull_replay *replay, struct lull_replay_policy *po
     return rc;
 }
 
-/* Prints the comparison for people, or as one JSON document. Errors: -ENOMEM. */
+/* Prints the comparison for users, or as one JSON document. Errors: -ENOMEM. */
 static int zeus_command_print(const struct lull_replay *replay, bool is_json,
                               struct lull_error *err)
 {

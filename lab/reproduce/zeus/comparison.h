@@ -1,8 +1,7 @@
 /*
  * Compares policies of the batch-size search on the same series of a recorded job, seed by seed:
- * what each saves against the default size at the highest limit, and what it costs beyond a policy
- * that knows the best size beforehand (regret). Exploration, failed runs and profiling are paid
- * for.
+ * the savings of each against the default size at the highest limit, and its extra cost over a
+ * policy with full foresight (regret). Exploration, failed runs and profiling are included.
  *
  * Threads: one. SPDX-License-Identifier: Apache-2.0
  */

@@ -1,7 +1,7 @@
 /*
- * Holds Zeus's policy, step by step, against a recorded series that brings its random draws along
+ * Compares Zeus's policy, step by step, with a recorded series that includes its random draws
  * (series.h): decisions and numbers must be the same. A run that differs is counted, and the
- * recorded decision is taken, so that one mistake does not make the rest worthless.
+ * recorded decision is used, so that one difference does not invalidate the rest.
  *
  * Threads: one. SPDX-License-Identifier: Apache-2.0
  */

@@ -1,6 +1,6 @@
 /*
- * Draws the cost over recurrences, one line per policy, on a logarithmic axis, because a policy
- * that goes wrong costs many times what the others do. SPDX-License-Identifier: Apache-2.0
+ * Draws the cost over recurrences, one line per policy, on a logarithmic axis, because a failing
+ * policy can cost many times as much as the others. SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 

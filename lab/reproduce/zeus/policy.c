@@ -90,7 +90,7 @@ static void end_round(struct lull_zeus *zeus)
     zeus_policy_begin_round(zeus);
 }
 
-/* Goes on from an explored arm; one that has failed ends its walk. */
+/* Continues from an explored arm; one that has failed ends its walk. */
 static void zeus_policy_advance(struct lull_zeus *zeus, bool has_reached)
 {
     uint32_t next = NONE;
@@ -124,7 +124,7 @@ static void note_end(struct lull_zeus *zeus, const struct lull_batch_run *run, b
 
 /* ---- Thompson sampling -------------------------------------------------------------------- */
 
-/* What the results of an arm that count tell of its mean cost, without a prior. */
+/* The estimate of an arm's mean cost from its counted results, without a prior. */
 struct zeus_belief {
     size_t count;
     double mean; /* J; NAN without a result */

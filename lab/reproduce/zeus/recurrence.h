@@ -25,20 +25,20 @@ const struct lull_batch_trace_limit *
 lull_recurrence_choose_limit(const struct lull_batch_trace_size *size, double eta_ratio);
 
 struct lull_recurrence_run {
-    /* What is asked. */
+    /* The request. */
     const struct lull_batch_trace_size *size;
     const struct lull_batch_trace_limit *limit;
     double epochs;     /* this many epochs reach the target; NAN: none do */
     double bound;      /* the run stops at this cost, J; INFINITY: it does not */
     bool is_profiling; /* the first epoch goes through all limits */
-    /* What is answered. */
+    /* The result. */
     uint32_t max_epochs; /* this many fit under the bound */
     double energy_j;     /* 0, like the time, where not one epoch fits */
     double time_s;
     bool has_reached;
 };
 
-/* Fills in the answers. max_epochs: the run has missed its target after this many epochs. */
+/* Fills in the result. max_epochs: the run has missed its target after this many epochs. */
 void lull_recurrence_execute(struct lull_recurrence_run *run, double eta_ratio,
                              uint32_t max_epochs);
 
@@ -83,7 +83,7 @@ int lull_recurrence_play(const struct lull_recurrence_series *series,
  * that have rows for the target. */
 uint32_t lull_recurrence_count(const struct lull_batch_trace *trace);
 
-/* ---- what is possible --------------------------------------------------------------------- */
+/* ---- upper bounds ------------------------------------------------------------------------- */
 
 struct lull_recurrence_knobs {
     uint32_t size;

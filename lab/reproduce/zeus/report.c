@@ -45,7 +45,7 @@ struct lull_replay_spread lull_replay_spread_of(const struct lull_replay *replay
     return spread;
 }
 
-/* ---- for people --------------------------------------------------------------------------- */
+/* ---- for users ---------------------------------------------------------------------------- */
 
 static void print_knobs(FILE *out, const char *name, const struct lull_recurrence_knobs *knobs,
                         const struct lull_recurrence_knobs *base)

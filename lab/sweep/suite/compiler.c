@@ -139,7 +139,7 @@ static int compiler_choose(const struct lull_suite_compiler *compiler, uint32_t 
     return best;
 }
 
-/* Copies the first line that speaks of an error, else the first line. */
+/* Copies the first line that contains an error, else the first line. */
 static void first_error(char *log, char *text_out, size_t size)
 {
     char *line = strstr(log, "error");

@@ -13,7 +13,7 @@ struct lull_suite_compiler; /* opaque */
 /*
  * Opens NVRTC: the file that LULL_NVRTC names, else what the system finds, else that of
  * /usr/local/cuda. Errors: LULL_E_UNSUPPORTED there is none, or it is older than 11.2; the text
- * says what to install.
+ * names the package to install.
  */
 int lull_suite_compiler_open(struct lull_suite_compiler **compiler_out, struct lull_error *err);
 void lull_suite_compiler_close(struct lull_suite_compiler *compiler); /* NULL is allowed */

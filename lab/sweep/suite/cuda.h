@@ -50,7 +50,7 @@ typedef int cuda_module_load(void **module, const void *image);
 typedef int cuda_module_unload(void *module);
 typedef int cuda_module_function(void **function, void *module, const char *name);
 typedef int cuda_function_set(void *function, int attribute, int value);
-/* The arguments end with NULL, though only the driver that tests have needs to be told so. */
+/* The arguments end with NULL, which only the tests' driver needs. */
 typedef int cuda_launch(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                         unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                         void *stream, void **arguments, void **extra);

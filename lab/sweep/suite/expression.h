@@ -18,8 +18,8 @@ struct lull_suite_size {
 
 /*
  * Evaluates text from 0 to 2^62, with the sizes for its names. A quotient must leave no remainder,
- * for what does not fit a block is a mistake in a size. Errors: LULL_E_FORMAT, with what is wrong
- * but not where.
+ * because a size that does not divide into blocks is an error. Errors: LULL_E_FORMAT, with the
+ * error but not its position.
  */
 int lull_suite_evaluate(const char *text, const struct lull_suite_size *sizes, size_t count,
                         uint64_t *value_out, struct lull_error *err);

@@ -19,8 +19,8 @@
 #include "base/progress.h"
 #include "trace/trace.h"
 
-/* A replay that differs more from the recorded time is told. Default: recorded jobs
- * differ by 0.5 and 1.9 %. */
+/* A replay that differs more from the recorded time is reported. Default: recorded jobs differ by
+ * 0.5 and 1.9 %. */
 #define MAX_UNEXPLAINED_RATIO 0.05
 
 struct analyze_arguments {
@@ -281,8 +281,7 @@ static int analyze_timeline(const struct analyze_arguments *arguments, const cha
     return status;
 }
 
-/* Shows a recording of `lull run` as it is: it tells what was saved, so that nothing is predicted.
- */
+/* Shows a recording of `lull run`. It contains the measured saving, so nothing is predicted. */
 static int analyze_recording(const struct analyze_arguments *arguments,
                              const struct lull_run_recording *recording)
 {

@@ -48,9 +48,9 @@ struct lull_prediction_budget {
     double cautious_j; /* sure to be saved by a clock that leaves the guard some of the tolerance */
 };
 
-/* The share of the tolerance that a clock may cost for certain to be proven before long: on
- * a100-ddp-2ranks, whose iterations scatter, one of 0.96 % is not told from 1 % within 1000 of
- * them, and one of 0.81 % is kept (docs/joint.md). */
+/* A clock whose slowdown is at most this share of the tolerance can be proven in reasonable time.
+ * On a100-ddp-2ranks, whose iterations scatter, 1000 iterations do not distinguish a slowdown of
+ * 0.96 % from 1 %. A clock with 0.81 % is accepted (docs/joint.md). */
 #define LULL_PREDICTION_PROVEN_SHARE 0.75
 /* The share of the tolerance at which a run aims when it turns between two clocks: the wanted share
  * in core/section/controller/expectation.c. */

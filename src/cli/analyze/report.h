@@ -15,7 +15,7 @@
 /* Holds what the analysis found out about one rank, or GPU, of a trace. */
 struct lull_analyzed_rank {
     const char *file;
-    int64_t rank; /* LULL_TRACE_UNKNOWN where the trace does not say it */
+    int64_t rank; /* LULL_TRACE_UNKNOWN if it is not in the trace */
     int64_t world_size;
     bool is_part;     /* one of several GPUs in the file */
     int64_t device;   /* its number; LULL_TRACE_UNKNOWN */
@@ -34,7 +34,7 @@ const char *lull_analyzed_rank_name(const struct lull_analyzed_rank *rank, char 
 /* Prints one JSON document on standard output. Returns 0, or -1 if it could not be written. */
 int lull_analyze_print_json(const struct lull_analyzed_rank *ranks, size_t count);
 
-/* Prints tables, timelines and a summary for people on standard output. */
+/* Prints tables, timelines and a summary on standard output. */
 void lull_analyze_print_text(const struct lull_analyzed_rank *ranks, size_t count);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * lull batch run: one recurrence of a job, which is one run or, where that misses the target, a
- * few. Where nothing can be measured or kept, the command runs all the same, with its default size.
+ * few. If nothing can be measured or stored, the command still runs, with its default size.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
@@ -130,7 +130,7 @@ static void batch_run_log_end(const struct recurrence *recurrence,
     fputc('\n', stderr);
 }
 
-/* Says so once a size that crashes is given up. */
+/* Reports once that a crashing size is given up. */
 static void batch_run_log_given_up(struct recurrence *recurrence,
                                    const struct lull_batch_ticket *ticket)
 {

@@ -1,5 +1,5 @@
 /*
- * lull batch list, show and forget: what is known of recurring jobs.
+ * lull batch list, show and forget: the stored data of recurring jobs.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>

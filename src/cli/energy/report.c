@@ -16,7 +16,7 @@
 
 /* ---- rows --------------------------------------------------------------------------------- */
 
-/* A log does not tell how its sensor works, so the slowest one is assumed: a mean over 1 s. */
+/* A log does not say how its sensor works. The slowest one is assumed: a mean over 1 s. */
 static struct lull_energy_source energy_table_source_of(const struct lull_power_log_gpu *gpu)
 {
     const struct lull_device_info unknown = {.architecture = 0};

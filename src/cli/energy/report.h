@@ -1,5 +1,5 @@
 /*
- * What `lull energy` finds in power logs, and says of them. Threads: one.
+ * Results of `lull energy` from power logs, and their output. Threads: one.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_ENERGY_REPORT_H

@@ -51,8 +51,8 @@ static double bound_here(const struct faster *faster)
     return here.energy_j + solver->task->blocking_sum_w * (double)lull_later_ns(wait_ns, 0) * 1e-9;
 }
 
-/* Evaluates the plan at hand, and keeps it if it is the best. A plan that cannot be kept with this
- * switching is no error. */
+/* Evaluates the current plan, and keeps it if it is the best. A plan that is infeasible with this
+ * switching is not an error. */
 static int plan_faster_accept(struct faster *faster, int64_t time_ns)
 {
     struct lull_plan_solver *const solver = faster->solver;

@@ -35,7 +35,7 @@ struct drawing {
     double top; /* the top of the first device's row */
     double row; /* the height of a row */
 
-    /* The plan at hand, which set_plan sets. */
+    /* The current plan, which set_plan sets. */
     const uint32_t *option;
     int64_t makespan_ns;
     int64_t *duration_ns; /* of every operation */

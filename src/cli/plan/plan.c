@@ -224,7 +224,7 @@ static bool is_best(const struct plan_arguments *arguments)
     return arguments->source.schedule != NULL && strcmp(arguments->source.schedule, "best") == 0;
 }
 
-/* Says what is missing in the order in which a new user would give it. */
+/* Reports missing options in the order in which a new user would give them. */
 static int check_source(struct lull_plan_source *source, struct lull_error *err)
 {
     if (source->profile == NULL)
@@ -329,7 +329,7 @@ static void set_options(const struct lull_plan_task *task, struct plan_arguments
         options->deadline_ns = options->straggler_ns;
 }
 
-/* Files are written before anything is printed, so that what is printed is also kept. */
+/* Files are written before anything is printed, so that printed results are always in the files. */
 static int plan_command_write_files(const struct plan_arguments *arguments,
                                     const struct lull_plan_task *task,
                                     const struct lull_plan_result *result, struct lull_error *err)

@@ -11,7 +11,7 @@
 int lull_plan_print_json(const struct lull_plan_task *task, const struct lull_plan_options *options,
                          const struct lull_plan_result *result);
 
-/* Prints tables for people. */
+/* Prints tables. */
 void lull_plan_print_text(const struct lull_plan_task *task,
                           const struct lull_plan_options *options,
                           const struct lull_plan_result *result);

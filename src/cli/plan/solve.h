@@ -53,7 +53,7 @@ struct lull_plan_result {
 
 /*
  * Solves a task. Errors: -ERANGE the deadline is shorter than any plan (the text says the
- * shortest), or the plan cannot be kept with this switching; -ENOMEM.
+ * shortest), or the plan is infeasible with this switching; -ENOMEM.
  */
 int lull_plan_solve(const struct lull_plan_task *task, const struct lull_plan_options *options,
                     struct lull_plan_result *result_out, struct lull_error *err);

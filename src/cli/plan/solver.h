@@ -15,8 +15,8 @@ struct lull_plan_solver {
     struct lull_error *err;
     struct lull_frontier *frontier;
     struct lull_pipeline_rounding *rounding;
-    int64_t *duration_ns; /* of the relaxation at hand */
-    uint32_t *option;     /* of the plan at hand */
+    int64_t *duration_ns; /* of the current relaxation */
+    uint32_t *option;     /* of the current plan */
     struct lull_progress progress;
 };
 
@@ -25,8 +25,8 @@ struct lull_plan_solver {
 int lull_plan_solver_init(struct lull_plan_solver *solver);
 void lull_plan_solver_fini(struct lull_plan_solver *solver);
 
-/* Evaluates the plan in solver->option, which is made to respect switching first; leaves its bound
- * alone. Errors: -ERANGE switching is too slow for this deadline; -ENOMEM. */
+/* Evaluates the plan in solver->option, which is made to respect switching first; does not change
+ * its bound. Errors: -ERANGE switching is too slow for this deadline; -ENOMEM. */
 int lull_plan_evaluate(struct lull_plan_solver *solver, int64_t deadline_ns,
                        struct lull_plan_point *point_out);
 

@@ -26,8 +26,8 @@ int lull_plan_stages_blocking(const char *text, struct lull_plan_task *task,
  * copies are alike. Error: -ENOMEM. */
 int lull_plan_stages_spread(struct lull_plan_task *task, struct lull_error *err);
 
-/* The shape of the pipeline that a task's schedule is for, with what its data parallel copies do
- * together in the end: nobody computes then, so a device draws its blocking power. */
+/* The shape of the pipeline that a task's schedule is for, with the joint operation of its data
+ * parallel copies at the end. No device computes then, so each draws its blocking power. */
 struct lull_plan_shape {
     struct lull_pipeline_shape shape; /* points to the rest */
     int64_t latency_ns;

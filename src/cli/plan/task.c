@@ -139,7 +139,7 @@ static int build_torch(const struct lull_plan_source *source, struct lull_pipeli
     return result;
 }
 
-/* A graph of operations says everything itself, so options that would add to it are refused. */
+/* A graph of operations is complete, so options that would add to it are refused. */
 static int build_lines(const struct lull_plan_source *source, struct lull_pipeline_fit *fit,
                        struct lull_plan_task *task, struct lull_error *err)
 {

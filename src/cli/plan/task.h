@@ -40,7 +40,7 @@ struct lull_plan_profiles {
     uint32_t copy_count;
 };
 
-/* Reads a profile and says on standard error what of it was merged or left out. Errors: those of
+/* Reads a profile and reports merged and skipped parts on standard error. Errors: those of
  * lull_pipeline_profile_read. */
 int lull_plan_profile_read(const char *path, struct lull_pipeline_profile *profile_out,
                            struct lull_error *err);
@@ -70,7 +70,7 @@ struct lull_plan_task {
 /*
  * Builds the pipeline that the source names on its profiles; both must outlive the task. On success
  * the caller owns the contents of *task_out. Errors: those of the generators and of the graph's
- * reader; -EINVAL: the text of an option does not say what it should.
+ * reader; -EINVAL: the text of an option is invalid.
  */
 int lull_plan_task_init(const struct lull_plan_source *source,
                         const struct lull_plan_profiles *profiles, struct lull_plan_task *task_out,

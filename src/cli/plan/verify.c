@@ -14,7 +14,7 @@
 
 static const double close_ratio = 1e-9; /* energies are printed with 9 decimals */
 
-/* What the replay of a plan found. */
+/* The result of the replay of a plan. */
 struct verify_replay {
     int64_t time_ns;
     double energy_j;
@@ -161,7 +161,7 @@ static void check_dwell(const struct lull_plan_file *plan, uint32_t device, cons
 
 /* ---- clocks in gaps ----------------------------------------------------------------------- */
 
-/* What the check knows of the device at hand, place by place. */
+/* State of the check for the current device, place by place. */
 struct verify_waits_check {
     const struct lull_plan_file *plan;
     const int64_t *begin_ns;
@@ -253,7 +253,7 @@ static int check_waits_of_device(struct verify_waits_check *check, uint32_t devi
 
 /*
  * Finds every wait's gap in the replayed times of operations, checks that the device can wait there
- * as the plan says, and adds up what it saves in replay->saved_j; or tells the reason why not.
+ * as the plan says, and adds up what it saves in replay->saved_j; otherwise reports the reason.
  */
 static void check_waits(const struct lull_plan_file *plan, const int64_t *begin_ns,
                         const int64_t *end_ns, struct verify_replay *replay)
@@ -283,7 +283,7 @@ static void check_waits(const struct lull_plan_file *plan, const int64_t *begin_
 
 /* ---- the replay --------------------------------------------------------------------------- */
 
-/* Times come from the replay alone; what the file claims of them is compared later. */
+/* Times come only from the replay. They are compared with the claims of the file later. */
 static int replay_time(const struct lull_plan_file *plan, struct verify_replay *replay)
 {
     const struct lull_pipeline_problem problem = problem_of(plan);
@@ -320,7 +320,7 @@ static void replay_proof(const struct lull_plan_file *plan, struct verify_replay
                                            : 0.0);
 }
 
-/* The first claim that does not hold is told: the later ones mostly follow from it. */
+/* Reports the first claim that does not hold. Later failures mostly follow from it. */
 static void plan_verify_judge(const struct lull_plan_file *plan, struct verify_replay *replay)
 {
     char *const reason = replay->reason;

@@ -12,8 +12,8 @@
 
 /*
  * Verifies a plan file and prints the result. profile: a measured profile's file to evaluate the
- * plan with; null means the profile in the plan. Returns 0 if the plan holds all that it claims; 1
- * if not, and says why. Errors: a file cannot be read.
+ * plan with; null means the profile in the plan. Returns 0 if all claims of the plan hold.
+ * Otherwise reports the reason and returns 1. Errors: a file cannot be read.
  */
 int lull_plan_verify(const char *path, const char *profile, bool is_json, struct lull_error *err);
 

@@ -35,7 +35,7 @@ static void plan_walk_show_progress(struct lull_plan_solver *solver, int64_t tim
 
 /* ---- the whole frontier ------------------------------------------------------------------ */
 
-/* Adds the plan at hand, which was rounded for time_ns. */
+/* Adds the current plan, which was rounded for time_ns. */
 static int add_plan(struct lull_plan_solver *solver, int64_t time_ns,
                     struct lull_plan_result *result)
 {
@@ -54,7 +54,7 @@ static int add_plan(struct lull_plan_solver *solver, int64_t time_ns,
     return 0;
 }
 
-/* Rounds the durations at hand, which hold time_ns, and adds the plan. */
+/* Rounds the current durations, which meet time_ns, and adds the plan. */
 static int add_rounded(struct lull_plan_solver *solver, int64_t time_ns,
                        struct lull_plan_result *result)
 {
@@ -129,7 +129,7 @@ static int64_t stride_of(const struct lull_plan_solver *solver, int64_t cheapest
 }
 
 /* Goes from the least energy to the shortest time. The frontier's own corners lie much closer
- * together than plans differ, so most are passed over. */
+ * together than plans differ, so most are skipped. */
 static int plan_walk_frontier(struct lull_plan_solver *solver, struct lull_plan_result *result)
 {
     struct lull_frontier_point point;

@@ -13,7 +13,7 @@ enum { CHANNELS = 2 };
 
 static const double link_gbs = 1.0;
 
-/* Sets up a nominal GPU with a context, locked to a clock and as warm as the question says. */
+/* Sets up a nominal GPU with a context, locked to a clock and at the requested temperature. */
 static void play_profile_set_up(struct lull_physics *gpu,
                                 const struct lull_play_profile_question *question, uint32_t step,
                                 double own_w)

@@ -23,11 +23,11 @@ struct lull_play_source {
 
 /*
  * Builds and finishes it. Traces keep the gaps between their kernels; each communication stream is
- * a communicator of its own, as in PyTorch, as long as there are enough, and waits for nobody: the
- * recorded length holds the waiting. Of several traces, those without kernels are left out; what is
- * left out is reported on standard error. The play's product is the first GPU that a trace names.
- * Errors: -EINVAL an unknown preset, or no trace with kernels; those of lull_trace_read(). A
- * straggler that is none of the ranks: -EINVAL.
+ * a communicator of its own, as in PyTorch, as long as there are enough. It waits for no other
+ * rank: the recorded length includes the waiting. Of several traces, those without kernels are left
+ * out; what is left out is reported on standard error. The play's product is the first GPU that a
+ * trace names. Errors: -EINVAL an unknown preset, or no trace with kernels; those of
+ * lull_trace_read(). A straggler that is none of the ranks: -EINVAL.
  */
 int lull_play_source_open(const struct lull_play_source *source, struct lull_play **play_out,
                           struct lull_error *err);

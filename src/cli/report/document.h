@@ -1,6 +1,6 @@
 /*
- * A run's report as a document: report.json of one run, whoever wrote it. What is missing, of
- * another type or out of all bounds reads as not known. Threads: one.
+ * A run's report as a document: report.json of one run, from any writer. A field that is missing,
+ * of another type or out of range is read as unknown. Threads: one.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_REPORT_DOCUMENT_H

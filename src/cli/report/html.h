@@ -14,7 +14,7 @@
 
 #include "base/amount.h"
 
-/* Formats for people; what is not finite is "not known". */
+/* Format numbers for the page. A value that is not finite is "not known". */
 struct lull_amount lull_html_percent(double ratio);                      /* "11.4 %" */
 struct lull_amount lull_html_figure(double number, const char *unit);    /* "106.2 ms" */
 struct lull_amount lull_html_range(double low_ratio, double high_ratio); /* "10.8 to 12.0 %" */
@@ -33,7 +33,7 @@ void lull_html_text(FILE *out, const char *before, const char *text, const char 
 void lull_html_begin_table(FILE *out, const char *caption, const char *const *heads);
 void lull_html_end_table(FILE *out);
 
-/* Writes a cell of a row; a text that is NULL says "not known". */
+/* Writes a cell of a row; a text that is NULL is written as "not known". */
 void lull_html_cell(FILE *out, const char *text);
 void lull_html_number_cell(FILE *out, struct lull_amount amount);
 

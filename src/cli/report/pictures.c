@@ -146,8 +146,8 @@ static void draw_tried(FILE *out, const struct lull_html_chart *chart, const jso
     }
 }
 
-/* What is kept saves what the headline says, which comparing whole runs may have found. run: its
- * name among several; "": there is one. */
+/* The saving of the accepted clocks is that of the headline, which may be from a comparison of
+ * whole runs. run: its name among several; "": there is one. */
 static void draw_kept(FILE *out, const struct lull_html_chart *chart, const char *run,
                       const json_t *report)
 {

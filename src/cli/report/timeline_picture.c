@@ -8,8 +8,7 @@
 #include "cli/report/pictures.h"
 
 enum { WIDTH = 940, LEFT = 92, RIGHT = 12, TOP = 8, ROW = 96, STRIP = 8, GAP = 16, AXIS = 34 };
-/* A page with more rows would be larger than anybody looks at; the caption says how many are not
- * drawn. */
+/* A page with more rows would be too large to read. The caption says how many are not drawn. */
 enum { MAX_ROWS = 16 };
 
 struct timeline {
@@ -160,7 +159,7 @@ void lull_report_draw_timeline(FILE *out, const json_t *report)
     lull_clock_colours_init(&timeline.colours);
     for (size_t i = 0; i < rows; i++)
         fit_gpu(&timeline, json_array_get(gpus, i));
-    /* The highest clock is the warm end of the scale, whatever was lowered. */
+    /* The highest clock is always the warm end of the scale. */
     if (timeline.max_mhz >= 1.0 && timeline.max_mhz < 1e6)
         lull_clock_colours_add(&timeline.colours, (uint32_t)timeline.max_mhz);
     lull_clock_colours_finish(&timeline.colours);

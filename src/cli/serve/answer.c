@@ -65,7 +65,7 @@ static bool begin_body(struct body *body)
     return body->file != NULL;
 }
 
-/* Answers with what was written. */
+/* Answers with the written text. */
 static void end_body(struct lull_serve_exchange *exchange, struct body *body, const char *type)
 {
     if (fclose(body->file) == 0)

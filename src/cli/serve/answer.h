@@ -20,7 +20,7 @@ struct lull_serve_sources {
     double rate_hz;
 };
 
-/* A request, and what becomes of it. */
+/* A request, and its result. */
 struct lull_serve_exchange {
     const struct lull_serve_sources *sources;
     struct MHD_Connection *connection;
@@ -39,7 +39,7 @@ struct lull_serve_route {
 extern const struct lull_serve_route lull_serve_routes[]; /* ends with a path that is NULL */
 enum { LULL_SERVE_ROUTES = 8 };
 
-/* Makes the answer of an error: its status, and a JSON document that says why. */
+/* Makes the answer of an error: its status, and a JSON document with the reason. */
 void lull_serve_answer_error(struct lull_serve_exchange *exchange, unsigned int status,
                              const char *text);
 

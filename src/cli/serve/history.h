@@ -28,7 +28,7 @@ static inline void lull_serve_history_init(struct lull_serve_history *history)
             history->power_w[gpu][i] = NAN;
 }
 
-/* Adds a second: what the GPUs of a document draw. */
+/* Adds a second: the power of the GPUs of a document. */
 static inline void lull_serve_history_add(struct lull_serve_history *history, const json_t *gpus)
 {
     for (uint32_t gpu = 0; gpu < LULL_DEVICE_MAX_GPUS; gpu++) {

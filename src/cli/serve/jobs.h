@@ -23,8 +23,8 @@ struct lull_serve_jobs {
     struct lull_live_entry entries[LULL_SERVE_MAX_JOBS];
 };
 
-/* Returns a new array of what the runs tell that continue; NULL: no memory. A run that has ended is
- * not in it; one that has started is in it within a second. */
+/* Returns a new array with the published state of the active runs. NULL: out of memory. A run that
+ * has ended is not in it. A run that has started is in it within a second. */
 json_t *lull_serve_jobs_look(struct lull_serve_jobs *jobs);
 
 #endif

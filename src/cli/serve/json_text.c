@@ -20,7 +20,7 @@ struct text_writer {
     bool is_short; /* of memory: the text is not whole */
 };
 
-/* Makes room for so many bytes; tells whether there is. */
+/* Reserves space for that many bytes. Returns whether there is enough. */
 static bool json_text_reserve(struct text_writer *writer, size_t size)
 {
     size_t room = writer->room > 0 ? writer->room : FIRST_ROOM;
@@ -199,7 +199,7 @@ static void json_text_write_value(struct text_writer *writer, const json_t *valu
     }
 }
 
-/* Ends the text and hands it over; NULL: there was no memory. */
+/* Ends the text and passes ownership to the caller. NULL: out of memory. */
 static char *json_text_finish(struct text_writer *writer, size_t *size_out)
 {
     *size_out = writer->size;

@@ -202,7 +202,7 @@ static bool is_of_owner(const json_t *job, const json_t *gpu)
     return !isfinite(owner) || lull_report_number(job, "uid") == owner;
 }
 
-/* Finds what a run tells of a GPU; NULL: none uses it. */
+/* Finds what a run publishes about a GPU. NULL: no run uses it. */
 static const json_t *find_work(const json_t *document, const json_t *of_node)
 {
     const char *const uuid = lull_report_text(of_node, "uuid");

@@ -1,6 +1,8 @@
 /*
- * The live page: what is known of the node, as HTML that is complete without a script; with one,
- * the parts that change come by a stream. Threads: any. SPDX-License-Identifier: Apache-2.0
+ * The live page: the state of the node as HTML that is complete without a script. With a script,
+ * the parts that change are updated from a stream. Threads: any.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_SERVE_LIVE_PAGE_H
 #define LULL_CLI_SERVE_LIVE_PAGE_H

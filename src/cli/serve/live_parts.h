@@ -19,7 +19,7 @@ void lull_serve_write_gpus(FILE *out, const json_t *document,
 void lull_serve_write_saving_tile(FILE *out, const json_t *document);
 void lull_serve_write_jobs(FILE *out, const json_t *document);
 
-/* live_jobs.c: the cell that says what a GPU does: its job, and the section that it is in. */
+/* live_jobs.c: the cell with the activity of a GPU: its job, and its present section. */
 void lull_serve_write_work(FILE *out, const json_t *document, const json_t *gpu, size_t index);
 
 /* live_page.c: writes a tile. */

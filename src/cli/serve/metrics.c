@@ -162,7 +162,7 @@ static void write_sample(struct family_writer *writer, const struct labels *labe
         fprintf(writer->out, "%s%s %.15g\n", writer->name, metrics_ending(writer), value);
 }
 
-/* Writes a number, or a truth as 1 or 0, in the base unit; nothing for what is none of them. */
+/* Writes a number in the base unit, or a boolean as 1 or 0; nothing for other values. */
 static void metrics_write_value(struct family_writer *writer, const struct labels *labels,
                                 const json_t *value)
 {
@@ -193,7 +193,7 @@ static void write_values(struct family_writer *writer, const struct labels *base
     }
 }
 
-/* Returns whether a field that is a text, or a list of texts, says this word. */
+/* Returns whether a field, which is a text or a list of texts, contains this word. */
 static bool metrics_has_word(const json_t *value, const char *word)
 {
     size_t index;
@@ -207,7 +207,7 @@ static bool metrics_has_word(const json_t *value, const char *word)
     return false;
 }
 
-/* "states": one sample per word that a field can say, 1 for what it says now. */
+/* "states": one sample per possible value of a field, 1 for the present value. */
 static void write_states(struct family_writer *writer, const struct labels *base,
                          const json_t *rule, const json_t *object)
 {

@@ -1,9 +1,9 @@
 /*
- * Metrics from the node's document, as data/metrics.json says: each row names a family, its type
- * and unit, and where in the document its values are. So what /metrics says is what the JSON says.
+ * Metrics from the node's document, as defined by data/metrics.json: each row names a family, its
+ * type and unit, and the place of its values in the document. So /metrics and the JSON agree.
  *
- * Written is the text form of Prometheus (0.0.4) or OpenMetrics 1.0. What is null in the document
- * has no sample. Threads: any, on a table of one's own. SPDX-License-Identifier: Apache-2.0
+ * The output is the text form of Prometheus (0.0.4) or OpenMetrics 1.0. A null in the document has
+ * no sample. Threads: any, on a table of one's own. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_SERVE_METRICS_H
 #define LULL_CLI_SERVE_METRICS_H

@@ -15,14 +15,14 @@
 #include "governor/run/sampler.h"
 #include "wire/client.h"
 
-/* Default: how often what is missing is looked for again, and how long a look waits
- * for a driver that opens, for readings, and for an answer of lulld. */
+/* Default: the retry interval for a missing driver or lulld, and the time that a look waits for the
+ * driver to open, for readings, and for an answer of lulld. */
 static const int64_t again_ns = 5 * LULL_NS_PER_S;
 static const int64_t opening_ns = 2 * LULL_NS_PER_S;
 static const int64_t reading_ns = 100 * LULL_NS_PER_MS;
 enum { ANSWER_MS = 500 };
 
-/* A reading that is older is not shown: whoever reads it would take it for the present. */
+/* An older reading is not shown: a reader would take it for the present one. */
 static const int64_t old_ns = 3 * LULL_NS_PER_S;
 
 /* What changes within a second is read with every look, the rest once a second, a little early so
@@ -45,7 +45,7 @@ struct lull_serve_node {
     struct lull_client *client;                       /* NULL: lulld does not answer */
     struct lull_error client_error;
     int64_t client_tried_ns;
-    int64_t states_ns; /* when lulld was asked last; 0: never */
+    int64_t states_ns; /* time of the last request to lulld; 0: never */
     uint32_t state_count;
     struct lull_message_state states[LULL_DEVICE_MAX_GPUS];
     json_t *state_objects[LULL_DEVICE_MAX_GPUS]; /* the same; several documents share them */
@@ -112,7 +112,7 @@ static void serve_node_take_samples(struct lull_serve_node *node)
         if ((kept->reading.valid & sample.reading.valid & LULL_READING_ENERGY) != 0 &&
             sample.reading.energy_mj < kept->reading.energy_mj)
             node->energy_resets[gpu]++;
-        if (sample.reading.valid == 0) /* then what is kept is of no GPU that is there */
+        if (sample.reading.valid == 0) /* the stored values are of a GPU that is gone */
             wanted = LULL_READING_ALL;
         lull_device_keep_reading(&kept->reading, wanted, &sample.reading);
         kept->time_ns = sample.time_ns;
@@ -121,8 +121,8 @@ static void serve_node_take_samples(struct lull_serve_node *node)
     }
 }
 
-/* Returns what is to be read of a GPU: all where nothing fast was told, since then it may be back,
- * or have nothing but the rest to tell. */
+/* Returns the fields to read of a GPU. All fields are read if the last reading had no fast ones:
+ * the GPU may be back, or may support only the others. */
 static uint32_t find_wanted(const struct lull_serve_node *node, uint32_t gpu, int64_t now_ns)
 {
     const uint32_t reported = node->samples[gpu].reading.valid & fast_fields;
@@ -132,7 +132,7 @@ static uint32_t find_wanted(const struct lull_serve_node *node, uint32_t gpu, in
     return fast_fields;
 }
 
-/* Returns whether no GPU says anything, as where the driver was loaded again. */
+/* Returns whether no GPU reports anything, for example because the driver was reloaded. */
 static bool is_all_silent(const struct lull_serve_node *node)
 {
     for (uint32_t gpu = 0; gpu < node->gpu_count; gpu++)
@@ -200,7 +200,7 @@ static void serve_node_store_state(struct lull_serve_node *node, uint32_t gpu,
     node->state_objects[gpu] = lull_node_state_json(state);
 }
 
-/* lulld answers a thousand messages per second; once a second is often enough for what it tells. */
+/* lulld answers at most a thousand messages per second. Its state is needed only once a second. */
 static void serve_node_query_daemon(struct lull_serve_node *node, int64_t now_ns)
 {
     if (node->states_ns != 0 && now_ns - node->states_ns < LULL_NS_PER_S - 50 * LULL_NS_PER_MS)
@@ -242,7 +242,8 @@ void lull_serve_node_destroy(struct lull_serve_node *node)
 
 /* ---- the document ------------------------------------------------------------------------ */
 
-/* Says why a figure of a GPU is not known, in one of few sentences: they are labels of a metric. */
+/* Returns the reason why a figure of a GPU is unknown. There are few different sentences, because
+ * they are labels of a metric. */
 static const char *serve_node_explain(const struct lull_serve_node *node, uint32_t gpu,
                                       const char *key, const struct lull_message_state *state)
 {

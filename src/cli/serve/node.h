@@ -1,7 +1,7 @@
 /*
- * The node as it is now, as one JSON document: what the drivers of its GPUs say, what lulld says of
- * them, and what the governors of running jobs tell of themselves. What is not known is null, and
- * the object "unknown" beside it says why.
+ * The node as it is now, as one JSON document: readings of its GPUs from the drivers, their state
+ * in lulld, and the state published by the governors of running jobs. An unknown value is null, and
+ * the object "unknown" next to it has the reason.
  *
  * Looking never waits long: a driver that hangs holds up a thread of its own
  * (governor/run/sampler.h), and its readings are forgotten after three seconds.

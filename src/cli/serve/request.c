@@ -143,7 +143,7 @@ bool lull_serve_is_own_host(const char *host)
 
 /* ---- Authorization ----------------------------------------------------------------------- */
 
-/* Compares with every byte of the token, whatever the first differing one is. */
+/* Compares every byte of the token, even after a difference, so that the time is constant. */
 static bool is_token(const char *given, size_t size, const char *token)
 {
     const size_t wanted = strlen(token);

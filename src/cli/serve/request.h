@@ -20,7 +20,7 @@ enum lull_serve_format lull_serve_choose_format(const char *accept);
 /*
  * Returns whether a Host header names this machine as one that only itself can reach: localhost,
  * 127.0.0.0/8 or [::1], with or without a port. A page of another site whose name was made to lead
- * here sends its own name, and must not read what this server says.
+ * here sends its own name, and must not read data of this server.
  */
 bool lull_serve_is_own_host(const char *host);
 

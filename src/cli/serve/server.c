@@ -47,7 +47,7 @@ static const char *http_server_header(struct MHD_Connection *connection, const c
     return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
 }
 
-/* Returns whether who asks has the right to. */
+/* Returns whether the client is authorized. */
 static bool is_admitted(const struct lull_serve_server *server, struct MHD_Connection *connection)
 {
     const char *const token = server->options.token;
@@ -74,7 +74,8 @@ static void http_server_refuse(const struct lull_serve_server *server,
                                 "Basic realm=\"lull\", charset=\"UTF-8\"");
 }
 
-/* Whoever has no right has a bucket of its own, so that it takes no request from those who have. */
+/* Clients without access have a bucket of their own, so that they do not use up the requests of
+ * clients with access. */
 static void http_server_reply(struct lull_serve_server *server,
                               struct lull_serve_exchange *exchange, const char *path,
                               const char *method)

@@ -1,5 +1,5 @@
 /*
- * The HTTP server of `lull serve`: what is requested, by whom, how often. One thread of the HTTP
+ * The HTTP server of `lull serve`: routes, authorization, and rate limits. One thread of the HTTP
  * library (libmicrohttpd) answers everything; nothing that it does waits for a GPU.
  *
  * Bounded are: connections, in all and of one address (cli/http_guard.h), streams, bytes of a

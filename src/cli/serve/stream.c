@@ -74,7 +74,7 @@ static bool take_frame(struct viewer *viewer)
     return true;
 }
 
-/* What the library calls when it can send more. */
+/* The library calls this when it can send more. */
 static ssize_t stream_read_more(void *context, uint64_t position, char *buffer, size_t size)
 {
     struct viewer *const viewer = context;

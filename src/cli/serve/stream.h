@@ -19,7 +19,7 @@ struct lull_serve_streams;
 /* Begins without viewers; NULL: no memory. */
 struct lull_serve_streams *lull_serve_streams_create(void);
 
-/* The watch whose frames are told; before the first viewer. */
+/* Sets the watch whose frames are sent. Call it before the first viewer. */
 void lull_serve_streams_set_watch(struct lull_serve_streams *streams,
                                   struct lull_serve_watch *watch);
 
@@ -32,7 +32,7 @@ struct MHD_Response *lull_serve_streams_open(struct lull_serve_streams *streams,
                                              struct MHD_Connection *connection,
                                              enum lull_serve_view view, double rate_hz);
 
-/* Tells viewers that there are new frames: what struct lull_serve_watch_options.told calls. */
+/* Notifies viewers of new frames. It is the function for lull_serve_watch_options.reported. */
 void lull_serve_streams_notify(void *streams);
 
 /* Ends all streams, so that the HTTP library can be stopped. */

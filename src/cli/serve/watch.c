@@ -15,7 +15,7 @@
 #include "cli/serve/run_list.h"
 #include "governor/report/report_fields.h"
 
-/* How often the folder of runs is looked at. */
+/* Interval of reading the folder of runs. */
 static const int64_t runs_ns = 5 * LULL_NS_PER_S;
 
 struct frame {
@@ -87,7 +87,7 @@ static char *page_as_text(struct lull_serve_watch *watch, size_t *size_out)
     return text;
 }
 
-/* Makes the frames that somebody wants; locked. */
+/* Makes the frames of views that have a viewer. The caller holds the lock. */
 static bool make_frames(struct lull_serve_watch *watch)
 {
     static const char *const events[] = {"node", "page"};
@@ -140,7 +140,7 @@ void lull_serve_watch_release(struct lull_serve_watch *watch, struct lull_serve_
 
 /* ---- what is known ----------------------------------------------------------------------- */
 
-/* Says how the server does; locked. */
+/* Writes the state of the server. The caller holds the lock. */
 static void add_server(struct lull_serve_watch *watch)
 {
     static const char *const names[] = {"requests", "refused", "frames", "frames_dropped"};
@@ -208,7 +208,7 @@ void lull_serve_watch_leave(struct lull_serve_watch *watch, enum lull_serve_view
 
 /* ---- the thread -------------------------------------------------------------------------- */
 
-/* Takes a new document; tells whether there are frames of it. */
+/* Takes a new document. Returns whether there are frames of it. */
 static bool take_document(struct lull_serve_watch *watch, json_t *document)
 {
     bool has_frames;
@@ -242,8 +242,8 @@ static void serve_watch_scan_runs(struct lull_serve_watch *watch)
     pthread_mutex_unlock(&watch->lock);
 }
 
-/* Sleeps until the next look is due, a viewer comes, or the watch ends; tells whether it continues.
- */
+/* Sleeps until the next look is due, a viewer comes, or the watch ends. Returns whether the watch
+ * continues. */
 static bool wait_for_next(struct lull_serve_watch *watch, int64_t looked_ns)
 {
     bool is_stopping;

@@ -1,6 +1,7 @@
 /*
- * The watch of a node: a thread that looks at it once a second, and as often as viewers can be told
- * while there are any; it keeps the newest document, and makes frames of it for their streams.
+ * The watch of a node: a thread that reads the state of the node once a second. While there are
+ * viewers, it reads at their update rate. It stores the newest document and makes frames of it for
+ * the streams.
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -25,9 +26,9 @@ enum lull_serve_view {
 /* Counts since the server began. */
 enum lull_serve_count {
     LULL_SERVE_REQUESTS,
-    LULL_SERVE_REFUSED,        /* requests that came too often, or had no right */
-    LULL_SERVE_FRAMES,         /* told to viewers */
-    LULL_SERVE_FRAMES_DROPPED, /* not told, because the viewer had not read the one before */
+    LULL_SERVE_REFUSED,        /* requests over the rate limit, or without authorization */
+    LULL_SERVE_FRAMES,         /* sent to viewers */
+    LULL_SERVE_FRAMES_DROPPED, /* not sent, because the viewer had not read the previous one */
     LULL_SERVE_COUNTS
 };
 
@@ -44,7 +45,7 @@ struct lull_serve_watch_options {
     const char *runtime_dir;         /* of lulld; borrowed */
     const char *runs;                /* the folder with the folders of runs; borrowed */
     bool is_for_all;                 /* runs of all users are shown */
-    double rate_hz;                  /* how often viewers are told, 0 < rate_hz <= 5 */
+    double rate_hz;                  /* updates per second sent to viewers, 0 < rate_hz <= 5 */
     void (*reported)(void *context); /* called on the watch's thread after each frame */
     void *context;
 };

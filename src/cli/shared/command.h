@@ -1,7 +1,6 @@
 /*
- * What the commands of lull share: the rows of options that mean the same in each of them, the
- * values that several parse, and how they fail.
- * Threads: one. SPDX-License-Identifier: Apache-2.0
+ * Shared by the commands of lull: rows of common options, parsers of common values, and error
+ * reporting. Threads: one. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_SHARED_COMMAND_H
 #define LULL_CLI_SHARED_COMMAND_H
@@ -10,7 +9,7 @@
 
 #include "base/program.h"
 
-/* Prints "lull COMMAND: TEXT" for people and returns the exit status that fits the code. */
+/* Prints "lull COMMAND: TEXT" and returns the exit status of the code. */
 int lull_cli_fail(const char *command, const struct lull_error *err);
 
 /* Does the same for a job whose command could not be started. The status is 127 if there is no such

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 
-#define LOOK_NS (LULL_NS_PER_S / 4) /* how often overdue connections are looked for */
+#define LOOK_NS (LULL_NS_PER_S / 4) /* interval of checks for overdue connections */
 
 struct guarded {
     struct lull_http_guard *guard;

@@ -44,7 +44,7 @@ unsigned int lull_http_guard_room(const struct lull_http_guard *guard);
 void lull_http_guard_notify(void *guard, struct MHD_Connection *connection, void **socket_context,
                             enum MHD_ConnectionNotificationCode code);
 
-/* Notes what a connection does now. */
+/* Notes the present state of a connection. */
 void lull_http_guard_note(struct MHD_Connection *connection, enum lull_http_state state);
 
 /* Frees the guard after MHD_stop_daemon(). NULL is allowed. */

@@ -151,8 +151,8 @@ void lull_picture_bins_write(const struct lull_picture_bins *bins,
 
 /* ---- colours of clocks ----------------------------------------------------------------------- */
 
-/* The colours from the lowest clock to the highest. They differ in lightness too, for readers who
- * cannot tell all colours apart. */
+/* The colours from the lowest clock to the highest. They also differ in lightness, for readers with
+ * colour vision deficiency. */
 static const double stops[][3] = {
     {38, 70, 133}, {62, 142, 176}, {134, 200, 170}, {247, 222, 120}, {240, 150, 70}, {201, 54, 62},
 };

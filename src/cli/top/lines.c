@@ -23,7 +23,7 @@ struct top_cell {
     char text[32];
 };
 
-/* A governor tells what it does every 200 ms; a busy host may hold it up. */
+/* A governor publishes its state every 200 ms; a busy host may delay it. */
 static const int64_t silent_ns = 3 * LULL_NS_PER_S;
 
 /* ---- lines ------------------------------------------------------------------------------- */
@@ -108,7 +108,7 @@ static double reading_of(const struct lull_top_gpu *gpu, uint32_t field, double 
                                                                                     : (double)NAN;
 }
 
-/* Writes the words for why a clock is not at the highest, but for those that say nothing here. */
+/* Writes the reasons why a clock is not the highest, except those that are irrelevant here. */
 static void top_line_write_reasons(double bits, char *text, size_t size)
 {
     const uint64_t hidden = LULL_CLOCK_REASON_IDLE | LULL_CLOCK_REASON_SETTING;
@@ -196,7 +196,7 @@ static void add_search(const struct lull_top_view *view, uint32_t index,
     }
 }
 
-/* What is saved so far, or why nothing is. */
+/* The saving so far, or the reason why there is none. */
 static void top_line_write_saving(const struct lull_live_run *run, char *text, size_t size)
 {
     if (isfinite(run->saving_ratio.value))
@@ -209,7 +209,7 @@ static void top_line_write_saving(const struct lull_live_run *run, char *text, s
         snprintf(text, size, "saves nothing yet");
 }
 
-/* The slowdown of what is kept, or, where nothing is, of the whole run with its trials. */
+/* The slowdown of the accepted clocks or, without any, of the whole run with its trials. */
 static void top_line_write_slowdown(const struct lull_live_run *run, char *text, size_t size)
 {
     const bool is_kept = isfinite(run->slowdown_ratio.value);
@@ -258,7 +258,7 @@ static void add_totals(const struct lull_top_view *view, uint32_t index,
                     budget);
 }
 
-/* What a run's GPU is busy with, or why it is left unchanged. */
+/* The activity of a run's GPU, or the reason why it is not managed. */
 static void top_line_write_section(const struct lull_live_gpu *gpu, char *text, size_t size)
 {
     char reasons[64];
@@ -349,7 +349,7 @@ static void add_run(const struct lull_top_view *view, uint32_t index, struct lul
 
 /* ---- the node ---------------------------------------------------------------------------- */
 
-/* Who has a GPU that no run of Lull uses, or what is wrong with it. */
+/* The owner of a GPU that no run of Lull uses, or its fault. */
 static void top_line_write_owner(const struct lull_top_gpu *gpu, char *text, size_t size)
 {
     const struct lull_message_state *const state = &gpu->state;

@@ -1,6 +1,6 @@
 /*
- * Lines: a view as lines of text for people, the same on the screen and with --once. What is not
- * known is "-", and a line below says why where something is wrong. Threads: one.
+ * Lines: a view as lines of text, the same on the screen and with --once. An unknown value is "-".
+ * In case of an error a line below has the reason. Threads: one.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLI_TOP_LINES_H
@@ -15,9 +15,9 @@ enum { LULL_TOP_LINE_BYTES = 512 };
 enum lull_top_style {
     LULL_TOP_PLAIN,
     LULL_TOP_HEADING, /* the first line of a run */
-    LULL_TOP_DIM,     /* what nobody has to look at */
+    LULL_TOP_DIM,     /* less important text */
     LULL_TOP_LOWERED, /* a GPU below its highest clock */
-    LULL_TOP_WARNING, /* something that somebody may want to do something about */
+    LULL_TOP_WARNING, /* something that may need action by the user */
 };
 
 struct lull_top_line {

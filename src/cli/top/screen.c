@@ -301,7 +301,7 @@ static void screen_take_answer(struct screen *screen, int key)
     }
 }
 
-/* Says what a run that was asked has done. */
+/* Shows the response of a run to a request. */
 static void screen_poll_answer(struct screen *screen)
 {
     const struct lull_live_run *run;

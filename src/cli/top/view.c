@@ -26,7 +26,7 @@ struct lull_top {
     struct lull_sampler *sampler;
     struct lull_client *client; /* NULL: no lulld answers */
     uint32_t daemon_gpus;
-    int64_t next_daemon_ns; /* when to look for one again */
+    int64_t next_daemon_ns; /* time of the next attempt to connect to one */
     struct lull_top_view view;
 };
 
@@ -84,7 +84,7 @@ void lull_top_close(struct lull_top *top)
     if (top == NULL)
         return;
     lull_client_close(top->client);
-    /* A thread that hangs in the driver continues using the devices, and ends with the process. */
+    /* A thread that hangs in the driver still uses the devices, and ends with the process. */
     if (top->sampler == NULL ||
         lull_sampler_stop(top->sampler, lull_now_ns() + STOP_MS * LULL_NS_PER_MS) == 0)
         lull_devices_close(top->devices);
@@ -195,7 +195,8 @@ static int top_view_greet_daemon(struct lull_top *top, struct lull_error *err)
     return 0;
 }
 
-/* Enters what lulld says of a GPU where the driver has it, or behind the others. */
+/* Enters the state of a GPU in lulld: in the row of that GPU if the driver has it, otherwise after
+ * the others. */
 static void top_view_add_state(struct lull_top_view *view, const struct lull_message_state *state)
 {
     uint32_t i = 0;

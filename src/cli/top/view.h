@@ -1,7 +1,8 @@
 /*
- * View: what `lull top` shows of this node at one moment: the runs that continue, from what their
- * governors publish (wire/live.h); the GPUs, as their driver is read here, without any right; and
- * who has leased them, as lulld says. Each of the three may be missing, and then a text says why.
+ * View: the data of this node that `lull top` shows at one moment. It has the active runs, from the
+ * state published by their governors (wire/live.h); the GPUs, read from their driver without
+ * privileges; and the owners of leases, from lulld. Each of the three may be missing; a text then
+ * has the reason.
  *
  * Threads: one; the driver is read on another (governor/run/sampler.h), because it may hang.
  * SPDX-License-Identifier: Apache-2.0
@@ -25,7 +26,7 @@ struct lull_top_gpu {
     struct lull_device_reading reading;
     bool is_stuck; /* the driver does not return from a reading */
     bool has_state;
-    struct lull_message_state state; /* what lulld says; only with has_state */
+    struct lull_message_state state; /* its state in lulld; only with has_state */
     bool has_run;                    /* a rank of a run uses it */
 };
 

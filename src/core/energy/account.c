@@ -9,8 +9,8 @@
 /* A counter that leaps by more than this many times what the device can draw has been reset. */
 static const double leap_ratio = 2.0;
 /* A counter that has not grown for this many refreshes hangs, if this much energy was drawn:
- * counters tell millijoules. One that cannot be read is missed as long, since it is read once a
- * second. */
+ * counters count millijoules. A counter that cannot be read is missing after the same time, because
+ * it is read once a second. */
 static const double still_refreshes = 3.0;
 static const double still_j = 1.0;
 static const double missing_s = 3.0;
@@ -20,8 +20,8 @@ static const double late_s = 0.25;
 /* Where there is no counter, a gap between powers that is this many times the mean of those before
  * it is a time without a sensor. */
 static const double gap_ratio = 10.0;
-/* A counter that grows again has gone on in its silence if it grew by this share of what was
- * polled. */
+/* A counter that grows again has counted during its silence if it grew by this share of the polled
+ * energy. */
 static const double gone_on_ratio = 0.5;
 /* How far counter and polled power of one board are apart in the long run; from 3 % on a report
  * flags it. Default: with it the half intervals lie near the 95 % quantile of the
@@ -103,8 +103,8 @@ static bool is_power_known(const struct lull_energy_account *account, int64_t si
     return after->has_power && account->power_begin_ns <= since_ns;
 }
 
-/* Estimates the energy since the point before, of which the counter does not tell: what the power
- * says, and no less than min_j, which has been counted. */
+/* Estimates the energy since the point before, which the counter does not cover. The estimate
+ * follows the power readings, and is no less than min_j, which has been counted. */
 static void energy_account_estimate(struct lull_energy_account *account,
                                     const struct lull_energy_point *before,
                                     struct lull_energy_point *after, double min_j)
@@ -365,8 +365,8 @@ static struct lull_energy_reading energy_account_accept(struct lull_energy_accou
     return reading;
 }
 
-/* Notes when powers were read. Where they are all there is, nothing tells what was drawn in a gap
- * that is long against those before it. */
+/* Notes when powers were read. Without a counter, the energy drawn in a gap that is long compared
+ * with those before it is unknown. */
 static void note_power(struct lull_energy_account *account,
                        const struct lull_energy_reading *reading, bool was_known)
 {

@@ -105,7 +105,7 @@ struct lull_energy_account {
     int64_t power_ns;          /* ...and when one was read last; valid once one was */
     struct lull_moments power; /* of the powers read, W */
     double estimated_s;        /* time in which power stood in for the counter */
-    double blind_s;            /* time in which nothing told the energy... */
+    double blind_s;            /* time without a usable energy reading... */
     double counter_blind_s;    /* ...up to when the counter last grew */
     double counted_j;          /* growth of the counter while the power was known... */
     double counted_s;          /* ...in this time... */
@@ -152,8 +152,9 @@ void lull_energy_account_init(struct lull_energy_account *account,
                               const struct lull_energy_source *source);
 
 /*
- * Takes a reading; one with neither counter nor power is ignored. The first reading decides: with a
- * counter in it, energy is the counter's permanently (readings without it only tell the power).
+ * Takes a reading; one with neither counter nor power is ignored. The first reading decides: if it
+ * has a counter, energy comes from the counter permanently (readings without it only give the
+ * power).
  */
 void lull_energy_account_take(struct lull_energy_account *account,
                               const struct lull_energy_reading *reading);
@@ -167,7 +168,7 @@ bool lull_energy_account_last(const struct lull_energy_account *account, int64_t
 int64_t lull_energy_account_settled_ns(const struct lull_energy_account *account);
 
 /*
- * The energy up to time_ns, as well as it is known by now. False: the account holds no energy
+ * The best present estimate of the energy up to time_ns. False: the account holds no energy
  * reading, or time_ns lies before the oldest that is still kept (or by more than a refresh before
  * the first).
  */

@@ -192,7 +192,7 @@ static double uneven_without_power(const struct lull_energy_account *account,
     return lull_energy_square(fmax(0.0, high_j - low_j)) / 12.0;
 }
 
-/* The time within which the power readings do not tell when energy was drawn, s. */
+/* The time within which the power readings cannot resolve when energy was drawn, s. */
 static double smear_s(const struct lull_energy_account *account, const struct account_edge_gap *gap)
 {
     return fmax(gap->polling_s, account->source.power_refresh_s) +

@@ -1,5 +1,6 @@
 /*
- * What the two files of an account share: account.c takes readings, account_edge.c tells energies.
+ * What the two files of an account share: account.c takes readings, account_edge.c computes
+ * energies.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_ENERGY_ACCOUNT_STATE_H

@@ -94,11 +94,11 @@ extern const uint32_t lull_device_borrowing_count;
 const struct lull_device_curve *lull_device_curve_find(const char *name, size_t length);
 
 /*
- * Returns the curves whose name, or alias, fits a product's name best, as a driver or a trace tells
- * it: all words of the name are in the product's, in any order and case, and the longest name
- * counts: "NVIDIA A100 80GB PCIe" has A100 in it as well as A100-PCIE-80GB. A product whose longest
- * name was not measured borrows; then *borrower_out is that name, else NULL. NULL: no known name is
- * in it.
+ * Returns the curves whose name, or alias, fits a product's name best, as a driver or a trace
+ * reports it: all words of the name are in the product's, in any order and case, and the longest
+ * name counts: "NVIDIA A100 80GB PCIe" has A100 in it as well as A100-PCIE-80GB. A product whose
+ * longest name was not measured borrows; then *borrower_out is that name, else NULL. NULL: no known
+ * name is in it.
  */
 const struct lull_device_curve *lull_device_curve_of_product(const char *product,
                                                              const char **borrower_out);

@@ -12,11 +12,11 @@
 const double lull_job_frontier_budgets[LULL_JOB_FRONTIER_BUDGETS] = {0.0,  0.002, 0.005,
                                                                      0.01, 0.02,  0.05};
 
-/* Counters and sensors are up to 0.1 s old (docs/energy.md), so a reading tells of the points of a
- * block from this time after its begin on. */
+/* Counters and sensors are up to 0.1 s old (docs/energy.md), so a reading represents a block's
+ * points only from this time after the block's begin. */
 static const int64_t late_ns = INT64_C(100000000);
 /* At the end of a block energy is read between two samples, 0.1 s apart, of which the later one
- * tells of the next block, too: half of that may be misplaced. */
+ * covers part of the next block, too. Half of that interval may be misplaced. */
 static const double misplaced_s = 0.05;
 /* An iteration that is longer than the median of the last ones by this factor is left out: more
  * than any clock costs that is tried for long. */
@@ -241,8 +241,8 @@ static void pool_all(const struct lull_job_frontier *frontier, struct scatter *t
     }
 }
 
-/* Collects what was visited with these points of sections and gaps; returns why nothing can be told
- * of it, or NULL. */
+/* Collects what was visited with these points of sections and gaps; returns why nothing can be
+ * concluded from it, or NULL. */
 static const char *job_frontier_collect(const struct lull_job_frontier *frontier, uint64_t others,
                                         uint32_t gpus, struct lull_job_frontier_curve *curve)
 {

@@ -102,9 +102,9 @@ struct lull_job_frontier_tried {
     uint32_t point;
     uint32_t pairs;
     double slowdown_ratio;
-    double slowdown_half_ratio; /* half of the 95 % interval; INFINITY: one pair tells none */
+    double slowdown_half_ratio; /* half of the 95 % interval; INFINITY with one pair */
     double saving_ratio;        /* NAN: the energy within the blocks is not known */
-    double low_ratio; /* its 95 % interval; NAN with it, infinite where one pair tells none */
+    double low_ratio;           /* its 95 % interval; NAN with it, infinite with one pair */
     double high_ratio;
 };
 

@@ -91,7 +91,7 @@ static void fit_time(struct lull_job_frontier_curve *curve)
     if (curve->node_count < 2 || !(determinant > 0.0)) {
         curve->intercept = curve->nodes[0].time;
         curve->covariance[0] = curve->nodes[0].time_half * curve->nodes[0].time_half;
-        return; /* of one clock, which tells of no other */
+        return; /* one clock says nothing about others */
     }
     curve->slope = fmax((sums.weight * sums.xy - sums.x * sums.y) / determinant, 0.0);
     curve->intercept = (sums.y - curve->slope * sums.x) / sums.weight;

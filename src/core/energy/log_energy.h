@@ -4,8 +4,8 @@
  *
  * Each stretch without a gap is an energy account (account.h), whose steps, edges, resets and
  * uncertainties it has. A gap is a distance between powers of more than five times the typical one
- * (the median) and more than three seconds; nobody knows what was drawn in it, so that it is not
- * part of the energy, and said. An energy counter counts through gaps.
+ * (the median) and more than three seconds; the energy drawn in it is unknown. It is therefore
+ * excluded from the energy, and reported. An energy counter counts through gaps.
  *
  * Pure but for memory; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */

@@ -13,7 +13,7 @@ static const uint32_t max_leaps = 1;
  * iterations of a job can hide a part of their power. */
 static const double max_apart_ratio = 0.2;
 static const double deviations = 2.0;
-/* Shorter times do not tell. */
+/* Shorter times are too short to compare counter and power. */
 static const double min_counted_s = 2.0;
 
 static bool plausible_is_blind(const struct lull_energy_evidence *evidence)

@@ -4,16 +4,16 @@
  * the squares of five terms:
  *
  * - readings: counters and sensors are refreshed now and then (core/energy/account.h);
- * - runs: two runs of one program differ even if nothing was changed. One run of each kind does not
- *   tell by how much, so what was measured of other jobs stands in (saving.c);
- * - offset: watts that a board's sensor tells too much whatever the power is, the same in both
- * runs. They weigh more in the run that draws less, so they do not cancel;
+ * - runs: two runs of one program differ even if nothing was changed. One run of each kind cannot
+ *   show by how much, so the value measured of other jobs is used (saving.c);
+ * - offset: watts that a board's sensor reads too high whatever the power is, the same in both
+ *   runs. They weigh more in the run that draws less, so they do not cancel;
  * - level: the error of a sensor differs from one level of power to another;
  * - sampling: a sensor may look in step with the iterations (core/energy/strobe.h).
  *
  * Only the first of them shrinks in proportion to the length of the runs. Where several pairs of
- * runs were made (core/stats/paired_runs.h), their differences tell what readings, runs and
- * sampling do; offset and level are the same in every pair.
+ * runs were made (core/stats/paired_runs.h), their differences include the effects of readings,
+ * runs and sampling; offset and level are the same in every pair.
  *
  * bench/bench_saving.c measures what the interval covers; tests/core/energy/test_saving.c holds
  * each term to the condition that it represents.

@@ -25,7 +25,8 @@ static const double variance_per_section = 3.0;
 static const double max_overlooked = 0.4;
 /* A GPU that waits for others draws 20 to 35 % of what it draws while it computes (A100, V100). */
 static const double known_drop_ratio = 0.8;
-/* Levels of which one lasts less than this share of the time are not told from their scatter. */
+/* Levels of which one lasts less than this share of the time cannot be distinguished from their
+ * scatter. */
 static const double min_share = 0.1;
 
 static const double pi = 3.14159265358979323846;

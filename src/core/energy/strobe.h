@@ -26,7 +26,7 @@
 #include "core/energy/account.h"
 #include "core/stats/moments.h"
 
-/* So many iterations, of ten minutes at most, tell enough of their rhythm; more only take longer.
+/* So many iterations, of ten minutes at most, suffice to find their rhythm. More only take longer.
  */
 enum { LULL_ENERGY_STROBE_KEPT = 1024 };
 

@@ -1,10 +1,10 @@
 /*
  * Swing: how far the power of a job goes up and down, in pieces of equal length, so that two sides
- * (at the reference, and managed) can be held against each other.
+ * (at the reference, and managed) can be compared.
  *
- * Of each piece two things are told: the peak to peak, and the band: the root mean square of the
- * components of its power from one frequency to another, by the discrete Fourier transform of the
- * piece less its mean. Grids and generators are rated for swings of 0.1 to 20 Hz; what a series
+ * Two values are computed for each piece: the peak to peak, and the band: the root mean square of
+ * the components of its power from one frequency to another, by the discrete Fourier transform of
+ * the piece less its mean. Grids and generators are rated for swings of 0.1 to 20 Hz; what a series
  * with a step of dt s can show ends at 1 / (2 dt), and what a piece of T s can begins at 1 / T.
  * Faster swings than that are not lost but look slower (aliasing).
  *
@@ -25,7 +25,7 @@
 #define LULL_SWING_LOWEST_HZ 0.1
 #define LULL_SWING_HIGHEST_HZ 20.0
 
-/* Fewer pieces do not tell how much they differ. */
+/* With fewer pieces their spread cannot be estimated. */
 enum { LULL_SWING_MIN_PIECES = 3 };
 
 /* The pieces of one side; zero-initialised is empty. */

@@ -76,7 +76,7 @@ static void add_reading(struct lull_swing_pieces *pieces, uint32_t length,
     pieces->count = 0;
 }
 
-/* Ends the pieces under way: what they would tell is of neither side. */
+/* Ends the pieces under way: they would mix both sides. */
 static void break_off(struct lull_swing_limit *limit)
 {
     for (uint32_t i = 0; i < LULL_SWING_LENGTHS; i++)
@@ -151,7 +151,8 @@ bool lull_swing_limit_take(struct lull_swing_limit *limit, enum lull_swing_side 
                            int64_t time_ns, double power_w, const struct lull_swing_levers *levers)
 {
     const double late_s = lull_ms_from_ns(time_ns - limit->last_ns) * 1e-3 - step_s;
-    /* A sensor tells of the time before: the first reading after a change is of both sides. */
+    /* A sensor averages over the time before its reading, so the first reading after a change mixes
+     * both sides. */
     const bool goes_on = side == limit->side && late_s >= -step_spread_s && late_s <= step_spread_s;
 
     limit->side = side;

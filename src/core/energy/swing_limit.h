@@ -6,13 +6,13 @@
  * left of it.
  *
  * Swings without Lull are known only from stretches of the run at the reference: from the learning,
- * and from blocks of trials that are long enough. These are held against stretches at what is kept,
- * in pieces of 1, 2, 5 and 10 s (swing.h): the longest of which both sides have six decides. With
- * fewer nothing is known and nothing is given up. What is looked at again and again looks wide by
- * chance at some time, so each look needs twice as many pieces as the one before.
+ * and from blocks of trials that are long enough. These are compared with stretches at the accepted
+ * points, in pieces of 1, 2, 5 and 10 s (swing.h). The longest length of which both sides have six
+ * pieces decides. With fewer nothing is known and nothing is given up. Repeated tests find wide
+ * swings by chance at some time, so each test needs twice as many pieces as the one before.
  *
  * What has been given up is admitted again, the last first, after a back-off that doubles each
- * time, and all of it at once when other points are kept than those that were too wide: their
+ * time, and all of it at once when other points are accepted than those that swung too widely: the
  * cause is gone.
  *
  * Pure; caller's storage; one thread. SPDX-License-Identifier: Apache-2.0
@@ -36,7 +36,7 @@ enum { LULL_SWING_LENGTHS = 4, LULL_SWING_MAX_READINGS = 100 };
 enum lull_swing_side {
     LULL_SWING_NEITHER, /* something is tried, or not all GPUs are at the same */
     LULL_SWING_REFERENCE,
-    LULL_SWING_MANAGED, /* at what is kept */
+    LULL_SWING_MANAGED, /* at the accepted points */
 };
 
 /* The levers that are given up. */
@@ -59,7 +59,7 @@ struct lull_swing_pieces {
     struct lull_swing managed; /* since what is given up has changed last */
 };
 
-/* Two sides that were held against each other. */
+/* Two sides that were compared. */
 struct lull_swing_finding {
     double length_s; /* of pieces; 0: nothing has been given up so far */
     struct lull_swing reference;
@@ -98,7 +98,7 @@ uint32_t lull_swing_cut_point(const struct lull_swing_cut *cut, bool is_gap, uin
 
 /*
  * The longest pieces of which both sides have enough, to hold them against each other, with their
- * length; NULL: too little has been read at the reference, or at what is kept.
+ * length; NULL: too little has been read at the reference, or at the accepted points.
  */
 const struct lull_swing_pieces *lull_swing_limit_known(const struct lull_swing_limit *limit,
                                                        double *length_s_out);

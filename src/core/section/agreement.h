@@ -38,7 +38,7 @@ enum {
 
 struct lull_proposal_entry {
     uint64_t signature;
-    uint64_t from_iteration; /* what is kept is to hold from this iteration on */
+    uint64_t from_iteration; /* kept_mhz is to hold from this iteration on */
     uint32_t kept_mhz;       /* found good by screens; LULL_AGREEMENT_REFERENCE: nothing lower is */
     uint32_t refused_mhz;    /* highest that degraded; 0: none has yet */
     uint32_t settled;        /* 1: the node's search has ended */
@@ -47,7 +47,7 @@ struct lull_proposal_entry {
 /* All that a node says, every time: the latest proposal replaces those before. */
 struct lull_proposal {
     uint32_t node;              /* from 0 */
-    uint32_t nodes;             /* of the job, as this one was told */
+    uint32_t nodes;             /* of the job, as configured on this one */
     uint64_t incarnation;       /* of its governor; a later one is greater */
     uint64_t sequence;          /* within the incarnation, growing */
     uint64_t structure;         /* what identifies its iteration; 0: not known yet */
@@ -61,7 +61,7 @@ struct lull_proposal {
 enum lull_agreement_state {
     LULL_AGREEMENT_WAITING,   /* for a node's first word, or until it knows its iteration */
     LULL_AGREEMENT_SILENT,    /* a node has not been heard for too long */
-    LULL_AGREEMENT_DIFFERENT, /* nodes see different iterations, or were told different numbers */
+    LULL_AGREEMENT_DIFFERENT, /* nodes see different iterations, or were given different numbers */
     LULL_AGREEMENT_AGREED,
 };
 

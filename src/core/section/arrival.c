@@ -134,8 +134,8 @@ static void arrival_add_word(struct lull_arrival *latest, const struct lull_arri
     latest->kind_count = kept;
 }
 
-/* Puts together what all nodes have told of an iteration. Returns whether all have, and of as many
- * collectives. */
+/* Combines the reports of all nodes about an iteration. Returns whether all have reported, with the
+ * same number of collectives. */
 static bool arrival_join_words(const struct lull_arrivals *arrivals, const struct lull_arrival *own,
                                struct lull_arrival *latest)
 {

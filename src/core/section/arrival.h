@@ -1,24 +1,25 @@
 /*
- * Arrivals: what the nodes of one job tell each other of who was the last to come, so that each
- * knows the slack of its ranks (slack.h) against the latest rank of the whole job.
+ * Arrivals: reports that the nodes of one job exchange about which rank arrived last. From them
+ * each node knows the slack of its ranks (slack.h) against the latest rank of the whole job.
  *
- * Of an iteration a node tells two things, both as lengths, since the clocks of nodes differ: for
- * each kind of collective the longest of the times that its own last rank was in one of them, and
- * the least time that any of its ranks was in all of them together. A rank of another node that was
- * in a collective of a kind for longer than the least of the former has waited there; one that was
- * in all of them for longer than the least of the latter has waited in all. The slack that follows
- * is the smaller of both. It tells the same once more of those ranks alone that run at the common
- * point: where even the last of these waits for a lowered rank, what that had waited for is gone.
+ * Of an iteration a node reports two values. Both are lengths, because the clocks of nodes differ.
+ * The first, for each kind of collective, is the longest of the times that its own last rank was in
+ * one of them. The second is the least time that any of its ranks was in all of them together. A
+ * rank of another node that was in a collective of a kind for longer than the least of the former
+ * has waited there; one that was in all of them for longer than the least of the latter has waited
+ * in all. The slack that follows is the smaller of both. It reports the same values again for those
+ * ranks only that run at the common point: where even the last of these waits for a lowered rank,
+ * that rank's slack is gone.
  *
  * Why two nodes do not lower against each other, each taking the other one for the latest:
- *   - Nothing is concluded of an iteration before all nodes have told of it, and all of them
+ *   - Nothing is concluded of an iteration before all nodes have reported it, and all of them
  *     compare the same numbers: in each iteration one rank of the job was in the collectives for
  *     the least time. It is the least of all nodes, its own one included, so its slack is zero. It
  *     is not lowered, and where it is low already it goes up.
  *   - What the others have is no more than what they have waited in that same iteration, at the
  *     clocks at which all of them ran in it, so what one node fills is not there for another one.
- *   - Nodes whose trials do not lie in the same iterations run at common points that differ. What
- * is waited for a node that merely tries a lower one ends with its trial, and is no slack.
+ *   - Nodes whose trials do not lie in the same iterations run at common points that differ.
+ *     Waiting for a node that merely tries a lower point ends with its trial, and is no slack.
  *   - Lengths are rounded up, and the longest of a kind represents all of them: both make slack
  *     shorter, never longer.
  *
@@ -27,9 +28,9 @@
  * other nodes' words is taken back at once (slack.h). Words may be repeated or come in any order,
  * because each bears its iteration.
  *
- * Nodes count iterations alike (agreement.h). Where a node counts again, all that was heard before
- * is forgotten; words from before the change that come later still are of no iteration that all
- * nodes tell of, or of one that the next word makes forgotten.
+ * Nodes count iterations alike (agreement.h). Where a node starts counting again, all earlier words
+ * are discarded; words from before the change that come later still belong to no iteration that all
+ * nodes report, or to one that the next word discards.
  *
  * Pure; create/destroy; one thread. Source: none.
  * SPDX-License-Identifier: Apache-2.0
@@ -41,7 +42,7 @@
 #include <stdint.h>
 
 enum {
-    LULL_ARRIVAL_KINDS = 16, /* that a word can tell of; there is no slack in others */
+    LULL_ARRIVAL_KINDS = 16, /* that a word can hold; there is no slack in others */
     LULL_ARRIVAL_KEPT = 8,   /* words of a node that wait for those of the others */
 };
 
@@ -54,8 +55,7 @@ struct lull_arrival_kind {
     uint32_t common_us; /* the last of the ranks at the common point; LULL_ARRIVAL_NONE */
 };
 
-/* A node's word of one iteration; or what all nodes together have told of one, the least of each.
- */
+/* A node's word about one iteration, or the combined word of all nodes: the least of each value. */
 struct lull_arrival {
     uint64_t iteration;
     uint32_t collectives; /* of ranks of several nodes, that each rank was in; 0: no word */
@@ -73,13 +73,13 @@ struct lull_arrivals;
 struct lull_arrivals *lull_arrivals_create(uint32_t self, uint32_t nodes);
 void lull_arrivals_destroy(struct lull_arrivals *arrivals);
 
-/* Takes a node's word, the own one included. A later incarnation of a node makes all that it said
- * before forgotten, and what an earlier one says does not count. */
+/* Takes a node's word, the own one included. A word of a later incarnation of a node discards all
+ * its earlier words. Words of an earlier incarnation do not count. */
 void lull_arrivals_take(struct lull_arrivals *arrivals, uint32_t node, uint64_t incarnation,
                         const struct lull_arrival *arrival);
 
-/* Finds the next iteration of which all nodes have told, and of as many collectives. Returns
- * whether there is one. Each is found once, and none before one that has been found. */
+/* Finds the next iteration that all nodes have reported with the same number of collectives.
+ * Returns whether there is one. Each is found once, in ascending order. */
 bool lull_arrivals_find(struct lull_arrivals *arrivals, struct lull_arrival *latest_out);
 
 #endif

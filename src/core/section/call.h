@@ -31,8 +31,8 @@ struct lull_call {
     bool begin;            /* true: entered; false: left */
     bool is_cautious; /* it may hide computation: its clock is searched in small steps from the top
                        */
-    bool is_late;     /* it was told only when it was over (polling): it counts as communication,
-                       * but is no symbol of the iteration and no section */
+    bool is_late; /* reported only when it was over (polling): it counts as communication, but is no
+                     symbol of the iteration and no section */
 };
 
 /* Equal for calls that do the same at the same place; never 0. */

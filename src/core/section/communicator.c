@@ -16,7 +16,7 @@ enum {
 /* Shares of a communicator's operations. test_communicator has the
  * recorded jobs that they distinguish. */
 #define SAME_SIZE_RATIO 0.9 /* of the most frequent size, from which it is tensor parallelism */
-#define DEFAULT_RATIO 0.5   /* of the kind that tells what the communicator is for */
+#define DEFAULT_RATIO 0.5   /* of the kind that decides what the communicator is for */
 #define ALLTOALL_RATIO 0.1  /* of all-to-all, from which it is expert parallelism */
 
 /* ---- by name ---- */
@@ -183,7 +183,8 @@ static bool is_neighbor(const struct lull_communicator *communicator, int32_t pe
     return distance == 1 || distance == ranks - 1;
 }
 
-/* Where peers are unknown only two ranks tell: every message goes to the one neighbour. */
+/* Where peers are unknown, the answer is certain only with two ranks: every message goes to the one
+ * neighbour. */
 static enum lull_parallelism of_messages(const struct lull_communicator *communicator)
 {
     if (communicator->ranks == 2)

@@ -1,8 +1,8 @@
 /*
  * What a communicator is for: data, tensor, pipeline or expert parallelism.
  *
- * The name tells where the framework gives one (Megatron's and PyTorch's group descriptions);
- * otherwise what it carries does:
+ * The name decides where the framework gives one (Megatron's and PyTorch's group descriptions).
+ * Otherwise the traffic decides:
  *   all-to-all, or messages to more than two peers      expert
  *   messages to the neighbours only                     pipeline
  *   reductions of one size, several per iteration,

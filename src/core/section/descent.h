@@ -73,9 +73,9 @@ bool lull_descent_done(const struct lull_descent *descent);
  */
 void lull_descent_take(struct lull_descent *descent, enum lull_verdict verdict);
 
-/* A model expects the result to be `point`: where GALLOP continues, it continues there, as far as
- * that lies between the good and the bad points, and no lower than it would have gone by itself
- * while no bad one is known. Another strategy, or a search that is done, stays as it is. */
+/* A model expects the result to be `point`. GALLOP continues there, as far as that lies between the
+ * good and the bad points. While no bad point is known, it goes no lower than it would have without
+ * the model. Another strategy, or a search that is done, is unchanged. */
 void lull_descent_aim(struct lull_descent *descent, uint32_t point);
 
 /*
@@ -86,8 +86,8 @@ void lull_descent_aim(struct lull_descent *descent, uint32_t point);
  */
 void lull_descent_back_off(struct lull_descent *descent, uint32_t floor, uint32_t points);
 
-/* Searches once more below the result of a descent that is done, galloping in steps of its
- * resolution (STEP: by single points). */
+/* Searches again below the result of a descent that is done, galloping in steps of its resolution
+ * (STEP: by single points). */
 void lull_descent_reopen(struct lull_descent *descent);
 
 #endif

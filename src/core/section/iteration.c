@@ -131,7 +131,7 @@ static void append_history(struct lull_iteration_finder *finder, uint64_t symbol
     finder->history[finder->held++] = symbol;
 }
 
-/* Spreads a symbol so that sums tell multisets of symbols apart (Stafford's mix 13). */
+/* Spreads a symbol so that sums distinguish multisets of symbols (Stafford's mix 13). */
 static uint64_t iteration_finder_mix(uint64_t symbol)
 {
     symbol = (symbol ^ (symbol >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);

@@ -20,7 +20,7 @@
  *
  * Following. A number says iteration and position of its kernel at once, before all that came
  * before it have started. A kernel whose signature is not the one of its position, or whose number
- * belongs to none, ends it: LEFT. Kernels that are never heard of end nothing. After that the last
+ * belongs to none, ends it: LEFT. Kernels that are never reported end nothing. After that the last
  * iteration is known still: when it comes again, whole, it is RESUMED.
  *
  * Pure; create/destroy; one thread at a time. Numbers may wrap.

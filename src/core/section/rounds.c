@@ -113,7 +113,8 @@ struct best {
     double left;
 };
 
-/* One period or two of it, which the gap map takes together by itself. */
+/* Returns one period, or two together where they fit much better. The gap map itself joins two
+ * iterations that alternate. */
 static struct best begin_with(const struct look *look, uint32_t period)
 {
     const double alone = rounds_difference(look, period);

@@ -2,7 +2,7 @@
  * Switchable: how much of a GPU's gaps could have run at a low clock, with a driver that needs
  * down_ns until a lowering and up_ns until a raising has effect; and what that would have saved.
  *
- * alone: each gap is switched by itself. The lowering is requested when the gap begins, the
+ * alone: each gap is switched separately. The lowering is requested when the gap begins, the
  *   raising ahead of its end, so that it is low for length - down - up. Only gaps for which that
  *   pays count, by the rule that also holds in a run (lull_forecast_pays: longer than down + up and
  *   a quarter).

@@ -76,7 +76,7 @@ static struct lull_slack_kind *slack_kind_of(struct lull_slack *slack, const str
     return NULL;
 }
 
-/* True where collective `number` was over by this time; one that nobody has left is not. */
+/* True where collective `number` was over by this time; one that no rank has left is not. */
 static bool was_over(const struct lull_slack_kind *kind, uint32_t number, int64_t time_ns)
 {
     const struct lull_slack_collective *collective = &kind->open[number % LULL_SLACK_OPEN];
@@ -84,8 +84,8 @@ static bool was_over(const struct lull_slack_kind *kind, uint32_t number, int64_
     return collective->number == number && collective->ended_ns <= time_ns;
 }
 
-/* The number of the collective that a GPU enters first: the others may be told of earlier or later
- * than it, and have had many before. */
+/* The number of the collective that a GPU enters first: the other GPUs may be reported earlier or
+ * later, and have had many before. */
 static uint32_t first_number(const struct lull_slack_kind *kind, int64_t time_ns)
 {
     uint32_t newest = 0;
@@ -184,7 +184,7 @@ static uint64_t slack_raise_waited_for(struct lull_slack *slack,
     return raised;
 }
 
-/* All have left: what each has waited for, and who is waited for. */
+/* All have left: how long each rank has waited, and which rank the others wait for. */
 static uint64_t slack_conclude(struct lull_slack *slack, const struct lull_slack_kind *kind,
                                const struct lull_slack_collective *collective)
 {

@@ -27,14 +27,14 @@
  * number of ranks) with the same number. So ranks of groups of the same kind are compared with each
  * other, too, and those of different stages of a pipeline; but sends and receives are left out.
  *
- * Ranks of other nodes are not seen. What nodes tell each other of them (arrival.h) comes some
- * iterations later, and is held against what the ranks of this node were in the collectives for in
- * that same iteration, as long as their points have not changed since. Only collectives of more
- * ranks than this node has are compared, in iterations in which all ran at the same common point.
- * What rests on other nodes' words goes by these alone: where a less lowered rank of this node
- * waits for a GPU, both may be waiting for another node. It is taken back at once where all ranks
- * at the common point, wherever they are, have waited for the GPU, and where nothing has been told
- * for LULL_SLACK_STALE words.
+ * Ranks of other nodes are not seen. Other nodes' reports about them (arrival.h) arrive some
+ * iterations later. They are compared with the times that the ranks of this node were in the
+ * collectives in that same iteration, as long as their points have not changed since. Only
+ * collectives of more ranks than this node has are compared, in iterations in which all ran at the
+ * same common point. What rests on other nodes' words goes by these alone: where a less lowered
+ * rank of this node waits for a GPU, both may be waiting for another node. It is taken back at once
+ * where all ranks at the common point, wherever they are, have waited for the GPU, and where
+ * nothing has been reported for LULL_SLACK_STALE words.
  *
  * Pure; caller's storage; one thread. Times: int64_t ns of one monotonic clock for all GPUs.
  * Source: none; the rule is that of the refinement of sections (controller/refine.c).
@@ -55,7 +55,7 @@ enum {
     LULL_SLACK_KINDS = 32, /* of collectives; those of more kinds than that are left out */
     LULL_SLACK_OPEN = 8,   /* collectives of one kind that are under way at once */
     LULL_SLACK_WINDOW = 6, /* iterations in which a GPU must have waited */
-    LULL_SLACK_KEPT = 8,   /* iterations that wait for what other nodes tell of them */
+    LULL_SLACK_KEPT = 8,   /* iterations that wait for other nodes' reports */
     LULL_SLACK_STALE = 8,  /* words of this node without an answer, after which nothing is known */
 };
 
@@ -128,15 +128,15 @@ struct lull_slack_gpu {
     uint32_t set;         /* the point that its clock has followed to last */
     bool is_reached;      /* it has been at `point` since that is wanted */
     bool is_in_force;     /* it has run at its points for the whole present iteration */
-    bool rests_on_nodes;  /* its points rest on what other nodes have told */
-    uint32_t tried_most; /* points that may be tried at once where no wait by itself pays for one */
-    uint32_t era;        /* how often its points have changed */
-    bool is_answered;    /* other nodes have told of an iteration at these points */
-    uint64_t iteration;  /* of its rank, the present one */
-    uint64_t answered;   /* iteration of which other nodes have told last */
+    bool rests_on_nodes;  /* its points rest on other nodes' reports */
+    uint32_t tried_most;  /* points that may be tried at once where no single wait pays for one */
+    uint32_t era;         /* how often its points have changed */
+    bool is_answered;     /* other nodes have reported an iteration at these points */
+    uint64_t iteration;   /* of its rank, the present one */
+    uint64_t answered;    /* the last iteration that other nodes have reported */
     struct lull_slack_collective_time collective_time; /* in the present iteration... */
     struct lull_slack_collective_time
-        collective_times[LULL_SLACK_KEPT]; /* ...and in those that nodes tell of */
+        collective_times[LULL_SLACK_KEPT]; /* ...and in those that nodes report */
     struct lull_slack_waits own;           /* for ranks of its own node... */
     struct lull_slack_waits job;           /* ...and for the latest rank of the job */
     double point_ms;                       /* what a point costs; 0: not known */
@@ -155,12 +155,12 @@ struct lull_slack_gpu {
 struct lull_slack {
     uint32_t gpu_count;
     uint32_t descents; /* how often a GPU has been lowered by more than a point */
-    uint64_t stride;   /* every so many iterations other nodes are told of one */
+    uint64_t stride;   /* every so many iterations one is reported to other nodes */
     bool has_reported;
-    uint64_t reported; /* the iteration that this node has told of last */
+    uint64_t reported; /* the last iteration that this node has reported */
     struct lull_slack_gpu gpus[LULL_SLACK_MAX_GPUS];
     struct lull_slack_kind kinds[LULL_SLACK_KINDS];
-    struct lull_slack_last lasts[LULL_SLACK_KEPT]; /* of the iterations that nodes tell of */
+    struct lull_slack_last lasts[LULL_SLACK_KEPT]; /* of the iterations that nodes report */
 };
 
 /* No GPU has any slack yet. gpu_count 1..LULL_SLACK_MAX_GPUS; point_counts[i]: length of the clock
@@ -187,15 +187,14 @@ void lull_slack_take_switch(struct lull_slack *slack, uint32_t gpu, uint32_t poi
  * nothing is known of it. */
 void lull_slack_forget(struct lull_slack *slack, uint32_t gpu);
 
-/* Finds the newest iteration that all ranks of this node have ended, where the others are to be
- * told of it and have not been yet. Iterations of less than 100 ms are told of only where a power
+/* Finds the newest iteration that all ranks of this node have ended, if it is due to be reported to
+ * the others and has not been yet. Iterations of less than 100 ms are reported only where a power
  * of two divides their numbers, so that words are about that far apart. Returns whether there is
- * one.
- */
+ * one. */
 bool lull_slack_report(struct lull_slack *slack, struct lull_arrival *arrival_out);
 
-/* All nodes have told of an iteration: the latest of all. Points may change. Returns bits: GPUs
- * that are to be raised at once. */
+/* Takes an iteration that all nodes have reported: the latest of all. Points may change. Returns
+ * bits: GPUs that are to be raised at once. */
 uint64_t lull_slack_receive(struct lull_slack *slack, const struct lull_arrival *latest);
 
 /* How many points below the common one the GPU may run. */

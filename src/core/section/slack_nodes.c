@@ -7,14 +7,14 @@
 
 /* Words of one node are at least so far apart. A word takes about as long to the other nodes
  * (governor/peers), and more of them would not make them come sooner. They become more frequent
- * only where iterations have become longer by a good part, because nodes that tell of different
- * iterations do not understand each other. */
+ * only where iterations have become longer by a good part, because nodes that report different
+ * iterations cannot compare them. */
 static const double word_ms = 100.0;
 static const double ample_word_ms = 150.0;
 enum { LONGEST_STRIDE = 1 << 16 };
 
 /* Adapts how rarely words are due: a power of two, so that nodes whose iterations are not quite
- * equally long tell of the same ones, as often as the one does that tells more rarely. */
+ * equally long report the same ones, as often as the node that reports more rarely. */
 static void adapt_stride(struct lull_slack *slack, double iteration_ms)
 {
     if (slack->stride < LONGEST_STRIDE && (double)slack->stride * iteration_ms < word_ms)
@@ -149,7 +149,7 @@ slack_nodes_collective_time(const struct lull_slack_gpu *gpu, uint64_t iteration
     return NULL;
 }
 
-/* ---- what it tells ----------------------------------------------------------------------- */
+/* ---- its reports ------------------------------------------------------------------------- */
 
 /* Bits: GPUs whose ranks are in collectives with other nodes. */
 static uint64_t slack_nodes_members_of(const struct lull_slack *slack)
@@ -211,8 +211,8 @@ static void name_kinds(const struct lull_slack *slack, const struct lull_slack_l
             };
 }
 
-/* Returns the newest iteration that all ranks have ended and that has not been told, where it is
- * due; NULL: there is none. */
+/* Returns the newest iteration that all ranks have ended and that has not been reported, where it
+ * is due; NULL: there is none. */
 static const struct lull_slack_last *find_due(const struct lull_slack *slack, uint64_t members)
 {
     const struct lull_slack_last *due = NULL;
@@ -245,7 +245,7 @@ bool lull_slack_report(struct lull_slack *slack, struct lull_arrival *arrival_ou
     return true;
 }
 
-/* ---- what others tell -------------------------------------------------------------------- */
+/* ---- reports of others ------------------------------------------------------------------- */
 
 /* How a GPU's rank was in the collectives of an iteration, against the latest rank of the job. */
 struct slack_answer {

@@ -19,10 +19,10 @@ static const double recovered_share = 0.5;
  * eight such ranks being slower by a tenth, the job of `lull simulate --preset gpt-fsdp` became
  * slower by more than a third. */
 static const double min_cost_share = 0.5;
-/* Where no wait by itself pays for a point, as many are tried as this share of all waits together
+/* Where no single wait pays for a point, as many are tried as this share of all waits together
  * would pay for: all would be too many where waits are one and the same lag. Fewer than the least
- * cannot be told from jitter. Chosen with `lull simulate --preset moe-alltoall -n 8`, one rank
- * being slower by a tenth: of 10 points that all waits pay for, two are tried. */
+ * cannot be distinguished from jitter. Chosen with `lull simulate --preset moe-alltoall -n 8`, one
+ * rank being slower by a tenth: of 10 points that all waits pay for, two are tried. */
 static const double tried_share = 0.5;
 static const double min_tried = 2.0;
 /* Waits have become shorter where their means differ by more than this share of their spread, about
@@ -30,7 +30,7 @@ static const double min_tried = 2.0;
 static const double reported_share = 0.5;
 /* A GPU is lowered by at most so many times its points at once where waits are extrapolated. */
 static const double max_growth = 2.0;
-/* Where no wait by itself paid for a point, a rank that has recovered waits in each collective, and
+/* Where no single wait paid for a point, a rank that has recovered waits in each collective, and
  * not only in one: for this share of all waits that there were, at least. Without it jitter of a
  * pipeline's stages raised a tensor-parallel partner of the slow rank of `megatron-3d` time and
  * again. */

@@ -41,8 +41,8 @@ void lull_slack_note_last(struct lull_slack *slack, uint32_t last,
                           const struct lull_slack_kind *kind,
                           const struct lull_slack_collective *collective);
 
-/* The GPU's iteration has ended: it is kept until other nodes have told of it. The GPU is raised at
- * once where they have told nothing for too long. */
+/* The GPU's iteration has ended: it is stored until other nodes have reported it. The GPU is raised
+ * at once where they have reported nothing for too long. */
 void lull_slack_end_collective(struct lull_slack *slack, uint32_t gpu, uint64_t iteration);
 
 #endif

@@ -73,7 +73,7 @@ struct lull_track_totals {
 struct lull_track;
 
 /*
- * joins_rounds: the rank computes between its calls, so that the time there tells rounds apart;
+ * joins_rounds: the rank computes between its calls, so that the time there distinguishes rounds;
  * false: the calls only enqueue, and that time says nothing. null: no memory.
  */
 struct lull_track *lull_track_create(bool joins_rounds);

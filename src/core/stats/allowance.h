@@ -25,7 +25,7 @@ void lull_allowance_init(struct lull_allowance *allowance, double rate, double m
 
 void lull_allowance_earn(struct lull_allowance *allowance, double trials);
 
-/* An event has happened. Events that nobody could have prevented go down to minus two, no lower. */
+/* An event has happened. Unavoidable events lower the balance to minus two, no further. */
 void lull_allowance_spend(struct lull_allowance *allowance);
 
 /* False: do nothing that could bring another event. */

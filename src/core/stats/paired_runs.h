@@ -1,12 +1,12 @@
 /*
  * What changed between two ways of running one program, from whole runs that were made in pairs.
  *
- * Iterations of one run tell nothing of how runs differ from each other: where a process was
- * placed, what else the machine did, how warm it was. So the unit is the run, and the evidence is
- * one log ratio per pair (Kalibera and Jones 2013, "Rigorous benchmarking in reasonable time").
- * Bounds are Student's for the mean of those log ratios. They hold if the log ratios are
- * independent and roughly symmetric, whatever the iterations within a run do; with few pairs a
- * side that is sometimes much slower than typical makes them too narrow.
+ * Iterations of one run do not show how runs differ from each other: where a process was placed,
+ * what else the machine did, how warm it was. So the unit is the run, and the evidence is one log
+ * ratio per pair (Kalibera and Jones 2013, "Rigorous benchmarking in reasonable time"). Bounds are
+ * Student's for the mean of those log ratios. They hold if the log ratios are independent and
+ * roughly symmetric, whatever the iterations within a run do; with few pairs a side that is
+ * sometimes much slower than typical makes them too narrow.
  *
  * The sides alternate A B B A A B B A ..., so that a steady drift is added to one pair and taken
  * from the next: it cancels in the mean of an even number of pairs, and widens the bounds. The

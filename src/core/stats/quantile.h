@@ -87,8 +87,8 @@ double lull_upper_tail_p99(const struct lull_upper_tail *tail);
 
 /*
  * The value that a share of all values exceeds, share in (0, 1); NAN when empty. Shares too small
- * to have been seen are extrapolated: what is kept, but of few values no more than a third (or
- * eight), is the tail. Beyond its smallest value it is taken to be exponential (Pickands 1975,
+ * to have been seen are extrapolated from the tail: the stored values, but of few values no more
+ * than a third (or eight). Beyond its smallest value it is taken to be exponential (Pickands 1975,
  * shape 0), with the mean excess of the others, of many values the largest censored at the second
  * (Epstein and Sobel 1953): one is bound to be a hiccup. Shares larger than the tail's give its
  * smallest value: too high, never too low.

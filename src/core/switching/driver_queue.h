@@ -2,9 +2,10 @@
  * The queue of one node's driver: how long its calls take, until when it is busy, whether it may be
  * trusted, and which lowering it should serve next.
  *
- * A driver serves one call after the other for all GPUs of the node, so whoever switches clocks
- * there needs the same four answers. The controller of sections and the controller of a pipeline's
- * plan each own one such queue; where they differ, the difference is in the configuration.
+ * A driver serves one call after the other for all GPUs of the node, so every controller that
+ * switches clocks there needs the same four answers. The controller of sections and the controller
+ * of a pipeline's plan each own one such queue; where they differ, the difference is in the
+ * configuration.
  *
  * Call times are learnt from the calls themselves; until the first one has been seen, what is known
  * beforehand of raising the first GPU represents them. A driver that blocks for too long suspends

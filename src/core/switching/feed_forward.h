@@ -25,7 +25,7 @@ struct lull_feed_forward {
     int64_t raise_by_ns; /* when the section under way or ahead is to be raised; INT64_MAX where the
                           * GPU is not low */
     int64_t deadline_ns; /* of the lowering requested: served later than that it is worthless */
-    int64_t valid_until_ns; /* when it is undone if nobody has raised it */
+    int64_t valid_until_ns; /* when it is undone if it was not raised */
 };
 
 /* Forecast of one section and the cost of switching, all in ms. */
@@ -73,7 +73,7 @@ bool lull_feed_forward_end(struct lull_feed_forward *feed, int64_t now_ns, uint3
 /* Time passes. True: request feed->requested now. */
 bool lull_feed_forward_poll(struct lull_feed_forward *feed, int64_t now_ns);
 
-/* Goes back to the reference, whatever is under way. True: request that now. */
+/* Returns to the reference, whatever is under way. True: request that now. */
 bool lull_feed_forward_raise(struct lull_feed_forward *feed);
 
 /* Requests what was planned: the caller posts feed->requested. */

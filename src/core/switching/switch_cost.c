@@ -141,7 +141,7 @@ const int64_t lull_switch_calibration_pulse_ns = INT64_C(100000000);
 static const int64_t stagger_ns = INT64_C(12000000);
 /* The clock gets this long to follow a call that has returned. */
 static const int64_t settle_ns = INT64_C(50000000);
-/* A request that the driver is not working on and has told nothing of for this long is lost. */
+/* A request that the driver is not working on and has not reported on for this long is lost. */
 static const int64_t patience_ns = INT64_C(1000000000);
 
 void lull_switch_calibration_init(struct lull_switch_calibration *calibration, uint32_t index)

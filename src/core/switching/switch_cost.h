@@ -4,7 +4,7 @@
  *
  * For each GPU and direction: how long the driver call blocked and how long the clock took to
  * settle. Before the first measurement a prior of 5 + 20 ms holds (V100, published). Old changes
- * are forgotten: quantiles and tails have windows. Pure; caller's storage; zero-initialised knows
+ * are discarded: quantiles and tails have windows. Pure; caller's storage; zero-initialised knows
  * nothing.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -18,20 +18,19 @@
 #include "core/stats/quantile.h"
 
 /*
- * What came of one change of an operating point, as reported to those who requested it. It is told
- * some time after it has happened, so whatever depends on when the clock followed goes by
- * effect_ns.
+ * The outcome of one change of an operating point, as reported to the requester. The report comes
+ * some time after the change, so use effect_ns where the time of the change matters.
  */
 
 struct lull_switch_outcome {
     uint32_t was_point; /* the point before */
     uint32_t point;
-    double call_ms;    /* from the request until the driver call returned */
-    double driver_ms;  /* the part of it inside the driver */
-    double settle_ms;  /* from the return until the clock followed; if it was overtaken, for how
-                        * long it was seen not to; < 0: it never followed; NAN: nobody looked */
-    double unsure_ms;  /* settle_ms is off by no more than this; 0: it is exact, or overtaken */
-    int64_t effect_ns; /* the return plus settle_ms; the return where nobody looked */
+    double call_ms;   /* from the request until the driver call returned */
+    double driver_ms; /* the part of it inside the driver */
+    double settle_ms; /* from the return until the clock followed; if it was overtaken, for how long
+                         it was seen not to; < 0: it never followed; NAN: not observed */
+    double unsure_ms; /* settle_ms is off by no more than this; 0: it is exact, or overtaken */
+    int64_t effect_ns; /* the return plus settle_ms; the return where it was not observed */
     bool overtaken;    /* changed again before the clock was seen to follow */
     bool failed;       /* refused: the GPU does not switch at all */
 };
@@ -54,7 +53,7 @@ void lull_switch_cost_add(struct lull_switch_cost *cost, enum lull_direction dir
                           double call_ms, double settle_ms);
 
 /*
- * Adds the change that an outcome tells of; its call counts as call_ms. A change that was overtaken
+ * Adds the change that an outcome reports; its call counts as call_ms. A change that was overtaken
  * took at least as long as reported: that is ignored unless it is longer than typical, because it
  * would make clocks look quicker than they are.
  */
@@ -62,11 +61,11 @@ void lull_switch_cost_add_outcome(struct lull_switch_cost *cost, enum lull_direc
                                   double call_ms, const struct lull_switch_outcome *outcome);
 
 /*
- * What most likely came of a change that was not watched closely: a clock is read every so often,
+ * The most likely outcome of a change that was not watched closely: a clock is read every so often,
  * and not while its driver is busy. `known`: of GPUs of its model, with the time inside the driver
  * for their calls. Where some of the last changes took as long as this one can have taken, it is
- * taken to be like these; one that was overtaken, or that nobody looked at, like the typical one,
- * if that is longer.
+ * taken to be like these; one that was overtaken or not observed, like the typical one, if that is
+ * longer.
  */
 struct lull_switch_outcome lull_switch_cost_likely(const struct lull_switch_cost *known,
                                                    enum lull_direction direction,
@@ -100,10 +99,10 @@ double lull_switch_cost_sure_lead_ms(const struct lull_switch_cost *cost, double
 /* ---- calibration --------------------------------------------------------------------------- */
 
 /*
- * A few pulses of one clock step, down and up, that tell what switching costs on this
- * GPU before anything depends on it. One step slows computation by about 1 % for a tenth of a
- * second: no job can feel it. An edge waits until the driver has returned from the one before, so
- * that a driver that blocks for long is measured as it is, and at no cost.
+ * A few pulses of one clock step, down and up, that measure what switching costs on this GPU before
+ * anything depends on it. One step slows computation by about 1 % for a tenth of a second: too
+ * little to affect a job. An edge waits until the driver has returned from the one before, so that
+ * a driver that blocks for long is measured as it is, and at no cost.
  *
  * Pure; caller's storage; times are ns of one monotonic clock.
  */

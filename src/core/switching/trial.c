@@ -15,7 +15,7 @@ static const double min_tried = 0.25;
 enum { MAX_UNTRIED = 14 };
 /* Pairs of a screen that fall short before its owner is informed. */
 enum { UNTRIED_IN_SCREEN = 3 };
-/* Nobody waits for a rank that is behind another one by more pairs: a rank that waits for the
+/* A rank that is behind another one by more pairs is not waited for: a rank that waits for the
  * others in every iteration is in the same iteration or the next, hence in the same pair or the
  * next. */
 enum { AHEAD_MAX = 2 };
@@ -42,8 +42,8 @@ enum { MIN_CHECK_BLOCK_MAX = 64 };
 /* A reference block that is off the level by so many standard errors shows that the job has
  * changed. */
 static const double changed_errors = 4.0;
-/* Trials of a run that are begun once more, at most. Default: a rhythm that comes and
- * goes must not keep trials from ending. */
+/* Trials of a run that are begun again, at most. Default: an intermittent rhythm must not keep
+ * trials from ending. */
 enum { MAX_RESTARTS = 16 };
 /* A level is compared with from so many iterations on. */
 static const double min_compared = 4.0;

@@ -4,23 +4,24 @@
  * The ranks of a job run the same iterations. A schedule (pair_schedule.h) says which of them are
  * at the reference and which at the candidate; a pair of blocks gives a rank two mean times, and
  * pairs are the guard's evidence (guard.h, joint_guard.h). All measured iterations of both sides
- * count. A trial screens  a candidate that nobody has judged yet: a few pairs that steer a search,
- *   proves   what the search has come to, by the guard's verdict,
- *   checks   once more what has been kept, because it looked slow, with at least as many iterations
- *            at it as have made it look so, or
- *   watches  what has been kept: long stretches at it between short references, ever rarer.
- * It never acts: whatever has been learnt is the result of the call that brought it, and the owner
- * decides what follows from that. The owner also decides which ranks take part: `present` has a
- * bit for each that does, and may differ from call to call.
+ * count. A trial
+ *   screens  a candidate that has not been judged yet: a few pairs that steer a search,
+ *   proves   the result of a search, by the guard's verdict,
+ *   checks   an accepted candidate again that looked slow, with at least as many iterations at it
+ *            as have made it look so, or
+ *   watches  an accepted candidate: long stretches at it between short references, ever rarer.
+ * It never acts: each call returns what follows from its data, and the owner decides what to do.
+ * The owner also decides which ranks take part: `present` has a bit for each that does, and may
+ * differ from call to call.
  *
  * There is one error budget for the whole run. The chance that the k-th proof or check passes what
  * is slower than is tolerated is at most 2 / ((k + 1) (k + 2)) of 1 - confidence; these add up to
  * all of it, however many candidates, restarts and checks there are. Screens prove nothing, so they
  * spend nothing.
  *
- * Pairs that something else disturbs, such as heat, are set aside, but not for ever: after some in
- * a row one counts all the same. A proof that would have to count one gives up instead: what is
- * held down anyway does not become slower by a lower clock, so it would prove anything.
+ * Pairs that something else disturbs, such as heat, are set aside, but not without limit: after
+ * some in a row one counts all the same. A proof that would have to count one gives up instead:
+ * what is held down anyway does not become slower by a lower clock, so it would prove anything.
  *
  * There is one loss budget for the whole run, too (loss_budget.h). Once it is spent the rest of the
  * pair runs at the reference, the pair counts with what it has, and the next one begins when there
@@ -52,9 +53,9 @@ struct lull_trial_config {
     double confidence;           /* that nothing is kept wrongly in the whole run, (0.5, 1) */
     double tail_tolerance_ratio; /* of the 99 % quantile of iteration times; 0: only means count */
     uint32_t most_set_aside;     /* disturbed pairs in a row, before one counts all the same */
-    uint32_t first_stretch; /* blocks at what is kept for each at the reference of a watch... */
-    uint32_t most_stretch;  /* ...which double up to this many; 0: never */
-    uint64_t seed;          /* of the coins */
+    uint32_t first_stretch;      /* of a watch: accepted blocks per reference block... */
+    uint32_t most_stretch;       /* ...which double up to this many; 0: never */
+    uint64_t seed;               /* of the coins */
     bool is_aligned; /* other nodes run the same iterations: pairs never begin later than planned */
 };
 
@@ -92,7 +93,7 @@ struct lull_trial_rank {
     uint32_t measured;               /* ones of this trial */
     struct lull_moments excess_ms;   /* of all ones of this trial over the reference... */
     double slowest_ms;               /* ...and of the slowest of them */
-    struct lull_moments block_ms;    /* of a watch: the last iterations at what is kept... */
+    struct lull_moments block_ms;    /* of a watch: the last accepted iterations... */
     double block_max_ms;             /* ...and the slowest of them */
     struct lull_guard kept;          /* all pairs of what has been kept... */
     struct lull_guard kept_before;   /* ...and without the last one */
@@ -122,7 +123,7 @@ struct lull_trial {
     uint64_t begun;                     /* trials */
     uint32_t stretch;
     uint32_t washout;          /* of the schedules of this run: see pair_schedule.h */
-    uint32_t restarts;         /* trials of this run that were begun once more */
+    uint32_t restarts;         /* trials of this run that were begun again */
     uint32_t first_pair;       /* number of the first one after `base` */
     uint32_t next_pair;        /* that all ranks are to complete */
     uint32_t joined_pair;      /* the first one that counts */
@@ -143,13 +144,13 @@ enum lull_trial_result {
     LULL_TRIAL_DEGRADED,
     LULL_TRIAL_UNPROVEN, /* proof or check: nothing can be said */
     LULL_TRIAL_GIVES_UP, /* proof: it is disturbed all the time */
-    LULL_TRIAL_RESTARTS, /* more has been learnt of the job than its pairs could take into
-                          * account: to be begun once more, as the same kind */
+    LULL_TRIAL_RESTARTS, /* more has been learnt of the job than its pairs could take into account:
+                            to be begun again, as the same kind */
     LULL_TRIAL_UNTRIED, /* screen: too few clocks were changed in some of its pairs; it continues */
     LULL_TRIAL_HOLDS,   /* watch: one more pair is no reason for doubt; begin the next stretch */
     LULL_TRIAL_SLOW_PAIR,  /* watch: the pair that has ended is a reason to check */
     LULL_TRIAL_SLOW_BLOCK, /* watch: a block of iterations is; the present pair continues */
-    LULL_TRIAL_SPENT,      /* watch: what is kept has spent the loss budget; to be checked */
+    LULL_TRIAL_SPENT,      /* watch: has spent the loss budget; to be checked */
     LULL_TRIAL_HURTS,      /* watch: proven slower than is tolerated */
 };
 
@@ -185,7 +186,7 @@ bool lull_trial_slot(const struct lull_trial *trial, uint32_t rank, uint64_t ite
 void lull_trial_take_unplaced(struct lull_trial *trial, uint32_t rank, uint64_t iteration,
                               double iteration_ms, bool is_reference);
 
-/* An iteration of the rank has taken iteration_ms. Ranks may be told of in any order. */
+/* An iteration of the rank has taken iteration_ms. Ranks may be reported in any order. */
 enum lull_trial_result lull_trial_add(struct lull_trial *trial, uint32_t rank,
                                       const struct lull_pair_slot *slot, double iteration_ms,
                                       uint64_t present);
@@ -203,7 +204,8 @@ void lull_trial_make_change(struct lull_trial *trial);
 /* From now on a proof takes at least so many iterations at the candidate, 1024 at most. */
 void lull_trial_demand(struct lull_trial *trial, uint64_t iterations);
 
-/* What has been proven, or acquitted by a check, is kept: its pairs are those of what is kept. */
+/* Accepts the candidate that has been proven, or acquitted by a check: its pairs become those of
+ * the accepted candidate. */
 void lull_trial_keep(struct lull_trial *trial);
 
 /* Nothing is kept any more. */
@@ -229,9 +231,8 @@ struct lull_whole_slowdown lull_trial_whole(const struct lull_trial *trial);
 /* Returns what the rank with the least left may still lose; NAN before any has earned something. */
 struct lull_loss_left lull_trial_loss_left(const struct lull_trial *trial);
 
-/* Harm in one of so many iterations, or more often, would have shown by now, with the confidence of
- * this trial, in an iteration at what is kept; rarer harm is not excluded. 1: nothing is excluded.
- */
+/* Harm in one of so many iterations at the accepted candidate, or more often, would have shown by
+ * now, with the confidence of this trial. Rarer harm is not excluded. 1: nothing is excluded. */
 double lull_trial_rarest_excluded(const struct lull_trial *trial);
 
 /* By how much the mean of a rank's last iterations at the reference exceeds their median, relative
@@ -240,8 +241,8 @@ double lull_trial_rarest_excluded(const struct lull_trial *trial);
  * O(lull_rhythm_find). */
 double lull_trial_unevenness(const struct lull_trial *trial, uint32_t rank);
 
-/* Returns whether what is kept, and has spent the loss budget, can be checked before long; else it
- * has cost too much. */
+/* Returns whether the accepted candidate, which has spent the loss budget, can be checked before
+ * long; otherwise it has cost too much. */
 bool lull_trial_affords_check(const struct lull_trial *trial);
 
 /* How long blocks of a check have to be to see what has called for it: where a rank slows down only

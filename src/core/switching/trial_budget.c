@@ -19,7 +19,7 @@ enum { WAIT_MAX = 512 };
 /* Ranks whose iterations differ by more than this factor do not wait for each other. */
 static const double unlike_ratio = 1.5;
 
-/* What is lost shows an iteration or two later, and what nobody has tried yet may lose more. */
+/* A loss shows an iteration or two later, and an untried candidate may lose more. */
 static double left_ms(const struct lull_trial *trial, uint32_t rank)
 {
     const bool is_new = trial->kind == LULL_TRIAL_SCREEN || trial->kind == LULL_TRIAL_PROOF;

@@ -1,4 +1,4 @@
-/* What is kept: its evidence, and what speaks against it. SPDX-License-Identifier: Apache-2.0 */
+/* The accepted candidate: the evidence for and against it. SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -7,7 +7,8 @@
 
 /* Pairs of a watch over which slowness is judged again and again. */
 enum { WATCHED_PAIRS = 14 };
-/* By how many deviations of a pair a block of what is kept has to be slower than is tolerated. */
+/* By how many deviations of a pair a block at the accepted candidate has to be slower than is
+ * tolerated. */
 static const double watched_deviations = 3.0;
 /* A proof requests so many times the iterations that it took to find out that something proven
  * hurts. Chosen with tools/audit-guard, where harm in one of a hundred iterations is then hardly
@@ -129,7 +130,8 @@ static bool kept_hurts(const struct lull_trial *trial, const struct lull_trial_r
     return estimate.lower_ratio > trial->terms.tolerance_ratio;
 }
 
-/* Deviation of a pair of what is kept, relative; of its iterations as long as that is not known. */
+/* Relative deviation of a pair at the accepted candidate; of its iterations as long as that is not
+ * known. */
 static double deviation_of(const struct lull_trial_rank *rank)
 {
     const struct lull_recent_level *level = &rank->losses.reference;

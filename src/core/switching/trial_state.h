@@ -1,7 +1,7 @@
 /*
  * What the trial's files share, and no other process. Calls go down this list only:
  *   trial.c         which iterations run where, and what the pairs say
- *   trial_kept.c    what is kept: its evidence, and what speaks against it
+ *   trial_kept.c    the accepted candidate: the evidence for and against it
  *   trial_job.c     what is learnt of the job: rhythms, and what carries over
  *   trial_budget.c  what trials and kept points may cost: pairs that are cut and put off
  * SPDX-License-Identifier: Apache-2.0
@@ -13,7 +13,7 @@
 
 /* No proof or check requests more iterations, whatever has called for it. */
 enum { LULL_TRIAL_MIN_MEASURED_MAX = 1024 };
-/* Iterations in a row at what is kept that are compared with the reference at a time. */
+/* Iterations in a row at the accepted candidate that are compared with the reference at a time. */
 enum { LULL_TRIAL_WATCHED_BLOCK = 16 };
 
 static inline bool lull_trial_takes_part(uint64_t present, uint32_t rank)
@@ -31,12 +31,14 @@ void lull_trial_learn_from_harm(struct lull_trial *trial, uint32_t rank);
 bool lull_trial_watch_pair(struct lull_trial *trial, struct lull_trial_rank *rank,
                            double reference_ms, double candidate_ms);
 
-/* A block of what is kept that is slower than the reference, even without its slowest iteration,
- * which may be the host's: the next pair may be far away. */
+/* Returns whether a block at the accepted candidate is slower than the reference even without its
+ * slowest iteration, which the host may have caused. Needed because the next pair may be far away.
+ */
 bool lull_trial_is_slow_block(const struct lull_trial *trial, struct lull_trial_rank *rank,
                               double iteration_ms);
 
-/* All that has been seen of what is kept is slower by more than is tolerated. */
+/* Returns whether all iterations seen at the accepted candidate together are slower by more than is
+ * tolerated. */
 bool lull_trial_pooled_hurts(struct lull_trial *trial, uint64_t present);
 
 /* What the last pair of a watch says. */

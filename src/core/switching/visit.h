@@ -1,5 +1,6 @@
 /*
- * Visit: at which points one iteration of a job runs, as its controller tells when it begins.
+ * Visit: the points at which one iteration of a job runs, as its controller reports when the
+ * iteration begins.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_SWITCHING_VISIT_H

@@ -74,7 +74,7 @@ enum lull_batch_event {
     LULL_BATCH_SUBMITTED,
     LULL_BATCH_REACHED, /* the target, at whatever cost: success is success */
     LULL_BATCH_MISSED,  /* stopped by the bound, or the most epochs were not enough */
-    LULL_BATCH_LOST,    /* cancelled, or its process is gone: tells nothing */
+    LULL_BATCH_LOST,    /* cancelled, or its process is gone: no evidence */
     LULL_BATCH_CRASHED, /* ended with a failure of its own, such as a lack of memory */
 };
 

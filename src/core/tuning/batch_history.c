@@ -1,7 +1,7 @@
 /*
- * What the runs of a recurring job tell: the results of each size, the cheapest size, what the
- * results say in logarithms, and whether they are still of the same data: a two-sided CUSUM of
- * results against what their size has cost until now (Page 1954), in deviations.
+ * Evaluates the runs of a recurring job: the results of each size, the cheapest size, the results
+ * in logarithms, and whether they are still of the same data: a two-sided CUSUM of results against
+ * what their size has cost until now (Page 1954), in deviations.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -27,7 +27,7 @@ size_t lull_batch_results(const struct lull_batch *batch, uint32_t arm,
     return count;
 }
 
-/* Only runs that reached the target count: one that failed early looks cheap. */
+/* Only runs that reached the target count: one that failed early looks inexpensive. */
 static int cheapest_since(const struct lull_batch *batch, size_t first_result)
 {
     double sum[LULL_BATCH_SIZES] = {0.0};
@@ -121,7 +121,7 @@ uint64_t lull_batch_draw_seed(const struct lull_batch *batch)
 
 /* ---- results in logarithms ----------------------------------------------------------------- */
 
-/* A run that has missed would have cost more than it did; how much more, nobody knows. */
+/* A run that has missed would have cost more than it did; how much more is unknown. */
 static double result_log(const struct lull_batch *batch, const struct lull_batch_run *run)
 {
     const double missed = 2.0; /* docs/batch.md */

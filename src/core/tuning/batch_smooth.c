@@ -1,10 +1,10 @@
 /*
  * The search for the batch size. The logarithm of a size's mean cost lies on a smooth curve over
- * the logarithm of the size, on which all sizes that were run tell of each other; all share one
- * noise, so that two alike results do not look like certainty. Thompson sampling on that curve,
- * among the sizes that have reached the target and their next neighbours: the search walks outwards
- * as long as it pays, and a size is not visited twice to be dropped. What was chosen but for luck
- * repeats the best size.
+ * the logarithm of the size, so every size that was run informs the estimates of the others. All
+ * share one noise, so that two alike results do not look like certainty. Thompson sampling on that
+ * curve, among the sizes that have reached the target and their next neighbours: the search walks
+ * outwards as long as it pays, and a size is not visited twice to be dropped. What was chosen but
+ * for luck repeats the best size.
  *
  * Why each number is what it is: docs/batch.md. SPDX-License-Identifier: Apache-2.0
  */
@@ -25,7 +25,7 @@ static const struct lull_curve_prior prior = {
     .length = 3.0, .amplitude = 0.7, .height = 1.0, .roughness = 0.08};
 
 /* Deviations of the curve count this much in a draw: the horizon of a job is some hundred runs, and
-   Thompson sampling is made for longer ones. docs/batch.md has what it comes to. */
+ * Thompson sampling is made for longer ones. docs/batch.md has the results. */
 static const double boldness_ratio = 0.7;
 
 struct outlook {

@@ -1,8 +1,12 @@
 /*
  * The state of a batch-size search, shared by its files and the reproduction of Zeus, which
  * searches otherwise over the same history (lab/reproduce/zeus/policy.c). Calls go down this list
- * only: batch.c          settings, records and choices batch_smooth.c   the search on one smooth
- * curve batch_history.c  what the runs tell SPDX-License-Identifier: Apache-2.0
+ * only:
+ *   batch.c          settings, records and choices
+ *   batch_smooth.c   the search on one smooth curve
+ *   batch_history.c  results of the runs
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_TUNING_BATCH_STATE_H
 #define LULL_CORE_TUNING_BATCH_STATE_H

@@ -1,8 +1,8 @@
 /*
  * A smooth curve through noisy points: Gaussian-process regression with a constant of unknown
  * height and a squared-exponential kernel, plus a little roughness of each point's own (Rasmussen
- * and Williams 2006, algorithm 2.1). Sizes of one job have much in common: what one of them costs
- * tells of its neighbours.
+ * and Williams 2006, algorithm 2.1). Sizes of one job have much in common: the cost of one of them
+ * informs the estimates of its neighbours.
  *
  * Pure; caller's storage; O(count^3). SPDX-License-Identifier: Apache-2.0
  */
@@ -19,7 +19,7 @@ struct lull_curve_prior {
     double length;    /* over which values stay alike, in the unit of x; > 0 */
     double amplitude; /* of the curve around its height; > 0 */
     double height;    /* how far that lies from the mean of what was observed */
-    double roughness; /* of each point by itself; > 0 */
+    double roughness; /* of each single point; > 0 */
 };
 
 struct lull_curve_point {

@@ -16,7 +16,7 @@ enum {
     MAX_JOBS = 2 * COMPUTE_SHARES * MEMORY_SHARES * DYNAMIC_SHARES * HELD_CLOCKS,
     ENOUGH_JOBS = 256,
     MAX_DRAWS = 600,
-    MIN_JOBS = 24, /* with fewer, the jobs do not tell what is possible */
+    MIN_JOBS = 24, /* with fewer, the jobs do not cover what is possible */
 };
 
 /* How far a neighbour is from a job at most, in each share. */

@@ -4,7 +4,7 @@
  *
  * Of a job nothing is known but its time and power at some limits. So all jobs of a grid are
  * considered: which share of an iteration computes; which share of that waits for memory, and which
- * share of its power goes with the clock; whether a limit holds the mean over an iteration (short
+ * share of its power depends on the clock; whether a limit holds the mean over an iteration (short
  * ones) or the power of computation itself (long ones); and, where the highest limit binds already,
  * at which clock it leaves the GPU. Each has the time and power that were measured at the highest
  * limit. Those whose times or energies do not go with the limit as measured, to a tolerance, are

@@ -35,7 +35,7 @@ enum { STRIKES = 2, PATIENCE = 3, MAX_ROUNDS = 8 };
 
 enum limit_search_direction {
     DOWN,
-    TO_BEST, /* an operating point would end the way down: once more what it is compared with... */
+    TO_BEST, /* an operating point would end the way down: again what it is compared with... */
     TO_LAST, /* ...and it, since noise may last longer than a visit */
     UP,
 };
@@ -404,7 +404,7 @@ static bool is_last(struct lull_limit_search *search, const struct lull_limit_me
         return false;
     if (search->config.selector.aim == LULL_JOB_SLOWDOWN && is_too_slow(search, measure))
         return true;
-    /* What is too slow to be chosen tells nothing by what it saves. */
+    /* The savings of a point that is too slow to be chosen are no evidence. */
     return search->over == 0 && is_too_bad(search, measure);
 }
 
@@ -554,7 +554,7 @@ static void limit_search_continue_down(struct lull_limit_search *search)
         search->direction = UP;
 }
 
-/* The present operating point is known; on to the next one, unless it tells that none can be
+/* The present operating point is known; on to the next one, unless it shows that none can be
  * better. */
 static void limit_search_conclude(struct lull_limit_search *search)
 {
@@ -600,7 +600,7 @@ static enum lull_limit_kind limit_search_kind_of(const struct lull_limit_search 
     return LULL_LIMIT_FREE;
 }
 
-/* What is known of all operating points, now that the visits tell more of what warmth does. */
+/* Updates all operating points, now that the visits show more about the effect of temperature. */
 static void limit_search_update_measures(struct lull_limit_search *search)
 {
     enum lull_limit_kind kinds[LULL_LIMIT_SEARCH_POINTS];

@@ -4,11 +4,11 @@
  * profiling).
  *
  * Operating points are tried from the highest limit down, and those that come near the best, the
- * best of them for which there is time, once more on the way up: what makes a GPU draw more for
- * some seconds does not last for both visits, and both together tell what a GPU that is warmer or
- * colder than its operating point will leave it makes of energy and time (limit_visits.h). As long
- * as there is time and more than one may be the best, they are visited again: near the best that
- * costs next to nothing.
+ * best of them for which there is time, again on the way up: what makes a GPU draw more for some
+ * seconds does not last for both visits. Both together show how energy and time change on a GPU
+ * that is warmer or colder than its operating point will leave it (limit_visits.h). As long as
+ * there is time and more than one may be the best, they are visited again: near the best that costs
+ * next to nothing.
  *
  * The job's iterations at an operating point come in pieces of whole iterations; what a piece says
  * stays said, whatever interrupts the job, so short epochs only lose the piece that they break. A
@@ -30,9 +30,9 @@
  * far, by a margin, or passes the bound by one (limit_bounds.h).
  * None of them counts where the GPUs still draw within 5 % of what they drew at the first operating
  * point: a limit above the draw changes nothing, so that whatever grew there is noise. Whatever
- * ends the way down is seen twice: it and what it is compared with are visited once more, and only
- * if it still is 8 % over the best, or over the bound, it was the last. What makes some seconds
- * dear, other programs on the machine for one, has often passed by then. 5 % is above the noise of
+ * ends the way down is seen twice: it and what it is compared with are visited again, and only
+ * if it still is 8 % over the best, or over the bound, it was the last. A temporary cause of higher
+ * cost, such as another program on the machine, has often passed by then. 5 % is above the noise of
  * single slices of 5 s: on the twelve power-limit logs published with Zeus no choice of seven
  * selectors changes. The job must be as warm as it gets (thermal.h): a GPU that warms up on the way
  * down looks ever more expensive, as if no lower limit could pay.
@@ -54,7 +54,7 @@
 
 enum {
     LULL_LIMIT_SEARCH_POINTS = LULL_LIMIT_VISITS_POINTS,
-    LULL_LIMIT_SEARCH_PIECES = 4, /* least number of pieces of which a spread is believed */
+    LULL_LIMIT_SEARCH_PIECES = 4, /* least number of pieces for a valid spread */
 };
 
 struct lull_limit_point {
@@ -122,9 +122,9 @@ bool lull_limit_search_take(struct lull_limit_search *search, uint64_t iteration
                             double joules, double temperature_c);
 
 /*
- * Goes on, after the end, with locked SM clocks under the best limit: from the highest clock down,
- * pruned alike, against what is best so far, for as long a budget again. Errors: -EINVAL the search
- * is not over, or no room.
+ * Continues, after the end, with locked SM clocks under the best limit: from the highest clock
+ * down, pruned alike, against what is best so far, for as long a budget again. Errors: -EINVAL the
+ * search is not over, or no room.
  */
 int lull_limit_search_refine(struct lull_limit_search *search, const uint32_t *clocks_mhz,
                              uint32_t count, struct lull_error *err);

@@ -114,8 +114,8 @@ static void limit_visits_add_settled(const struct lull_limit_visit *visit,
     *joules += visit->joules * exp(slopes->energy * away_c);
 }
 
-/* Visits of one operating point at different temperatures tell the slopes; with these each visit is
- * brought to the temperature at which the job would settle. */
+/* Fits the slopes from visits of one operating point at different temperatures. With these slopes
+ * each visit is converted to the temperature at which the job would settle. */
 void lull_limit_visits_settle(const struct lull_limit_visits *visits,
                               const enum lull_limit_kind *kinds, uint32_t count,
                               double *seconds_out, double *joules_out)

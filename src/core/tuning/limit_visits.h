@@ -1,17 +1,17 @@
 /*
- * What was measured at each operating point of a search, visit by visit, and what that comes to
+ * What was measured at each operating point of a search, visit by visit, and the values expected
  * once the GPUs are as warm as the operating point leaves them.
  *
  * Chips leak more where they are warmer. On the way down a GPU is still warm from the operating
- * point before and everything looks some percent too dear, on a way up too cheap. So each visit is
- * told with its temperature; operating points that were visited at several temperatures tell how
- * energy and time go with it, all operating points of one kind alike:
+ * point before and everything looks some percent too expensive, on a way up too inexpensive. So
+ * each visit is recorded with its temperature. Operating points that were visited at several
+ * temperatures show how energy and time depend on it, all operating points of one kind alike:
  *
  *     log(energy of an iteration) = own + slope T,    log(its time) alike,
  *
- * least squares with a weak prior (slope 0 +- 0.4 % per degC, a visit's noise 0.5 %), and
- * thermal.h tells where the temperature of each would settle. Without temperatures, and before
- * there is anything to learn from, visits count as they are.
+ * least squares with a weak prior (slope 0 +- 0.4 % per degC, a visit's noise 0.5 %), and thermal.h
+ * predicts where the temperature of each would settle. Without temperatures, and before there is
+ * anything to learn from, visits count unchanged.
  *
  * Pure; caller's storage; zero-initialised is empty; one thread. SPDX-License-Identifier:
  * Apache-2.0
@@ -27,7 +27,7 @@ enum { LULL_LIMIT_VISITS_POINTS = 128, LULL_LIMIT_VISITS_MAX = 2048 };
 
 /* Kinds of operating points: what temperature does differs between them. */
 enum lull_limit_kind {
-    LULL_LIMIT_FREE,   /* the limit is above the draw: only energy goes with temperature */
+    LULL_LIMIT_FREE,   /* the limit is above the draw: only energy depends on temperature */
     LULL_LIMIT_BOUND,  /* power is given, clocks follow */
     LULL_LIMIT_LOCKED, /* the clock is given, power follows */
     LULL_LIMIT_KINDS,
@@ -49,7 +49,7 @@ struct lull_limit_visits {
 };
 
 /* What follows belongs to a visit of its own, at this operating point < LULL_LIMIT_VISITS_POINTS.
- * With LULL_LIMIT_VISITS_MAX of them the last one gives way. */
+ * With LULL_LIMIT_VISITS_MAX of them the last one is replaced. */
 void lull_limit_visits_begin(struct lull_limit_visits *visits, uint32_t point);
 
 /* The GPUs' temperature at the end of `seconds` at this mean power; NAN unknown. Settling

@@ -8,7 +8,7 @@
  * measured some seconds after a change of power is not yet what it will be.
  *
  * Least squares over all readings, for each time constant of a grid; the one that leaves the least
- * is believed. A weak prior (rise 0 +- 30 degC, distance from the settled temperature at the first
+ * is used. A weak prior (rise 0 +- 30 degC, distance from the settled temperature at the first
  * reading 0 +- 5 degC, readings +- 0.5 degC) keeps the fit at "no change" until readings say
  * otherwise. Pure; caller's storage; zero-initialised is empty; one thread.
  *
@@ -57,12 +57,12 @@ double lull_thermal_settled_c(const struct lull_thermal_fit *fit, double watts);
 /* ---- whether it has warmed up -------------------------------------------------------------- */
 
 /*
- * Whether a GPU has come to the temperature that its job leads to. A GPU that warms up draws more
+ * Whether a GPU has reached the temperature that its job leads to. A GPU that warms up draws more
  * and more at the same work (leakage: some 0.3 % per degree), so that whatever is measured later
  * looks more expensive. Leaving the first seconds out is not enough: heat takes a minute.
  *
- * It has when readings of LULL_WARMTH_SPAN_S seconds lie within a degree, the resolution of a
- * driver's reading; or, so that nobody waits for ever, after LULL_WARMTH_MAX_S.
+ * It has once readings of LULL_WARMTH_SPAN_S seconds lie within a degree, the resolution of a
+ * driver's reading; or after LULL_WARMTH_MAX_S, so that the wait is bounded.
  *
  * Pure; caller's storage; zero-initialised is empty; one thread at a time.
  */

@@ -24,7 +24,7 @@ static void read_limits(const struct lull_physics *physics, uint32_t *min_out, u
     *max_out = is_locked ? physics->asked.max_step : lull_gpu_model_step_count(&physics->model) - 1;
 }
 
-/* AMD SMI tells the range of the graphics clock that is allowed, not the one that is possible. */
+/* AMD SMI reports the allowed range of the graphics clock, not the possible range. */
 static struct amdsmi_clk read_graphics(const struct lull_physics *physics)
 {
     uint32_t min;
@@ -39,7 +39,7 @@ static struct amdsmi_clk read_graphics(const struct lull_physics *physics)
     };
 }
 
-/* The limit of the memory clock is told, but no physics follows it. */
+/* The limit of the memory clock is reported, but does not affect the physics. */
 static struct amdsmi_clk amdsmi_clock_read_memory(const struct lull_driver_gpu *gpu)
 {
     const uint32_t limit_mhz = lull_node_setting(gpu->node, gpu->index, LULL_NODE_MEMORY_LIMIT_MHZ);

@@ -105,7 +105,7 @@ _Static_assert(sizeof(struct amdsmi_power_24) == 68, "amdsmi_power_info_t of 24"
 _Static_assert(sizeof(struct amdsmi_power_25) == 192, "amdsmi_power_info_t of 26");
 _Static_assert(sizeof(struct amdsmi_usage) == 64, "amdsmi_engine_usage_t");
 
-/* What a field of 32 bits holds that the library does not tell. */
+/* Value of a 32-bit field that the library does not report. */
 #define AMDSMI_NOT_REPORTED UINT32_MAX
 
 #define AMDSMI_EXPORT(name, ...)                                                                   \
@@ -124,9 +124,8 @@ int amdsmi_enter(void *handle, const void *output, const struct lull_driver_gpu 
 int amdsmi_enter_root(void *handle, const struct lull_driver_gpu **gpu_out);
 
 /*
- * Gives the dies whose power and energy this die's counters tell. The two dies of a module share
- * the counters, which are those of its first die. Returns their number, which is 0 for a second
- * die.
+ * Gets the dies whose power and energy this die's counters include. The two dies of a module share
+ * the counters of its first die. Returns their number, which is 0 for a second die.
  */
 uint32_t amdsmi_module(const struct lull_driver_gpu *gpu, const struct lull_driver_gpu *dies[2]);
 

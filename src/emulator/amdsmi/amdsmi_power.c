@@ -9,7 +9,8 @@
 
 static const double resolution_uj = 15.3; /* energy of one count, as AMD SMI documents it */
 
-/* What the dies of a module draw together by the board's meters, and their limits together. */
+/* Total power of the dies of a module according to the board's meters, and the sum of their
+ * limits. */
 struct drawn {
     uint64_t power_mw;
     uint64_t energy_mj;
@@ -38,7 +39,8 @@ static struct drawn read_drawn(const struct lull_driver_gpu *gpu)
     return drawn;
 }
 
-/* Boards with one die per module tell the present power; older ones, which have two, an average. */
+/* Boards with one die per module report the present power. Older boards, with two dies, report an
+ * average. */
 AMDSMI_EXPORT(amdsmi_get_power_info, void *handle, void *info)
 {
     uint32_t values[2] = {AMDSMI_NOT_REPORTED, AMDSMI_NOT_REPORTED};

@@ -403,7 +403,7 @@ CUDA_EXPORT(cuThreadExchangeStreamCaptureMode, int *mode)
 
 void lull_emulated_set_capturing(void *stream);
 
-/* Lets tests say which stream is being captured from now on; NULL: none is. */
+/* For tests: sets the stream that is being captured from now on; NULL: none. */
 void lull_emulated_set_capturing(void *stream)
 {
     atomic_store(&driver.capturing, stream);

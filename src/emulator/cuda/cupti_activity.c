@@ -1,14 +1,14 @@
 /*
  * The emulated libcupti.so.12 has CUPTI's kernel activity records and nothing else.
  *
- * The player tells of each kernel that has ended (lull_emulated_kernel); the records reach the
- * client in buffers that it provides, late, from a thread of this library or from a flush. Only
- * one subscriber is accepted, as before CUPTI 13. Signatures, result codes, and sizes and offsets
- * of kernel records were checked against the public headers of CUDA 13.0 (record versions 3 to 10);
+ * The player reports each kernel that has ended (lull_emulated_kernel); the records reach the
+ * client in buffers that it provides, late, from a thread of this library or from a flush. Only one
+ * subscriber is accepted, as before CUPTI 13. Signatures, result codes, and sizes and offsets of
+ * kernel records were checked against the public headers of CUDA 13.0 (record versions 3 to 10);
  * which CUPTI version delivers which record is from memory.
  *
- * LULL_EMULATED_CUPTI_VERSION (26) is what cuptiGetVersion says, and so determines the size of the
- * records. LULL_EMULATED_CUPTI_DELAY_MS (200) is how late records are delivered. Threads: any.
+ * LULL_EMULATED_CUPTI_VERSION (26) is the result of cuptiGetVersion, and so determines the size of
+ * the records. LULL_EMULATED_CUPTI_DELAY_MS (200) is how late records are delivered. Threads: any.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -75,8 +75,7 @@ static void levelzero_clock_unpack(const struct lull_gpu_model *model, uint32_t 
     *max_out = packed == 0 ? lull_gpu_model_step_count(model) - 1 : (packed >> 16) - 1;
 }
 
-/* The physics has one clock for both stacks, so the union of their ranges is what it is limited to.
- */
+/* The physics has one clock for both stacks, so it is limited to the union of their ranges. */
 static int apply_ranges(const struct lull_driver_gpu *gpu, uint32_t own, uint32_t other)
 {
     uint32_t min[2];

@@ -161,7 +161,7 @@ struct zes_handle {
 int zes_enter(const void *handle, enum zes_part first, enum zes_part last, const void *output,
               const struct zes_handle **handle_out);
 
-/* Does the same for an output structure, which must say its type. */
+/* Does the same for an output structure, whose type must be set. */
 int zes_enter_struct(const void *handle, enum zes_part first, enum zes_part last,
                      const void *output, uint32_t stype, const struct zes_handle **handle_out);
 

@@ -33,7 +33,7 @@ ZES_EXPORT(zesDeviceEnumPowerDomains, const void *device, uint32_t *count, const
     return zes_list_parts(device, ZES_STACK_POWER_0, ZES_CARD_POWER, count, domains);
 }
 
-/* Intel's driver does not tell the lowest limit. */
+/* Intel's driver does not report the lowest limit. */
 ZES_EXPORT(zesPowerGetProperties, const void *domain, struct zes_power_facts *out)
 {
     const struct zes_handle *handle;

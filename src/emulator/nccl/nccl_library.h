@@ -2,8 +2,8 @@
  * The emulated libnccl.so.2, inside: communicators, work, the profiler plugin.
  *
  * It moves no data and talks to no other rank. A call becomes work on the caller's stream
- * (emulator/stream.h), and the profiler plugin is told of it as NCCL tells it: which callback on
- * which thread, with which parents, in which order.
+ * (emulator/stream.h), and the profiler plugin receives the same callbacks as from NCCL: on the
+ * same threads, with the same parents, in the same order.
  *
  * Threads: application threads call the public functions; the GPU thread of the player calls
  * nccl_work's began and ended; one progress thread per communicator reports the kernels.
@@ -98,7 +98,7 @@ struct lull_nccl_work {
     uint64_t bytes;
     int peer;
     uint64_t number;             /* its number in the process, by which faults strike */
-    bool has_started;            /* its start has been told; only the progress thread uses it */
+    bool has_started;            /* its start has been reported; only the progress thread uses it */
     struct lull_nccl_work *next; /* the next work of the group */
     struct lull_nccl_work *next_posted;
     uint32_t task_count;
@@ -164,7 +164,7 @@ void nccl_progress_start(struct lull_nccl_comm *comm);
 /* Ends the thread. Unless is_abort, it first waits a few seconds at most for running kernels. */
 void nccl_progress_stop(struct lull_nccl_comm *comm, bool is_abort);
 
-/* Hands a work to the progress thread, after its Coll and P2p events have been told. */
+/* Passes a work to the progress thread, after its Coll and P2p events have been reported. */
 void nccl_progress_post(struct lull_nccl_work *work);
 
 /* Gives up one reference; the last one frees. */

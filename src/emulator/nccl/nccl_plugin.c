@@ -250,7 +250,7 @@ static const char *const datatype_names[] = {"ncclInt8",     "ncclUint8",      "
 /* NCCL's numbers of the algorithm RING and the protocol SIMPLE. */
 enum { RING = 1, SIMPLE = 2 };
 
-/* The count that a Coll event tells; NCCL tells AllGather and Broadcast in bytes. */
+/* The count in a Coll event. NCCL reports AllGather and Broadcast in bytes. */
 static size_t nccl_plugin_event_count(const struct lull_nccl_task *task)
 {
     if (task->function == NCCL_ALL_GATHER || task->function == NCCL_BROADCAST)

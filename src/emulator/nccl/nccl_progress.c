@@ -1,7 +1,8 @@
 /*
- * The progress thread of a communicator ("NCCL Progress") notices that kernels have started and
- * ended and tells the plugin, channel by channel. NCCL up to 2.30 polls; this thread sleeps until
- * the GPU thread wakes it, because emulated ranks share few cores, and so is late by a wake-up.
+ * The progress thread of a communicator ("NCCL Progress") detects that kernels have started and
+ * ended and reports it to the plugin, channel by channel. NCCL up to 2.30 polls; this thread sleeps
+ * until the GPU thread wakes it, because emulated ranks share few cores, and so is late by a
+ * wake-up.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -55,7 +56,7 @@ static void nccl_progress_report_foreign(const struct lull_nccl_work *work)
     nccl_plugin_stop(nccl_plugin_start_foreign(FOREIGN_POINTER, FOREIGN_POINTER, &event));
 }
 
-/* Tells a network operation, which there is only where the communicator spans nodes. */
+/* Reports a network operation. Only communicators that span nodes have one. */
 static void nccl_progress_report_proxy(const struct lull_nccl_work *work,
                                        const struct lull_nccl_task *task)
 {
@@ -131,7 +132,8 @@ static void nccl_progress_report_end(struct lull_nccl_work *work)
 
 /* ---- the thread ---- */
 
-/* The first work whose begin or end has not been told; NULL: there is none. The mutex is held. */
+/* The first work whose begin or end has not been reported; NULL: there is none. The mutex is
+ * held. */
 static struct lull_nccl_work **find_update(struct lull_nccl_comm *comm)
 {
     for (struct lull_nccl_work **link = &comm->posted; *link != NULL; link = &(*link)->next_posted)
@@ -150,8 +152,8 @@ static void take_out(struct lull_nccl_comm *comm, struct lull_nccl_work **link)
         comm->posted_end = link;
 }
 
-/* Sleeps until a kernel begins or ends. NCCL tells the plugin when its proxy sleeps and wakes up,
- * and so does this. The mutex is held, but not while the plugin is called. */
+/* Sleeps until a kernel begins or ends. Like NCCL, this reports to the plugin when its proxy sleeps
+ * and wakes up. The mutex is held, but not while the plugin is called. */
 static void sleep_until_changed(struct lull_nccl_comm *comm)
 {
     const bool is_reported = nccl_plugin_mask() & NCCL_EVENT_PROXY_CTRL && comm->posted == NULL;

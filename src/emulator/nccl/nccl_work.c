@@ -1,7 +1,7 @@
 /*
- * The way of a call to the stream. A call is appended to the group of its thread (its CollApi or
- * P2pApi event is told then); when the outermost group ends, every work is enqueued, and then the
- * Group, Coll and P2p events are told, all on the application thread.
+ * How a call reaches the stream. A call is appended to the group of its thread, and its CollApi or
+ * P2pApi event is reported. When the outermost group ends, every work is enqueued, and then the
+ * Group, Coll and P2p events are reported. All of this is on the application thread.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -29,7 +29,7 @@ static _Thread_local struct {
     struct lull_nccl_work *first;
     struct lull_nccl_work **last;
     struct pending_init *inits;
-    void *group_api; /* its GroupApi event; NULL: the plugin was not told */
+    void *group_api; /* its GroupApi event; NULL: not reported to the plugin */
     void *
         coll_api; /* the last CollApi event; NCCL 2.28 to 2.31 never forgets it, which is a fault */
     int error;
@@ -106,7 +106,7 @@ static bool is_point_to_point(enum nccl_function function)
     return function == NCCL_SEND || function == NCCL_RECV;
 }
 
-/* Returns whether the plugin is told of the call as Sends and Recvs. */
+/* Returns whether the call is reported to the plugin as Sends and Recvs. */
 static bool is_expanded(enum nccl_function function)
 {
     return function == NCCL_ALL_TO_ALL || function == NCCL_GATHER || function == NCCL_SCATTER;
@@ -144,7 +144,7 @@ static void start_group_api(const struct lull_nccl_call *call)
         nccl_plugin_state(group.group_api, NCCL_STATE_GROUP_START_STOP, NULL);
 }
 
-/* Tells the event of the call itself, which only says that something was enqueued. */
+/* Reports the event of the call itself, which indicates only that something was enqueued. */
 static void nccl_work_report_call(const struct lull_nccl_call *call, struct lull_nccl_task *task)
 {
     const bool is_p2p = is_point_to_point(task->function);
@@ -298,7 +298,7 @@ static void nccl_work_launch(struct lull_nccl_work *work)
         group.error = result;
 }
 
-/* NCCL tells collectives by size, the largest first, then Sends and Recvs in the order of the
+/* NCCL reports collectives by size, the largest first, then Sends and Recvs in the order of the
  * calls. */
 static int compare_tasks(const struct lull_nccl_task *a, const struct lull_nccl_task *b)
 {
@@ -310,8 +310,8 @@ static int compare_tasks(const struct lull_nccl_task *a, const struct lull_nccl_
     return (a->bytes < b->bytes) - (a->bytes > b->bytes);
 }
 
-/* All tasks of a communicator in the group in the order in which they are told. The caller frees
- * the array. */
+/* All tasks of a communicator in the group in the order in which they are reported. The caller
+ * frees the array. */
 static struct lull_nccl_task **sorted_tasks(const struct lull_nccl_comm *comm, uint32_t *count_out)
 {
     struct lull_nccl_task **tasks;
@@ -334,7 +334,8 @@ static struct lull_nccl_task **sorted_tasks(const struct lull_nccl_comm *comm, u
     return tasks;
 }
 
-/* Tells the Group, Coll and P2p events of one communicator, which NCCL tells after the launch. */
+/* Reports the Group, Coll and P2p events of one communicator. NCCL reports them after the
+ * launch. */
 static void nccl_work_report_enqueued(struct lull_nccl_comm *comm)
 {
     struct lull_nccl_report event = {.type = NCCL_EVENT_GROUP, .comm = comm};

@@ -20,7 +20,7 @@ struct nvml_event_set {
     struct nvml_event_set *next;
 };
 
-/* The sets of the process, so that a pointer that is none of them is refused. */
+/* The sets of the process, so that any other pointer is refused. */
 static pthread_mutex_t sets_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nvml_event_set *sets;
 

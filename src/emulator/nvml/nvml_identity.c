@@ -1,5 +1,5 @@
 /*
- * Tells who the emulated GPUs are: the system, handles, names and numbers.
+ * Identity of the emulated GPUs: the system, handles, names and numbers.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdio.h>

@@ -74,7 +74,7 @@ struct lull_nvml_gpu {
  * reloaded NVML_LIBRARY_MISMATCH. */
 int nvml_ready(void);
 
-/* Lets a GPU's own faults happen. NVML_GPU_IS_LOST: it is lost; or as nvml_ready(). */
+/* Applies a GPU's own faults. NVML_GPU_IS_LOST: it is lost; or as nvml_ready(). */
 int nvml_visit(const struct lull_nvml_gpu *gpu);
 
 /* Checks initialisation, the handle and the output pointer; _reading also suffers get faults. */

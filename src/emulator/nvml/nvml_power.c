@@ -1,5 +1,5 @@
 /*
- * Tells power, energy, temperature and what holds the clocks down, and sets power limits.
+ * Reports power, energy, temperature and the reasons for limited clocks, and sets power limits.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
@@ -13,7 +13,7 @@ static unsigned nvml_power_mw_from_w(double w)
 
 /* ---- power and its limit ---- */
 
-/* What the sensor says of the power, of this moment or averaged as the plain call tells it. */
+/* The power according to the sensor: instantaneous, or averaged as in the plain call. */
 static unsigned read_power_mw(const struct lull_nvml_gpu *gpu, bool is_usage)
 {
     const struct lull_physics *physics = lull_node_begin(gpu->node, gpu->index);
@@ -182,7 +182,7 @@ static int give_energy(const struct lull_nvml_gpu *gpu, struct nvml_field *field
     return NVML_NOT_SUPPORTED;
 }
 
-/* Serves only the scope of the GPU, since no source says how memory and module power behave. */
+/* Supports only the scope of the GPU, because no source describes memory and module power. */
 static int give_power(const struct lull_nvml_gpu *gpu, struct nvml_field *field, int is_average)
 {
     if (field->scope != 0 || (is_average && !gpu->model.power_is_average))

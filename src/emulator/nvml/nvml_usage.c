@@ -1,5 +1,6 @@
 /*
- * Tells utilisation, memory and processes of the emulated GPUs. SPDX-License-Identifier: Apache-2.0
+ * Reports utilisation, memory and processes of the emulated GPUs.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "emulator/nvml/nvml_library.h"
 

@@ -1,5 +1,5 @@
 /*
- * What the files of the physics share: physics.c (time and events), kernel_queue.c (kernels,
+ * Shared by the files of the physics: physics.c (time and events), kernel_queue.c (kernels,
  * transfers, power) and publish.c (readings). No other process includes this.
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -21,7 +21,7 @@ void lull_physics_foresee(struct lull_physics *gpu);
 /* The highest clock that power and heat allow at folded_ns, whatever has been locked. */
 double lull_physics_allowed_mhz(const struct lull_physics *gpu);
 
-/* Lets running work proceed for dt_s >= 0 at the present rates. */
+/* Advances running work by dt_s >= 0 at the present rates. */
 void lull_physics_fold_work(struct lull_physics *gpu, double dt_s);
 
 /* Returns whether any compute kernel runs. */

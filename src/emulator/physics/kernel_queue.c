@@ -1,6 +1,6 @@
 /*
- * What the emulated GPU does and how much power that draws: compute kernels of several contexts
- * take turns, and transfers run beside them. SPDX-License-Identifier: Apache-2.0
+ * The work of the emulated GPU and its power: compute kernels of several contexts take turns, and
+ * transfers run concurrently with them. SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 
@@ -83,8 +83,8 @@ static double idle_w(const struct lull_physics *gpu, double mhz)
 
     if (gpu->context_count > 0)
         return lull_gpu_curve_at(active, mhz);
-    /* The model tells the idle power without contexts at the lowest clock only; a higher clock is
-     * taken to add as much as it does with one. */
+    /* The model has the idle power without contexts only for the lowest clock. A higher clock is
+     * assumed to add as much as with a context. */
     return gpu->model.idle_w + lull_gpu_curve_at(active, mhz) -
            lull_gpu_curve_at(active, gpu->model.sm_min_mhz);
 }
@@ -414,7 +414,7 @@ static uint32_t last_of_stream(const struct lull_physics_context *context, uint3
 }
 
 /* Lets the work at a place wait for that at another, which has not ended. Work that is not there
- * will not end either: then it waits for itself, for ever. */
+ * will not end either: then it waits for itself, forever. */
 static void kernel_queue_await(struct lull_physics_context *context, uint32_t place, uint32_t other)
 {
     if (other == LULL_PHYSICS_KERNELS)
@@ -548,7 +548,7 @@ void lull_physics_release(struct lull_physics *gpu, int index, uint64_t number, 
     kernel->is_held = false;
     if (at_ns < kernel->begin_ns)
         at_ns = kernel->begin_ns;
-    /* The release may be told late: what has been moved since then is taken off. */
+    /* The release may be reported late. Subtract what has been transferred since then. */
     if (at_ns < gpu->now_ns)
         kernel->work_s = fmax(kernel->work_s - transfer_speed(gpu, kernel) *
                                                    (double)(gpu->now_ns - at_ns) * 1e-9,

@@ -1,7 +1,7 @@
 /*
  * Events and time of the emulated GPU. At an event the state is folded, that is, integrated up to
  * the event; then the event is handled and the rates are worked out again. Nothing is written
- * between events, so that the result does not depend on how often somebody looks.
+ * between events, so that the result does not depend on how often the state is read.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

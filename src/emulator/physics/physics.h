@@ -8,8 +8,8 @@
  * pointers, so it may lie in shared memory and be copied. docs/measurements.md compares the
  * equations with measured GPUs.
  *
- * Seed 0 is the nominal unit, without spread, noise, reading errors or slow target clocks;
- * latencies vary all the same. Threads: the caller serialises. SPDX-License-Identifier: Apache-2.0
+ * Seed 0 is the nominal unit, without spread, noise, reading errors or slow target clocks.
+ * Latencies still vary. Threads: the caller serialises. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_EMULATOR_PHYSICS_PHYSICS_H
 #define LULL_EMULATOR_PHYSICS_PHYSICS_H
@@ -40,7 +40,7 @@ enum {
     LULL_REASON_HW_THERMAL = 0x40,
 };
 
-/* What the driver has been requested about the SM clock, in steps of the grid. */
+/* Requests to the driver about the SM clock, in steps of the grid. */
 struct lull_clock_setting {
     bool is_locked;
     uint32_t min_step;
@@ -52,7 +52,7 @@ struct lull_clock_setting {
 /* Stands for the number of a work where there is none to wait for. */
 #define LULL_PHYSICS_NO_WORK UINT64_MAX
 
-/* A kernel of compute or of communication, as lull_physics_enqueue() is told of it. */
+/* A compute or communication kernel, as passed to lull_physics_enqueue(). */
 struct lull_physics_work {
     uint32_t stream;   /* work of one stream of a context runs one after the other */
     uint64_t after[2]; /* numbers of earlier work that must have ended, or LULL_PHYSICS_NO_WORK */
@@ -220,8 +220,8 @@ struct lull_physics {
 void lull_physics_init(struct lull_physics *gpu, const struct lull_gpu_model *model,
                        uint64_t unit_seed, int64_t now_ns);
 
-/* Copies a GPU's state, of contexts that are not live only that they are not: a state has 75 kB,
- * and of a GPU that is only read nearly all of that is contexts that nobody opened. */
+/* Copies a GPU's state. Of contexts that are not live it copies only that fact. A state has 75 kB;
+ * for a GPU that is only read, nearly all of it is contexts that are not open. */
 void lull_physics_copy(struct lull_physics *to, const struct lull_physics *from);
 
 /* Advances the GPU to a virtual time. */
@@ -250,8 +250,9 @@ const struct lull_physics_kernel *lull_physics_find_work(const struct lull_physi
                                                          int context, uint64_t number);
 
 /*
- * Lets held communication move from at_ns on. That may be a past time; then what it would have
- * moved since counts as moved. Work that is not running or not held stays as it is.
+ * Releases held communication at at_ns. If that is a past time, the data that it would have
+ * transferred since then counts as transferred. Work that is not running or not held stays as it
+ * is.
  */
 void lull_physics_release(struct lull_physics *gpu, int context, uint64_t number, int64_t at_ns);
 
@@ -272,11 +273,11 @@ int64_t lull_physics_transfer_share_ns(const struct lull_physics *gpu, int conte
 /* When the next work begins or ends at the present rates; LULL_PHYSICS_NEVER: none will. */
 int64_t lull_physics_work_change_ns(const struct lull_physics *gpu);
 
-/* The next time at which a rate may change by itself. */
+/* The next time at which a rate may change without a call. */
 int64_t lull_physics_rate_change_ns(const struct lull_physics *gpu);
 
-/* Draws the duration of a driver call, tells whether a step is one of the unit's slow targets, and
- * draws how long the clock takes to settle at it. */
+/* Draws the duration of a driver call, returns whether a step is one of the unit's slow targets,
+ * and draws the settling time of the clock at it. */
 double lull_physics_draw_api_ms(const struct lull_gpu_model *model, uint64_t *random);
 bool lull_physics_is_slow_step(const struct lull_gpu_model *model, uint64_t unit_seed,
                                uint32_t step);

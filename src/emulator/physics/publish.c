@@ -1,6 +1,6 @@
 /*
- * What the driver lets clients read of the emulated GPU: energy, power and clock, each with a
- * refresh period of its own. SPDX-License-Identifier: Apache-2.0
+ * Values of the emulated GPU that clients can read from the driver: energy, power and clock, each
+ * with a refresh period of its own. SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 

@@ -24,13 +24,12 @@ struct lull_play_enqueue {
     uint64_t total;
     int64_t start_ns;
     uint64_t next;            /* number of the next operation to enqueue */
-    uint64_t reported_events; /* number of the GPU's events that have been told; the GPU counts them
-                                 too */
+    uint64_t reported_events; /* number of the GPU's reported events; the GPU counts them too */
     const char *profile_name; /* of the last compute operation, */
     const struct lull_gpu_profile *profile; /* and what the GPU's model has of that name */
-    /* The operations on the queue whose end has not been told, by their places on it. */
+    /* The operations on the queue whose end has not been reported, by their places on it. */
     uint32_t pending;
-    uint32_t begun; /* of these, those whose begin has been told */
+    uint32_t begun; /* of these, those whose begin has been reported */
     uint32_t pending_count;
     uint64_t numbers[LULL_PHYSICS_KERNELS];
     int64_t *delays_ns; /* of each operation... */

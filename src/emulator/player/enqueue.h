@@ -1,6 +1,6 @@
 /*
- * Takes one rank through its play: enqueues the operations on a GPU and tells what has become of
- * them. It has no clock and no I/O, so it is the same in real and in virtual time.
+ * Runs the play of one rank: enqueues the operations on a GPU and reports their events. It has no
+ * clock and no I/O, so it works the same in real and in virtual time.
  *
  * Work numbers: operation i of period p is number p * count + i, and has the same number in the
  * GPU's context, which must be new. Threads: one at a time.
@@ -34,23 +34,23 @@ int lull_play_enqueue_create(const struct lull_play *play, uint32_t rank, uint64
                              struct lull_error *err);
 void lull_play_enqueue_destroy(struct lull_play_enqueue *feed);
 
-/* Gives the earliest event up to the GPU's now that has not been told yet. False: there is none. */
+/* Gets the earliest unreported event up to the GPU's present time. False: there is none. */
 bool lull_play_enqueue_next(struct lull_play_enqueue *feed, const struct lull_physics *gpu,
                             int context, struct lull_play_event *event_out);
 
 /*
- * Enqueues the operations below limit that fit; true: at least one did. All events up to the
- * GPU's now must have been told, for what has ended gives up its place on the queue.
+ * Enqueues the operations below limit that fit; true: at least one did. All events up to the GPU's
+ * present time must have been reported, because an ended operation loses its place on the queue.
  */
 bool lull_play_enqueue_enqueue(struct lull_play_enqueue *feed, struct lull_physics *gpu,
                                int context, uint64_t limit);
 
-/* How many operations there are in all; whether the end of each has been told. */
+/* How many operations there are in all; whether the end of each has been reported. */
 uint64_t lull_play_enqueue_total(const struct lull_play_enqueue *feed);
 bool lull_play_enqueue_is_done(const struct lull_play_enqueue *feed);
 
-/* All operations below these numbers have started, and have ended, as far as events have been told.
- */
+/* All operations below these numbers have started, or have ended, according to the reported
+ * events. */
 uint64_t lull_play_enqueue_begun(const struct lull_play_enqueue *feed);
 uint64_t lull_play_enqueue_ended(const struct lull_play_enqueue *feed);
 

@@ -249,7 +249,7 @@ static void count_steps(struct lull_play_rank *rank)
     }
 }
 
-/* Ranks that meet must come equally often, otherwise one would wait for ever. */
+/* Ranks that meet must come equally often, otherwise one would wait forever. */
 static int check_collective(const struct lull_play *play, uint32_t collective,
                             uint32_t visits[][LULL_PLAY_COLLECTIVES], struct lull_error *err)
 {

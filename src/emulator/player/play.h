@@ -1,7 +1,7 @@
 /*
- * A play says what the ranks of a distributed job do on their GPUs, as one period of operations per
- * rank that repeats. run.h plays it on the emulated node in real time and sim.h in virtual time;
- * trace.h makes plays of recorded jobs and presets.h of well-known kinds of jobs.
+ * A play describes the work of the ranks of a distributed job on their GPUs, as one repeating
+ * period of operations per rank. run.h plays it on the emulated node in real time and sim.h in
+ * virtual time; trace.h makes plays of recorded jobs and presets.h of well-known kinds of jobs.
  *
  * An operation begins when the one before it on its stream has ended, and delay_ms after the last
  * of its dependencies has. A delay is the host's: no clock stretches it. A communication kernel of
@@ -60,26 +60,26 @@ struct lull_play_op {
     double delay_ms;                    /* how long it begins after the last dependency, >= 0 */
     double
         duration_ms; /* at the highest clock, > 0; of communication: after all ranks have started */
-    double lead_ms;  /* about how far ahead the host enqueues it; 0: as far as the play says */
+    double lead_ms;  /* about how far ahead the host enqueues it; 0: the default of the play */
     bool begins_step; /* a new iteration of the job begins with it */
 
     /* Compute. */
     const char
         *profile; /* profile of the GPU model, as lull_gpu_model_profile(); borrowed permanently */
     uint32_t kernels;    /* number of kernels for which it stands, >= 1 */
-    const char *section; /* the program's name for it, told to liblull on the GPU's time line, as a
-                          * program does that synchronises there; NULL none; borrowed permanently */
+    const char *section; /* reported to liblull on the GPU's time line, as by a program that
+                          * synchronises there; NULL: none; borrowed permanently */
 
     /* Communication. */
     enum lull_play_function function;
     uint32_t communicator; /* as lull_play_add_communicator() gave it */
     uint32_t peer;         /* of a send or receive: a rank of the play in the communicator */
-    uint64_t bytes;        /* as the program hands them to NCCL */
+    uint64_t bytes;        /* as the program passes them to NCCL */
     double link_gbs;       /* bandwidth of the slowest link of the path, > 0 */
     uint32_t channels;     /* number of SMs that drive it, >= 1 */
 
     /* Set by lull_play_finish(). */
-    uint32_t collective; /* where the ranks meet; LULL_PLAY_NO_COLLECTIVE: it waits for nobody */
+    uint32_t collective; /* where the ranks meet; LULL_PLAY_NO_COLLECTIVE: it waits for no rank */
     uint32_t ordinal;    /* its place among the rank's operations at that meeting in a period */
     uint32_t visits;     /* how many operations those are */
 };
@@ -87,7 +87,7 @@ struct lull_play_op {
 struct lull_play_communicator {
     char name[32];
     uint32_t members;     /* one bit per rank of the play */
-    uint32_t world_ranks; /* its ranks in the job, as NCCL is told; at least those of the play */
+    uint32_t world_ranks; /* its ranks in the job, as passed to NCCL; at least those of the play */
 };
 
 struct lull_play_rank {
@@ -134,7 +134,7 @@ int lull_play_add_communicator(struct lull_play *play, const char *name, uint32_
                                struct lull_error *err);
 
 /* Adds a copy of op to a rank's period; its index. Errors: -EINVAL no such rank; -ENOSPC; -ENOMEM.
- * What op says is checked by lull_play_finish(). */
+ * lull_play_finish() checks the contents of op. */
 int lull_play_add(struct lull_play *play, uint32_t rank, const struct lull_play_op *op,
                   struct lull_error *err);
 

@@ -1,6 +1,6 @@
 /*
- * The presets. Marks say where a value comes from: [P] it is published, [M] it was measured,
- * [guess] no source gives it.
+ * The presets. Marks give the source of a value: [P] it is published, [M] it was measured, [guess]
+ * no source gives it.
  *
  * Durations are those of A100s. Ring transfers move 2(n-1)/n (AllReduce) or (n-1)/n of the bytes
  * over the slowest link. SPDX-License-Identifier: Apache-2.0
@@ -72,7 +72,7 @@ static void begin_step(struct presets_builder *builder, int32_t op)
         builder->play->ranks[builder->rank].ops[op].begins_step = true;
 }
 
-/* The bytes that a rank moves over the link when it hands this many bytes to NCCL. */
+/* The bytes that a rank transfers over the link when it passes this many bytes to NCCL. */
 static double moved_bytes(enum lull_play_function function, double bytes, uint32_t ranks)
 {
     const double share = (double)(ranks - 1) / ranks;

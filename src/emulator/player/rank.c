@@ -1,6 +1,6 @@
 /*
  * The two sides of a rank: the host is a thread that makes the calls ahead of time; the GPU's side
- * is the first thread of the process, which follows the emulated GPU and tells what happens on it.
+ * is the first thread of the process, which follows the emulated GPU and reports its events.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "emulator/player/rank.h"
@@ -41,7 +41,7 @@ struct play_rank {
     const struct lull_play_part *part;
     const struct lull_play_rank *ops;
     struct lull_play_nccl *nccl;
-    /* lull_section_begin() and _end() of liblull; null: nobody is told of sections. */
+    /* lull_section_begin() and _end() of liblull; null: sections are not reported. */
     void (*begin_section)(const char *name);
     void (*end_section)(const char *name);
     struct lull_emulated_gpu *handle;
@@ -148,7 +148,7 @@ static void *run_host(void *argument)
     return NULL;
 }
 
-/* ---- the GPU: what it tells ---- */
+/* ---- the GPU: what it reports ---- */
 
 static int64_t gpu_time_ns(const struct play_rank *rank, int64_t virtual_ns)
 {
@@ -172,7 +172,7 @@ static void play_rank_notify_libraries(struct play_rank *rank, const struct lull
     }
 }
 
-/* Tells the emulated CUPTI of a kernel, by a name as CUPTI would report it. */
+/* Reports a kernel to the emulated CUPTI, with a name as in real CUPTI records. */
 static void play_rank_notify_profiler(struct play_rank *rank, const struct lull_play_event *event)
 {
     const struct lull_play_op *op = event->op;
@@ -188,8 +188,8 @@ static void play_rank_notify_profiler(struct play_rank *rank, const struct lull_
                         gpu_time_ns(rank, event->end_ns));
 }
 
-/* Tells liblull, through its public C API as a program does, which part of the program begins or
- * ends. */
+/* Reports to liblull which part of the program begins or ends. Like a program, it uses the public C
+ * API. */
 static void play_rank_send_section(const struct play_rank *rank, const char *name, bool is_end)
 {
     void (*const tell)(const char *) = is_end ? rank->end_section : rank->begin_section;
@@ -198,7 +198,7 @@ static void play_rank_send_section(const struct play_rank *rank, const char *nam
         tell(name);
 }
 
-/* A profiler may load CUPTI at any time, so every iteration looks for it. */
+/* A profiler may load CUPTI at any time, so every iteration checks for it. */
 static void play_rank_find_profiler(struct play_rank *rank)
 {
     void *library;
@@ -327,7 +327,7 @@ static uint32_t play_rank_poll(struct play_rank *rank, struct lull_play_event *e
      * look changes the generation and ends the sleep that follows. */
     *generation_out = lull_node_generation(rank->node, gpu);
     limit = atomic_load(&rank->enqueued);
-    do /* an end makes room in the queue, and what begins at once has to be told at once */
+    do /* an end frees a place in the queue; what begins at once must be reported at once */
         while (lull_play_enqueue_next(rank->feed, physics, rank->context, &events[count]))
             count++;
     while (lull_play_enqueue_enqueue(rank->feed, physics, rank->context, limit));
@@ -409,7 +409,7 @@ static bool play_rank_has_sections(const struct lull_play_rank *ops)
     return false;
 }
 
-/* Loads Lull's own liblull.so; without it nobody is told of sections. */
+/* Loads Lull's own liblull.so. Without it, sections are not reported. */
 static void open_sections(struct play_rank *rank)
 {
     char path[PATH_MAX];

@@ -10,7 +10,7 @@
 #include "emulator/player/nccl.h"
 #include "emulator/player/run.h"
 
-/* What the processes of a play share; the meetings follow after it in memory. */
+/* Shared by the processes of a play; the meetings follow after it in memory. */
 struct lull_play_shared {
     _Atomic uint32_t ready; /* number of ranks that have their GPU and communicators */
     struct {

@@ -30,8 +30,8 @@ struct lull_play_release {
 size_t lull_play_rendezvouss_size(const struct lull_play *play);
 
 /*
- * A rank's work of that number, an operation that meets others, has started. True: it was the last,
- * release_out says who may continue (the rank itself included).
+ * A rank's work of that number, an operation that meets others, has started. True: it was the last;
+ * release_out has the ranks that may continue (including this rank).
  */
 bool lull_play_join(void *collectives, const struct lull_play *play, uint32_t rank, uint64_t number,
                     int64_t begin_ns, struct lull_play_release *release_out);

@@ -99,7 +99,7 @@ struct players {
     pid_t children[LULL_PLAY_RANKS];
 };
 
-/* Sets the variables by which torchrun tells its processes who they are. */
+/* Sets the variables by which torchrun passes their identity to its processes. */
 static void set_rank(const struct players *players, uint32_t rank)
 {
     char number[16];
@@ -147,7 +147,7 @@ static uint32_t find_child(const struct players *players, pid_t child)
     return rank;
 }
 
-/* Waits for all ranks. If one fails the others would wait for it for ever, so they are killed. */
+/* Waits for all ranks. If one fails the others would wait for it forever, so they are killed. */
 static int wait_for_all(struct players *players, uint32_t started, struct lull_error *err)
 {
     int result = started < players->play->rank_count ? -ECHILD : 0;

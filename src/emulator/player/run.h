@@ -4,8 +4,8 @@
  * side.
  *
  * Rank i uses GPU i of the node. Where a rank waits for others its kernel spins. All times follow
- * the node's virtual time. Where Lull has no emulated NCCL the operations run all the same, but no
- * probe sees them.
+ * the node's virtual time. If Lull has no emulated NCCL the operations still run, but no probe sees
+ * them.
  *
  * Threads: the calling process must have a single thread, because it forks.
  * SPDX-License-Identifier: Apache-2.0

@@ -102,7 +102,7 @@ static void play_sim_notify(struct lull_play_sim *sim, uint32_t rank,
         play_sim_meet(sim, rank, event);
 }
 
-/* Reports what has become of a rank's work and enqueues more; true: something has happened. */
+/* Reports the events of a rank's work and enqueues more; true: there were events. */
 static bool play_sim_serve(struct lull_play_sim *sim, uint32_t rank)
 {
     struct sim_unit *unit = &sim->units[rank];
@@ -111,7 +111,7 @@ static bool play_sim_serve(struct lull_play_sim *sim, uint32_t rank)
 
     if (unit->feed == NULL)
         return false;
-    do /* an end makes room in the queue, and what begins at once has to be told at once */
+    do /* an end frees a place in the queue; what begins at once must be reported at once */
         while (lull_play_enqueue_next(unit->feed, &unit->gpu, unit->context, &event)) {
             is_update = true;
             play_sim_notify(sim, rank, &event);

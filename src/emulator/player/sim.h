@@ -14,8 +14,7 @@ struct lull_play_sim; /* opaque */
 struct lull_play_observer {
     /* Called with each event of a rank when all GPUs have been advanced to its time. */
     void (*event)(void *context, uint32_t rank, const struct lull_play_event *event);
-    /* Returns the next time at which it has to be called, at the latest; LULL_PHYSICS_NEVER: there
-     * is none. */
+    /* Returns the latest time of the next call; LULL_PHYSICS_NEVER: there is none. */
     int64_t (*timer)(void *context, int64_t now_ns);
     void *context;
 };
@@ -36,7 +35,7 @@ void lull_play_sim_destroy(struct lull_play_sim *sim);
 /* The GPU of a rank. */
 struct lull_physics *lull_play_sim_gpu(struct lull_play_sim *sim, uint32_t rank);
 
-/* Runs to the end. Errors: -EDEADLK: the ranks wait for each other for ever. */
+/* Runs to the end. Errors: -EDEADLK: the ranks wait for each other forever. */
 int lull_play_sim_run(struct lull_play_sim *sim, const struct lull_play_observer *observer,
                       struct lull_error *err);
 

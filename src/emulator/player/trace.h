@@ -1,12 +1,11 @@
 /*
  * Makes one rank of a play from the GPU kernels that were recorded on a real job.
  *
- * What had ended in the record before an operation began is before it at any clock, whatever their
- * streams: the record does not tell which of it the operation needed. The gaps stay as they were
- * recorded: every operation begins as long after the last of those as in the record. If one takes
- * longer, everything after it moves, since no gap shrinks to absorb it; replayed at the highest
- * clock, every time is the recorded one.
- * Threads: any. SPDX-License-Identifier: Apache-2.0
+ * An operation that had ended in the record before another one began precedes it at any clock, on
+ * any stream: the record does not show which of them the later one needed. The gaps stay as they
+ * were recorded: every operation begins as long after the last of those as in the record. If one
+ * takes longer, everything after it moves, since no gap shrinks to absorb it; replayed at the
+ * highest clock, every time is the recorded one. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_EMULATOR_PLAYER_TRACE_H
 #define LULL_EMULATOR_PLAYER_TRACE_H

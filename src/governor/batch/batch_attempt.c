@@ -23,8 +23,8 @@ enum { POLL_CHILD = STREAMS, POLL_SIGNALS, POLLS };
 /* ---- the pulse ----------------------------------------------------------------------------- */
 
 /*
- * Tells the store every second how far the run has come, from a thread of its own: a store that is
- * slow to answer must not hold up the job's output.
+ * Reports the run's progress to the store every second. It uses a thread of its own, because a slow
+ * store must not delay the job's output.
  */
 struct pulse {
     struct lull_batch_jobs *jobs;
@@ -56,7 +56,7 @@ static void *batch_attempt_thread(void *argument)
             break;
         progress = pulse->progress;
         pthread_mutex_unlock(&pulse->lock);
-        /* A beat that fails is no error: the next one tells the same. */
+        /* A failed heartbeat is not an error: the next one has the same information. */
         lull_batch_jobs_heartbeat(pulse->jobs, pulse->name, pulse->run, &progress, NULL);
         pthread_mutex_lock(&pulse->lock);
     }
@@ -65,7 +65,7 @@ static void *batch_attempt_thread(void *argument)
 }
 
 /* Begins. Borrows jobs, which no other process uses meanwhile, and name until the end. NULL: no
- * thread could be had, and the run continues without. */
+ * thread could be created, and the run continues without. */
 static struct pulse *begin_pulse(struct lull_batch_jobs *jobs, const char *name, uint64_t run)
 {
     struct pulse *pulse = calloc(1, sizeof(*pulse));
@@ -96,7 +96,7 @@ static void set_pulse(struct pulse *pulse, const struct lull_batch_progress *pro
     pthread_mutex_unlock(&pulse->lock);
 }
 
-/* Ends it; jobs is the caller's again. NULL is allowed. */
+/* Ends it and returns jobs to the caller. NULL is allowed. */
 static void end_pulse(struct pulse *pulse)
 {
     if (pulse == NULL)
@@ -163,7 +163,8 @@ static void batch_attempt_take_value(void *context, struct lull_metric_value rea
     const bool is_ratio = read.is_percent && options->target <= 1.0;
     const double value = is_ratio ? read.number / 100.0 : read.number;
 
-    /* Epochs beyond the most that were allowed do not count; what a dear run still says does. */
+    /* Epochs beyond the limit do not count. Output of a run that is being stopped for its cost
+     * does. */
     if (attempt->has_reached || (attempt->is_stopping && attempt->why == LULL_BATCH_END_EPOCHS))
         return;
     attempt->progress.metric = value;
@@ -197,7 +198,7 @@ static bool batch_attempt_write_all(int to, const char *data, size_t size)
     return true;
 }
 
-/* The command is told the same way as without Lull: by a broken pipe. */
+/* Closing the pipe notifies the command with SIGPIPE or EPIPE, as without Lull. */
 static void close_relay(struct attempt *attempt, struct relay *relay)
 {
     if (relay->from < 0)
@@ -207,7 +208,8 @@ static void close_relay(struct attempt *attempt, struct relay *relay)
     relay->from = -1;
 }
 
-/* Passes on what is there; never waits for more, nor follows a flood without end. */
+/* Passes on the available output. It never waits for more, and the number of reads per call is
+ * limited. */
 static void batch_attempt_forward(struct attempt *attempt, struct relay *relay)
 {
     char data[READ_BYTES];
@@ -249,7 +251,7 @@ static void batch_attempt_tick(struct attempt *attempt)
         !(lull_job_cost(&options->price, attempt->progress.energy_j, attempt->progress.time_s) >
           options->bound))
         return;
-    /* What the command has written by now is read first: a target that it has reached counts. */
+    /* Output written so far is read first, because a reached target counts. */
     for (int i = 0; i < STREAMS; i++)
         batch_attempt_forward(attempt, &attempt->relays[i]);
     batch_attempt_stop(attempt, LULL_BATCH_END_BOUND);
@@ -277,8 +279,7 @@ static int batch_attempt_wait_ms(const struct attempt *attempt, int64_t tick_ns)
     return until_ns <= now_ns ? 0 : (int)((until_ns - now_ns) / LULL_NS_PER_MS) + 1;
 }
 
-/* Waits until the command has ended and all that it has written is passed on; returns its status.
- */
+/* Waits until the command has ended and all its output is passed on; returns its status. */
 static int batch_attempt_watch(struct attempt *attempt)
 {
     int64_t tick_ns = attempt->begin_ns + TICK_NS;
@@ -309,8 +310,8 @@ static int batch_attempt_watch(struct attempt *attempt)
         }
     }
     batch_attempt_measure(attempt);
-    /* Processes that it has left behind would continue drawing power. Its group's number is certain
-     * until it is reaped. */
+    /* Processes that it has left would continue to draw power. Its group's number is certain until
+     * it is reaped. */
     if (attempt->is_stopping)
         lull_child_signal_group(&attempt->child, SIGKILL);
     lull_child_reap(&attempt->child, true, &status);
@@ -345,7 +346,7 @@ static int make_pipes(struct attempt *attempt, int ends[STREAMS], struct lull_er
 
 static int batch_attempt_start(struct attempt *attempt, struct lull_error *err)
 {
-    /* A Python program whose output is no terminal keeps it back, and the metric with it. */
+    /* A Python program buffers its output if it is not a terminal, and thereby the metric. */
     static const char *const environment[] = {"PYTHONUNBUFFERED=1", NULL};
     struct lull_child_setup setup = {.has_own_group = true};
     int ends[STREAMS] = {-1, -1};

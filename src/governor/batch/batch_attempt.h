@@ -1,9 +1,9 @@
 /*
  * One run of a recurring job's command: its output passes through unchanged while the metric is
- * read from it, and it is stopped when the target is reached or the run has become too dear.
+ * read from it, and it is stopped when the target is reached or the run exceeds its cost limit.
  *
- * Threads: one. It takes SIGTERM, SIGINT, SIGHUP and SIGQUIT of the process for its length and
- * hands them to the command. SPDX-License-Identifier: Apache-2.0
+ * Threads: one. While it runs it receives SIGTERM, SIGINT, SIGHUP and SIGQUIT of the process and
+ * passes them to the command. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_GOVERNOR_BATCH_BATCH_ATTEMPT_H
 #define LULL_GOVERNOR_BATCH_BATCH_ATTEMPT_H
@@ -45,14 +45,14 @@ struct lull_batch_attempt {
         event;          /* what the end means for the search; LOST: its energy is not known */
     int status;         /* of the command; 128 + N for a signal */
     double estimated_s; /* in which polled power stood in for an energy counter */
-    char unread[LULL_METRIC_UNREAD_BYTES]; /* BLIND: what the pattern matched and is no number */
+    char unread[LULL_METRIC_UNREAD_BYTES]; /* BLIND: the matched text that is not a number */
     struct lull_batch_progress progress;
 };
 
 /*
- * Runs it to its end. meter counts the energy of its GPUs; NULL: it cannot be measured, and there
- * is no bound then. jobs (may be NULL) is told every second how far run of the job name has come.
- * Errors: only what kept the command from running at all.
+ * Runs it to its end. meter counts the energy of its GPUs. NULL: the energy cannot be measured, and
+ * there is no bound. jobs (may be NULL) receives the progress of that run of the job every second.
+ * Errors: only if the command could not be run.
  */
 int lull_batch_attempt_run(const struct lull_batch_attempt_options *options,
                            struct lull_energy_meter *meter, struct lull_batch_jobs *jobs,

@@ -20,8 +20,8 @@ struct lull_metric {
 /* A group with a longer text is no number. */
 enum { NUMBER_BYTES = 64 };
 
-/* The C library copies what is repeated, so that repetitions of repetitions multiply: a pattern of
- * 30 characters can take all memory. These limits are far above what reads a number from a line. */
+/* The C library copies repeated parts, so nested repetitions multiply: a pattern of 30 characters
+ * can use all memory. These limits are far above the needs of a pattern for a number. */
 enum { MAX_GROUPS_DEEP = 16 };
 static const double max_copies = 512.0;
 
@@ -68,8 +68,8 @@ static bool is_repeated_twice(const char *at)
     return metric_repeats(*at) && next != NULL && metric_repeats(next[1]);
 }
 
-/* Returns whether the compiled pattern would be too large. What is no pattern at all is left to the
- * C library to refuse. */
+/* Returns whether the compiled pattern would be too large. The C library rejects invalid patterns
+ * later. */
 static bool is_too_large(const char *pattern)
 {
     double sums[MAX_GROUPS_DEEP + 1] = {0.0}; /* per open group, copies included */
@@ -126,7 +126,7 @@ int lull_metric_create(const char *pattern, struct lull_metric **metric_out, str
         free(metric);
         return lull_error_set(err, -EINVAL, "%.80s: %s", pattern, text);
     }
-    /* With several groups nobody could tell which of them is the number. */
+    /* With several groups it would be unclear which of them is the number. */
     groups = metric->pattern.re_nsub;
     if (groups != 1) {
         lull_metric_destroy(metric);
@@ -147,7 +147,7 @@ void lull_metric_destroy(struct lull_metric *metric)
     free(metric);
 }
 
-/* Reads a word for what is no finite number: nan, -nan, inf, infinity, in any case. */
+/* Reads a word for a number that is not finite: nan, -nan, inf, infinity, in any case. */
 static bool parse_word(const char *text, double *number_out)
 {
     static const struct {
@@ -185,8 +185,8 @@ static bool metric_parse_value(char *text, struct lull_metric_value *value_out)
            lull_text_parse_number(plain, &value_out->number) == 0;
 }
 
-/* Looks at the line that is complete. The text of its group is copied, because the number must end
- * where the group does, whatever follows in the line. */
+/* Parses the complete line. The text of its group is copied, because the number must end at the end
+ * of the group, even if the line continues. */
 static void end_line(const struct lull_metric *metric, struct lull_metric_stream *stream,
                      lull_metric_each each, void *context)
 {

@@ -1,5 +1,5 @@
 /*
- * Reads a figure from a program's output: each line that matches a pattern tells its next value.
+ * Reads a figure from a program's output: each line that matches a pattern contains the next value.
  * Threads: a struct lull_metric may be read by many, a stream belongs to one.
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -32,8 +32,8 @@ struct lull_metric_stream {
     char unread[LULL_METRIC_UNREAD_BYTES]; /* the last group that is no number, cut to fit */
 };
 
-/* A value that a line tells: the number as it is printed, which may be NAN or +-INFINITY; percent:
- * a % follows it. */
+/* A value in a line: the number as printed, which may be NAN or +-INFINITY. percent: a % follows
+ * it. */
 struct lull_metric_value {
     double number;
     bool is_percent;
@@ -42,7 +42,7 @@ struct lull_metric_value {
 typedef void (*lull_metric_each)(void *context, struct lull_metric_value value);
 
 /*
- * Takes size bytes of output; calls each for every line complete by them that tells a value. Of
+ * Takes size bytes of output; calls each for every line completed by them that contains a value. Of
  * several matches in a line the first counts. Numbers are read as programs print them
  * (lull_text_plain_number), nan and inf too, with a % or punctuation behind them or without. A
  * group that is none, or that reads as two different numbers, such as 93,412, goes to
@@ -51,7 +51,7 @@ typedef void (*lull_metric_each)(void *context, struct lull_metric_value value);
 void lull_metric_feed(const struct lull_metric *metric, struct lull_metric_stream *stream,
                       const char *data, size_t size, lull_metric_each each, void *context);
 
-/* Ends a stream: what is left of it is the last line. */
+/* Ends a stream: its remaining text is the last line. */
 void lull_metric_finish(const struct lull_metric *metric, struct lull_metric_stream *stream,
                         lull_metric_each each, void *context);
 

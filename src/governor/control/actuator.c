@@ -1,5 +1,6 @@
 /*
- * Both back ends post into a command table and ring a doorbell; they differ in who takes.
+ * Both back ends post into a command table and signal an eventfd. They differ in the process that
+ * takes the commands.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "governor/control/actuator.h"
@@ -20,10 +21,10 @@
 
 /*
  * CALL_MS: how long the daemon may take to answer. RESTORE_MS: how long closing waits until the
- * GPUs are restored; with what else the end of a run waits for it has to be less than the 2 s after
- * which `lull run` ends, whatever the driver does; a hanging writer is given half a second more.
- * Eight GPUs take three calls of some 20 ms each. The daemon, or the journal's next reader, does
- * what was not done by then.
+ * GPUs are restored. Together with the other waits at the end of a run it must be less than 2 s:
+ * `lull run` ends after that time even if the driver hangs. A hanging writer gets half a second
+ * more. Eight GPUs take three calls of some 20 ms each. The daemon, or the journal's next reader,
+ * restores what is left by then.
  */
 enum { CALL_MS = 1500, RESTORE_MS = 1000 };
 
@@ -36,7 +37,7 @@ struct lull_actuator {
     bool is_forbidden;    /* because it may not be had any more */
 
     struct lull_client *client; /* daemon */
-    int64_t heartbeat_ns;       /* from one renewal of the leases to the next, as lulld wants it */
+    int64_t heartbeat_ns;       /* interval of lease renewals, as requested by lulld */
     int64_t next_heartbeat_ns;
 
     struct lull_devices *devices; /* local, borrowed */
@@ -57,8 +58,8 @@ static struct lull_actuator *actuator_create(struct lull_error *err)
     return actuator;
 }
 
-/* The client renews three times in the life of a lease where the daemon names no heartbeat, or one
- * that comes after the lease has ended. */
+/* The client renews three times in the life of a lease if the daemon names no heartbeat interval,
+ * or one longer than the lease. */
 static int64_t heartbeat_of(const struct lull_message_welcome *welcome)
 {
     uint32_t heartbeat_ms = welcome->heartbeat_ms;
@@ -118,7 +119,7 @@ int lull_actuator_open_daemon(const char *runtime_dir, struct lull_actuator **ac
 
 /* --- local: this process is the privileged one --- */
 
-/* A job is managed without a keeper as well: the next start undoes what a killed run leaves. */
+/* A job is also managed without a keeper: the next start undoes what a killed run leaves. */
 static void actuator_start_keeper(struct lull_actuator *actuator, const char *runtime_dir)
 {
     struct lull_error error;
@@ -130,9 +131,9 @@ static void actuator_start_keeper(struct lull_actuator *actuator, const char *ru
                  error.text);
 }
 
-/* The writer of this process looks at no GPU by itself, so that this is the only look. It comes
- * before the job, for a driver may not return from it, and is enough: MIG cannot be switched while
- * a job has the GPU. One that cannot be looked at is refused, if at all, by its first write. */
+/* The writer of this process does not check GPUs, so this is the only check. It runs before the job
+ * because the driver may hang in it. One check is enough: MIG cannot be switched while a job uses
+ * the GPU. A GPU that cannot be checked is refused by its first write, if at all. */
 static void actuator_find_partitions(struct lull_actuator *actuator)
 {
     for (uint32_t gpu = 0; gpu < lull_devices_count(actuator->devices); gpu++) {
@@ -153,7 +154,7 @@ static int open_local(struct lull_actuator *actuator, const char *runtime_dir,
 
     if (result < 0)
         return result;
-    /* Undoes what a killed run has left. A failure concerns one GPU and has been logged. */
+    /* Undoes what a killed run has left. A failure affects one GPU and has been logged. */
     lull_restore_all(actuator->devices, actuator->journal, &report, NULL);
     actuator_find_partitions(actuator);
     result = lull_command_table_create(&actuator->table, err);
@@ -299,8 +300,8 @@ int lull_actuator_lease(struct lull_actuator *actuator, const char *uuid,
     return 0;
 }
 
-/* The answer to a heartbeat counts the leases, so a lost one is noticed even if the message about
- * it got lost. */
+/* The answer to a heartbeat contains the number of leases, so a lost lease is detected even if its
+ * message was lost. */
 static void note_revoked(struct lull_actuator *actuator, const struct lull_message *message)
 {
     if (message->type == LULL_MESSAGE_REPLY && message->body.reply.code >= 0 &&
@@ -374,7 +375,8 @@ void lull_actuator_result(const struct lull_actuator *actuator, uint32_t slot,
     lull_command_result(actuator->table, slot, result_out);
 }
 
-/* Waits for the answer, which comes when the GPUs are back; a dead daemon needs no wait. */
+/* Waits for the answer, which comes when the GPUs are restored. There is no wait if the daemon has
+ * died. */
 static void release_daemon(struct lull_actuator *actuator)
 {
     struct lull_message message = {.type = LULL_MESSAGE_RELEASE};
@@ -397,7 +399,7 @@ int lull_actuator_close(struct lull_actuator *actuator)
         release_daemon(actuator);
     if (actuator->writer != NULL)
         result = lull_writer_stop(actuator->writer, RESTORE_MS * LULL_NS_PER_MS);
-    /* A writer that is stuck in the driver continues using what it borrows: leave it all. */
+    /* A writer that is stuck in the driver still uses what it borrows, so free nothing. */
     if (result == -EINPROGRESS)
         return result;
     lull_keeper_stop(actuator->keeper, result == 0);

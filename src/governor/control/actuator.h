@@ -1,6 +1,6 @@
 /*
- * The governor's hand on the clocks: the same calls whether lulld drives the devices (leases over
- * its socket) or this process does, as root (`lull run --no-daemon`).
+ * Sets clocks for the governor. The calls are the same whether lulld drives the devices (leases
+ * over its socket) or this process does, as root (`lull run --no-daemon`).
  *
  * A request goes into one slot per GPU in shared memory, the latest wins, and an eventfd wakes the
  * device writer: posting never blocks and never calls a driver. Results come back in the slot.
@@ -26,13 +26,13 @@ struct lull_actuator;
 int lull_actuator_open_daemon(const char *runtime_dir, struct lull_actuator **actuator_out,
                               struct lull_error *err);
 
-/* Connects likewise without waiting for the greeting, which a daemon that hangs may never send:
- * nothing but greet and close may follow. */
+/* Connects likewise without waiting for the greeting, because a hanging daemon may never send it.
+ * Only greet and close may follow. */
 int lull_actuator_connect(const char *runtime_dir, struct lull_actuator **actuator_out,
                           struct lull_error *err);
 
-/* Looks whether the daemon has greeted; then the actuator is like one that was opened. Errors:
- * -EAGAIN not yet; others: it never will, and the actuator is to be closed. */
+/* Checks whether the daemon has sent its greeting. After that the actuator is open. Errors: -EAGAIN
+ * not yet; others: it never will; close the actuator. */
 int lull_actuator_greet(struct lull_actuator *actuator, struct lull_error *err);
 
 /*
@@ -44,13 +44,13 @@ int lull_actuator_open_local(struct lull_devices *devices, const char *runtime_d
                              struct lull_actuator **actuator_out, struct lull_error *err);
 
 /* Raises and restores every leased GPU, then frees. NULL is allowed. Error: -EINPROGRESS the driver
- * has not returned in time, so that devices must stay as long as the process does. */
+ * has not returned in time; do not close the devices in this process. */
 int lull_actuator_close(struct lull_actuator *actuator);
 
 /*
  * Leases one GPU by UUID; *slot_out numbers it for the calls below. The lease is renewed by
- * lull_actuator_poll. Errors: -ENODEV; -EBUSY leased by another; -EACCES not yours; -EINVAL band;
- * LULL_E_UNSUPPORTED MIG is on.
+ * lull_actuator_poll. Errors: -ENODEV; -EBUSY leased by another client; -EACCES not permitted for
+ * this user; -EINVAL band; LULL_E_UNSUPPORTED MIG is on.
  */
 int lull_actuator_lease(struct lull_actuator *actuator, const char *uuid,
                         const struct lull_band *band, uint32_t *slot_out, struct lull_error *err);
@@ -70,19 +70,19 @@ uint64_t lull_actuator_set(struct lull_actuator *actuator, uint32_t slot, uint32
  */
 uint64_t lull_actuator_set_limit(struct lull_actuator *actuator, uint32_t slot, uint32_t limit_mw);
 
-/* Copies what came of the latest request for a power limit. It belongs to the thread that requests
- * limits. */
+/* Copies the result of the latest request for a power limit. Only the thread that requests limits
+ * calls it. */
 void lull_actuator_limit_result(const struct lull_actuator *actuator, uint32_t slot,
                                 struct lull_limit_result *result_out);
 
-/* Copies what came of the latest request for the clock of a GPU. */
+/* Copies the result of the latest clock request of a GPU. */
 void lull_actuator_result(const struct lull_actuator *actuator, uint32_t slot,
                           struct lull_switch_result *result_out);
 
 /*
- * Keeps the leases alive; to be called many times a second. It looks whether the daemon still lives
- * and leaves them alone, and renews them as often as lulld has requested when the connection was
- * opened. Errors: -EPIPE the daemon is gone (the job continues at whatever it restores);
+ * Keeps the leases alive; call it many times a second. It checks that the daemon is alive and has
+ * revoked no lease. It renews the leases at the interval that lulld requested when the connection
+ * was opened. Errors: -EPIPE the daemon is gone (the job continues at whatever it restores);
  * LULL_E_STALE a lease was revoked.
  */
 int lull_actuator_poll(struct lull_actuator *actuator, struct lull_error *err);

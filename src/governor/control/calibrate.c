@@ -42,8 +42,7 @@ struct session {
 
 /* ---- the command that keeps the GPUs busy ------------------------------------------------ */
 
-/* The command's standard output goes to standard error, because standard output is for the result.
- */
+/* The command's standard output goes to standard error, because standard output has the result. */
 static int start_load(struct session *session, struct lull_error *err)
 {
     const struct lull_child_setup setup = {.stdout_fd = STDERR_FILENO, .stderr_fd = -1};
@@ -74,7 +73,7 @@ static void stop_load(struct session *session)
 
 /* ---- the state of things ----------------------------------------------------------------- */
 
-/* A GPU counts as busy unless the driver says that it is idle. */
+/* A GPU counts as busy unless the driver reports that it is idle. */
 static bool calibration_is_busy(struct session *session, uint32_t gpu)
 {
     struct lull_device_reading reading;
@@ -110,7 +109,7 @@ static void calibration_exclude(struct session *session, uint32_t index,
     session->total -= session->options->rounds - session->outcomes[index].rounds;
 }
 
-/* Where every GPU is left out, the first reason represents all. */
+/* If every GPU is left out, the first reason is reported for all. */
 static int check_any(const struct session *session, struct lull_error *err)
 {
     const struct lull_error *const first = &session->outcomes[0].reason;
@@ -120,7 +119,7 @@ static int check_any(const struct session *session, struct lull_error *err)
     return lull_error_set(err, first->code, "%s", first->text);
 }
 
-/* Looks which of the GPUs are idle, and returns how many. */
+/* Finds the idle GPUs, and returns how many there are. */
 static uint32_t find_idle(struct session *session)
 {
     uint32_t count = 0;
@@ -150,7 +149,7 @@ static int calibration_check_end(struct session *session, struct lull_error *err
     return session->actuator == NULL ? 0 : lull_actuator_poll(session->actuator, err);
 }
 
-/* Looks for what may end the measurement at any time, and renews the leases. */
+/* Checks the conditions that end the measurement, and renews the leases. */
 static int calibration_poll(struct session *session, struct lull_error *err)
 {
     const int result = calibration_check_end(session, err);
@@ -240,7 +239,8 @@ static bool is_final(const struct lull_switch_result *result, uint64_t sequence)
            (result->status != 0 || result->settle_ns != LULL_SETTLE_UNKNOWN);
 }
 
-/* Waits for the outcome of what was posted, until it has settled or the writer has given up. */
+/* Waits for the result of the posted request, until the clock has settled or the writer has given
+ * up. */
 static int calibration_await(struct session *session, uint32_t index,
                              struct lull_switch_result *result_out, struct lull_error *err)
 {
@@ -302,7 +302,8 @@ static int measure_target(struct session *session, uint32_t index, uint32_t targ
     return 0;
 }
 
-/* Switches a GPU to each target and back, while it is busy; else nothing of the round is kept. */
+/* Switches a GPU to each target and back while it is busy. If it is idle, the round is
+ * discarded. */
 static int measure_round(struct session *session, uint32_t index, struct lull_error *err)
 {
     struct lull_calibration_record *const record = &session->records[index];
@@ -456,7 +457,7 @@ static int calibration_prepare(struct session *session, struct lull_error *err)
     return wait_until_busy(session, err);
 }
 
-/* Measures round by round, so that a measurement that is stopped has something of every GPU. */
+/* Measures in rounds over all GPUs, so that a stopped measurement has results for every GPU. */
 static int calibration_measure(struct session *session, struct lull_error *err)
 {
     const struct lull_calibrate_options *options = session->options;

@@ -1,6 +1,6 @@
 /*
  * Measures what switching SM clocks costs on this node's GPUs, through the same actuator that
- * manages jobs: leased, read back, restored whatever happens.
+ * manages jobs: leased, read back, and restored even after a crash.
  *
  * An idle GPU does not show when a clock has settled, so the GPUs must be busy: with a job that
  * runs already, or with a command that is started for it and ended afterwards.
@@ -26,7 +26,7 @@ struct lull_calibrate_options {
                            * LULL_CALIBRATION_SWITCHES */
     char *const *command; /* keeps the GPUs busy, its output goes to standard error; NULL: none */
     bool (*is_stopped)(void *context); /* called often; true ends the measurement */
-    void (*progress)(void *context, uint32_t done, uint32_t total); /* is told of each round */
+    void (*progress)(void *context, uint32_t done, uint32_t total); /* called after each round */
     void *context;
 };
 
@@ -41,8 +41,8 @@ struct lull_calibrate_outcome {
  * program, that is idle or becomes so, or whose driver refuses, is left out; the others are
  * measured. The targets are the lowest clock and those at a quarter, a half and three quarters of
  * the way down; a round of one target takes some 0.1 s on each GPU. Errors, after which the
- * outcomes say what there is: the reason of the first GPU where every GPU is left out; -EAGAIN the
- * command has ended; -EINTR stopped; those of the actuator.
+ * outcomes show the partial results: the reason of the first GPU if every GPU is left out; -EAGAIN
+ * the command has ended; -EINTR stopped; those of the actuator.
  */
 int lull_calibrate(struct lull_devices *devices, const struct lull_calibrate_options *options,
                    struct lull_calibration_record *records_out,

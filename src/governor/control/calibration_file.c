@@ -312,7 +312,7 @@ static void append_plain(char *name, size_t size, const char *text)
     name[length] = '\0';
 }
 
-/* Two models may get the same name of a file; its content tells which of them it is for. */
+/* Two models may map to the same file name. The content identifies the model. */
 static int calibration_file_make_path(const char *directory, const char *gpu_name,
                                       const char *driver_version, char *path_out,
                                       struct lull_error *err)

@@ -2,8 +2,8 @@
  * What `lull calibrate` has measured, kept per GPU model and driver version: how long switching an
  * SM clock blocks the driver and takes to settle, down and up, per target.
  *
- * Each is one JSON file, which is written whole or not at all. It holds what the GPUs of one
- * machine did: a starting point for what a run will see, not a promise.
+ * Each is one JSON file, which is replaced atomically. It holds measurements of the GPUs of one
+ * machine. Runs use them as initial values.
  *
  * Threads: any; a record belongs to its caller. SPDX-License-Identifier: Apache-2.0
  */
@@ -67,7 +67,8 @@ double lull_calibration_together_ms(const struct lull_calibration_record *record
 void lull_calibration_merge(struct lull_calibration_record *into,
                             const struct lull_calibration_record *from, uint32_t limit);
 
-/* Gives a switch cost all that was measured, as if it had seen it, all targets alike. */
+/* Adds all measurements to a switch cost as its own observations, with all targets treated
+ * alike. */
 void lull_calibration_apply(const struct lull_calibration_record *record,
                             struct lull_switch_cost *cost);
 

@@ -16,13 +16,13 @@
 /* How many events are copied out of a ring at a time. */
 enum { EVENTS_AT_ONCE = 256 };
 
-/* The loop looks around at least this often, for results that no event announces. */
+/* The loop polls at least this often for results that no event announces. */
 static const int64_t idle_wait_ns = 20 * LULL_NS_PER_MS;
 
-/* The time between two looks at slots whose process may have ended. */
+/* Interval of checks for slots whose process may have ended. */
 static const int64_t release_spacing_ns = 5 * LULL_NS_PER_MS;
 
-/* GPUs of the same name switch alike: the first of them represents all. */
+/* GPUs of the same name have the same switching costs: the first of them represents all. */
 static void describe_gpus(struct lull_control *control)
 {
     for (uint32_t i = 0; i < control->gpu_count; i++) {
@@ -197,7 +197,7 @@ static void control_announce(struct lull_communicators *communicators,
         communicators->count = event->communicator + 1;
 }
 
-/* Takes an event of the process in that slot. Only COMMUNICATOR and ENQUEUE tell something. */
+/* Takes an event of the process in that slot. Only COMMUNICATOR and ENQUEUE are relevant. */
 static void take_communicator(struct lull_communicators *communicators,
                               const struct lull_event_segment *job, uint32_t slot,
                               const struct lull_event *event)
@@ -239,8 +239,8 @@ static void control_take_event(struct lull_control *control, uint32_t index,
     control->decider->take_event(control->deciding, index, event);
 }
 
-/* Keeps an event of a process whose GPU is not known yet. A process that waits for too long begins
- * in the middle. */
+/* Stores an event of a process whose GPU is not known yet. If a process waits too long, its first
+ * events are lost. */
 static void hold_event(struct lull_control_process *process, const struct lull_event *event)
 {
     if (process->held == NULL) {
@@ -303,7 +303,7 @@ static void control_drain(struct lull_control *control)
     }
 }
 
-/* A slot whose process was the last one on a GPU is told of in the report. */
+/* The report includes a slot whose process was the last one on a GPU. */
 static bool is_reported(const struct lull_control *control, uint32_t slot)
 {
     for (uint32_t i = 0; i < control->gpu_count; i++)
@@ -313,9 +313,9 @@ static bool is_reported(const struct lull_control *control, uint32_t slot)
 }
 
 /*
- * Jobs that start workers again all the time would use up the slots: from half of them on, those of
- * processes that have ended are given up. One is looked at at a time, because that takes some 20 us
- * of the time in which events are answered.
+ * Jobs that keep restarting workers would use up the slots. Once half of them are used, slots of
+ * ended processes are released. One slot is checked at a time: a check takes some 20 us, which
+ * delays the handling of events.
  */
 static void release_slots(struct lull_control *control, int64_t now_ns)
 {

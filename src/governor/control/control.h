@@ -1,7 +1,7 @@
 /*
  * The control loop: reads the probes' rings, feeds the controller, posts its commands to the
- * actuator. A thread of its own, because between a section's begin and the request for its clock
- * nothing else may happen. Sampling, heartbeats and people are the main thread's (run.c).
+ * actuator. It has a thread of its own, because nothing else may delay the clock request at the
+ * begin of a section. The main thread (run.c) does sampling, heartbeats and user output.
  *
  * Threads: create, start, stop and destroy belong to one thread; the others say so.
  * SPDX-License-Identifier: Apache-2.0
@@ -28,8 +28,8 @@
 struct lull_control;
 
 /*
- * The communicators of one process that communicates on the GPU: their names, and what they are
- * for, from what the NCCL profiler plugin tells. All zero is empty.
+ * The communicators of one process that communicates on the GPU: their names and purposes, as
+ * reported by the NCCL profiler plugin. All zero is empty.
  */
 enum { LULL_COMMUNICATORS_KEPT = 32 };
 
@@ -61,7 +61,7 @@ struct lull_control_gpu {
     int64_t left_ns;    /* when it left; 0: that was not seen */
 };
 
-/* What continues on one GPU now, for whoever looks on. */
+/* The present state of one GPU, for live views. */
 struct lull_control_view {
     uint32_t wanted_mhz; /* what was requested last; 0: no clock can be set */
     int64_t lowered_ns;  /* how long it has been lowered so far */
@@ -85,8 +85,8 @@ int lull_control_create(const struct lull_control_setup *setup, struct lull_cont
                         struct lull_error *err);
 
 /*
- * Lets another decider take the place of the section controller, which is then told nothing. To be
- * called before start; both are borrowed until destroy.
+ * Replaces the section controller by another decider. The section controller then receives no
+ * events. Call it before start; both are borrowed until destroy.
  */
 void lull_control_set_decider(struct lull_control *control, const struct lull_decider *decider,
                               void *state);
@@ -96,12 +96,12 @@ const struct lull_decider *lull_control_decider(const struct lull_control *contr
 void lull_control_log_boundary(struct lull_control *control, uint32_t gpu,
                                const struct lull_boundary *boundary);
 
-/* Lets this accounting be told of the program's energy windows. To be called before start; it is
- * borrowed until destroy. */
+/* Reports the program's energy windows to this accounting. Call it before start; it is borrowed
+ * until destroy. */
 void lull_control_set_accounting(struct lull_control *control, struct lull_accounting *accounting);
 
-/* Makes leases request the right to set power limits, too. To be called before start, on a control
- * that only observes: the caller sets the clocks. */
+/* Makes leases also request permission to set power limits. Call it before start, on a control that
+ * only observes: the caller sets the clocks. */
 void lull_control_want_limits(struct lull_control *control);
 bool lull_control_wants_limits(const struct lull_control *control);
 
@@ -131,8 +131,8 @@ void lull_control_destroy(struct lull_control *control);
  */
 void lull_control_bind(struct lull_control *control);
 
-/* Takes for granted, where neither probes nor the driver can tell, that processes run on the only
- * GPU. To be called before start, on a control of the only GPU of the driver. */
+/* Assumes that processes run on the only GPU if neither the probes nor the driver report where they
+ * run. Call it before start, on a control of the only GPU of the driver. */
 void lull_control_trust_environment(struct lull_control *control);
 
 /* Returns whether the driver's lists of processes are to be read now, and takes one. */
@@ -150,21 +150,21 @@ uint32_t lull_control_count_placed(struct lull_control *control, enum lull_place
 void lull_control_sample(struct lull_control *control, uint32_t gpu,
                          const struct lull_sample *sample);
 
-/* Stops using the actuator: once this has returned, no thread does. The main thread calls it, and
- * closes the actuator afterwards. */
+/* Stops using the actuator. Once this has returned, no thread uses it. The main thread calls it,
+ * and closes the actuator afterwards. */
 void lull_control_disarm(struct lull_control *control);
 
 /*
  * Leases all GPUs that ranks use through another actuator, which is borrowed until disarm, and
- * drives them through it. What was requested through the one before is forgotten; what was learnt
- * stays. On failure no actuator is used, and that one may hold leases until it is closed. The main
+ * drives them through it. Requests through the previous actuator are dropped; earlier results stay
+ * valid. On failure no actuator is used, and that one may hold leases until it is closed. The main
  * thread calls it, on a control that is disarmed. Errors: those of lull_actuator_lease.
  */
 int lull_control_arm(struct lull_control *control, struct lull_actuator *actuator,
                      struct lull_error *err);
 
-/* Begins or ends a reason to raise everything and to test nothing: what is measured meanwhile would
- * be measured at the reference. To be called while locked. */
+/* Begins or ends a hold: all GPUs stay at the reference and nothing is tested, because measurements
+ * would be of the reference. Call it while locked. */
 void lull_control_hold(struct lull_control *control, enum lull_hold reason, bool held);
 
 uint32_t lull_control_gpu_count(const struct lull_control *control);
@@ -183,7 +183,7 @@ struct lull_control_view lull_control_view(const struct lull_control *control, u
 struct lull_controller *lull_control_controlled(struct lull_control *control);
 struct lull_event_segment *lull_control_job(const struct lull_control *control);
 
-/* Returns whether the decider has come to its result. */
+/* Returns whether the decider has finished. */
 bool lull_control_has_settled(const struct lull_control *control);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Which of the job's processes runs on which GPU, by what its probes and the driver say
- * (core/section/placement.h), and the leases that follow from it.
+ * Determines which of the job's processes runs on which GPU from reports of the probes and the
+ * driver (core/section/placement.h), and takes the leases for it.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "governor/control/control_state.h"
@@ -37,7 +37,7 @@ static int lease_through(const struct lull_control *control, const struct lull_g
     return lull_actuator_lease(actuator, gpu->info->uuid, &band, slot_out, err);
 }
 
-/* From now on the GPU is driven through that slot, which has seen no request yet. */
+/* From now on the GPU is driven through that slot, which has had no request yet. */
 static void control_process_begin_lease(struct lull_governed_gpu *gpu, uint32_t slot)
 {
     memset(gpu->requests, 0, sizeof(gpu->requests));
@@ -51,8 +51,8 @@ static void control_process_begin_lease(struct lull_governed_gpu *gpu, uint32_t 
     gpu->armed = true;
 }
 
-/* Leases a GPU for its first rank. A daemon that dies just now refuses nothing: the lease is taken
- * when there is one again. */
+/* Leases a GPU for its first rank. If the daemon dies at this moment, this is not a refusal: the
+ * lease is taken when a daemon runs again. */
 static void control_process_lease(struct lull_control *control, struct lull_governed_gpu *gpu)
 {
     struct lull_error err = {0};
@@ -243,7 +243,7 @@ static void bind_process(struct lull_control *control, uint32_t slot, uint32_t i
     pthread_mutex_unlock(&control->lock);
 }
 
-/* The process uses a GPU that is none of the job's. */
+/* The process uses a GPU that does not belong to the job. */
 static void leave_job(struct lull_control *control, uint32_t slot)
 {
     pthread_mutex_lock(&control->lock);
@@ -251,8 +251,7 @@ static void leave_job(struct lull_control *control, uint32_t slot)
     pthread_mutex_unlock(&control->lock);
 }
 
-/* The process was on one GPU, and turns out to use others, too: what was learnt of it does not
- * represent any. */
+/* The process was on one GPU, but also uses others. Its results then apply to none of them. */
 static void control_process_unbind(struct lull_control *control, uint32_t slot)
 {
     uint32_t index;
@@ -280,7 +279,7 @@ static struct lull_control_process copy_process(struct lull_control *control, ui
     return process;
 }
 
-/* Looks where a process is, and whether it still is where it was. */
+/* Determines the GPU of a process, and whether it has changed. */
 static void control_process_locate(struct lull_control *control, uint32_t slot)
 {
     const struct lull_control_process process = copy_process(control, slot);
@@ -316,7 +315,7 @@ static void begin_waiting(struct lull_control *control, uint32_t slot)
     pthread_mutex_unlock(&control->lock);
 }
 
-/* A released slot that has become another process' since. */
+/* Binds a released slot that now belongs to another process. */
 static void bind_again(struct lull_control *control, uint32_t slot)
 {
     struct lull_process_info info;
@@ -354,7 +353,7 @@ void lull_control_bind(struct lull_control *control)
         control_process_locate(control, slot);
 }
 
-/* ---- what the main thread asks and tells ------------------------------------------------- */
+/* ---- calls of the main thread ------------------------------------------------------------ */
 
 void lull_control_trust_environment(struct lull_control *control)
 {

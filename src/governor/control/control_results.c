@@ -12,7 +12,7 @@
 static const int64_t obedience_ns = 60 * LULL_NS_PER_MS;
 
 /* The time from the return of a call until the clock followed, or a lower bound of it; negative:
- * nobody looked. seen_ns: when the clock was read last before the next call; 0: there is none. */
+ * the clock was not read. seen_ns: when the clock was last read before the next call; 0: never. */
 static int64_t time_to_settle_ns(const struct lull_switch_result *result, int64_t end_ns,
                                  int64_t seen_ns)
 {
@@ -47,8 +47,8 @@ static void control_result_report_switch(struct lull_control *control, uint32_t 
     control->decider->take_switch(control->deciding, index, &outcome);
 }
 
-/* Takes what came of a request: it settled, was refused, or was overtaken by the next call, before
- * which the clock was read last at seen_ns. */
+/* Takes the result of a request: it settled, was refused, or was superseded by the next call.
+ * seen_ns: when the clock was last read before that call. */
 static void take_outcome(struct lull_control *control, uint32_t index,
                          const struct lull_switch_result *result, int64_t seen_ns)
 {
@@ -56,7 +56,7 @@ static void take_outcome(struct lull_control *control, uint32_t index,
     const struct lull_posted_request *request =
         &gpu->requests[result->sequence % LULL_CONTROL_REQUESTS_KEPT];
     const int64_t end_ns = result->call_begin_ns + result->call_ns;
-    /* With LULL_E_STALE the call was made as well, and undone because it had come too late. */
+    /* With LULL_E_STALE the call was also made, but was undone because it was too late. */
     const bool is_made =
         (result->status == 0 || result->status == LULL_E_STALE) && result->call_ns > 0;
     bool is_useless;
@@ -68,7 +68,7 @@ static void take_outcome(struct lull_control *control, uint32_t index,
     lull_driver_watch_take_result(&gpu->state.driver, result);
     is_useless = lull_driver_watch_has_no_effect(&gpu->state.driver) ||
                  lull_driver_watch_denies(&gpu->state.driver);
-    /* Where nothing had to be written, nothing was learnt about what writing costs. */
+    /* A request without a write is no measurement of the cost of writing. */
     if (request->sequence == result->sequence && (is_made || is_useless))
         control_result_report_switch(control, index, request, result, seen_ns, is_useless);
     if (result->status == 0 && result->settle_ns >= 0)
@@ -78,7 +78,8 @@ static void take_outcome(struct lull_control *control, uint32_t index,
         lull_run_log_add_reaction(&gpu->log, result->call_begin_ns - request->answers_ns);
 }
 
-/* The next call has ended the reading back of the one before: it obeyed, or it never would. */
+/* The next call has ended the read-back of the previous one. Either its clock had followed, or it
+ * never would. */
 static void take_overtaken(struct lull_control *control, uint32_t index,
                            const struct lull_switch_result *next)
 {
@@ -86,7 +87,8 @@ static void take_overtaken(struct lull_control *control, uint32_t index,
     struct lull_switch_result overtaken = gpu->seen;
     const bool is_below = overtaken.sm_mhz == 0 || overtaken.observed_mhz < overtaken.sm_mhz;
 
-    /* The clock of a GPU without work is below every lock, and says nothing of the driver. */
+    /* The clock of a GPU without work is below every locked clock, so it is no evidence about the
+     * driver. */
     if ((gpu->is_idle && is_below) || lull_driver_watch_follows(&overtaken, &gpu->expected))
         overtaken.observed_mhz = 0;
     /* It was read back at least once; else the writer was busy with another GPU's call. */
@@ -97,8 +99,8 @@ static void take_overtaken(struct lull_control *control, uint32_t index,
                  next->call_begin_ns - next->unread_us * LULL_NS_PER_US);
 }
 
-/* Takes the driver's calls. No outcome need tell of one: the next request may have needed no call,
- * and hidden it. */
+/* Takes the driver's calls. Outcomes may omit a call: the next request may have needed none and
+ * replaced the result. */
 static void take_calls(struct lull_control *control, uint32_t index,
                        const struct lull_switch_result *result)
 {
@@ -130,7 +132,7 @@ static int64_t unanswered_since_ns(const struct lull_governed_gpu *gpu,
     return earliest_ns;
 }
 
-/* Notes what the GPU is capped at. The clock that was expected of it is no longer. */
+/* Notes the cap of the GPU. The clock expected before no longer applies. */
 static void control_result_take_cap(struct lull_governed_gpu *gpu, uint32_t cap_mhz)
 {
     if (gpu->cap_mhz == cap_mhz)

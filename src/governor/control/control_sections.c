@@ -1,4 +1,4 @@
-/* What the control tells whoever looks on: the section of each GPU, and what is asked of it.
+/* State of the control for live views: the section of each GPU, and what is requested of it.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "governor/control/control_state.h"
 

@@ -1,10 +1,10 @@
 /*
  * The control loop's state, shared by its files and no other process:
- *   control.c         its life, events, commands, what the main thread asks
+ *   control.c         its life, events, commands, calls of the main thread
  *   control_processes.c which process runs on which GPU, leases
- *   control_results.c what came of commands, and how the driver does
- *   control_samples.c what is read of the GPUs beside the job
- *   control_sections.c in which section each GPU is, for whoever looks on
+ *   control_results.c results of commands, and the state of the driver
+ *   control_samples.c readings of the GPUs
+ *   control_sections.c the section of each GPU, for live views
  *   section_decider.c the section controller, which rules unless another decider is set
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -71,7 +71,7 @@ struct lull_governed_gpu {
     uint64_t forecasts; /* raisings after that... */
     uint64_t hits;      /* ...that were requested while the section still continued */
     struct lull_section_meter meter;
-    bool is_idle;  /* it had nothing to do when it was read last */
+    bool is_idle;  /* it was idle at the last reading */
     bool left;     /* its rank has ended, and another one may take the GPU over */
     bool has_list; /* list has been read; it is the main thread's */
     struct lull_device_processes list;
@@ -91,7 +91,7 @@ struct lull_control {
     struct lull_power_round power_round;
     const struct lull_decider *decider; /* the one that rules */
     void *deciding;                     /* what its functions are called with */
-    struct lull_accounting *accounting; /* what is reported of energy windows; NULL: nobody is */
+    struct lull_accounting *accounting; /* of energy windows; NULL: none */
     pthread_mutex_t lock;               /* guards deciders and run logs */
     pthread_t thread;
     bool running;
@@ -101,7 +101,7 @@ struct lull_control {
     bool has_phase; /* lull_control_set_phase has set phase */
     enum lull_controller_phase phase;
     atomic_bool stopping;
-    uint32_t bound; /* how many processes have been looked at so far */
+    uint32_t bound; /* how many processes have been examined so far */
     struct lull_control_process processes[LULL_JOB_MAX_PROCESSES];
     bool is_certain;                          /* the driver has no other GPU than the first */
     int64_t listed_ns;                        /* when the driver listed processes last; 0: never */
@@ -112,11 +112,11 @@ struct lull_control {
     struct lull_governed_gpu gpus[LULL_CONTROLLER_MAX_GPUS];
 };
 
-/* Takes what came of the commands since the last call, and how the driver does. */
+/* Takes the results of the commands since the last call, and the state of the driver. */
 void lull_control_take_results(struct lull_control *control);
 
-/* Returns what kind of section an event of the GPU's rank tells of, by its operation or the name
- * that the program gave it. */
+/* Returns the kind of section of an event of the GPU's rank, by its operation or the program's name
+ * for it. */
 enum lull_live_section lull_control_section_of(const struct lull_control *control,
                                                const struct lull_governed_gpu *gpu,
                                                const struct lull_event *event);
@@ -126,12 +126,12 @@ enum lull_live_section lull_control_section_of(const struct lull_control *contro
 void lull_control_meter(const struct lull_control *control, struct lull_governed_gpu *gpu,
                         const struct lull_event *event);
 
-/* Counts whether a section that was lowered has been raised by its forecast, or only when it had
- * ended. To be called before a command is executed. */
+/* Counts whether a lowered section was raised by its forecast, or only when it had ended. Call it
+ * before a command is executed. */
 void lull_control_judge_forecast(const struct lull_control *control, struct lull_governed_gpu *gpu,
                                  const struct lull_command *command);
 
-/* Frees what is kept for a rank that communicates on the GPU. */
+/* Frees the data of a rank that communicates on the GPU. */
 void lull_control_forget_device(struct lull_governed_gpu *gpu);
 
 /* The section controller as a decider; its state is the control. */

@@ -1,7 +1,7 @@
 /*
  * Decider: what chooses the clocks of a job's GPUs: the section controller (section_decider.c), or
  * a runner of pipeline plans (plan/plan_decider.c). The control loop reads the probes' events and
- * the driver's answers, hands them to the one decider that rules, and posts what it commands.
+ * the driver's answers, passes them to the active decider, and posts its commands.
  *
  * GPUs are numbered as in the control. All functions run under the control's lock, on its thread
  * unless they say otherwise. SPDX-License-Identifier: Apache-2.0
@@ -27,12 +27,13 @@ enum lull_hold {
 };
 
 struct lull_decider {
-    /* What reports say of a GPU that it governs. NULL: they have words for each of its states. */
+    /* Text in reports for a GPU that it manages. NULL: reports have a text for each of its
+     * states. */
     const char *gpu_text;
 
     /*
      * A rank begins on the GPU; has_predecessor: another one was there before. False: the GPU
-     * cannot be governed, and no event of the rank should be told. On the main thread.
+     * cannot be managed, and no event of the rank must be passed. On the main thread.
      */
     bool (*take_start)(void *state, uint32_t gpu, const struct lull_process_info *info,
                        bool has_predecessor);
@@ -40,7 +41,7 @@ struct lull_decider {
     /* The rank on the GPU has left, or shares the GPU from now on. On either thread. */
     void (*take_exit)(void *state, uint32_t gpu);
 
-    /* The GPU's rank has told an event, which is neither EXIT nor one of an energy window. */
+    /* The GPU's rank has reported an event other than EXIT and those of energy windows. */
     void (*take_event)(void *state, uint32_t gpu, const struct lull_event *event);
 
     /* A command has been executed, or refused. */
@@ -55,8 +56,8 @@ struct lull_decider {
     /* The GPU's power was read at a time. On the main thread. NULL: it needs none. */
     void (*take_power)(void *state, uint32_t gpu, int64_t time_ns, double power_w);
 
-    /* Something else than clocks may have cost the job time since the GPU was read last: heat, or
-     * an error that its driver has reported. On the main thread. */
+    /* Something other than clocks may have slowed the job since the last reading of the GPU: heat,
+     * or an error reported by its driver. On the main thread. */
     void (*take_disturbance)(void *state, uint32_t gpu);
 
     /* The reasons to stay at the reference have changed: enum lull_hold, 0 without one. On either
@@ -66,13 +67,14 @@ struct lull_decider {
     /* Writes the commands that are due, at most max; returns how many. */
     uint32_t (*poll)(void *state, int64_t now_ns, struct lull_command *commands_out, uint32_t max);
 
-    /* Enters what has ended into the run logs, once the commands are posted. NULL: nothing. */
+    /* Enters ended sections and iterations into the run logs, once the commands are posted. NULL:
+     * nothing to do. */
     void (*record)(void *state);
 
     /* When to poll again at the latest; INT64_MAX: only after the next event. */
     int64_t (*wake_ns)(const void *state);
 
-    /* Returns whether it has come to its result. On either thread. */
+    /* Returns whether it has finished. On either thread. */
     bool (*has_settled)(const void *state);
 };
 

@@ -9,19 +9,19 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-/* A call that blocks for longer is told of in the report: the typical one takes 5 to 10 ms. */
+/* A call that blocks for longer is reported. A typical call takes 5 to 10 ms. */
 static const double slow_call_ms = 100.0;
-/* Readings lag behind by up to 100 ms and a clock settles after up to 48 ms, so one that was just
- * changed says nothing yet. */
+/* Readings lag behind by up to 100 ms and a clock settles after up to 48 ms, so a reading soon
+ * after a change is no evidence. */
 static const int64_t grace_ns = 300 * LULL_NS_PER_MS;
 /* A reading may be off by a step of the clock list, which is 15 MHz on NVIDIA's GPUs. */
 static const uint32_t margin_mhz = 20;
 
-/* So many changes without effect in a row end the management of a GPU, and so many strange readings
- * in a row count as another program's doing. */
+/* Management of a GPU ends after this many consecutive changes without effect. This many
+ * consecutive unexpected readings are attributed to another program. */
 enum { WITHOUT_EFFECT_MAX = 5, STRANGE_MIN = 3 };
 
-/* So many refusals in a row are no passing trouble: the writer has tried each several times. */
+/* This many consecutive refusals are not temporary: the writer has retried each several times. */
 enum { REFUSED_MIN = 3 };
 
 /* Notes whether the driver has refused a request for a reason that may pass. */
@@ -51,7 +51,7 @@ void lull_driver_watch_take_result(struct lull_driver_watch *watch,
         watch->denial = result->status;
     else if (result->status == 0 && result->call_ns != 0)
         watch->denial = 0;
-    /* With LULL_E_STALE the call was made as well, and undone because it had come too late. */
+    /* With LULL_E_STALE the call was also made, but was undone because it was too late. */
     if ((result->status != 0 && result->status != LULL_E_STALE) || result->call_ns == 0)
         return;
     watch->changes++;
@@ -110,7 +110,7 @@ bool lull_driver_watch_has_no_effect(const struct lull_driver_watch *watch)
     return watch->in_vain >= WITHOUT_EFFECT_MAX;
 }
 
-/* Adds a sentence behind what the text has already. */
+/* Appends a sentence to the text. */
 __attribute__((format(printf, 3, 4))) static void driver_watch_append(char *text, size_t size,
                                                                       const char *format, ...)
 {

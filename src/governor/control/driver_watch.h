@@ -1,7 +1,7 @@
 /*
- * Watches whether the driver of one GPU does what it says: counts calls that succeed without
- * effect, calls that take forever, and clocks that another program must have changed, for the
- * report; and tells when it is pointless to continue asking.
+ * Watches the driver of one GPU. It counts calls that succeed without effect, calls that do not
+ * return, and clocks that another program must have changed; the report has these counts. It also
+ * determines when further requests are pointless.
  *
  * Caller's storage; zero-initialised has seen nothing. Threads: one at a time.
  * SPDX-License-Identifier: Apache-2.0
@@ -18,11 +18,11 @@
 struct lull_driver_watch {
     uint64_t changes;        /* changes of a clock that the driver said it had made */
     uint64_t without_effect; /* changes that the clock never followed */
-    uint64_t calls;          /* calls that were made, whatever came of them */
+    uint64_t calls;          /* calls that were made, with any result */
     uint64_t slow_calls;     /* calls that blocked for over 100 ms */
     double slowest_call_ms;
-    int32_t denial; /* -EPERM, LULL_E_UNSUPPORTED or LULL_E_NO_DEVICE, if the last request ended so,
-                     * which it will for ever; 0: it did not */
+    int32_t denial;   /* -EPERM, LULL_E_UNSUPPORTED or LULL_E_NO_DEVICE, if the last request ended
+                         with it: a permanent failure; 0: it did not */
     int32_t refusal;  /* -EAGAIN, LULL_E_DRIVER or another code of a failure that may pass, if the
                        * last request ended so; 0: it did not */
     uint32_t refused; /* how many of the latest requests in a row ended so */
@@ -52,20 +52,19 @@ void lull_driver_watch_take_clock(struct lull_driver_watch *watch, int64_t now_n
                                   uint32_t read_mhz, const struct lull_clock_expectation *expected);
 
 /* Returns whether a clock that was lowered had come at least half the way from the one before when
- * it was read last. Readings lag behind, and the clock of a GPU without work falls by itself, which
- * not every device says. */
+ * it was read last. Readings lag behind. The clock of an idle GPU falls without a request, and not
+ * every device reports idleness. */
 bool lull_driver_watch_follows(const struct lull_switch_result *result,
                                const struct lull_clock_expectation *before);
 
 /* Returns whether requests are refused permanently. */
 bool lull_driver_watch_denies(const struct lull_driver_watch *watch);
 
-/* Returns whether so many requests in a row were refused that nothing can be learnt. */
+/* Returns whether so many consecutive requests were refused that measurements are impossible. */
 bool lull_driver_watch_is_refused(const struct lull_driver_watch *watch);
 
-/* Returns whether the clock has not followed for so many times in a row that the GPU is better left
- * unchanged.
- */
+/* Returns whether the clock has failed to follow so often in a row that the GPU should no longer be
+ * managed. */
 bool lull_driver_watch_has_no_effect(const struct lull_driver_watch *watch);
 
 /* Writes what is wrong, for people. False, with an empty text: nothing is wrong. */

@@ -1,8 +1,7 @@
 /*
- * The section controller as the control's decider: turns what the probes tell into the calls that
- * the controller takes. For a rank that communicates on its GPU gap_map.h makes them of the times
- * of kernels; for any other they are the host's calls and sections. SPDX-License-Identifier:
- * Apache-2.0
+ * The section controller as the control's decider: converts the probes' events into calls of the
+ * controller. For a rank that communicates on its GPU, gap_map.h derives them from kernel times.
+ * For any other rank they are the host's calls and sections. SPDX-License-Identifier: Apache-2.0
  */
 #include "governor/control/control_state.h"
 
@@ -42,7 +41,7 @@ static void log_section(struct lull_governed_gpu *gpu, const struct lull_call *c
         &gpu->log, &(struct lull_span){gpu->section_begin_ns, call->time_ns, call->operation});
 }
 
-/* What the host does is metered as its events come (control.c). */
+/* Host activity is metered when its events arrive (control.c). */
 static void meter_gap(struct lull_governed_gpu *gpu, const struct lull_call *call)
 {
     const struct lull_metered_section section = {
@@ -87,7 +86,8 @@ static struct lull_call call_of(const struct lull_event *event)
 
 /* ---- the host's calls and the program's sections ------------------------------------------ */
 
-/* Computation is never lowered, and what it calls inside is seen as if it were not there. */
+/* Computation is never lowered. Calls within it are handled as if the computation section did not
+ * exist. */
 static void take_user_section(struct lull_control *control, uint32_t index,
                               const struct lull_event *event)
 {
@@ -129,7 +129,7 @@ void lull_control_forget_device(struct lull_governed_gpu *gpu)
     gpu->enqueueing = NULL;
 }
 
-/* Asks the probes for what is needed from now on, and for no more, because recording costs time. */
+/* Requests from the probes only what is needed from now on, because recording costs time. */
 static void section_decider_configure_probes(struct lull_control *control,
                                              const struct lull_governed_gpu *gpu)
 {
@@ -155,7 +155,7 @@ static bool become_device(struct lull_control *control, struct lull_governed_gpu
     return false;
 }
 
-/* Tells the controller of the gaps of this GPU that begin and end until now. */
+/* Passes to the controller the gaps of this GPU that have begun or ended by now. */
 static void emit_gaps(struct lull_control *control, uint32_t index, int64_t now_ns)
 {
     struct lull_governed_gpu *gpu = &control->gpus[index];
@@ -173,7 +173,7 @@ static void emit_gaps(struct lull_control *control, uint32_t index, int64_t now_
     }
 }
 
-/* Iterations are counted by what the host enqueues, even if nothing is known of the GPU's side. */
+/* Iterations are counted by the host's enqueues, even if the GPU's times are unknown. */
 static void take_enqueue(struct lull_control *control, uint32_t index,
                          const struct lull_event *event)
 {
@@ -219,10 +219,10 @@ static void take_complete(struct lull_control *control, uint32_t index,
 
 /* ---- events by kind ---------------------------------------------------------------------- */
 
-/* POST, STEP and ENTER say nothing of sections. */
+/* POST, STEP and ENTER are not related to sections. */
 static const struct {
     void (*take)(struct lull_control *control, uint32_t index, const struct lull_event *event);
-    bool is_of_device; /* the rank communicates on its GPU, which a communicator says already */
+    bool is_of_device; /* the rank communicates on its GPU, as its communicator shows */
 } kinds[] = {
     [LULL_EVENT_BEGIN] = {take_host_event, false},
     [LULL_EVENT_END] = {take_host_event, false},

@@ -5,12 +5,12 @@
 
 #include "base/clock.h"
 
-/* Fewer readings tell nothing of the power of a kind of section. */
+/* Fewer readings do not determine the power of a kind of section. */
 enum { MIN_READINGS = 10 };
 
 static const struct lull_metered_section computation = {.kind = LULL_LIVE_COMPUTATION};
 
-/* What was continuing until now ends, and another section continues. */
+/* Ends the present section and begins another. */
 static void section_meter_change(struct lull_section_meter *meter, int64_t time_ns,
                                  const struct lull_metered_section *section)
 {
@@ -55,8 +55,7 @@ void lull_section_meter_leave(struct lull_section_meter *meter, int64_t time_ns)
                          &(struct lull_metered_section){.kind = LULL_LIVE_NO_SECTION});
 }
 
-/* Returns what was continuing at a time, which may lie some changes back; NO_SECTION: nobody knows.
- */
+/* Returns the section at a time, which may be some changes back. NO_SECTION: unknown. */
 static uint32_t kind_at(const struct lull_section_meter *meter, int64_t time_ns)
 {
     for (uint64_t back = 1; back <= meter->changes && back <= LULL_SECTION_METER_PAST; back++) {

@@ -1,6 +1,6 @@
 /*
- * Section meter: in which section one GPU is now, and what sections of each kind have come to, for
- * whoever looks on while the job runs.
+ * Section meter: the present section of one GPU, and the totals of each kind of section, for live
+ * views of the job.
  *
  * Sections nest: the innermost counts, and one of the same kind within another is part of it. The
  * time outside of sections is computation. A reading of power counts for the section that it falls
@@ -16,7 +16,7 @@
 #include "wire/live.h"
 
 enum {
-    LULL_SECTION_METER_DEPTH = 8, /* sections that are open at once; deeper ones are not told */
+    LULL_SECTION_METER_DEPTH = 8, /* open sections at once; deeper ones are not tracked */
     LULL_SECTION_METER_PAST = 32, /* changes that a reading may be late by */
 };
 
@@ -54,7 +54,7 @@ void lull_section_meter_begin(struct lull_section_meter *meter, int64_t time_ns,
                               const struct lull_metered_section *section);
 void lull_section_meter_end(struct lull_section_meter *meter, int64_t time_ns);
 
-/* The rank has gone; what its sections have come to stays. */
+/* The rank has gone; the totals of its sections stay. */
 void lull_section_meter_leave(struct lull_section_meter *meter, int64_t time_ns);
 
 /* The GPU's power was read at that time, W. */
@@ -62,8 +62,8 @@ void lull_section_meter_take_power(struct lull_section_meter *meter, int64_t tim
                                    double power_w);
 
 /* Returns the energy of all sections of a kind, J: their time at the mean of the readings in them.
- * NAN: it is not known, and *reason_out says why. window_s is what the sensor averages over: it
- * tells nothing of sections that are shorter on average. */
+ * NAN: it is not known, and *reason_out says why. window_s: averaging window of the sensor. Power
+ * is unknown for sections that are shorter on average. */
 double lull_section_meter_energy_j(const struct lull_section_meter *meter, uint32_t kind,
                                    double window_s, enum lull_live_unknown *reason_out);
 

@@ -9,8 +9,8 @@
 #include "governor/energy/energy_meter.h"
 #include "governor/energy/energy_windows.h"
 
-/* Room for the window edges that the control loop has told and nobody has looked at yet: the main
- * thread looks ten times a second. */
+/* Capacity for window edges that the control loop has reported and the main thread has not taken
+ * yet. The main thread takes them ten times a second. */
 enum { QUEUE = 1 << 15 };
 
 struct reported {
@@ -192,8 +192,8 @@ static void accounting_find_gpus(const struct lull_accounting *accounting, int32
     *count_out = 1;
 }
 
-/* Enters an edge. What a process says of its windows is not trusted: an edge that does not lie
- * between the begin of the pass and now is refused. */
+/* Enters an edge. Window edges from a process are not trusted: an edge outside the time from the
+ * begin of the pass until now is refused. */
 static void accounting_enter_reported(struct lull_accounting *accounting,
                                       const struct reported *reported)
 {
@@ -261,10 +261,10 @@ void lull_accounting_end(struct lull_accounting *accounting, int64_t end_ns)
     accounting->rapl = NULL;
 }
 
-/* ---- what it came to --------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------------- */
 
-/* Energy is read once a second. What was not read for so long before the end has been lost, or its
- * driver hangs, and nothing tells what it drew. */
+/* Energy is read once a second. If the last reading is this old at the end, the GPU was lost or its
+ * driver hangs. Its energy is then unknown. */
 static const double max_unread_s = 5.0;
 
 /* How long before the end of the pass the readings end, s; 0: not long enough to matter. */

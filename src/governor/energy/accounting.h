@@ -1,14 +1,15 @@
 /*
- * The books of one pass: what each GPU of the job, the processors and the memory drew over all of
- * it, and in the energy windows that the program's processes opened (lull_window_begin).
+ * The energy accounts of one pass: the energy of each GPU of the job, the processors and the memory
+ * over the whole pass, and in the energy windows that the program's processes opened
+ * (lull_window_begin).
  *
  * Counters are read once a second and shaped by the power readings in between
  * (core/energy/account.h). A window counts for the GPU that its process was seen on when it ended,
  * or for all of the job if it was seen on none. Windows of one name are one row, of whatever
- * process. Their edges are settled by the first readings behind them, so what is kept does not grow
+ * process. Their edges are settled by the first readings after them, so memory use does not grow
  * with the length of the run.
  *
- * Threads: tell from any; everything else from the main thread alone.
+ * Threads: report from any; everything else only from the main thread.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_GOVERNOR_ENERGY_ACCOUNTING_H
@@ -34,14 +35,14 @@ struct lull_accounting_total {
 
 struct lull_accounting_gpu {
     uint32_t device;
-    bool is_counted;              /* its own counter told it; else polled power */
+    bool is_counted;              /* measured by its own counter; otherwise from polled power */
     uint32_t resets;              /* of the counter */
     uint32_t glitches;            /* wrong readings of the counter, which it continued from */
     uint32_t refused;             /* readings of power that the GPU cannot draw */
     double estimated_s;           /* in which polled power stood in for the counter */
     double blind_s;               /* in which neither was read */
     enum lull_energy_doubt doubt; /* why its energy is not known though it was read */
-    double mean_w;                /* as its sensors say, doubtful or not */
+    double mean_w;                /* according to its sensors, doubtful or not */
     double unread_s; /* how long before the end it was read last, if that is why its energy is not
                       * known; else 0 */
     bool has_check;
@@ -85,7 +86,7 @@ void lull_accounting_report(struct lull_accounting *accounting,
                             const struct lull_event_segment *job, uint32_t slot, int32_t gpu,
                             const struct lull_event *event);
 
-/* Enters what was told into the books; to be called a few times a second, before readings are
+/* Enters the reported windows into the accounts. Call it a few times a second, before readings are
  * taken. */
 void lull_accounting_enter(struct lull_accounting *accounting);
 

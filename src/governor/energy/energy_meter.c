@@ -60,8 +60,8 @@ void lull_energy_meter_close(struct lull_energy_meter *meter)
     *meter = (struct lull_energy_meter){0};
 }
 
-/* Takes a reading of counter and power. Returns the energy that the account then tells; NAN: it
- * tells none. */
+/* Takes a reading of counter and power. Returns the energy of the account after it. NAN: not
+ * known. */
 static double energy_meter_take_reading(struct lull_energy_meter *meter, uint32_t i)
 {
     struct lull_device_reading reading;

@@ -1,6 +1,6 @@
 /*
- * How readings of energy and power come about, as energy accounts need to know it; and a meter of
- * the energy that the GPUs of a job draw, by their own counters.
+ * Properties of energy and power readings for the energy accounts; and a meter of the energy of the
+ * GPUs of a job, from their own counters.
  *
  * Threads: a meter belongs to one; the sources are pure. SPDX-License-Identifier: Apache-2.0
  */
@@ -15,7 +15,8 @@
 
 /*
  * Largest error of the gain of a board's own sensor: the same in all readings of one board, linear,
- * different between boards of one model (arXiv 2312.02741). It is told beside figures, not in them.
+ * different between boards of one model (arXiv 2312.02741). Reports state it next to the figures;
+ * the figures do not include it.
  */
 #define LULL_ENERGY_GAIN_RATIO 0.05
 

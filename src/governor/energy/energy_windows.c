@@ -278,7 +278,7 @@ void lull_energy_windows_end(struct lull_energy_windows *windows)
             energy_window_enter_oldest(windows->processes[i]);
 }
 
-/* ---- what it came to --------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------------- */
 
 uint32_t lull_energy_windows_row_count(const struct lull_energy_windows *windows)
 {

@@ -1,6 +1,6 @@
 /*
- * The book of energy windows: those that are open, those that wait for readings behind their edges,
- * and one row per name of what the others came to.
+ * Table of energy windows: open windows, windows that wait for readings after their edges, and one
+ * row per name with the totals of the others.
  *
  * Bounded: of more than 4096 closed windows of one process that wait, the oldest counts as
  * unmeasured.

@@ -24,9 +24,9 @@ static const int64_t clock_validity_ns = 4 * LULL_NS_PER_S;
 /* Clocks that are tried under a limit are this far apart at least. */
 static const double clock_step_ratio = 0.05;
 
-/* How many iterations must be seen before profiling begins; how many run at the present limit
- * before a given one is held, against which its slowdown is told; how many clocks are tried at
- * most. */
+/* FIRST_ITERATIONS: seen before profiling begins. REFERENCE_ITERATIONS: run at the present limit
+ * before a given limit is held; the slowdown is relative to them. MAX_CLOCKS: upper limit of the
+ * tried clocks. */
 enum { FIRST_ITERATIONS = 3, REFERENCE_ITERATIONS = 10, MAX_CLOCKS = 8 };
 
 /* A given limit waits no longer than this for these iterations, which a job may never have. */
@@ -47,7 +47,7 @@ struct lull_limited_gpu {
     struct lull_counter counter;
     struct lull_warmth warmth;
     bool is_warm;
-    double temperature_c;   /* as it was read last; NAN: it tells none */
+    double temperature_c;   /* the last reading; NAN: the GPU reports none */
     int64_t temperature_ns; /* when that was; 0: not yet */
     double begin_j;         /* energy at the begin of the piece; valid with begin_known */
 };
@@ -56,7 +56,8 @@ struct lull_limits {
     const struct lull_limits_options *options;
     struct lull_devices *devices;
     enum lull_limits_stage stage;
-    /* What the administrator has set, of every GPU of the control; NAN: a GPU does not tell. */
+    /* The limit set by the administrator, per GPU of the control. NAN: the GPU does not report
+     * it. */
     double present_w[LULL_CONTROLLER_MAX_GPUS];
     bool is_present_known[LULL_CONTROLLER_MAX_GPUS];
     int64_t bound_ns; /* when the first rank was seen on a GPU; 0: not yet */
@@ -228,7 +229,7 @@ static void power_limits_hold_clock(struct lull_limits *limits, struct lull_cont
                                now_ns + clock_validity_ns);
 }
 
-/* Says why a GPU has not taken the power limit that was requested. */
+/* Sets err to the reason why a GPU has not applied the requested power limit. */
 static int refuse_limit(const struct lull_limits *limits, uint32_t device,
                         const struct lull_limit_result *result, struct lull_error *err)
 {
@@ -421,7 +422,7 @@ static void find_begin_energies(struct lull_limits *limits)
     limits->begin_known = are_known;
 }
 
-/* Finds the energy of the piece; NAN: a counter says more or less than its GPU can draw. False: it
+/* Finds the energy of the piece; NAN: a counter shows more or less than its GPU can draw. False: it
  * is not known yet. */
 static bool power_limits_find_energy(const struct lull_limits *limits,
                                      const struct lull_control *control, double *joules_out)
@@ -444,7 +445,7 @@ static bool power_limits_find_energy(const struct lull_limits *limits,
     return true;
 }
 
-/* Returns the mean temperature of the job's GPUs; NAN if one of them tells none. */
+/* Returns the mean temperature of the job's GPUs; NAN if one of them reports none. */
 static double power_limits_temperature_c(const struct lull_limits *limits)
 {
     double sum_c = 0.0;
@@ -554,8 +555,8 @@ static int power_limits_begin_search(struct lull_limits *limits, struct lull_con
     return lull_limit_search_create(&config, points, count, &limits->search, err);
 }
 
-/* Returns whether all GPUs of the job are warm at their present limit; one that tells no
- * temperature counts as warm. */
+/* Returns whether all GPUs of the job are warm at their present limit. A GPU without a temperature
+ * reading counts as warm. */
 static bool are_warm(const struct lull_limits *limits)
 {
     bool are_all = true;
@@ -671,7 +672,7 @@ void lull_limits_end(const struct lull_limits *limits, struct lull_error *note_o
             fmax(1.0, limits->options->search.budget_s - limits->spent_s));
 }
 
-/* ---- what came of it --------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------------- */
 
 static const char *const stage_names[] = {
     [LULL_LIMITS_WAITING] = "waiting",     [LULL_LIMITS_WARMING] = "warming up",

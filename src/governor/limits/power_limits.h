@@ -1,7 +1,8 @@
 /*
- * `lull run --power-limit`: holds a power limit while the job runs, or finds one: a stored profile
- * of the program tells it, else it is profiled on the running job (core/tuning/limit_search.h),
- * chosen, stored and held. Iterations come from the probes, energies from the GPUs' counters.
+ * `lull run --power-limit`: holds a power limit while the job runs, or finds one. It takes the
+ * limit from a stored profile of the program. Without a profile it measures the limits on the
+ * running job (core/tuning/limit_search.h), chooses one, stores the profile and holds the limit.
+ * Iterations come from the probes, energies from the GPUs' counters.
  *
  * All GPUs of the job, of one model, move together. Limits go through the device writer, never
  * above what the administrator had set, and are back at that when the job ends, however it ends.
@@ -38,8 +39,8 @@ struct lull_limits *lull_limits_create(const struct lull_limits_options *options
                                        char *const *command, struct lull_devices *devices);
 void lull_limits_destroy(struct lull_limits *limits);
 
-/* What the limits want to read of that GPU of the control, enum lull_reading_field; 0: nothing. It
- * is to be requested every 50 ms. The driver may hang in a reading, so the owner reads. */
+/* The fields to read of that GPU of the control, enum lull_reading_field; 0: nothing. Request them
+ * every 50 ms. The driver may hang in a reading, so the owner reads. */
 uint32_t lull_limits_wanted(const struct lull_limits *limits, const struct lull_control *control,
                             uint32_t gpu, int64_t now_ns);
 
@@ -47,13 +48,13 @@ uint32_t lull_limits_wanted(const struct lull_limits *limits, const struct lull_
 void lull_limits_take(struct lull_limits *limits, uint32_t gpu, uint32_t wanted,
                       const struct lull_sample *sample);
 
-/* Takes back the limit that is being tried, because the GPUs cannot be read any more; one that is
- * held stays. note_out as for tick. */
+/* Withdraws the limit being tried, because the GPUs can no longer be read. A held limit stays.
+ * note_out as for tick. */
 void lull_limits_go_blind(struct lull_limits *limits, struct lull_control *control,
                           struct lull_error *note_out);
 
-/* Goes on; to be called every 50 ms. note_out is set where people should be told something; else
- * its code is 0. */
+/* Performs the next step; call it every 50 ms. note_out is set if there is a message for the user;
+ * otherwise its code is 0. */
 void lull_limits_tick(struct lull_limits *limits, struct lull_control *control,
                       struct lull_error *note_out);
 
@@ -64,7 +65,7 @@ void lull_limits_resume(struct lull_limits *limits, struct lull_control *control
 /* Sets note_out where the job has ended before a limit could be found; else its code is 0. */
 void lull_limits_end(const struct lull_limits *limits, struct lull_error *note_out);
 
-/* What the limits came to, for the report. */
+/* Result of the limits, for the report. */
 struct lull_limits_summary {
     const char *state; /* "held", "profiling", ... */
     bool is_held;

@@ -1,5 +1,5 @@
 /*
- * Stored limits: what was measured of a command line before, and what is kept of this run for the
+ * Stored limits: earlier measurements of a command line, and those of this run to store for the
  * next (store/limit_profiles.h). Threads: one. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_GOVERNOR_LIMITS_STORED_LIMITS_H

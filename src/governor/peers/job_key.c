@@ -95,7 +95,7 @@ int lull_job_key_read_or_make(const char *path, struct lull_job_key *key_out,
         return lull_error_set(err, LULL_E_UNSUPPORTED, "ZeroMQ cannot make a key: %s",
                               zmq.strerror(errno));
     snprintf(text, sizeof(text), "%s\n%s\n", key.public_key, key.secret_key);
-    /* Other nodes may look for the key meanwhile: they see the whole key or none. */
+    /* Other nodes may read the key meanwhile: they see the complete key or none. */
     result = lull_file_write_atomic(path, text, FILE_CHARACTERS, 0600, err);
     return result < 0 ? result : lull_job_key_read(path, key_out, err);
 }

@@ -1,6 +1,7 @@
 /*
  * The job key: one CURVE key pair that all governors of a job share, through a file or through what
- * has started them. Whoever has it belongs to the job; anyone else can neither listen nor speak.
+ * has started them. A process with the key belongs to the job. A process without it can neither
+ * receive nor send.
  *
  * The file holds the public and the secret key, Z85 as ZeroMQ writes them, one per line. It must
  * belong to the caller and be readable by no other process (mode 0600 or 0400).
@@ -26,7 +27,7 @@ struct lull_job_key {
 int lull_job_key_read(const char *path, struct lull_job_key *key_out, struct lull_error *err);
 
 /*
- * Reads the key, or makes one with mode 0600 where there is no such file. Errors: those of
+ * Reads the key, or creates one with mode 0600 if there is no such file. Errors: those of
  * lull_job_key_read; LULL_E_UNSUPPORTED ZeroMQ is not installed, or has been built without CURVE.
  */
 int lull_job_key_read_or_make(const char *path, struct lull_job_key *key_out,
@@ -34,8 +35,8 @@ int lull_job_key_read_or_make(const char *path, struct lull_job_key *key_out,
 
 /*
  * Derives the key pair from its secret half: any 32 random bytes, as LULL_JOB_SECRET_DIGITS
- * hexadecimal digits. Errors, which do not say the secret: LULL_E_FORMAT it is something else;
- * LULL_E_UNSUPPORTED as above.
+ * hexadecimal digits. Errors, whose text does not contain the secret: LULL_E_FORMAT it is something
+ * else; LULL_E_UNSUPPORTED as above.
  */
 int lull_job_key_derive(const char *secret, struct lull_job_key *key_out, struct lull_error *err);
 

@@ -1,8 +1,8 @@
 /*
  * Node 0 has a ROUTER socket, the others a DEALER each. Node 0 knows a peer by the routing id that
  * ZeroMQ gives its connection, and learns it from the peer's first proposal; when the connection is
- * made again the next proposal brings the new one. A ZAP handler on the same thread lets in only
- * who shows the job's own public key, which CURVE has then proven that it owns.
+ * made again the next proposal brings the new one. A ZAP handler on the same thread admits only
+ * clients with the job's own public key; CURVE has verified that they own it.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -33,7 +33,7 @@ struct peer_network_queue {
 
 struct peer_network_peer {
     uint8_t identity[IDENTITY_MAX];
-    size_t identity_size; /* 0: nothing was heard of it yet */
+    size_t identity_size; /* 0: nothing received from it yet */
 };
 
 struct lull_peer_network {
@@ -208,7 +208,7 @@ static bool receive_message(struct lull_peer_network *network, struct peer_netwo
     size = is_whole ? network->zmq.recv(network->socket, message, capacity, ZMQ_DONTWAIT) : 0;
     if (size < 0)
         return false;
-    /* A message that is too long, or has more than one frame, comes from no governor. */
+    /* A message that is too long, or has more than one frame, is not from a governor. */
     *size_out = (size_t)size <= capacity && is_whole ? size : 0;
     while (peer_network_has_more(network, network->socket)) {
         uint8_t rest[FRAME_MAX];
@@ -300,7 +300,8 @@ static bool set_security(const struct lull_peer_network *network, const struct l
            set_key(network, network->socket, ZMQ_CURVE_SECRETKEY, key->secret_key);
 }
 
-/* Queues are short, because an old proposal is worth nothing. A peer that hangs is let go. */
+/* Queues are short, because an old proposal is useless. The connection to a hanging peer is
+ * closed. */
 static bool peer_network_set_bounds(const struct lull_peer_network *network)
 {
     return set_number(network, network->socket, ZMQ_LINGER, LINGER_MS) &&

@@ -1,11 +1,11 @@
 /*
  * Peer network: the connection of this node's governor to those of the job's other nodes, over
- * ZeroMQ with CURVE. Node 0 listens and passes on what it hears; the others connect to it. All
- * share the job key (job_key.h): a peer without it is refused, and so is plain text.
+ * ZeroMQ with CURVE. Node 0 listens and forwards messages; the others connect to it. All share the
+ * job key (job_key.h): a peer without it is refused, and so is plain text.
  *
  * A thread of its own does all that touches the network. Proposals go in and out through bounded
- * queues without locks; a full queue drops, as the network may. So nothing here can stop or slow
- * the callers, whatever the network does.
+ * queues without locks; a full queue drops, as the network may. So the network cannot block or slow
+ * the callers.
  *
  * Threads: open, say, hear, close belong to one thread, which is not the library's own.
  * SPDX-License-Identifier: Apache-2.0

@@ -12,7 +12,7 @@
 #include "core/section/controller/job_node.h"
 #include "governor/peers/job_key.h"
 
-/* The key of the first node is looked for this often. */
+/* Retry interval for reading the key of the first node. */
 static const int64_t key_wait_ns = 1000 * LULL_NS_PER_MS;
 struct lull_peers {
     struct lull_peers_options options;
@@ -228,8 +228,8 @@ static void note_state(struct lull_peers *peers, int64_t now_ns)
     peers->state = state;
 }
 
-/* The network continues when this node is managed alone, since the first node's carries what others
- * say to each other. */
+/* The network continues when this node is managed alone, because the first node's network forwards
+ * messages between the others. */
 static void peers_leave(struct lull_peers *peers, int64_t now_ns)
 {
     if (!lull_job_node_part(peers->node, (int64_t)(peers->options.patience_s * 1e9), now_ns))

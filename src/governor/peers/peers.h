@@ -1,11 +1,12 @@
 /*
- * Peers: this node's governor among those of the job's other nodes. It tells them what its
- * controller keeps and refuses, takes what they say, and holds the controller to what follows
- * (core/section/agreement.h). Alone with the network's thread (peer_network.h), it never waits.
+ * Peers: this node's governor among those of the job's other nodes. It sends them the clocks that
+ * its controller has accepted and rejected, and receives theirs. It holds the controller to the
+ * resulting agreement (core/section/agreement.h). The network's thread (peer_network.h) does all
+ * network I/O, so these functions never wait.
  *
- * Where the key is not there yet (the first node makes it), it is looked for again and again; until
- * all nodes have been heard the GPUs stay at the reference. Nodes that do not come together,
- * because one is missing or sees another iteration, are managed alone after some time.
+ * If the key is missing (the first node creates it), the search is retried. The GPUs stay at the
+ * reference until all nodes have been heard. If no agreement is reached, because a node is missing
+ * or sees another iteration, each node is managed alone after a timeout.
  *
  * Threads: one, the governor's main thread; tick takes the control's lock.
  * SPDX-License-Identifier: Apache-2.0
@@ -23,9 +24,9 @@
 struct lull_peers_options {
     const char *endpoint; /* NULL: the job has one node */
     const char *key_path;
-    const char *secret;      /* NULL: the key is in a file (job_key.h says what a secret is) */
+    const char *secret;      /* NULL: the key is in a file (job_key.h defines a secret) */
     double patience_s;       /* after which the node is managed alone; > 0 */
-    struct lull_nodes nodes; /* count 0: the launcher tells it */
+    struct lull_nodes nodes; /* count 0: taken from the launcher */
 };
 
 /* Parses which node this is, of how many: "I/N", as in 0/2. Errors: -EINVAL. */
@@ -37,28 +38,29 @@ int lull_nodes_parse(const char *text, struct lull_nodes *nodes_out);
  */
 int lull_nodes_find(struct lull_nodes *nodes_out, struct lull_error *err);
 
-/* What became of the agreement, for the report. */
+/* Result of the agreement, for the report. */
 struct lull_peers_summary {
     uint32_t nodes;
     uint32_t received;      /* nodes that were heard at all, this one included */
     uint32_t agreed;        /* for how many sections all nodes apply a lowered clock */
-    uint64_t disagreements; /* how often this node went higher than it would have by itself */
+    uint64_t disagreements; /* how often the agreement made this node use a higher clock than its
+                               own choice */
     uint64_t refused;       /* how many connections did not have the job key */
     const char *state;      /* how it stood at the end, in words */
 };
 
 struct lull_peers;
 
-/* *peers_out is NULL where the job has one node. Errors: what makes it impossible, with what to do;
- * this node is then managed alone. */
+/* *peers_out is NULL where the job has one node. Errors: the reason, with what to do; this node is
+ * then managed alone. */
 int lull_peers_create(const struct lull_peers_options *options, struct lull_peers **peers_out,
                       struct lull_error *err);
 
-/* Tells the others that this node leaves, and frees. NULL is allowed. */
+/* Informs the others that this node leaves, and frees. NULL is allowed. */
 void lull_peers_destroy(struct lull_peers *peers);
 
-/* Sends what this node has to say and takes what others have said; to be called some times a second
- * while the job runs. */
+/* Sends this node's proposals and receives those of others. Call it a few times a second while the
+ * job runs. */
 void lull_peers_tick(struct lull_peers *peers, struct lull_control *control,
                      struct lull_devices *devices, int64_t now_ns);
 

@@ -1,6 +1,6 @@
 /*
- * ZeroMQ, opened when nodes are to talk to each other and not before: lull starts, and starts
- * faster, where it is not installed.
+ * ZeroMQ, loaded only when nodes must communicate. lull therefore starts without it, and starts
+ * faster.
  *
  * The functions are those of <zmq.h>, with their types. The library stays loaded.
  * Threads: any. SPDX-License-Identifier: Apache-2.0

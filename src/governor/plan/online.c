@@ -180,7 +180,7 @@ static const char *why_useless(const struct lull_online *online)
     return "the program does not mark where forward and backward begin and end (liblull)";
 }
 
-/* Goes on to the next clock. True: all clocks are profiled, and it is time to plan. */
+/* Continues with the next clock. True: all clocks are profiled and planning can begin. */
 static bool plan_online_continue(struct lull_online *online, struct lull_plan_runner *runner)
 {
     uint32_t clock;
@@ -193,8 +193,8 @@ static bool plan_online_continue(struct lull_online *online, struct lull_plan_ru
     return false;
 }
 
-/* Planning takes up to some seconds: the job runs at its highest clocks, and its events are served
- * meanwhile. */
+/* Planning takes up to some seconds. Meanwhile the job runs at its highest clocks, and its events
+ * are handled. */
 static void plan_online_compute(struct lull_online *online, struct lull_control *control,
                                 struct lull_plan_runner *runner, struct lull_error *note_out)
 {

@@ -4,12 +4,12 @@
  * core/pipeline/follow/profiling.h; then a plan is made of what was measured, which the plan
  * runner executes like any other.
  *
- * The plan is made for switching as the plan controller has come to know it.
+ * The plan assumes the switching costs that the plan controller has measured.
  *
  * Energies are of whole iterations, for counters are coarse: what a stage draws while it computes
  * is its iteration's energy less the blocking power while it waits, over the time that it computes;
  * forward and backward are taken to draw the same. Lengths are from sections, which the program
- * must say.
+ * must report.
  *
  * Threads: create, tick and destroy belong to the main thread; tick takes the control's lock.
  * SPDX-License-Identifier: Apache-2.0
@@ -45,8 +45,8 @@ void lull_online_destroy(struct lull_online *online);
  * operations alone, and the place behind it gets the plan that is made. */
 const struct lull_plan_file *lull_online_plans(const struct lull_online *online);
 
-/* Takes what has become known, and continues; to be called every 100 ms. note_out is set where
- * people should be told something; else its code is 0. */
+/* Takes new measurements and performs the next step; call it every 100 ms. note_out is set if there
+ * is a message for the user; otherwise its code is 0. */
 void lull_online_tick(struct lull_online *online, struct lull_control *control,
                       struct lull_plan_runner *runner, struct lull_error *note_out);
 

@@ -24,7 +24,7 @@ struct lull_online {
     double iteration_ms[LULL_ONLINE_MAX_CLOCKS]; /* of the latest iteration at each clock */
     int32_t held;      /* the clock that all GPUs are held at; -1: none yet */
     size_t seen;       /* recorded iterations that were looked at */
-    uint32_t useless;  /* how many of the latest iterations in a row told nothing */
+    uint32_t useless;  /* number of consecutive useless iterations up to the latest one */
     bool is_disturbed; /* the latest of them was held up by heat or by an error of a driver */
     bool is_done;
     struct lull_plan_file plans[PLANS];

@@ -1,6 +1,6 @@
 /*
- * The plan runner as the control's decider: what the probes tell becomes operations of the plan,
- * which the trackers recognise and the plan controller commands clocks for.
+ * The plan runner as the control's decider. It converts the probes' events into operations of the
+ * plan. The trackers recognise these, and the plan controller requests clocks for them.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdlib.h>
@@ -135,7 +135,7 @@ static void take_device_event(struct lull_plan_runner *runner, uint32_t gpu,
 
 /* ---- what the control hands on ----------------------------------------------------------- */
 
-/* Ranks that say no sections have to tell when their communication kernels run. */
+/* Ranks that report no sections must report when their communication kernels run. */
 static void plan_decider_configure_probes(struct lull_plan_runner *runner, uint32_t gpu,
                                           bool has_sections)
 {
@@ -147,8 +147,7 @@ static void plan_decider_configure_probes(struct lull_plan_runner *runner, uint3
         lull_event_segment_ask(job, slot, wanted);
 }
 
-/* Sections count whatever thread they are of, because frameworks run backward in a thread of its
- * own. */
+/* Sections of all threads count, because frameworks run backward in a separate thread. */
 static void plan_decider_take_event(void *state, uint32_t gpu, const struct lull_event *event)
 {
     struct lull_plan_runner *runner = state;
@@ -170,7 +169,7 @@ static void plan_decider_take_exit(void *state, uint32_t gpu)
         lull_plan_controller_take_lost(runner->plan_controller, gpu);
 }
 
-/* What was lowered is raised, and nothing is lowered any more. */
+/* Raises all GPUs and lowers none afterwards. */
 static void plan_decider_abandon(struct lull_plan_runner *runner)
 {
     for (uint32_t i = 0; i < runner->gpu_count; i++)
@@ -179,7 +178,7 @@ static void plan_decider_abandon(struct lull_plan_runner *runner)
     runner->gpu_count = 0;
 }
 
-/* The first rank tells where all of them stand. */
+/* The first rank determines the devices of all ranks. */
 static bool plan_decider_take_start(void *state, uint32_t gpu, const struct lull_process_info *info,
                                     bool has_predecessor)
 {
@@ -227,8 +226,8 @@ static void plan_decider_take_disturbance(void *state, uint32_t gpu)
         lull_plan_controller_take_disturbance(runner->plan_controller);
 }
 
-/* A plan waits for leases only: it is the same on all nodes, whether they hear each other or not.
- * Its iteration is over, as if operations had been missed. */
+/* A plan waits only for leases: it is the same on all nodes, with or without communication between
+ * them. Its iteration is over, as if operations had been missed. */
 static void plan_decider_hold(void *state, uint32_t reasons)
 {
     struct lull_plan_runner *runner = state;

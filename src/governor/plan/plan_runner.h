@@ -1,13 +1,13 @@
 /*
- * Plan runner: carries a pipeline's plan out in a running job. It finds which device of the plan
- * each GPU of the node is, translates what the probes tell into operations (sections "forward" and
+ * Plan runner: executes a pipeline's plan in a running job. It finds which device of the plan each
+ * GPU of the node is, translates the probes' events into operations (sections "forward" and
  * "backward", or sends and receives between stages), and is the control's decider (plan_decider.c)
  * with what the plan controller (core/pipeline/follow/plan_controller.h) commands.
  *
  * Ranks stand in Megatron's and DeepSpeed's order: rank = tensor + T (replica + R stage), with T
  * GPUs to a device of the plan.
  *
- * Threads: one at a time; the control loop calls it under its lock, and so must everybody else
+ * Threads: one at a time; the control loop calls it under its lock, and so must every other caller
  * while the control runs. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_GOVERNOR_PLAN_PLAN_RUNNER_H
@@ -61,8 +61,8 @@ void lull_plan_runner_destroy(struct lull_plan_runner *runner);
 /*
  * Makes it the decider of a control that has not started; both borrow each other until destroy.
  * What switching costs is taken from the control's section controller, as far as it was calibrated.
- * A job that does not fit the plan, or whose ranks are not known (torchrun, mpirun and srun tell
- * them), is logged when its first rank begins, and its clocks are left unchanged.
+ * A job that does not fit the plan, or whose ranks are not known (torchrun, mpirun and srun set
+ * them), is logged when its first rank begins. Its clocks stay unchanged.
  */
 void lull_plan_runner_rule(struct lull_plan_runner *runner, struct lull_control *control);
 
@@ -112,8 +112,8 @@ struct lull_plan_runner_times {
 uint32_t lull_plan_runner_copy(const struct lull_plan_runner *runner, uint32_t gpu);
 
 /* Finds the times of one of the latest iterations. False: they are not known (yet), because GPUs of
- * other nodes are part of the copy, its ranks say no sections, the iteration was not whole, or the
- * next one has not begun. */
+ * other nodes are part of the copy, its ranks report no sections, the iteration was not whole, or
+ * the next one has not begun. */
 bool lull_plan_runner_times(const struct lull_plan_runner *runner, uint32_t copy,
                             uint64_t iteration, struct lull_plan_runner_times *times_out);
 

@@ -1,6 +1,6 @@
 /*
- * Gives the plan controller its plans, and detours from them, and tells what is known of
- * iterations, for profiling and to see stragglers. SPDX-License-Identifier: Apache-2.0
+ * Passes plans and detours to the plan controller, and returns what is known of iterations, for
+ * profiling and to see stragglers. SPDX-License-Identifier: Apache-2.0
  */
 #include "governor/plan/plan_runner_state.h"
 

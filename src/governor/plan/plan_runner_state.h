@@ -23,7 +23,7 @@ struct lull_runner_lengths {
     double sum_ms[2];
 };
 
-/* What the plan controller has been given under one of its numbers. */
+/* The plan that has one of the numbers of the plan controller. */
 struct lull_runner_conducted {
     int32_t file;  /* index in the runner's plans; NOBODYS: it is none of them */
     int32_t point; /* the point that all operations are held at; NOBODYS: they are not */
@@ -79,9 +79,9 @@ lull_plan_runner_problem(const struct lull_plan_file *plan)
 }
 
 /*
- * A rank of the job begins on this GPU; with the first one it becomes known where all of them
- * stand. Errors: -EINVAL the job does not fit the plan, does not say its ranks, or its ranks do not
- * use the GPUs in their order; nothing is executed then, or no more. -ENOMEM.
+ * A rank of the job begins on this GPU. The first one determines the devices of all ranks. Errors:
+ * -EINVAL the job does not fit the plan, does not report its ranks, or its ranks do not use the
+ * GPUs in their order; then no plan is executed, or its execution ends. -ENOMEM.
  */
 int lull_plan_runner_bind(struct lull_plan_runner *runner, uint32_t gpu,
                           const struct lull_process_info *info, struct lull_error *err);

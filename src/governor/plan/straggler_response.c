@@ -249,8 +249,8 @@ static void response_execute(struct lull_straggler_response *response, struct lu
 
 /* ---- looking ----------------------------------------------------------------------------- */
 
-/* Finds how slow each device is: the length of its operations over what the profile says of their
- * clocks. */
+/* Finds how slow each device is: the length of its operations over the length in the profile at
+ * their clocks. */
 static void find_slowness(const struct lull_straggler_response *response, const uint32_t *option,
                           const struct lull_plan_runner_times *times, double *slowness)
 {
@@ -275,7 +275,7 @@ take_times(const struct lull_straggler_response *response, const struct response
     double slowness[LULL_PLAN_CONTROLLER_MAX_GPUS];
     const bool is_stretched = lull_straggler_detector_is_stretched(copy->straggler);
     const struct lull_straggler_detector_sample sample = {
-        /* In a detour for another copy this one goes by its plan. */
+        /* In a detour for another copy this one follows its plan. */
         .kind = kind == LULL_STRAGGLER_STRETCHED && !is_stretched ? LULL_STRAGGLER_PLANNED : kind,
         .span_ns = times->end_ns - times->begin_ns,
         .gap_ns = times->next_ns - times->end_ns,
@@ -288,7 +288,7 @@ take_times(const struct lull_straggler_response *response, const struct response
     return lull_straggler_detector_take(copy->straggler, &sample);
 }
 
-/* Finds how an iteration was run. False: it says nothing about stragglers. */
+/* Finds how an iteration was run. False: it is no evidence about stragglers. */
 static bool response_kind_of(const struct lull_straggler_response *response,
                              const struct lull_plan_controller_iteration *iteration,
                              enum lull_straggler_detector_kind *kind_out)
@@ -366,7 +366,8 @@ static void response_take_iterations(struct lull_straggler_response *response,
         for (uint32_t i = 0; i < response->copy_count; i++)
             is_known &= lull_plan_runner_times(runner, response->copies[i].copy, iteration.number,
                                                &times[i]);
-        /* The others may still begin the next one, until it is told as well. */
+        /* The other GPUs may not have begun the next iteration. Wait until it has been reported as
+         * well. */
         if (!is_known && response->seen + 1 == count)
             return;
         response->seen++;
@@ -393,7 +394,7 @@ void lull_straggler_response_tick(struct lull_straggler_response *response,
     lull_control_unlock(control);
 }
 
-/* ---- what came of it --------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------------- */
 
 /* The iterations of one kind in an episode, as far as their energy is known. */
 struct straggler_response_part {

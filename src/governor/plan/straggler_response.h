@@ -2,11 +2,11 @@
  * Straggler response: while a device, or another copy of the pipeline, is slow, the others are
  * slowed down as well, as far as they would only wait for it. It feeds the iterations of each copy
  * to core/pipeline/follow/straggler_detector.h, has a plan made for what that asks
- * (core/pipeline/follow/replan.h), and has the plan runner carry it out as a detour. When the
+ * (core/pipeline/follow/replan.h), and has the plan runner execute it as a detour. When the
  * straggler has caught up all clocks go back to the plan at once.
  *
- * Only copies whose GPUs are all on this node, and whose ranks say sections, are looked at: what a
- * stage on another node does is not seen.
+ * Only copies whose GPUs are all on this node, and whose ranks report sections, are observed: the
+ * stages on other nodes are not visible.
  *
  * Threads: create, tick and destroy belong to the main thread; tick takes the control's lock.
  * SPDX-License-Identifier: Apache-2.0
@@ -23,12 +23,12 @@ struct lull_straggler_response;
 struct lull_straggler_response *lull_straggler_response_create(void);
 void lull_straggler_response_destroy(struct lull_straggler_response *response);
 
-/* Looks at the latest iterations and responds; to be called every 50 ms, unless the pipeline is
- * being profiled. Without memory it leaves the plan alone. */
+/* Examines the latest iterations and responds. Call it every 50 ms, unless the pipeline is being
+ * profiled. If out of memory it does not change the plan. */
 void lull_straggler_response_tick(struct lull_straggler_response *response,
                                   struct lull_control *control, struct lull_plan_runner *runner);
 
-/* What the response came to, for the report. */
+/* Result of the response, for the report. */
 struct lull_straggler_response_summary {
     uint32_t replans;    /* how many plans were made and executed */
     uint64_t iterations; /* how many iterations ran at them */

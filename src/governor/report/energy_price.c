@@ -13,7 +13,7 @@
 #include "base/text.h"
 
 static const char system_file[] = "/etc/lull/lull.conf";
-/* More than any energy costs; what is above is a slip. */
+/* Above any real price; a higher value is a typing error. */
 static const double max_per_kwh = 1e9;
 
 /* ---- values ------------------------------------------------------------------------------ */

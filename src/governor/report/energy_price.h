@@ -1,6 +1,6 @@
 /*
- * The price of energy, in money and in carbon dioxide, as the user or the administrator says it.
- * Without one the report has kilowatt hours alone.
+ * The price of energy, in money and in carbon dioxide, as set by the user or the administrator.
+ * Without a price the report has only kilowatt hours.
  *
  * The file has lines such as
  *     [energy]
@@ -26,7 +26,7 @@ struct lull_energy_price {
     double co2_g_per_kwh; /* >= 0 */
 };
 
-/* Parse "0.30 EUR", "0.30EUR" or "0.30", and grams. -EINVAL: it is no such text; the price is left
+/* Parse "0.30 EUR", "0.30EUR" or "0.30", and grams. -EINVAL: invalid text; the price is
  * unchanged. */
 int lull_energy_price_parse_money(const char *text, struct lull_energy_price *price);
 int lull_energy_price_parse_co2(const char *text, struct lull_energy_price *price);

@@ -7,8 +7,8 @@
 #include "governor/report/report_fields.h"
 #include "governor/report/report_parts.h"
 
-/* Counter and polled power of one board should agree in the long run; a greater difference is told.
- */
+/* The counter and the polled power of a board should agree over a long time. A greater difference
+ * is reported. */
 static const double suspicious_ratio = 0.03;
 
 static const char *const node_names[LULL_RAPL_KINDS] = {

@@ -1,7 +1,6 @@
 /*
- * The frontier of a job in words and as JSON, the same in the report of a run, where it is measured
- * or predicted from what was measured, and in what a recorded job could save, where it is
- * predicted.
+ * The frontier of a job as text and as JSON. The report of a run has the measured frontier, or a
+ * prediction from measurements. The analysis of a recorded job has a predicted one.
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* A slowdown below half of what a sentence shows of it is none. */
+/* A slowdown below half of the last printed digit counts as none. */
 static const double shown_ratio = 0.0005;
 
 enum { MAX_DECIMALS = 6 };
@@ -26,7 +26,8 @@ static double rounded_up(double ratio, int decimals)
     return ceil(ratio * scale - 1e-6) / scale;
 }
 
-/* The fewest decimals of a percentage with which an interval still proves what it does. */
+/* The fewest decimals of a percentage with which the printed interval still proves the same
+ * claim. */
 static int saving_decimals(double saving, double low, double high)
 {
     const enum lull_gain_saving claim = lull_gain_judge_saving(saving, low, high);

@@ -11,7 +11,7 @@
 struct lever {
     const struct lull_target *target;
     const char *lever;
-    uint32_t gpu; /* the first one that has it, whose clocks are told */
+    uint32_t gpu; /* the first GPU that has it; its clocks are reported */
     struct lull_section_text text;
 };
 
@@ -172,7 +172,7 @@ static uint32_t levers_report_count_others(const struct lull_report *report)
     return others;
 }
 
-/* Adds what a lever saves of the job's energy, where trials tell it apart from the others. */
+/* Adds what a lever saves of the job's energy, if trials separate it from the others. */
 static void levers_report_add_saving(const struct lull_report *report, bool is_kept, bool is_steady,
                                      json_t *object)
 {

@@ -135,14 +135,14 @@ void lull_limit_table_print(const struct lull_limit_profile *profile, FILE *out)
 
 /* ---- of a run ---------------------------------------------------------------------------- */
 
-/* What the limit that is held costs in time, where the run itself tells. */
+/* The slowdown caused by the held limit, if this run measured it. */
 struct limits_report_slowdown {
     double ratio; /* NAN: it is not known */
     double half_width_ratio;
     const char *reason; /* why not; NULL: it is known */
 };
 
-/* A limit that was searched for stands against the others in its profile. */
+/* The slowdown of a searched limit is taken from its profile. */
 static struct limits_report_slowdown find_slowdown(const struct lull_report *report,
                                                    const struct lull_limits_summary *summary)
 {
@@ -160,7 +160,7 @@ static struct limits_report_slowdown find_slowdown(const struct lull_report *rep
     return slowdown;
 }
 
-/* A limit that was chosen for something else than the slowdown promises none. */
+/* A limit that was chosen by another goal has no slowdown bound. */
 static double limits_report_allowed_of(const struct lull_report *report,
                                        const struct lull_limits_summary *summary)
 {
@@ -255,7 +255,7 @@ json_t *lull_limits_report_json(const struct lull_report *report)
     return object;
 }
 
-/* Prints a limit that was given: what the GPUs say of it, and what it costs. */
+/* Prints a given limit: the values read back from the GPUs, and its slowdown. */
 static void print_given(const struct lull_report *report, const struct lull_limits_summary *summary,
                         FILE *out)
 {

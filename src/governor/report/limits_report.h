@@ -1,5 +1,5 @@
 /*
- * Power-limit profiles for people and for JSON: one row per setting. Pure but for its output.
+ * Power-limit profiles as a table and as JSON: one row per setting. No side effects except output.
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_GOVERNOR_REPORT_LIMITS_REPORT_H

@@ -296,7 +296,7 @@ static const struct lull_plan_file *find_plan(const struct lull_plan_runner *run
     return plan;
 }
 
-/* A plan is kept where it is not slower than it says itself by the tolerance or more. */
+/* A plan is accepted if it exceeds its own predicted time by less than the tolerance. */
 static double pipeline_report_allowed_of(const struct lull_report *report,
                                          const struct lull_plan_file *plan)
 {

@@ -1,6 +1,6 @@
 /*
  * The report of a run: report.json, the timeline trace.json (Chrome's trace format, which Perfetto
- * and chrome://tracing show), and the table for people. docs/report.md explains every field.
+ * and chrome://tracing show), and the table for the terminal. docs/report.md explains every field.
  *
  * Threads: one; the controls are stopped. SPDX-License-Identifier: Apache-2.0
  */
@@ -41,8 +41,8 @@ struct lull_report {
     double managed_s;                   /* its wall time */
     const struct lull_run_comparison *comparison; /* NULL: not compared */
     const struct lull_peers_summary *peers;       /* NULL: the job has one node */
-    const char *const *notes;                     /* what people should know; NULL-terminated */
-    const char *const *findings;      /* those of them that nobody has been told yet, likewise */
+    const char *const *notes;                     /* notes for the user; NULL-terminated */
+    const char *const *findings;      /* those of the notes not yet reported; NULL-terminated */
     const struct lull_online *online; /* NULL: no pipeline was profiled */
     const struct lull_plan_runner *runner;          /* NULL: there was no plan */
     const struct lull_straggler_response *response; /* NULL: stragglers were not looked for */
@@ -55,11 +55,11 @@ struct lull_report {
     struct lull_energy_report energy;
 };
 
-/* Writes DIR/report.json and DIR/trace.json, each whole or not at all. Errors: -errno, the path. */
+/* Writes DIR/report.json and DIR/trace.json, each atomically. Errors: -errno, the path. */
 int lull_report_write(const struct lull_report *report, const char *directory,
                       struct lull_error *err);
 
-/* Prints the table for people. */
+/* Prints the table. */
 void lull_report_print(const struct lull_report *report, FILE *out);
 
 #endif

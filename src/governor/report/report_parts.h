@@ -18,8 +18,7 @@
 
 /*
  * What a run came to against the job at its highest clocks, per iteration. Ratios are NAN where
- * they are not known; bounds beside a ratio that is known may be NAN or infinite, where nothing
- * tells them.
+ * they are not known; a bound of a known ratio is NAN or infinite if it is unknown.
  */
 struct lull_report_gain {
     const char *basis; /* what the saving comes from, in words; NULL: it is not known */
@@ -46,33 +45,34 @@ static inline struct lull_report_gain lull_report_no_gain(const char *reason)
 json_t *lull_verdict_report_json(const struct lull_report *report);
 void lull_verdict_report_print(const struct lull_report *report, FILE *out);
 
-/* The one of the findings that the verdict says; NULL: it says none. */
+/* The finding that is in the verdict; NULL: none is. */
 const char *lull_verdict_report_finding(const struct lull_report *report);
 
-/* What comparing whole runs, a power limit, a pipeline's plan, or the trials within the run tell of
- * its gain; the first is to be asked only with a comparison, the others where they ruled. */
+/* The gain as measured by a comparison of whole runs, a power limit, a pipeline's plan, or the
+ * trials within the run. Call the first only with a comparison, and the others only if that
+ * mechanism controlled the run. */
 struct lull_report_gain lull_run_report_gain(const struct lull_report *report);
 struct lull_report_gain lull_limits_report_gain(const struct lull_report *report);
 struct lull_report_gain lull_pipeline_report_gain(const struct lull_report *report);
 struct lull_report_gain lull_tried_report_gain(const struct lull_report *report);
 
-/* Returns what the verdict says of the gain: that of whole runs, where they were compared, else
- * that of the run itself. */
+/* Returns the gain in the verdict: that of whole runs if they were compared, otherwise that of the
+ * run itself. */
 struct lull_report_gain lull_verdict_report_gain(const struct lull_report *report);
 
-/* Returns why no figure of the run's energy can be believed; NULL: there is no such reason. */
+/* Returns why the run's energy figures are unreliable; NULL: they are reliable. */
 const char *lull_energy_report_doubt(const struct lull_report *report);
 
 /* Returns whether a pipeline's plan was kept. */
 bool lull_pipeline_report_is_kept(const struct lull_report *report);
 
-/* Makes "tried": what each point that trials compared with the reference has come to; and "valley",
- * the same in the energy of one GPU alone. */
+/* Makes "tried": the result of each point that trials compared with the reference; and "valley":
+ * the same for the energy of one GPU. */
 json_t *lull_tried_report_json(const struct lull_report *report);
 json_t *lull_valley_report_json(const struct lull_report *report, uint32_t gpu);
 
-/* Writes what other tolerances would save (job_frontier.h), with the figures of `gain`, the
- * verdict's, for what is kept. report->frontier is known. points_out: LULL_JOB_FRONTIER_BUDGETS. */
+/* Writes what other tolerances would save (job_frontier.h), with the verdict's `gain` for the
+ * accepted clocks. report->frontier is known. points_out: LULL_JOB_FRONTIER_BUDGETS. */
 void lull_tried_report_frontier(const struct lull_report *report,
                                 const struct lull_report_gain *gain,
                                 struct lull_job_frontier_point *points_out);

@@ -27,10 +27,10 @@ struct parts {
     const struct lull_compared_run *unmanaged_run; /* NULL: there is none */
     struct lull_run_difference difference;         /* with a comparison only */
     struct lull_energy_saving saving; /* of one pair; its half width is NAN where it is not known,
-                                       * or where the interval over several pairs says more */
+                                         or where the interval over several pairs is better */
 };
 
-/* One pair says nothing of how pairs differ: what is known of other jobs stands in. */
+/* One pair does not show how pairs differ. Values known from other jobs are used instead. */
 static void compute_uncertainty(const struct lull_report *report, struct parts *parts)
 {
     const struct lull_compared_run *managed = lull_run_comparison_last(report->comparison, true);
@@ -225,7 +225,7 @@ static void run_report_add_saving(const struct parts *parts, bool is_compared, j
     lull_field_json(root, "oracle_saving_ratio", json_null());
 }
 
-/* What the guard has to say of this run. */
+/* Results of the guard for this run. */
 static json_t *guard_json(const struct lull_report *report)
 {
     struct lull_guard_estimate kept = {.slowdown_ratio = NAN, .upper_ratio = INFINITY};
@@ -351,7 +351,7 @@ static void print_part(FILE *out, const struct lull_report *report, const struct
         part->average_power_w);
 }
 
-/* A sensor in step with the iterations is told where it leaves more than this open. */
+/* A sensor synchronous with the iterations is reported if its uncertainty exceeds this. */
 static const double reported_sampling_ratio = 0.02;
 
 static void print_saving(FILE *out, const struct lull_report *report, const struct parts *parts)
@@ -393,7 +393,7 @@ static void print_slowdown(FILE *out, const struct parts *parts)
     fprintf(out, "\n");
 }
 
-/* Prints what the comparison says, and what that is worth. */
+/* Prints the result of the comparison, and its confidence. */
 static void print_difference(FILE *out, const struct lull_report *report, const struct parts *parts)
 {
     const char *reason = lull_run_difference_no_bound(&parts->difference);
@@ -407,7 +407,7 @@ static void print_difference(FILE *out, const struct lull_report *report, const 
         fprintf(out, "  no run-to-run bound: %s\n", reason);
 }
 
-/* What the guard promises of what is kept, and what it does not. */
+/* What the guard guarantees about accepted clocks, and what it does not. */
 static void print_guard(FILE *out, const struct lull_report *report)
 {
     const struct lull_controller *controller;

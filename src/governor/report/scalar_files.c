@@ -65,15 +65,15 @@ static void scalar_files_report(struct lull_scalar_files *files, int code, const
     pthread_mutex_unlock(&files->lock);
 }
 
-/* Takes away what is there of a row behind the last whole one, so that readers find no half of one,
- * unless another program has written behind it. */
+/* Removes an incomplete last row, so that readers do not find it, unless another program has
+ * written after it. */
 static void scalar_files_truncate(const struct scalar_file *file, size_t done)
 {
     struct stat info;
 
     if (fstat(file->fd, &info) == 0 && info.st_size == file->whole + (off_t)done && done > 0 &&
         ftruncate(file->fd, file->whole) < 0)
-        return; /* a full disk that cannot be cut either is said all the same */
+        return; /* the full disk is still reported if the file cannot be truncated */
 }
 
 static void scalar_files_append(struct lull_scalar_files *files, struct scalar_file *file,

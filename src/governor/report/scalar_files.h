@@ -3,12 +3,12 @@
  * file (trace/event_file.h), which TensorBoard shows, and scalars.jsonl, a line of JSON for each
  * row, which any program can follow.
  *
- * A thread of its own writes, and rows wait for it in a queue of fixed size, so that a disk that is
- * slow, hangs or is full holds nobody up. A file that cannot be written ends with its last whole
+ * A thread of its own writes, and rows wait for it in a queue of fixed size, so a disk that is
+ * slow, hangs or is full delays no caller. A file that cannot be written ends with its last whole
  * row.
  *
- * Threads: the owner calls these functions, of which two wait for a disk: open for 1 s, and close
- * for as long as it is told. SPDX-License-Identifier: Apache-2.0
+ * Threads: the owner calls these functions. Two of them wait for a disk: open up to 1 s, and close
+ * up to the given time. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_GOVERNOR_REPORT_SCALAR_FILES_H
 #define LULL_GOVERNOR_REPORT_SCALAR_FILES_H
@@ -44,16 +44,16 @@ int lull_scalar_files_open(const char *folder, const struct lull_scalar *scalars
                            double unix_s, struct lull_scalar_files **files_out,
                            struct lull_error *err);
 
-/* Queues a copy of a row. One that finds the queue full is lost, which the complaint says. */
+/* Queues a copy of a row. If the queue is full the row is lost, and the complaint reports it. */
 void lull_scalar_files_add(struct lull_scalar_files *files, const struct lull_scalar_row *row);
 
-/* Returns whether there is something to say of the files that has not been said, and puts it into
- * text_out: that one cannot be written any more, or that rows were lost. Each is said once. */
+/* Returns whether there is a new message about the files, and copies it to text_out: a file can no
+ * longer be written, or rows were lost. Each is reported once. */
 bool lull_scalar_files_take_error(struct lull_scalar_files *files, struct lull_error *text_out);
 
-/* Waits until all rows are written, at most until that time of CLOCK_MONOTONIC, and ends. What is
- * stuck in a disk is left to itself; then text_out says that rows are missing, else it is left
- * unchanged. NULL is allowed. */
+/* Waits until all rows are written, at most until that time of CLOCK_MONOTONIC, and ends. A thread
+ * stuck in disk I/O is abandoned. In this case text_out has the message that rows are missing;
+ * otherwise it is unchanged. NULL is allowed. */
 void lull_scalar_files_close(struct lull_scalar_files *files, int64_t until_ns,
                              struct lull_error *text_out);
 

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "governor/run/run_statistics.h"
 
-/* A reading that is older than this tells nothing of now: energy is read once a second. */
+/* An older reading does not describe the present. Energy is read once a second. */
 static const int64_t stale_ns = 3 * LULL_NS_PER_S;
 
 /* What the scalars of one row are made of. */
@@ -21,7 +21,7 @@ struct scalar_source {
 
 /* ---- readings ---------------------------------------------------------------------------- */
 
-/* Finds the last reading of a field. NULL: there is none that tells of now. */
+/* Finds the last reading of a field. NULL: there is none, or it is too old. */
 static const struct lull_device_reading *find_reading(const struct scalar_source *source,
                                                       uint32_t gpu, uint32_t field)
 {

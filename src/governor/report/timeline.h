@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "governor/control/control.h"
 
-/* Writes DIRECTORY/trace.json, whole or not at all. sentence: of the verdict; NULL: there is none.
- * Errors: -errno with the path. */
+/* Writes DIRECTORY/trace.json atomically. sentence: of the verdict; NULL: there is none. Errors:
+ * -errno with the path. */
 int lull_timeline_write(struct lull_devices *devices, const struct lull_control *control,
                         const char *sentence, const char *directory, struct lull_error *err);
 

@@ -9,12 +9,12 @@
 #include "governor/report/report_parts.h"
 #include "governor/run/run_statistics.h"
 
-/* So many spans of a kind at most are told of a GPU: a picture shows no more of them, and the
+/* At most this many spans of each kind are written per GPU. A picture cannot show more, and the
  * document stays small. */
 enum { MAX_SPANS = 400 };
 
-/* The stretch that is told is at least as long as this, where there are so many iterations:
- * sensors are read ten times a second, and shorter ones would show hardly a reading. Chosen. */
+/* Minimum length of the reported stretch, if the run has enough iterations. Sensors are read ten
+ * times a second, so a shorter stretch would contain hardly any readings. Chosen. */
 static const int64_t min_ns = 2 * LULL_NS_PER_S;
 enum { MAX_ITERATIONS = 200 };
 

@@ -1,5 +1,5 @@
-/* Reports what each point that trials compared with the reference has come to: of the job, of one
- * GPU alone (its valley), and of a lever. SPDX-License-Identifier: Apache-2.0 */
+/* Reports the result of each point that trials compared with the reference: of the job, of one GPU
+ * alone (its valley), and of a lever. SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,8 +75,8 @@ void lull_tried_report_frontier(const struct lull_report *report,
             &kept, frontier->is_proven ? report->tolerance_ratio : (double)INFINITY, points_out);
 }
 
-/* A valley is one curve: the points with what is kept in sections and gaps, or, where nothing is
- * kept there, those with nothing. */
+/* A valley is one curve. It uses the points tried with the clocks accepted for sections and gaps,
+ * or, without such clocks, the points tried with no section lowered. */
 json_t *lull_valley_report_json(const struct lull_report *report, uint32_t gpu)
 {
     struct lull_job_frontier_tried tried[LULL_JOB_FRONTIER_SETTINGS];

@@ -222,7 +222,7 @@ static void verdict_print_gain(const struct lull_report_gain *gain, FILE *out)
         fprintf(out, "%s, %s", saving, slowdown);
 }
 
-/* A command that failed is the first thing to say: its run proves little. */
+/* A failed command is reported first: its run proves little. */
 static void verdict_print_failure(int status, FILE *out)
 {
     if (status > SIGNAL_BASE && status < SIGNAL_BASE + NSIG)
@@ -274,7 +274,7 @@ const char *lull_verdict_report_finding(const struct lull_report *report)
     return verdict_report_has_lowered(report) || report->status != 0 ? NULL : report->findings[0];
 }
 
-/* Why nothing was lowered: what was found at the end, else the last thing that went wrong. */
+/* Why nothing was lowered: the finding at the end, otherwise the last failure. */
 static const char *verdict_report_find_reason(const struct lull_report *report)
 {
     const char *reason = report->findings[0];

@@ -25,7 +25,7 @@ int lull_job_signals_open(struct lull_job_signals *signals, struct lull_error *e
     if (signals->fd < 0)
         return lull_error_set(err, -errno, "signals do not reach the job: %s", strerror(errno));
     sigprocmask(SIG_BLOCK, &passed, &signals->inherited.mask);
-    /* Where the death of children is ignored nobody learns their exit status. */
+    /* If SIGCHLD is ignored, wait returns no exit status. */
     sigaction(SIGCHLD, NULL, &children);
     signals->inherited.ignores_children = children.sa_handler == SIG_IGN;
     if (signals->inherited.ignores_children)

@@ -1,11 +1,12 @@
 /*
- * Job signals: what is sent to `lull run` is meant for its job. Every signal that can be blocked
- * and that no fault of this process raises is passed on, and ends or stops nothing here: the exit
- * status is the job's. The job gets the mask and the ignored signals that this process inherited;
- * no handler is ever installed.
+ * Job signals: passes signals sent to `lull run` on to its job. It passes every signal that can be
+ * blocked, except those raised by faults of this process. They do not end or stop this process,
+ * because its exit status is the job's. The job gets the mask and the ignored signals that this
+ * process inherited. No handler is installed.
  *
- * What a terminal sends (Ctrl-C) reaches the job by itself, as both are of one process group. TSTP,
- * TTIN and TTOU are left unchanged: the shell waits for this process to stop, too.
+ * Signals from a terminal (Ctrl-C) reach the job directly, because both are in one process group.
+ * TSTP, TTIN and TTOU keep their default action, because the shell also waits for this process to
+ * stop.
  *
  * Threads: one owns it, and opens it before there are others, so that they block the same.
  * SPDX-License-Identifier: Apache-2.0
@@ -28,14 +29,14 @@ struct lull_job_signals {
  * status. Errors: -errno, and nothing is blocked. */
 int lull_job_signals_open(struct lull_job_signals *signals, struct lull_error *err);
 
-/* Notes what has come so far. To be called right before the job starts, which then gets it, from
- * wherever it came. */
+/* Notes the signals received so far. Call it right before the job starts; the job then gets them,
+ * whatever their source. */
 void lull_job_signals_await_job(struct lull_job_signals *signals);
 
 /* Passes on to the job what has come. */
 void lull_job_signals_pass_on(struct lull_job_signals *signals, const struct lull_child *job);
 
-/* Signals stay blocked, and pass nowhere any more. */
+/* Stops passing signals. They stay blocked. */
 void lull_job_signals_close(struct lull_job_signals *signals);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Opening: the driver may hang while the GPUs are looked for, and the job has to start all the
- * same. Threads: any. SPDX-License-Identifier: Apache-2.0
+ * Opening: the driver may hang while the GPUs are enumerated. The job must start nevertheless.
+ * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_GOVERNOR_RUN_OPENING_H
 #define LULL_GOVERNOR_RUN_OPENING_H

@@ -74,14 +74,14 @@ static bool follows_openmpi(const struct lull_probes_request *request)
     return !IS_SANITIZED && find_probe(OPENMPI_SHIM, path, sizeof(path), &missing) == 0;
 }
 
-/* CUDA loads one library only, and says nothing of others to it. */
+/* CUDA loads only one library, and passes it no information about others. */
 static bool is_any_library(const char *chosen)
 {
     (void)chosen;
     return true;
 }
 
-/* The words by which NCCL's profiler is switched off, or was linked into the program. */
+/* Values for which NCCL's profiler is off, or is linked into the program. */
 static bool is_no_plugin(const char *chosen)
 {
     return strcmp(chosen, "none") == 0 || strcmp(chosen, "STATIC_PLUGIN") == 0;
@@ -95,7 +95,7 @@ static const struct probe {
     bool (*is_needed)(const struct lull_probes_request *request);
     bool is_optional;      /* it is built only where the headers of its MPI are */
     const char *variable;  /* of the environment, that gets it loaded; +: added to what it holds */
-    const char *chain;     /* variable that tells it what the user has chosen instead; NULL: none */
+    const char *chain;     /* variable that passes the user's own choice to it; NULL: none */
     const char *otherwise; /* what would be loaded if the user has chosen nothing; NULL: nothing */
     bool (*is_respected)(const char *chosen); /* then it is not loaded; NULL: it always is */
     const char *loss;                         /* what is not observed then, and what to do */
@@ -127,7 +127,7 @@ static const struct probe {
         .library = "liblull-nccl.so",
         .is_needed = wants_markers,
         .variable = "+LD_PRELOAD",
-        .besides = NCCL_PLUGIN_ENV "=none", /* both would tell everything twice */
+        .besides = NCCL_PLUGIN_ENV "=none", /* with both, every event would be reported twice */
     },
     {
         .library = "libnccl-profiler-lull.so",
@@ -200,7 +200,7 @@ static bool is_split(const struct probe *probe, const char *path)
     return strcmp(probe->variable, "+LD_PRELOAD") == 0 && strpbrk(path, " :") != NULL;
 }
 
-/* What ours has to load in its turn: the user's choice, if it is not ours already. */
+/* The library that our probe must load: the user's choice, unless that is our probe already. */
 static const char *probe_env_find_behind(const struct probe *probe, const char *chosen)
 {
     if (chosen == NULL)

@@ -1,7 +1,7 @@
 /*
  * One pass is one execution of the command: a job segment, a child with the probes in its
  * environment, a control loop, and this thread's loop. `--compare` makes pairs of passes, of which
- * one observes only. Here is what ends: passes, and the run with its report.
+ * one observes only. This file ends passes, and the run with its report.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -21,10 +21,10 @@
 
 /* How long a last reading is waited for, within the 2 s after which `lull run` ends. */
 enum { STOP_MS = 100 };
-/* How long the table waits for its reader; report.json says the same. */
+/* How long the table waits for its reader; report.json has the same data. */
 enum { PRINT_MS = 1000 };
 
-/* What hangs in the driver continues using the devices, and ends with the process. */
+/* A thread that hangs in the driver still uses the devices, and ends with the process. */
 static void managed_run_close_devices(struct lull_managed_run *run)
 {
     const int left = lull_run_leases_close(&run->leases);
@@ -35,8 +35,8 @@ static void managed_run_close_devices(struct lull_managed_run *run)
         lull_devices_close(run->devices);
 }
 
-/* Leaves the other nodes before the report is written: that takes time, and they would take it for
- * silence. */
+/* Leaves the other nodes before the report is written. Writing takes time, and the other nodes
+ * would treat this node as lost. */
 static void leave_nodes(struct lull_run_pass *pass)
 {
     if (pass->peers == NULL)
@@ -106,7 +106,7 @@ static void end_pass(struct lull_run_pass *pass)
     lull_event_segment_destroy(pass->job);
 }
 
-/* A job that ended is not held up by whoever does not read what is said about it. */
+/* A reader that does not drain the output must not delay the end of the job. */
 static void print_report(const struct lull_report *report)
 {
     char *text = NULL;
@@ -125,8 +125,8 @@ static void print_report(const struct lull_report *report)
     free(text);
 }
 
-/* Computes the swings of power, and says what was given up because of them, or that they have
- * become wider all the same. False: nothing was managed. */
+/* Computes the power swings. Notes what was given up because of them, or that the swings still
+ * exceed the limit. False: nothing was managed. */
 static bool find_swing(struct lull_managed_run *run, const struct lull_run_pass *unmanaged,
                        const struct lull_run_pass *managed, struct lull_run_swing *swing_out)
 {
@@ -200,8 +200,8 @@ static void managed_run_write_report(struct lull_managed_run *run,
         print_report(&report);
 }
 
-/* Gives the GPUs back after a managed pass: the next pass must find them as the first one did, and
- * what the pass has learnt stays for the report. */
+/* Releases the GPUs after a managed pass, so that the next pass finds them in their initial state.
+ * The results of the pass stay for the report. */
 static void close_actuator(struct lull_run_pass *pass)
 {
     if (pass->control != NULL)
@@ -210,8 +210,8 @@ static void close_actuator(struct lull_run_pass *pass)
         pass->run->is_driver_stuck = true;
 }
 
-/* Begins a pass where an earlier one of the same side has ended, of which nothing is kept but what
- * the comparison has taken. */
+/* Begins a pass in place of an ended one of the same side. Of that pass only the data in the
+ * comparison is kept. */
 static void renew_pass(struct lull_run_pass *pass, struct lull_managed_run *run, bool is_managed)
 {
     const struct lull_run_comparison *const comparison = &run->comparison;

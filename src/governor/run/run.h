@@ -1,6 +1,6 @@
 /*
- * `lull run`: manages the GPUs of a command while it runs. Whatever fails here is said once and
- * costs the job nothing: the command runs, and its own status is returned.
+ * `lull run`: manages the GPUs of a command while it runs. A failure of Lull is logged once and
+ * does not affect the job: the command runs, and its own status is returned.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_GOVERNOR_RUN_RUN_H
@@ -35,9 +35,9 @@ struct lull_run_options {
     bool no_daemon;         /* drive the devices from this process (root) */
     bool quiet;             /* no table, no progress */
     enum lull_run_progress_kind progress;
-    bool verbose;             /* the table has every step of the searches */
-    const char *const *plans; /* files with a pipeline's plan, and plans to fall back to */
-    uint32_t plan_count;      /* 0: sections are managed, unless online or limits say otherwise */
+    bool verbose;                      /* the table has every step of the searches */
+    const char *const *plans;          /* files with a pipeline's plan, and plans to fall back to */
+    uint32_t plan_count;               /* 0: sections are managed, unless online or limits is set */
     struct lull_online_options online; /* schedule not NULL: a pipeline is profiled and planned */
     struct lull_limits_options limits; /* with is_wanted, a power limit is managed, not sections */
     struct lull_energy_price price;    /* what the report computes energy with */
@@ -55,7 +55,7 @@ struct lull_run_options {
  */
 int lull_run(const struct lull_run_options *options, int *status_out, struct lull_error *err);
 
-/* Reports go here if nobody has named a folder, each into a folder of its own. */
+/* Default folder for reports. Each report gets a folder of its own in it. */
 #define LULL_RUN_REPORTS "lull-report"
 enum { LULL_RUN_REPORT_SIZE = 64 };
 

@@ -1,6 +1,6 @@
 /*
- * What is wrong with a run's options can be told before its command starts, where the devices and
- * the file system are known. SPDX-License-Identifier: Apache-2.0
+ * Checks a run's options before its command starts, against the known devices and file system.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <limits.h>
@@ -38,7 +38,7 @@ int lull_run_check_folders(const struct lull_run_options *options, struct lull_e
     return result;
 }
 
-/* So many runs may begin in one second, such as those of a job's nodes. */
+/* Maximum number of runs that can begin in one second, such as those of a job's nodes. */
 enum { MAX_AT_ONCE = 10 * LULL_AGREEMENT_MAX_NODES };
 
 /* Makes the folder of a report below the working directory. */
@@ -94,7 +94,7 @@ int lull_run_check_limit(const struct lull_managed_run *run, struct lull_error *
         const double min_w = info->power_limit_min_mw * 1e-3;
         const double most_w = info->power_limit_max_mw * 1e-3;
 
-        /* A device that names no range refuses by itself what it does not take. */
+        /* A device that reports no range rejects unsupported limits itself. */
         if (most_w > 0.0 && (wanted_w < min_w || wanted_w > most_w))
             return lull_error_set(err, -EINVAL, "--power-limit %g: GPU %u (%s) takes %g to %g W",
                                   wanted_w, run->gpus[i], info->name, min_w, most_w);

@@ -1,6 +1,6 @@
 /*
- * A comparison: unmanaged and managed runs of one command in turn (lull run --compare), and what
- * they say together.
+ * A comparison: unmanaged and managed runs of one command in turn (lull run --compare), and their
+ * combined result.
  *
  * "Slower" is the managed run as a whole against what it would have taken: the mean time of all its
  * iterations, those of learning, trials and reference blocks included, against that of the
@@ -66,11 +66,11 @@ void lull_run_comparison_add(struct lull_run_comparison *comparison,
 const struct lull_compared_run *
 lull_run_comparison_last(const struct lull_run_comparison *comparison, bool is_managed);
 
-/* Computes what all complete pairs say; NAN is unknown. */
+/* Computes the result of all complete pairs; NAN is unknown. */
 void lull_run_comparison_difference(const struct lull_run_comparison *comparison, double confidence,
                                     struct lull_run_difference *difference_out);
 
-/* Says in words why no bound holds between runs; NULL: one does. */
+/* Returns the reason why there is no run-to-run bound; NULL: there is one. */
 const char *lull_run_difference_no_bound(const struct lull_run_difference *difference);
 
 #endif

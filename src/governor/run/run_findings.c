@@ -19,13 +19,13 @@
  * its GPU for communication is not idle there. */
 static const double idle_share = 0.9;
 
-/* What holds the clock in this share of the readings is worth a sentence. */
+/* A reason that limits the clock in this share of the readings is reported. */
 static const double held_share = 0.1;
 
-/* Fewer readings say nothing of a GPU. */
+/* Fewer readings are no evidence about a GPU. */
 enum { MIN_READINGS = 10 };
 
-/* A run of this length has looked for its processes often enough. */
+/* A run of this length has searched for its processes often enough. */
 static const double min_to_see_s = 1.0;
 
 struct text {
@@ -52,7 +52,7 @@ __attribute__((format(printf, 2, 3))) static void finding_append(struct text *te
 
 /* ---- what is true of a GPU ------------------------------------------------------------------ */
 
-/* The section controller decides here, so that what it has learnt is what counts. */
+/* The section controller decides here, so its results count. */
 static bool is_by_section(const struct lull_run_pass *pass)
 {
     return pass->limits == NULL && pass->runner == NULL && !pass->observe_only;
@@ -82,7 +82,7 @@ static void finding_shared(const struct lull_run_pass *pass, uint32_t gpu, struc
               "binding or CUDA_VISIBLE_DEVICES");
 }
 
-/* The share of a GPU's readings in which it was idle; NAN: there are too few that tell. */
+/* The share of a GPU's readings in which it was idle. NAN: too few readings include this. */
 static double idle_ratio(const struct lull_run_pass *pass, uint32_t gpu)
 {
     const struct lull_samples *samples = &lull_control_log(pass->control, gpu)->samples;
@@ -535,7 +535,7 @@ static const struct finding {
 
 enum { FINDINGS = sizeof(findings) / sizeof(findings[0]) };
 
-/* Says the finding of the first of these GPUs for all of them. */
+/* Reports the finding of the first of these GPUs for all of them. */
 static void finding_log(struct lull_run_pass *pass, const struct finding *finding, uint64_t gpus)
 {
     const uint32_t first = (uint32_t)__builtin_ctzll(gpus);
@@ -551,7 +551,7 @@ static void finding_log(struct lull_run_pass *pass, const struct finding *findin
     lull_run_found(pass->run, sentence);
 }
 
-/* Says what the command's processes were, none of which has joined the job. */
+/* Reports the command's processes if none of them has joined the job. */
 static void finding_log_witnessed(struct lull_run_pass *pass)
 {
     char text[LULL_RUN_NOTE_SIZE];
@@ -560,7 +560,7 @@ static void finding_log_witnessed(struct lull_run_pass *pass)
     lull_run_found(pass->run, text);
 }
 
-/* Says which processes use GPUs that are not managed for them, and what would help. False: none. */
+/* Reports which processes use GPUs that are not managed for them, and the remedy. False: none. */
 static bool finding_log_placements(struct lull_run_pass *pass)
 {
     const bool on_several = lull_control_count_placed(pass->control, LULL_PLACEMENT_SEVERAL) > 0;
@@ -579,7 +579,8 @@ static bool finding_log_placements(struct lull_run_pass *pass)
     return on_several || is_elsewhere;
 }
 
-/* Says that the job's processes were seen on no GPU. False: they may have been too short-lived. */
+/* Reports that the job's processes were seen on no GPU. False: they may have been too
+ * short-lived. */
 static bool finding_log_unseen(struct lull_run_pass *pass)
 {
     if (lull_control_count_placed(pass->control, LULL_PLACEMENT_UNSEEN) == 0 ||

@@ -1,6 +1,6 @@
 /*
- * Run findings: why a managed run came to nothing, or to less than it might have, in one sentence
- * each with what to do next. They end up in report.json among the notes, and in the table.
+ * Run findings: the reasons why a managed run saved nothing, or less than possible. Each is one
+ * sentence with the next step for the user. They are in the notes of report.json and in the table.
  *
  * Threads: the main thread; the control is stopped. SPDX-License-Identifier: Apache-2.0
  */

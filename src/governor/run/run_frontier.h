@@ -1,7 +1,7 @@
 /*
  * Run frontier: what some slowdowns would save of the job, from the trials of a managed run
  * (core/energy/job_frontier.h): time from the boundaries of its iterations, energy from the
- * readings of its GPUs; and what each of the points that were tried has come to.
+ * readings of its GPUs; and the result of each tried point.
  *
  * Threads: one; the control is stopped, or locked where it says so.
  * SPDX-License-Identifier: Apache-2.0
@@ -17,12 +17,12 @@ struct lull_run_frontier {
     struct lull_job_frontier_tried tried[LULL_JOB_FRONTIER_SETTINGS];
     uint32_t tried_count;
     uint32_t kept_point;  /* the lowest steady point that is kept on a GPU of the job */
-    uint64_t kept_others; /* what is kept of all else, as in a visit */
-    bool is_proven;       /* a proof has found what is kept to be within the tolerance */
+    uint64_t kept_others; /* accepted points of all other targets, encoded as in a visit */
+    bool is_proven;       /* a proof has shown that the accepted clocks are within the tolerance */
 };
 
-/* Computes the frontier with what is kept in sections and gaps. False: the job used no GPU, or
- * out of memory; nothing is written then. */
+/* Computes the frontier with the clocks accepted for sections and gaps. False: the job used no GPU,
+ * or out of memory; nothing is written then. */
 bool lull_run_frontier_compute(const struct lull_control *control,
                                struct lull_run_frontier *frontier_out);
 
@@ -31,9 +31,9 @@ const struct lull_job_frontier_tried *
 lull_run_frontier_find(const struct lull_run_frontier *frontier, uint32_t point, uint64_t others);
 
 /*
- * Lists what the trials have come to in the energy of one GPU of the job alone, over the time of
- * the job's iterations. tried_out: LULL_JOB_FRONTIER_SETTINGS of them. Returns how many there are;
- * 0 as well if memory runs out.
+ * Lists the results of the trials in the energy of one GPU of the job, over the time of the job's
+ * iterations. tried_out: LULL_JOB_FRONTIER_SETTINGS of them. Returns how many there are; 0 as well
+ * if memory runs out.
  */
 uint32_t lull_run_frontier_of_gpu(const struct lull_control *control, uint32_t gpu,
                                   struct lull_job_frontier_tried *tried_out);
@@ -55,8 +55,8 @@ struct lull_run_trials {
 void lull_run_trials_take(struct lull_run_trials *trials, const struct lull_control *control,
                           int64_t until_ns);
 
-/* Returns what is kept now is found to save of the job's energy, as a ratio; NAN: nothing is kept,
- * or its interval does not exclude 0 yet. Likewise locked. */
+/* Returns the measured saving of the accepted clocks as a ratio of the job's energy. NAN: none is
+ * accepted, or the interval does not exclude 0 yet. Likewise locked. */
 double lull_run_trials_saving(const struct lull_run_trials *trials,
                               const struct lull_control *control);
 

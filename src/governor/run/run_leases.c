@@ -82,8 +82,9 @@ static int run_leases_await_welcome(struct lull_run_leases *leases)
     return lull_actuator_greet(leases->greeting, NULL);
 }
 
-/* Whatever the daemon answers, it may answer otherwise later: an administrator has the GPUs for a
- * while, or it has not yet noticed that the connection before is gone. */
+/* Retry after any answer of the daemon, because its answer may change: an administrator may hold
+ * the GPUs for a while, or the daemon may not have detected the end of the previous connection
+ * yet. */
 static bool take_again(struct lull_run_leases *leases, struct lull_control *control, int64_t now_ns)
 {
     int result;

@@ -1,9 +1,9 @@
 /*
- * Run leases: how a run comes to its leases, keeps them, and comes to them again after lulld has
- * taken one back or has died. Until then nothing is lowered, and what was being tested waits; what
- * has been learnt stays.
+ * Run leases: acquires the leases of a run, keeps them, and acquires them again after lulld has
+ * revoked one or has died. Until then no clock is lowered and the current test waits. Earlier
+ * results stay valid.
  *
- * Threads: the main thread; it waits for nobody but a daemon that has just greeted.
+ * Threads: the main thread. It waits only for a daemon that has just sent its greeting.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_GOVERNOR_RUN_RUN_LEASES_H
@@ -16,7 +16,7 @@
 #include "governor/control/actuator.h"
 #include "governor/control/control.h"
 
-/* Zero-initialised has no actuator, and looks for none. */
+/* Zero-initialised: no actuator, and none is searched. */
 struct lull_run_leases {
     const char *runtime_dir;
     struct lull_devices *devices;   /* where this process drives them; else NULL */
@@ -40,17 +40,17 @@ enum lull_run_leases_change {
 int lull_run_leases_open(struct lull_run_leases *leases, struct lull_devices *devices,
                          const char *runtime_dir, bool no_daemon, struct lull_error *err);
 
-/* Gives all GPUs back; the control does not use the actuator any more. Error: -EINPROGRESS devices
- * must stay (lull_actuator_close). */
+/* Releases all GPUs. The control must no longer use the actuator. Error: -EINPROGRESS devices must
+ * stay (lull_actuator_close). */
 int lull_run_leases_close(struct lull_run_leases *leases);
 
-/* Gives all GPUs back until the run is resumed: they are at the reference when this returns, unless
+/* Releases all GPUs until the run is resumed. They are at the reference when this returns, unless
  * the driver is slow. Error: as lull_run_leases_close. */
 int lull_run_leases_pause(struct lull_run_leases *leases, struct lull_control *control);
 void lull_run_leases_resume(struct lull_run_leases *leases, int64_t now_ns);
 
-/* Renews the leases, or tries to take them again: soon at first, later every 1.5 s at most. To be
- * called many times a second. After a change text_out says it to people. */
+/* Renews the leases, or retries to acquire them: soon at first, later at intervals of at most 1.5
+ * s. Call it many times a second. After a change text_out has the message for the user. */
 enum lull_run_leases_change lull_run_leases_tick(struct lull_run_leases *leases,
                                                  struct lull_control *control, int64_t now_ns,
                                                  struct lull_error *text_out);

@@ -196,7 +196,7 @@ static enum lull_live_state run_live_state_of(const struct lull_run_pass *pass, 
     return state->leased ? LULL_LIVE_MANAGED : LULL_LIVE_OBSERVED;
 }
 
-/* The process of a GPU's rank; 0: there is none, or it has ended without a word. */
+/* The process of a GPU's rank; 0: there is none, or it no longer exists. */
 static int32_t pid_of(const struct lull_control *control, uint32_t gpu)
 {
     const int32_t slot = lull_control_gpu(control, gpu)->process;
@@ -363,7 +363,7 @@ static void show_slowdown(const struct lull_run_pass *pass, struct lull_live_run
     run->budget_left_ms = lull_live_figure(budget.left_ms, early);
 }
 
-/* What is saved is computed from all trials, and changes slowly. */
+/* The saving is computed from all trials, and changes slowly. */
 static void show_saving(struct lull_run_pass *pass, int64_t now_ns, struct lull_live_run *run)
 {
     const bool is_proven = lull_controller_is_proven(lull_control_controller(pass->control));

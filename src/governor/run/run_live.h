@@ -1,6 +1,6 @@
 /*
- * The live state of a pass: what `lull top` and `lull serve` show of it (wire/live.h), gathered
- * here a few times a second, and what they ask of it.
+ * The live state of a pass: the data that `lull top` and `lull serve` show of it (wire/live.h),
+ * collected here a few times a second, and their requests to it.
  *
  * Threads: the main thread; gathering holds the control's lock. SPDX-License-Identifier: Apache-2.0
  */
@@ -15,8 +15,8 @@ struct lull_run_pass;
 /* What was read of a GPU last. */
 struct lull_run_live_reading {
     uint32_t asked; /* enum lull_reading_field: what has been requested at all */
-    uint32_t ever;  /* ...and what has been told */
-    bool is_lost;   /* the last reading told nothing, although one has before */
+    uint32_t ever;  /* ...and which fields have been read at least once */
+    bool is_lost;   /* the last reading had no fields, although an earlier one had */
     struct lull_device_reading last;
 };
 
@@ -29,11 +29,10 @@ struct lull_run_live {
     uint32_t stuck_gpu;
 };
 
-/* Begins to publish a pass that has a control. What fails is noted: the job runs as well without.
- */
+/* Begins to publish a pass that has a control. A failure is noted; the job runs without. */
 void lull_run_live_open(struct lull_run_pass *pass);
 
-/* Ends it: nobody sees the run any more. */
+/* Stops publishing the run. */
 void lull_run_live_close(struct lull_run_live *live);
 
 /* Takes what was read of a GPU of the control, of which wanted was requested. */
@@ -43,7 +42,7 @@ void lull_run_live_take(struct lull_run_live *live, uint32_t gpu, uint32_t wante
 /* Publishes the state as of now. */
 void lull_run_live_show(struct lull_run_pass *pass, int64_t now_ns);
 
-/* Returns whether something else is asked of the run than before; *asked_out says what. */
+/* Returns whether there is a new request to the run; *asked_out has it. */
 bool lull_run_live_take_request(struct lull_run_live *live, enum lull_live_asked *asked_out);
 
 #endif

@@ -112,8 +112,8 @@ static bool run_log_has(const struct lull_sample *sample, uint32_t field)
     return (sample->reading.valid & field) != 0;
 }
 
-/* Differences of a counter that has been reset, or hangs, are no energies: what is kept of
- * it is what its account has made of it. */
+/* The difference of two readings is wrong if the counter was reset or hangs. The log therefore
+ * stores the energy of its account. */
 void lull_run_log_add_sample(struct lull_run_log *log, const struct lull_sample *sample)
 {
     const struct lull_energy_reading reading = lull_sample_energy_reading(sample);

@@ -115,7 +115,7 @@ bool lull_run_log_energy_between(const struct lull_run_log *log, int64_t begin_n
 void lull_run_log_powers(const struct lull_run_log *log, int64_t begin_ns, int64_t end_ns,
                          struct lull_moments *powers_w);
 
-/* What a sample says to an energy account. */
+/* A sample as a reading for an energy account. */
 struct lull_energy_reading lull_sample_energy_reading(const struct lull_sample *sample);
 
 /* Finds how well that energy is known: the variance and the bias of an edge at time_ns. The edge's

@@ -1,6 +1,6 @@
 /*
- * How much longer a run has to continue until something can be kept. Pure looks at a control that
- * is stopped, or locked. SPDX-License-Identifier: Apache-2.0
+ * How much longer a run has to continue until something can be kept. These functions only read a
+ * control that is stopped or locked. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_GOVERNOR_RUN_RUN_MISSING_H
 #define LULL_GOVERNOR_RUN_RUN_MISSING_H

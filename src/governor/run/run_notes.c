@@ -1,5 +1,5 @@
 /*
- * What a run has to say: at once, and in its report.
+ * Messages of a run: logged at once, and stored in its report.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <string.h>

@@ -36,7 +36,7 @@ enum { LULL_RUN_MAX_NOTES = 24, LULL_RUN_NOTE_SIZE = 640, LULL_RUN_PATH_SIZE = 5
 struct lull_managed_run {
     const struct lull_run_options *options;
     struct lull_devices *devices;
-    bool is_driver_stuck; /* a thread has not come back from it, so that devices have to stay */
+    bool is_driver_stuck; /* a thread has not returned from it, so the devices must stay open */
     struct lull_job_signals signals;
     struct lull_run_leases leases;
     struct lull_sampler *sampler; /* NULL: no GPU, or no thread */
@@ -69,7 +69,7 @@ struct lull_run_progress {
 struct lull_run_pass {
     struct lull_managed_run *run;
     const char *name;
-    char title[48]; /* what progress says is running */
+    char title[48]; /* name of the pass in the progress display: "run 2 of 6, managed" */
     struct lull_event_segment *job;
     struct lull_control *control;
     struct lull_peers *peers;                 /* NULL: the job has one node */
@@ -98,30 +98,30 @@ struct lull_run_pass {
     uv_poll_t signals;
 };
 
-/* Says something to the user once, and keeps it for the report. */
+/* Logs a message to the user once, and stores it for the report. */
 void lull_run_note(struct lull_managed_run *run, const char *text);
 
 /* Keeps what was found after the job has ended for the report, whose table shows it; without a
  * table it is said at once. */
 void lull_run_found(struct lull_managed_run *run, const char *text);
 
-/* Tells the launcher what its job needs, before the GPUs are opened: it waits for that, and drivers
- * are slow. Does nothing where the command is started here. Errors: there is no launcher any more.
- */
+/* Sends the launcher what its job needs. This comes before the GPUs are opened, because the
+ * launcher waits for it and drivers are slow. Does nothing if this process starts the command.
+ * Errors: the launcher has gone. */
 int lull_run_adopt_job(struct lull_managed_run *run, struct lull_error *err);
 
-/* Opens the GPUs that the command sees, their sampler and their actuator. What fails is noted, and
+/* Opens the GPUs that the command sees, their sampler and their actuator. A failure is noted, and
  * the command runs unmanaged. */
 void lull_run_open_devices(struct lull_managed_run *run);
 
 /* Opens the actuator unless one is open; without one the command is observed only. */
 void lull_run_open_actuator(struct lull_managed_run *run);
 
-/* Chooses what the job is to load; what cannot be loaded is not observed, and a note says so. */
+/* Chooses the probes that the job loads. A note reports each probe that cannot be loaded. */
 void lull_run_choose_probes(struct lull_managed_run *run);
 
-/* Check what would otherwise be told only at the end of the job. Errors: -EINVAL, with the option
- * and what to give instead. */
+/* Check what would otherwise be reported only at the end of the job. Errors: -EINVAL, with the
+ * option and what to give instead. */
 int lull_run_check_folders(const struct lull_run_options *options, struct lull_error *err);
 int lull_run_check_limit(const struct lull_managed_run *run, struct lull_error *err);
 
@@ -138,8 +138,8 @@ int lull_run_pass_start_job(struct lull_run_pass *pass, struct lull_error *err);
  * driver that hangs. */
 void lull_run_pass_sample(struct lull_run_pass *pass);
 
-/* Open what --scalars names, write a row of the run's numbers there, and end it with a last row.
- * What fails is noted, and costs the job nothing. */
+/* Open the folder of --scalars, write a row of the run's numbers, and close it with a last row. A
+ * failure is noted and does not affect the job. */
 void lull_run_pass_begin_scalars(struct lull_run_pass *pass);
 void lull_run_pass_report_scalars(struct lull_run_pass *pass);
 void lull_run_pass_end_scalars(struct lull_run_pass *pass);

@@ -88,8 +88,8 @@ static void run_progress_add_saving(struct lull_run_pass *pass, int64_t now_ns, 
         snprintf(text + length, size - length, "; saves %.1f %%", 100.0 * saving);
 }
 
-/* Plans and power limits say what they are about in the notes and the report; of them the line has
- * iterations alone. */
+/* Plans and power limits report their state in the notes and the report. For them the line has only
+ * the iterations. */
 static void run_progress_describe(struct lull_run_pass *pass, int64_t now_ns, char *text,
                                   size_t size)
 {
@@ -136,8 +136,8 @@ static void run_progress_write_state(struct lull_run_pass *pass, int64_t now_ns,
 
 /* ---- the terminal's status line ---------------------------------------------------------- */
 
-/* Put the title away, set it, and bring it back: xterm's sequences, which terminals that do not
- * know them leave out. */
+/* Save the title, set it, and restore it. These are xterm's sequences; other terminals ignore
+ * them. */
 static const char title_save[] = "\033[22;0t";
 static const char title_begin[] = "\033]0;";
 static const char title_end[] = "\007";
@@ -159,7 +159,7 @@ static bool has_title(void)
     return false;
 }
 
-/* A run in the background leaves the title to whoever is in front. */
+/* A run in the background does not set the terminal title. */
 static bool is_in_front(void)
 {
     const pid_t front = tcgetpgrp(STDERR_FILENO);
@@ -167,7 +167,7 @@ static bool is_in_front(void)
     return front < 0 || front == getpgrp();
 }
 
-/* One write, so that nothing of the job comes between its parts. */
+/* One write, so that no output of the job comes between its parts. */
 static void show_title(struct lull_run_pass *pass, int64_t now_ns)
 {
     char state[STATE_BYTES];
@@ -206,8 +206,8 @@ static bool is_searching(struct lull_run_pass *pass)
     return searches;
 }
 
-/* Says a sentence when iterations are known, when the search has settled, and in between after one
- * minute, two more, four more and so on: a run of a day says a dozen. */
+/* Logs a sentence when iterations are known, when the search has settled, and in between after one
+ * minute, two more, four more and so on: a run of a day logs a dozen. */
 static void log_state(struct lull_run_pass *pass, int64_t now_ns)
 {
     struct lull_run_progress *const progress = &pass->progress;

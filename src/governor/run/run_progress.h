@@ -1,10 +1,10 @@
 /*
- * The progress of a managed run: which iteration it is at, what is being learnt, about how long
- * that still takes, and what is saved so far.
+ * The progress of a managed run: the current iteration, what is being measured, an estimate of the
+ * remaining time, and the saving so far.
  *
- * The job writes to the same terminal, and nothing tells when: whatever lull run writes onto the
- * screen may stand in the job's lines. So on a terminal progress goes to the terminal's own status
- * line, its title, and the screen is the job's. Elsewhere it is a few whole lines.
+ * The job writes to the same terminal at unknown times, so output on the screen could end up within
+ * the job's lines. On a terminal, progress therefore goes to the terminal's title. Elsewhere it is
+ * a few whole lines.
  *
  * Threads: the main thread of `lull run`. SPDX-License-Identifier: Apache-2.0
  */
@@ -13,8 +13,8 @@
 
 #include "governor/run/run_pass.h"
 
-/* Shows the state as --progress says, if the job uses a GPU. It takes the control's lock, for as
- * long as it takes to look at what has happened since the last call. */
+/* Shows the state in the form of --progress, if the job uses a GPU. It holds the control's lock
+ * while it processes the events since the last call. */
 void lull_run_progress_show(struct lull_run_pass *pass, int64_t now_ns);
 
 /* Gives the terminal its own title again. */
@@ -24,8 +24,8 @@ void lull_run_progress_clear(struct lull_run_pass *pass);
  * control is locked, as the next. */
 void lull_run_progress_describe(const struct lull_control *control, char *text, size_t size);
 
-/* Returns what is kept now is found to save of the job's energy, as a ratio; NAN: nothing is kept,
- * or its interval does not exclude 0 yet. */
+/* Returns the measured saving of the accepted clocks as a ratio of the job's energy. NAN: none is
+ * accepted, or the interval does not exclude 0 yet. */
 double lull_run_progress_saving(struct lull_run_pass *pass, int64_t now_ns);
 
 #endif

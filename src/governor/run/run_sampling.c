@@ -56,7 +56,7 @@ double lull_run_sampling_ratio(const struct lull_run_sampling *sampling,
         if (lull_control_gpu(control, i)->process < 0)
             continue;
         source = lull_energy_source_of_gpu(lull_control_info(control, i));
-        /* GPUs of one kind share the answer, which takes a while to find. */
+        /* GPUs of one kind share the result, because it is slow to compute. */
         if (source.power_refresh_s != known.power_refresh_s ||
             source.power_window_s != known.power_window_s)
             edge_s = lull_energy_strobe_edge_s(&sampling->strobe, &source);

@@ -1,6 +1,6 @@
 /*
- * Run sampling: what the power sensors of a run's GPUs may overlook because they look in step with
- * its iterations (core/energy/strobe.h).
+ * Run sampling: errors of the power sensors of a run's GPUs whose sampling is synchronous with its
+ * iterations (core/energy/strobe.h).
  *
  * Threads: one; the control is stopped. SPDX-License-Identifier: Apache-2.0
  */
@@ -25,8 +25,8 @@ void lull_run_sampling_add(struct lull_run_sampling *sampling, const struct lull
 
 /*
  * Returns the standard deviation of the job's energy by such sampling, over that energy: 0 where no
- * sensor leaves a gap between its windows. The sections of leading_gpu tell when the job waits.
- * GPUs refresh at times of their own, so that their errors are independent.
+ * sensor leaves a gap between its windows. The sections of leading_gpu determine when the job
+ * waits. GPUs refresh at times of their own, so that their errors are independent.
  */
 double lull_run_sampling_ratio(const struct lull_run_sampling *sampling,
                                const struct lull_control *control, uint32_t leading_gpu,

@@ -1,6 +1,6 @@
 /*
- * What a pass writes while it runs (--scalars): a row a second, made here and written by a thread
- * of its own. SPDX-License-Identifier: Apache-2.0
+ * Writes the scalars of a running pass (--scalars): one row per second, composed here and written
+ * by another thread. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <limits.h>
@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "governor/run/run_pass.h"
 
-/* How long the last rows are waited for, within the 2 s after which `lull run` ends. */
+/* Timeout for the last rows, within the 2 s after which `lull run` ends. */
 enum { CLOSE_MS = 300 };
 
 static double unix_s(void)
@@ -37,7 +37,7 @@ void lull_run_pass_begin_scalars(struct lull_run_pass *pass)
 
     if (options->scalars == NULL || pass->control == NULL)
         return;
-    /* Runs that are compared are runs of their own for TensorBoard, too. */
+    /* TensorBoard also shows compared runs as separate runs. */
     if (options->compare)
         length = snprintf(folder, sizeof(folder), "%s/run-%u-%s", options->scalars,
                           pass->run->comparison.run_count + 1, pass->name);

@@ -1,6 +1,6 @@
 /*
- * What starts: the GPUs and the actuator of a run, and of each pass the job's segment, the control
- * loop and the child with the probes in its environment.
+ * Starts the GPUs and the actuator of a run, and for each pass the job's segment, the control loop
+ * and the child with the probes in its environment.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "governor/run/run_pass.h"
@@ -14,7 +14,7 @@
 #include "governor/run/visible_gpus.h"
 #include "wire/job_file.h"
 
-/* How long the job waits for its GPUs to be found; then it runs unmanaged. */
+/* Timeout for finding the GPUs; after it the job runs unmanaged. */
 enum { OPEN_MS = 5000 };
 
 void lull_run_open_actuator(struct lull_managed_run *run)
@@ -197,7 +197,7 @@ static int run_start_child(struct lull_run_pass *pass, struct lull_error *err)
     return lull_control_start(pass->control, err);
 }
 
-/* A launcher's job has its segment already, or went without. */
+/* A launcher's job has its segment already, or runs without one. */
 static int begin_job(struct lull_run_pass *pass, struct lull_error *err)
 {
     struct lull_managed_run *const run = pass->run;

@@ -13,7 +13,7 @@ enum { WARM_BAND_C = 1 };
 /* Energy is read after this share of the section that begins at a boundary. */
 static const double reading_share = 0.6;
 
-/* Fewer iterations do not tell how much they scatter. */
+/* Fewer iterations do not determine their scatter. */
 enum { MIN_COMPARED = 3 };
 
 static bool run_statistics_belongs(const struct lull_boundary *boundary, enum lull_run_part part)
@@ -57,7 +57,7 @@ static uint32_t last_temperature_c(const struct lull_samples *samples)
 }
 
 /* When the temperature first came near its last value; INT64_MIN where it always was, or is not
- * known. Later excursions are the job's own: leaving them out would leave out what it costs. */
+ * known. Later excursions are part of the job: excluding them would exclude some of its cost. */
 static int64_t warm_since_ns(const struct lull_samples *samples)
 {
     const uint32_t last_c = last_temperature_c(samples);
@@ -138,7 +138,8 @@ bool lull_run_statistics_change(const struct lull_control *control, double *slow
                    ((double)sides[i].count * sides[i].mean * sides[i].mean);
     }
     *slowdown_ratio_out = sides[1].mean / sides[0].mean - 1.0;
-    /* The shorter side's degrees of freedom leave the interval wider than need be, not narrower. */
+    /* Using the shorter side's degrees of freedom is conservative: it makes the interval wider than
+     * necessary. */
     *half_width_ratio_out =
         lull_student_quantile(0.975, fmin((double)sides[0].count, (double)sides[1].count) - 1.0) *
         sqrt(squares) * sides[1].mean / sides[0].mean;
@@ -165,7 +166,7 @@ bool lull_run_statistics_energy_between(const struct lull_control *control, int6
 
 /* Returns how long after a boundary energy is read: well inside the section that begins there,
  * where power is low and even. Counters and power readings are up to 0.1 s old, and at the boundary
- * itself, where computation has just ended, that is worth tens of joules. */
+ * itself, where computation has just ended, this is an error of tens of joules. */
 static int64_t reading_offset_ns(const struct lull_control *control, uint32_t gpu)
 {
     const struct lull_track *track = lull_controller_track(lull_control_controller(control), gpu);

@@ -1,6 +1,6 @@
 /*
- * Run statistics: what a run cost per iteration, from its run logs.
- * Pure but for its memory; one thread. SPDX-License-Identifier: Apache-2.0
+ * Run statistics: the time and energy of a run per iteration, from its run logs. No side effects
+ * except memory; one thread. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_GOVERNOR_RUN_RUN_STATISTICS_H
 #define LULL_GOVERNOR_RUN_RUN_STATISTICS_H
@@ -30,10 +30,10 @@ struct lull_run_statistics {
     bool has_energy;
     double energy_j;                 /* of all GPUs of the job over these iterations */
     bool has_uncertainty;            /* of energy_j */
-    struct lull_energy_sum measured; /* the pieces of energy_j, which tell its uncertainty */
+    struct lull_energy_sum measured; /* the pieces of energy_j, which determine its uncertainty */
     uint32_t measured_gpus;          /* how many GPUs the energy is of */
-    double sampling_ratio;  /* see lull_run_sampling_ratio; 0 for the whole and the descent,
-                             * of which no saving is told */
+    double sampling_ratio;  /* see lull_run_sampling_ratio; 0 for the whole and the descent, for
+                               which no saving is reported */
     double average_power_w; /* over the same time */
     double span_s;          /* how long these iterations took */
 };
@@ -54,17 +54,17 @@ const struct lull_boundaries *lull_run_statistics_boundaries(const struct lull_c
 double lull_run_statistics_energy_per_iteration_j(const struct lull_run_statistics *statistics);
 
 /*
- * Computes what the energy per iteration of one run says against that of another, one run each. Its
- * half width is NAN where the uncertainty of an energy is not known. False: an energy is not known.
+ * Compares the energy per iteration of one run with that of another, one run each. Its half width
+ * is NAN where the uncertainty of an energy is not known. False: an energy is not known.
  */
 bool lull_run_statistics_saving(const struct lull_run_statistics *reference,
                                 const struct lull_run_statistics *other,
                                 struct lull_energy_saving *saving_out);
 
 /*
- * Compares the iterations after the results stood with those before, of a stopped run: by which
- * share they took longer, and half of the 95 % interval of that, which takes iterations for
- * independent. False: there are fewer than three on either side.
+ * Compares the iterations after the settling of a stopped run with those before it: the ratio by
+ * which they took longer, and the half width of its 95 % interval, which assumes independent
+ * iterations. False: there are fewer than three on either side.
  */
 bool lull_run_statistics_change(const struct lull_control *control, double *slowdown_ratio_out,
                                 double *half_width_ratio_out);

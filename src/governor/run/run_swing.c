@@ -10,9 +10,9 @@
 
 /* Power is read ten times a second (run_watch.c). */
 static const double step_s = 0.1;
-/* Lengths of pieces, of which the longest is taken that both sides have enough of. A piece shows
- * frequencies from 1 / length on: 10 s are enough for all that counts, and one shorter than 1 s,
- * ten readings, shows nothing. */
+/* Lengths of pieces. The longest one of which both sides have enough pieces is used. A piece shows
+ * frequencies from 1 / length on. 10 s cover all relevant frequencies. A piece shorter than 1 s,
+ * ten readings, shows none. */
 static const double lengths_s[] = {1.0 / LULL_SWING_LOWEST_HZ, 5.0, 2.0, 1.0};
 
 enum { LENGTHS = sizeof(lengths_s) / sizeof(lengths_s[0]) };
@@ -122,8 +122,8 @@ static double choose_length_s(const struct stretches *reference, const struct st
 
 /* ---- pieces --------------------------------------------------------------------------------- */
 
-/* Adds a GPU's power at each time of a piece, as its readings on both sides tell; NAN where there
- * are none. *at is the sample to begin at, and moves on. */
+/* Adds a GPU's power at each time of a piece, from the readings on both sides of it; NAN without
+ * readings. *at is the sample to begin at, and advances. */
 static void add_powers(const struct lull_samples *samples, size_t *at, int64_t begin_ns,
                        uint32_t count, double *powers_w)
 {

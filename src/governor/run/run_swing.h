@@ -1,6 +1,6 @@
 /*
- * Run swing: how the power of a job's GPUs goes up and down at the reference and managed, from the
- * readings of a run (core/energy/swing.h).
+ * Run swing: power swings of a job's GPUs at the reference and managed, from the readings of a run
+ * (core/energy/swing.h).
  *
  * At the reference are iterations in which no GPU of the job was lowered by more than a step of its
  * clocks, which pulses of the calibration are; managed are those after the settling in which one
@@ -23,7 +23,7 @@ struct lull_run_swing {
     double piece_s;     /* length of a piece */
     double lowest_hz;   /* the band that pieces of that length, and readings, can show */
     double highest_hz;  /* likewise */
-    const char *reason; /* why they cannot be held against each other; NULL: they can */
+    const char *reason; /* why they cannot be compared; NULL: they can */
     bool is_wider;      /* than at the reference by more than is allowed, for certain */
 };
 
@@ -39,9 +39,9 @@ void lull_run_swing_compute(const struct lull_control *managed,
 enum { LULL_RUN_SWING_TEXT = 512 };
 
 /*
- * Says in a sentence what is given up, or was for a time, because the swings were too wide while
- * the job ran, and from what that is known; NULL: nothing ever was. text has LULL_RUN_SWING_TEXT
- * bytes.
+ * Writes a sentence about what is given up, or was for a time, because the swings were too wide
+ * while the job ran, and about the evidence. NULL: nothing was given up. text has
+ * LULL_RUN_SWING_TEXT bytes.
  */
 const char *lull_run_swing_given_up(const struct lull_swing_limit *limit, char *text);
 

@@ -1,5 +1,5 @@
 /*
- * What watches: this thread's loop (libuv) while the child runs, for its end, signals, sampling,
+ * This thread's loop (libuv) while the child runs. It handles the child's end, signals, sampling,
  * heartbeats and progress.
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -21,9 +21,9 @@ enum {
     SCALAR_TICKS = 20,
     WITNESS_TICKS = 4
 };
-/* How long the readings at the begin and at the end of a job are waited for: they have to fit into
- * the 2 s after which `lull run` ends, beside what closing the actuator takes. 64 GPUs of five
- * readings each take less where a reading takes a millisecond. */
+/* Timeout for the readings at the begin and at the end of a job. Together with closing the actuator
+ * it must fit into the 2 s after which `lull run` ends. 64 GPUs with five readings each take less
+ * if a reading takes a millisecond. */
 enum { EDGE_MS = 400 };
 
 static void run_watch_close_handle(uv_handle_t *handle, void *unused)
@@ -57,8 +57,8 @@ static void run_watch_on_signal(uv_poll_t *handle, int status, int events)
     lull_job_signals_pass_on(&pass->run->signals, &pass->child);
 }
 
-/* What to read of a GPU. Where it has no rank, only its energy is of interest; as soon as it has
- * one, energy is read, so that it is known from the first iteration on. */
+/* Returns the fields to read of a GPU. Without a rank, only its energy is needed. As soon as it has
+ * a rank, energy is read, so that it is known from the first iteration on. */
 static uint32_t wanted_of(struct lull_run_pass *pass, uint32_t gpu, bool energy)
 {
     const bool is_bound = lull_control_gpu(pass->control, gpu)->process >= 0;
@@ -91,7 +91,7 @@ static void sampler_request(struct lull_run_pass *pass, bool energy)
                               (pass->has_energy[i] || (round.wanted[i] & LULL_READING_ENERGY) != 0);
 }
 
-/* Takes which processes are on which GPU, and binds those that are new to their GPUs. */
+/* Takes the lists of processes on each GPU, and binds new processes to their GPUs. */
 static void bind_processes(struct lull_run_pass *pass)
 {
     struct lull_device_processes list;
@@ -173,7 +173,7 @@ static void run_watch_heartbeat(struct lull_run_pass *pass)
         lull_limits_resume(pass->limits, pass->control);
 }
 
-/* Pauses or continues, as somebody who looks on has asked. */
+/* Pauses or continues, as requested by a live view. */
 static void run_watch_apply_pause(struct lull_run_pass *pass)
 {
     struct lull_run_leases *const leases = &pass->run->leases;
@@ -239,8 +239,8 @@ static void tick_samples(struct lull_run_pass *pass)
     run_watch_check_hang(pass);
 }
 
-/* Looks at the command's processes while none has joined, ever more rarely: after 0.2 s, 0.4 s...
- */
+/* Examines the command's processes while none has joined, at growing intervals: after 0.2 s, 0.4
+ * s... */
 static void run_watch_find_ranks(struct lull_run_pass *pass)
 {
     const bool is_due = pass->ticks >= WITNESS_TICKS && (pass->ticks & (pass->ticks - 1)) == 0;

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* So many processes are looked at, so deep, and so much of what is mapped. Default:
- * a rank of PyTorch maps 300 KB of lines. */
+/* Limits for the number of examined processes, their depth, and the size of their maps. Default: a
+ * rank of PyTorch has 300 KB of map lines. */
 enum { MAX_PROCESSES = 256, MAX_DEPTH = 16, MAX_MAPS = 4 << 20, CHUNK = 1 << 16 };
 
 /* ---- one process ------------------------------------------------------------------------- */
@@ -35,7 +35,7 @@ static bool run_witness_has_prefix(const char *text, const char *word)
     return strncmp(text, word, strlen(word)) == 0;
 }
 
-/* Takes a line of the maps, of which the file stands last. */
+/* Takes a line of the maps; the file is its last field. */
 static void take_line(const char *line, struct mapped *mapped)
 {
     static const char *const libraries[] = {"libtorch_cpu.so", "libmpi.so", "libmpich.so",
@@ -222,7 +222,7 @@ const char *lull_run_witness_elsewhere(char *const command[])
     return NULL;
 }
 
-/* Says what the most telling process was. False: nothing of it says why. */
+/* Describes the process that explains most. False: it gives no reason. */
 static bool describe_lock_state(const struct lull_run_witness *witness, char *text, size_t size)
 {
     switch (witness->probing) {

@@ -1,6 +1,6 @@
 /*
- * What the processes of a command were seen to be while none of them had joined the job: why a job
- * stays unmanaged is found out where it can still be seen, in /proc.
+ * Observations of the processes of a command while none of them has joined the job. The reason why
+ * a job stays unmanaged is determined from /proc while the processes still exist.
  *
  * Threads: one. SPDX-License-Identifier: Apache-2.0
  */
@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* How far a process of the command got toward joining the job, by what it has loaded. Later values
- * explain more, and replace earlier ones. */
+/* How far a process of the command has got toward joining the job, judged by its loaded libraries.
+ * Later values explain more, and replace earlier ones. */
 enum lull_run_probing {
     LULL_RUN_PROBING_NONE,        /* no process was seen */
     LULL_RUN_PROBING_PLAIN,       /* it has the probes and no library that communicates */
@@ -30,14 +30,14 @@ struct lull_run_witness {
     char library[64]; /* that communicates; "": none */
 };
 
-/* Looks at a process and all that descend from it. What cannot be read is left out. */
+/* Examines a process and all its descendants. Unreadable data is skipped. */
 void lull_run_witness_look(struct lull_run_witness *witness, pid_t command);
 
 /* Returns the name of the program in a command that starts the job out of reach (a container, a
  * terminal's server, another node), such as "docker"; NULL: it names none. */
 const char *lull_run_witness_elsewhere(char *const command[]);
 
-/* Writes why no rank was seen, as one sentence with what to do. */
+/* Writes the reason why no rank was seen, and what to do, as one sentence. */
 void lull_run_witness_describe(const struct lull_run_witness *witness, char *const command[],
                                char *text, size_t size);
 

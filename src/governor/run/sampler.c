@@ -11,7 +11,8 @@
 #include "base/clock.h"
 #include "base/thread.h"
 
-/* A reading takes some milliseconds; what takes this long hangs (design of the device writer). */
+/* A reading takes some milliseconds. One that takes this long counts as hanging (as in the device
+ * writer). */
 static const int64_t stuck_ns = LULL_NS_PER_S;
 
 struct lull_sampler {

@@ -1,8 +1,9 @@
 /*
  * Sampler: reads a run's GPUs on a thread of its own, because a reading may hang in the driver for
- * seconds or for ever, and then costs nothing but the samples.
+ * seconds or permanently. In that case only samples are lost.
  *
- * The owner requests a round over the GPUs, continues, and takes the samples when they are there.
+ * The owner requests a round over the GPUs, continues, and takes the samples when they are
+ * available.
  *
  * Threads: one owns it. SPDX-License-Identifier: Apache-2.0
  */
@@ -47,8 +48,8 @@ bool lull_sampler_wait(struct lull_sampler *sampler, int64_t until_ns);
  * number in gpus[]. */
 bool lull_sampler_is_stuck(struct lull_sampler *sampler, int64_t now_ns, uint32_t *gpu_out);
 
-/* Ends the thread and frees; NULL is allowed. Error: -EINPROGRESS it is not back from the driver at
- * until_ns, so that it and devices must stay as long as the process does. */
+/* Ends the thread and frees; NULL is allowed. Error: -EINPROGRESS it has not returned from the
+ * driver at until_ns; do not close the devices in this process. */
 int lull_sampler_stop(struct lull_sampler *sampler, int64_t until_ns);
 
 #endif

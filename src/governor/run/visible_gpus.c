@@ -48,8 +48,8 @@ static bool visible_gpu_is_number(const char *word)
     return end != word && (*end == '\0' || *end == '.');
 }
 
-/* CUDA numbers GPUs from the fastest to the slowest unless it is told to number them by their
- * addresses, as NVML does. The other vendors' libraries have no such promise. */
+/* By default CUDA numbers GPUs from the fastest to the slowest. It can be configured to number them
+ * by their addresses, as NVML does. The other vendors' libraries do not guarantee an order. */
 static bool has_bus_order(const struct lull_devices *devices)
 {
     const char *const order = getenv("CUDA_DEVICE_ORDER");
@@ -88,7 +88,7 @@ static bool visible_gpu_holds(const uint32_t *gpus, uint32_t count, uint32_t gpu
     return false;
 }
 
-/* Keeps of the list what the text names, in the text's order. */
+/* Reduces the list to the GPUs named in the text, in the text's order. */
 static void visible_gpu_narrow(const struct lull_devices *devices, const char *text,
                                bool is_numbered, struct lull_visible_gpus *visible)
 {

@@ -23,7 +23,7 @@ struct lull_op_tracker {
     uint32_t count;
     bool has_sections;
     bool is_known;    /* where the device is */
-    bool is_reported; /* an operation 0 has started since then, from which on edges are told */
+    bool is_reported; /* an operation 0 has started since then; edges are reported from it on */
     bool is_running;  /* operation `op`; else it has ended */
     uint32_t op;
     int64_t begin_ns;
@@ -76,7 +76,7 @@ struct lull_op_tracker *lull_op_tracker_create(const struct lull_op_tracker_op *
         return NULL;
     memcpy(tracker->ops, ops, count * sizeof(ops[0]));
     tracker->count = count;
-    tracker->edge_room = 4 * count + 8; /* more than can come of one event */
+    tracker->edge_room = 4 * count + 8; /* more than one event can cause */
     tracker->send_ops = lull_memory_take(&tracker->memory, count, sizeof(tracker->send_ops[0]));
     tracker->input_ns = lull_memory_take(&tracker->memory, count, sizeof(tracker->input_ns[0]));
     tracker->edges =
@@ -106,7 +106,7 @@ static void op_tracker_push(struct lull_op_tracker *tracker,
     const uint32_t at = (tracker->edge_first + tracker->edge_count) % tracker->edge_room;
 
     if (tracker->edge_count == tracker->edge_room)
-        return; /* nobody has polled for more than an iteration, so the edge is of no use */
+        return; /* not polled for more than an iteration, so the edge is of no use */
     tracker->edges[at] = *edge;
     tracker->edge_count++;
 }
@@ -144,7 +144,7 @@ static void op_tracker_end(struct lull_op_tracker *tracker, int64_t time_ns)
 
 /* ---- sections ---------------------------------------------------------------------------- */
 
-/* The first section means that the program tells its sections; what was concluded from transfers
+/* The first section means that the program marks its sections. What was concluded from transfers
  * before is dropped, because the two need not agree. */
 void lull_op_tracker_take_section(struct lull_op_tracker *tracker, bool is_backward, bool is_end,
                                   int64_t time_ns)
@@ -214,7 +214,7 @@ static int64_t expected_end_ns(const struct lull_op_tracker *tracker)
     return tracker->begin_ns + op->length_ns;
 }
 
-/* Tells the ends that were expected by now, and the begins that follow from what was received. */
+/* Reports the ends that were expected by now, and the begins that follow from what was received. */
 static void op_tracker_advance(struct lull_op_tracker *tracker, int64_t now_ns)
 {
     if (!tracker->is_known || tracker->has_sections)
@@ -290,8 +290,8 @@ static void op_tracker_find_place(struct lull_op_tracker *tracker, int64_t time_
     op_tracker_end(tracker, time_ns);
 }
 
-/* A send tells that its operation has ended; those before it, of which nothing was seen, must be
- * over as well. */
+/* A send means that its operation has ended. Earlier operations that were not observed must be over
+ * as well. */
 static void take_send(struct lull_op_tracker *tracker, uint32_t device, int64_t time_ns)
 {
     uint32_t place = LULL_SEQUENCE_LOCATOR_UNKNOWN;
@@ -329,7 +329,7 @@ void lull_op_tracker_take_transfer(struct lull_op_tracker *tracker, uint32_t dev
                                    bool is_end, int64_t time_ns)
 {
     if (tracker->has_sections || is_send == is_end)
-        return; /* sends tell when they begin, receives when they end */
+        return; /* sends count when they begin, receives when they end */
     op_tracker_advance(tracker, time_ns);
     if (is_send)
         take_send(tracker, device, time_ns);

@@ -9,8 +9,8 @@
  *               (the first stage's backward, the last one's forward) are expected after their
  * typical length.
  *
- * A program that says sections is believed; transfers are then ignored. Fixed operations are not
- * seen at all and not followed.
+ * Sections that a program marks take precedence; transfers are then ignored. Fixed operations are
+ * not seen at all and not followed.
  *
  * Pure; create/destroy; one thread at a time. Times: ns of one clock.
  * SPDX-License-Identifier: Apache-2.0
@@ -47,11 +47,11 @@ struct lull_op_tracker *lull_op_tracker_create(const struct lull_op_tracker_op *
                                                uint32_t count);
 void lull_op_tracker_destroy(struct lull_op_tracker *tracker);
 
-/* Tells that the program enters or leaves a section of computation. */
+/* Notes that the program enters or leaves a section of computation. */
 void lull_op_tracker_take_section(struct lull_op_tracker *tracker, bool is_backward, bool is_end,
                                   int64_t time_ns);
 
-/* Tells that a kernel which sends to, or receives from, another device begins or ends. */
+/* Notes that a kernel which sends to, or receives from, another device begins or ends. */
 void lull_op_tracker_take_transfer(struct lull_op_tracker *tracker, uint32_t device, bool is_send,
                                    bool is_end, int64_t time_ns);
 

@@ -115,8 +115,8 @@ lull_plan_controller_switch_cost(struct lull_plan_controller *plan_controller, u
 
 /* ---- iterations -------------------------------------------------------------------------- */
 
-/* The first iteration after a change is told as not measured: its clocks were still on their way.
- * */
+/* The first iteration after a change is reported as not measured: its clocks were still changing.
+ */
 static void end_iteration(struct lull_plan_controller *plan_controller, int64_t time_ns)
 {
     const struct lull_plan_controller_slot *slot =
@@ -186,7 +186,7 @@ static void number_iteration(struct lull_plan_controller *plan_controller, uint3
 
 /* ---- edges ------------------------------------------------------------------------------- */
 
-/* Intervals of another plan say nothing about this one, so they are forgotten when the plan
+/* Intervals of another plan say nothing about this one, so they are discarded when the plan
  * changes. */
 static void learn_interval(struct lull_plan_controller *plan_controller,
                            struct lull_plan_controller_gpu *gpu, uint32_t op, int64_t begin_ns)
@@ -280,7 +280,7 @@ void lull_plan_controller_take_lost(struct lull_plan_controller *plan_controller
 
 /* ---- the driver -------------------------------------------------------------------------- */
 
-/* A GPU does not do as it is told: no plan may lower anything any more. */
+/* A GPU does not apply what was requested: no plan may lower anything any more. */
 static void withdraw_for_good(struct lull_plan_controller *plan_controller)
 {
     if (plan_controller->is_disobedient)

@@ -18,7 +18,7 @@
  * Evidence: whole iterations at the highest clocks are interleaved with iterations at the plan
  * (core/switching/trial.h), on all GPUs alike, by the number of the iteration; the guard compares
  * their mean lengths. "Not degraded" allows what the plan itself costs, and the tolerance on top. A
- * plan that is not proven harmless gives way to the next one, and the last one to the highest
+ * plan that is not proven harmless is replaced by the next one, and the last one by the highest
  * clocks. A plan that is kept is watched: reference blocks continue, ever more rarely, and what
  * looks slow or has spent the loss budget is checked.
  *
@@ -45,8 +45,7 @@ struct lull_plan_controller_config {
     double confidence;          /* of all "not degraded" of a run together, (0.5, 1) */
     uint32_t window_iterations; /* measured in each block of a pair, >= 1 */
     bool observe_only;          /* counts iterations, never commands */
-    bool is_trusted; /* there is no trial: the plan holds until told otherwise, nothing is measured
-                      */
+    bool is_trusted; /* no trial: the plan holds until it is replaced, nothing is measured */
 };
 
 /* Sets a tolerance of 1 %, a confidence of 95 % and blocks of 2 iterations. */
@@ -116,20 +115,20 @@ int lull_plan_controller_add_plan(struct lull_plan_controller *plan_controller,
                                   const struct lull_plan_controller_op *const *ops,
                                   double slowdown_ratio);
 
-/* Goes on with this plan and a new trial, from the next iteration that is still open on; -1: the
+/* Continues with this plan and a new trial, from the next iteration that is still open; -1: the
  * highest clocks, permanently. */
 void lull_plan_controller_use_plan(struct lull_plan_controller *plan_controller, int32_t plan);
 
-/* Goes on with this plan without a trial: it holds until another one is used (for profiling). */
+/* Continues with this plan without a trial: it holds until another one is used (for profiling). */
 void lull_plan_controller_hold_plan(struct lull_plan_controller *plan_controller, int32_t plan);
 
 /*
- * Begins a detour: these clocks hold from the next iteration that is still open on, without a trial
- * of their own, while the trial of the plan rests. A detour may follow another. While a trial
- * rests, _phase(), _plan() and _slowdown() continue telling of it. Returns the number that
- * iterations of the detour tell as their plan, from LULL_PLAN_CONTROLLER_DETOUR on. Errors: -EAGAIN
- * no plan holds or is tried, or the detour before the last one is still under way (three
- * iterations); -ENOMEM.
+ * Begins a detour: these clocks hold from the next iteration that is still open, without a trial of
+ * their own, while the trial of the plan is paused. A detour may follow another. While a trial is
+ * paused, _phase(), _plan() and _slowdown() still report it. Returns the number that iterations of
+ * the detour report as their plan, at least LULL_PLAN_CONTROLLER_DETOUR. Errors: -EAGAIN no plan
+ * holds or is tried, or the detour before the last one is still under way (three iterations);
+ * -ENOMEM.
  */
 enum { LULL_PLAN_CONTROLLER_DETOUR = 256 };
 int lull_plan_controller_detour(struct lull_plan_controller *plan_controller,
@@ -145,23 +144,24 @@ void lull_plan_controller_end_detour(struct lull_plan_controller *plan_controlle
 struct lull_switch_cost *
 lull_plan_controller_switch_cost(struct lull_plan_controller *plan_controller, uint32_t gpu);
 
-/* Tells that an operation of the GPU's order begins or ends. */
+/* Notes that an operation of the GPU's order begins or ends. */
 void lull_plan_controller_take_edge(struct lull_plan_controller *plan_controller, uint32_t gpu,
                                     uint32_t op, bool is_end, int64_t time_ns);
 
-/* Tells that the GPU has left its order, or its rank the job. */
+/* Notes that the GPU has left its order, or its rank the job. */
 void lull_plan_controller_take_lost(struct lull_plan_controller *plan_controller, uint32_t gpu);
 
-/* Tells that something else than clocks, such as heat or an error of a driver, may have made the
- * present iteration longer. Its pair is set aside as evidence, but not for ever: where this never
- * ends, a plan that is not kept yet gives way, and one that is kept is judged all the same. */
+/* Notes that something other than clocks, such as heat or an error of a driver, may have made the
+ * present iteration longer. Its pair is set aside as evidence, but not without limit: if
+ * disturbances never end, a plan that is not accepted yet is given up, and an accepted one is
+ * judged all the same. */
 void lull_plan_controller_take_disturbance(struct lull_plan_controller *plan_controller);
 
-/* Tells the outcome of a command. If it failed, the plan is withdrawn permanently. */
+/* Takes the outcome of a command. If it failed, the plan is withdrawn permanently. */
 void lull_plan_controller_take_switch(struct lull_plan_controller *plan_controller, uint32_t gpu,
                                       const struct lull_switch_outcome *outcome);
 
-/* Tell that a driver call has returned after blocked_ms, and that the oldest request without an
+/* Note that a driver call has returned after blocked_ms, and that the oldest request without an
  * answer has waited for waiting_ms (0: all are answered). */
 void lull_plan_controller_take_blocked(struct lull_plan_controller *plan_controller, int64_t now_ns,
                                        double blocked_ms);
@@ -175,7 +175,8 @@ uint32_t lull_plan_controller_poll(struct lull_plan_controller *plan_controller,
 /* When the caller must poll again at the latest; INT64_MAX: only after the next edge. */
 int64_t lull_plan_controller_wake_ns(const struct lull_plan_controller *plan_controller);
 
-/* Takes the next iteration that has ended and was not told yet. Returns false if there is none. */
+/* Takes the next iteration that has ended and was not reported yet. Returns false if there is none.
+ */
 bool lull_plan_controller_next_iteration(struct lull_plan_controller *plan_controller,
                                          struct lull_plan_controller_iteration *iteration_out);
 

@@ -10,7 +10,7 @@
 
 static const int64_t ms_ns = 1000000;
 /* A lowered clock is requested again after renewal_ns; the device's writer undoes it after
- * validity_ns if nobody does, and overdue_ns after the raising that was not requested in time. All
+ * validity_ns without a renewal, and overdue_ns after a raising that was not requested in time. All
  * three are default: twice the renewal fits into the validity. */
 static const int64_t renewal_ns = 1500 * ms_ns;
 static const int64_t validity_ns = 4000 * ms_ns;
@@ -33,8 +33,8 @@ struct round {
     uint32_t max;
 };
 
-/* Asks every GPU what it wants while nothing is decided yet, so that raisings can be packed before
- * a lowering is let in. */
+/* Collects every GPU's request while nothing is decided yet, so that raisings can be packed before
+ * a lowering is admitted. */
 static void plan_queue_survey(struct round *round)
 {
     struct lull_plan_controller *plan_controller = round->plan_controller;

@@ -124,7 +124,7 @@ void lull_plan_controller_destroy_plan(struct lull_plan_controller_plan *plan);
 struct lull_plan_controller_decision {
     uint32_t point;
     int64_t raise_ns; /* when a higher clock must be requested; INT64_MAX: not in sight */
-    int64_t wake_ns;  /* when a lower one may be wanted though nothing has been told */
+    int64_t wake_ns;  /* when a lower one may be wanted without a new event */
 };
 
 /*

@@ -67,7 +67,7 @@ void lull_plan_controller_begin_test(struct lull_plan_controller *plan_controlle
                        since);
 }
 
-/* The plan stays, but what it costs is measured once more. */
+/* The plan stays, but its cost is measured again. */
 static void begin_check(struct lull_plan_controller *plan_controller, uint64_t since)
 {
     plan_controller->trial.test++;
@@ -137,7 +137,7 @@ void lull_plan_controller_trial_interrupt(struct lull_plan_controller *plan_cont
 
 /* ---- trying again ------------------------------------------------------------------------ */
 
-/* The plan that is used gives way to another one. */
+/* The plan in use is replaced by another one. */
 static void put_off_retry(struct lull_plan_controller *plan_controller, uint64_t since)
 {
     if (plan_controller->retry_spacing == 0)
@@ -147,7 +147,7 @@ static void put_off_retry(struct lull_plan_controller *plan_controller, uint64_t
     plan_controller->next_retry = since + plan_controller->retry_spacing;
 }
 
-/* The plan that was used had to give way, and whatever holds now is not being tried. */
+/* The plan in use was replaced, and no trial of the present one is under way. */
 static bool is_due_again(const struct lull_plan_controller *plan_controller, uint64_t number)
 {
     const struct lull_plan_controller_trial *trial = &plan_controller->trial;
@@ -176,7 +176,7 @@ static void plan_trial_warm_up(struct lull_plan_controller *plan_controller, uin
         trial->phase = LULL_PLAN_CONTROLLER_KEPT;
 }
 
-/* An iteration is decided while the one before it runs; its test number tells later whether it is
+/* An iteration is decided while the one before it runs; its test number shows later whether it is
  * still evidence. */
 void lull_plan_controller_decide(struct lull_plan_controller *plan_controller, uint64_t number)
 {

@@ -209,7 +209,7 @@ static int replan_find(struct lull_replan *replan, const struct lull_pipeline_pr
                                         moves_per_op * problem->graph->op_count, replan->found);
     if (moved < 0)
         return (int)moved;
-    /* A plan that cannot respect switching within the time is executed as it is. */
+    /* A plan that cannot respect switching within the time is executed unchanged. */
     result = lull_pipeline_switching(problem, switching, deadline_ns, true, replan->found, &report,
                                      NULL);
     if (result == -ENOMEM)

@@ -267,7 +267,7 @@ take_default(struct lull_straggler_detector *straggler,
 
 /* ---- stretched --------------------------------------------------------------------------- */
 
-/* After a straggler that was over within a few iterations the next one is believed later, so that
+/* After a straggler that was over within a few iterations the next one needs more evidence, so that
  * flickering does not make the job stretch again and again. */
 static enum lull_straggler_detector_verdict
 straggler_end_late(struct lull_straggler_detector *straggler)
@@ -282,7 +282,7 @@ straggler_end_late(struct lull_straggler_detector *straggler)
     return LULL_STRAGGLER_RETURN;
 }
 
-/* Whoever was slow has become faster. */
+/* The straggler has become faster. */
 static bool straggler_is_over(const struct lull_straggler_detector *straggler,
                               const struct lull_straggler_detector_sample *sample)
 {
@@ -374,7 +374,7 @@ lull_straggler_detector_take(struct lull_straggler_detector *straggler,
                                    0.0);
         return LULL_STRAGGLER_GO_ON;
     }
-    /* Iterations that had started before the last answer had effect tell nothing. */
+    /* Iterations that had started before the last answer took effect are no evidence. */
     if (straggler->is_stretched != (sample->kind == LULL_STRAGGLER_STRETCHED))
         return LULL_STRAGGLER_GO_ON;
     if (straggler->is_stretched)

@@ -2,18 +2,18 @@
  * The straggler detector sees in the iterations of one copy of a pipeline that some device or
  * another copy has become slower, by how much, and when that is over.
  *
- * Two things tell. *Late*: at the end of its iteration the copy waits for longer than typical until
- * the next one begins, because other copies are late. *Slow*: the operations of one device take
- * longer than typical at the clocks they have (heat, a power brake, another job). In both cases the
- * copy may take longer without anybody noticing: Perseus's T_opt = min(T*, T_straggler) (SOSP'24,
- * section 4.3), found again with every change.
+ * There are two symptoms. *Late*: at the end of its iteration the copy waits for longer than
+ * typical until the next one begins, because other copies are late. *Slow*: the operations of one
+ * device take longer than typical at the clocks they have (heat, a power brake, another job). In
+ * both cases the copy may take longer without slowing the job: Perseus's T_opt = min(T*,
+ * T_straggler) (SOSP'24, section 4.3), found again with every change.
  *
  * The copy never becomes slower than the straggler makes it. The longer iteration that is requested
  * leaves a margin of waiting, because the end of the straggling shows as waiting that shrinks: one
  * iteration with less of it, or one device that has become faster, and the plan holds again at
  * once. Where the waiting does not shrink although the copy takes longer, it was not waiting at all
  * (a longer optimizer, say): it becomes the typical and is never acted on again. After a straggler
- * that was over within a few iterations the next one is believed later.
+ * that was over within a few iterations, the next one needs more evidence.
  *
  * The typical value of a quantity is the median of its latest ones if that is less than the typical
  * value so far; otherwise it rises slowly, by a hundredth of the difference at each quiet

@@ -1,11 +1,11 @@
 /*
  * Beam: a cheaper plan for the one deadline that a job will run with.
  *
- * A flow through the task graph (certificate.h) bounds what any plan needs, and tells where a given
- * plan loses against that bound: on every edge it loses the flow times the slack, and in every
- * operation what its operating point costs more than the cheapest one at the price of its flow. No
- * loss is negative, so the search builds plans operation by operation, as time continues, and of
- * the partial plans that have come equally far it keeps only those with the least loss (beam
+ * A flow through the task graph (certificate.h) bounds the energy of every plan, and shows where a
+ * given plan loses against that bound: on every edge it loses the flow times the slack, and in
+ * every operation what its operating point costs more than the cheapest one at the price of its
+ * flow. No loss is negative, so the search builds plans operation by operation, as time continues,
+ * and of the partial plans that have come equally far it keeps only those with the least loss (beam
  * search, Lowerre 1976). A plan may drift from the relaxed optimum's times, but pays for it.
  *
  * It finds what moves of many operations by one width (rounding.h) do not find: combinations of

@@ -175,7 +175,7 @@ static uint32_t beam_pass_list_candidates(struct lull_beam *beam, uint32_t turn,
     return count;
 }
 
-/* ---- what is kept ------------------------------------------------------------------------ */
+/* ---- kept partial plans ------------------------------------------------------------------ */
 
 /* The order is total, so that equal losses give the same plan on every machine. */
 static int beam_pass_by_key(const void *left, const void *right)

@@ -12,9 +12,9 @@
 #include "core/pipeline/frontier/frontier.h"
 #include "core/pipeline/rounding/state.h"
 
-/* How finely reclaiming slack tells large savings from small ones. Commit 2e0c524 measured all
- * numbers of rounding on GPT-3, 8 stages and 32 micro-batches, over the whole range of deadlines.
- */
+/* How finely reclaiming slack distinguishes large savings from small ones. Commit 2e0c524 measured
+ * all numbers of rounding on GPT-3, 8 stages and 32 micro-batches, over the whole range of
+ * deadlines. */
 enum { FINE_LEVELS = 4 };
 
 void lull_round_to_points(const struct lull_pipeline_rounding *rounding, const uint32_t *step,

@@ -141,7 +141,7 @@ bool lull_round_down(struct lull_pipeline_rounding *rounding, const int64_t *rel
 void lull_round_sweep(struct lull_pipeline_rounding *rounding, double least, uint32_t *step);
 
 /* Spends slack until nothing fits, first where a second of it saves most. levels: how finely it
- * tells larger savings from smaller ones. */
+ * distinguishes larger savings from smaller ones. */
 void lull_round_reclaim(struct lull_pipeline_rounding *rounding, int64_t deadline_ns,
                         unsigned levels, uint32_t *step);
 

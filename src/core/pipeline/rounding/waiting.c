@@ -13,7 +13,7 @@ struct waiting_walk {
     uint32_t first; /* its operations' places in on_device are [first, end) */
     uint32_t end;
     uint32_t ahead;  /* the place before which the plan changes the clock next */
-    uint32_t mhz;    /* the clock that the plan has told the device last */
+    uint32_t mhz;    /* the clock that the plan has commanded last */
     int64_t last_ns; /* the last change, at first of the iteration before; -far_ns: there is none */
     int64_t change_ns; /* the first change of this iteration; negative: none yet */
 };
@@ -35,7 +35,7 @@ static uint32_t clock_at(const struct waiting_walk *walk, uint32_t place)
     return lull_pipeline_point_of(walk->problem, walk->timeline->point, op)->sm_mhz;
 }
 
-/* When the device becomes free for the operation at a place, and is told its clock. */
+/* When the device becomes free for the operation at a place, and its clock is commanded. */
 static int64_t free_ns(const struct waiting_walk *walk, uint32_t place)
 {
     return place == walk->first ? 0 : walk->timeline->end_ns[rounding_wait_op_at(walk, place - 1)];

@@ -32,8 +32,8 @@ struct lull_pipeline_wait {
     uint32_t
         before_op;  /* the operation that ends the gap, UINT32_MAX where the iteration's end does */
     uint32_t point; /* the index of the waiting point chosen */
-    int64_t begin_ns; /* when the device is told to go down */
-    int64_t wake_ns;  /* when it is told to come up: up_ns before the gap's end */
+    int64_t begin_ns; /* when the lowering is commanded */
+    int64_t wake_ns;  /* when the raising is commanded: up_ns before the gap's end */
     int64_t end_ns;   /* the gap's end */
     double saved_j;   /* against blocking power, > 0 */
 };

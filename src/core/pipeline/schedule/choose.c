@@ -78,7 +78,7 @@ static int order_choice_find_energy(const struct choosing *it,
     return rc;
 }
 
-/* An order that does not fit into memory is not solved, for nobody could run it. */
+/* An order that does not fit into memory is not solved, because it cannot run. */
 static int try_order(struct choosing *it, struct lull_pipeline_choice *choice)
 {
     const struct lull_pipeline_order_options *options = it->options;

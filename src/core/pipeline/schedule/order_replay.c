@@ -1,4 +1,4 @@
-/* Replays orders without times, and finds who waits in vain. SPDX-License-Identifier: Apache-2.0 */
+/* Replays orders without times, and finds deadlocks. SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /*
- * Switching: changing a clock takes time, and a device cannot be changed at will.
+ * Switching: changing a clock takes time, and a device's changes are limited in rate.
  *
- * A device is told its next clock as soon as an operation has ended. Until the clock has settled,
- * the next operation runs at the slower of both clocks (the worst case: a lowered clock is low at
- * once, a raised one only at the end). Two changes on a device are at least the *dwell* apart.
- * Before the first operation the device has the clock of its last one, in the iteration before; it
- * is told to change when the iteration begins.
+ * A device's next clock is commanded as soon as an operation has ended. Until the clock has
+ * settled, the next operation runs at the slower of both clocks (the worst case: a lowered clock is
+ * low at once, a raised one only at the end). Two changes on a device are at least the *dwell*
+ * apart. Before the first operation the device has the clock of its last operation in the iteration
+ * before. The change is commanded when the iteration begins.
  *
  * Fed forward, as a plan controller does it (core/pipeline/follow/plan_controller.h), raisings are
  * requested ahead of the operations that need them. Then no operation begins below its clock, and

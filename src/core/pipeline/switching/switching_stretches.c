@@ -44,7 +44,7 @@ struct pricing {
     const uint32_t *ops;
     uint32_t last; /* place */
     uint32_t starts[CUT_PLACES + 1];
-    int64_t time_ns[CUT_PLACES + 1]; /* when the device is told a clock there */
+    int64_t time_ns[CUT_PLACES + 1]; /* when a clock is commanded there */
     uint32_t clock_count;
     uint32_t clocks[CUT_CLOCKS];
     double sums[CUT_CLOCKS][CUT_PLACES + 1]; /* what the operations ahead of a place cost */
@@ -141,7 +141,7 @@ static void find_places(struct pricing *it, uint32_t count)
 }
 
 /* Adds up costs by clock, with a large number for infinities, which would not cancel out; and finds
- * when the device is told its clocks. */
+ * when the device's clocks are commanded. */
 static void pricing_prepare(struct pricing *it, uint32_t device)
 {
     const struct lull_switching_search *search = it->search;

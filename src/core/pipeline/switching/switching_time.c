@@ -33,7 +33,7 @@ double lull_switching_stray_nj(const struct lull_pipeline_problem *problem, uint
             lull_pipeline_effective_nj(&class->points[point], blocking_w));
 }
 
-/* Tells the device the clock of its next operation, as soon as the one before has ended. */
+/* Commands the clock of the device's next operation, as soon as the one before has ended. */
 static void switch_time_command_next(struct lull_switching_clock_state *clock,
                                      const struct lull_pipeline_switching *switching, uint32_t mhz,
                                      int64_t *short_ns)

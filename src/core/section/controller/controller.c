@@ -21,7 +21,8 @@ static const int64_t min_gain_ns = INT64_C(1000000);
 
 /* Throttled pairs set aside in a row before one is taken all the same. */
 enum { MAX_SET_ASIDE = 3 };
-/* Blocks at what is kept for each at the reference, before they have been doubled and at most. */
+/* Blocks at the accepted points for each at the reference: at first, and at most after doublings.
+ */
 enum { FIRST_STRETCH = 32, LONGEST_STRETCH = 2048 };
 void lull_controller_config_default(struct lull_controller_config *config)
 {
@@ -401,11 +402,12 @@ void lull_controller_take_switch(struct lull_controller *controller, uint32_t in
     lull_switch_calibration_take_call(&gpu->calibration, controller->now_ns);
     if (!lull_switch_calibration_runs(&gpu->calibration))
         lull_controller_note_clock(controller, gpu, &likely);
-    /* Times of a suspended driver tell nothing of it once it has proven itself again. */
+    /* Times of a suspended driver say nothing about it after its recovery. */
     if (controller->queue.suspended)
         return;
     lull_driver_queue_learn_call(&controller->queue, outcome->driver_ms);
-    /* What was overtaken tells only how long it took at least, and an unseen one tells nothing. */
+    /* An overtaken change gives only a lower bound of its time, and an unobserved one gives
+     * nothing. */
     if (outcome->overtaken || isnan(outcome->settle_ms))
         likely = *outcome;
     lull_controller_learn_cost(controller, gpu, &likely);

@@ -8,30 +8,30 @@
  *   DESCENDING  One target after the other is searched, those with the longest sections first: the
  *               descent proposes a point, and a screen (core/switching/trial.h) interleaves it and
  *               all that has been settled with the reference; a few pairs say where to continue.
- * All GPUs that have the section move together, and the one that is slowed most decides
- *               (joint_guard.h). Then GPUs that wait clearly longer than others go lower than
- *               these, one at a time. Last comes the steady point, at which all runs that no
+ *               All GPUs that have the section move together, and the one that is slowed most
+ *               decides (joint_guard.h). Then GPUs that wait clearly longer than others go lower
+ *               than these, one at a time. Last comes the steady point, at which all runs that no
  *               section lowers further: it takes what sections, which cost next to no time, have
  *               left of the tolerance. In gaps a screen requests less than the user's tolerance,
  *               because a longer iteration costs energy as well.
- *               It is sought once the sections have been proven and have saved for a while: half
- *               of a search runs at the reference.
- *               When every search is over, a proof decides whether all of it together is kept. What
- *               is not proven goes up by a point, or 2, 4 ... after more failures, and the searches
- *               continue from there.
+ *               It is searched for once the sections have been proven and have saved for a while:
+ *               half of a search runs at the reference.
+ *               When every search is over, a proof decides whether to accept all of it together.
+ *               What is not proven is raised by a point, or 2, 4 ... after more failures, and the
+ *               searches continue from there.
  *               A steady point that is proven is refined once by a duty (duty.h), proven as well.
- *   SETTLED     The results are applied, and watched: a block at the reference now and then, ever
- *               more rarely. What looks slow, or has spent the loss budget, is checked; what fails
- *               goes up like after a failed proof. docs/guard.md says what all this is worth.
+ *   SETTLED     The results are applied, and watched: blocks at the reference at growing
+ *               intervals. What looks slow, or has spent the loss budget, is checked; what fails
+ *               is raised as after a failed proof. docs/guard.md states the guarantee.
  *
  * A driver that blocks for longer than sections are long takes the node back to LEARNING, with all
  * GPUs raised (core/switching/driver_queue.h). After a while it is calibrated again; if it has
  * recovered by then, the results are taken up again. A deviation of any track raises its GPU at
  * once; when its iteration is found again with the same sections, its results are taken up again.
  *
- * What is raised goes back to the steady point, and only what deviates to the reference. At a
- * steady point computation takes longer, so gaps begin later; how much is learnt from the
- * communication (gap_map.h, track.h), because trials let both take turns.
+ * Raising restores the steady point. Only GPUs that deviate go to the reference. At a steady point
+ * computation takes longer, so gaps begin later; how much is learnt from the communication
+ * (gap_map.h, track.h), because trials let both take turns.
  *
  * Feed-forward: a lowering is requested before the forecast begin by less than the shortest latency
  * seen, so that no computation runs low; a raising is requested before the forecast end by a lead
@@ -48,14 +48,14 @@
  * none of them.
  *
  * A GPU whose rank waits for later ones runs below the steady point by what fills its waiting
- * (slack.h), in all iterations at what is tried or kept. It costs no time, so it comes first:
+ * (slack.h), in all iterations at tried or accepted points. It costs no time, so it comes first:
  * trials judge the ranks that do not wait, and a screen starts again when a GPU is lowered for
  * that.
  *
  * A job on several nodes has a controller on each. They search in the same way in the same
  * iterations, and apply what all have agreed on (agreement.h); then no GPU has a point of its own
  * in a section, and slack is what a rank waits for the latest of all nodes, as far as they have
- * told each other of it (arrival.h).
+ * reported it to each other (arrival.h).
  *
  * Points are indices into the GPU's clock list: 0 the highest, which represents the reference (no
  * lock at all). Pure; create/destroy; one thread. Time is passed in, never read.
@@ -199,8 +199,8 @@ void lull_controller_set_switch_cost(struct lull_controller *controller, uint32_
 
 /*
  * GPUs of one model (any number of the caller's) behind one driver switch alike: until a GPU has
- * been switched often enough, what is learnt of the others holds for it. A GPU whose model is not
- * told is a model of its own. To be called before the first call.
+ * been switched often enough, what is learnt of the others holds for it. A GPU that is not set here
+ * has a model of its own. To be called before the first call.
  */
 void lull_controller_set_model(struct lull_controller *controller, uint32_t gpu, uint32_t model);
 
@@ -215,7 +215,7 @@ void lull_controller_take_call(struct lull_controller *controller, uint32_t gpu,
 
 /*
  * Takes the begin or end of a communication kernel, or of a call in which the host waits, of the
- * rank on this GPU: it tells how long the rank waits for later ones (core/section/slack.h). The
+ * rank on this GPU: it shows how long the rank waits for later ones (core/section/slack.h). The
  * edges of one GPU come in the order of their times; place is 0. GPUs that others wait for may be
  * raised at the next poll.
  */
@@ -240,8 +240,8 @@ void lull_controller_take_switch(struct lull_controller *controller, uint32_t gp
 
 /*
  * A driver call for this GPU has returned after blocked_ms, whatever it was for. The oldest request
- * to any GPU has been without an answer for waiting_ms (0: none is), which is to be told as long as
- * it is so. A driver that blocks for longer than sections are long is left unchanged for a while
+ * to any GPU has been without an answer for waiting_ms (0: none is); repeat this as long as it
+ * holds. A driver that blocks for longer than sections are long is left unchanged for a while
  * (core/switching/driver_queue.h): all GPUs are raised, and calibrated again before anything is
  * lowered.
  */
@@ -258,9 +258,9 @@ void lull_controller_take_power(struct lull_controller *controller, uint32_t gpu
 
 /*
  * Takes the power of all GPUs of the job on this node together, W, every 100 ms. Where its swings
- * at what is kept are wider than at the reference by more than config.swing_ratio, gaps and the
- * depth of sections are given up (core/energy/swing_limit.h), though not before the steady point
- * has been sought, which narrows swings.
+ * at the accepted points are wider than at the reference by more than config.swing_ratio, gaps and
+ * the depth of sections are given up (core/energy/swing_limit.h), though not before the steady
+ * point has been sought, which narrows swings.
  */
 void lull_controller_take_node_power(struct lull_controller *controller, int64_t time_ns,
                                      double power_w);
@@ -279,11 +279,11 @@ void lull_controller_hold(struct lull_controller *controller, bool held);
 void lull_controller_agree(struct lull_controller *controller, uint32_t target,
                            uint32_t agreed_point, uint64_t from_iteration, uint32_t refused_point);
 
-/* What this node tells the others of how its ranks come; see lull_slack_report. */
+/* This node's report to the others about how its ranks arrive; see lull_slack_report. */
 bool lull_controller_report(struct lull_controller *controller, struct lull_arrival *arrival_out);
 
-/* Takes what all nodes have told of an iteration. GPUs that others wait for may be raised at the
- * next poll. */
+/* Takes the combined report of all nodes about an iteration. GPUs that others wait for may be
+ * raised at the next poll. */
 void lull_controller_receive(struct lull_controller *controller, const struct lull_arrival *latest,
                              int64_t now_ns);
 
@@ -330,11 +330,11 @@ bool lull_controller_awaits_steady(const struct lull_controller *controller);
 /* The steady point at which this GPU's computation runs now; 0: the reference. */
 uint32_t lull_controller_steady_point(const struct lull_controller *controller, uint32_t gpu);
 
-/* What came of running this GPU lower than others because its rank waits for later ones. */
+/* Result of running this GPU lower than others because its rank waits for later ones. */
 const struct lull_slack_record *lull_controller_slack(const struct lull_controller *controller,
                                                       uint32_t gpu);
 
-/* The steady point's target, or null: none is sought. */
+/* The steady point's target, or null: there is no search. */
 const struct lull_target *lull_controller_steady(const struct lull_controller *controller);
 
 /* A point of a target, as an index into this GPU's clock list. */
@@ -366,9 +366,8 @@ const struct lull_target *lull_controller_descending(const struct lull_controlle
 /* The point of a target that is under test: of all together, or of the GPU whose turn it is. */
 uint32_t lull_controller_candidate(const struct lull_target *target);
 
-/* Slowdown of what is kept against reference blocks of the same run, of the rank that was slowed
- * most.
- */
+/* Slowdown of the accepted points against reference blocks of the same run, of the rank that was
+ * slowed most. */
 void lull_controller_slowdown(const struct lull_controller *controller,
                               struct lull_guard_estimate *estimate_out);
 
@@ -382,8 +381,8 @@ struct lull_loss_left lull_controller_loss_left(const struct lull_controller *co
 /* Something is lowered, and proven not to slow the job down by more than is tolerated. */
 bool lull_controller_is_proven(const struct lull_controller *controller);
 
-/* The share of iterations that harm must come in at least to be excluded at what is kept, with the
- * confidence of the run; 1: nothing is kept. */
+/* The smallest share of iterations with harm that is excluded at the accepted points, with the
+ * confidence of the run; 1: nothing is accepted. */
 double lull_controller_rarest_excluded(const struct lull_controller *controller);
 
 /* Iterations cannot be tested once their unevenness exceeds the tolerance by this factor. Default:

@@ -22,10 +22,10 @@ enum { GIVEN_UP_SHARE = 8 };
  * takes this share of the run so far from then on. Chosen with tools/audit-guard: with short proofs
  * harm in one of a hundred iterations is kept at the end of 16 runs in 100, with these in 4. */
 enum { RETRY_SHARE = 4 };
-/* How long sections are left unchanged before the steady point is sought, in iterations that their
- * own search took, times the share of time that they lower. Every other block of a search runs at
- * the reference, so one that a job does not outlive costs half of what its sections save: that is
- * then at most a tenth or so of what they have saved before. */
+/* How long sections are left unchanged before the search for the steady point, in iterations that
+ * their own search took, times the share of time that they lower. Every other block of a search
+ * runs at the reference, so one that a job does not outlive costs half of what its sections save:
+ * that is then at most a tenth or so of what they have saved before. */
 static const double rest_factor = 6.0;
 /* Sections that are low for a smaller share of the time are not worth a rest, which puts off what
  * the steady point saves: that is 3 % and more in docs/joint.md, and gaps that were low for 12 %
@@ -42,7 +42,7 @@ enum { REFINEMENT_REST = 4 };
 /* A track that is still searching is waited for this many iterations of another one. */
 enum { PATIENCE_ITERATIONS = 60 };
 
-/* So many iterations tell one from a loop within it. */
+/* So many iterations distinguish an iteration from a loop within it. */
 enum { INNER_LOOP_ITERATIONS = 16 };
 
 void lull_controller_init_decisions(struct lull_controller *controller)
@@ -530,8 +530,8 @@ void lull_controller_act_on(struct lull_controller *controller, enum lull_trial_
     }
 }
 
-/* The sections have rested: the steady point is sought, and what has been proven stays the result.
- */
+/* The sections have rested: the steady point is searched for, and what has been proven stays the
+ * result. */
 static void seek_steady(struct lull_controller *controller)
 {
     if (controller->phase != LULL_PHASE_SETTLED || controller->trial.kind != LULL_TRIAL_WATCH ||
@@ -571,7 +571,7 @@ static void refine_steady(struct lull_controller *controller)
     lull_controller_reconsider(controller);
 }
 
-/* Searches once more below what has settled, ever more rarely. Other nodes would have to search at
+/* Searches again below what has settled, at growing intervals. Other nodes would have to search at
  * the same time, so with them nothing is tried again. */
 static void decide_retry(struct lull_controller *controller)
 {

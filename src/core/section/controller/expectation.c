@@ -14,8 +14,9 @@
  */
 static const double wanted_share = 0.95;
 
-/* So many trials tell enough to go by. With one, aimed at what a hundred noisy iterations said of
- * the first clock, a100-8ranks-rank3 came to be in a proof that did not pass. */
+/* So many trials are needed for an expectation. With one trial the search
+ * relied on a hundred noisy iterations of the first clock, and a100-8ranks-rank3 entered a proof
+ * that did not pass. */
 enum { MIN_TRIALS = 2 };
 
 /* Sums for a fit through the origin. */

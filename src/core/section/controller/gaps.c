@@ -1,7 +1,7 @@
 /*
  * GPUs whose sections are gaps in computation: the lowering ahead of a gap across those that are
- * not switched, what is asked of the node's driver and when (driver_queue.h), and the account of
- * computation that began low.
+ * not switched, the requests to the node's driver and their times (driver_queue.h), and the account
+ * of computation that began low.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

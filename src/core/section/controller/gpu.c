@@ -1,6 +1,5 @@
 /*
- * One GPU of the controller: whether it takes part, what is asked of it, and what switching it
- * costs.
+ * One GPU of the controller: whether it takes part, its requests, and its switch cost.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -220,8 +219,8 @@ static bool learns_from(const struct lull_controlled_gpu *gpu,
 }
 
 /*
- * Waiting in the driver's queue against the plan tells nothing of what can be planned, and waiting
- * there at all tells nothing of other GPUs.
+ * An unplanned wait in the driver's queue says nothing about what can be planned. Any wait there
+ * says nothing about other GPUs.
  */
 void lull_controller_learn_cost(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
                                 const struct lull_switch_outcome *outcome)

@@ -76,7 +76,7 @@ struct range {
 };
 
 /* Returns the lowest and the highest clock that this node's GPUs have at a point of a target: nodes
- * tell each other clocks, because their points may differ. */
+ * exchange clocks, because their points may differ. */
 static struct range job_node_clocks_of(const struct lull_job_node_view *view,
                                        const struct lull_target *target, uint32_t point)
 {
@@ -131,8 +131,8 @@ static struct voice *voice_of(struct lull_job_node *node, uint64_t signature)
     return NULL;
 }
 
-/* Returns the first iteration in which a result that is told now can hold on all nodes: by then all
- * have heard of it. */
+/* Returns the first iteration in which a result that is sent now can hold on all nodes: all have
+ * received it by then. */
 static uint64_t job_node_notice(const struct lull_job_node_view *view, uint32_t gpu,
                                 uint64_t iteration)
 {
@@ -236,7 +236,7 @@ bool lull_job_node_send(struct lull_job_node *node, const struct lull_job_node_v
     proposal->entry_count = node->voice_count;
     for (uint32_t i = 0; i < node->voice_count; i++)
         proposal->entries[i] = node->voices[i].entry;
-    /* The arrival that was told last is told again, because a word may be lost. */
+    /* The last arrival is sent again, because a word may be lost. */
     is_new = lull_controller_report(view->controller, &proposal->arrival);
     if (!is_new && now_ns < node->next_word_ns && !is_other(proposal, &before))
         return false;
@@ -257,8 +257,8 @@ bool lull_job_node_leave(struct lull_job_node *node, struct lull_proposal *propo
 
 /* ---- what others say --------------------------------------------------------------------- */
 
-/* Takes what a node tells of how its ranks come; what follows from the words of all is applied at
- * once. */
+/* Takes a node's report about how its ranks arrive. What follows from the words of all nodes is
+ * applied at once. */
 static void take_arrival(struct lull_job_node *node, struct lull_controller *controller,
                          const struct lull_proposal *proposal, int64_t now_ns)
 {

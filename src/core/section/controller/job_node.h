@@ -58,9 +58,8 @@ bool lull_job_node_part(struct lull_job_node *node, int64_t patience_ns, int64_t
 void lull_job_node_apply(struct lull_job_node *node, const struct lull_job_node_view *view,
                          int64_t now_ns);
 
-/* How many nodes were heard at all, this one included; for how many targets all apply a lowered
- * clock; how often this node went higher than it would have by itself; and whether it has given up
- * the others. */
+/* How many nodes were heard, this one included; for how many targets all apply a lowered clock; how
+ * often this node went higher than it would have alone; and whether it has given up the others. */
 uint32_t lull_job_node_received(const struct lull_job_node *node);
 uint32_t lull_job_node_agreed(const struct lull_job_node *node);
 uint64_t lull_job_node_disagreements(const struct lull_job_node *node);

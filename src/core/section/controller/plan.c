@@ -35,7 +35,7 @@ static const double min_fullness = 0.05;
 /* Gaps switched per second, on average: very frequent calls delay NCCL (its issue 1551). This many
  * are what the budget of the device's writer lets through without a pause. */
 static const double gaps_per_s = 20.0;
-/* With fewer changes of its own a GPU goes by what all GPUs of its model have seen: a tail that is
+/* With fewer changes of its own a GPU uses the changes of all GPUs of its model: a tail that is
  * known from some dozens of changes is off by a third. */
 static const uint32_t own_changes = 1024;
 
@@ -198,7 +198,7 @@ static struct gap_choice choose_gaps(struct lull_controlled_gpu *gpu)
 /* ---- forecasts --------------------------------------------------------------------------- */
 
 /*
- * For a run of calls: computation continues as soon as the rank has been let go, so that a late
+ * For a run of calls: computation continues as soon as the rank has been released, so a late
  * raising costs time; on average no more than a share of the tolerance.
  */
 static void expect_calls(const struct lull_controller *controller,

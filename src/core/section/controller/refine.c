@@ -173,7 +173,7 @@ static void end_turn(struct lull_target *target)
         target->turns_left = 0;
 }
 
-/* The joint search is over: who may go lower, or must be left out? */
+/* The joint search is over: which GPU may go lower, or must be left out? */
 static bool begin_refinement(const struct lull_targets *targets, struct lull_target *target)
 {
     uint64_t others;

@@ -1,7 +1,7 @@
 /*
  * The controller's state, shared by its files and no other process. Calls go down this list only:
  *   controller.c  what comes in and goes out
- *   visits.c      at which points an iteration runs, for whoever compares them
+ *   visits.c      at which points an iteration runs, for comparisons
  *   decide.c      what to do next: which trial runs, and what follows from its verdicts
  *   blocks.c      how many iterations the blocks of a trial have
  *   gaps.c        GPUs whose sections are gaps: what is asked of the driver for them, and when
@@ -87,7 +87,7 @@ struct lull_controller {
     uint64_t next_retry;    /* iteration before which nothing is tried again */
     bool is_retrying;       /* what has settled stays the result until something lower is proven */
     uint64_t searched_from; /* iteration with which the search for sections began */
-    uint64_t steady_from;   /* ...and before which no steady point is sought; 0: not known yet */
+    uint64_t steady_from;   /* ...and before which no steady point is tried; 0: not known yet */
     uint32_t refined_point; /* steady point that a duty has been sought for; UINT32_MAX: none */
     uint64_t refined_from;  /* iteration with which that began */
     int64_t proof_from_ns;
@@ -128,7 +128,7 @@ uint32_t lull_controller_block(const struct lull_controller *controller, enum lu
 
 /* ---- gpu.c -------------------------------------------------------------------- */
 
-/* The GPU has a rank that has called, has not left, and the device does as it is told. */
+/* The GPU has a rank that has called and not left, and the device applies requests. */
 bool lull_controller_is_active(const struct lull_controlled_gpu *gpu);
 
 /* Its rank's sections are known. */
@@ -182,7 +182,7 @@ void lull_controller_set_steady(struct lull_controller *controller, struct lull_
 void lull_controller_raise_now(struct lull_controller *controller, struct lull_controlled_gpu *gpu);
 void lull_controller_raise_all(struct lull_controller *controller);
 
-/* What a change of this GPU's clock tells of switching it, and others of its model. */
+/* Learns the cost of switching this GPU, and others of its model, from a change of its clock. */
 void lull_controller_learn_cost(struct lull_controller *controller, struct lull_controlled_gpu *gpu,
                                 const struct lull_switch_outcome *outcome);
 

@@ -81,7 +81,7 @@ void lull_targets_back_off(struct lull_targets *targets, uint32_t points);
 /* What has been found cannot be proven now: what is proven is kept, and may be reopened. */
 void lull_targets_give_up(struct lull_targets *targets);
 
-/* Searches once more below what has been found; false: there is nothing left below. */
+/* Searches again below what has been found; false: there is nothing left below. */
 bool lull_targets_reopen(struct lull_targets *targets);
 
 /* Returns the duty that refines the target's result; none: {0}. */
@@ -111,7 +111,7 @@ bool lull_target_goes_on(const struct lull_targets *targets, struct lull_target 
 /* Gives up points of single GPUs permanently. */
 void lull_target_drop_own(struct lull_target *target);
 
-/* Searches once more below what has been found, one point at a time at first. */
+/* Searches again below what has been found, one point at a time at first. */
 void lull_target_reopen(const struct lull_targets *targets, struct lull_target *target);
 
 #endif

@@ -1,4 +1,4 @@
-/* Tells at which points an iteration runs. SPDX-License-Identifier: Apache-2.0 */
+/* Reports at which points an iteration runs. SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 
 #include "base/minmax.h"

@@ -40,14 +40,14 @@ uint32_t lull_gap_choose(const double *lengths_ms, uint32_t count, uint32_t most
 /* ---- whether a GPU was low outside its gaps ------------------------------------------------ */
 
 /*
- * Whether a GPU was low outside the gaps that were switched for it. The outcome of a change is told
- * late, even after the gap has ended; so it is judged by when things happened, not by the order in
- * which they were told.
+ * Whether a GPU was low outside the gaps that were switched for it. The outcome of a change is
+ * reported late, even after the gap has ended. It is therefore judged by the times of the events,
+ * not by the order of the reports.
  *
  * Pure; caller's storage; zero-initialised knows nothing. Times are ns of one clock.
  */
 
-/* Gaps that are remembered: an outcome is told before this many more have started. */
+/* Gaps that are remembered: an outcome is reported before this many more have started. */
 enum { LULL_LOW_INTERVAL_GAPS = 4 };
 
 struct lull_low_interval {

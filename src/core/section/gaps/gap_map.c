@@ -388,8 +388,8 @@ static void gap_map_forward(struct lull_gap_map *map, const struct lull_call *ed
     gap_map_add_ready(map, &call);
 }
 
-/* Nobody has told for long whether anything was computed in the window: nobody is there to do so.
- */
+/* For long no report has said whether anything was computed in the window: no process records
+ * computation. */
 static bool is_unanswered(const struct lull_gap_map *map, const struct lull_call *edge,
                           const struct lull_standing *standing)
 {

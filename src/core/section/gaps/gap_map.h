@@ -4,23 +4,23 @@
  * When communication runs on the GPU (NCCL), its kernels say when they begin and end, but not
  * whether computation runs beside them; and where the host is late the GPU idles with no kernel at
  * all. Recording every compute kernel costs too much to be done always. So the map requests a
- * window in which it is told both, finds the iteration from the repeating sequence of communication
- * kernels (kernel_order.h: in the order in which the host enqueued them, however they race on the
- * GPU), and learns for each gap in the computation at what distance from which edge of a
- * communication kernel it begins and ends. From then on it needs the communication kernels only,
+ * window in which both are reported, finds the iteration from the repeating sequence of
+ * communication kernels (kernel_order.h: in the order in which the host enqueued them, however they
+ * race on the GPU), and learns for each gap in the computation at what distance from which edge of
+ * a communication kernel it begins and ends. From then on it needs the communication kernels only,
  * and emits each gap as a call: a section without computation, exposed from end to end.
  *
  * A gap is emitted from the latest begin to the earliest end that it had in the recorded
  * iterations, so that what is called a gap was one every time. If every other iteration differs
  * (accumulation, a recorded job of two iterations), two iterations count as one.
  *
- * Where computation cannot be recorded, or nobody answers, the map is blind: communication kernels
- * are passed on as they are, as calls that may hide computation. Once two of them run beside each
- * other, their order tells no iteration any more: then the map learns all the same, and takes for a
- * gap what they cover together, which may hide computation, too.
+ * Where computation cannot be recorded, or no process answers, the map is blind: communication
+ * kernels are passed on as they are, as calls that may hide computation. Once two of them run
+ * beside each other, their order no longer shows the iteration. The map learns all the same: it
+ * takes for a gap what they cover together, which may hide computation, too.
  *
  * Where there is no gap, and the order of the kernels does not show the iteration (they run beside
- * each other, or are alike so that only their times tell), one of them represents a gap, once per
+ * each other, or are alike so that only their times differ), one of them represents a gap, once per
  * iteration.
  *
  * Pure; create/destroy; one thread at a time. Times: int64_t ns of one monotonic clock.
@@ -41,13 +41,13 @@ enum {
     LULL_GAP_MAP_ATTEMPTS = 6,  /* windows that may fail before the map gives up: blind */
 };
 
-/* From the end of a window on its computation is waited for so long, and for some iterations: where
- * it can be recorded it is told within tens of milliseconds. */
+/* How long after the end of a window its computation is waited for, in addition to some iterations.
+ * Where it can be recorded it is reported within tens of milliseconds. */
 #define LULL_GAP_MAP_PATIENCE_NS INT64_C(2000000000)
 
 enum lull_gap_map_phase {
     LULL_GAP_MAP_SEARCHING, /* for the iteration */
-    LULL_GAP_MAP_RECORDING, /* wants computation told */
+    LULL_GAP_MAP_RECORDING, /* requests reports of computation */
     LULL_GAP_MAP_KNOWN,     /* emits gaps */
     LULL_GAP_MAP_BLIND,     /* passes communication kernels on */
 };
@@ -61,7 +61,7 @@ struct lull_mapped_gap {
 
 struct lull_gap_map;
 
-/* blind: computation will never be told. null: no memory. */
+/* blind: computation will never be reported. null: not enough memory. */
 struct lull_gap_map *lull_gap_map_create(bool blind);
 void lull_gap_map_destroy(struct lull_gap_map *map);
 
@@ -72,7 +72,7 @@ void lull_gap_map_take_communication(struct lull_gap_map *map, const struct lull
 /* Compute kernels ran, without a break worth mentioning. In the order of their begins. */
 void lull_gap_map_take_compute(struct lull_gap_map *map, int64_t begin_ns, int64_t end_ns);
 
-/* Every run of computation that began before this time has been told. */
+/* Every run of computation that began before this time has been reported. */
 void lull_gap_map_take_complete(struct lull_gap_map *map, int64_t until_ns);
 
 /* Computation cannot be recorded, or not any more: unless the map is known, it is blind from now
@@ -102,7 +102,7 @@ enum lull_gap_map_phase lull_gap_map_phase(const struct lull_gap_map *map);
 const struct lull_mapped_gap *lull_gap_map_gaps(const struct lull_gap_map *map,
                                                 uint32_t *count_out);
 
-/* Returns whether computation is to be told now. */
+/* Returns whether computation is to be reported now. */
 bool lull_gap_map_wants_compute(const struct lull_gap_map *map);
 
 /* Iterations of the job that one pass through the gaps covers: 1 or 2; 0 unless known. */

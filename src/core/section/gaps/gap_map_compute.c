@@ -1,5 +1,5 @@
 /*
- * The computation of a window: recorded as it is told, or guessed where it cannot be.
+ * The computation of a window: recorded from reports, or guessed where there are none.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <assert.h>
@@ -19,7 +19,7 @@ static const double brief_ratio = 0.02;
 
 enum { FIRST_RUNS = 256, MAX_RUNS = 1 << 16 };
 
-/* ---- as it is told ----------------------------------------------------------------------- */
+/* ---- as reported ------------------------------------------------------------------------- */
 
 static bool append_run(struct lull_gap_record *record, int64_t begin_ns, int64_t end_ns)
 {

@@ -2,7 +2,7 @@
  * The gap map's state, shared by its files and no other process. Calls go down this list only:
  *   gap_map.c          following: communication kernels in, calls out
  *   gap_map_learn.c    a recorded window becomes gaps and the edges that announce them
- *   gap_map_compute.c  the computation of a window, told or guessed
+ *   gap_map_compute.c  the computation of a window, reported or guessed
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -56,7 +56,7 @@ struct lull_gap_plan {
 
 struct lull_gap_map {
     enum lull_gap_map_phase phase;
-    bool is_blind;     /* computation is not told: what communicates is taken for a gap */
+    bool is_blind;     /* computation is not reported: communication is taken for a gap */
     bool has_given_up; /* the map is blind, and kernels are passed on as they come permanently */
     uint32_t depth;    /* number of kernels that were passed on and have not ended */
     struct lull_call passed; /* the last of them that began */
@@ -90,9 +90,9 @@ static inline int64_t *lull_gap_map_edge(const struct lull_gap_map *map, uint32_
     return &map->record.edges_ns[(size_t)period * 2 * map->period + edge];
 }
 
-/* The window is full and, unless the map is blind, all computation in it has been told: finds fold,
- * pass, gaps and plans in it. There may be no gap; but where kernels race, or are alike, one of
- * them represents it. */
+/* The window is full and, unless the map is blind, all computation in it has been reported: finds
+ * fold, pass, gaps and plans in it. There may be no gap; but where kernels race, or are alike, one
+ * of them represents it. */
 void lull_gap_map_plan_gaps(struct lull_gap_map *map);
 
 /* Adds a run of computation to the window; false: no memory, or more runs than a window holds. */
