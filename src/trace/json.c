@@ -489,8 +489,7 @@ static int json_read_key(struct lull_json *json, struct lull_json_text *text_out
     if (result < 0)
         return result;
     if (json->at == json->end || *json->at != ':') {
-        /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): json_read_string() wrote it or
-         * failed. */
+        /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): json_read_string() wrote it. */
         memmove(json->scratch, text_out->bytes, text_out->length);
         text_out->bytes = json->scratch;
         result = json_peek(json);

@@ -158,8 +158,7 @@ int lull_gpu_pool_add(struct lull_gpu_pool *pool, uint32_t gpu)
 
     if (result < 0)
         return result;
-    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): gpu_pool_reserve() has put new arrays in place.
-     */
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): gpu_pool_reserve() puts new arrays in place. */
     if (!pool->is_new[gpu])
         pool->fresh[pool->fresh_count++] = gpu;
     pool->is_new[gpu] = true;
