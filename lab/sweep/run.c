@@ -18,11 +18,10 @@
 static const struct lull_workload_kind *const suites[] = {&lull_emulated_workload,
                                                           &lull_cuda_workload};
 
-/* Of a kernel's run. */
+/* The length of one run of a kernel, in seconds. */
 static const double slice_s = 0.25;
 
-/* Of times or powers of the repeats of a point; more requests another repeat (lab/docs/dataset.md).
- */
+/* Repeats of a point whose times or powers differ by more are repeated (lab/docs/dataset.md). */
 static const double disagreement_ratio = 0.03;
 
 struct sweep_session {

@@ -77,9 +77,9 @@ static void judge_sidecar(struct judgement *judgement)
         return;
     }
     if (json_integer_value(json_object_get(sidecar, "rows")) != (json_int_t)table->count)
-        sweep_validate_find(judgement,
-                            "sidecar: it tells of %" JSON_INTEGER_FORMAT " rows, the table has %zu",
-                            json_integer_value(json_object_get(sidecar, "rows")), table->count);
+        sweep_validate_find(
+            judgement, "sidecar: it describes %" JSON_INTEGER_FORMAT " rows, the table has %zu",
+            json_integer_value(json_object_get(sidecar, "rows")), table->count);
     for (size_t i = 0; i < table->count; i++)
         if ((i == 0 || strcmp(table->rows[i].unit, table->rows[i - 1].unit) != 0) &&
             !is_unit_of(sidecar, table->rows[i].unit))

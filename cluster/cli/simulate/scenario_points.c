@@ -71,7 +71,7 @@ static int read_rates(struct lull_scenario_points *points, struct lull_error *er
 
 /* ---- one job by its class ----------------------------------------------------------------- */
 
-/* A recorded or fitted job of unknown class counts as compute: recorded jobs are usually large. */
+/* A recorded or fitted job of unknown class counts as compute: most recorded jobs are large. */
 static uint32_t choose_class(struct lull_scenario_points *points, const char *model, bool is_known,
                              struct lull_random *random)
 {

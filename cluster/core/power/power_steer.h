@@ -42,7 +42,7 @@ struct lull_steered_gpu {
     uint32_t cap_mhz;      /* its cap before; 0: none */
 };
 
-/* What is reported of a GPU in a round. */
+/* The state of one GPU that a node reports in a round. */
 struct lull_steer_update {
     double power_w;     /* its recent power draw; 0: unknown */
     uint32_t looks;     /* changes with each new one */

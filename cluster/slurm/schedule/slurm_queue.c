@@ -233,7 +233,7 @@ static bool has_gpus_now(const slurm_job_info_t *it)
     return base == JOB_RUNNING || base == JOB_SUSPENDED || (it->job_state & JOB_COMPLETING) != 0;
 }
 
-/* What a job requests: in all, or of each node, or of each task. */
+/* Reads how many GPUs a job requests. Slurm gives the number for the job, per node or per task. */
 static void take_request(struct lull_slurm *slurm, const slurm_job_info_t *it,
                          struct lull_queue_job *job)
 {

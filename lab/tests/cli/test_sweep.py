@@ -388,7 +388,7 @@ class Files(Case):
         with open(self.file + ".json", "w", encoding="ascii") as file:
             json.dump({"schema": "lull-sweep-1", "rows": 2, "gpu": {"uuid_hash": "11"}}, file)
         found = self.call([LULL, "sweep", "--validate", self.file], 1).stdout
-        self.assertIn("tells of 2 rows", found)
+        self.assertIn("describes 2 rows", found)
         self.assertIn("does not describe GPU 00ff", found)
 
     def test_bad_tables(self):

@@ -143,7 +143,8 @@ static void remove_file(const char *folder, const char *name)
     unlink(path);
 }
 
-/* By number, with gaps; what is no job is left unchanged. */
+/* The jobs of a folder come in the order of their numbers, which have gaps. Other files stay
+ * untouched. */
 static void test_folder(void **state)
 {
     static const char *const names[] = {"job_10.json", "job_9.json", "job_2.json",  "job_x.json",

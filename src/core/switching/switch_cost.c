@@ -137,7 +137,7 @@ double lull_switch_cost_sure_ahead_ms(const struct lull_switch_cost *cost, doubl
 /* A pulse lasts longer than a call and its settling usually take: about 5 and 20 ms (published,
  * V100). */
 const int64_t lull_switch_calibration_pulse_ns = INT64_C(100000000);
-/* The first pulses of two GPUs are this far apart: longer than a call usually takes. */
+/* The first pulses of two GPUs are this far apart: longer than a typical call takes. */
 static const int64_t stagger_ns = INT64_C(12000000);
 /* The clock gets this long to follow a call that has returned. */
 static const int64_t settle_ns = INT64_C(50000000);

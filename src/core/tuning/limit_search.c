@@ -27,7 +27,7 @@ static const double binding_margin = 0.05;
  * the best to be skipped. Judged by docs/power-limits.md. */
 static const double model_margin = 0.03;
 static const double dominated_margin = 0.02;
-/* How long settling usually takes, in settle_s. */
+/* The typical settling time, in units of settle_s. */
 static const double typical_settling = 1.5;
 
 /* Operating points in a row that are too bad, settle_s that settling may take, and ways up. */

@@ -137,7 +137,7 @@ static void run_case(uint64_t seed)
         if (lull_random_below(&random, 3) == 0) {
             const size_t gone = lull_random_below(&random, count);
 
-            /* What has started goes from now on. */
+            /* A booking that has begun is removed from now on only: its past stays. */
             if (kept[gone].from < now)
                 kept[gone].from = now < kept[gone].until ? now : kept[gone].until;
             book(&kept[gone], 1);
