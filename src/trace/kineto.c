@@ -198,9 +198,11 @@ static int kineto_finish(struct lull_kineto_reading *reading, const struct lull_
     int rc;
 
     note_loss(reading, loss);
-    if (trace->kernel_count == 0 && lull_timeline_is_one(reading->timeline))
+    if (trace->kernel_count == 0 && lull_timeline_is_one(reading->timeline)) {
+        trace->gpu_count = 0; /* those of kernels that were left out */
         return lull_timeline_finish(reading->timeline, trace->events, &trace->timeline,
                                     reading->err);
+    }
     lull_plausible_sift(trace);
     rc = refuse_several_writers(reading, loss);
     kineto_name_gpus(reading);
