@@ -18,6 +18,10 @@ import host  # noqa: E402
 LULL = emulated_run.program(BUILD, "src/cli/lull")
 
 
+def is_lowered(result):
+    return all(gpu["switches"] > 10 for gpu in result.report["gpus"])
+
+
 class Trainer(unittest.TestCase):
     def setUp(self):
         self.directory = host.Directory()
@@ -26,7 +30,7 @@ class Trainer(unittest.TestCase):
     def test_sections_are_lowered_and_the_loss_stays_the_same(self):
         setup = emulated_run.Setup(ranks=2, node="2xA100-SXM4-40GB", steps=90, gpu_ms=60.0, hidden=512,
                                    link_gbs=0.015)
-        result = emulated_run.run(BUILD, setup, self.directory.name)
+        result = host.run_on_time(lambda: emulated_run.run(BUILD, setup, self.directory.name), is_lowered)
         report = result.report
         self.assertTrue(result.same_losses())
         self.assertEqual(len(result.losses[0]), setup.steps)
