@@ -20,6 +20,7 @@ extern const struct lull_program_command lull_job_add_command;
 extern const struct lull_program_command lull_job_hold_command;
 extern const struct lull_program_command lull_job_remove_command;
 extern const struct lull_program_command lull_limit_command;
+extern const struct lull_program_command lull_limit_hold_command;
 extern const struct lull_program_command lull_meter_command;
 extern const struct lull_program_command lull_plan_command;
 extern const struct lull_program_command lull_play_command;

@@ -54,6 +54,7 @@ int main(int argc, char **argv)
                                                                   &lull_analyze_command,
                                                                   &lull_plan_command,
                                                                   &lull_limit_command,
+                                                                  &lull_limit_hold_command,
                                                                   &lull_batch_run_command,
                                                                   &lull_batch_list_command,
                                                                   &lull_batch_show_command,
