@@ -57,9 +57,9 @@ static int limit_hold_choose(struct limit_holder *holder, const char *list, stru
         if (*word < '0' || *word > '9' || gpu >= visible.count || (*end != ',' && *end != '\0') ||
             holder->count == LULL_DEVICE_MAX_GPUS)
             return lull_error_set(err, -EINVAL,
-                                  "--gpus %.60s: must be numbers below %u, with commas; the number "
-                                  "of visible GPUs is %u",
-                                  list, visible.count, visible.count);
+                                  "--gpus %.60s: must be numbers below %u, which is how many GPUs "
+                                  "are visible, with commas",
+                                  list, visible.count);
         holder->gpus[holder->count++] = visible.gpus[gpu];
         word = *end == ',' ? end + 1 : end;
     }
