@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "cli/commands.h"
 #include "cli/shared/command.h"
-#include "cli/shared/lines.h"
+#include "cli/shared/answers.h"
 #include "governor/control/actuator.h"
 #include "governor/report/report_fields.h"
 #include "governor/run/visible_gpus.h"
@@ -151,7 +151,7 @@ static void limit_hold_await(struct limit_holder *holder, uint32_t i, uint64_t s
 static json_t *limit_hold_set(struct limit_holder *holder, uint32_t limit_mw)
 {
     const int64_t until_ns = lull_now_ns() + patience_ns;
-    uint64_t sequences[LULL_DEVICE_MAX_GPUS];
+    uint64_t sequences[LULL_DEVICE_MAX_GPUS] = {0};
     json_t *document = json_object();
     json_t *limits = json_array();
 
@@ -164,9 +164,9 @@ static json_t *limit_hold_set(struct limit_holder *holder, uint32_t limit_mw)
         if (result.status < 0) {
             json_decref(document);
             json_decref(limits);
-            return lull_lines_error(result.status == -ETIMEDOUT
-                                        ? "lulld or the driver does not respond"
-                                        : "the driver refused the power limit");
+            return lull_answers_error(result.status == -ETIMEDOUT
+                                          ? "lulld or the driver does not respond"
+                                          : "the driver refused the power limit");
         }
         json_array_append_new(limits, result.limit_mw > 0 ? json_real(result.limit_mw * 1e-3)
                                                           : json_null());
@@ -181,7 +181,7 @@ static json_t *limit_hold_answer(void *context, const char *line)
     const double limit_w = strtod(line, &end);
 
     if (end == line || *end != '\0' || !isfinite(limit_w) || limit_w < 0.0 || limit_w > 1e6)
-        return lull_lines_error("not a power limit in watts; 0 is the previous one");
+        return lull_answers_error("not a power limit in watts; 0 is the previous one");
     return limit_hold_set(context, (uint32_t)llround(limit_w * 1e3));
 }
 
@@ -209,11 +209,11 @@ static int limit_hold_run(void *options, const struct lull_operands *operands)
 
     (void)operands;
     if (result == 0)
-        result = lull_lines_serve(&(struct lull_lines){.answer = limit_hold_answer,
-                                                       .idle = limit_hold_poll,
-                                                       .wait_ms = limit_hold_wait_ms,
-                                                       .context = &holder},
-                                  limit_hold_greeting(&holder), &err);
+        result = lull_answers_serve(&(struct lull_answers){.answer = limit_hold_answer,
+                                                           .idle = limit_hold_poll,
+                                                           .wait_ms = limit_hold_wait_ms,
+                                                           .context = &holder},
+                                    limit_hold_greeting(&holder), &err);
     closed = lull_actuator_close(holder.actuator);
     if (holder.devices != NULL && closed == 0)
         lull_devices_close(holder.devices);

@@ -10,7 +10,7 @@
 
 #include "cli/commands.h"
 #include "cli/shared/command.h"
-#include "cli/shared/lines.h"
+#include "cli/shared/answers.h"
 #include "governor/energy/energy_meter.h"
 #include "governor/energy/window_meter.h"
 #include "governor/report/report_fields.h"
@@ -93,10 +93,10 @@ static json_t *meter_greeting(const struct lull_window_meter *meter)
 static json_t *meter_failure(int result)
 {
     if (result == -ENOENT)
-        return lull_lines_error("no such window is open");
+        return lull_answers_error("no such window is open");
     if (result == -ENOSPC)
-        return lull_lines_error("too many windows are open; close some of them");
-    return lull_lines_error(strerror(-result));
+        return lull_answers_error("too many windows are open; close some of them");
+    return lull_answers_error(strerror(-result));
 }
 
 static json_t *meter_number_json(int64_t number)
@@ -174,7 +174,7 @@ static json_t *meter_answer(void *context, const char *line)
 
         return meter_number_json(result < 0 ? result : cancelled);
     }
-    return lull_lines_error("not a request; use begin, end N or cancel N");
+    return lull_answers_error("not a request; use begin, end N or cancel N");
 }
 
 static int meter_read(void *meter, struct lull_error *err)
@@ -196,8 +196,8 @@ static int meter_command_windows(struct lull_error *err)
 
     if (result < 0)
         return result;
-    result = lull_lines_serve(
-        &(struct lull_lines){
+    result = lull_answers_serve(
+        &(struct lull_answers){
             .answer = meter_answer, .idle = meter_read, .wait_ms = meter_wait_ms, .context = meter},
         meter_greeting(meter), err);
     lull_window_meter_close(meter);

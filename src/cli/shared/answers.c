@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/shared/lines.h"
+#include "cli/shared/answers.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -10,12 +10,12 @@
 #include "base/json_string.h"
 
 /* Standard input, read without a buffer of the C library, which poll() does not see. */
-struct lines_input {
-    char text[LULL_LINES_MAX_BYTES];
+struct answers_input {
+    char text[LULL_ANSWERS_MAX_BYTES];
     size_t length;
 };
 
-json_t *lull_lines_error(const char *text)
+json_t *lull_answers_error(const char *text)
 {
     json_t *document = json_object();
 
@@ -23,7 +23,7 @@ json_t *lull_lines_error(const char *text)
     return document;
 }
 
-static int lines_print(json_t *document, struct lull_error *err)
+static int answers_print(json_t *document, struct lull_error *err)
 {
     const int result = json_dumpf(document, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
 
@@ -34,7 +34,7 @@ static int lines_print(json_t *document, struct lull_error *err)
 }
 
 /* Answers the lines that have arrived. Returns 1 at the end of input. */
-static int lines_answer(const struct lull_lines *lines, struct lines_input *input,
+static int answers_take(const struct lull_answers *answers, struct answers_input *input,
                         struct lull_error *err)
 {
     const ssize_t got =
@@ -52,29 +52,29 @@ static int lines_answer(const struct lull_lines *lines, struct lines_input *inpu
 
         *end = '\0';
         input->length -= (size_t)(end + 1 - line);
-        result = lines_print(lines->answer(lines->context, line), err);
+        result = answers_print(answers->answer(answers->context, line), err);
         if (result < 0)
             return result;
         line = end + 1;
     }
     if (input->length == sizeof(input->text))
         return lull_error_set(err, -EINVAL, "a line of standard input has more than %d bytes",
-                              LULL_LINES_MAX_BYTES);
+                              LULL_ANSWERS_MAX_BYTES);
     memmove(input->text, line, input->length);
     return 0;
 }
 
-int lull_lines_serve(const struct lull_lines *lines, json_t *greeting, struct lull_error *err)
+int lull_answers_serve(const struct lull_answers *answers, json_t *greeting, struct lull_error *err)
 {
     struct pollfd request = {.fd = STDIN_FILENO, .events = POLLIN};
-    struct lines_input input = {.length = 0};
-    int result = lines_print(greeting, err);
+    struct answers_input input = {.length = 0};
+    int result = answers_print(greeting, err);
 
     while (result == 0) {
-        if (poll(&request, 1, lines->wait_ms(lines->context)) > 0)
-            result = lines_answer(lines, &input, err);
+        if (poll(&request, 1, answers->wait_ms(answers->context)) > 0)
+            result = answers_take(answers, &input, err);
         else
-            result = lines->idle(lines->context, err);
+            result = answers->idle(answers->context, err);
     }
     return result < 0 ? result : 0;
 }
