@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A command of Lull that answers lines of standard input with lines of JSON: `lull meter --json`, `lull limit hold`.
+"""A command of Lull that answers lines of standard input with lines of JSON: `lull meter --windows`, `lull limit hold`.
 
 It is a process of its own, so that a driver that hangs delays the caller only for a limited time, once.
 """

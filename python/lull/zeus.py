@@ -111,7 +111,7 @@ class ZeusMonitor:
     def _open(self) -> int:
         """Starts the meter. Returns the number of GPUs."""
         try:
-            self._meter = Lines("meter", "--json", patience_s=READING_S)
+            self._meter = Lines("meter", "--windows", patience_s=READING_S)
         except LullError as error:
             self._reason = str(error)
             warnings.warn(f"ZeusMonitor measures nothing: {error}", stacklevel=3)

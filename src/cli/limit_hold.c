@@ -221,7 +221,7 @@ static int limit_hold_run(void *options, const struct lull_operands *operands)
 }
 
 static const struct lull_option rows[] = {
-    LULL_VALUE("gpus", "N,N,...", TEXT, struct limit_hold_arguments, gpus,
+    LULL_VALUE("gpus", "LIST", TEXT, struct limit_hold_arguments, gpus,
                "The GPUs, by their numbers among those that the program sees.",
                .otherwise = "all of them"),
     LULL_CLI_NO_DAEMON_ROW(struct limit_hold_arguments, no_daemon),

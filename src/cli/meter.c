@@ -207,7 +207,7 @@ static int meter_command_windows(struct lull_error *err)
 /* ---- the command ------------------------------------------------------------------------- */
 
 struct meter_arguments {
-    bool is_json;
+    bool is_windows;
 };
 
 static int meter_command_run(void *options, const struct lull_operands *operands)
@@ -217,7 +217,7 @@ static int meter_command_run(void *options, const struct lull_operands *operands
     int result;
 
     (void)operands;
-    if (arguments->is_json)
+    if (arguments->is_windows)
         result = meter_command_windows(&err);
     else
         result = meter_command_sum(&err);
@@ -225,22 +225,25 @@ static int meter_command_run(void *options, const struct lull_operands *operands
 }
 
 static const struct lull_option rows[] = {
-    LULL_FLAG("json", struct meter_arguments, is_json,
-              "Measure windows: answer the lines begin, end N and cancel N with one JSON document "
-              "each, after one about the GPUs. N is the number that begin returned.",
-              .letter = 'j'),
+    LULL_FLAG("windows", struct meter_arguments, is_windows,
+              "Measure windows: print a line of JSON about the GPUs, then answer the lines begin, "
+              "end N and cancel N with one each.",
+              .more =
+                  "N is the number that begin returned. Each GPU, the processors and the memory "
+                  "have energy_j and uncertainty_j, half of the 95 % interval; null is not "
+                  "known, with the reason."),
     {0},
 };
 
 const struct lull_program_command lull_meter_command = {
     .name = "meter",
     .summary = "answer each line of input with the energy that GPUs have drawn",
-    .about = "Answers each line of standard input with the energy (J) that the GPUs used since the "
-             "start, from their counters, or with the word unknown. CUDA_VISIBLE_DEVICES and "
-             "similar variables select the GPUs. Exits at the end of input. For batch systems, "
-             "whose plugins must not wait for a driver. With --json it measures windows, each GPU, "
-             "processors and memory by themselves, with their uncertainty; the Python package "
-             "uses that.",
+    .about =
+        "Answers each line of standard input with the energy (J) that the GPUs used since the "
+        "start, from their counters, or with the word unknown. CUDA_VISIBLE_DEVICES and "
+        "similar variables select the GPUs. Exits at the end of input. For batch systems, "
+        "whose plugins must not wait for a driver; with --windows for programs such as those of "
+        "the Python package.",
     .tables = {{rows, 0}},
     .size = sizeof(struct meter_arguments),
     .run = meter_command_run,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""lull meter --json and lull limit hold: what they answer, line by line. Runs on an emulated node of two A100.
+"""lull meter --windows and lull limit hold: what they answer, line by line. Runs on an emulated node of two A100.
 
 usage: test_answers.py LULL"""
 import json
@@ -13,7 +13,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import host  # noqa: E402
 
-LULL = os.path.abspath(sys.argv.pop(1))
+LULL, LULLD = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
 
 
 class Lines:
@@ -47,7 +47,7 @@ def gpus():
 
 class Meter(unittest.TestCase):
     def start(self, **variables):
-        meter = Lines("meter", "--json", **variables)
+        meter = Lines("meter", "--windows", **variables)
         self.addCleanup(meter.process.kill)
         return meter
 
@@ -158,6 +158,28 @@ class Hold(unittest.TestCase):
             status, err = holder.end()
             self.assertEqual(status, 2, err)
             self.assertIn("--gpus", err)
+
+    def test_through_lulld(self):
+        def spawn(*words, **options):
+            return subprocess.Popen(words, env=dict(os.environ, LULL_RUNTIME_DIR=self.directory.name),
+                                    stderr=subprocess.DEVNULL, **options)
+
+        daemon = host.start_lulld(spawn, LULLD)
+        self.addCleanup(daemon.wait)
+        self.addCleanup(daemon.terminate)
+        words = ("limit", "hold", "--runtime-dir", self.directory.name)
+        holder = Lines(*words, "--gpus", "0")
+        self.assertEqual(holder.ask("200"), {"limits_w": [200]})
+        other = Lines(*words, "--gpus", "0,1")  # one of them is leased
+        self.assertIsNone(other.greeting)
+        self.assertIn("leased", other.end()[1])
+        holder.process.kill()
+        holder.end()
+        self.assertIsNotNone(host.wait_for(lambda: gpus()[0]["power_limit_w"] == 400, 5))
+        holder = Lines(*words)
+        self.assertEqual(holder.ask("150"), {"limits_w": [150, 150]})
+        self.assertEqual(holder.end()[0], 0)
+        self.assertIsNotNone(host.wait_for(lambda: all(gpu["power_limit_w"] == 400 for gpu in gpus()), 5))
 
     def test_without_lulld(self):
         done = subprocess.run([LULL, "limit", "hold", "--runtime-dir", self.directory.name], stdin=subprocess.DEVNULL,
