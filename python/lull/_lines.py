@@ -73,6 +73,7 @@ class Lines:
         status = self._stop()
         self._errors.seek(0)
         said = self._errors.read().decode("utf-8", "replace").strip()
+        self._errors.close()
         return {"error": said or reason, "status": status}
 
     def _stop(self) -> Optional[int]:

@@ -20,6 +20,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, NoReturn, Optional, Tuple, Union
 
+from . import callbacks
 from ._lines import Lines
 from ._program import LullError
 
@@ -449,6 +450,11 @@ class GlobalPowerLimitOptimizer(Callback):
         return f"__GlobalPowerLimitOptimizer_{self.power_limits[self._place]}"
 
 
+def HFGlobalPowerLimitOptimizer(monitor: ZeusMonitor, *arguments: Any, **keywords: Any) -> Any:
+    """Returns a callback for the Trainer of Hugging Face, which drives a GlobalPowerLimitOptimizer of these arguments."""
+    return callbacks.huggingface(GlobalPowerLimitOptimizer(monitor, *arguments, **keywords))
+
+
 def _hold_limits(gpus: List[int]) -> Lines:
     """Leases the GPUs from lulld; where none runs, as root without it."""
     words: Tuple[str, ...] = ("limit", "hold", "--gpus", ",".join(str(gpu) for gpu in gpus))
@@ -505,7 +511,6 @@ _ALTERNATIVES = {
     "PowerGauge": "`lull serve` has metrics for Prometheus",
     "BatchSizeOptimizer": "lull.batch.run recommends the batch size of a recurring job",
     "PipelineFrequencyOptimizer": "`lull run --schedule NAME` plans the clocks of a pipeline while it runs",
-    "HFGlobalPowerLimitOptimizer": "use lull.callbacks.huggingface(GlobalPowerLimitOptimizer(monitor))",
     "get_gpus": "lull.devices() lists the GPUs",
     "get_cpus": "Measurement.cpu_energy has the energy of the processors",
 }

@@ -79,6 +79,9 @@ marks.clear()
 train("epoch", lull.callbacks.huggingface())
 print("".join(marks))
 print(same == plain, events.seen.count("on_step_begin"), events.seen.count("on_epoch_end"))
+import lull.zeus
+lull.zeus.GlobalPowerLimitOptimizer = lambda *arguments, **keywords: (arguments, keywords)
+print(lull.zeus.HFGlobalPowerLimitOptimizer("monitor", pl_step=50)._callbacks)
 """
 
 # Lightning takes Debian's PyTorch, 1.13.0a0, for an older one, in which a class had another name; and its sharded tensors,
@@ -120,7 +123,7 @@ from accelerate import Accelerator
 import lull.callbacks._accelerate as module
 
 def train(has_marks):
-    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=2)
+    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=4)
     model = Model()
     model, optimizer, loader = accelerator.prepare(model, torch.optim.SGD(model.parameters(), 0.1),
                                                    torch.utils.data.DataLoader(Data(), 4))
@@ -160,11 +163,12 @@ class Frameworks(unittest.TestCase):
         return [line for line in done.stdout.splitlines() if not line.startswith("{")]
 
     def test_huggingface(self):
-        steps, epochs, rest = self.run_python(HUGGINGFACE)
+        steps, epochs, rest, optimizer = self.run_python(HUGGINGFACE)
         # 32 samples, batches of 4, two per step: 4 steps per epoch. Then evaluate(), and predict().
         self.assertEqual(steps, "SSS()SSS()SS()()")
         self.assertEqual(epochs, "SSSS()SSSS()()()")
         self.assertEqual(rest, "True 8 2")
+        self.assertEqual(optimizer, "((('monitor',), {'pl_step': 50}),)")
 
     def test_lightning(self):
         marks, rest = self.run_python(LIGHTNING)
@@ -173,7 +177,7 @@ class Frameworks(unittest.TestCase):
 
     def test_accelerate(self):
         self.assertEqual(self.run_python(ACCELERATE),
-                         ["SSSS()", "True", "the accelerator has no optimizer; call accelerator.prepare() first"])
+                         ["SS()", "True", "the accelerator has no optimizer; call accelerator.prepare() first"])
 
 
 # A real training of two ranks with the Trainer, on CPUs, beside an emulated GPU for each rank.

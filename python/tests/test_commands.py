@@ -53,7 +53,7 @@ class Commands(unittest.TestCase):
         with self.assertRaisesRegex(lull.LullError, "--preset nonsense") as caught:
             lull.simulate(preset="nonsense")
         self.assertEqual(caught.exception.status, 2)
-        with self.assertRaisesRegex(lull.LullError, "--nonsense"):  # a name that is a path is no option
+        with self.assertRaisesRegex(lull.LullError, "--nonsense: No such file"):  # a name that is a path is no option
             lull.analyze("--nonsense")
 
 

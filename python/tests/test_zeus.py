@@ -338,8 +338,10 @@ class Limits(unittest.TestCase):
         monitor = self.Monitor()
         optimizer = GlobalPowerLimitOptimizer(monitor, Energy(), wait_steps=0, warmup_steps=0, profile_steps=4, pl_step=300)
         self.addCleanup(optimizer._lines.close)
-        self.train(optimizer, [3, 3, 3, 3])  # Zeus would try the first limit forever
-        self.assertEqual(monitor.pieces, [400, 400, 100, 100, 100][:len(monitor.pieces)])
+        seen = self.train(optimizer, [3, 3, 3, 3])  # Zeus would try the first limit forever
+        # Four steps at each limit, the last of an epoch included: 3 + 1, then 2 + 2.
+        self.assertEqual(seen, [400] * 4 + [100] * 8)
+        self.assertEqual(monitor.pieces, [400, 400, 100, 100])
         self.assertEqual([m.power_limit for m in optimizer.measurements], [400, 100])
         self.assertEqual(optimizer.measurements[0].energy, 200.0)
 
