@@ -289,15 +289,20 @@ static void print_expected(const struct lull_option *row, FILE *out)
     }
 }
 
+/* variable: the value is that of this variable of the environment; null: of the option. */
 static int refuse_value(const struct option_reading *reading, const struct lull_option *row,
-                        const char *text, int code, const struct lull_error *err)
+                        const char *variable, const char *text, int code,
+                        const struct lull_error *err)
 {
     struct lull_nearest nearest = lull_nearest_begin(text);
     const char *word;
 
     for (uint32_t i = 0; (word = lull_option_word(row, i)) != NULL; i++)
         lull_nearest_try(&nearest, word);
-    fprintf(stderr, "%s: --%s %s: ", reading->reader->name, row->name, text);
+    if (variable != NULL)
+        fprintf(stderr, "%s: %s=%s: ", reading->reader->name, variable, text);
+    else
+        fprintf(stderr, "%s: --%s %s: ", reading->reader->name, row->name, text);
     if (err->code != 0) {
         fputs(err->text, stderr);
     } else {
@@ -323,7 +328,7 @@ static int option_set(struct option_reading *reading, struct option_slot *slot, 
         *(bool *)(slot->into + slot->row->given - 1) = true;
     if (text != NULL || slot->row->type == LULL_OPTION_FLAG)
         rc = option_take_value(slot, text, &err);
-    return rc < 0 ? refuse_value(reading, slot->row, text, rc, &err) : 0;
+    return rc < 0 ? refuse_value(reading, slot->row, NULL, text, rc, &err) : 0;
 }
 
 enum match { MATCH_NONE, MATCH_PREFIX, MATCH_EXACT };
@@ -490,14 +495,15 @@ static int set_defaults(struct option_reading *reading)
         struct option_slot *const slot = &reading->slots[i];
         const struct lull_option *const row = slot->row;
         const char *text = row->environment != NULL ? getenv(row->environment) : NULL;
+        const bool is_variable = text != NULL && text[0] != '\0';
         struct lull_error err = {0};
         int rc;
 
-        if (text == NULL || text[0] == '\0')
+        if (!is_variable)
             text = row->default_value;
         rc = text != NULL ? option_take_value(slot, text, &err) : 0;
         if (rc < 0)
-            return refuse_value(reading, row, text, rc, &err);
+            return refuse_value(reading, row, is_variable ? row->environment : NULL, text, rc, &err);
     }
     return 0;
 }

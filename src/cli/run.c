@@ -62,6 +62,7 @@ static int parse_power_limit(const char *text, void *place, struct lull_error *e
 
     (void)err;
     limits->is_wanted = true;
+    limits->fixed_w = 0.0; /* of the variable, or of an option before */
     if (strcmp(text, "auto") == 0)
         return 0;
     if (lull_text_parse_number(text, &limits->fixed_w) < 0 || !(limits->fixed_w > 0.0))
@@ -124,6 +125,7 @@ static const char *const profilings[] = {"search", "sweep", NULL};
 
 static const struct lull_option rows[] = {
     LULL_CLI_TOLERANCE_ROW(struct run_arguments, run.control.tolerance_ratio, .is_open = true,
+                           .environment = "LULL_TOLERANCE",
                            .more = "With --power-limit auto, the limit with the lowest energy "
                                    "within this slowdown is chosen."),
     LULL_FLAG(
@@ -216,6 +218,7 @@ static const struct lull_option rows[] = {
                "Set this power limit on each GPU, or search for the best one.",
                .parse = parse_power_limit, .words = power_limits,
                .expected = "auto, or watts above 0", .excludes = "plan|schedule|together",
+               .environment = "LULL_POWER_LIMIT",
                .more = "auto uses the limit stored for this command line, or else measures limits "
                        "while the command runs: see POWER LIMITS."),
     LULL_CLI_CHOOSE_ROW(
@@ -329,6 +332,13 @@ static int run_command_check(void *options, const struct lull_operands *operands
     struct run_arguments *const arguments = options;
     struct lull_job_selector *const selector = &arguments->run.limits.search.selector;
 
+    /* The options exclude each other already; this limit is the variable's. */
+    if (arguments->run.limits.is_wanted &&
+        (arguments->run.plan_count > 0 || arguments->run.online.schedule != NULL ||
+         arguments->run.peers.endpoint != NULL))
+        return lull_error_set(err, -EINVAL,
+                              "LULL_POWER_LIMIT is set, and a power limit excludes --plan, "
+                              "--schedule and --together: unset it or leave them out");
     arguments->run.command = operands->command;
     arguments->run.exposure = arguments->exposure == EXPOSURE_YES &&
                               !arguments->run.control.only_steady &&

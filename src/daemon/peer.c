@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/pod.h"
 #include "base/process.h"
 #include "daemon/foreign.h"
 
@@ -104,6 +105,17 @@ int lull_peer_cgroups(const struct lull_peer *peer, char text_out[LULL_PEER_CGRO
         memcpy(text_out, text, size + 1);
     free(text);
     return result;
+}
+
+void lull_peer_describe_pod(const struct lull_peer *peer, char text_out[LULL_PEER_POD_BYTES])
+{
+    char cgroups[LULL_PEER_CGROUP_BYTES];
+    struct lull_pod pod;
+
+    lull_peer_cgroups(peer, cgroups); /* empty after an error */
+    lull_pod_find(cgroups, &pod);
+    snprintf(text_out, LULL_PEER_POD_BYTES, "%s%s%s%.12s", pod.uid[0] != '\0' ? " pod=" : "",
+             pod.uid, pod.container[0] != '\0' ? " container=" : "", pod.container);
 }
 
 void lull_peer_refuse_descriptors(int listen_fd)

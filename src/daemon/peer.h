@@ -28,6 +28,7 @@ int lull_peer_identify(int fd, struct lull_peer *peer_out, struct lull_error *er
 enum {
     LULL_PEER_MAX_GROUPS = 256, /* of a user who is in more, only the first one is known */
     LULL_PEER_CGROUP_BYTES = 4096,
+    LULL_PEER_POD_BYTES = 80,
 };
 
 /* Lists the groups of the process that connected fd, its primary group first. Returns how many; 0:
@@ -37,6 +38,10 @@ uint32_t lull_peer_groups(int fd, gid_t groups_out[LULL_PEER_MAX_GROUPS]);
 /* Reads the control groups of a peer, as /proc/PID/cgroup says, while it lives. Errors, after which
  * the text is empty: -ESRCH it has ended, or cannot be seen; -errno. */
 int lull_peer_cgroups(const struct lull_peer *peer, char text_out[LULL_PEER_CGROUP_BYTES]);
+
+/* Names the pod and the container of a peer for a line of the log: " pod=UID container=ID", the ID
+ * cut to 12 digits as the tools of the runtimes show it; "" where neither is known. */
+void lull_peer_describe_pod(const struct lull_peer *peer, char text_out[LULL_PEER_POD_BYTES]);
 
 /*
  * Makes the kernel refuse descriptors that clients send to the sockets accepted from listen_fd,

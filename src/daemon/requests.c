@@ -14,17 +14,20 @@ static int narrow_to_right(struct lull_server *server, struct lull_connection *c
 {
     const char *const uuid = lull_device_info(server->devices, gpu)->uuid;
     struct lull_policy_limits limits;
+    char pod[LULL_PEER_POD_BYTES];
     int result = lull_server_judge(server, connection, gpu, &limits, err);
 
     if (result == 0 && !lull_policy_fit_band(&limits, band))
         result = lull_error_set(
             err, -EACCES,
             "%s: the policy of lulld permits none of the requested clocks or power limits", uuid);
-    if (result < 0)
-        lull_server_log(server, connection->peer.uid, LULL_LOG_WARNING,
-                        "lease refused (uid=%ld pid=%ld gpu=%.48s): %.170s",
-                        (long)(int)connection->peer.uid, (long)connection->peer.pid, uuid,
-                        err->text);
+    if (result == 0)
+        return 0;
+    lull_peer_describe_pod(&connection->peer, pod);
+    lull_server_log(server, connection->peer.uid, LULL_LOG_WARNING,
+                    "lease refused (uid=%ld pid=%ld%s gpu=%.48s): %.170s",
+                    (long)(int)connection->peer.uid, (long)connection->peer.pid, pod, uuid,
+                    err->text);
     return result;
 }
 
@@ -34,6 +37,7 @@ static int request_grant(struct lull_server *server, struct lull_connection *con
 {
     struct lull_band band = {wanted->min_mhz, wanted->max_mhz, wanted->min_limit_mw,
                              wanted->max_limit_mw};
+    char pod[LULL_PEER_POD_BYTES];
     int gpu = lull_device_find(server->devices, wanted->uuid);
     int result;
 
@@ -62,10 +66,11 @@ static int request_grant(struct lull_server *server, struct lull_connection *con
     grant_out->slot = (uint32_t)gpu;
     grant_out->min_mhz = band.min_mhz;
     grant_out->max_mhz = band.max_mhz;
+    lull_peer_describe_pod(&connection->peer, pod);
     lull_server_log(server, connection->peer.uid, LULL_LOG_INFO,
-                    "GPU %d: leased (pid=%ld uid=%u band=%u-%u MHz)", gpu,
-                    (long)connection->peer.pid, (unsigned int)connection->peer.uid, band.min_mhz,
-                    band.max_mhz);
+                    "GPU %d: leased (pid=%ld uid=%u%s band=%u-%u MHz)", gpu,
+                    (long)connection->peer.pid, (unsigned int)connection->peer.uid, pod,
+                    band.min_mhz, band.max_mhz);
     return 0;
 }
 

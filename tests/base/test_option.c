@@ -60,7 +60,8 @@ static const struct lull_option rows[] = {
     LULL_FLAG("terse", struct values, is_terse, "Be terse.", .letter = 't'),
     LULL_VALUE("narrow", "N", WHOLE, struct values, narrow, "A count.", .letter = 'n', .least = 2,
                .most = 7, .default_value = "3"),
-    LULL_VALUE("wide", "N", WHOLE, struct values, wide, "A large count.", .least = -5),
+    LULL_VALUE("wide", "N", WHOLE, struct values, wide, "A large count.", .least = -5,
+               .environment = "LULL_TEST_WIDE"),
     LULL_GROUP("Numbers"),
     LULL_VALUE("number", "MS", NUMBER, struct values, number, "A number.", .is_open = true,
                .most = 10),
@@ -164,6 +165,11 @@ static void test_defaults_are_those_of_the_rows(void **state)
     setenv("LULL_TEST_PLACE", "", 1);
     accept("", &outcome);
     assert_string_equal(outcome.values.place, "/here");
+    setenv("LULL_TEST_WIDE", "-6", 1);
+    refuse(&none, "", -EINVAL, "test it: LULL_TEST_WIDE=-6: give ");
+    setenv("LULL_TEST_WIDE", "12", 1);
+    refuse(&none, "--wide=-6", -EINVAL, "test it: --wide -6: give ");
+    unsetenv("LULL_TEST_WIDE");
 }
 
 static void test_values_go_where_they_belong(void **state)
