@@ -159,6 +159,22 @@ class PowerLimit(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertRegex(done.stderr, rf"--power-limit {limit}: GPU 0 \(.*A100.*\) takes 100 to 400 W")
 
+    def test_variables_as_a_pod_has_them(self):
+        """The values of annotations; an annotation that is missing gives an empty variable."""
+        def run(*options, **variables):
+            self.environment.update(variables)
+            return self.lull("emulate", "1xA100-SXM4-40GB", "--", LULL, "run", "--no-daemon", "--report", self.report,
+                             *options, "--", "echo", "started")
+
+        self.assertIn("takes 100 to 400 W", run(LULL_POWER_LIMIT="900").stderr)
+        self.assertIn("--power-limit 20: GPU 0", run("--power-limit", "20").stderr)
+        self.assertIn("LULL_POWER_LIMIT is set", run("--plan", "x").stderr)
+        done = run(LULL_POWER_LIMIT="", LULL_TOLERANCE="7")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("LULL_TOLERANCE=7: ", done.stderr)
+        done = run("--power-limit", "auto", LULL_POWER_LIMIT="900", LULL_TOLERANCE="")
+        self.assertEqual((done.returncode, done.stdout), (0, "started\n"))
+
     def test_nothing_to_measure(self):
         done, report = self.run_job("--power-limit", "auto", job=("sh", "-c", "exit 3"))
         self.assertEqual(done.returncode, 3)
