@@ -8,13 +8,14 @@
 #   make demo              installs what is missing, builds, shows the main job on an emulated node
 #   make bench             measures
 #   make experiment        runs Lull's policies on a real Slurm cluster of emulated GPUs beside the simulator (half an hour)
+#   make sbom              writes the list of what Lull is made of (SPDX 2.3), build/lull.spdx.json
 #   make figures           makes the pictures of docs/: of a run's page and of the live page, where Chromium is
 #                          installed, of lull top, where tmux is, and of models, where the measured kernels are
 
 BUILD ?= build
 MESON_FLAGS ?=
 
-.PHONY: all configure test test-thorough test-sanitizers faults check-tidy demo bench experiment figures clean
+.PHONY: all configure test test-thorough test-sanitizers faults check-tidy demo bench experiment sbom figures clean
 
 all: configure
 	ninja -C $(BUILD)
@@ -67,6 +68,9 @@ experiment:
 	tools/configure $(BUILD) --tests $(MESON_FLAGS)
 	ninja -C $(BUILD)
 	cluster/bench/experiment.py $(BUILD) tools/slurm-cluster || [ $$? -eq 77 ]
+
+sbom: all
+	tools/sbom $(BUILD) >$(BUILD)/lull.spdx.json
 
 figures: all
 	tools/figures $(BUILD)
