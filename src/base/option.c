@@ -503,7 +503,8 @@ static int set_defaults(struct option_reading *reading)
             text = row->default_value;
         rc = text != NULL ? option_take_value(slot, text, &err) : 0;
         if (rc < 0)
-            return refuse_value(reading, row, is_variable ? row->environment : NULL, text, rc, &err);
+            return refuse_value(reading, row, is_variable ? row->environment : NULL, text, rc,
+                                &err);
     }
     return 0;
 }

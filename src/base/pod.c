@@ -46,7 +46,8 @@ static bool is_dash_place(size_t i)
     return i == 8 || i == 13 || i == 18 || i == 23;
 }
 
-/* systemd separates the parts of a slice's name by dashes, so kubelet writes those of a UID as "_". */
+/* systemd separates the parts of a slice's name by dashes, so kubelet writes those of a UID as "_".
+ */
 static bool segment_read_uid(struct segment segment, char uid_out[LULL_POD_UID_BYTES])
 {
     const bool is_dashed = segment.length == LULL_POD_UID_BYTES - 1;
@@ -65,8 +66,8 @@ static bool segment_read_uid(struct segment segment, char uid_out[LULL_POD_UID_B
     return true;
 }
 
-/* cgroupfs: podUID. systemd: kubepods[-burstable|-besteffort]-podUID.slice, with more before it where
- * kubelet has a parent of its own, as in kind. */
+/* cgroupfs: podUID. systemd: kubepods[-burstable|-besteffort]-podUID.slice, with more before it
+ * where kubelet has a parent of its own, as in kind. */
 static bool segment_find_pod(struct segment segment, char uid_out[LULL_POD_UID_BYTES])
 {
     static const char word[] = "pod";
@@ -93,7 +94,8 @@ static bool segment_find_pod(struct segment segment, char uid_out[LULL_POD_UID_B
     return false;
 }
 
-/* ID, RUNTIME-ID or RUNTIME-ID.scope. conmon is podman's and cri-o's monitor, outside the container. */
+/* ID, RUNTIME-ID or RUNTIME-ID.scope. conmon is podman's and cri-o's monitor, outside the
+ * container. */
 static bool segment_find_container(struct segment segment,
                                    char container_out[LULL_POD_CONTAINER_BYTES])
 {

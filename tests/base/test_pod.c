@@ -57,8 +57,8 @@ static const struct recorded recorded[] = {
     {"0::/../../../pod" U "/" C "\n", U, C},
     /* A node that is a container itself (kind): its own name is not the pod's container. */
     {"0::/system.slice/docker-" N ".scope/kubelet.slice/kubelet-kubepods.slice/"
-     "kubelet-kubepods-burstable.slice/kubelet-kubepods-burstable-pod" U_
-     ".slice/cri-containerd-" C ".scope\n",
+     "kubelet-kubepods-burstable.slice/kubelet-kubepods-burstable-pod" U_ ".slice/cri-containerd-" C
+     ".scope\n",
      U, C},
     {"9:memory:/docker/" N "/kubelet/kubepods/burstable/pod" U "/" C "\n", U, C},
     /* The pod's own processes are in no container: its pause process in some runtimes, conmon. */

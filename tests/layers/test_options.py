@@ -77,7 +77,7 @@ class Rows(unittest.TestCase):
         for row in ROWS:
             usual = row.usual.rsplit(" or ")[-1] if "value of" not in row.usual else ""
             values = [] if row.completion.startswith("@") else row.completion.split()
-            if re.fullmatch(r"[^ ]+", usual):
+            if re.fullmatch(r"[^ $][^ ]*", usual):  # not the name of a variable
                 values.append(usual)
             for value in values:
                 done = run(row.command, f"--{row.name}={value}", "--help")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """lulld on a node of Kubernetes: a pod is a control group with kubelet's name and a PID namespace, killed as kubelet kills it.
 
-Run as: lull emulate SPEC -- test_pod.py LULLD TOOL LULL LULLD-NODE, as test_daemon.py, whose cases it extends.
+Run as: lull emulate SPEC -- test_kubernetes_pod.py LULLD TOOL LULL LULLD-NODE, as test_daemon.py, whose cases it extends.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -119,7 +119,7 @@ class Pod(Case):
 class Node(Case):
     """lulld-node, which starts lulld in its container."""
 
-    def start(self, policy, informations):
+    def start(self, policy, texts):
         """What it writes as policy, checked by lulld, and what it says."""
         root = os.path.join(self.directory, "root")
         given = os.path.join(self.directory, "given.conf")
@@ -130,7 +130,7 @@ class Node(Case):
         if policy is not None:
             with open(given, "w", encoding="ascii") as file:
                 file.write(policy)
-        for address, text in informations.items():
+        for address, text in texts.items():
             os.mkdir(os.path.join(root, "gpus", address))
             with open(os.path.join(root, "gpus", address, "information"), "w", encoding="ascii") as file:
                 file.write(text)
