@@ -4,8 +4,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/minmax.h"
-
 enum {
     UID_DIGITS = 32,
     CONTAINER_DIGITS = LULL_POD_CONTAINER_BYTES - 1,
@@ -46,14 +44,13 @@ static bool is_dash_place(size_t i)
     return i == 8 || i == 13 || i == 18 || i == 23;
 }
 
-/* systemd separates the parts of a slice's name by dashes, so kubelet writes those of a UID as "_".
+/* Reads a UID of either length. systemd separates the parts of a slice's name by dashes, so kubelet
+ * writes those of a UID as "_".
  */
 static bool segment_read_uid(struct segment segment, char uid_out[LULL_POD_UID_BYTES])
 {
     const bool is_dashed = segment.length == LULL_POD_UID_BYTES - 1;
 
-    if (!is_dashed && segment.length != UID_DIGITS)
-        return false;
     for (size_t i = 0; i < segment.length; i++) {
         const char c = segment.text[i];
 
@@ -125,7 +122,6 @@ static void find_in_path(const char *path, size_t length, struct lull_pod *pod)
     for (size_t at = 0; at < length; at = next + 1) {
         struct segment segment = {path + at, strcspn(path + at, "/:\n")};
 
-        segment.length = lull_min_size(segment.length, length - at);
         next = at + segment.length;
         /* What lies around a pod is the container of a node. */
         if (pod->uid[0] == '\0' && segment_find_pod(segment, pod->uid))

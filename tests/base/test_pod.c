@@ -75,7 +75,8 @@ static const struct recorded recorded[] = {
     {"0::/machine.slice/libpod-" C ".scope/container\n", "", C},
     {"0::/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" C ".scope\n", "", C},
     {"0::/machine.slice/machine-libpod_pod_" N ".slice/libpod-" C ".scope/container\n", "", C},
-    /* A later line names the pod. */
+    /* The first line that names a container counts, and a later one that names a pod. */
+    {"2:pids:/docker/" C "\n1:cpu:/docker/" N "\n", "", C},
     {"2:pids:/docker/" N "\n0::/kubepods/pod" U "/" C, U, C},
 };
 
@@ -100,10 +101,11 @@ static const char *const strange[] = {
     /* A slice of another name. */
     "0::/my-pod" U_ ".slice\n",
     "0::/kubepods-pod" U_ ".scope\n",
+    "0::/kubepods-pod" U_ "\n",
     /* No container: 63 or 65 digits, others, upper case, a name before without a dash. */
     "0::/docker/a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f9\n",
     "0::/docker/0" C "\n",
-    "0::/docker/gg1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f\n",
+    "0::/docker/ga1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f9\n",
     "0::/system.slice/docker" C ".scope\n",
     "0::/system.slice/docker-" C ".service\n",
 };
