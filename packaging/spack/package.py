@@ -31,8 +31,7 @@ class Lull(MesonPackage):
     depends_on("ncurses+termlib")
     depends_on("sqlite@3.35:")
     depends_on("zlib-api")
-    depends_on("openblas", when="+cluster")
-    depends_on("openblas", when="+lab")
+    depends_on("openblas")
 
     requires("platform=linux")
 
