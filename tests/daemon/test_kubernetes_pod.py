@@ -39,12 +39,10 @@ class Pod(Case):
         self.addCleanup(self.log.close)
 
     def make_group(self):
-        """A control group as kubelet names it; its path."""
+        """A control group as kubelet names it, apart from a real kubelet's; its path."""
         path = hierarchy()
-        for name in ("kubepods", "burstable", "pod" + UID, CONTAINER):
+        for name in (f"lull-test-{os.getpid()}", "kubepods", "burstable", "pod" + UID, CONTAINER):
             path = os.path.join(path, name)
-            if os.path.exists(path):
-                continue
             try:
                 os.mkdir(path)
             except OSError as error:
