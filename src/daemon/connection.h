@@ -37,7 +37,9 @@ struct lull_connection {
     struct lull_peer peer;
     int64_t since_ns; /* when it connected */
     bool is_greeted;
-    uint16_t version; /* of its messages, where that is not this program's; else 0 */
+    bool is_pod_known;
+    char pod[LULL_PEER_POD_BYTES]; /* lull_peer_describe_pod */
+    uint16_t version;              /* of its messages, where that is not this program's; else 0 */
     bool is_closing;
     bool is_paused;            /* it has sent too many requests; nothing is read for a moment */
     struct lull_bucket asking; /* how often it may */

@@ -38,7 +38,7 @@ void lull_server_note_processes(struct lull_server *server, uint32_t gpu, const 
 void lull_server_log(struct lull_server *server, uid_t uid, enum lull_log_level level,
                      const char *format, ...)
 {
-    char text[256];
+    char text[384]; /* a refusal with a pod and a long reason */
     va_list args;
 
     if (!lull_quota_allows_line(&server->quota, uid, lull_now_ns())) {

@@ -8,13 +8,22 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+/* Returns the name of the client's pod for the log. It is read once, because requests may be many.
+ */
+static const char *request_find_pod(struct lull_connection *connection)
+{
+    if (!connection->is_pod_known)
+        lull_peer_describe_pod(&connection->peer, connection->pod);
+    connection->is_pod_known = true;
+    return connection->pod;
+}
+
 /* Narrows the band to what the client may have of the GPU. A refusal is one line of the log. */
 static int narrow_to_right(struct lull_server *server, struct lull_connection *connection,
                            uint32_t gpu, struct lull_band *band, struct lull_error *err)
 {
     const char *const uuid = lull_device_info(server->devices, gpu)->uuid;
     struct lull_policy_limits limits;
-    char pod[LULL_PEER_POD_BYTES];
     int result = lull_server_judge(server, connection, gpu, &limits, err);
 
     if (result == 0 && !lull_policy_fit_band(&limits, band))
@@ -23,11 +32,10 @@ static int narrow_to_right(struct lull_server *server, struct lull_connection *c
             "%s: the policy of lulld permits none of the requested clocks or power limits", uuid);
     if (result == 0)
         return 0;
-    lull_peer_describe_pod(&connection->peer, pod);
     lull_server_log(server, connection->peer.uid, LULL_LOG_WARNING,
                     "lease refused (uid=%ld pid=%ld%s gpu=%.48s): %.170s",
-                    (long)(int)connection->peer.uid, (long)connection->peer.pid, pod, uuid,
-                    err->text);
+                    (long)(int)connection->peer.uid, (long)connection->peer.pid,
+                    request_find_pod(connection), uuid, err->text);
     return result;
 }
 
@@ -37,7 +45,6 @@ static int request_grant(struct lull_server *server, struct lull_connection *con
 {
     struct lull_band band = {wanted->min_mhz, wanted->max_mhz, wanted->min_limit_mw,
                              wanted->max_limit_mw};
-    char pod[LULL_PEER_POD_BYTES];
     int gpu = lull_device_find(server->devices, wanted->uuid);
     int result;
 
@@ -66,11 +73,10 @@ static int request_grant(struct lull_server *server, struct lull_connection *con
     grant_out->slot = (uint32_t)gpu;
     grant_out->min_mhz = band.min_mhz;
     grant_out->max_mhz = band.max_mhz;
-    lull_peer_describe_pod(&connection->peer, pod);
     lull_server_log(server, connection->peer.uid, LULL_LOG_INFO,
                     "GPU %d: leased (pid=%ld uid=%u%s band=%u-%u MHz)", gpu,
-                    (long)connection->peer.pid, (unsigned int)connection->peer.uid, pod,
-                    band.min_mhz, band.max_mhz);
+                    (long)connection->peer.pid, (unsigned int)connection->peer.uid,
+                    request_find_pod(connection), band.min_mhz, band.max_mhz);
     return 0;
 }
 

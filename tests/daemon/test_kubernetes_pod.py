@@ -111,7 +111,7 @@ class Pod(Case):
         pod = self.start_pod("setpriv", "--reuid=65533", "--regid=65533", "--clear-groups", TOOL, "hold", "daemon",
                                 self.uuids[0], "900")
         pod.wait(timeout=60)
-        self.assertRegex(self.logged(), rf"lease refused \(uid=65533 pid=\d+ pod={UID} container={CONTAINER[:12]} gpu=")
+        self.assertRegex(self.logged(), rf"lease refused \(uid=65533 pid=\d+ pod={UID} container={CONTAINER[:12]} gpu=.*; ask the administrator for a rule")
 
 
 class Node(Case):
