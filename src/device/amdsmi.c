@@ -36,15 +36,16 @@ static const char *amdsmi_driver_version(const void *state)
 
 /* ---- describing ---- */
 
-static bool amdsmi_read_clock(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
-                              uint32_t which, struct amdsmi_clock_info *info_out)
+/* Returns the library's code. */
+static int amdsmi_read_clock(struct lull_amdsmi *amdsmi, const struct amdsmi_die *die,
+                             uint32_t which, struct amdsmi_clock_info *info_out)
 {
     union amdsmi_room room = {.bytes = {0}};
+    const int code = amdsmi->clock_info(die->handle, which, &room);
 
-    if (amdsmi->clock_info(die->handle, which, &room) != AMDSMI_SUCCESS)
-        return false;
-    *info_out = room.clock;
-    return true;
+    if (code == AMDSMI_SUCCESS)
+        *info_out = room.clock;
+    return code;
 }
 
 /* Returns whether a value is known: the library writes 16 or 32 bits of ones, or 0, for one that is
@@ -72,18 +73,21 @@ static void amdsmi_widen(struct amdsmi_die *die, uint32_t low_mhz, uint32_t high
 
 /* Finds the range in which the clock can be set. The minimum and maximum of the clock itself are
  * those that are allowed at present, and another program may have narrowed them; the overdrive
- * table, where there is one, has the range of the hardware. The widest bounds of both are used. */
-static void amdsmi_find_range(struct lull_amdsmi *amdsmi, struct amdsmi_die *die)
+ * table, where there is one, has the range of the hardware. The widest bounds of both are used.
+ * Returns the library's code for the clock. */
+static int amdsmi_find_range(struct lull_amdsmi *amdsmi, struct amdsmi_die *die)
 {
     struct amdsmi_clock_info clock;
     union amdsmi_room room;
+    const int code = amdsmi_read_clock(amdsmi, die, AMDSMI_CLOCK_GFX, &clock);
 
-    if (amdsmi_read_clock(amdsmi, die, AMDSMI_CLOCK_GFX, &clock))
+    if (code == AMDSMI_SUCCESS)
         amdsmi_widen(die, clock.min_mhz, clock.max_mhz);
     if (!amdsmi_fetch(amdsmi->od_info, die, &room))
-        return;
+        return code;
     amdsmi_widen(die, as_mhz(room.od.sm_now.low), as_mhz(room.od.sm_now.high));
     amdsmi_widen(die, as_mhz(room.od.sm_limits.low), as_mhz(room.od.sm_limits.high));
+    return code;
 }
 
 /* Lists the clocks that Lull tries. The driver accepts every MHz of the range, while its own list
@@ -169,26 +173,42 @@ static uint32_t amdsmi_describe_capabilities(struct lull_amdsmi *amdsmi, uint32_
     return capabilities;
 }
 
-static void amdsmi_describe(void *state, uint32_t gpu, struct lull_device_info *info)
+static int amdsmi_fail_description(int code, struct lull_error *err)
+{
+    return lull_error_set(err, lull_amdsmi_meaning(code)->error, "%s (AMD SMI %d)",
+                          lull_amdsmi_meaning(code)->text, code);
+}
+
+static int amdsmi_describe(void *state, uint32_t gpu, struct lull_device_info *info,
+                           struct lull_error *err)
 {
     struct lull_amdsmi *amdsmi = state;
     struct amdsmi_die *die = &amdsmi->dies[gpu];
     struct amdsmi_clock_info memory;
     unsigned int size = AMDSMI_UUID_SIZE;
+    int code = lull_amdsmi_open_die(amdsmi, gpu);
     uint64_t bdf;
 
-    lull_amdsmi_read_name(amdsmi, die, info->name, sizeof(info->name));
-    if (amdsmi->uuid(die->handle, &size, info->uuid) != AMDSMI_SUCCESS)
+    if (code != AMDSMI_SUCCESS)
+        return amdsmi_fail_description(code, err);
+    code = amdsmi->uuid(die->handle, &size, info->uuid);
+    if (code != AMDSMI_SUCCESS)
         info->uuid[0] = '\0';
+    if (lull_library_may_pass(lull_amdsmi_meaning(code)))
+        return amdsmi_fail_description(code, err);
+    lull_amdsmi_read_name(amdsmi, die, info->name, sizeof(info->name));
     if (amdsmi->bdf != NULL && amdsmi->bdf(die->handle, &bdf) == AMDSMI_SUCCESS)
         snprintf(info->pci_bus_id, sizeof(info->pci_bus_id), "%08X:%02X:%02X.%X",
                  (uint32_t)(bdf >> 16), (uint32_t)(bdf >> 8) & 0xff, (uint32_t)(bdf >> 3) & 0x1f,
                  (uint32_t)bdf & 7);
-    amdsmi_find_range(amdsmi, die);
+    code = amdsmi_find_range(amdsmi, die);
     amdsmi_list_clocks(die, info);
-    if (amdsmi_read_clock(amdsmi, die, AMDSMI_CLOCK_MEMORY, &memory) && is_reported(memory.max_mhz))
+    if (amdsmi_read_clock(amdsmi, die, AMDSMI_CLOCK_MEMORY, &memory) == AMDSMI_SUCCESS &&
+        is_reported(memory.max_mhz))
         info->memory_clocks_mhz[info->memory_clock_count++] = memory.max_mhz;
     info->capabilities = amdsmi_describe_capabilities(amdsmi, gpu, info);
+    return lull_library_may_pass(lull_amdsmi_meaning(code)) ? amdsmi_fail_description(code, err)
+                                                            : 0;
 }
 
 /* ---- reading ---- */
@@ -198,7 +218,8 @@ static bool read_clock_mhz(struct lull_amdsmi *amdsmi, const struct amdsmi_die *
 {
     struct amdsmi_clock_info info;
 
-    if (!amdsmi_read_clock(amdsmi, die, which, &info) || !is_reported(info.now_mhz))
+    if (amdsmi_read_clock(amdsmi, die, which, &info) != AMDSMI_SUCCESS ||
+        !is_reported(info.now_mhz))
         return false;
     *mhz_out = info.now_mhz;
     return true;

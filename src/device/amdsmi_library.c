@@ -80,15 +80,27 @@ static int amdsmi_load_library(struct lull_amdsmi *amdsmi, struct lull_error *er
     return 0;
 }
 
-static void find_dies_of(struct lull_amdsmi *amdsmi, void *socket)
+/* Returns the library's code. */
+static int find_dies_of(struct lull_amdsmi *amdsmi, void *socket)
 {
     void *handles[LULL_DEVICE_MAX_GPUS];
     uint32_t count = LULL_DEVICE_MAX_GPUS - amdsmi->die_count;
 
-    if (count == 0 || amdsmi->processors(socket, &count, handles) != AMDSMI_SUCCESS)
-        return; /* a GPU that fails must not hide the others */
-    for (uint32_t i = 0; i < count && amdsmi->die_count < LULL_DEVICE_MAX_GPUS; i++)
-        amdsmi->dies[amdsmi->die_count++].handle = handles[i];
+    int code;
+
+    if (count == 0)
+        return AMDSMI_SUCCESS;
+    code = amdsmi->processors(socket, &count, handles);
+    /* A GPU that fails keeps its number, and must not hide the others. */
+    if (code != AMDSMI_SUCCESS) {
+        handles[0] = NULL;
+        count = 1;
+    }
+    for (uint32_t i = 0; i < count && amdsmi->die_count < LULL_DEVICE_MAX_GPUS; i++) {
+        amdsmi->dies[amdsmi->die_count].handle = handles[i];
+        amdsmi->dies[amdsmi->die_count++].socket = socket;
+    }
+    return code;
 }
 
 static int compare_hip_ids(const void *left, const void *right)
@@ -99,18 +111,49 @@ static int compare_hip_ids(const void *left, const void *right)
     return (a->hip_id > b->hip_id) - (a->hip_id < b->hip_id);
 }
 
+/* Requests HIP's number of a die. Returns the library's code; that of a die that is not open may
+ * pass. */
+static int number_die(struct lull_amdsmi *amdsmi, struct amdsmi_die *die)
+{
+    union amdsmi_room room = {.bytes = {0}};
+    int code = AMDSMI_NOT_YET_IMPLEMENTED;
+
+    die->hip_id = UINT32_MAX;
+    if (amdsmi->enumeration_info != NULL)
+        code = die->handle == NULL ? AMDSMI_BUSY : amdsmi->enumeration_info(die->handle, &room);
+    if (code == AMDSMI_SUCCESS)
+        die->hip_id = room.enumeration.hip_id;
+    return code;
+}
+
+/* Returns the lowest of HIP's numbers that no die has. */
+static uint32_t find_free_number(const struct lull_amdsmi *amdsmi)
+{
+    uint64_t taken = 0;
+    uint32_t number = 0;
+
+    for (uint32_t i = 0; i < amdsmi->die_count; i++)
+        if (amdsmi->dies[i].hip_id < LULL_DEVICE_MAX_GPUS)
+            taken |= UINT64_C(1) << amdsmi->dies[i].hip_id;
+    while (number < LULL_DEVICE_MAX_GPUS && (taken >> number & 1) != 0)
+        number++;
+    return number;
+}
+
 /* Sorts the dies into the order of HIP, in which jobs count them: the library lists them by bus
- * address, which is not always the same. */
+ * address, which is not always the same. Dies that do not say their number yet get those that are
+ * free. */
 static void order_as_hip(struct lull_amdsmi *amdsmi)
 {
     for (uint32_t i = 0; i < amdsmi->die_count; i++) {
-        union amdsmi_room room = {.bytes = {0}};
+        const int code = number_die(amdsmi, &amdsmi->dies[i]);
 
-        if (amdsmi->enumeration_info == NULL ||
-            amdsmi->enumeration_info(amdsmi->dies[i].handle, &room) != AMDSMI_SUCCESS)
+        if (code != AMDSMI_SUCCESS && !lull_library_may_pass(lull_amdsmi_meaning(code)))
             return;
-        amdsmi->dies[i].hip_id = room.enumeration.hip_id;
     }
+    for (uint32_t i = 0; i < amdsmi->die_count; i++)
+        if (amdsmi->dies[i].hip_id == UINT32_MAX)
+            amdsmi->dies[i].hip_id = find_free_number(amdsmi);
     qsort(amdsmi->dies, amdsmi->die_count, sizeof(amdsmi->dies[0]), compare_hip_ids);
 }
 
@@ -118,14 +161,25 @@ static int find_dies(struct lull_amdsmi *amdsmi, struct lull_error *err)
 {
     void *sockets[LULL_DEVICE_MAX_GPUS];
     uint32_t count = LULL_DEVICE_MAX_GPUS;
+    uint32_t usable = 0;
+    int failure = AMDSMI_SUCCESS;
     int code = amdsmi->sockets(&count, sockets);
 
     if (code != AMDSMI_SUCCESS)
         return lull_error_set(err, lull_amdsmi_meaning(code)->error,
                               "%s: cannot list the GPUs: %s (AMD SMI %d)", amdsmi->library_name,
                               lull_amdsmi_meaning(code)->text, code);
-    for (uint32_t i = 0; i < count && i < LULL_DEVICE_MAX_GPUS; i++)
-        find_dies_of(amdsmi, sockets[i]);
+    for (uint32_t i = 0; i < count && i < LULL_DEVICE_MAX_GPUS; i++) {
+        code = find_dies_of(amdsmi, sockets[i]);
+        if (code != AMDSMI_SUCCESS)
+            failure = code;
+    }
+    for (uint32_t i = 0; i < amdsmi->die_count; i++)
+        usable += amdsmi->dies[i].handle != NULL;
+    if (usable == 0 && failure != AMDSMI_SUCCESS)
+        return lull_error_set(err, lull_amdsmi_meaning(failure)->error,
+                              "%s: no usable GPU: %s (AMD SMI %d)", amdsmi->library_name,
+                              lull_amdsmi_meaning(failure)->text, failure);
     if (amdsmi->die_count == 0)
         return lull_error_set(err, LULL_E_NO_DEVICE, "%s: this node has no AMD GPU",
                               amdsmi->library_name);
@@ -158,29 +212,48 @@ void lull_amdsmi_read_name(struct lull_amdsmi *amdsmi, const struct amdsmi_die *
     snprintf(name, size, "%.*s", (int)size - 1, room.text);
 }
 
-/* Finds the dies that share a counter. Of the two dies of a module only the first has a counter, so
- * a die without one that follows a die of the same name with one belongs to the same module. */
-static void find_modules(struct lull_amdsmi *amdsmi)
+/* Finds the die whose counter counts a die. Of the two dies of a module only the first has a
+ * counter, so a die without one that follows a die of the same name with one belongs to the same
+ * module. A die that is opened later has only a counter of its own: the one before it has counted
+ * both, and a counter must not jump. */
+static void find_counter(struct lull_amdsmi *amdsmi, uint32_t gpu)
 {
+    struct amdsmi_die *die = &amdsmi->dies[gpu];
+    struct amdsmi_die *before = die - 1; /* used only where there is one */
+    char names[2][96];
     double ignored;
 
-    for (uint32_t i = 0; i < amdsmi->die_count; i++) {
-        struct amdsmi_die *die = &amdsmi->dies[i];
-        char names[2][96];
+    die->counter = gpu;
+    die->sharers = 1;
+    if (gpu == 0 || die->handle == NULL || before->handle == NULL || before->sharers > 1 ||
+        lull_amdsmi_read_energy_uj(amdsmi, die, &ignored) ||
+        !lull_amdsmi_read_energy_uj(amdsmi, before, &ignored))
+        return;
+    lull_amdsmi_read_name(amdsmi, before, names[0], sizeof(names[0]));
+    lull_amdsmi_read_name(amdsmi, die, names[1], sizeof(names[1]));
+    if (strcmp(names[0], names[1]) != 0)
+        return;
+    die->counter = gpu - 1;
+    die->sharers = 2;
+    before->sharers = 2;
+}
 
-        die->counter = i;
-        die->sharers = 1;
-        if (i == 0 || amdsmi->dies[i - 1].sharers > 1 ||
-            lull_amdsmi_read_energy_uj(amdsmi, die, &ignored) ||
-            !lull_amdsmi_read_energy_uj(amdsmi, &amdsmi->dies[i - 1], &ignored))
-            continue;
-        lull_amdsmi_read_name(amdsmi, &amdsmi->dies[i - 1], names[0], sizeof(names[0]));
-        lull_amdsmi_read_name(amdsmi, die, names[1], sizeof(names[1]));
-        if (strcmp(names[0], names[1]) != 0)
-            continue;
-        die->counter = i - 1;
-        die->sharers = amdsmi->dies[i - 1].sharers = 2;
-    }
+int lull_amdsmi_open_die(struct lull_amdsmi *amdsmi, uint32_t gpu)
+{
+    struct amdsmi_die *die = &amdsmi->dies[gpu];
+    void *handles[LULL_DEVICE_MAX_GPUS];
+    uint32_t count = LULL_DEVICE_MAX_GPUS;
+    int code;
+
+    if (die->handle != NULL)
+        return AMDSMI_SUCCESS;
+    code = amdsmi->processors(die->socket, &count, handles);
+    if (code == AMDSMI_SUCCESS && count == 0)
+        code = AMDSMI_NOT_FOUND;
+    if (code != AMDSMI_SUCCESS)
+        return code;
+    die->handle = handles[0];
+    return AMDSMI_SUCCESS;
 }
 
 static void read_versions(struct lull_amdsmi *amdsmi)
@@ -194,11 +267,13 @@ static void read_versions(struct lull_amdsmi *amdsmi)
         amdsmi->power_offset = 2;
         amdsmi->name_bytes = 256;
     }
-    room = (union amdsmi_room){.bytes = {0}};
-    if (amdsmi->driver_info != NULL &&
-        amdsmi->driver_info(amdsmi->dies[0].handle, &room) == AMDSMI_SUCCESS)
-        snprintf(amdsmi->driver_version, sizeof(amdsmi->driver_version), "%.*s",
-                 (int)sizeof(amdsmi->driver_version) - 1, room.text);
+    for (uint32_t i = 0; i < amdsmi->die_count && amdsmi->driver_version[0] == '\0'; i++) {
+        room = (union amdsmi_room){.bytes = {0}};
+        if (amdsmi->driver_info != NULL && amdsmi->dies[i].handle != NULL &&
+            amdsmi->driver_info(amdsmi->dies[i].handle, &room) == AMDSMI_SUCCESS)
+            snprintf(amdsmi->driver_version, sizeof(amdsmi->driver_version), "%.*s",
+                     (int)sizeof(amdsmi->driver_version) - 1, room.text);
+    }
 }
 
 static void amdsmi_unload(struct lull_amdsmi *amdsmi)
@@ -243,7 +318,8 @@ int lull_amdsmi_open(void **state_out, uint32_t *count_out, struct lull_error *e
         return result;
     }
     read_versions(amdsmi);
-    find_modules(amdsmi);
+    for (uint32_t i = 0; i < amdsmi->die_count; i++)
+        find_counter(amdsmi, i);
     *state_out = amdsmi;
     *count_out = amdsmi->die_count;
     return 0;

@@ -98,6 +98,8 @@ enum {
     AMDSMI_SUCCESS = 0,
     AMDSMI_NOT_SUPPORTED = 2,
     AMDSMI_NOT_YET_IMPLEMENTED = 3,
+    AMDSMI_BUSY = 30,
+    AMDSMI_NOT_FOUND = 31,
     AMDSMI_INIT_GPUS = 2,
     AMDSMI_CLOCK_GFX = 0,
     AMDSMI_CLOCK_MEMORY = 4,
@@ -115,7 +117,8 @@ enum {
 
 /* One die of a GPU, which the library shows as a processor. */
 struct amdsmi_die {
-    void *handle;
+    void *handle; /* NULL: the library has not opened it yet */
+    void *socket;
     uint32_t hip_id;
     uint32_t lowest_mhz;
     uint32_t highest_mhz;
@@ -164,6 +167,9 @@ struct lull_amdsmi {
 /* The vendor table's open and close; the state is a struct lull_amdsmi. */
 int lull_amdsmi_open(void **state_out, uint32_t *count_out, struct lull_error *err);
 void lull_amdsmi_close(void *state);
+
+/* Opens a die if it is not open yet; returns the library's code. */
+int lull_amdsmi_open_die(struct lull_amdsmi *amdsmi, uint32_t gpu);
 
 /* Reads the energy that all dies of the module have drawn since the driver was loaded, in uJ.
  * Returns false if this die has no counter. */

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "device/amdsmi.h"
+#include "device/fault.h"
 #include "device/levelzero.h"
 #include "device/nvml.h"
 #include "device/driver_owner.h"
@@ -35,11 +36,12 @@ struct lull_devices {
     atomic_bool is_open;
     atomic_uint inside;
     atomic_uint count;
+    uint32_t listed;                              /* how many the driver lists */
     _Atomic uint32_t slots[LULL_DEVICE_MAX_GPUS]; /* the driver's numbers of the GPUs */
     char driver_version[96];
     struct lull_device_info infos[LULL_DEVICE_MAX_GPUS];
-    /* The facts of GPUs that the driver did not open at first and has opened since; else NULL. They
-     * replace those of before, which others may still be reading. */
+    /* The facts of GPUs that the driver did not describe at first and describes since; else NULL.
+     * They replace those of before, which others may still be reading. */
     _Atomic(struct lull_device_info *) late_infos[LULL_DEVICE_MAX_GPUS];
 };
 
@@ -144,17 +146,43 @@ static void drop_zero_counters(struct lull_devices *devices, uint32_t listed)
             devices->infos[gpu].capabilities &= ~(uint32_t)LULL_CAPABILITY_ENERGY_COUNTER;
 }
 
+/* Describes a GPU, whether the driver opens it or not. */
+static int device_describe(struct lull_devices *devices, uint32_t slot,
+                           struct lull_device_info *info_out, struct lull_error *err)
+{
+    *info_out = (struct lull_device_info){0};
+    info_out->status = devices->vendor->describe(devices->state, slot, info_out, err);
+    if (info_out->status < 0 && info_out->uuid[0] == '\0') {
+        *info_out = (struct lull_device_info){.status = info_out->status};
+        snprintf(info_out->name, sizeof(info_out->name), "not opened: %.80s", err->text);
+    }
+    return info_out->status;
+}
+
+/* The same when the driver was just opened: one that is only busy is called again soon. */
+static void describe_first(struct lull_devices *devices, uint32_t gpu)
+{
+    struct lull_device_info *info = &devices->infos[gpu];
+    struct lull_error error = {0};
+
+    for (uint32_t failures = 1;
+         device_describe(devices, gpu, info, &error) < 0 &&
+         lull_fault_of(info->status) == LULL_FAULT_PASSING && failures <= LULL_FAULT_RETRIES;
+         failures++)
+        lull_sleep_until_ns(lull_now_ns() + lull_fault_pause_ns(LULL_FAULT_PASSING, failures));
+    if (info->status < 0)
+        lull_log(LULL_LOG_WARNING, "device", "GPU %u: %s: %s", gpu,
+                 info->uuid[0] == '\0' ? "not opened" : "not described completely", error.text);
+}
+
 /* Takes all GPUs of a driver that was just opened. */
 static void device_take_all(struct lull_devices *devices, uint32_t listed)
 {
     for (uint32_t gpu = 0; gpu < listed; gpu++) {
-        devices->vendor->describe(devices->state, gpu, &devices->infos[gpu]);
+        describe_first(devices, gpu);
         atomic_store(&devices->slots[gpu], gpu);
     }
     drop_zero_counters(devices, listed);
-    for (uint32_t gpu = 0; gpu < listed; gpu++)
-        if (devices->infos[gpu].uuid[0] == '\0')
-            lull_log(LULL_LOG_WARNING, "device", "GPU %u: %s", gpu, devices->infos[gpu].name);
     atomic_store(&devices->count, listed);
 }
 
@@ -169,17 +197,17 @@ static int match_all(struct lull_devices *devices, uint32_t listed, struct lull_
     for (uint32_t gpu = 0; gpu < LULL_DEVICE_MAX_GPUS; gpu++)
         atomic_store(&devices->slots[gpu], ABSENT);
     for (uint32_t slot = 0; slot < listed; slot++) {
+        struct lull_error error = {0};
         int gpu;
 
-        *info = (struct lull_device_info){0};
-        devices->vendor->describe(devices->state, slot, info);
+        device_describe(devices, slot, info, &error);
         gpu = lull_device_find(devices, info->uuid);
         /* One that the driver does not open has no UUID, and its number is all that is known. */
         if (info->uuid[0] == '\0' && lull_device_info(devices, slot)->uuid[0] == '\0')
             gpu = (int)slot;
         if (gpu >= 0)
             atomic_store(&devices->slots[gpu], slot);
-        else
+        else if (info->uuid[0] != '\0')
             lull_log(LULL_LOG_WARNING, "device",
                      "%s: a GPU that was added after this process started; it is not managed until "
                      "the next start",
@@ -196,6 +224,7 @@ int lull_devices_attach(struct lull_devices *devices, struct lull_error *err)
 
     if (result < 0)
         return result;
+    devices->listed = listed;
     if (atomic_load(&devices->count) == 0)
         device_take_all(devices, listed);
     else
@@ -364,7 +393,7 @@ int lull_device_fit_band(const struct lull_device_info *info, struct lull_band *
 /* --- calls of the driver --- */
 
 /* Begins a call; ABSENT: it cannot be made. */
-static uint32_t device_begin_call(struct lull_devices *devices, uint32_t gpu)
+static uint32_t begin_check(struct lull_devices *devices, uint32_t gpu)
 {
     uint32_t slot = ABSENT;
 
@@ -376,6 +405,18 @@ static uint32_t device_begin_call(struct lull_devices *devices, uint32_t gpu)
     else
         lull_driver_owner_call_begin(gpu);
     return slot;
+}
+
+/* Returns whether the driver has opened a GPU, so that it can be called. */
+static bool is_described(const struct lull_device_info *info)
+{
+    return info->status == 0 || info->uuid[0] != '\0';
+}
+
+/* The same for calls of a GPU that must be open. */
+static uint32_t device_begin_call(struct lull_devices *devices, uint32_t gpu)
+{
+    return is_described(lull_device_info(devices, gpu)) ? begin_check(devices, gpu) : ABSENT;
 }
 
 /* Ends it. False: the driver was given up meanwhile, so what the call says is void. */
@@ -390,6 +431,9 @@ static int fail_absent(struct lull_devices *devices, uint32_t gpu, struct lull_e
 {
     if (!atomic_load(&devices->is_open))
         return lull_error_set(err, LULL_E_NO_DRIVER, "GPU %u: its driver is away", gpu);
+    if (!is_described(lull_device_info(devices, gpu)))
+        return lull_error_set(err, LULL_E_NO_DEVICE, "GPU %u: %s", gpu,
+                              lull_device_info(devices, gpu)->name);
     return lull_error_set(err, LULL_E_NO_DEVICE, "GPU %u: the driver does not have it any more",
                           gpu);
 }
@@ -560,16 +604,39 @@ int lull_device_set_power_limit(struct lull_devices *devices, uint32_t gpu, uint
 
 /* --- what happens to GPUs --- */
 
+/* Finds a GPU among those that the driver lists. */
+static int find_listed(struct lull_devices *devices, const char *uuid, uint32_t *slot_out)
+{
+    struct lull_device_info *info = malloc(sizeof(*info));
+    int result = LULL_E_NO_DEVICE;
+
+    for (uint32_t slot = 0; info != NULL && result < 0 && slot < devices->listed; slot++) {
+        struct lull_error error = {0};
+
+        device_describe(devices, slot, info, &error);
+        if (strcmp(info->uuid, uuid) != 0)
+            continue;
+        *slot_out = slot;
+        result = 0;
+    }
+    free(info);
+    return result;
+}
+
 /* Looks for a GPU that the driver had no number for. */
 static void find_absent(struct lull_devices *devices, uint32_t gpu)
 {
+    const char *uuid = lull_device_info(devices, gpu)->uuid;
+    int result = LULL_E_NO_DEVICE;
     uint32_t slot;
 
     atomic_fetch_add(&devices->inside, 1);
     lull_driver_owner_call_begin(gpu);
-    if (atomic_load(&devices->is_open) && devices->vendor->find != NULL &&
-        devices->vendor->find(devices->state, lull_device_info(devices, gpu)->uuid, &slot, NULL) ==
-            0)
+    if (atomic_load(&devices->is_open) && uuid[0] != '\0')
+        result = devices->vendor->find != NULL
+                     ? devices->vendor->find(devices->state, uuid, &slot, NULL)
+                     : find_listed(devices, uuid, &slot);
+    if (result == 0)
         atomic_store(&devices->slots[gpu], slot);
     device_end_call(devices);
 }
@@ -588,24 +655,32 @@ static int check_slot(struct lull_devices *devices, uint32_t slot,
     return 0;
 }
 
-/* Learns the facts of a GPU that the driver has opened only now. */
-static void describe_late(struct lull_devices *devices, uint32_t gpu, uint32_t slot)
+/* Learns the facts of a GPU that the driver describes only now. Errors: LULL_E_NO_DEVICE it does
+ * not open it yet. */
+static int describe_late(struct lull_devices *devices, uint32_t gpu, uint32_t slot,
+                         struct lull_error *err)
 {
+    const struct lull_device_info *known = lull_device_info(devices, gpu);
+    struct lull_error error = {0};
     struct lull_device_info *info;
+    int result;
 
-    if (lull_device_info(devices, gpu)->uuid[0] != '\0')
-        return;
-    info = calloc(1, sizeof(*info));
-    if (info == NULL)
-        return;
-    devices->vendor->describe(devices->state, slot, info);
-    if (info->uuid[0] == '\0') {
-        free(info);
-        return;
+    if (known->status == 0)
+        return 0;
+    info = malloc(sizeof(*info));
+    result = info == NULL ? lull_error_set(&error, -ENOMEM, "no memory for its facts")
+                          : device_describe(devices, slot, info, &error);
+    if (result == 0) {
+        atomic_store(&devices->late_infos[gpu], info);
+        lull_log(LULL_LOG_INFO, "device", "GPU %u: the driver has opened it: %s (uuid=%s)", gpu,
+                 info->name, info->uuid);
+        return 0;
     }
-    atomic_store(&devices->late_infos[gpu], info);
-    lull_log(LULL_LOG_INFO, "device", "GPU %u: the driver has opened it: %s (uuid=%s)", gpu,
-             info->name, info->uuid);
+    free(info);
+    if (is_described(known))
+        return 0;
+    return lull_error_set(err, LULL_E_NO_DEVICE, "GPU %u: the driver does not open it: %s", gpu,
+                          error.text);
 }
 
 int lull_device_check(struct lull_devices *devices, uint32_t gpu,
@@ -617,12 +692,12 @@ int lull_device_check(struct lull_devices *devices, uint32_t gpu,
     *update_out = (struct lull_device_update){0};
     if (atomic_load(&devices->slots[gpu]) == ABSENT)
         find_absent(devices, gpu);
-    slot = device_begin_call(devices, gpu);
+    slot = begin_check(devices, gpu);
     if (slot == ABSENT)
         return fail_absent(devices, gpu, err);
-    result = check_slot(devices, slot, update_out, err);
+    result = describe_late(devices, gpu, slot, err);
     if (result == 0)
-        describe_late(devices, gpu, slot);
+        result = check_slot(devices, slot, update_out, err);
     return leave_with(devices, gpu, result, err);
 }
 

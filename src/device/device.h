@@ -48,6 +48,10 @@ struct lull_device_info {
     uint32_t power_limit_min_mw;
     uint32_t power_limit_max_mw;
     uint32_t power_limit_default_mw;
+    /* 0; else why the driver does not describe it completely yet. It says more at a later
+     * lull_device_check(). Where it does not even open it, the UUID is "", the name says why, and
+     * every other call fails with LULL_E_NO_DEVICE. */
+    int status;
 };
 
 /* What can be read, as bits. A reading has the same bits to say which of its members are valid. */
@@ -166,9 +170,8 @@ const char *lull_devices_vendor(const struct lull_devices *devices);
 /* Returns the driver's version for reports, borrowed from devices; "" if it is not known. */
 const char *lull_devices_driver_version(const struct lull_devices *devices);
 
-/* Returns the facts of one GPU, 0..count-1; borrowed while devices is open. They are fixed, but for
- * a GPU that the driver lists and does not open: its UUID is "", its name says why, and it has no
- * capability, until lull_device_check() finds it; then this returns its facts. */
+/* Returns the facts of one GPU, 0..count-1; borrowed while devices is open. They are fixed once
+ * their status is 0. */
 const struct lull_device_info *lull_device_info(const struct lull_devices *devices, uint32_t gpu);
 
 /* Returns the index of the GPU with this UUID; -ENODEV: there is none. */

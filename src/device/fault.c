@@ -36,6 +36,11 @@ enum lull_device_fault lull_fault_of(int error)
     return LULL_FAULT_PASSING; /* nothing is known of it, as of NVML's unknown error */
 }
 
+bool lull_fault_may_pass(enum lull_device_fault fault)
+{
+    return fault == LULL_FAULT_GONE || fault == LULL_FAULT_PASSING;
+}
+
 bool lull_fault_ends_control(enum lull_device_fault fault)
 {
     return fault == LULL_FAULT_UNSUPPORTED || fault == LULL_FAULT_NOT_ALLOWED ||
@@ -44,7 +49,7 @@ bool lull_fault_ends_control(enum lull_device_fault fault)
 
 bool lull_fault_may_have_had_effect(enum lull_device_fault fault)
 {
-    return fault == LULL_FAULT_GONE || fault == LULL_FAULT_ALARM || fault == LULL_FAULT_PASSING;
+    return lull_fault_may_pass(fault) || fault == LULL_FAULT_ALARM;
 }
 
 int64_t lull_fault_pause_ns(enum lull_device_fault fault, uint32_t failures)

@@ -25,6 +25,9 @@ enum { LULL_FAULT_RETRIES = 3 };
 /* Returns the fault of 0 or a negative code. */
 enum lull_device_fault lull_fault_of(int error);
 
+/* Returns whether the same call may succeed later. */
+bool lull_fault_may_pass(enum lull_device_fault fault);
+
 /* Returns whether no further lowering of a lease is to be tried after this fault. */
 bool lull_fault_ends_control(enum lull_device_fault fault);
 

@@ -20,7 +20,12 @@ static int levelzero_check_call(int code, uint32_t gpu, const char *what, struct
 
 static const char *levelzero_driver_version(const void *state)
 {
-    return ((const struct lull_levelzero *)state)->cards[0].properties.driver_version;
+    const struct lull_levelzero *levelzero = state;
+    uint32_t gpu = 0;
+
+    while (gpu + 1 < levelzero->card_count && !levelzero->cards[gpu].is_known)
+        gpu++;
+    return levelzero->cards[gpu].properties.driver_version;
 }
 
 /* ---- reading ---- */
@@ -258,21 +263,25 @@ static bool levelzero_read(void *state, uint32_t gpu, enum lull_reading_field fi
 
 /* ---- describing ---- */
 
-static uint32_t levelzero_list_clocks(struct lull_levelzero *levelzero, void *domain,
-                                      uint32_t *clocks_mhz, uint32_t capacity)
+/* Returns the library's code. */
+static int levelzero_list_clocks(struct lull_levelzero *levelzero, void *domain,
+                                 uint32_t *clocks_mhz, uint32_t capacity, uint32_t *count_out)
 {
     double reported_mhz[LULL_DEVICE_MAX_CLOCKS];
     uint32_t count = capacity;
+    int code = ZE_UNSUPPORTED_FEATURE;
 
-    if (domain == NULL || levelzero->available_clocks == NULL ||
-        levelzero->available_clocks(domain, &count, reported_mhz) != ZE_OK)
-        return 0;
+    if (domain != NULL && levelzero->available_clocks != NULL)
+        code = levelzero->available_clocks(domain, &count, reported_mhz);
+    if (code != ZE_OK)
+        return code;
     if (count > capacity)
         count = capacity;
     for (uint32_t i = 0; i < count; i++)
         clocks_mhz[i] = levelzero_round(reported_mhz[i]);
     lull_library_sort_clocks(clocks_mhz, count);
-    return count;
+    *count_out = count;
+    return ZE_OK;
 }
 
 static void name_card(const struct zes_card *card, struct lull_device_info *info)
@@ -299,25 +308,38 @@ static void describe_limits(const struct zes_card *card, struct lull_device_info
     info->power_limit_default_mw = default_mw > 0 ? (uint32_t)default_mw : 0;
 }
 
-static void levelzero_describe(void *state, uint32_t gpu, struct lull_device_info *info)
+static int levelzero_fail_description(int code, struct lull_error *err)
+{
+    return lull_error_set(err, lull_levelzero_meaning(code)->error, "%s (Level Zero 0x%x)",
+                          lull_levelzero_meaning(code)->text, (unsigned)code);
+}
+
+static int levelzero_describe(void *state, uint32_t gpu, struct lull_device_info *info,
+                              struct lull_error *err)
 {
     struct lull_levelzero *levelzero = state;
     struct zes_card *card = &levelzero->cards[gpu];
     struct zes_pci_properties pci = {.head.type = ZES_TYPE_PCI_PROPERTIES};
+    int code = lull_levelzero_open_card(levelzero, card);
+    int clocks_code;
     uint32_t limit_mw;
     uint64_t energy_mj;
 
+    if (!card->is_known)
+        return levelzero_fail_description(code, err);
     name_card(card, info);
     if (levelzero->pci_properties != NULL &&
         levelzero->pci_properties(card->device, &pci.head) == ZE_OK)
         snprintf(info->pci_bus_id, sizeof(info->pci_bus_id), "%08X:%02X:%02X.%X", pci.domain,
                  pci.bus, pci.device, pci.function);
-    info->sm_clock_count =
+    clocks_code =
         levelzero_list_clocks(levelzero, card->clock_count > 0 ? card->clocks[0] : NULL,
-                              info->sm_clocks_mhz, LULL_DEVICE_MAX_CLOCKS);
-    info->memory_clock_count =
-        levelzero_list_clocks(levelzero, card->memory_clock, info->memory_clocks_mhz,
-                              sizeof(info->memory_clocks_mhz) / sizeof(info->memory_clocks_mhz[0]));
+                              info->sm_clocks_mhz, LULL_DEVICE_MAX_CLOCKS, &info->sm_clock_count);
+    if (code == ZE_OK)
+        code = clocks_code;
+    levelzero_list_clocks(levelzero, card->memory_clock, info->memory_clocks_mhz,
+                          sizeof(info->memory_clocks_mhz) / sizeof(info->memory_clocks_mhz[0]),
+                          &info->memory_clock_count);
     describe_limits(card, info);
     if (card->can_control && info->sm_clock_count > 0)
         info->capabilities |= LULL_CAPABILITY_SM_LOCK;
@@ -328,6 +350,9 @@ static void levelzero_describe(void *state, uint32_t gpu, struct lull_device_inf
      * they are. */
     if (levelzero_read_energy(levelzero, card, &energy_mj))
         info->capabilities |= LULL_CAPABILITY_ENERGY_COUNTER | LULL_CAPABILITY_INSTANT_POWER;
+    return lull_library_may_pass(lull_levelzero_meaning(code))
+               ? levelzero_fail_description(code, err)
+               : 0;
 }
 
 /* A process that has opened all GPUs it may use is listed for each of them: it uses those where it

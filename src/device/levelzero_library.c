@@ -71,11 +71,15 @@ static uint32_t levelzero_list(zes_call_list_of *call, void *parent, void **hand
     return call != NULL && call(parent, &count, handles) == ZE_OK ? count : 0;
 }
 
-static void levelzero_find_clocks(struct lull_levelzero *levelzero, struct zes_card *card)
+/* Returns the library's code. */
+static int levelzero_find_clocks(struct lull_levelzero *levelzero, struct zes_card *card)
 {
     void *domains[ZES_MAX_DOMAINS];
-    const uint32_t count = levelzero_list(levelzero->frequency_domains, card->device, domains);
+    uint32_t count = ZES_MAX_DOMAINS;
+    const int code = levelzero->frequency_domains(card->device, &count, domains);
 
+    if (code != ZE_OK)
+        return code;
     card->can_control = levelzero->set_range != NULL;
     for (uint32_t i = 0; i < count; i++) {
         struct zes_frequency_properties domain = {.head.type = ZES_TYPE_FREQUENCY_PROPERTIES};
@@ -89,6 +93,7 @@ static void levelzero_find_clocks(struct lull_levelzero *levelzero, struct zes_c
         card->clocks[card->clock_count++] = domains[i];
         card->can_control = card->can_control && domain.can_control != 0;
     }
+    return ZE_OK;
 }
 
 /* The domain of the card counts everything. Only if there is none are those of its stacks added up.
@@ -113,6 +118,13 @@ static void find_counters(struct lull_levelzero *levelzero, struct zes_card *car
     }
 }
 
+/* A GPU inside a CPU draws the power of the CPU, so it is passed over. */
+static bool is_card(const struct zes_card *card)
+{
+    return card->properties.core.type == ZE_DEVICE_GPU &&
+           (card->properties.core.flags & ZE_FLAG_INTEGRATED) == 0;
+}
+
 /* Finds the first part of one of two kinds; a part of the whole card goes before one of a stack. */
 static void *find_part(zes_call_list_of *enumerate, zes_call_info *describe, void *device,
                        uint32_t type, const int32_t kinds[2])
@@ -134,53 +146,88 @@ static void *find_part(zes_call_list_of *enumerate, zes_call_info *describe, voi
     return found;
 }
 
-static void add_card(struct lull_levelzero *levelzero, void *device)
+int lull_levelzero_open_card(struct lull_levelzero *levelzero, struct zes_card *card)
 {
     static const int32_t sensors[] = {ZES_SENSOR_GLOBAL, ZES_SENSOR_GPU};
     static const int32_t engines[] = {ZES_ENGINE_COMPUTE_ALL, ZES_ENGINE_ALL};
-    struct zes_card *card = &levelzero->cards[levelzero->card_count];
+    void *device = card->device;
 
+    if (card->failure == ZE_OK)
+        return ZE_OK;
     *card = (struct zes_card){.device = device};
     card->properties.head.type = ZES_TYPE_DEVICE_PROPERTIES;
     card->properties.core.head.type = ZE_TYPE_DEVICE_PROPERTIES;
-    /* A GPU inside a CPU draws the power of the CPU, so it is passed over. */
-    if (levelzero->device_properties(device, &card->properties.head) != ZE_OK ||
-        card->properties.core.type != ZE_DEVICE_GPU ||
-        (card->properties.core.flags & ZE_FLAG_INTEGRATED) != 0)
-        return;
-    levelzero_find_clocks(levelzero, card);
+    card->failure = levelzero->device_properties(device, &card->properties.head);
+    if (card->failure == ZE_OK && !is_card(card))
+        card->failure = ZE_UNSUPPORTED_FEATURE;
+    if (card->failure != ZE_OK)
+        return card->failure;
+    card->is_known = true;
+    card->failure = levelzero_find_clocks(levelzero, card);
     find_counters(levelzero, card);
     card->temperature = find_part(levelzero->temperature_sensors, levelzero->temperature_properties,
                                   device, ZES_TYPE_TEMPERATURE_PROPERTIES, sensors);
     card->engines = find_part(levelzero->engine_groups, levelzero->engine_properties, device,
                               ZES_TYPE_ENGINE_PROPERTIES, engines);
-    levelzero->card_count++;
+    return card->failure;
+}
+
+/* Adds a device unless it is known to be no card. One that fails keeps its number, and must not
+ * hide the others. */
+static void add_card(struct lull_levelzero *levelzero, void *device)
+{
+    struct zes_card *card = &levelzero->cards[levelzero->card_count];
+
+    *card = (struct zes_card){.device = device, .failure = ZE_UNINITIALIZED};
+    lull_levelzero_open_card(levelzero, card);
+    levelzero->card_count += card->is_known || card->failure != ZE_UNSUPPORTED_FEATURE;
+}
+
+static int fail_listing(const struct lull_levelzero *levelzero, const char *what, int code,
+                        struct lull_error *err)
+{
+    return lull_error_set(err, lull_levelzero_meaning(code)->error, "%s: %s: %s (Level Zero 0x%x)",
+                          levelzero->library_name, what, lull_levelzero_meaning(code)->text,
+                          (unsigned)code);
+}
+
+/* Checks that a card can be used. */
+static int check_cards(const struct lull_levelzero *levelzero, int failure, struct lull_error *err)
+{
+    for (uint32_t i = 0; i < levelzero->card_count; i++) {
+        if (levelzero->cards[i].is_known)
+            return 0;
+        failure = levelzero->cards[i].failure;
+    }
+    if (failure != ZE_OK)
+        return fail_listing(levelzero, "no usable GPU", failure, err);
+    return lull_error_set(err, LULL_E_NO_DEVICE, "%s: this node has no Intel GPU card",
+                          levelzero->library_name);
 }
 
 static int find_cards(struct lull_levelzero *levelzero, struct lull_error *err)
 {
     void *drivers[ZES_MAX_DOMAINS];
     uint32_t driver_count = ZES_MAX_DOMAINS;
+    int failure = ZE_OK;
     int code = levelzero->drivers(&driver_count, drivers);
 
     if (code != ZE_OK)
-        return lull_error_set(err, lull_levelzero_meaning(code)->error,
-                              "%s: cannot list the drivers: %s (Level Zero 0x%x)",
-                              levelzero->library_name, lull_levelzero_meaning(code)->text,
-                              (unsigned)code);
+        return fail_listing(levelzero, "cannot list the drivers", code, err);
     for (uint32_t d = 0; d < driver_count; d++) {
         void *devices[LULL_DEVICE_MAX_GPUS];
         uint32_t count = LULL_DEVICE_MAX_GPUS;
 
-        if (levelzero->devices(drivers[d], &count, devices) != ZE_OK)
-            continue; /* a driver that fails must not hide the others */
+        code = levelzero->devices(drivers[d], &count, devices);
+        /* A driver that fails must not hide the others. */
+        if (code != ZE_OK) {
+            failure = code;
+            continue;
+        }
         for (uint32_t i = 0; i < count && levelzero->card_count < LULL_DEVICE_MAX_GPUS; i++)
             add_card(levelzero, devices[i]);
     }
-    if (levelzero->card_count == 0)
-        return lull_error_set(err, LULL_E_NO_DEVICE, "%s: this node has no Intel GPU card",
-                              levelzero->library_name);
-    return 0;
+    return check_cards(levelzero, failure, err);
 }
 
 void lull_levelzero_close(void *state)

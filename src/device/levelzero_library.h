@@ -17,6 +17,7 @@
 /* ABI of zes_api.h (1.17): int results, opaque handles, structures that begin with their type. */
 enum {
     ZE_OK = 0,
+    ZE_UNINITIALIZED = 0x78000001,
     ZE_UNSUPPORTED_FEATURE = 0x78000003,
     ZE_TYPE_DEVICE_PROPERTIES = 3,
     ZE_DEVICE_GPU = 1,
@@ -179,6 +180,8 @@ struct zes_meter {
 struct zes_card {
     struct zes_device_properties properties;
     void *device;
+    bool is_known; /* its properties are, and it is a card */
+    int failure;   /* the code of the first call for its parts that failed; ZE_OK: they are known */
     uint32_t clock_count;
     void *clocks[ZES_MAX_DOMAINS]; /* one per stack, all set alike */
     bool can_control;
@@ -226,6 +229,9 @@ struct lull_levelzero {
     uint32_t card_count;
     struct zes_card cards[LULL_DEVICE_MAX_GPUS];
 };
+
+/* Finds the parts of a card again, if the library did not tell all of them. Returns its code. */
+int lull_levelzero_open_card(struct lull_levelzero *levelzero, struct zes_card *card);
 
 /* The vendor table's open and close; the state is a struct lull_levelzero. */
 int lull_levelzero_open(void **state_out, uint32_t *count_out, struct lull_error *err);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "device/fault.h"
 
 int lull_library_open(const char *variable, const char *const *names, const char *what,
                       void **library_out, char *name_out, size_t name_size, struct lull_error *err)
@@ -75,6 +76,11 @@ const struct lull_library_meaning *lull_library_meaning(const struct lull_librar
         if (rows[i].code == code)
             return &rows[i];
     return &rows[count - 1];
+}
+
+bool lull_library_may_pass(const struct lull_library_meaning *meaning)
+{
+    return lull_fault_may_pass(lull_fault_of(meaning->error));
 }
 
 static int compare_descending(const void *left, const void *right)

@@ -7,6 +7,7 @@
 #ifndef LULL_DEVICE_LIBRARY_H
 #define LULL_DEVICE_LIBRARY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -53,6 +54,9 @@ void lull_library_bind(void *library, void *table, const struct lull_library_sym
 /* Returns the row of a code, never NULL: the last row represents every code that has none. */
 const struct lull_library_meaning *lull_library_meaning(const struct lull_library_meaning *rows,
                                                         size_t count, int code);
+
+/* Returns whether a GPU is to be waited for after a call about it has failed with this meaning. */
+bool lull_library_may_pass(const struct lull_library_meaning *meaning);
 
 /* Sorts clocks from the highest to the lowest. */
 void lull_library_sort_clocks(uint32_t *clocks_mhz, uint32_t count);

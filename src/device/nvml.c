@@ -80,7 +80,6 @@ struct nvml {
     char version[96];
     bool has_instant_power[LULL_DEVICE_MAX_GPUS];  /* field 186 works on this GPU */
     _Atomic(void *) devices[LULL_DEVICE_MAX_GPUS]; /* others may read while one is found again */
-    int failures[LULL_DEVICE_MAX_GPUS]; /* why a GPU has no handle since the library was opened */
     char uuids[LULL_DEVICE_MAX_GPUS][96];
     uint32_t device_count;
     /* The device writer's alone. */
@@ -181,12 +180,13 @@ static int find_devices(struct nvml *nvml, uint32_t *count_out, struct lull_erro
     for (unsigned int i = 0; status == NVML_SUCCESS && i < listed; i++) {
         void *device = NULL;
 
-        nvml->failures[i] = nvml->handle(i, &device);
-        if (nvml->failures[i] == NVML_SUCCESS)
+        const int failure = nvml->handle(i, &device);
+
+        if (failure == NVML_SUCCESS)
             nvml->devices[i] = device;
         else
-            last_failure = nvml->failures[i];
-        usable += nvml->failures[i] == NVML_SUCCESS;
+            last_failure = failure;
+        usable += failure == NVML_SUCCESS;
     }
     if (status == NVML_SUCCESS && usable == 0)
         status = last_failure;
@@ -266,19 +266,31 @@ static const char *nvml_driver_version(const void *state)
     return ((const struct nvml *)state)->version;
 }
 
-static void describe_clocks(struct nvml *nvml, void *device, struct lull_device_info *info)
+/* Returns whether a call that describes a GPU has succeeded; remembers the code of one that may
+ * succeed later. */
+static bool has_described(int status, int *passing)
+{
+    if (lull_library_may_pass(lull_nvml_meaning(status)))
+        *passing = status;
+    return status == NVML_SUCCESS;
+}
+
+static void describe_clocks(struct nvml *nvml, void *device, struct lull_device_info *info,
+                            int *passing)
 {
     unsigned int count = sizeof(info->memory_clocks_mhz) / sizeof(info->memory_clocks_mhz[0]);
 
-    if (INVOKE(nvml, memory_clocks, device, &count, info->memory_clocks_mhz) != NVML_SUCCESS)
+    if (!has_described(INVOKE(nvml, memory_clocks, device, &count, info->memory_clocks_mhz),
+                       passing))
         return;
     info->memory_clock_count = count;
     lull_library_sort_clocks(info->memory_clocks_mhz, count);
 
     count = LULL_DEVICE_MAX_CLOCKS;
     if (info->memory_clock_count == 0 ||
-        INVOKE(nvml, graphics_clocks, device, info->memory_clocks_mhz[0], &count,
-               info->sm_clocks_mhz) != NVML_SUCCESS)
+        !has_described(INVOKE(nvml, graphics_clocks, device, info->memory_clocks_mhz[0], &count,
+                              info->sm_clocks_mhz),
+                       passing))
         return;
     info->sm_clock_count = count;
     lull_library_sort_clocks(info->sm_clocks_mhz, count);
@@ -312,7 +324,7 @@ static bool can_lock_memory(struct nvml *nvml, void *device, uint32_t architectu
 }
 
 static uint32_t nvml_describe_capabilities(struct nvml *nvml, uint32_t gpu,
-                                           struct lull_device_info *info)
+                                           struct lull_device_info *info, int *passing)
 {
     void *device = nvml->devices[gpu];
     uint32_t capabilities = 0;
@@ -325,13 +337,14 @@ static uint32_t nvml_describe_capabilities(struct nvml *nvml, uint32_t gpu,
     if (can_lock_memory(nvml, device, info->architecture))
         capabilities |= LULL_CAPABILITY_MEMORY_LOCK;
     if (nvml->set_power_limit != NULL &&
-        INVOKE(nvml, power_limit_range, device, &info->power_limit_min_mw,
-               &info->power_limit_max_mw) == NVML_SUCCESS)
+        has_described(INVOKE(nvml, power_limit_range, device, &info->power_limit_min_mw,
+                             &info->power_limit_max_mw),
+                      passing))
         capabilities |= LULL_CAPABILITY_POWER_LIMIT;
     if (nvml->power_limit_default != NULL &&
         nvml->power_limit_default(device, &info->power_limit_default_mw) != NVML_SUCCESS)
         info->power_limit_default_mw = 0;
-    if (INVOKE(nvml, energy, device, &energy) == NVML_SUCCESS)
+    if (has_described(INVOKE(nvml, energy, device, &energy), passing))
         capabilities |= LULL_CAPABILITY_ENERGY_COUNTER;
     nvml->has_instant_power[gpu] =
         nvml_read_field(nvml, device, NVML_FIELD_POWER_INSTANT, &power) == NVML_SUCCESS;
@@ -340,22 +353,31 @@ static uint32_t nvml_describe_capabilities(struct nvml *nvml, uint32_t gpu,
     return capabilities;
 }
 
-static void nvml_describe(void *state, uint32_t gpu, struct lull_device_info *info)
+static int nvml_fail_description(int status, struct lull_error *err)
+{
+    return lull_error_set(err, lull_nvml_meaning(status)->error, "%s (NVML %d)",
+                          lull_nvml_meaning(status)->text, status);
+}
+
+static int nvml_describe(void *state, uint32_t gpu, struct lull_device_info *info,
+                         struct lull_error *err)
 {
     struct nvml *nvml = state;
     void *device = nvml->devices[gpu];
     struct lull_nvml_pci_info pci = {0};
     unsigned int architecture;
+    int status = device == NULL ? nvml->handle(gpu, &device) : NVML_SUCCESS;
 
-    if (device == NULL) {
-        snprintf(info->name, sizeof(info->name), "not opened: %s (NVML %d)",
-                 lull_nvml_meaning(nvml->failures[gpu])->text, nvml->failures[gpu]);
-        return;
-    }
+    if (status != NVML_SUCCESS)
+        return nvml_fail_description(status, err);
+    nvml->devices[gpu] = device;
+    status = nvml->uuid(device, info->uuid, sizeof(info->uuid));
+    if (status != NVML_SUCCESS)
+        info->uuid[0] = '\0';
+    if (lull_library_may_pass(lull_nvml_meaning(status)))
+        return nvml_fail_description(status, err);
     if (INVOKE(nvml, name, device, info->name, sizeof(info->name)) != NVML_SUCCESS)
         info->name[0] = '\0';
-    if (nvml->uuid(device, info->uuid, sizeof(info->uuid)) != NVML_SUCCESS)
-        info->uuid[0] = '\0';
     memcpy(nvml->uuids[gpu], info->uuid, sizeof(nvml->uuids[gpu]));
     if (INVOKE(nvml, pci_info, device, &pci) == NVML_SUCCESS)
         snprintf(info->pci_bus_id, sizeof(info->pci_bus_id), "%.*s", (int)sizeof(pci.bus_id) - 1,
@@ -363,8 +385,10 @@ static void nvml_describe(void *state, uint32_t gpu, struct lull_device_info *in
     if (INVOKE(nvml, architecture, device, &architecture) == NVML_SUCCESS &&
         (int)architecture != NVML_ARCHITECTURE_UNKNOWN)
         info->architecture = architecture;
-    describe_clocks(nvml, device, info);
-    info->capabilities = nvml_describe_capabilities(nvml, gpu, info);
+    status = NVML_SUCCESS;
+    describe_clocks(nvml, device, info, &status);
+    info->capabilities = nvml_describe_capabilities(nvml, gpu, info, &status);
+    return status != NVML_SUCCESS ? nvml_fail_description(status, err) : 0;
 }
 
 static bool nvml_read_power(struct nvml *nvml, uint32_t gpu, uint32_t *power_mw_out)
@@ -443,8 +467,6 @@ static bool nvml_read(void *state, uint32_t gpu, enum lull_reading_field field,
     struct nvml *nvml = state;
     void *device = nvml->devices[gpu];
 
-    if (device == NULL)
-        return false;
     switch (field) {
     case LULL_READING_SM_CLOCK:
         return nvml->clock(device, NVML_CLOCK_SM, &out->sm_mhz) == NVML_SUCCESS;
@@ -478,8 +500,6 @@ static void find_again(struct nvml *nvml, uint32_t gpu)
 {
     void *device;
 
-    if (nvml->devices[gpu] == NULL && nvml->handle(gpu, &device) == NVML_SUCCESS)
-        nvml->devices[gpu] = device;
     if (nvml->is_gone[gpu] && nvml->uuids[gpu][0] != '\0' &&
         INVOKE(nvml, find, nvml->uuids[gpu], &device) == NVML_SUCCESS)
         nvml->devices[gpu] = device;
@@ -594,12 +614,6 @@ static int nvml_check(void *state, uint32_t gpu, struct lull_device_update *upda
     int result;
 
     find_again(nvml, gpu);
-    if (nvml->devices[gpu] == NULL)
-        return lull_error_set(err, LULL_E_NO_DEVICE,
-                              "GPU %u: the driver does not open it: %s "
-                              "(NVML %d)",
-                              gpu, lull_nvml_meaning(nvml->failures[gpu])->text,
-                              nvml->failures[gpu]);
     take_events(nvml, gpu, update);
     result = check_set(nvml, nvml->clock(nvml->devices[gpu], NVML_CLOCK_SM, &update->sm_mhz), gpu,
                        "read the SM clock", err);

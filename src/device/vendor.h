@@ -19,7 +19,13 @@ struct lull_vendor {
     int (*open)(void **state_out, uint32_t *count_out, struct lull_error *err);
     void (*close)(void *state);
     const char *(*driver_version)(const void *state);
-    void (*describe)(void *state, uint32_t gpu, struct lull_device_info *info_out);
+
+    /* Opens a GPU that is not open yet, and describes it; info_out is zeroed before. Errors, with a
+     * text of the form `REASON (LIBRARY CODE)`: it is not open, and its UUID stays ""; or it is
+     * open, and what failed may succeed later. No other function is called for a GPU that is not
+     * open. Only the device writer calls this for one that others may read. */
+    int (*describe)(void *state, uint32_t gpu, struct lull_device_info *info_out,
+                    struct lull_error *err);
 
     /* Reads one field into out. The caller sets out->valid. False: it cannot be read now. */
     bool (*read)(void *state, uint32_t gpu, enum lull_reading_field field,

@@ -84,10 +84,11 @@ static int fake_sockets(uint32_t *count, void **handles)
 
 static int fake_processors(void *socket, uint32_t *count, void **handles)
 {
-    assert_int_equal(*count, LULL_DEVICE_MAX_GPUS - listed); /* as there is room for */
+    /* As there is room for, or, later, as many as a socket can have. */
+    assert_int_equal(*count, LULL_DEVICE_MAX_GPUS - (listed < die_count ? listed : 0));
     *count = 1;
     handles[0] = socket;
-    listed += ((struct die *)socket)->code == 0;
+    listed++;
     return ((struct die *)socket)->code;
 }
 
@@ -275,7 +276,7 @@ static struct lull_device_info describe_die(void)
 {
     struct lull_device_info info = {.name = ""};
 
-    lull_amdsmi_vendor.describe(opened, 0, &info);
+    lull_amdsmi_vendor.describe(opened, 0, &info, NULL);
     return info;
 }
 
@@ -496,6 +497,9 @@ static void who_shares_a_counter(void **state)
 
 static void dies_are_counted_as_hip_does(void **state)
 {
+    struct lull_device_info info = {0};
+    struct lull_error error = {0};
+
     (void)state;
     die_count = 3;
     dies[0].hip_id = 2;
@@ -506,10 +510,22 @@ static void dies_are_counted_as_hip_does(void **state)
     assert_ptr_equal(opened->dies[1].handle, &dies[2]);
     assert_ptr_equal(opened->dies[2].handle, &dies[0]);
     close_die();
-    dies[1].code = 7; /* a sick one is not listed */
-    assert_int_equal(open_dies(), 2);
-    assert_ptr_equal(opened->dies[0].handle, &dies[2]);
+    dies[1].code = 7; /* a sick one keeps its number, */
+    open_die();
+    assert_ptr_equal(opened->dies[0].handle, NULL);
+    assert_ptr_equal(opened->dies[1].handle, &dies[2]);
+    assert_ptr_equal(opened->dies[2].handle, &dies[0]);
+    assert_string_equal(lull_amdsmi_vendor.driver_version(opened), "6.8");
+    assert_int_equal(lull_amdsmi_vendor.describe(opened, 0, &info, &error), -EAGAIN);
+    assert_string_equal(error.text, "the call failed (AMD SMI 7)");
+    dies[1].code = 0; /* and is opened when it is well. */
+    assert_int_equal(lull_amdsmi_vendor.describe(opened, 0, &info, &error), 0);
+    assert_ptr_equal(opened->dies[0].handle, &dies[1]);
     close_die();
+    for (uint32_t i = 0; i < 3; i++)
+        dies[i].code = 30;
+    assert_int_equal(open_dies(), -EAGAIN);
+    dies[0].code = dies[2].code = 0;
     made_up.enumeration_info = NULL; /* the library's own order */
     dies[1].code = 0;
     open_die();

@@ -318,7 +318,7 @@ static struct lull_device_info describe_card(void)
 {
     struct lull_device_info info = {.name = ""};
 
-    lull_levelzero_vendor.describe(opened, 0, &info);
+    lull_levelzero_vendor.describe(opened, 0, &info, NULL);
     return info;
 }
 
@@ -605,6 +605,8 @@ static void ranges_are_set_on_all_stacks(void **state)
 
 static void only_cards_are_counted(void **state)
 {
+    struct lull_device_info info = {0};
+    struct lull_error error = {0};
     uint32_t count = 0;
 
     (void)state;
@@ -620,14 +622,25 @@ static void only_cards_are_counted(void **state)
     assert_int_equal(open_cards(&count), 0);
     assert_int_equal(count, 1);
     close_card();
-    cards[2].code = 1; /* a sick one */
+    cards[2].code = 0x70000001; /* a sick one */
     assert_int_equal(open_cards(&count), LULL_E_NO_DEVICE);
+    cards[2].code = 1;
+    assert_int_equal(open_cards(&count), -EAGAIN);
     cards[1].flags = 2;
+    cards[1].code = 1; /* keeps its number, */
+    cards[2].code = ZE_OK;
     assert_int_equal(open_cards(&count), 0);
-    assert_int_equal(count, 1);
+    assert_int_equal(count, 2);
+    assert_ptr_equal(opened->cards[1].device, &cards[2]);
+    assert_int_equal(lull_levelzero_vendor.describe(opened, 0, &info, &error), -EAGAIN);
+    assert_string_equal(error.text, "not ready (Level Zero 0x1)");
+    assert_string_equal(info.uuid, "");
+    cards[1].code = ZE_OK; /* and is opened when it is ready. */
+    assert_int_equal(lull_levelzero_vendor.describe(opened, 0, &info, &error), 0);
+    assert_true(info.uuid[0] != '\0');
     close_card();
     device_code = 1;
-    assert_int_equal(open_cards(&count), LULL_E_NO_DEVICE);
+    assert_int_equal(open_cards(&count), -EAGAIN);
     driver_code = 0x78000004;
     assert_int_equal(open_cards(&count), -EINVAL);
     init_code = 0x70010000;

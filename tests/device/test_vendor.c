@@ -32,8 +32,9 @@ struct vendor {
     uint32_t lowest_mhz;
     uint32_t target_mhz; /* in its list */
     uint32_t highest_limit_mw;
-    uint32_t codes[4];   /* not permitted, not supported, lost, busy */
-    bool is_asleep_at_0; /* tells a clock of 0 without work */
+    uint32_t codes[4];       /* not permitted, not supported, lost, busy */
+    const uint32_t *passing; /* codes after which a GPU is waited for; ends with 0 */
+    bool is_asleep_at_0;     /* tells a clock of 0 without work */
 };
 
 enum {
@@ -41,11 +42,64 @@ enum {
     ALL = SETS | LULL_CAPABILITY_INSTANT_POWER,
 };
 
+enum { MAX_PASSING = 16 };
+
+static const uint32_t passing_nvidia[MAX_PASSING] = {1,  10, 11, 15, 16, 17, 18,
+                                                     19, 20, 21, 23, 27, 29, 999};
+static const uint32_t passing_amd[MAX_PASSING] = {6, 7, 8, 9, 12, 14, 16, 30, 31, 34, 40, 43, 777};
+static const uint32_t passing_intel[MAX_PASSING] = {1,          0x70000001, 0x70000002, 0x70000003,
+                                                    0x70000006, 0x70000007, 0x70010001, 0x78000001,
+                                                    0x78000006, 0x78000020, 0x7ffffffe};
+
 static const struct vendor vendors[] = {
-    {"nvidia", "2xA100-SXM4-40GB", "", "A100", ALL, 1410, 210, 900, 400000, {4, 3, 15, 23}, false},
-    {"amd", "2xMI300X", "26", "MI300X", ALL, 2100, 132, 1000, 750000, {10, 2, 31, 30}, false},
-    {"amd-25", "2xMI300X", "25", "MI300X", ALL, 2100, 132, 1000, 750000, {10, 2, 31, 30}, false},
-    {"amd-24", "2xMI300X", "24", "MI300X", ALL, 2100, 132, 1000, 750000, {10, 2, 31, 30}, false},
+    {"nvidia",
+     "2xA100-SXM4-40GB",
+     "",
+     "A100",
+     ALL,
+     1410,
+     210,
+     900,
+     400000,
+     {4, 3, 15, 23},
+     passing_nvidia,
+     false},
+    {"amd",
+     "2xMI300X",
+     "26",
+     "MI300X",
+     ALL,
+     2100,
+     132,
+     1000,
+     750000,
+     {10, 2, 31, 30},
+     passing_amd,
+     false},
+    {"amd-25",
+     "2xMI300X",
+     "25",
+     "MI300X",
+     ALL,
+     2100,
+     132,
+     1000,
+     750000,
+     {10, 2, 31, 30},
+     passing_amd,
+     false},
+    {"amd-24",
+     "2xMI300X",
+     "24",
+     "MI300X",
+     ALL,
+     2100,
+     132,
+     1000,
+     750000,
+     {10, 2, 31, 30},
+     passing_amd,
+     false},
     {"amd-module",
      "2xMI250X",
      "26",
@@ -56,6 +110,7 @@ static const struct vendor vendors[] = {
      1000,
      560000,
      {10, 2, 31, 30},
+     passing_amd,
      false},
     {"intel",
      "2xMax1550",
@@ -67,6 +122,7 @@ static const struct vendor vendors[] = {
      900,
      600000,
      {0x70010000, 0x78000003, 0x70000001, 0x70010001},
+     passing_intel,
      true},
 };
 
@@ -117,6 +173,55 @@ static struct lull_device_reading read_gpu(uint32_t gpu, uint32_t wanted)
     return reading;
 }
 
+/* Opens the devices again, with GPU 0 in a fault that lasts. */
+static void reopen_with(enum lull_fault_kind kind, double value, int32_t times)
+{
+    struct lull_error error = {0};
+
+    lull_devices_close(devices);
+    devices = NULL;
+    lull_node_set_fault(node, 0, kind, &(struct lull_fault){value, times, 0});
+    assert_int_equal(lull_devices_open(&devices, &error), 0);
+}
+
+/* GPU 0 is named as not open, and nothing of it can be called; GPU 1 is what it was. */
+static void check_first_is_away(const struct lull_device_info before[2])
+{
+    struct lull_device_reading reading;
+    struct lull_device_update update;
+    struct lull_error error = {0};
+
+    assert_int_equal(lull_devices_count(devices), 2);
+    assert_true(lull_device_info(devices, 0)->status < 0);
+    assert_string_equal(lull_device_info(devices, 0)->uuid, "");
+    assert_memory_equal(lull_device_info(devices, 0)->name, "not opened: ", 12);
+    assert_int_equal(lull_device_info(devices, 0)->capabilities, 0);
+    assert_string_equal(lull_device_info(devices, 1)->uuid, before[1].uuid);
+    assert_int_equal(lull_device_info(devices, 1)->sm_clock_count, before[1].sm_clock_count);
+    assert_true(lull_devices_driver_version(devices)[0] != '\0');
+    lull_device_read(devices, 0, LULL_READING_ALL, &reading);
+    assert_int_equal(reading.valid, 0);
+    assert_int_equal(lull_device_lock_sm(devices, 0, 1, 5000, &error), LULL_E_NO_DEVICE);
+    assert_int_equal(lull_device_check(devices, 0, &update, &error), LULL_E_NO_DEVICE);
+    assert_non_null(strstr(error.text, "the driver does not open it: "));
+    read_gpu(1, LULL_READING_SM_CLOCK);
+}
+
+/* GPU 0 is described like before. */
+static void check_first_is_back(const struct lull_device_info *before)
+{
+    const struct lull_device_info *now = lull_device_info(devices, 0);
+
+    assert_int_equal(now->status, 0);
+    assert_string_equal(now->uuid, before->uuid);
+    assert_string_equal(now->name, before->name);
+    assert_string_equal(now->pci_bus_id, before->pci_bus_id);
+    assert_int_equal(now->sm_clock_count, before->sm_clock_count);
+    assert_int_equal(now->capabilities, before->capabilities);
+    assert_int_equal(lull_device_find(devices, before->uuid), 0);
+    read_gpu(0, LULL_READING_POWER_LIMIT);
+}
+
 /* Until the clock is as wanted; settling takes some 10 ms, a busy machine may take longer. */
 static void wait_for_clock(uint32_t gpu, uint32_t mhz)
 {
@@ -150,6 +255,61 @@ static void test_gpus_are_listed_and_named(void **state)
     assert_int_equal(lull_device_find(devices, second->uuid), 1);
     assert_true(lull_devices_driver_version(devices)[0] != '\0');
     assert_int_equal(first->capabilities, vendor->capabilities);
+}
+
+static void test_a_gpu_that_does_not_answer_at_first_is_waited_for(void **state)
+{
+    const struct lull_device_info before[2] = {*lull_device_info(devices, 0),
+                                               *lull_device_info(devices, 1)};
+
+    (void)state;
+    for (uint32_t i = 0; i < MAX_PASSING && vendor->passing[i] != 0; i++) {
+        struct lull_device_update update;
+        struct lull_error error = {0};
+
+        reopen_with(LULL_FAULT_GET_CODE, vendor->passing[i], LULL_FAULT_ALWAYS);
+        /* The emulated NVML knows the UUIDs of GPUs whose other readings fail. */
+        if (strcmp(vendor->argument, "nvidia") == 0)
+            assert_true(lull_device_info(devices, 0)->status < 0);
+        else
+            check_first_is_away(before);
+        lull_node_set_fault(node, 0, LULL_FAULT_GET_CODE, &(struct lull_fault){0, 0, 0});
+        assert_int_equal(lull_device_check(devices, 0, &update, &error), 0);
+        check_first_is_back(&before[0]);
+    }
+}
+
+/* A driver that is only busy when it is opened is called again before the GPU is given up. */
+static void test_a_gpu_that_is_busy_for_a_moment_is_served_at_once(void **state)
+{
+    const struct lull_device_info before = *lull_device_info(devices, 0);
+
+    (void)state;
+    for (int32_t calls = 1; calls <= 3; calls++) {
+        reopen_with(LULL_FAULT_GET_CODE, vendor->codes[3], calls);
+        check_first_is_back(&before);
+    }
+}
+
+static void test_a_gpu_that_is_lost_at_first_is_found_later(void **state)
+{
+    const struct lull_device_info before[2] = {*lull_device_info(devices, 0),
+                                               *lull_device_info(devices, 1)};
+    const int64_t until_ns = lull_now_ns() + 60 * LULL_NS_PER_S;
+    const double lost_ms = 2000;
+    const int64_t begin_ns = lull_now_ns();
+    struct lull_device_update update;
+    struct lull_error error = {0};
+
+    (void)state;
+    reopen_with(LULL_FAULT_LOST_MS, lost_ms, 1);
+    if (lull_now_ns() - begin_ns < lull_ns_from_ms(lost_ms / 2))
+        check_first_is_away(before);
+    while (lull_device_check(devices, 0, &update, &error) < 0 && lull_now_ns() < until_ns)
+        usleep(20000);
+    assert_int_equal(lull_device_info(devices, 0)->status, 0);
+    assert_string_equal(lull_device_info(devices, 0)->uuid, before[0].uuid);
+    assert_int_equal(lull_device_info(devices, 0)->sm_clock_count, before[0].sm_clock_count);
 }
 
 static void test_clocks_are_listed_from_the_highest(void **state)
@@ -414,6 +574,9 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         WITH_NODE(test_gpus_are_listed_and_named),
+        WITH_NODE(test_a_gpu_that_does_not_answer_at_first_is_waited_for),
+        WITH_NODE(test_a_gpu_that_is_busy_for_a_moment_is_served_at_once),
+        WITH_NODE(test_a_gpu_that_is_lost_at_first_is_found_later),
         WITH_NODE(test_clocks_are_listed_from_the_highest),
         WITH_NODE(test_readings_are_near_the_truth),
         WITH_NODE(test_energy_and_power_are_what_is_drawn),

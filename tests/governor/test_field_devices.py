@@ -34,6 +34,9 @@ OWN = [
      FALSE_FIGURES),
     ("limit of others", A100, "foreign_limit_w=150x1", "", "", 8, [r"GPUs 0, 1: its power limit of 150 W"], []),
     ("refused", AMD, "set_code=2", "", "", 8, [r"clocks cannot be set: not supported"], FALSE_FIGURES),
+    ("a GPU that is lost at first (AMD)", AMD, "0:lost_ms=600000x1", "", "", 6, [r"\n  1  AMD", r"GPU 0: .*there is no such GPU"], [r"share"]),
+    ("a GPU that is lost at first (Intel)", INTEL, "0:lost_ms=600000x1", "", "", 6, [r"\n  1  Intel", r"GPU 0: .*the GPU is lost"],
+     [r"share"]),
     ("limit refused", AMD, "set_code=10", "", "--power-limit 400", 6, [r"does not permit its power limit to be set"], [r" 0 W"]),
 ]
 FIELD = [
@@ -152,6 +155,21 @@ class Devices(unittest.TestCase):
         done = subprocess.run([LULL, "emulate", "--seed", "1", A100, "--", "env", f"LULL_NVML={old}", LULL, "gpus"],
                               capture_output=True, text=True, check=True, timeout=60)
         self.assertEqual(done.stdout.count("can: power_limit, energy_counter\n"), 2, done.stdout)
+
+    def test_lulld_serves_gpus_that_are_away_at_first(self):
+        """Each keeps its number, one sentence names it, and it is served when the driver has opened it."""
+        script = ('"$1" --allow-all & for i in $(seq 300); do sleep 0.2; "$0" status > "$2" && cat "$2" && '
+                  'grep -q "^  0  UP" "$2" && break; done; kill $!; wait')
+        for number, gpus in enumerate((A100, AMD, INTEL)):
+            place = os.path.join(self.directory, f"away{number}")
+            os.mkdir(place)
+            done = subprocess.run([LULL, "emulate", "--fault", "0:lost_ms=2500x1", gpus, "--", "sh", "-c", script, LULL, LULLD,
+                                   os.path.join(place, "status")], capture_output=True, text=True, check=False, timeout=120,
+                                  env=dict(os.environ, LULL_RUNTIME_DIR=os.path.join(place, "run")))
+            with self.subTest(gpus):
+                self.assertRegex(done.stderr, r"warning: GPU 0: not opened: .*(lost|no such GPU)")
+                self.assertRegex(done.stdout, r"\n  1  UP")
+                self.assertRegex(done.stdout, r"(?s)  0  LOST  not opened: .*  0  UP  (NVIDIA|AMD|Intel)")
 
     def test_lulld_waits_for_a_driver_that_fails_for_an_unknown_reason(self):
         if not os.path.isdir(os.path.join(FOLDER, "_shim")) or shutil.which("cc") is None:

@@ -60,9 +60,13 @@ static void control_process_lease(struct lull_control *control, struct lull_gove
     int result;
 
     gpu->wants_lease = gpu->info->sm_clock_count > 0;
-    if (gpu->info->uuid[0] == '\0')
-        lull_error_set(&gpu->state.refusal, LULL_E_NO_DEVICE, "the GPU was %s; see dmesg for Xid",
-                       gpu->info->name);
+    if (gpu->info->status < 0 && gpu->info->uuid[0] == '\0')
+        lull_error_set(&gpu->state.refusal, LULL_E_NO_DEVICE,
+                       "the GPU was %s; see the kernel's log (dmesg)", gpu->info->name);
+    else if (!gpu->wants_lease && gpu->info->status < 0)
+        lull_error_set(&gpu->state.refusal, gpu->info->status,
+                       "its driver did not list its clocks when the run began (busy or lost); see "
+                       "the kernel's log (dmesg), and start the job again");
     else if (!gpu->wants_lease)
         lull_error_set(&gpu->state.refusal, LULL_E_UNSUPPORTED,
                        "its driver does not list its clocks, so that they cannot be set (not "

@@ -145,9 +145,11 @@ static const char *driver_version(const void *state)
     return "1.0";
 }
 
-static void describe(void *state, uint32_t gpu, struct lull_device_info *info_out)
+static int describe(void *state, uint32_t gpu, struct lull_device_info *info_out,
+                    struct lull_error *err)
 {
     (void)state;
+    (void)err;
     *info_out = (struct lull_device_info){
         .name = "scripted",
         .capabilities = LULL_CAPABILITY_SM_LOCK | LULL_CAPABILITY_POWER_LIMIT,
@@ -159,6 +161,7 @@ static void describe(void *state, uint32_t gpu, struct lull_device_info *info_ou
     for (uint32_t i = 0; i < info_out->sm_clock_count; i++)
         info_out->sm_clocks_mhz[i] = DRIVER_HIGHEST_MHZ - i * STEP_MHZ;
     uuid_of(gpu, info_out->uuid, sizeof(info_out->uuid));
+    return 0;
 }
 
 static bool read_one(void *state, uint32_t gpu, enum lull_reading_field field,
