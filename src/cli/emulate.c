@@ -39,7 +39,8 @@ static const struct lull_option rows[] = {
         "any_user "
         "(clocks may be set without root), xid, lost_ms, mig, reload_ms, foreign_mhz, "
         "foreign_limit_w, idle_reset, reset_code, energy_wrap_j, energy_stuck_j, "
-        "energy_factor, power_w, power_factor or sm_resets_memory.",
+        "energy_factor, power_w, power_factor, module_w (NVIDIA: power is that of a module whose "
+        "CPU draws so much, as on GH200) or sm_resets_memory.",
         .more = "A fault happens COUNT times instead of for ever, after AFTER calls without one. "
                 "Codes are the vendor's own. The last eight happen to the GPU itself, at its next "
                 "call: it reports an XID, is lost for some time, gets so many MIG partitions; the "

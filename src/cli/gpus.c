@@ -49,6 +49,15 @@ static void print_reading(bool is_valid, const char *before, double value, int d
         printf("%s%.*f %s", before, digits, value, unit);
 }
 
+/* A module's limit is not compared with the power of its GPU. */
+static const char *limit_words(const struct lull_device_info *info,
+                               const struct lull_device_reading *now)
+{
+    if (info->has_only_module_power)
+        return "  power limit of the module ";
+    return (now->valid & LULL_READING_POWER) != 0 ? " of " : "  power limit ";
+}
+
 static void gpus_command_print(struct lull_devices *devices, uint32_t gpu)
 {
     const struct lull_device_info *info = lull_device_info(devices, gpu);
@@ -66,8 +75,9 @@ static void gpus_command_print(struct lull_devices *devices, uint32_t gpu)
     print_reading(now.valid & LULL_READING_POWER, "  power ", now.power_mw * 1e-3, 1, "W");
     if ((now.refused & LULL_READING_POWER) != 0)
         printf("  power not known (its reading is outside what the GPU can draw)");
-    print_reading(now.valid & LULL_READING_POWER_LIMIT,
-                  (now.valid & LULL_READING_POWER) != 0 ? " of " : "  power limit ",
+    if (info->has_only_module_power)
+        printf("  power not known (the driver reports only that of GPU and CPU together)");
+    print_reading(now.valid & LULL_READING_POWER_LIMIT, limit_words(info, &now),
                   now.power_limit_mw * 1e-3, 0, "W");
     print_reading(now.valid & LULL_READING_ENERGY, "  energy ", (double)now.energy_mj * 1e-3, 0,
                   "J");

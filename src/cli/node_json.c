@@ -64,6 +64,10 @@ json_t *lull_node_gpu_json(uint32_t index, const struct lull_device_info *info,
     lull_field_known(object, "power_w", now->power_mw * 1e-3, now->valid & LULL_READING_POWER);
     if ((now->refused & LULL_READING_POWER) != 0)
         lull_field_text(object, "power_reason", "its reading is outside what the GPU can draw");
+    if (info->has_only_module_power)
+        lull_field_text(object, "power_reason",
+                        "the driver reports only the power of the module, GPU and CPU together");
+    lull_field_text(object, "power_limit_scope", info->has_only_module_power ? "module" : "gpu");
     lull_field_known(object, "power_limit_w", now->power_limit_mw * 1e-3,
                      now->valid & LULL_READING_POWER_LIMIT);
     lull_field_known(object, "energy_j", (double)now->energy_mj * 1e-3,

@@ -173,6 +173,12 @@ static void describe_first(struct lull_devices *devices, uint32_t gpu)
     if (info->status < 0)
         lull_log(LULL_LOG_WARNING, "device", "GPU %u: %s: %s", gpu,
                  info->uuid[0] == '\0' ? "not opened" : "not described completely", error.text);
+    if (info->has_only_module_power)
+        lull_log(LULL_LOG_WARNING, "device",
+                 "GPU %u: the driver reports only the power of GPU and CPU together; the GPU's own "
+                 "is not known, its energy is that of its own counter, and its power limit, which "
+                 "is the module's, is not changed",
+                 gpu);
 }
 
 /* Takes all GPUs of a driver that was just opened. */

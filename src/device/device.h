@@ -48,6 +48,9 @@ struct lull_device_info {
     uint32_t power_limit_min_mw;
     uint32_t power_limit_max_mw;
     uint32_t power_limit_default_mw;
+    /* The driver reports the power and the limit of a module, which are those of its CPU as well:
+     * neither is the GPU's, so there is no reading of power, and the limit is not set. */
+    bool has_only_module_power;
     /* 0; else why the driver does not describe it completely yet. It says more at a later
      * lull_device_check(). Where it does not even open it, the UUID is "", the name says why, and
      * every other call fails with LULL_E_NO_DEVICE. */

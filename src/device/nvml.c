@@ -15,12 +15,15 @@
 enum {
     NVML_SUCCESS = 0,
     NVML_FUNCTION_NOT_FOUND = 13,
+    NVML_NO_DATA = 21,
     NVML_EVENT_XID = 0x8,
     NVML_EVENT_MIG = 0x100,
     NVML_CLOCK_SM = 1,
     NVML_CLOCK_MEMORY = 2,
     NVML_TEMPERATURE_GPU = 0,
     NVML_FIELD_POWER_INSTANT = 186,
+    NVML_SCOPE_GPU = 0,
+    NVML_SCOPE_MODULE = 1,
     NVML_FIELD_MEMORY_CLOCK_SWITCH = 298,
     NVML_VALUE_UNSIGNED_LONG_LONG = 3,
     NVML_ARCHITECTURE_VOLTA = 5,
@@ -79,6 +82,7 @@ struct nvml {
     char library_name[256];
     char version[96];
     bool has_instant_power[LULL_DEVICE_MAX_GPUS];  /* field 186 works on this GPU */
+    bool has_module_power[LULL_DEVICE_MAX_GPUS];   /* and for the module that has a CPU as well */
     _Atomic(void *) devices[LULL_DEVICE_MAX_GPUS]; /* others may read while one is found again */
     char uuids[LULL_DEVICE_MAX_GPUS][96];
     uint32_t device_count;
@@ -297,9 +301,10 @@ static void describe_clocks(struct nvml *nvml, void *device, struct lull_device_
 }
 
 /* Reads one field value. Returns NVML's code, 0 for success. */
-static int nvml_read_field(struct nvml *nvml, void *device, unsigned int field, uint64_t *value_out)
+static int nvml_read_field(struct nvml *nvml, void *device, unsigned int field, unsigned int scope,
+                           uint64_t *value_out)
 {
-    struct nvml_field_value value = {.field = field};
+    struct nvml_field_value value = {.field = field, .scope = scope};
     int status = INVOKE(nvml, fields, device, 1, &value);
 
     if (status == NVML_SUCCESS)
@@ -319,8 +324,29 @@ static bool can_lock_memory(struct nvml *nvml, void *device, uint32_t architectu
     if (nvml->lock_memory == NULL || nvml->reset_memory == NULL ||
         architecture < NVML_ARCHITECTURE_AMPERE)
         return false;
-    return nvml_read_field(nvml, device, NVML_FIELD_MEMORY_CLOCK_SWITCH, &mode) == NVML_SUCCESS &&
+    return nvml_read_field(nvml, device, NVML_FIELD_MEMORY_CLOCK_SWITCH, NVML_SCOPE_GPU, &mode) ==
+               NVML_SUCCESS &&
            mode != 0;
+}
+
+/* Finds out whose power is reported. On modules of a GPU and a CPU, as GH200, many drivers do not
+ * know the GPU's alone, and nvmlDeviceGetPowerUsage() may be the module's. */
+static bool describe_power(struct nvml *nvml, uint32_t gpu, struct lull_device_info *info,
+                           int *passing)
+{
+    void *device = nvml->devices[gpu];
+    uint64_t power;
+    const int status =
+        nvml_read_field(nvml, device, NVML_FIELD_POWER_INSTANT, NVML_SCOPE_GPU, &power);
+
+    /* Drivers that do not know the field may say so by other codes than that of a busy one. */
+    if (lull_nvml_meaning(status)->error == -EAGAIN && status != NVML_NO_DATA)
+        *passing = status;
+    nvml->has_instant_power[gpu] = status == NVML_SUCCESS;
+    nvml->has_module_power[gpu] = nvml_read_field(nvml, device, NVML_FIELD_POWER_INSTANT,
+                                                  NVML_SCOPE_MODULE, &power) == NVML_SUCCESS;
+    info->has_only_module_power = nvml->has_module_power[gpu] && !nvml->has_instant_power[gpu];
+    return nvml->has_instant_power[gpu];
 }
 
 static uint32_t nvml_describe_capabilities(struct nvml *nvml, uint32_t gpu,
@@ -329,27 +355,25 @@ static uint32_t nvml_describe_capabilities(struct nvml *nvml, uint32_t gpu,
     void *device = nvml->devices[gpu];
     uint32_t capabilities = 0;
     unsigned long long energy;
-    uint64_t power;
 
     if (nvml->lock_sm != NULL && nvml->reset_sm != NULL && info->sm_clock_count > 0 &&
         info->architecture >= NVML_ARCHITECTURE_VOLTA)
         capabilities |= LULL_CAPABILITY_SM_LOCK;
     if (can_lock_memory(nvml, device, info->architecture))
         capabilities |= LULL_CAPABILITY_MEMORY_LOCK;
+    if (describe_power(nvml, gpu, info, passing))
+        capabilities |= LULL_CAPABILITY_INSTANT_POWER;
     if (nvml->set_power_limit != NULL &&
         has_described(INVOKE(nvml, power_limit_range, device, &info->power_limit_min_mw,
                              &info->power_limit_max_mw),
-                      passing))
+                      passing) &&
+        !info->has_only_module_power)
         capabilities |= LULL_CAPABILITY_POWER_LIMIT;
     if (nvml->power_limit_default != NULL &&
         nvml->power_limit_default(device, &info->power_limit_default_mw) != NVML_SUCCESS)
         info->power_limit_default_mw = 0;
     if (has_described(INVOKE(nvml, energy, device, &energy), passing))
         capabilities |= LULL_CAPABILITY_ENERGY_COUNTER;
-    nvml->has_instant_power[gpu] =
-        nvml_read_field(nvml, device, NVML_FIELD_POWER_INSTANT, &power) == NVML_SUCCESS;
-    if (nvml->has_instant_power[gpu])
-        capabilities |= LULL_CAPABILITY_INSTANT_POWER;
     return capabilities;
 }
 
@@ -397,11 +421,13 @@ static bool nvml_read_power(struct nvml *nvml, uint32_t gpu, uint32_t *power_mw_
 
     /* The plain call returns a 1 s average on many GPUs; the field has the power of this moment. */
     if (nvml->has_instant_power[gpu] &&
-        nvml_read_field(nvml, nvml->devices[gpu], NVML_FIELD_POWER_INSTANT, &instant_mw) ==
-            NVML_SUCCESS) {
+        nvml_read_field(nvml, nvml->devices[gpu], NVML_FIELD_POWER_INSTANT, NVML_SCOPE_GPU,
+                        &instant_mw) == NVML_SUCCESS) {
         *power_mw_out = instant_mw < UINT32_MAX ? (uint32_t)instant_mw : UINT32_MAX;
         return true;
     }
+    if (nvml->has_module_power[gpu])
+        return false;
     return INVOKE(nvml, power_usage, nvml->devices[gpu], power_mw_out) == NVML_SUCCESS;
 }
 

@@ -124,6 +124,7 @@ static const char *const names[LULL_FAULT_KINDS] = {
     [LULL_FAULT_ENERGY_FACTOR] = "energy_factor",
     [LULL_FAULT_POWER_W] = "power_w",
     [LULL_FAULT_POWER_FACTOR] = "power_factor",
+    [LULL_FAULT_MODULE_W] = "module_w",
     [LULL_FAULT_SM_RESETS_MEMORY] = "sm_resets_memory",
 };
 

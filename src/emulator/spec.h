@@ -47,14 +47,16 @@ enum lull_fault_kind {
     LULL_FAULT_MIG,           /* mig: the GPU has this many partitions from now on; 0: MIG is off */
     LULL_FAULT_RELOAD_MS,     /* reload_ms: the driver is away for this long and comes back new */
     LULL_FAULT_FOREIGN_MHZ,   /* foreign_mhz: another program locks the clock here; 0: unlocks it */
-    LULL_FAULT_FOREIGN_LIMIT_W,  /* foreign_limit_w: another program sets the power limit to this */
-    LULL_FAULT_IDLE_RESET,       /* idle_reset: resets of an idle GPU's clock succeed, do nothing */
-    LULL_FAULT_RESET_CODE,       /* reset_code: resets of the clock return this code */
-    LULL_FAULT_ENERGY_WRAP_J,    /* energy_wrap_j: the energy counter restarts after this value */
-    LULL_FAULT_ENERGY_STUCK_J,   /* energy_stuck_j: the energy counter stays at this value */
-    LULL_FAULT_ENERGY_FACTOR,    /* energy_factor: the energy counter is multiplied by this */
-    LULL_FAULT_POWER_W,          /* power_w: readings of power have this value */
-    LULL_FAULT_POWER_FACTOR,     /* power_factor: readings of power are multiplied by this */
+    LULL_FAULT_FOREIGN_LIMIT_W, /* foreign_limit_w: another program sets the power limit to this */
+    LULL_FAULT_IDLE_RESET,      /* idle_reset: resets of an idle GPU's clock succeed, do nothing */
+    LULL_FAULT_RESET_CODE,      /* reset_code: resets of the clock return this code */
+    LULL_FAULT_ENERGY_WRAP_J,   /* energy_wrap_j: the energy counter restarts after this value */
+    LULL_FAULT_ENERGY_STUCK_J,  /* energy_stuck_j: the energy counter stays at this value */
+    LULL_FAULT_ENERGY_FACTOR,   /* energy_factor: the energy counter is multiplied by this */
+    LULL_FAULT_POWER_W,         /* power_w: readings of power have this value */
+    LULL_FAULT_POWER_FACTOR,    /* power_factor: readings of power are multiplied by this */
+    LULL_FAULT_MODULE_W, /* module_w: power is the module's, with so much for its CPU, not the GPU's
+                          */
     LULL_FAULT_SM_RESETS_MEMORY, /* sm_resets_memory: SM clock sets undo the memory clock's limit */
     LULL_FAULT_KINDS,
 };

@@ -38,6 +38,7 @@ struct gpu {
         int type;
         unsigned long long value;
     } fields[2];
+    uint64_t module_mw; /* power in the scope of the module; 0: the driver does not know it */
     unsigned int locked_mhz[2], memory_mhz[2];
     int code;     /* of every call that reads */
     int set_code; /* and that sets */
@@ -177,8 +178,12 @@ static int fake_fields(void *handle, int count, struct nvml_field_value *value)
 
     assert_int_equal(count, 1);
     value->status = 3;
+    if (value->scope == 1 && value->field == NVML_FIELD_POWER_INSTANT && gpu->module_mw != 0) {
+        value->status = 0;
+        value->value.u64 = gpu->module_mw;
+    }
     for (uint32_t i = 0; i < 2; i++)
-        if (gpu->fields[i].id == value->field) {
+        if (gpu->fields[i].id == value->field && value->scope == 0) {
             value->status = gpu->fields[i].status;
             value->value_type = gpu->fields[i].type;
             value->value.u64 = gpu->fields[i].value;
@@ -529,7 +534,7 @@ static void readings_are_passed_on(void **state)
         uint64_t value = 0;
 
         gpus[0].fields[0].type = NVML_VALUE_UNSIGNED_LONG_LONG; /* ...unless it says 64 */
-        assert_int_equal(nvml_read_field(opened, &gpus[0], NVML_FIELD_POWER_INSTANT, &value), 0);
+        assert_int_equal(nvml_read_field(opened, &gpus[0], NVML_FIELD_POWER_INSTANT, 0, &value), 0);
         assert_true(value == UINT64_C(0x100000007));
     }
     close_gpus();
@@ -648,6 +653,31 @@ static void one_sick_gpu_does_not_hide_the_others(void **state)
     }
 }
 
+/* On a module of a GPU and a CPU, only what is the GPU's counts as the GPU's. */
+static void a_module_is_not_its_gpu(void **state)
+{
+    struct lull_device_info info;
+
+    (void)state;
+    gpus[0].module_mw = 410000; /* The plain call may be the module's. */
+    gpus[0].power_mw = 400000;
+    info = describe_gpu();
+    assert_false(info.has_only_module_power);
+    assert_int_equal(info.capabilities, everything);
+    assert_int_equal(read_gpu(LULL_READING_POWER).power_mw, 260000);
+    gpus[0].fields[0].status = 21; /* It does not stand in for a field that fails for once. */
+    assert_int_equal(read_gpu(LULL_READING_POWER).valid, 0);
+    close_gpus();
+    gpus[0].fields[0].status = 3; /* The driver does not know the GPU's power at all. */
+    info = describe_gpu();
+    assert_true(info.has_only_module_power);
+    assert_int_equal(info.capabilities,
+                     everything ^ (LULL_CAPABILITY_INSTANT_POWER | LULL_CAPABILITY_POWER_LIMIT));
+    assert_int_equal(read_gpu(LULL_READING_POWER).valid, 0);
+    assert_int_equal(read_gpu(LULL_READING_ENERGY).valid, LULL_READING_ENERGY);
+    close_gpus();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -656,6 +686,7 @@ int main(void)
         cmocka_unit_test_setup(generations_differ_in_what_can_be_locked, set_up),
         cmocka_unit_test_setup(each_missing_function_is_one_ability_less, set_up),
         cmocka_unit_test_setup(readings_are_passed_on, set_up),
+        cmocka_unit_test_setup(a_module_is_not_its_gpu, set_up),
         cmocka_unit_test_setup(f07_a_lost_gpu_is_found_by_its_uuid, set_up),
         cmocka_unit_test_setup(what_is_set_and_what_fails, set_up),
         cmocka_unit_test_setup(one_sick_gpu_does_not_hide_the_others, set_up),

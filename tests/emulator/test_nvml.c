@@ -200,6 +200,25 @@ static void test_field_values_carry_their_own_codes(void **state)
     assert_int_equal(fields[2].code, 0);
 }
 
+static void test_power_of_a_module_is_not_the_gpus(void **state)
+{
+    struct nvml_field fields[] = {{.id = 186}, {.id = 186, .scope = 1}};
+    unsigned gpu_mw = 0;
+    unsigned module_mw = 0;
+
+    (void)state;
+    assert_int_equal(NVML(DeviceGetPowerUsage, (nvmlDevice_t, unsigned *), device, &gpu_mw), 0);
+    lull_node_set_fault(node, 0, LULL_FAULT_MODULE_W,
+                        &(struct lull_fault){500, LULL_FAULT_ALWAYS, 0});
+    assert_int_equal(NVML(DeviceGetFieldValues, (nvmlDevice_t, int, void *), device, 2, fields), 0);
+    assert_int_equal(fields[0].code, NVML_NOT_SUPPORTED);
+    assert_int_equal(fields[1].code, 0);
+    assert_in_range(fields[1].value.as_uint, gpu_mw + 400000, gpu_mw + 600000);
+    assert_int_equal(NVML(DeviceGetPowerUsage, (nvmlDevice_t, unsigned *), device, &module_mw), 0);
+    assert_in_range(module_mw, gpu_mw + 400000, gpu_mw + 600000);
+    lull_node_set_fault(node, 0, LULL_FAULT_MODULE_W, &(struct lull_fault){0, 0, 0});
+}
+
 static unsigned read_clock(nvmlDevice_t gpu)
 {
     unsigned mhz = 0;
@@ -366,6 +385,7 @@ int main(int argc, char **argv)
         WITH_NODE(test_processes_in_old_and_new_shape),
         WITH_NODE(test_versioned_structs_are_checked),
         WITH_NODE(test_field_values_carry_their_own_codes),
+        WITH_NODE(test_power_of_a_module_is_not_the_gpus),
         WITH_NODE(test_locking_rounds_clamps_and_resets),
         WITH_NODE(test_sets_need_root),
         WITH_NODE(test_power_limits_are_bounded),

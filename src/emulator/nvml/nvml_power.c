@@ -13,6 +13,13 @@ static unsigned nvml_power_mw_from_w(double w)
 
 /* ---- power and its limit ---- */
 
+/* Returns whether power is that of a module, and what the rest of the module draws. */
+static bool is_of_module(const struct lull_nvml_gpu *gpu, double *rest_w_out)
+{
+    *rest_w_out = 0.0;
+    return lull_node_take_fault(gpu->node, gpu->index, LULL_FAULT_MODULE_W, rest_w_out);
+}
+
 /* The power according to the sensor: instantaneous, or averaged as in the plain call. */
 static unsigned read_power_mw(const struct lull_nvml_gpu *gpu, bool is_usage)
 {
@@ -26,8 +33,11 @@ static unsigned read_power_mw(const struct lull_nvml_gpu *gpu, bool is_usage)
 
 NVML_EXPORT(nvmlDeviceGetPowerUsage, nvmlDevice_t device, unsigned *mw_out)
 {
+    double rest_w;
+
     NVML_ENTER(nvml_enter_reading(device, mw_out, &gpu));
-    *mw_out = read_power_mw(gpu, true);
+    is_of_module(gpu, &rest_w);
+    *mw_out = read_power_mw(gpu, true) + nvml_power_mw_from_w(rest_w);
     return NVML_SUCCESS;
 }
 
@@ -182,12 +192,15 @@ static int give_energy(const struct lull_nvml_gpu *gpu, struct nvml_field *field
     return NVML_NOT_SUPPORTED;
 }
 
-/* Supports only the scope of the GPU, because no source describes memory and module power. */
+/* Supports only one scope, that of the GPU, or of the module where power is the module's. */
 static int give_power(const struct lull_nvml_gpu *gpu, struct nvml_field *field, int is_average)
 {
-    if (field->scope != 0 || (is_average && !gpu->model.power_is_average))
+    double rest_w;
+    const unsigned scope = is_of_module(gpu, &rest_w) ? 1 : 0;
+
+    if (field->scope != scope || (is_average && !gpu->model.power_is_average))
         return NVML_NOT_SUPPORTED;
-    give_uint(field, read_power_mw(gpu, is_average != 0));
+    give_uint(field, read_power_mw(gpu, is_average != 0) + nvml_power_mw_from_w(rest_w));
     return NVML_SUCCESS;
 }
 
