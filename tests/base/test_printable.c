@@ -2,7 +2,6 @@
  * is the C library's iconv. SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
-#include <iconv.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -20,105 +19,9 @@
 #include "base/log.h"
 #include "base/output.h"
 #include "base/printable.h"
+#include "any_text.h"
 
-enum { TEXTS = 100000, MAX_BYTES = 48, MOST_SHOWN = 8 * MAX_BYTES + 1 };
-
-static uint64_t state = 20261129; /* the seed */
-
-static uint32_t draw(uint32_t below)
-{
-    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)(state >> 33) % below;
-}
-
-/* Draws a text without NUL of bytes, of characters, and of characters that are cut off. */
-static size_t draw_text(char *text)
-{
-    static const char *const parts[] = {
-        "a",
-        "<b>",
-        "&amp;",
-        "\"",
-        "'",
-        "\\",
-        "\n",
-        "\t",
-        "\r",
-        "\x1b[31m",
-        "\x7f",
-        "\xc2\x9b",
-        "\xc2\xa0",
-        "\xe2\x80\xae",
-        "\xe2\x81\xa6",
-        "ä",
-        "\xe2\x82",
-        "\xf0\x9f\x98",
-        "\xed\xa0\x80",
-        "\xf4\x90\x80\x80",
-        "€",
-        "\xef\xbf\xbd",
-        "\xc0\x80",
-        "😀",
-        "\xe2\x80\xa8",
-    };
-    const size_t wanted = draw(MAX_BYTES - 4);
-    size_t size = 0;
-
-    while (size < wanted) {
-        const char *const part = parts[draw(sizeof(parts) / sizeof(parts[0]))];
-
-        if (draw(2) == 0) {
-            text[size++] = (char)(1 + draw(255));
-        } else {
-            memcpy(text + size, part, strlen(part));
-            size += strlen(part);
-        }
-    }
-    text[size] = '\0';
-    return size;
-}
-
-/* ---- oracle -------------------------------------------------------------------------------- */
-
-static iconv_t decoder;
-
-/* Decodes one character of exactly this many bytes. */
-static bool decode(const char *text, size_t length, uint32_t *code_out)
-{
-    char *in = (char *)(uintptr_t)text;
-    char *out = (char *)code_out;
-    size_t in_left = length;
-    size_t out_left = sizeof(*code_out);
-
-    iconv(decoder, NULL, NULL, NULL, NULL);
-    return iconv(decoder, &in, &in_left, &out, &out_left) == 0 && in_left == 0 && out_left == 0;
-}
-
-/* Decodes the first character; returns its bytes, or 1 and U+FFFD. */
-static size_t next_code(const char *text, size_t left, uint32_t *code_out)
-{
-    for (size_t length = 1; length <= 4 && length <= left; length++)
-        if (decode(text, length, code_out))
-            return length;
-    *code_out = 0xfffd;
-    return 1;
-}
-
-static bool controls(uint32_t code)
-{
-    return code < 32 || (code >= 127 && code <= 159);
-}
-
-static bool deceives(uint32_t code)
-{
-    static const uint32_t codes[] = {0x61c,  0x200e, 0x200f, 0x2028, 0x2029, 0x202a, 0x202b,
-                                     0x202c, 0x202d, 0x202e, 0x2066, 0x2067, 0x2068, 0x2069};
-
-    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
-        if (codes[i] == code)
-            return true;
-    return false;
-}
+enum { TEXTS = 100000, MOST_SHOWN = 8 * MAX_BYTES + 1 };
 
 /* Appends what a character is expected to become to a text with room for MOST_SHOWN bytes. */
 static void expect_code(enum lull_printable_form form, const char *bytes, size_t length,
@@ -368,6 +271,6 @@ int main(void)
         cmocka_unit_test(test_streams_are_printable),
         cmocka_unit_test(test_a_full_output_is_an_error),
     };
-    decoder = iconv_open("UTF-32LE", "UTF-8");
+    begin_decoding();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
