@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/path.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "cli/commands.h"
@@ -368,17 +369,30 @@ static ino_t find_report(const char *folder)
     char path[PATH_MAX];
     struct stat info;
 
+    if (folder == NULL)
+        return 0;
     snprintf(path, sizeof(path), "%s/report.json", folder);
-    return stat(path, &info) == 0 ? info.st_ino : 0;
+    return lull_path_check(path, NULL) == 0 && stat(path, &info) == 0 ? info.st_ino : 0;
 }
 
-static int copy_report(const char *path, int out, struct lull_error *err)
+/* Returns whether a run has written a report, where there was this one before. */
+static bool has_new_report(const char *folder, ino_t before)
 {
+    const ino_t now = find_report(folder);
+
+    return now != 0 && now != before;
+}
+
+static int copy_report(const char *folder, int out, struct lull_error *err)
+{
+    char path[PATH_MAX];
     char *text = NULL;
     size_t size = 0;
     size_t done = 0;
-    int rc = lull_file_read(path, MAX_REPORT_BYTES, &text, &size, err);
+    int rc;
 
+    snprintf(path, sizeof(path), "%s/report.json", folder);
+    rc = lull_file_read(path, MAX_REPORT_BYTES, &text, &size, err);
     while (rc == 0 && done < size) {
         const ssize_t written = write(out, text + done, size - done);
 
@@ -402,17 +416,15 @@ static int run_for_json(const struct lull_run_options *options, int *status_out,
     const int out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
     struct lull_error copy_err = {0};
     const ino_t before = find_report(options->report);
-    char path[PATH_MAX];
     int rc;
 
-    snprintf(path, sizeof(path), "%s/report.json", options->report);
     if (out < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
         return lull_error_set(err, -errno, "standard output cannot be used: %s", strerror(errno));
     rc = lull_run(options, status_out, err);
-    if (rc == 0 && find_report(options->report) == before)
+    if (rc == 0 && !has_new_report(options->report, before))
         lull_error_set(&copy_err, -ENOENT, "no report was written, so --json prints none");
     else if (rc == 0)
-        copy_report(path, out, &copy_err);
+        copy_report(options->report, out, &copy_err);
     if (copy_err.code != 0)
         lull_cli_fail("run", &copy_err);
     close(out);
@@ -465,7 +477,7 @@ static int run_and_report(const struct run_arguments *arguments, int *status_out
         rc = run_for_json(&arguments->run, status_out, err);
     else
         rc = lull_run(&arguments->run, status_out, err);
-    if (rc == 0 && find_report(arguments->run.report) != before &&
+    if (rc == 0 && has_new_report(arguments->run.report, before) &&
         lull_report_page_add(arguments->run.report, &page_err) < 0)
         lull_log(LULL_LOG_WARNING, "run", "no report.html: %s", page_err.text);
     return rc;
@@ -517,6 +529,8 @@ static int run_command_main(void *options, const struct lull_operands *operands)
         rc = lull_run_make_report(time(NULL), arguments->report, &err);
         arguments->run.report = arguments->report;
     }
+    if (rc == 0)
+        rc = lull_run_check_paths(&arguments->run, &err);
     if (rc == 0)
         rc = run_and_report(arguments, &status, &err);
     if (rc == -EINVAL)

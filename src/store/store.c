@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/path.h"
 #include "store/sql.h"
 
 /* A writer waits this long for another one to finish. */
@@ -175,6 +176,9 @@ static int find_path(struct lull_store *store, const char *directory,
     length = snprintf(store->path, sizeof(store->path), "%s/%s.db", place, schema->name);
     if (length < 0 || (size_t)length >= sizeof(store->path))
         return lull_error_set(err, -ENAMETOOLONG, "%.100s...: the path is too long", place);
+    result = lull_path_check(store->path, err);
+    if (result < 0)
+        return result;
     if (may_create)
         return lull_file_make_directory(place, 0755, err);
     if (access(store->path, F_OK) < 0)

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/path.h"
 #include "base/printable.h"
 #include "cli/serve/request.h"
 #include "governor/report/report_fields.h"
@@ -58,6 +59,9 @@ int lull_serve_run_open(const char *folder, const char *name,
     int result;
 
     snprintf(path, sizeof(path), "%s/%s/report.json", folder, name);
+    result = lull_path_check(path, err);
+    if (result < 0)
+        return result;
     if (stat(path, &info) == 0 && info.st_size > LULL_SERVE_MAX_REPORT)
         return lull_error_set(err, -EFBIG, "%s: too large to be shown; use lull report", name);
     snprintf(path, sizeof(path), "%s/%s", folder, name);

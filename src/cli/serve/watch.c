@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
+#include "base/path.h"
 #include "base/thread.h"
 #include "cli/serve/history.h"
 #include "cli/serve/json_text.h"
@@ -17,6 +19,8 @@
 
 /* Interval of reading the folder of runs. */
 static const int64_t runs_ns = 5 * LULL_NS_PER_S;
+/* And after their file system did not answer, which has held up the GPUs' figures by 2 s. */
+static const int64_t hung_runs_ns = 60 * LULL_NS_PER_S;
 
 struct frame {
     struct lull_serve_frame shown; /* first, so that the one is found from the other */
@@ -28,7 +32,7 @@ struct lull_serve_watch {
     struct lull_serve_watch_options options;
     struct lull_serve_node *node;         /* of the thread alone */
     struct lull_serve_run_list *run_list; /* likewise */
-    int64_t runs_looked_ns;
+    int64_t runs_due_ns;                  /* when they are looked for next */
     pthread_t thread;
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t changed;
@@ -230,11 +234,18 @@ static bool take_document(struct lull_serve_watch *watch, json_t *document)
 
 static void serve_watch_scan_runs(struct lull_serve_watch *watch)
 {
+    struct lull_error err = {0};
     json_t *runs;
 
-    if (watch->runs_looked_ns != 0 && lull_now_ns() - watch->runs_looked_ns < runs_ns)
+    if (lull_now_ns() < watch->runs_due_ns)
         return;
-    watch->runs_looked_ns = lull_now_ns();
+    watch->runs_due_ns = lull_now_ns() + runs_ns;
+    /* The GPUs must not wait for a file system that hangs. */
+    if (watch->options.runs != NULL && lull_path_check(watch->options.runs, &err) < 0) {
+        lull_log(LULL_LOG_WARNING, "serve", "no list of runs for now: %s", err.text);
+        watch->runs_due_ns = lull_now_ns() + hung_runs_ns;
+        return;
+    }
     runs = lull_serve_run_list_look(watch->run_list);
     pthread_mutex_lock(&watch->lock);
     json_decref(watch->runs);

@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/json_string.h"
 #include "base/log.h"
+#include "base/path.h"
 
 static const char *const direction_names[LULL_DIRECTION_COUNT] = {"down", "up"};
 
@@ -364,6 +365,8 @@ int lull_calibration_load(const char *directory, const char *gpu_name, const cha
     size_t size;
     int result = calibration_file_make_path(directory, gpu_name, driver_version, path, err);
 
+    if (result == 0)
+        result = lull_path_check(path, err);
     if (result < 0)
         return result;
     result = lull_file_read(path, MAX_BYTES, &data, &size, err);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/path.h"
 #include "governor/peers/zmq_library.h"
 
 enum { KEY_BYTES = 32, FILE_CHARACTERS = 2 * (LULL_JOB_KEY_CHARACTERS + 1) };
@@ -60,7 +61,10 @@ int lull_job_key_read(const char *path, struct lull_job_key *key_out, struct lul
     char *text = NULL;
     size_t size = 0;
     bool is_good;
-    int result = check_owner(path, err);
+    int result = lull_path_check(path, err);
+
+    if (result == 0)
+        result = check_owner(path, err);
 
     if (result == 0)
         result = lull_zmq_load(&zmq, err);

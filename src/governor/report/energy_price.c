@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/path.h"
 #include "base/text.h"
 
 static const char system_file[] = "/etc/lull/lull.conf";
@@ -134,8 +135,8 @@ int lull_energy_price_read(const char *name, const char *text, size_t size,
     return 0;
 }
 
-/* Finds the user's own file. False: there is no home to look in, or no file. */
-static bool find_user_file(char *path_out, size_t size)
+/* Names the user's own file. False: there is no home to look in. */
+static bool name_user_file(char *path_out, size_t size)
 {
     const char *const config = getenv("XDG_CONFIG_HOME");
     const char *const home = getenv("HOME");
@@ -145,7 +146,7 @@ static bool find_user_file(char *path_out, size_t size)
         length = snprintf(path_out, size, "%s/lull/lull.conf", config);
     else if (home != NULL && home[0] == '/')
         length = snprintf(path_out, size, "%s/.config/lull/lull.conf", home);
-    return length > 0 && (size_t)length < size && access(path_out, F_OK) == 0;
+    return length > 0 && (size_t)length < size;
 }
 
 int lull_energy_price_load(struct lull_energy_price *price_out, struct lull_error *err)
@@ -154,17 +155,24 @@ int lull_energy_price_load(struct lull_energy_price *price_out, struct lull_erro
     char user_path[PATH_MAX];
     char *text = NULL;
     size_t size = 0;
-    int result;
+    int result = 0;
 
-    if (path == NULL && find_user_file(user_path, sizeof(user_path)))
-        path = user_path;
+    if (path == NULL && name_user_file(user_path, sizeof(user_path))) {
+        result = lull_path_check(user_path, err);
+        if (result == 0 && access(user_path, F_OK) == 0)
+            path = user_path;
+    }
+    if (result < 0)
+        return result;
     if (path == NULL && access(system_file, F_OK) != 0) {
         *price_out = (struct lull_energy_price){0};
         return 0;
     }
     if (path == NULL)
         path = system_file;
-    result = lull_file_read(path, LULL_ENERGY_PRICE_MAX_BYTES, &text, &size, err);
+    result = lull_path_check(path, err);
+    if (result == 0)
+        result = lull_file_read(path, LULL_ENERGY_PRICE_MAX_BYTES, &text, &size, err);
     if (result == 0)
         result = lull_energy_price_read(path, text, size, price_out, err);
     free(text);

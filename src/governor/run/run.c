@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/path.h"
 #include "base/printable.h"
 #include "governor/report/report.h"
 #include "governor/run/run_findings.h"
@@ -192,7 +193,8 @@ static void managed_run_write_report(struct lull_managed_run *run,
     };
     struct lull_error err = {0};
 
-    if (lull_report_write(&report, run->options->report, &err) < 0) {
+    if (report.folder != NULL && (lull_path_check(report.folder, &err) < 0 ||
+                                  lull_report_write(&report, report.folder, &err) < 0)) {
         lull_log(LULL_LOG_WARNING, "run", "no report: %s", err.text);
         report.folder = NULL;
     }
@@ -290,9 +292,7 @@ int lull_run(const struct lull_run_options *options, int *status_out, struct lul
     struct lull_error signals_err = {0};
     int result = 0;
 
-    result = lull_run_check_folders(options, err);
-    if (result == 0)
-        result = lull_run_load_plans(&run, err);
+    result = lull_run_load_plans(&run, err);
     if (result == 0 && options->compare)
         result = lull_run_comparison_init(&run.comparison, options->compare_pairs, err);
     if (result < 0) {

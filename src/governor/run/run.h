@@ -43,7 +43,7 @@ struct lull_run_options {
     struct lull_energy_price price;    /* what the report computes energy with */
     bool has_launcher;    /* another program starts the command, and holds the other end of this: */
     uint32_t launcher_fd; /* see lull_child_adopt(); not with compare */
-    const char *report;   /* directory */
+    const char *report;   /* directory; NULL: none */
     const char *scalars;  /* directory of scalars, written while it runs; NULL: none */
     const char *runtime_dir; /* of lulld */
 };
@@ -54,6 +54,13 @@ struct lull_run_options {
  * at all; -EINVAL: an option cannot be executed here, and the text says which.
  */
 int lull_run(const struct lull_run_options *options, int *status_out, struct lull_error *err);
+
+/*
+ * Checks the report's and the scalars' folder before the command starts, and creates them. What is
+ * on a file system that does not answer, folders or plans, is removed from the options with a
+ * warning: the job must not wait for it. Errors: -EINVAL, with the option and what to give instead.
+ */
+int lull_run_check_paths(struct lull_run_options *options, struct lull_error *err);
 
 /* Default folder for reports. Each report gets a folder of its own in it. */
 #define LULL_RUN_REPORTS "lull-report"

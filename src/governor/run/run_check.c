@@ -12,13 +12,17 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/path.h"
 #include "core/section/agreement.h"
 #include "governor/run/run_pass.h"
 
 static int run_check_folder(const char *option, const char *folder, struct lull_error *err)
 {
     struct lull_error reason = {0};
+    const int result = lull_path_check(folder, err);
 
+    if (result < 0)
+        return result;
     if (lull_file_make_directory(folder, 0777, &reason) < 0)
         return lull_error_set(err, -EINVAL, "%s: %.200s; use another directory", option,
                               reason.text);
@@ -29,12 +33,32 @@ static int run_check_folder(const char *option, const char *folder, struct lull_
     return 0;
 }
 
-int lull_run_check_folders(const struct lull_run_options *options, struct lull_error *err)
+/* A job must not wait for a file system that hangs: it runs without what would be written there.
+ * Errors: those of run_check_folder but for -ETIMEDOUT. */
+static int check_or_drop(const char *option, const char *what, const char **folder,
+                         struct lull_error *err)
 {
-    int result = run_check_folder("--report", options->report, err);
+    const int result = *folder != NULL ? run_check_folder(option, *folder, err) : 0;
 
-    if (result == 0 && options->scalars != NULL)
-        result = run_check_folder("--scalars", options->scalars, err);
+    if (result != -ETIMEDOUT)
+        return result;
+    lull_log(LULL_LOG_WARNING, "run", "no %s: %s", what, err->text);
+    *folder = NULL;
+    return 0;
+}
+
+int lull_run_check_paths(struct lull_run_options *options, struct lull_error *err)
+{
+    int result = check_or_drop("--report", "report", &options->report, err);
+
+    if (result == 0)
+        result = check_or_drop("--scalars", "scalars", &options->scalars, err);
+    for (uint32_t i = 0; result == 0 && i < options->plan_count; i++) {
+        if (lull_path_check(options->plans[i], err) != -ETIMEDOUT)
+            continue;
+        lull_log(LULL_LOG_WARNING, "run", "no plan is followed: %s", err->text);
+        options->plan_count = 0;
+    }
     return result;
 }
 
@@ -44,7 +68,7 @@ enum { MAX_AT_ONCE = 10 * LULL_AGREEMENT_MAX_NODES };
 /* Makes the folder of a report below the working directory. */
 static int make_here(time_t unix_s, char folder_out[LULL_RUN_REPORT_SIZE], struct lull_error *err)
 {
-    int result = run_check_folder("--report", LULL_RUN_REPORTS, err);
+    const int result = run_check_folder("--report", LULL_RUN_REPORTS, err);
     struct tm now;
     char stamp[24];
 
@@ -75,8 +99,10 @@ int lull_run_make_report(time_t unix_s, char folder_out[LULL_RUN_REPORT_SIZE],
 
     if (make_here(unix_s, folder_out, &why) == 0)
         return 0;
-    if (place == NULL || snprintf(folder_out, LULL_RUN_REPORT_SIZE, "%s/lull-report-XXXXXX",
-                                  place) >= LULL_RUN_REPORT_SIZE)
+    if (place == NULL ||
+        snprintf(folder_out, LULL_RUN_REPORT_SIZE, "%s/lull-report-XXXXXX", place) >=
+            LULL_RUN_REPORT_SIZE ||
+        lull_path_check(place, NULL) < 0)
         snprintf(folder_out, LULL_RUN_REPORT_SIZE, "/tmp/lull-report-XXXXXX");
     if (mkdtemp(folder_out) == NULL)
         return lull_error_set(err, -EINVAL, "%s", why.text);

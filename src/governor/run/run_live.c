@@ -97,7 +97,7 @@ static void run_live_begin(const struct lull_run_pass *pass, struct lull_live_ru
     PUT_TEXT(run->pass, pass->name);
     PUT_TEXT(run->title, options->compare ? pass->title : "");
     run_live_join_words(options->command, run->command, sizeof(run->command));
-    PUT_TEXT(run->report, options->report);
+    PUT_TEXT(run->report, options->report != NULL ? options->report : "");
     name_job(run);
     run->tolerance_ratio = options->control.tolerance_ratio;
     run->confidence = options->control.confidence;

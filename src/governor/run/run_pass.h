@@ -122,7 +122,6 @@ void lull_run_choose_probes(struct lull_managed_run *run);
 
 /* Check what would otherwise be reported only at the end of the job. Errors: -EINVAL, with the
  * option and what to give instead. */
-int lull_run_check_folders(const struct lull_run_options *options, struct lull_error *err);
 int lull_run_check_limit(const struct lull_managed_run *run, struct lull_error *err);
 
 /* Loads the plans. Errors: -EINVAL one cannot be read, or is none; the text names its file. */
