@@ -18,10 +18,10 @@ class Compare(unittest.TestCase):
         self.addCleanup(self.directory.cleanup)
         self.report = os.path.join(self.directory.name, "report.json")
 
-    def compare(self, *command, options=(), status=0, stderr=subprocess.PIPE):
+    def compare(self, *command, options=(), status=0, stderr=subprocess.PIPE, fault=None):
         """The report, null where there is none, and what was printed."""
         done = subprocess.run(
-            [LULL, "emulate", "--seed", "0", "1xA100", "--", LULL, "run", "--no-daemon", "--compare", "--report",
+            [LULL, "emulate", "--seed", "0", *(("--fault", fault) if fault else ()), "1xA100", "--", LULL, "run", "--no-daemon", "--compare", "--report",
              self.directory.name, *options, "--", *command],
             env=dict(os.environ, LULL_RUNTIME_DIR=self.directory.name, LULL_STATE_DIR=self.directory.name),
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr, text=True, check=False)
@@ -84,6 +84,17 @@ class Compare(unittest.TestCase):
         # Iterations of 75 ms are short enough for a sensor that sees 25 of every 100 ms to keep step with some of them.
         self.assertGreater(terms["sampling_ratio"], 0)
         self.assertIn(f"+- {report['saving_uncertainty_ratio'] * 100:.2f} (95 %; one run of each kind", table)
+
+    def test_a_power_limit_of_others_is_no_effect_of_lull(self):
+        """The limit falls in one of the runs, or between them: no figure is claimed, and the reason is given."""
+        report, said = self.compare(JOB, "0", "30", "15", "60", "0", fault="foreign_limit_w=150x1@300")
+        self.assertEqual(report["comparison"]["pairs"], 0, said)
+        self.assertIn("another program changed a power limit", report["comparison"]["no_bound_reason"])
+        self.assertTrue(any("1 of 1 pairs of runs are left out of the comparison: another program changed a power limit" in note
+                            for note in report["notes"]), report["notes"])
+        for field in ("slowdown_ratio", "slowdown_upper_ratio", "saving_lower_ratio", "saving_ratio"):
+            self.assertIsNone(report[field], field)
+        self.assertNotIn("slowdown of the run as a whole", said)
 
     def test_a_run_that_fails_ends_the_comparison(self):
         count = os.path.join(self.directory.name, "count")

@@ -68,6 +68,8 @@ FIELD = [
     ("no-lgc", A100, "", "S nolgc", "", 8, [r"clocks cannot be set: not supported"], FALSE_FIGURES),
     ("no-power", A100, "", "S nopower", "", 6, [r"energy and cost not known"], [r"kWh", r"saved"]),
     ("power-brake", A100, "", "S brake=4", "", 8, [r"power brake of the node's power supply held its clock"], []),
+    ("power-brake (compared)", A100, "", "S brake=1", "--compare", 6, [r"left out of the comparison: heat or the power supply", r"no run-to-run bound: heat"],
+     [r"slowdown of the run as a whole"]),
     ("wsl", A100, "", "S wsl", "", 8, [r"clocks cannot be set: not supported"], [*FALSE_FIGURES, r"try --power-limit"]),
     ("a GPU that is lost at first", A100, "", "S badhandle0=15", "", 6, [r"\n  1  NVIDIA", r"GPU 0: .*the GPU is lost"], [r"share"]),
     ("no-cap-sys-admin", A100, "no_permission", "", "", 8, [r"the driver does not permit its clocks to be set"], FALSE_FIGURES),

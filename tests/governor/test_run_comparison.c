@@ -185,6 +185,43 @@ static void test_why_there_is_no_bound(void **state)
     lull_run_comparison_fini(&comparison);
 }
 
+/* A pair in which something else than Lull held one of its runs back does not count. */
+static void test_disturbed_pairs_are_left_out(void **state)
+{
+    struct lull_run_comparison comparison;
+    struct lull_run_difference difference;
+
+    (void)state;
+    init(&comparison, 4);
+    add(&comparison, 60.0, 10.0)->limits_mw[5] = 400000;
+    add(&comparison, 90.0, 8.0)->limits_mw[5] = 150000; /* lowered between the two */
+    lull_run_comparison_difference(&comparison, 0.95, &difference);
+    assert_int_equal(difference.pairs_done, 0);
+    assert_int_equal(difference.set_aside, 1);
+    assert_true(isnan(difference.slowdown.ratio));
+    assert_non_null(strstr(lull_run_difference_no_bound(&difference), "changed a power limit"));
+    add(&comparison, 90.0, 8.0)->limits_mw[5] = 150000; /* the same in both, or not known */
+    add(&comparison, 90.0, 8.0)->limits_mw[5] = 150000;
+    add(&comparison, 60.0, 10.0)->limits_mw[5] = 400000;
+    add(&comparison, 60.0, 10.0);
+    lull_run_comparison_difference(&comparison, 0.95, &difference);
+    assert_int_equal(difference.pairs_done, 2);
+    assert_near(difference.slowdown.ratio, 0.0, 1e-12);
+    assert_null(lull_run_difference_no_bound(&difference));
+    for (uint32_t run = 0; run < 2; run++) {
+        comparison.runs[2 + run].disturbance = "heat";
+        lull_run_comparison_difference(&comparison, 0.95, &difference);
+        assert_int_equal(difference.pairs_done, 1);
+        comparison.runs[2 + run].disturbance = NULL;
+    }
+    comparison.sets_limits = true; /* Lull changes them itself */
+    lull_run_comparison_difference(&comparison, 0.95, &difference);
+    assert_int_equal(difference.pairs_done, 3);
+    assert_int_equal(difference.set_aside, 0);
+    assert_null(difference.disturbance);
+    lull_run_comparison_fini(&comparison);
+}
+
 static void test_the_last_runs_that_ended_well(void **state)
 {
     struct lull_run_comparison comparison;
@@ -210,6 +247,7 @@ int main(void)
         cmocka_unit_test(test_sensors_widen_the_saving_alone),
         cmocka_unit_test(test_the_saving_of_one_pair),
         cmocka_unit_test(test_why_there_is_no_bound),
+        cmocka_unit_test(test_disturbed_pairs_are_left_out),
         cmocka_unit_test(test_the_last_runs_that_ended_well),
     };
 

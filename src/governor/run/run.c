@@ -241,6 +241,20 @@ static void note_failure(const struct lull_run_pass *pass)
     lull_run_note(run, text);
 }
 
+/* Says why pairs of runs do not count. */
+static void note_disturbance(struct lull_managed_run *run)
+{
+    struct lull_run_difference difference;
+    char text[192];
+
+    lull_run_comparison_difference(&run->comparison, run->options->control.confidence, &difference);
+    if (difference.disturbance == NULL)
+        return;
+    snprintf(text, sizeof(text), "%u of %u pairs of runs are left out of the comparison: %s",
+             difference.set_aside, run->comparison.pairs_wanted, difference.disturbance);
+    lull_run_note(run, text);
+}
+
 /* Runs the command as often as is wanted, until a run fails; the two passes are the last of each
  * side in the end. */
 static int make_passes(struct lull_managed_run *run, struct lull_run_pass *unmanaged,
@@ -270,6 +284,8 @@ static int make_passes(struct lull_managed_run *run, struct lull_run_pass *unman
             break;
         }
     }
+    if (run->options->compare)
+        note_disturbance(run);
     return 0;
 }
 
@@ -295,6 +311,7 @@ int lull_run(const struct lull_run_options *options, int *status_out, struct lul
     result = lull_run_load_plans(&run, err);
     if (result == 0 && options->compare)
         result = lull_run_comparison_init(&run.comparison, options->compare_pairs, err);
+    run.comparison.sets_limits = options->limits.is_wanted;
     if (result < 0) {
         lull_pipeline_plans_fini(&run.plans);
         return result;

@@ -33,6 +33,19 @@ void lull_run_comparison_settled(const struct lull_control *control, bool is_man
     lull_run_statistics_compute(control, LULL_RUN_PART_ALL, settled_out);
 }
 
+/* Takes what held a GPU back besides Lull. */
+static void take_conditions(struct lull_compared_run *run, const struct lull_control *control,
+                            uint32_t gpu)
+{
+    const struct lull_run_log *const log = lull_control_log(control, gpu);
+
+    run->limits_mw[gpu] = lull_run_log_limits(log).first_mw;
+    if (lull_control_gpu(control, gpu)->limit_changes > 0)
+        run->disturbance = "another program changed a power limit";
+    else if (run->disturbance == NULL && lull_run_log_is_held(log, LULL_CLOCK_REASON_THROTTLED))
+        run->disturbance = "heat or the power supply held clocks down";
+}
+
 void lull_run_comparison_add(struct lull_run_comparison *comparison,
                              const struct lull_control *control, double wall_s, int status)
 {
@@ -45,7 +58,7 @@ void lull_run_comparison_add(struct lull_run_comparison *comparison,
     if (control == NULL)
         return;
     for (uint32_t gpu = 0; gpu < lull_control_gpu_count(control); gpu++)
-        run->is_disturbed = run->is_disturbed || lull_control_gpu(control, gpu)->limit_changes > 0;
+        take_conditions(run, control, gpu);
     lull_run_statistics_compute(control, LULL_RUN_PART_WHOLE, &run->whole);
     lull_run_comparison_settled(control, run->is_managed, &run->settled);
 }
@@ -86,6 +99,20 @@ static void run_compare_add_pair(const struct lull_compared_run *pair,
                          shared_log(&unmanaged->settled, &managed->settled));
 }
 
+/* Returns why a pair says nothing of Lull's effect; NULL: it does. */
+static const char *find_disturbance(const struct lull_run_comparison *comparison,
+                                    const struct lull_compared_run *pair)
+{
+    for (uint32_t i = 0; i < 2; i++)
+        if (pair[i].disturbance != NULL)
+            return pair[i].disturbance;
+    for (uint32_t gpu = 0; !comparison->sets_limits && gpu < LULL_CONTROLLER_MAX_GPUS; gpu++)
+        if (pair[0].limits_mw[gpu] != 0 && pair[1].limits_mw[gpu] != 0 &&
+            pair[0].limits_mw[gpu] != pair[1].limits_mw[gpu])
+            return "another program changed a power limit between its runs";
+    return NULL;
+}
+
 void lull_run_comparison_difference(const struct lull_run_comparison *comparison, double confidence,
                                     struct lull_run_difference *difference_out)
 {
@@ -97,9 +124,12 @@ void lull_run_comparison_difference(const struct lull_run_comparison *comparison
     *difference_out = (struct lull_run_difference){0};
     for (uint32_t i = 0; i + 1 < comparison->run_count; i += 2) {
         const struct lull_compared_run *const pair = &comparison->runs[i];
+        const char *const disturbance = find_disturbance(comparison, pair);
 
-        if (pair[0].status != 0 || pair[1].status != 0 || pair[0].is_disturbed ||
-            pair[1].is_disturbed)
+        difference_out->set_aside += disturbance != NULL;
+        if (difference_out->disturbance == NULL)
+            difference_out->disturbance = disturbance;
+        if (pair[0].status != 0 || pair[1].status != 0 || disturbance != NULL)
             continue;
         difference_out->pairs_done++;
         run_compare_add_pair(pair, &times, &energies);
@@ -118,8 +148,10 @@ const char *lull_run_difference_no_bound(const struct lull_run_difference *diffe
 {
     if (difference->slowdown.pairs >= 2)
         return NULL;
+    if (difference->pairs_done == 0 && difference->disturbance != NULL)
+        return difference->disturbance;
     if (difference->pairs_done == 0)
-        return "no pair of runs is complete and had the same power limits throughout";
+        return "no pair of runs is complete";
     if (difference->slowdown.pairs < difference->pairs_done)
         return "iterations were found in fewer than two pairs of runs";
     return "only one run of each kind; use --compare-pairs 3";

@@ -27,8 +27,9 @@ enum { LULL_RUN_COMPARISON_MAX_PAIRS = 1000 };
 
 struct lull_compared_run {
     bool is_managed;
-    int status;        /* of the command */
-    bool is_disturbed; /* another program changed the power limit of one of its GPUs */
+    int status;              /* of the command */
+    const char *disturbance; /* why its times say nothing of Lull's; NULL: there was nothing */
+    uint32_t limits_mw[LULL_CONTROLLER_MAX_GPUS]; /* of its GPUs at its begin; 0: not known */
     double wall_s;
     struct lull_run_statistics whole;   /* every iteration */
     struct lull_run_statistics settled; /* see above */
@@ -37,11 +38,14 @@ struct lull_compared_run {
 struct lull_run_comparison {
     uint32_t pairs_wanted; /* 1..LULL_RUN_COMPARISON_MAX_PAIRS */
     uint32_t run_count;    /* so far; the last may have failed */
+    bool sets_limits;      /* Lull itself sets power limits */
     struct lull_compared_run *runs;
 };
 
 struct lull_run_difference {
-    uint32_t pairs_done; /* pairs of runs that both ended well */
+    uint32_t pairs_done;     /* pairs of runs that both ended well, and were not set aside */
+    uint32_t set_aside;      /* pairs that say nothing of Lull's effect */
+    const char *disturbance; /* why the first pair that was set aside was; NULL: none was */
     struct lull_paired_change slowdown;
     /* saving.ratio is what was saved, and both bounds together hold with the confidence. */
     struct lull_paired_change saving;

@@ -19,9 +19,6 @@
  * its GPU for communication is not idle there. */
 static const double idle_share = 0.9;
 
-/* A reason that limits the clock in this share of the readings is reported. */
-static const double held_share = 0.1;
-
 /* Fewer readings are no evidence about a GPU. */
 enum { MIN_READINGS = 10 };
 
@@ -234,27 +231,9 @@ static void finding_locked(const struct lull_run_pass *pass, uint32_t gpu, struc
                    busy_mhz(pass, gpu), reset_command(pass));
 }
 
-/* The power limit of a GPU at the begin of the run and at its end, mW; 0: not known. */
-struct limits {
-    uint32_t first_mw;
-    uint32_t last_mw;
-};
-
-static struct limits limits_of(const struct lull_run_pass *pass, uint32_t gpu)
+static struct lull_run_log_limits limits_of(const struct lull_run_pass *pass, uint32_t gpu)
 {
-    const struct lull_samples *samples = &lull_control_log(pass->control, gpu)->samples;
-    struct limits limits = {0};
-
-    for (size_t i = 0; i < samples->count; i++) {
-        const struct lull_device_reading *reading = &samples->items[i].reading;
-
-        if ((reading->valid & LULL_READING_POWER_LIMIT) == 0)
-            continue;
-        if (limits.first_mw == 0)
-            limits.first_mw = reading->power_limit_mw;
-        limits.last_mw = reading->power_limit_mw;
-    }
-    return limits;
+    return lull_run_log_limits(lull_control_log(pass->control, gpu));
 }
 
 static bool is_limit_changed(const struct lull_run_pass *pass, uint32_t gpu)
@@ -264,7 +243,7 @@ static bool is_limit_changed(const struct lull_run_pass *pass, uint32_t gpu)
 
 static void finding_limit_changed(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
-    const struct limits limits = limits_of(pass, gpu);
+    const struct lull_run_log_limits limits = limits_of(pass, gpu);
 
     finding_append(
         text,
@@ -274,33 +253,15 @@ static void finding_limit_changed(const struct lull_run_pass *pass, uint32_t gpu
         limits.first_mw / 1000, limits.last_mw / 1000);
 }
 
-/* The share of the readings of a GPU with work in which one of these reasons held its clock. */
 static double held_ratio(const struct lull_run_pass *pass, uint32_t gpu, uint64_t reasons,
                          uint64_t *found_out)
 {
-    const struct lull_samples *samples = &lull_control_log(pass->control, gpu)->samples;
-    size_t readings = 0;
-    size_t held = 0;
-
-    *found_out = 0;
-    for (size_t i = 0; i < samples->count; i++) {
-        const struct lull_device_reading *reading = &samples->items[i].reading;
-
-        if ((reading->valid & LULL_READING_REASONS) == 0 ||
-            (reading->reasons & LULL_CLOCK_REASON_IDLE) != 0)
-            continue;
-        readings++;
-        held += (reading->reasons & reasons) != 0;
-        *found_out |= reading->reasons & reasons;
-    }
-    return readings < MIN_READINGS ? 0.0 : (double)held / (double)readings;
+    return lull_run_log_held_ratio(lull_control_log(pass->control, gpu), reasons, found_out);
 }
 
 static bool finding_is_throttled(const struct lull_run_pass *pass, uint32_t gpu)
 {
-    uint64_t found;
-
-    return held_ratio(pass, gpu, LULL_CLOCK_REASON_THROTTLED, &found) >= held_share;
+    return lull_run_log_is_held(lull_control_log(pass->control, gpu), LULL_CLOCK_REASON_THROTTLED);
 }
 
 static void finding_throttled(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
@@ -325,11 +286,10 @@ static void finding_throttled(const struct lull_run_pass *pass, uint32_t gpu, st
 static bool is_limited(const struct lull_run_pass *pass, uint32_t gpu)
 {
     const uint32_t default_mw = lull_control_info(pass->control, gpu)->power_limit_default_mw;
-    const struct limits limits = limits_of(pass, gpu);
-    uint64_t found;
+    const struct lull_run_log_limits limits = limits_of(pass, gpu);
 
     return pass->limits == NULL && limits.last_mw != 0 && limits.last_mw < default_mw &&
-           held_ratio(pass, gpu, LULL_CLOCK_REASON_POWER_CAP, &found) >= held_share;
+           lull_run_log_is_held(lull_control_log(pass->control, gpu), LULL_CLOCK_REASON_POWER_CAP);
 }
 
 static void finding_limited(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)

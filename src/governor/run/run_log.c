@@ -264,3 +264,53 @@ bool lull_run_log_edge(const struct lull_run_log *log, const struct lull_energy_
     }
     return lull_energy_account_at(&account, time_ns, edge_out);
 }
+
+/* ---- what held a GPU back ------------------------------------------------------------------ */
+
+/* A reason that limits the clock in this share of the readings matters; fewer readings than these
+ * are no evidence. Both are defaults. */
+static const double held_share = 0.1;
+enum { MIN_HELD_READINGS = 10 };
+
+struct lull_run_log_limits lull_run_log_limits(const struct lull_run_log *log)
+{
+    struct lull_run_log_limits limits = {0};
+
+    for (size_t i = 0; i < log->samples.count; i++) {
+        const struct lull_sample *const sample = &log->samples.items[i];
+
+        if (!run_log_has(sample, LULL_READING_POWER_LIMIT))
+            continue;
+        if (limits.first_mw == 0)
+            limits.first_mw = sample->reading.power_limit_mw;
+        limits.last_mw = sample->reading.power_limit_mw;
+    }
+    return limits;
+}
+
+double lull_run_log_held_ratio(const struct lull_run_log *log, uint64_t reasons,
+                               uint64_t *found_out)
+{
+    size_t readings = 0;
+    size_t held = 0;
+
+    *found_out = 0;
+    for (size_t i = 0; i < log->samples.count; i++) {
+        const struct lull_device_reading *const reading = &log->samples.items[i].reading;
+
+        if ((reading->valid & LULL_READING_REASONS) == 0 ||
+            (reading->reasons & LULL_CLOCK_REASON_IDLE) != 0)
+            continue;
+        readings++;
+        held += (reading->reasons & reasons) != 0;
+        *found_out |= reading->reasons & reasons;
+    }
+    return readings < MIN_HELD_READINGS ? 0.0 : (double)held / (double)readings;
+}
+
+bool lull_run_log_is_held(const struct lull_run_log *log, uint64_t reasons)
+{
+    uint64_t found;
+
+    return lull_run_log_held_ratio(log, reasons, &found) >= held_share;
+}

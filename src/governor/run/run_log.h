@@ -115,6 +115,22 @@ bool lull_run_log_energy_between(const struct lull_run_log *log, int64_t begin_n
 void lull_run_log_powers(const struct lull_run_log *log, int64_t begin_ns, int64_t end_ns,
                          struct lull_moments *powers_w);
 
+/* The power limit of the GPU at the begin of the run and at its end, mW; 0: not known. */
+struct lull_run_log_limits {
+    uint32_t first_mw;
+    uint32_t last_mw;
+};
+
+struct lull_run_log_limits lull_run_log_limits(const struct lull_run_log *log);
+
+/* Returns the share of the readings of a GPU with work in which one of these reasons
+ * (enum lull_clock_reason) held its clock, and which did; 0 of too few readings. */
+double lull_run_log_held_ratio(const struct lull_run_log *log, uint64_t reasons,
+                               uint64_t *found_out);
+
+/* Returns whether they held it in so many of them that it matters. */
+bool lull_run_log_is_held(const struct lull_run_log *log, uint64_t reasons);
+
 /* A sample as a reading for an energy account. */
 struct lull_energy_reading lull_sample_energy_reading(const struct lull_sample *sample);
 
