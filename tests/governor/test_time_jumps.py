@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 import unittest
+import urllib.request
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import host  # noqa: E402
@@ -29,8 +30,8 @@ class TimeJumps(unittest.TestCase):
         self.assertIsNotNone(host.wait_for(lambda: os.path.exists(os.path.join(self.directory, "lulld.sock")), 10))
 
     def spawn(self, words, **options):
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                   env=dict(os.environ, LULL_RUNTIME_DIR=self.directory, LD_PRELOAD=CLOCK), **options)
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, env=dict(os.environ, LULL_RUNTIME_DIR=self.directory, LD_PRELOAD=CLOCK),
+                                   **{"stdout": subprocess.DEVNULL, **options})
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         return process
@@ -56,6 +57,32 @@ class TimeJumps(unittest.TestCase):
         self.assertNotRegex(error + json.dumps(report["notes"]), r"lost|took .* back|lease")
         self.log.seek(0)
         self.assertNotRegex(self.log.read(), re.compile(r"silent|heartbeat|revoked", re.IGNORECASE))
+
+    def test_serve_tells_right_ages_and_rates(self):
+        """Nothing is stale or too frequent because the clock was set; a run and the energy of its GPU are seen."""
+        serve = self.spawn([LULL, "serve", "--port", "0"], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(serve.stdout.close)
+        address = serve.stdout.readline().strip()
+        job = self.run_job(100000)
+        self.addCleanup(os.killpg, job.pid, signal.SIGKILL)
+
+        def look():
+            with urllib.request.urlopen(address + "api/v1/node", timeout=60) as answer:
+                return json.load(answer)
+
+        self.assertIsNotNone(host.wait_for(lambda: look()["jobs"], 30, 0.5))
+        looks = [look() for _ in range(8) if not time.sleep(0.5)]
+        for node in looks:
+            gpu, run = node["gpus"][0], node["jobs"][0]
+            self.assertTrue(gpu["answers"])
+            for age in (gpu["age_s"], gpu["slow_age_s"], node["serve"]["age_s"], run["age_s"]):
+                self.assertGreaterEqual(age, 0)
+                self.assertLess(age, 60)
+            self.assertLess(run["run_s"], 600)
+            self.assertEqual(node["serve"]["refused"], 0)
+        energies = [node["gpus"][0]["energy_j"] for node in looks]
+        self.assertEqual(energies, sorted(energies))
+        self.assertGreater(energies[-1], energies[0])
 
     def end_of_lease(self, kill, seconds):
         job = self.run_job(100000)

@@ -36,6 +36,9 @@ static int grid_add_event(struct grid_reader *reader, size_t index, int64_t begi
     if (reader->grid.count == LULL_GRID_MAX_EVENTS)
         return lull_error_set(reader->err, -EINVAL, "%.80s: more than %d events", reader->name,
                               LULL_GRID_MAX_EVENTS);
+    /* It holds until it is withdrawn, also where the clock is set back to before it was read. */
+    if (begin_s == reader->now_s && end_s == LULL_GRID_FOR_EVER)
+        begin_s = LULL_GRID_EVER_SINCE;
     reader->grid.events[reader->grid.count++] = (struct lull_grid_event){begin_s, end_s, target_w};
     return 0;
 }
@@ -296,9 +299,10 @@ char *lull_grid_print(const struct lull_grid_events *grid)
 
     for (uint32_t i = 0; i < grid->count; i++) {
         const struct lull_grid_event *event = &grid->events[i];
-        json_t *object = json_pack("{s:f, s:o}", "target_w", event->target_w, "begin",
-                                   grid_print_time(event->begin_s));
+        json_t *object = json_pack("{s:f}", "target_w", event->target_w);
 
+        if (event->begin_s != LULL_GRID_EVER_SINCE || event->end_s != LULL_GRID_FOR_EVER)
+            json_object_set_new(object, "begin", grid_print_time(event->begin_s));
         if (event->end_s != LULL_GRID_FOR_EVER)
             json_object_set_new(object, "end", grid_print_time(event->end_s));
         json_array_append_new(events, object);

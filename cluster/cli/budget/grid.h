@@ -21,9 +21,10 @@ enum {
 };
 
 #define LULL_GRID_FOR_EVER (INT64_MAX / 4)
+#define LULL_GRID_EVER_SINCE INT64_C(0)
 
 struct lull_grid_event {
-    int64_t begin_s; /* since 1970 */
+    int64_t begin_s; /* since 1970; LULL_GRID_EVER_SINCE: it has begun and has no end */
     int64_t end_s;   /* > begin_s; LULL_GRID_FOR_EVER: it continues */
     double target_w; /* >= 0 */
 };

@@ -72,6 +72,32 @@ static void test_a_file_comes_changes_and_goes(void **state)
     lull_grid_file_stop(file);
 }
 
+/* F22: what has begun and has no end holds whatever the wall clock is set to; what has an end ends
+ * at that time. */
+static void test_a_clock_that_is_set_lifts_no_limit(void **state)
+{
+    static const char *const texts[] = {
+        "{\"target_w\": 300}",
+        "[{\"intervals\": [{\"payloads\": [{\"type\": \"IMPORT_CAPACITY_LIMIT\", \"values\": "
+        "[0.3]}]}]}]",
+    };
+    static const char until[] = "{\"target_w\": 300, \"end\": \"2026-11-28T17:00:00Z\"}";
+    static const int64_t now_s = 1796000000;
+    static struct lull_grid_events grid;
+
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal((i == 0 ? lull_grid_read : lull_grid_read_openadr)(
+                             "grid", texts[i], strlen(texts[i]), now_s, &grid, NULL),
+                         0);
+        for (int64_t hours = -10000; hours <= 10000; hours += 100)
+            assert_true(lull_grid_target_w(&grid, now_s + 3600 * hours) == 300.0);
+    }
+    assert_int_equal(lull_grid_read("grid", until, strlen(until), 1795000000, &grid, NULL), 0);
+    assert_true(lull_grid_target_w(&grid, 1795885199) == 300.0);
+    assert_false(lull_grid_target_w(&grid, 1795885200) == 300.0);
+}
+
 static void test_what_is_no_file_leaves_what_was_asked(void **state)
 {
     static struct lull_grid_events grid;
@@ -114,6 +140,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_file_comes_changes_and_goes),
+        cmocka_unit_test(test_a_clock_that_is_set_lifts_no_limit),
         cmocka_unit_test(test_what_is_no_file_leaves_what_was_asked),
         cmocka_unit_test(test_a_file_that_hangs_holds_nothing_up),
     };
