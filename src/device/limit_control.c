@@ -134,10 +134,15 @@ static int write_limit(struct lull_limit_control *control, struct lull_devices *
                                                           status != LULL_E_UNSUPPORTED);
         return status;
     }
-    control->is_uncertain = false;
     control->result.limit_mw = limit_control_read_mw(devices, gpu);
+    /* A limit that cannot be read now may be the one that was set: it has to be restored. */
+    control->is_uncertain = control->result.limit_mw == 0;
     if (control->result.limit_mw == limit_mw)
         return 0;
+    if (control->is_uncertain)
+        return lull_error_set(err, LULL_E_NOT_APPLIED,
+                              "GPU %u: a power limit of %u W was set, but it cannot be read back",
+                              gpu, limit_mw / 1000);
     return lull_error_set(err, LULL_E_NOT_APPLIED,
                           "GPU %u: a power limit of %u W was set, but it stays at %u W", gpu,
                           limit_mw / 1000, control->result.limit_mw / 1000);
@@ -165,6 +170,8 @@ bool lull_limit_control_look(struct lull_limit_control *control, struct lull_dev
     if (is_foreign || (control->present_mw != 0 && control->present_mw == control->before_mw)) {
         control->applied_mw = 0;
         control->is_uncertain = control->is_uncertain && !is_foreign;
+    } else if (control->present_mw != 0) {
+        control->applied_mw = control->present_mw; /* also by a write that was reported as failed */
     }
     control->wanted_mw = limit_control_clamp(control, lull_device_info(devices, gpu));
     control->target_mw = control->wanted_mw != 0 ? control->wanted_mw : control->before_mw;
@@ -184,9 +191,11 @@ void lull_limit_control_act(struct lull_limit_control *control, struct lull_devi
         control->result.status = write_limit(control, devices, gpu, control->target_mw, err);
     if (control->result.status == 0)
         control->applied_mw = control->wanted_mw;
-    else if (control->result.status == LULL_E_NOT_APPLIED)
+    else if (control->result.status == LULL_E_NOT_APPLIED && control->result.limit_mw != 0)
         control->applied_mw =
             control->result.limit_mw; /* whatever the limit is now, this lease has set it */
+    else if (control->result.status == LULL_E_NOT_APPLIED && control->wanted_mw != 0)
+        control->applied_mw = control->wanted_mw;
     if (may_set(control))
         control->result.sequence = control->pending.sequence;
     control->has_pending = false;

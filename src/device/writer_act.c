@@ -235,14 +235,20 @@ static void write_limit_of(struct lull_writer *writer, uint32_t index)
     lull_writer_show_state(writer, index);
 }
 
-/* A power limit waits until its record is written and until no clock needs the driver. */
+int64_t lull_writer_limit_due_ns(const struct lull_writer_gpu *gpu)
+{
+    if (gpu->stage == LULL_STAGE_LEASED && !gpu->is_recorded)
+        return LULL_WRITER_NEVER_NS;
+    return lull_limit_control_due_ns(&gpu->limit);
+}
+
+/* A power limit waits until no clock needs the driver. */
 static bool act_on_limit(struct lull_writer *writer, int64_t now_ns)
 {
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
         const struct lull_writer_gpu *gpu = &writer->gpus[i];
 
-        if (lull_writer_is_out(writer, i) || !gpu->is_recorded ||
-            lull_limit_control_due_ns(&gpu->limit) > now_ns)
+        if (lull_writer_is_out(writer, i) || lull_writer_limit_due_ns(gpu) > now_ns)
             continue;
         write_limit_of(writer, i);
         return true;

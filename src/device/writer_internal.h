@@ -73,7 +73,7 @@ struct lull_writer_gpu {
     bool is_own;            /* the lease that ends, or is held, is the writer's own */
     struct lull_band band;
     uint64_t epoch;
-    bool is_recorded; /* the journal can undo what is about to be done */
+    bool is_recorded; /* the journal can undo what is about to be done, or is needed for a reset */
     bool is_deferred; /* it was reset while idle: the journal waits until its clock is seen */
     struct lull_journal_record record; /* while it is recorded or deferred */
     int record_file;                   /* its file, for notes; -1: it is not open */
@@ -219,6 +219,10 @@ int lull_writer_find_lowering(const struct lull_writer *writer, int64_t now_ns);
 /* Plans another raising after one that failed. */
 void lull_writer_plan_retry(struct lull_writer_gpu *gpu);
 
+/* When the power limit is written next: in a lease not before its record, afterwards without one as
+ * well, because it is restored; LULL_WRITER_NEVER_NS: not at all. */
+int64_t lull_writer_limit_due_ns(const struct lull_writer_gpu *gpu);
+
 /* Makes at most one driver call that sets something. True: it has made one. */
 bool lull_writer_act(struct lull_writer *writer, int64_t now_ns);
 
@@ -262,6 +266,12 @@ int lull_writer_note_clock(struct lull_writer *writer, uint32_t index, uint32_t 
 /* Brings the journal up to what a power limit is about to become. */
 int lull_writer_note_limit(struct lull_writer *writer, uint32_t index, bool is_foreign,
                            struct lull_error *err);
+
+/* Returns whether the GPU has not been seen without Lull's lock since it was lowered. */
+bool lull_writer_needs_proof(const struct lull_writer_gpu *gpu);
+
+/* Forgets which clocks may be locked, because none is. */
+void lull_writer_forget_clocks(struct lull_writer_gpu *gpu);
 
 /* Records a GPU before its first request, so that the request does not wait for the file. */
 bool lull_writer_record_one(struct lull_writer *writer);

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "device/driver_owner.h"
 #include "device/lock_state.h"
 
 /* Fills in the settings that the GPU has now, which are what will be restored. */
@@ -45,14 +46,12 @@ static bool load_record(struct lull_writer *writer, uint32_t index)
     /* The keeper may have removed the first record of this lease. */
     if (result < 0 && gpu->limit.before_mw != 0)
         fresh.power_limit_mw = gpu->limit.before_mw;
-    if (result == 0) {
-        fresh.is_blind = gpu->record.is_blind;
-        fresh.written.sm_at_ns = gpu->record.written.sm_at_ns;
-        memcpy(fresh.written.sm_mhz, gpu->record.written.sm_mhz, sizeof(fresh.written.sm_mhz));
-    } else if (result == LULL_E_FORMAT &&
-               lull_journal_set_aside(writer->journal, uuid, NULL) == 0) {
+    /* Without the file, memory still names the clocks that may be locked. */
+    fresh.is_blind = gpu->record.is_blind;
+    fresh.written.sm_at_ns = gpu->record.written.sm_at_ns;
+    memcpy(fresh.written.sm_mhz, gpu->record.written.sm_mhz, sizeof(fresh.written.sm_mhz));
+    if (result == LULL_E_FORMAT && lull_journal_set_aside(writer->journal, uuid, NULL) == 0)
         lull_log(LULL_LOG_WARNING, "writer", "GPU %u: its journal is damaged; file renamed", index);
-    }
     gpu->record = fresh;
     return true;
 }
@@ -149,8 +148,7 @@ bool lull_writer_record_one(struct lull_writer *writer)
     return false;
 }
 
-/* Returns whether the GPU has not been seen without Lull's lock since it was lowered. */
-static bool needs_proof(const struct lull_writer_gpu *gpu)
+bool lull_writer_needs_proof(const struct lull_writer_gpu *gpu)
 {
     const struct lull_journal_record *record = &gpu->record;
 
@@ -159,8 +157,33 @@ static bool needs_proof(const struct lull_writer_gpu *gpu)
             record->is_blind != 0);
 }
 
-/* Takes the record of a GPU away that was raised: out of the journal if its clock was seen, else
- * out of the way until it is. Returns -EAGAIN if it has to be reset first. */
+void lull_writer_forget_clocks(struct lull_writer_gpu *gpu)
+{
+    gpu->record.is_blind = 0;
+    gpu->record.written = (struct lull_journal_written){0};
+}
+
+/* Puts the record of an idle GPU aside until its clock is seen. The keeper may have removed it. */
+static int writer_record_defer(struct lull_writer *writer, uint32_t index, struct lull_error *err)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    int result;
+
+    lull_log(LULL_LOG_INFO, "writer",
+             "GPU %u: its clock was reset, not verified yet: it is idle or limited otherwise; its "
+             "record is kept until the GPU is next busy",
+             index);
+    gpu->is_deferred = true;
+    gpu->watch_ns = lull_now_ns() + LULL_WRITER_WATCH_NS;
+    result =
+        lull_journal_defer(writer->journal, lull_device_info(writer->devices, index)->uuid, err);
+    return result == -ENOENT ? 0 : result;
+}
+
+/* Removes the record of a GPU that was raised: from the journal if its clock was seen, else it is
+ * deferred until it is. A record that could not be extended (is_recorded is false then) still names
+ * what may be locked. Returns -EAGAIN if the GPU has to be reset first, or if the reading took so
+ * long that another thread owns the driver: the clock is read again when the GPU is back. */
 static int clear_record(struct lull_writer *writer, uint32_t index, struct lull_error *err)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
@@ -168,13 +191,16 @@ static int clear_record(struct lull_writer *writer, uint32_t index, struct lull_
     struct lull_device_reading reading;
     enum lull_lock_state lock_state = LULL_LOCK_FREE;
 
-    if (gpu->is_recorded && needs_proof(gpu)) {
+    if (lull_writer_needs_proof(gpu)) {
         lull_device_read(writer->devices, index, LULL_LOCK_STATE_READINGS, &reading);
         lock_state = lull_lock_state_of_clock(lull_device_info(writer->devices, index), &reading,
                                               &gpu->record.written);
         gpu->state.observed_mhz = reading.sm_mhz;
+        if (lull_driver_owner_is_lost())
+            return -EAGAIN;
     }
     if (lock_state == LULL_LOCK_OURS) {
+        gpu->is_recorded = true;
         lull_writer_reset_again(gpu);
         if (gpu->stage == LULL_STAGE_ENDING &&
             gpu->raise_failures == LULL_WRITER_FAILURES_TO_REPORT)
@@ -184,15 +210,10 @@ static int clear_record(struct lull_writer *writer, uint32_t index, struct lull_
     gpu->is_recorded = false;
     lull_journal_forget_file(&gpu->record_file);
     gpu->raise_failures = 0;
-    if (lock_state != LULL_LOCK_UNKNOWN)
-        return lull_journal_remove(writer->journal, uuid, err);
-    lull_log(LULL_LOG_INFO, "writer",
-             "GPU %u: its clock was reset, not verified yet: it is idle or limited otherwise; its "
-             "record is kept until the GPU is next busy",
-             index);
-    gpu->is_deferred = true;
-    gpu->watch_ns = lull_now_ns() + LULL_WRITER_WATCH_NS;
-    return lull_journal_defer(writer->journal, uuid, err);
+    if (lock_state == LULL_LOCK_UNKNOWN)
+        return writer_record_defer(writer, index, err);
+    lull_writer_forget_clocks(gpu);
+    return lull_journal_remove(writer->journal, uuid, err);
 }
 
 /* Finishes with a GPU that has no lease any more and was raised and read back: its record is not
@@ -221,7 +242,9 @@ static void writer_record_finish(struct lull_writer *writer, uint32_t index)
 
 void lull_writer_finish_all(struct lull_writer *writer)
 {
-    for (uint32_t i = 0; i < writer->gpu_count; i++) {
+    /* A thread that loses the driver in a reading keeps that GPU only: the others belong to the
+     * thread that has taken over. */
+    for (uint32_t i = 0; i < writer->gpu_count && !lull_driver_owner_is_lost(); i++) {
         const struct lull_writer_gpu *gpu = &writer->gpus[i];
 
         if (!lull_writer_is_out(writer, i) && gpu->stage != LULL_STAGE_LEASED &&

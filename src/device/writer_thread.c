@@ -31,8 +31,7 @@ static int64_t next_due(const struct lull_writer *writer)
         if (lull_writer_is_out(writer, i))
             continue;
         due_ns = lull_earlier_ns(due_ns, gpu->raise_ns);
-        if (gpu->is_recorded)
-            due_ns = lull_earlier_ns(due_ns, lull_limit_control_due_ns(&gpu->limit));
+        due_ns = lull_earlier_ns(due_ns, lull_writer_limit_due_ns(gpu));
         if (gpu->observation.is_running)
             due_ns = lull_earlier_ns(due_ns, gpu->observation.next_ns);
         if (lull_writer_is_watched(gpu))
@@ -118,10 +117,12 @@ static void *writer_thread_run(void *argument)
             lull_writer_watch_one(writer, now_ns))
             continue;
         lull_writer_finish_all(writer);
+        if (lull_driver_owner_is_lost())
+            break;
         lull_writer_apply_administrator(writer, now_ns);
         if (writer_thread_is_done(writer, now_ns))
             break;
-        if (!lull_driver_owner_is_lost() && !atomic_load(&writer->has_mail))
+        if (!atomic_load(&writer->has_mail))
             sleep_until_due(writer);
     }
     if (lull_driver_owner_is_lost())

@@ -226,6 +226,7 @@ static void writer_watch_gpu(struct lull_writer *writer, uint32_t index)
     if (is_over) {
         result = lull_journal_remove_deferred(writer->journal, uuid, &error);
         gpu->is_deferred = result < 0;
+        lull_writer_forget_clocks(gpu);
         lull_log(LULL_LOG_INFO, "writer", "GPU %u: busy again: its reset is confirmed", index);
     } else if (gpu->is_deferred && lock_state == LULL_LOCK_OURS) {
         result = lull_journal_resume(writer->journal, uuid, &error);
@@ -244,8 +245,11 @@ static void writer_watch_gpu(struct lull_writer *writer, uint32_t index)
 
 bool lull_writer_is_watched(const struct lull_writer_gpu *gpu)
 {
-    return (gpu->stage == LULL_STAGE_LEASED ? gpu->is_recorded : gpu->is_deferred) &&
-           !gpu->observation.is_running && gpu->raise_ns == LULL_WRITER_NEVER_NS;
+    const bool is_watched = gpu->stage == LULL_STAGE_LEASED
+                                ? gpu->is_recorded || lull_writer_needs_proof(gpu)
+                                : gpu->is_deferred;
+
+    return is_watched && !gpu->observation.is_running && gpu->raise_ns == LULL_WRITER_NEVER_NS;
 }
 
 bool lull_writer_watch_one(struct lull_writer *writer, int64_t now_ns)

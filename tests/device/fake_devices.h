@@ -46,6 +46,7 @@ struct fake_gpu {
     int status;           /* of the calls that set something... */
     uint32_t failures;    /* ...for this many of them */
     uint32_t ineffective; /* this many calls that set a clock succeed and change nothing */
+    bool loses_driver;    /* its next reading takes so long that the thread loses the driver */
     uint32_t memory_resets;
     uint32_t limit_calls;
     struct lull_device_update update; /* what the next look finds */
@@ -71,6 +72,7 @@ struct fake_call {
 static struct {
     uint32_t count;
     bool is_closed;           /* the driver was released */
+    bool is_lost;             /* the thread has lost it in a reading */
     uint32_t attempts;        /* to open it again... */
     uint32_t attach_failures; /* ...of which this many fail */
     struct fake_gpu gpus[FAKE_MOST_GPUS];
@@ -202,6 +204,7 @@ void lull_device_read(struct lull_devices *devices, uint32_t index, uint32_t wan
     const uint32_t valid = wanted & ~gpu->unreadable;
 
     (void)devices;
+    fake.is_lost = fake.is_lost || gpu->loses_driver;
     fake_run_meter(gpu);
     *reading_out = (struct lull_device_reading){.valid = valid};
     if ((valid & LULL_READING_SM_CLOCK) != 0)

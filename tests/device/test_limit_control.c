@@ -237,6 +237,51 @@ static void test_a_limit_that_is_not_obeyed_is_still_put_back(void **state)
     assert_true(lull_limit_control_is_restored(&control));
 }
 
+/* A limit that was set and cannot be read back is not counted as restored, whichever of the two
+ * writes it was. */
+static void test_a_limit_that_cannot_be_read_back_is_still_put_back(void **state)
+{
+    struct lull_error error = {0};
+
+    (void)state;
+    begin();
+    ask(200000);
+    lull_limit_control_look(&control, NULL, 0);
+    fake.gpus[0].unreadable = LULL_READING_POWER_LIMIT;
+    lull_limit_control_act(&control, NULL, 0, 0, &error);
+    assert_int_equal(control.result.status, LULL_E_NOT_APPLIED);
+    assert_non_null(strstr(error.text, "cannot be read back"));
+    assert_int_equal(fake.gpus[0].limit_mw, 200000);
+    assert_false(lull_limit_control_is_restored(&control));
+    lull_limit_control_end(&control, fake_time_ns);
+    assert_true(act());
+    assert_int_equal(fake.gpus[0].limit_mw, 350000);
+    assert_false(lull_limit_control_is_restored(&control));
+    fake.gpus[0].limit_mw = 200000; /* that write had no effect */
+    fake.gpus[0].unreadable = 0;
+    assert_true(act());
+    assert_int_equal(fake.gpus[0].limit_mw, 350000);
+    assert_true(lull_limit_control_is_restored(&control));
+}
+
+/* A write that failed and had an effect is still known as Lull's after the next one has failed. */
+static void test_two_failed_writes_are_not_taken_for_others(void **state)
+{
+    (void)state;
+    begin();
+    ask(200000);
+    fail_next(-EIO, 1);
+    assert_true(act());
+    fake.gpus[0].limit_mw = 200000;
+    ask(250000);
+    fail_next(-EIO, 1);
+    assert_true(act());
+    lull_limit_control_end(&control, fake_time_ns);
+    assert_true(act());
+    assert_int_equal(fake.gpus[0].limit_mw, 350000);
+    assert_true(lull_limit_control_is_restored(&control));
+}
+
 static void test_f45_what_others_have_set_since_stays(void **state)
 {
     (void)state;
@@ -333,6 +378,8 @@ int main(void)
         cmocka_unit_test(test_failures_are_repeated_ever_more_slowly),
         cmocka_unit_test(test_refusals_have_no_effect),
         cmocka_unit_test(test_a_limit_that_is_not_obeyed_is_still_put_back),
+        cmocka_unit_test(test_a_limit_that_cannot_be_read_back_is_still_put_back),
+        cmocka_unit_test(test_two_failed_writes_are_not_taken_for_others),
         cmocka_unit_test(test_f45_what_others_have_set_since_stays),
         cmocka_unit_test(test_f45_a_cap_set_meanwhile_is_never_exceeded),
         cmocka_unit_test(test_a_refusal_writes_nothing_and_is_repeated),

@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "base/thread.h"
+#include "device/driver_owner.h"
 #include "fake_devices.h"
 
 static int64_t timer_ns = INT64_MAX; /* when it fires; INT64_MAX: it is not set, or has fired */
@@ -55,6 +56,7 @@ static int fake_end(const struct timespec *patience);
 #define pthread_setname_np(thread, name) ((void)0)
 #define pthread_join(thread, out) ((void)0)
 #define pthread_cond_timedwait(condition, lock, time) fake_end(time)
+#define lull_driver_owner_is_lost() (fake.is_lost)
 
 /* Both have a function of this name. */
 #define clamp clamp_limit
@@ -1423,6 +1425,136 @@ static void test_f46_a_lease_takes_an_unconfirmed_gpu_over(void **state)
     assert_int_equal(end(), 0);
 }
 
+/* A lease that needs more than the record of the one before, but cannot write it: what the record
+ * names is still locked, because its resets had no effect. */
+static void test_f16_a_record_that_cannot_be_extended_is_not_forgotten(void **state)
+{
+    static const uint32_t without_effect[] = {2, 3, 8};
+    struct lull_journal_record record;
+    char saved[96];
+    char hidden[96];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(without_effect) / sizeof(without_effect[0]); i++) {
+        begin(1);
+        snprintf(saved, sizeof(saved), "%s/saved", directory);
+        snprintf(hidden, sizeof(hidden), "%s/hidden", directory);
+        grant(0, &wide);
+        ask_soon(0, 900);
+        advance(T0 + 200 * MS);
+        fake.gpus[0].ineffective = without_effect[i];
+        lull_writer_end(writer, 0);
+        advance(T0 + 501 * MS); /* the first reset is known to have had no effect */
+        assert_int_equal(ends, 1);
+        assert_int_equal(end_results[0], LULL_E_NOT_APPLIED);
+        assert_int_equal(rename(saved, hidden), 0);
+        grant(0, &limits);
+        advance(T0 + 600 * MS);
+        assert_int_equal(fake.gpus[0].locked_mhz, 900);
+        lull_writer_end(writer, 0);
+        advance(T0 + 700 * MS);
+        assert_int_equal(rename(hidden, saved), 0);
+        advance(T0 + 9 * LULL_NS_PER_S);
+        assert_int_equal(fake.gpus[0].locked_mhz, 0);
+        assert_false(has_record(0, &record));
+        assert_int_equal(end(), 0);
+    }
+}
+
+/* The same where the record had been deferred, because the GPU was idle. */
+static void test_f16_a_deferred_record_that_cannot_be_renewed_is_not_forgotten(void **state)
+{
+    struct lull_journal_record record;
+    char saved[96];
+    char hidden[96];
+
+    (void)state;
+    begin(1);
+    snprintf(saved, sizeof(saved), "%s/saved", directory);
+    snprintf(hidden, sizeof(hidden), "%s/hidden", directory);
+    grant(0, &wide);
+    ask_soon(0, 900);
+    advance(T0 + 200 * MS);
+    set_idle(true);
+    fake.gpus[0].ineffective = 1;
+    lull_writer_end(writer, 0);
+    advance(T0 + 400 * MS);
+    assert_true(is_waiting());
+    assert_int_equal(rename(saved, hidden), 0);
+    grant(0, &wide);
+    advance(T0 + 500 * MS);
+    assert_false(is_waiting());
+    assert_true(has_record(0, &record)); /* the old one, by the open directory */
+    set_idle(false);
+    lull_writer_end(writer, 0);
+    advance(T0 + 5 * LULL_NS_PER_S);
+    assert_int_equal(fake.gpus[0].locked_mhz, 0);
+    assert_false(has_record(0, &record));
+    assert_int_equal(end(), 0);
+}
+
+/* The record of a leased GPU is gone and cannot be written again, as after the loss of its driver:
+ * the end of the lease undoes the clock and the power limit nevertheless. */
+static void test_without_a_record_everything_is_restored(void **state)
+{
+    char path[128];
+
+    (void)state;
+    begin(1);
+    grant(0, &limits);
+    ask_soon(0, 900);
+    ask_limit(0, 200000);
+    advance(T0 + 200 * MS);
+    assert_int_equal(fake.gpus[0].limit_mw, 200000);
+    snprintf(path, sizeof(path), "%s/saved/gpu-GPU-0", directory);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0700), 0);
+    fake.gpus[0].ineffective = 1;
+    lull_writer_distrust(&writer->gpus[0], 0, fake_time_ns);
+    advance(T0 + 210 * MS);
+    lull_writer_end(writer, 0);
+    advance(T0 + 5 * LULL_NS_PER_S);
+    assert_int_equal(fake.gpus[0].locked_mhz, 0);
+    assert_int_equal(fake.gpus[0].limit_mw, 350000);
+    assert_int_equal(end(), 0);
+}
+
+/* A thread that loses the driver while it reads a clock back concludes nothing, and leaves the
+ * other GPUs to the thread that has taken over. */
+static void test_a_thread_that_lost_the_driver_finishes_no_gpu(void **state)
+{
+    struct lull_journal_record record;
+
+    (void)state;
+    begin(2);
+    for (uint32_t gpu = 0; gpu < 2; gpu++) {
+        grant(gpu, &wide);
+        ask_soon(gpu, 200);
+    }
+    advance(T0 + 200 * MS);
+    /* Not high enough to prove that no clock is locked. */
+    fake.gpus[0].free_mhz = fake.gpus[1].free_mhz = 900;
+    fake.gpus[0].settling_ns = fake.gpus[1].settling_ns = 50 * MS;
+    lull_writer_end(writer, 0);
+    lull_writer_end(writer, 1);
+    advance(T0 + 210 * MS); /* both are reset, and neither is settled */
+    for (uint32_t gpu = 0; gpu < 2; gpu++) {
+        fake.gpus[gpu].effect_ns = 0;
+        assert_true(writer->gpus[gpu].observation.is_running);
+        writer->gpus[gpu].observation.is_running = false;
+    }
+    fake.gpus[0].loses_driver = true;
+    lull_writer_finish_all(writer);
+    assert_true(fake.is_lost);
+    assert_int_equal(ends, 0);
+    assert_true(has_record(0, &record));
+    assert_true(has_record(1, &record));
+    fake.gpus[0].loses_driver = fake.is_lost = false;
+    advance(fake_time_ns + LULL_NS_PER_S);
+    assert_int_equal(ends, 2);
+    assert_int_equal(end(), 0);
+}
+
 /* --- leases --- */
 
 /* A second in a call makes a GPU suspect, `hung_ns` hung; from then on its client is refused, and
@@ -1933,6 +2065,10 @@ int main(void)
         cmocka_unit_test(test_f46_an_idle_reset_is_confirmed_when_busy),
         cmocka_unit_test(test_f16_two_calls_without_effect_leave_nothing_low),
         cmocka_unit_test(test_f46_a_lease_takes_an_unconfirmed_gpu_over),
+        cmocka_unit_test(test_f16_a_record_that_cannot_be_extended_is_not_forgotten),
+        cmocka_unit_test(test_f16_a_deferred_record_that_cannot_be_renewed_is_not_forgotten),
+        cmocka_unit_test(test_without_a_record_everything_is_restored),
+        cmocka_unit_test(test_a_thread_that_lost_the_driver_finishes_no_gpu),
         cmocka_unit_test(test_a_gpu_that_is_away_is_answered_for),
         cmocka_unit_test(test_a_new_lease_waits_for_the_end_of_the_old),
         cmocka_unit_test(test_a_removed_source_is_released_once_and_its_gpus_are_raised),
