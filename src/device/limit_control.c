@@ -189,12 +189,11 @@ void lull_limit_control_act(struct lull_limit_control *control, struct lull_devi
     control->result.limit_mw = control->present_mw;
     if (refusal == 0 && control->target_mw != 0)
         control->result.status = write_limit(control, devices, gpu, control->target_mw, err);
-    if (control->result.status == 0)
-        control->applied_mw = control->wanted_mw;
-    else if (control->result.status == LULL_E_NOT_APPLIED && control->result.limit_mw != 0)
+    if (control->result.status == LULL_E_NOT_APPLIED && control->result.limit_mw != 0)
         control->applied_mw =
             control->result.limit_mw; /* whatever the limit is now, this lease has set it */
-    else if (control->result.status == LULL_E_NOT_APPLIED && control->wanted_mw != 0)
+    else if (control->result.status == 0 ||
+             (control->result.status == LULL_E_NOT_APPLIED && control->wanted_mw != 0))
         control->applied_mw = control->wanted_mw;
     if (may_set(control))
         control->result.sequence = control->pending.sequence;

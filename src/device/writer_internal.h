@@ -73,7 +73,8 @@ struct lull_writer_gpu {
     bool is_own;            /* the lease that ends, or is held, is the writer's own */
     struct lull_band band;
     uint64_t epoch;
-    bool is_recorded; /* the journal can undo what is about to be done, or is needed for a reset */
+    bool is_recorded; /* the journal can undo what is about to be done; after a lease: its
+                         record is to be removed */
     bool is_deferred; /* it was reset while idle: the journal waits until its clock is seen */
     struct lull_journal_record record; /* while it is recorded or deferred */
     int record_file;                   /* its file, for notes; -1: it is not open */

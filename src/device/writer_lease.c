@@ -85,6 +85,7 @@ static void begin_ending(const struct lull_writer *writer, struct lull_writer_gp
     gpu->source = NULL;
     gpu->has_pending = false;
     gpu->reference_mhz = 0;
+    gpu->is_recorded = true; /* also a record that could not be extended has to be removed */
     if (gpu->applied_mhz != 0 || gpu->is_uncertain)
         gpu->raise_ns = lull_earlier_ns(
             gpu->raise_ns, now_ns + (is_waiting ? lull_fault_pause_ns(LULL_FAULT_GONE, 1) : 0));

@@ -181,8 +181,7 @@ static int writer_record_defer(struct lull_writer *writer, uint32_t index, struc
 }
 
 /* Removes the record of a GPU that was raised: from the journal if its clock was seen, else it is
- * deferred until it is. A record that could not be extended (is_recorded is false then) still names
- * what may be locked. Returns -EAGAIN if the GPU has to be reset first, or if the reading took so
+ * deferred until it is. Returns -EAGAIN if the GPU has to be reset first, or if the reading took so
  * long that another thread owns the driver: the clock is read again when the GPU is back. */
 static int clear_record(struct lull_writer *writer, uint32_t index, struct lull_error *err)
 {
@@ -200,7 +199,6 @@ static int clear_record(struct lull_writer *writer, uint32_t index, struct lull_
             return -EAGAIN;
     }
     if (lock_state == LULL_LOCK_OURS) {
-        gpu->is_recorded = true;
         lull_writer_reset_again(gpu);
         if (gpu->stage == LULL_STAGE_ENDING &&
             gpu->raise_failures == LULL_WRITER_FAILURES_TO_REPORT)

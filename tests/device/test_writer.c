@@ -1430,6 +1430,7 @@ static void test_f46_a_lease_takes_an_unconfirmed_gpu_over(void **state)
 static void test_f16_a_record_that_cannot_be_extended_is_not_forgotten(void **state)
 {
     static const uint32_t without_effect[] = {2, 3, 8};
+    static const int64_t settling_ns[] = {4 * MS, 400 * MS, 4 * MS}; /* 400: seen to be too slow */
     struct lull_journal_record record;
     char saved[96];
     char hidden[96];
@@ -1443,6 +1444,7 @@ static void test_f16_a_record_that_cannot_be_extended_is_not_forgotten(void **st
         ask_soon(0, 900);
         advance(T0 + 200 * MS);
         fake.gpus[0].ineffective = without_effect[i];
+        fake.gpus[0].settling_ns = settling_ns[i];
         lull_writer_end(writer, 0);
         advance(T0 + 501 * MS); /* the first reset is known to have had no effect */
         assert_int_equal(ends, 1);
