@@ -241,12 +241,15 @@ static int set_clock(uint32_t gpu, uint32_t sm_mhz, struct lull_error *err)
 static int lock_sm(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t max_mhz,
                    struct lull_error *err)
 {
+    /* A lock of the whole range frees the clock where the driver refuses a reset. */
+    const bool is_reset = min_mhz == DRIVER_LOWEST_MHZ && max_mhz == DRIVER_HIGHEST_MHZ;
     int result;
 
     (void)state;
     pthread_mutex_lock(&lock);
-    check_lock(gpu, min_mhz, max_mhz);
-    result = set_clock(gpu, max_mhz, err);
+    if (!is_reset)
+        check_lock(gpu, min_mhz, max_mhz);
+    result = set_clock(gpu, is_reset ? 0 : max_mhz, err);
     pthread_mutex_unlock(&lock);
     return result;
 }
