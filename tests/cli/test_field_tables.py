@@ -167,12 +167,14 @@ class Cluster(Case):
         for name in ("quoted.csv", "semicolon.csv", "tab.csv"):
             run = self.cluster("cluster-quoted-or-other-separator/" + name, "--nodes", "1")
             self.assertEqual((run["jobs"], run["average_completion_s"]), (1, 10.0), name)
+
+
+class Model(Case):
+    def test_quoted_as_a_profiler_writes(self):
         done = lull("model", "evaluate", self.path("cluster-quoted-or-other-separator/ncu-like.csv"))
         self.assertNotIn("header", done.stderr)
         self.assertNotIn("not a number", done.stderr)
 
-
-class Model(Case):
     def test_top_clock_short(self):
         done = lull("model", "evaluate", self.path("model-interval-top-clock-short/kernels.csv"))
         said = done.stdout + done.stderr
