@@ -46,7 +46,7 @@ static void free_writer(struct lull_writer *writer)
         if (fds[i] >= 0)
             close(fds[i]);
     for (uint32_t i = 0; i < LULL_DEVICE_MAX_GPUS; i++)
-        lull_journal_forget_file(&writer->gpus[i].record_file);
+        lull_journal_forget_file(&writer->gpus[i].journal.file);
     lull_driver_owner_fini(&writer->owner);
     pthread_cond_destroy(&writer->finished);
     pthread_mutex_destroy(&writer->mailbox_lock);
@@ -77,11 +77,11 @@ void lull_writer_take_over_deferred(struct lull_writer *writer, uint32_t first)
     for (uint32_t i = first; i < writer->gpu_count; i++) {
         struct lull_writer_gpu *gpu = &writer->gpus[i];
 
-        gpu->is_deferred =
-            lull_journal_load_deferred(writer->journal, lull_device_info(writer->devices, i)->uuid,
-                                       &gpu->record, NULL) == 0;
-        if (gpu->is_deferred)
-            gpu->watch_ns = lull_now_ns() + LULL_WRITER_WATCH_NS;
+        if (lull_journal_load_deferred(writer->journal, lull_device_info(writer->devices, i)->uuid,
+                                       &gpu->journal.record, NULL) < 0)
+            continue;
+        lull_writer_gpu_handle(gpu, LULL_EVENT_DEFERRED_FOUND);
+        gpu->watch.next_ns = lull_now_ns() + LULL_WRITER_WATCH_NS;
     }
 }
 
@@ -116,12 +116,12 @@ int lull_writer_start(struct lull_devices *devices, struct lull_journal *journal
     init_locks(writer);
     lull_driver_owner_init(&writer->owner);
     for (uint32_t i = 0; i < LULL_DEVICE_MAX_GPUS; i++) {
-        writer->gpus[i].record_file = -1;
-        writer->gpus[i].raise_ns = LULL_WRITER_NEVER_NS;
-        writer->gpus[i].watch_ns = LULL_WRITER_NEVER_NS;
-        writer->gpus[i].seek_ns = LULL_WRITER_NEVER_NS;
-        writer->gpus[i].check_ns = options->check_ns != 0 ? 0 : LULL_WRITER_NEVER_NS;
-        lull_switch_budget_init(&writer->gpus[i].budget, options->lowering_gap_ns,
+        writer->gpus[i].journal.file = -1;
+        writer->gpus[i].clock.raise_ns = LULL_WRITER_NEVER_NS;
+        writer->gpus[i].watch.next_ns = LULL_WRITER_NEVER_NS;
+        writer->gpus[i].power.seek_ns = LULL_WRITER_NEVER_NS;
+        writer->gpus[i].alive.check_ns = options->check_ns != 0 ? 0 : LULL_WRITER_NEVER_NS;
+        lull_switch_budget_init(&writer->gpus[i].clock.budget, options->lowering_gap_ns,
                                 options->lowering_refill_ns);
     }
     lull_writer_take_over_deferred(writer, 0);
@@ -189,8 +189,9 @@ int lull_writer_stop(struct lull_writer *writer, int64_t timeout_ns)
     if (has_stuck_thread(writer))
         return -EINPROGRESS;
     for (uint32_t i = 0; i < writer->gpu_count; i++)
-        is_clean = is_clean && writer->gpus[i].raise_ns == LULL_WRITER_NEVER_NS &&
-                   writer->gpus[i].stage == LULL_STAGE_FREE && !writer->gpus[i].is_recorded;
+        is_clean = is_clean && writer->gpus[i].clock.raise_ns == LULL_WRITER_NEVER_NS &&
+                   writer->gpus[i].states.lease == LULL_LEASE_FREE &&
+                   writer->gpus[i].states.record != LULL_RECORD_KEPT;
     free_writer(writer);
     return is_clean ? 0 : -ETIMEDOUT;
 }

@@ -20,7 +20,7 @@
 static int writer_act_set_point(struct lull_writer *writer, uint32_t index, uint32_t sm_mhz)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
-    const uint32_t before_mhz = gpu->applied_mhz;
+    const uint32_t before_mhz = gpu->clock.applied_mhz;
     struct lull_error error = {0};
     int64_t begin_ns = lull_now_ns();
     int status = sm_mhz == 0 ? lull_device_reset_sm(writer->devices, index, &error)
@@ -37,20 +37,20 @@ static int writer_act_set_point(struct lull_writer *writer, uint32_t index, uint
         (uint32_t)lull_earlier_ns((end_ns - begin_ns) / LULL_NS_PER_US, UINT32_MAX);
     gpu->state.status = status;
     gpu->state.writes++;
-    gpu->is_noted = status == 0;
-    gpu->is_seen_free = gpu->is_seen_free && sm_mhz == 0;
+    gpu->journal.is_noted = status == 0;
+    gpu->clock.is_seen_free = gpu->clock.is_seen_free && sm_mhz == 0;
     if (status == 0) {
-        gpu->applied_mhz = sm_mhz;
-        gpu->is_uncertain = false;
-        gpu->is_noisy = false;
+        gpu->clock.applied_mhz = sm_mhz;
+        lull_writer_gpu_handle(gpu, sm_mhz == 0 ? LULL_EVENT_RESET : LULL_EVENT_LOCKED);
+        gpu->faults.is_logged = false;
         if (sm_mhz == 0 || (before_mhz != 0 && sm_mhz > before_mhz))
-            lull_switch_budget_raise(&gpu->budget, end_ns);
+            lull_switch_budget_raise(&gpu->clock.budget, end_ns);
         else
-            lull_switch_budget_lower(&gpu->budget, begin_ns);
+            lull_switch_budget_lower(&gpu->clock.budget, begin_ns);
         lull_writer_begin_observation(gpu, before_mhz, end_ns);
     } else {
-        gpu->is_uncertain =
-            gpu->is_uncertain || lull_fault_may_have_had_effect(lull_fault_of(status));
+        if (lull_fault_may_have_had_effect(lull_fault_of(status)))
+            lull_writer_gpu_handle(gpu, LULL_EVENT_CLOCK_UNSURE);
         lull_writer_log_once(gpu, &error);
     }
     if (!lull_driver_owner_is_lost())
@@ -60,13 +60,14 @@ static int writer_act_set_point(struct lull_writer *writer, uint32_t index, uint
 
 void lull_writer_plan_retry(struct lull_writer_gpu *gpu)
 {
-    const uint32_t shift = gpu->raise_failures < 9 ? gpu->raise_failures : 9;
+    const uint32_t shift = gpu->faults.raise_failures < 9 ? gpu->faults.raise_failures : 9;
 
-    gpu->raise_ns = lull_now_ns() + lull_earlier_ns(RETRY_FIRST_NS << shift, RETRY_LAST_NS);
-    gpu->raise_failures++;
+    gpu->clock.raise_ns = lull_now_ns() + lull_earlier_ns(RETRY_FIRST_NS << shift, RETRY_LAST_NS);
+    gpu->faults.raise_failures++;
     /* A GPU that is gone is raised by its return; asking for it all the time delays the others. */
     if (lull_fault_of(gpu->state.status) == LULL_FAULT_GONE)
-        gpu->raise_ns = lull_now_ns() + lull_fault_pause_ns(LULL_FAULT_GONE, gpu->raise_failures);
+        gpu->clock.raise_ns =
+            lull_now_ns() + lull_fault_pause_ns(LULL_FAULT_GONE, gpu->faults.raise_failures);
 }
 
 /* Returns whether a GPU without a lease is to be looked at again before it is reset: another
@@ -75,12 +76,13 @@ static bool is_doubtful(struct lull_writer *writer, uint32_t index)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
 
-    if (gpu->stage == LULL_STAGE_LEASED || gpu->is_uncertain || gpu->raise_failures > 0)
+    if (lull_writer_gpu_is_held(gpu) || gpu->states.clock == LULL_CLOCK_UNSURE ||
+        gpu->faults.raise_failures > 0)
         return false;
     if (lull_writer_look(writer, index) != LULL_LOCK_FOREIGN)
         return false;
-    if (!gpu->is_foreign)
-        gpu->raise_ns = lull_now_ns() + LULL_WRITER_DOUBT_NS;
+    if (gpu->states.clock != LULL_CLOCK_FOREIGN)
+        gpu->clock.raise_ns = lull_now_ns() + LULL_WRITER_DOUBT_NS;
     return true;
 }
 
@@ -90,7 +92,7 @@ static bool is_held(struct lull_writer *writer, uint32_t index)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
 
-    return !gpu->is_checked && gpu->applied_mhz == 0 &&
+    return !gpu->watch.is_checked && gpu->clock.applied_mhz == 0 &&
            lull_writer_look(writer, index) == LULL_LOCK_FOREIGN;
 }
 
@@ -101,15 +103,15 @@ static bool may_lock_at_cap(struct lull_writer *writer, uint32_t index)
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     struct lull_error error = {.code = -EBUSY};
 
-    if (!gpu->is_recorded && lull_writer_record(writer, index, &error) < 0) {
+    if (gpu->states.record != LULL_RECORD_KEPT && lull_writer_record(writer, index, &error) < 0) {
         lull_writer_log_once(gpu, &error);
         lull_writer_plan_retry(gpu);
     } else if (!is_held(writer, index)) {
         return true;
-    } else if (!gpu->is_foreign) {
-        gpu->raise_ns = gpu->watch_ns;
+    } else if (gpu->states.clock != LULL_CLOCK_FOREIGN) {
+        gpu->clock.raise_ns = gpu->watch.next_ns;
     }
-    if (gpu->has_pending)
+    if (gpu->request.is_pending)
         lull_writer_refuse(gpu, index, error.code);
     lull_writer_show_state(writer, index);
     return false;
@@ -121,21 +123,21 @@ static bool may_lock_at_cap(struct lull_writer *writer, uint32_t index)
 
 static void writer_act_wake(struct lull_writer_gpu *gpu)
 {
-    if (gpu->power_cap_mhz == gpu->cap.max_mhz || gpu->check_ns == LULL_WRITER_NEVER_NS ||
-        gpu->is_lost)
+    if (gpu->power.cap_mhz == gpu->lease.cap.max_mhz ||
+        gpu->alive.check_ns == LULL_WRITER_NEVER_NS || gpu->states.presence == LULL_PRESENCE_LOST)
         return;
-    gpu->settled_ns = lull_now_ns() + LOOK_AFTER_CAP_NS;
-    gpu->check_ns = gpu->settled_ns;
-    gpu->seek_ns = LULL_WRITER_NEVER_NS; /* what began before is not of the new cap */
-    gpu->seek_begin_ns = 0;
+    gpu->power.settled_ns = lull_now_ns() + LOOK_AFTER_CAP_NS;
+    gpu->alive.check_ns = gpu->power.settled_ns;
+    gpu->power.seek_ns = LULL_WRITER_NEVER_NS; /* what began before is not of the new cap */
+    gpu->power.seek_begin_ns = 0;
 }
 
 /* Puts the clock to the reference point, because the client or the writer itself wants it. */
 static void raise_gpu(struct lull_writer *writer, uint32_t index)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
-    const uint32_t reference_mhz = gpu->reference_mhz;
-    const bool is_own = gpu->raise_ns != LULL_WRITER_NEVER_NS;
+    const uint32_t reference_mhz = gpu->lease.reference_mhz;
+    const bool is_own = gpu->clock.raise_ns != LULL_WRITER_NEVER_NS;
     const int32_t reason = gpu->result.status;
     struct lull_error error;
     int status;
@@ -143,21 +145,22 @@ static void raise_gpu(struct lull_writer *writer, uint32_t index)
     if (is_doubtful(writer, index) || (reference_mhz != 0 && !may_lock_at_cap(writer, index)))
         return;
     /* A raising does not wait for a journal that fails. */
-    if (gpu->is_recorded && lull_writer_note_clock(writer, index, reference_mhz, &error) < 0)
+    if (gpu->states.record == LULL_RECORD_KEPT &&
+        lull_writer_note_clock(writer, index, reference_mhz, &error) < 0)
         lull_writer_log_once(gpu, &error);
-    if (gpu->has_pending && gpu->pending.sm_mhz == reference_mhz) {
-        gpu->result.sequence = gpu->pending.sequence;
-        gpu->has_pending = false;
+    if (gpu->request.is_pending && gpu->request.pending.sm_mhz == reference_mhz) {
+        gpu->result.sequence = gpu->request.pending.sequence;
+        gpu->request.is_pending = false;
     }
     status = writer_act_set_point(writer, index, reference_mhz);
-    gpu->raise_ns = LULL_WRITER_NEVER_NS;
+    gpu->clock.raise_ns = LULL_WRITER_NEVER_NS;
     if (status < 0) {
         lull_writer_plan_retry(gpu);
-        if (gpu->stage == LULL_STAGE_ENDING &&
-            gpu->raise_failures == LULL_WRITER_FAILURES_TO_REPORT)
+        if (lull_writer_gpu_is_ending(gpu) &&
+            gpu->faults.raise_failures == LULL_WRITER_FAILURES_TO_REPORT)
             lull_writer_report_end(writer, index, status);
-    } else if (gpu->stage == LULL_STAGE_LEASED) {
-        gpu->raise_failures = 0;
+    } else if (lull_writer_gpu_is_held(gpu)) {
+        gpu->faults.raise_failures = 0;
         writer_act_wake(gpu);
         if (is_own && reason == LULL_E_STALE)
             gpu->result.status = LULL_E_STALE; /* the client must see that its clock was undone */
@@ -171,13 +174,13 @@ static bool follow_up(struct lull_writer_gpu *gpu, bool is_lowering, int status)
 {
     const enum lull_device_fault fault = lull_fault_of(status);
 
-    gpu->failures = fault == LULL_FAULT_NONE ? 0 : gpu->failures + 1;
+    gpu->faults.failures = fault == LULL_FAULT_NONE ? 0 : gpu->faults.failures + 1;
     if (fault == LULL_FAULT_NONE)
         return false;
     if (lull_fault_ends_control(fault))
-        gpu->off_status = status;
-    gpu->retry_ns = lull_now_ns() + lull_fault_pause_ns(fault, gpu->failures);
-    return is_lowering && fault == LULL_FAULT_PASSING && gpu->failures <= LULL_FAULT_RETRIES;
+        gpu->faults.off_status = status;
+    gpu->faults.retry_ns = lull_now_ns() + lull_fault_pause_ns(fault, gpu->faults.failures);
+    return is_lowering && fault == LULL_FAULT_PASSING && gpu->faults.failures <= LULL_FAULT_RETRIES;
 }
 
 static void writer_act_on_gpu(struct lull_writer *writer, uint32_t index)
@@ -185,14 +188,15 @@ static void writer_act_on_gpu(struct lull_writer *writer, uint32_t index)
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     struct lull_error error;
     const bool is_lowering = !lull_writer_is_raising(gpu);
-    int result = gpu->is_recorded ? 0 : lull_writer_record(writer, index, &error);
+    int result =
+        gpu->states.record == LULL_RECORD_KEPT ? 0 : lull_writer_record(writer, index, &error);
 
     if (result == 0 && is_held(writer, index)) {
         lull_writer_show_state(writer, index);
         return;
     }
     if (result == 0)
-        result = lull_writer_note_clock(writer, index, gpu->pending.sm_mhz, &error);
+        result = lull_writer_note_clock(writer, index, gpu->request.pending.sm_mhz, &error);
     if (result < 0) {
         lull_writer_log_once(gpu, &error);
         lull_writer_refuse(gpu, index, error.code);
@@ -201,11 +205,11 @@ static void writer_act_on_gpu(struct lull_writer *writer, uint32_t index)
     }
     if (lull_driver_owner_is_lost())
         return; /* recording hung, and the request may be void by now */
-    gpu->valid_until_ns = gpu->pending.valid_until_ns;
-    gpu->has_pending =
-        follow_up(gpu, is_lowering, writer_act_set_point(writer, index, gpu->pending.sm_mhz));
-    if (!gpu->has_pending) {
-        gpu->result.sequence = gpu->pending.sequence;
+    gpu->clock.valid_until_ns = gpu->request.pending.valid_until_ns;
+    gpu->request.is_pending = follow_up(
+        gpu, is_lowering, writer_act_set_point(writer, index, gpu->request.pending.sm_mhz));
+    if (!gpu->request.is_pending) {
+        gpu->result.sequence = gpu->request.pending.sequence;
         lull_writer_publish(gpu, index);
     }
     lull_writer_show_state(writer, index);
@@ -229,7 +233,7 @@ static void write_limit_of(struct lull_writer *writer, uint32_t index)
         lull_writer_log_once(gpu, &error);
     if (gpu->limit.result.status < 0 && !lull_driver_owner_is_lost())
         lull_writer_note_result(writer, index, gpu->limit.result.status, &error);
-    if (gpu->stage == LULL_STAGE_ENDING && gpu->limit.failures == LULL_WRITER_FAILURES_TO_REPORT)
+    if (lull_writer_gpu_is_ending(gpu) && gpu->limit.failures == LULL_WRITER_FAILURES_TO_REPORT)
         lull_writer_report_end(writer, index, gpu->limit.result.status);
     lull_writer_publish_limit(gpu, index);
     lull_writer_show_state(writer, index);
@@ -237,7 +241,7 @@ static void write_limit_of(struct lull_writer *writer, uint32_t index)
 
 int64_t lull_writer_limit_due_ns(const struct lull_writer_gpu *gpu)
 {
-    if (gpu->stage == LULL_STAGE_LEASED && !gpu->is_recorded)
+    if (lull_writer_gpu_is_held(gpu) && gpu->states.record != LULL_RECORD_KEPT)
         return LULL_WRITER_NEVER_NS;
     return lull_limit_control_due_ns(&gpu->limit);
 }
@@ -263,7 +267,8 @@ bool lull_writer_act(struct lull_writer *writer, int64_t now_ns)
     if (index >= 0) {
         const struct lull_writer_gpu *gpu = &writer->gpus[index];
 
-        if (gpu->raise_ns <= now_ns || gpu->pending.sm_mhz == gpu->reference_mhz)
+        if (gpu->clock.raise_ns <= now_ns ||
+            gpu->request.pending.sm_mhz == gpu->lease.reference_mhz)
             raise_gpu(writer, (uint32_t)index);
         else
             writer_act_on_gpu(writer, (uint32_t)index);

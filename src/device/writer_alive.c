@@ -69,7 +69,7 @@ static void writer_log_health(struct lull_writer *writer, uint32_t index,
  * the call returns. */
 static void refuse_away(const struct lull_writer *writer, uint32_t index)
 {
-    const struct lull_writer_source *source = writer->gpus[index].source;
+    const struct lull_writer_source *source = writer->gpus[index].lease.source;
     struct lull_switch_request request;
 
     if (source == NULL || !source->channel.take(source->channel.context, index, &request))
@@ -136,7 +136,7 @@ static bool is_engaged(const struct lull_writer *writer)
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
         const struct lull_writer_gpu *gpu = &writer->gpus[i];
 
-        if (gpu->is_recorded || gpu->applied_mhz != 0 || gpu->is_uncertain ||
+        if (gpu->states.record == LULL_RECORD_KEPT || lull_writer_gpu_is_changed(gpu) ||
             !lull_limit_control_is_restored(&gpu->limit))
             return true;
     }
@@ -145,11 +145,11 @@ static bool is_engaged(const struct lull_writer *writer)
 
 void lull_writer_distrust(struct lull_writer_gpu *gpu, uint32_t index, int64_t now_ns)
 {
-    if (gpu->stage == LULL_STAGE_LEASED)
-        gpu->is_recorded = false;
-    lull_journal_forget_file(&gpu->record_file); /* the keeper may have moved the record */
-    if (gpu->applied_mhz != 0 || gpu->is_uncertain) {
-        gpu->is_uncertain = true;
+    if (lull_writer_gpu_is_held(gpu))
+        lull_writer_gpu_handle(gpu, LULL_EVENT_RECORD_MOVED);
+    lull_journal_forget_file(&gpu->journal.file); /* the keeper may have moved the record */
+    if (lull_writer_gpu_is_changed(gpu)) {
+        lull_writer_gpu_handle(gpu, LULL_EVENT_CLOCK_DOUBTED);
         lull_writer_undo_lowering(gpu, index, now_ns);
     }
     lull_limit_control_undo(&gpu->limit);

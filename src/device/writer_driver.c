@@ -21,7 +21,8 @@
 
 bool lull_writer_is_out(const struct lull_writer *writer, uint32_t index)
 {
-    return !writer->is_driver_open || writer->gpus[index].is_quiesced ||
+    return !writer->is_driver_open ||
+           writer->gpus[index].states.presence == LULL_PRESENCE_QUIESCED ||
            lull_writer_is_away(writer, index);
 }
 
@@ -30,7 +31,7 @@ bool lull_writer_is_out(const struct lull_writer *writer, uint32_t index)
 static void writer_request_revocation(struct lull_writer *writer, uint32_t index,
                                       enum lull_writer_revocation why)
 {
-    if (writer->gpus[index].stage == LULL_STAGE_LEASED && writer->options.revoke != NULL)
+    if (lull_writer_gpu_is_held(&writer->gpus[index]) && writer->options.revoke != NULL)
         writer->options.revoke(writer->options.context, index, why);
 }
 
@@ -38,10 +39,12 @@ static void plan_check(struct lull_writer *writer, struct lull_writer_gpu *gpu)
 {
     int64_t pause_ns = writer->options.check_ns;
 
-    gpu->checks_failed = gpu->is_lost ? gpu->checks_failed + 1 : 0;
-    if (gpu->is_lost)
-        pause_ns = lull_fault_pause_ns(LULL_FAULT_GONE, gpu->checks_failed);
-    gpu->check_ns = writer->options.check_ns != 0 ? lull_now_ns() + pause_ns : LULL_WRITER_NEVER_NS;
+    gpu->alive.checks_failed =
+        gpu->states.presence == LULL_PRESENCE_LOST ? gpu->alive.checks_failed + 1 : 0;
+    if (gpu->states.presence == LULL_PRESENCE_LOST)
+        pause_ns = lull_fault_pause_ns(LULL_FAULT_GONE, gpu->alive.checks_failed);
+    gpu->alive.check_ns =
+        writer->options.check_ns != 0 ? lull_now_ns() + pause_ns : LULL_WRITER_NEVER_NS;
 }
 
 static void writer_mark_gpu_lost(struct lull_writer *writer, uint32_t index,
@@ -49,10 +52,10 @@ static void writer_mark_gpu_lost(struct lull_writer *writer, uint32_t index,
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
 
-    if (gpu->is_lost)
+    if (gpu->states.presence == LULL_PRESENCE_LOST)
         return;
-    gpu->is_lost = true;
-    gpu->checks_failed = 0;
+    lull_writer_gpu_handle(gpu, LULL_EVENT_LOST);
+    gpu->alive.checks_failed = 0;
     plan_check(writer, gpu);
     lull_log(LULL_LOG_ERROR, "writer",
              "%s; the GPU counts as lost and is looked for after 1, 2, 4 to 60 s, the others are "
@@ -69,13 +72,13 @@ static void writer_driver_find_gpu(struct lull_writer *writer, uint32_t index)
     const int64_t now_ns = lull_now_ns();
     struct lull_error error;
 
-    if (!gpu->is_lost)
+    if (gpu->states.presence != LULL_PRESENCE_LOST)
         return;
-    gpu->is_lost = false;
-    gpu->is_noisy = false;
+    lull_writer_gpu_handle(gpu, LULL_EVENT_FOUND);
+    gpu->faults.is_logged = false;
     gpu->state.status = 0;
-    if (gpu->raise_ns != LULL_WRITER_NEVER_NS)
-        gpu->raise_ns = now_ns;
+    if (gpu->clock.raise_ns != LULL_WRITER_NEVER_NS)
+        gpu->clock.raise_ns = now_ns;
     lull_writer_distrust(gpu, index, now_ns);
     plan_check(writer, gpu);
     /* One that was never there has not been claimed yet. */
@@ -158,15 +161,15 @@ static void writer_readmit_gpu(struct lull_writer *writer, uint32_t index, int64
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
 
-    gpu->check_ns = writer->options.check_ns != 0 ? now_ns : LULL_WRITER_NEVER_NS;
-    if (gpu->is_quiesced) {
+    gpu->alive.check_ns = writer->options.check_ns != 0 ? now_ns : LULL_WRITER_NEVER_NS;
+    if (gpu->states.presence == LULL_PRESENCE_QUIESCED) {
         lull_device_release(writer->devices, index);
         return;
     }
-    gpu->is_noisy = false;
+    gpu->faults.is_logged = false;
     gpu->state.status = 0;
-    if (gpu->raise_ns != LULL_WRITER_NEVER_NS)
-        gpu->raise_ns = now_ns;
+    if (gpu->clock.raise_ns != LULL_WRITER_NEVER_NS)
+        gpu->clock.raise_ns = now_ns;
     lull_writer_distrust(gpu, index, now_ns);
 }
 
@@ -226,12 +229,12 @@ static bool may_release(const struct lull_writer *writer, uint32_t index)
 {
     const struct lull_writer_gpu *gpu = &writer->gpus[index];
 
-    if (gpu->stage != LULL_STAGE_FREE || lull_writer_is_away(writer, index))
+    if (gpu->states.lease != LULL_LEASE_FREE || lull_writer_is_away(writer, index))
         return false;
-    if (gpu->is_lost || !writer->is_driver_open)
+    if (gpu->states.presence == LULL_PRESENCE_LOST || !writer->is_driver_open)
         return true;
-    return gpu->raise_ns == LULL_WRITER_NEVER_NS && !gpu->is_recorded &&
-           !gpu->observation.is_running && lull_limit_control_is_restored(&gpu->limit);
+    return gpu->clock.raise_ns == LULL_WRITER_NEVER_NS && gpu->states.record != LULL_RECORD_KEPT &&
+           !gpu->clock.observation.is_running && lull_limit_control_is_restored(&gpu->limit);
 }
 
 /* True: it has changed. */
@@ -239,17 +242,19 @@ static bool quiesce_or_resume(struct lull_writer *writer, uint32_t index, int64_
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
 
-    if (gpu->is_quiesced == is_wanted_quiet(writer, index))
+    if ((gpu->states.presence == LULL_PRESENCE_QUIESCED) == is_wanted_quiet(writer, index))
         return false;
-    if (!gpu->is_quiesced && !may_release(writer, index))
+    if (gpu->states.presence != LULL_PRESENCE_QUIESCED && !may_release(writer, index))
         return false;
-    gpu->is_quiesced = !gpu->is_quiesced;
-    if (gpu->is_quiesced)
+    lull_writer_gpu_handle(gpu, is_wanted_quiet(writer, index) ? LULL_EVENT_QUIESCED
+                                                               : LULL_EVENT_RESUMED);
+    if (gpu->states.presence == LULL_PRESENCE_QUIESCED)
         lull_device_release(writer->devices, index);
-    gpu->is_lost = false;
-    gpu->check_ns = writer->options.check_ns != 0 ? now_ns : LULL_WRITER_NEVER_NS;
+    gpu->alive.check_ns = writer->options.check_ns != 0 ? now_ns : LULL_WRITER_NEVER_NS;
     lull_log(LULL_LOG_INFO, "writer", "GPU %u: %s", index,
-             gpu->is_quiesced ? "quiesced: nothing of it alone is open" : "resumed");
+             gpu->states.presence == LULL_PRESENCE_QUIESCED
+                 ? "quiesced: nothing of it alone is open"
+                 : "resumed");
     return true;
 }
 
@@ -259,7 +264,7 @@ static void want_driver(struct lull_writer *writer, int64_t now_ns)
     bool is_unwanted = writer->gpu_count > 0;
 
     for (uint32_t i = 0; i < writer->gpu_count; i++)
-        is_unwanted = is_unwanted && writer->gpus[i].is_quiesced;
+        is_unwanted = is_unwanted && writer->gpus[i].states.presence == LULL_PRESENCE_QUIESCED;
     if (is_unwanted == writer->is_driver_unwanted)
         return;
     writer->is_driver_unwanted = is_unwanted;
@@ -297,7 +302,7 @@ static void writer_driver_check_gpu(struct lull_writer *writer, uint32_t index)
 {
     struct lull_device_update update;
     struct lull_error error = {0};
-    const bool was_lost = writer->gpus[index].is_lost;
+    const bool was_lost = writer->gpus[index].states.presence == LULL_PRESENCE_LOST;
     const int result = lull_device_check(writer->devices, index, &update, &error);
 
     if (lull_driver_owner_is_lost())
@@ -308,7 +313,8 @@ static void writer_driver_check_gpu(struct lull_writer *writer, uint32_t index)
     if (lull_driver_owner_is_lost())
         return;
     lull_writer_note_result(writer, index, result, &error);
-    if (writer->gpus[index].is_lost == was_lost) /* else it has been planned */
+    if ((writer->gpus[index].states.presence == LULL_PRESENCE_LOST) ==
+        was_lost) /* else it has been planned */
         plan_check(writer, &writer->gpus[index]);
     lull_writer_show_state(writer, index);
 }
@@ -318,8 +324,9 @@ static bool is_checked(const struct lull_writer *writer, uint32_t index)
 {
     const struct lull_writer_gpu *gpu = &writer->gpus[index];
 
-    return !lull_writer_is_out(writer, index) && gpu->check_ns != LULL_WRITER_NEVER_NS &&
-           !(gpu->is_lost && gpu->raise_ns != LULL_WRITER_NEVER_NS);
+    return !lull_writer_is_out(writer, index) && gpu->alive.check_ns != LULL_WRITER_NEVER_NS &&
+           !(gpu->states.presence == LULL_PRESENCE_LOST &&
+             gpu->clock.raise_ns != LULL_WRITER_NEVER_NS);
 }
 
 /* Ends the leases of lost GPUs: a GPU that is not there cannot be restored now, and no client
@@ -329,10 +336,12 @@ static void end_lost(struct lull_writer *writer)
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
         const struct lull_writer_gpu *gpu = &writer->gpus[i];
 
-        if (lull_writer_is_away(writer, i) || gpu->stage != LULL_STAGE_ENDING)
+        if (lull_writer_is_away(writer, i) || !lull_writer_gpu_is_ending(gpu))
             continue;
-        if (gpu->is_lost || !writer->is_driver_open)
-            lull_writer_report_end(writer, i, gpu->is_lost ? LULL_E_NO_DEVICE : LULL_E_NO_DRIVER);
+        if (gpu->states.presence == LULL_PRESENCE_LOST || !writer->is_driver_open)
+            lull_writer_report_end(writer, i,
+                                   gpu->states.presence == LULL_PRESENCE_LOST ? LULL_E_NO_DEVICE
+                                                                              : LULL_E_NO_DRIVER);
     }
 }
 
@@ -357,12 +366,12 @@ bool lull_writer_mind_driver(struct lull_writer *writer, int64_t now_ns)
         return true;
     }
     for (uint32_t i = 0; i < writer->gpu_count; i++)
-        if (is_checked(writer, i) && writer->gpus[i].check_ns <= now_ns) {
+        if (is_checked(writer, i) && writer->gpus[i].alive.check_ns <= now_ns) {
             writer_driver_check_gpu(writer, i);
             return true;
         }
     for (uint32_t i = 0; i < writer->gpu_count; i++)
-        if (is_checked(writer, i) && writer->gpus[i].seek_ns <= now_ns) {
+        if (is_checked(writer, i) && writer->gpus[i].power.seek_ns <= now_ns) {
             lull_writer_seek_step(writer, i);
             return true;
         }
@@ -375,7 +384,7 @@ int64_t lull_writer_driver_due_ns(const struct lull_writer *writer)
 
     for (uint32_t i = 0; i < writer->gpu_count; i++)
         if (is_checked(writer, i))
-            due_ns = lull_earlier_ns(
-                due_ns, lull_earlier_ns(writer->gpus[i].check_ns, writer->gpus[i].seek_ns));
+            due_ns = lull_earlier_ns(due_ns, lull_earlier_ns(writer->gpus[i].alive.check_ns,
+                                                             writer->gpus[i].power.seek_ns));
     return due_ns;
 }

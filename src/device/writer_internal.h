@@ -13,6 +13,7 @@
  * writer_record.c  the journal
  * writer_alive.c   stuck threads and the keeper
  * writer_driver.c  GPUs and drivers that go away, come back, or are to be released
+ * writer_states.c  the states of a GPU and all transitions between them
  *
  * Threads: all but lull_writer_wake() and lull_writer_health_of_call() belong to the writer's
  * thread that has the turn (turn.h). SPDX-License-Identifier: Apache-2.0
@@ -31,6 +32,7 @@
 #include "device/lock_state.h"
 #include "device/driver_owner.h"
 #include "device/writer.h"
+#include "device/writer_states.h"
 
 #define LULL_WRITER_NEVER_NS INT64_MAX
 
@@ -43,8 +45,6 @@ enum { LULL_WRITER_FAILURES_TO_REPORT = 4 };
  * effect and whether another program has locked it; and more often while it looks so. */
 #define LULL_WRITER_WATCH_NS LULL_NS_PER_S
 #define LULL_WRITER_DOUBT_NS (50 * LULL_NS_PER_MS)
-
-enum lull_writer_stage { LULL_STAGE_FREE, LULL_STAGE_LEASED, LULL_STAGE_ENDING };
 
 /* What the owner wants of a GPU; guarded by the mailbox lock. */
 struct lull_writer_desired {
@@ -64,56 +64,87 @@ struct lull_writer_observation {
     int64_t changed_ns; /* when the clock now seen was first seen */
 };
 
-/* One GPU; only the thread touches it. */
-struct lull_writer_gpu {
-    enum lull_writer_stage stage;
-    struct lull_writer_source *source; /* NULL in a lease: the writer's own, for the cap */
+/* The holder of a lease, and what it may have set. */
+struct lull_writer_lease_terms {
+    struct lull_writer_source *source; /* NULL: the writer itself, for the cap */
+    uint64_t epoch;
+    struct lull_band band;
     struct lull_cap cap;
     uint32_t reference_mhz; /* the clock that the reference point is; 0: none is locked there */
-    bool is_own;            /* the lease that ends, or is held, is the writer's own */
-    struct lull_band band;
-    uint64_t epoch;
-    bool is_recorded; /* the journal can undo what is about to be done; after a lease: its
-                         record is to be removed */
-    bool is_deferred; /* it was reset while idle: the journal waits until its clock is seen */
-    struct lull_journal_record record; /* while it is recorded or deferred */
-    int record_file;                   /* its file, for notes; -1: it is not open */
-    bool is_noted;                     /* the last note in it is of a call that has succeeded */
-    bool is_seen_free;                 /* since its last lowering */
-    bool is_checked;      /* this lease has seen that no other process holds the clock */
-    bool is_foreign;      /* another program holds it: it is left unchanged */
-    uint32_t doubts;      /* readings in a row that say so... */
-    uint32_t doubted_mhz; /* ...by this clock */
-    int64_t watch_ns;     /* when it is looked at next; LULL_WRITER_NEVER_NS */
-    bool is_uncertain;    /* a failed write may have had an effect */
-    bool is_noisy;        /* its failure has been logged */
-    int32_t off_status;   /* why this lease is not lowered any more; 0: it is */
-    uint32_t failures;    /* of lowerings, in a row */
-    int64_t retry_ns;     /* the driver is asked to lower no sooner */
-    bool has_pending;
-    struct lull_switch_request pending;
-    int64_t arrived_ns;
-    uint32_t applied_mhz;
+};
+
+/* What was written to the journal, while it has a record. */
+struct lull_writer_journal {
+    struct lull_journal_record record;
+    int file;      /* for notes; -1: it is not open */
+    bool is_noted; /* the last note in it is of a call that has succeeded */
+};
+
+/* The lock of its clock. */
+struct lull_writer_lock {
+    uint32_t applied_mhz; /* what the driver has accepted last; 0: a reset */
     int64_t valid_until_ns;
-    int64_t raise_ns; /* when the writer itself wants to raise; LULL_WRITER_NEVER_NS */
-    uint32_t raise_failures;
-    bool is_lost;     /* the driver does not have it */
-    bool is_quiesced; /* it was set free, and nothing of it is open */
-    int64_t check_ns; /* when it is looked at next; NEVER_NS */
-    uint32_t checks_failed;
-    uint64_t energy_mj;     /* at the begin of the time for which its power is found next... */
-    int64_t energy_ns;      /* ...which is this; 0: there is none */
-    int64_t capped_ns;      /* when it was last seen under a cap; 0: never */
-    int64_t settled_ns;     /* from then on it draws what it does under its cap */
-    int64_t seek_ns;        /* when its counter of energy is read for a step; NEVER_NS */
-    int64_t seek_begin_ns;  /* since when a step is searched for */
-    uint64_t sought_mj;     /* what the counter has said since then... */
-    int64_t sought_ns;      /* ...last at this time */
-    uint32_t power_cap_mhz; /* its cap since then; LULL_WRITER_NO_CAP: it had not been obeyed yet */
+    int64_t raise_ns;  /* when the writer itself wants to raise; LULL_WRITER_NEVER_NS */
+    bool is_seen_free; /* since its last lowering */
     struct lull_switch_budget budget;
     struct lull_writer_observation observation;
-    struct lull_switch_result result;
+};
+
+/* The search for another program's lock, at times while nothing is written. */
+struct lull_writer_watch {
+    int64_t next_ns;      /* LULL_WRITER_NEVER_NS */
+    bool is_checked;      /* this lease has seen that no other program holds the clock */
+    uint32_t doubts;      /* readings in a row that say so... */
+    uint32_t doubted_mhz; /* ...by this clock */
+};
+
+/* What the client has requested and the driver does not have yet. */
+struct lull_writer_request {
+    bool is_pending;
+    struct lull_switch_request pending;
+    int64_t arrived_ns;
+};
+
+struct lull_writer_faults {
+    bool is_logged;     /* the failure of this lease */
+    int32_t off_status; /* why this lease is not lowered any more; 0: it is */
+    uint32_t failures;  /* of lowerings, in a row */
+    int64_t retry_ns;   /* the driver is asked to lower no sooner */
+    uint32_t raise_failures;
+};
+
+/* Whether the driver still has the GPU. */
+struct lull_writer_alive {
+    int64_t check_ns; /* when it is looked at next; NEVER_NS */
+    uint32_t checks_failed;
+};
+
+/* What it draws. */
+struct lull_writer_power {
+    uint64_t energy_mj;    /* at the begin of the time for which its power is found next... */
+    int64_t energy_ns;     /* ...which is this; 0: there is none */
+    int64_t capped_ns;     /* when it was last seen under a cap; 0: never */
+    int64_t settled_ns;    /* from then on it draws what it does under its cap */
+    int64_t seek_ns;       /* when its counter of energy is read for a step; NEVER_NS */
+    int64_t seek_begin_ns; /* since when a step is searched for */
+    uint64_t sought_mj;    /* what the counter has said since then... */
+    int64_t sought_ns;     /* ...last at this time */
+    uint32_t cap_mhz;      /* its cap since then; LULL_WRITER_NO_CAP: it had not been obeyed yet */
+};
+
+/* One GPU; only the thread touches it. */
+struct lull_writer_gpu {
+    struct lull_writer_states states;
+    struct lull_writer_lease_terms lease;
+    struct lull_writer_journal journal;
+    struct lull_writer_lock clock;
+    struct lull_writer_watch watch;
+    struct lull_writer_request request;
+    struct lull_writer_faults faults;
+    struct lull_writer_alive alive;
+    struct lull_writer_power power;
     struct lull_limit_control limit;
+    struct lull_switch_result result;
     struct lull_writer_state state;
 };
 
@@ -160,6 +191,30 @@ struct lull_writer {
     int64_t heartbeat_ns;    /* when the last heartbeat was sent to the keeper */
     uint32_t takeovers_seen; /* of the keeper's page; odd: the keeper is restoring */
 };
+
+/* Takes a GPU to the states after an event. */
+static inline void lull_writer_gpu_handle(struct lull_writer_gpu *gpu, enum lull_writer_event event)
+{
+    gpu->states = lull_writer_states_after(gpu->states, event);
+}
+
+/* Returns whether the GPU has a lease, of a client or of the writer itself. */
+static inline bool lull_writer_gpu_is_held(const struct lull_writer_gpu *gpu)
+{
+    return gpu->states.lease == LULL_LEASE_CLIENT || gpu->states.lease == LULL_LEASE_OWN;
+}
+
+static inline bool lull_writer_gpu_is_ending(const struct lull_writer_gpu *gpu)
+{
+    return gpu->states.lease == LULL_LEASE_CLIENT_ENDING ||
+           gpu->states.lease == LULL_LEASE_OWN_ENDING;
+}
+
+/* Returns whether the clock has to be reset before the GPU is as it was. */
+static inline bool lull_writer_gpu_is_changed(const struct lull_writer_gpu *gpu)
+{
+    return gpu->states.clock == LULL_CLOCK_LOCKED || gpu->states.clock == LULL_CLOCK_UNSURE;
+}
 
 /* --- writer.c --- */
 

@@ -18,25 +18,29 @@
 void lull_writer_publish(struct lull_writer_gpu *gpu, uint32_t index)
 {
     /* A thread that took over the driver from this one answers in its place. */
-    if (gpu->source != NULL && !lull_driver_owner_is_lost())
-        gpu->source->channel.publish(gpu->source->channel.context, index, &gpu->result);
+    if (gpu->lease.source != NULL && !lull_driver_owner_is_lost())
+        gpu->lease.source->channel.publish(gpu->lease.source->channel.context, index, &gpu->result);
 }
 
 void lull_writer_publish_limit(struct lull_writer_gpu *gpu, uint32_t index)
 {
-    if (gpu->source != NULL)
-        gpu->source->channel.publish_limit(gpu->source->channel.context, index, &gpu->limit.result);
+    if (gpu->lease.source != NULL)
+        gpu->lease.source->channel.publish_limit(gpu->lease.source->channel.context, index,
+                                                 &gpu->limit.result);
 }
 
 /* A GPU that is quiesced together with all others is so when the driver is closed as well. */
 static enum lull_writer_health health_of(const struct lull_writer *writer,
                                          const struct lull_writer_gpu *gpu)
 {
-    if (gpu->is_quiesced && (!writer->is_driver_unwanted || writer->driver_error.code == -EBUSY))
+    if (gpu->states.presence == LULL_PRESENCE_QUIESCED &&
+        (!writer->is_driver_unwanted || writer->driver_error.code == -EBUSY))
         return LULL_WRITER_QUIESCED;
-    if (gpu->is_lost || (!writer->is_driver_open && !gpu->is_quiesced))
+    if (gpu->states.presence == LULL_PRESENCE_LOST ||
+        (!writer->is_driver_open && gpu->states.presence != LULL_PRESENCE_QUIESCED))
         return LULL_WRITER_LOST;
-    return gpu->is_foreign && (gpu->stage == LULL_STAGE_LEASED || gpu->is_deferred)
+    return gpu->states.clock == LULL_CLOCK_FOREIGN &&
+                   (lull_writer_gpu_is_held(gpu) || gpu->states.record == LULL_RECORD_DEFERRED)
                ? LULL_WRITER_FOREIGN
                : LULL_WRITER_UP;
 }
@@ -45,14 +49,14 @@ void lull_writer_show_state(struct lull_writer *writer, uint32_t index)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
 
-    gpu->state.is_leased = gpu->stage == LULL_STAGE_LEASED && !gpu->is_own;
-    gpu->state.applied_mhz = gpu->applied_mhz;
+    gpu->state.is_leased = gpu->states.lease == LULL_LEASE_CLIENT;
+    gpu->state.applied_mhz = gpu->clock.applied_mhz;
     gpu->state.limit_mw = gpu->limit.applied_mw;
-    gpu->state.cap = gpu->cap;
+    gpu->state.cap = gpu->lease.cap;
     gpu->state.health = health_of(writer, gpu);
     gpu->state.is_unrestored =
-        gpu->stage != LULL_STAGE_LEASED && (gpu->applied_mhz != 0 || gpu->is_uncertain ||
-                                            !lull_limit_control_is_restored(&gpu->limit));
+        !lull_writer_gpu_is_held(gpu) &&
+        (lull_writer_gpu_is_changed(gpu) || !lull_limit_control_is_restored(&gpu->limit));
     pthread_mutex_lock(&writer->mailbox_lock);
     writer->states[index] = gpu->state;
     pthread_mutex_unlock(&writer->mailbox_lock);
@@ -62,14 +66,14 @@ void lull_writer_log_once(struct lull_writer_gpu *gpu, const struct lull_error *
 {
     gpu->state.failed++;
     snprintf(gpu->state.trouble, sizeof(gpu->state.trouble), "%.190s", error->text);
-    if (!gpu->is_noisy)
+    if (!gpu->faults.is_logged)
         lull_log(LULL_LOG_ERROR, "writer", "%s", error->text);
-    gpu->is_noisy = true;
+    gpu->faults.is_logged = true;
 }
 
 void lull_writer_undo_lowering(struct lull_writer_gpu *gpu, uint32_t index, int64_t now_ns)
 {
-    gpu->raise_ns = now_ns;
+    gpu->clock.raise_ns = now_ns;
     gpu->result.status = LULL_E_STALE;
     lull_writer_publish(gpu, index);
 }
@@ -78,17 +82,19 @@ static void begin_ending(const struct lull_writer *writer, struct lull_writer_gp
                          int64_t now_ns)
 {
     /* A lost GPU is looked for at its own intervals, and once again at the end. */
-    const bool is_waiting = gpu->is_lost && writer->stop_seen_ns == 0;
+    const bool is_waiting = gpu->states.presence == LULL_PRESENCE_LOST && writer->stop_seen_ns == 0;
 
-    gpu->stage = LULL_STAGE_ENDING;
-    gpu->raise_failures = 0; /* those of the lease do not count towards the report of its end */
-    gpu->source = NULL;
-    gpu->has_pending = false;
-    gpu->reference_mhz = 0;
-    gpu->is_recorded = true; /* also a record that could not be extended has to be removed */
-    if (gpu->applied_mhz != 0 || gpu->is_uncertain)
-        gpu->raise_ns = lull_earlier_ns(
-            gpu->raise_ns, now_ns + (is_waiting ? lull_fault_pause_ns(LULL_FAULT_GONE, 1) : 0));
+    lull_writer_gpu_handle(gpu, LULL_EVENT_LEASE_ENDS);
+    lull_writer_gpu_handle(gpu, LULL_EVENT_RECORD_NEEDED);
+    gpu->faults.raise_failures =
+        0; /* those of the lease do not count towards the report of its end */
+    gpu->lease.source = NULL;
+    gpu->request.is_pending = false;
+    gpu->lease.reference_mhz = 0;
+    if (lull_writer_gpu_is_changed(gpu))
+        gpu->clock.raise_ns =
+            lull_earlier_ns(gpu->clock.raise_ns,
+                            now_ns + (is_waiting ? lull_fault_pause_ns(LULL_FAULT_GONE, 1) : 0));
     lull_limit_control_end(&gpu->limit, now_ns);
 }
 
@@ -96,20 +102,19 @@ static void begin_ending(const struct lull_writer *writer, struct lull_writer_gp
 static void writer_lease_begin(struct lull_writer_gpu *gpu,
                                const struct lull_writer_desired *desired, int64_t now_ns)
 {
-    gpu->stage = LULL_STAGE_LEASED;
-    gpu->source = desired->source;
-    gpu->is_own = desired->source == NULL;
-    gpu->reference_mhz = 0; /* the cap follows */
-    gpu->band = desired->band;
-    gpu->epoch = desired->epoch;
-    gpu->is_noisy = false;
-    gpu->raise_failures = 0;
-    gpu->off_status = 0;
-    gpu->failures = 0;
-    gpu->is_checked = false;
-    gpu->is_foreign = false;
-    gpu->doubts = 0;
-    gpu->watch_ns = now_ns + LULL_WRITER_WATCH_NS;
+    lull_writer_gpu_handle(gpu, desired->source != NULL ? LULL_EVENT_CLIENT_LEASE
+                                                        : LULL_EVENT_OWN_LEASE);
+    gpu->lease.source = desired->source;
+    gpu->lease.reference_mhz = 0; /* the cap follows */
+    gpu->lease.band = desired->band;
+    gpu->lease.epoch = desired->epoch;
+    gpu->faults.is_logged = false;
+    gpu->faults.raise_failures = 0;
+    gpu->faults.off_status = 0;
+    gpu->faults.failures = 0;
+    gpu->watch.is_checked = false;
+    gpu->watch.doubts = 0;
+    gpu->watch.next_ns = now_ns + LULL_WRITER_WATCH_NS;
     gpu->result = (struct lull_switch_result){.settle_ns = LULL_SETTLE_UNKNOWN};
     lull_limit_control_begin(&gpu->limit, &desired->band);
 }
@@ -125,18 +130,17 @@ static bool is_cap(const struct lull_cap *cap)
 static void writer_lease_report_end(struct lull_writer *writer, uint32_t index, int result)
 {
     if (writer->options.ended != NULL &&
-        writer->gpus[index].epoch > atomic_load(&writer->ended_epoch[index]))
+        writer->gpus[index].lease.epoch > atomic_load(&writer->ended_epoch[index]))
         writer->options.ended(writer->options.context, index, result);
 }
 
 void lull_writer_report_end(struct lull_writer *writer, uint32_t index, int result)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
-    const bool was_own = gpu->is_own;
+    const bool was_own = gpu->states.lease == LULL_LEASE_OWN_ENDING;
 
-    gpu->stage = LULL_STAGE_FREE;
-    gpu->is_own = false;
-    if (was_own || is_cap(&gpu->cap)) /* a client's lease, or the cap, has waited for this */
+    lull_writer_gpu_handle(gpu, LULL_EVENT_END_REPORTED);
+    if (was_own || is_cap(&gpu->lease.cap)) /* a client's lease, or the cap, has waited for this */
         atomic_store(&writer->has_mail, true);
     lull_writer_show_state(writer, index);
     if (!was_own)
@@ -149,12 +153,12 @@ static uint32_t capped_clock(const struct lull_device_info *info, const struct l
 {
     uint32_t chosen = 0;
 
-    if (gpu->cap.max_mhz == 0 || info->sm_clock_count == 0 ||
-        gpu->cap.max_mhz >= info->sm_clocks_mhz[0])
+    if (gpu->lease.cap.max_mhz == 0 || info->sm_clock_count == 0 ||
+        gpu->lease.cap.max_mhz >= info->sm_clocks_mhz[0])
         return 0;
     for (uint32_t i = 0; i < info->sm_clock_count; i++) { /* from the highest down */
         if (chosen != 0 &&
-            (chosen <= gpu->cap.max_mhz || info->sm_clocks_mhz[i] < gpu->band.min_mhz))
+            (chosen <= gpu->lease.cap.max_mhz || info->sm_clocks_mhz[i] < gpu->lease.band.min_mhz))
             break;
         chosen = info->sm_clocks_mhz[i];
     }
@@ -168,20 +172,21 @@ static void writer_lease_take_cap(struct lull_writer *writer, uint32_t index,
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     const struct lull_device_info *info = lull_device_info(writer->devices, index);
-    const uint32_t before_mhz = gpu->reference_mhz;
+    const uint32_t before_mhz = gpu->lease.reference_mhz;
 
-    gpu->cap = *cap;
-    gpu->reference_mhz = capped_clock(info, gpu);
+    gpu->lease.cap = *cap;
+    gpu->lease.reference_mhz = capped_clock(info, gpu);
     if ((info->capabilities & LULL_CAPABILITY_POWER_LIMIT) != 0)
         lull_limit_control_cap(&gpu->limit, cap->max_limit_mw);
-    if (gpu->reference_mhz == before_mhz)
+    if (gpu->lease.reference_mhz == before_mhz)
         return;
-    if (gpu->has_pending && (gpu->pending.sm_mhz == before_mhz ||
-                             (gpu->reference_mhz != 0 && gpu->pending.sm_mhz > gpu->reference_mhz)))
-        gpu->pending.sm_mhz = gpu->reference_mhz;
-    if (gpu->applied_mhz == before_mhz && !gpu->is_foreign)
-        gpu->raise_ns = lull_earlier_ns(gpu->raise_ns, now_ns);
-    gpu->result.reference_mhz = (uint16_t)gpu->reference_mhz;
+    if (gpu->request.is_pending &&
+        (gpu->request.pending.sm_mhz == before_mhz ||
+         (gpu->lease.reference_mhz != 0 && gpu->request.pending.sm_mhz > gpu->lease.reference_mhz)))
+        gpu->request.pending.sm_mhz = gpu->lease.reference_mhz;
+    if (gpu->clock.applied_mhz == before_mhz && gpu->states.clock != LULL_CLOCK_FOREIGN)
+        gpu->clock.raise_ns = lull_earlier_ns(gpu->clock.raise_ns, now_ns);
+    gpu->result.reference_mhz = (uint16_t)gpu->lease.reference_mhz;
     lull_writer_publish(gpu, index);
 }
 
@@ -189,7 +194,7 @@ static void writer_lease_take_cap(struct lull_writer *writer, uint32_t index,
 static struct lull_writer_desired own_lease(const struct lull_device_info *info,
                                             const struct lull_writer_gpu *gpu)
 {
-    struct lull_writer_desired own = {.epoch = gpu->epoch};
+    struct lull_writer_desired own = {.epoch = gpu->lease.epoch};
 
     if (info->sm_clock_count > 0) {
         own.band.min_mhz = info->sm_clocks_mhz[info->sm_clock_count - 1];
@@ -203,29 +208,29 @@ static void adopt_one(struct lull_writer *writer, uint32_t index,
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     const struct lull_device_info *info = lull_device_info(writer->devices, index);
-    const bool is_new = gpu->epoch != desired->epoch;
-    const bool is_held = gpu->stage == LULL_STAGE_LEASED && gpu->is_own;
+    const bool is_new = gpu->lease.epoch != desired->epoch;
+    const bool is_held = gpu->states.lease == LULL_LEASE_OWN;
 
-    if (gpu->stage == LULL_STAGE_LEASED && !gpu->is_own && (is_new || desired->source == NULL))
+    if (gpu->states.lease == LULL_LEASE_CLIENT && (is_new || desired->source == NULL))
         begin_ending(writer, gpu, now_ns);
     if (is_held && !is_cap(&desired->cap) && !(is_new && desired->source != NULL))
         begin_ending(writer, gpu, now_ns);
-    if (gpu->stage == LULL_STAGE_FREE || (gpu->stage == LULL_STAGE_LEASED && gpu->is_own)) {
+    if (gpu->states.lease == LULL_LEASE_FREE || (gpu->states.lease == LULL_LEASE_OWN)) {
         const struct lull_writer_desired own = own_lease(info, gpu);
 
         if (is_new && desired->source != NULL) {
             writer_lease_begin(gpu, desired, now_ns);
         } else if (is_new) { /* it was granted and has ended while this thread was busy */
-            gpu->epoch = desired->epoch;
+            gpu->lease.epoch = desired->epoch;
             writer_lease_report_end(writer, index, 0);
-        } else if (gpu->stage == LULL_STAGE_FREE && is_cap(&desired->cap)) {
+        } else if (gpu->states.lease == LULL_LEASE_FREE && is_cap(&desired->cap)) {
             writer_lease_begin(gpu, &own, now_ns);
         }
     }
-    if (gpu->stage == LULL_STAGE_LEASED)
+    if (lull_writer_gpu_is_held(gpu))
         writer_lease_take_cap(writer, index, &desired->cap, now_ns);
     else
-        gpu->cap = desired->cap;
+        gpu->lease.cap = desired->cap;
     lull_writer_show_state(writer, index);
 }
 
@@ -233,7 +238,7 @@ static bool is_source_held(const struct lull_writer *writer,
                            const struct lull_writer_source *source)
 {
     for (uint32_t i = 0; i < writer->gpu_count; i++)
-        if (lull_writer_is_away(writer, i) && writer->gpus[i].source == source)
+        if (lull_writer_is_away(writer, i) && writer->gpus[i].lease.source == source)
             return true;
     return false;
 }

@@ -37,35 +37,36 @@ static void writer_power_conclude(struct lull_writer *writer, uint32_t index, ui
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     const struct lull_power_range range =
         lull_device_power_range(lull_device_info(writer->devices, index));
-    const int64_t passed_ns = at_ns - gpu->energy_ns;
-    const bool is_applied = gpu->raise_ns == LULL_WRITER_NEVER_NS && at_ns >= gpu->settled_ns;
-    const bool is_of_cap = is_applied && gpu->power_cap_mhz == gpu->cap.max_mhz;
+    const int64_t passed_ns = at_ns - gpu->power.energy_ns;
+    const bool is_applied =
+        gpu->clock.raise_ns == LULL_WRITER_NEVER_NS && at_ns >= gpu->power.settled_ns;
+    const bool is_of_cap = is_applied && gpu->power.cap_mhz == gpu->lease.cap.max_mhz;
     uint32_t power_mw = driver_mw;
 
-    if (gpu->energy_ns != 0 && passed_ns < min_ns)
+    if (gpu->power.energy_ns != 0 && passed_ns < min_ns)
         power_mw = gpu->state.power_mw;
-    else if (gpu->energy_ns != 0 && energy_mj > gpu->energy_mj)
-        power_mw = mean_mw(&range, energy_mj - gpu->energy_mj, passed_ns, driver_mw);
-    gpu->energy_mj = energy_mj;
-    gpu->energy_ns = at_ns;
-    gpu->seek_begin_ns = 0;
-    gpu->seek_ns = LULL_WRITER_NEVER_NS;
+    else if (gpu->power.energy_ns != 0 && energy_mj > gpu->power.energy_mj)
+        power_mw = mean_mw(&range, energy_mj - gpu->power.energy_mj, passed_ns, driver_mw);
+    gpu->power.energy_mj = energy_mj;
+    gpu->power.energy_ns = at_ns;
+    gpu->power.seek_begin_ns = 0;
+    gpu->power.seek_ns = LULL_WRITER_NEVER_NS;
     /* A new cap is to show soon what is drawn under it: the next look comes too late for that. */
-    if (!is_of_cap && is_applied && gpu->capped_ns != 0)
-        gpu->seek_ns = at_ns + MIN_STEPS_NS;
+    if (!is_of_cap && is_applied && gpu->power.capped_ns != 0)
+        gpu->power.seek_ns = at_ns + MIN_STEPS_NS;
     gpu->state.power_mw = power_mw;
     if (power_mw != 0 && is_of_cap) {
         gpu->state.power_looks++;
-        gpu->state.power_cap_mhz = gpu->cap.max_mhz;
+        gpu->state.power_cap_mhz = gpu->lease.cap.max_mhz;
     }
-    gpu->power_cap_mhz = is_applied ? gpu->cap.max_mhz : LULL_WRITER_NO_CAP;
+    gpu->power.cap_mhz = is_applied ? gpu->lease.cap.max_mhz : LULL_WRITER_NO_CAP;
 }
 
 static bool is_watched(struct lull_writer_gpu *gpu, int64_t now_ns)
 {
-    if (gpu->cap.max_mhz != 0 || gpu->cap.max_limit_mw != 0)
-        gpu->capped_ns = now_ns;
-    return gpu->capped_ns != 0 && now_ns - gpu->capped_ns < WATCHED_NS;
+    if (gpu->lease.cap.max_mhz != 0 || gpu->lease.cap.max_limit_mw != 0)
+        gpu->power.capped_ns = now_ns;
+    return gpu->power.capped_ns != 0 && now_ns - gpu->power.capped_ns < WATCHED_NS;
 }
 
 void lull_writer_read_power(struct lull_writer *writer, uint32_t index)
@@ -81,14 +82,14 @@ void lull_writer_read_power(struct lull_writer *writer, uint32_t index)
     if ((reading.valid & LULL_READING_POWER) == 0)
         reading.power_mw = 0;
     if ((reading.valid & LULL_READING_ENERGY) == 0) {
-        gpu->energy_ns = 0;
+        gpu->power.energy_ns = 0;
         writer_power_conclude(writer, index, 0, 0, 0, reading.power_mw);
-    } else if (is_watched(gpu, now_ns) && gpu->energy_ns != 0 &&
-               reading.energy_mj > gpu->energy_mj) {
-        gpu->sought_mj = reading.energy_mj;
-        gpu->sought_ns = now_ns;
-        gpu->seek_begin_ns = now_ns;
-        gpu->seek_ns = now_ns + SEEK_NS;
+    } else if (is_watched(gpu, now_ns) && gpu->power.energy_ns != 0 &&
+               reading.energy_mj > gpu->power.energy_mj) {
+        gpu->power.sought_mj = reading.energy_mj;
+        gpu->power.sought_ns = now_ns;
+        gpu->power.seek_begin_ns = now_ns;
+        gpu->power.seek_ns = now_ns + SEEK_NS;
     } else {
         writer_power_conclude(writer, index, reading.energy_mj, now_ns, MIN_POWER_NS,
                               reading.power_mw);
@@ -101,7 +102,7 @@ void lull_writer_seek_step(struct lull_writer *writer, uint32_t index)
     struct lull_device_reading reading;
     int64_t now_ns;
 
-    if (gpu->seek_begin_ns == 0) {
+    if (gpu->power.seek_begin_ns == 0) {
         lull_writer_read_power(writer, index);
         return;
     }
@@ -109,18 +110,18 @@ void lull_writer_seek_step(struct lull_writer *writer, uint32_t index)
     if (lull_driver_owner_is_lost())
         return;
     now_ns = lull_now_ns();
-    if ((reading.valid & LULL_READING_ENERGY) != 0 && reading.energy_mj != gpu->sought_mj &&
-        now_ns - gpu->sought_ns < LATE_NS)
+    if ((reading.valid & LULL_READING_ENERGY) != 0 && reading.energy_mj != gpu->power.sought_mj &&
+        now_ns - gpu->power.sought_ns < LATE_NS)
         writer_power_conclude(writer, index, reading.energy_mj,
-                              gpu->sought_ns + (now_ns - gpu->sought_ns) / 2, MIN_STEPS_NS,
-                              gpu->state.power_mw);
-    else if (now_ns - gpu->seek_begin_ns >= LONGEST_SEEK_NS)
-        writer_power_conclude(writer, index, gpu->sought_mj, gpu->sought_ns, MIN_POWER_NS,
-                              gpu->state.power_mw);
+                              gpu->power.sought_ns + (now_ns - gpu->power.sought_ns) / 2,
+                              MIN_STEPS_NS, gpu->state.power_mw);
+    else if (now_ns - gpu->power.seek_begin_ns >= LONGEST_SEEK_NS)
+        writer_power_conclude(writer, index, gpu->power.sought_mj, gpu->power.sought_ns,
+                              MIN_POWER_NS, gpu->state.power_mw);
     else
-        gpu->seek_ns = now_ns + SEEK_NS;
-    gpu->sought_ns = now_ns;
+        gpu->power.seek_ns = now_ns + SEEK_NS;
+    gpu->power.sought_ns = now_ns;
     if ((reading.valid & LULL_READING_ENERGY) != 0)
-        gpu->sought_mj = reading.energy_mj;
+        gpu->power.sought_mj = reading.energy_mj;
     lull_writer_show_state(writer, index);
 }

@@ -37,9 +37,8 @@ static bool load_record(struct lull_writer *writer, uint32_t index)
     const char *uuid = lull_device_info(writer->devices, index)->uuid;
     const bool was_deferred = lull_journal_resume(writer->journal, uuid, NULL) == 0;
     struct lull_journal_record fresh;
-    int result = lull_journal_load(writer->journal, uuid, &gpu->record, NULL);
+    int result = lull_journal_load(writer->journal, uuid, &gpu->journal.record, NULL);
 
-    gpu->is_deferred = false;
     if (result == 0 && !was_deferred)
         return false;
     fill_record(writer, index, &fresh);
@@ -47,19 +46,19 @@ static bool load_record(struct lull_writer *writer, uint32_t index)
     if (result < 0 && gpu->limit.before_mw != 0)
         fresh.power_limit_mw = gpu->limit.before_mw;
     /* Without the file, memory still names the clocks that may be locked. */
-    fresh.is_blind = gpu->record.is_blind;
-    fresh.written.sm_at_ns = gpu->record.written.sm_at_ns;
-    memcpy(fresh.written.sm_mhz, gpu->record.written.sm_mhz, sizeof(fresh.written.sm_mhz));
+    fresh.is_blind = gpu->journal.record.is_blind;
+    fresh.written.sm_at_ns = gpu->journal.record.written.sm_at_ns;
+    memcpy(fresh.written.sm_mhz, gpu->journal.record.written.sm_mhz, sizeof(fresh.written.sm_mhz));
     if (result == LULL_E_FORMAT && lull_journal_set_aside(writer->journal, uuid, NULL) == 0)
         lull_log(LULL_LOG_WARNING, "writer", "GPU %u: its journal is damaged; file renamed", index);
-    gpu->record = fresh;
+    gpu->journal.record = fresh;
     return true;
 }
 
 /* Returns whether a power limit may have to be set during this lease. */
 static bool needs_limit(const struct lull_writer_gpu *gpu)
 {
-    return gpu->band.max_limit_mw > 0 || gpu->limit.cap_mw > 0;
+    return gpu->lease.band.max_limit_mw > 0 || gpu->limit.cap_mw > 0;
 }
 
 int lull_writer_record(struct lull_writer *writer, uint32_t index, struct lull_error *err)
@@ -69,23 +68,24 @@ int lull_writer_record(struct lull_writer *writer, uint32_t index, struct lull_e
     bool is_new;
     int result = 0;
 
-    lull_journal_forget_file(&gpu->record_file); /* the record may be set aside or brought back */
+    lull_journal_forget_file(&gpu->journal.file); /* the record may be set aside or brought back */
     is_new = load_record(writer, index);
     if (needs_limit(gpu))
         controls |= LULL_CAPABILITY_POWER_LIMIT;
-    if (is_new || (gpu->record.controls & controls) != controls) {
-        gpu->record.controls |= controls;
-        result = lull_journal_save(writer->journal, &gpu->record, err);
+    if (is_new || (gpu->journal.record.controls & controls) != controls) {
+        gpu->journal.record.controls |= controls;
+        result = lull_journal_save(writer->journal, &gpu->journal.record, err);
     }
-    gpu->is_recorded = result == 0;
-    gpu->is_noted = true;
+    lull_writer_gpu_handle(gpu, result == 0 ? LULL_EVENT_RECORDED : LULL_EVENT_RECORD_FAILED);
+    gpu->journal.is_noted = true;
     if (result == 0 && !is_new)
-        lull_limit_control_inherit(&gpu->limit, gpu->record.power_limit_mw,
-                                   gpu->record.written.limit_mw);
+        lull_limit_control_inherit(&gpu->limit, gpu->journal.record.power_limit_mw,
+                                   gpu->journal.record.written.limit_mw);
     if (result == 0 && needs_limit(gpu))
-        gpu->limit.before_mw = gpu->record.power_limit_mw;
-    if (gpu->record.power_limit_mw == 0) /* a limit that cannot be restored must not be changed */
-        gpu->band.max_limit_mw = gpu->limit.max_mw = gpu->limit.cap_mw = 0;
+        gpu->limit.before_mw = gpu->journal.record.power_limit_mw;
+    if (gpu->journal.record.power_limit_mw ==
+        0) /* a limit that cannot be restored must not be changed */
+        gpu->lease.band.max_limit_mw = gpu->limit.max_mw = gpu->limit.cap_mw = 0;
     return result;
 }
 
@@ -93,31 +93,32 @@ int lull_writer_note_clock(struct lull_writer *writer, uint32_t index, uint32_t 
                            struct lull_error *err)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
-    struct lull_journal_written *written = &gpu->record.written;
+    struct lull_journal_written *written = &gpu->journal.record.written;
 
     /* A reset may have no effect, and then either of the two clocks before it may still hold. */
     if (sm_mhz != 0) {
-        if (gpu->is_noted && written->sm_mhz[0] != sm_mhz)
+        if (gpu->journal.is_noted && written->sm_mhz[0] != sm_mhz)
             written->sm_mhz[1] = written->sm_mhz[0];
         written->sm_mhz[0] = sm_mhz;
     }
     written->sm_at_ns = lull_now_ns();
-    gpu->is_noted = false;
-    return lull_journal_note(writer->journal, gpu->record.uuid, &gpu->record_file, written, err);
+    gpu->journal.is_noted = false;
+    return lull_journal_note(writer->journal, gpu->journal.record.uuid, &gpu->journal.file, written,
+                             err);
 }
 
 int lull_writer_note_limit(struct lull_writer *writer, uint32_t index, bool is_foreign,
                            struct lull_error *err)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
-    uint32_t *written_mw = gpu->record.written.limit_mw;
+    uint32_t *written_mw = gpu->journal.record.written.limit_mw;
 
     if (is_foreign) {
         lull_log(LULL_LOG_WARNING, "writer",
                  "GPU %u: another program has set its power limit to %u W; it stays, and leases do "
                  "not exceed it",
                  index, gpu->limit.before_mw / 1000);
-        gpu->record.power_limit_mw = gpu->limit.before_mw;
+        gpu->journal.record.power_limit_mw = gpu->limit.before_mw;
     }
     if (gpu->limit.target_mw != 0 && gpu->limit.wanted_mw != 0 &&
         written_mw[0] != gpu->limit.target_mw) {
@@ -125,9 +126,9 @@ int lull_writer_note_limit(struct lull_writer *writer, uint32_t index, bool is_f
         written_mw[0] = gpu->limit.target_mw;
     }
     if (is_foreign)
-        return lull_journal_save(writer->journal, &gpu->record, err);
-    return lull_journal_note(writer->journal, gpu->record.uuid, &gpu->record_file,
-                             &gpu->record.written, err);
+        return lull_journal_save(writer->journal, &gpu->journal.record, err);
+    return lull_journal_note(writer->journal, gpu->journal.record.uuid, &gpu->journal.file,
+                             &gpu->journal.record.written, err);
 }
 
 bool lull_writer_record_one(struct lull_writer *writer)
@@ -138,8 +139,10 @@ bool lull_writer_record_one(struct lull_writer *writer)
         struct lull_writer_gpu *gpu = &writer->gpus[i];
         struct lull_error error;
 
-        if (lull_writer_is_out(writer, i) || gpu->stage != LULL_STAGE_LEASED || gpu->is_noisy ||
-            (gpu->is_recorded && (!needs_limit(gpu) || gpu->limit.before_mw != 0)))
+        if (lull_writer_is_out(writer, i) || !lull_writer_gpu_is_held(gpu) ||
+            gpu->faults.is_logged ||
+            (gpu->states.record == LULL_RECORD_KEPT &&
+             (!needs_limit(gpu) || gpu->limit.before_mw != 0)))
             continue;
         if (lull_writer_record(writer, i, &error) < 0)
             lull_writer_log_once(gpu, &error);
@@ -150,17 +153,17 @@ bool lull_writer_record_one(struct lull_writer *writer)
 
 bool lull_writer_needs_proof(const struct lull_writer_gpu *gpu)
 {
-    const struct lull_journal_record *record = &gpu->record;
+    const struct lull_journal_record *record = &gpu->journal.record;
 
-    return !gpu->is_seen_free && !gpu->is_foreign &&
+    return !gpu->clock.is_seen_free && gpu->states.clock != LULL_CLOCK_FOREIGN &&
            (record->written.sm_mhz[0] != 0 || record->written.sm_mhz[1] != 0 ||
             record->is_blind != 0);
 }
 
 void lull_writer_forget_clocks(struct lull_writer_gpu *gpu)
 {
-    gpu->record.is_blind = 0;
-    gpu->record.written = (struct lull_journal_written){0};
+    gpu->journal.record.is_blind = 0;
+    gpu->journal.record.written = (struct lull_journal_written){0};
 }
 
 /* Puts the record of an idle GPU aside until its clock is seen. The keeper may have removed it. */
@@ -173,8 +176,8 @@ static int writer_record_defer(struct lull_writer *writer, uint32_t index, struc
              "GPU %u: its clock was reset, not verified yet: it is idle or limited otherwise; its "
              "record is kept until the GPU is next busy",
              index);
-    gpu->is_deferred = true;
-    gpu->watch_ns = lull_now_ns() + LULL_WRITER_WATCH_NS;
+    lull_writer_gpu_handle(gpu, LULL_EVENT_RECORD_DEFERRED);
+    gpu->watch.next_ns = lull_now_ns() + LULL_WRITER_WATCH_NS;
     result =
         lull_journal_defer(writer->journal, lull_device_info(writer->devices, index)->uuid, err);
     return result == -ENOENT ? 0 : result;
@@ -193,23 +196,23 @@ static int clear_record(struct lull_writer *writer, uint32_t index, struct lull_
     if (lull_writer_needs_proof(gpu)) {
         lull_device_read(writer->devices, index, LULL_LOCK_STATE_READINGS, &reading);
         lock_state = lull_lock_state_of_clock(lull_device_info(writer->devices, index), &reading,
-                                              &gpu->record.written);
+                                              &gpu->journal.record.written);
         gpu->state.observed_mhz = reading.sm_mhz;
         if (lull_driver_owner_is_lost())
             return -EAGAIN;
     }
     if (lock_state == LULL_LOCK_OURS) {
         lull_writer_reset_again(gpu);
-        if (gpu->stage == LULL_STAGE_ENDING &&
-            gpu->raise_failures == LULL_WRITER_FAILURES_TO_REPORT)
+        if (lull_writer_gpu_is_ending(gpu) &&
+            gpu->faults.raise_failures == LULL_WRITER_FAILURES_TO_REPORT)
             lull_writer_report_end(writer, index, LULL_E_NOT_APPLIED);
         return -EAGAIN;
     }
-    gpu->is_recorded = false;
-    lull_journal_forget_file(&gpu->record_file);
-    gpu->raise_failures = 0;
+    lull_journal_forget_file(&gpu->journal.file);
+    gpu->faults.raise_failures = 0;
     if (lock_state == LULL_LOCK_UNKNOWN)
         return writer_record_defer(writer, index, err);
+    lull_writer_gpu_handle(gpu, LULL_EVENT_RECORD_REMOVED);
     lull_writer_forget_clocks(gpu);
     return lull_journal_remove(writer->journal, uuid, err);
 }
@@ -225,7 +228,7 @@ static void writer_record_finish(struct lull_writer *writer, uint32_t index)
     if (gpu->result.settle_ns == LULL_SETTLE_NOT_APPLIED) {
         result = lull_error_set(&error, LULL_E_NOT_APPLIED,
                                 "GPU %u: the clock does not rise after the reset", index);
-        gpu->is_uncertain = true;
+        lull_writer_gpu_handle(gpu, LULL_EVENT_CLOCK_UNSURE);
         lull_writer_plan_retry(gpu);
     } else {
         result = clear_record(writer, index, &error);
@@ -234,7 +237,7 @@ static void writer_record_finish(struct lull_writer *writer, uint32_t index)
     }
     if (result < 0)
         lull_writer_log_once(gpu, &error);
-    if (gpu->stage == LULL_STAGE_ENDING)
+    if (lull_writer_gpu_is_ending(gpu))
         lull_writer_report_end(writer, index, result);
 }
 
@@ -245,10 +248,10 @@ void lull_writer_finish_all(struct lull_writer *writer)
     for (uint32_t i = 0; i < writer->gpu_count && !lull_driver_owner_is_lost(); i++) {
         const struct lull_writer_gpu *gpu = &writer->gpus[i];
 
-        if (!lull_writer_is_out(writer, i) && gpu->stage != LULL_STAGE_LEASED &&
-            gpu->raise_ns == LULL_WRITER_NEVER_NS && !gpu->observation.is_running &&
+        if (!lull_writer_is_out(writer, i) && !lull_writer_gpu_is_held(gpu) &&
+            gpu->clock.raise_ns == LULL_WRITER_NEVER_NS && !gpu->clock.observation.is_running &&
             lull_limit_control_is_restored(&gpu->limit) &&
-            (gpu->stage == LULL_STAGE_ENDING || gpu->is_recorded))
+            (lull_writer_gpu_is_ending(gpu) || gpu->states.record == LULL_RECORD_KEPT))
             writer_record_finish(writer, i);
     }
 }

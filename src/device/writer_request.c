@@ -34,17 +34,17 @@ static uint32_t writer_request_clamp(const struct lull_device_info *info,
 
 bool lull_writer_is_raising(const struct lull_writer_gpu *gpu)
 {
-    return gpu->pending.sm_mhz == gpu->reference_mhz ||
-           (gpu->applied_mhz != 0 && gpu->pending.sm_mhz > gpu->applied_mhz);
+    return gpu->request.pending.sm_mhz == gpu->lease.reference_mhz ||
+           (gpu->clock.applied_mhz != 0 && gpu->request.pending.sm_mhz > gpu->clock.applied_mhz);
 }
 
 /* A request for the clock that is already set writes nothing, but renews how long it holds. */
 static void writer_request_renew(struct lull_writer_gpu *gpu, uint32_t index, int64_t now_ns)
 {
-    gpu->has_pending = false;
-    gpu->valid_until_ns = gpu->pending.valid_until_ns;
-    gpu->result.sequence = gpu->pending.sequence;
-    gpu->result.sm_mhz = gpu->pending.sm_mhz;
+    gpu->request.is_pending = false;
+    gpu->clock.valid_until_ns = gpu->request.pending.valid_until_ns;
+    gpu->result.sequence = gpu->request.pending.sequence;
+    gpu->result.sm_mhz = gpu->request.pending.sm_mhz;
     gpu->result.status = 0;
     gpu->result.call_begin_ns = now_ns;
     gpu->result.call_ns = 0;
@@ -53,9 +53,9 @@ static void writer_request_renew(struct lull_writer_gpu *gpu, uint32_t index, in
 
 void lull_writer_refuse(struct lull_writer_gpu *gpu, uint32_t index, int status)
 {
-    gpu->has_pending = false;
-    gpu->result.sequence = gpu->pending.sequence;
-    gpu->result.sm_mhz = gpu->pending.sm_mhz;
+    gpu->request.is_pending = false;
+    gpu->result.sequence = gpu->request.pending.sequence;
+    gpu->result.sm_mhz = gpu->request.pending.sm_mhz;
     gpu->result.status = status;
     gpu->result.call_ns = 0;
     gpu->state.status = status;
@@ -67,26 +67,27 @@ static void writer_request_take(struct lull_writer *writer, uint32_t index, int6
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     struct lull_switch_request request;
 
-    if (!gpu->source->channel.take(gpu->source->channel.context, index, &request))
+    if (!gpu->lease.source->channel.take(gpu->lease.source->channel.context, index, &request))
         return;
-    request.sm_mhz =
-        writer_request_clamp(lull_device_info(writer->devices, index), &gpu->band, request.sm_mhz);
-    if (gpu->reference_mhz != 0 && (request.sm_mhz == 0 || request.sm_mhz > gpu->reference_mhz))
-        request.sm_mhz = gpu->reference_mhz;
+    request.sm_mhz = writer_request_clamp(lull_device_info(writer->devices, index),
+                                          &gpu->lease.band, request.sm_mhz);
+    if (gpu->lease.reference_mhz != 0 &&
+        (request.sm_mhz == 0 || request.sm_mhz > gpu->lease.reference_mhz))
+        request.sm_mhz = gpu->lease.reference_mhz;
     request.valid_until_ns =
         lull_earlier_ns(request.valid_until_ns, now_ns + writer->options.validity_cap_ns);
-    if (!gpu->has_pending || gpu->pending.sm_mhz != request.sm_mhz)
-        gpu->arrived_ns = now_ns;
-    if (!gpu->has_pending && lull_fault_of(gpu->state.status) != LULL_FAULT_GONE)
-        gpu->failures = 0;
-    gpu->pending = request;
-    gpu->has_pending = true;
+    if (!gpu->request.is_pending || gpu->request.pending.sm_mhz != request.sm_mhz)
+        gpu->request.arrived_ns = now_ns;
+    if (!gpu->request.is_pending && lull_fault_of(gpu->state.status) != LULL_FAULT_GONE)
+        gpu->faults.failures = 0;
+    gpu->request.pending = request;
+    gpu->request.is_pending = true;
 }
 
 static bool writer_request_is_late(const struct lull_writer_gpu *gpu, int64_t now_ns)
 {
-    return !lull_writer_is_raising(gpu) &&
-           (gpu->pending.deadline_ns < now_ns || gpu->pending.valid_until_ns <= now_ns);
+    return !lull_writer_is_raising(gpu) && (gpu->request.pending.deadline_ns < now_ns ||
+                                            gpu->request.pending.valid_until_ns <= now_ns);
 }
 
 /* Answers requests that need no driver call. The time is read again, because the request may have
@@ -96,10 +97,12 @@ static void writer_settle_request(struct lull_writer *writer, uint32_t index)
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     const int64_t now_ns = lull_now_ns();
 
-    if (gpu->pending.sm_mhz == gpu->applied_mhz && !gpu->is_uncertain) {
+    if (gpu->request.pending.sm_mhz == gpu->clock.applied_mhz &&
+        gpu->states.clock != LULL_CLOCK_UNSURE) {
         writer_request_renew(gpu, index, now_ns);
-    } else if (writer_request_is_late(gpu, now_ns) || (lull_writer_is_keeper_at_work(writer) &&
-                                                       gpu->pending.sm_mhz != gpu->reference_mhz)) {
+    } else if (writer_request_is_late(gpu, now_ns) ||
+               (lull_writer_is_keeper_at_work(writer) &&
+                gpu->request.pending.sm_mhz != gpu->lease.reference_mhz)) {
         gpu->state.dropped++;
         lull_writer_refuse(gpu, index, LULL_E_STALE);
         lull_writer_show_state(writer, index);
@@ -108,8 +111,9 @@ static void writer_settle_request(struct lull_writer *writer, uint32_t index)
 
 static void writer_request_expire(struct lull_writer_gpu *gpu, uint32_t index, int64_t now_ns)
 {
-    if ((gpu->applied_mhz == gpu->reference_mhz && !gpu->is_uncertain) ||
-        gpu->raise_ns != LULL_WRITER_NEVER_NS || gpu->valid_until_ns > now_ns)
+    if ((gpu->clock.applied_mhz == gpu->lease.reference_mhz &&
+         gpu->states.clock != LULL_CLOCK_UNSURE) ||
+        gpu->clock.raise_ns != LULL_WRITER_NEVER_NS || gpu->clock.valid_until_ns > now_ns)
         return;
     gpu->state.expired++;
     lull_writer_undo_lowering(gpu, index, now_ns);
@@ -119,7 +123,8 @@ static void writer_request_take_limit(struct lull_writer_gpu *gpu, uint32_t inde
 {
     struct lull_limit_request request;
 
-    if (gpu->source->channel.take_limit(gpu->source->channel.context, index, &request) &&
+    if (gpu->lease.source->channel.take_limit(gpu->lease.source->channel.context, index,
+                                              &request) &&
         lull_limit_control_take(&gpu->limit, &request) < 0)
         lull_writer_publish_limit(gpu, index);
 }
@@ -130,13 +135,13 @@ static int refusal_of(const struct lull_writer *writer, const struct lull_writer
 {
     if (!writer->is_driver_open)
         return LULL_E_NO_DRIVER;
-    if (gpu->is_foreign)
+    if (gpu->states.clock == LULL_CLOCK_FOREIGN)
         return -EBUSY;
-    if (lull_writer_is_raising(gpu) || gpu->pending.sm_mhz == gpu->applied_mhz)
+    if (lull_writer_is_raising(gpu) || gpu->request.pending.sm_mhz == gpu->clock.applied_mhz)
         return 0;
-    if (gpu->off_status < 0)
-        return gpu->off_status;
-    if (lull_fault_of(gpu->state.status) == LULL_FAULT_GONE && gpu->retry_ns > now_ns)
+    if (gpu->faults.off_status < 0)
+        return gpu->faults.off_status;
+    if (lull_fault_of(gpu->state.status) == LULL_FAULT_GONE && gpu->faults.retry_ns > now_ns)
         return gpu->state.status;
     return 0;
 }
@@ -144,9 +149,10 @@ static int refusal_of(const struct lull_writer *writer, const struct lull_writer
 /* Brings a GPU under its cap whose clock is above: at the begin, and after others have held it. */
 static void writer_apply_cap(struct lull_writer_gpu *gpu, int64_t now_ns)
 {
-    if (gpu->reference_mhz != 0 && !gpu->is_foreign && gpu->raise_ns == LULL_WRITER_NEVER_NS &&
-        (gpu->applied_mhz == 0 || gpu->applied_mhz > gpu->reference_mhz))
-        gpu->raise_ns = now_ns;
+    if (gpu->lease.reference_mhz != 0 && gpu->states.clock != LULL_CLOCK_FOREIGN &&
+        gpu->clock.raise_ns == LULL_WRITER_NEVER_NS &&
+        (gpu->clock.applied_mhz == 0 || gpu->clock.applied_mhz > gpu->lease.reference_mhz))
+        gpu->clock.raise_ns = now_ns;
 }
 
 void lull_writer_collect(struct lull_writer *writer, int64_t now_ns)
@@ -154,16 +160,16 @@ void lull_writer_collect(struct lull_writer *writer, int64_t now_ns)
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
         struct lull_writer_gpu *gpu = &writer->gpus[i];
 
-        if (lull_writer_is_away(writer, i) || gpu->stage != LULL_STAGE_LEASED)
+        if (lull_writer_is_away(writer, i) || !lull_writer_gpu_is_held(gpu))
             continue;
         writer_apply_cap(gpu, now_ns);
-        if (gpu->source == NULL)
+        if (gpu->lease.source == NULL)
             continue;
         writer_request_take(writer, i, now_ns);
         writer_request_take_limit(gpu, i);
-        if (gpu->has_pending && refusal_of(writer, gpu, now_ns) < 0)
+        if (gpu->request.is_pending && refusal_of(writer, gpu, now_ns) < 0)
             lull_writer_refuse(gpu, i, refusal_of(writer, gpu, now_ns));
-        else if (gpu->has_pending)
+        else if (gpu->request.is_pending)
             writer_settle_request(writer, i);
         writer_request_expire(gpu, i, now_ns);
     }
@@ -172,10 +178,10 @@ void lull_writer_collect(struct lull_writer *writer, int64_t now_ns)
 /* Returns when raising this GPU became due; LULL_WRITER_NEVER_NS: no raising is wanted. */
 static int64_t raising_since(const struct lull_writer_gpu *gpu)
 {
-    int64_t since_ns = gpu->raise_ns;
+    int64_t since_ns = gpu->clock.raise_ns;
 
-    if (gpu->has_pending && lull_writer_is_raising(gpu))
-        since_ns = lull_earlier_ns(since_ns, gpu->arrived_ns);
+    if (gpu->request.is_pending && lull_writer_is_raising(gpu))
+        since_ns = lull_earlier_ns(since_ns, gpu->request.arrived_ns);
     return since_ns;
 }
 
@@ -198,12 +204,12 @@ int lull_writer_find_raising(const struct lull_writer *writer, int64_t now_ns)
 
 int64_t lull_writer_lowering_from_ns(const struct lull_writer_gpu *gpu)
 {
-    int64_t from_ns = lull_switch_budget_from_ns(&gpu->budget);
+    int64_t from_ns = lull_switch_budget_from_ns(&gpu->clock.budget);
 
-    if (gpu->failures > 0 && gpu->retry_ns > from_ns)
-        from_ns = gpu->retry_ns;
-    if (gpu->doubts > 0 && !gpu->is_checked && gpu->watch_ns > from_ns)
-        from_ns = gpu->watch_ns;
+    if (gpu->faults.failures > 0 && gpu->faults.retry_ns > from_ns)
+        from_ns = gpu->faults.retry_ns;
+    if (gpu->watch.doubts > 0 && !gpu->watch.is_checked && gpu->watch.next_ns > from_ns)
+        from_ns = gpu->watch.next_ns;
     return from_ns;
 }
 
@@ -215,11 +221,11 @@ int lull_writer_find_lowering(const struct lull_writer *writer, int64_t now_ns)
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
         const struct lull_writer_gpu *gpu = &writer->gpus[i];
 
-        if (lull_writer_is_out(writer, i) || !gpu->has_pending || lull_writer_is_raising(gpu) ||
-            lull_writer_lowering_from_ns(gpu) > now_ns)
+        if (lull_writer_is_out(writer, i) || !gpu->request.is_pending ||
+            lull_writer_is_raising(gpu) || lull_writer_lowering_from_ns(gpu) > now_ns)
             continue;
-        if (found < 0 || gpu->pending.deadline_ns < best_ns) {
-            best_ns = gpu->pending.deadline_ns;
+        if (found < 0 || gpu->request.pending.deadline_ns < best_ns) {
+            best_ns = gpu->request.pending.deadline_ns;
             found = (int)i;
         }
     }

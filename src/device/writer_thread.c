@@ -30,22 +30,23 @@ static int64_t next_due(const struct lull_writer *writer)
         }
         if (lull_writer_is_out(writer, i))
             continue;
-        due_ns = lull_earlier_ns(due_ns, gpu->raise_ns);
+        due_ns = lull_earlier_ns(due_ns, gpu->clock.raise_ns);
         due_ns = lull_earlier_ns(due_ns, lull_writer_limit_due_ns(gpu));
-        if (gpu->observation.is_running)
-            due_ns = lull_earlier_ns(due_ns, gpu->observation.next_ns);
+        if (gpu->clock.observation.is_running)
+            due_ns = lull_earlier_ns(due_ns, gpu->clock.observation.next_ns);
         if (lull_writer_is_watched(gpu))
-            due_ns = lull_earlier_ns(due_ns, gpu->watch_ns);
-        if (gpu->stage == LULL_STAGE_LEASED &&
-            (gpu->applied_mhz != gpu->reference_mhz || gpu->is_uncertain) &&
-            gpu->raise_ns == LULL_WRITER_NEVER_NS)
-            due_ns = lull_earlier_ns(due_ns, gpu->valid_until_ns);
-        if (gpu->has_pending)
+            due_ns = lull_earlier_ns(due_ns, gpu->watch.next_ns);
+        if (lull_writer_gpu_is_held(gpu) &&
+            (gpu->clock.applied_mhz != gpu->lease.reference_mhz ||
+             gpu->states.clock == LULL_CLOCK_UNSURE) &&
+            gpu->clock.raise_ns == LULL_WRITER_NEVER_NS)
+            due_ns = lull_earlier_ns(due_ns, gpu->clock.valid_until_ns);
+        if (gpu->request.is_pending)
             due_ns = lull_earlier_ns(
-                due_ns,
-                lull_earlier_ns(
-                    lull_writer_lowering_from_ns(gpu),
-                    lull_earlier_ns(gpu->pending.deadline_ns, gpu->pending.valid_until_ns) + 1));
+                due_ns, lull_earlier_ns(lull_writer_lowering_from_ns(gpu),
+                                        lull_earlier_ns(gpu->request.pending.deadline_ns,
+                                                        gpu->request.pending.valid_until_ns) +
+                                            1));
     }
     return due_ns;
 }
@@ -79,11 +80,11 @@ static bool is_restored(const struct lull_writer *writer, uint32_t index, int64_
         return lull_writer_health_of_call(writer, index, now_ns) != LULL_WRITER_UP;
     /* What is not there is not waited for: its record stays for the next start. */
     if (lull_writer_is_out(writer, index))
-        return gpu->stage == LULL_STAGE_FREE;
-    if (gpu->is_lost)
-        return gpu->stage == LULL_STAGE_FREE && gpu->raise_ns > now_ns;
-    return gpu->stage == LULL_STAGE_FREE && gpu->raise_ns == LULL_WRITER_NEVER_NS &&
-           !gpu->is_recorded;
+        return gpu->states.lease == LULL_LEASE_FREE;
+    if (gpu->states.presence == LULL_PRESENCE_LOST)
+        return gpu->states.lease == LULL_LEASE_FREE && gpu->clock.raise_ns > now_ns;
+    return gpu->states.lease == LULL_LEASE_FREE && gpu->clock.raise_ns == LULL_WRITER_NEVER_NS &&
+           gpu->states.record != LULL_RECORD_KEPT;
 }
 
 static bool writer_thread_is_done(const struct lull_writer *writer, int64_t now_ns)

@@ -22,7 +22,7 @@ enum { READINGS_TO_ACCEPT = 4 };
 
 uint32_t lull_writer_unread_us(const struct lull_writer_gpu *gpu, int64_t now_ns)
 {
-    return (uint32_t)lull_earlier_ns((now_ns - gpu->observation.read_ns) / LULL_NS_PER_US,
+    return (uint32_t)lull_earlier_ns((now_ns - gpu->clock.observation.read_ns) / LULL_NS_PER_US,
                                      UINT32_MAX);
 }
 
@@ -30,7 +30,7 @@ void lull_writer_begin_observation(struct lull_writer_gpu *gpu, uint32_t before_
                                    int64_t call_end_ns)
 {
     assert(gpu->state.writes > 0);
-    gpu->observation = (struct lull_writer_observation){
+    gpu->clock.observation = (struct lull_writer_observation){
         .is_running = true,
         .before_mhz = before_mhz,
         .call_end_ns = call_end_ns,
@@ -49,13 +49,12 @@ static void yield_clock(struct lull_writer_gpu *gpu, uint32_t index)
     lull_log(LULL_LOG_WARNING, "writer",
              "GPU %u: it runs at %u MHz, which Lull has not set, and no reason is reported: "
              "another program has locked its clock; Lull does not manage it until the lock is gone",
-             index, gpu->doubted_mhz);
-    gpu->is_foreign = true;
-    gpu->applied_mhz = 0;
-    gpu->is_uncertain = false;
-    gpu->raise_ns = LULL_WRITER_NEVER_NS;
+             index, gpu->watch.doubted_mhz);
+    lull_writer_gpu_handle(gpu, LULL_EVENT_CLOCK_TAKEN);
+    gpu->clock.applied_mhz = 0;
+    gpu->clock.raise_ns = LULL_WRITER_NEVER_NS;
     gpu->state.status = -EBUSY;
-    if (gpu->has_pending)
+    if (gpu->request.is_pending)
         lull_writer_refuse(gpu, index, -EBUSY);
 }
 
@@ -66,37 +65,38 @@ enum lull_lock_state lull_writer_look(struct lull_writer *writer, uint32_t index
     struct lull_device_reading reading;
     enum lull_lock_state lock_state;
 
-    gpu->watch_ns = now_ns + LULL_WRITER_WATCH_NS;
-    if (now_ns - gpu->record.written.sm_at_ns < LULL_LOCK_STATE_SETTLING_NS)
+    gpu->watch.next_ns = now_ns + LULL_WRITER_WATCH_NS;
+    if (now_ns - gpu->journal.record.written.sm_at_ns < LULL_LOCK_STATE_SETTLING_NS)
         return LULL_LOCK_OURS;
     lull_device_read(writer->devices, index, LULL_LOCK_STATE_READINGS, &reading);
     lock_state = lull_lock_state_of_clock(lull_device_info(writer->devices, index), &reading,
-                                          &gpu->record.written);
-    if (lock_state == LULL_LOCK_FOREIGN && gpu->record.is_blind != 0)
+                                          &gpu->journal.record.written);
+    if (lock_state == LULL_LOCK_FOREIGN && gpu->journal.record.is_blind != 0)
         lock_state = LULL_LOCK_OURS;
     gpu->state.observed_mhz = reading.sm_mhz;
     if (reading.valid != 0)
         gpu->state.seen_ns = now_ns;
-    gpu->is_seen_free =
-        gpu->is_seen_free || (lock_state == LULL_LOCK_FREE && gpu->applied_mhz == 0);
-    gpu->is_checked = gpu->is_checked || lock_state != LULL_LOCK_FOREIGN;
+    gpu->clock.is_seen_free =
+        gpu->clock.is_seen_free || (lock_state == LULL_LOCK_FREE && gpu->clock.applied_mhz == 0);
+    gpu->watch.is_checked = gpu->watch.is_checked || lock_state != LULL_LOCK_FOREIGN;
     if (lock_state == LULL_LOCK_FREE || lock_state == LULL_LOCK_OURS)
-        gpu->is_foreign = false;
-    if (lock_state != LULL_LOCK_FOREIGN || reading.sm_mhz != gpu->doubted_mhz)
-        gpu->doubts = 0;
+        lull_writer_gpu_handle(gpu, LULL_EVENT_CLOCK_LEFT);
+    if (lock_state != LULL_LOCK_FOREIGN || reading.sm_mhz != gpu->watch.doubted_mhz)
+        gpu->watch.doubts = 0;
     if (lock_state == LULL_LOCK_FOREIGN) {
-        gpu->doubted_mhz = reading.sm_mhz;
-        if (++gpu->doubts == READINGS_TO_ACCEPT)
+        gpu->watch.doubted_mhz = reading.sm_mhz;
+        if (++gpu->watch.doubts == READINGS_TO_ACCEPT)
             yield_clock(gpu, index);
     }
-    if (gpu->doubts > 0)
-        gpu->watch_ns = now_ns + LULL_WRITER_DOUBT_NS;
+    if (gpu->watch.doubts > 0)
+        gpu->watch.next_ns = now_ns + LULL_WRITER_DOUBT_NS;
     return lock_state;
 }
 
 void lull_writer_reset_again(struct lull_writer_gpu *gpu)
 {
-    gpu->applied_mhz = gpu->state.observed_mhz;
+    lull_writer_gpu_handle(gpu, LULL_EVENT_STILL_LOCKED);
+    gpu->clock.applied_mhz = gpu->state.observed_mhz;
     lull_writer_plan_retry(gpu);
 }
 
@@ -106,11 +106,11 @@ static bool writer_watch_is_settled(const struct lull_writer *writer, uint32_t i
     const struct lull_writer_gpu *gpu = &writer->gpus[index];
     const struct lull_device_info *info = lull_device_info(writer->devices, index);
 
-    if (gpu->applied_mhz != 0)
-        return seen_mhz == gpu->applied_mhz;
+    if (gpu->clock.applied_mhz != 0)
+        return seen_mhz == gpu->clock.applied_mhz;
     /* After a reset every clock is right but the one that was locked before, unless that is the
      * highest. */
-    return seen_mhz != gpu->observation.before_mhz || info->sm_clock_count == 0 ||
+    return seen_mhz != gpu->clock.observation.before_mhz || info->sm_clock_count == 0 ||
            seen_mhz >= info->sm_clocks_mhz[0];
 }
 
@@ -131,7 +131,7 @@ static bool is_applied(const struct lull_writer *writer, uint32_t index, uint32_
     const struct lull_writer_gpu *gpu = &writer->gpus[index];
     const struct lull_device_info *info = lull_device_info(writer->devices, index);
 
-    if (gpu->applied_mhz == 0) {
+    if (gpu->clock.applied_mhz == 0) {
         struct lull_device_reading reading;
 
         /* The clock is still at the old lock. If something else holds it there, the reasons say so.
@@ -141,14 +141,14 @@ static bool is_applied(const struct lull_writer *writer, uint32_t index, uint32_
             return true; /* the device reports no reasons, so the driver's success has to suffice */
         return (reading.reasons & ~(uint64_t)LULL_CLOCK_REASON_SETTING) != 0;
     }
-    if (gpu->observation.before_mhz != 0 && seen_mhz == gpu->observation.before_mhz)
-        return seen_mhz < gpu->applied_mhz && writer_watch_is_idle(writer, index);
-    return seen_mhz <= lull_lock_state_step_above(info, gpu->applied_mhz);
+    if (gpu->clock.observation.before_mhz != 0 && seen_mhz == gpu->clock.observation.before_mhz)
+        return seen_mhz < gpu->clock.applied_mhz && writer_watch_is_idle(writer, index);
+    return seen_mhz <= lull_lock_state_step_above(info, gpu->clock.applied_mhz);
 }
 
 static void writer_watch_end_observation(struct lull_writer_gpu *gpu, int64_t settle_ns)
 {
-    gpu->observation.is_running = false;
+    gpu->clock.observation.is_running = false;
     gpu->result.settle_ns = settle_ns;
     if (settle_ns == LULL_SETTLE_NOT_APPLIED)
         gpu->state.disobeyed++;
@@ -161,14 +161,14 @@ static bool is_seen_free(const struct lull_writer *writer, uint32_t index,
     const struct lull_writer_gpu *gpu = &writer->gpus[index];
     const struct lull_device_info *info = lull_device_info(writer->devices, index);
 
-    return gpu->applied_mhz == 0 && reading->valid != 0 &&
+    return gpu->clock.applied_mhz == 0 && reading->valid != 0 &&
            lull_lock_state_is_high(info, reading->sm_mhz);
 }
 
 static void writer_watch_observe(struct lull_writer *writer, uint32_t index)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
-    struct lull_writer_observation *observation = &gpu->observation;
+    struct lull_writer_observation *observation = &gpu->clock.observation;
     struct lull_device_reading reading;
     int64_t now_ns;
 
@@ -180,7 +180,7 @@ static void writer_watch_observe(struct lull_writer *writer, uint32_t index)
     gpu->state.observed_mhz = reading.sm_mhz;
     if (reading.valid != 0)
         gpu->state.seen_ns = now_ns;
-    gpu->is_seen_free = gpu->is_seen_free || is_seen_free(writer, index, &reading);
+    gpu->clock.is_seen_free = gpu->clock.is_seen_free || is_seen_free(writer, index, &reading);
     observation->next_ns = now_ns + LULL_SWITCH_LOOK_NS;
     if (reading.valid != 0 && writer_watch_is_settled(writer, index, reading.sm_mhz))
         writer_watch_end_observation(gpu, (observation->read_ns + now_ns) / 2 -
@@ -201,7 +201,7 @@ static void writer_watch_observe(struct lull_writer *writer, uint32_t index)
 bool lull_writer_observe_one(struct lull_writer *writer, int64_t now_ns)
 {
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
-        const struct lull_writer_observation *observation = &writer->gpus[i].observation;
+        const struct lull_writer_observation *observation = &writer->gpus[i].clock.observation;
 
         if (!lull_writer_is_out(writer, i) && observation->is_running &&
             observation->next_ns <= now_ns) {
@@ -219,23 +219,26 @@ static void writer_watch_gpu(struct lull_writer *writer, uint32_t index)
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     const char *uuid = lull_device_info(writer->devices, index)->uuid;
     const enum lull_lock_state lock_state = lull_writer_look(writer, index);
-    const bool is_over = gpu->is_deferred && (lock_state == LULL_LOCK_FREE || gpu->is_foreign);
+    const bool is_over = gpu->states.record == LULL_RECORD_DEFERRED &&
+                         (lock_state == LULL_LOCK_FREE || gpu->states.clock == LULL_CLOCK_FOREIGN);
     struct lull_error error;
     int result = 0;
 
     if (is_over) {
         result = lull_journal_remove_deferred(writer->journal, uuid, &error);
-        gpu->is_deferred = result < 0;
+        if (result == 0)
+            lull_writer_gpu_handle(gpu, LULL_EVENT_DEFERRED_PROVEN);
         lull_writer_forget_clocks(gpu);
         lull_log(LULL_LOG_INFO, "writer", "GPU %u: busy again: its reset is confirmed", index);
-    } else if (gpu->is_deferred && lock_state == LULL_LOCK_OURS) {
+    } else if (gpu->states.record == LULL_RECORD_DEFERRED && lock_state == LULL_LOCK_OURS) {
         result = lull_journal_resume(writer->journal, uuid, &error);
-        gpu->is_recorded = result == 0;
-        gpu->is_deferred = result < 0;
+        if (result == 0)
+            lull_writer_gpu_handle(gpu, LULL_EVENT_DEFERRED_FAILED);
         lull_writer_reset_again(gpu);
-    } else if (gpu->stage == LULL_STAGE_LEASED && gpu->applied_mhz == 0 &&
+    } else if (lull_writer_gpu_is_held(gpu) && gpu->clock.applied_mhz == 0 &&
                lock_state == LULL_LOCK_OURS &&
-               gpu->record.written.sm_at_ns + LULL_LOCK_STATE_SETTLING_NS <= lull_now_ns()) {
+               gpu->journal.record.written.sm_at_ns + LULL_LOCK_STATE_SETTLING_NS <=
+                   lull_now_ns()) {
         lull_writer_reset_again(gpu);
     }
     if (result < 0)
@@ -245,11 +248,13 @@ static void writer_watch_gpu(struct lull_writer *writer, uint32_t index)
 
 bool lull_writer_is_watched(const struct lull_writer_gpu *gpu)
 {
-    const bool is_watched = gpu->stage == LULL_STAGE_LEASED
-                                ? gpu->is_recorded || lull_writer_needs_proof(gpu)
-                                : gpu->is_deferred;
+    const bool is_watched =
+        lull_writer_gpu_is_held(gpu)
+            ? gpu->states.record == LULL_RECORD_KEPT || lull_writer_needs_proof(gpu)
+            : gpu->states.record == LULL_RECORD_DEFERRED;
 
-    return is_watched && !gpu->observation.is_running && gpu->raise_ns == LULL_WRITER_NEVER_NS;
+    return is_watched && !gpu->clock.observation.is_running &&
+           gpu->clock.raise_ns == LULL_WRITER_NEVER_NS;
 }
 
 bool lull_writer_watch_one(struct lull_writer *writer, int64_t now_ns)
@@ -258,7 +263,7 @@ bool lull_writer_watch_one(struct lull_writer *writer, int64_t now_ns)
         const struct lull_writer_gpu *gpu = &writer->gpus[i];
 
         if (!lull_writer_is_out(writer, i) && lull_writer_is_watched(gpu) &&
-            gpu->watch_ns <= now_ns) {
+            gpu->watch.next_ns <= now_ns) {
             writer_watch_gpu(writer, i);
             return true;
         }

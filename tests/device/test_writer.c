@@ -463,9 +463,9 @@ static void test_raisings_go_first_and_lowerings_by_deadline(void **state)
     check_call(5, 0, 1200, T0 + 60 * MS);
     check_call(6, 2, 0, T0 + 60 * MS + FAKE_CALL_NS);
     /* One that has waited longer goes first, though its GPU comes later. */
-    writer->gpus[1].pending = (struct lull_switch_request){.sequence = 9};
-    writer->gpus[1].has_pending = true;
-    writer->gpus[1].arrived_ns = fake_time_ns - 1;
+    writer->gpus[1].request.pending = (struct lull_switch_request){.sequence = 9};
+    writer->gpus[1].request.is_pending = true;
+    writer->gpus[1].request.arrived_ns = fake_time_ns - 1;
     ask(0, 0, 0, 0);
     advance(T0 + 150 * MS);
     check_call(7, 1, 0, T0 + 100 * MS);
@@ -486,11 +486,11 @@ static void test_the_latest_request_wins_and_keeps_its_place(void **state)
     writer_request_take(writer, 0, T0);
     ask_soon(0, 900);
     writer_request_take(writer, 0, T0 + 5);
-    assert_int_equal(gpu->arrived_ns, T0); /* the same point again */
+    assert_int_equal(gpu->request.arrived_ns, T0); /* the same point again */
     ask_soon(0, 600);
     writer_request_take(writer, 0, T0 + 6);
-    assert_int_equal(gpu->arrived_ns, T0 + 6);
-    assert_int_equal(gpu->pending.sequence, 3);
+    assert_int_equal(gpu->request.arrived_ns, T0 + 6);
+    assert_int_equal(gpu->request.pending.sequence, 3);
     advance(T0 + MS);
     assert_int_equal(fake.call_count, 1);
     check_call(0, 0, 600, T0);
@@ -510,8 +510,8 @@ static void test_what_is_a_raising(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        const struct lull_writer_gpu gpu = {.applied_mhz = rows[i].applied_mhz,
-                                            .pending = {.sm_mhz = rows[i].asked_mhz}};
+        const struct lull_writer_gpu gpu = {.clock.applied_mhz = rows[i].applied_mhz,
+                                            .request.pending.sm_mhz = rows[i].asked_mhz};
 
         assert_int_equal(lull_writer_is_raising(&gpu), rows[i].is_raising);
     }
@@ -881,7 +881,7 @@ static void test_an_uncertain_lowering_is_raised_when_it_ends(void **state)
     assert_int_equal(fake.call_count, 2);
     fake.gpus[0].failures = 4;
     fake.gpus[0].status = -EAGAIN;
-    writer->gpus[0].off_status = 0;
+    writer->gpus[0].faults.off_status = 0;
     ask_soon(0, 900);
     advance(T0 + 120 * MS);
     ask_soon(0, 0); /* the reference point is not certain: it is written */
@@ -1013,8 +1013,8 @@ static void test_what_is_settled_and_what_is_obeyed(void **state)
     assert_int_equal(lull_lock_state_step_above(info, 1200), 1400);
     assert_int_equal(lull_lock_state_step_above(info, 1400), 1400);
     assert_int_equal(lull_lock_state_step_above(info, 1500), 1500);
-    gpu->applied_mhz = 900;
-    gpu->observation.before_mhz = 1200;
+    gpu->clock.applied_mhz = 900;
+    gpu->clock.observation.before_mhz = 1200;
     assert_true(writer_watch_is_settled(writer, 0, 900));
     assert_false(writer_watch_is_settled(writer, 0, 1200));
     assert_false(writer_watch_is_settled(writer, 0, 600));
@@ -1022,20 +1022,20 @@ static void test_what_is_settled_and_what_is_obeyed(void **state)
     assert_true(is_applied(writer, 0, 899));
     assert_false(is_applied(writer, 0, 1200)); /* where it was locked before */
     assert_false(is_applied(writer, 0, 1201));
-    gpu->observation.before_mhz = 600;
+    gpu->clock.observation.before_mhz = 600;
     assert_true(is_applied(writer, 0, 1200)); /* a reading may be off by one step */
     assert_false(is_applied(writer, 0, 1201));
     assert_false(is_applied(writer, 0, 600));
-    gpu->observation.before_mhz = 0;
+    gpu->clock.observation.before_mhz = 0;
     assert_true(is_applied(writer, 0, 0));
-    gpu->applied_mhz = 0; /* a reset */
-    gpu->observation.before_mhz = 900;
+    gpu->clock.applied_mhz = 0; /* a reset */
+    gpu->clock.observation.before_mhz = 900;
     assert_false(writer_watch_is_settled(writer, 0, 900));
     assert_true(writer_watch_is_settled(writer, 0, 899));
     assert_true(writer_watch_is_settled(writer, 0, 1400));
-    gpu->observation.before_mhz = 1400; /* the highest was locked: it says nothing */
+    gpu->clock.observation.before_mhz = 1400; /* the highest was locked: it says nothing */
     assert_true(writer_watch_is_settled(writer, 0, 1400));
-    gpu->observation.before_mhz = 900;
+    gpu->clock.observation.before_mhz = 900;
     assert_false(is_applied(writer, 0, 900));
     fake.gpus[0].reasons = LULL_CLOCK_REASON_SETTING;
     assert_false(is_applied(writer, 0, 900));
@@ -1046,7 +1046,7 @@ static void test_what_is_settled_and_what_is_obeyed(void **state)
     assert_true(is_applied(writer, 0, 900));
     fake.gpus[0].info.sm_clock_count = 0;
     assert_true(writer_watch_is_settled(writer, 0, 900));
-    gpu->observation.before_mhz = 0;
+    gpu->clock.observation.before_mhz = 0;
     assert_int_equal(end(), 0);
 }
 
@@ -1242,12 +1242,12 @@ static void test_a_high_clock_is_free_without_a_lock(void **state)
     (void)state;
     begin(1);
     for (uint32_t applied_mhz = 0; applied_mhz <= 900; applied_mhz += 900) {
-        writer->gpus[0].is_seen_free = false;
-        writer->gpus[0].applied_mhz = applied_mhz;
+        writer->gpus[0].clock.is_seen_free = false;
+        writer->gpus[0].clock.applied_mhz = applied_mhz;
         assert_int_equal(lull_writer_look(writer, 0), LULL_LOCK_FREE);
-        assert_int_equal(writer->gpus[0].is_seen_free, applied_mhz == 0);
+        assert_int_equal(writer->gpus[0].clock.is_seen_free, applied_mhz == 0);
     }
-    writer->gpus[0].applied_mhz = 0;
+    writer->gpus[0].clock.applied_mhz = 0;
     assert_int_equal(end(), 0);
 }
 
