@@ -255,6 +255,10 @@ bool lull_writer_is_raising(const struct lull_writer_gpu *gpu);
 /* Answers the pending request with a status and forgets it. */
 void lull_writer_refuse(struct lull_writer_gpu *gpu, uint32_t index, int status);
 
+/* When the lowering of a GPU with a lease ends unless it is renewed; LULL_WRITER_NEVER_NS: it has
+ * none. */
+int64_t lull_writer_expires_ns(const struct lull_writer_gpu *gpu);
+
 /* Takes all new requests, answers those that need no driver call, and ends lowerings that were not
  * renewed in time. */
 void lull_writer_collect(struct lull_writer *writer, int64_t now_ns);

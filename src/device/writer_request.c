@@ -109,11 +109,21 @@ static void writer_settle_request(struct lull_writer *writer, uint32_t index)
     }
 }
 
+int64_t lull_writer_expires_ns(const struct lull_writer_gpu *gpu)
+{
+    const bool is_lowered = gpu->states.clock == LULL_CLOCK_UNSURE ||
+                            gpu->clock.applied_mhz != gpu->lease.reference_mhz;
+
+    /* Another program's lock was not lowered here, and the cap's clock waits until it is gone. */
+    if (!is_lowered || gpu->states.clock == LULL_CLOCK_FOREIGN ||
+        gpu->clock.raise_ns != LULL_WRITER_NEVER_NS)
+        return LULL_WRITER_NEVER_NS;
+    return gpu->clock.valid_until_ns;
+}
+
 static void writer_request_expire(struct lull_writer_gpu *gpu, uint32_t index, int64_t now_ns)
 {
-    if ((gpu->clock.applied_mhz == gpu->lease.reference_mhz &&
-         gpu->states.clock != LULL_CLOCK_UNSURE) ||
-        gpu->clock.raise_ns != LULL_WRITER_NEVER_NS || gpu->clock.valid_until_ns > now_ns)
+    if (lull_writer_expires_ns(gpu) > now_ns)
         return;
     gpu->state.expired++;
     lull_writer_undo_lowering(gpu, index, now_ns);

@@ -36,11 +36,8 @@ static int64_t next_due(const struct lull_writer *writer)
             due_ns = lull_earlier_ns(due_ns, gpu->clock.observation.next_ns);
         if (lull_writer_is_watched(gpu))
             due_ns = lull_earlier_ns(due_ns, gpu->watch.next_ns);
-        if (lull_writer_gpu_is_held(gpu) &&
-            (gpu->clock.applied_mhz != gpu->lease.reference_mhz ||
-             gpu->states.clock == LULL_CLOCK_UNSURE) &&
-            gpu->clock.raise_ns == LULL_WRITER_NEVER_NS)
-            due_ns = lull_earlier_ns(due_ns, gpu->clock.valid_until_ns);
+        if (lull_writer_gpu_is_held(gpu))
+            due_ns = lull_earlier_ns(due_ns, lull_writer_expires_ns(gpu));
         if (gpu->request.is_pending)
             due_ns = lull_earlier_ns(
                 due_ns, lull_earlier_ns(lull_writer_lowering_from_ns(gpu),

@@ -1542,8 +1542,8 @@ static void test_a_thread_that_lost_the_driver_finishes_no_gpu(void **state)
     advance(T0 + 210 * MS); /* both are reset, and neither is settled */
     for (uint32_t gpu = 0; gpu < 2; gpu++) {
         fake.gpus[gpu].effect_ns = 0;
-        assert_true(writer->gpus[gpu].observation.is_running);
-        writer->gpus[gpu].observation.is_running = false;
+        assert_true(writer->gpus[gpu].clock.observation.is_running);
+        writer->gpus[gpu].clock.observation.is_running = false;
     }
     fake.gpus[0].loses_driver = true;
     lull_writer_finish_all(writer);
@@ -2022,6 +2022,29 @@ static void test_a_cap_waits_for_others(void **state)
     assert_int_equal(end(), 0);
 }
 
+/* The same in a client's lease, whose request is refused. There is no lowering that could expire. */
+static void test_a_capped_lease_waits_for_others(void **state)
+{
+    (void)state;
+    for (int is_late = 0; is_late < 2; is_late++) {
+        begin(1);
+        fake.gpus[0].locked_mhz = is_late ? 0 : 900;
+        grant(0, &wide);
+        advance(T0 + 2 * LULL_NS_PER_S);
+        fake.gpus[0].locked_mhz = 900;
+        advance(T0 + 5 * LULL_NS_PER_S);
+        cap(0, 600, 0);
+        advance(T0 + 8 * LULL_NS_PER_S);
+        assert_int_equal(fake.call_count, 0);
+        assert_int_equal(state_of(0).expired, 0);
+        assert_int_equal(state_of(0).health, LULL_WRITER_FOREIGN);
+        fake.gpus[0].locked_mhz = 0;
+        advance(T0 + 12 * LULL_NS_PER_S);
+        assert_int_equal(state_of(0).applied_mhz, 600);
+        assert_int_equal(end(), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -2086,6 +2109,7 @@ int main(void)
         cmocka_unit_test(test_a_client_takes_a_capped_gpu_over),
         cmocka_unit_test(test_a_cap_of_power_limits),
         cmocka_unit_test(test_a_cap_waits_for_others),
+        cmocka_unit_test(test_a_capped_lease_waits_for_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
