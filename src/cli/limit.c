@@ -166,7 +166,7 @@ static int limit_command_run(void *options, const struct lull_operands *operands
 
 const struct lull_program_command lull_limit_command = {
     .name = "limit",
-    .summary = "show measured power limits, and which is best for what",
+    .summary = "show measured power limits and the best one for a goal",
     .arguments = "[-- COMMAND [ARG...]]",
     .about = "Shows what `lull run --power-limit auto` has measured, and which limit is best for "
              "what: a line for each command line, or the tables of COMMAND.",

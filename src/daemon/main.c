@@ -286,7 +286,7 @@ int main(int argc, char **argv)
 {
     static const struct lull_program_command command = {
         .name = "lulld",
-        .summary = "the one who changes GPU clocks on this node",
+        .summary = "the GPU clock daemon",
         .about = "Leases GPU clocks to `lull run` and puts them back when a client ends, however "
                  "it ends.",
         .tables = {{rows, 0}},

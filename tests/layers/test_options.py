@@ -126,6 +126,28 @@ class Derived(unittest.TestCase):
             for row in rows:
                 self.assertIn("\n" + OPTIONS.item(row), text)
 
+    def test_a_manual_begins_as_the_list_of_commands(self):
+        """A page of one command has its summary, that of lull its own line. The list says the same of a part's commands."""
+        names = {}
+        for folder in ("docs", "cluster/docs", "lab/docs"):
+            for page in glob.glob(os.path.join(SOURCE_ROOT, folder, "man", "*.scd")):
+                with open(page, encoding="utf-8") as file:
+                    name, summary = re.search(r"^# NAME\n\n(\S+) - (.*)$", file.read(), re.M).groups()
+                names[name] = summary
+        listed = lull("help").stdout
+        self.assertIn(names["lull"].replace("lower ", "Lowers ", 1) + ".\n", listed)
+        seen = 0
+        for path in ALL:
+            rows = subprocess.run([path, "--print-options"], capture_output=True, text=True, check=True).stdout.splitlines()
+            for _, command, summary, *_ in (row.split("\t") for row in rows if row.startswith("command\t")):
+                if command in PROGRAM.options:
+                    self.assertRegex(listed, rf"(?m)^  {command} +{re.escape(summary)}$")
+                page = command if os.path.basename(path) == command else "lull-" + command.replace(" ", "-")
+                if page in names:
+                    self.assertEqual(names[page], summary, page)
+                    seen += 1
+        self.assertGreater(seen, 12)
+
     def complete(self, *words, program=PROGRAM):
         with tempfile.NamedTemporaryFile("w", suffix=".bash") as file:
             file.write(OPTIONS.completion(program))

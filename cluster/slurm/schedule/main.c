@@ -526,7 +526,7 @@ int main(int argc, char **argv)
 {
     static const struct lull_program_command command = {
         .name = "lull-schedule",
-        .summary = "schedules the jobs of a Slurm cluster that request it",
+        .summary = "schedule the jobs of a Slurm cluster that request it",
         .about = "Looks at Slurm's queue again and again, and releases the jobs that were "
                  "submitted with --lull-schedule (or with -H --comment=lull-schedule): in the "
                  "order of a policy, on nodes and at clocks of its choice. Other jobs are left to "
