@@ -54,17 +54,6 @@ double lull_sql_number(const struct lull_sql_row *row, size_t column, double nul
     return text == NULL ? null_value : strtod(text, NULL);
 }
 
-int lull_sql_open(const char *location, const struct lull_store_schema *schema, bool may_create,
-                  struct lull_sql **sql_out, struct lull_error *err)
-{
-    static const char *const schemes[] = {"postgresql://", "postgres://"};
-
-    for (int i = 0; location != NULL && i < 2; i++)
-        if (strncmp(location, schemes[i], strlen(schemes[i])) == 0)
-            return lull_sql_open_postgres(location, schema, sql_out, err);
-    return lull_sql_open_sqlite(location, schema, may_create, sql_out, err);
-}
-
 void lull_sql_close(struct lull_sql *sql)
 {
     if (sql != NULL)

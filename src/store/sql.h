@@ -88,9 +88,7 @@ int lull_sql_get_integer(struct lull_sql *sql, const char *statement,
                          const struct lull_sql_values *values, int64_t *value_out,
                          struct lull_error *err);
 
-/* Open one kind of database; lull_sql_open chooses between them. */
-int lull_sql_open_sqlite(const char *directory, const struct lull_store_schema *schema,
-                         bool may_create, struct lull_sql **sql_out, struct lull_error *err);
+/* Opens a PostgreSQL database, for lull_sql_open. */
 int lull_sql_open_postgres(const char *location, const struct lull_store_schema *schema,
                            struct lull_sql **sql_out, struct lull_error *err);
 

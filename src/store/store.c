@@ -302,8 +302,8 @@ static const struct lull_sql_kind kind = {
     .now = "CAST(strftime('%s', 'now') AS INTEGER)",
 };
 
-int lull_sql_open_sqlite(const char *directory, const struct lull_store_schema *schema,
-                         bool may_create, struct lull_sql **sql_out, struct lull_error *err)
+static int open_sqlite(const char *directory, const struct lull_store_schema *schema,
+                       bool may_create, struct lull_sql **sql_out, struct lull_error *err)
 {
     struct lull_store *store;
     const int result = lull_store_open(directory, schema, may_create, &store, err);
@@ -313,4 +313,15 @@ int lull_sql_open_sqlite(const char *directory, const struct lull_store_schema *
     store->sql.kind = &kind;
     *sql_out = &store->sql;
     return 0;
+}
+
+int lull_sql_open(const char *location, const struct lull_store_schema *schema, bool may_create,
+                  struct lull_sql **sql_out, struct lull_error *err)
+{
+    static const char *const schemes[] = {"postgresql://", "postgres://"};
+
+    for (int i = 0; location != NULL && i < 2; i++)
+        if (strncmp(location, schemes[i], strlen(schemes[i])) == 0)
+            return lull_sql_open_postgres(location, schema, sql_out, err);
+    return open_sqlite(location, schema, may_create, sql_out, err);
 }

@@ -2022,7 +2022,8 @@ static void test_a_cap_waits_for_others(void **state)
     assert_int_equal(end(), 0);
 }
 
-/* The same in a client's lease, whose request is refused. There is no lowering that could expire. */
+/* The same in a client's lease, whose request is refused. There is no lowering that could expire.
+ */
 static void test_a_capped_lease_waits_for_others(void **state)
 {
     (void)state;
