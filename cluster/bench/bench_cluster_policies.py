@@ -27,8 +27,6 @@ SETTINGS = {
     "pd-rats": [0, 300, 1000, 3000, 10000, 1e9],
 }
 OTHERS = [0.1, 0.3, 1, 3, 10]
-# This policy is for jobs that have a value, which the jobs of the traces have not.
-LEFT_OUT = {"pd-rats-safe"}
 COLORS = ["#2c6fbb", "#c0392b", "#27864b", "#b8860b", "#7d3c98", "#00838f", "#d35400", "#5d6d7e", "#ad1457", "#33691e",
           "#3949ab", "#6d4c41"]
 WIDTH, HEIGHT, LEFT, TOP, GAP = 460, 340, 66, 50, 24
@@ -45,7 +43,7 @@ def policies(lull):
             found[name.group(1)] = None
         elif knob and found:
             found[list(found)[-1]] = float(knob.group(1))
-    return {name: usual for name, usual in found.items() if name not in LEFT_OUT}
+    return found
 
 
 def ask(lull, data, trace, policy, setting, *options):

@@ -1,7 +1,7 @@
 /*
  * Measures PD-RATS. `ratio [FIRST_SEED [SEEDS]]`: welfare of policies beside the linear program, by
- * family and load, and the certificate; counts, not times. `speed GPUS`: what one decision of the
- * proven rule and one plan of the tuned policy cost. SPDX-License-Identifier: Apache-2.0
+ * family and load, and the certificate; counts, not times. `speed GPUS`: what one plan of the
+ * policy costs. SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 
 static const double loads[] = {0.5, 0.9, 1.3, 2.0, 3.0};
 
-enum { LOADS = sizeof(loads) / sizeof(loads[0]), KINDS = 5 };
+enum { LOADS = sizeof(loads) / sizeof(loads[0]), KINDS = 4 };
 
 /* Ratios of the optimum to what a policy gained, and of the certificate to the optimum. */
 struct tally {
@@ -24,27 +24,18 @@ struct tally {
     double sum[KINDS];
     double worst[KINDS];
     int unsound;
-    double proven_least; /* the smallest ratio that is proven of the safe policy */
-    double proven_most;
-    double proven_used; /* the largest share of the proven ratio that was needed */
 };
 
 static void add(struct tally *tally, const struct online_verdict *verdict, size_t jobs)
 {
     const double values[KINDS] = {
-        verdict->optimum_j / verdict->greedy_j, verdict->optimum_j / verdict->safe_j,
-        verdict->optimum_j / verdict->tuned_j, verdict->scaled_j / verdict->optimum_j,
-        verdict->certified_j / verdict->optimum_j};
+        verdict->optimum_j / verdict->greedy_j, verdict->optimum_j / verdict->tuned_j,
+        verdict->scaled_j / verdict->optimum_j, verdict->certified_j / verdict->optimum_j};
 
     tally->count++;
     tally->jobs += jobs;
-    tally->unsound += !verdict->is_sound ||
-                      verdict->optimum_j > verdict->proven_ratio * verdict->safe_j ||
-                      verdict->certified_j < verdict->optimum_j * (1.0 - 1e-7);
-    tally->proven_least = tally->count == 1 ? verdict->proven_ratio
-                                            : fmin(tally->proven_least, verdict->proven_ratio);
-    tally->proven_most = fmax(tally->proven_most, verdict->proven_ratio);
-    tally->proven_used = fmax(tally->proven_used, values[1] / verdict->proven_ratio);
+    tally->unsound +=
+        !verdict->is_sound || verdict->certified_j < verdict->optimum_j * (1.0 - 1e-7);
     for (int i = 0; i < KINDS; i++) {
         tally->sum[i] += values[i];
         tally->worst[i] = fmax(tally->worst[i], values[i]);
@@ -53,10 +44,6 @@ static void add(struct tally *tally, const struct online_verdict *verdict, size_
 
 static void merge(struct tally *into, const struct tally *from)
 {
-    into->proven_least =
-        into->count == 0 ? from->proven_least : fmin(into->proven_least, from->proven_least);
-    into->proven_most = fmax(into->proven_most, from->proven_most);
-    into->proven_used = fmax(into->proven_used, from->proven_used);
     into->count += from->count;
     into->jobs += from->jobs;
     into->unsound += from->unsound;
@@ -89,9 +76,8 @@ static int ratio(uint64_t first, uint64_t seeds)
 {
     struct tally all = {0};
 
-    printf(
-        "family  load   n  jobs  greedy       pd-rats-safe pd-rats      scaled       certificate\n"
-        "                        mean  worst  of optimum over policy; of bound over optimum\n");
+    printf("family  load   n  jobs  greedy       pd-rats      scaled       certificate\n"
+           "                        mean  worst  of optimum over policy; of bound over optimum\n");
     for (int family = 0; family < ONLINE_FAMILIES; family++) {
         const bool is_free = family == ONLINE_PLAIN; /* it has 20 to 150 jobs, whatever the load */
 
@@ -114,8 +100,6 @@ static int ratio(uint64_t first, uint64_t seeds)
         }
     }
     print("all", 0.0, &all);
-    printf("proven ratio of pd-rats-safe: %.1f to %.1f; at most %.2f of it was needed\n",
-           all.proven_least, all.proven_most, all.proven_used);
     return all.unsound > 0;
 }
 
@@ -190,8 +174,7 @@ static int time_policy(const struct lull_cluster_policy_ops *policy, uint32_t gp
 
 static int speed(uint32_t gpus)
 {
-    return time_policy(lull_cluster_policy_find("pd-rats-safe"), gpus) +
-           time_policy(lull_cluster_policy_find("pd-rats"), gpus);
+    return time_policy(lull_cluster_policy_find("pd-rats"), gpus);
 }
 
 int main(int argc, char **argv)

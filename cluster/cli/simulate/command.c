@@ -110,15 +110,12 @@ static int cluster_command_simulate(const struct lull_scenario_options *options,
 
 /* ---- the command line --------------------------------------------------------------------- */
 
-/* Prints the policies that take only jobs with a value, or all others. */
-static void cluster_command_print_policies(bool needs_value, FILE *out)
+static void cluster_command_print_policies(FILE *out)
 {
     const struct lull_cluster_policy_ops *const *ops = lull_cluster_policy_all();
     const int column = 25;
 
     for (; *ops != NULL; ops++) {
-        if ((*ops)->needs_value != needs_value)
-            continue;
         fprintf(out, "  %-22s ", (*ops)->name);
         lull_option_print_wrapped((*ops)->summary, column, column, out);
         fputc('\n', out);
@@ -132,10 +129,8 @@ static void cluster_command_print_policies(bool needs_value, FILE *out)
 
 static void print_all_policies(FILE *out)
 {
-    fprintf(out, "\nPolicies for gangs in queues:\n");
-    cluster_command_print_policies(false, out);
-    fprintf(out, "\nPolicies for jobs with a value:\n");
-    cluster_command_print_policies(true, out);
+    fprintf(out, "\nPolicies:\n");
+    cluster_command_print_policies(out);
 }
 
 static int cluster_command_check(void *given, const struct lull_operands *operands,

@@ -62,15 +62,13 @@ static int refuse_policy(const char *name, struct lull_error *err)
     return lull_error_set(err, -EINVAL, "%s: no such policy; there are %s", name, known);
 }
 
-/* Adds all policies; those that take only jobs with a value, where there are such jobs. */
-static int add_all(struct comparison *table, bool has_values, struct lull_error *err)
+static int add_all(struct comparison *table, struct lull_error *err)
 {
     const struct lull_cluster_policy_ops *const *ops = lull_cluster_policy_all();
     int rc = 0;
 
     for (; rc == 0 && *ops != NULL; ops++)
-        if (has_values || !(*ops)->needs_value)
-            rc = cluster_compare_add_row(table, *ops, err);
+        rc = cluster_compare_add_row(table, *ops, err);
     return rc;
 }
 
@@ -282,7 +280,7 @@ int lull_cluster_compare(const struct lull_scenario *scenario,
     if (options->sweep != NULL)
         rc = add_settings(&table, policy, options->sweep, err);
     else if (strcmp(options->compare, "all") == 0)
-        rc = add_all(&table, scenario->model.has_values, err);
+        rc = add_all(&table, err);
     else
         rc = add_named(&table, options->compare, err);
     if (rc < 0)

@@ -155,8 +155,7 @@ static int add_quality(const struct findings *findings, json_t *root)
 
     if (run->is_certified) {
         if (json_object_set_new(root, "cost_j", json_real(run->certificate.cost_j)) < 0 ||
-            json_object_set_new(root, "cost_bound_j", json_real(run->certificate.bound_j)) < 0 ||
-            lull_guarantee_json(&run->guarantee, root) < 0)
+            json_object_set_new(root, "cost_bound_j", json_real(run->certificate.bound_j)) < 0)
             return -ENOMEM;
     }
     return run->is_bounded ? add_bound(findings, root) : 0;
@@ -269,10 +268,8 @@ static void print_quality(const struct findings *findings)
         printf("value               %s of %s by jobs that ended in time\n",
                lull_amount_energy(findings->all->value_j).text,
                lull_amount_energy(findings->all->offered_j).text);
-    if (run->is_certified) {
+    if (run->is_certified)
         print_cost(&run->certificate, scenario->model.has_values);
-        lull_guarantee_print(&run->guarantee, stdout);
-    }
     if (!run->is_bounded)
         return;
     printf("bound of running    %s\n", lull_amount_energy(run->bound.run_j).text);

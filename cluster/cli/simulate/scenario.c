@@ -420,18 +420,6 @@ void lull_scenario_write_placement(const struct lull_cluster_outcome *outcome, u
 
 /* ---- a run of a scenario --------------------------------------------------------------------- */
 
-static int scenario_simulate(struct lull_scenario_run *run, const struct lull_scenario *scenario,
-                             struct lull_error *err)
-{
-    if (run->policy->needs_value && !scenario->model.has_values)
-        return lull_error_set(err, -EINVAL,
-                              "policy %s needs jobs with a value, but none has one: add a column "
-                              "value_j to the table, or use --value FACTOR",
-                              run->policy->name);
-    return lull_cluster_simulate(&scenario->model.cluster, &scenario->model.jobs, run->policy,
-                                 &scenario->conditions, &run->run, err);
-}
-
 static int scenario_certify(struct lull_scenario_run *run, const struct lull_scenario *scenario,
                             const struct lull_scenario_policy_options *options,
                             struct lull_error *err)
@@ -445,15 +433,8 @@ static int scenario_certify(struct lull_scenario_run *run, const struct lull_sce
         .conditions = &scenario->conditions,
         .second_j = lull_cluster_policy_setting(run->policy),
     };
-    int rc = lull_cluster_certify(&of, &options->certificate, &run->certificate, err);
 
-    if (rc < 0)
-        return rc;
-    rc = lull_guarantee_find(cluster, jobs, run->policy, &options->rules, &scenario->conditions,
-                             scenario->has_failures, &run->guarantee);
-    if (rc < 0)
-        return lull_error_set(err, rc, "no memory for what is guaranteed of %s", run->policy->name);
-    return 0;
+    return lull_cluster_certify(&of, &options->certificate, &run->certificate, err);
 }
 
 int lull_scenario_run_init(struct lull_scenario_run *run, const struct lull_scenario *scenario,
@@ -466,15 +447,11 @@ int lull_scenario_run_init(struct lull_scenario_run *run, const struct lull_scen
 
     *run = (struct lull_scenario_run){
         .policy = policy,
-        .is_certified = strcmp(policy->name, "pd-rats") == 0 || policy->needs_value,
+        .is_certified = strcmp(policy->name, "pd-rats") == 0,
         .is_bounded = options->is_bounded,
     };
-    if (policy->needs_value) {
-        run->ruled = *policy;
-        run->ruled.rule = &options->rules;
-        run->policy = &run->ruled;
-    }
-    rc = scenario_simulate(run, scenario, err);
+    rc = lull_cluster_simulate(&scenario->model.cluster, &scenario->model.jobs, policy,
+                               &scenario->conditions, &run->run, err);
     if (rc < 0)
         return rc;
     if (run->is_certified) {

@@ -13,7 +13,6 @@
 
 #include "base/error.h"
 #include "cluster/cli/simulate/bound.h"
-#include "cluster/cli/simulate/guarantee.h"
 #include "cluster/cli/simulate/scenario_options.h"
 #include "cluster/cli/simulate/scenario_points.h"
 #include "base/printable.h"
@@ -81,23 +80,19 @@ void lull_scenario_write_placement(const struct lull_cluster_outcome *outcome, u
 
 /* ---- a run of a scenario --------------------------------------------------------------------- */
 
-/* It may refer to itself, so it must not be copied. */
 struct lull_scenario_run {
     const struct lull_cluster_policy_ops *policy;
-    struct lull_cluster_policy_ops ruled; /* the policy with the options' rules, if it takes them */
     struct lull_cluster_run *run;
-    bool is_certified; /* the policy's objective has a bound: pd-rats and pd-rats-safe */
-    bool is_bounded;   /* --bound was given */
-    struct lull_cluster_certificate certificate; /* where is_certified, as guarantee */
-    struct lull_guarantee guarantee;
-    struct lull_cluster_bound bound; /* where is_bounded */
+    bool is_certified;                           /* the policy's objective has a bound: pd-rats */
+    bool is_bounded;                             /* --bound was given */
+    struct lull_cluster_certificate certificate; /* where is_certified */
+    struct lull_cluster_bound bound;             /* where is_bounded */
 };
 
 /*
  * Runs all jobs under a policy, and evaluates the run as the options specify. Borrows the scenario,
- * the policy and the options. Errors: -EINVAL the policy takes only jobs with a value and none has
- * one; -ENOMEM; those of lull_cluster_simulate, lull_cluster_certify and lull_cluster_bound.
- * lull_scenario_run_fini() must follow, also after an error.
+ * the policy and the options. Errors: -ENOMEM; those of lull_cluster_simulate, lull_cluster_certify
+ * and lull_cluster_bound. lull_scenario_run_fini() must follow, also after an error.
  */
 int lull_scenario_run_init(struct lull_scenario_run *run, const struct lull_scenario *scenario,
                            const struct lull_cluster_policy_ops *policy,

@@ -150,34 +150,12 @@ const struct lull_option lull_scenario_rows[] = {
           GIVEN(policy.is_bounded), .is_bare_allowed = true, .is_open = true,
           .otherwise = "a 288th of the run", .more = "See Bounds below."),
     VALUE("certificate-slots", "N", WHOLE, policy.certificate.slots,
-          "How many slots of time the certificate of pd-rats and pd-rats-safe is searched for in.",
-          .least = 1, .most = LULL_CERTIFICATE_MAX, .otherwise = "2048, or 1024 with --preemptible",
+          "How many slots of time the certificate of pd-rats is searched for in.", .least = 1,
+          .most = LULL_CERTIFICATE_MAX, .otherwise = "2048, or 1024 with --preemptible",
           .more = "Whatever is found is proven; more slots and steps prove more."),
     VALUE("certificate-steps", "N", WHOLE, policy.certificate.steps,
           "Number of steps of that search.", .least = 1, .most = LULL_CERTIFICATE_MAX,
           .otherwise = "60"),
-    VALUE("posted-slot", "S", TIME, policy.rules.slot_ns,
-          "How long the slots are in which pd-rats-safe promises GPUs.",
-          .most = (double)LULL_CLUSTER_MAX_NS / 1e9, .is_open = true, .otherwise = "300",
-          .more = "Jobs begin and end with slots, and the proven ratio grows with the logarithm of "
-                  "a job's length in slots."),
-    VALUE("posted-ratio", "R", NUMBER, policy.rules.ratio,
-          "The ratio to the optimum that pd-rats-safe is to keep.", .least = 1.0, .most = 1e12,
-          .otherwise = "a quarter more than the least that can be proven, but 1 to 4",
-          .more =
-              "The higher it is, the fuller it may fill slots with jobs that gain little. A ratio "
-              "below the least that can be proven counts as that."),
-    VALUE("posted-gang", "N", WHOLE, policy.rules.gang,
-          "The most GPUs that pd-rats-safe assumes jobs to take of a type.", .least = 1,
-          .most = LULL_CLUSTER_MAX_NODES, .otherwise = "what the jobs of the table take",
-          .more = "A policy that is online does not know the table. Its ratio holds for what is "
-                  "within this and the two below."),
-    VALUE("posted-least", "J", NUMBER, policy.rules.min_j,
-          "The least that it assumes jobs to gain per GPU and slot.", .most = MAX_AMOUNT,
-          .is_open = true, .otherwise = "what the jobs of the table gain", .needs = "posted-most"),
-    VALUE("posted-most", "J", NUMBER, policy.rules.max_j,
-          "The most that it assumes jobs to gain per GPU.", .most = MAX_AMOUNT, .is_open = true,
-          .otherwise = "what the jobs of the table gain", .needs = "posted-least"),
 
     LULL_GROUP("The jobs, the cluster and its GPUs"),
     FILE_ROW("pools", model.pools,
@@ -200,7 +178,7 @@ const struct lull_option lull_scenario_rows[] = {
           "A job that ends in time is worth FACTOR times the energy that it takes at full clocks, "
           "where the table has no value_j for it.",
           .most = 1e6, .is_open = true,
-          .more = "pd-rats and pd-rats-safe reject jobs that are worth less than they cost. Other "
+          .more = "pd-rats rejects jobs that are worth less than they cost. Other "
                   "policies run every job; its value is counted as well."),
     LULL_OWN("gpu-types", "MODEL[:NODES],...", scenario_parse_gpu,
              "The GPU types, whose curves give the power of jobs. Durations in the table are for "
@@ -366,12 +344,9 @@ int lull_scenario_options_check(struct lull_scenario_options *options, struct lu
     if ((model->pools != NULL) + (model->nodes != 0) + (model->type_nodes[0] != 0) != 1)
         return lull_error_set(err, -EINVAL,
                               "give either --pools or --nodes, or --gpu-types with nodes");
-    if (options->policy.rules.max_j < options->policy.rules.min_j)
-        return lull_error_set(err, -EINVAL, "--posted-most is below --posted-least");
     if (lull_contention_is_on(&options->network.contention) && !has_gpu)
         return lull_error_set(err, -EINVAL,
                               "what jobs send and read is only known with --gpu-types");
-    options->policy.rules.storage_mb_s = options->network.contention.storage_mb_s;
     if (model->idle_w < 0.0 && !has_gpu && model->points == NULL)
         model->idle_w = 60.0;
     return 0;

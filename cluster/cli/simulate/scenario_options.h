@@ -12,7 +12,6 @@
 #include "base/option.h"
 #include "cluster/cli/simulate/certificate.h"
 #include "cluster/core/network/contention.h"
-#include "cluster/core/model/schedule_set.h"
 #include "cluster/core/policy/policy.h"
 #include "cluster/simulator/job_classes.h"
 
@@ -53,7 +52,6 @@ struct lull_scenario_policy_options {
     bool is_bounded;     /* by lull-bound */
     double bound_slot_s; /* the length of its slots; 0: a 288th of the run */
     struct lull_certificate_effort certificate;
-    struct lull_schedule_rules rules; /* of pd-rats-safe */
 };
 
 /* Nodes that are turned off, power caps, and what energy costs. */

@@ -49,7 +49,6 @@ struct lull_slot_point {
     uint32_t power_w; /* of all its GPUs, counts against the cap; rounded down it stays a bound */
     double cost_j;    /* of a start at `first`; may be negative */
     double delay_j;   /* more for each slot later; >= 0 */
-    uint32_t reads;   /* MB/s from a storage, of all its GPUs; only posted_prices.h counts it */
 };
 
 struct lull_slot_job {

@@ -150,9 +150,6 @@ static const struct lull_cluster_policy_ops *const table[] = {
         .parameter =
             &(const struct lull_policy_parameter){
                 "what a second of a job's completion time is worth, J", 0.0, 1e9, 500.0}),
-    ROW(.name = "pd-rats-safe",
-        .summary = "reservations on arrival, for good, at posted prices with a proven ratio",
-        .calls = &lull_pd_rats_safe_calls, .needs_value = true),
     NULL,
 };
 

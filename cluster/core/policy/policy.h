@@ -115,7 +115,6 @@ struct lull_cluster_policy_ops {
     const struct lull_cluster_policy_calls *calls;
     const void *rule; /* handed to calls->create(); NULL: the policy has no rule of its own */
     const struct lull_policy_parameter *parameter; /* NULL: the policy has none */
-    bool needs_value;                              /* the policy rejects jobs without a value */
     double setting; /* of the parameter, in a copy of lull_cluster_policy_set() */
     bool is_set;
 };

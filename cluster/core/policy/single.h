@@ -16,12 +16,10 @@ extern const struct lull_cluster_ranking lull_hdf_ranking;
 /* Least service first, at an energy budget (powerflow.c). */
 extern const struct lull_cluster_ranking lull_powerflow_ranking;
 
-/* Online primal-dual with posted prices (cluster/docs/competitive.md): tuned (pd_rats.c), and as it
- * is proven (pd_rats_safe.c), which rejects jobs without a value. */
+/* Online primal-dual with posted prices (cluster/docs/competitive.md, pd_rats.c). */
 extern const struct lull_cluster_policy_calls lull_pd_rats_calls;
-extern const struct lull_cluster_policy_calls lull_pd_rats_safe_calls;
 
-/* The two halves of the tuned one: reservations that stay once they have started, for any jobs
+/* Its two halves: reservations that stay once they have started, for any jobs
  * (pd_rats_reserved.c); and a ranking for jobs that may all be preempted and have to run
  * (pd_rats_ranked.c). Their parameter is that of the whole. */
 extern const struct lull_cluster_policy_calls lull_pd_rats_reserved_calls;

@@ -61,17 +61,16 @@ static const char *scheduler_policy_name(uint32_t index)
     const struct lull_cluster_policy_ops *const *const all = lull_cluster_policy_all();
     uint32_t count = 0;
 
-    for (uint32_t i = 0; all[i] != NULL; i++)
-        if (!all[i]->needs_value && count++ == index)
-            return all[i]->name;
-    return NULL;
+    while (all[count] != NULL && count < index)
+        count++;
+    return all[count] != NULL ? all[count]->name : NULL;
 }
 
 static int scheduler_parse_policy(const char *text, void *place, struct lull_error *err)
 {
     const struct lull_cluster_policy_ops *const policy = lull_cluster_policy_find(text);
 
-    if (policy == NULL || policy->needs_value)
+    if (policy == NULL)
         return lull_error_set(err, -EINVAL, "no policy for a cluster is called that");
     *(const struct lull_cluster_policy_ops **)place = policy;
     return 0;
@@ -82,12 +81,11 @@ static void scheduler_print_policies(FILE *out)
     const struct lull_cluster_policy_ops *const *const all = lull_cluster_policy_all();
 
     fputs("\nPolicies:\n", out);
-    for (uint32_t i = 0; all[i] != NULL; i++)
-        if (!all[i]->needs_value) {
-            fprintf(out, "  %s%*s", all[i]->name, 24 - (int)strlen(all[i]->name), "");
-            lull_option_print_wrapped(all[i]->summary, 26, 26, out);
-            fputc('\n', out);
-        }
+    for (uint32_t i = 0; all[i] != NULL; i++) {
+        fprintf(out, "  %s%*s", all[i]->name, 24 - (int)strlen(all[i]->name), "");
+        lull_option_print_wrapped(all[i]->summary, 26, 26, out);
+        fputc('\n', out);
+    }
 }
 
 #define OBJECT struct schedule_options

@@ -17,7 +17,7 @@ RUNNER = Runner(os.path.abspath(sys.argv[1]), "fifo")
 del sys.argv[1:2]
 SHIFTS = [86400, 30_000_000, 631_152_000]
 RUNS = [("fifo", "--power-down", "--turn-on-s", 180), ("pd-rats",), ("pd-rats", "--preemptible"), ("powerflow",),
-        ("pd-rats-safe", "--value", 3), ("srtf", "--power-cap", 12000), ("edf",)]
+        ("pd-rats", "--value", 3), ("srtf", "--power-cap", 12000), ("edf",)]
 
 
 def draw(rng):

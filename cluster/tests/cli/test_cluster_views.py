@@ -313,7 +313,6 @@ class EveryPolicy(unittest.TestCase):
         more = ["--preemptible"] if "--preemptible" in known else []
         more += ["--gpu-types", "A100-SXM4-40GB", "--clocks"] if "--clocks" in known else []
         text = random_trace(2, 60, 10)
-        policies.remove("pd-rats-safe")  # takes only jobs with a value: test_cluster_values.py
         for policy in policies:
             with tempfile.TemporaryDirectory() as directory:
                 power, picture = os.path.join(directory, "power.csv"), os.path.join(directory, "gantt.svg")

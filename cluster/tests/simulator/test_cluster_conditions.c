@@ -203,7 +203,7 @@ static void test_failures_and_nodes_that_are_off(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++)
         for (const struct lull_cluster_policy_ops *const *policy = lull_cluster_policy_all();
-             *policy != NULL && !(*policy)->needs_value; policy++) {
+             *policy != NULL; policy++) {
             struct lull_cluster_conditions conditions = {.keeps_power = true,
                                                          .turns_nodes_off = seed % 4 / 2 == 1};
 
@@ -270,7 +270,7 @@ static void test_caps_hold(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++)
         for (const struct lull_cluster_policy_ops *const *policy = lull_cluster_policy_all();
-             *policy != NULL && !(*policy)->needs_value; policy++) {
+             *policy != NULL; policy++) {
             struct lull_random random;
             struct lull_cluster_conditions conditions = {.keeps_power = true,
                                                          .turns_nodes_off = seed % 3 == 1};
@@ -427,7 +427,7 @@ static void test_sharing(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++)
         for (const struct lull_cluster_policy_ops *const *policy = lull_cluster_policy_all();
-             *policy != NULL && !(*policy)->needs_value; policy++) {
+             *policy != NULL; policy++) {
             struct lull_cluster_conditions conditions = {.keeps_power = true,
                                                          .turns_nodes_off = seed % 4 / 2 == 1};
             struct lull_cluster_run *run;

@@ -529,8 +529,6 @@ static void every_policy_runs_every_job_once(void **state)
              *row != NULL; row++) {
             const struct lull_scheduling_rules rules = {*row, table, at % 2 == 0 ? 0.0 : 12500.0};
 
-            if ((*row)->needs_value)
-                continue;
             system = fresh;
             for (uint32_t job = 0; job < JOBS; job++)
                 system.jobs[job].shares = system.shares[job];

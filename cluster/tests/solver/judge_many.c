@@ -12,7 +12,6 @@
 
 #include "cluster/cli/simulate/bound.h"
 #include "cluster/cli/simulate/certificate.h"
-#include "cluster/cli/simulate/guarantee.h"
 
 enum { MAX_JOBS = 8, MOST_TYPES = 2 };
 
@@ -59,7 +58,6 @@ static void read_job(const json_t *asked, struct lull_cluster_point *points,
             .time_ns = time_of(json_array_get(mode, 2)),
             .energy_j = json_number_value(json_array_get(mode, 3)),
             .sm_mhz = 1000 - (uint32_t)i,
-            .read_mb_s = (float)json_number_value(json_array_get(mode, 4)),
         };
         points[i].waiting_w =
             (float)(0.3 * points[i].energy_j / ((double)points[i].time_ns * 1e-9));
@@ -85,8 +83,6 @@ static void read_instance(const json_t *asked, struct drawn *drawn)
     drawn->jobs = (struct lull_cluster_jobs){drawn->all, i};
     drawn->conditions.cap = (struct lull_power_cap){
         .cluster_w = json_number_value(json_object_get(asked, "cap_w")), .peak_ratio = 1.0};
-    drawn->conditions.contention.storage_mb_s =
-        json_number_value(json_object_get(asked, "storage_mb_s"));
     if (json_is_array(failure)) {
         drawn->failure = (struct lull_cluster_failure){
             .node = (uint32_t)json_integer_value(json_array_get(failure, 0)),
@@ -114,15 +110,13 @@ static json_t *tell_run(const struct drawn *drawn, const struct lull_cluster_run
 }
 
 /* Adds what is proven of the run, or why not. */
-static void judge(const struct drawn *drawn, const struct lull_cluster_policy_ops *policy,
-                  const struct lull_schedule_rules *rules, const struct lull_cluster_run *run,
-                  double slot_s, json_t *reported)
+static void judge(const struct drawn *drawn, const struct lull_cluster_run *run, double slot_s,
+                  json_t *reported)
 {
     static const struct lull_certificate_effort effort = {200, 60};
     const struct lull_certified_run of = {&drawn->cluster, &drawn->jobs, run, &drawn->conditions,
                                           drawn->second_j};
     struct lull_cluster_certificate certificate;
-    struct lull_guarantee guarantee;
     struct lull_cluster_bound bound;
     struct lull_error err = {0};
 
@@ -135,16 +129,10 @@ static void judge(const struct drawn *drawn, const struct lull_cluster_policy_op
         json_object_set_new(reported, "bound_j", json_real(bound.run_j));
     else if (slot_s > 0.0)
         json_object_set_new(reported, "error", json_string(err.text));
-    if (lull_guarantee_find(&drawn->cluster, &drawn->jobs, policy, rules, &drawn->conditions,
-                            drawn->conditions.failure_count > 0, &guarantee) < 0 ||
-        lull_guarantee_json(&guarantee, reported) < 0)
-        abort();
 }
 
 static json_t *run_all(const struct drawn *drawn, const json_t *asked)
 {
-    const struct lull_schedule_rules rules = {
-        .slot_ns = 1000000000, .storage_mb_s = drawn->conditions.contention.storage_mb_s};
     const double slot_s = json_number_value(json_object_get(asked, "bound_slot_s"));
     json_t *reported = json_object();
     const json_t *knob;
@@ -160,8 +148,6 @@ static json_t *run_all(const struct drawn *drawn, const json_t *asked)
         if (json_is_number(knob) &&
             lull_cluster_policy_set(&policy, json_number_value(knob), &policy, &err) < 0)
             abort();
-        if (policy.needs_value)
-            policy.rule = &rules;
         if (lull_cluster_simulate(&drawn->cluster, &drawn->jobs, &policy, &drawn->conditions, &run,
                                   &err) < 0) {
             json_object_set_new(reported, name, json_pack("{s:s}", "refused", err.text));
@@ -169,7 +155,7 @@ static json_t *run_all(const struct drawn *drawn, const json_t *asked)
         }
         of_run = tell_run(drawn, run);
         if (json_object_get(json_object_get(asked, "judged"), name) != NULL)
-            judge(drawn, &policy, &rules, run, slot_s, of_run);
+            judge(drawn, run, slot_s, of_run);
         json_object_set_new(reported, name, of_run);
         lull_cluster_run_destroy(run);
     }

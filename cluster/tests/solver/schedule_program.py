@@ -53,25 +53,24 @@ def solve_text(text, limit_s):
     return float(re.search(r"Objective:\s+cost = (\S+)", said).group(1))
 
 
-def add_job(program, number, job, steps, second_j, must_run, until_s, may_reclock):
-    """Returns what the job holds: [(type, GPUs, step, name, MB/s)], the least that its clocks read."""
+def add_job(program, number, job, steps, second_j, must_run, until_s):
+    """Returns what the job holds: [(type, GPUs, step, name)]."""
     arrival, deadline = job["arrival"], until_s
     if job["deadline"] is not None and (job["value"] or not must_run or job.get("keeps")):
         deadline = min(deadline, job["deadline"])
-    groups = sorted({(mode[0], mode[1]) if may_reclock else (mode[0], mode[1], i) for i, mode in enumerate(job["modes"])})
+    groups = sorted({(mode[0], mode[1]) for mode in job["modes"]})
     ran, end, holds, made = f"n{number}", f"done{number}", [], []
     program.binary.add(ran)
     if must_run:
         program.row([(1, ran)], ">=", 1)
     window = [t for t in range(steps) if t >= arrival and t + 1 <= deadline]
     for k, group in enumerate(groups):
-        modes = [(i, mode) for i, mode in enumerate(job["modes"]) if group[:2] == (mode[0], mode[1])
-                 and (may_reclock or group[2] == i)]
+        modes = [(i, mode) for i, mode in enumerate(job["modes"]) if group == (mode[0], mode[1])]
         held = {t: f"a{number}_{k}_{t}" for t in window}
         program.binary.update(held.values())
         for t in window:
             name = held[t]
-            holds.append((group[0], group[1], t, name, min(mode[4] if len(mode) > 4 else 0 for _, mode in modes)))
+            holds.append((group[0], group[1], t, name))
             works = [(mode[2], f"f{number}_{i}_{t}") for i, mode in modes]
             made += [(1, term) for _, term in works]
             for (i, mode), (_, term) in zip(modes, works):
@@ -93,16 +92,15 @@ def add_job(program, number, job, steps, second_j, must_run, until_s, may_recloc
     if not job["preemptible"]:
         program.row([(1, f"h{number}_{k}") for k in range(len(groups))], "<=", 1)
     for t in window:
-        program.row([(1, name) for _, _, at, name, _ in holds if at == t], "<=", 1)
+        program.row([(1, name) for _, _, at, name in holds if at == t], "<=", 1)
     program.row(made + [(-1, ran)], "=", 0)
     program.pay(second_j, end)
     program.pay(-job["value"], ran)
     return holds
 
 
-def best_cost(instance, ran, steps, second_j, limit_s, may_reclock=True, values=True, until_s=None, storage_mb_s=None):
-    """ran: [job]: whether a schedule has to run it although it has no value; keeps its deadline where `keeps` says.
-    storage_mb_s: what all may read together, else all they want."""
+def best_cost(instance, ran, steps, second_j, limit_s, values=True, until_s=None):
+    """ran: [job]: whether a schedule has to run it although it has no value; keeps its deadline where `keeps` says."""
     program, holds = Program(), []
     for number, job in enumerate(instance["jobs"]):
         must_run = ran[number] and (not values or not job["value"])
@@ -110,10 +108,8 @@ def best_cost(instance, ran, steps, second_j, limit_s, may_reclock=True, values=
             continue
         asked = job if values else dict(job, value=0.0)
         holds += add_job(program, number, asked, steps, second_j, must_run,
-                         steps if until_s is None else until_s, may_reclock)
+                         steps if until_s is None else until_s)
     for kind, gpus in enumerate(instance["gpus"]):
         for t in range(steps):
-            program.row([(size, name) for of, size, at, name, _ in holds if of == kind and at == t], "<=", gpus)
-    for t in range(steps if storage_mb_s is not None else 0):
-        program.row([(reads, name) for _, _, at, name, reads in holds if at == t], "<=", storage_mb_s)
+            program.row([(size, name) for of, size, at, name in holds if of == kind and at == t], "<=", gpus)
     return program.solve(limit_s)

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 
 #include "cluster/core/bound/dual_search.h"
-#include "cluster/core/model/schedule_set.h"
-#include "cluster/core/policy/posted_prices.h"
 #include "cluster/core/bound/slot_relaxation.h"
 #include "cluster/tests/core/bound/slot_lp.h"
 
@@ -41,22 +39,6 @@ static struct online_result run_tuned(const struct online_case *it,
     free(starts);
     free(points);
     return result;
-}
-
-static double proven_ratio(const struct lull_slot_relaxation *made)
-{
-    struct lull_price_law *laws = calloc(made->problem.type_count, sizeof(*laws));
-    double ratio;
-
-    for (uint32_t i = 0; i < made->problem.type_count; i++)
-        laws[i].gpus = made->problem.gpus[i];
-    for (size_t j = 0; j < made->problem.job_count; j++)
-        lull_bid_widen(&made->jobs[j], laws, NULL);
-    for (uint32_t i = 0; i < made->problem.type_count; i++)
-        lull_price_law_tune(&laws[i]);
-    ratio = lull_schedule_ratio(NULL, lull_bid_ratio(laws, made->problem.type_count, NULL));
-    free(laws);
-    return ratio;
 }
 
 /* A slot of a type with more booked has a price. */
@@ -116,8 +98,6 @@ static double certify(const struct lull_slot_problem *problem,
 struct online_verdict online_judge(const struct online_case *it)
 {
     struct lull_slot_choice *choices = calloc(it->jobs.count + 1, sizeof(*choices));
-    const struct online_result safe =
-        online_case_run(it, lull_cluster_policy_find("pd-rats-safe"), NULL, NULL);
     const struct online_result greedy = online_case_greedy(it);
     struct online_result tuned;
     struct online_verdict verdict;
@@ -132,12 +112,10 @@ struct online_verdict online_judge(const struct online_case *it)
     verdict = (struct online_verdict){
         .optimum_j = slot_lp_welfare(&made.problem, NULL),
         .greedy_j = greedy.welfare_j,
-        .safe_j = safe.welfare_j,
         .tuned_j = tuned.welfare_j,
         .scaled_j = certify(&made.problem, choices, tuned.welfare_j, 0),
         .certified_j = certify(&made.problem, choices, tuned.welfare_j, STEPS),
-        .proven_ratio = proven_ratio(&made),
-        .is_sound = greedy.is_sound && safe.is_sound && tuned.is_sound &&
+        .is_sound = greedy.is_sound && tuned.is_sound &&
                     lull_slot_cost(&made.problem, choices, &cost_j) == 0 &&
                     fabs(cost_j + tuned.welfare_j) <= 1e-9 * fabs(cost_j),
     };

@@ -8,12 +8,10 @@
 struct online_verdict {
     double optimum_j; /* of the linear program */
     double greedy_j;
-    double safe_j;
     double tuned_j;
-    double scaled_j;     /* the certificate of the tuned one, by scaled prices alone */
-    double certified_j;  /* with steps along the subgradient */
-    double proven_ratio; /* of the safe one */
-    bool is_sound;       /* all of them */
+    double scaled_j;    /* the certificate of the tuned one, by scaled prices alone */
+    double certified_j; /* with steps along the subgradient */
+    bool is_sound;      /* all of them */
 };
 
 struct online_verdict online_judge(const struct online_case *it);
