@@ -2,30 +2,22 @@
 #include "cluster/cli/simulate/bound.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include <time.h>
 
-#include <jansson.h>
-
-#include "base/file.h"
 #include "cluster/core/bound/dual_bound.h"
 #include "cluster/core/bound/dual_search.h"
 #include "cluster/core/power/baseline_power.h"
 #include "cluster/core/bound/slot_relaxation.h"
-#include "base/child.h"
-#include "cluster/trace/slot_file.h"
 
 /* How many slots a run has where no length is given. */
 enum { DEFAULT_SLOTS = 288 };
 
-/* CLP and CBC must never share a program with what GPL libraries are linked to, so that lull-bound
- * runs as a process. */
-static const char program[] = "lull-bound";
+/* The search of prices ends after this processor time or this many steps, or when its goal is this
+ * near the best bound. 3000 jobs in 864 slots take about as many steps. */
+enum { SEARCH_S = 60, SEARCH_STEPS = 3400 };
+static const double search_fine_ratio = 1e-6;
 
 /* The jobs that a bound is of, and how their time and power become slots. */
 struct bounding {
@@ -116,133 +108,52 @@ static int cluster_bound_prepare(struct bounding *bounding, const struct lull_cl
     return 0;
 }
 
-/* ---- lull-bound --------------------------------------------------------------------------- */
+/* ---- the search of prices ------------------------------------------------------------------ */
 
-static int write_problem(const struct lull_slot_problem *problem, double slot_s, FILE *out,
-                         struct lull_error *err)
+/* Returns whether the search has used up its processor time. */
+static bool bound_is_time_over(void *user)
 {
-    lull_slot_file_write(problem, slot_s, out);
-    if (fflush(out) != 0 || ferror(out))
-        return lull_error_set(err, -EIO, "the problem for %s could not be written: disk full?",
-                              program);
-    rewind(out);
-    return 0;
+    const clock_t *until = user;
+
+    return clock() > *until;
 }
 
-static int take_result(json_t *document, double *bound_j_out, struct lull_error *err)
+/* Searches prices that prove a higher bound; overwrites prices_j. */
+static int bound_search(const struct lull_slot_problem *problem, double *prices_j,
+                        double *bound_j_out)
 {
-    const json_t *bound = json_object_get(document, "bound_j");
+    clock_t until = clock() + (clock_t)SEARCH_S * CLOCKS_PER_SEC;
+    const struct lull_price_ascent ascent = {
+        .achieved = (double)INFINITY,
+        .fine_ratio = search_fine_ratio,
+        .steps = SEARCH_STEPS,
+        .is_over = bound_is_time_over,
+        .user = &until,
+    };
 
-    if (!json_is_number(bound))
-        return lull_error_set(err, LULL_E_FORMAT,
-                              "%s printed no bound_j: are it and this program of the same version?",
-                              program);
-    *bound_j_out = json_number_value(bound);
-    return 0;
-}
-
-static int cluster_bound_start(FILE *problem, int out_fd, struct lull_child *child,
-                               struct lull_error *err)
-{
-    const struct lull_child_setup setup = {.stdout_fd = out_fd, .stderr_fd = -1};
-    char path[PATH_MAX];
-    char name[32];
-    char limit_s[] = "60";
-    char *const argv[] = {path, name, "--json", "--time-limit", limit_s, NULL};
-    struct lull_error why = {0};
-    int rc;
-
-    /* The program is in the same folder as this one, in a build or installed; else it is
-     * searched for in PATH. */
-    if (lull_file_find_own("cluster/solver/lull-bound", "../../bin/lull-bound", path, sizeof(path),
-                           NULL) < 0)
-        snprintf(path, sizeof(path), "%s", program);
-    snprintf(name, sizeof(name), "/dev/fd/%d", fileno(problem));
-    rc = lull_child_start_as(argv, NULL, &setup, child, &why);
-    if (rc == -ENOENT)
-        return lull_error_set(err, rc,
-                              "--bound needs %s, which is neither next to this program nor on the "
-                              "path; install CLP and CBC to build it",
-                              program);
-    return rc < 0 ? lull_error_set(err, rc, "%s", why.text) : 0;
-}
-
-/* Starts the program and reads its document, which is null where it printed none. Its result is
- * read to the end before it is waited for, so that a full pipe cannot stop it. */
-static int cluster_bound_run_program(FILE *problem, struct lull_child *child, json_t **document_out,
-                                     struct lull_error *err)
-{
-    FILE *reported;
-    int ends[2];
-    int rc;
-
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return lull_error_set(err, -errno, "no pipe for %s: %s", program, strerror(errno));
-    rc = cluster_bound_start(problem, ends[1], child, err);
-    close(ends[1]);
-    reported = fdopen(ends[0], "r");
-    if (reported == NULL) {
-        close(ends[0]);
-        return rc;
-    }
-    if (rc == 0)
-        *document_out = json_loadf(reported, 0, NULL);
-    fclose(reported);
-    return rc;
-}
-
-static int cluster_bound_find(FILE *problem, double *bound_j_out, struct lull_error *err)
-{
-    struct lull_child child;
-    json_t *document = NULL;
-    int status = 0;
-    int rc = cluster_bound_run_program(problem, &child, &document, err);
-
-    if (rc < 0)
-        return rc;
-    lull_child_reap(&child, true, &status);
-    if (status != 0)
-        rc = lull_error_set(err, LULL_E_FORMAT, "%s failed with status %d; see its output above",
-                            program, status);
-    else
-        rc = take_result(document, bound_j_out, err);
-    json_decref(document);
-    return rc;
-}
-
-/* The proven bound of a checked problem, J. slot_s > 0 is reported to the program. */
-static int bound_run_program(const struct lull_slot_problem *problem, double slot_s,
-                             double *bound_j_out, struct lull_error *err)
-{
-    FILE *file = tmpfile();
-    int rc;
-
-    if (file == NULL)
-        return lull_error_set(err, -errno, "no temporary file: %s", strerror(errno));
-    rc = write_problem(problem, slot_s, file, err);
-    if (rc == 0)
-        rc = cluster_bound_find(file, bound_j_out, err);
-    fclose(file);
-    return rc;
+    return lull_dual_search(problem, &ascent, prices_j, bound_j_out);
 }
 
 /* ---- one bound ---------------------------------------------------------------------------- */
 
-/* The energy of the jobs if none blocks another: each runs in its cheapest operating point. */
-static int bound_alone(const struct lull_slot_problem *problem, double *bound_j_out)
+/* The most that prices prove the jobs need. Without prices it is their energy if none blocks
+ * another, each in its cheapest operating point. A run that needs no more has the best bound. */
+static int bound_by_prices(const struct lull_slot_problem *problem, double run_j,
+                           double *bound_j_out)
 {
-    double *none = calloc((size_t)problem->type_count * problem->slots, sizeof(*none));
-    const struct lull_dual_prices prices = {none, NULL};
+    double *prices_j = calloc(lull_dual_cells(problem), sizeof(*prices_j));
+    const struct lull_dual_prices none = {prices_j, NULL};
     int rc = -ENOMEM;
 
-    if (none != NULL)
-        rc = lull_dual_bound(problem, &prices, bound_j_out, NULL);
-    free(none);
+    if (prices_j != NULL)
+        rc = lull_dual_bound(problem, &none, bound_j_out, NULL);
+    if (rc == 0 && *bound_j_out < run_j * (1.0 - 1e-12))
+        rc = bound_search(problem, prices_j, bound_j_out);
+    free(prices_j);
     return rc;
 }
 
-/* Bounds the energy of the jobs, in total or only above the idle power of their GPUs. If the run
- * needed no more than its jobs do alone, lull-bound cannot improve the bound. */
+/* Bounds the energy of the jobs, in total or only above the idle power of their GPUs. */
 static int bound_jobs(const struct bounding *bounding, bool is_above_rest, double run_j,
                       double *bound_j_out, struct lull_error *err)
 {
@@ -254,11 +165,9 @@ static int bound_jobs(const struct bounding *bounding, bool is_above_rest, doubl
     rc = lull_slot_relaxation_create(bounding->cluster, &bounding->done, &slotting, &slotted, err);
     if (rc < 0)
         return rc;
-    rc = bound_alone(&slotted.problem, bound_j_out);
+    rc = bound_by_prices(&slotted.problem, run_j, bound_j_out);
     if (rc < 0)
         lull_error_set(err, rc, "no memory for a bound of %u slots", slotted.problem.slots);
-    else if (*bound_j_out < run_j * (1.0 - 1e-12))
-        rc = bound_run_program(&slotted.problem, (double)slotting.slot_ns * 1e-9, bound_j_out, err);
     lull_slot_relaxation_fini(&slotted);
     return rc;
 }

@@ -1,6 +1,6 @@
 /*
- * The least energy that a run of a policy could have needed: lull-bound, a program of its own,
- * finds it for the jobs that the run brought to their ends. SPDX-License-Identifier: Apache-2.0
+ * The least energy that a run of a policy could have needed for the jobs that it completed, proven
+ * by prices (cluster/core/bound/dual_search.h). SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_CLI_SIMULATE_BOUND_H
 #define LULL_CLUSTER_CLI_SIMULATE_BOUND_H
@@ -23,9 +23,8 @@ struct lull_cluster_bound {
  * did, meets every deadline that the policy met, and keeps under the run's power cap
  * (cluster/core/bound/slot_relaxation.h: how times become slots of slot_s; 0: a 288th of the whole;
  * cluster/core/power/baseline_power.h: what idle GPUs add). conditions are those of the run.
- * Errors: -ENOENT there is no lull-bound, neither in the folder of this program nor in PATH;
- * LULL_E_FORMAT it failed, and has printed the reason; -EPROTO the run needed less than the bound,
- * which is a bug in the bound; -ENOMEM; -errno of the process.
+ * Errors: -ERANGE slots too short; -EPROTO the run needed less than the bound, which is a bug in
+ * the bound; -ENOMEM. One thread at a time.
  */
 int lull_cluster_bound(const struct lull_cluster *cluster, const struct lull_cluster_jobs *jobs,
                        const struct lull_cluster_run *run,

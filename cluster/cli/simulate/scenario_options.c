@@ -144,11 +144,12 @@ const struct lull_option lull_scenario_rows[] = {
                   "default (1 if that is 0), within the parameter's limits: in equal steps, or "
                   "over more than a decade by equal factors. With --json, output is as for "
                   "--policies, each with its setting."),
-    VALUE("bound", "S", NUMBER, policy.bound_slot_s,
-          "Report a lower bound for any schedule as good as this one, computed by lull-bound in "
-          "slots of this many seconds.",
-          GIVEN(policy.is_bounded), .is_bare_allowed = true, .is_open = true,
-          .otherwise = "a 288th of the run", .more = "See Bounds below."),
+    VALUE(
+        "bound", "S", NUMBER, policy.bound_slot_s,
+        "Report a lower bound for any schedule as good as this one, computed in slots of this many "
+        "seconds.",
+        GIVEN(policy.is_bounded), .is_bare_allowed = true, .is_open = true,
+        .otherwise = "a 288th of the run", .more = "See Bounds below."),
     VALUE("certificate-slots", "N", WHOLE, policy.certificate.slots,
           "How many slots of time the certificate of pd-rats is searched for in.", .least = 1,
           .most = LULL_CERTIFICATE_MAX, .otherwise = "2048, or 1024 with --preemptible",

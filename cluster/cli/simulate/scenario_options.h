@@ -49,7 +49,7 @@ struct lull_scenario_policy_options {
     double knob;
     const char *compare; /* names of policies to compare; null: one policy runs */
     const char *sweep;   /* a range of values of the policy's knob; null: one value */
-    bool is_bounded;     /* by lull-bound */
+    bool is_bounded;     /* --bound was given */
     double bound_slot_s; /* the length of its slots; 0: a 288th of the run */
     struct lull_certificate_effort certificate;
 };

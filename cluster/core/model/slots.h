@@ -1,7 +1,6 @@
 /*
  * Scheduling in time slots with everything known in advance: each job gets an operating point and a
- * first slot, at the least cost. Offline bounds are computed on such problems (dual_bound.h,
- * cluster/solver).
+ * first slot, at the least cost. Offline bounds are computed on such problems (dual_bound.h).
  *
  * A schedule (operating point, start) of a job takes `gpus` GPUs of one type and `power_w` watts in
  * each of the slots [start, start + slots), and costs cost_j + delay_j * (start - first). Each job

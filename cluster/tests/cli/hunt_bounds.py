@@ -3,7 +3,7 @@
 schedule_program.py, or above any run of any policy that is one of the schedules they speak of. Half of them are drawn at random, the others change the one before, and stay
 where that brings a bound nearer to what it must not pass.
 
-Usage: hunt_bounds.py JUDGE_MANY LULL_BOUND_DIRECTORY [COUNT [FIRST_SEED]]"""
+Usage: hunt_bounds.py JUDGE_MANY [COUNT [FIRST_SEED]]"""
 import json
 import random
 import subprocess
@@ -87,8 +87,8 @@ def change(rng, instance):
 
 
 class Hunt:
-    def __init__(self, judge, directory):
-        self.process = subprocess.Popen([judge, directory], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, judge):
+        self.process = subprocess.Popen([judge], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.counts = {"instances": 0, "certificates": 0, "bounds": 0, "optima": 0, "runs": 0}
         self.highest = 0.0  # bound over what it must not pass, of costs above 0
 
@@ -181,8 +181,8 @@ class Hunt:
         return score
 
 
-def hunt(judge, directory, count, first_seed):
-    it = Hunt(judge, directory)
+def hunt(judge, count, first_seed):
+    it = Hunt(judge)
     seed = first_seed
     while it.counts["instances"] < count:
         rng = random.Random(seed)
@@ -200,5 +200,4 @@ def hunt(judge, directory, count, first_seed):
 
 
 if __name__ == "__main__":
-    hunt(sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 28,
-         int(sys.argv[4]) if len(sys.argv) > 4 else 8)
+    hunt(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 28, int(sys.argv[3]) if len(sys.argv) > 3 else 8)
