@@ -171,30 +171,6 @@ size_t lull_cluster_place_consolidated(const struct lull_cluster_state *state, u
     return taking.count;
 }
 
-/* ---- anywhere ----------------------------------------------------------------------------- */
-
-size_t lull_cluster_place_scattered(const struct lull_cluster_state *state, uint32_t pool,
-                                    uint32_t type, uint32_t gpus,
-                                    struct lull_cluster_share *shares_out)
-{
-    size_t count = 0;
-
-    if (gpus > lull_cluster_state_free_of(state, pool, type))
-        return 0;
-    for (uint32_t free = lull_cluster_state_node_gpus(state, pool, type); free > 0; free--) {
-        uint32_t node = lull_cluster_state_find(state, pool, type, free, 0);
-
-        for (; gpus > 0 && node != UINT32_MAX;
-             node = lull_cluster_state_find(state, pool, type, free, node + 1)) {
-            const uint32_t taken = gpus < free ? gpus : free;
-
-            shares_out[count++] = (struct lull_cluster_share){node, taken};
-            gpus -= taken;
-        }
-    }
-    return gpus == 0 ? count : 0;
-}
-
 /* ---- a copy to try placements on ------------------------------------------------------------ */
 
 void lull_cluster_copy_group(struct lull_cluster_state *copy, const struct lull_cluster_state *real,

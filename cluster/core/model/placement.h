@@ -19,15 +19,6 @@ size_t lull_cluster_place_consolidated(const struct lull_cluster_state *state, u
                                        uint32_t type, uint32_t gpus,
                                        struct lull_cluster_share *shares_out);
 
-/*
- * Places a gang wherever GPUs are free, on as few nodes as that takes: the emptiest nodes first, of
- * equals those with the lowest numbers. Returns the number of shares as
- * lull_cluster_place_consolidated() does; 0: fewer GPUs are free than it wants.
- */
-size_t lull_cluster_place_scattered(const struct lull_cluster_state *state, uint32_t pool,
-                                    uint32_t type, uint32_t gpus,
-                                    struct lull_cluster_share *shares_out);
-
 /* ---- a copy to try placements on ------------------------------------------------------------ */
 
 /* Makes a group of the copy as it is in the real state of the same cluster. O(nodes of the group).

@@ -153,36 +153,6 @@ static void compare(const struct lull_cluster_state *state, const uint32_t *free
     }
 }
 
-/* Anywhere: of the emptiest nodes first, of equals the first, each as far as it goes. */
-static void compare_scattered(const struct lull_cluster_state *state, const uint32_t *free,
-                              struct lull_random *random)
-{
-    const uint32_t pool = (uint32_t)lull_random_below(random, POOLS);
-    const uint32_t type = (uint32_t)lull_random_below(random, TYPES);
-    const uint32_t gpus = 1 + (uint32_t)lull_random_below(random, 60);
-    struct lull_cluster_share shares[NODES];
-    uint32_t left[NODES];
-    uint32_t wanted = gpus;
-    size_t count = 0;
-
-    memcpy(left, free, sizeof(left));
-    if (gpus > lull_cluster_state_free_of(state, pool, type)) {
-        assert_int_equal(lull_cluster_place_scattered(state, pool, type, gpus, shares), 0);
-        return;
-    }
-    count = lull_cluster_place_scattered(state, pool, type, gpus, shares);
-    for (size_t i = 0; i < count; i++) {
-        const uint32_t node = extreme(left, pool, type, 1, true);
-
-        assert_int_equal(shares[i].node, node);
-        assert_int_equal(shares[i].gpus, left[node] < wanted ? left[node] : wanted);
-        wanted -= shares[i].gpus;
-        left[node] = 0;
-        assert_true(i + 1 == count || wanted > 0);
-    }
-    assert_int_equal(wanted, 0);
-}
-
 static void check_counts(const struct lull_cluster_state *state, const uint32_t *free)
 {
     for (uint32_t pool = 0; pool < POOLS; pool++)
@@ -248,7 +218,6 @@ static void come_and_go(uint64_t seed, uint32_t racks)
             gangs[leaving] = gangs[--running];
         } else {
             compare(state, seen, &random, &gangs[running]);
-            compare_scattered(state, seen, &random);
             lull_cluster_state_take(state, gangs[running].shares, gangs[running].count);
             for (size_t i = 0; i < gangs[running].count; i++)
                 free[gangs[running].shares[i].node] -= gangs[running].shares[i].gpus;
