@@ -204,7 +204,7 @@ y 2
                 count += len(calls)
                 for call in calls:
                     self.assertIn("machine_args", call, folder)
-        self.assertGreater(count, 6)
+        self.assertGreater(count, 5)
 
 
 class Configure(unittest.TestCase):
