@@ -10,7 +10,7 @@ enum { QUANTUM_BITS = 60 };
 
 typedef __int128 wide;
 
-/* Prices made ready for a problem. */
+/* Prices prepared for a problem. */
 struct lull_dual {
     const struct lull_slot_problem *problem;
     int exponent;           /* a quantum is 2^exponent J */
@@ -94,7 +94,7 @@ static void dual_bound_sum(const double *prices_j, uint32_t slots, int exponent,
     }
 }
 
-/* lull_dual's arrays are the caller's to free, also after -ENOMEM. */
+/* The caller frees lull_dual's arrays, also after -ENOMEM. */
 static int dual_bound_init(struct lull_dual *dual, const struct lull_slot_problem *problem,
                            const struct lull_dual_prices *prices)
 {
@@ -122,7 +122,7 @@ static int dual_bound_init(struct lull_dual *dual, const struct lull_slot_proble
 
 /* ---- schedules ---------------------------------------------------------------------------- */
 
-/* The least cost below `most`, and its start; most: there is none. Exact. */
+/* Finds the least cost below `most`, and its start. Returns `most` if there is none. Exact. */
 static int64_t choose_start(const struct lull_dual *dual, const struct lull_slot_point *point,
                             int64_t most, uint32_t *start_out)
 {
@@ -164,7 +164,7 @@ static int64_t dual_bound_choose(const struct lull_dual *dual, const struct lull
     return best;
 }
 
-/* What all GPUs and all watts there are would cost. */
+/* The price of all GPUs and all watts of the problem. */
 static wide cost_of_all(const struct lull_dual *dual)
 {
     const struct lull_slot_problem *problem = dual->problem;

@@ -22,10 +22,11 @@
  * multiples of one quantum, a power of two at most 2^-59 of the highest possible cost and prices of
  * a schedule: the results are valid prices, too. Costs are rounded down to quanta, which only
  * lowers the value; all that follows is exact in integers, and the result is rounded down. So a
- * solver's duals may be off by any tolerance; negative or infinite prices count as 0.
+ * solver's duals may have any error. Negative or infinite prices count as 0.
  *
- * Cost: prefix sums of prices, then one look at each start of each operating point; an operating
- * point is left as soon as no later start can be better (prices are not negative). O(types * slots
+ * Cost: prefix sums of prices, then each start of each operating point is examined once. The search
+ * leaves an operating point as soon as no later start can be better (prices are not negative).
+ * O(types * slots
  * + sum of starts).
  *
  * Pure. Threads: any for const objects. SPDX-License-Identifier: Apache-2.0
@@ -42,10 +43,10 @@ struct lull_dual_prices {
 };
 
 /*
- * Computes the bound, J, of a problem that is checked (lull_slot_problem_check). choices_out,
- * unless NULL, has room for job_count, and gets the best schedule of each job at these prices: of
- * equal ones the first operating point and the earliest start, and none if rejecting the job costs
- * no more. Errors: -ENOMEM.
+ * Computes the bound, J, of a checked problem (lull_slot_problem_check). choices_out may be NULL;
+ * otherwise it has job_count elements and receives the best schedule of each job at these prices.
+ * Of equal ones it is the first operating point and the earliest start; it is none if rejecting the
+ * job costs no more. Errors: -ENOMEM.
  */
 int lull_dual_bound(const struct lull_slot_problem *problem, const struct lull_dual_prices *prices,
                     double *bound_j_out, struct lull_slot_choice *choices_out);

@@ -32,7 +32,7 @@ size_t lull_dual_cells(const struct lull_slot_problem *problem)
 struct dual_search {
     const struct lull_slot_problem *problem;
     struct lull_slot_choice *choices;
-    double *change; /* of what is requested, from slot to slot; a place more than cells */
+    double *change; /* of the requested amount, from slot to slot; one element more than cells */
 };
 
 /* Counts a schedule from its first slot to its last. */
@@ -43,8 +43,8 @@ static void dual_search_count(double *row, const struct lull_slot_choice *choice
     row[choice->start + slots] -= amount; /* may be the next row's first: see below */
 }
 
-/* What a row's slots request less what there is. What ends with the last slot was counted into the
- * next row, and is brought back. */
+/* The amount that a row's slots request, less the available amount. Schedules that end with the
+ * last slot were counted into the next row; that is corrected here. */
 static void dual_search_take_row(double *change, uint32_t slots, double room, double *excess_out)
 {
     double load = 0.0;

@@ -13,20 +13,20 @@
 #include "cluster/core/bound/price_ascent.h"
 #include "cluster/core/model/slots.h"
 
-/* How many prices a problem has: one of a GPU for each [type * slots + slot], and behind them, with
- * a cap, one of a watt for each slot. */
+/* The number of prices of a problem: one for a GPU of each [type * slots + slot], followed, with a
+ * cap, by one for a watt of each slot. */
 size_t lull_dual_cells(const struct lull_slot_problem *problem);
 
 /*
- * The best bound on the least cost (J, see dual_bound.h) that the ascent finds; achieved: what a
- * schedule costs, or INFINITY. prices_j: lull_dual_cells() of them to begin with, overwritten by
- * the best. O((steps + 13) (starts + prices)). -ENOMEM.
+ * The best bound on the least cost (J, see dual_bound.h) that the ascent finds. achieved: the cost
+ * of a known schedule, or INFINITY. prices_j: lull_dual_cells() initial prices, overwritten by the
+ * best. O((steps + 13) (starts + prices)). -ENOMEM.
  */
 int lull_dual_search(const struct lull_slot_problem *problem,
                      const struct lull_price_ascent *ascent, double *prices_j, double *bound_j_out);
 
-/* Returns whether a bound is consistent with what a schedule achieved, up to the rounding of
- * sums whose terms' sizes sum to size_j >= 0. If not, the bound is wrong and must not be used. */
+/* Returns whether a bound is consistent with a schedule's result, up to rounding errors of sums
+ * whose absolute terms add up to size_j >= 0. If not, the bound is wrong and must not be used. */
 bool lull_dual_is_sound(double bound_j, double achieved_j, double size_j);
 
 /* Upper bound on the ratio between the optimum and the result: optimum over achieved where both

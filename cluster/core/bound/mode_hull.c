@@ -8,7 +8,7 @@
 /* The share by which a cost is lowered: far more than the few roundings of an interpolation. */
 static const double slip_ratio = 1e-12;
 
-/* ---- making it ------------------------------------------------------------------------------ */
+/* ---- construction--------------------------------------------------------------------------- */
 
 /* Orders corners by time; of equal times the cheapest comes first. */
 static bool hull_is_before(const struct lull_mode_corner *left,
@@ -60,7 +60,7 @@ void lull_mode_hull_make(const struct lull_mode_corner *corners, size_t count,
     hull_out->count = made;
 }
 
-/* ---- asking it ------------------------------------------------------------------------------ */
+/* ---- queries -------------------------------------------------------------------------------- */
 
 static size_t hull_find_lowest(const struct lull_mode_hull *hull)
 {
@@ -78,7 +78,7 @@ double lull_mode_hull_best_s(const struct lull_mode_hull *hull)
     return hull->corners[hull_find_lowest(hull)].time_s;
 }
 
-/* The largest cost of a corner, by which rounding counts. */
+/* The largest cost of a corner, to which rounding errors are relative. */
 static double hull_size_of(const struct lull_mode_hull *hull)
 {
     double size_j = 0.0;
@@ -88,7 +88,7 @@ static double hull_size_of(const struct lull_mode_hull *hull)
     return size_j;
 }
 
-/* Exact at corners, else lowered. */
+/* Exact at corners, otherwise lowered. */
 static double hull_cost_at(const struct lull_mode_hull *hull, double time_s)
 {
     const struct lull_mode_corner *left = &hull->corners[0];

@@ -5,18 +5,19 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* Chosen with the two below so that a search ends near the best worth; not measured
- * individually: any worth proves a bound. */
+/* Chosen with the two below so that a search ends near the best value; not measured individually,
+ * since any value proves a bound. */
 enum { MAX_TRIALS = 10 };
 
-/* The first step from the last search's worth, of what lies between the least worth and it. */
+/* The first step from the last search's value, as a share of the distance between the least value
+ * and it. */
 static const double first_step = 0.02;
 
-/* How far above the best worth a job requests the slots that cost as much, of the worth itself.
- * Default: it only leads the search. */
+/* How far above the best value a job requests the slots of that cost, as a share of the value.
+ * Default: it only guides the search. */
 static const double min_above = 1e-6;
 
-/* How near 1 the progress requested has to come: where it is 1, the bound is highest. */
+/* How close the requested progress must come to 1, where the bound is highest. */
 static const double close_enough = 0.01;
 
 /* One search. */
@@ -25,14 +26,14 @@ struct alone_search {
     const struct lull_preemptive_slots *slots;
     const double *gpu_w;
     double *use;                           /* NULL: only look */
-    double use_ratio;                      /* of what is requested, that counts as use */
+    double use_ratio;                      /* the share of the request that counts as use */
     double own_j[LULL_CLUSTER_MAX_POINTS]; /* of a unit in each operating point, with no prices */
-    double min_j;                          /* nothing is requested at that worth or less */
+    double min_j;                          /* nothing is requested at this value or less */
     double bound_j;                        /* the best */
     double worth_j;                        /* where it was */
 };
 
-/* How much a job would request if a unit of progress had some worth. */
+/* The request of a job as a function of the value of a unit of progress. */
 struct preemptive_alone_asked {
     double loss_j;
     double progress;
@@ -56,10 +57,10 @@ lull_preemptive_best_point(const struct lull_preemptive_job *job, double *cost_j
     return best;
 }
 
-/* ---- one worth ---------------------------------------------------------------------------- */
+/* ---- one value ---------------------------------------------------------------------------- */
 
-/* What a unit of progress costs in each operating point, but for the wait until then. Returns the
- * least. */
+/* Computes the cost of a unit of progress in each operating point, without the wait until then.
+ * Returns the least. */
 static double price_units(const struct alone_search *search, uint32_t slot, double *unit_j_out)
 {
     double min_j = INFINITY;
@@ -73,8 +74,9 @@ static double price_units(const struct alone_search *search, uint32_t slot, doub
     return min_j;
 }
 
-/* Adds half of what the best operating point would do in a time, where a unit is worth so much: the
- * trapezoid over a slot is half of what its begin requests and half of what its end does. */
+/* Adds half of the progress that the best operating point would make in a time, at a value per
+ * unit: the trapezoid over a slot is half of the request at its start and half of the request at
+ * its end. */
 static void alone_ask_slot(struct alone_search *search, uint32_t slot, const double *unit_j,
                            double worth_j, double time_s, struct preemptive_alone_asked *asked)
 {
@@ -127,7 +129,7 @@ static struct preemptive_alone_asked alone_ask_all(struct alone_search *search, 
     return asked;
 }
 
-/* ---- the best worth ----------------------------------------------------------------------- */
+/* ---- the best value ----------------------------------------------------------------------- */
 
 static struct preemptive_alone_asked alone_evaluate(struct alone_search *search, double worth_j)
 {
@@ -147,16 +149,16 @@ static bool ends_within_slots(const struct alone_search *search)
     return search->job->deadline_s <= search->slots->slot_s * search->slots->slots;
 }
 
-/* The least first step, of the most worth: with a deadline the most is far above what is likely,
- * and a job that waits at no cost starts at the least. */
+/* The least first step, as a share of the highest value. With a deadline the highest value is far
+ * above any likely one, and a job that waits at no cost starts at the least. */
 static double least_step(const struct alone_search *search)
 {
     return ends_within_slots(search) ? 1e-4 : 1e-9;
 }
 
-/* The bound rises with the worth as long as less than all progress is requested: from where the
- * last search ended, ever longer steps until it falls, then halves. Above max_j all would be
- * requested after the slots. */
+/* The bound rises with the value as long as less than the whole progress is requested. The search
+ * starts where the last one ended, takes increasing steps until the bound falls, and then bisects.
+ * Above max_j all progress would be requested after the slots. */
 static void alone_climb(struct alone_search *search, double max_j)
 {
     double low_j = search->min_j;
@@ -180,9 +182,9 @@ static void alone_climb(struct alone_search *search, double max_j)
     }
 }
 
-/* The highest worth that makes sense: of doing all the work after the slots, where GPUs are free;
- * or where the deadline forbids that some times what leaves the job out (default: any
- * worth proves a bound there). */
+/* The highest useful value: the cost of doing all the work after the slots, where GPUs are free. If
+ * the deadline forbids that, it is a multiple of the cost of leaving the job out (default: any
+ * value proves a bound there). */
 static double most_worth_j(const struct alone_search *search)
 {
     const double end_s = search->slots->slot_s * search->slots->slots;
@@ -204,9 +206,9 @@ static void set_own(struct alone_search *search)
     }
 }
 
-/* Adds what the job would take at the worth where the bound is highest. Without a cost of waiting
- * many slots cost the same, and at their very worth nothing requests them, a little above it all of
- * them: the job then takes its share of each. */
+/* Adds the GPU-seconds that the job would take at the value where the bound is highest. Without a
+ * cost of waiting many slots cost the same. At exactly that value no slot is requested, and
+ * slightly above it all of them are; the job then takes a share of each. */
 static struct preemptive_alone_asked add_use(struct alone_search *search, double *use)
 {
     double worth_j = search->worth_j;

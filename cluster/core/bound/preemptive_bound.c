@@ -9,12 +9,12 @@
 #include "cluster/core/bound/mode_hull.h"
 #include "cluster/core/bound/preemptive_alone.h"
 
-/* The share of all summed terms by which the bound is lowered: far more than the rounding of
- * doubles can add up to in millions of terms. */
+/* The share of all summed terms by which the bound is lowered: far more than the rounding errors of
+ * doubles in millions of terms. */
 static const double slip_ratio = 1e-9;
 
-/* A window is longer by this than the table says, since each change of a running job's clock rounds
- * its end to a nanosecond: a thousand changes. */
+/* A window is extended by this, since each clock change of a running job rounds its end to a
+ * nanosecond. It allows for a thousand changes. */
 static const double rounding_s = 1e-6;
 
 struct lull_preemptive {
@@ -29,7 +29,7 @@ struct lull_preemptive {
     size_t point_count;
 };
 
-/* ---- made ready --------------------------------------------------------------------------- */
+/* ---- preparation-------------------------------------------------------------------------- */
 
 static void preemptive_add_points(struct lull_preemptive *all, const struct lull_cluster_job *job)
 {
@@ -55,11 +55,11 @@ static void preemptive_add_points(struct lull_preemptive *all, const struct lull
 }
 
 /*
- * A job that is worth nothing after its deadline makes its progress in window_s: sum of phi p <=
- * window_s over its operating points, slow ones among them that would miss the deadline alone. Any
- * multiplier mu >= 0 of that row proves a bound: a unit of progress costs mu p more, and mu
- * window_s comes off. The multiplier of the least cost alone is what the hull falls by there.
- * Returns false where not even the fastest operating point ends in time.
+ * A job whose value ends at its deadline makes its progress in window_s: sum of phi p <= window_s
+ * over its operating points, including slow ones that alone would miss the deadline. Any multiplier
+ * mu >= 0 of that row proves a bound: a unit of progress costs mu p more, and mu window_s is
+ * subtracted. The multiplier of the least cost alone is the slope of the hull there. Returns false
+ * if even the fastest operating point misses the deadline.
  */
 static bool bind_to_window(struct lull_preemptive_job *job, struct lull_preemptive_point *points,
                            double window_s)
@@ -190,7 +190,7 @@ double lull_preemptive_bound(struct lull_preemptive *preemptive, const double *g
 
 /* ---- the search --------------------------------------------------------------------------- */
 
-/* Adds up, slot by slot, the GPUs that the jobs present request, and what a second of them counts.
+/* Adds up, slot by slot, the GPUs requested by the present jobs, and the cost of a second of them.
  */
 static void count_present(const struct lull_preemptive *all, const int64_t *end_ns, double *gpus,
                           double *second_j)
@@ -212,8 +212,8 @@ static void count_present(const struct lull_preemptive *all, const int64_t *end_
     }
 }
 
-/* Where more is requested than there is, a second of a GPU is worth what those lose who do not get
- * one. */
+/* Where more GPUs are requested than available, a GPU-second is worth the loss of the jobs that get
+ * none. */
 static int preemptive_guess(const struct lull_preemptive *all, const int64_t *end_ns, double *gpu_w)
 {
     const size_t cells = lull_preemptive_cells(all);

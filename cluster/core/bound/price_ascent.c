@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The scales that a guess is tried at, a tenth apart. */
+/* The number of scales of a guess that are tried, a tenth apart. */
 enum { SCALES = 13 };
 
 /* How far beyond the best bound the goal lies at first, and how it comes nearer each time that more
@@ -37,7 +37,7 @@ struct climb {
     double best_bound;
 };
 
-/* Finds the bound of the trial, and keeps the best. */
+/* Computes the bound of the trial prices, and keeps the best. */
 static int ascent_evaluate(struct climb *climb)
 {
     const int rc = climb->look(climb->asked, climb->tried, &climb->bound, climb->excess);
@@ -80,7 +80,7 @@ static int ascent_scale(struct climb *climb)
     return rc;
 }
 
-/* The excess's squared length without the parts that would lower prices of 0, which become 0. */
+/* Returns the excess's squared length. Sets components to 0 that would lower prices of 0. */
 static double ascent_square(struct climb *climb)
 {
     double squares = 0.0;
@@ -98,7 +98,7 @@ static void ascent_go_back(struct climb *climb)
     memcpy(climb->tried, climb->best, climb->cells * sizeof(*climb->tried));
 }
 
-/* How far beyond the best bound the goal lies, if it has been drawn nearer to this part. */
+/* The distance of the goal beyond the best bound, after it has shrunk to this share. */
 static double way_to_goal(const struct climb *climb, double part, double level)
 {
     const double achieved = climb->ascent->achieved;
@@ -116,7 +116,7 @@ static bool ascent_is_over(const struct climb *climb, double way)
     return ascent->is_over != NULL && ascent->is_over(ascent->user);
 }
 
-/* Steps along the subgradient. After many steps without a better bound the goal comes nearer, and
+/* Steps along the subgradient. After many steps without a better bound the goal moves closer, and
  * the search continues from the best prices. */
 static int step_up(struct climb *climb)
 {

@@ -1,9 +1,10 @@
 /*
- * Searches prices that prove a high bound by steps along a subgradient, which is what is requested
- * at the prices less what there is. A step is as long as Polyak's rule says for a goal between the
- * best bound so far and what a schedule has achieved, or, where no schedule is known, for a level
- * above the best bound that comes nearer (Polyak 1969; Held, Wolfe, Crowder, Mathematical
- * Programming 6, 1974). Any prices prove a bound, so errors here can only make the search slow.
+ * Searches prices that prove a high bound by steps along a subgradient: the requested amount at the
+ * prices less the available amount. Polyak's rule determines the length of a step, for a goal
+ * between the best bound so far and the cost of a known schedule. Without a known schedule the goal
+ * is a level above the best bound that moves closer (Polyak 1969; Held, Wolfe, Crowder,
+ * Mathematical Programming 6, 1974). Any prices prove a bound, so errors here can only make the
+ * search slow.
  *
  * Pure; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -17,15 +18,16 @@
 /* How far to go. */
 struct lull_price_ascent {
     double achieved; /* cost of a known schedule, which no bound exceeds; INFINITY: none is known */
-    double fine_ratio; /* without a schedule: ends when the goal is so near the best bound; > 0 */
+    double fine_ratio; /* without a schedule: the distance of the goal to the best bound at which
+                          the search ends; > 0 */
     uint32_t steps;
     void (*tell)(void *user, uint32_t step); /* before each; may be NULL */
     bool (*is_over)(void *user);             /* after each: whether to stop; may be NULL */
     void *user;
 };
 
-/* Finds the bound at these prices, and for each price how much more is requested than there is.
- * Returns 0 or an error, which ends the search. */
+/* Computes the bound at these prices, and for each price the requested amount less the available
+ * one. Returns 0 or an error, which ends the search. */
 typedef int (*lull_price_look)(void *asked, const double *prices, double *bound_out,
                                double *excess_out);
 

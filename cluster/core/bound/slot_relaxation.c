@@ -8,11 +8,11 @@
 #include "base/clock.h"
 #include "cluster/core/bound/mode_hull.h"
 
-/* How many parts the times of a mixture are cut into for each corner of its hull, at most; more
- * prove more, and take longer. */
+/* The maximum number of parts into which the times of a mixture are divided, per corner of its
+ * hull. More parts give a tighter bound and take longer. */
 enum { PARTS = 4 };
 
-/* A mixture may take longer by this, since each change of its clock rounds its end to a nanosecond.
+/* A mixture may take this much longer, since each clock change rounds its end to a nanosecond.
  */
 static const double rounding_s = 1e-6;
 
@@ -38,8 +38,8 @@ static double rest_w(const struct slotter *slotter, const struct lull_cluster_po
     return slotting->rest_w[point->type] * point->gpus;
 }
 
-/* What the job draws at its peak above its GPUs at rest. The simulation never counts a GPU with a
- * job below an idle one, so that this does not either. */
+/* The job's peak power above that of its GPUs at rest. The simulation never counts a busy GPU below
+ * an idle one, and neither does this. */
 static uint32_t relaxation_power_w(const struct slotter *slotter,
                                    const struct lull_cluster_point *point)
 {
@@ -51,7 +51,7 @@ static uint32_t relaxation_power_w(const struct slotter *slotter,
     return (uint32_t)fmin(floor(fmax(peak_w - rest_w(slotter, point), 0.0)), UINT32_MAX);
 }
 
-/* Returns the cost of the job if it begins on arrival. */
+/* Returns the cost of the job if it starts on arrival. */
 static double cost_j(const struct slotter *slotter, const struct lull_cluster_job *job,
                      const struct lull_cluster_point *point)
 {
@@ -63,11 +63,11 @@ static double cost_j(const struct slotter *slotter, const struct lull_cluster_jo
     return point->energy_j - rest_j - job->value_j + count_w * relaxation_seconds(point->time_ns);
 }
 
-/* The slots in which a job may lie. */
+/* The slots that a job may occupy. */
 struct relaxed_span {
     int64_t until_ns; /* it ends by then */
     int64_t first;    /* slot */
-    int64_t begun_ns; /* after its arrival; below 0: the slot began before it */
+    int64_t begun_ns; /* after its arrival; below 0: the slot started earlier */
 };
 
 static struct relaxed_span relaxation_span_of(const struct slotter *slotter,
@@ -81,8 +81,8 @@ static struct relaxed_span relaxation_span_of(const struct slotter *slotter,
                                  first * slotting->slot_ns - job->arrival_ns};
 }
 
-/* Some times that a job may take with GPUs of one type, and the least that they cost if it begins
- * on arrival. */
+/* An interval of run times of a job with GPUs of one type, and the least cost of them if the job
+ * starts on arrival. */
 struct relaxed_part {
     const struct lull_cluster_point *like; /* its type and GPUs */
     int64_t min_ns;
@@ -90,7 +90,8 @@ struct relaxed_part {
     uint32_t power_w;
 };
 
-/* Adds an operating point that takes no GPUs and has one start, which bounds the job from below. */
+/* Adds an operating point without GPUs and with one start, which bounds the job's cost from below.
+ */
 static void add_free(struct slotter *slotter, const struct lull_cluster_job *job,
                      const struct relaxed_part *part, int64_t first, int64_t after_ns)
 {
@@ -121,7 +122,7 @@ static void relaxation_add_part(struct slotter *slotter, const struct lull_clust
         add_free(slotter, job, part, 0,
                  horizon_ns > job->arrival_ns ? horizon_ns - job->arrival_ns : 0);
         if (count_w <= 0.0 || last_ns < job->arrival_ns)
-            return; /* no start is better than that one */
+            return; /* no other start is better */
     }
     slotter->relaxation->points[slotter->point_count++] = (struct lull_slot_point){
         .type = job->pool * slotter->cluster->type_count + part->like->type,
@@ -152,8 +153,8 @@ static struct relaxed_part part_of(const struct slotter *slotter,
 
 /* ---- mixtures ----------------------------------------------------------------------------- */
 
-/* The possible operating points of a job that are like one of them, or all of them (NULL): their
- * hull; part_out gets the least time and power. */
+/* The hull of the job's feasible operating points with the type and GPUs of a given one, or of all
+ * (NULL). part_out receives the least time and power. */
 static void make_hull(const struct slotter *slotter, const struct lull_cluster_job *job,
                       const struct lull_cluster_point *like, struct lull_mode_hull *hull_out,
                       struct relaxed_part *part_out)
@@ -180,7 +181,7 @@ static void make_hull(const struct slotter *slotter, const struct lull_cluster_j
     lull_mode_hull_make(corners, count, hull_out);
 }
 
-/* A job that may run in pieces, in any mixture of operating points that ends in time. */
+/* Adds a job that may be paused, in any mixture of operating points that ends in time. */
 static void add_paused(struct slotter *slotter, const struct lull_cluster_job *job)
 {
     const struct relaxed_span span = relaxation_span_of(slotter, job);
@@ -195,8 +196,8 @@ static void add_paused(struct slotter *slotter, const struct lull_cluster_job *j
     add_free(slotter, job, &part, slotter->slotting->is_open ? 0 : span.first, span.begun_ns);
 }
 
-/* Adds the times that a job may take with the type and the GPUs of one of its operating points,
- * whole slots apart or, where that would be too many, several of them. */
+/* Adds the run times of a job with the type and the number of GPUs of one of its operating points,
+ * one slot apart, or several slots where that would be too many. */
 static void add_mixtures(struct slotter *slotter, const struct lull_cluster_job *job,
                          uint32_t number)
 {
@@ -219,7 +220,7 @@ static void add_mixtures(struct slotter *slotter, const struct lull_cluster_job 
     }
 }
 
-/* Returns whether an operating point is the first possible one of its type and GPUs. */
+/* Returns whether an operating point is the first feasible one of its type and number of GPUs. */
 static bool is_first_of_group(const struct slotter *slotter, const struct lull_cluster_job *job,
                               uint32_t number)
 {
@@ -270,7 +271,7 @@ static int add_jobs(struct slotter *slotter, const struct lull_cluster_jobs *job
     return lull_slot_problem_check(&slotter->relaxation->problem, err);
 }
 
-/* How many slots there are, so that whatever begins by the horizon also ends in one of them. */
+/* The number of slots, so that every job that starts by the horizon also ends in one of them. */
 static int64_t relaxation_slots_of(const struct lull_cluster_jobs *jobs,
                                    const struct lull_slotting *slotting)
 {
@@ -299,7 +300,7 @@ static int relaxation_make_room(struct slotter *slotter, const struct lull_clust
     size_t points = 0;
 
     for (size_t i = 0; i < jobs->count; i++)
-        points += (size_t)jobs->all[i].point_count * 2 * (PARTS + 1); /* also behind the horizon */
+        points += (size_t)jobs->all[i].point_count * 2 * (PARTS + 1); /* also after the horizon */
     relaxation->gpus = calloc(types, sizeof(*relaxation->gpus));
     relaxation->jobs = calloc(jobs->count + 1, sizeof(*relaxation->jobs));
     relaxation->points = calloc(points + 1, sizeof(*relaxation->points));
