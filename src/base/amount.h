@@ -1,6 +1,6 @@
 /*
- * Formats amounts as people read them: commas part the thousands, and the unit fits the size. The
- * text is returned by value, so that the caller can print it in place.
+ * Formats amounts for people, with commas between thousands and a unit that fits the size. The text
+ * is returned by value, so the caller can print it in place.
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */

@@ -18,7 +18,7 @@
 enum { LULL_ARRAY_FIRST_ROOM = 64 };
 
 /*
- * Makes room for one element of this size behind `count` others. array_at is the address of the
+ * Makes room for one element of this size after `count` others. array_at is the address of the
  * pointer to the array, which may be null while *room is 0. -ENOMEM: nothing has changed.
  */
 static inline int lull_array_reserve(void *array_at, size_t *room, size_t count, size_t size)
@@ -30,7 +30,7 @@ static inline int lull_array_reserve(void *array_at, size_t *room, size_t count,
         return 0;
     if (*room > 0)
         wanted = 2 * *room;
-    /* The caller's pointer has a type of its own, as which alone it may be read and written. */
+    /* The caller's pointer may be read and written only as its own type. */
     memcpy(&array, array_at, sizeof(array));
     array = realloc(array, wanted * size);
     if (array == NULL)
@@ -67,7 +67,7 @@ struct lull_memory {
 };
 
 /* Allocates an array of zeros, which lives until lull_memory_free. Null if memory runs out;
- * has_failed remembers that, so that the caller asks once after all its arrays. */
+ * has_failed records that, so the caller checks once after all its arrays. */
 static inline void *lull_memory_take(struct lull_memory *memory, size_t count, size_t size)
 {
     struct lull_memory_block *block = NULL;
@@ -83,7 +83,7 @@ static inline void *lull_memory_take(struct lull_memory *memory, size_t count, s
     return block->bytes;
 }
 
-/* Frees all arrays; the owner may take new ones afterwards. */
+/* Frees all arrays. The owner may allocate new ones afterwards. */
 static inline void lull_memory_free(struct lull_memory *memory)
 {
     while (memory->last != NULL) {

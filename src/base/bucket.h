@@ -1,7 +1,6 @@
 /*
- * Buckets: how often something may happen. Pure; times are nanoseconds of one monotonic clock that
- * the caller reads and passes in. Threads: each bucket belongs to one.
- * SPDX-License-Identifier: Apache-2.0
+ * Token buckets, which limit the rate of an action. Pure; the caller passes times, in nanoseconds
+ * of one monotonic clock. Threads: each bucket belongs to one. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_BASE_BUCKET_H
 #define LULL_BASE_BUCKET_H
@@ -11,15 +10,15 @@
 
 #include "base/clock.h"
 
-/* Something that may happen once per interval on average, and burst times in a row after a pause.
- * All zero but these two, it starts full. */
+/* Permits an action once per interval on average, and `burst` times in a row after a pause. With
+ * all other fields zero it starts full. */
 struct lull_bucket {
     int64_t interval_ns; /* > 0 */
     int64_t burst;       /* >= 1 */
-    int64_t empty_ns;    /* when it would be full again, counted from what was taken */
+    int64_t empty_ns;    /* when it will be full again if nothing more is taken */
 };
 
-/* Takes one; false: the bucket is empty. */
+/* Takes one token. Returns false if the bucket is empty. */
 static inline bool lull_bucket_take(struct lull_bucket *bucket, int64_t now_ns)
 {
     const int64_t from_ns = lull_later_ns(bucket->empty_ns, now_ns);

@@ -13,7 +13,7 @@
 #define LULL_NS_PER_MS INT64_C(1000000)
 #define LULL_NS_PER_S INT64_C(1000000000)
 
-/* The time now. It is async-signal-safe and takes some 20 ns. */
+/* The time now. It is async-signal-safe and takes about 20 ns. */
 static inline int64_t lull_now_ns(void)
 {
     struct timespec now;

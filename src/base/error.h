@@ -15,12 +15,12 @@
 enum {
     LULL_E_BASE = -5001,
     LULL_E_UNSUPPORTED = -5001, /* the device, driver or kernel cannot do this */
-    LULL_E_NO_DEVICE = -5002,   /* there is no such GPU, or no driver library */
-    LULL_E_FORMAT = -5003,      /* input that cannot be read as what it should be */
-    LULL_E_NOT_APPLIED = -5004, /* the driver said yes, the device did something else */
+    LULL_E_NO_DEVICE = -5002,   /* no such GPU, or no driver library */
+    LULL_E_FORMAT = -5003,      /* the input does not have the expected format */
+    LULL_E_NOT_APPLIED = -5004, /* the driver reported success, but the device did something else */
     LULL_E_STALE = -5005,       /* the lease or request is no longer valid */
-    LULL_E_NO_DRIVER = -5006,   /* the driver is not loaded, or is another one than its library */
-    LULL_E_DRIVER = -5007,      /* the driver failed and does not say why; it may pass */
+    LULL_E_NO_DRIVER = -5006,   /* the driver is not loaded, or does not match its library */
+    LULL_E_DRIVER = -5007,      /* the driver failed without a reason; it may be temporary */
 };
 
 /* The exit statuses of all commands. */

@@ -15,7 +15,7 @@ struct lull_heap_entry {
     uint64_t number;
 };
 
-/* Zero-initialised is empty; entries[0] is the least of count > 0. */
+/* Zero-initialised it is empty. entries[0] is the least if count > 0. */
 struct lull_heap {
     struct lull_heap_entry *entries;
     size_t count;

@@ -1,9 +1,9 @@
 /*
- * JSON strings of any text. jansson refuses what is no UTF-8 in the same way as it says that out
- * of memory, so one user's bytes would look like a failure of the machine; all code makes
- * strings here (tools/check-names).
+ * JSON strings of any text. jansson reports invalid UTF-8 and a lack of memory in the same way, so
+ * one user's bytes would look like a failure of the machine. All code therefore makes JSON strings
+ * here (tools/check-names).
  *
- * In the header, because base/ is linked without jansson.
+ * The functions are in the header because base/ is linked without jansson.
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_BASE_JSON_STRING_H
@@ -16,7 +16,8 @@
 
 #include "base/printable.h"
 
-/* Returns a text as a JSON string, in which bytes that are no UTF-8 are U+FFFD. NULL: no memory. */
+/* Returns a text as a JSON string, with U+FFFD in place of bytes that are not UTF-8. NULL: out of
+ * memory. */
 static inline json_t *lull_json_string(const char *text)
 {
     char *const valid = lull_printable_copy(LULL_PRINTABLE_VALID, text, strlen(text));
@@ -26,7 +27,7 @@ static inline json_t *lull_json_string(const char *text)
     return string;
 }
 
-/* Returns the same, or null for NULL, a text that is not known. */
+/* Returns the same, or JSON null for NULL (unknown text). */
 static inline json_t *lull_json_string_or_null(const char *text)
 {
     return text != NULL ? lull_json_string(text) : json_null();

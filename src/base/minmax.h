@@ -30,8 +30,8 @@ static inline size_t lull_max_size(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* The places to allocate next for a list that is full at `room` places: twice as many, or `first`
- * for a list that has none. */
+/* The next capacity of a list that is full at `room` elements: twice as many, or `first` for an
+ * empty list. */
 static inline size_t lull_grow_room(size_t room, size_t first)
 {
     return room == 0 ? first : 2 * room;

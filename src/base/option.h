@@ -1,6 +1,6 @@
 /*
- * Command lines from tables. A row says everything about one option: its names, its value and the
- * range of that, where it goes in the command's struct, its default and its help. The parser,
+ * Command lines from tables. A row says everything about one option: its names, its value and
+ * range, its field in the command's struct, its default and its help. The parser,
  * --help, the manual's list of options and completion are all made from the same rows.
  *
  * Understood are --name=value, --name value, --unambiguous-prefix, -n value, -nvalue, several flags

@@ -1,10 +1,9 @@
 /*
- * Makes any bytes fit to be written out: job names, commands, arguments, sections and file names
- * come from users, and may be no UTF-8, or may control a terminal or a page.
+ * Makes any bytes safe to print. Job names, commands, arguments, sections and file names come from
+ * users: they may not be UTF-8, or may contain sequences that control a terminal or a page.
  *
- * All forms are well-formed UTF-8: each byte that belongs to no well-formed character becomes
- * U+FFFD. None of them fails, except for a lack of memory where memory is allocated.
- * Threads: any. SPDX-License-Identifier: Apache-2.0
+ * All forms are well-formed UTF-8: each byte outside a well-formed character becomes U+FFFD. The
+ * functions fail only if an allocation fails. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_BASE_PRINTABLE_H
 #define LULL_BASE_PRINTABLE_H
@@ -13,20 +12,20 @@
 #include <stdio.h>
 
 enum lull_printable_form {
-    /* JSON and labels of metrics, whose writers escape control characters themselves. */
+    /* For JSON and labels of metrics, whose writers escape control characters. */
     LULL_PRINTABLE_VALID,
     /* One line of a terminal or a log. Control characters, and characters that reverse the
      * direction of text, become \u001b and similar ones, which JSON strings read as the character.
      */
     LULL_PRINTABLE_LINE,
-    /* Several lines of a terminal: as LINE, but line feeds and tabs stay. */
+    /* Several lines of a terminal: as LINE, except that line feeds and tabs stay. */
     LULL_PRINTABLE_LINES,
     /* HTML, SVG and XML, also in attributes: < > & " ' become entities. Control characters, which
      * XML does not allow, and characters that reorder a text become U+FFFD; line feeds and tabs
      * stay. */
     LULL_PRINTABLE_PAGE,
-    /* A part of the path of an address (RFC 3986): all bytes but letters, digits and -._~ become
-     * %41 and similar ones. Bytes that are no UTF-8 are kept in this form. */
+    /* A segment of a URL's path (RFC 3986): all bytes except letters, digits and -._~ are
+       percent-encoded. This form also keeps bytes that are not UTF-8. */
     LULL_PRINTABLE_ADDRESS,
 };
 
@@ -35,16 +34,16 @@ enum { LULL_PRINTABLE_PIECE = 8 };
 /* One character of a text in a form. */
 struct lull_printable_piece {
     size_t taken;  /* bytes of the text, at least 1 */
-    size_t length; /* bytes of `text` that it became */
+    size_t length; /* bytes of `text` that represent it */
     char text[LULL_PRINTABLE_PIECE];
 };
 
-/* Takes the first character of a text of `left` bytes, at least 1. */
+/* Converts the first character of a text of `left` bytes, at least 1. */
 struct lull_printable_piece lull_printable_take(enum lull_printable_form form, const char *text,
                                                 size_t left);
 
-/* Returns the bytes at the end of a text of this length, 0 to 3, that begin a character which the
- * bytes to come may complete. */
+/* Returns the number of bytes, 0 to 3, at the end of a text of this length that start a character
+ * which following bytes may complete. */
 size_t lull_printable_cut(const char *text, size_t length);
 
 /* Writes a text in a form to a file. Errors are those of the file. */
@@ -53,7 +52,7 @@ void lull_printable_print(enum lull_printable_form form, const char *text, FILE 
 /* Returns a text of `length` bytes in a form, with a NUL behind it, for free(). NULL: no memory. */
 char *lull_printable_copy(enum lull_printable_form form, const char *text, size_t length);
 
-/* Writes a text as one line into size bytes, at least 1. What is too long is cut between two
+/* Writes a text as one line into size bytes, at least 1. A text that is too long is cut between two
  * characters. */
 void lull_printable_write(const char *text, char *shown_out, size_t size);
 

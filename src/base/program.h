@@ -1,7 +1,7 @@
 /*
- * Programs of commands, such as lull: what each command is, and what is the same in all of them:
- * `PROGRAM help COMMAND`, --help, --version, suggestions for typos, and that output which could not
- * be written fails the command.
+ * Programs that consist of commands, such as lull: the description of each command, and their
+ * common behaviour. That is `PROGRAM help COMMAND`, --help, --version, suggestions for typos, and a
+ * failure status if output could not be written.
  *
  * `PROGRAM --print-options` lists all rows for tools/options, from which the manual and completion
  * are made. Threads: one. SPDX-License-Identifier: Apache-2.0
@@ -14,30 +14,32 @@
 /* A program that runs commands of another one: lull-model has the commands of `lull model`. */
 struct lull_program_part {
     const char *executable;   /* "lull-model" */
-    const char *build_folder; /* that a build has it in, seen from the folder of src/ */
-    const char *package;      /* to install where the program is missing */
+    const char *build_folder; /* of the build that contains it, relative to the folder of src/ */
+    const char *package;      /* to install if the program is missing */
 };
 
 struct lull_program_command {
-    const char *name;      /* behind the program's: "run", "batch run"; or the program's own */
-    const char *summary;   /* what it does, as a line in the list of commands */
-    const char *arguments; /* behind the options: "-- COMMAND [ARG...]"; null: none */
+    const char *name;      /* after the program's name: "run", "batch run"; or the program's own */
+    const char *summary;   /* its line in the list of commands */
+    const char *arguments; /* after the options: "-- COMMAND [ARG...]"; null: none */
     const char *about;     /* a paragraph above the options */
-    const char *after;     /* below them, lines as they are; null: nothing */
+    const char *after;     /* below them, unformatted lines; null: nothing */
     void (*print_after)(FILE *out); /* below that; null: nothing */
     struct lull_option_table tables[LULL_OPTION_MAX_TABLES];
     struct lull_operand_rules operands;
-    size_t size; /* of the struct that the rows fill; it is zero before */
-    /* The status is that of the job that it runs, even if its own output cannot be written. */
+    size_t size; /* of the struct that the rows fill, zeroed before */
+    /* The exit status is that of the job that it runs, even if its own output cannot be written. */
     bool returns_jobs_status;
 
     /* Defaults that no row has. Null: none. */
     void (*prepare)(void *options);
-    /* What rows cannot say of options together. An error is a usage error. Null: all is well. */
+    /* Checks options against each other where rows cannot. An error is a usage error. Null: no
+     * check. */
     int (*check)(void *options, const struct lull_operands *operands, struct lull_error *err);
     /* Returns the exit status. */
     int (*run)(void *options, const struct lull_operands *operands);
-    /* The program that has the command; beside it only name and summary are set. Null: this one. */
+    /* The program that implements the command; only name and summary are set besides. Null: this
+     * one. */
     const struct lull_program_part *part;
 };
 
@@ -46,7 +48,7 @@ struct lull_program {
     const char *version;
     const char *about;                                  /* one sentence */
     const struct lull_program_command *const *commands; /* ends with null; most useful first */
-    /* Of a part, the words behind the program's name that its executable represents: "model". */
+    /* For a part: the words after the program's name that its executable stands for: "model". */
     const char *words;
     /* `lull WORD` executes lull-WORD, from the folder of the parts or from PATH. */
     bool runs_extensions;

@@ -1,9 +1,8 @@
 /*
- * When a clock is read back after it was set.
- *
- * Periodic readings show only between which two of them a settling ended. So the first reading
- * comes sooner or later from change to change, in steps of an eighth: what always takes equally
- * long shows to a fraction of the time between two readings (core/switching/switch_cost.h).
+ * The times at which a clock is read back after it was set. Periodic readings show only between
+ * which two readings a clock settled. So the delay of the first reading varies from change to
+ * change, in steps of an eighth of the period. A constant settling time can then be measured to a
+ * fraction of the period (core/switching/switch_cost.h).
  *
  * Pure. SPDX-License-Identifier: Apache-2.0
  */
@@ -12,12 +11,12 @@
 
 #include <stdint.h>
 
-/* From one reading to the next: often enough to see a settling of some milliseconds. */
+/* The period of readings, short enough to see a settling time of some milliseconds. */
 #define LULL_SWITCH_LOOK_NS INT64_C(1500000)
 
-/* From the return of the change with this number to its first reading, ns, of readings that are
- * step_ns > 0 apart: an eighth of that to all of it. A lowering and the raising after it have it at
- * the same time, so that both come to see all of them. */
+/* The delay, ns, from the return of the change with this number to its first reading, for readings
+ * step_ns > 0 apart: from an eighth of step_ns to all of it. A lowering and the raising after it
+ * have the same delay, so that both go through all delays. */
 static inline int64_t lull_switch_first_look_ns(int64_t step_ns, uint64_t number)
 {
     static const int64_t eighths[] = {8, 4, 6, 2, 7, 3, 5, 1};

@@ -1,7 +1,6 @@
 /*
- * Starts threads of Lull's own, which leave signals to the threads of the program that they run in,
- * and initialises the conditions that they wait for.
- * SPDX-License-Identifier: Apache-2.0
+ * Starts Lull's threads, which leave signals to the other threads of the program, and initialises
+ * their condition variables. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_BASE_THREAD_H
 #define LULL_BASE_THREAD_H
@@ -10,16 +9,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Starts a thread that blocks every signal but SIGBUS. Errors: -errno; then no thread runs. */
+/* Starts a thread that blocks every signal but SIGBUS. Errors: -errno; no thread was started. */
 int lull_thread_start(pthread_t *thread_out, void *(*run)(void *), void *argument);
 
-/* Initialises a condition whose waits end at times of the monotonic clock (clock.h). */
+/* Initialises a condition variable whose timed waits use the monotonic clock (clock.h). */
 void lull_thread_init_condition(pthread_cond_t *condition_out);
 
 /*
- * Asks that the calling thread run before all ordinary threads (SCHED_RR, the lowest real-time
- * priority), because it works for microseconds at a time and must not be late. A thread that every
- * call of a job wakes must not ask: it would push the caller aside, for milliseconds where ranks
+ * Gives the calling thread priority over all ordinary threads (SCHED_RR, the lowest real-time
+ * priority), because it works for microseconds at a time and must not be late. Do not use it for a
+ * thread that every call of a job wakes: it would preempt the caller, for milliseconds where ranks
  * share processors. Threads and processes that it starts are ordinary. Nothing changes where this
  * is not permitted (it needs root, CAP_SYS_NICE or RLIMIT_RTPRIO).
  */
@@ -29,7 +28,8 @@ void lull_thread_set_realtime(void);
  */
 char lull_thread_state(int thread);
 
-/* Writes where in the kernel a thread of this process waits. False: the kernel does not report it.
+/* Writes the kernel function in which a thread of this process waits. False: the kernel does not
+ * report it.
  */
 bool lull_thread_wait_channel(int thread, char *name_out, size_t size);
 

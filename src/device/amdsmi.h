@@ -2,9 +2,9 @@
  * AMD GPUs through AMD SMI (libamd_smi.so), opened at run time and declared here from its
  * documented ABI, so that the build needs no vendor package.
  *
- * AMD SMI and not ROCm SMI (librocm_smi64.so): every ROCm since 6.0 ships it, newer ones only it;
- * its interface is documented per function, and its version says how structures are laid out.
- * Clocks can be set with ROCm 6.3 or newer.
+ * Lull uses AMD SMI instead of ROCm SMI (librocm_smi64.so): every ROCm since 6.0 ships it, and
+ * newer releases ship only it. Its interface is documented per function, and its version determines
+ * the layout of structures. Clocks can be set with ROCm 6.3 or newer.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

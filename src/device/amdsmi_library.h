@@ -20,7 +20,7 @@
  */
 enum { ROOM_BYTES = 4096 };
 
-struct amdsmi_clock_info { /* min and max are the bounds that are allowed at present */
+struct amdsmi_clock_info { /* min and max are the bounds in force */
     uint32_t now_mhz;
     uint32_t min_mhz;
     uint32_t max_mhz;
@@ -34,7 +34,8 @@ struct amdsmi_power_cap_info {
     uint64_t max_uw;
 };
 
-/* What stands between the two names of amdsmi_proc_info_t; four words or more follow the second. */
+/* The fields between the two names of amdsmi_proc_info_t; four words or more follow the second
+ * name. */
 struct amdsmi_process {
     uint32_t pid;
     uint64_t memory_bytes;
@@ -109,9 +110,9 @@ enum {
     AMDSMI_TEMPERATURE_HOTSPOT = 1,
     AMDSMI_TEMPERATURE_CURRENT = 0,
     AMDSMI_UUID_SIZE = 38,
-    AMDSMI_PROCESS_TAIL_BYTES_24 = 16, /* behind the names of a process */
+    AMDSMI_PROCESS_TAIL_BYTES_24 = 16, /* after the names of a process */
     AMDSMI_PROCESS_TAIL_BYTES = 48,    /* since version 25 */
-    /* Any MHz may be requested; this is the step of the list that Lull makes of them. */
+    /* The step of the list of clocks that Lull makes. Any MHz may be requested. */
     CLOCK_STEP_MHZ = 20,
 };
 
@@ -124,8 +125,8 @@ struct amdsmi_die {
     uint32_t highest_mhz;
     bool is_floor_set; /* Lull has set the lower limit to the lowest clock */
     /* A module of two dies reports the power and energy of both dies on the first one. */
-    uint32_t counter; /* the die whose counter counts this one */
-    uint32_t sharers; /* how many dies that counter counts */
+    uint32_t counter; /* the die whose counter includes this one */
+    uint32_t sharers; /* number of dies in that counter */
 };
 
 /* The functions that are bound: type, member, name in the library, and the name in older ones.

@@ -1,6 +1,6 @@
 /*
- * What follows from an error of the functions in device.h that set something: one table for all
- * vendors, whose codes have been turned into these errors before (library.h).
+ * The reaction to an error of a setting function in device.h: one table for all vendors, whose
+ * codes library.h has already translated into these errors.
  *
  * Threads: any; nothing here is kept. SPDX-License-Identifier: Apache-2.0
  */
@@ -31,8 +31,8 @@ bool lull_fault_may_pass(enum lull_device_fault fault);
 /* Returns whether no further lowering of a lease is to be tried after this fault. */
 bool lull_fault_ends_control(enum lull_device_fault fault);
 
-/* Returns whether a call that failed so may have changed the device: a refusal changes nothing, but
- * a call that failed on its way may have arrived. */
+/* Returns whether a call that failed with this error may have changed the device. A refused call
+ * has changed nothing; a call that failed otherwise may have taken effect. */
 bool lull_fault_may_have_had_effect(enum lull_device_fault fault);
 
 /* Returns how long to wait before the next attempt, after this many failures in a row (from 1). */

@@ -1,13 +1,13 @@
 /*
- * The journal: what has to be restored, written before a GPU is changed for the first time, and
- * what was written to the GPU last, noted before each change. A setting that equals neither was
- * made by another program and is not Lull's to undo.
+ * The journal records what has to be restored, before a GPU is changed for the first time, and the
+ * last values written to the GPU, before each change. A setting that equals none of them was made
+ * by another program, and Lull does not undo it.
  *
  * Each GPU has one file, <runtime dir>/saved/gpu-<uuid>, 0600 in a 0700 directory, which is written
- * whole or not at all; only the note of the last writing is renewed in place, for it comes before
- * every change of a clock. On an idle GPU the effect of a reset cannot be verified. The record of
- * such a GPU waits in unconfirmed/ until the GPU is seen busy. The directory vanishes at a reboot
- * exactly as the clocks do. If a record cannot be written, its GPU must not be written either.
+ * atomically. Only the note of the last write is updated in place, since it precedes every change
+ * of a clock. On an idle GPU the effect of a reset cannot be verified. The record of such a GPU
+ * waits in unconfirmed/ until the GPU is seen busy. A reboot removes the directory, and also resets
+ * the clocks. If a record cannot be written, its GPU must not be changed.
  *
  * An open journal is also the right to drive the GPUs of this node: it holds a lock that lulld and
  * `lull run --no-daemon` take from each other, and, once it has claimed them, the GPUs themselves
@@ -26,24 +26,24 @@
 
 enum { LULL_JOURNAL_VERSION = 2 };
 
-/* What Lull has written to a GPU: [0] last, [1] before that. The note precedes the driver's call,
- * and a process may die between the two, so either of them may hold. */
+/* The values that Lull has written to a GPU: [0] the last ones, [1] the ones before. The note
+ * precedes the driver call, and the process may die between the two, so either may be in force. */
 struct lull_journal_written {
-    int64_t sm_at_ns;   /* CLOCK_MONOTONIC, when the clock was noted last; 0: never */
-    uint32_t sm_mhz[2]; /* the clock that was locked; 0: none. A reset does not change them, because
-                           it may have no effect */
+    int64_t sm_at_ns;     /* CLOCK_MONOTONIC, when the clock was noted last; 0: never */
+    uint32_t sm_mhz[2];   /* the locked clock; 0: none. A reset does not change this, because it may
+                             have no effect */
     uint32_t limit_mw[2]; /* the power limit; 0: none */
 };
 
-/* The settings that one GPU had before Lull changed them, and what Lull has made of them. */
+/* The settings of one GPU before Lull changed them, and the values that Lull has written. */
 struct lull_journal_record {
     char uuid[96];
     char driver_version[96];
-    uint32_t controls;       /* bits of enum lull_capability: what Lull may change; restore touches
+    uint32_t controls;       /* bits of enum lull_capability: what Lull may change; restore changes
                                 nothing else */
     uint32_t power_limit_mw; /* the limit that was requested before Lull; 0 unknown */
     uint32_t power_limit_default_mw; /* 0 unknown */
-    uint32_t is_blind; /* what was written is not known, so every lock may be Lull's; 0 or 1 */
+    uint32_t is_blind; /* the written values are unknown, so every lock may be Lull's; 0 or 1 */
     struct lull_journal_written written;
 };
 
@@ -58,25 +58,26 @@ struct lull_journal; /* the opened directory and its lock */
 int lull_journal_open(const char *runtime_dir, struct lull_journal **journal_out,
                       struct lull_error *err);
 
-/* The same without the lock, instead of the process that holds it and hangs: a keeper's
- * right (device/keeper.h). */
+/* The same without the lock, for a keeper that acts in place of the hung process that holds it
+ * (device/keeper.h). */
 int lull_journal_open_unlocked(const char *runtime_dir, struct lull_journal **journal_out,
                                struct lull_error *err);
 
-/* Gives up the lock; the records stay. NULL is allowed. */
+/* Releases the lock. The records stay. NULL is allowed. */
 void lull_journal_close(struct lull_journal *journal);
 
 /* Saves a record; an older one of the GPU is replaced. Errors: -EINVAL bad UUID; -errno. */
 int lull_journal_save(struct lull_journal *journal, const struct lull_journal_record *record,
                       struct lull_error *err);
 
-/* Renews what was written last in the record of a GPU. It stands before every driver call, so the
- * record's file stays open from note to note: *file is -1 at first and whenever the record was
- * moved. Errors: -ENOENT it has none; -errno. */
+/* Updates the last written values in the record of a GPU. Since this precedes every driver call,
+ * the record's file stays open between notes: *file is -1 at first and whenever the record was
+ * moved. Errors: -ENOENT the GPU has no record; -errno. */
 int lull_journal_note(struct lull_journal *journal, const char *uuid, int *file,
                       const struct lull_journal_written *written, struct lull_error *err);
 
-/* Closes that file, if it is open, and puts -1 there: the next note finds the record by its name.
+/* Closes that file, if it is open, and sets *file to -1: the next note finds the record by its
+ * name.
  */
 void lull_journal_forget_file(int *file);
 
@@ -87,11 +88,11 @@ void lull_journal_forget_file(int *file);
 int lull_journal_load(struct lull_journal *journal, const char *uuid,
                       struct lull_journal_record *record_out, struct lull_error *err);
 
-/* Removes the record of a GPU; it is no error if there is none. */
+/* Removes the record of a GPU. A missing record is not an error. */
 int lull_journal_remove(struct lull_journal *journal, const char *uuid, struct lull_error *err);
 
-/* Keeps a record that cannot be read as <name>.aside, out of the way of the next one; what was set
- * aside earlier stays (<name>.aside2 and so on). Errors: -EEXIST 99 of them are there; -errno. */
+/* Renames an unreadable record to <name>.aside, so that a new one can be written; earlier ones stay
+ * (<name>.aside2 and so on). Errors: -EEXIST 99 of them are there; -errno. */
 int lull_journal_set_aside(struct lull_journal *journal, const char *uuid, struct lull_error *err);
 
 /* Writes up to limit UUIDs of GPUs with a record; returns how many there are, or -errno. Files that
@@ -113,9 +114,9 @@ int lull_journal_remove_deferred(struct lull_journal *journal, const char *uuid,
 
 /*
  * Makes this process the only one that writes these GPUs until the journal is closed, whatever the
- * runtime directory; again it does nothing. A process that was forked after the journal was opened
- * is covered by the claim of the one that opened it, and a keeper without the lock by its
- * supervised process's. Errors: -EBUSY, with the GPU in the text.
+ * runtime directory; repeated calls do nothing. The claim of the process that opened the journal
+ * covers processes forked after that. A keeper without the lock is covered by its supervised
+ * process's claim. Errors: -EBUSY, with the GPU in the text.
  */
 int lull_journal_claim(struct lull_journal *journal, const struct lull_devices *devices,
                        struct lull_error *err);

@@ -26,42 +26,42 @@
  * lowered. */
 #define LULL_KEEPER_HEARTBEAT_NS LULL_NS_PER_S
 
-/* A supervised process without a heartbeat for this long counts as hung. Five heartbeats, because a
- * busy host may delay some. */
+/* A supervised process without a heartbeat for this long counts as hung. It is five heartbeats
+ * long, because a busy host may delay some. */
 #define LULL_KEEPER_STALL_NS (5 * LULL_NS_PER_S)
 
-/* The descriptors that the keeper begins with. */
+/* The descriptors that the keeper starts with. */
 enum { LULL_KEEPER_PAGE_FD = 3, LULL_KEEPER_SUPERVISED_FD = 4 };
 
-/* What the supervised process and the keeper share. */
+/* The page that the supervised process and the keeper share. */
 struct lull_keeper_page {
     _Atomic int64_t heartbeat_ns; /* when the supervised process was last seen alive */
     _Atomic uint32_t is_engaged;  /* 1: a GPU may be lowered */
-    /* Goes up by one when the keeper begins to restore the GPUs of a supervised process that hangs,
-     * and when it has ended: while it is odd, the keeper is at work. */
+    /* Incremented when the keeper starts to restore the GPUs of a hung process, and again when it
+     * has finished. The keeper is at work while it is odd. */
     _Atomic uint32_t takeovers;
 };
 
 struct lull_keeper; /* the supervised process's side */
 
 /*
- * Starts the keeper of this process. The keeper has a session of its own and none of this
- * process's descriptors but standard error. Errors: -ENOENT the program lull-keeper is not beside
- * this one; -errno. Then nothing runs, and only the next start undoes what a killed process leaves.
+ * Starts the keeper of this process. The keeper runs in its own session and inherits no descriptor
+ * but standard error. Errors: -ENOENT the program lull-keeper is not beside this one; -errno. Then
+ * no keeper runs, and only the next start restores the GPUs of a killed process.
  */
 int lull_keeper_start(const char *runtime_dir, struct lull_keeper **keeper_out,
                       struct lull_error *err);
 
 /*
- * Starts a thread that starts another keeper when this one dies, after pauses that grow where they
- * die at once. It has the privileges of the caller now, so that lulld calls this from its sandbox.
- * NULL is allowed. Errors: -errno; then a keeper that dies stays dead.
+ * Starts a thread that starts another keeper when this one dies, after increasing pauses if keepers
+ * die at once. The thread keeps the caller's present privileges, so lulld calls this from its
+ * sandbox. NULL is allowed. Errors: -errno; then a keeper that dies is not replaced.
  */
 int lull_keeper_watch(struct lull_keeper *keeper, struct lull_error *err);
 
 /*
- * Ends the keeper and the thread, and frees. is_restored says that nothing is left to restored;
- * otherwise the keeper stays, and tries when this process has ended. NULL is allowed.
+ * Ends the keeper and the thread, and frees the object. is_restored: nothing is left to restore.
+ * Otherwise the keeper stays, and tries when this process has ended. NULL is allowed.
  */
 void lull_keeper_stop(struct lull_keeper *keeper, bool is_restored);
 

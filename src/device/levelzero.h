@@ -1,7 +1,7 @@
 /*
  * Intel GPUs through Level Zero's Sysman (libze_loader.so.1, 1.5 or newer), opened at run time and
- * declared here from its documented ABI, so that the build needs no vendor package. GPUs inside a
- * CPU are passed over. SPDX-License-Identifier: Apache-2.0
+ * declared here from its documented ABI, so that the build needs no vendor package. Integrated GPUs
+ * are ignored. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_DEVICE_LEVELZERO_H
 #define LULL_DEVICE_LEVELZERO_H

@@ -43,7 +43,7 @@ enum {
     ZES_MAX_LIMITS = 8,
 };
 
-struct zes_head { /* every structure begins with it */
+struct zes_head { /* every structure starts with it */
     uint32_t type;
     void *next;
 };
@@ -82,7 +82,7 @@ struct zes_process {
     uint32_t pid;
     uint64_t memory_bytes;
     uint64_t shared_bytes;
-    uint32_t engines; /* a bit for each kind of engine that it uses */
+    uint32_t engines; /* a bit for each kind of engine in use */
 };
 
 struct zes_frequency_properties {
@@ -140,8 +140,8 @@ struct zes_power_limit {
     int32_t limit;
 };
 
-struct zes_part_properties { /* the members that the properties of temperature sensors and of
-                                engines share */
+struct zes_part_properties { /* the common members of the properties of temperature sensors and
+                                engines */
     struct zes_head head;
     int32_t kind;
     uint8_t is_on_subdevice;
@@ -187,7 +187,7 @@ struct zes_card {
     bool can_control;
     void *memory_clock;
     uint32_t counter_count;
-    void *counters[ZES_MAX_DOMAINS]; /* the counter of the card, or else those of its stacks */
+    void *counters[ZES_MAX_DOMAINS]; /* the counter of the card, or if absent those of its stacks */
     struct zes_power_properties power;
     void *temperature;
     void *engines;

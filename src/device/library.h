@@ -1,6 +1,6 @@
 /*
- * What the vendors' files share: opening a driver library at run time, binding its symbols, and
- * turning its codes into Lull's.
+ * Common parts of the vendors' files: opening a driver library at run time, binding its symbols,
+ * and translating its codes into Lull's.
  *
  * Threads: any; nothing here is kept. SPDX-License-Identifier: Apache-2.0
  */
@@ -39,7 +39,7 @@ int lull_library_open(const char *variable, const char *const *names, const char
                       void **library_out, char *name_out, size_t name_size, struct lull_error *err);
 
 /*
- * The same for a library that drives GPUs. What is learnt on an emulated node is kept apart
+ * The same for a library that drives GPUs. Results from an emulated node are stored separately
  * (base/file.h), so a library that drives hardware is refused there. Further errors:
  * LULL_E_UNSUPPORTED.
  */
@@ -47,11 +47,11 @@ int lull_library_open_driver(const char *variable, const char *const *names, con
                              void **library_out, char *name_out, size_t name_size,
                              struct lull_error *err);
 
-/* Stores the addresses of the symbols in the table; NULL for what the library lacks. */
+/* Stores the addresses of the symbols in the table, and NULL for missing ones. */
 void lull_library_bind(void *library, void *table, const struct lull_library_symbol *symbols,
                        size_t count);
 
-/* Returns the row of a code, never NULL: the last row represents every code that has none. */
+/* Returns the row of a code, never NULL: the last row stands for all codes without a row. */
 const struct lull_library_meaning *lull_library_meaning(const struct lull_library_meaning *rows,
                                                         size_t count, int code);
 
@@ -61,8 +61,8 @@ bool lull_library_may_pass(const struct lull_library_meaning *meaning);
 /* Sorts clocks from the highest to the lowest. */
 void lull_library_sort_clocks(uint32_t *clocks_mhz, uint32_t count);
 
-/* Returns the lowest power limit that the driver names, in mW. Where it names none (0), it is a
- * quarter of the highest: no job is run below that, and a limit of 0 W must never be requested. */
+/* Returns the lowest power limit that the driver reports, in mW. If it reports none (0), returns a
+ * quarter of the highest: no job runs below that, and a limit of 0 W must never be requested. */
 uint32_t lull_library_min_limit_mw(uint64_t reported_mw, uint32_t highest_mw);
 
 #endif

@@ -15,24 +15,24 @@
 #include "device/journal.h"
 
 enum lull_lock_state {
-    LULL_LOCK_UNKNOWN, /* idle, held by something else (power, heat, application clocks), or no
-                           readings */
+    LULL_LOCK_UNKNOWN, /* idle, limited by another cause (power, heat, application clocks), or no
+                          readings */
     LULL_LOCK_FREE,    /* no lock of Lull's is in force */
     LULL_LOCK_OURS,    /* at a clock that Lull has locked */
-    LULL_LOCK_FOREIGN, /* below the highest, at no clock of Lull's, and nothing says why */
+    LULL_LOCK_FOREIGN, /* below the highest, at no clock of Lull's, without a reported reason */
 };
 
-/* A clock needs some time to follow a writing, and its reading is up to 20 ms old: what is read
- * sooner than this after a writing is not judged. Twice the slowest published settling (48 ms). */
+/* The time after a write in which readings are not judged: a clock needs time to follow, and a
+ * reading is up to 20 ms old. Twice the slowest published settling (48 ms). */
 #define LULL_LOCK_STATE_SETTLING_NS INT64_C(100000000)
 
-/* What lull_lock_state_of_clock() needs to read, and what lull_lock_state_seems_idle() does. */
+/* The fields that lull_lock_state_of_clock() needs, and those of lull_lock_state_seems_idle(). */
 enum {
     LULL_LOCK_STATE_READINGS = LULL_READING_SM_CLOCK | LULL_READING_REASONS,
     LULL_LOCK_STATE_IDLE_READINGS = LULL_READING_REASONS | LULL_READING_UTILIZATION,
 };
 
-/* Judges a reading. One FOREIGN may be a clock on its way up from idle: it takes several. */
+/* Judges a reading. A single FOREIGN may be a clock that is rising from idle; require several. */
 enum lull_lock_state lull_lock_state_of_clock(const struct lull_device_info *info,
                                               const struct lull_device_reading *reading,
                                               const struct lull_journal_written *written);
@@ -40,11 +40,11 @@ enum lull_lock_state lull_lock_state_of_clock(const struct lull_device_info *inf
 /* Returns whether the reading says that the GPU is idle. */
 bool lull_lock_state_is_idle(const struct lull_device_reading *reading);
 
-/* The same, where the driver gives no reasons: a GPU that is not used at all is idle. Enough for a
- * message to a user, not for a decision: utilization is a mean of the time before. */
+/* The same for drivers that report no reasons: a GPU without utilization is idle. This suffices for
+ * a message, not for a decision, because utilization is a mean over the past. */
 bool lull_lock_state_seems_idle(const struct lull_device_reading *reading);
 
-/* Returns whether a clock is the highest, or so close to it that a reading may show it so. */
+/* Returns whether a clock is the highest, within the accuracy of a reading. */
 bool lull_lock_state_is_high(const struct lull_device_info *info, uint32_t sm_mhz);
 
 /* Returns the clock one step above; readings may be off by that much. */

@@ -1,6 +1,6 @@
 /*
- * What of NVML's ABI nvml.c uses: the types of its functions and the structures that they fill, by
- * NVIDIA's nvml.h. Threads: none. SPDX-License-Identifier: Apache-2.0
+ * The parts of NVML's ABI that nvml.c uses: the types of its functions and the structures that they
+ * fill, by NVIDIA's nvml.h. Threads: none. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_DEVICE_NVML_ABI_H
 #define LULL_DEVICE_NVML_ABI_H

@@ -1,10 +1,10 @@
 /*
  * Energy of this node's processors and memory by RAPL, as Linux reports it (powercap in sysfs).
  *
- * A zone intel-rapl:N named package-... is a processor (AMD's too): its energy holds that of its
+ * A zone intel-rapl:N named package-... is a processor (AMD's too): its energy includes that of its
  * parts, so the zones core and uncore below it are not added. The zone dram below it is memory,
- * which is not in the package's energy. psys (the whole platform, where it exists) holds both and
- * is not added, and neither is intel-rapl-mmio, which reports the same package through another
+ * which is not in the package's energy. psys (the whole platform, where it exists) includes both
+ * and is not added, and neither is intel-rapl-mmio, which reports the same package through another
  * interface.
  *
  * Counters wrap around at max_energy_range_uj, after minutes under load: read more often than that.
@@ -21,7 +21,7 @@
 
 #include "base/error.h"
 
-/* Names another directory than /sys/class/powercap. */
+/* The variable that replaces /sys/class/powercap. */
 #define LULL_POWERCAP_ENV "LULL_POWERCAP"
 
 enum { LULL_RAPL_MAX_ZONES = 64 };
@@ -48,17 +48,17 @@ uint32_t lull_rapl_zone_count(const struct lull_rapl *rapl, enum lull_rapl_kind 
 
 void lull_rapl_read(struct lull_rapl *rapl, struct lull_rapl_reading *reading_out);
 
-/* ---- what is parsed, for tests ---- */
+/* ---- parsers, public for tests ---- */
 
-/* Finds what a zone counts for, by its directory ("intel-rapl:0:2") and its name ("dram"). */
+/* Finds the kind of a zone by its directory ("intel-rapl:0:2") and its name ("dram"). */
 enum lull_rapl_kind lull_rapl_kind_of(const char *zone, const char *name);
 
 /* Parses a number of microjoules as sysfs writes it, with or without a line feed. -EINVAL: it is no
  * number. */
 int lull_rapl_parse_uj(const char *text, size_t size, uint64_t *value_out);
 
-/* Returns what was counted between two readings of a counter that starts again after range_uj; 0:
- * that is not known. */
+/* Returns the difference of two readings of a counter that wraps around after range_uj; 0: unknown.
+ */
 uint64_t lull_rapl_grown_uj(uint64_t before_uj, uint64_t now_uj, uint64_t range_uj);
 
 #endif

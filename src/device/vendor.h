@@ -1,6 +1,6 @@
 /*
- * The table of functions that one vendor's library stands behind; device.c calls nothing else.
- * The argument gpu is always below the count that open has returned.
+ * The table of functions of one vendor's library. device.c calls nothing else. The argument gpu is
+ * always below the count returned by open.
  *
  * Threads: any, except open and close. SPDX-License-Identifier: Apache-2.0
  */
@@ -10,7 +10,7 @@
 #include "device/device.h"
 
 struct lull_vendor {
-    const char *name; /* the word of LULL_VENDOR for it */
+    const char *name; /* its word in LULL_VENDOR */
 
     /*
      * Opens the library. Errors: those of lull_devices_open, and -ENOENT: there is no such library.
@@ -31,8 +31,8 @@ struct lull_vendor {
     bool (*read)(void *state, uint32_t gpu, enum lull_reading_field field,
                  struct lull_device_reading *out);
 
-    /* Lists the processes that compute on a GPU; does not change *processes_out where they are not
-     * known. NULL: the vendor never reports them. */
+    /* Lists the processes that compute on a GPU. Leaves *processes_out unchanged if they are
+     * unknown. NULL: the vendor never reports them. */
     void (*list_processes)(void *state, uint32_t gpu, struct lull_device_processes *processes_out);
 
     /* These set something; their errors are those of device.h. */
@@ -45,11 +45,11 @@ struct lull_vendor {
     /* These may be NULL. check: the vendor reports no news. release: it opens nothing per GPU.
      * find: it cannot find a single GPU. */
 
-    /* Adds to news what has happened to a GPU; its errors are those of lull_device_check. */
+    /* Adds the events of a GPU to news. Its errors are those of lull_device_check. */
     int (*check)(void *state, uint32_t gpu, struct lull_device_update *update,
                  struct lull_error *err);
 
-    /* Closes what is open of one GPU alone; find opens it again. */
+    /* Closes the handles of one GPU; find opens it again. */
     void (*release)(void *state, uint32_t gpu);
 
     /* Finds a GPU that open has not listed or that was released. Errors: LULL_E_NO_DEVICE. */

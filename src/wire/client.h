@@ -18,16 +18,16 @@ enum { LULL_CLIENT_MAX_FDS = 2 };
 struct lull_client;
 
 /*
- * Connects to <runtime_dir>/lulld.sock, as root to the socket of root alone, and greets. Errors:
- * -ENOENT, -ECONNREFUSED no daemon there; -EACCES may not use it; -EPROTONOSUPPORT another version;
+ * Connects to <runtime_dir>/lulld.sock, or as root to root's own socket, and greets. Errors:
+ * -ENOENT, -ECONNREFUSED no daemon there; -EACCES no permission; -EPROTONOSUPPORT another version;
  * -errno.
  */
 int lull_client_open(const char *runtime_dir, struct lull_client **client_out,
                      struct lull_message_welcome *welcome_out, struct lull_error *err);
 
 /*
- * Connects as lull_client_open does, also to a daemon of another version, for RESTORE alone: the
- * other messages may mean something else there. Errors: those of lull_client_open but
+ * Connects as lull_client_open does, but also to a daemon of another version, and only for RESTORE:
+ * other messages may have another meaning there. Errors: those of lull_client_open except
  * -EPROTONOSUPPORT.
  */
 int lull_client_open_any(const char *runtime_dir, struct lull_client **client_out,
@@ -50,23 +50,23 @@ int lull_client_send(struct lull_client *client, struct lull_message *message,
 
 /*
  * Passes the devices of GPUs that this process can open, as proof that it may use them, and waits
- * for the answer. Only where lulld has said that this helps (-ENOKEY). Errors: -EACCES it can open
- * none, or none that counts; those of lull_client_call().
+ * for the answer. Use it only if lulld has requested it (-ENOKEY). Errors: -EACCES it can open
+ * none, or none that lulld accepts; those of lull_client_call().
  */
 int lull_client_prove(struct lull_client *client, int timeout_ms, struct lull_error *err);
 
 /*
  * Waits at most timeout_ms for the next message (0: looks only). fds_out (LULL_CLIENT_MAX_FDS of
- * them, may be NULL) gets descriptors that came along, which become the caller's, else -1.
- * Errors: -EPIPE the daemon is gone; -ETIMEDOUT; LULL_E_FORMAT.
+ * them, may be NULL) receives the message's descriptors, which the caller then owns, or -1. Errors:
+ * -EPIPE the daemon is gone; -ETIMEDOUT; LULL_E_FORMAT.
  */
 int lull_client_receive(struct lull_client *client, int timeout_ms,
                         struct lull_message *message_out, int *fds_out, struct lull_error *err);
 
 /*
- * Sends and waits for the answer; other messages that come in between are dropped. A REPLY with a
- * negative code is returned as error with its text, and so is any answer of another type than
- * expected. Errors: those of lull_client_send and lull_client_receive.
+ * Sends a message and waits for the answer. Other messages in between are dropped. A REPLY with a
+ * negative code is returned as an error with its text, and so is an answer of an unexpected type.
+ * Errors: those of lull_client_send and lull_client_receive.
  */
 int lull_client_call(struct lull_client *client, struct lull_message *message,
                      enum lull_message_type expected, int timeout_ms,

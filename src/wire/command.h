@@ -2,9 +2,9 @@
  * The command table: memory that one client shares with the device writer, one slot per GPU for
  * the latest request and one for its result; and likewise for power limits.
  *
- * Made by the privileged side, with its size sealed. Each side writes its own half and copies the
- * other's once, bounded in time, before it looks at it: whatever a hostile client writes there, the
- * worst is a wrong request of its own.
+ * Made by the privileged side, with its size sealed. Each side writes its own half. It copies the
+ * other half once, in bounded time, before it examines it, so a hostile client can cause at most a
+ * wrong request of its own.
  *
  * Threads: per slot one poster and one taker; the daemon's side belongs to the device writer.
  *
@@ -27,8 +27,8 @@ struct lull_command_table;
 int lull_command_table_create(struct lull_command_table **table_out, struct lull_error *err);
 
 /*
- * Maps a table that was received as a descriptor, which stays the caller's.
- * Errors: -EINVAL not such memory; -errno.
+ * Maps a table from a descriptor, which the caller keeps. Errors: -EINVAL not a command table;
+ * -errno.
  */
 int lull_command_table_open(int memory_fd, struct lull_command_table **table_out,
                             struct lull_error *err);
@@ -36,7 +36,7 @@ int lull_command_table_open(int memory_fd, struct lull_command_table **table_out
 /* Unmaps and frees; NULL is allowed. */
 void lull_command_table_close(struct lull_command_table *table);
 
-/* The descriptor of a created table, to be passed on; borrowed from the table. */
+/* The descriptor of a created table, to be sent to the client. The table owns it. */
 int lull_command_table_fd(const struct lull_command_table *table);
 
 /* Client: posts a request and returns its number in this slot; request->sequence is ignored. */
@@ -54,7 +54,7 @@ uint64_t lull_command_post_limit(struct lull_command_table *table, uint32_t slot
 void lull_command_limit_result(struct lull_command_table *table, uint32_t slot,
                                struct lull_limit_result *result_out);
 
-/* Writer: takes requests from the table, and puts results into it; borrows it. */
+/* Writer: takes requests from the table, and stores results in it. The table must outlive it. */
 struct lull_switch_channel lull_command_channel(struct lull_command_table *table);
 
 #endif

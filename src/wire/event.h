@@ -49,9 +49,9 @@ enum lull_event_kind {
     LULL_EVENT_EXIT,      /* the process leaves the job normally (MPI_Finalize, exit) */
     LULL_EVENT_ENTER,     /* the process has entered the job (MPI_Init returned) */
 
-    /* These come from jobs whose communication runs on the GPU. The host runs ahead of it. */
+    /* These come from jobs whose communication runs on the GPU. The host runs ahead of the GPU. */
     LULL_EVENT_ENQUEUE,      /* a communication operation was enqueued (host) */
-    LULL_EVENT_KERNEL_BEGIN, /* its kernel began on the GPU; it may only wait for its peers yet */
+    LULL_EVENT_KERNEL_BEGIN, /* its kernel started on the GPU; it may still wait for its peers */
     LULL_EVENT_KERNEL_END,   /* its kernel ended on the GPU */
     LULL_EVENT_COMPUTE,      /* compute kernels ran from time_ns for bytes ns; reported late */
     LULL_EVENT_COMPLETE, /* every compute run that began before time_ns is reported; bytes: how many
@@ -66,13 +66,14 @@ enum lull_event_kind {
     LULL_EVENT_WINDOW_END,
 };
 
-/* What the governor may request of the probes of a process, beyond what costs next to nothing. */
+/* Optional work that the governor may request from a process's probes. The rest costs almost
+ * nothing. */
 enum lull_ask {
     LULL_ASK_TIMES = 1,   /* KERNEL_BEGIN and KERNEL_END */
     LULL_ASK_COMPUTE = 2, /* COMPUTE and COMPLETE */
 };
 
-/* What a section does. Values are part of the segment's format: append only. */
+/* The operation of a section. Values are part of the segment's format: append only. */
 enum lull_operation {
     LULL_OPERATION_NONE = 0,
     LULL_OPERATION_USER, /* named by the program; see struct lull_event.name */
@@ -108,7 +109,7 @@ const char *lull_operation_name(enum lull_operation operation);
  */
 struct lull_event {
     int64_t time_ns;       /* CLOCK_MONOTONIC */
-    uint64_t bytes;        /* payload of this rank; 0 where the call has none or does not know */
+    uint64_t bytes;        /* payload of this rank; 0: none, or unknown */
     uint32_t communicator; /* its number in this process, from 0; LULL_EVENT_NO_COMMUNICATOR */
     uint32_t ranks;        /* its size; 0 unknown */
     int32_t peer;          /* root or peer rank; -1 none */
@@ -120,7 +121,7 @@ struct lull_event {
     uint32_t name;         /* LULL_OPERATION_USER: index of its name */
 };
 
-/* Who a slot belongs to. Missing is -1. */
+/* The owner of a slot. Missing values are -1. */
 struct lull_process_info {
     pid_t pid;
     int32_t world_rank;
@@ -129,7 +130,7 @@ struct lull_process_info {
     char program[32];
 };
 
-/* A GPU on which a process is seen by its own probes. */
+/* A GPU that a process uses, as reported by its probes. */
 struct lull_process_gpu {
     uint64_t pci;          /* its address (base/pci.h) */
     bool is_communicating; /* a communicator of the process runs on it; false: only a context */
@@ -155,7 +156,7 @@ uint32_t lull_event_segment_turned_away(const struct lull_event_segment *job);
 bool lull_event_segment_is_cut(const struct lull_event_segment *job);
 
 /* Returns how many slots are claimed: slots 0..count-1 are valid, and stay so after their process
- * has ended. Only one that is released becomes another process'. */
+ * has ended. Only a released slot is given to another process. */
 uint32_t lull_event_segment_process_count(const struct lull_event_segment *job);
 
 /* Copies the identity of a slot. Errors: -EAGAIN its process is still writing it. */
@@ -163,14 +164,15 @@ int lull_event_segment_process(const struct lull_event_segment *job, uint32_t sl
                                struct lull_process_info *info_out);
 
 /*
- * Reader: gives up the slot of a process that has ended and whose events have all been read, for
- * processes that find no other; its names stay as they are. Errors: -EBUSY the process lives, or
- * that cannot be determined, or the slot is released already; -EAGAIN there is something to read
- * yet, or the process died while it wrote an event: then the slot is never given up.
+ * Reader: releases the slot of a process that has ended and whose events have all been read.
+ * Processes that find no free slot reuse it. Its names do not change. Errors: -EBUSY the process
+ * lives, or that cannot be determined, or the slot is released already; -EAGAIN events are left to
+ * read, or the process died while it wrote one; such a slot is never released.
  */
 int lull_event_segment_release(struct lull_event_segment *job, uint32_t slot);
 
-/* 1: the slot is some process', which may have ended; 0: it is released and has no process yet. */
+/* 1: a process, which may have ended, owns the slot; 0: the slot is released and has no process
+ * yet. */
 int lull_event_segment_is_held(const struct lull_event_segment *job, uint32_t slot);
 
 /* Copies the GPUs that the probes of a slot's process report; returns how many, at most
@@ -178,11 +180,12 @@ int lull_event_segment_is_held(const struct lull_event_segment *job, uint32_t sl
 uint32_t lull_event_segment_gpus(const struct lull_event_segment *job, uint32_t slot,
                                  struct lull_process_gpu *gpus_out);
 
-/* Names the PID namespace that the number of the slot's process is of (base/process.h); 0: it is
- * unknown. Any thread. */
+/* Returns the PID namespace of the process id in the slot (base/process.h); 0: unknown. Any thread.
+ */
 uint64_t lull_event_segment_pid_space(const struct lull_event_segment *job, uint32_t slot);
 
-/* Returns whether the slot's process has ended; false also where that cannot be known. Any thread.
+/* Returns whether the slot's process has ended. False also if that cannot be determined. Any
+ * thread.
  */
 bool lull_event_segment_has_ended(const struct lull_event_segment *job, uint32_t slot);
 
@@ -192,16 +195,16 @@ void lull_event_segment_name(const struct lull_event_segment *job, uint32_t slot
 
 /*
  * Moves up to max events of a slot to events_out, oldest first; returns how many. One consumer.
- * A record whose producer stopped before publishing it is passed over and delivered once it is
- * published, so a producer that was killed there costs nothing but its own event.
+ * A record whose producer stopped before publishing it is skipped and delivered once it is
+ * published. A producer that was killed there loses only its own event.
  */
 uint32_t lull_event_segment_read(struct lull_event_segment *job, uint32_t slot,
                                  struct lull_event *events_out, uint32_t max);
 
-/* Governor: asks the probes of a slot for what bits of enum lull_ask say, from now on. */
+/* Governor: requests the bits of enum lull_ask from the probes of a slot, from now on. */
 void lull_event_segment_ask(struct lull_event_segment *job, uint32_t slot, uint32_t asked);
 
-/* Probe: returns what the governor requests at this moment, with one relaxed load. Any thread. */
+/* Probe: returns the governor's present request, with one relaxed load. Any thread. */
 uint32_t lull_event_segment_asked(const struct lull_event_segment *job, uint32_t slot);
 
 /* Returns how many events the slot's process could not push because its ring was full. */
@@ -211,8 +214,8 @@ uint64_t lull_event_segment_lost(const struct lull_event_segment *job, uint32_t 
  * Sleeps until the doorbell rings or until_ns passes; returns at once if events are waiting. It
  * does not ring for ENQUEUE and COMMUNICATOR, which nothing waits for, until an eighth of a ring
  * is full. Producers pay for at most one wake-up per 200 us: for that long after one, the next call
- * dozes without the doorbell. lull_event_segment_wake ends a doze too. May return early without a
- * reason.
+ * dozes without the doorbell. lull_event_segment_wake ends a doze too. It may return early without
+ * a cause.
  */
 void lull_event_segment_wait(struct lull_event_segment *job, int64_t until_ns);
 
@@ -231,7 +234,8 @@ int lull_event_segment_join(const char *path, const struct lull_process_info *in
                             struct lull_event_segment **job_out, uint32_t *slot_out,
                             struct lull_error *err);
 
-/* Probe: renews the identity of this process' slot (MPI_Init learns the ranks later than join). */
+/* Probe: updates the identity in this process's slot (MPI_Init learns the ranks only after the
+ * join). */
 void lull_event_segment_identify(struct lull_event_segment *job, uint32_t slot,
                                  const struct lull_process_info *info);
 
@@ -247,12 +251,12 @@ void lull_event_segment_report_gpu(struct lull_event_segment *job, uint32_t slot
 uint32_t lull_event_segment_intern(struct lull_event_segment *job, uint32_t slot, const char *name);
 
 /* Probe: returns the number of the calling thread, the same for all probes of the process. It is
- * slow, so keep what it returns. */
+ * slow, so keep the result. */
 uint32_t lull_event_segment_thread(struct lull_event_segment *job, uint32_t slot);
 
 /*
- * Probe: returns the number of another thread of the process, by its kernel id; gives it one if it
- * has none. Where threads other than the main one may be first, this makes the main one number 0.
+ * Probe: returns the number of another thread of the process, by its kernel id; assigns one if it
+ * has none. If another thread may be first, use this to give the main thread number 0.
  */
 uint32_t lull_event_segment_thread_of(struct lull_event_segment *job, uint32_t slot, pid_t id);
 
@@ -260,8 +264,8 @@ uint32_t lull_event_segment_thread_of(struct lull_event_segment *job, uint32_t s
 uint32_t lull_event_segment_new_communicator(struct lull_event_segment *job, uint32_t slot);
 
 /*
- * Probe: 1 while at least half of the slot's ring is free. A hint for producers of what may be left
- * out: it may be old when it is returned. Any thread.
+ * Probe: 1 while at least half of the slot's ring is free. A hint for producers of optional events.
+ * It may be out of date when it is returned. Any thread.
  */
 int lull_event_segment_is_half_free(const struct lull_event_segment *job, uint32_t slot);
 

@@ -1,6 +1,6 @@
 /*
- * The segment of a job's events as it lies in memory, for event_segment.c (the file, and what a
- * slot says of its process) and event_ring.c (events, and waking the reader for them) alone.
+ * The memory layout of the segment of a job's events. Only event_segment.c (the file, and the
+ * identity of a slot's process) and event_ring.c (events, and waking the reader) use it.
  *
  * Layout: one header page, then LULL_JOB_MAX_PROCESSES slots of the same size. The file is sparse;
  * a slot takes memory when it is claimed.
@@ -26,11 +26,11 @@ enum {
     EVENT_WORDS = sizeof(struct lull_event) / sizeof(uint64_t),
     INFO_WORDS = sizeof(struct lull_process_info) / sizeof(uint64_t),
     NAME_WORDS = LULL_JOB_NAME_BYTES / sizeof(uint64_t),
-    OTHER_NAME = LULL_JOB_MAX_NAMES - 1, /* represents all that found no room */
+    OTHER_NAME = LULL_JOB_MAX_NAMES - 1, /* stands for all names that found no room */
 };
 
-/* Who has a slot. A released one has no owner until another process has claimed it and written its
- * identity. */
+/* The state of a slot. A released slot has no owner until another process has claimed it and
+ * written its identity. */
 enum { SLOT_TAKEN, SLOT_RELEASED, SLOT_CHANGING };
 
 /* A GPU in a slot. */
@@ -53,7 +53,7 @@ struct lull_event_header {
     uint64_t segment_bytes;
     _Alignas(64) _Atomic uint32_t doorbell;
     _Alignas(64) _Atomic uint32_t claimed; /* slots */
-    _Atomic uint32_t without_room;         /* processes that found no memory for a slot */
+    _Atomic uint32_t without_room;         /* number of processes that found no memory for a slot */
 };
 
 struct lull_event_name {
@@ -71,12 +71,13 @@ struct lull_event_slot {
     _Alignas(64) _Atomic uint64_t head;
     _Atomic uint64_t lost;
     _Atomic uint32_t communicators;
-    /* What the reader alone writes, and producers read. */
+    /* Written by the reader only, read by producers. */
     _Alignas(64) _Atomic uint32_t asked;
     /* Identity: version is odd while it is being written and 0 before the first time. */
     _Alignas(64) _Atomic uint32_t version;
-    _Atomic uint64_t start_ticks; /* of the process since boot: distinguishes it from a later one */
-    _Atomic uint64_t pid_space; /* inode of the namespace that its number is of; 0: it is unknown */
+    _Atomic uint64_t
+        start_ticks; /* start time of the process since boot: distinguishes it from a later one */
+    _Atomic uint64_t pid_space; /* inode of the PID namespace of its process id; 0: unknown */
     _Atomic uint32_t holder;
     _Atomic uint64_t gpus[LULL_JOB_MAX_GPUS]; /* PCI addresses, a bit of GPU_...; 0: free */
     _Atomic uint64_t info[INFO_WORDS];
@@ -129,8 +130,8 @@ static inline uint32_t claimed_slots(const struct lull_event_memory *segment)
     return claimed < LULL_JOB_MAX_PROCESSES ? claimed : LULL_JOB_MAX_PROCESSES;
 }
 
-/* Returns where the records that may hold something end: one lap after tail at most, because a
- * process may have written anything into head. */
+/* Returns the end of the records that may contain events: one lap after tail at most, because a
+ * process may have written any value into head. */
 static inline uint64_t end_of(const struct lull_event_slot *slot, uint64_t tail)
 {
     const uint64_t reserved = atomic_load(&slot->head) - tail;

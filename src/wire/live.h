@@ -1,14 +1,12 @@
 /*
- * Live state of a run: what its governor knows now, published in shared memory for viewers (`lull
- * top`, `lull serve`). It is a file of fixed size beside the job's segment (job_file.h), written by
- * the governor alone a few times a second. The file's permissions decide who can view it: the user,
- * root, and a group that the governor opens it to (wire/viewers.h). The writer never waits for
- * readers, and a reader sees one moment or none.
- *
- * A figure that is not known is NAN and has a reason. Text ends with a NUL, and holds whatever the
- * governor's user chose: it is escaped before it goes to a terminal or into a document. The
- * governor keeps the file locked, so that a dead one's is distinguished from a living one's
- * (job_file.h).
+ * Live state of a run: the governor's present data, published in shared memory for viewers (`lull
+ * top`, `lull serve`). It is a file of fixed size beside the job's segment (job_file.h). Only the
+ * governor writes it, a few times a second. The file's permissions decide who can view it: the
+ * user, root, and a group that the governor opens it to (wire/viewers.h). The writer never waits
+ * for readers, and a reader gets a consistent state or none. An unknown figure is NAN and has a
+ * reason. Text ends with a NUL. Since the governor's user may choose it freely, it is escaped
+ * before it is printed on a terminal or put into a document. The governor keeps the file locked, so
+ * that a dead one's is distinguished from a living one's (job_file.h).
  *
  * Threads: a writer belongs to one; readers: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -33,18 +31,18 @@ enum {
 enum lull_live_unknown {
     LULL_LIVE_KNOWN,
     LULL_LIVE_TOO_EARLY,   /* it has not been measured yet */
-    LULL_LIVE_NOT_READ,    /* no rank uses the GPU, so that the governor does not read it */
+    LULL_LIVE_NOT_READ,    /* no rank uses the GPU, so the governor does not read it */
     LULL_LIVE_NO_SENSOR,   /* the driver does not report it */
     LULL_LIVE_LOST,        /* the driver has lost the GPU */
-    LULL_LIVE_HANGS,       /* the driver does not return */
+    LULL_LIVE_HANGS,       /* the driver hangs */
     LULL_LIVE_NOT_LEASED,  /* the GPU is not leased, so nothing is requested of it */
     LULL_LIVE_NOTHING_LOW, /* nothing is lowered */
-    LULL_LIVE_NOT_SOUGHT,  /* the run only observes, or a plan or a power limit rules */
-    LULL_LIVE_TOO_SHORT,   /* the sections are shorter than what the sensor averages over */
+    LULL_LIVE_NOT_SOUGHT,  /* the run only observes, or a plan or a power limit is in control */
+    LULL_LIVE_TOO_SHORT,   /* the sections are shorter than the sensor's averaging time */
     LULL_LIVE_UNKNOWN_COUNT
 };
 
-/* What a GPU is busy with. Values are part of the format: append only. */
+/* The activity of a GPU. Values are part of the format: append only. */
 enum lull_live_section {
     LULL_LIVE_NO_SECTION, /* no rank, or none of its calls has been seen */
     LULL_LIVE_COMPUTATION,
@@ -58,7 +56,7 @@ enum lull_live_section {
     LULL_LIVE_SECTION_COUNT
 };
 
-/* What a run does with a GPU. Append only, as the two below. */
+/* The role of a GPU in a run. Append only, as the two below. */
 enum lull_live_state {
     LULL_LIVE_UNUSED, /* no rank uses it */
     LULL_LIVE_MANAGED,
@@ -67,16 +65,16 @@ enum lull_live_state {
     LULL_LIVE_STATE_COUNT
 };
 
-/* What the guard has said of what is lowered now. */
+/* The guard's verdict on the lowered clocks. */
 enum lull_live_verdict {
-    LULL_LIVE_NO_VERDICT,   /* its iterations are being learnt, or there is no search */
+    LULL_LIVE_NO_VERDICT,   /* iterations are being learnt, or there is no search */
     LULL_LIVE_UNDECIDED,    /* a lower clock is being tried or proven */
     LULL_LIVE_PROVEN,       /* accepted points proven not to slow the job beyond its tolerance */
-    LULL_LIVE_NOTHING_KEPT, /* no lower clock is proven harmless, and nothing is lowered */
+    LULL_LIVE_NOTHING_KEPT, /* no lower clock is accepted, and nothing is lowered */
     LULL_LIVE_VERDICT_COUNT
 };
 
-/* What chooses the clocks. */
+/* The component that chooses the clocks. */
 enum lull_live_ruler {
     LULL_LIVE_BY_NONE, /* the run only observes */
     LULL_LIVE_BY_SECTION,
@@ -95,7 +93,7 @@ struct lull_live_figure {
 struct lull_live_sections {
     uint64_t count;
     double seconds;
-    struct lull_live_figure energy_j; /* from readings of power that fell into them */
+    struct lull_live_figure energy_j; /* from power readings within them */
 };
 
 struct lull_live_gpu {
@@ -106,8 +104,8 @@ struct lull_live_gpu {
     uint32_t state; /* enum lull_live_state */
     char state_text[LULL_LIVE_TEXT_BYTES];
     uint32_t is_leased;
-    uint32_t ranks;                    /* that use it; only the first of several is governed */
-    int32_t pid;                       /* of that one; 0: there is none */
+    uint32_t ranks; /* ranks that use it; only the first of several is governed */
+    int32_t pid;    /* of that rank; 0: none */
     struct lull_live_figure clock_mhz; /* as read */
     struct lull_live_figure wanted_mhz;
     struct lull_live_figure lowest_mhz; /* of the lease */
@@ -115,18 +113,18 @@ struct lull_live_gpu {
     struct lull_live_figure power_w;
     struct lull_live_figure power_limit_w;
     struct lull_live_figure temperature_c;
-    struct lull_live_figure energy_j;      /* since the run began */
-    double energy_estimated_s;             /* of that time, by polled power: the counter
-                                            * was reset, or there is none */
-    uint32_t energy_resets;                /* of the counter */
-    struct lull_live_figure lowered_ratio; /* of the time since the run began, below the highest */
-    struct lull_live_figure throttled;     /* why the clock is not at the highest: bits of enum
-                                            * lull_clock_reason (device.h) */
-    uint32_t section;                      /* enum lull_live_section */
-    char section_name[LULL_LIVE_WORD_BYTES]; /* "allreduce"; what the program calls it */
+    struct lull_live_figure energy_j; /* since the run began */
+    double energy_estimated_s; /* share of that time from polled power: the counter was reset, or is
+                                  missing */
+    uint32_t energy_resets;    /* of the counter */
+    struct lull_live_figure lowered_ratio;   /* below the highest clock, since the run began */
+    struct lull_live_figure throttled;       /* why the clock is not at the highest: bits of enum
+                                              * lull_clock_reason (device.h) */
+    uint32_t section;                        /* enum lull_live_section */
+    char section_name[LULL_LIVE_WORD_BYTES]; /* "allreduce"; the program's name for it */
     int64_t section_begin_ns;                /* CLOCK_MONOTONIC; 0: not known */
-    /* Sections that were lowered and have been raised; hits are those whose end was forecast: the
-     * raising was requested before it. */
+    /* Sections that were lowered and raised again. Hits are those whose end was forecast: the
+     * raising was requested before the end. */
     uint64_t forecasts;
     uint64_t forecast_hits;
     uint64_t switches; /* clocks that were requested */
@@ -136,7 +134,7 @@ struct lull_live_gpu {
     uint64_t events;     /* of its rank, since the run began */
     uint64_t lost_events;
     uint64_t lost_records;                  /* of the report and the timeline */
-    char driver_text[LULL_LIVE_TEXT_BYTES]; /* what is wrong with the driver; "": nothing is */
+    char driver_text[LULL_LIVE_TEXT_BYTES]; /* problem of the driver; "": none */
     struct lull_live_sections sections[LULL_LIVE_SECTION_COUNT];
 };
 
@@ -144,7 +142,7 @@ struct lull_live_run {
     int64_t written_ns;                 /* CLOCK_MONOTONIC, as below */
     int64_t begin_ns;                   /* of this pass of the run */
     int64_t begin_unix_ns;              /* CLOCK_REALTIME */
-    int32_t pid;                        /* the governor, in its own numbers */
+    int32_t pid;                        /* the governor's process id in its own namespace */
     uint64_t start_ticks;               /* when that process began, in clock ticks since the boot */
     char pass[16];                      /* "managed" or "unmanaged" */
     char title[LULL_LIVE_WORD_BYTES];   /* "run 2 of 6, managed"; "" unless runs are compared */
@@ -159,17 +157,18 @@ struct lull_live_run {
     double confidence;
     uint32_t ruler;                      /* enum lull_live_ruler */
     uint32_t verdict;                    /* enum lull_live_verdict */
-    char learning[LULL_LIVE_TEXT_BYTES]; /* what is being learnt: "trying 1230 MHz steady" */
-    char note[LULL_LIVE_TEXT_BYTES * 2]; /* what went wrong last; "": nothing has */
+    char learning[LULL_LIVE_TEXT_BYTES]; /* the present step of the search: "trying 1230 MHz steady"
+                                          */
+    char note[LULL_LIVE_TEXT_BYTES * 2]; /* the last error; "": none */
     uint32_t is_paused;                  /* all clocks are at the reference until it is resumed */
     uint32_t has_lost_leases;            /* likewise until lulld grants them again */
     uint64_t iterations;
     struct lull_live_figure iteration_ms;
-    struct lull_live_figure iterations_left;      /* at least, until something more can be kept */
+    struct lull_live_figure iterations_left;      /* minimum time until a setting can be accepted */
     struct lull_live_figure saving_ratio;         /* of the energy, by the accepted points */
-    struct lull_live_figure slowdown_ratio;       /* by the accepted points... */
+    struct lull_live_figure slowdown_ratio;       /* slowdown by the accepted points... */
     struct lull_live_figure slowdown_upper_ratio; /* ...and its upper bound, at `confidence` */
-    struct lull_live_figure whole_slowdown_ratio; /* of the whole run so far, trials and all */
+    struct lull_live_figure whole_slowdown_ratio; /* of the whole run so far, including trials */
     struct lull_live_figure whole_slowdown_upper_ratio;
     struct lull_live_figure budget_earned_ms; /* time that trials may have cost so far... */
     struct lull_live_figure budget_left_ms;   /* ...and what is left of it; below 0: overdrawn */
@@ -197,8 +196,8 @@ const char *lull_live_ruler_text(uint32_t ruler);
 
 struct lull_live_writer; /* opaque */
 
-/* Creates the file of a pass that this process runs, locked and private. The name of the pass has
- * no '/'. Errors: -errno with the path. */
+/* Creates the file of a pass that this process runs, locked and private. The name of the pass
+ * contains no '/'. Errors: -errno with the path. */
 int lull_live_writer_create(const char *directory, const char *pass,
                             struct lull_live_writer **writer_out, struct lull_error *err);
 
@@ -217,21 +216,23 @@ enum lull_live_asked lull_live_asked(const struct lull_live_writer *writer);
 
 /* ---- readers ----------------------------------------------------------------------------- */
 
-/* A run that continues, as a directory lists it. */
+/* A running run in the listing of a directory. */
 struct lull_live_entry {
-    char file[LULL_LIVE_WORD_BYTES]; /* its name in the directory: unique on the node meanwhile */
+    char file[LULL_LIVE_WORD_BYTES]; /* its name in the directory, unique on the node while it runs
+                                      */
     uid_t user;
 };
 
-/* Lists the runs in a directory whose governor lives, in the order of their names; returns how
- * many were written, `most` at most. What cannot be read, or is of another version, is left out.
- * Where there are more, users have equal shares: many files of one displace none of another. */
+/* Lists the runs in a directory whose governor lives, in the order of their names; returns how many
+ * were written, `most` at most. Unreadable files and files of other versions are skipped. If there
+ * are more runs, users get equal shares, so the files of one user cannot displace those of another.
+ */
 uint32_t lull_live_list(const char *directory, struct lull_live_entry *entries_out, uint32_t most);
 
 /*
  * Copies the state of a run at one moment. Errors: -ESRCH its governor has ended; -EAGAIN it was
- * written all the time, try again; -EPROTONOSUPPORT another version's; LULL_E_FORMAT; -errno.
- * Nothing in it makes a reader read beyond its end: counts and kinds are in range.
+ * being written at each attempt, try again; -EPROTONOSUPPORT of another version; LULL_E_FORMAT;
+ * -errno. Counts and kinds are in range, so they never make a reader read beyond the end.
  */
 int lull_live_read(const char *directory, const char *file, struct lull_live_run *run_out,
                    struct lull_error *err);
@@ -241,8 +242,8 @@ int lull_live_read(const char *directory, const char *file, struct lull_live_run
 int lull_live_ask(const char *directory, const char *file, enum lull_live_asked asked,
                   struct lull_error *err);
 
-/* Corrects a state that was copied from elsewhere: ends every text, sets counts and kinds that are
- * out of range to none, and times below 0 to 0. */
+/* Sanitises a state from another source: terminates every text, resets counts and kinds that are
+ * out of range, and sets times below 0 to 0. */
 void lull_live_check(struct lull_live_run *run);
 
 #endif

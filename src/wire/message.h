@@ -1,6 +1,6 @@
 /*
  * Messages between lulld and its clients: one per SOCK_SEQPACKET packet, a 16-byte header and a
- * body of fixed size, little-endian. A 32-bit sequence number, chosen by the asker, comes back in
+ * body of fixed size, little-endian. A 32-bit sequence number, chosen by the asker, is repeated in
  * the answer. Pure functions: no I/O, no allocation, no log; any bytes may be decoded.
  *
  * Frozen for all versions are the header (magic "LULL", u16 version, u16 type, u32 bytes of the
@@ -29,18 +29,18 @@ enum {
 
 enum lull_message_type {
     LULL_MESSAGE_HELLO = 1,   /* client: first message; answered by WELCOME */
-    LULL_MESSAGE_WELCOME = 2, /* daemon: reports what it manages */
+    LULL_MESSAGE_WELCOME = 2, /* daemon: describes its GPUs and limits */
     LULL_MESSAGE_LEASE = 3,   /* client: answered by GRANT or REPLY */
     LULL_MESSAGE_GRANT = 4,   /* daemon; the first of a connection carries the descriptors of
                                * the command table and of its doorbell */
-    LULL_MESSAGE_RENEW = 5,   /* client: heartbeat for all its leases; the REPLY's code
-                               * is how many there still are */
+    LULL_MESSAGE_RENEW =
+        5, /* client: heartbeat for all its leases; the REPLY's code is the number of leases left */
     LULL_MESSAGE_RELEASE = 6, /* client: answered by REPLY when the GPUs are restored */
     LULL_MESSAGE_STATUS = 7, /* anyone: requests the state of one GPU; answered by STATE or REPLY */
     LULL_MESSAGE_STATE = 8,  /* daemon: reports the state of one GPU */
     LULL_MESSAGE_RESTORE = 9,  /* administrator: revokes and undoes everything; REPLY when done */
     LULL_MESSAGE_REPLY = 10,   /* daemon: reports the result of a request */
-    LULL_MESSAGE_REVOKED = 11, /* daemon, unasked: a lease is over, and why */
+    LULL_MESSAGE_REVOKED = 11, /* daemon, unsolicited: a lease has ended, and the reason */
     LULL_MESSAGE_QUIESCE = 12, /* administrator: sets GPUs free; REPLY at once, STATE says when it
                                 * is done */
     LULL_MESSAGE_RESUME = 13,  /* administrator: takes them back; the same */
@@ -58,20 +58,20 @@ enum lull_message_type {
 };
 
 struct lull_message_hello {
-    uint32_t process_id; /* for people; the daemon trusts only the kernel */
+    uint32_t process_id; /* informative; the daemon trusts only the kernel */
 };
 
 struct lull_message_welcome {
     uint32_t gpu_count;
     uint32_t lease_ttl_ms; /* a lease ends this long after its last renewal */
-    uint32_t heartbeat_ms; /* clients are to renew their leases this often */
+    uint32_t heartbeat_ms; /* clients must renew their leases this often */
 };
 
 struct lull_message_lease {
     char uuid[96];
     uint32_t min_mhz;
     uint32_t max_mhz;
-    uint32_t min_limit_mw; /* 0 and 0: no power limit is to be set */
+    uint32_t min_limit_mw; /* 0 and 0: sets no power limit */
     uint32_t max_limit_mw;
 };
 
@@ -97,12 +97,12 @@ struct lull_message_state {
     char name[96];
     uint32_t is_leased;
     uint32_t owner_uid;
-    uint32_t owner_pid; /* as the daemon's PID namespace sees it; 0 unknown */
+    uint32_t owner_pid; /* in the daemon's PID namespace; 0: unknown */
     uint32_t min_mhz;
     uint32_t max_mhz;
     uint32_t applied_mhz;  /* 0: the reference point */
-    uint32_t observed_mhz; /* 0: nothing read back yet */
-    int32_t status;        /* what the last write returned */
+    uint32_t observed_mhz; /* 0: not read back yet */
+    int32_t status;        /* result of the last write */
     uint32_t lease_left_ms;
     uint64_t writes;
     uint64_t dropped;
@@ -112,11 +112,11 @@ struct lull_message_state {
     uint32_t limit_mw; /* the power limit set for this lease; 0: the one from before it */
     uint32_t health;   /* enum lull_writer_health */
     uint32_t last_xid; /* 0: none */
-    uint64_t xids;     /* errors that the driver has reported of this GPU */
+    uint64_t xids;     /* errors that the driver has reported for this GPU */
     uint32_t is_partitioned;
-    uint32_t age_ms;           /* of what was seen of the GPU; LULL_MESSAGE_NEVER: nothing was */
+    uint32_t age_ms;           /* age of the last reading of the GPU; LULL_MESSAGE_NEVER: none */
     uint32_t power_mw;         /* mean over about the last second; 0: unknown */
-    uint32_t power_looks;      /* changes with each new one for which there was one cap... */
+    uint32_t power_looks;      /* changes with each new job that declared a cap... */
     uint32_t power_cap_mhz;    /* ...namely this; 0: none */
     uint32_t lowest_mhz;       /* of the clocks that can be locked; 0: none can */
     uint32_t highest_mhz;      /* of them */
@@ -132,7 +132,7 @@ struct lull_message_cap {
     uint32_t gpu;
     uint32_t max_mhz;      /* 0: any clock */
     uint32_t max_limit_mw; /* 0: any power limit */
-    uint32_t ttl_ms;       /* it falls away after this time; at most LULL_MESSAGE_MAX_CAP_MS */
+    uint32_t ttl_ms;       /* the cap expires after this time; at most LULL_MESSAGE_MAX_CAP_MS */
 };
 
 struct lull_message_gpus {
@@ -166,7 +166,7 @@ struct lull_message_job_add {
     char id[64];
     uint32_t uid;
     char gpu[96];     /* UUID or PCI address; a job with several GPUs takes several messages */
-    char cgroup[192]; /* only processes below it speak for the job; "": any of the user's */
+    char cgroup[192]; /* only processes below it may act for the job; "": any of the user's */
     uint32_t min_mhz; /* the job's floor; 0: none */
 };
 
@@ -215,14 +215,14 @@ struct lull_message {
 
 /*
  * Writes the message into at least LULL_MESSAGE_MAX_BYTES of buffer; returns its size. Texts are
- * cut at their field, and end there with a NUL. Errors: -EINVAL no such type.
+ * cut to the size of their field, and end with a NUL. Errors: -EINVAL no such type.
  */
 int lull_message_encode(const struct lull_message *message, uint8_t *buffer, size_t size);
 
 /*
  * Reads exactly one message of size bytes. Control characters in texts become '?', so that they
- * can be printed. Of other versions, the frozen messages are read. Errors: LULL_E_FORMAT not a
- * message, wrong length, or a text without end; -EPROTONOSUPPORT another message of another
+ * can be printed. Of other versions, only the frozen messages are decoded. Errors: LULL_E_FORMAT
+ * not a message, wrong length, or a text without end; -EPROTONOSUPPORT another message of another
  * version: then the body is zero. message_out is written on success and with -EPROTONOSUPPORT.
  */
 int lull_message_decode(const uint8_t *buffer, size_t size, struct lull_message *message_out);

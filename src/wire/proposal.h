@@ -10,9 +10,9 @@
  * signature, iteration (u64 each), kept, refused, settled, 0 (u32 each); then kinds of 16 bytes:
  * signature (u64), longest, common (u32 each)
  *
- * Version 2 has added the arrival: bytes 48 to 75, and the kinds. During a rolling update, nodes of
- * neighbouring releases agree: version 1 is read and written too, and of a later version the part
- * that version 2 has is read. A later version may therefore only append, up to
+ * Version 2 has added the arrival: bytes 48 to 75, and the kinds. Nodes of neighbouring releases
+ * must work together during a rolling update. So version 1 is also read and written, and of a later
+ * version the part that version 2 defines is read. A later version may therefore only append, up to
  * LULL_PROPOSAL_MAX_READ bytes.
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0

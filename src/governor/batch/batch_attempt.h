@@ -20,8 +20,8 @@
 struct lull_batch_attempt_options {
     char *const *command; /* NULL-terminated, at least one word */
     const struct lull_metric *metric;
-    double
-        target; /* up to 1, a metric printed in percent is compared as a ratio; above, as it is */
+    double target; /* up to 1: a metric printed in percent is compared as a ratio; above 1:
+                      unchanged */
     bool is_lower_better;
     uint32_t max_epochs; /* values of the metric after which the run has failed; 0: no limit */
     double bound;        /* the cost that ends the run, J; INFINITY: there is none */
@@ -31,8 +31,8 @@ struct lull_batch_attempt_options {
 
 enum lull_batch_end {
     LULL_BATCH_END_TARGET,  /* the target was reached, even if something else ended the run then */
-    LULL_BATCH_END_BOUND,   /* it has cost more than the bound */
-    LULL_BATCH_END_EPOCHS,  /* max_epochs values came without the target */
+    LULL_BATCH_END_BOUND,   /* its cost exceeded the bound */
+    LULL_BATCH_END_EPOCHS,  /* the target was not reached within max_epochs values */
     LULL_BATCH_END_OWN,     /* it ended with status 0, and its metric was short of the target */
     LULL_BATCH_END_BLIND,   /* it ended with status 0, and no value of the metric was ever seen */
     LULL_BATCH_END_CRASHED, /* it ended with another status */
@@ -41,11 +41,10 @@ enum lull_batch_end {
 
 struct lull_batch_attempt {
     enum lull_batch_end end;
-    enum lull_batch_event
-        event;          /* what the end means for the search; LOST: its energy is not known */
-    int status;         /* of the command; 128 + N for a signal */
-    double estimated_s; /* in which polled power stood in for an energy counter */
-    char unread[LULL_METRIC_UNREAD_BYTES]; /* BLIND: the matched text that is not a number */
+    enum lull_batch_event event; /* the outcome for the search; LOST: its energy is unknown */
+    int status;                  /* of the command; 128 + N for a signal */
+    double estimated_s;          /* time in which polled power replaced an energy counter */
+    char unread[LULL_METRIC_UNREAD_BYTES]; /* BLIND: the matched text, which is not a number */
     struct lull_batch_progress progress;
 };
 

@@ -11,13 +11,13 @@
 
 #include "base/error.h"
 
-enum { LULL_METRIC_LINE_BYTES = 16384 }; /* the rest of a longer line is not looked at */
+enum { LULL_METRIC_LINE_BYTES = 16384 }; /* the rest of a longer line is ignored */
 
 struct lull_metric;
 
 /*
  * pattern: a POSIX extended regular expression with exactly one group, around the number. Errors:
- * -EINVAL with what is wrong with it, or it is too large when compiled; -ENOMEM.
+ * -EINVAL it is invalid, or too large when compiled (the text gives the reason); -ENOMEM.
  */
 int lull_metric_create(const char *pattern, struct lull_metric **metric_out,
                        struct lull_error *err);
@@ -29,7 +29,7 @@ enum { LULL_METRIC_UNREAD_BYTES = 40 };
 struct lull_metric_stream {
     size_t used;
     char line[LULL_METRIC_LINE_BYTES];
-    char unread[LULL_METRIC_UNREAD_BYTES]; /* the last group that is no number, cut to fit */
+    char unread[LULL_METRIC_UNREAD_BYTES]; /* the last group that is not a number, cut to fit */
 };
 
 /* A value in a line: the number as printed, which may be NAN or +-INFINITY. percent: a % follows
@@ -42,11 +42,10 @@ struct lull_metric_value {
 typedef void (*lull_metric_each)(void *context, struct lull_metric_value value);
 
 /*
- * Takes size bytes of output; calls each for every line completed by them that contains a value. Of
- * several matches in a line the first counts. Numbers are read as programs print them
- * (lull_text_plain_number), nan and inf too, with a % or punctuation behind them or without. A
- * group that is none, or that reads as two different numbers, such as 93,412, goes to
- * stream->unread.
+ * Takes size bytes of output, and calls `each` for every completed line that contains a value. Of
+ * several matches in a line the first is used. Numbers may have the forms of
+ * lull_text_plain_number, or be nan or inf, and % or punctuation may follow. A group that is not a
+ * number, or that reads as two different numbers, such as 93,412, is stored in stream->unread.
  */
 void lull_metric_feed(const struct lull_metric *metric, struct lull_metric_stream *stream,
                       const char *data, size_t size, lull_metric_each each, void *context);

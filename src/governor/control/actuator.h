@@ -37,7 +37,7 @@ int lull_actuator_greet(struct lull_actuator *actuator, struct lull_error *err);
 
 /*
  * Drives the devices of this process: journal, one writer thread, read-back and restore as in the
- * daemon. Borrows devices until close. Errors: -EPERM not root; -EBUSY a daemon or another job
+ * daemon. Devices must live until close. Errors: -EPERM not root; -EBUSY a daemon or another job
  * does.
  */
 int lull_actuator_open_local(struct lull_devices *devices, const char *runtime_dir,
@@ -64,8 +64,8 @@ uint64_t lull_actuator_set(struct lull_actuator *actuator, uint32_t slot, uint32
                            int64_t deadline_ns, int64_t valid_until_ns);
 
 /*
- * Requests a power limit until the lease ends, never above the one that was set before it; 0: that
- * one. The band of the lease must have limits. One thread calls this, not necessarily the one that
+ * Requests a power limit until the lease ends, never above the one from before the lease; 0: that
+ * one. The lease must have a range of limits. One thread calls this, not necessarily the one that
  * sets clocks.
  */
 uint64_t lull_actuator_set_limit(struct lull_actuator *actuator, uint32_t slot, uint32_t limit_mw);

@@ -1,9 +1,9 @@
 /*
- * Measures what switching SM clocks costs on this node's GPUs, through the same actuator that
- * manages jobs: leased, read back, and restored even after a crash.
+ * Measures the cost of switching SM clocks on this node's GPUs, through the same actuator that
+ * manages jobs: GPUs are leased, clocks are read back, and restored even after a crash.
  *
  * An idle GPU does not show when a clock has settled, so the GPUs must be busy: with a job that
- * runs already, or with a command that is started for it and ended afterwards.
+ * runs already, or with a command that is started for the measurement and ended afterwards.
  *
  * Threads: one. SPDX-License-Identifier: Apache-2.0
  */
@@ -30,18 +30,18 @@ struct lull_calibrate_options {
     void *context;
 };
 
-/* What came of one GPU. */
+/* The outcome for one GPU. */
 struct lull_calibrate_outcome {
-    uint32_t rounds;          /* how many the record holds; 0: nothing */
-    struct lull_error reason; /* why it was left out, from then on; code 0: it was not */
+    uint32_t rounds;          /* number of switches in the record; 0: none */
+    struct lull_error reason; /* the reason why it was skipped; code 0: it was not */
 };
 
 /*
  * Fills one record and one outcome for each GPU of options. A GPU that is leased by another
- * program, that is idle or becomes so, or whose driver refuses, is left out; the others are
+ * program, that is idle or becomes so, or whose driver refuses, is skipped; the others are
  * measured. The targets are the lowest clock and those at a quarter, a half and three quarters of
- * the way down; a round of one target takes some 0.1 s on each GPU. Errors, after which the
- * outcomes show the partial results: the reason of the first GPU if every GPU is left out; -EAGAIN
+ * the way down. A round of one target takes about 0.1 s on each GPU. Errors, after which the
+ * outcomes show the partial results: the reason of the first GPU if every GPU is skipped; -EAGAIN
  * the command has ended; -EINTR stopped; those of the actuator.
  */
 int lull_calibrate(struct lull_devices *devices, const struct lull_calibrate_options *options,

@@ -1,6 +1,6 @@
 /*
- * What `lull calibrate` has measured, kept per GPU model and driver version: how long switching an
- * SM clock blocks the driver and takes to settle, down and up, per target.
+ * The measurements of `lull calibrate`, stored per GPU model and driver version: how long switching
+ * an SM clock blocks the driver and takes to settle, down and up, per target.
  *
  * Each is one JSON file, which is replaced atomically. It holds measurements of the GPUs of one
  * machine. Runs use them as initial values.
@@ -47,12 +47,12 @@ struct lull_calibration_record {
     struct lull_calibration_target targets[LULL_CALIBRATION_TARGETS]; /* from the highest down */
     /* When all GPUs are lowered at once: how long it takes until the last driver call has returned.
      */
-    uint32_t together_gpus; /* how many they were; 0: not measured */
+    uint32_t together_gpus; /* number of GPUs; 0: not measured */
     uint32_t together_count;
     double together_ms[LULL_CALIBRATION_SWITCHES];
 };
 
-/* Return the p-quantile of a direction, NAN where nothing was measured. Switches that never settled
+/* Return the p-quantile of a direction, NAN if nothing was measured. Switches that never settled
  * do not count for settling. */
 double lull_calibration_call_ms(const struct lull_calibration_switches *switches, double p);
 double lull_calibration_settle_ms(const struct lull_calibration_switches *switches, double p);
@@ -61,8 +61,8 @@ double lull_calibration_settle_ms(const struct lull_calibration_switches *switch
 double lull_calibration_together_ms(const struct lull_calibration_record *record, double p);
 
 /*
- * Adds the switches of another GPU of the same model, at most limit per target and direction and
- * no more than fit; targets that `into` does not have are left out.
+ * Adds the switches of another GPU of the same model, at most `limit` per target and direction, and
+ * no more than fit. Targets that `into` does not have are skipped.
  */
 void lull_calibration_merge(struct lull_calibration_record *into,
                             const struct lull_calibration_record *from, uint32_t limit);
@@ -72,7 +72,7 @@ void lull_calibration_merge(struct lull_calibration_record *into,
 void lull_calibration_apply(const struct lull_calibration_record *record,
                             struct lull_switch_cost *cost);
 
-/* Returns the record as its file has it, a new reference; NULL: no memory. */
+/* Returns the record in the format of its file, a new reference; NULL: out of memory. */
 json_t *lull_calibration_json(const struct lull_calibration_record *record);
 
 /*
@@ -84,14 +84,14 @@ int lull_calibration_store(const char *directory, const struct lull_calibration_
 
 /*
  * Loads the record of a model and driver. Errors: -ENOENT none; LULL_E_FORMAT damaged, of another
- * version or of another GPU, with the file and what is wrong; -errno. record_out is then untouched.
+ * version or of another GPU, with the file and the error; -errno. record_out is then unchanged.
  */
 int lull_calibration_load(const char *directory, const char *gpu_name, const char *driver_version,
                           struct lull_calibration_record *record_out, struct lull_error *err);
 
 /*
- * Loads it from this user's directory, else from the node's (base/file.h). A damaged file is a
- * warning in the log and otherwise as if it were not there. -ENOENT: none.
+ * Loads it from this user's directory, else from the node's (base/file.h). A damaged file is logged
+ * as a warning and otherwise ignored. -ENOENT: none.
  */
 int lull_calibration_find(const char *gpu_name, const char *driver_version,
                           struct lull_calibration_record *record_out);

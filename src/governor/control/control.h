@@ -1,7 +1,7 @@
 /*
  * The control loop: reads the probes' rings, feeds the controller, posts its commands to the
- * actuator. It has a thread of its own, because nothing else may delay the clock request at the
- * begin of a section. The main thread (run.c) does sampling, heartbeats and user output.
+ * actuator. It runs in its own thread, because nothing else may delay the clock request at the
+ * start of a section. The main thread (run.c) does sampling, heartbeats and user output.
  *
  * Threads: create, start, stop and destroy belong to one thread; the others say so.
  * SPDX-License-Identifier: Apache-2.0
@@ -47,8 +47,8 @@ struct lull_communicators {
 /* State of one GPU as the loop sees it. */
 struct lull_control_gpu {
     int32_t process; /* slot of the rank that uses the GPU; -1: none does */
-    bool shared;     /* more than one rank uses it, so it is left unchanged */
-    uint32_t ranks;  /* that use it, or have used it beside another */
+    bool shared;     /* several ranks use it, so it is not managed */
+    uint32_t ranks;  /* ranks that use it, or have shared it */
     bool leased;
     struct lull_error refusal; /* why it is not leased; code 0: not asked yet */
     uint32_t device;           /* index in devices */
@@ -63,20 +63,21 @@ struct lull_control_gpu {
 
 /* The present state of one GPU, for live views. */
 struct lull_control_view {
-    uint32_t wanted_mhz; /* what was requested last; 0: no clock can be set */
-    int64_t lowered_ns;  /* how long it has been lowered so far */
+    uint32_t wanted_mhz; /* the last request; 0: no clock can be set */
+    int64_t lowered_ns;  /* total time at lowered clocks so far */
     uint64_t forecasts;  /* sections that were lowered and have been raised... */
     uint64_t hits;       /* ...ahead of their end, by its forecast */
     const struct lull_section_meter *meter;
 };
 
-/* What a control loop works with. All of it is borrowed until destroy. */
+/* The inputs of a control loop. All of them must live until destroy. */
 struct lull_control_setup {
     struct lull_event_segment *job;
     struct lull_devices *devices;
     struct lull_actuator *actuator; /* NULL: nothing is ever switched */
     const struct lull_controller_config *config;
-    bool exposure; /* compute kernels may be recorded in short windows, to see what is exposed */
+    bool exposure;        /* compute kernels may be recorded in short windows, to find exposed
+                             communication */
     const uint32_t *gpus; /* indices of devices that the job may use, in the job's order */
     uint32_t gpu_count;
 };
@@ -86,18 +87,18 @@ int lull_control_create(const struct lull_control_setup *setup, struct lull_cont
 
 /*
  * Replaces the section controller by another decider. The section controller then receives no
- * events. Call it before start; both are borrowed until destroy.
+ * events. Call it before start. Both must live until destroy.
  */
 void lull_control_set_decider(struct lull_control *control, const struct lull_decider *decider,
                               void *state);
 const struct lull_decider *lull_control_decider(const struct lull_control *control);
 
-/* Enters the beginning or the end of an iteration into a GPU's run log; deciders call it. */
+/* Records the start or the end of an iteration in a GPU's run log. Deciders call it. */
 void lull_control_log_boundary(struct lull_control *control, uint32_t gpu,
                                const struct lull_boundary *boundary);
 
-/* Reports the program's energy windows to this accounting. Call it before start; it is borrowed
- * until destroy. */
+/* Reports the program's energy windows to this accounting. Call it before start. The accounting
+ * must live until destroy. */
 void lull_control_set_accounting(struct lull_control *control, struct lull_accounting *accounting);
 
 /* Makes leases also request permission to set power limits. Call it before start, on a control that
@@ -120,14 +121,14 @@ void lull_control_set_phase(struct lull_control *control, enum lull_controller_p
 
 int lull_control_start(struct lull_control *control, struct lull_error *err);
 
-/* Ends the thread, which takes the events that are left and raises all GPUs before. */
+/* Ends the thread. Before it ends, the thread takes the remaining events and raises all GPUs. */
 void lull_control_stop(struct lull_control *control);
 void lull_control_destroy(struct lull_control *control);
 
 /*
- * Binds processes to the GPUs on which they are seen (core/section/placement.h) and leases these.
- * A process that is seen on none waits, and nothing is switched for it. The main thread calls it a
- * few times a second, and the functions below.
+ * Binds processes to the GPUs that they use (core/section/placement.h) and leases these GPUs. A
+ * process without a known GPU waits, and nothing is switched for it. The main thread calls it a few
+ * times a second, and the functions below.
  */
 void lull_control_bind(struct lull_control *control);
 
@@ -135,7 +136,7 @@ void lull_control_bind(struct lull_control *control);
  * run. Call it before start, on a control of the only GPU of the driver. */
 void lull_control_trust_environment(struct lull_control *control);
 
-/* Returns whether the driver's lists of processes are to be read now, and takes one. */
+/* Returns whether the driver's lists of processes are to be read now. */
 bool lull_control_wants_lists(struct lull_control *control, int64_t now_ns);
 void lull_control_take_list(struct lull_control *control, uint32_t gpu,
                             const struct lull_device_processes *list);
@@ -143,10 +144,10 @@ void lull_control_take_list(struct lull_control *control, uint32_t gpu,
 /* Returns whether the driver's lists cannot name the job's processes on some GPU. */
 bool lull_control_is_blind(const struct lull_control *control);
 
-/* Counts the processes that wait for their GPU, and of which this was seen last. */
+/* Counts the processes without a known GPU whose last state is this one. */
 uint32_t lull_control_count_placed(struct lull_control *control, enum lull_placement placement);
 
-/* Enters one reading of a GPU into its run log and hands it to the decider. */
+/* Records one reading of a GPU in its run log and passes it to the decider. */
 void lull_control_sample(struct lull_control *control, uint32_t gpu,
                          const struct lull_sample *sample);
 
@@ -155,22 +156,21 @@ void lull_control_sample(struct lull_control *control, uint32_t gpu,
 void lull_control_disarm(struct lull_control *control);
 
 /*
- * Leases all GPUs that ranks use through another actuator, which is borrowed until disarm, and
- * drives them through it. Requests through the previous actuator are dropped; earlier results stay
- * valid. On failure no actuator is used, and that one may hold leases until it is closed. The main
+ * Leases all GPUs that ranks use through another actuator, which must live until disarm, and drives
+ * them through it. Requests through the previous actuator are dropped; earlier results stay valid.
+ * On failure no actuator is used, and the given one may hold leases until it is closed. The main
  * thread calls it, on a control that is disarmed. Errors: those of lull_actuator_lease.
  */
 int lull_control_arm(struct lull_control *control, struct lull_actuator *actuator,
                      struct lull_error *err);
 
-/* Begins or ends a hold: all GPUs stay at the reference and nothing is tested, because measurements
- * would be of the reference. Call it while locked. */
+/* Starts or ends a hold. During a hold all GPUs stay at the reference and nothing is tested. Call
+ * it while locked. */
 void lull_control_hold(struct lull_control *control, enum lull_hold reason, bool held);
 
 uint32_t lull_control_gpu_count(const struct lull_control *control);
 
-/* While the loop runs, what the next six functions return may be read only between lock and
- * unlock. */
+/* While the loop runs, read the results of the next six functions only between lock and unlock. */
 void lull_control_lock(struct lull_control *control);
 void lull_control_unlock(struct lull_control *control);
 const struct lull_controller *lull_control_controller(const struct lull_control *control);

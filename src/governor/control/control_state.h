@@ -1,5 +1,5 @@
 /*
- * The control loop's state, shared by its files and no other process:
+ * The control loop's state, for its own files only:
  *   control.c         its life, events, commands, calls of the main thread
  *   control_processes.c which process runs on which GPU, leases
  *   control_results.c results of commands, and the state of the driver
@@ -25,11 +25,11 @@ enum { LULL_CONTROL_REQUESTS_KEPT = 8, LULL_CONTROL_EVENTS_HELD = 4096 };
 /* A process of the job, by its slot. Guarded by the control's lock, but for placement, which is the
  * main thread's. */
 struct lull_control_process {
-    bool is_waiting;               /* on which GPU it runs is not known yet */
-    int64_t waiting_ns;            /* since when it waits, or has communicated */
-    int32_t gpu;                   /* that it governs; -1: none */
+    bool is_waiting;               /* its GPU is not known yet */
+    int64_t waiting_ns;            /* time since which it waits, or has communicated */
+    int32_t gpu;                   /* the GPU that it governs; -1: none */
     int32_t seen_on;               /* the GPU that its energy windows count for (accounting.h) */
-    enum lull_placement placement; /* what was seen of it last, while it waits */
+    enum lull_placement placement; /* its last known state, while it waits */
     struct lull_event *held;       /* its events while it waits; NULL: none */
     uint32_t held_count;
 };
@@ -40,7 +40,7 @@ struct lull_posted_request {
     uint32_t point;
     uint32_t was_point; /* the point that was requested before this one */
     int64_t posted_ns;
-    int64_t answers_ns; /* the begin of the section that it answers; 0: it was fed forward */
+    int64_t answers_ns; /* start of the section that caused it; 0: it was fed forward */
 };
 
 struct lull_governed_gpu {
@@ -48,7 +48,7 @@ struct lull_governed_gpu {
     uint32_t actuator_slot;
     /* The main thread alone changes these two, and the first under the control's lock. */
     bool armed;       /* it is leased through the actuator */
-    bool wants_lease; /* its rank may have it switched, as soon as there is an actuator */
+    bool wants_lease; /* to be switched for its rank as soon as there is an actuator */
     const struct lull_device_info *info;
     struct lull_posted_request requests[LULL_CONTROL_REQUESTS_KEPT]; /* by sequence */
     uint64_t posted;         /* sequence of the last request */
@@ -57,19 +57,18 @@ struct lull_governed_gpu {
     uint32_t xids;           /* errors of the driver that have been taken... */
     uint32_t xids_reported;  /* ...as the log has them */
     uint32_t point;          /* the point that was requested last */
-    uint32_t first_limit_mw; /* its power limit when the run began; 0: not known */
-    uint32_t limit_mw;       /* ...and as it was read last */
-    uint32_t cap_mhz; /* what the reference point is, because the GPU is capped; 0: it is not */
+    uint32_t first_limit_mw; /* its power limit at the start of the run; 0: unknown */
+    uint32_t limit_mw;       /* ...and at the last reading */
+    uint32_t cap_mhz; /* the reference point's clock while the GPU is capped; 0: it is not capped */
     struct lull_switch_result
         seen; /* result of a call whose clock is still settling; sequence 0: none */
     struct lull_clock_expectation expected; /* since_ns 0: nothing is expected */
     struct lull_run_log log;
-    struct lull_span
-        lowered;        /* the stretch at a lowered clock that is under way; begin_ns 0: none */
-    int64_t lowered_ns; /* all such stretches that are over */
-    bool is_low_within; /* it has been lowered for a section, and is to be raised */
-    uint64_t forecasts; /* raisings after that... */
-    uint64_t hits;      /* ...that were requested while the section still continued */
+    struct lull_span lowered; /* the present stretch at a lowered clock; begin_ns 0: none */
+    int64_t lowered_ns;       /* total time of ended stretches */
+    bool is_low_within;       /* it has been lowered for a section, and is to be raised */
+    uint64_t forecasts;       /* raisings after that... */
+    uint64_t hits;            /* ...that were requested while the section still continued */
     struct lull_section_meter meter;
     bool is_idle;  /* it was idle at the last reading */
     bool left;     /* its rank has ended, and another one may take the GPU over */
@@ -89,8 +88,8 @@ struct lull_control {
     uint32_t holds;                 /* enum lull_hold; guarded by the lock */
     struct lull_controller *controller;
     struct lull_power_round power_round;
-    const struct lull_decider *decider; /* the one that rules */
-    void *deciding;                     /* what its functions are called with */
+    const struct lull_decider *decider; /* the active one */
+    void *deciding;                     /* argument of its functions */
     struct lull_accounting *accounting; /* of energy windows; NULL: none */
     pthread_mutex_t lock;               /* guards deciders and run logs */
     pthread_t thread;
@@ -105,7 +104,7 @@ struct lull_control {
     struct lull_control_process processes[LULL_JOB_MAX_PROCESSES];
     bool is_certain;                          /* the driver has no other GPU than the first */
     int64_t listed_ns;                        /* when the driver listed processes last; 0: never */
-    bool is_released[LULL_JOB_MAX_PROCESSES]; /* its slot; guarded by the lock */
+    bool is_released[LULL_JOB_MAX_PROCESSES]; /* slot of that process; guarded by the lock */
     uint32_t next_release;                    /* the slot that is looked at next, and... */
     int64_t release_ns;                       /* ...not before */
     uint32_t gpu_count;

@@ -1,7 +1,7 @@
 /*
- * Decider: what chooses the clocks of a job's GPUs: the section controller (section_decider.c), or
- * a runner of pipeline plans (plan/plan_decider.c). The control loop reads the probes' events and
- * the driver's answers, passes them to the active decider, and posts its commands.
+ * A decider chooses the clocks of a job's GPUs. It is the section controller (section_decider.c),
+ * or a runner of pipeline plans (plan/plan_decider.c). The control loop reads the probes' events
+ * and the driver's answers, passes them to the active decider, and posts its commands.
  *
  * GPUs are numbered as in the control. All functions run under the control's lock, on its thread
  * unless they say otherwise. SPDX-License-Identifier: Apache-2.0
@@ -18,12 +18,12 @@
 #include "governor/run/run_log.h"
 #include "wire/event.h"
 
-/* Why all GPUs stay at the reference for a while, as bits. */
+/* The reasons for holding all GPUs at the reference, as bits. */
 enum lull_hold {
-    LULL_HOLD_LEASES = 1 << 0, /* there are no leases, so that no command reaches a GPU */
-    LULL_HOLD_NODES = 1 << 1,  /* the job's nodes do not agree */
-    LULL_HOLD_CAP = 1 << 2,    /* a GPU is capped, so that the reference point is lower than else:
-                                * what is found there would not hold afterwards */
+    LULL_HOLD_LEASES = 1 << 0, /* there are no leases, so no command reaches a GPU */
+    LULL_HOLD_NODES = 1 << 1,  /* the job's nodes have not agreed */
+    LULL_HOLD_CAP = 1 << 2, /* a GPU is capped, so the reference point is lower than normal: results
+                               found there would not hold afterwards */
 };
 
 struct lull_decider {
@@ -32,8 +32,8 @@ struct lull_decider {
     const char *gpu_text;
 
     /*
-     * A rank begins on the GPU; has_predecessor: another one was there before. False: the GPU
-     * cannot be managed, and no event of the rank must be passed. On the main thread.
+     * A rank starts on the GPU; has_predecessor: after another one. Returns false if the GPU cannot
+     * be managed; then no event of the rank must be passed. On the main thread.
      */
     bool (*take_start)(void *state, uint32_t gpu, const struct lull_process_info *info,
                        bool has_predecessor);
@@ -50,7 +50,7 @@ struct lull_decider {
     /* A driver call for the GPU has returned, blocked_ms after it began. */
     void (*take_blocked)(void *state, uint32_t gpu, int64_t now_ns, double blocked_ms);
 
-    /* The oldest request to any GPU has waited this long for its answer; 0: none is unanswered. */
+    /* The waiting time of the oldest unanswered request to any GPU; 0: none. */
     void (*take_waiting)(void *state, int64_t now_ns, double waiting_ms);
 
     /* The GPU's power was read at a time. On the main thread. NULL: it needs none. */
@@ -71,7 +71,7 @@ struct lull_decider {
      * nothing to do. */
     void (*record)(void *state);
 
-    /* When to poll again at the latest; INT64_MAX: only after the next event. */
+    /* Returns the latest time of the next poll; INT64_MAX: only after the next event. */
     int64_t (*wake_ns)(const void *state);
 
     /* Returns whether it has finished. On either thread. */

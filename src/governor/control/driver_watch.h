@@ -3,7 +3,7 @@
  * return, and clocks that another program must have changed; the report has these counts. It also
  * determines when further requests are pointless.
  *
- * Caller's storage; zero-initialised has seen nothing. Threads: one at a time.
+ * Caller's storage, zero-initialised. Threads: one at a time.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_GOVERNOR_CONTROL_DRIVER_WATCH_H
@@ -16,25 +16,25 @@
 #include "base/switch.h"
 
 struct lull_driver_watch {
-    uint64_t changes;        /* changes of a clock that the driver said it had made */
+    uint64_t changes;        /* clock changes that the driver reported as successful */
     uint64_t without_effect; /* changes that the clock never followed */
-    uint64_t calls;          /* calls that were made, with any result */
+    uint64_t calls;          /* driver calls, with any result */
     uint64_t slow_calls;     /* calls that blocked for over 100 ms */
     double slowest_call_ms;
     int32_t denial;   /* -EPERM, LULL_E_UNSUPPORTED or LULL_E_NO_DEVICE, if the last request ended
                          with it: a permanent failure; 0: it did not */
-    int32_t refusal;  /* -EAGAIN, LULL_E_DRIVER or another code of a failure that may pass, if the
-                       * last request ended so; 0: it did not */
-    uint32_t refused; /* how many of the latest requests in a row ended so */
+    int32_t refusal;  /* -EAGAIN, LULL_E_DRIVER or another code of a temporary failure, if the last
+                         request ended with it; 0: it did not */
+    uint32_t refused; /* number of consecutive latest requests with it */
     bool is_locked;   /* the last request was refused because another program holds the clock */
-    uint64_t foreign; /* stretches in which the clock was not what had been set */
-    uint32_t in_vain; /* how many of the latest changes in a row had no effect */
-    uint32_t strange; /* how many of the latest readings in a row do not fit what was set */
+    uint64_t foreign; /* stretches in which the clock differed from the set one */
+    uint32_t in_vain; /* number of consecutive latest changes without effect */
+    uint32_t strange; /* number of consecutive latest readings that do not fit the set clock */
 };
 
-/* What a clock reading is held against. */
+/* The expectation for a clock reading. */
 struct lull_clock_expectation {
-    uint32_t set_mhz; /* what was set; 0: nothing, so that the highest is expected */
+    uint32_t set_mhz; /* the set clock; 0: none, so the highest is expected */
     uint32_t highest_mhz;
     int64_t since_ns; /* when the clock had settled there */
     bool is_limited;  /* power, heat or idleness explain a lower clock */
@@ -51,9 +51,9 @@ void lull_driver_watch_take_calls(struct lull_driver_watch *watch, uint64_t call
 void lull_driver_watch_take_clock(struct lull_driver_watch *watch, int64_t now_ns,
                                   uint32_t read_mhz, const struct lull_clock_expectation *expected);
 
-/* Returns whether a clock that was lowered had come at least half the way from the one before when
- * it was read last. Readings lag behind. The clock of an idle GPU falls without a request, and not
- * every device reports idleness. */
+/* Returns whether the last reading after a lowering is at least half the way down from the previous
+ * clock. Readings lag behind. The clock of an idle GPU falls without a request, and not every
+ * device reports idleness. */
 bool lull_driver_watch_follows(const struct lull_switch_result *result,
                                const struct lull_clock_expectation *before);
 
@@ -67,7 +67,7 @@ bool lull_driver_watch_is_refused(const struct lull_driver_watch *watch);
  * managed. */
 bool lull_driver_watch_has_no_effect(const struct lull_driver_watch *watch);
 
-/* Writes what is wrong, for people. False, with an empty text: nothing is wrong. */
+/* Describes the problem for people. Returns false, with an empty text, if there is none. */
 bool lull_driver_watch_describe(const struct lull_driver_watch *watch, char *text, size_t size);
 
 #endif

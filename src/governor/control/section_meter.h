@@ -2,10 +2,10 @@
  * Section meter: the present section of one GPU, and the totals of each kind of section, for live
  * views of the job.
  *
- * Sections nest: the innermost counts, and one of the same kind within another is part of it. The
- * time outside of sections is computation. A reading of power counts for the section that it falls
- * into. Caller's storage; zero-initialised has seen nothing. Times: ns of one monotonic clock.
- * Threads: one at a time. SPDX-License-Identifier: Apache-2.0
+ * Sections nest: the innermost one counts, and a section within one of the same kind is part of it.
+ * The time outside of sections is computation. A power reading counts for the section at its time.
+ * Caller's storage, zero-initialised. Times: ns of one monotonic clock. Threads: one at a time.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_GOVERNOR_CONTROL_SECTION_METER_H
 #define LULL_GOVERNOR_CONTROL_SECTION_METER_H
@@ -17,7 +17,7 @@
 
 enum {
     LULL_SECTION_METER_DEPTH = 8, /* open sections at once; deeper ones are not tracked */
-    LULL_SECTION_METER_PAST = 32, /* changes that a reading may be late by */
+    LULL_SECTION_METER_PAST = 32, /* changes kept for late readings */
 };
 
 /* Which section it is. */
@@ -48,7 +48,7 @@ struct lull_section_meter {
     struct lull_metered_sections sections[LULL_LIVE_SECTION_COUNT];
 };
 
-/* A section begins, or the innermost one ends. An earlier time than the last one is taken for it.
+/* Starts a section, or ends the innermost one. A time before the last one is replaced by it.
  */
 void lull_section_meter_begin(struct lull_section_meter *meter, int64_t time_ns,
                               const struct lull_metered_section *section);

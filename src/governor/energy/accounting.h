@@ -1,6 +1,6 @@
 /*
- * The energy accounts of one pass: the energy of each GPU of the job, the processors and the memory
- * over the whole pass, and in the energy windows that the program's processes opened
+ * The energy accounts of one pass: the energy of each GPU of the job, of the processors and of the
+ * memory, over the whole pass and in the energy windows that the program's processes opened
  * (lull_window_begin).
  *
  * Counters are read once a second and shaped by the power readings in between
@@ -27,7 +27,7 @@
 enum { LULL_ACCOUNTING_MAX_ROWS = LULL_JOB_MAX_NAMES };
 enum { LULL_ACCOUNTING_UNSEEN = -1, LULL_ACCOUNTING_NOWHERE = -2 };
 
-/* What something drew over the whole pass. */
+/* The energy of one device over the whole pass. */
 struct lull_accounting_total {
     bool is_known;
     struct lull_energy_sum sum; /* one figure, or one per GPU */
@@ -37,14 +37,14 @@ struct lull_accounting_gpu {
     uint32_t device;
     bool is_counted;              /* measured by its own counter; otherwise from polled power */
     uint32_t resets;              /* of the counter */
-    uint32_t glitches;            /* wrong readings of the counter, which it continued from */
+    uint32_t glitches;            /* wrong readings of the counter, after which it continued */
     uint32_t refused;             /* readings of power that the GPU cannot draw */
     double estimated_s;           /* in which polled power stood in for the counter */
-    double blind_s;               /* in which neither was read */
-    enum lull_energy_doubt doubt; /* why its energy is not known though it was read */
+    double blind_s;               /* time in which neither was read */
+    enum lull_energy_doubt doubt; /* reason why its energy is unknown although it was read */
     double mean_w;                /* according to its sensors, doubtful or not */
-    double unread_s; /* how long before the end it was read last, if that is why its energy is not
-                      * known; else 0 */
+    double unread_s; /* time from the last reading to the end, if that makes its energy unknown;
+                        else 0 */
     bool has_check;
     double check_ratio; /* polled power over the counter, minus 1; valid with has_check */
     struct lull_accounting_total total;
@@ -61,14 +61,15 @@ struct lull_accounting_row {
 struct lull_accounting; /* opaque */
 
 /*
- * For the GPUs gpus[] of the job; devices is borrowed until destroy, and may be NULL with no GPUs.
- * NULL: no memory.
+ * Creates the accounts of the GPUs gpus[] of the job. devices must live until destroy, and may be
+ * NULL without GPUs. NULL: out of memory.
  */
 struct lull_accounting *lull_accounting_create(struct lull_devices *devices, const uint32_t *gpus,
                                                uint32_t gpu_count);
 void lull_accounting_destroy(struct lull_accounting *accounting);
 
-/* Begins the pass. If rapl (borrowed) is given, processors and memory are read from here on. */
+/* Starts the pass. If rapl is given, it must live until destroy, and processors and memory are read
+ * from here on. */
 void lull_accounting_begin(struct lull_accounting *accounting, int64_t now_ns,
                            struct lull_rapl *rapl);
 
@@ -76,12 +77,12 @@ void lull_accounting_begin(struct lull_accounting *accounting, int64_t now_ns,
 void lull_accounting_take(struct lull_accounting *accounting, uint32_t gpu,
                           const struct lull_sample *sample);
 
-/* Reads processors and memory; to be called once a second, before their counters wrap around. */
+/* Reads processors and memory. Call it once a second, before their counters wrap around. */
 void lull_accounting_read_node(struct lull_accounting *accounting);
 
 /* Takes WINDOW_BEGIN or WINDOW_END from that slot of the job, whose process was seen on its Nth
  * GPU, or on none (LULL_ACCOUNTING_UNSEEN), or outside the job (LULL_ACCOUNTING_NOWHERE). It only
- * queues them, so that the control loop is not held up. */
+ * queues them, so it does not delay the control loop. */
 void lull_accounting_report(struct lull_accounting *accounting,
                             const struct lull_event_segment *job, uint32_t slot, int32_t gpu,
                             const struct lull_event *event);
@@ -93,11 +94,11 @@ void lull_accounting_enter(struct lull_accounting *accounting);
 /* Ends the pass at that time and settles everything; the last readings have been taken. */
 void lull_accounting_end(struct lull_accounting *accounting, int64_t end_ns);
 
-/* What a GPU has drawn since the pass began, as far as that is settled. */
+/* The energy of a GPU since the start of the pass, as far as it is settled. */
 struct lull_accounting_so_far {
     bool is_known;
     double energy_j;
-    double estimated_s; /* in which polled power stood in for the counter, or there is none */
+    double estimated_s; /* time in which polled power replaced the counter, or a missing one */
     uint32_t resets;    /* of the counter */
 };
 struct lull_accounting_so_far lull_accounting_so_far(const struct lull_accounting *accounting,
@@ -110,13 +111,13 @@ uint32_t lull_accounting_gpu_count(const struct lull_accounting *accounting);
 void lull_accounting_gpu(const struct lull_accounting *accounting, uint32_t gpu,
                          struct lull_accounting_gpu *gpu_out);
 
-/* Adds up all GPUs; the sum is not known if the energy of one GPU is not. */
+/* Adds up all GPUs. The sum is unknown if the energy of one GPU is. */
 void lull_accounting_gpus(const struct lull_accounting *accounting,
                           struct lull_accounting_total *total_out);
 void lull_accounting_node(const struct lull_accounting *accounting, enum lull_rapl_kind kind,
                           struct lull_accounting_total *total_out);
 
-/* Returns whether the sensors of a GPU contradict each other, or what it can draw. */
+/* Returns whether the sensors of a GPU contradict each other or the GPU's possible power. */
 bool lull_accounting_is_doubtful(const struct lull_accounting *accounting);
 
 uint32_t lull_accounting_row_count(const struct lull_accounting *accounting);

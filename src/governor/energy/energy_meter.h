@@ -23,7 +23,7 @@
 /*
  * Describes a GPU's refresh period and averaging window by its architecture, as measured on more
  * than 70 GPUs (arXiv 2312.02741, SC'24). Counters of all of them are refreshed every 100 ms or
- * sooner. A GPU that is not known counts as the slowest of them.
+ * sooner. For an unknown GPU it returns the slowest of them.
  */
 struct lull_energy_source lull_energy_source_of_gpu(const struct lull_device_info *info);
 
@@ -36,27 +36,27 @@ struct lull_energy_meter {
     uint32_t gpu_count;
     struct lull_energy_account *accounts; /* one per GPU */
     double begin_j[LULL_DEVICE_MAX_GPUS];
-    double estimated_s; /* as of the last read: in which polled power stood in for a counter */
+    double estimated_s; /* at the last read: time in which polled power replaced a counter */
     const char *name;   /* the name of the first GPU */
     double max_power_w; /* the highest power limit that any of them takes */
 };
 
 /*
- * Opens it for the GPUs that a job started from here sees. Errors: those of lull_devices_open;
- * LULL_E_NO_DEVICE the job sees none; LULL_E_UNSUPPORTED one has no energy counter, or no power
- * limit.
+ * Opens a meter for the GPUs that are visible to a job started from here. Errors: those of
+ * lull_devices_open; LULL_E_NO_DEVICE none is visible; LULL_E_UNSUPPORTED one has no energy
+ * counter, or no power limit.
  */
 int lull_energy_meter_open(struct lull_energy_meter *meter, struct lull_error *err);
 void lull_energy_meter_close(struct lull_energy_meter *meter);
 
-/* Counts from here. Errors: -EIO a counter cannot be read. */
+/* Starts counting. Errors: -EIO a counter cannot be read. */
 int lull_energy_meter_begin(struct lull_energy_meter *meter, struct lull_error *err);
 
 /*
- * Returns the energy of all GPUs since begin, J. Where a counter hangs though power is
- * drawn, or has gone back, the power that was read at each call stands in for it
- * (core/energy/account.h), and estimated_s says for how long; the more often this is called, the
- * better. NAN: neither a counter nor a power can be read, or they contradict each other.
+ * Returns the energy of all GPUs since begin, J. If a counter hangs while power is drawn, or has
+ * gone back, the power read at each call replaces it (core/energy/account.h) for estimated_s; more
+ * frequent calls improve the accuracy. NAN: neither a counter nor power can be read, or they
+ * contradict each other.
  */
 double lull_energy_meter_read(struct lull_energy_meter *meter);
 

@@ -2,8 +2,7 @@
  * Table of energy windows: open windows, windows that wait for readings after their edges, and one
  * row per name with the totals of the others.
  *
- * Bounded: of more than 4096 closed windows of one process that wait, the oldest counts as
- * unmeasured.
+ * Bounded: if more than 4096 closed windows of one process wait, the oldest counts as unmeasured.
  *
  * Pure but for its memory; one thread. SPDX-License-Identifier: Apache-2.0
  */
@@ -29,26 +28,27 @@ struct lull_energy_window {
     uint32_t gpu_count;
 };
 
-/* Creates an empty book. NULL: no memory. */
+/* Creates an empty table. NULL: out of memory. */
 struct lull_energy_windows *lull_energy_windows_create(uint32_t gpu_count);
 void lull_energy_windows_destroy(struct lull_energy_windows *windows);
 
-/* Opens a window. One that is still open in the same place of its process is lost. */
+/* Opens a window. A window that is still open in the same place of its process is lost. */
 void lull_energy_windows_open(struct lull_energy_windows *windows,
                               const struct lull_energy_window *entry);
 
-/* Closes the window of that slot and number, which from now on counts for those of its GPUs alone
- * that are among the entry's, too: a process may have come to its GPU after it began a window. One
+/* Closes the window of that slot and number. From now on it counts only for the GPUs that are also
+ * among the entry's, because a process may have got its GPU after it opened the window. A window
  * that is not open counts as lost. */
 void lull_energy_windows_close(struct lull_energy_windows *windows,
                                const struct lull_energy_window *entry, int64_t end_ns);
 
-/* Looks up the edges on that GPU that its account has settled; with is_final those of all closed
- * windows, because no more readings will come. */
+/* Looks up the window edges that the GPU's account has settled. With is_final it looks up those of
+ * all closed windows, because no more readings will come. */
 void lull_energy_windows_settle(struct lull_energy_windows *windows, uint32_t gpu,
                                 const struct lull_energy_account *account, bool is_final);
 
-/* Counts what is still not known as unmeasured, once every account has been settled permanently. */
+/* Counts the windows that are still unknown as unmeasured, once every account has been settled
+ * permanently. */
 void lull_energy_windows_end(struct lull_energy_windows *windows);
 
 uint32_t lull_energy_windows_row_count(const struct lull_energy_windows *windows);

@@ -12,15 +12,15 @@
 
 /*
  * Replaces the profile by the one that is stored for its program, GPU model and number of GPUs,
- * without what was measured above highest_w: it may be older than the limit that is allowed now.
- * False: there is none, and the profile is as it was.
+ * without the measurements above highest_w, since it may be older than the present limit. Returns
+ * false if there is none; the profile is then unchanged.
  */
 bool lull_stored_limits_recall(struct lull_limit_profile *profile, double highest_w);
 
 /* Stores the profile. Errors: err is set, with the database's path; else it is left unchanged. */
 void lull_stored_limits_remember(const struct lull_limit_profile *profile, struct lull_error *err);
 
-/* Notes in the profile that this user has chosen now. */
+/* Records in the profile that this user has made a choice now. */
 void lull_stored_limits_sign(struct lull_limit_profile *profile);
 
 #endif

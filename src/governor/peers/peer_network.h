@@ -3,7 +3,7 @@
  * ZeroMQ with CURVE. Node 0 listens and forwards messages; the others connect to it. All share the
  * job key (job_key.h): a peer without it is refused, and so is plain text.
  *
- * A thread of its own does all that touches the network. Proposals go in and out through bounded
+ * A thread of its own does all network I/O. Proposals go in and out through bounded
  * queues without locks; a full queue drops, as the network may. So the network cannot block or slow
  * the callers.
  *
@@ -20,7 +20,8 @@
 #include "core/section/agreement.h"
 #include "governor/peers/job_key.h"
 
-/* Which node of a job this is, and how many there are: one `lull run` has been started on each. */
+/* The number of this node in the job, and the number of nodes. One `lull run` has been started on
+ * each. */
 struct lull_nodes {
     uint32_t self; /* from 0 */
     uint32_t count;
@@ -28,7 +29,7 @@ struct lull_nodes {
 
 struct lull_peer_network;
 
-/* What the network has seen so far, for reports. */
+/* Statistics of the network, for reports. */
 struct lull_peer_network_counts {
     uint64_t received;
     uint64_t malformed; /* messages that are no proposal, or one of another version */
@@ -38,13 +39,13 @@ struct lull_peer_network_counts {
 
 /*
  * Listens or connects. endpoint: "tcp://HOST:PORT"; on node 0 HOST may be *. Errors: -errno with
- * the endpoint; LULL_E_UNSUPPORTED no ZeroMQ with CURVE. Peers that are not there yet are no error.
+ * the endpoint; LULL_E_UNSUPPORTED no ZeroMQ with CURVE. Missing peers are not an error.
  */
 int lull_peer_network_open(const char *endpoint, const struct lull_nodes *nodes,
                            const struct lull_job_key *key, struct lull_peer_network **network_out,
                            struct lull_error *err);
 
-/* Sends what is queued, for a moment at most, and ends. NULL is allowed. */
+/* Sends the queued messages, with a short time limit, and closes. NULL is allowed. */
 void lull_peer_network_close(struct lull_peer_network *network);
 
 /* Queues a proposal for all other nodes. */

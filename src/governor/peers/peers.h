@@ -25,38 +25,38 @@ struct lull_peers_options {
     const char *endpoint; /* NULL: the job has one node */
     const char *key_path;
     const char *secret;      /* NULL: the key is in a file (job_key.h defines a secret) */
-    double patience_s;       /* after which the node is managed alone; > 0 */
+    double patience_s;       /* time after which the node is managed alone; > 0 */
     struct lull_nodes nodes; /* count 0: taken from the launcher */
 };
 
-/* Parses which node this is, of how many: "I/N", as in 0/2. Errors: -EINVAL. */
+/* Parses the number of this node and of all nodes: "I/N", as in 0/2. Errors: -EINVAL. */
 int lull_nodes_parse(const char *text, struct lull_nodes *nodes_out);
 
 /*
- * Reads which node this is from the variables of the launcher (Slurm, Open MPI, MPICH and others
- * that speak PMI). Errors: -ENOENT there are none; the text says what to do.
+ * Reads both from the variables of the launcher (Slurm, Open MPI, MPICH and others with PMI).
+ * Errors: -ENOENT the variables are not set; the text says what to do.
  */
 int lull_nodes_find(struct lull_nodes *nodes_out, struct lull_error *err);
 
 /* Result of the agreement, for the report. */
 struct lull_peers_summary {
     uint32_t nodes;
-    uint32_t received;      /* nodes that were heard at all, this one included */
-    uint32_t agreed;        /* for how many sections all nodes apply a lowered clock */
+    uint32_t received;      /* nodes that were ever heard, including this one */
+    uint32_t agreed;        /* number of sections for which all nodes apply a lowered clock */
     uint64_t disagreements; /* how often the agreement made this node use a higher clock than its
                                own choice */
     uint64_t refused;       /* how many connections did not have the job key */
-    const char *state;      /* how it stood at the end, in words */
+    const char *state;      /* the state at the end, in words */
 };
 
 struct lull_peers;
 
-/* *peers_out is NULL where the job has one node. Errors: the reason, with what to do; this node is
+/* *peers_out is NULL if the job has one node. Errors: the reason, with what to do; this node is
  * then managed alone. */
 int lull_peers_create(const struct lull_peers_options *options, struct lull_peers **peers_out,
                       struct lull_error *err);
 
-/* Informs the others that this node leaves, and frees. NULL is allowed. */
+/* Tells the others that this node leaves, and frees. NULL is allowed. */
 void lull_peers_destroy(struct lull_peers *peers);
 
 /* Sends this node's proposals and receives those of others. Call it a few times a second while the

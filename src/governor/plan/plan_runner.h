@@ -4,7 +4,7 @@
  * "backward", or sends and receives between stages), and is the control's decider (plan_decider.c)
  * with what the plan controller (core/pipeline/follow/plan_controller.h) commands.
  *
- * Ranks stand in Megatron's and DeepSpeed's order: rank = tensor + T (replica + R stage), with T
+ * Ranks are in the order of Megatron and DeepSpeed: rank = tensor + T (replica + R stage), with T
  * GPUs to a device of the plan.
  *
  * Threads: one at a time; the control loop calls it under its lock, and so must every other caller
@@ -42,10 +42,10 @@ void lull_pipeline_plans_fini(struct lull_pipeline_plans *plans);
 
 struct lull_plan_runner;
 
-/* What a plan runner works with. Plans and devices are borrowed until destroy. */
+/* The inputs of a plan runner. Plans and devices must live until destroy. */
 struct lull_plan_runner_setup {
-    const struct lull_plan_file *plans; /* of one and the same pipeline, tried in this order */
-    uint32_t plan_count;                /* 1..LULL_PLAN_RUNNER_MAX_PLANS */
+    const struct lull_plan_file *plans;          /* of the same pipeline, tried in this order */
+    uint32_t plan_count;                         /* 1..LULL_PLAN_RUNNER_MAX_PLANS */
     const struct lull_controller_config *config; /* tolerance, confidence and observe_only count */
     struct lull_devices *devices;
     const uint32_t *gpus; /* indices of devices, in the order in which the ranks must use them */
@@ -59,15 +59,15 @@ int lull_plan_runner_create(const struct lull_plan_runner_setup *setup,
 void lull_plan_runner_destroy(struct lull_plan_runner *runner);
 
 /*
- * Makes it the decider of a control that has not started; both borrow each other until destroy.
- * What switching costs is taken from the control's section controller, as far as it was calibrated.
- * A job that does not fit the plan, or whose ranks are not known (torchrun, mpirun and srun set
- * them), is logged when its first rank begins. Its clocks stay unchanged.
+ * Makes it the decider of a control that has not started; each must live until the other is
+ * destroyed. Switching costs come from the control's section controller, as far as they were
+ * calibrated. If a job does not fit the plan, or its ranks are unknown (torchrun, mpirun and srun
+ * set them), a message is logged when its first rank starts, and its clocks stay unchanged.
  */
 void lull_plan_runner_rule(struct lull_plan_runner *runner, struct lull_control *control);
 
-/* Returns the iterations that have ended so far, LULL_PLAN_RUNNER_MAX_RECORDED at most; borrowed
- * until the control's lock is given up. */
+/* Returns the iterations that have ended so far, LULL_PLAN_RUNNER_MAX_RECORDED at most; valid until
+ * the control's lock is released. */
 const struct lull_plan_controller_iteration *
 lull_plan_runner_recorded(const struct lull_plan_runner *runner, size_t *count_out);
 
@@ -79,7 +79,7 @@ lull_plan_runner_recorded(const struct lull_plan_runner *runner, size_t *count_o
  */
 int lull_plan_runner_hold_point(struct lull_plan_runner *runner, uint32_t point);
 
-/* Tries the plan that stands in the array behind the plan_count plans that create was given.
+/* Tries the plan in the array element after the plan_count plans given to create.
  * Errors: those of lull_plan_runner_hold_point. */
 int lull_plan_runner_try_next(struct lull_plan_runner *runner);
 
@@ -107,8 +107,7 @@ struct lull_plan_runner_times {
     double computed_ms[LULL_PLAN_CONTROLLER_MAX_GPUS]; /* how long each device computed */
 };
 
-/* Returns which copy of all that is planned a GPU belongs to: the GPUs of one tensor index execute
- *  one copy. */
+/* Returns the number of a GPU's copy of the plan: the GPUs of one tensor index execute one copy. */
 uint32_t lull_plan_runner_copy(const struct lull_plan_runner *runner, uint32_t gpu);
 
 /* Finds the times of one of the latest iterations. False: they are not known (yet), because GPUs of

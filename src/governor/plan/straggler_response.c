@@ -40,7 +40,7 @@ struct lull_straggler_response {
     uint64_t suspected; /* the first of the latest iterations that are odd; 0: none is */
     uint32_t replans;
     double slowest_ms;
-    double lost_ms; /* the time that was lost at plans before this one */
+    double lost_ms; /* time lost at the plans before the present one */
     uint32_t refuted;
     uint32_t episode_count;
     struct response_episode episodes[MAX_EPISODES];

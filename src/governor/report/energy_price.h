@@ -21,7 +21,7 @@ enum { LULL_CURRENCY_BYTES = 16, LULL_ENERGY_PRICE_MAX_BYTES = 65536 /* of the f
 struct lull_energy_price {
     bool has_money;
     double per_kwh;                     /* >= 0 */
-    char currency[LULL_CURRENCY_BYTES]; /* as written behind the price; "": it was left out */
+    char currency[LULL_CURRENCY_BYTES]; /* as written after the price; "": omitted */
     bool has_co2;
     double co2_g_per_kwh; /* >= 0 */
 };
@@ -33,14 +33,14 @@ int lull_energy_price_parse_co2(const char *text, struct lull_energy_price *pric
 
 #define LULL_ENERGY_PRICE_EXPECTED "a number and a currency, such as 0.30 EUR"
 
-/* Reads the text of a file of this name. What the text leaves out is not known. Errors: -EINVAL
+/* Parses the text of a file of this name. Missing values are unknown. Errors: -EINVAL
  * with file, line and what to write instead. */
 int lull_energy_price_read(const char *name, const char *text, size_t size,
                            struct lull_energy_price *price_out, struct lull_error *err);
 
 /*
  * Finds the file: $LULL_CONFIG, else $XDG_CONFIG_HOME/lull/lull.conf or ~/.config/lull/lull.conf,
- * else /etc/lull/lull.conf; and reads it. That there is none is no error, unless $LULL_CONFIG names
+ * else /etc/lull/lull.conf; and reads it. A missing file is not an error, unless $LULL_CONFIG names
  * it. Errors: those of lull_energy_price_read(); -errno.
  */
 int lull_energy_price_load(struct lull_energy_price *price_out, struct lull_error *err);

@@ -1,9 +1,9 @@
 /*
- * The sentences about what a run saves and at what price in time (core/energy/gain.h): the verdict,
- * `lull top` and the pages take their words from here.
+ * The sentences about a run's saving and slowdown (core/energy/gain.h), for the verdict, `lull top`
+ * and the pages.
  *
- * A figure is printed with as many decimals as it takes that the printed figures support the same
- * claim; upper bounds are rounded up. Threads: any. SPDX-License-Identifier: Apache-2.0
+ * Figures are printed with enough decimals that the printed figures support the same claim. Upper
+ * bounds are rounded up. Threads: any. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_GOVERNOR_REPORT_GAIN_TEXT_H
 #define LULL_GOVERNOR_REPORT_GAIN_TEXT_H
@@ -13,11 +13,11 @@
 #include "core/energy/gain.h"
 
 /* Writes "saved 11.4 % (10.8 to 12.0) of the energy per iteration", or that no saving is proven.
- * reason: why it is not known, where it is not. Returns text. */
+ * reason: why the saving is unknown, if it is. Returns text. */
 const char *lull_gain_saving_text(double saving_ratio, double low_ratio, double high_ratio,
                                   const char *reason, char *text, size_t size);
 
-/* Writes "not slower (at most 0.7 %)", or that the slowdown is above what is allowed, or may be.
+/* Writes "not slower (at most 0.7 %)", or that the slowdown is, or may be, above the limit.
  * allowed_ratio: INFINITY or NAN where no limit was promised. reason: as above. Returns text. */
 const char *lull_gain_slowdown_text(double slowdown_ratio, double upper_ratio, double allowed_ratio,
                                     const char *reason, char *text, size_t size);

@@ -23,7 +23,7 @@
 #include "governor/run/run_frontier.h"
 #include "governor/run/run_swing.h"
 
-/* What was measured of the energy of the last pass of each side. */
+/* The measured energy of the last pass of each side. */
 struct lull_energy_report {
     const struct lull_accounting *managed;   /* NULL: nothing was measured */
     const struct lull_accounting *unmanaged; /* NULL: not compared, or that run failed */

@@ -1,5 +1,5 @@
 /*
- * Fields of report.json: one call per field, in the order in which they stand in the document.
+ * Fields of report.json: one call per field, in the order of the document.
  * Numbers that are not finite, and texts that are NULL, become null: unknown is never 0.
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -13,7 +13,7 @@
 
 #include "base/json_string.h"
 
-/* Sets a field to a value, which it takes over. */
+/* Sets a field to a value, and takes over its reference. */
 static inline void lull_field_json(json_t *object, const char *key, json_t *value)
 {
     json_object_set_new(object, key, value);
@@ -29,7 +29,7 @@ static inline void lull_field_number(json_t *object, const char *key, double val
     json_object_set_new(object, key, isfinite(value) ? json_real(value) : json_null());
 }
 
-/* Sets a field to a number, or to null where it is not known, whatever the value is. */
+/* Sets a field to a number, or to null if it is unknown, whatever the value. */
 static inline void lull_field_known(json_t *object, const char *key, double value, bool is_known)
 {
     lull_field_number(object, key, is_known ? value : NAN);

@@ -3,7 +3,7 @@
  * levers_report.c, pipeline_report.c, limits_report.c, energy_report.c, and so on. docs/report.md
  * explains every field.
  *
- * JSON values are new references. What prints, prints lines of the table for people.
+ * JSON values are new references. The print functions write lines of the table for people.
  * Threads: one; the controls are stopped. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_GOVERNOR_REPORT_REPORT_PARTS_H
@@ -17,11 +17,11 @@
 #include "governor/report/report.h"
 
 /*
- * What a run came to against the job at its highest clocks, per iteration. Ratios are NAN where
+ * The result of a run against the job at its highest clocks, per iteration. Ratios are NAN where
  * they are not known; a bound of a known ratio is NAN or infinite if it is unknown.
  */
 struct lull_report_gain {
-    const char *basis; /* what the saving comes from, in words; NULL: it is not known */
+    const char *basis; /* the source of the saving, in words; NULL: unknown */
     double saving_ratio;
     double low_ratio;
     double high_ratio;
@@ -41,7 +41,7 @@ static inline struct lull_report_gain lull_report_no_gain(const char *reason)
     };
 }
 
-/* Makes "verdict": the one sentence about the run, and what it rests on. */
+/* Makes "verdict": the sentence about the run, and its basis. */
 json_t *lull_verdict_report_json(const struct lull_report *report);
 void lull_verdict_report_print(const struct lull_report *report, FILE *out);
 
@@ -71,15 +71,15 @@ bool lull_pipeline_report_is_kept(const struct lull_report *report);
 json_t *lull_tried_report_json(const struct lull_report *report);
 json_t *lull_valley_report_json(const struct lull_report *report, uint32_t gpu);
 
-/* Writes what other tolerances would save (job_frontier.h), with the verdict's `gain` for the
+/* Writes the savings at other tolerances (job_frontier.h), with the verdict's `gain` for the
  * accepted clocks. report->frontier is known. points_out: LULL_JOB_FRONTIER_BUDGETS. */
 void lull_tried_report_frontier(const struct lull_report *report,
                                 const struct lull_report_gain *gain,
                                 struct lull_job_frontier_point *points_out);
 
-/* Returns what a lever alone has saved, as a ratio of the job's energy; NAN: it is not known, and
- * *reason_out says why. is_steady: it is the steady point; is_only: of the levers beside the steady
- * point no other is lowered. */
+/* Returns the saving of one lever alone, as a ratio of the job's energy; NAN: unknown, with the
+ * reason in *reason_out. is_steady: the lever is the steady point; is_only: no other lever besides
+ * the steady point is lowered. */
 double lull_tried_report_lever(const struct lull_report *report, bool is_steady, bool is_only,
                                const char **reason_out);
 
@@ -90,11 +90,12 @@ void lull_cost_report_print(const struct lull_report *report, FILE *out);
 /* Makes "timeline": the last iterations of the job, with sections, clocks and power. */
 json_t *lull_timeline_report_json(const struct lull_report *report);
 
-/* Sets the fields from "unmanaged_wall_s" to "comparison": what an iteration cost. */
+/* Sets the fields from "unmanaged_wall_s" to "comparison": time and energy of an iteration. */
 void lull_run_report_add(const struct lull_report *report, json_t *root);
 void lull_run_report_print(const struct lull_report *report, FILE *out);
 
-/* Makes "levers": the descent of each lever, over all GPUs. What prints, prints every step. */
+/* Makes "levers": the descent of each lever, over all GPUs. The print function writes every step.
+ */
 json_t *lull_levers_report_json(const struct lull_report *report);
 void lull_levers_report_print(const struct lull_report *report, FILE *out);
 
@@ -103,7 +104,7 @@ void lull_levers_report_print(const struct lull_report *report, FILE *out);
 json_t *lull_report_descent_json(const struct lull_report *report, uint32_t gpu,
                                  const struct lull_target *target);
 
-/* The clock that was kept on a GPU, MHz: the highest for a target that is NULL; 0: it has none. */
+/* The accepted clock of a GPU, MHz: the highest if the target is NULL; 0: none. */
 uint32_t lull_report_kept_mhz(const struct lull_report *report, uint32_t gpu,
                               const struct lull_target *target);
 
@@ -115,11 +116,11 @@ void lull_gpu_report_print(const struct lull_report *report, uint32_t gpu, FILE 
  * verbose, one for each section. */
 void lull_section_table_print(const struct lull_report *report, uint32_t gpu, FILE *out);
 
-/* Makes "pipeline": what a plan promised, and what came of it; null where no plan was given. */
+/* Makes "pipeline": the prediction of a plan, and its result; null if no plan was given. */
 json_t *lull_pipeline_report_json(const struct lull_report *report);
 void lull_pipeline_report_print(const struct lull_report *report, FILE *out);
 
-/* Makes "power_limit": what the limits came to; null where they were left unchanged. */
+/* Makes "power_limit": the result of the limits; null if they were not changed. */
 json_t *lull_limits_report_json(const struct lull_report *report);
 void lull_limits_report_print(const struct lull_report *report, FILE *out);
 
@@ -127,7 +128,7 @@ void lull_limits_report_print(const struct lull_report *report, FILE *out);
 json_t *lull_energy_report_json(const struct lull_energy_report *report);
 void lull_energy_report_print(const struct lull_energy_report *report, bool is_verbose, FILE *out);
 
-/* Makes "swing": how the power of the job's GPUs goes up and down; null where none was managed. */
+/* Makes "swing": the fluctuation of the power of the job's GPUs; null if none was managed. */
 json_t *lull_swing_report_json(const struct lull_report *report);
 void lull_swing_report_print(const struct lull_report *report, FILE *out);
 

@@ -3,9 +3,8 @@
  * file (trace/event_file.h), which TensorBoard shows, and scalars.jsonl, a line of JSON for each
  * row, which any program can follow.
  *
- * A thread of its own writes, and rows wait for it in a queue of fixed size, so a disk that is
- * slow, hangs or is full delays no caller. A file that cannot be written ends with its last whole
- * row.
+ * A separate thread writes the rows from a queue of fixed size, so a disk that is slow, hangs or is
+ * full delays no caller. A file that cannot be written ends with its last complete row.
  *
  * Threads: the owner calls these functions. Two of them wait for a disk: open up to 1 s, and close
  * up to the given time. SPDX-License-Identifier: Apache-2.0
@@ -36,24 +35,25 @@ struct lull_scalar_row {
 struct lull_scalar_files; /* opaque */
 
 /*
- * Makes the folder, and opens both files behind what is there. scalars[count] is copied. Files that
- * take longer than 1 s to open are opened later. Errors: -errno with the path; -EINVAL no regular
+ * Creates the folder, and opens both files for appending. scalars[count] is copied. Files that take
+ * longer than 1 s to open are opened later. Errors: -errno with the path; -EINVAL not a regular
  * file.
  */
 int lull_scalar_files_open(const char *folder, const struct lull_scalar *scalars, uint32_t count,
                            double unix_s, struct lull_scalar_files **files_out,
                            struct lull_error *err);
 
-/* Queues a copy of a row. If the queue is full the row is lost, and the complaint reports it. */
+/* Queues a copy of a row. If the queue is full the row is lost, and lull_scalar_files_take_error
+ * reports it. */
 void lull_scalar_files_add(struct lull_scalar_files *files, const struct lull_scalar_row *row);
 
 /* Returns whether there is a new message about the files, and copies it to text_out: a file can no
  * longer be written, or rows were lost. Each is reported once. */
 bool lull_scalar_files_take_error(struct lull_scalar_files *files, struct lull_error *text_out);
 
-/* Waits until all rows are written, at most until that time of CLOCK_MONOTONIC, and ends. A thread
- * stuck in disk I/O is abandoned. In this case text_out has the message that rows are missing;
- * otherwise it is unchanged. NULL is allowed. */
+/* Waits until all rows are written or until_ns of CLOCK_MONOTONIC has passed, and closes the files.
+ * A thread stuck in disk I/O is abandoned; text_out then has the message that rows are missing.
+ * Otherwise text_out is unchanged. NULL is allowed. */
 void lull_scalar_files_close(struct lull_scalar_files *files, int64_t until_ns,
                              struct lull_error *text_out);
 

@@ -13,7 +13,7 @@
 #include "governor/report/scalar_files.h"
 #include "governor/run/run_frontier.h"
 
-/* What the rows so far leave for the next one. Zero-initialised: there was none. */
+/* The state between two rows, zero-initialised. */
 struct lull_scalars {
     const struct lull_boundaries *from; /* those of the rank that had had most iterations */
     size_t boundaries;                  /* how many there were */

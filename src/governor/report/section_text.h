@@ -23,8 +23,8 @@ void lull_section_describe(const struct lull_control *control, uint32_t gpu, uin
 /* Returns "not degraded", "degraded" or "undecided". */
 const char *lull_verdict_text(enum lull_verdict verdict);
 
-/* Returns why the clocks of a GPU that a rank uses cannot be switched at all, whatever is kept on
- * others; NULL: they can. */
+/* Returns why the clocks of a GPU that a rank uses cannot be switched at all, whatever is accepted
+ * on others; NULL: they can. */
 const char *lull_gpu_alone_text(const struct lull_control *control, uint32_t gpu);
 
 /* Returns what lull_target_verdict_text() and lull_target_reason_text() do, on one GPU, which may
@@ -44,10 +44,10 @@ const char *lull_target_reason_text(const struct lull_target *target);
 /* Returns what the governor does with a GPU, or why it does nothing. */
 const char *lull_gpu_state_text(const struct lull_control *control, uint32_t gpu);
 
-/* Says why a GPU ran lower, or not, because its rank waits for later ones. */
+/* Returns why a GPU ran lower, or did not, because its rank waits for later ones. */
 const char *lull_slack_reason_text(const struct lull_slack_record *record);
 
-/* Says why sections of a GPU that are exposed for so long have no target of their own. */
+/* Returns why sections of a GPU that are exposed for this long have no target of their own. */
 void lull_section_describe_untargeted(const struct lull_control *control, uint32_t gpu,
                                       double min_ms, double max_ms, char *text, size_t size);
 

@@ -20,12 +20,12 @@
 #include "base/child.h"
 
 struct lull_job_signals {
-    int fd; /* readable when there is something to pass on */
+    int fd; /* readable when there are signals to pass on */
     struct lull_child_signals inherited;
-    sigset_t early; /* what had come before the job could get anything */
+    sigset_t early; /* signals received before the job could get any */
 };
 
-/* Blocks the signals, until the process ends: what comes after the job must not change the exit
+/* Blocks the signals until the process ends, because signals after the job must not change the exit
  * status. Errors: -errno, and nothing is blocked. */
 int lull_job_signals_open(struct lull_job_signals *signals, struct lull_error *err);
 
@@ -33,7 +33,7 @@ int lull_job_signals_open(struct lull_job_signals *signals, struct lull_error *e
  * whatever their source. */
 void lull_job_signals_await_job(struct lull_job_signals *signals);
 
-/* Passes on to the job what has come. */
+/* Passes pending signals on to the job. */
 void lull_job_signals_pass_on(struct lull_job_signals *signals, const struct lull_child *job);
 
 /* Stops passing signals. They stay blocked. */

@@ -1,6 +1,6 @@
 /*
- * What `lull run` adds to the environment of a job so that it loads the probes.
- * Threads: one. SPDX-License-Identifier: Apache-2.0
+ * The environment variables by which `lull run` makes a job load the probes. Threads: one.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_GOVERNOR_RUN_PROBES_H
 #define LULL_GOVERNOR_RUN_PROBES_H
@@ -20,7 +20,7 @@ struct lull_probes {
     const char *environment[LULL_PROBES_VARIABLES + 1];
 };
 
-/* What of a command and its options decides which probes it needs. */
+/* The properties of a command and its options that determine the required probes. */
 struct lull_probes_request {
     char *const *command; /* NULL-terminated */
     bool markers;         /* mark NCCL's collectives on their streams, in place of its plugin */
@@ -31,10 +31,10 @@ struct lull_probes_request {
 uint32_t lull_probes_count(void);
 
 /*
- * Adds probe 0..lull_probes_count()-1 if the command needs it. Our probe then loads what the user
- * has chosen to load in its place, or what would be loaded by default. Errors: LULL_E_UNSUPPORTED
- * the user has chosen to load something that cannot be, or nothing, which is respected; those of
- * lull_file_find_own(): it is not installed. The text says what is not observed then.
+ * Adds probe 0..lull_probes_count()-1 if the command needs it. The probe then loads the library
+ * that the user has chosen in its place, or the default one. Errors: LULL_E_UNSUPPORTED the user's
+ * library cannot be loaded, or the user has chosen none, which is respected; those of
+ * lull_file_find_own(): the probe is not installed. The text says what is then not observed.
  */
 int lull_probes_add(struct lull_probes *probes, uint32_t probe,
                     const struct lull_probes_request *request, struct lull_error *err);

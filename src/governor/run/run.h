@@ -50,8 +50,8 @@ struct lull_run_options {
 
 /*
  * Runs it. *status_out is the command's own status (128 + N for a signal); with compare, the status
- * of the last run, which is the first that failed. Errors: only what kept the command from running
- * at all; -EINVAL: an option cannot be executed here, and the text says which.
+ * of the last run, which is the first that failed. Errors: only those that prevented the command
+ * from running at all; -EINVAL: an option is not possible here, and the text says which.
  */
 int lull_run(const struct lull_run_options *options, int *status_out, struct lull_error *err);
 
@@ -67,10 +67,10 @@ int lull_run_check_paths(struct lull_run_options *options, struct lull_error *er
 enum { LULL_RUN_REPORT_SIZE = 64 };
 
 /*
- * Makes the folder of such a report: LULL_RUN_REPORTS/DATE-TIME, or with -2, -3 and so on behind
- * it, so that no two runs have the same, on this node or on another that shares the file system.
- * Where the working directory cannot be written, one in $TMPDIR or /tmp, which is said.
- * unix_s: the time now. Errors: -EINVAL it cannot be made.
+ * Creates the folder of such a report: LULL_RUN_REPORTS/DATE-TIME, with -2, -3 and so on appended
+ * so that it is unique, even on nodes that share the file system. If the working directory cannot
+ * be written, the folder is in $TMPDIR or /tmp, and a message says so. unix_s: the time now.
+ * Errors: -EINVAL it cannot be made.
  */
 int lull_run_make_report(time_t unix_s, char folder_out[LULL_RUN_REPORT_SIZE],
                          struct lull_error *err);

@@ -2,14 +2,14 @@
  * A comparison: unmanaged and managed runs of one command in turn (lull run --compare), and their
  * combined result.
  *
- * "Slower" is the managed run as a whole against what it would have taken: the mean time of all its
- * iterations, those of learning, trials and reference blocks included, against that of the
- * unmanaged run of its pair. The saving is that of settled iterations, of which a long job
- * consists: of both runs those at the temperature of the end, and of the managed run those of them
- * at which the results stood (all, where the run ended before).
+ * "Slower" compares whole runs: the mean time of all iterations of the managed run, including
+ * learning, trials and reference blocks, against that of the unmanaged run of its pair. The saving
+ * is that of settled iterations, since a long job consists of them. In both runs these are the
+ * iterations at the final temperature; in the managed run also only those with the final results
+ * (all, if the run ended before).
  *
  * Bounds come from the differences between pairs alone (core/stats/paired_runs.h). With one run on
- * each side there are none, however many iterations the runs have.
+ * each side there are no bounds, however many iterations the runs have.
  *
  * Threads: one; the controls are stopped. SPDX-License-Identifier: Apache-2.0
  */
@@ -47,7 +47,7 @@ struct lull_run_difference {
     uint32_t set_aside;      /* pairs that say nothing of Lull's effect */
     const char *disturbance; /* why the first pair that was set aside was; NULL: none was */
     struct lull_paired_change slowdown;
-    /* saving.ratio is what was saved, and both bounds together hold with the confidence. */
+    /* saving.ratio is the saving. Both bounds hold jointly with the confidence. */
     struct lull_paired_change saving;
 };
 
@@ -56,17 +56,17 @@ int lull_run_comparison_init(struct lull_run_comparison *comparison, uint32_t pa
                              struct lull_error *err);
 void lull_run_comparison_fini(struct lull_run_comparison *comparison);
 
-/* Computes the part of a stopped control's run that counts for the saving: what came after the
- * settling, and all of it where nothing did whose energy is known. */
+/* Computes the part of a stopped control's run that counts for the saving: the time after settling,
+ * or all of it if no energy after settling is known. */
 void lull_run_comparison_settled(const struct lull_control *control, bool is_managed,
                                  struct lull_run_statistics *settled_out);
 
-/* Adds the next run, of the side that lull_paired_runs_is_other says. control NULL: nothing is
- * known of its iterations. */
+/* Adds the next run, of the side given by lull_paired_runs_is_other. control NULL: its iterations
+ * are unknown. */
 void lull_run_comparison_add(struct lull_run_comparison *comparison,
                              const struct lull_control *control, double wall_s, int status);
 
-/* The last run of that side that ended well; NULL: there is none. */
+/* The last successful run of that side; NULL: none. */
 const struct lull_compared_run *
 lull_run_comparison_last(const struct lull_run_comparison *comparison, bool is_managed);
 
