@@ -171,7 +171,7 @@ static int check_computes(const struct chakra_builder *builder)
             return 0;
     return lull_error_set(builder->err, LULL_E_FORMAT,
                           "%s: no computation on a GPU that takes time; a trace of the host alone, "
-                          "or one that was not timed, tells nothing of clocks",
+                          "or one that was not timed, contains no information on clocks",
                           builder->name);
 }
 

@@ -22,7 +22,7 @@
 #include "cluster/slurm/submit_settings.h"
 #include "cluster/slurm/job_options.h"
 
-const char plugin_name[] = "what jobs want of Lull";
+const char plugin_name[] = "Lull's job options";
 const char plugin_type[] = "job_submit/lull";
 const uint32_t plugin_version = SLURM_VERSION_NUMBER;
 

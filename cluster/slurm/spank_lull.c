@@ -581,8 +581,8 @@ int slurm_spank_user_init(spank_t spank, int ac, char **av)
 static void spank_warn_frequency(const char *frequency, bool is_first)
 {
     if (is_first)
-        slurm_spank_log("lull: --gpu-freq=%s fixes the clocks of this step's GPUs, so Lull leaves "
-                        "them alone; give one of --lull and --gpu-freq",
+        slurm_spank_log("lull: --gpu-freq=%s fixes the clocks of this step's GPUs, so Lull does "
+                        "not manage them; give one of --lull and --gpu-freq",
                         frequency);
 }
 

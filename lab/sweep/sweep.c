@@ -34,7 +34,7 @@ struct sweep_arguments {
 
 static const struct lull_option rows[] = {
     LULL_VALUE("grid", "AXES", TEXT, OBJECT, grid,
-               "What to measure at: sm=N spreads N SM clocks evenly, sm=all takes each, "
+               "The grid of operating points: sm=N spreads N SM clocks evenly, sm=all takes each, "
                "sm=1410/1200/900 those, sm=auto five and then those around each kernel's optimum; "
                "limit=N or limit=400/300 adds power limits below the one that is set.",
                .default_value = "sm=5",
@@ -45,24 +45,24 @@ static const struct lull_option rows[] = {
                "Measure this GPU, as `lull gpus` numbers it.", .letter = 'g',
                .most = LULL_DEVICE_MAX_GPUS - 1, .default_value = "0"),
     LULL_VALUE("output", "FILE", TEXT, OBJECT, output,
-               "Write the rows into this file, and how they came about into FILE.json.",
+               "Write the rows into this file, and a description of the sweep into FILE.json.",
                .hint = LULL_OPTION_FILE,
                .more = "The short form is -o. With --plot it is the directory."),
-    LULL_FLAG("resume", OBJECT, requests.is_resuming,
-              "Go on with the sweep that FILE holds; at most the row that was being written is "
-              "measured again."),
+    LULL_FLAG(
+        "resume", OBJECT, requests.is_resuming,
+        "Continue the sweep in FILE. At most the row that was being written is measured again."),
     LULL_FLAG("suite", OBJECT, is_suite,
               "Measure the built-in kernels instead of a command; a FILE describes others."),
-    LULL_VALUE("repeats", "N", WHOLE, OBJECT, requests.repeats, "Measure each point so often.",
-               .least = 1, .most = LULL_SWEEP_REPEATS, .default_value = "3",
-               .more = "Where they disagree by more than 3 % there is one more."),
+    LULL_VALUE("repeats", "N", WHOLE, OBJECT, requests.repeats,
+               "Number of measurements of each point.", .least = 1, .most = LULL_SWEEP_REPEATS,
+               .default_value = "3", .more = "If they differ by more than 3 %, one more is made."),
     LULL_SEED_ROW(OBJECT, requests.seed, "Seed of the order of measurement."),
-    LULL_VALUE("window", "S", NUMBER, OBJECT, window_s, "Measure a point for at least so long.",
+    LULL_VALUE("window", "S", NUMBER, OBJECT, window_s, "Minimum time to measure a point.",
                .least = 0.01, .most = 1e5, .default_value = "2"),
-    LULL_VALUE("window-most", "S", NUMBER, OBJECT, window_max_s,
-               "Measure a point for at most so long, where it scatters; runs of a command are "
-               "always whole.",
-               .least = 0.01, .most = 1e5, .default_value = "12"),
+    LULL_VALUE(
+        "window-most", "S", NUMBER, OBJECT, window_max_s,
+        "Maximum time to measure a point that scatters. Runs of a command are always complete.",
+        .least = 0.01, .most = 1e5, .default_value = "12"),
     LULL_VALUE("interval", "RATIO", RATIO, OBJECT, interval_ratio,
                "A point is measured well enough when the 95 % intervals of its time and power are "
                "within this of the mean, to either side.",
@@ -75,15 +75,15 @@ static const struct lull_option rows[] = {
                "marked.",
                .least = 1, .most = 1000000, .default_value = "20"),
     LULL_VALUE("idle", "S", NUMBER, OBJECT, requests.protocol.idle_s,
-               "Measure the idle GPU for so long, ahead of all.", .least = 0.1, .most = 1e5,
+               "Time to measure the idle GPU at the start.", .least = 0.1, .most = 1e5,
                .default_value = "10"),
     LULL_VALUE("soak", "S", NUMBER, OBJECT, requests.protocol.soak_s,
-               "Run a kernel at its point for so long before it is measured: temperature, and with "
-               "it leakage, follows power in some twenty seconds.",
+               "Time to run a kernel at its point before it is measured: temperature, and with it "
+               "leakage, follows power in about twenty seconds.",
                .most = 1e5, .default_value = "5", .more = "Commands are measured at once."),
     LULL_VALUE("warm-up", "S", NUMBER, OBJECT, requests.protocol.warm_max_s,
-               "Warm the GPU up until its temperature has stayed within 1 degree for 30 s, for so "
-               "long at most; 0: not at all.",
+               "Warm the GPU up until its temperature has stayed within 1 degree for 30 s, for at "
+               "most this long; 0: do not warm up.",
                .most = 1e5, .default_value = "300"),
     LULL_FLAG("merge", OBJECT, is_merge, "Join the datasets IN... into OUT."),
     LULL_FLAG(

@@ -382,7 +382,7 @@ int lull_file_state_directory(const char *chosen, char *path_out, size_t size,
         below = places[i].below;
     }
     if (base == NULL || *base == '\0')
-        return lull_error_set(err, -ENOENT, "no directory to keep what is learnt in; set HOME");
+        return lull_error_set(err, -ENOENT, "no state directory: set HOME or LULL_STATE_DIR");
     return write_state_directory(base, below, path_out, size, err);
 }
 

@@ -97,8 +97,9 @@ static bool log_report_lost(void)
 
     if (count == 0)
         return true;
-    length = snprintf(line, sizeof(line),
-                      "lull: %" PRIu64 " messages were lost: nobody read the log in time\n", count);
+    length =
+        snprintf(line, sizeof(line),
+                 "lull: %" PRIu64 " messages were lost: the log was not read in time\n", count);
     if (write_now(line, (size_t)length) > 0)
         return true;
     atomic_fetch_add(&lost, count);

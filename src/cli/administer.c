@@ -161,7 +161,7 @@ static const struct lull_option revoke_rows[] = {
                "The lease of this GPU, as `lull gpus` numbers it, or by its UUID or PCI address.",
                .letter = 'g', .excludes = "job|user"),
     LULL_VALUE("job", "NAME", TEXT, struct revoke_arguments, job,
-               "The leases that the job's user has of the job's GPUs.", .excludes = "user"),
+               "The leases of this job's user on this job's GPUs.", .excludes = "user"),
     LULL_VALUE("user", "USER", TEXT, struct revoke_arguments, user,
                "All leases of this user, by name or number."),
     LULL_CLI_RUNTIME_DIR_ROW(struct revoke_arguments, runtime_dir),

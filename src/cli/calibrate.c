@@ -49,7 +49,7 @@ static const struct lull_option rows[] = {
      .value = "N",
      .type = LULL_OPTION_OWN,
      .parse = calibrate_parse_gpu,
-     .expected = "a number as `lull gpus` shows it",
+     .expected = "a GPU number as shown by `lull gpus`",
      .otherwise = "all GPUs",
      .help = "Measure this GPU, as `lull gpus` numbers it; may be given again."},
     LULL_VALUE("rounds", "N", WHOLE, struct calibrate_arguments, rounds,

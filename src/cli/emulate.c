@@ -27,11 +27,11 @@ static const struct lull_option rows[] = {
                   "Seed of the differences between GPUs and of the noise in their readings; "
                   "0: nominal GPUs without noise."),
     LULL_VALUE("warm", "W", NUMBER, struct emulate_arguments, warm_w,
-               "Start at the temperature that a job leaves which draws this power on each GPU.",
+               "Start at the temperature of GPUs after a job that draws this power on each.",
                .otherwise = "the temperature of idle GPUs"),
     LULL_VALUE("time-scale", "X", NUMBER, struct emulate_arguments, time_scale,
-               "How many seconds pass on the node in a second.", .least = 0.01, .most = 1000,
-               .default_value = "1"),
+               "Speed of the node's clock: seconds on the node per real second.", .least = 0.01,
+               .most = 1000, .default_value = "1"),
     LULL_VALUE(
         "fault", "LIST", TEXT, struct emulate_arguments, faults,
         "Inject faults: [GPU:]NAME[=VALUE[xCOUNT][@AFTER]],... where NAME is set_code, hang_ms, "

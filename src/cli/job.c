@@ -130,7 +130,7 @@ static const struct lull_option add_rows[] = {
                "The job's GPUs: indices of lull gpus, UUIDs or PCI addresses, with commas.",
                .is_required = true),
     LULL_VALUE("cgroup", "PATH", TEXT, struct job_arguments, cgroup,
-               "Only processes below this control group, as in /proc/PID/cgroup, speak for it.",
+               "Only processes below this control group, as in /proc/PID/cgroup, may act for it.",
                .otherwise = "every process of the user"),
     LULL_VALUE("min-sm-mhz", "MHZ", WHOLE, struct job_arguments, min_mhz,
                "No client may set the GPUs' clocks below this.", .most = 100000),
@@ -142,7 +142,7 @@ const struct lull_program_command lull_job_add_command = {
     .name = "job add",
     .summary = "register a job's GPUs with lulld",
     .arguments = "JOB",
-    .about = "Tells lulld, as root, which GPUs a job has: for the Prolog of a batch system. From "
+    .about = "Registers a job's GPUs with lulld, as root. For the Prolog of a batch system. From "
              "then on only the job's user may control them.",
     .after = "Slurm's Prolog: lull job add $SLURM_JOB_ID --user $SLURM_JOB_UID --gpus "
              "$SLURM_JOB_GPUS\n",

@@ -187,9 +187,9 @@ const struct lull_program_command lull_job_hold_command = {
     .name = "job hold",
     .summary = "hold a job's GPUs at the clock that its cluster has chosen",
     .arguments = "JOB",
-    .about = "Holds the GPUs at a clock, as root, until it is ended: for the plugin of a batch "
-             "system (lull-slurm(7)). The site's floors and caps hold, and whatever ends the "
-             "command gives the GPUs back.",
+    .about = "Holds the GPUs at a clock, as root, until it is stopped: for the plugin of a batch "
+             "system (lull-slurm(7)). The site's floors and caps hold, and the GPUs are restored "
+             "however the command ends.",
     .tables = {{rows, 0}},
     .operands = {.least = 1, .most = 1, .missing = "say which job"},
     .size = sizeof(struct hold_arguments),

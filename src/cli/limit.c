@@ -168,8 +168,8 @@ const struct lull_program_command lull_limit_command = {
     .name = "limit",
     .summary = "show measured power limits and the best one for a goal",
     .arguments = "[-- COMMAND [ARG...]]",
-    .about = "Shows what `lull run --power-limit auto` has measured, and which limit is best for "
-             "what: a line for each command line, or the tables of COMMAND.",
+    .about = "Shows the measurements of `lull run --power-limit auto`, and the best limit for each "
+             "goal: a line for each command line, or the tables of COMMAND.",
     .after = "Examples:\n"
              "  lull limit\n"
              "  lull limit --choose slowdown=5% -- mpirun -n 4 ./train\n"

@@ -432,14 +432,13 @@ const struct lull_program_command lull_simulate_command = {
     .summary = "simulate a job under Lull in virtual time",
     .arguments = "[TRACE...]",
     .about =
-        "Plays a recorded job, or a preset, in virtual time on emulated GPUs: at the highest "
-        "clock; at the one clock, and the one power limit, that a user would choose who knows what "
-        "they cost; with clocks that react to its gaps, with clocks that are ahead of them, at one "
-        "steady clock, below which ranks run that wait for others, and with all of these together, "
-        "as `lull run` does without options (auto); beside them what oracles reach that know "
-        "everything beforehand: of gaps alone, of ranks that wait (slack), and of all that on top "
-        "of a steady clock (joint). `lull help simulate cluster` is "
-        "about many jobs on a cluster.",
+        "Plays a recorded job, or a preset, in virtual time on emulated GPUs. The modes are: the "
+        "highest clock; the best single clock and the best single power limit; clocks that react "
+        "to gaps; clocks that are changed ahead of gaps; one steady clock, with lower clocks on "
+        "ranks that wait for others; and all of these together, as `lull run` does without options "
+        "(auto). Oracles are upper references with full knowledge of the run: of gaps alone, of "
+        "ranks that wait (slack), and of both on top of a steady clock (joint). `lull help "
+        "simulate cluster` describes the simulation of many jobs on a cluster.",
     .tables = {{rows, 0}},
     .operands = {.most = UINT32_MAX},
     .size = sizeof(struct simulate_arguments),

@@ -25,7 +25,7 @@ enum {
     LULL_DEVICE_MAX_CLOCKS = 512,
 };
 
-/* What can be set on a GPU, or read from it, as bits. */
+/* The settings and readings that a GPU supports, as bits. */
 enum lull_capability {
     LULL_CAPABILITY_SM_LOCK = 1 << 0,
     LULL_CAPABILITY_MEMORY_LOCK = 1 << 1,
@@ -34,7 +34,7 @@ enum lull_capability {
     LULL_CAPABILITY_INSTANT_POWER = 1 << 4,
 };
 
-/* Fixed facts of one GPU. Clocks are sorted from the highest to the lowest. */
+/* Constant properties of one GPU. Clocks are sorted from the highest to the lowest. */
 struct lull_device_info {
     char name[96];
     char uuid[96];
@@ -66,10 +66,11 @@ enum lull_reading_field {
     LULL_READING_TEMPERATURE = 1 << 4,
     LULL_READING_REASONS = 1 << 5, /* enum lull_clock_reason */
     LULL_READING_POWER_LIMIT =
-        1 << 6, /* requested last; else the one in force, where it is fixed */
+        1 << 6, /* the last requested one; if it is fixed, the one in force */
     LULL_READING_UTILIZATION = 1 << 7,
     LULL_READING_ALL = (1 << 8) - 1,
-    /* NVIDIA: errors since they were first requested, so not among all. For one thread alone. */
+    /* NVIDIA: errors since the first request of this field; not in the set of all fields. For one
+       thread alone. */
     LULL_READING_XIDS = 1 << 8,
 };
 
@@ -88,7 +89,8 @@ enum lull_clock_reason {
     LULL_CLOCK_REASON_HARDWARE_THERMAL = 1 << 6,
     LULL_CLOCK_REASON_POWER_BRAKE = 1 << 7,
     LULL_CLOCK_REASON_DISPLAY = 1 << 8,
-    /* In these cases heat or the power supply holds the clock down, and no power limit does. */
+    /* The reasons by which temperature or the power supply limits the clock, and not a power limit.
+     */
     LULL_CLOCK_REASON_THROTTLED = LULL_CLOCK_REASON_HARDWARE_SLOWDOWN | LULL_CLOCK_REASON_THERMAL |
                                   LULL_CLOCK_REASON_HARDWARE_THERMAL |
                                   LULL_CLOCK_REASON_POWER_BRAKE,
@@ -96,7 +98,7 @@ enum lull_clock_reason {
 
 struct lull_device_reading {
     uint32_t valid;   /* enum lull_reading_field */
-    uint32_t refused; /* of the others, those that were read and cannot be true of this GPU */
+    uint32_t refused; /* fields that were read but have an impossible value for this GPU */
     uint32_t sm_mhz;
     uint32_t memory_mhz;
     uint32_t power_mw;
@@ -109,29 +111,29 @@ struct lull_device_reading {
     uint32_t last_xid; /* 0: there was none */
 };
 
-/* The most processes reported for one GPU: several times the number that a GPU has in practice. */
+/* The most processes reported for one GPU, several times the number in practice. */
 enum { LULL_DEVICE_MAX_PROCESSES = 256 };
 
 /* The processes that compute on a GPU. */
 struct lull_device_processes {
     bool is_known;      /* false: the driver does not report them, or there are too many */
-    uint64_t pid_space; /* the PID namespace that their numbers are of (base/process.h) */
+    uint64_t pid_space; /* the PID namespace of their numbers (base/process.h) */
     uint32_t count;
     pid_t pids[LULL_DEVICE_MAX_PROCESSES]; /* some may be listed twice */
 };
 
-/* What has happened to a GPU without Lull's doing since it was looked at last. */
+/* Events of a GPU since the last check that Lull did not cause. */
 struct lull_device_update {
-    uint32_t event_count; /* of all kinds; the rest comes with the next look */
+    uint32_t event_count; /* of all kinds; the rest follows at the next check */
     uint32_t xid_count;
     uint32_t last_xid;     /* 0: there was none */
     bool is_partitioned;   /* NVIDIA: MIG is on, so its clock belongs to several users */
-    bool is_repartitioned; /* that, or the partitions, have changed */
+    bool is_repartitioned; /* MIG or the partitions have changed */
     uint32_t sm_mhz;       /* its clock; 0: it could not be read */
     struct lull_device_processes processes; /* known for NVIDIA only */
 };
 
-/* A GPU that reports without end must not hold up the others. */
+/* A GPU that keeps reporting must not delay the others. */
 enum { LULL_DEVICE_MAX_EVENTS = 64 };
 
 struct lull_devices; /* the opened driver library and its GPUs */
@@ -146,22 +148,22 @@ struct lull_devices; /* the opened driver library and its GPUs */
 int lull_devices_open(struct lull_devices **devices_out, struct lull_error *err);
 void lull_devices_close(struct lull_devices *devices);
 
-/* Makes devices of no GPU, whose driver is away until lull_devices_attach() finds one. Errors:
+/* Creates devices without GPUs. The driver is away until lull_devices_attach() finds one. Errors:
  * -ENOMEM. */
 int lull_devices_open_later(struct lull_devices **devices_out, struct lull_error *err);
 
 /*
  * Closes the driver library: from now on every call fails with LULL_E_NO_DRIVER, and readings are
- * not valid. Errors: -EBUSY a thread is still inside the driver, so the library stays; once it has
- * come out, which is to be tried again, its call has failed like the others.
+ * not valid. Errors: -EBUSY a thread is still inside the driver, so the library stays loaded. Call
+ * again later: once the thread has returned, its call has failed like the others.
  */
 int lull_devices_release(struct lull_devices *devices);
 
 /*
- * Opens the driver library again and finds the GPUs by their UUIDs; their facts stay as they were.
- * A GPU that is not there fails with LULL_E_NO_DEVICE until lull_device_check() finds it. Devices
- * without GPUs take what there is; otherwise GPUs that are new are named in the log and left
- * unchanged. Errors: those of lull_devices_open.
+ * Opens the driver library again and finds the GPUs by their UUIDs; their properties do not change.
+ * A missing GPU fails with LULL_E_NO_DEVICE until lull_device_check() finds it. Devices without
+ * GPUs take all GPUs that are found; otherwise new GPUs are named in the log and not managed.
+ * Errors: those of lull_devices_open.
  */
 int lull_devices_attach(struct lull_devices *devices, struct lull_error *err);
 
@@ -180,7 +182,7 @@ const struct lull_device_info *lull_device_info(const struct lull_devices *devic
 /* Returns the index of the GPU with this UUID; -ENODEV: there is none. */
 int lull_device_find(const struct lull_devices *devices, const char *uuid);
 
-/* Decides what may be leased of a GPU: narrows the band to the clocks and power limits that it has.
+/* Narrows the band of a lease to the clocks and power limits that the GPU supports.
  * Errors, after which the band is unchanged: LULL_E_UNSUPPORTED its SM clock cannot be locked, or a
  * power limit is wanted and cannot be set; -EINVAL the band is empty or lies outside the GPU's
  * range. */
@@ -188,9 +190,9 @@ int lull_device_fit_band(const struct lull_device_info *info, struct lull_band *
                          struct lull_error *err);
 
 /*
- * Reads the wanted fields; what could not be read has no bit in reading_out->valid. A power that
- * the board cannot draw (core/energy/plausible.h) is not valid but refused, and so is an energy
- * that no board can have drawn.
+ * Reads the wanted fields. A field that could not be read has no bit in reading_out->valid. An
+ * impossible power or energy for the board (core/energy/plausible.h) is marked as refused, not as
+ * valid.
  */
 void lull_device_read(struct lull_devices *devices, uint32_t gpu, uint32_t wanted,
                       struct lull_device_reading *reading_out);
@@ -199,7 +201,7 @@ void lull_device_read(struct lull_devices *devices, uint32_t gpu, uint32_t wante
 void lull_device_list_processes(struct lull_devices *devices, uint32_t gpu,
                                 struct lull_device_processes *processes_out);
 
-/* Returns what a GPU can draw. */
+/* Returns the power limits of a GPU's board. */
 static inline struct lull_power_range lull_device_power_range(const struct lull_device_info *info)
 {
     return lull_power_range_of_gpu(info->power_limit_max_mw * 1e-3);
@@ -211,23 +213,23 @@ void lull_device_keep_reading(struct lull_device_reading *kept, uint32_t wanted,
                               const struct lull_device_reading *reading);
 
 /*
- * Checks whether a GPU is there, finds it again if it was gone, and takes its news. The news is
- * empty if the vendor reports none. Errors: LULL_E_NO_DEVICE it is lost; LULL_E_NO_DRIVER; others
- * say only that its clock could not be read.
+ * Checks whether a GPU is present, finds it again if it was gone, and takes its news. The news is
+ * empty if the vendor reports none. Errors: LULL_E_NO_DEVICE it is lost; LULL_E_NO_DRIVER; any
+ * other means only that its clock could not be read.
  */
 int lull_device_check(struct lull_devices *devices, uint32_t gpu,
                       struct lull_device_update *update_out, struct lull_error *err);
 
-/* Refuses a GPU that is_partitioned: one clock is not one user's to lower. Returns
+/* Refuses a GPU that is_partitioned, since several users share its clock. Returns
  * LULL_E_UNSUPPORTED, with a text for users. */
 static inline int lull_device_refuse_partitioned(struct lull_error *err)
 {
     return lull_error_set(err, LULL_E_UNSUPPORTED,
-                          "MIG is on, and its slices have one clock: what Lull says of them is "
-                          "advice only, and they are not leased");
+                          "MIG is on, and all slices share one clock: Lull gives only advice for "
+                          "them and does not lease them");
 }
 
-/* Closes what is open of a GPU alone and calls nothing of it until lull_device_check(). */
+/* Closes the handles of one GPU, and makes no driver call for it until lull_device_check(). */
 void lull_device_release(struct lull_devices *devices, uint32_t gpu);
 
 /* These functions set something. Where the driver does not reset the SM clock, it is locked to its

@@ -257,7 +257,7 @@ int main(int argc, char **argv)
     struct keeper keeper = {0};
 
     if (argc != 2) {
-        fprintf(stderr, "lull-keeper: lulld and lull start it; it is of no use by itself\n");
+        fprintf(stderr, "lull-keeper: started by lulld and lull only; it has no function alone\n");
         return LULL_EXIT_USAGE;
     }
     lull_log_init(LULL_LOG_INFO);

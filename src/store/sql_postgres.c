@@ -207,9 +207,10 @@ static int sql_postgres_migrate(struct lull_sql *sql, const struct lull_store_sc
     if (result < 0 || version == schema->version)
         return result < 0 ? result : 0;
     if (version > schema->version)
-        return lull_error_set(err, LULL_E_FORMAT,
-                              "PostgreSQL: tables of a newer Lull (version %d, this one reads %d)",
-                              (int)version, schema->version);
+        return lull_error_set(
+            err, LULL_E_FORMAT,
+            "PostgreSQL: tables written by a newer Lull (version %d, this one reads %d)",
+            (int)version, schema->version);
     result = 0;
     for (int64_t i = version; result == 0 && i < schema->version; i++)
         result = sql_postgres_execute(postgres, schema->migrations[i], err);

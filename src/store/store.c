@@ -152,7 +152,7 @@ static int store_prepare(struct lull_store *store, const struct lull_store_schem
         return result;
     if (version > schema->version)
         return lull_error_set(err, LULL_E_FORMAT,
-                              "%.150s: of a newer Lull (version %d, this one reads %d)",
+                              "%.150s: written by a newer Lull (version %d, this one reads %d)",
                               store->path, version, schema->version);
     result = store_execute(store, "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL", err);
     if (result == 0 && version < schema->version) {

@@ -76,14 +76,14 @@ static int graph_lines_read_kind(const struct lull_lines *lines, const json_t *o
                                  "\"kind\" must be forward, backward, input, weight, recompute, "
                                  "overlap or fixed");
     if (has_time != (line->kind == LULL_PIPELINE_FIXED))
-        return lull_lines_refuse(lines, err,
-                                 "\"time_s\" must be there with kind \"fixed\", and only there");
+        return lull_lines_refuse(
+            lines, err, "\"time_s\" is required with kind \"fixed\", and only permitted there");
     if (has_time && graph_lines_to_nano(line->time_s) == 0)
         return lull_lines_refuse(lines, err, "\"time_s\" must be above 0");
     if (line->kind != LULL_PIPELINE_OVERLAP)
         line->partner = 0;
     else if (json_object_get(object, "partner") == NULL)
-        return lull_lines_refuse(lines, err, "\"partner\" must be there with kind \"overlap\"");
+        return lull_lines_refuse(lines, err, "\"partner\" is required with kind \"overlap\"");
     return 0;
 }
 

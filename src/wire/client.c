@@ -368,8 +368,8 @@ int lull_client_prove(struct lull_client *client, int timeout_ms, struct lull_er
 
     if (count == 0)
         return lull_error_set(err, -EACCES,
-                              "lulld wants to see the GPU's device opened, and this process may "
-                              "open none");
+                              "lulld requires an opened device of the GPU as proof, and this "
+                              "process cannot open one");
     result = send_devices(client, fds, count, err);
     for (uint32_t i = 0; i < count; i++)
         close(fds[i]);

@@ -73,8 +73,8 @@ const char *lull_live_unknown_text(uint32_t unknown)
         [LULL_LIVE_HANGS] = "the driver does not return",
         [LULL_LIVE_NOT_LEASED] = "the GPU is not leased",
         [LULL_LIVE_NOTHING_LOW] = "nothing is lowered",
-        [LULL_LIVE_NOT_SOUGHT] = "the run only observes, or a plan or a power limit rules",
-        [LULL_LIVE_TOO_SHORT] = "the sections are shorter than what the sensor averages over",
+        [LULL_LIVE_NOT_SOUGHT] = "the run only observes, or a plan or a power limit is in control",
+        [LULL_LIVE_TOO_SHORT] = "the sections are shorter than the sensor's averaging time",
     };
 
     return word_of(words, LULL_LIVE_UNKNOWN_COUNT, unknown);

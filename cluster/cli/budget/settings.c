@@ -137,7 +137,7 @@ static int budget_settings_read_place(const struct settings_reader *reader, char
          word = strtok_r(NULL, ",", &rest))
         result = add_gpus(reader, lull_text_trim(word), &place->gpus);
     if (result == 0 && place->gpus == 0)
-        return budget_settings_refuse(reader, "no GPU is named after \"%.40s:\"", place->node);
+        return budget_settings_refuse(reader, "\"%.40s:\" is not followed by a GPU", place->node);
     return result;
 }
 

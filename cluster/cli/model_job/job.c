@@ -258,10 +258,9 @@ const struct lull_program_command lull_model_job_command = {
     .name = "model job",
     .summary = "predict step, power and energy of training jobs at any clock and size",
     .arguments = "JOBS",
-    .about =
-        "Reads training jobs (model, layout, GPUs) and predicts what a step of them takes, what of "
-        "it is exposed communication and waiting, and what it costs in energy, with an interval "
-        "for the step. JOBS is a JSON file; - is standard input. Requires no GPU and no root.",
+    .about = "Reads training jobs (model, layout, GPUs) and predicts the duration of a step with "
+             "an interval, the shares of exposed communication and waiting, and the energy. JOBS "
+             "is a JSON file; - is standard input. Requires no GPU and no root.",
     .after = "Examples:\n"
              "  lull model job data/training_anchors.json\n"
              "  lull model job --json --fit --clock-count 12 mine.json",

@@ -130,7 +130,7 @@ static void print_causes(const struct lull_explained *explained, FILE *out)
     static const char *const words[LULL_CLUSTER_CAUSES] = {
         "fewer GPUs were free than it needs",
         "enough GPUs were free, but spread over too many nodes",
-        "it would have fitted, but others were to go first",
+        "it would have fitted, but other jobs had priority",
         "it fitted and was next, but the policy or a cap delayed it",
     };
     const struct lull_cluster_wait *wait = &explained->wait;

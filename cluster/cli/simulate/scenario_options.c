@@ -192,8 +192,8 @@ const struct lull_option lull_scenario_rows[] = {
                  "scheduled at every clock, on the first type and as many GPUs as they ask for; "
                  "they compute with the kernels of their class (default: compute)."),
     FILE_ROW("points", model.points,
-             "What is known of jobs by their job_type, and of the one type of GPU that there is: "
-             "the table of lull-schedule(1).",
+             "Operating points of jobs by their job_type, and of the single type of GPU: the table "
+             "of lull-schedule(1).",
              .excludes = "gpu-types|run-w",
              .more = "The jobs' durations are those at full clocks, regardless of time_s in the "
                      "table. A job of another type runs at full clocks, where a GPU draws full_w."),
@@ -254,9 +254,9 @@ const struct lull_option lull_scenario_rows[] = {
           .is_open = true),
     VALUE("peak-ratio", "R", NUMBER, power.peak_ratio, "Peak power of a job over its mean.",
           .least = 1.0, .most = 1000.0, .otherwise = "1.05", .needs = "power-cap|node-cap"),
-    FILE_ROW("price", power.price, "What energy costs, a table time_s,price_per_kwh.",
+    FILE_ROW("price", power.price, "Price of energy, a table time_s,price_per_kwh.",
              .more = "A row holds until the next one."),
-    FILE_ROW("carbon", power.carbon, "What energy emits, a table time_s,g_per_kwh."),
+    FILE_ROW("carbon", power.carbon, "Carbon intensity of energy, a table time_s,g_per_kwh."),
 
     LULL_GROUP("Nodes that fail"),
     FILE_ROW("failures", failures.table, "When nodes are down, a table node,from_s,to_s.",
@@ -300,22 +300,22 @@ const struct lull_option lull_scenario_rows[] = {
         GIVEN(network.contention.shares_links), .most = 1000.0, .default_value = "0",
         .more = "AdaDUAL's is 0.27."),
     VALUE("storage-mb-s", "MB/S", NUMBER, network.contention.storage_mb_s,
-          "What all jobs together can read of their training data.", .most = MAX_AMOUNT,
-          .is_open = true, .more = "Each GPU gets as much as any other, up to what it wants."),
+          "Total rate at which jobs can read training data.", .most = MAX_AMOUNT, .is_open = true,
+          .more = "All GPUs get equal shares, up to their demand."),
 
     LULL_GROUP("Output"),
-    FILE_ROW("jobs-out", output.jobs_out, "Write when and where each job ran, and why then (CSV).",
+    FILE_ROW("jobs-out", output.jobs_out,
+             "Write the start, placement and reason of each job (CSV).",
              .more = "Columns: job_id,vc,gpus,fate,submit_s,start_s,end_s,placement,shared_s,"
                      "reason. placement is node:GPUs, nodes counted in their pool; shared_s how "
                      "much longer the job ran for sharing links and the storage."),
     FILE_ROW("power-out", output.power_out,
-             "Write what the cluster drew over time, as Batsim does (CSV).",
+             "Write the cluster's power over time, in Batsim's format (CSV).",
              .more = "For the columns, see GANTT below."),
     FILE_ROW("gantt", output.gantt,
-             "Draw what ran where, the power and who waited over time (SVG)."),
+             "Draw the jobs on the GPUs, the power and the waiting jobs over time (SVG)."),
     VALUE("explain", "JOB", TEXT, output.explain,
-          "Tell why this job (its id, else its number) waited, and why it had its place and "
-          "clock."),
+          "Explain why this job (its id, else its number) waited, and its placement and clock."),
     LULL_JSON_ROW(struct lull_scenario_options, output.is_json),
     {0},
 };

@@ -100,9 +100,9 @@ static const struct lull_cluster_policy_ops *const table[] = {
         .calls = &lull_backfill_calls),
     /* Mu'alem and Feitelson, TPDS 2001. Jobs run in the first operating point of each type. */
     ROW(.name = "backfill-conservative",
-        .summary = "each job at the earliest time and place that delays nobody who came before it",
+        .summary = "each job at the earliest time and place that delays no earlier job",
         .calls = &lull_planned_calls,
-        .rule = &(const struct lull_cluster_planning){.reason = "delays nobody who came before",
+        .rule = &(const struct lull_cluster_planning){.reason = "delays no earlier job",
                                                       .cost = completion_s,
                                                       .is_first_point_only = true,
                                                       .ignores_deadlines = true}),

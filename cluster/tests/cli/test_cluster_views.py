@@ -73,7 +73,7 @@ class Explain(unittest.TestCase):
     def test_words(self):
         said = cluster("-", "--nodes", 2, "--explain", "e", text=SCATTERED).stdout
         for words in ("Why it waited 22.0 s", "4 of its pool's 16 GPUs of type GPU were free, on 2 of 2 nodes",
-                      "17.0 s  it would have fitted, but others were to go first: job d with 16 GPUs",
+                      "17.0 s  it would have fitted, but other jobs had priority: job d with 16 GPUs",
                       "Why this place", "Why this clock", "* GPU", "it came first", "missed by 19.0 s"):
             self.assertIn(words, said)
         self.assertLess(len(said.splitlines()), 25)

@@ -101,8 +101,8 @@ const struct lull_option lull_batch_run_rows[] = {
                "size of the run.",
                .is_open = true, .needs = "lr-rule"),
     LULL_VALUE("lr-rule", NULL, WORD, struct lull_batch_run_options, rule,
-               "How {lr} follows the batch size: with its square root, for Adam and its kin, or "
-               "linearly, for SGD.",
+               "How {lr} follows the batch size: with its square root, for Adam and similar "
+               "optimizers, or linearly, for SGD.",
                .words = rules, .needs = "lr"),
 
     LULL_GROUP("The search"),

@@ -92,7 +92,7 @@ static const struct lull_option rows[] = {
          "Instead of schedule, stages and micro-batches: a CSV of torch.distributed.pipelining "
          "(compute_only or compute_comms), or a graph of operations as JSON lines."),
     VALUE("blocking-w", "W", TEXT, source.blocking,
-          "What a stage draws while it waits for another one.", .otherwise = "85",
+          "Power of a stage while it waits for another one.", .otherwise = "85",
           .more = "Of as many GPUs as the profile counts energy for: one number, one for each "
                   "stage with commas between, or a GPU model whose blocking power was measured "
                   "(A100-SXM4-80GB, A40; 8xA40 for stages of eight)."),
@@ -114,10 +114,10 @@ static const struct lull_option rows[] = {
           .otherwise = "0",
           .more = "It begins when that stage has ended in every copy, at blocking power."),
 
-    LULL_GROUP("What is wanted, one of"),
+    LULL_GROUP("Goal, one of"),
     FLAG("frontier", is_frontier,
-         "All plans that are worth having, from the shortest time to the least energy; without any "
-         "of these options, too.",
+         "All efficient plans, from the shortest time to the least energy. The default without any "
+         "of these options.",
          .excludes = "slowdown|deadline-ms|straggler-ms",
          .more = "Where these are too many, some of them, evenly over time: up to as many as have "
                  "eight million operations together, but up to 32 in any case. "
@@ -139,7 +139,7 @@ static const struct lull_option rows[] = {
 
     LULL_GROUP("How it is planned"),
     VALUE("switch-ms", "DOWN,UP", OWN, down_ms,
-          "How long it takes, in the worst case, until a lower and a higher clock hold.",
+          "Worst-case time until a lower and a higher clock take effect.",
           .parse = lull_cli_parse_times, .expected = LULL_CLI_TIMES, .default_value = "0,0",
           .more = "An operation that begins before that runs at the slower of both clocks, and the "
                   "plan keeps its time all the same."),
@@ -453,10 +453,10 @@ static int plan_command_run(void *options, const struct lull_operands *operands)
 const struct lull_program_command lull_plan_command = {
     .name = "plan",
     .summary = "plan the clocks of a pipeline: the same time, the least energy",
-    .about = "Plans the clocks of a pipeline's operations: the same iteration time, or a chosen "
-             "one, with the least energy. Times and energies are as measured, nothing is fitted; "
-             "every plan stands beside the energy below which no plan as fast can lie, proven by a "
-             "flow.",
+    .about =
+        "Plans the clocks of a pipeline's operations: the same iteration time, or a chosen one, "
+        "with the least energy. Times and energies are the measured ones, without a fitted model. "
+        "Each plan comes with a proven lower bound on the energy of all plans that are as fast.",
     .after = "Examples:\n"
              "  lull plan --profile gpt3.csv --stages 8 --microbatches 32 --blocking-w 83.64\n"
              "  lull plan --profile gpt3.csv --stages 8 --microbatches 32 --slowdown 0% --output "

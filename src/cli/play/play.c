@@ -57,10 +57,10 @@ static const struct lull_option rows[] = {
                "How much the length of a rank's computation varies between periods.",
                .otherwise = "the preset's own; traces have none"),
     LULL_JSON_ROW(struct play_arguments, is_json),
-    LULL_GROUP("What could be saved at best, in virtual time"),
+    LULL_GROUP("Upper bounds on savings, in virtual time"),
     LULL_FLAG(
         "oracle", struct play_arguments, is_oracle,
-        "Tell what perfect foresight would save, instead of playing; needs no emulated node.",
+        "Compute the savings of perfect foresight instead of playing. Needs no emulated node.",
         .excludes = "measure",
         .more =
             "It prints time and energy of a period at the highest clock; with each gap (a time "

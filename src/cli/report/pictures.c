@@ -334,8 +334,8 @@ void lull_report_draw_valleys(FILE *out, const json_t *report)
         page_picture_write_none(out, "no trial has measured the energy of a GPU at a lower clock");
     else
         fputs("<p class=\"note\">Energy per iteration of each GPU alone, 100 % at the highest "
-              "clocks, over the steady clock, with what is kept in sections and gaps. The star is "
-              "what is kept.</p>\n",
+              "clocks, over the steady clock, with the accepted clocks in sections and gaps. The "
+              "star is the accepted clock.</p>\n",
               out);
 }
 

@@ -28,11 +28,12 @@ struct serve_arguments {
 };
 
 static const struct lull_option rows[] = {
-    LULL_VALUE("address", "ADDRESS", TEXT, struct serve_arguments, address,
-               "Listen on this address, in numbers.", .default_value = "127.0.0.1",
-               .more = "One that other machines can reach needs --token-file; what is sent is not "
-                       "encrypted, so put a proxy with TLS before it where the network is not "
-                       "trusted."),
+    LULL_VALUE(
+        "address", "ADDRESS", TEXT, struct serve_arguments, address,
+        "Listen on this numeric address.", .default_value = "127.0.0.1",
+        .more =
+            "An address that other machines can reach needs --token-file. The connection is not "
+            "encrypted: put a proxy with TLS in front of it if the network is not trusted."),
     LULL_VALUE("port", "PORT", WHOLE, struct serve_arguments, port,
                "Listen on this port; 0: any that is free.", .letter = 'p', .most = 65535,
                .default_value = "9477"),
@@ -42,7 +43,7 @@ static const struct lull_option rows[] = {
                .more = "As Authorization: Bearer TOKEN, or as the password of any user. 16 to 256 "
                        "characters; others must not be able to read the file."),
     LULL_VALUE("runs", "DIR", TEXT, struct serve_arguments, runs,
-               "Show the runs whose folders lie in this one.", .hint = LULL_OPTION_FOLDER,
+               "Show the runs whose folders are in this one.", .hint = LULL_OPTION_FOLDER,
                .default_value = LULL_RUN_REPORTS),
     LULL_FLAG("all-users", struct serve_arguments, is_for_all,
               "Show the runs of all users that this user may read, instead of the own ones.",
@@ -51,7 +52,7 @@ static const struct lull_option rows[] = {
                       "address. The key viewers of lulld-policy(5) names the group that may read "
                       "them; root always may."),
     LULL_VALUE("rate", "HZ", NUMBER, struct serve_arguments, rate_hz,
-               "Tell viewers so often per second.", .least = 0.1, .most = 5.0,
+               "Updates per second sent to viewers.", .least = 0.1, .most = 5.0,
                .default_value = "5"),
     LULL_CLI_RUNTIME_DIR_ROW(struct serve_arguments, runtime_dir),
     {0},

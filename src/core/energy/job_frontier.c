@@ -268,7 +268,7 @@ static const char *job_frontier_collect(const struct lull_job_frontier *frontier
         return "the GPUs' energy within the trials is not known: their blocks are too short for "
                "the sensors";
     if (times.degrees < 1.0 || energies.degrees < 1.0)
-        return "one pair of blocks does not tell how much they scatter";
+        return "one pair of blocks does not show their spread";
     return NULL;
 }
 

@@ -248,7 +248,8 @@ void lull_job_frontier_curve_ask(const struct lull_job_frontier_curve *curve,
     struct estimate best = {-INFINITY, -INFINITY, -INFINITY};
 
     if (curve->node_count < 2 && point->slowdown_ratio > 0.0) {
-        point->reason = "a single clock was tried with what is kept in sections and gaps";
+        point->reason =
+            "only one steady clock was tested with the accepted clocks in sections and gaps";
         return;
     }
     for (uint32_t i = first; i < curve->clock_count; i++) {
@@ -273,7 +274,7 @@ void lull_job_frontier_curve_ask(const struct lull_job_frontier_curve *curve,
     }
     best.low = isfinite(best.low) ? best.low : 0.0;
     if (best.high - best.low >= informative_ratio) {
-        point->reason = "iterations differ by too much for so few of them; a longer run tells more";
+        point->reason = "too few iterations for their spread; use a longer run";
         return;
     }
     point->saving_ratio = best.middle;

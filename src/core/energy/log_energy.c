@@ -128,10 +128,9 @@ static int log_energy_integrate(const struct lull_energy_source *source,
     out->joules = sum.joules;
     out->uncertainty_j = lull_energy_sum_uncertainty_j(&sum);
     if (sum.count == 0)
-        log_energy_refuse(out,
-                          "its readings are too far apart: none follows another without a gap");
+        log_energy_refuse(out, "its readings are too far apart: there is a gap after each");
     else if (!(sum.joules > 0.0))
-        log_energy_refuse(out, "its readings say that it drew nothing, which no GPU does");
+        log_energy_refuse(out, "its readings are all 0 W, which is impossible");
     return 0;
 }
 

@@ -335,8 +335,7 @@ int lull_actuator_poll(struct lull_actuator *actuator, struct lull_error *err)
         return result;
     if (actuator->has_lost)
         return lull_error_set(err, LULL_E_STALE, "lulld has taken a lease back%s; see lull status",
-                              actuator->is_forbidden ? ", by its policy or an administrator's word"
-                                                     : "");
+                              actuator->is_forbidden ? ", by its policy or an administrator" : "");
     return 0;
 }
 

@@ -128,7 +128,7 @@ int lull_peers_create(const struct lull_peers_options *options, struct lull_peer
         return result;
     if (options->key_path == NULL && options->secret == NULL)
         return lull_error_set(err, -EINVAL,
-                              "nodes talk to each other with a job key only; give --together-key");
+                              "nodes communicate only with a job key; give --together-key");
     peers = calloc(1, sizeof(*peers));
     if (peers == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for the other nodes");

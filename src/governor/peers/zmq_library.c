@@ -19,9 +19,9 @@ int lull_zmq_load(struct lull_zmq *zmq_out, struct lull_error *err)
     struct lull_zmq zmq;
 
     if (library == NULL)
-        return lull_error_set(err, LULL_E_UNSUPPORTED,
-                              "nodes talk over ZeroMQ, which is not installed here (libzmq5): %s",
-                              dlerror());
+        return lull_error_set(
+            err, LULL_E_UNSUPPORTED,
+            "nodes communicate over ZeroMQ, which is not installed here (libzmq5): %s", dlerror());
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
         void *const address = dlsym(library, functions[i].name);
 

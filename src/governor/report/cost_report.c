@@ -57,7 +57,7 @@ void lull_cost_report_print(const struct lull_report *report, FILE *out)
                 price->currency);
     if (price->has_co2)
         fprintf(out, ", %.4g g of CO2", cost.kwh * price->co2_g_per_kwh);
-    fprintf(out, ": the GPUs alone, over the whole run");
+    fprintf(out, ": GPUs only, over the whole run");
     if (price->has_money)
         fprintf(out, ", at %g%s%s per kWh", price->per_kwh, price->currency[0] != '\0' ? " " : "",
                 price->currency);

@@ -112,7 +112,7 @@ static const char *pipeline_report_state_text(const struct lull_plan_runner *run
         [LULL_PLAN_CONTROLLER_TRYING] = "the run ended while it was tried",
         [LULL_PLAN_CONTROLLER_KEPT] = "kept",
         [LULL_PLAN_CONTROLLER_GIVEN_UP] = "given up: not proven harmless",
-        [LULL_PLAN_CONTROLLER_WITHDRAWN] = "withdrawn: the driver is not to be trusted",
+        [LULL_PLAN_CONTROLLER_WITHDRAWN] = "withdrawn: the driver is not reliable",
     };
 
     if (lull_plan_runner_plan_controller(runner) == NULL)
