@@ -1,7 +1,7 @@
 /*
  * Measures the cost of a section's begin and end, in nanoseconds and in units of two clock_gettime
- * calls: medians over rounds that measure both, one right after the other. It measures with nobody
- * reading (the ring is full most of the time), with a reader in another process, by name and by
+ * calls: medians over rounds that measure both, one right after the other. It measures with no
+ * reader (the ring is full most of the time), with a reader in another process, by name and by
  * number, and without a job.
  *
  * Usage: bench_probe. The exit status is 1 if a pair costs more than 3 units, with a reader or

@@ -42,7 +42,7 @@ struct audit_job_config {
 
 struct audit_job;
 
-/* null: no memory. */
+/* null: out of memory. */
 struct audit_job *audit_job_create(const struct audit_job_config *config);
 void audit_job_destroy(struct audit_job *job);
 

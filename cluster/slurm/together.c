@@ -56,7 +56,7 @@ bool lull_together_first_node(const char *nodes, char name_out[LULL_TOGETHER_NAM
     return size > 0;
 }
 
-/* Reads a port at the begin of a text, and moves it on. Returns 0 if there is none. */
+/* Reads a port at the start of a text, and moves it on. Returns 0 if there is none. */
 static uint16_t read_port(const char **text)
 {
     uint32_t port = 0;

@@ -137,7 +137,7 @@ bool lull_sweep_point_is_done(const struct lull_sweep_point *point,
                               const struct lull_sweep_rules *rules, double now_s);
 
 /*
- * Concludes a point at an edge that is later than the begin. It must have a run. tail_s, tail_w:
+ * Concludes a point at an edge that is later than the start. It must have a run. tail_s, tail_w:
  * seconds before the edge in which the load had ended already, and what was drawn then, which are
  * taken off; 0 of a load that continues.
  */

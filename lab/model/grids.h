@@ -7,8 +7,8 @@
 
 #include "lab/trace/kernel_table.h"
 
-/* Makes the grid of a set. A set in which kernels share no points has none, which is no error: then
- * *has_grid_out is false. Errors: LULL_E_FORMAT too many points or kernels; -ENOMEM. */
+/* Makes the grid of a set. A set in which kernels share no points has none, which is not an error:
+ * then *has_grid_out is false. Errors: LULL_E_FORMAT too many points or kernels; -ENOMEM. */
 int lull_model_make_grid(const char *path, const struct lull_kernel_set *set, bool *has_grid_out,
                          struct lull_grid *grid_out, struct lull_error *err);
 

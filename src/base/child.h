@@ -58,7 +58,7 @@ int lull_child_start_as(char *const argv[], const char *const *environment,
 int lull_child_adopt(int launcher_fd, const char *const *environment, struct lull_child *child_out,
                      struct lull_error *err);
 
-/* Passes a signal on; a child that has ended is no error. */
+/* Passes a signal on; a child that has ended is not an error. */
 void lull_child_signal(const struct lull_child *child, int signal_number);
 
 /* Passes a signal on to the whole group of a child that leads one. Call it before the child is

@@ -189,7 +189,7 @@ int lull_file_write_with(const char *path, int (*write)(const void *context, FIL
     return result;
 }
 
-/* Opens a file whose path others may control: what is no regular file, such as a pipe without a
+/* Opens a file whose path others may control: what is not a regular file, such as a pipe without a
  * writer, is refused without waiting for it. Returns the descriptor. */
 static int open_regular(const char *path, struct stat *status_out, struct lull_error *err)
 {

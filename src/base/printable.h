@@ -49,7 +49,8 @@ size_t lull_printable_cut(const char *text, size_t length);
 /* Writes a text in a form to a file. Errors are those of the file. */
 void lull_printable_print(enum lull_printable_form form, const char *text, FILE *file);
 
-/* Returns a text of `length` bytes in a form, with a NUL behind it, for free(). NULL: no memory. */
+/* Returns a text of `length` bytes in a form, with a NUL behind it, for free(). NULL: out of
+ * memory. */
 char *lull_printable_copy(enum lull_printable_form form, const char *text, size_t length);
 
 /* Writes a text as one line into size bytes, at least 1. A text that is too long is cut between two

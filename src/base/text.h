@@ -63,7 +63,7 @@ int lull_text_parse_between(const char *text, double least, double most, double 
 /* Parses a number of at least `least`, or "inf" as INFINITY. -EINVAL: it is neither. */
 int lull_text_parse_at_least(const char *text, double least, double *value_out);
 
-/* Parses a ratio: "1%" and "0.01" both give 0.01. -EINVAL: it is no number, or not in [0, 1]. */
+/* Parses a ratio: "1%" and "0.01" both give 0.01. -EINVAL: it is not a number, or not in [0, 1]. */
 int lull_text_parse_ratio(const char *text, double *ratio_out);
 
 /*

@@ -13,7 +13,7 @@
 #include "wire/live.h"
 
 /* Returns a new object of a run as it was read at now_ns; GPUs that no rank uses are left out.
- * NULL: no memory. */
+ * NULL: out of memory. */
 json_t *lull_live_run_json(const struct lull_live_entry *entry, const struct lull_live_run *run,
                            int64_t now_ns);
 

@@ -23,10 +23,10 @@ struct lull_node_word {
 extern const struct lull_node_word lull_node_reasons[];
 extern const struct lull_node_word lull_node_capabilities[];
 
-/* Returns a new array of the words for the bits that are set; NULL: no memory. */
+/* Returns a new array of the words for the bits that are set; NULL: out of memory. */
 json_t *lull_node_words_json(const struct lull_node_word *words, uint64_t bits);
 
-/* Returns a new object of a GPU's facts and of one reading of it; NULL: no memory. */
+/* Returns a new object of a GPU's facts and of one reading of it; NULL: out of memory. */
 json_t *lull_node_gpu_json(uint32_t index, const struct lull_device_info *info,
                            const struct lull_device_reading *now);
 

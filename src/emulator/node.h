@@ -124,7 +124,7 @@ bool lull_node_take_fault(struct lull_node *node, uint32_t gpu, enum lull_fault_
 
 /*
  * Applies the faults that happen to a GPU without a request: events, partitions, foreign writers, a
- * reload of the driver, loss. Call it at the begin of every driver call. False: the GPU is lost.
+ * reload of the driver, loss. Call it at the start of every driver call. False: the GPU is lost.
  */
 bool lull_node_visit(struct lull_node *node, uint32_t gpu);
 

@@ -82,7 +82,7 @@ struct lull_nccl_event {
     uint64_t type;
     void *parent;
     uint64_t bytes;
-    uint64_t gpu_ns;    /* of KernelCh: its begin; 0: unknown */
+    uint64_t gpu_ns;    /* of KernelCh: its start; 0: unknown */
     int32_t peer;       /* root or peer; -1: none */
     int32_t pid;        /* of ProxyOp: the process to which its context and parent belong */
     uint16_t operation; /* enum lull_operation */

@@ -1,6 +1,6 @@
 /*
  * Energy windows of liblull. They are reported to Lull, if it runs, and measured here as well. The
- * energy at which a window began is worked out at the first reading after its begin, so readings
+ * energy at which a window began is worked out at the first reading after its start, so readings
  * may be rare.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -28,7 +28,7 @@ struct probe_window {
     uint32_t name; /* index of the name in the process' slot */
     int64_t begin_ns;
     struct lull_window_gpus gpus;
-    bool has_begun[LULL_WINDOW_MAX_GPUS]; /* the energy at its begin is known */
+    bool has_begun[LULL_WINDOW_MAX_GPUS]; /* the energy at its start is known */
     struct lull_energy_edge begin[LULL_WINDOW_MAX_GPUS];
 };
 

@@ -17,7 +17,7 @@ struct lull_course_change {
     double saving_ratio;   /* of the energy of all GPUs together */
 };
 
-/* NULL: no memory. ranks and periods are at least 1. */
+/* NULL: out of memory. ranks and periods are at least 1. */
 struct lull_simulation_course *lull_simulation_course_create(uint32_t ranks, uint64_t periods);
 void lull_simulation_course_destroy(struct lull_simulation_course *course);
 

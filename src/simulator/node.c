@@ -151,7 +151,7 @@ static uint32_t order_of(const struct simulation *simulation, uint32_t index, ui
     return (uint32_t)(number / count) * orders[count] + orders[number % count];
 }
 
-/* Reports the begin or end of a communication to the gap map, in the order of a probe. */
+/* Reports the start or end of a communication to the gap map, in the order of a probe. */
 static void take_communication(struct simulation *simulation, uint32_t index,
                                const struct lull_play_event *event)
 {

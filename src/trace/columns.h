@@ -97,7 +97,7 @@ int lull_columns_refuse(const struct lull_columns *columns, uint32_t field, cons
                         struct lull_error *err);
 
 /* Parses the cell of a column that is there as a number from min to max. A number that is out of
- * range, or an integer that is no number, is refused with what. */
+ * range, or an integer that is not a number, is refused with what. */
 int lull_columns_integer(const struct lull_columns *columns, uint32_t field, int64_t min,
                          int64_t max, const char *what, int64_t *value_out, struct lull_error *err);
 int lull_columns_real(const struct lull_columns *columns, uint32_t field, double min, double max,

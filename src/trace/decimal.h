@@ -13,7 +13,8 @@
 
 /*
  * Parses text like -12, 3.25 or 1.5e+3 and returns the number times 10^shift, rounded to the
- * nearest integer (halves away from zero). -EINVAL: it is no number; -ERANGE: the result is beyond
+ * nearest integer (halves away from zero). -EINVAL: it is not a number; -ERANGE: the result is
+ * beyond
  * +-LULL_DECIMAL_MAX. The output is written on success only.
  */
 int lull_decimal_parse(const char *bytes, size_t length, int shift, int64_t *value_out);

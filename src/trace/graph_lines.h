@@ -22,9 +22,9 @@
 /*
  * Reads a file, plain or gzip ("-" is standard input), into a finished graph whose classes are
  * fit->fitted's; fit->stages is set here. graph_out: not initialised before; written on success,
- * then the caller's to fini. Errors, with the line (and the byte of what is no JSON): LULL_E_FORMAT
- * no JSON, an unknown, missing or wrong member, an operation that is there twice, an edge from or
- * to none, a class that the profile lacks, a cycle, nothing at all; -ENOMEM; those of
+ * then the caller's to fini. Errors, with the line (and the byte of what is not JSON):
+ * LULL_E_FORMAT no JSON, an unknown, missing or wrong member, an operation that is there twice, an
+ * edge from or to none, a class that the profile lacks, a cycle, nothing at all; -ENOMEM; those of
  * lull_lines_open.
  */
 int lull_graph_lines_read(const char *path, struct lull_pipeline_fit *fit,

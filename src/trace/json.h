@@ -5,7 +5,7 @@
  *   - control characters within strings; a byte order mark before the text;
  *   - NaN, Infinity, nan, inf for numbers, also negative.
  * A lenient stream also lets through a comma before a closing bracket and any bare word as a scalar
- * (None, 0x1f, -nan(ind), .5), and can be resumed at the next object after text that is no JSON.
+ * (None, 0x1f, -nan(ind), .5), and can be resumed at the next object after text that is not JSON.
  *
  * Why not yajl: it refuses whole files for one such escape, and calls back for every token. Most
  * tokens here are skipped, so the speed of skipping a string matters.
@@ -48,7 +48,7 @@ struct lull_json_text {
     size_t length;
 };
 
-/* Borrows name (for messages) and context until destroyed. NULL: no memory. */
+/* Borrows name (for messages) and context until destroyed. NULL: out of memory. */
 struct lull_json *lull_json_create(const char *name, lull_json_fill fill, void *context);
 void lull_json_be_lenient(struct lull_json *json);
 void lull_json_destroy(struct lull_json *json);
@@ -69,7 +69,7 @@ int lull_json_leave(struct lull_json *json, struct lull_error *err);
 /* What went wrong when a function has returned an error. */
 enum lull_json_fault {
     LULL_JSON_SOUND,     /* nothing, or reading the text failed */
-    LULL_JSON_MALFORMED, /* the text is no JSON here */
+    LULL_JSON_MALFORMED, /* the text is not JSON here */
     LULL_JSON_CUT,       /* the text ends inside a value */
     LULL_JSON_OPEN,      /* the text ends between two values of an array or object */
 };

@@ -26,7 +26,7 @@ int lull_json_expect(const struct lull_json_reader *reader, enum lull_json_token
 
 /* ---- values ---- */
 
-/* Numbers that are no JSON, but plain: +1, .5 and 5. */
+/* Numbers that are not JSON, but plain: +1, .5 and 5. */
 static int parse_plain(const struct lull_json_text *text, int shift, int64_t *value_out)
 {
     const char *bytes = text->bytes;

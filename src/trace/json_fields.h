@@ -17,7 +17,7 @@
 
 /* What could not be read of an array of events. */
 struct lull_json_loss {
-    uint64_t events;    /* left out, because their text is no JSON */
+    uint64_t events;    /* left out, because their text is not JSON */
     uint32_t strangers; /* keys that do not belong among events, in the text that was left out */
     bool has_no_end;    /* the text ends behind an event */
     struct lull_error first; /* the error in the first skipped event */
@@ -71,7 +71,7 @@ struct lull_json_field { /* a table ends with a null key */
 
 /*
  * Reads a text that is one object. name and context become the reader's. Errors: LULL_E_FORMAT it
- * is no JSON, a value that is not of its field's kind or out of range, text behind the object;
+ * is not JSON, a value that is not of its field's kind or out of range, text behind the object;
  * -ENOMEM; those of lull_source_read and the functions in the tables.
  */
 int lull_json_read_document(struct lull_source *source, const char *name,
@@ -99,7 +99,7 @@ int lull_json_read_items(struct lull_json_reader *reader, enum lull_json_token o
 
 /*
  * Reads what stands behind the opening of an array of events of a Chrome trace, item by item.
- * Events whose text is no JSON are left out, and counted in reader->loss. A text that ends between
+ * Events whose text is not JSON are left out, and counted in reader->loss. A text that ends between
  * two events is LULL_E_FORMAT, with loss.has_no_end: all before it has been read.
  */
 int lull_json_read_events(struct lull_json_reader *reader, lull_json_value_fn item, void *object);

@@ -41,8 +41,8 @@ struct lull_pipeline_profile_notes {
 /*
  * Reads a file, plain or gzip ("-" is standard input). profile_out: not initialised before; written
  * on success, then the caller's to fini; notes_out, which may be null, likewise. Errors, with line
- * and column: LULL_E_FORMAT a column, stage or instruction that is missing, what is no number, no
- * time above 0, no clock, an unknown instruction, a clock twice (of the same ranks), nothing at
+ * and column: LULL_E_FORMAT a column, stage or instruction that is missing, what is not a number,
+ * no time above 0, no clock, an unknown instruction, a clock twice (of the same ranks), nothing at
  * all; -ENOMEM; those of lull_columns_read.
  */
 int lull_pipeline_profile_read(const char *path, struct lull_pipeline_profile *profile_out,

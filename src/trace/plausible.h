@@ -2,7 +2,7 @@
  * Private to trace: leaves out of a trace what cannot be, and brings the rest into order.
  *
  * Profilers write kernels whose times cannot be: at time 0 where they had no time, before their own
- * launch, by another clock, twice, or with an end that lies behind the begin of the next kernel on
+ * launch, by another clock, twice, or with an end that lies behind the start of the next kernel on
  * the same stream, which works serially. Such kernels are left out and counted; one that overruns
  * is cut where the next begins.
  *

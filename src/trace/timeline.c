@@ -109,7 +109,7 @@ static bool parse_thread(const char *text, struct timeline_thread *thread)
     return false;
 }
 
-/* -1: it is no number. */
+/* -1: it is not a number. */
 static int64_t parse_number(const char *text)
 {
     int64_t number;

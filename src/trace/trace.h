@@ -74,12 +74,12 @@ struct lull_trace_gpu {
 
 /* What was left out of a trace, because it cannot be read or cannot be. */
 struct lull_trace_loss {
-    uint64_t events;        /* their text is no JSON */
+    uint64_t events;        /* their text is not JSON */
     bool has_no_end;        /* the text ends behind an event, not behind the list of them */
     uint64_t no_times;      /* kernels without usable ts and dur */
     uint64_t before_launch; /* kernels that begin before they were launched */
     uint64_t other_clock;   /* kernels far from all others */
-    uint64_t unpaired;      /* kernels of which only the begin or the end is there */
+    uint64_t unpaired;      /* kernels of which only the start or the end is there */
     uint64_t doubled;       /* kernels that are there twice */
     uint64_t cut;    /* not left out: kernels that end, as far as is known, when the next one of
                       * their stream begins; the file has a later end */
@@ -129,8 +129,8 @@ struct lull_trace_options {
 
 /*
  * Reads a file of any known format, plain or gzip ("-" is standard input), into the caller's
- * storage; options may be null. A trace without any kernel is no error. Errors: LULL_E_FORMAT the
- * file is empty or of no known format, and the text lists those that there are; malformed or
+ * storage; options may be null. A trace without any kernel is not an error. Errors: LULL_E_FORMAT
+ * the file is empty or of no known format, and the text lists those that there are; malformed or
  * truncated, with byte and line; -ENOMEM; those of lull_source_open. Nothing is left to free then.
  */
 int lull_trace_read(const char *path, const struct lull_trace_options *options,

@@ -111,7 +111,8 @@ static void test_numbers_as_they_are_printed(void **state)
         {"1,23,456", LULL_TEXT_COMMA_GROUPS, NULL},
         {"12,3456.7", LULL_TEXT_COMMA_GROUPS, NULL},
         {"1.2,3.4", LULL_TEXT_COMMA_GROUPS, NULL},
-        {"1 234", LULL_TEXT_COMMA_GROUPS, "1 234"}, /* which is no number to those who parse it */
+        {"1 234", LULL_TEXT_COMMA_GROUPS,
+         "1 234"}, /* which is not a number to those who parse it */
         {"", LULL_TEXT_COMMA_GROUPS, NULL},
         {"x", LULL_TEXT_COMMA_GROUPS, NULL},
         {",", LULL_TEXT_COMMA_DECIMAL, NULL},

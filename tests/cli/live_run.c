@@ -67,7 +67,7 @@ static void fill_run(void)
     run.begin_ns = lull_now_ns() - 90 * LULL_NS_PER_S;
     run.pid = getpid();
     snprintf(run.pass, sizeof(run.pass), "managed");
-    /* A quote, a tag and a byte that is no UTF-8: whatever a user may type. */
+    /* A quote, a tag and a byte that is not UTF-8: whatever a user may type. */
     snprintf(run.command, sizeof(run.command), "torchrun train.py --tag \"<b>\xff\"");
     snprintf(run.slurm_job, sizeof(run.slurm_job), "4711");
     snprintf(run.slurm_step, sizeof(run.slurm_step), "0");

@@ -255,7 +255,7 @@ static void print_times(const char *name, int64_t *times_ns, int count)
            times_ns[count / 2] / LULL_NS_PER_US, name, times_ns[count * 99 / 100] / LULL_NS_PER_US);
 }
 
-/* latency MODE UUID: from posting a request to the begin of the driver call. */
+/* latency MODE UUID: from posting a request to the start of the driver call. */
 static int latency(char **argv)
 {
     enum { ROUNDS = 100 };

@@ -32,7 +32,7 @@ static void test_before_init_only_a_few_calls_work(void **state)
     assert_int_equal(NVML(SystemGetNVMLVersion, (char *, unsigned), text, sizeof(text)), 0);
     assert_int_equal(NVML(SystemGetCudaDriverVersion, (int *), &version), 0);
     assert_int_equal(version % 10, 0);
-    assert_int_equal(NVML(Shutdown, (void)), 0); /* surplus shutdowns are no error */
+    assert_int_equal(NVML(Shutdown, (void)), 0); /* surplus shutdowns are not an error */
     assert_int_equal(NVML(Init_v2, (void)), 0);
     assert_int_equal(NVML(Init, (void)), 0);
     assert_int_equal(NVML(Shutdown, (void)), 0);

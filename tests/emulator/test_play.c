@@ -319,7 +319,7 @@ static bool is_played(const struct lull_play *play, uint64_t first, bool is_comm
     return false;
 }
 
-/* The time of a period's begin, less the begin of the record. */
+/* The time of a period's begin, less the start of the record. */
 static void check_period(const struct lull_play *play, const struct lull_play_kernel *kernels,
                          uint32_t count, uint64_t first, int64_t shift_ns)
 {

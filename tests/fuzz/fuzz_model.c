@@ -59,7 +59,7 @@ static void check_again(const struct lull_model_sets *sets)
     struct lull_model_sets again;
     struct lull_error err = {0};
 
-    /* A name that is no UTF-8 is not read in the first place, so that all of it can be written. */
+    /* A name that is not UTF-8 is not read in the first place, so that all of it can be written. */
     require(text != NULL);
     require(lull_model_document_parse(text, strlen(text), "again", &again, &err) == 0);
     require(again.count == sets->count);

@@ -1,5 +1,5 @@
 /*
- * Which iterations of a run count, from logs that are made up: what repeats at the begin of a job
+ * Which iterations of a run count, from logs that are made up: what repeats at the start of a job
  * alone is none of it. SPDX-License-Identifier: Apache-2.0
  */
 #include <math.h>

@@ -21,7 +21,7 @@
 #include "emulator/node.h"
 #include "governor/energy/accounting.h"
 
-/* A fault from the begin or, with a count behind x and a number of readings behind @, later on:
+/* A fault from the start or, with a count behind x and a number of readings behind @, later on:
  * power is read each tenth of a second and the counter each tenth of them. */
 static const struct fault {
     const char *text;

@@ -54,7 +54,7 @@ static void test_f29_names_of_nvidia(void **state)
     static const char *const cases[][2] = {
         {"3,1", "3 1"},                    /* another order */
         {"GPU-11223344,0", "3 0"},         /* a UUID beside an index */
-        {"GPU-11", "3"},                   /* the begin of a UUID */
+        {"GPU-11", "3"},                   /* the start of a UUID */
         {"GPU-8f6d1", "0"},                /* one that is long enough */
         {"1,GPU-8f6d,3", "1"},             /* two GPUs begin so: the list ends */
         {"GPU-8f", "2"},                   /* a whole UUID that others begin with */

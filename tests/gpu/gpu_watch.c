@@ -24,7 +24,7 @@ struct total {
     uint64_t kernels;       /* with both edges */
     int64_t kernel_ns;
     int64_t longest_ns;
-    uint64_t unmatched; /* ends without a begin, begins without an end */
+    uint64_t unmatched; /* ends without a start, begins without an end */
     uint64_t compute_ns;
     uint64_t dropped;
     int32_t failure;

@@ -32,7 +32,7 @@ struct process_total {
     int64_t enter_ns;
     int64_t exit_ns;
     uint64_t bytes;
-    uint64_t unmatched; /* ends without a begin */
+    uint64_t unmatched; /* ends without a start */
     uint64_t counts[LULL_OPERATION_COUNT][KINDS];
     struct sections {
         uint64_t count;

@@ -344,7 +344,7 @@ static int read_any(struct fixture *fixture, struct lull_event *event_out)
     return 0;
 }
 
-/* Lengths are exact; the begin is known as well as the quickest observation allows. */
+/* Lengths are exact; the start is known as well as the quickest observation allows. */
 static void times_of_the_gpu_become_ours(void **state)
 {
     for (int version = 4; version <= NCCL_VERSIONS; version++) {

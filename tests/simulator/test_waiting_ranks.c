@@ -40,7 +40,7 @@ static struct lull_play *make_play(const char *preset, uint64_t until)
 }
 
 struct recovery {
-    uint64_t low_until[RANKS]; /* period after it at whose begin the clock was still low */
+    uint64_t low_until[RANKS]; /* period after it at whose start the clock was still low */
     uint32_t low_before;       /* clocks that were low when it came */
 };
 

@@ -376,7 +376,7 @@ static void test_other_profilers(void **state)
         "[{\"ph\":\"b\",\"cat\":\"kernel\",\"name\":\"a\",\"pid\":0,\"id\":3,\"ts\":1},"
         "{\"ph\":\"b\",\"cat\":\"range\",\"name\":\"r\",\"pid\":0,\"id\":4,\"ts\":1},"
         "{\"ph\":\"e\",\"pid\":0,\"id\":3,\"ts\":2},{\"ph\":\"e\",\"pid\":0,\"id\":4,\"ts\":9}]",
-        /* plain numbers that are no JSON */
+        /* plain numbers that are not JSON */
         "[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"a\",\"ts\":+1,\"dur\":1.}]",
     };
 

@@ -29,7 +29,7 @@ int lull_explain_job(const struct lull_scenario_model *model,
                      struct lull_explained *explained_out, struct lull_error *err);
 void lull_explain_print(const struct lull_explained *explained, FILE *out);
 
-/* Null: no memory. */
+/* null: out of memory. */
 json_t *lull_explain_json(const struct lull_explained *explained);
 
 #endif

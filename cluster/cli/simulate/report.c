@@ -161,7 +161,7 @@ static int add_quality(const struct findings *findings, json_t *root)
     return run->is_bounded ? add_bound(findings, root) : 0;
 }
 
-/* The fields beside those of the summary. Takes what explains a job. Null: no memory. */
+/* The fields beside those of the summary. Takes what explains a job. null: out of memory. */
 static json_t *more_json(const struct findings *findings, json_t *explained)
 {
     const struct lull_scenario_model *model = &findings->scenario->model;

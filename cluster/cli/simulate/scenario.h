@@ -67,7 +67,7 @@ struct lull_printable lull_scenario_job_name(const struct lull_scenario_model *m
 struct lull_printable lull_scenario_pool_name(const struct lull_scenario_model *model,
                                               uint32_t pool);
 
-/* The same as JSON strings: whole, with the characters that they have. NULL: no memory. */
+/* The same as JSON strings: whole, with the characters that they have. NULL: out of memory. */
 json_t *lull_scenario_job_json(const struct lull_scenario_model *model, uint32_t job);
 json_t *lull_scenario_pool_json(const struct lull_scenario_model *model, uint32_t pool);
 

@@ -66,7 +66,7 @@ int lull_scenario_points_make(struct lull_scenario_points *points,
                               struct lull_cluster_job *jobs, struct lull_error *err);
 void lull_scenario_points_fini(struct lull_scenario_points *points);
 
-/* Returns what was assumed of the jobs, where types of GPU are named. Null: no memory. */
+/* Returns what was assumed of the jobs, where types of GPU are named. null: out of memory. */
 json_t *lull_scenario_points_json(const struct lull_scenario_points *points, size_t jobs);
 void lull_scenario_points_print(const struct lull_scenario_points *points, size_t jobs);
 

@@ -13,7 +13,7 @@ static int scenario_workload_prefix_error(const char *path, const struct lull_cl
     return lull_error_set(err, why->code, "%s: line %zu, workload: %s", path, row->line, why->text);
 }
 
-/* The path of a file whose name begins in the folder of the table. Null: no memory. */
+/* The path of a file whose name begins in the folder of the table. null: out of memory. */
 static char *scenario_workload_locate(const char *path, const char *name)
 {
     const char *slash = name[0] == '/' ? NULL : strrchr(path, '/');

@@ -5,7 +5,7 @@
  * A task occupies one unit of a resource: a device computes, a link carries one transfer at a time,
  * a group of equal machines (units > 1) takes as many tasks as it has. Whenever a unit is free and
  * tasks of its resource are ready, one begins: that of the highest *upward rank*, the longest path
- * from its begin to the end of the iteration (HEFT: Topcuoglu, Hariri and Wu, 2002), or, on links,
+ * from its start to the end of the iteration (HEFT: Topcuoglu, Hariri and Wu, 2002), or, on links,
  * the shortest. Of equals the higher rank, then the lower number. Nothing is preempted.
  *
  * For independent tasks on m equal machines such a schedule is at most (2 - 1/m) times as long as

@@ -10,7 +10,7 @@
 
 /* ---- upward rank -------------------------------------------------------------------------- */
 
-/* The upward rank of each task: the longest path from its begin to the end of the iteration. */
+/* The upward rank of each task: the longest path from its start to the end of the iteration. */
 static void fill_ranks(const struct lull_job_graph *graph, const int64_t *duration_ns,
                        int64_t *rank_ns)
 {

@@ -14,7 +14,7 @@
  * preempts and resizes jobs"), not measured individually. */
 static const double URGENCY = 1.7;
 
-/* The shape of a group with this many GPUs, which is made if it is new; NULL: no memory. */
+/* The shape of a group with this many GPUs, which is made if it is new; NULL: out of memory. */
 static struct lull_ranked_shape *ranked_queue_shape_of(struct lull_ranked_group *group,
                                                        uint32_t gpus)
 {

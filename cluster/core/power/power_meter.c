@@ -107,7 +107,7 @@ static void power_meter_advance(struct lull_power_meter *meter, int64_t now_ns)
 
 /* ---- points ------------------------------------------------------------------------------- */
 
-/* The type's point at this time, made if there is none yet; NULL: no memory. */
+/* The type's point at this time, made if there is none yet; NULL: out of memory. */
 static struct lull_power_point *power_meter_point_at(struct lull_power_meter *meter, uint32_t type,
                                                      int64_t now_ns)
 {

@@ -169,7 +169,7 @@ static void power_share_begin(struct share *share, uint32_t claimant_count, uint
         share->first[share->parts[i].claimant + 1]++;
     for (uint32_t c = 0; c < claimant_count; c++)
         share->first[c + 1] += share->first[c];
-    for (uint32_t i = part_count; i-- > 0;) /* first[c] moves from the end of c to its begin */
+    for (uint32_t i = part_count; i-- > 0;) /* first[c] moves from the end of c to its start */
         share->by_owner[--share->first[share->parts[i].claimant + 1]] = i;
     memmove(share->first, share->first + 1, claimant_count * sizeof(share->first[0]));
     share->first[claimant_count] = part_count;

@@ -11,7 +11,7 @@
 #include "cluster/slurm/schedule/schedule.h"
 
 /* A start, or a rejection, with what it was compared to. It is decided now, or expected later, of a
- * schedule whose time has moved on. NULL: no memory. */
+ * schedule whose time has moved on. NULL: out of memory. */
 json_t *lull_report_decision(const struct lull_queue *queue, const struct lull_schedule *schedule,
                              const struct lull_schedule_decision *decision, const char *policy);
 

@@ -516,7 +516,7 @@ static int slurm_queue_update(struct lull_slurm *slurm, job_desc_msg_t *request,
     return rc;
 }
 
-/* The names of a decision's nodes, with commas. The caller frees it; NULL: no memory. */
+/* The names of a decision's nodes, with commas. The caller frees it; NULL: out of memory. */
 static char *name_nodes(const struct lull_slurm *slurm,
                         const struct lull_schedule_decision *decision)
 {

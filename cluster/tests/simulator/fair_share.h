@@ -38,7 +38,7 @@ struct lull_share_use {
 
 struct lull_share; /* opaque */
 
-/* Links are copied. NULL: no memory. */
+/* Links are copied. NULL: out of memory. */
 struct lull_share *lull_share_create(const struct lull_share_link *links, uint32_t count,
                                      enum lull_share_rule rule);
 void lull_share_destroy(struct lull_share *share);

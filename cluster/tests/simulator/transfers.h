@@ -23,7 +23,7 @@ struct lull_network_transfer {
 
 struct lull_transfers; /* opaque; its time begins at 0 s */
 
-/* Links are copied. NULL: no memory. */
+/* Links are copied. NULL: out of memory. */
 struct lull_transfers *lull_transfers_create(const struct lull_share_link *links, uint32_t count,
                                              enum lull_share_rule rule);
 void lull_transfers_destroy(struct lull_transfers *transfers);

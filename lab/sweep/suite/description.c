@@ -430,7 +430,7 @@ enum { FIELDS = sizeof(fields) / sizeof(fields[0]) };
 
 /* ---- kernels ---- */
 
-/* Returns whether all is there once a kernel ends; the line is that of its begin. */
+/* Returns whether all is there once a kernel ends; the line is that of its start. */
 static int finish_kernel(struct suite_reader *reader)
 {
     struct lull_suite_kernel *const kernel = reader->kernel;

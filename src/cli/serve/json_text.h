@@ -13,7 +13,7 @@
 #include <jansson.h>
 
 /* Returns a document, in which there are no circles, as text that ends with a NUL, for free();
- * *size_out is its length. NULL: no memory. */
+ * *size_out is its length. NULL: out of memory. */
 char *lull_serve_json_text(const json_t *document, size_t *size_out);
 
 /* Returns UTF-8 of this length as the text of a JSON string, likewise. */

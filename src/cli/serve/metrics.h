@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "cli/serve/request.h"
 
-/* Returns the table that was built in, which the caller frees; NULL: no memory. */
+/* Returns the table that was built in, which the caller frees; NULL: out of memory. */
 json_t *lull_serve_metrics_open(void);
 
 /* Writes all families of the table that have a value in the document. */

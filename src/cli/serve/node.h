@@ -18,13 +18,13 @@
 struct lull_serve_node;
 
 /* Begins; runtime_dir of lulld, borrowed. is_for_all: runs of other users are shown as well, where
- * this user may read them. NULL: no memory. */
+ * this user may read them. NULL: out of memory. */
 struct lull_serve_node *lull_serve_node_create(const char *runtime_dir, bool is_for_all);
 
 /* Frees it; NULL is allowed. A driver that hangs keeps its thread. */
 void lull_serve_node_destroy(struct lull_serve_node *node);
 
-/* Looks at everything and returns a new document; NULL: no memory. */
+/* Looks at everything and returns a new document; NULL: out of memory. */
 json_t *lull_serve_node_look(struct lull_serve_node *node);
 
 #endif

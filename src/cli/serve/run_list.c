@@ -77,7 +77,7 @@ static void run_list_copy(json_t *summary, const json_t *from, const char *key)
     lull_field_number(summary, key, lull_report_number(from, key));
 }
 
-/* Sets where the run's page is. The name in JSON may have lost bytes that are no UTF-8. */
+/* Sets where the run's page is. The name in JSON may have lost bytes that are not UTF-8. */
 static void run_list_set_address(json_t *summary, const char *name)
 {
     char *const part = lull_printable_copy(LULL_PRINTABLE_ADDRESS, name, strlen(name));

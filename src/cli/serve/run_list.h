@@ -20,7 +20,7 @@ enum {
 
 struct lull_serve_run_list;
 
-/* Begins for a folder, whose name is borrowed; NULL: no memory. */
+/* Begins for a folder, whose name is borrowed; NULL: out of memory. */
 struct lull_serve_run_list *lull_serve_run_list_create(const char *folder);
 void lull_serve_run_list_destroy(struct lull_serve_run_list *list);
 

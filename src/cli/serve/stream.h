@@ -16,7 +16,7 @@ enum { LULL_SERVE_MAX_VIEWERS = 32 };
 
 struct lull_serve_streams;
 
-/* Begins without viewers; NULL: no memory. */
+/* Begins without viewers; NULL: out of memory. */
 struct lull_serve_streams *lull_serve_streams_create(void);
 
 /* Sets the watch whose frames are sent. Call it before the first viewer. */

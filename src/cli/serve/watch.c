@@ -57,7 +57,7 @@ static void frame_release(struct frame *frame)
         free(frame);
 }
 
-/* Makes an event of a stream; NULL: no memory. */
+/* Makes an event of a stream; NULL: out of memory. */
 static struct frame *make_frame(uint64_t number, const char *event, const char *data,
                                 size_t data_size)
 {

@@ -2,8 +2,8 @@
  * One communication call, one section that the program names, or one gap in a GPU's computation,
  * as the decisions see it.
  *
- * Its signature says what it is and not when: operation, size class, communicator and peer. The
- * sequence of signatures is what iterations are found in. Pure.
+ * Its signature contains the operation, size class, communicator and peer, but no time. Iterations
+ * are found in the sequence of signatures. Pure.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A place that no gap has: it says that the iteration has been left. */
+/* A place of no gap: the iteration has been left. */
 #define LULL_CALL_BREAK UINT32_MAX
 
 struct lull_call {
@@ -25,21 +25,21 @@ struct lull_call {
     uint32_t name;         /* of a section that the program names */
     uint32_t order;        /* of a kernel: its number in the order in which the host enqueued them,
                             * which is not that of their times where they run beside each other */
-    uint32_t place;        /* which gap of the iteration, from 1: never merged with its neighbours,
-                            * and judged together with all gaps that do the same; 0: no gap */
-    uint16_t operation;    /* any numbering; equal numbers are equal operations */
-    bool begin;            /* true: entered; false: left */
-    bool is_cautious; /* it may hide computation: its clock is searched in small steps from the top
-                       */
-    bool is_late; /* reported only when it was over (polling): it counts as communication, but is no
-                     symbol of the iteration and no section */
+    uint32_t place; /* number of the gap in the iteration, from 1; never merged with its neighbours,
+                       and judged together with all equal gaps; 0: no gap */
+    uint16_t operation; /* any numbering; equal numbers are equal operations */
+    bool begin;         /* true: entered; false: left */
+    bool is_cautious;   /* may hide computation: its clock is searched in small steps from the top
+                         */
+    bool is_late;       /* reported only after its end (polling): it counts as communication, but is
+                           neither a symbol of the iteration nor a section */
 };
 
-/* Equal for calls that do the same at the same place; never 0. */
+/* Equal for the same call at the same place; never 0. */
 uint64_t lull_call_signature(const struct lull_call *call);
 
-/* The signature without the place, so that gaps which do the same are equal wherever they stand.
- * For a call that is no gap both are equal. */
+/* The signature without the place, so that equal gaps at different places have equal signatures.
+ * For a call that is not a gap both signatures are equal. */
 uint64_t lull_call_class(const struct lull_call *call);
 
 /* The signature of a sequence of calls, from that of the calls before (0 at the start) and that of

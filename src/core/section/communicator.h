@@ -1,5 +1,5 @@
 /*
- * What a communicator is for: data, tensor, pipeline or expert parallelism.
+ * Determines the purpose of a communicator: data, tensor, pipeline or expert parallelism.
  *
  * The name decides where the framework gives one (Megatron's and PyTorch's group descriptions).
  * Otherwise the traffic decides:
@@ -41,7 +41,7 @@ enum lull_transfer {
 };
 
 enum {
-    LULL_COMMUNICATOR_MIN_TRANSFERS = 8, /* with fewer the answer is "unknown" */
+    LULL_COMMUNICATOR_MIN_TRANSFERS = 8, /* with fewer the result is "unknown" */
     LULL_COMMUNICATOR_SIZES = 8,         /* different sizes that are counted apart */
     LULL_COMMUNICATOR_PEERS = 3,
 };
@@ -64,21 +64,21 @@ struct lull_communicator {
 void lull_communicator_init(struct lull_communicator *communicator, const char *name,
                             uint32_t ranks, uint32_t nodes, int32_t rank);
 
-/* Takes one operation. bytes: the payload of this rank; peer: -1 where there is none or it is
- * unknown. O(1). */
+/* Takes one operation. bytes: the payload of this rank; peer: -1 if there is none or it is unknown.
+ * O(1). */
 void lull_communicator_take(struct lull_communicator *communicator, enum lull_transfer transfer,
                             uint64_t bytes, int32_t peer);
 
 /*
- * What the communicator is for, as far as known. iterations: of the job while the operations were
- * taken. 0: their number is unknown, and then reductions of one size within a node stay unknown,
- * because they may be one bucket or many layers.
+ * The purpose of the communicator, as far as known. iterations: of the job while the operations
+ * were taken. 0: unknown; then reductions of one size within a node stay unknown, because they may
+ * be one bucket or many layers.
  */
 enum lull_parallelism lull_communicator_parallelism(const struct lull_communicator *communicator,
                                                     uint64_t iterations);
 
-/* What a name says; of "DATA_PARALLEL_GROUP:7" only the part before the colon counts. null:
- * unknown. */
+/* The purpose according to a name; of "DATA_PARALLEL_GROUP:7" only the part before the colon
+ * counts. null: unknown. */
 enum lull_parallelism lull_parallelism_of_name(const char *name);
 
 /* "data", "tensor", "pipeline", "expert", "unknown". */

@@ -13,12 +13,11 @@
  *          good and the highest known bad. Ends at the point where STEP ends if the slowdown never
  *          falls on the way down.
  *   GALLOP 1, 2, 4, 8... points down while not degraded, then bisects: never goes far below a point
- *          that hurts, for what must not be disturbed (the steady point).
- *          It may be aimed at where a model expects its end.
- * On any answers of the guard, all three end at a point that was found good (or the highest) whose
- * next lower point was found bad (or does not exist). Verdicts taken, of count points: STEP at most
- * count - 1, BISECT 2 + log2(count), GALLOP 2 + 2 log2(count), and LULL_DESCENT_AIMS
- * more where it is aimed.
+ * with a slowdown, for targets that must not be disturbed (the steady point). It may start at the
+ * result that a model expects. On any answers of the guard, all three end at a point that was found
+ * good (or the highest) whose next lower point was found bad (or does not exist). Verdicts taken,
+ * of count points: STEP at most count - 1, BISECT 2 + log2(count), GALLOP 2 + 2 log2(count), and
+ * LULL_DESCENT_AIMS more if it uses a model.
  *
  * Pure; caller's storage.
  *
@@ -32,7 +31,7 @@
 
 #include "core/stats/guard.h"
 
-/* How often a search is aimed: a model that is wrong so often is not asked again. */
+/* How often a search uses a model: a model that is wrong that often is not used again. */
 enum { LULL_DESCENT_AIMS = 3 };
 
 enum lull_descent_strategy { LULL_DESCENT_STEP, LULL_DESCENT_BISECT, LULL_DESCENT_GALLOP };
@@ -45,7 +44,7 @@ struct lull_descent {
     uint32_t candidate;  /* the point under test; equal to good when done */
     uint32_t stride;     /* points to the next candidate; 0: halve */
     uint32_t resolution; /* the least number of points between good and bad worth searching, >= 1 */
-    uint32_t aims;       /* how often it has been aimed since then */
+    uint32_t aims;       /* how often it has used a model since then */
     uint32_t steps;      /* verdicts taken since the start or the last back-off */
 };
 
@@ -53,13 +52,13 @@ struct lull_descent {
 void lull_descent_init(struct lull_descent *descent, enum lull_descent_strategy strategy,
                        uint32_t count);
 
-/* Starts at a point that is known to be good already, and searches below it. */
+/* Starts at a point that is already known to be good, and searches below it. */
 void lull_descent_init_below(struct lull_descent *descent, enum lull_descent_strategy strategy,
                              uint32_t count, uint32_t good);
 
 /*
  * From now on the search ends when fewer than `resolution` points lie between the lowest good and
- * the highest bad one; so it ends at most that many points above where it would have ended. The
+ * the highest bad one; so its result is at most that many points higher than without this. The
  * lowest point is tried as before.
  */
 void lull_descent_coarsen(struct lull_descent *descent, uint32_t resolution);
@@ -69,7 +68,8 @@ bool lull_descent_done(const struct lull_descent *descent);
 
 /*
  * Takes the guard's verdict on the candidate (S224) and moves on: DEGRADED S225, NOT_DEGRADED S226
- * or the next candidate S222. UNDECIDED changes nothing, nor does any verdict once done.
+ * or the next candidate S222. UNDECIDED changes nothing, and neither does any verdict after the
+ * end.
  */
 void lull_descent_take(struct lull_descent *descent, enum lull_verdict verdict);
 
@@ -79,10 +79,11 @@ void lull_descent_take(struct lull_descent *descent, enum lull_verdict verdict);
 void lull_descent_aim(struct lull_descent *descent, uint32_t point);
 
 /*
- * The result hurts after all, or cannot be proven harmless: goes no lower than `points` (>= 1)
- * above it, and tries that first, in the hope that it is not far off; then it searches between that
- * and `floor`, a point that is not lower than the result and known to be good. Where nothing is
- * left between the two it ends at once, at the floor. To search lower again, reopen.
+ * Backs off from a result that slows down after all, or cannot be accepted. The search now goes no
+ * lower than `points` (>= 1) above the result and tries that point first, since it is probably
+ * close. Then it searches between that point and `floor`, a point known to be good that is not
+ * lower than the result. If no point is left between the two, it ends at once, at the floor. To
+ * search lower again, reopen.
  */
 void lull_descent_back_off(struct lull_descent *descent, uint32_t floor, uint32_t points);
 

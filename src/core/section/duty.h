@@ -1,8 +1,8 @@
 /*
- * Duty: a steady point between two clocks. The job's iterations run by turns at the steady point
- * and one point below it, all GPUs in step. A beat is so many iterations in a row at one of the
- * two; of LULL_DUTY_SLOTS beats `low` run at the lower point, spread as evenly as can be. So the
- * mean slowdown lies between those of the two clocks, where a clock list has nothing to offer.
+ * Duty: a steady point between two clocks. The job's iterations alternate between the steady point
+ * and one point below it, on all GPUs together. A beat is a number of consecutive iterations at one
+ * of the two. Of LULL_DUTY_SLOTS beats `low` run at the lower point, spread as evenly as possible.
+ * So the mean slowdown lies between those of two neighbouring clocks.
  *
  * Pure; caller's storage; any thread. SPDX-License-Identifier: Apache-2.0
  */
@@ -24,11 +24,11 @@ struct lull_duty {
 /* Returns whether iteration number `iteration` (from 0) runs one point below the steady point. */
 bool lull_duty_is_low(const struct lull_duty *duty, uint64_t iteration);
 
-/* Returns after how many iterations the same beats come again, >= 1. */
+/* Returns the number of iterations after which the beats repeat, >= 1. */
 uint32_t lull_duty_round(const struct lull_duty *duty);
 
-/* Returns how many iterations a beat needs, so that it is long beside the time that it takes to
- * change the clocks of all GPUs (both > 0, ms); 0: a round would take too many iterations. */
+/* Returns how many iterations a beat needs to be long compared with the time of changing the clocks
+ * of all GPUs (both > 0, ms); 0: a round would take too many iterations. */
 uint32_t lull_duty_slot_iterations(double iteration_ms, double change_ms);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * Exposure: what one GPU's kernels did with its time. Communication beside which no compute kernel
- * runs is exposed; a stretch in which no compute kernel runs at all is a gap, whether
- * communication fills it or nothing. Only gaps may run at a lower clock for nothing.
+ * Exposure: how one GPU's kernels used its time. Communication without a compute kernel at the same
+ * time is exposed. A stretch without any compute kernel is a gap, with or without communication.
+ * Only gaps may run at a lower clock without a slowdown.
  *
  * An interval reaches from begin_ns up to, not including, end_ns, times of any one clock, at most
  * INT64_MAX apart. A *union* is sorted and disjoint, and its members neither touch nor are empty:
- * what lull_intervals_unite leaves. Pure; the caller's storage.
+ * the result of lull_intervals_unite. Pure; the caller's storage.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -62,7 +62,7 @@ struct lull_iteration_state {
     uint64_t symbols;  /* pushed in all */
 };
 
-/* null: no memory. */
+/* null: out of memory. */
 struct lull_iteration_finder *lull_iteration_finder_create(void);
 void lull_iteration_finder_destroy(struct lull_iteration_finder *finder);
 

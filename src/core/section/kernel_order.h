@@ -1,14 +1,14 @@
 /*
- * Order: the iteration of communication kernels that run on the GPU, however they race there.
+ * Order: finds the iteration of communication kernels on the GPU, even if they race there.
  *
- * Kernels of several communicators, or streams, begin and end beside each other, and which of two
- * that wait for nothing in common comes first differs from iteration to iteration. What repeats is
- * the order in which the host has enqueued them. Each kernel carries its number in it (call.h:
- * order); numbers of neighbours need not follow each other, as not every operation has a kernel.
+ * Kernels of several communicators, or streams, begin and end beside each other, and the order of
+ * two independent kernels differs from iteration to iteration. The order in which the host has
+ * enqueued them repeats. Each kernel carries its number in it (call.h: order); neighbours need not
+ * have consecutive numbers, since not every operation has a kernel.
  *
  * Searching. Kernels are restored into the order of their numbers and then are the symbols of an
  * iteration finder. One is held back until its predecessor's number has come, or until
- * LULL_ORDER_HELD later ones have; what comes later than that is no symbol. The iteration is FOUND
+ * LULL_ORDER_HELD later ones have; kernels later than that are not symbols. The iteration is FOUND
  * once the finder has one and the numbers advance by the same amount, the stride, from each kernel
  * to its counterpart of the iteration before.
  *
@@ -18,10 +18,10 @@
  * the multiple FOUND, beginning after the longest time between two kernels. When they do so no
  * longer, or the longest time comes elsewhere, it is LEFT and found again as it is now.
  *
- * Following. A number says iteration and position of its kernel at once, before all that came
- * before it have started. A kernel whose signature is not the one of its position, or whose number
- * belongs to none, ends it: LEFT. Kernels that are never reported end nothing. After that the last
- * iteration is known still: when it comes again, whole, it is RESUMED.
+ * Following. A number gives iteration and position of its kernel at once, before all earlier
+ * kernels have started. A kernel whose signature is not the one of its position, or whose number
+ * belongs to none, ends it: LEFT. Kernels that are never reported do not end it. After that the
+ * last iteration is still known: when it occurs again completely, it is RESUMED.
  *
  * Pure; create/destroy; one thread at a time. Numbers may wrap.
  *
@@ -54,7 +54,7 @@ struct lull_standing {
 
 struct lull_kernel_order; /* opaque: some 500 KiB */
 
-/* null: no memory. */
+/* null: out of memory. */
 struct lull_kernel_order *lull_kernel_order_create(void);
 void lull_kernel_order_destroy(struct lull_kernel_order *order);
 
@@ -63,7 +63,7 @@ enum lull_kernel_order_event lull_kernel_order_take(struct lull_kernel_order *or
                                                     uint32_t number, uint64_t signature,
                                                     int64_t begin_ns);
 
-/* Where the kernel of that number stands; false: it belongs nowhere, or no iteration is followed.
+/* The position of the kernel of that number. False: it has none, or no iteration is followed.
  */
 bool lull_kernel_order_locate(const struct lull_kernel_order *order, uint32_t number,
                               struct lull_standing *standing_out);

@@ -1,10 +1,11 @@
 /*
- * Placement: decides from what was seen of a process of a job on which GPU it may be managed. A GPU
+ * Placement: decides from observations of a process on which GPU it may be managed. A GPU
  * is chosen only if the process uses it for certain: the clock of any other belongs to another
  * program.
  *
- * Sets of GPUs are masks of the numbers that the driver library gives them (0 to 63). What a set
- * says is true but may be incomplete: a GPU that is missing in one may be used all the same.
+ * Sets of GPUs are masks of the numbers that the driver library gives them (0 to 63). The GPUs of a
+ * set are certain, but a set may be incomplete: a GPU that is missing in it may be used
+ * nevertheless.
  *
  * Pure; threads: any. SPDX-License-Identifier: Apache-2.0
  */
@@ -24,17 +25,17 @@ struct lull_placement_evidence {
 };
 
 enum lull_placement {
-    LULL_PLACEMENT_UNSEEN,    /* it was seen on no GPU yet */
+    LULL_PLACEMENT_UNSEEN,    /* no GPU known yet */
     LULL_PLACEMENT_ON,        /* it uses this GPU */
-    LULL_PLACEMENT_SEVERAL,   /* it uses several, and none of them more than the others */
+    LULL_PLACEMENT_SEVERAL,   /* it uses several GPUs, none more than the others */
     LULL_PLACEMENT_ELSEWHERE, /* it uses a GPU that cannot be named here */
 };
 
 /*
  * Decides. *gpu_out is written for LULL_PLACEMENT_ON alone. A communicator outweighs contexts: a
- * process often has a context on a GPU that it does not compute on. Only where nothing was seen and
- * the driver cannot list the process, its only GPU is chosen; that takes
- * for granted that the process uses a GPU at all.
+ * process often has a context on a GPU that it does not compute on. If nothing was observed and the
+ * driver cannot list the process, its only GPU is chosen. This assumes that the process uses a GPU
+ * at all.
  */
 enum lull_placement lull_placement_decide(const struct lull_placement_evidence *evidence,
                                           uint32_t *gpu_out);

@@ -1,10 +1,11 @@
 /*
- * Rounds: how many periods of like calls make one iteration, found from the times between calls.
+ * Rounds: the number of periods of equal calls in one iteration, found from the times between
+ * calls.
  *
  * Where a job makes the same calls many times per iteration (one all-reduce per parameter or layer,
  * gradient accumulation, tokens), the sequence of calls repeats with a short period and only the
- * times between them repeat with the iteration. A trial that took the short period for the
- * iteration would compare blocks that hold different parts of it.
+ * times between them repeat with the iteration. A trial that used the short period as the iteration
+ * would compare blocks with different parts of it.
  *
  * A lag L explains the intervals if they differ from those L before by less than a fifth of the
  * mean square by which they differ from those one (and two) periods before. The smallest such lag
@@ -22,14 +23,14 @@
 
 #include <stdint.h>
 
-/* An iteration must have been seen so often. */
+/* The required number of observed iterations. */
 enum { LULL_ROUNDS_SEEN = 3 };
 
 /*
  * Returns how many periods make one iteration, from 3 on; 1: one, or two at most.
  * intervals_ms: time before each of the last `count` calls, the newest first, each finite;
- * period >= 1: after so many calls their sequence repeats; current >= 1: the result of the look
- * before, which is kept while it explains the intervals.
+ * period >= 1: the number of calls after which their sequence repeats; current >= 1: the previous
+ * result, which stays while it explains the intervals.
  */
 uint32_t lull_rounds_find(const double *intervals_ms, uint32_t count, uint32_t period,
                           uint32_t current);

@@ -1,6 +1,6 @@
 /*
- * Switchable: how much of a GPU's gaps could have run at a low clock, with a driver that needs
- * down_ns until a lowering and up_ns until a raising has effect; and what that would have saved.
+ * Estimates how much of a GPU's gaps could have run at a low clock, and the resulting saving, with
+ * a driver that needs down_ns until a lowering and up_ns until a raising takes effect.
  *
  * alone: each gap is switched separately. The lowering is requested when the gap begins, the
  *   raising ahead of its end, so that it is low for length - down - up. Only gaps for which that

@@ -1,12 +1,11 @@
 /*
- * Slack: how long each rank waits for later ranks, and how many points lower its GPU may run for
- * that.
+ * Slack: how long each rank waits for later ranks, and how many points lower its GPU may therefore
+ * run.
  *
- * A collective ends on all ranks at once, and begins on each as soon as that rank is there. So the
- * rank that is in it for the shortest time is the last to come, and what others are in it for
- * longer is their own waiting. Of a GPU's waits in an iteration the longest counts: where
- * collectives run behind computation, waits of one iteration are one and the same lag, seen over
- * and over.
+ * A collective ends on all ranks at once, and starts on each rank when that rank arrives. So the
+ * rank with the shortest time in it arrived last, and the additional time of the others is waiting.
+ * The longest wait of a GPU in an iteration counts: if collectives follow computation, all waits of
+ * one iteration show the same lag.
  *
  * A GPU that has waited for a while in each of the last iterations is lowered by as many points as
  * this fills, with what a point costs it learnt from the waits themselves: at first a point is
@@ -16,12 +15,12 @@
  * longer times.
  *
  * Where ranks compute nothing beside their collectives (mixture of experts, tensor parallel), each
- * wait is one of its own, and all of them together count. Which of both holds shows once the GPU is
- * lowered by a few points: it may be lowered on until both, the longest wait and all together, are
- * filled if they continue to become shorter as they have done so far. Where ranks can run ahead by
- * a layer at most the longest does not become shorter at first, and nothing is extrapolated. A GPU
- * also comes last where less lowered ones wait for it for longer, in all, than it does, in
- * many iterations in a row.
+ * wait is one of its own, and all of them together count. Which of the two cases applies shows once
+ * the GPU is lowered by a few points. It may be lowered further until both the longest wait and
+ * their sum are used up, provided that they continue to shrink as they have done so far. Where
+ * ranks can run ahead by a layer at most the longest does not become shorter at first, and nothing
+ * is extrapolated. A GPU also comes last where less lowered ones wait for it for longer, in all,
+ * than it does, in many iterations in a row.
  *
  * Ranks are compared by how long they are in the collective of one kind (operation, size class and
  * number of ranks) with the same number. So ranks of groups of the same kind are compared with each
@@ -31,10 +30,10 @@
  * iterations later. They are compared with the times that the ranks of this node were in the
  * collectives in that same iteration, as long as their points have not changed since. Only
  * collectives of more ranks than this node has are compared, in iterations in which all ran at the
- * same common point. What rests on other nodes' words goes by these alone: where a less lowered
- * rank of this node waits for a GPU, both may be waiting for another node. It is taken back at once
- * where all ranks at the common point, wherever they are, have waited for the GPU, and where
- * nothing has been reported for LULL_SLACK_STALE words.
+ * same common point. Slack from other nodes' reports depends on these reports alone: if a less
+ * lowered rank of this node waits for a GPU, both may be waiting for another node. It is taken back
+ * at once where all ranks at the common point, wherever they are, have waited for the GPU, and
+ * where nothing has been reported for LULL_SLACK_STALE words.
  *
  * Pure; caller's storage; one thread. Times: int64_t ns of one monotonic clock for all GPUs.
  * Source: none; the rule is that of the refinement of sections (controller/refine.c).
@@ -56,7 +55,7 @@ enum {
     LULL_SLACK_OPEN = 8,   /* collectives of one kind that are under way at once */
     LULL_SLACK_WINDOW = 6, /* iterations in which a GPU must have waited */
     LULL_SLACK_KEPT = 8,   /* iterations that wait for other nodes' reports */
-    LULL_SLACK_STALE = 8,  /* words of this node without an answer, after which nothing is known */
+    LULL_SLACK_STALE = 8, /* reports of this node without an answer, after which nothing is known */
 };
 
 /* One collective, and how long each GPU was in it. */
@@ -104,7 +103,7 @@ struct lull_slack_waits {
     double all_ms[LULL_SLACK_WINDOW];
 };
 
-/* What came of a GPU's slack so far. */
+/* The results of a GPU's slack so far. */
 struct lull_slack_record {
     uint64_t iterations; /* of its rank */
     uint64_t lowered;    /* ...that it has run below the common point */
@@ -129,7 +128,7 @@ struct lull_slack_gpu {
     bool is_reached;      /* it has been at `point` since that is wanted */
     bool is_in_force;     /* it has run at its points for the whole present iteration */
     bool rests_on_nodes;  /* its points rest on other nodes' reports */
-    uint32_t tried_most;  /* points that may be tried at once where no single wait pays for one */
+    uint32_t tried_most;  /* points that may be tried at once if no single wait covers one */
     uint32_t era;         /* how often its points have changed */
     bool is_answered;     /* other nodes have reported an iteration at these points */
     uint64_t iteration;   /* of its rank, the present one */
@@ -139,7 +138,7 @@ struct lull_slack_gpu {
         collective_times[LULL_SLACK_KEPT]; /* ...and in those that nodes report */
     struct lull_slack_waits own;           /* for ranks of its own node... */
     struct lull_slack_waits job;           /* ...and for the latest rank of the job */
-    double point_ms;                       /* what a point costs; 0: not known */
+    double point_ms;                       /* cost of a point; 0: unknown */
     double had_waited_ms;  /* when it was lowered from the common point, at least... */
     double had_longest_ms; /* ...the same, on average... */
     double had_all_ms;     /* ...and all waits of an iteration together, on average */
@@ -183,8 +182,8 @@ void lull_slack_begin_iteration(struct lull_slack *slack, uint32_t gpu, uint32_t
 /* The GPU's clock has followed to this point. */
 void lull_slack_take_switch(struct lull_slack *slack, uint32_t gpu, uint32_t point);
 
-/* The GPU has another rank, or none any more, or its calls are learnt afresh: it has no slack, and
- * nothing is known of it. */
+/* The GPU has another rank, or none, or its calls are being learnt again: it has no slack, and its
+ * history is discarded. */
 void lull_slack_forget(struct lull_slack *slack, uint32_t gpu);
 
 /* Finds the newest iteration that all ranks of this node have ended, if it is due to be reported to
@@ -197,17 +196,17 @@ bool lull_slack_report(struct lull_slack *slack, struct lull_arrival *arrival_ou
  * bits: GPUs that are to be raised at once. */
 uint64_t lull_slack_receive(struct lull_slack *slack, const struct lull_arrival *latest);
 
-/* How many points below the common one the GPU may run. */
+/* Returns how many points below the common one the GPU may run. */
 uint32_t lull_slack_points(const struct lull_slack *slack, uint32_t gpu);
 
-/* True where any GPU has slack that is used. */
+/* Returns whether any GPU uses slack. */
 bool lull_slack_is_used(const struct lull_slack *slack);
 
-/* What came of the GPU's slack; borrowed as long as the slack lives. */
+/* The results of the GPU's slack; valid as long as the slack lives. */
 const struct lull_slack_record *lull_slack_record(const struct lull_slack *slack, uint32_t gpu);
 
-/* What has been lowered, slack and all, is not proven harmless: all GPUs go back by so many points,
- * and are not lowered again for ever longer times. */
+/* The lowered clocks, including slack, were not accepted: all GPUs are raised by this many points,
+ * and are not lowered again for increasing times. */
 void lull_slack_back_off(struct lull_slack *slack, uint32_t points);
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * Track: one rank's stream of calls, and what is known of its sections and their times.
+ * Track: one rank's stream of calls, with its sections and their times as far as known.
  *
  * The outermost calls of one thread are the symbols of the iteration finder. Once the period is
  * known, the track learns from a few of them; two or three periods of the same calls may turn out
  * to be one iteration, distinguished by the computation between them. Then it merges neighbouring
- * calls with next to no computation between them into sections, and forecasts when each begins and
- * ends. An iteration is counted at the beginning of the call with the longest computation before
- * it, so that no section reaches across the boundary of two iterations.
+ * calls with almost no computation between them into sections, and forecasts their starts and ends.
+ * An iteration is counted at the beginning of the call with the longest computation before it, so
+ * that no section reaches across the boundary of two iterations.
  *
  * Pure; create/destroy; one thread at a time. Times: int64_t ns of the caller's monotonic clock.
  *
@@ -39,11 +39,11 @@ struct lull_section {
     uint32_t name;
     bool is_cautious;                   /* one of its calls may be computation */
     struct lull_moments length_ms;      /* begin of its first to end of its last call */
-    struct lull_moments exposed_ms;     /* within its calls: what computation waits for */
+    struct lull_moments exposed_ms;     /* within its calls: the time that computation waits */
     struct lull_quantile recent_length; /* the last lengths, from which the next one is forecast */
-    struct lull_quantile recent_gap;    /* from the end of the section before to its begin, ms, as
+    struct lull_quantile recent_gap;    /* from the end of the section before to its start, ms, as
                                          * if never slowed */
-    double stretch_ms;                  /* what computation on lowered clocks adds to that */
+    double stretch_ms;                  /* the time that lowered clocks add to that */
 };
 
 enum lull_track_phase {
@@ -52,14 +52,14 @@ enum lull_track_phase {
     LULL_TRACK_KNOWN,     /* the sections are known */
 };
 
-/* What one call changed. */
+/* The changes by one call. */
 struct lull_track_note {
     bool became_known;     /* sections have just been formed */
     bool deviated;         /* the sequence broke: everything but the totals is unknown again */
     bool iteration_ended;  /* this call begins the next iteration */
     double iteration_ms;   /* length of the ended one; 0 for the first boundary */
-    int32_t begun_section; /* index of the section that begins here; -1: none does */
-    int32_t ended_section; /* index of the section that ends here; -1: none does */
+    int32_t begun_section; /* index of the section that starts here; -1: none */
+    int32_t ended_section; /* index of the section that ends here; -1: none */
 };
 
 /* Totals over the whole life, deviations included. */
@@ -74,13 +74,13 @@ struct lull_track;
 
 /*
  * joins_rounds: the rank computes between its calls, so that the time there distinguishes rounds;
- * false: the calls only enqueue, and that time says nothing. null: no memory.
+ * false: the calls only enqueue, and that time has no meaning. null: out of memory.
  */
 struct lull_track *lull_track_create(bool joins_rounds);
 void lull_track_destroy(struct lull_track *track);
 
-/* From now on computation runs at this steady point, 0: at the reference again. What a point adds
- * to times is taken to be proportional to it until it has been seen. */
+/* Sets the steady point at which computation runs from now on; 0: the reference. The time that a
+ * point adds is assumed to be proportional to it until it has been measured. */
 void lull_track_set_steady(struct lull_track *track, uint32_t point);
 
 /* Takes the next edge; calls inside a call only count its depth. */
@@ -97,7 +97,7 @@ int64_t lull_track_boundary_ns(const struct lull_track *track);
 /* Calls per iteration; 0 while searching. */
 uint32_t lull_track_period(const struct lull_track *track);
 
-/* Sections in the order of the iteration; borrowed until the next call of lull_track_take. */
+/* Sections in the order of the iteration; valid until the next call of lull_track_take. */
 const struct lull_section *lull_track_sections(const struct lull_track *track, uint32_t *count_out);
 
 /* Iteration times of this track while its sections are known, ms. */

@@ -1,11 +1,12 @@
 /*
- * An allowance of rare events: a given share of the trials and never more, whatever causes them.
+ * An allowance of rare events: at most a given share of the trials, whatever the cause of the
+ * events.
  *
- * Every trial earns a share of an event, every event spends one, and no more than a few can be
- * saved up; one may be overdrawn. Who acts only while the allowance is open sees at most
- * rate * trials + most + 2 events in any stretch of trials: a leaky bucket (Turner 1986). The
- * fullness says how careful one has to be; who makes an event as likely as rate_wanted * fullness
- * settles where earning and spending are equal, even if he misjudges the likelihood.
+ * Every trial earns a share of an event, every event spends one, and only a few can be saved up;
+ * one may be overdrawn. An owner that acts only while the allowance is open has at most rate *
+ * trials + most + 2 events in any stretch of trials: a leaky bucket (Turner 1986). The fullness
+ * indicates the required caution: an owner that makes an event as likely as rate_wanted * fullness
+ * reaches an equilibrium of earning and spending, even with a wrong estimate of the likelihood.
  *
  * Pure; caller's storage. SPDX-License-Identifier: Apache-2.0
  */
@@ -28,7 +29,7 @@ void lull_allowance_earn(struct lull_allowance *allowance, double trials);
 /* An event has happened. Unavoidable events lower the balance to minus two, no further. */
 void lull_allowance_spend(struct lull_allowance *allowance);
 
-/* False: do nothing that could bring another event. */
+/* Returns false if nothing may be done that could cause another event. */
 bool lull_allowance_is_open(const struct lull_allowance *allowance);
 
 /* 0 (overdrawn by one) to 1 (full). */

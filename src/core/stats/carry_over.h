@@ -1,6 +1,6 @@
 /*
- * Whether iterations at the reference are slower right after the candidate than later on: a
- * carry-over, which hides harm from pairs of short blocks.
+ * Tests whether iterations at the reference are slower directly after the candidate than later.
+ * Such a carry-over hides a slowdown from pairs of short blocks.
  *
  * Coins decide whether a block at the reference follows one at the candidate (exposed) or one at
  * the reference (clean). So without carry-over both kinds differ from the level before them by the
@@ -24,8 +24,8 @@ struct lull_carry_over {
 
 void lull_carry_over_add(struct lull_carry_over *carry, bool is_exposed, double deviation_ratio);
 
-/* Returns whether there are blocks enough of both kinds to see a carry-over that is large beside
- * the scatter of blocks. */
+/* Returns whether there are enough blocks of both kinds to detect a carry-over that is large
+ * compared with the scatter of blocks. */
 bool lull_carry_over_is_tested(const struct lull_carry_over *carry);
 
 /* Returns how much slower exposed blocks are, at most (by two standard errors), where it is certain

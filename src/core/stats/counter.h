@@ -1,10 +1,10 @@
 /*
- * A counter that is refreshed only now and then, such as the energy counter of a GPU (every 20 to
- * 100 ms): what it would have read at any time, if it were refreshed always.
+ * Interpolates a counter that is refreshed only at intervals, such as the energy counter of a GPU
+ * (every 20 to 100 ms): the value at any time as if it were refreshed continuously.
  *
- * It is polled more often than that; between two polls that differ there was a refresh, in the
- * middle for all we know. Between refreshes it is taken to grow evenly. Reading it as it stands
- * would be wrong by up to a refresh at both ends: some percent of a window of a second.
+ * It is polled more often than that; between two polls that differ there was a refresh, by
+ * assumption in the middle. Between refreshes it is assumed to grow evenly. A raw reading could be
+ * wrong by a refresh period at both ends: some percent of a window of a second.
  *
  * Pure; caller's storage; zero-initialised is empty; one thread at a time.
  *

@@ -1,5 +1,5 @@
 /*
- * The guard: a sequential test that says whether a candidate is slower than the reference.
+ * The guard: a sequential test of whether a candidate is slower than the reference.
  *
  * Evidence comes in pairs of blocks of iterations, one at the reference and one at the candidate,
  * next to each other, in an order that a coin has chosen (pair_schedule.h). Each pair gives one
@@ -10,23 +10,24 @@
  * (Bojinov and Shephard 2019; Ham, Bojinov, Lindon, Tingley 2022, "Design-based confidence
  * sequences").
  *
- * The bounds are a confidence sequence: valid after every pair at once, so that one may look as
- * often and stop whenever one likes. It is the t-test with a normal mixture over the effect size
- * (Lai 1976; Wang and Ramdas 2024, "Anytime-valid t-tests and confidence sequences for Gaussian
- * means with unknown variance"): exact for normal differences, and in the limit for martingale
- * differences. If the mean slowdown is the tolerance or more, the chance of ever hearing "not
- * degraded" is at most `error`. By their order alone n pairs cannot say anything with less error
- * than 2^-n, as where the job drifts steadily; so there is no upper bound before 2^-n is at
- * most `error`.
+ * The bounds are a confidence sequence: valid after all pairs simultaneously, so the test may look
+ * after every pair and stop at any time. It is the t-test with a normal mixture over the effect
+ * size (Lai 1976; Wang and Ramdas 2024, "Anytime-valid t-tests and confidence sequences for
+ * Gaussian means with unknown variance"): exact for normal differences, and in the limit for
+ * martingale differences. If the mean slowdown is the tolerance or more, the probability of ever
+ * returning "not degraded" is at most `error`. From their order alone n pairs cannot prove anything
+ * with an error below 2^-n, for example if the job drifts steadily. So there is no upper bound
+ * before 2^-n is at most `error`.
  *
  * Two questions may be asked of the same pairs:
  *   - a screen steers a search. It looks at the estimate and its standard error, decides within a
  * few pairs, and proves nothing;
  *   - a verdict is the promise: "not degraded" only when the upper bound is below the tolerance;
  *     "degraded" when the estimate is above the tolerance and the lower bound above zero;
- * "unproven" when neither is so after max_pairs, or will hardly be so. A lower clock does not make
- * a job faster: an estimate below minus the tolerance is never "not degraded", and "unproven" at
- * once where the upper bound is below that, because what is compared are not the job's iterations.
+ * "unproven" when neither holds after max_pairs, or is likely to hold by then. A lower clock does
+ * not make a job faster: an estimate below minus the tolerance is never "not degraded", and
+ * "unproven" at once where the upper bound is below that, because what is compared are not the
+ * job's iterations.
  *
  * Pure; caller's storage; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -38,16 +39,15 @@
 
 #include "core/stats/moments.h"
 
-/* The confidence of a verdict where the user does not choose another one: the typical one in
- * statistics, chosen and not measured. */
+/* The default confidence of a verdict: the typical one in statistics, chosen and not measured. */
 #define LULL_GUARD_CONFIDENCE 0.95
 
 enum lull_verdict {
     LULL_VERDICT_UNDECIDED,    /* more pairs, please */
-    LULL_VERDICT_NOT_DEGRADED, /* upper bound < tolerance, and no speed-up beyond it; of a screen:
-                                * it looks like that */
-    LULL_VERDICT_DEGRADED,     /* slower than is tolerated, or than pays */
-    LULL_VERDICT_UNPROVEN,     /* the pairs are used up, or will not do; never of a screen */
+    LULL_VERDICT_NOT_DEGRADED, /* upper bound < tolerance, and no speed-up beyond it; in a screen:
+                                  an estimate of that */
+    LULL_VERDICT_DEGRADED,     /* slower than tolerated, or too slow to save energy */
+    LULL_VERDICT_UNPROVEN,     /* the pairs are used up or will not suffice; never in a screen */
 };
 
 struct lull_guard_config {
@@ -56,7 +56,7 @@ struct lull_guard_config {
                            * it always does. Only a screen requests it: profit is no promise */
     double error;         /* chance of a false "not degraded", over all looks; (0, 0.5) */
     double refusal_error; /* the same of "degraded"; (0, 0.5) */
-    uint32_t max_pairs;   /* at which there is a verdict in any case; >= 3 */
+    uint32_t max_pairs;   /* number of pairs at which there is a verdict in any case; >= 3 */
 };
 
 struct lull_guard {
@@ -81,8 +81,8 @@ void lull_guard_add(struct lull_guard *guard, double reference, double candidate
 /* Returns whether the candidate looks worth keeping: see above. */
 enum lull_verdict lull_guard_screen(const struct lull_guard *guard);
 
-/* Returns whether it is proven not to be slower than is tolerated. Stop at the first one that
- * decides. */
+/* Returns whether it is proven not to be slower than tolerated. Stop at the first decisive verdict.
+ */
 enum lull_verdict lull_guard_verdict(const struct lull_guard *guard);
 
 void lull_guard_estimate(const struct lull_guard *guard, struct lull_guard_estimate *out);

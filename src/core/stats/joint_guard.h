@@ -1,16 +1,16 @@
 /*
  * The guard over several ranks of one job: "not degraded" only if none of them is.
  *
- * Ranks that wait for each other in every iteration have the same iteration times, and each one's
- * test sees what the others' see; among ranks that do not wait a mean would hide that one is slowed
- * more. So each rank has a test of its own, and the worst decides, without having to know first
- * which of both it is:
- *   - "not degraded" when every rank's test has said so. That none is degraded is the intersection
- * of claims each tested at level alpha, so the chance of passing wrongly is at most alpha however
- *     many ranks there are (intersection-union test, Berger 1982).
- *   - "degraded" when any rank's test has said so. That is a union: each test's chance of saying it
- *     wrongly is divided by the number of ranks (Bonferroni).
- *   - "unproven" when any rank's test has said so, and none "degraded".
+ * Ranks that wait for each other in every iteration have the same iteration times, and and their
+ * tests see the same data. Among ranks that do not wait, a mean would hide that one is slowed more.
+ * So each rank has its own test, and the worst decides. The test need not know which of the two
+ * cases holds:
+ *   - "not degraded" when every rank's test has returned it. That none is degraded is the
+ * intersection of claims each tested at level alpha, so the chance of passing wrongly is at most
+ * alpha however many ranks there are (intersection-union test, Berger 1982).
+ *   - "degraded" when any rank's test has returned it. That is a union: each test's probability of
+ * a wrong result is divided by the number of ranks (Bonferroni).
+ *   - "unproven" when any rank's test has returned it, and none "degraded".
  * A rank's test ends at its first verdict.
  *
  * Pure; caller's storage; one thread at a time. SPDX-License-Identifier: Apache-2.0
@@ -46,7 +46,7 @@ void lull_joint_guard_init(struct lull_joint_guard *joint, const struct lull_gua
 void lull_joint_guard_add(struct lull_joint_guard *joint, uint32_t rank, double reference,
                           double candidate, bool may_pass);
 
-/* The rank has ended, or never took part: its test is not waited for. */
+/* The rank has ended, or never took part: the guard does not wait for its test. */
 void lull_joint_guard_leave(struct lull_joint_guard *joint, uint32_t rank);
 
 enum lull_verdict lull_joint_guard_verdict(const struct lull_joint_guard *joint);

@@ -15,7 +15,7 @@ struct lull_moments {
 
 void lull_moments_add(struct lull_moments *moments, double value);
 
-/* Adds all that other has seen (Chan et al. 1979). */
+/* Adds all values of `other` (Chan et al. 1979). */
 void lull_moments_merge(struct lull_moments *moments, const struct lull_moments *other);
 
 /* Sample variance; 0 before two values. */

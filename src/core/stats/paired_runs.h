@@ -1,16 +1,16 @@
 /*
- * What changed between two ways of running one program, from whole runs that were made in pairs.
+ * The difference between two ways of running one program, from whole runs made in pairs.
  *
- * Iterations of one run do not show how runs differ from each other: where a process was placed,
- * what else the machine did, how warm it was. So the unit is the run, and the evidence is one log
- * ratio per pair (Kalibera and Jones 2013, "Rigorous benchmarking in reasonable time"). Bounds are
- * Student's for the mean of those log ratios. They hold if the log ratios are independent and
- * roughly symmetric, whatever the iterations within a run do; with few pairs a side that is
- * sometimes much slower than typical makes them too narrow.
+ * Iterations of one run do not show the differences between runs: placement of processes, other
+ * load of the machine, temperature. So the unit is the run, and the evidence is one log ratio per
+ * pair (Kalibera and Jones 2013, "Rigorous benchmarking in reasonable time"). Bounds are Student's
+ * for the mean of those log ratios. They hold if the log ratios are independent and roughly
+ * symmetric, whatever the iterations within a run do; with few pairs a side that is sometimes much
+ * slower than typical makes them too narrow.
  *
  * The sides alternate A B B A A B B A ..., so that a steady drift is added to one pair and taken
  * from the next: it cancels in the mean of an even number of pairs, and widens the bounds. The
- * order is fixed, because several nodes of one job have to follow it without a word.
+ * order is fixed, because several nodes of one job must follow it without communication.
  *
  * Pure; caller's storage; zero-initialised is empty. SPDX-License-Identifier: Apache-2.0
  */
@@ -24,7 +24,7 @@
 
 struct lull_paired_runs {
     struct lull_moments log_ratios; /* of other to reference, one per pair */
-    struct lull_moments shared;     /* how far those may be off, see lull_paired_runs_add */
+    struct lull_moments shared;     /* their common error, see lull_paired_runs_add */
 };
 
 /* Changes as ratios: 0.01 says that the other side is 1 % above the reference. */
@@ -41,8 +41,8 @@ bool lull_paired_runs_is_other(uint32_t run);
 
 /*
  * Adds a pair of amounts in one unit; it is ignored unless both are finite and > 0. shared_log >= 0
- * says how far the log ratio may be off by an error that is the same in every pair (the offset of a
- * sensor): no number of pairs makes it smaller, so bounds are moved outwards by its mean.
+ * is the bound of an error of the log ratio that is the same in every pair (the offset of a
+ * sensor). More pairs do not reduce it, so bounds are moved outwards by its mean.
  */
 void lull_paired_runs_add(struct lull_paired_runs *runs, double reference, double other,
                           double shared_log);

@@ -4,9 +4,9 @@
  * A period explains them where the mean of the other
  * iterations of the same phase predicts an iteration better than the mean of all others does: the
  * leave-one-out error (Stone 1974, "Cross-validatory choice and assessment of statistical
- * predictions"). What a rhythm adds to an iteration is subtracted from later ones. It is known
- * before they run, so that pairs whose order a coin chooses stay without bias, even if the rhythm
- * is wrong: it can only make them noisier.
+ * predictions"). The time that a rhythm adds is subtracted from later iterations. It is known
+ * before they run, so pairs in random order stay unbiased even if the rhythm is wrong: it can only
+ * add noise.
  *
  * Pure; caller's storage; zero-initialised is empty. SPDX-License-Identifier: Apache-2.0
  */
@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-/* Longest period that is looked for, and iterations that are remembered. */
+/* The longest period searched for, and the number of iterations kept. */
 enum { LULL_RHYTHM_MAX = 32, LULL_RHYTHM_MEMORY = 128 };
 
 struct lull_rhythm {
@@ -33,15 +33,15 @@ struct lull_rhythm_memory {
 /* Iteration number `iteration` has taken ms. */
 void lull_rhythm_remember(struct lull_rhythm_memory *memory, uint64_t iteration, double ms);
 
-/* Finds the rhythm of what is remembered; none where iterations hardly differ. O(memory * longest
+/* Finds the rhythm of the kept iterations; none if they hardly differ. O(memory * longest
  * period). */
 struct lull_rhythm lull_rhythm_find(const struct lull_rhythm_memory *memory);
 
-/* By how much the mean of what is remembered exceeds its median, relative to that: a rhythm or
- * stalls make it large. 0: nothing is remembered. */
+/* Returns the excess of the mean of the kept iterations over their median, relative to the median.
+ * A rhythm or stalls make it large. 0: there are none. */
 double lull_rhythm_unevenness(const struct lull_rhythm_memory *memory);
 
-/* The length of an iteration without what the rhythm adds to it, ms > 0. */
+/* The length of an iteration, ms > 0, without the rhythm's contribution. */
 double lull_rhythm_even_ms(const struct lull_rhythm *rhythm, uint64_t iteration, double ms);
 
 #endif

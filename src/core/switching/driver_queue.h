@@ -80,7 +80,7 @@ int64_t lull_call_trust_wake_ns(const struct lull_call_trust *trust);
  * other: by when each raising must begin so that none of them is late, and whether there is room
  * for one more lowering and the raising that follows from it.
  *
- * Raisings are served in the order of their latest begins; packed backwards from the last of them,
+ * Raisings are served in the order of their latest starts; packed backwards from the last of them,
  * each begins as late as it can (Jackson 1955, earliest due date first). GPUs whose gaps end
  * together are so raised one after the other, each ahead of its end by no more than it has to be.
  * A lowering is only requested where its own call does not stand in a raising's way, and where its

@@ -33,9 +33,9 @@ struct lull_forecast {
     double length_ms; /* a length that nearly every occurrence reaches */
     double min_ms;    /* length from which switching pays */
     double
-        gap_low_ms; /* shortest typical time from the end of the section before to its begin... */
+        gap_low_ms; /* shortest typical time from the end of the section before to its start... */
     double gap_high_ms; /* ...and the longest typical one */
-    double ahead_ms;    /* how long before the begin a lowering may be requested */
+    double ahead_ms;    /* how long before the start a lowering may be requested */
     double lead_ms;     /* how long before the end a raising must be requested */
     double down_ms;     /* until a lowering has effect, usually */
     double serve_ms;    /* a lowering served later than this before its raising is worthless */

@@ -323,7 +323,7 @@ static bool is_worth_another_visit(const struct lull_limit_search *search, uint3
     return better == 0 || better < affordable_visits(search);
 }
 
-/* The visits that are to be made yet, this one included; on the way down, as if half of the
+/* The visits that are to be made yet, including this one; on the way down, as if half of the
  * operating points were contenders. */
 static double visits_left(const struct lull_limit_search *search)
 {

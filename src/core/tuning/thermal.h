@@ -26,7 +26,7 @@ struct lull_thermal {
     uint32_t count;
     double first_w;
     /* For each time constant: the power's deviation as the temperature follows it, what is left of
-     * the distance at the begin, and the normal equations of both and a constant. */
+     * the distance at the start, and the normal equations of both and a constant. */
     struct lull_thermal_track {
         double followed;
         double left;

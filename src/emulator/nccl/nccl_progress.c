@@ -132,7 +132,7 @@ static void nccl_progress_report_end(struct lull_nccl_work *work)
 
 /* ---- the thread ---- */
 
-/* The first work whose begin or end has not been reported; NULL: there is none. The mutex is
+/* The first work whose start or end has not been reported; NULL: there is none. The mutex is
  * held. */
 static struct lull_nccl_work **find_update(struct lull_nccl_comm *comm)
 {

@@ -335,7 +335,7 @@ static void kernel_queue_make_ready(struct lull_physics_context *context, uint32
     context->ready |= bit_of(place);
 }
 
-/* Ends a work, and moves the begin of those that waited for it to its end and their delay. */
+/* Ends a work, and moves the start of those that waited for it to its end and their delay. */
 static void kernel_queue_end(struct lull_physics_context *context, uint32_t place)
 {
     struct lull_physics_kernel *ended = &context->kernels[place];

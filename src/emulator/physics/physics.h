@@ -69,7 +69,7 @@ struct lull_physics_work {
     double link_gbs;
     uint32_t channels; /* number of SMs that drive it */
     bool takes_sms;    /* compute kernels beside it lack those SMs */
-    bool is_held;      /* it spins from its begin until lull_physics_release() */
+    bool is_held;      /* it spins from its start until lull_physics_release() */
 };
 
 enum lull_physics_state {
@@ -190,7 +190,7 @@ struct lull_physics {
     int64_t plateau_ns;
 
     uint64_t
-        work_events; /* number of begins and ends so far; if it is unchanged there is no news */
+        work_events; /* number of starts and ends so far; if it is unchanged there is no news */
     int64_t work_change_ns;        /* when the next of them is due at the present rates */
     struct lull_physics_rate rate; /* of the last compute kernel */
     uint32_t context_count;

@@ -29,7 +29,7 @@ struct lull_play_enqueue {
     const struct lull_gpu_profile *profile; /* and what the GPU's model has of that name */
     /* The operations on the queue whose end has not been reported, by their places on it. */
     uint32_t pending;
-    uint32_t begun; /* of these, those whose begin has been reported */
+    uint32_t begun; /* of these, those whose start has been reported */
     uint32_t pending_count;
     uint64_t numbers[LULL_PHYSICS_KERNELS];
     int64_t *delays_ns; /* of each operation... */

@@ -1,5 +1,5 @@
 /*
- * Where the ranks of a play meet: each one leaves its begin, and the last one to come learns of
+ * Where the ranks of a play meet: each one leaves its start, and the last one to come learns of
  * all.
  *
  * The memory may be shared between processes. The rank that comes last has to release the others;

@@ -46,7 +46,7 @@ static void find_latest_begins(const struct lull_play_span *spans, uint32_t coun
 
 /*
  * Returns how many operations before `op` its gate lies: the last operation that begins at least
- * the lead earlier, at whose begin the host enqueues this one. At the highest clock everything that
+ * the lead earlier, at whose start the host enqueues this one. At the highest clock everything that
  * an operation waits for begins before it, so no operation is its own gate.
  */
 static uint32_t find_gate(const int64_t *latest_ns, uint32_t count, int64_t period_ns, uint32_t op,

@@ -204,7 +204,7 @@ int lull_play_sim_spans(const struct lull_play *play, const struct lull_gpu_mode
     struct recorder recorder = {play, spans, {INT64_MAX, INT64_MAX}};
     const struct lull_play_observer observer = {.event = play_sim_record, .context = &recorder};
     struct lull_play_sim *sim = NULL;
-    /* The second of three periods is recorded: the first has none before it, and the begin of the
+    /* The second of three periods is recorded: the first has none before it, and the start of the
      * third ends it. */
     int result = lull_play_sim_create(play, model, 3, &sim, err);
 

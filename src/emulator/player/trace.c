@@ -134,7 +134,7 @@ struct merger {
     size_t count;
     struct cuts *cuts;
     struct trace_run *compute; /* the last run of computation; NULL: there is none */
-    int64_t cut_ns;            /* the first cut after its begin: it ends there at the latest */
+    int64_t cut_ns;            /* the first cut after its start: it ends there at the latest */
 };
 
 static void play_trace_begin_compute(struct merger *merger, const struct lull_play_kernel *kernel)

@@ -34,7 +34,7 @@ struct lull_play_trace_options {
     const char *profile; /* profile of compute, as lull_gpu_model_profile(); borrowed permanently */
     double link_gbs;     /* the most that the link of communication moves */
     uint32_t channels;
-    int64_t pause_ns;        /* from the end of one replay to the begin of the next, >= 0 */
+    int64_t pause_ns;        /* from the end of one replay to the start of the next, >= 0 */
     const int64_t *steps_ns; /* where the job's iterations begin, ascending; may be NULL */
     size_t step_count;
 };

@@ -17,7 +17,7 @@ struct lull_metric {
     regex_t pattern;
 };
 
-/* A group with a longer text is no number. */
+/* A group with a longer text is not a number. */
 enum { NUMBER_BYTES = 64 };
 
 /* The C library copies repeated parts, so nested repetitions multiply: a pattern of 30 characters

@@ -91,7 +91,7 @@ void lull_energy_windows_destroy(struct lull_energy_windows *windows)
 /* ---- opening and closing ----------------------------------------------------------------- */
 
 /* Returns the row of a name, making it if need be. The last row is for all names that find no room.
- * NULL: no memory. */
+ * NULL: out of memory. */
 static struct lull_accounting_row *energy_window_find_row(struct lull_energy_windows *windows,
                                                           const char *name)
 {

@@ -34,7 +34,7 @@ void lull_limits_options_default(struct lull_limits_options *options);
 
 struct lull_limits;
 
-/* Borrows options, command and devices until destroy. NULL: no memory. */
+/* Borrows options, command and devices until destroy. NULL: out of memory. */
 struct lull_limits *lull_limits_create(const struct lull_limits_options *options,
                                        char *const *command, struct lull_devices *devices);
 void lull_limits_destroy(struct lull_limits *limits);

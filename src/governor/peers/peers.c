@@ -96,7 +96,8 @@ static int connect_with_key(struct lull_peers *peers, struct lull_error *err)
                                   &peers->network, err);
 }
 
-/* The first node may write its key later, so its lack is no error; any other failure is final. */
+/* The first node may write its key later, so its lack is not an error; any other failure is final.
+ */
 static int open_network(struct lull_peers *peers, struct lull_error *err)
 {
     const int result = connect_with_key(peers, err);

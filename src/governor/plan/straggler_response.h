@@ -19,7 +19,7 @@
 
 struct lull_straggler_response;
 
-/* NULL: no memory. */
+/* NULL: out of memory. */
 struct lull_straggler_response *lull_straggler_response_create(void);
 void lull_straggler_response_destroy(struct lull_straggler_response *response);
 

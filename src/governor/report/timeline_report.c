@@ -53,7 +53,7 @@ static double ms_in(const struct reported_stretch *stretch, int64_t time_ns)
     return lull_ms_from_ns(time_ns - stretch->begin_ns);
 }
 
-/* The place of the first span that ends behind the begin of the stretch; spans come in the order of
+/* The place of the first span that ends behind the start of the stretch; spans come in the order of
  * their ends. */
 static size_t first_span(const struct lull_spans *spans, const struct reported_stretch *stretch)
 {

@@ -291,7 +291,7 @@ static const char *verdict_report_find_reason(const struct lull_report *report)
     return "the run ended before anything was learned; use a longer run";
 }
 
-/* Returns the sentence, which the caller frees; NULL: no memory. */
+/* Returns the sentence, which the caller frees; NULL: out of memory. */
 static char *make_sentence(const struct lull_report *report, const struct lull_report_gain *gain)
 {
     char *text = NULL;

@@ -60,7 +60,7 @@ struct lull_samples {
     size_t capacity;
 };
 
-/* How long it took from the begin of a section until the driver call that lowers its clock began.
+/* How long it took from the start of a section until the driver call that lowers its clock began.
  */
 struct lull_reactions {
     int64_t *items; /* ns */
@@ -87,7 +87,7 @@ void lull_run_log_fini(struct lull_run_log *log);
 /*
  * Adds the beginning of an iteration. What had been taken for iterations before a first one counts
  * as warm-up, if nothing was settled and it was known for less time than it took to find these:
- * what a job does once at its begin may repeat, like the collectives by which a library finds its
+ * what a job does once at its start may repeat, like the collectives by which a library finds its
  * way.
  */
 void lull_run_log_add_boundary(struct lull_run_log *log, const struct lull_boundary *boundary);

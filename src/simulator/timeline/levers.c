@@ -298,7 +298,7 @@ static bool levers_allocate(struct levers_work *work)
 {
     const struct lull_operation_timeline *const timeline = work->question->job->timeline;
     struct lull_memory *const memory = &work->memory;
-    /* It also holds the begins of steps. */
+    /* It also holds the starts of steps. */
     const size_t ops = timeline->op_count + timeline->step_count;
 
     work->begin_ns = lull_memory_take(memory, ops, sizeof(int64_t));

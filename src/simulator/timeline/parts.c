@@ -133,7 +133,7 @@ static void number_parts(const struct parts_work *work)
         if (parts->part_of[job->order[i]] != LULL_TIMELINE_NONE)
             parts->collectives[--parts->first_of[parts->part_of[job->order[i]] + 1]] =
                 job->order[i];
-    /* Each entry has moved to the begin of its part, one place early. */
+    /* Each entry has moved to the start of its part, one place early. */
     memmove(parts->first_of, parts->first_of + 1, parts->part_count * sizeof(*parts->first_of));
 }
 

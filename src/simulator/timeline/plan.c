@@ -18,7 +18,7 @@ struct plan_part {
     struct lull_pipeline_profile profile;
     struct lull_pipeline_graph graph;
     double *blocking_w; /* of each device */
-    uint32_t first_op;  /* everything waits for it: the begin of the step */
+    uint32_t first_op;  /* everything waits for it: the start of the step */
     uint32_t last_op;   /* and it for everything: the end */
     uint32_t devices;
     uint32_t chosen_ranks;

@@ -631,7 +631,7 @@ static void a_counter_that_leaps_is_not_believed(void **state)
 
 enum counter_failure { STANDS_STILL, WANTING, RESUMES_BEHIND, RESUMES_AHEAD, WRAPS, FAILURES };
 
-/* What the counter says where the truth is truth_j, t s after the begin; below 0: it says nothing.
+/* What the counter says where the truth is truth_j, t s after the start; below 0: it says nothing.
  * Between 10 and 30 s it fails. */
 static double failing_counter(enum counter_failure failure, double t, double truth_j)
 {

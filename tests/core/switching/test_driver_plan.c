@@ -10,7 +10,7 @@ struct order {
     uint32_t count;
 };
 
-/* Sum of the latest begins if raisings are served in this order; the earliest of them. */
+/* Sum of the latest starts if raisings are served in this order; the earliest of them. */
 static int64_t serve(const struct lull_driver_plan *plan, const struct order *order,
                      int64_t *earliest_out)
 {

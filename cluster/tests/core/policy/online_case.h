@@ -30,7 +30,8 @@ struct online_case {
     double load_ratio; /* GPU time requested at full clocks, of what there is */
 };
 
-/* load_ratio: how much is wanted; of PLAIN and CLOCKS 0 means 20 to 150 jobs. NULL: no memory. */
+/* load_ratio: how much is wanted; of PLAIN and CLOCKS 0 means 20 to 150 jobs. NULL: out of memory.
+ */
 struct online_case *online_case_draw(enum online_family family, double load_ratio, uint64_t seed);
 void online_case_destroy(struct online_case *it);
 

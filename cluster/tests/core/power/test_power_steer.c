@@ -276,7 +276,7 @@ static void test_a_cap_that_rises_is_followed_at_once(void **state)
 }
 
 struct event_result {
-    double met_s; /* from the begin of the event on */
+    double met_s; /* from the start of the event on */
     uint32_t late_ticks;
 };
 

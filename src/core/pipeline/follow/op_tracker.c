@@ -214,7 +214,7 @@ static int64_t expected_end_ns(const struct lull_op_tracker *tracker)
     return tracker->begin_ns + op->length_ns;
 }
 
-/* Reports the ends that were expected by now, and the begins that follow from what was received. */
+/* Reports the ends that were expected by now, and the starts that follow from what was received. */
 static void op_tracker_advance(struct lull_op_tracker *tracker, int64_t now_ns)
 {
     if (!tracker->is_known || tracker->has_sections)

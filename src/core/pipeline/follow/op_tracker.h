@@ -42,7 +42,7 @@ struct lull_op_tracker_edge {
 
 struct lull_op_tracker;
 
-/* Copies the operations of one iteration in the device's order, count >= 1. null: no memory. */
+/* Copies the operations of one iteration in the device's order, count >= 1. null: out of memory. */
 struct lull_op_tracker *lull_op_tracker_create(const struct lull_op_tracker_op *ops,
                                                uint32_t count);
 void lull_op_tracker_destroy(struct lull_op_tracker *tracker);

@@ -171,7 +171,7 @@ static void number_iteration(struct lull_plan_controller *plan_controller, uint3
 
     if (plan_controller->leader < 0 || (int32_t)index < plan_controller->leader) {
         plan_controller->leader = (int32_t)index;
-        plan_controller->iteration_ns = 0; /* it was the begin on another GPU */
+        plan_controller->iteration_ns = 0; /* it was the start on another GPU */
     }
     if (plan_controller->leader == (int32_t)index) {
         begin_iteration(plan_controller, time_ns);

@@ -116,7 +116,7 @@ static int64_t planned_interval_ns(const struct lull_plan_controller_plan *plan,
     return plan->makespan_ns - ops[op].begin_ns + ops[0].begin_ns;
 }
 
-/* The least time from the begin of an operation to the begin of the next one. */
+/* The least time from the start of an operation to the start of the next one. */
 static int64_t least_interval_ns(const struct lull_plan_controller *plan_controller,
                                  const struct lull_plan_controller_gpu *gpu, uint32_t op)
 {

@@ -25,7 +25,7 @@ enum { LULL_PLAN_CONTROLLER_DETOURS = 2 };
 
 #define LULL_PLAN_CONTROLLER_HIGHEST (-1)
 
-/* The latest intervals of an operation: from its begin to the next one's, and its length. */
+/* The latest intervals of an operation: from its start to the next one's, and its length. */
 struct lull_plan_controller_recent {
     uint32_t count;
     uint32_t next;
@@ -114,7 +114,7 @@ struct lull_plan_controller {
 
 /* ---- plan_controller_forecast.c ---- */
 
-/* A plan with its own copies of ops; null: no memory. */
+/* A plan with its own copies of ops; null: out of memory. */
 struct lull_plan_controller_plan *
 lull_plan_controller_create_plan(const struct lull_plan_controller *plan_controller,
                                  const struct lull_plan_controller_op *const *ops,

@@ -42,7 +42,7 @@ struct lull_profiling;
 
 /*
  * Clocks are numbered from the highest, 0, down; clock_count >= 1, stage_count >= 1, iterations per
- * clock of the sweep >= 1. null: no memory.
+ * clock of the sweep >= 1. null: out of memory.
  */
 struct lull_profiling *lull_profiling_create(enum lull_profiling_method method,
                                              uint32_t clock_count, uint32_t stage_count,

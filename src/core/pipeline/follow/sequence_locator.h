@@ -19,7 +19,7 @@
 
 struct lull_sequence_locator;
 
-/* Copies the symbols of one round, count >= 1. null: no memory. */
+/* Copies the symbols of one round, count >= 1. null: out of memory. */
 struct lull_sequence_locator *lull_sequence_locator_create(const uint32_t *symbols, uint32_t count);
 void lull_sequence_locator_destroy(struct lull_sequence_locator *locator);
 

@@ -62,7 +62,7 @@ enum lull_straggler_detector_verdict {
 
 struct lull_straggler_detector;
 
-/* device_count >= 1. null: no memory. */
+/* device_count >= 1. null: out of memory. */
 struct lull_straggler_detector *
 lull_straggler_detector_create(const struct lull_straggler_detector_config *config,
                                uint32_t device_count);

@@ -34,7 +34,7 @@ static int64_t room_for_less(const struct lull_frontier_curve *curve,
 }
 
 /*
- * Whether flow can come over an arc from a node that was settled before. Arcs into the begin: the
+ * Whether flow can come over an arc from a node that was settled before. Arcs into the start: the
  * edges, forwards, then the operation, backwards.
  */
 static inline bool comes_into_begin(const struct lull_frontier_network *network, uint32_t node,

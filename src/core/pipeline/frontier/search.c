@@ -113,7 +113,7 @@ static inline void curve_search_expand_begin(struct curve_search *search, uint32
 }
 
 /* From an operation's end the search continues to those that wait for it, to the sink if there are
- * none, and back to its begin if it has flow that can be taken away. */
+ * none, and back to its start if it has flow that can be taken away. */
 static inline void curve_search_expand_end(struct curve_search *search, uint32_t node)
 {
     const struct lull_frontier_flow_op *op = &search->ops[node / 2];

@@ -36,7 +36,7 @@ struct lull_pipeline_op {
 struct lull_pipeline_edge {
     uint32_t from; /* operations */
     uint32_t to;
-    int64_t latency_ns; /* >= 0, between the end of from and the begin of to */
+    int64_t latency_ns; /* >= 0, between the end of from and the start of to */
 };
 
 struct lull_pipeline_graph {

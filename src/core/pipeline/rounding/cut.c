@@ -1,5 +1,5 @@
 /*
- * Finds which of the begins and ends of operations to move together: a minimum cut by blocking
+ * Finds which of the starts and ends of operations to move together: a minimum cut by blocking
  * flows (Dinic 1970). Each node's excess says how much a source or a sink at it carries, so that
  * the graph is built only once. SPDX-License-Identifier: Apache-2.0
  */
@@ -34,8 +34,8 @@ static void cut_connect(struct lull_rounding_cut *cut, uint32_t *fill, uint32_t 
 /* NOLINTBEGIN(bugprone-implicit-widening-of-multiplication-result): LULL_PIPELINE_MAX_OPS and
  * LULL_PIPELINE_MAX_EDGES are far below what twice a number in 32 bits can hold. */
 
-/* Arc 2 i goes from the begin of operation i to its end; the arcs of the edges follow in the order
- * of `out`, from the end of one operation to the begin of the other. */
+/* Arc 2 i goes from the start of operation i to its end; the arcs of the edges follow in the order
+ * of `out`, from the end of one operation to the start of the other. */
 static void cut_lay_out(struct lull_rounding_cut *cut,
                         const struct lull_pipeline_rounding *rounding)
 {

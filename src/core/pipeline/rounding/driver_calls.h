@@ -4,7 +4,7 @@
  *
  * Every change of a device's clock is a call. A raising has a latest begin, `up_ns` ahead of its
  * operation; a lowering has an earliest begin, the end of the operation before. Raisings are served
- * in the order of their latest begins and packed backwards, so that none is late (Jackson 1955; as
+ * in the order of their latest starts and packed backwards, so that none is late (Jackson 1955; as
  * core/switching/driver_queue.h does in the job); a lowering is served where it delays none of
  * them. One iteration follows the other.
  *

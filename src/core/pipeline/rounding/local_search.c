@@ -1,5 +1,5 @@
 /*
- * Moves: a set of begins and ends of operations is put off (or brought forward) by one width. What
+ * Moves: a set of starts and ends of operations is put off (or brought forward) by one width. What
  * lies across the border of the set becomes longer or shorter by it. The best of all sets for a
  * width is a minimum cut; the widths worth trying are the differences between the steps in use.
  * SPDX-License-Identifier: Apache-2.0

@@ -161,7 +161,7 @@ static uint32_t reclaim_slow_down(const struct lull_rounding_ladder *ladder, uin
     return to;
 }
 
-/* The most that a nanosecond of slack would save anywhere; latest begins must be of this plan. */
+/* The most that a nanosecond of slack would save anywhere; latest starts must be of this plan. */
 static double best_rate(struct lull_pipeline_rounding *rounding, const uint32_t *step)
 {
     double best = 0.0;

@@ -47,9 +47,9 @@ struct lull_rounding_link {
 };
 
 /*
- * A minimum cut (cut.c). Nodes: the begin of operation i is 2 i, its end 2 i + 1. Arcs: 2 i from
+ * A minimum cut (cut.c). Nodes: the start of operation i is 2 i, its end 2 i + 1. Arcs: 2 i from
  * begin to end of operation i, then one for each edge in the order of `out`, from the end of one
- * operation to the begin of the other; arc a and a ^ 1 are the two directions of one.
+ * operation to the start of the other; arc a and a ^ 1 are the two directions of one.
  */
 struct lull_rounding_cut {
     uint32_t node_count;

@@ -80,7 +80,7 @@ static void write_overlap(struct dual_row *row, uint32_t chunk)
         row->writer->rc = lull_pipeline_order_add(row->writer->order, row->writer->device, &action);
 }
 
-/* Devices near the begin of the V run more forwards of the first chunk ahead, those near its end
+/* Devices near the start of the V run more forwards of the first chunk ahead, those near its end
  * more pairs of forwards, until the first backward can come back to them. */
 static void write_begin(struct dual_row *row, uint32_t from_begin, uint32_t from_end)
 {

@@ -110,7 +110,7 @@ int lull_pipeline_order_stuck(const struct lull_pipeline_order *order,
                               struct lull_pipeline_place *place_out);
 
 /* How many micro-batches (one stage of one micro-batch each) a device holds activations of at most:
- * from the begin of the forward to the end of the weight gradient. */
+ * from the start of the forward to the end of the weight gradient. */
 uint32_t lull_pipeline_order_in_flight(const struct lull_pipeline_order *order, uint32_t device);
 
 #endif

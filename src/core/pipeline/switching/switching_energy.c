@@ -144,7 +144,7 @@ static double more_nj(const struct switching_energy_part *part, uint32_t place,
            effective_nj(part, op, mhz_at(part, place));
 }
 
-/* Returns whether an operation runs at its own clock from its begin to its end. */
+/* Returns whether an operation runs at its own clock from its start to its end. */
 static bool is_undisturbed(const struct switching_energy_part *part, uint32_t place,
                            const struct switching_energy_asked *asked)
 {

@@ -134,7 +134,7 @@ static void leave_iteration(struct lull_gap_map *map, int64_t time_ns)
     map->phase = LULL_GAP_MAP_SEARCHING;
 }
 
-/* The number, within its pass, of the begin or end of the kernel that stands there. */
+/* The number, within its pass, of the start or end of the kernel that stands there. */
 static uint32_t edge_of(const struct lull_gap_map *map, const struct lull_standing *standing,
                         bool begin)
 {

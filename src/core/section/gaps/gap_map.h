@@ -1,9 +1,10 @@
 /*
- * Gap map: when a GPU computes nothing, learnt once and then known from its communication alone.
+ * Gap map: the times at which a GPU computes nothing, learnt once and afterwards derived from its
+ * communication alone.
  *
  * When communication runs on the GPU (NCCL), its kernels say when they begin and end, but not
  * whether computation runs beside them; and where the host is late the GPU idles with no kernel at
- * all. Recording every compute kernel costs too much to be done always. So the map requests a
+ * all. Recording every compute kernel all the time costs too much. So the map requests a
  * window in which both are reported, finds the iteration from the repeating sequence of
  * communication kernels (kernel_order.h: in the order in which the host enqueued them, however they
  * race on the GPU), and learns for each gap in the computation at what distance from which edge of
@@ -11,13 +12,13 @@
  * and emits each gap as a call: a section without computation, exposed from end to end.
  *
  * A gap is emitted from the latest begin to the earliest end that it had in the recorded
- * iterations, so that what is called a gap was one every time. If every other iteration differs
- * (accumulation, a recorded job of two iterations), two iterations count as one.
+ * iterations, so that every gap was one in each recorded iteration. If every other iteration
+ * differs (accumulation, a recorded job of two iterations), two iterations count as one.
  *
  * Where computation cannot be recorded, or no process answers, the map is blind: communication
  * kernels are passed on as they are, as calls that may hide computation. Once two of them run
- * beside each other, their order no longer shows the iteration. The map learns all the same: it
- * takes for a gap what they cover together, which may hide computation, too.
+ * beside each other, their order no longer shows the iteration. The map learns nevertheless: it
+ * treats the time that they cover together as a gap, which may hide computation too.
  *
  * Where there is no gap, and the order of the kernels does not show the iteration (they run beside
  * each other, or are alike so that only their times differ), one of them represents a gap, once per
@@ -38,7 +39,7 @@
 enum {
     LULL_GAP_MAP_PERIODS = 6,   /* iterations that a window records */
     LULL_GAP_MAP_MAX_GAPS = 64, /* the longest are kept */
-    LULL_GAP_MAP_ATTEMPTS = 6,  /* windows that may fail before the map gives up: blind */
+    LULL_GAP_MAP_ATTEMPTS = 6,  /* windows that may fail before the map becomes blind */
 };
 
 /* How long after the end of a window its computation is waited for, in addition to some iterations.
@@ -54,9 +55,9 @@ enum lull_gap_map_phase {
 
 /* A gap as it was learnt. */
 struct lull_mapped_gap {
-    double length_ms;      /* of what is emitted, mean over the window */
+    double length_ms;      /* emitted length, mean over the window */
     double exposed_ms;     /* the part of it beside a communication kernel; the rest is idle */
-    struct lull_call call; /* what is emitted at its begin, but for the time */
+    struct lull_call call; /* the call emitted at its start, except for the time */
 };
 
 struct lull_gap_map;
@@ -69,18 +70,17 @@ void lull_gap_map_destroy(struct lull_gap_map *map);
  * that of edge->order. */
 void lull_gap_map_take_communication(struct lull_gap_map *map, const struct lull_call *edge);
 
-/* Compute kernels ran, without a break worth mentioning. In the order of their begins. */
+/* A run of compute kernels without a relevant break. Call it in the order of their starts. */
 void lull_gap_map_take_compute(struct lull_gap_map *map, int64_t begin_ns, int64_t end_ns);
 
 /* Every run of computation that began before this time has been reported. */
 void lull_gap_map_take_complete(struct lull_gap_map *map, int64_t until_ns);
 
-/* Computation cannot be recorded, or not any more: unless the map is known, it is blind from now
- * on. */
+/* Computation cannot be recorded any more. Unless the map is known, it is blind from now on. */
 void lull_gap_map_compute_unavailable(struct lull_gap_map *map);
 
 /*
- * The next call due at now_ns, if there is one: the begins and ends of gaps alternate, in the order
+ * The next call due at now_ns, if there is one: the starts and ends of gaps alternate, in the order
  * of the iteration, none left out. A deviation of the communication breaks off the iteration: it
  * shows as a call of LULL_CALL_BREAK.
  */
@@ -91,8 +91,8 @@ int64_t lull_gap_map_wake_ns(const struct lull_gap_map *map);
 
 /*
  * From now on computation runs at this steady point; 0: at the highest clock, as in the window.
- * What a point adds to computation shows in the communication after it; until it has been seen it
- * is taken to be proportional to the point.
+ * The time that a point adds to computation shows in the communication after it. Until it has been
+ * measured it is assumed to be proportional to the point.
  */
 void lull_gap_map_set_steady(struct lull_gap_map *map, uint32_t point);
 

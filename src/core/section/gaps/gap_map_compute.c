@@ -63,7 +63,7 @@ static bool is_brief(const struct lull_interval *before, const struct lull_inter
            (double)between_ns <= brief_ratio * (double)(after->end_ns - before->begin_ns);
 }
 
-/* The union of all communication, in which brief breaks are closed; null: no memory. */
+/* The union of all communication, in which brief breaks are closed; null: out of memory. */
 static struct lull_interval *unite_kernels(const struct lull_gap_map *map, size_t *count_out)
 {
     const size_t kernels = (size_t)map->period * LULL_GAP_MAP_PERIODS;

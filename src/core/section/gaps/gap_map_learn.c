@@ -112,7 +112,7 @@ static bool gap_map_find_gap(const struct gap_map_learn_window *window,
 
 /* ---- which edge announces what ----------------------------------------------------------- */
 
-/* Returns whether the record covers the gap: it reaches from the end of its first run to the begin
+/* Returns whether the record covers the gap: it reaches from the end of its first run to the start
  * of its last. */
 static bool is_recorded(const struct gap_map_learn_window *window, const struct lull_run *gap)
 {
@@ -123,7 +123,7 @@ static bool is_recorded(const struct gap_map_learn_window *window, const struct 
 }
 
 /*
- * The distance from an edge to the begin, or the end, of a gap, over all passes. gap: as it is in
+ * The distance from an edge to the start, or the end, of a gap, over all passes. gap: as it is in
  * the reference pass; other passes have counterparts of it. Unknown if a pass has none.
  */
 static struct distance gap_map_measure(const struct gap_map_learn_window *window,

@@ -21,7 +21,7 @@ struct lull_run {
     int64_t end_ns;
 };
 
-/* The recorded window. Edge 2 i is the begin, 2 i + 1 the end of the kernel at position i. */
+/* The recorded window. Edge 2 i is the start, 2 i + 1 the end of the kernel at position i. */
 struct lull_gap_record {
     int64_t first; /* iteration of its first period */
     uint32_t seen; /* edges; all of its periods and the first after them make it full */
@@ -77,7 +77,7 @@ struct lull_gap_map {
     int64_t steady_from_ns;   /* since when it does so in whole passes */
     struct lull_stretch pass; /* of the whole */
     uint32_t next;            /* gap to emit, or being emitted */
-    bool is_open;             /* its begin has been emitted */
+    bool is_open;             /* its start has been emitted */
     int64_t last_ns;
     uint32_t ready_first;
     uint32_t ready_count;

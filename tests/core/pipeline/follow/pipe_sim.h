@@ -39,7 +39,7 @@ struct pipe_sim_config {
     bool ignores_lowering; /* the driver says yes and does nothing */
     uint64_t seed;
     /* From this iteration on and before that one, a device takes longer by slow_factor, and the
-     * other copies of the pipeline end their iteration only peer_ms after the begin of this one's.
+     * other copies of the pipeline end their iteration only peer_ms after the start of this one's.
      */
     uint32_t straggle_from;
     uint32_t straggle_to;

@@ -63,7 +63,7 @@ static void draw_graph(struct lull_random *random, struct lull_pipeline_graph *g
     }
 }
 
-/* Longest path to the begin of an operation, over every path one by one. */
+/* Longest path to the start of an operation, over every path one by one. */
 static int64_t longest_to(const struct lull_pipeline_graph *graph, const int64_t *duration,
                           uint32_t op)
 {
