@@ -192,7 +192,8 @@ static bool cluster_jobs_is_over(const struct row_reading *reading)
     return true;
 }
 
-/* Reads from when to when a job ran. Published tables have rows that end before they begin. */
+/* Reads the start and the end of a job's run. Published tables have rows that end before they
+ * start. */
 static int read_span(const struct row_reading *reading, int64_t *duration_ns)
 {
     int64_t from_ns = 0;

@@ -104,8 +104,8 @@ static void budget_fini(struct budget *budget)
     free(budget);
 }
 
-/* Begins with settings, which it takes over, in place of those from before. On an error those from
- * before are gone as well. */
+/* Begins with settings, which it takes over, in place of those from before. On an error the
+ * previous ones are gone as well. */
 static int budget_open(struct budget *budget, struct lull_budget_settings *settings,
                        struct lull_error *err)
 {

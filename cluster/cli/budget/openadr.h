@@ -15,7 +15,7 @@
 struct lull_openadr; /* opaque */
 
 /*
- * Starts polling; borrows the settings until stop. Errors: -EINVAL an invalid address, program or
+ * Starts polling. The settings must live until stop. Errors: -EINVAL an invalid address, program or
  * token: a token is sent only over https, or to this host; those of lull_file_read() for the
  * token's file; -ENOMEM; -errno.
  */

@@ -178,7 +178,7 @@ static const struct lull_message_state *budget_round_state_of(const struct lull_
     return &round->nodes->nodes[round->places[gpu].node].states[round->places[gpu].gpu];
 }
 
-/* Finds the section that names a GPU; job_count: none does. */
+/* Returns the job section that names a GPU; job_count if there is none. */
 static uint32_t find_placed(const struct lull_budget_round *round, uint32_t gpu)
 {
     const struct lull_budget_settings *s = round->settings;

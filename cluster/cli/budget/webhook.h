@@ -13,9 +13,9 @@
 
 struct lull_webhook; /* opaque */
 
-/* Listens at the address of the settings, which are borrowed until stop. Errors: -EINVAL no
- * address, or no secret of 16 to 4095 characters; those of lull_file_read(); -EADDRNOTAVAIL the
- * address cannot be bound; -ENOMEM. */
+/* Listens at the address in the settings, which must live until stop. Errors: -EINVAL no address,
+ * or no secret of 16 to 4095 characters; those of lull_file_read(); -EADDRNOTAVAIL the address
+ * cannot be bound; -ENOMEM. */
 int lull_webhook_start(const struct lull_budget_settings *settings,
                        struct lull_webhook **webhook_out, struct lull_error *err);
 

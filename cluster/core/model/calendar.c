@@ -25,7 +25,7 @@ struct calendar_node {
     size_t room;
 };
 
-/* When a step ends; LULL_CLUSTER_NEVER: it is the last one. */
+/* Returns the end of a step; LULL_CLUSTER_NEVER for the last one. */
 static int64_t until_ns_of(const struct calendar_node *node, uint32_t step)
 {
     if (step + 1 == node->count)

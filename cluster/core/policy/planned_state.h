@@ -16,7 +16,7 @@ struct lull_planned_job {
     int64_t end_ns;
     struct lull_cluster_share *shares;
     size_t share_count;
-    uint32_t position; /* of a job that has not begun: in the list of planned ones */
+    uint32_t position; /* of a job that has not started: in the list of planned ones */
 };
 
 /* Numbers of jobs, each at most once, with room for all that came. */

@@ -115,7 +115,8 @@ static const double log_errors[] = {
     0.0837, 0.0840, 0.0934, 0.0944, 0.0962, 0.1072, 0.1227, 0.1732, 0.3339, 0.5960,
 };
 
-/* The same of log(predicted / measured) of watts of a node: three, root mean square. */
+/* The same for log(predicted / measured) of the power of a node: root mean square of three values.
+ */
 static const double log_power_error = 0.052;
 static const double power_errors = 3.0;
 

@@ -17,7 +17,7 @@ struct viewer {
     struct MHD_Connection *connection;
     enum lull_serve_view view;
     int64_t interval_ns;
-    int64_t due_ns;                 /* not before this time does it want the next frame */
+    int64_t due_ns;                 /* earliest time of its next frame */
     uint64_t number;                /* of the frame that it has started to read last */
     struct lull_serve_frame *frame; /* NULL: it has read all */
     size_t read;                    /* bytes of it */

@@ -1,19 +1,17 @@
 /*
  * Swing limit: clocks that all GPUs of a node lower and raise in lockstep widen the swings of its
- * power. Where these are wider than without Lull by more than is allowed, levers are given up, one
- * after the other, in the order of what they cost in joules per watt of swing: first the gaps,
- * which are left at the steady clock, then the depth of sections, which is halved until nothing is
- * left of it.
+ * power. If they exceed those without Lull by more than permitted, levers are given up one after
+ * the other, in the order of their cost in joules per watt of swing: first the gaps, which stay at
+ * the steady clock, then the depth of sections, which is halved until it is 0.
  *
- * Swings without Lull are known only from stretches of the run at the reference: from the learning,
- * and from blocks of trials that are long enough. These are compared with stretches at the accepted
- * points, in pieces of 1, 2, 5 and 10 s (swing.h). The longest length of which both sides have six
- * pieces decides. With fewer nothing is known and nothing is given up. Repeated tests find wide
- * swings by chance at some time, so each test needs twice as many pieces as the one before.
+ * Swings without Lull are measured only in stretches at the reference: during learning, and in
+ * blocks of trials that are long enough. These are compared with stretches at the accepted points,
+ * in pieces of 1, 2, 5 and 10 s (swing.h). The longest length of which both sides have six pieces
+ * decides. With fewer pieces no lever is given up. Repeated tests find wide swings by chance at
+ * some time, so each test needs twice as many pieces as the one before.
  *
- * What has been given up is admitted again, the last first, after a back-off that doubles each
- * time, and all of it at once when other points are accepted than those that swung too widely: the
- * cause is gone.
+ * Levers are restored in reverse order, each after a back-off that doubles each time. All are
+ * restored at once when other points are accepted, because the cause is gone.
  *
  * Pure; caller's storage; one thread. SPDX-License-Identifier: Apache-2.0
  */

@@ -84,8 +84,8 @@ static bool was_over(const struct lull_slack_kind *kind, uint32_t number, int64_
     return collective->number == number && collective->ended_ns <= time_ns;
 }
 
-/* The number of the collective that a GPU enters first: the other GPUs may be reported earlier or
- * later, and have had many before. */
+/* Returns the number of the first collective that a GPU enters. The reports of other GPUs may be
+ * ahead or behind, and they may have entered many before. */
 static uint32_t first_number(const struct lull_slack_kind *kind, int64_t time_ns)
 {
     uint32_t newest = 0;

@@ -27,13 +27,13 @@
  * other, too, and those of different stages of a pipeline; but sends and receives are left out.
  *
  * Ranks of other nodes are not seen. Other nodes' reports about them (arrival.h) arrive some
- * iterations later. They are compared with the times that the ranks of this node were in the
- * collectives in that same iteration, as long as their points have not changed since. Only
- * collectives of more ranks than this node has are compared, in iterations in which all ran at the
- * same common point. Slack from other nodes' reports depends on these reports alone: if a less
- * lowered rank of this node waits for a GPU, both may be waiting for another node. It is taken back
- * at once where all ranks at the common point, wherever they are, have waited for the GPU, and
- * where nothing has been reported for LULL_SLACK_STALE words.
+ * iterations later. They are compared with the times of this node's ranks in the collectives of
+ * that same iteration, as long as their points have not changed since. Only collectives of more
+ * ranks than this node has are compared, in iterations in which all ran at the same common point.
+ * Slack from other nodes' reports depends on these reports alone: if a less lowered rank of this
+ * node waits for a GPU, both may be waiting for another node. It is taken back at once where all
+ * ranks at the common point, wherever they are, have waited for the GPU, and where nothing has been
+ * reported for LULL_SLACK_STALE words.
  *
  * Pure; caller's storage; one thread. Times: int64_t ns of one monotonic clock for all GPUs.
  * Source: none; the rule is that of the refinement of sections (controller/refine.c).

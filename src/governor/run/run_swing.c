@@ -10,9 +10,9 @@
 
 /* Power is read ten times a second (run_watch.c). */
 static const double step_s = 0.1;
-/* Lengths of pieces. The longest one of which both sides have enough pieces is used. A piece shows
- * frequencies from 1 / length on. 10 s cover all relevant frequencies. A piece shorter than 1 s,
- * ten readings, shows none. */
+/* Lengths of pieces. The longest length is used for which both sides have enough pieces. A piece
+ * shows frequencies of at least 1 / length; 10 s cover all relevant ones. A piece shorter than 1 s
+ * (ten readings) shows none. */
 static const double lengths_s[] = {1.0 / LULL_SWING_LOWEST_HZ, 5.0, 2.0, 1.0};
 
 enum { LENGTHS = sizeof(lengths_s) / sizeof(lengths_s[0]) };

@@ -267,7 +267,7 @@ static void test_a_steady_point_delays_gaps(void **state)
     assert_true(4 * earliest_ns(true) < earliest_ns(false));
 }
 
-/* The window closes in the middle of a gap, before the computation behind it has been told. */
+/* The window closes in the middle of a gap, before the computation after it has been reported. */
 static void test_a_gap_across_the_windows_end_is_found(void **state)
 {
     static const struct job jobs[] = {

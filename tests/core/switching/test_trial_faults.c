@@ -46,7 +46,7 @@ static void test_f17_heat_that_never_ends_proves_nothing(void **state)
     assert_int_equal(set_aside, 3); /* it was tried again, and not for ever */
 }
 
-/* A hot moment now and then costs the pair it falls into, and nothing else. */
+/* An occasional thermal limit costs only the pair in which it occurs. */
 static void test_f17_hot_moments_are_set_aside(void **state)
 {
     const struct lull_trial_config config = usual_config(1);
@@ -135,7 +135,7 @@ static void test_f18_a_noisy_neighbour_is_told_from_the_candidate(void **state)
     }
 }
 
-/* The same suspicion where what is kept has really become slower: the reference is as fast as ever.
+/* The same suspicion if the accepted point has really become slower: the reference is unchanged.
  */
 static void test_f18_a_candidate_that_hurts_is_told_from_a_neighbour(void **state)
 {

@@ -182,7 +182,7 @@ static void test_known_collectives(void **state)
     assert_int_equal(lull_job_parallel_build(&parallel, &graph, NULL), -EINVAL);
 }
 
-/* Buckets leave beside the rest of the last backward; what sticks out is exposed. */
+/* Buckets are sent during the rest of the last backward; the part after it is exposed. */
 static void test_data_parallel(void **state)
 {
     struct lull_job_parallel parallel = make("1f1b", 1, 2);

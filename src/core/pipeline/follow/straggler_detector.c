@@ -13,7 +13,7 @@ enum { LATEST = 5 };
 enum { MAX_PATIENCE = 64, SHORT_LIVED = 8 };
 /* Iterations after a stretch in which it may be refuted. */
 enum { PROBATION = 2 };
-/* What is typical falls at once and rises by this share of the difference per iteration. */
+/* The typical value falls at once, and rises by this share of the difference per iteration. */
 static const double rise = 0.01;
 /* Waiting that is less than this share of the margin counts as none. */
 static const double over_share = 0.25;

@@ -107,7 +107,7 @@ static void certificate_add(struct certificate_sum *sum, double term)
     sum->magnitude += fabs(term);
 }
 
-/* Adds the operating point that is cheapest where time costs price_w. */
+/* Adds the operating point of least cost if time costs price_w. */
 static void add_cheapest(struct certificate_sum *sum, const struct lull_pipeline_class *operations,
                          double price_w)
 {

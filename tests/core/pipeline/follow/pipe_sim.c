@@ -649,7 +649,7 @@ static uint32_t planned(const struct lull_plan_controller *controller, uint32_t 
     return of->is_lost ? 0 : lull_plan_controller_point_of(controller, of, of->op);
 }
 
-/* Nothing may run below what the plan says, but for the lateness of raisings. */
+/* No operation may run below the plan's point, except for late raisings. */
 static void check_points(struct pipe_sim *sim)
 {
     for (uint32_t i = 0; i < sim->devices_all; i++) {
