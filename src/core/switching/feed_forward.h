@@ -1,6 +1,6 @@
 /*
- * Feed-forward: when to ask one GPU for a lower clock and when to request the highest again, so
- * that computation never runs low although the driver is slow.
+ * Feed-forward: the times at which to request a lower clock and the highest clock for one GPU, so
+ * that computation never runs at a low clock although the driver is slow.
  *
  * A lowering is requested ahead of the forecast begin by no more than the driver call itself takes:
  * the old clock runs on until the call has returned and settled. A raising is requested ahead of
@@ -22,23 +22,23 @@ struct lull_feed_forward {
     uint32_t ahead_point; /* to request at lower_at_ns */
     int64_t lower_at_ns;
     int64_t raise_at_ns;
-    int64_t raise_by_ns; /* when the section under way or ahead is to be raised; INT64_MAX where the
-                          * GPU is not low */
-    int64_t deadline_ns; /* of the lowering requested: served later than that it is worthless */
-    int64_t valid_until_ns; /* when it is undone if it was not raised */
+    int64_t raise_by_ns; /* time at which to raise the present or next section; INT64_MAX if the GPU
+                            is not low */
+    int64_t deadline_ns; /* of the requested lowering: useless if served later */
+    int64_t valid_until_ns; /* time at which it is undone if it was not raised */
 };
 
 /* Forecast of one section and the cost of switching, all in ms. */
 struct lull_forecast {
     double length_ms; /* a length that nearly every occurrence reaches */
-    double min_ms;    /* length from which switching pays */
+    double min_ms;    /* minimum length for which switching pays */
     double
         gap_low_ms; /* shortest typical time from the end of the section before to its start... */
     double gap_high_ms; /* ...and the longest typical one */
     double ahead_ms;    /* how long before the start a lowering may be requested */
     double lead_ms;     /* how long before the end a raising must be requested */
     double down_ms;     /* until a lowering has effect, usually */
-    double serve_ms;    /* a lowering served later than this before its raising is worthless */
+    double serve_ms;    /* a lowering served later than this before its raising is useless */
 };
 
 void lull_feed_forward_init(struct lull_feed_forward *feed);
@@ -73,10 +73,10 @@ bool lull_feed_forward_end(struct lull_feed_forward *feed, int64_t now_ns, uint3
 /* Time passes. True: request feed->requested now. */
 bool lull_feed_forward_poll(struct lull_feed_forward *feed, int64_t now_ns);
 
-/* Returns to the reference, whatever is under way. True: request that now. */
+/* Returns to the reference in any state. True: request that now. */
 bool lull_feed_forward_raise(struct lull_feed_forward *feed);
 
-/* Requests what was planned: the caller posts feed->requested. */
+/* Requests the planned lowering: the caller posts feed->requested. */
 void lull_feed_forward_lower(struct lull_feed_forward *feed);
 
 /* The next time at which lull_feed_forward_poll() may want something; INT64_MAX: never. */

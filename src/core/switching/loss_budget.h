@@ -1,20 +1,20 @@
 /*
  * The loss budget: the time that trials and lowered points may have cost a rank so far.
  *
- * Every iteration earns a share of its length, as much as the job may be slowed down; what lowered
- * iterations take longer than those at the reference is spent. While nothing is left no iteration
- * runs low. So a harmful candidate costs a run no more than is tolerated, at every moment of it and
- * however long the guard takes to see the harm: what is spent can exceed what is earned by the
- * excess of the iterations that are under way.
+ * Every iteration earns a share of its length, the permitted slowdown. The extra time of lowered
+ * iterations over those at the reference is spent. While nothing is left, no iteration runs low. So
+ * a slow candidate costs a run no more than tolerated, at every moment and however long the guard
+ * takes to detect it. Spending can exceed earnings only by the excess of the iterations in
+ * progress.
  *
- * A single slow iteration is as likely the host's as the candidate's. So what all points together
- * have lost counts only where it lies above nothing by more than one standard error, by the excess,
- * and by more than two as a whole: of one event in many iterations nothing at all, of four equal
- * ones and of a steady harm everything.
+ * A single slow iteration may be caused by the host as well as by the candidate. So the total loss
+ * of all points counts only if it exceeds zero by more than one standard error: then the excess
+ * counts, and from two standard errors on the whole loss. One event in many iterations does not
+ * count at all; four equal events, or a steady slowdown, count fully.
  *
  * Where iterations differ so much that the mean loss of a point is not known to the rate (they may
- * not even be the job's iterations), the most that its clock can cost is spent instead: of the time
- * at the clock f the share 1 - f / f_max. That needs no iteration.
+ * not even be the job's iterations), the highest possible cost of its clock is spent instead: of
+ * the time at the clock f the share 1 - f / f_max. That needs no iteration.
  *
  * Pure; caller's storage; times are ms. SPDX-License-Identifier: Apache-2.0
  */
@@ -64,18 +64,18 @@ void lull_loss_budget_correct(struct lull_loss_budget *budget, double then_ms, d
 /* Another point is tried from now on. */
 void lull_loss_budget_change_point(struct lull_loss_budget *budget);
 
-/* What has been earned, and what is left of it, ms; below zero once more has been spent. */
+/* The earned time, and the remaining part of it, ms; below zero if more has been spent. */
 struct lull_loss_left {
     double earned_ms;
     double left_ms;
 };
 
-/* What is left, ms; below zero once more has been spent. A quarter of all that has been earned, but
- * no more than this many iterations (>= 0) are worth, is reserved and does not count. */
+/* What is left, ms; below zero once more has been spent. A quarter of the earned time, but no more
+ * than the length of this many iterations (>= 0), is reserved and does not count. */
 double lull_loss_budget_left_ms(const struct lull_loss_budget *budget, double reserved_iterations);
 
-/* What an iteration at the present point is to be expected to lose, ms: what those so far have lost
- * on average, before there are any what those of the point before have lost. */
+/* The expected loss of an iteration at the present point, ms: the mean loss of those so far, or
+ * before the first one that of the previous point. */
 double lull_loss_budget_expected_ms(const struct lull_loss_budget *budget);
 
 /* Mean slowdown of the present point's lowered iterations and its standard error, relative to the

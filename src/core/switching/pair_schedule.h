@@ -3,13 +3,12 @@
  *
  * Iterations are counted from the start of a trial. A pair is one block at the reference and
  * candidate_blocks at the candidate, all of one length; a seeded coin says which of its blocks is
- * the reference. Hence nothing else that slows the job, in whatever rhythm, favours one side
- * (guard.h). For the same reason the blocks of every second pair are an iteration longer, of either
- * of two pairs, as another coin says: no event that comes every so many iterations falls on the
- * same place of all blocks.
+ * the reference. Hence no other cause of slowdowns, in any rhythm, favours one side (guard.h). For
+ * the same reason the blocks of one of every two pairs, chosen by another coin, are an iteration
+ * longer: no periodic event falls on the same place of all blocks.
  *
  * The first iteration after every change is not measured, because it still carries the switch from
- * the other side; where more carries over, some more are not measured. All of this is a pure
+ * the other side; if the effect lasts longer, some more are not measured. All of this is a pure
  * function of numbers: ranks and nodes that count alike act alike without a message.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -24,7 +23,7 @@ struct lull_pair_schedule {
     uint32_t block_iterations; /* measured at least per block, >= 1 */
     uint32_t candidate_blocks; /* per pair, >= 1 */
     uint64_t seed;             /* of the coins */
-    uint32_t washout; /* iterations after a change that are not measured, beside the first one */
+    uint32_t washout;          /* unmeasured iterations after a change, besides the first one */
 };
 
 struct lull_pair_slot {
@@ -37,7 +36,7 @@ struct lull_pair_slot {
     uint64_t lowered; /* iterations of this pair at the candidate before this one */
 };
 
-/* Where iteration number iteration (from 0) of a trial stands. O(1). */
+/* The place of iteration number `iteration` (from 0) in a trial. O(1). */
 struct lull_pair_slot lull_pair_slot(const struct lull_pair_schedule *schedule, uint64_t iteration);
 
 /* Iterations of two pairs: the lengths of pairs repeat after so many. O(1). */

@@ -1,5 +1,5 @@
 /*
- * What changing an operating point costs in time, learnt from the changes themselves: one side of
+ * The time cost of changing an operating point, learnt from the changes themselves: one side of
  * the break-even of a section (the design, "Control").
  *
  * For each GPU and direction: how long the driver call blocked and how long the clock took to
@@ -27,9 +27,10 @@ struct lull_switch_outcome {
     uint32_t point;
     double call_ms;   /* from the request until the driver call returned */
     double driver_ms; /* the part of it inside the driver */
-    double settle_ms; /* from the return until the clock followed; if it was overtaken, for how long
-                         it was seen not to; < 0: it never followed; NAN: not observed */
-    double unsure_ms; /* settle_ms is off by no more than this; 0: it is exact, or overtaken */
+    double settle_ms; /* time from the return until the clock followed; if the change was overtaken,
+                         the observed time without following; < 0: it never followed; NAN: not
+                         observed */
+    double unsure_ms; /* error bound of settle_ms; 0: exact, or overtaken */
     int64_t effect_ns; /* the return plus settle_ms; the return where it was not observed */
     bool overtaken;    /* changed again before the clock was seen to follow */
     bool failed;       /* refused: the GPU does not switch at all */
@@ -123,13 +124,13 @@ struct lull_switch_calibration {
 
 void lull_switch_calibration_init(struct lull_switch_calibration *calibration, uint32_t index);
 
-/* What it would measure is known already: it counts as having run to its end. */
+/* Skips the pulses because their result is known: they count as complete. */
 void lull_switch_calibration_skip(struct lull_switch_calibration *calibration);
 
 /* Starts the pulses unless they have been started, or skipped, before. */
 void lull_switch_calibration_start(struct lull_switch_calibration *calibration, int64_t now_ns);
 
-/* What was measured holds no longer: it counts as never started. Call stop first. */
+/* Discards the measurement: the pulses count as never started. Call stop first. */
 void lull_switch_calibration_forget(struct lull_switch_calibration *calibration);
 
 /*
@@ -142,12 +143,12 @@ bool lull_switch_calibration_poll(struct lull_switch_calibration *calibration, i
 /* The driver has returned from a call for this GPU. */
 void lull_switch_calibration_take_call(struct lull_switch_calibration *calibration, int64_t now_ns);
 
-/* Ends it early. True if a pulse was low: the clock must be raised. */
+/* Ends the pulses early. Returns true if a pulse was low: the clock must be raised. */
 bool lull_switch_calibration_stop(struct lull_switch_calibration *calibration);
 
 bool lull_switch_calibration_runs(const struct lull_switch_calibration *calibration);
 
-/* True once it has run to its end, results and all. */
+/* Returns whether the pulses are complete, including their results. */
 bool lull_switch_calibration_done(const struct lull_switch_calibration *calibration);
 
 int64_t lull_switch_calibration_wake_ns(const struct lull_switch_calibration *calibration);

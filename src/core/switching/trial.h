@@ -1,5 +1,5 @@
 /*
- * A trial: iterations at the reference and at a candidate in turn, and what their times say.
+ * A trial: iterations at the reference and at a candidate in turn, and the evidence of their times.
  *
  * The ranks of a job run the same iterations. A schedule (pair_schedule.h) says which of them are
  * at the reference and which at the candidate; a pair of blocks gives a rank two mean times, and
@@ -10,22 +10,22 @@
  *   checks   an accepted candidate again that looked slow, with at least as many iterations at it
  *            as have made it look so, or
  *   watches  an accepted candidate: long stretches at it between short references, ever rarer.
- * It never acts: each call returns what follows from its data, and the owner decides what to do.
- * The owner also decides which ranks take part: `present` has a bit for each that does, and may
+ * A trial never acts: each call returns a conclusion from its data, and the owner decides what to
+ * do. The owner also decides which ranks take part: `present` has a bit for each that does, and may
  * differ from call to call.
  *
- * There is one error budget for the whole run. The chance that the k-th proof or check passes what
- * is slower than is tolerated is at most 2 / ((k + 1) (k + 2)) of 1 - confidence; these add up to
- * all of it, however many candidates, restarts and checks there are. Screens prove nothing, so they
- * spend nothing.
+ * There is one error budget for the whole run. The probability that the k-th proof or check accepts
+ * a point that is slower than tolerated is at most 2 / ((k + 1) (k + 2)) of 1 - confidence; these
+ * add up to all of it, however many candidates, restarts and checks there are. Screens prove
+ * nothing, so they spend nothing.
  *
- * Pairs that something else disturbs, such as heat, are set aside, but not without limit: after
- * some in a row one counts all the same. A proof that would have to count one gives up instead:
- * what is held down anyway does not become slower by a lower clock, so it would prove anything.
+ * Pairs with another disturbance, such as heat, are discarded, but not without limit: after some in
+ * a row one counts nevertheless. A proof that would have to count one gives up instead, because a
+ * clock that is limited anyway does not make the job slower, so the proof would accept any point.
  *
- * There is one loss budget for the whole run, too (loss_budget.h). Once it is spent the rest of the
- * pair runs at the reference, the pair counts with what it has, and the next one begins when there
- * is something left.
+ * There is one loss budget for the whole run, too (loss_budget.h). Once it is spent, the rest of
+ * the pair runs at the reference, the pair counts with its iterations so far, and the next pair
+ * starts when some budget is left.
  *
  * The controller of sections and the controller of a pipeline's plan use the same trial.
  *
@@ -49,8 +49,8 @@
 enum lull_trial_kind { LULL_TRIAL_SCREEN, LULL_TRIAL_PROOF, LULL_TRIAL_CHECK, LULL_TRIAL_WATCH };
 
 struct lull_trial_config {
-    uint32_t rank_count;         /* 1..LULL_JOINT_GUARD_MAX_RANKS */
-    double confidence;           /* that nothing is kept wrongly in the whole run, (0.5, 1) */
+    uint32_t rank_count; /* 1..LULL_JOINT_GUARD_MAX_RANKS */
+    double confidence; /* confidence that no point is accepted wrongly in the whole run, (0.5, 1) */
     double tail_tolerance_ratio; /* of the 99 % quantile of iteration times; 0: only means count */
     uint32_t most_set_aside;     /* disturbed pairs in a row, before one counts all the same */
     uint32_t first_stretch;      /* of a watch: accepted blocks per reference block... */
@@ -59,10 +59,10 @@ struct lull_trial_config {
     bool is_aligned; /* other nodes run the same iterations: pairs never begin later than planned */
 };
 
-/* What a candidate may cost. */
+/* The permitted cost of a candidate. */
 struct lull_trial_terms {
     double tolerance_ratio;  /* slowdown that is allowed, > 0 */
-    double worth_ratio;      /* slowdown from which it does not pay; 0: it always does */
+    double worth_ratio;      /* slowdown above which it does not pay; 0: it always pays */
     double loss_ratio;       /* slowdown that all trials and points together may cost; 0: any */
     uint32_t max_iterations; /* at it, after which it is unproven; 0: as long as it may decide */
     bool is_idle; /* of a watch: nothing is lowered, so all iterations are at the reference */
@@ -154,7 +154,8 @@ enum lull_trial_result {
     LULL_TRIAL_HURTS,      /* watch: proven slower than is tolerated */
 };
 
-/* Nothing has been kept yet. ranks: borrowed as long as the trial lives; zero-initialised. */
+/* Initialises a trial without an accepted point. ranks must live as long as the trial;
+ * zero-initialised. */
 void lull_trial_init(struct lull_trial *trial, const struct lull_trial_config *config,
                      struct lull_trial_rank *ranks);
 
@@ -164,7 +165,7 @@ void lull_trial_begin(struct lull_trial *trial, enum lull_trial_kind kind,
                       const struct lull_trial_terms *terms, uint32_t block_iterations,
                       uint64_t present);
 
-/* What is tried or kept from now on is another point than before. */
+/* From now on another point is tried or accepted than before. */
 void lull_trial_change_point(struct lull_trial *trial);
 
 /* The rank's iterations have another length from now on: its job has changed. */
@@ -194,7 +195,7 @@ enum lull_trial_result lull_trial_add(struct lull_trial *trial, uint32_t rank,
 /* The rank, no more among those present, has ended: the others' pairs may be complete now. */
 enum lull_trial_result lull_trial_leave(struct lull_trial *trial, uint32_t rank, uint64_t present);
 
-/* Something else than the candidate makes the present pair slow, such as heat. */
+/* Another cause than the candidate, such as heat, makes the present pair slow. */
 void lull_trial_disturb(struct lull_trial *trial);
 
 /* A clock was to be changed for the candidate in the present pair; it has been requested. */
@@ -208,20 +209,20 @@ void lull_trial_demand(struct lull_trial *trial, uint64_t iterations);
  * the accepted candidate. */
 void lull_trial_keep(struct lull_trial *trial);
 
-/* Nothing is kept any more. */
+/* Clears the accepted point. */
 void lull_trial_drop_kept(struct lull_trial *trial);
 
 /* References become half as frequent from the next watch on. */
 void lull_trial_lengthen(struct lull_trial *trial);
 
-/* Takes the last pair of what has been kept back. */
+/* Removes the last pair of the accepted point. */
 void lull_trial_forget_last_pair(struct lull_trial *trial);
 
-/* Slowdown of what has been kept; of the rank that was slowed most. */
+/* Slowdown of the accepted point, on the rank that was slowed most. */
 void lull_trial_estimate(const struct lull_trial *trial, struct lull_guard_estimate *estimate_out);
 
-/* The same of what is being tested; as long as there is no pair, of its iterations over the
- * reference. */
+/* The same for the point under test; before the first pair, from its iterations over the reference.
+ */
 void lull_trial_estimate_test(const struct lull_trial *trial,
                               struct lull_guard_estimate *estimate_out);
 
@@ -231,8 +232,9 @@ struct lull_whole_slowdown lull_trial_whole(const struct lull_trial *trial);
 /* Returns what the rank with the least left may still lose; NAN before any has earned something. */
 struct lull_loss_left lull_trial_loss_left(const struct lull_trial *trial);
 
-/* Harm in one of so many iterations at the accepted candidate, or more often, would have shown by
- * now, with the confidence of this trial. Rarer harm is not excluded. 1: nothing is excluded. */
+/* Returns N such that slowdowns in one of N iterations at the accepted candidate, or more often,
+ * are excluded with the confidence of this trial. Rarer ones are not excluded. 1: nothing is
+ * excluded. */
 double lull_trial_rarest_excluded(const struct lull_trial *trial);
 
 /* By how much the mean of a rank's last iterations at the reference exceeds their median, relative
@@ -245,8 +247,8 @@ double lull_trial_unevenness(const struct lull_trial *trial, uint32_t rank);
  * long; otherwise it has cost too much. */
 bool lull_trial_affords_check(const struct lull_trial *trial);
 
-/* How long blocks of a check have to be to see what has called for it: where a rank slows down only
- * after some iterations at the candidate in a row, twice as many; 0: it does not look like that. */
+/* Returns the block length of a check that can detect its cause: if a rank slows down only after
+ * some consecutive iterations at the candidate, twice as many; 0: no sign of that. */
 uint32_t lull_trial_min_check_block(const struct lull_trial *trial);
 
 #endif

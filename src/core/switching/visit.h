@@ -13,9 +13,9 @@ struct lull_visit {
     bool is_measured;  /* it belongs to a pair of a trial, and does not follow a change */
     bool is_candidate; /* else nothing is lowered in it */
     uint32_t point;    /* the steady point, of the first GPU's clock list; 0: the highest clock */
-    uint64_t others; /* represents the points of all sections, gaps and ranks that wait; 0: none of
-                      * them is lowered */
-    uint64_t pair;   /* the pair of blocks it belongs to, over all trials */
+    uint64_t others;   /* identifies the points of all sections, gaps and waiting ranks; 0: none is
+                          lowered */
+    uint64_t pair;     /* the pair of blocks it belongs to, over all trials */
 };
 
 #endif

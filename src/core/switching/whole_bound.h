@@ -1,6 +1,6 @@
 /*
- * The slowdown of the whole run so far, against what it would have taken at the reference, and an
- * upper bound of it.
+ * The slowdown of the whole run so far, relative to a run at the reference, and an upper bound of
+ * it.
  *
  * Pairs (pair_schedule.h). A coin has chosen which block of a pair runs at the reference. What the
  * other iterations of the pair have lost is estimated as their number times d: the mean of the
