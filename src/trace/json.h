@@ -48,7 +48,7 @@ struct lull_json_text {
     size_t length;
 };
 
-/* Borrows name (for messages) and context until destroyed. NULL: out of memory. */
+/* name (for messages) and context must live until destroy. NULL: out of memory. */
 struct lull_json *lull_json_create(const char *name, lull_json_fill fill, void *context);
 void lull_json_be_lenient(struct lull_json *json);
 void lull_json_destroy(struct lull_json *json);

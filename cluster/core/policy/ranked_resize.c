@@ -27,8 +27,8 @@ static bool can_move(const struct lull_ranked *policy, uint32_t job, int64_t now
            record->since_ns < now_ns;
 }
 
-/* What a running job gains by an operating point with more GPUs, less what beginning again costs,
-   for each GPU-second that it takes. */
+/* The gain of a running job by an operating point with more GPUs, less the cost of the restart, per
+ * GPU-second that it takes. */
 static double gain_by(const struct lull_ranked *policy, uint32_t job, uint32_t point,
                       int64_t now_ns)
 {

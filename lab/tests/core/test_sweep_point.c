@@ -152,7 +152,7 @@ static void test_power_is_exact(void **state)
     }
 }
 
-/* A noisy point lasts longer, at most the most; one that stays noisy is marked. */
+/* A noisy point takes longer, up to the maximum; a point that stays noisy is marked. */
 static void test_noise(void **state)
 {
     struct gpu gpu = good;

@@ -1,37 +1,37 @@
 /*
- * An energy account: what one device (a GPU, a CPU package) has drawn up to any time, and how well
- * that is known, from readings of its energy counter or, where it has none, of its power.
+ * An energy account: the energy of one device (a GPU, a CPU package) up to any time, with its
+ * uncertainty, from readings of its energy counter or, without a counter, of its power.
  *
- * A counter is refreshed only now and then (T, up to 100 ms): what is read is up to T old, T/2 on
- * average, so it is taken as the energy at T/2 before. Between two readings, which may lie a second
- * apart because frequent polling makes some counters fall short, energy is laid out as the polled
- * power says, scaled to what the counter has counted; without power, evenly.
+ * A counter is refreshed periodically (T, up to 100 ms). A reading is up to T old, T/2 on average,
+ * so it is used as the energy at T/2 before. Two readings may be a second apart, because frequent
+ * polling makes some counters fall short. Between them energy is distributed in proportion to the
+ * polled power, scaled to the counter's difference; without power, evenly.
  *
  * A power reading is the average over a window W that ended up to T ago; it holds until the next
  * refresh (a step, never a ramp to the next reading) and is moved back by (T + W) / 2.
  *
  * Uncertainties. The variance of an edge adds up: when the counter was refreshed, uniform over T
- * (T^2 / 12 times the mean square of the power nearby); how unevenly the energy may lie between the
- * readings around the edge, from the scatter of the powers read there; and, for energy without a
- * counter or across a counter's reset, what the readings left unseen, most of all those that came
- * late. Half an interval is two standard deviations, never more than what the device can have drawn
- * at all: it holds the truth in 95 of 100 cases and more (tests/core/energy/test_energy.c, against
- * integrals by brute force). Not in it: the gain of the board's own measurement (5 % on NVIDIA's,
- * arXiv 2312.02741), which is the same in every reading of it.
+ * (T^2 / 12 times the mean square of the power nearby); the uneven distribution of energy between
+ * the readings around the edge, from the scatter of the powers there; and, for energy without a
+ * counter or across a counter's reset, the energy missed by the readings, above all by late ones.
+ * Half an interval is two standard deviations, limited to the energy that the device can have
+ * drawn. It contains the true value in at least 95 of 100 cases (tests/core/energy/test_energy.c,
+ * against integrals by brute force). It excludes the gain error of the board's own measurement (5 %
+ * on NVIDIA's, arXiv 2312.02741), which is the same in every reading of it.
  *
  * Resets: a counter that goes back (driver reload), or leaps further than the device can draw,
- * counts on from what the power says of the time between; the uncertainty grows by what is not
- * known of it. If a later reading continues where the counter was before, what lay between was no
- * reset but wrong readings, and the counter's growth over all of it counts.
+ * continues with the energy estimated from power for the time between, and the uncertainty grows
+ * accordingly. If a later reading continues from the old counter value, the readings in between
+ * were wrong and there was no reset; then the counter's growth over the whole time counts.
  *
- * Refusals: a power that the device cannot draw (plausible.h) is no reading; it is counted.
+ * Refusals: an impossible power (plausible.h) is dropped and counted.
  *
  * Silence: a counter that hangs while power is drawn, or can no longer be read, is replaced
- * by the polled power. When it counts again, what it has grown by in the meantime counts if it may
- * be that; energy never runs backwards.
+ * by the polled power. When it counts again, its growth in the meantime is used if it is plausible.
+ * Energy never decreases.
  *
- * Estimates: a figure says whether it was worked out rather than measured, because the window is
- * shorter than what the readings resolve, or power stood in for the counter within it.
+ * Estimates: a figure indicates whether it is an estimate instead of a measurement, because the
+ * window is shorter than the resolution of the readings, or power replaced the counter within it.
  *
  * Pure; caller's storage; one thread at a time. SPDX-License-Identifier: Apache-2.0
  */
@@ -46,13 +46,13 @@
 
 enum { LULL_ENERGY_KEPT = 64 }; /* readings: six seconds and more at ten per second */
 
-/* How a device's readings come about. Times in s, all >= 0. */
+/* The properties of a device's readings. Times in s, all >= 0. */
 struct lull_energy_source {
     double counter_refresh_s;
     double power_refresh_s;
     double power_window_s;
     double highest_w; /* that the device can draw, > 0 */
-    double lowest_w;  /* that it draws at all times; 0: it may draw nothing */
+    double lowest_w;  /* least power at all times; 0: it may draw nothing */
 };
 
 struct lull_energy_reading {
@@ -61,7 +61,7 @@ struct lull_energy_reading {
     bool has_power;   /* power_w was read */
     double counter_j;
     double power_w;
-    bool is_refused; /* a power was read, and found beforehand to be none that can be */
+    bool is_refused; /* a power was read, and already found to be impossible */
 };
 
 /* A reading in the account. */
@@ -98,13 +98,13 @@ struct lull_energy_account {
     uint32_t resets;         /* of the counter */
     uint32_t leaps;          /* those of them that were rises beyond what the device can draw */
     uint32_t glitches;       /* wrong readings of the counter that it continued from */
-    uint32_t refused_powers; /* readings of power that cannot be */
+    uint32_t refused_powers; /* impossible power readings */
     struct lull_energy_course course;
     int64_t begin_ns;          /* of the first reading */
     int64_t power_begin_ns;    /* since when powers are read without a long gap... */
     int64_t power_ns;          /* ...and when one was read last; valid once one was */
     struct lull_moments power; /* of the powers read, W */
-    double estimated_s;        /* time in which power stood in for the counter */
+    double estimated_s;        /* time in which power replaced the counter */
     double blind_s;            /* time without a usable energy reading... */
     double counter_blind_s;    /* ...up to when the counter last grew */
     double counted_j;          /* growth of the counter while the power was known... */
@@ -116,9 +116,10 @@ struct lull_energy_account {
 struct lull_energy_edge {
     int64_t time_ns;
     double energy_j;
-    double edge_j2; /* variance from where the edge lies between readings */
-    double path_j2; /* variance collected up to here; differences of it count */
-    double bias_j; /* how far it may be off each time an edge lies so: see struct lull_energy_sum */
+    double edge_j2;      /* variance from where the edge lies between readings */
+    double path_j2;      /* variance collected up to here; differences of it count */
+    double bias_j;       /* possible systematic error of an edge at such a place: see struct
+                            lull_energy_sum */
     double resolution_s; /* shorter windows with this edge cannot be measured */
     double estimated_s;  /* before the edge, in which power stood in for the counter */
 };
@@ -128,15 +129,14 @@ struct lull_energy_figure {
     double joules;
     double uncertainty_j; /* half of the 95 % interval, without the gain of the board */
     double bias_j;        /* the part that many such windows may have in common */
-    bool is_estimate;     /* worked out rather than measured */
+    bool is_estimate;     /* estimated, not measured */
 };
 
 /*
- * Many windows, of one device or of several. Their errors cancel but for what they may have in
- * common: windows that keep time with the work have their edges where power always rises, or always
- * falls, and power that is seen through a sensor's window and polls of finite distance smears both.
- * So uncertainties are added as squares and biases as they are, which is never more than all errors
- * at their largest. Zero-initialised is empty.
+ * Many windows, of one device or of several. Their errors cancel except for a common part: windows
+ * synchronised with the work have edges where power always rises, or always falls, and a sensor's
+ * window and the polling period smear such edges. So uncertainties are added as squares and biases
+ * linearly, which is never more than the sum of the largest errors. Zero-initialised is empty.
  */
 struct lull_energy_sum {
     uint64_t count;
@@ -159,8 +159,8 @@ void lull_energy_account_init(struct lull_energy_account *account,
 void lull_energy_account_take(struct lull_energy_account *account,
                               const struct lull_energy_reading *reading);
 
-/* The energy as of the reading that was taken at time_ns, J. False: it was not the last one, or
- * brought no energy. */
+/* The energy at the reading taken at time_ns, J. False: it was not the last one, or had no energy.
+ */
 bool lull_energy_account_last(const struct lull_energy_account *account, int64_t time_ns,
                               double *energy_out);
 
@@ -175,7 +175,7 @@ int64_t lull_energy_account_settled_ns(const struct lull_energy_account *account
 bool lull_energy_account_at(const struct lull_energy_account *account, int64_t time_ns,
                             struct lull_energy_edge *edge_out);
 
-/* What was drawn between two edges of one account, begin not after end. */
+/* The energy between two edges of one account, begin not after end. */
 struct lull_energy_figure lull_energy_between(const struct lull_energy_account *account,
                                               const struct lull_energy_edge *begin,
                                               const struct lull_energy_edge *end);
@@ -191,7 +191,7 @@ double lull_energy_sum_uncertainty_j(const struct lull_energy_sum *sum);
  */
 bool lull_energy_account_check(const struct lull_energy_account *account, double *ratio_out);
 
-/* Judges what the account has taken so far as a whole: whether its energies can be true. */
+/* Judges all readings of the account so far: whether its energies are credible. */
 enum lull_energy_doubt lull_energy_account_doubt(const struct lull_energy_account *account);
 
 #endif

@@ -1,9 +1,10 @@
 /*
- * What a model of GPU makes of a kernel at each clock: the product's one model of time and power
- * over the clock. The emulator has its own, of which this is independent.
+ * Time and power of a kernel at each clock of a GPU model: Lull's only model of this kind. The
+ * emulator has an independent one.
  *
- * The curves are those of data/gpu_models.json, which says of each whether it was measured, fitted,
- * published or guessed. At an SM clock f, relative to the highest one, a kernel takes the time
+ * The curves are those of data/gpu_models.json, which states for each whether it was measured,
+ * fitted, published or guessed. At an SM clock f, relative to the highest one, a kernel takes the
+ * time
  *
  *     t = m / bandwidth(f) + (1 - m) fmax / f,
  *
@@ -61,7 +62,7 @@ struct lull_device_curve {
     double limit_settle_ratio; /* power that a binding limit settles at, per limit */
     double limit_work_ratio; /* work under a binding limit, per work at the clock that it leaves */
     double idle_w;           /* without a context */
-    double switch_ms;        /* typical time from asking for a clock until it is there */
+    double switch_ms;        /* typical time from requesting a clock until it is in force */
     struct lull_device_line waiting_w; /* with a context and no kernel */
     struct lull_device_line voltage;   /* v */
     struct lull_device_line bandwidth; /* of memory, relative to bandwidth_gbs */
@@ -107,8 +108,8 @@ const struct lull_device_curve *lull_device_curve_of_product(const char *product
 const struct lull_device_kernel *lull_device_curve_kernel(const struct lull_device_curve *curve,
                                                           const char *name);
 
-/* Returns what computation in training is taken for where nothing is known of it: "training", else
- * "llm_fwd", else the first kernel of the model. */
+/* Returns the kernel that stands for unknown computation in training: "training", else "llm_fwd",
+ * else the first kernel of the model. */
 const struct lull_device_kernel *lull_device_curve_default(const struct lull_device_curve *curve);
 
 double lull_device_line_at(const struct lull_device_line *line, double mhz);
@@ -139,9 +140,9 @@ double lull_device_kernel_time(const struct lull_device_clock *clock,
 double lull_device_kernel_w(const struct lull_device_clock *clock,
                             const struct lull_device_kernel *kernel);
 
-/* Returns the clock that a power limit leaves a kernel of the clocks, the highest first, when
- * number `asked` is requested: the highest from there on at which it draws at most limit_w, else
- * the lowest. (A board may hold a clock between two steps; this is the lower one.) */
+/* Returns the clock of a kernel under a power limit when clock number `asked` is requested, of the
+ * clocks with the highest first: the highest one from there on at which it draws at most limit_w,
+ * else the lowest. (A board may hold a clock between two steps; this is the lower one.) */
 uint32_t lull_device_kernel_limited(const struct lull_device_clock *clocks, uint32_t count,
                                     const struct lull_device_kernel *kernel, double limit_w,
                                     uint32_t asked);
@@ -152,7 +153,7 @@ struct lull_device_run {
     double watts;
 };
 
-/* Returns what becomes of a kernel under a limit when clock number `asked` is requested. */
+/* Returns time and power of a kernel under a limit when clock number `asked` is requested. */
 struct lull_device_run lull_device_kernel_run(const struct lull_device_clock *clocks,
                                               uint32_t count,
                                               const struct lull_device_kernel *kernel,

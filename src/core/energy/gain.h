@@ -1,7 +1,7 @@
 /*
- * What the figures of a run's gain prove: a saving of energy with its interval, and a slowdown with
- * its upper bound against what is allowed. Every sentence, table, page and document about a run
- * takes its claim from here, so that none of them contradicts the figures.
+ * The claims that the figures of a run prove: a saving of energy with its interval, and a slowdown
+ * with its upper bound against the permitted one. Every sentence, table, page and document about a
+ * run takes its claim from here, so that none of them contradicts the figures.
  *
  * Ratios: 0.01 is 1 %. NAN: the figure is not known. An infinite bound, or one that is NAN, is no
  * bound. Pure; any thread. SPDX-License-Identifier: Apache-2.0
@@ -19,10 +19,10 @@ enum lull_gain_saving {
 
 enum lull_gain_slowdown {
     LULL_GAIN_SLOWDOWN_UNKNOWN,
-    LULL_GAIN_SLOWDOWN_WITHIN,    /* the upper bound is at most what is allowed */
-    LULL_GAIN_SLOWDOWN_UNBOUNDED, /* the estimate is at most that, and has no bound */
+    LULL_GAIN_SLOWDOWN_WITHIN,    /* the upper bound is at most the permitted slowdown */
+    LULL_GAIN_SLOWDOWN_UNBOUNDED, /* the estimate is at most that, without a bound */
     LULL_GAIN_SLOWDOWN_UNPROVEN,  /* the estimate is at most that, the bound is above it */
-    LULL_GAIN_SLOWDOWN_ABOVE,     /* the estimate is above what is allowed */
+    LULL_GAIN_SLOWDOWN_ABOVE,     /* the estimate is above the permitted slowdown */
 };
 
 /* Judges a saving and its interval, low_ratio <= saving_ratio <= high_ratio. */

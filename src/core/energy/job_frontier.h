@@ -1,22 +1,24 @@
 /*
- * The frontier of a job: what some slowdowns, its budgets, would save, from the trials of one run.
+ * The frontier of a job: the savings at several slowdowns (its budgets), from the trials of one
+ * run.
  *
  * A pair of a trial's blocks is iterations at the highest clocks and, next to them, iterations at a
- * candidate. So the ratios of their times and energies are free of drift, and what is compared are
- * whole iterations, whose share of computation and waiting is the same on both sides. Pairs of one
- * steady point, with the same points of sections and gaps below it, are taken together; how much
- * they scatter, pooled over all points, says how well a ratio is known.
+ * candidate. So the ratios of their times and energies are free of drift, and whole iterations are
+ * compared, with the same share of computation and waiting on both sides. Pairs of one steady point
+ * with the same points of sections and gaps are combined. Their scatter, pooled over all points,
+ * gives the uncertainty of a ratio.
  *
- * An iteration that takes far longer than most, on either side, is the host's doing (a stall, a
- * checkpoint) and left out.
+ * An iteration that takes far longer than most, on either side, is attributed to the host (a stall,
+ * a checkpoint) and excluded.
  *
  * Between and beyond the points that were visited:
  *   time   is t0 + a / clock, by least squares.
  *   power  falls with the clock and is convex. Between two visited clocks it lies on their chord,
  *          or below it by as much as a parabola that is flat at the lower of them. Below the
  *          lowest one it lies between that one's power and the flattest chord, drawn out.
- * A budget's saving is that of the best clock whose time is within it. Its interval goes from what
- * the clocks save for certain that are for certain within it, to what those may save that may be.
+ * A budget's saving is that of the best clock whose time is within it. Its interval ranges from the
+ * certain saving of clocks that are certainly within the budget to the possible saving of clocks
+ * that may be within it.
  *
  * Pure; caller's storage; one thread. Ratios are of the job at its highest clocks.
  * Source: none; design.md section 4, "One budget, many levers".
@@ -96,7 +98,7 @@ struct lull_job_frontier_point {
     const char *reason; /* why nothing is known; NULL: something is */
 };
 
-/* What all pairs of one setting say together, as ratios of the job at its highest clocks. */
+/* The combined result of all pairs of one setting, as ratios of the job at its highest clocks. */
 struct lull_job_frontier_tried {
     uint64_t others; /* as in a visit */
     uint32_t point;
@@ -113,16 +115,16 @@ void lull_job_frontier_take(struct lull_job_frontier *frontier,
                             const struct lull_job_frontier_mark *mark);
 
 /*
- * Returns what the budgets would save together with these points of sections and gaps
- * (visit.others). clocks_mhz: the clock list that points index, the highest first, clock_count >=
- * 1; gpus: how many GPUs the energy is of, >= 1. points_out: one for each budget, in their order.
+ * Computes the savings of the budgets with these points of sections and gaps (visit.others).
+ * clocks_mhz: the clock list that points index, the highest first, clock_count >= 1; gpus: how many
+ * GPUs the energy is of, >= 1. points_out: one for each budget, in their order.
  */
 void lull_job_frontier_answer(const struct lull_job_frontier *frontier, uint64_t others,
                               const uint32_t *clocks_mhz, uint32_t clock_count, uint32_t gpus,
                               struct lull_job_frontier_point *points_out);
 
 /*
- * Makes points agree with what a run says of the setting that it keeps, so that one clock has one
+ * Makes points consistent with a run's result for its accepted setting, so that one clock has one
  * saving and one interval. Where a budget's best clock is that of the setting, its figures become
  * the setting's. A proof has found the setting to be within tolerance_ratio, so that no budget from
  * there on saves less; INFINITY: nothing is proven. No budget saves less than a

@@ -1,6 +1,6 @@
 /*
- * The curve of a job's frontier: what clocks cost and save, from those that were visited. For
- * job_frontier.c alone, whose header says how it goes between and beyond them.
+ * The curve of a job's frontier: slowdown and saving of clocks, from the visited ones. For
+ * job_frontier.c alone, whose header describes the curve between and beyond them.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CORE_ENERGY_JOB_FRONTIER_CURVE_H
@@ -42,7 +42,7 @@ void lull_job_frontier_curve_add_reference(struct lull_job_frontier_curve *curve
 /* Fits the time and makes the power fall with the clock. At least one node. */
 void lull_job_frontier_curve_fit(struct lull_job_frontier_curve *curve);
 
-/* Fills in what the budget point->slowdown_ratio saves. */
+/* Fills in the saving at the budget point->slowdown_ratio. */
 void lull_job_frontier_curve_ask(const struct lull_job_frontier_curve *curve,
                                  struct lull_job_frontier_point *point);
 

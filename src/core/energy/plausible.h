@@ -1,9 +1,9 @@
 /*
- * Which readings of power and energy can be true, of GPUs of any vendor: one rule for all of them.
+ * The plausibility of power and energy readings, with one rule for GPUs of all vendors.
  *
  * A power is plausible within the range that the board can draw. An energy is credible unless one
- * of its sensors contradicts the other, or what the board can draw; then no figure is known,
- * because nothing says which sensor is right.
+ * of its sensors contradicts the other, or the possible power of the board. Then no figure is
+ * known, because it is unknown which sensor is right.
  *
  * Pure; any thread. SPDX-License-Identifier: Apache-2.0
  */
@@ -47,7 +47,7 @@ struct lull_energy_evidence {
     double counted_s;    /* ...in this time... */
     double polled_j;     /* ...of which this is the power's integral... */
     double polled_ratio; /* ...with this standard error, as a ratio */
-    double edge_s;       /* how far both may be apart in time */
+    double edge_s;       /* possible time difference between the two */
 };
 
 enum lull_energy_doubt {

@@ -5,17 +5,17 @@
  *
  * - readings: counters and sensors are refreshed now and then (core/energy/account.h);
  * - runs: two runs of one program differ even if nothing was changed. One run of each kind cannot
- *   show by how much, so the value measured of other jobs is used (saving.c);
- * - offset: watts that a board's sensor reads too high whatever the power is, the same in both
- *   runs. They weigh more in the run that draws less, so they do not cancel;
+ * show this difference, so the value measured with other jobs is used (saving.c);
+ * - offset: a constant error of a board's sensor in watts, the same in both runs. It has more
+ * weight in the run with less power, so it does not cancel;
  * - level: the error of a sensor differs from one level of power to another;
- * - sampling: a sensor may look in step with the iterations (core/energy/strobe.h).
+ * - sampling: a sensor's sampling may be synchronised with the iterations (core/energy/strobe.h).
  *
  * Only the first of them shrinks in proportion to the length of the runs. Where several pairs of
  * runs were made (core/stats/paired_runs.h), their differences include the effects of readings,
  * runs and sampling; offset and level are the same in every pair.
  *
- * bench/bench_saving.c measures what the interval covers; tests/core/energy/test_saving.c holds
+ * bench/bench_saving.c measures the coverage of the interval; tests/core/energy/test_saving.c holds
  * each term to the condition that it represents.
  *
  * Pure. SPDX-License-Identifier: Apache-2.0
@@ -48,7 +48,7 @@ enum lull_energy_term {
 struct lull_energy_saving {
     double saving_ratio;             /* 1 - energy per iteration managed / reference */
     double half_width_ratio;         /* half of the 95 % interval */
-    double terms[LULL_ENERGY_TERMS]; /* what each of them leaves alone, as half widths */
+    double terms[LULL_ENERGY_TERMS]; /* the contribution of each term, as half widths */
 };
 
 /* Compares two runs. False: one of them has no energy or no iterations. */
@@ -56,8 +56,8 @@ bool lull_energy_saving_compute(const struct lull_energy_side *reference,
                                 const struct lull_energy_side *managed,
                                 struct lull_energy_saving *saving_out);
 
-/* Returns how far the logarithm of the energies' ratio may be off in every pair of runs alike, by
- * offset and level: what lull_paired_runs_add wants to know. */
+/* Returns the common error, by offset and level, of the logarithm of the energies' ratio in all
+ * pairs of runs, for lull_paired_runs_add. */
 double lull_energy_saving_shared_log(const struct lull_energy_saving *saving);
 
 #endif

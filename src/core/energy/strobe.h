@@ -1,20 +1,20 @@
 /*
- * Sampling in step: how wrong the mean power of a job may be that a sensor sees only now and then.
+ * Synchronised sampling: the error of a job's mean power if the sensor samples only part of the
+ * time.
  *
  * A sensor that looks at the power for W out of every T seconds (25 of 100 ms on A100 and H100,
- * arXiv 2312.02741) takes what it sees for all of T. Where iterations keep step with T, it meets
- * each of them at the same places, and what it overlooks there does not average out, however long
- * the run is. An edge of the power at one place of every iteration is then seen too early or too
- * late by up to T / 2, always by the same amount.
+ * arXiv 2312.02741) uses that sample for all of T. If iterations are synchronised with T, it
+ * samples the same places of each, and the error does not average out, however long the run is. A
+ * power edge at one place of every iteration then appears too early or too late by up to T / 2,
+ * always by the same amount.
  *
- * How far iterations keep step is reported by their beginnings b_j, laid onto the refreshes: the
- * resultants R_m = |mean of exp(2 pi i m b_j / T)| are 1 in step, and near 0 where the phases are
- * spread. With a random phase of the sensor an edge is misplaced, on average over the run, with the
- * variance
- *     T^2 sum over m of R_m^2 sinc^2(m W / T) / (2 pi^2 m^2)
- * (the Fourier series of a sawtooth, averaged over the window): T^2 / 12 for short windows in step,
- * and 0 where the windows leave no gap. T is known to 2 % only (a period of 100 ms was measured as
- * 101 ms on an A100), so the worst T of that range counts.
+ * The degree of synchronisation follows from the starts b_j of the iterations, relative to the
+ * refreshes: the resultants R_m = |mean of exp(2 pi i m b_j / T)| are 1 in step, and near 0 where
+ * the phases are spread. With a random phase of the sensor an edge is misplaced, on average over
+ * the run, with the variance T^2 sum over m of R_m^2 sinc^2(m W / T) / (2 pi^2 m^2) (the Fourier
+ * series of a sawtooth, averaged over the window): T^2 / 12 for short windows in step, and 0 where
+ * the windows leave no gap. T is known to 2 % only (a period of 100 ms was measured as 101 ms on an
+ * A100), so the worst T of that range counts.
  *
  * Pure; caller's storage; one thread. SPDX-License-Identifier: Apache-2.0
  */
@@ -36,7 +36,7 @@ struct lull_energy_strobe {
     int64_t begins_ns[LULL_ENERGY_STROBE_KEPT];
 };
 
-/* What the power does in every iteration. */
+/* The course of the power in every iteration. */
 struct lull_energy_waveform {
     double iteration_s;
     double sections;    /* in which it is low, at least 1 */
@@ -45,8 +45,8 @@ struct lull_energy_waveform {
 
 void lull_energy_strobe_add(struct lull_energy_strobe *strobe, int64_t begin_ns);
 
-/* Returns by how much an edge is misplaced on average over the run, s: one standard deviation, 0
- * where the sensor's windows leave no gap. */
+/* Returns the mean displacement of an edge over the run, s: one standard deviation, 0 if the
+ * sensor's windows leave no gap. */
 double lull_energy_strobe_edge_s(const struct lull_energy_strobe *strobe,
                                  const struct lull_energy_source *source);
 

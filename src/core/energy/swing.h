@@ -1,15 +1,15 @@
 /*
- * Swing: how far the power of a job goes up and down, in pieces of equal length, so that two sides
- * (at the reference, and managed) can be compared.
+ * Swing: the fluctuation of a job's power in pieces of equal length, so that two sides (at the
+ * reference, and managed) can be compared.
  *
  * Two values are computed for each piece: the peak to peak, and the band: the root mean square of
  * the components of its power from one frequency to another, by the discrete Fourier transform of
- * the piece less its mean. Grids and generators are rated for swings of 0.1 to 20 Hz; what a series
- * with a step of dt s can show ends at 1 / (2 dt), and what a piece of T s can begins at 1 / T.
- * Faster swings than that are not lost but look slower (aliasing).
+ * the piece less its mean. Grids and generators are rated for swings of 0.1 to 20 Hz; a series with
+ * a step of dt s shows frequencies up to 1 / (2 dt), and a piece of T s shows them from 1 / T.
+ * Faster swings are not lost but appear slower (aliasing).
  *
- * Both grow with the length of a piece, so that only sides of equal pieces compare; how much pieces
- * of one side differ from each other says what a difference between sides is worth.
+ * Both grow with the length of a piece, so only sides with equal pieces can be compared. The
+ * scatter of the pieces of one side gives the uncertainty of a difference between sides.
  *
  * Pure; caller's storage; one thread. SPDX-License-Identifier: Apache-2.0
  */
@@ -21,7 +21,7 @@
 
 #include "core/stats/moments.h"
 
-/* What both ends of the band are where a series shows them, Hz. */
+/* The ends of the band, Hz, if a series can show them. */
 #define LULL_SWING_LOWEST_HZ 0.1
 #define LULL_SWING_HIGHEST_HZ 20.0
 
@@ -36,8 +36,8 @@ struct lull_swing {
 };
 
 /*
- * Adds a piece of count readings (>= 2), W, which lie step_s (> 0) apart. What is not finite would
- * make all unknown: such a piece is left out.
+ * Adds a piece of count readings (>= 2), W, which lie step_s (> 0) apart. A piece with a value that
+ * is not finite is skipped, since it would make all results unknown.
  */
 void lull_swing_add(struct lull_swing *swing, const double *powers_w, uint32_t count,
                     double step_s);

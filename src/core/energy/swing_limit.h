@@ -71,7 +71,7 @@ struct lull_swing_limit {
     int64_t last_ns;           /* its time */
     uint64_t next_look;        /* the number of managed pieces from which they are looked at */
     struct lull_swing_cut cut;
-    int64_t retry_ns; /* not before then something is admitted again */
+    int64_t retry_ns; /* earliest time to restore a lever */
     int64_t spacing_ns;
     struct lull_swing_finding finding; /* for which something was given up last */
 };
@@ -80,14 +80,14 @@ struct lull_swing_limit {
 void lull_swing_limit_init(struct lull_swing_limit *limit, double allowed_ratio);
 
 /*
- * Takes a reading of the node's power, W, at time_ns, with what the node ran at since the one
- * before. Readings are to come every 100 ms; pieces with one that is late by more than a half are
- * left out. Returns whether what is given up has changed.
+ * Takes a reading of the node's power, W, at time_ns, with the node's state since the previous one.
+ * Readings are to come every 100 ms; pieces with one that is late by more than a half are left out.
+ * Returns whether the levers in use have changed.
  */
 bool lull_swing_limit_take(struct lull_swing_limit *limit, enum lull_swing_side side,
                            int64_t time_ns, double power_w, const struct lull_swing_levers *levers);
 
-/* Other points are kept from now on: everything is admitted again. */
+/* Other points are accepted from now on: all levers are restored. */
 void lull_swing_limit_renew(struct lull_swing_limit *limit);
 
 /* The point of a section, as an index of clocks, at a steady point: between both. */
@@ -101,10 +101,10 @@ uint32_t lull_swing_cut_point(const struct lull_swing_cut *cut, bool is_gap, uin
 const struct lull_swing_pieces *lull_swing_limit_known(const struct lull_swing_limit *limit,
                                                        double *length_s_out);
 
-/* Gives up one lever more; false: there is nothing left. */
+/* Gives up one more lever. False: none is left. */
 bool lull_swing_cut_deepen(struct lull_swing_cut *cut, const struct lull_swing_levers *levers);
 
-/* Admits the lever that was given up last; false: none was. */
+/* Restores the lever that was given up last. False: none was. */
 bool lull_swing_cut_undo(struct lull_swing_cut *cut);
 
 #endif

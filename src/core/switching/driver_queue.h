@@ -35,7 +35,7 @@
  * is at most half a percent of the time. Then calls without cost (core/switching/switch_cost.h)
  * test the driver again. Another breach soon after that doubles the pause.
  *
- * Pure; caller's storage; zero-initialised trusts. Times are ns of one monotonic clock.
+ * Pure; caller's storage; zero-initialised is not suspended. Times are ns of one monotonic clock.
  */
 
 struct lull_call_trust {

@@ -1,12 +1,12 @@
 /*
- * The batch size of a job that comes again and again: which one the next run should use, and at
- * which cost to stop it. The question and the early stopping are Zeus's (NSDI'23, section 4); the
- * search is a Thompson sampling on one smooth curve of cost over size (batch_smooth.c).
+ * The batch size of a recurring job: the size that the next run should use, and the cost at which
+ * to stop it. The question and the early stopping are Zeus's (NSDI'23, section 4); the search is a
+ * Thompson sampling on one smooth curve of cost over size (batch_smooth.c).
  *
  * The state is a pure function of the configuration and of the records applied, in their order: a
  * store keeps the records and nothing else. Choosing changes nothing; it draws from the seed and
- * the number of runs submitted so far. A record keeps the choice that was made, so that a history
- * holds also where a later version chooses otherwise.
+ * the number of runs submitted so far. A record contains the choice, so a history stays valid if a
+ * later version chooses differently.
  *
  *   lull_batch_choose(batch, 0, &choice);
  *   lull_batch_apply(batch, &(struct lull_batch_record){LULL_BATCH_SUBMITTED, run, ...choice});
@@ -58,11 +58,11 @@ void lull_batch_destroy(struct lull_batch *batch);
 struct lull_batch_choice {
     uint32_t size;
     double bound;      /* J: stop the run once its cost exceeds this; INFINITY: do not */
-    bool is_exploring; /* taken to learn, not because it is thought the cheapest */
+    bool is_exploring; /* chosen to learn, not as the expected cheapest */
 };
 
 /*
- * What the next run is to use. retry_of: the run that missed the target or crashed and is now
+ * Chooses the size of the next run. retry_of: the run that missed the target or crashed and is now
  * repeated, 0: none (an unknown one counts as none). Sizes that crashed in this recurrence are not
  * taken again while there is another. Never fails: where all sizes have failed, it is the cheapest
  * that ever reached the target, else one of those tried least, without a bound.
@@ -101,13 +101,13 @@ int lull_batch_apply(struct lull_batch *batch, const struct lull_batch_record *r
 /* J; INFINITY before the first success. With the cost of the attempts that led there. */
 double lull_batch_min_cost(const struct lull_batch *batch);
 
-/* The size to use from what is known, without exploring; 0 before the first success. */
+/* The best known size, without exploring; 0 before the first success. */
 uint32_t lull_batch_best_size(const struct lull_batch *batch);
 
-/* True while a size was never tried that may well be cheaper than the best. */
+/* Returns whether there is an untried size that may be cheaper than the best. */
 bool lull_batch_is_exploring(const struct lull_batch *batch);
 
-/* How often changed data were noticed. */
+/* The number of detected changes of the data. */
 uint32_t lull_batch_change_count(const struct lull_batch *batch);
 
 struct lull_batch_arm {

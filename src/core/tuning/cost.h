@@ -1,5 +1,5 @@
 /*
- * What time and energy cost together, and the choice of an operating point by it (Zeus, NSDI'23,
+ * The combined cost of time and energy, and the choice of an operating point by it (Zeus, NSDI'23,
  * section 3: equation 2). Pure; any thread. Energies are those of all GPUs of the job added up,
  * times those of the slowest; so the power that weighs time counts each GPU too.
  *
@@ -26,7 +26,7 @@ int lull_job_price_check(const struct lull_job_price *price, struct lull_error *
 /* C = eta E + (1 - eta) (max_power_w gpu_count) T, in joules. energy_j: of all gpu_count GPUs. */
 double lull_job_cost(const struct lull_job_price *price, double energy_j, double time_s);
 
-/* What was measured at one power limit (or, with another meaning of level, one clock). */
+/* The measurement at one power limit (or one clock, with another meaning of level). */
 struct lull_cost_point {
     double level;    /* W or MHz; the point with the highest one is the reference */
     double energy_j; /* of all GPUs of the job, for the same work at each point; >= 0 */
@@ -47,12 +47,12 @@ struct lull_job_selector {
     double slowdown_ratio;       /* LULL_JOB_SLOWDOWN only; >= 0, 0.05: at most 5 % slower */
 };
 
-/* What the aim makes least of some work: C, E, T or E T; a bound on slowdown is another matter. */
+/* The quantity that the aim minimises: C, E, T or E T, without a bound on slowdown. */
 double lull_job_value(const struct lull_job_selector *selector, double energy_j, double time_s);
 
 /*
- * Index of the point that serves the aim best; of equal ones the first. One always exists: the
- * highest level meets every slowdown. Errors: -EINVAL no point, or a value beyond its range (with
+ * Index of the best point for the aim; of equal ones the first. It always exists, since the highest
+ * level meets every bound on slowdown. Errors: -EINVAL no point, or a value beyond its range (with
  * the point's level); *index_out is written on success only.
  */
 int lull_job_select(const struct lull_job_selector *selector, const struct lull_cost_point *points,

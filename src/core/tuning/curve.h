@@ -1,8 +1,8 @@
 /*
  * A smooth curve through noisy points: Gaussian-process regression with a constant of unknown
  * height and a squared-exponential kernel, plus a little roughness of each point's own (Rasmussen
- * and Williams 2006, algorithm 2.1). Sizes of one job have much in common: the cost of one of them
- * informs the estimates of its neighbours.
+ * and Williams 2006, algorithm 2.1). The sizes of one job are related: the cost of one informs the
+ * estimates of its neighbours.
  *
  * Pure; caller's storage; O(count^3). SPDX-License-Identifier: Apache-2.0
  */
@@ -24,7 +24,7 @@ struct lull_curve_prior {
 
 struct lull_curve_point {
     double x;
-    uint32_t count; /* observations; 0: none, value is not looked at */
+    uint32_t count; /* observations; 0: none, value is ignored */
     double value;   /* their mean */
 };
 
@@ -37,7 +37,7 @@ struct lull_curve {
 };
 
 /*
- * What is known of all points, count <= LULL_CURVE_POINTS, at least one of them observed.
+ * The estimates of all points, count <= LULL_CURVE_POINTS, at least one of them observed.
  * noise_variance: of one observation, > 0.
  */
 void lull_curve_fit(const struct lull_curve_prior *prior, const struct lull_curve_point *points,

@@ -1,18 +1,17 @@
 /*
- * What a power limit that was not visited can make of a job, from the limits that were and the
+ * Bounds on a job's time and energy at an unvisited power limit, from the visited limits and the
  * curves of its GPUs (core/energy/device_curve.h).
  *
- * Of a job nothing is known but its time and power at some limits. So all jobs of a grid are
+ * Only the time and power of the job at some limits are known. So all jobs of a grid are
  * considered: which share of an iteration computes; which share of that waits for memory, and which
  * share of its power depends on the clock; whether a limit holds the mean over an iteration (short
  * ones) or the power of computation itself (long ones); and, where the highest limit binds already,
  * at which clock it leaves the GPU. Each has the time and power that were measured at the highest
  * limit. Those whose times or energies do not go with the limit as measured, to a tolerance, are
- * dropped permanently. A limit is dominated when it is worse than one of the known limits for each
- * job that is left: the job's values are compared, so that what noise has made of a measured one
- * does not count.
+ * dropped permanently. A limit is dominated if it is worse than one of the known limits for each
+ * remaining job. The modelled values are compared, so noise in the measurements has no effect.
  *
- * Where none is left, the curves do not fit the job, and nothing is excluded.
+ * If no job remains, the curves do not fit, and nothing is excluded.
  *
  * Pure; create/destroy; one thread. SPDX-License-Identifier: Apache-2.0
  */
@@ -25,17 +24,17 @@
 #include "core/energy/device_curve.h"
 #include "core/tuning/cost.h"
 
-/* What is known of a limit, of an iteration. */
+/* The measured values of an iteration at a limit. */
 struct lull_limit_known {
     double limit_w;         /* of each GPU */
     double time_s;          /* > 0 */
     double energy_j;        /* of one GPU on average; > 0 */
-    double tolerance_ratio; /* how far both may be off; >= 0 */
+    double tolerance_ratio; /* error of both; >= 0 */
 };
 
 struct lull_limit_bounds;
 
-/* Returns bounds of which nothing is known yet; NULL: out of memory. curve is borrowed. */
+/* Creates bounds without measurements; NULL: out of memory. curve must live as long. */
 struct lull_limit_bounds *lull_limit_bounds_create(const struct lull_device_curve *curve);
 void lull_limit_bounds_destroy(struct lull_limit_bounds *bounds);
 

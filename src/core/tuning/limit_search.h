@@ -1,17 +1,16 @@
 /*
- * Profiling of operating points on a running job: which power limit (then, which SM clock under it)
- * is to be tried next, how long, and which is best (Zeus, NSDI'23, section 4.2: just-in-time
+ * Profiling of operating points on a running job: the next power limit to try (then, the next SM
+ * clock under it), for how long, and the best one (Zeus, NSDI'23, section 4.2: just-in-time
  * profiling).
  *
- * Operating points are tried from the highest limit down, and those that come near the best, the
- * best of them for which there is time, again on the way up: what makes a GPU draw more for some
- * seconds does not last for both visits. Both together show how energy and time change on a GPU
- * that is warmer or colder than its operating point will leave it (limit_visits.h). As long as
- * there is time and more than one may be the best, they are visited again: near the best that costs
- * next to nothing.
+ * Operating points are tried from the highest limit down, and those close to the best, as far as
+ * time permits, again on the way up: a cause of higher power for some seconds does not last for
+ * both visits. Both visits together show the effect of a GPU temperature that differs from the
+ * settled one (limit_visits.h). While there is time and more than one point may be the best, they
+ * are visited again, which costs almost nothing near the best.
  *
- * The job's iterations at an operating point come in pieces of whole iterations; what a piece says
- * stays said, whatever interrupts the job, so short epochs only lose the piece that they break. A
+ * The job's iterations at an operating point come in pieces of whole iterations; a completed piece
+ * stays valid, whatever interrupts the job, so short epochs only lose the interrupted piece. A
  * visit ends when
  * - half of slice_s has been measured, or its share of what is left of budget_s (never less than
  * one piece), or
@@ -29,13 +28,13 @@
  * has the times and powers that were measured so far, it is worse there than at the best limit so
  * far, by a margin, or passes the bound by one (limit_bounds.h).
  * None of them counts where the GPUs still draw within 5 % of what they drew at the first operating
- * point: a limit above the draw changes nothing, so that whatever grew there is noise. Whatever
- * ends the way down is seen twice: it and what it is compared with are visited again, and only
- * if it still is 8 % over the best, or over the bound, it was the last. A temporary cause of higher
- * cost, such as another program on the machine, has often passed by then. 5 % is above the noise of
- * single slices of 5 s: on the twelve power-limit logs published with Zeus no choice of seven
- * selectors changes. The job must be as warm as it gets (thermal.h): a GPU that warms up on the way
- * down looks ever more expensive, as if no lower limit could pay.
+ * point: a limit above the actual power has no effect, so any increase there is noise. The point
+ * that ends the way down is confirmed: it and the point that it is compared with are visited again,
+ * and it is the last one only if it is still 8 % over the best, or over the bound. A temporary
+ * cause of higher cost, such as another program on the machine, has often passed by then. 5 % is
+ * above the noise of single slices of 5 s: on the twelve power-limit logs published with Zeus no
+ * choice of seven selectors changes. The job must be as warm as it gets (thermal.h): a GPU that
+ * warms up on the way down looks ever more expensive, as if no lower limit could pay.
  *
  * Pure; create/destroy; one thread. SPDX-License-Identifier: Apache-2.0
  */
@@ -79,7 +78,7 @@ struct lull_limit_search_config {
  * power: set it. */
 extern const struct lull_limit_search_config lull_limit_search_defaults;
 
-/* What is known of one operating point. */
+/* The measurement of one operating point. */
 struct lull_limit_measure {
     struct lull_limit_point point;
     uint64_t iterations;
@@ -108,8 +107,8 @@ void lull_limit_search_destroy(struct lull_limit_search *search);
 uint32_t lull_limit_search_ladder(double highest_w, double lowest_w, double step_w,
                                   struct lull_limit_point *points_out);
 
-/* The operating point to be held now; null: the search is over. Borrowed until the next take or
- * refine. */
+/* The operating point to hold now; null: the search is over. Valid until the next take or refine.
+ */
 const struct lull_limit_point *lull_limit_search_now(const struct lull_limit_search *search);
 
 /*

@@ -1,9 +1,9 @@
 /*
- * What was measured at each operating point of a search, visit by visit, and the values expected
- * once the GPUs are as warm as the operating point leaves them.
+ * The measurements at each operating point of a search, visit by visit, and the expected values at
+ * the settled temperature of the operating point.
  *
- * Chips leak more where they are warmer. On the way down a GPU is still warm from the operating
- * point before and everything looks some percent too expensive, on a way up too inexpensive. So
+ * Chips leak more where they are warmer. On the way down a GPU is still warm from the previous
+ * operating point, and costs appear some percent too high; on the way up they appear too low. So
  * each visit is recorded with its temperature. Operating points that were visited at several
  * temperatures show how energy and time depend on it, all operating points of one kind alike:
  *

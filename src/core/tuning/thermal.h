@@ -1,11 +1,11 @@
 /*
- * How warm GPUs get at a power, learnt from their own readings while the power changes: one thermal
- * resistance and one time constant,
+ * The settled temperature of GPUs at a power, learnt from their readings while the power changes:
+ * one thermal resistance and one time constant,
  *
  *     tau dT/dt = base + rise (P / P0 - 1) - T,    P0 the power of the first reading.
  *
- * Leakage grows with temperature, and a temperature follows its power within a minute. So what is
- * measured some seconds after a change of power is not yet what it will be.
+ * Leakage grows with temperature, and a temperature follows its power within a minute. So a
+ * measurement some seconds after a change of power is not yet the settled one.
  *
  * Least squares over all readings, for each time constant of a grid; the one that leaves the least
  * is used. A weak prior (rise 0 +- 30 degC, distance from the settled temperature at the first
@@ -51,18 +51,18 @@ void lull_thermal_take(struct lull_thermal *thermal, double seconds, double watt
 /* Fits the model to all readings. Returns false where there are fewer than eight. */
 bool lull_thermal_fit(const struct lull_thermal *thermal, struct lull_thermal_fit *fit_out);
 
-/* Where the temperature settles at this power. */
+/* The settled temperature at this power. */
 double lull_thermal_settled_c(const struct lull_thermal_fit *fit, double watts);
 
 /* ---- whether it has warmed up -------------------------------------------------------------- */
 
 /*
- * Whether a GPU has reached the temperature that its job leads to. A GPU that warms up draws more
- * and more at the same work (leakage: some 0.3 % per degree), so that whatever is measured later
- * looks more expensive. Leaving the first seconds out is not enough: heat takes a minute.
+ * Detects whether a GPU has reached the settled temperature of its job. A GPU that warms up draws
+ * more and more at the same work (leakage: some 0.3 % per degree), so later measurements appear
+ * more expensive. Skipping the first seconds is not enough, because warming up takes a minute.
  *
- * It has once readings of LULL_WARMTH_SPAN_S seconds lie within a degree, the resolution of a
- * driver's reading; or after LULL_WARMTH_MAX_S, so that the wait is bounded.
+ * It has settled once the readings of LULL_WARMTH_SPAN_S seconds are within a degree, the
+ * resolution of a driver's reading; or after LULL_WARMTH_MAX_S, so that the wait is bounded.
  *
  * Pure; caller's storage; zero-initialised is empty; one thread at a time.
  */

@@ -62,7 +62,7 @@ struct lull_physics_work {
     /* It begins no earlier than this. For earlier work that has ended already, the caller adds the
      * delay to its end and sets this instead of `after`. */
     int64_t earliest_ns;
-    double duration_s; /* at fmax; communication counts it from when it is no longer held */
+    double duration_s; /* at fmax; for communication, from the time at which it is released */
     bool is_transfer; /* true: communication, with link_gbs to is_held; false: compute, with profile
                        */
     struct lull_gpu_profile profile;

@@ -2,11 +2,11 @@
  * Run swing: power swings of a job's GPUs at the reference and managed, from the readings of a run
  * (core/energy/swing.h).
  *
- * At the reference are iterations in which no GPU of the job was lowered by more than a step of its
- * clocks, which pulses of the calibration are; managed are those after the settling in which one
- * was, or a power limit was held. Pieces of both are equally long. Power is read ten times a
- * second, and sensors refresh no faster, so that swings above 5 Hz show in the peak to peak, and in
- * the band at another frequency.
+ * Iterations are at the reference if no GPU of the job was lowered by more than one step of its
+ * clocks (the calibration's pulses are one step). Iterations are managed if they come after the
+ * settling and a GPU was lowered or a power limit was held. Pieces of both have equal lengths.
+ * Power is read ten times a second, and sensors refresh no faster. So swings above 5 Hz affect the
+ * peak to peak, and appear in the band at another frequency.
  *
  * Threads: one; the controls are stopped. SPDX-License-Identifier: Apache-2.0
  */

@@ -389,7 +389,7 @@ static void test_what_is_as_slow_as_tolerated_hardly_ever_passes(void **state)
         try_many((enum kind)kind, 0.01, RUNS, shares);
         assert_true(shares[LULL_VERDICT_NOT_DEGRADED] <= 0.05 + margin);
         try_many((enum kind)kind, 0.015, RUNS, shares);
-        /* A pair in step with a period says hardly more than its coin. */
+        /* A pair synchronised with a period contains little more information than its coin. */
         assert_true(shares[LULL_VERDICT_NOT_DEGRADED] <= (kind == PERIODIC ? 0.02 : 0.005));
     }
 }

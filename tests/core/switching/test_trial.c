@@ -482,7 +482,7 @@ static void test_slow_is_measured_by_the_noise_of_pairs(void **state)
         world.candidate_ms[0] = 102.0;
         assert_int_equal(run_on(&world), pairs == 3 ? LULL_TRIAL_HOLDS : LULL_TRIAL_SLOW_PAIR);
     }
-    /* Of iterations as long as there are hardly any pairs. */
+    /* With iterations this long there are hardly any pairs. */
     for (int above = 0; above < 2; above++) {
         make_world(&world, &config);
         for (uint32_t i = 0; i < 200; i++)

@@ -243,8 +243,8 @@ straggler_set_wait(struct lull_straggler_detector *straggler)
     return LULL_STRAGGLER_STRETCH;
 }
 
-/* Twice the margin is odd, because a margin of waiting stays when the iteration is stretched: less
- * would win nothing. */
+/* A difference of twice the margin counts as a straggler: a margin of waiting remains when the
+ * iteration is stretched, so a smaller difference would gain nothing. */
 static enum lull_straggler_detector_verdict
 take_default(struct lull_straggler_detector *straggler,
              const struct lull_straggler_detector_sample *sample)
