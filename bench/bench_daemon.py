@@ -1,4 +1,4 @@
-"""Attacks lulld as issues F42 and F48 describe, and tells what an honest client, root and a processor notice of it:
+"""Attacks lulld as issues F42 and F48 describe, and reports the effect on an honest client, on root and on a processor:
 request to driver call beside the same without an attack, `lull restore` by root, the daemon's share of a core, lines
 logged per second. Then 1000 clients send heartbeats in an open loop.
 Run as root: lull emulate SPEC -- bench_daemon.py BUILD SOURCE [SECONDS [ATTACK...]]. SPDX-License-Identifier: Apache-2.0

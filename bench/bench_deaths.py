@@ -189,7 +189,7 @@ class Bench:
         asked = self.chance.choice((["--gres=gpu:1"], ["--gres=gpu:2"], ["--gres=gpu:4"], ["--gres=gpu:8"], ["-N2", "--gres=gpu:8"]))
         text = f"echo begin $SLURM_JOB_ID >>{path}; sleep {self.chance.uniform(2, 9):.2f}; echo end $SLURM_JOB_ID >>{path}"
         by_lull = [] if self.options.without_lull else ["--lull-schedule"]
-        # What slurmctld has not saved it loses, and nobody can run a job whose submission was lost.
+        # slurmctld loses unsaved state, and a job whose submission was lost cannot be run.
         done = run("sbatch", "--parsable", f"--begin=now+{SAVED_S + 1:.0f}", *by_lull, "-J", self.chance.choice(("low", "full")), "-t", "5", "-o", "/dev/null", *asked,
                    "--wrap", text)
         return int(done.stdout)

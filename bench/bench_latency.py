@@ -12,7 +12,7 @@ import sys
 
 LATENCIES_MS = [2, 5, 10, 20, 25, 50, 100]
 GPUS = [1, 2, 4, 8]
-LOOKS_MS = [0, 1.5]  # how often clocks are read back; 0: the driver tells
+LOOKS_MS = [0, 1.5]  # how often clocks are read back; 0: the driver reports
 FAST_MS = [2, 5, 10]
 PERIODS = 340  # the descents settle within about 240 periods; the settled part is shown
 

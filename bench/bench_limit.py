@@ -130,7 +130,7 @@ def is_near(aim, held, rows):
 
 
 def judge(model, aim, report, rows, same):
-    """Prints a row and tells whether everything is as promised."""
+    """Prints a row and returns whether everything is as promised."""
     limit = report["power_limit"]
     if limit["state"] != "held":
         print(f"{model:>16} {aim:>12}: {limit['state']}: {report['notes']}", flush=True)

@@ -7,8 +7,9 @@
  *   mpirun -n 4 ./train_mpi --steps 100
  *   ./train_mpi --epoch 512 --batch 32 --hidden 64 --noise 8
  *
- * It knows nothing of Lull. On an emulated node (lull emulate) it tells its GPU what a real one
- * would do in its place: a kernel of --gpu-ms for each step, and the gradients' way over a link of
+ * It knows nothing of Lull. On an emulated node (lull emulate) it reports to its GPU what a real
+ * one would do in its place: a kernel of --gpu-ms for each step, and the gradients' way over a link
+ * of
  * --link-gbs. The sum of the allreduce is a user-defined operation, as the reduction kernel of a
  * GPU-aware MPI would be, and waits for its share of that transfer. The numbers that are computed
  * depend on none of this: the loss curve is the same to the last bit, with and without Lull.
@@ -416,7 +417,8 @@ static const struct argp_option option_table[] = {
      0},
     {"batch", KEY_BATCH, "N", 0, "Samples per rank and step (default 4, at most 256)", 0},
     {"epoch", KEY_EPOCH, "N", 0,
-     "Samples of an epoch, all ranks: its accuracy on held-out samples is told (default: none)", 0},
+     "Samples of an epoch, all ranks: its accuracy on held-out samples is printed (default: none)",
+     0},
     {"learning-rate", KEY_RATE, "X", 0, "Of SGD with momentum 0.9 (default 0.02)", 0},
     {"noise", KEY_NOISE, "X", 0, "Of the samples; more is harder to learn (default 0.5)", 0},
     {"gpu-ms", KEY_GPU_MS, "MS", 0,

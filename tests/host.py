@@ -51,7 +51,7 @@ def wait_for(condition, limit_s, pause_s=0.005):
 
 
 def wait_restored(condition, limit_s, pause_s=0.005):
-    """wait_for() a GPU that is put back; tells `make faults` how long that took, by the case that waits."""
+    """wait_for() a GPU that is put back; reports to `make faults` how long that took, by the case that waits."""
     taken_s = wait_for(condition, limit_s, pause_s)
     frame = sys._getframe()
     while frame is not None and not frame.f_code.co_name.startswith("test_"):

@@ -1,7 +1,7 @@
 /*
  * Put before each file by tools/check-tidy: what clang's analyzer cannot see from one file alone.
  *
- * These functions return a code that is always negative, so whoever checks the result does not continue after a failure.
+ * These functions return a code that is always negative, so a caller that checks the result does not continue after a failure.
  * The file that defines one of them does without the macro (check-tidy defines TIDY_ and the file's path).
  *
  * SPDX-License-Identifier: Apache-2.0

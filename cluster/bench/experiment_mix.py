@@ -150,7 +150,7 @@ def simulate_once(lull, directory, jobs, table, policy, drawn):
 
 def simulate(lull, directory, measured, jobs, table, policy, starts, draws=20):
     """What lull simulate cluster makes of the jobs: the mean of runs in which each job's start takes as long as one that was measured,
-    drawn anew, for who finds room next depends on tenths of a second; with the least and the most of energy and completion."""
+    drawn again, since the next job to find room depends on tenths of a second; with the least and the most of energy and completion."""
     runs = []
     for seed in range(draws):
         chance = random.Random(seed)
@@ -163,7 +163,7 @@ def simulate(lull, directory, measured, jobs, table, policy, starts, draws=20):
 
 
 def summary(measured, jobs, ends, energy_j):
-    """What a table of results tells of a pass, real or simulated. A job's slowdown is its completion time over what its program takes at
+    """The figures of a pass, real or simulated, in a table of results. A job's slowdown is its completion time over what its program takes at
     full clocks."""
     completion = [ends[job.number] - job.arrival_s for job in jobs]
     alone = [job_points(measured, job.kind, job.length_s, 0.0)["time_s"] for job in jobs]

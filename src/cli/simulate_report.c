@@ -62,7 +62,7 @@ static void simulate_report_print_assumed(const struct lull_gpu_model *model)
            "reactive pay for their own search and proof, the oracles know all\nbeforehand. The "
            "oracle of gaps, and gaps at once, lower nothing else, so auto, which has a steady "
            "clock as well, may\nsave more. `lull analyze` takes latencies as constant and "
-           "foresight as perfect, and tells a range for that.\n",
+           "foresight as perfect, and gives a range for that.\n",
            model->api_ms, model->settle_ms, model->api_sigma > 0.0 ? "" : " (here: constant)");
 }
 

@@ -348,10 +348,11 @@ static const struct transfer {
     const char *twice;      /* what is wrong where it is done twice */
     const char *missing;    /* what is wrong where the other end does nothing */
 } transfers[TORCH_TYPES] = {
-    [TORCH_SEND_F] = {SENT_F, DONE_FORWARD, RECEIVED_F, true, "sent twice", "nobody receives it"},
-    [TORCH_RECV_F] = {RECEIVED_F, 0, SENT_F, false, "received twice", "nobody sends it"},
-    [TORCH_SEND_B] = {SENT_B, DONE_GRADIENT, RECEIVED_B, false, "sent twice", "nobody receives it"},
-    [TORCH_RECV_B] = {RECEIVED_B, 0, SENT_B, true, "received twice", "nobody sends it"},
+    [TORCH_SEND_F] = {SENT_F, DONE_FORWARD, RECEIVED_F, true, "sent twice", "no stage receives it"},
+    [TORCH_RECV_F] = {RECEIVED_F, 0, SENT_F, false, "received twice", "no stage sends it"},
+    [TORCH_SEND_B] = {SENT_B, DONE_GRADIENT, RECEIVED_B, false, "sent twice",
+                      "no stage receives it"},
+    [TORCH_RECV_B] = {RECEIVED_B, 0, SENT_B, true, "received twice", "no stage sends it"},
 };
 
 /* Follows one action that communicates, in the order of its row. */

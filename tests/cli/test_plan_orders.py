@@ -1,5 +1,5 @@
 """lull plan --schedule best: no order of EnvPipe's kind that fits is better at the same time, and what is in flight is
-counted anew.
+counted again.
 
 Usage: test_plan_orders.py LULL
 SPDX-License-Identifier: Apache-2.0"""

@@ -194,7 +194,7 @@ class Restore(Case):
         self.assertEqual(outcome.returncode, 0, outcome.stderr)  # the power limit is the default: nothing is lost
         self.assertIn("another version", outcome.stderr)
         self.assertIn("1 GPUs are restored\n", outcome.stderr)  # it is busy, so the reset is seen
-        self.assertFalse(is_locked())  # by a reset, since nobody knows what was before
+        self.assertFalse(is_locked())  # by a reset, since the state before is unknown
         self.assertEqual(self.files("saved"), ["gpu-" + self.uuid + ".aside"])
 
     def test_f50_a_lost_runtime_directory(self):

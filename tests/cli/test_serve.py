@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`lull serve` on a node where GPUs have no energy counter, a counter that begins anew, MIG, or are lost: figures in /metrics
+"""`lull serve` on a node where GPUs have no energy counter, a counter that starts again, MIG, or are lost: figures in /metrics
 and JSON; who may ask, and how much; streams.
 
 Run as: lull emulate 8xMODEL -- test_serve.py LULL LULLD LIVE_RUN TOOL. SPDX-License-Identifier: Apache-2.0
@@ -450,7 +450,7 @@ class Bounds(unittest.TestCase):
         connection.close()
 
     def test_streams_are_bounded(self):
-        """Viewers who read nothing hold up nobody, and one more than there may be is told so."""
+        """Viewers who read nothing delay no other, and one more than permitted gets an error."""
         viewers = [self.serve.open_stream() for _ in range(32)]
         self.assertIsNotNone(host.wait_for(lambda: self.serve.json("/api/v1/node")["serve"]["viewers"] == 32, BOUND_S, 0.05))
         self.assertEqual(self.serve.ask("/api/v1/stream")[0], 503)

@@ -103,7 +103,7 @@ class Case(unittest.TestCase):
         return client, result
 
     def kill_with_keeper(self, daemon):
-        """Kills lulld and its keeper (tests/keeper), so that nobody is left to undo anything. A process that stands
+        """Kills lulld and its keeper (tests/keeper), so that no process is left to undo anything. A process that stands
         still starts no other keeper."""
         daemon.send_signal(signal.SIGSTOP)
         for task in os.listdir(f"/proc/{daemon.pid}/task"):

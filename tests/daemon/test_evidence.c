@@ -180,7 +180,7 @@ static void test_f31_a_shared_gpu_keeps_the_highest_floor(void **state)
         assert_int_equal(limits.max_mhz, 1200);
     }
     assert_int_equal(judge(1002, "", false), -EACCES);
-    assert_int_equal(add("8", 1001, "GPU-a", "", 900), 0); /* is told again */
+    assert_int_equal(add("8", 1001, "GPU-a", "", 900), 0); /* is reported again */
     assert_int_equal(jobs.count, 2);
     assert_int_equal(judge(1000, "", false), 0);
     assert_int_equal(limits.min_mhz, 900);

@@ -17,7 +17,7 @@
 static int doorbells[3];
 static atomic_bool has_ended;
 
-/* Rings without end, and hides that from whoever would read the counter. */
+/* Rings without end, and hides that from readers of the counter. */
 static void *ring(void *argument)
 {
     const int fd = *(int *)argument;

@@ -118,7 +118,7 @@ static void test_all_leases_of_a_client_are_renewed(void **state)
     assert_int_equal(lull_lease_find(table, 0)->expires_ns, 19);
     assert_int_equal(lull_lease_find(table, 1)->expires_ns, 10);
     assert_int_equal(lull_lease_find(table, 2)->expires_ns, 19);
-    assert_int_equal(lull_lease_renew(table, 0, 9, 10), 1); /* the last GPU is nobody's */
+    assert_int_equal(lull_lease_renew(table, 0, 9, 10), 1); /* the last GPU has no lease */
     lull_lease_table_destroy(table);
 }
 

@@ -110,7 +110,7 @@ static void f48_a_client_is_refused_when_descriptors_run_out(void **state)
     assert_true(fcntl(listener.spare_fd, F_GETFD) >= 0);
     assert_int_equal(exhausted, 1);
     assert_int_equal(paused_ms, EXHAUSTED_MS);
-    on_connect(&listener.input, 0, 0); /* nobody waits */
+    on_connect(&listener.input, 0, 0); /* no client waits */
     assert_int_equal(admitted, 0);
     close(client);
 }
@@ -126,7 +126,7 @@ static void f61_a_crowd_is_taken_in_few_turns(void **state)
     assert_int_equal(lull_listener_open(&listener, &options, NULL), 0);
     for (int i = 0; i < 2 * ACCEPTS_PER_TURN; i++)
         clients[i] = connect_client();
-    is_full_now = true; /* nobody is taken */
+    is_full_now = true; /* no client is accepted */
     on_connect(&listener.input, 0, 0);
     assert_int_equal(admitted, 0);
     assert_int_equal(paused_ms, PAUSE_MS);

@@ -233,8 +233,8 @@ static void a_process_of_a_number_is_told_from_a_later_one(void **state)
     assert_int_equal(count_fds(), before);
 }
 
-/* A number that another process has got meanwhile is nobody's, and the kernel's own pidfd does not
- * go by numbers. */
+/* A process id that another process has got meanwhile identifies no peer, and the kernel's own
+ * pidfd does not go by numbers. */
 static void test_f26_a_reused_number_is_nobodys(void **state)
 {
     const int before = count_fds();

@@ -179,7 +179,7 @@ class Clients(Case):
         return crowd, opened
 
     def test_f24_few_descriptors_from_the_start(self):
-        # 28 are in use before anybody comes.
+        # 28 are in use before any client comes.
         daemon = self.start_daemon("--allow-all", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (72, 72)))
         _, result = self.hold()
         self.assertEqual(result["status"], 0)

@@ -503,7 +503,7 @@ static void a_client_that_goes_leaves_its_leases(void **state)
     assert_ptr_equal(server.connections, &clients[1]); /* the others are gone */
     assert_null(clients[1].next);
     ask_lease(1, 0);
-    server.connections = NULL; /* an owner that nobody knows any more */
+    server.connections = NULL; /* an owner that is no longer known */
     fake_time_ns = T0 + 5000 * MS;
     sent_count = 0;
     look();
@@ -624,7 +624,7 @@ static void only_root_quiesces_gpus(void **state)
     assert_int_equal(quiesced, 0);
 }
 
-/* Its client is told why, once; the leases of other GPUs stay. */
+/* Its client gets the reason, once; the leases of other GPUs stay. */
 static void a_gpu_that_cannot_be_driven_loses_its_lease(void **state)
 {
     (void)state;
@@ -664,7 +664,7 @@ static void rooms_are_counted(void **state)
     server.connections = &many[ROOM - 1];
     assert_false(accept_has_room(&server, 500));
     assert_false(accept_has_room(&server, 1003));
-    many[0].peer.uid = 0; /* root's take nobody's place */
+    many[0].peer.uid = 0; /* root's take no place of others */
     assert_true(accept_has_room(&server, 500));
     server.connections = NULL;
     assert_true(accept_has_room(&server, 1000));
@@ -732,7 +732,7 @@ static void f48_who_does_not_greet_is_closed(void **state)
     assert_false(server.is_housekeeping);
 }
 
-/* systemd's socket is told that the daemon is ready, in the file system or not. */
+/* systemd's socket is notified that the daemon is ready, in the file system or not. */
 static void the_manager_is_told(void **state)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};

@@ -295,7 +295,7 @@ class Absent(States):
 
     def test_f11_a_service_without_a_driver_ends_after_a_minute(self):
         # systemd resolves the device groups of a unit when it starts it, so it has to start it again. A daemon that
-        # nobody would start again goes on, as does one whose driver comes in time.
+        # is not restarted continues, as does one whose driver comes in time.
         minute = dict(os.environ, LD_PRELOAD=SHORT_MINUTE)
         service = dict(minute, NOTIFY_SOCKET=os.path.join(self.directory.name, "nobody"))
         self.stop()

@@ -175,7 +175,7 @@ static int unleased(char **argv)
     return 0;
 }
 
-/* admin UUID W: sets a power limit behind everybody's back. */
+/* admin UUID W: sets a power limit without lulld. */
 static int admin(const char *uuid, const char *limit_w)
 {
     struct lull_error error = {0};
@@ -325,7 +325,7 @@ _Noreturn static void stairs(const char *uuid)
     }
 }
 
-/* truth GPU: what the emulated GPU really does, which no driver tells. */
+/* truth GPU: the real state of the emulated GPU, which no driver reports. */
 static int truth(const char *gpu)
 {
     struct lull_node *node;

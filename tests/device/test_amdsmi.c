@@ -1,6 +1,6 @@
 /*
- * AMD's dies as a made-up library describes them: numbers that are not told, units that differ by
- * version, modules of two dies. SPDX-License-Identifier: Apache-2.0
+ * AMD's dies as a made-up library describes them: numbers that are not reported, units that differ
+ * by version, modules of two dies. SPDX-License-Identifier: Apache-2.0
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -321,7 +321,7 @@ static void the_widest_range_counts(void **state)
         {{0, 500, 560}, {400000000, 600000000, 0, 0}, 400, 600}, /* in Hz */
         {{0, 500, 560}, {510, 550, 300, 700}, 300, 700},
         {{0, 500, 560}, {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX}, 500, 560},
-        {{0, UINT16_MAX, UINT16_MAX}, {400, 600, 0, 0}, 400, 600}, /* not told */
+        {{0, UINT16_MAX, UINT16_MAX}, {400, 600, 0, 0}, 400, 600}, /* not reported */
         {{0, UINT32_MAX, UINT32_MAX}, {400, 600, 0, 0}, 400, 600},
         {{0, 500, 560}, {999999, 1000000, 0, 0}, 500, 560},
     };
@@ -439,7 +439,7 @@ static void power_lies_elsewhere_in_newer_versions(void **state)
         assert_int_equal(read_die(0, LULL_READING_POWER).power_mw, i == 0 ? 100000 : 300000);
         close_die();
     }
-    dies[0].power[2] = 0; /* only an average is told */
+    dies[0].power[2] = 0; /* only an average is reported */
     open_die();
     assert_int_equal(read_die(0, LULL_READING_POWER).power_mw, 280000);
     assert_int_equal(describe_die().capabilities & LULL_CAPABILITY_INSTANT_POWER, 0);
@@ -451,7 +451,7 @@ static void two_dies_of_a_module_share_their_counters(void **state)
     (void)state;
     die_count = 3;
     dies[1].count = 0;
-    dies[2].count = 0; /* a third one belongs to nobody */
+    dies[2].count = 0; /* a third one belongs to no module */
     open_die();
     assert_int_equal(read_die(0, LULL_READING_ENERGY).energy_mj, 15);
     assert_int_equal(read_die(1, LULL_READING_ENERGY).energy_mj, 15);
@@ -553,7 +553,7 @@ static void locks_set_the_floor_once_and_the_ceiling_each_time(void **state)
     die->set_code = 30;
     assert_int_equal(lull_amdsmi_vendor.lock_sm(opened, 0, 520, 520, &error), -EAGAIN);
     assert_non_null(strstr(error.text, "30"));
-    die->set_code = 0; /* somebody may have raised the floor */
+    die->set_code = 0; /* another program may have raised the floor */
     assert_int_equal(lull_amdsmi_vendor.lock_sm(opened, 0, 520, 520, &error), 0);
     assert_int_equal(die->floor_calls, 2);
     assert_int_equal(lull_amdsmi_vendor.reset_sm(opened, 0, &error), 0);

@@ -101,7 +101,7 @@ static void test_a_gpu_is_found_by_its_uuid(void **state)
     memcpy(devices->infos[2].uuid, "GPU-c", sizeof("GPU-c")); /* beyond the last */
     assert_int_equal(lull_device_find(devices, "GPU-a"), 0);
     assert_int_equal(lull_device_find(devices, "GPU-c"), -ENODEV);
-    assert_int_equal(lull_device_find(devices, ""), -ENODEV); /* although one tells none */
+    assert_int_equal(lull_device_find(devices, ""), -ENODEV); /* although one reports none */
     memcpy(devices->infos[1].uuid, "GPU-b", sizeof("GPU-b"));
     assert_int_equal(lull_device_find(devices, "GPU-b"), 1);
     assert_int_equal(lull_devices_count(devices), 2);

@@ -84,7 +84,7 @@ static void *call_long(void *argument)
         lull_driver_owner_return();
     seen.given_back_ns = lull_driver_owner_away_ns(&turn, GPU);
     seen.is_lost_at_last = lull_driver_owner_is_lost();
-    lull_driver_owner_call_begin(GPU); /* it has no turn, so this is nobody's call */
+    lull_driver_owner_call_begin(GPU); /* it does not own the driver, so the call is ignored */
     return NULL;
 }
 

@@ -215,7 +215,8 @@ static void test_f10_a_reading_that_hangs_delays_no_other_gpu(void **state)
     check_raise_beside("0:read_hang_ms=3000x1", LULL_WRITER_SUSPECT);
 }
 
-/* An ended lease of a hung GPU is told after a second, and its client is held until it returns. */
+/* An ended lease of a hung GPU is reported after a second, and its client is held until it returns.
+ */
 static void test_f10_the_end_of_a_hung_lease_is_not_waited_for(void **state)
 {
     (void)state;
@@ -229,7 +230,7 @@ static void test_f10_the_end_of_a_hung_lease_is_not_waited_for(void **state)
     assert_int_equal(atomic_load(&client.releases), 0);
     WAIT_UNTIL(atomic_load(&client.releases) == 1);
     WAIT_UNTIL(asked_mhz(0) == 0);
-    assert_int_equal(atomic_load(&ends[0]), -ETIMEDOUT); /* told once */
+    assert_int_equal(atomic_load(&ends[0]), -ETIMEDOUT); /* reported once */
 }
 
 static void test_f10_a_stop_does_not_wait_for_a_hung_gpu(void **state)

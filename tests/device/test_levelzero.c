@@ -381,7 +381,7 @@ static void what_is_missing_is_a_capability_less(void **state)
     info = describe_card();
     assert_int_equal(info.sm_clock_count, 0);
     assert_int_equal(info.capabilities & LULL_CAPABILITY_SM_LOCK, 0);
-    assert_int_equal(info.power_limit_max_mw, 600000); /* the default, where no other is told */
+    assert_int_equal(info.power_limit_max_mw, 600000); /* the default, where no other is reported */
     assert_int_equal(info.power_limit_min_mw, 150000);
     close_card();
     set_up(NULL);
@@ -448,7 +448,7 @@ static void what_cannot_be_read_is_not_valid(void **state)
         cards[0].sensors.of[0].celsius = rows[i].celsius;
         assert_int_equal(read_card(LULL_READING_TEMPERATURE).valid != 0, rows[i].is_valid);
     }
-    cards[0].clocks.of[2].clock_mhz = -1.0; /* one stack does not tell */
+    cards[0].clocks.of[2].clock_mhz = -1.0; /* one stack does not report it */
     assert_int_equal(read_card(LULL_READING_SM_CLOCK | LULL_READING_REASONS).valid, 0);
     cards[0].clocks.of[2].clock_mhz = 0.0;
     cards[0].clocks.of[0].clock_mhz = 0.0;

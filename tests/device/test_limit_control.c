@@ -301,7 +301,7 @@ static void test_f45_what_others_have_set_since_stays(void **state)
     begin();
     ask(200000);
     assert_true(act());
-    fake.gpus[0].unreadable = LULL_READING_POWER_LIMIT; /* nobody knows: it is restored */
+    fake.gpus[0].unreadable = LULL_READING_POWER_LIMIT; /* unknown: it is restored */
     lull_limit_control_end(&control, fake_time_ns);
     act();
     assert_int_equal(fake.gpus[0].limit_mw, 350000);

@@ -419,7 +419,7 @@ static void a_gpu_is_described(void **state)
     info = describe_gpu();
     assert_int_equal(info.architecture, 0);
     close_gpus();
-    gpus[0].code = 3; /* a GPU that tells nothing */
+    gpus[0].code = 3; /* a GPU that reports nothing */
     info = describe_gpu();
     assert_string_equal(info.name, "");
     assert_string_equal(info.uuid, "");
@@ -564,7 +564,7 @@ static void f07_a_lost_gpu_is_found_by_its_uuid(void **state)
     assert_int_equal(lull_nvml_vendor.lock_sm(opened, 0, 300, 800, &error), 0);
     assert_int_equal(gpus[2].locked_mhz[1], 800);
     assert_int_equal(gpus[0].locked_mhz[1], 900);
-    find_code = 15; /* as long as it answers nobody looks */
+    find_code = 15; /* not searched for while it answers */
     assert_int_equal(lull_nvml_vendor.lock_sm(opened, 0, 300, 700, &error), 0);
     assert_int_equal(gpus[2].locked_mhz[1], 700);
     find_code = 0;

@@ -316,7 +316,7 @@ static void test_passing_failures_are_repeated(void **state)
     assert_int_equal(fake.call_count, 7);
 }
 
-/* Each control is undone even if the one before failed, and the first failure is told. */
+/* Each control is undone even if the one before failed, and the first failure is reported. */
 static void test_the_first_failure_is_told(void **state)
 {
     (void)state;
@@ -594,7 +594,7 @@ static void test_f46_a_damaged_journal_is_not_success(void **state)
 }
 
 /* A busy GPU that power holds below its highest clock: without a record that can be read, the clock
- * before the reset says what a rise has to exceed, and nobody calls it idle. */
+ * before the reset says what a rise has to exceed, and it does not count as idle. */
 static void test_f46_a_busy_gpu_with_a_damaged_journal_is_not_called_idle(void **state)
 {
     (void)state;

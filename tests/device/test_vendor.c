@@ -429,7 +429,7 @@ static void test_a_lock_takes_effect_and_a_reset_undoes_it(void **state)
     assert_false(truth.is_locked);
 }
 
-/* What somebody has lowered must not be taken for what the GPU can do. */
+/* A lowered limit must not be mistaken for the GPU's capability. */
 /* A power that the board cannot draw is no reading, and is distinguished from none. */
 static void test_a_power_that_cannot_be_is_refused(void **state)
 {
@@ -467,7 +467,7 @@ static void test_a_reset_that_is_refused_is_a_lock_of_the_whole_range(void **sta
     wait_for_clock(0, vendor->highest_mhz);
 }
 
-/* Other refusals are told: the clock stays. */
+/* Other refusals are reported: the clock stays. */
 static void test_a_reset_that_is_not_permitted_fails(void **state)
 {
     struct lull_error error = {0};

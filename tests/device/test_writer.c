@@ -79,7 +79,7 @@ static int fake_end(const struct timespec *patience);
 static const struct lull_band wide = {200, 1400, 0, 0};
 static const struct lull_band limits = {200, 1400, 150000, 400000};
 
-/* A client: its requests by GPU, and what it was last told. */
+/* A client: its requests by GPU, and the last result that it received. */
 struct client {
     struct lull_writer_source source;
     struct lull_switch_request requests[FAKE_MOST_GPUS];
@@ -724,7 +724,7 @@ static void test_f07_a_lost_gpu_ends_its_lease_and_is_raised_when_it_is_back(voi
     fake.gpus[0].status = LULL_E_NO_DEVICE;
     advance(T0 + LULL_NS_PER_S + 10 * MS);
     assert_int_equal(revocations[LULL_WRITER_GPU_LOST], 1);
-    assert_int_equal(ends, 1); /* nobody waits for a GPU that is not there */
+    assert_int_equal(ends, 1); /* there is no wait for a missing GPU */
     assert_int_equal(end_results[0], LULL_E_NO_DEVICE);
     assert_true(has_record(0, &record));
     assert_int_equal(fake.gpus[0].locked_mhz, 900);
@@ -914,7 +914,7 @@ static void test_a_failed_raising_is_repeated_ever_more_slowly(void **state)
         if (i == 3)
             assert_int_equal(end_ns[0], fake.calls[1 + i].begin_ns + FAKE_CALL_NS);
     }
-    assert_int_equal(ends, 1); /* told after the fourth failure, and once */
+    assert_int_equal(ends, 1); /* reported after the fourth failure, and once */
     assert_int_equal(end_results[0], -EAGAIN);
     assert_int_equal(state_of(0).failed, 12);
     assert_int_equal(fake.gpus[0].locked_mhz, 0);
@@ -1373,7 +1373,7 @@ static void test_f46_an_idle_reset_is_confirmed_when_busy(void **state)
     assert_int_equal(end(), 0);
 }
 
-/* The record still tells whose clock it is that is not left. */
+/* The record still shows whose clock it is that is not left. */
 static void test_f16_two_calls_without_effect_leave_nothing_low(void **state)
 {
     struct lull_journal_record record;
@@ -1602,7 +1602,7 @@ static void test_a_gpu_that_is_away_is_answered_for(void **state)
     assert_int_equal(ends, 0);
     lull_writer_end(writer, 0);
     lull_writer_watch_away(writer, fake_time_ns);
-    lull_writer_watch_away(writer, fake_time_ns); /* tells it once */
+    lull_writer_watch_away(writer, fake_time_ns); /* reports it once */
     assert_int_equal(ends, 1);
     assert_int_equal(end_results[0], -ETIMEDOUT);
     assert_true(has_stuck_thread(writer));
@@ -1917,7 +1917,7 @@ static void test_a_cap_is_the_reference_of_a_lease(void **state)
     ask_soon(0, 900);
     advance(T0 + 20 * LULL_NS_PER_S);
     check_call(1, 0, 900, T0 + 10 * LULL_NS_PER_S);
-    check_call(2, 0, 1200, T0 + 14 * LULL_NS_PER_S); /* nobody has renewed it */
+    check_call(2, 0, 1200, T0 + 14 * LULL_NS_PER_S); /* it was not renewed */
     assert_int_equal(client.results[0].status, LULL_E_STALE);
     ask_soon(0, 900);
     advance(T0 + 21 * LULL_NS_PER_S);

@@ -1,5 +1,5 @@
 /*
- * A profiler plugin that writes down what it is told. Descriptors are read by the offsets of the
+ * A profiler plugin that records its callbacks. Descriptors are read by the offsets of the
  * public ABI, one by one; nothing is shared with the library that fills them.
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -1,5 +1,5 @@
 /*
- * What the recording profiler plugin has been told, in the order it was told.
+ * The callbacks of the recording profiler plugin, in their order.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TESTS_EMULATOR_RECORDING_PLUGIN_H

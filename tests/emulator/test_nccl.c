@@ -54,7 +54,7 @@ static uint32_t reported(void)
     return atomic_load(&recording->count);
 }
 
-/* Waits for the progress thread, which tells when it gets there. */
+/* Waits for the progress thread, which reports when it gets there. */
 static void wait_for_count(uint32_t count)
 {
     for (int i = 0; i < 5000 && reported() < count; i++)
@@ -81,7 +81,7 @@ static void wait_for_starts(uint64_t type, uint32_t count)
     assert_int_equal(count_of(RECORD_START, type), count);
 }
 
-/* Until nothing has been told for a while. */
+/* Until nothing has been reported for a while. */
 static void wait_for_silence(void)
 {
     uint32_t before;

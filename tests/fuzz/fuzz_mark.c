@@ -1,5 +1,5 @@
 /*
- * What Slurm tells of a job: words in comments that users and others may have written, and lists of
+ * Slurm's data of a job: words in comments that users and others may have written, and lists of
  * resources. Whatever is written back says the same when it is read again.
  * SPDX-License-Identifier: Apache-2.0
  */

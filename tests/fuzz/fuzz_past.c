@@ -29,7 +29,7 @@ static void check(const struct lull_past *past)
     }
 }
 
-/* Policies that learn are told of it, and start a job that waits. */
+/* Policies that learn receive it, and start a waiting job. */
 static void tell(const struct lull_past *past)
 {
     static const char *const names[] = {"powerflow", "pd-rats"};

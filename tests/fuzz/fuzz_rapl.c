@@ -1,5 +1,5 @@
 /*
- * What sysfs tells of RAPL zones: the first line is a zone's directory, the second its name, the
+ * sysfs's data of RAPL zones: the first line is a zone's directory, the second its name, the
  * rest a counter. SPDX-License-Identifier: Apache-2.0
  */
 #include <inttypes.h>

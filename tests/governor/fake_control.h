@@ -1,5 +1,5 @@
 /*
- * A control of runs that are made up: what it tells of its GPUs is what a test writes there. GPUS
+ * A control of runs that are made up: a test writes the data that it reports for its GPUs. GPUS
  * is defined before this is included. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TESTS_GOVERNOR_FAKE_CONTROL_H

@@ -23,9 +23,9 @@ static void a_lowered_clock_follows_from_half_the_way_on(void **state)
         {2100, 0, 132, 1117, false},   {2100, 0, 132, 2100, false},
         {2100, 0, 2080, 2100, false}, /* one step is no way to be half of */
         {2100, 1000, 500, 750, true},  {2100, 1000, 500, 751, false},
-        {2100, 500, 500, 500, false}, /* no lowering, so that nothing is told */
+        {2100, 500, 500, 500, false}, /* no lowering, so nothing is reported */
         {2100, 132, 2080, 132, false}, {2100, 132, 0, 132, false},
-        {0, 0, 132, 132, false}, /* nobody knows what was before */
+        {0, 0, 132, 132, false}, /* the state before is unknown */
     };
 
     (void)state;

@@ -1,4 +1,4 @@
-"""`lull run --launcher-fd`: somebody else starts the job, and the two talk over a socket.
+"""`lull run --launcher-fd`: another program starts the job, and the two communicate over a socket.
 
 Run as: test_launcher.py LULL JOB. SPDX-License-Identifier: Apache-2.0"""
 import json
@@ -26,7 +26,7 @@ class Launcher(unittest.TestCase):
         self.process = None
 
     def start(self, *command, node="2xA100-SXM4-40GB", **variables):
-        """Starts lull run; returns the variables that it tells, by name."""
+        """Starts lull run; returns the variables that it sends, by name."""
         environment = {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "NCCL_PROFILER_PLUGIN")}
         words = [LULL, "run", "--quiet", "--no-daemon", "--report", os.path.join(self.directory, "report"),
                  "--launcher-fd", str(self.its.fileno()), "--", *command]

@@ -11,7 +11,7 @@ import unittest
 
 LULL, LIBLULL, JOB, JUMPING_CLOCK = (os.path.abspath(sys.argv.pop(1)) for _ in range(4))
 
-# A program whose workers are started anew all the time, as data loaders are. Each has a window of its own.
+# A program whose workers are restarted all the time, as data loaders are. Each has a window of its own.
 WORKERS = """
 import ctypes, os, sys
 lull = ctypes.CDLL(sys.argv[1])

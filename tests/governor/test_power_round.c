@@ -1,5 +1,5 @@
 /*
- * The power of a node is told of by rounds: when all GPUs have been read that were read in the
+ * The power of a node is reported by rounds: when all GPUs have been read that were read in the
  * round before, whichever come and go. SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>
@@ -16,7 +16,7 @@ static void rounds_are_summed(void **state)
 {
     (void)state;
     assert_false(lull_power_round_take(&power, 0, 100.0));
-    assert_false(lull_power_round_take(&power, 1, 200.0)); /* nobody knows how many there are */
+    assert_false(lull_power_round_take(&power, 1, 200.0)); /* their number is unknown */
     for (int i = 1; i <= 3; i++) {
         assert_false(lull_power_round_take(&power, 0, 100.0));
         assert_true(lull_power_round_take(&power, 1, 200.0 + i));
@@ -32,7 +32,7 @@ static void rounds_are_summed(void **state)
     assert_false(lull_power_round_take(&power, 0, 81.0));
     assert_true(lull_power_round_take(&power, 2, 11.0));
     assert_true(power.sum_w == 92.0);
-    /* GPU 0 tells nothing for once: what it tells next is of another round than GPU 2. */
+    /* GPU 0 misses one reading: its next reading belongs to another round than GPU 2's. */
     assert_false(lull_power_round_take(&power, 2, 12.0));
     assert_false(lull_power_round_take(&power, 0, 83.0));
 }

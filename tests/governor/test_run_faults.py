@@ -1,5 +1,5 @@
 """What goes wrong around `lull run`, by the numbers of the fault list: F41 and the return of clients after it, F47 where
-readings hang, F49, and standard error that nobody reads. The job never notices, and the exit status is its own.
+readings hang, F49, and standard error without a reader. The job never notices, and the exit status is its own.
 
 Run as: test_run_faults.py LULL LULLD TOOL JOB [TEST...]. Each case runs itself again inside an emulated node.
 SPDX-License-Identifier: Apache-2.0"""
@@ -327,7 +327,7 @@ class Hangs(Case):
 
 
 class Unread(Case):
-    """Standard error is a pipe that is full, and nobody reads it: nothing that is said holds anything up."""
+    """Standard error is a pipe that is full, and has no reader: no message blocks the run."""
     NODE = "1xA100-SXM4-40GB"
 
     def setUp(self):

@@ -1,5 +1,5 @@
 /*
- * F47: a reading that hangs costs its samples, and nobody waits for it. Devices here are read as
+ * F47: a reading that hangs loses its samples, and no thread waits for it. Devices here are read as
  * long as the test wants. SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>

@@ -22,7 +22,7 @@
 /* ---- a disk that hangs --------------------------------------------------------------------- */
 
 static atomic_bool has_hung_disk;
-static atomic_bool hangs; /* somebody waits for it */
+static atomic_bool hangs; /* a thread waits for it */
 
 ssize_t __real_write(int fd, const void *data, size_t size);
 ssize_t __wrap_write(int fd, const void *data, size_t size);
@@ -129,7 +129,7 @@ static void test_a_disk_that_hangs_from_the_beginning(void **state)
     atomic_store(&has_hung_disk, false);
 }
 
-/* F56: a pipe that others have put there is refused, whether somebody reads it or not. */
+/* F56: a pipe that others have put there is refused, whether a process reads it or not. */
 static void test_a_pipe_is_no_file(void **state)
 {
     static const struct lull_scalar scalar = {.name = "lull/a", .help = "A number."};

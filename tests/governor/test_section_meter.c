@@ -31,7 +31,8 @@ static void sections_and_computation_alternate(void **state)
     struct lull_section_meter meter = {0};
 
     (void)state;
-    lull_section_meter_leave(&meter, ms(0)); /* its rank has come, and told nothing yet */
+    lull_section_meter_leave(&meter,
+                             ms(0)); /* its rank has arrived, and has reported nothing yet */
     assert_int_equal(meter.now.kind, LULL_LIVE_NO_SECTION);
     for (int i = 0; i < 10; i++) {
         lull_section_meter_begin(&meter, ms(100 * i + 50), &allreduce);

@@ -84,7 +84,7 @@ class Surroundings(unittest.TestCase):
     # ---- F56 ----
 
     def test_pipes_in_the_place_of_files(self):
-        """Nobody writes to them, and nobody reads them."""
+        """No process writes to them or reads them."""
         os.mkdir(self.report)
         os.mkfifo(os.path.join(self.report, "report.json"))
         scalars = os.path.join(self.directory, "scalars")

@@ -202,7 +202,7 @@ class Screen(Case):
         self.tmux("send-keys", "y")
         self.wait_screen("continues as before")
         self.wait_run(process, lambda run: run["gpus"][0]["leased"])
-        # The governor drives the GPUs itself, so nobody else can restore them.
+        # The governor drives the GPUs itself, so no other process can restore them.
         self.tmux("send-keys", "r")
         self.wait_screen("Restore all GPUs of this node")
         self.tmux("send-keys", "y")

@@ -406,7 +406,7 @@ static void why_nothing_was_lowered(void **state)
     findings[1] = "something else";
     expect("nothing lowered: GPUs 4, 5, 6: MIG is on");
     assert_ptr_equal(lull_verdict_report_finding(&report), findings[0]);
-    /* Where something was lowered the finding is told below the sentence, not in it. */
+    /* If something was lowered the finding is printed below the sentence, not in it. */
     keep_everywhere(STEADY, 1320);
     assert_null(lull_verdict_report_finding(&report));
 }

@@ -78,7 +78,7 @@ class Windows(unittest.TestCase):
     def test_without_a_counter_power_is_integrated(self):
         energy, real, own, _, _ = self.run_job(0, 4, 700, 300, node="1xA100", fault="no_energy")
         (row,) = (row for row in energy["windows"] if row["name"] == "whole")
-        # How narrow the interval is depends on how late the host lets the readings come; test_energy tells.
+        # How narrow the interval is depends on how late the host lets the readings come; see test_energy.
         self.near(row, real["whole"][0][1])
         self.assertLess(row["uncertainty_j"], row["energy_j"])
         self.assertEqual(energy["run"]["gpus"][0]["source"], "power")

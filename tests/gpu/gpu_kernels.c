@@ -13,7 +13,7 @@
 #include "lab/sweep/suite/files.h"
 #include "lab/sweep/cuda_workload.h"
 
-/* The description once more: the workload does not tell how much a launch moves and computes. */
+/* The description once more: the workload does not report how much a launch moves and computes. */
 static struct lull_suite *read_suite(const char *path, struct lull_error *err)
 {
     struct lull_suite_files *files;

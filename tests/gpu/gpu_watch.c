@@ -1,5 +1,5 @@
 /*
- * Runs a command as a job whose probes are requested everything, and prints what they told as JSON:
+ * Runs a command as a job whose probes are requested everything, and prints their reports as JSON:
  *   gpu_watch COMMAND...
  * It takes the governor's place and has nothing that could set a clock. One object per process:
  * events by kind, what the kernels and the compute runs took, how the recording of kernels ended.

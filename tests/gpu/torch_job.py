@@ -53,7 +53,7 @@ def main():
             if ranks > 1:
                 torch.distributed.all_reduce(b)
     torch.cuda.synchronize()
-    time.sleep(0.5)  # the window tells late
+    time.sleep(0.5)  # the window reports late
     print(json.dumps({"rank": rank, "batches": batches, "compute_ms": total_ms}), flush=True)
     if ranks > 1:
         torch.distributed.destroy_process_group()

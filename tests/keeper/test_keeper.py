@@ -86,7 +86,7 @@ class Deaths(Case):
         daemon = self.hold_by_daemon()
         kill_both(daemon, self.node.wait_keeper(daemon.pid))
         time.sleep(0.3)
-        self.assertEqual(truth(0), "locked")  # nobody is left who could
+        self.assertEqual(truth(0), "locked")  # no process is left that could
         self.node.start_daemon()
         self.assertEqual(truth(0), "free")  # before it listens
         self.assertEqual(self.node.saved(), [])

@@ -119,7 +119,7 @@ class Rounds:
         self.check(truth(0) == "free" or saved or self.node.saved(), "GPU 0 is low without a journal")
 
     def settle(self, governor, ward, actors, victims, last):
-        """I1: whoever is left puts GPU 0 back, or the next start does."""
+        """I1: the remaining process restores GPU 0, or the next start does."""
         is_leased = governor.pid not in [actors[name] for name in victims] and "daemon" not in victims
         if is_leased and "job" not in victims:  # only the keeper is dead
             self.look()
@@ -135,7 +135,7 @@ class Rounds:
             return self.start_again()
         self.check(freed_s is not None, f"GPU 0 stays low, killed: {victims}")
         at = self.watch.freed_after(last)
-        # The watch has real-time priority, but whoever is killed may be late to die on a busy host.
+        # The watch has real-time priority, but a killed process may be late to die on a busy host.
         self.check(at is None or at - last <= bound_s or at - last <= bound_s * host.slowness(),
                    f"GPU 0 was low for {(at or last) - last:.3f} s, killed: {victims}")
         if at is not None and is_ward_dead and "keeper" not in victims:

@@ -93,7 +93,7 @@ static int64_t gpu_now_ns(void)
     return (int64_t)now.tv_sec * LULL_NS_PER_S + now.tv_nsec;
 }
 
-/* ---- what was told ---- */
+/* ---- reports ---- */
 
 static struct lull_event events[32768];
 static uint32_t event_count;
@@ -115,7 +115,7 @@ static uint32_t count_kind(uint32_t kind)
     return count;
 }
 
-/* Reads until so many runs have been told. */
+/* Reads until this many runs have been reported. */
 static void wait_for_runs(struct fixture *fixture, uint32_t count)
 {
     for (int i = 0; i < PATIENCE_MS && count_kind(LULL_EVENT_COMPUTE) < count; i++) {
@@ -126,7 +126,7 @@ static void wait_for_runs(struct fixture *fixture, uint32_t count)
     assert_int_equal(count_kind(LULL_EVENT_COMPUTE), count);
 }
 
-/* Communication is no run, but that it has been recorded is told. */
+/* Communication is not a run, but its recording is reported. */
 static void wait_until_recording(struct fixture *fixture)
 {
     event_count = 0;

@@ -19,7 +19,7 @@ LULL, READER, SHIM = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ddp_program.py")
 RANKS = 2
 STEPS = 24  # of the program
-# What PyTorch's profiler calls the operations of gloo that the shim tells apart.
+# What PyTorch's profiler calls the operations of gloo that the shim distinguishes.
 NAMES = {"gloo:all_reduce": "allreduce", "gloo:broadcast": "broadcast", "gloo:all_gather": "allgather"}
 
 

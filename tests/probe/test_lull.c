@@ -168,7 +168,7 @@ static void test_f32_what_is_told_is_well_formed(void **state)
             count++;
         }
         assert_int_equal(lull_event_segment_lost(fixture->job, job), 0);
-        /* What comes while another thread joins is not told. */
+        /* Events while another thread joins are not reported. */
         assert_true(count > CARELESS_CALLS / 2);
     }
 }

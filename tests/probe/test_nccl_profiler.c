@@ -1,5 +1,5 @@
 /*
- * The NCCL profiler plugin, played to through the ABI of each version: what it tells the governor,
+ * The NCCL profiler plugin, played to through the ABI of each version: its reports to the governor,
  * and that it survives what NCCL is known to do and what it should never do.
  *   test_nccl_profiler PLUGIN CHAINED_PLUGIN
  * Each case runs in a child process, because the plugin joins its job once per process.
@@ -93,7 +93,7 @@ static void in_child(struct fixture *fixture, int version, void (*body)(void))
     assert_int_equal(run_child(fixture->path, version, body), 0);
 }
 
-/* ---- what was told ---- */
+/* ---- reports ---- */
 
 /* Kernels in the order of their first edge. */
 static uint32_t kernel_number(uint32_t tag)
@@ -301,7 +301,7 @@ static void timed(void)
     }
 }
 
-/* The channel that ends last is not told last. */
+/* The channel that ends last is not reported last. */
 static void timed_by_two(void)
 {
     int mask;
@@ -690,7 +690,7 @@ static void eight_threads_at_once(void **state)
     }
 }
 
-/* One application thread enqueues, another tells of the kernels; the channels end on two threads.
+/* One application thread enqueues, another reports the kernels; the channels end on two threads.
  */
 struct relay {
     void *context;
@@ -822,7 +822,8 @@ static void forks(void)
                                &nccl_float32, 0, 1) == NULL);
         own = open_communicator(&mask);
         expect(own != context);
-        nccl_stop_kernel(&driver, kernel, begin + 1); /* the parent's: not the child's to tell */
+        nccl_stop_kernel(&driver, kernel,
+                         begin + 1); /* the parent's: the child must not report it */
         enqueue(own, NCCL_COLL, &nccl_all_gather, 2, &nccl_float32, 0, 1);
         _exit(0);
     }

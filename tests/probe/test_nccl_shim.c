@@ -68,7 +68,7 @@ static void send_and_receive(struct stub_stream *stub)
         0);
 }
 
-/* ---- what was told ---- */
+/* ---- reports ---- */
 
 static void read_events(struct fixture *fixture)
 {

@@ -68,7 +68,7 @@ static void play(struct node *node, int64_t until_ns)
     fail_msg("no end after %d steps", STEPS_MAX);
 }
 
-/* A lowering that nobody renews is undone, once, when its validity ends. */
+/* A lowering that is not renewed is undone, once, when its validity ends. */
 static void test_undoes_what_is_not_renewed(void **state)
 {
     struct node node;
@@ -143,7 +143,7 @@ static void test_reads_clocks_back(void **state)
     lull_virtual_driver_destroy(node.driver);
 }
 
-/* While a call for the other GPU is under way nobody looks, from 10 to 20 ms here. */
+/* While a call for the other GPU is in progress the clock is not read, from 10 to 20 ms here. */
 static void test_does_not_look_during_a_call(void **state)
 {
     struct node node;

@@ -24,7 +24,7 @@ enum {
 
 static const double lengths_ms[RANKS] = {10.0, 12.0};
 
-/* Each rank computes on and on, period after period, and waits for nobody. */
+/* Each rank computes period after period, and waits for no other. */
 static struct lull_simulation_outcome simulate(const double *compute_ms, uint32_t ranks)
 {
     struct lull_simulation_options options = {
@@ -100,7 +100,7 @@ static void add_exchanges(struct lull_play *play, uint32_t rank, double less_ms,
     }
 }
 
-/* The driver has time for a third of the gaps: what is lowered is enough to tell what it costs. */
+/* The driver has time for a third of the gaps: the lowered gaps suffice to determine their cost. */
 static void test_descents_end_where_most_gaps_stay_high(void **state)
 {
     struct lull_gpu_model model = *lull_gpu_model_find("A100-SXM4-40GB", 14);
@@ -306,7 +306,8 @@ static struct lull_simulation_outcome simulate_looks(bool managed, int64_t look_
     return outcome;
 }
 
-/* Whoever reads a clock every 1.5 ms, and not during calls, saves nearly as much as who is told. */
+/* A reader of the clock every 1.5 ms, but not during calls, saves nearly as much as one that is
+ * notified. */
 static void test_reading_clocks_back_costs_little(void **state)
 {
     const struct lull_simulation_outcome highest = simulate_looks(false, 0);

@@ -169,7 +169,7 @@ static void test_all_clocks_are_back_within_an_iteration(void **state)
     recover(0, 1);
 }
 
-/* Ranks of other nodes are known by what nodes tell each other. While each node saw its own ranks
+/* Ranks of other nodes are known from the nodes' reports. While each node saw its own ranks
  * alone, two nodes saved 10.4 %, four 5.2 % and eight 2.6 %. */
 static void test_ranks_of_other_nodes_are_waited_for(void **state)
 {

@@ -1,6 +1,6 @@
 /*
  * Recurring jobs in a store: the search continues exactly as one that was never stored, several
- * processes share it, and whoever is killed at whatever moment loses nothing that was acknowledged.
+ * processes share it, and a process killed at any moment loses nothing that was acknowledged.
  *
  * usage: test_batch_jobs [LOCATION]: the store to use, else a sqlite file in a new directory.
  *
@@ -150,7 +150,7 @@ static void test_errors_change_nothing(void **state)
     lull_batch_jobs_close(jobs);
 }
 
-/* A process that submits, tells how far it is, and is gone. */
+/* A process that submits, reports its progress, and ends. */
 static void test_dead_runs_are_lost_with_their_energy(void **state)
 {
     const struct lull_batch_progress progress = {12.5, 3.5, 2, 0.4};
@@ -190,7 +190,8 @@ static void test_dead_runs_are_lost_with_their_energy(void **state)
     lull_batch_jobs_close(jobs);
 }
 
-/* Submits and ends runs until killed, or count of them; tells each result that was acknowledged. */
+/* Submits and ends runs until killed, or count of them; reports each result that was acknowledged.
+ */
 static void work(const char *name, int count, int report)
 {
     struct lull_batch_jobs *jobs = open_jobs();

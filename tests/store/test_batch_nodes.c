@@ -85,7 +85,7 @@ struct command {
     int ahead_s;
 };
 
-/* Submits a run, tells how far it is, then does as it is told. */
+/* Submits a run, reports its progress, then follows its orders. */
 static void be_a_node(const char *name, int orders, int answers)
 {
     struct lull_batch_jobs *jobs = open_as("another machine");
@@ -199,7 +199,7 @@ static void test_a_node_that_speaks_keeps_its_run(void **state)
     lull_batch_jobs_close(jobs);
 }
 
-/* Its network was away: what was given up stays given up, and it is told. */
+/* Its network was away: an abandoned run stays abandoned, and that is reported. */
 static void test_a_node_that_comes_back_too_late(void **state)
 {
     const struct node node = start_node("late");

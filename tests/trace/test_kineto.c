@@ -654,8 +654,8 @@ static void test_names(void **state)
     assert_int_equal(loss.copies, 1);
 }
 
-/* Thirty layers that communicate alike are no iterations, unless sizes tell them apart or they take
- * as long as iterations do. */
+/* Thirty layers that communicate alike are no iterations, unless sizes distinguish them or they
+ * take as long as iterations do. */
 static void test_layers_are_no_iterations(void **state)
 {
     static const struct {

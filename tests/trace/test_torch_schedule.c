@@ -264,7 +264,7 @@ static void test_bad_files(void **state)
         {"0F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n", "row 2, column 1: RECV_F of stage 1"},
         {"0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0\n", "row 1, column 3: RECV_B of stage 0"},
         {"0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0,1SEND_F0\n",
-         "row 2, column 5: SEND_F of stage 1, micro-batch 0: nobody receives it"},
+         "row 2, column 5: SEND_F of stage 1, micro-batch 0: no stage receives it"},
         {"0F0,0REDUCE_GRAD,0B0\n", "row 1, column 2: REDUCE_GRAD of stage 0"},
         {"0F0,0B0,7REDUCE_GRAD\n", "row 1, column 3: REDUCE_GRAD of stage 7"},
         {"0F0,0B0\n1F0,1B0,0REDUCE_GRAD\n", "its stage is on another rank"},

@@ -38,7 +38,7 @@ static int fake_poll(struct pollfd *fds, int timeout_ms);
 #include "wire/client.c"
 #undef poll
 
-/* Every look costs one and a half milliseconds; nobody waits. */
+/* Every look costs one and a half milliseconds; no caller waits. */
 static int fake_poll(struct pollfd *fds, int timeout_ms)
 {
     assert_true(poll_count < 16);

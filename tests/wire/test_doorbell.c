@@ -107,7 +107,7 @@ static struct lull_event_segment *join(void **state)
     return job;
 }
 
-/* Right after events the reader dozes, which nobody has to wake it from; then it sleeps. */
+/* Right after events the reader dozes, from which it need not be woken; then it sleeps. */
 static void it_dozes_and_then_sleeps_in_stretches(void **state)
 {
     struct lull_event_segment *job = job_of(state);
@@ -190,7 +190,7 @@ static void a_ring_ends_the_wait(void **state)
     assert_int_equal(*bell_of(state), AWAKE);
 }
 
-/* The kernel is asked only where somebody sleeps. */
+/* The kernel is called only if a reader sleeps. */
 static void who_wakes_whom(void **state)
 {
     static const struct {

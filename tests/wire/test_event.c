@@ -198,7 +198,8 @@ static void refuses_another_layout(void **state)
                      LULL_E_FORMAT);
 }
 
-/* A process id may be used again: the time of its start tells a later process from an earlier. */
+/* A process id may be used again: the start time distinguishes a later process from an earlier one.
+ */
 static void another_process_of_the_same_number_gets_another_slot(void **state)
 {
     struct fixture *fixture = *state;
@@ -320,7 +321,7 @@ static void test_f51_slots_of_the_dead_are_used_again(void **state)
     assert_int_equal(join_and_end(fixture->path, 0), 1);
     atomic_store(&fixture->job->segment->header.claimed, LULL_JOB_MAX_PROCESSES);
     assert_int_equal(join_and_end(fixture->path, 0), -1);
-    /* What the dead have told is read first. */
+    /* The events of dead processes are read first. */
     assert_int_equal(lull_event_segment_release(fixture->job, 0), -EAGAIN);
     assert_int_equal(join_and_end(fixture->path, 0), -1);
     for (int worker = 0; worker < 3; worker++) {

@@ -89,7 +89,7 @@ static void a_dead_owners_segment_is_removed(void **state)
     assert_int_equal(access(living, F_OK), -1);
 }
 
-/* A process id that nobody has. */
+/* An unused process id. */
 static long unused_pid(void)
 {
     const pid_t pid = fork();
@@ -193,7 +193,7 @@ static void names_that_tell_of_a_process(void **state)
     assert_memory_equal(path, expected, strlen(expected));
     assert_int_equal(strlen(path), strlen(expected) + 16);
     lull_job_file_path("/d", LULL_JOB_FILE_EVENTS, "managed", expected, sizeof(expected));
-    assert_string_not_equal(path, expected); /* F57: nobody can take it beforehand */
+    assert_string_not_equal(path, expected); /* F57: no user can create it beforehand */
     assert_false(is_dead(getpid()));
     assert_false(is_dead(1)); /* of another user, perhaps */
 }

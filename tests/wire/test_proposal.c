@@ -111,7 +111,7 @@ static void test_what_no_governor_writes_is_refused(void **state)
         assert_int_equal(decode_with(at, 'x'), LULL_E_FORMAT);
     assert_int_equal(decode_with(4, 0), LULL_E_FORMAT); /* there was no version 0 */
     assert_int_equal(decode_with(4, 1), LULL_E_FORMAT); /* version 1 has no arrival */
-    assert_int_equal(decode_with(6, 1), LULL_E_FORMAT); /* fewer entries than the size tells */
+    assert_int_equal(decode_with(6, 1), LULL_E_FORMAT); /* fewer entries than the size implies */
     assert_int_equal(decode_with(6, 3), LULL_E_FORMAT);
     assert_int_equal(decode_with(7, 1), LULL_E_FORMAT);
     assert_int_equal(decode_with(44, 0), 2);
@@ -121,7 +121,7 @@ static void test_what_no_governor_writes_is_refused(void **state)
     assert_int_equal(decode_with(104, 1), LULL_E_FORMAT); /* the last number is 0 */
     assert_int_equal(decode_with(107, 1), LULL_E_FORMAT);
     assert_int_equal(decode_with(124, 0), LULL_E_FORMAT); /* no clock is kept */
-    assert_int_equal(decode_with(72, 0), LULL_E_FORMAT);  /* fewer kinds than the size tells */
+    assert_int_equal(decode_with(72, 0), LULL_E_FORMAT);  /* fewer kinds than the size implies */
     assert_int_equal(decode_with(72, 2), LULL_E_FORMAT);
     assert_int_equal(decode_with(75, 1), LULL_E_FORMAT);
     /* No rank of those at the common point comes later than all ranks. */

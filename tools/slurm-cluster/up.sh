@@ -109,7 +109,7 @@ fail() {
     exit 1
 }
 
-# A munged of our own: key, socket and log in DIR. --force: the directories above DIR may be anybody's.
+# A munged of our own: key, socket and log in DIR. --force: the directories above DIR may belong to any user.
 (umask 077 && head -c 128 /dev/urandom >"$DIR/run/munge.key")
 munged --force --socket="$DIR/run/munge.socket" --key-file="$DIR/run/munge.key" --seed-file="$DIR/run/munge.seed" \
     --pid-file="$DIR/run/munged.pid" --log-file="$DIR/log/munged.log" 2>"$DIR/log/munged.err" ||

@@ -45,7 +45,7 @@ void lull_share_destroy(struct lull_share *share)
 
 /* ---- what is found again ------------------------------------------------------------------- */
 
-/* What was told is forgotten with the first change. */
+/* Reported rates are discarded with the first change. */
 void lull_share_begin_marks(struct lull_share *share)
 {
     if (share->is_new)

@@ -51,10 +51,10 @@ struct lull_share {
     uint32_t marked_link_count;
     uint32_t *marked_flows; /* flow_room */
     uint32_t marked_flow_count;
-    bool is_new; /* the marked ones are what has changed; else they were told already */
+    bool is_new; /* the marked ones have changed; otherwise they were reported already */
 };
 
-/* Before anything is marked: what was told is forgotten. */
+/* Before anything is marked: discards reported rates. */
 void lull_share_begin_marks(struct lull_share *share);
 
 /* Flows on this link are to be found again. */

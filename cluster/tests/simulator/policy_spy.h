@@ -1,5 +1,5 @@
 /*
- * Runs of random jobs under a policy, with somebody who writes down every decision and checks them
+ * Runs of random jobs under a policy, with a spy that records every decision and checks them
  * by counts of its own. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_TESTS_SIMULATOR_POLICY_SPY_H

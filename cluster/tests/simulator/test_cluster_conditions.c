@@ -381,7 +381,7 @@ static double ran_s(const struct lull_cluster_stretches *all, uint32_t job, uint
     return sum_s;
 }
 
-/* What sharing took, job by job, from what ran when and where; in a restart nobody is slower. */
+/* What sharing took, job by job, from what ran when and where; after a restart no job is slower. */
 static void check_shared(const struct cluster_case *it, const struct lull_cluster_run *run,
                          const struct lull_contention_rules *rules)
 {

@@ -259,7 +259,7 @@ static void test_backfill_never_delays_the_first(void **state)
 
 /* ---- deadlines ------------------------------------------------------------------------------ */
 
-/* Who is not told beforehand that he will be late is not. Repairing helps. */
+/* A job that is not reported late beforehand is not late. Repairing helps. */
 static void test_greedy_energy_announces_misses(void **state)
 {
     size_t late = 0;

@@ -183,7 +183,7 @@ static double slowdown_of(const struct job *job)
 struct errors {
     double slowdown; /* sums */
     double ours;
-    double none;   /* as if nobody was there */
+    double none;   /* as if no other flow was there */
     double always; /* as if all others communicated all the time */
     double worst;
     uint32_t count;

@@ -228,7 +228,7 @@ static void depend(struct node *node, int on)
 }
 
 /* No two nodes ever want the same resource: kernels and the host's operations are chains, and each
- * collective is its group's only one. Then nobody waits for anything but what it depends on. */
+ * collective is its group's only one. Then each task waits only for its dependencies. */
 static void draw(struct lull_random *random, struct drawn *drawn)
 {
     int last[2] = {-1, -1}; /* kernel, host's */
@@ -251,7 +251,7 @@ static void draw(struct lull_random *random, struct drawn *drawn)
             last[node->is_host] = i;
         }
     }
-    /* At least two kernels, one behind the other: the trace itself tells the GPU's order. */
+    /* At least two kernels, one behind the other: the trace itself gives the GPU's order. */
     for (int i = 0; i < 2; i++) {
         struct node *node = &drawn->nodes[drawn->count++];
 
@@ -454,7 +454,7 @@ static void test_hidden_gradient(void **state)
     assert_true((double)hidden.points.all[0].exposed_ratio == 0.0);
 }
 
-/* The job's own GPUs, where the text does not tell them: 8 in a node. */
+/* The job's own GPUs, where the text does not give them: 8 in a node. */
 static void test_gpus_of_the_job(void **state)
 {
     static const char text[] =

@@ -1,4 +1,4 @@
-/* F53: the GPUs of a job are those of which slurmd has told, whatever its user says.
+/* F53: the GPUs of a job are those reported by slurmd, whatever its user claims.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,7 +51,7 @@ static void test_f53_what_is_kept(void **state)
     assert_string_equal(gpus, "");
     assert_int_equal(lull_allocation_keep(folder, 5, "1"), 0);
     snprintf(path, sizeof(path), "%s/slurm", folder);
-    assert_int_equal(chmod(path, 0777), 0); /* anybody may have written it */
+    assert_int_equal(chmod(path, 0777), 0); /* any user may have written it */
     lull_allocation_read(folder, 5, gpus, sizeof(gpus));
     assert_string_equal(gpus, "");
     lull_allocation_forget(folder, 5);

@@ -89,7 +89,7 @@ class Schedule(unittest.TestCase):
                              run("squeue").stdout + run("scontrol", "show", "job", job).stdout)
 
     def test_order_and_nodes_are_those_of_the_policy(self):
-        # Each takes a node; sjf begins the short ones, whoever came first.
+        # Each takes a node; sjf begins the short ones, in any order of arrival.
         long = [self.submit("--lull-schedule", "--gres=gpu:8", "-t", "60", text="sleep 30") for _ in range(2)]
         short = [self.submit("--lull-schedule", "--gres=gpu:8", "-t", "5", text="sleep 30") for _ in range(2)]
         other = self.submit("--gres=gpu:5", text="sleep 30")
@@ -250,7 +250,7 @@ class Schedule(unittest.TestCase):
         done = run(SCHEDULE, "--once", "--state", folder, **BOB)
         self.assertIn("nothing to start now; 0 jobs wait", done.stdout)
         self.assertEqual(self.show(job, "Reason"), "JobHeldUser")
-        # For her own job nobody has to be asked; clocks are an operator's to choose.
+        # Her own job needs no permission; only an operator may choose clocks.
         done = run(SCHEDULE, "--once", "--json", "--points", self.points, "--state", folder + "hers", **ALICE)
         self.assertEqual([decision["job"] for decision in json.loads(done.stdout)["decisions"]], [job])
         self.await_state(job, "COMPLETED", "RUNNING")

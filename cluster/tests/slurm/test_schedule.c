@@ -43,7 +43,7 @@ static const char lengths_text[] = "{\"gpus\": {\"a\": {\"idle_w\": 60, \"full_w
                                    " \"middle\": {\"time_s\": 200, \"gpus\": " CLOCKS "},"
                                    " \"long\": {\"time_s\": 500, \"gpus\": " CLOCKS "}}}";
 
-/* What a client remembers: what its policy is told of, and the journal's folder. */
+/* The state of a client: the input of its policy, and the journal's folder. */
 struct memory {
     struct lull_past past;
     struct lull_schedule_journal journal;
@@ -51,7 +51,7 @@ struct memory {
     bool dies; /* before each look, so that only the journal is left */
 };
 
-/* A batch system that does what it is told. */
+/* A batch system that executes its orders. */
 struct system {
     struct memory *memory; /* of the client; NULL: it has none */
     struct lull_queue_node nodes[NODES];

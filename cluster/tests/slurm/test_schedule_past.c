@@ -1,5 +1,5 @@
 /*
- * What is remembered of released jobs, and what a policy is told of it.
+ * The records of released jobs, and the part that a policy receives.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>
@@ -82,7 +82,8 @@ static void write_file(const char *path, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-/* Of each of the two files the last lines are told, the older file's first; a torn line is not. */
+/* The last lines of each of the two files are reported, the older file's first; an incomplete line
+ * is not. */
 static void the_last_lines_of_the_journal_are_told(void **state)
 {
     static const struct {
@@ -114,7 +115,7 @@ static void the_last_lines_of_the_journal_are_told(void **state)
     assert_int_equal(unlink(now) + unlink(before) + rmdir(folder), 0);
 }
 
-/* ---- a policy that writes down what it is told ----------------------------------------------- */
+/* ---- a policy that records its input ----------------------------------------------- */
 
 static const struct lull_cluster_jobs *reported_jobs;
 static char reported[512];

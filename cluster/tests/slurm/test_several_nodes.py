@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Steps of several nodes on a real cluster: their governors agree by themselves, with a key that nobody else sees; a port that
+"""Steps of several nodes on a real cluster: their governors agree without help, with a key that no other user sees; a port that
 is taken and a governor that is killed cost the agreement, and never the job.
 
 Run as: lull emulate SPEC -- test_several_nodes.py LULL LULLD TOOL JOB PLUGIN CLUSTER_TOOLS. SPDX-License-Identifier: Apache-2.0
@@ -114,7 +114,7 @@ class SeveralNodes(unittest.TestCase):
         return governors
 
     def await_connection(self, governor):
-        """Waits until somebody has connected to the first node's governor, and returns its port."""
+        """Waits until a process has connected to the first node's governor, and returns its port."""
         with open(f"/proc/{governor}/cmdline", encoding="utf-8") as file:
             port = int(re.search(r"tcp://\*:(\d+)", file.read()).group(1))
 

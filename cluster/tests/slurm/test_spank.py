@@ -273,7 +273,7 @@ class Users(unittest.TestCase):
 
     def test_f27_each_has_the_own_gpu_within_the_band(self):
         host.require_open(TOOL)
-        # Outside jobs nobody has anything.
+        # Outside jobs no process has a GPU.
         self.assertEqual(run(TOOL, "rules", "daemon", self.uuids[0], **ALICE).returncode, 3)
         hers = subprocess.Popen(["srun", "-Q", "--lull", "--gres=gpu:1", "sleep", "100"], stdin=subprocess.DEVNULL, **ALICE)
         self.addCleanup(hers.wait)

@@ -23,7 +23,7 @@ static int suite_program_check_memory(const struct lull_cuda *cuda,
     const int code = cuda->memory_info(&free_bytes, &total_bytes);
 
     if (code != CUDA_OK)
-        return lull_cuda_result(cuda, code, "tell the free memory", err);
+        return lull_cuda_result(cuda, code, "query the free memory", err);
     for (uint32_t i = 0; i < kernel->buffer_count; i++)
         wanted += kernel->buffers[i].bytes;
     if (wanted <= free_bytes)

@@ -180,7 +180,7 @@ static void test_order_is_random(void **state)
 }
 
 /* A sweep that is ended after any number of rows measures what the others did not, begins with a
- * base, and tells what is left. */
+ * base, and returns the rest. */
 static void test_resumed_anywhere(void **state)
 {
     static struct rows whole, rows;

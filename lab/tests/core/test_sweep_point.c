@@ -312,7 +312,7 @@ static void test_counter_at_the_end(void **state)
     assert_true(isnan(result.power_w));
 }
 
-/* One run tells nothing of noise, however many launches it has. */
+/* One run gives no information on noise, however many launches it has. */
 static void test_one_run_is_not_enough(void **state)
 {
     const struct lull_sweep_edge begin = {true, 10.0, 1000.0};

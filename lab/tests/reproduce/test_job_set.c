@@ -43,7 +43,7 @@ static void check_job(const struct lull_training_job *job)
 static void test_three_forms(void **state)
 {
     static const char *const texts[] = {
-        /* JSON, with what nobody requested */
+        /* JSON with an unrequested field */
         "{\n \"job_id\": 7, \"nworkers\": 4, \"iters\": 46, \"dnn\": \"resnet50\",\n"
         " \"gpus\": [2, {\"a\": \"]\"}, [3]], \"schedule\": {\"rank_0\": {\"forward\": [0, 0]}},\n"
         " \"fw_time\":25,\"bw_time\":37,\"model_size\":99.5,\"train_mem\":3213,\n"

@@ -63,8 +63,8 @@ static void write_power_tile(FILE *out, const json_t *document)
     const double known = lull_report_number(document, "power_gpus");
     char more[96];
 
-    snprintf(more, sizeof(more), "%.0f of %zu GPU%s tell%s it", known, count, count == 1 ? "" : "s",
-             count == 1 ? "s" : "");
+    snprintf(more, sizeof(more), "%.0f of %zu GPU%s report%s it", known, count,
+             count == 1 ? "" : "s", count == 1 ? "s" : "");
     if (known == (double)count)
         snprintf(more, sizeof(more), "%zu GPU%s together", count, count == 1 ? "" : "s");
     lull_serve_write_tile(out, "power", "Power of the GPUs",

@@ -67,7 +67,7 @@ struct job {
     uint32_t sections;
     uint32_t gpus;
     struct levels levels[2];  /* unmanaged, managed */
-    struct levels offsets[2]; /* what the sensors tell too much of them */
+    struct levels offsets[2]; /* by how much the sensors read too high */
     double slowdown;
 };
 
@@ -185,7 +185,7 @@ struct device {
     double power_w[MAX_TICKS];
 };
 
-/* Works out what every refresh tells. */
+/* Computes the value of every refresh. */
 static void refresh(struct device *device)
 {
     const struct run *run = device->run;

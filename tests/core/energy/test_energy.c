@@ -401,7 +401,7 @@ static void intervals_hold_the_truth_and_are_not_wide(void **state)
         if (summary.missed_twice > 0.005)
             fail_msg("%s: %.2f %% far outside", mode_names[mode], 100.0 * summary.missed_twice);
         /* Without power readings for a second only the device's range says where energy lies;
-         * without a counter nothing tells what an average over a second hides. */
+         * without a counter the part hidden by an average over a second is unknown. */
         if (summary.median_j > summary.error95_j * widest[mode])
             fail_msg("%s: half interval %.1f J, errors %.1f J", mode_names[mode], summary.median_j,
                      summary.error95_j);
@@ -704,7 +704,7 @@ static void test_f19_power_stands_in_for_a_counter_that_fails(void **state)
     }
 }
 
-/* Without power nobody knows what was drawn beside a counter that hangs, so the interval
+/* Without power readings the energy beside a counter that hangs is unknown, so the interval
  * says anything from nothing to the most. */
 static void test_f19_a_counter_that_stands_still_without_power(void **state)
 {
@@ -801,7 +801,8 @@ static void a_window_shorter_than_a_refresh(void **state)
     assert_true(figure.uncertainty_j >= 6.0 - 1e-9); /* and it says how little that means */
 }
 
-/* Powers tell of the gap between two energies if they were read in it, or a refresh outside. */
+/* Powers give information on the gap between two energies if they were read in it, or a refresh
+ * outside. */
 static double variance_with_power_at(int64_t time_ms)
 {
     const struct lull_energy_source source = {0.1, 0.1, 0.0, 400.0};

@@ -163,7 +163,7 @@ static void neighbours_are_a_pipeline(void **state)
     assert_int_equal(verdict(NULL, 0, 4, 3), LULL_PARALLELISM_UNKNOWN);
 }
 
-/* A rank that does not know itself has neighbours, but nobody can say which: rank 0 is not one. */
+/* A rank that does not know itself has neighbours, but they are unknown: rank 0 is not one. */
 static void an_unknown_rank_has_no_neighbours(void **state)
 {
     (void)state;
@@ -244,7 +244,7 @@ static void add_random(struct lull_random *random)
             (1 + lull_random_below(random, sizes)) * 8192, (int32_t)lull_random_below(random, 3));
 }
 
-/* What the order does not tell must not depend on it. */
+/* Results must not depend on the order if it has no meaning. */
 static void the_order_does_not_matter(void **state)
 {
     (void)state;

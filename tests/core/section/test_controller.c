@@ -250,7 +250,7 @@ static void test_a_job_that_changes_shape_is_learnt_again(void **state)
     assert_true(c->slowdown < 0.005);
 }
 
-/* A GPU that is held down by heat, told ten times a second as a governor does. */
+/* A GPU limited by heat, reported ten times a second as a governor does. */
 struct hot_gpu {
     struct lull_controller *controller;
     int64_t until_ns;

@@ -135,7 +135,7 @@ static void drain(struct lull_gap_map *map, int64_t until_ns, struct seen *seen)
     }
 }
 
-/* Computation is told 100 ms late, and only while it is requested. */
+/* Computation is reported 100 ms late, and only while it is requested. */
 static void play(struct lull_gap_map *map, struct seen *seen)
 {
     uint32_t run = 0;
@@ -480,7 +480,7 @@ static void test_racing_kernels_tell_the_iteration(void **state)
     }
 }
 
-/* What communicates counts as a gap; the idle time is nobody's. */
+/* What communicates counts as a gap; the idle time belongs to none. */
 static void test_the_blind_map_learns_from_racing_kernels(void **state)
 {
     static struct seen seen;
@@ -506,7 +506,8 @@ static void test_the_blind_map_learns_from_racing_kernels(void **state)
     }
 }
 
-/* Computation never pauses: one kernel of each iteration is told, so that there is an iteration. */
+/* Computation never pauses: one kernel of each iteration is reported, so that there is an
+ * iteration. */
 static void test_races_without_gaps_show_the_iteration(void **state)
 {
     static struct seen seen;
@@ -564,7 +565,7 @@ static void test_blindness_found_later(void **state)
     lull_gap_map_destroy(map);
 }
 
-/* Nobody answers that computation is to be told: communication alone is known then. */
+/* No process reports computation as requested: only communication is known then. */
 static void test_an_answer_is_not_waited_for_for_ever(void **state)
 {
     static struct seen seen;

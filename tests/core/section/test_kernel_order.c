@@ -150,7 +150,7 @@ static enum lull_kernel_order_event take_all(struct lull_kernel_order *order, ui
     return event;
 }
 
-/* A kernel that nothing is heard of is missed by nobody. */
+/* A kernel that is never reported has no effect. */
 static void test_a_lost_kernel(void **state)
 {
     struct lull_kernel_order *order = lull_kernel_order_create();

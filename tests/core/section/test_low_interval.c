@@ -49,7 +49,7 @@ static bool is_within_one_gap(const struct story *story, int64_t from_ns, int64_
 static void make_story(struct story *story, struct lull_random *random)
 {
     int64_t now_ns = 0;
-    int64_t reported_ns = 0; /* outcomes are told in the order of their changes */
+    int64_t reported_ns = 0; /* outcomes are reported in the order of their changes */
 
     *story = (struct story){0};
     for (int gap = 1; now_ns < LENGTH - 100; gap++) {
@@ -69,7 +69,7 @@ static void make_story(struct story *story, struct lull_random *random)
         tell(story, begin_ns, GAP_BEGINS, begin_ns);
         tell(story, end_ns, GAP_ENDS, end_ns);
         if (lull_random_below(random, 4) != 0) {
-            /* Raised before it was read back: both are told together. */
+            /* Raised before it was read back: both are reported together. */
             tell(story,
                  low_ns >= high_ns || lull_random_below(random, 2) != 0 ? received_ns : read_ns,
                  LOWERED, low_ns);
@@ -144,7 +144,7 @@ static void test_what_is_heard_late_was_not_late(void **state)
     assert_false(lull_low_interval_raised(&span, 260));
 }
 
-/* The raising came first: whatever it was low for lies in nobody's time. */
+/* The raising came first: its low time belongs to no interval. */
 static void test_what_was_never_low_was_not_late(void **state)
 {
     struct lull_low_interval span = {0};

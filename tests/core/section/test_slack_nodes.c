@@ -1,5 +1,5 @@
 /*
- * Slack against ranks of other nodes: what nodes tell each other, over a network that delays,
+ * Slack against ranks of other nodes: the reports between nodes, over a network that delays,
  * loses, repeats and reorders, against an oracle that sees all ranks of a synchronous job in
  * virtual time. SPDX-License-Identifier: Apache-2.0
  */
@@ -20,7 +20,7 @@ enum { NODES = 3, EACH = 2, RANKS = NODES * EACH, CLOCKS = 81, MEETINGS = 4, KIN
 enum { UNDER_WAY = 64, SEEN = 64 };
 
 static const int64_t collective_ns = 5000000;
-static const double busy_ms = 120.0; /* so that each iteration is told of */
+static const double busy_ms = 120.0; /* so that each iteration is reported */
 /* What a point adds to computation; the slack takes it for 1.14 % at first. */
 static const double point_cost = 0.0105;
 
@@ -130,7 +130,7 @@ static double longest_wait_ms(const struct truth *truth, uint32_t rank)
     return longest_ms;
 }
 
-/* Returns what the rank may take for its wait, by what all nodes have told. */
+/* Returns what the rank may take for its wait, by the reports of all nodes. */
 static double told_wait_ms(const struct truth *truth, uint32_t rank,
                            const struct lull_arrival *latest)
 {
@@ -147,7 +147,7 @@ static double told_wait_ms(const struct truth *truth, uint32_t rank,
     return fmin(longest_ms, total_ms(truth, rank) - latest->total_us * 1e-3);
 }
 
-/* No rank is told to have waited for longer than it has, and one is told to have none. */
+/* No rank is reported to have waited longer than it has, and one is reported not to have waited. */
 static void check_latest(struct job *job, const struct lull_arrival *latest)
 {
     const struct truth *truth = &job->truths[latest->iteration % SEEN];
@@ -533,7 +533,7 @@ static void say(struct lull_arrivals *arrivals, uint32_t node, uint64_t incarnat
     lull_arrivals_take(arrivals, node, incarnation, &word);
 }
 
-/* Each iteration is found once, in order, when all have told of it and of the same collectives. */
+/* Each iteration is found once, in order, when all have reported it with the same collectives. */
 static void test_what_all_have_told_is_found_once(void **state)
 {
     struct lull_arrivals *arrivals = lull_arrivals_create(0, 2);
@@ -591,7 +591,7 @@ static void test_what_was_said_before_is_forgotten(void **state)
     say(arrivals, 1, 8, word_of(2, 80));
     assert_true(lull_arrivals_find(arrivals, &latest));
     assert_int_equal(latest.total_us, 80);
-    /* One that is no node of the job, and one that tells of nothing. */
+    /* One that is not a node of the job, and one with an empty report. */
     say(arrivals, 2, 1, word_of(4, 10));
     say(arrivals, 1, 8, (struct lull_arrival){.iteration = 4});
     say(arrivals, 0, 1, word_of(4, 100));
@@ -599,7 +599,7 @@ static void test_what_was_said_before_is_forgotten(void **state)
     lull_arrivals_destroy(arrivals);
 }
 
-/* Iterations of 30 ms are told of at numbers that a power of two divides. */
+/* Iterations of 30 ms are reported at numbers that a power of two divides. */
 static void test_short_iterations_are_told_of_rarely(void **state)
 {
     static const uint32_t clocks[EACH] = {CLOCKS, CLOCKS};
@@ -631,7 +631,7 @@ static void test_short_iterations_are_told_of_rarely(void **state)
     assert_in_range(reported, 14, 18);
 }
 
-/* In collectives of this node's ranks alone nobody waits for another node. */
+/* In collectives of this node's ranks alone no rank waits for another node. */
 static void test_what_a_node_does_by_itself_is_not_told(void **state)
 {
     static const uint32_t clocks[EACH] = {CLOCKS, CLOCKS};

@@ -111,7 +111,7 @@ static void test_what_was_not_seen_to_end_takes_as_long_as_usual(void **state)
     outcome =
         (struct lull_switch_outcome){.driver_ms = 2.0, .settle_ms = NAN, .effect_ns = 2000000};
     likely = lull_switch_cost_likely(&known, LULL_DIRECTION_DOWN, &outcome);
-    assert_near(likely.settle_ms, 2.75, 1e-12); /* nobody looked */
+    assert_near(likely.settle_ms, 2.75, 1e-12); /* not observed */
     assert_int_equal(likely.effect_ns, 4750000);
     outcome.settle_ms = -1.0;
     likely = lull_switch_cost_likely(&known, LULL_DIRECTION_DOWN, &outcome);

@@ -268,7 +268,7 @@ static void test_aligned_pairs_are_never_put_off(void **state)
     assert_int_equal(world.trial.schedule.seed, config.seed + (UINT64_C(2) << 32));
 }
 
-/* With other nodes nobody checks: all iterations together decide, pair by pair. */
+/* With other nodes there are no checks: all iterations together decide, pair by pair. */
 static void test_an_aligned_watch_finds_harm_by_all_iterations(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /*
- * A trial whose iterations are made up: as long as a rank is told to take at either side.
+ * A trial whose iterations are made up: with a given length for each rank on either side.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_TESTS_CORE_TRIAL_WORLD_H

@@ -246,7 +246,8 @@ static void test_time_constants_are_found(void **state)
         double celsius = 60.0;
 
         for (int i = 0; i < 300; i++) {
-            const double watts = i < 150 ? 400.0 - i : 380.0; /* a ramp alone does not tell */
+            const double watts =
+                i < 150 ? 400.0 - i : 380.0; /* a ramp alone gives no information */
 
             assert_int_equal(lull_thermal_fit(&thermal, &fit), i >= 8);
             celsius += -expm1(-0.5 / tau_s) * (20.0 + 0.1 * watts - celsius);

@@ -221,7 +221,7 @@ _Noreturn static void be_helper(int fd)
     int fds[2];
     char byte;
 
-    signal(SIGCHLD, SIG_IGN); /* nobody waits for clients */
+    signal(SIGCHLD, SIG_IGN); /* clients are not waited for */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     while (receive_with(fd, &byte, 1, fds) == 1) {
         const pid_t pid = fork();

@@ -1,5 +1,5 @@
 /*
- * The time of the server under test: it runs like the real one and leaps when told to, so that no
+ * The time of the server under test: it runs like the real one and leaps on request, so that no
  * sequence has to wait for a lease to run out. The linker gives the code under test these functions
  * for the C library's (meson.build: --wrap). Threads: any. SPDX-License-Identifier: Apache-2.0
  */

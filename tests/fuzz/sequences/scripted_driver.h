@@ -16,7 +16,7 @@ enum {
     DRIVER_GPUS = 3,
     DRIVER_HIGHEST_MHZ = 1400,
     DRIVER_LOWEST_MHZ = 200,
-    DRIVER_LIMIT_MW = 350000, /* before anybody sets another */
+    DRIVER_LIMIT_MW = 350000, /* before another one is set */
     DRIVER_LEAST_LIMIT_MW = 100000,
     DRIVER_MOST_LIMIT_MW = 400000,
 };
@@ -47,7 +47,7 @@ void driver_set_faults(uint32_t gpu, const struct driver_faults *faults);
 /* Finds a GPU that is not as before the first lease; -1: there is none. */
 int driver_find_touched(void);
 
-/* Prints the last calls. It takes no lock: whoever finds a violation may hold it. */
+/* Prints the last calls. It takes no lock, since the caller that finds a violation may hold it. */
 void driver_tell(int fd);
 
 /* How many calls have changed something, or were to. */

@@ -113,8 +113,8 @@ static bool can_run(const struct drawn *drawn, uint32_t job)
     return false;
 }
 
-/* Some jobs run in some operating points until one ends, one comes, or somebody thinks of something
- * else. */
+/* Some jobs run in some operating points until one ends, one comes, or the schedule changes for
+ * another reason else. */
 static void go_on(struct lull_random *random, const struct drawn *drawn, struct life *lives,
                   int64_t *now_ns)
 {

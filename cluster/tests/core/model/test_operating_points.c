@@ -107,7 +107,7 @@ static void test_limit(void **state)
     }
 }
 
-/* The time as it was told, exactly; one GPU communicates with nobody. */
+/* The time is exactly the given one; one GPU does not communicate. */
 static void test_own_point(void **state)
 {
     const struct lull_job_work work = {.parts = {{{40.0, 200.0, 0.1}, 0.8}},

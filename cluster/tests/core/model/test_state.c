@@ -92,7 +92,7 @@ static uint32_t place_rest(const uint32_t *free, uint32_t pool, uint32_t type, u
     return node != UINT32_MAX ? node : extreme(free, pool, type, gpus, true);
 }
 
-/* The rule as it is told, on a copy. */
+/* The rule as documented, on a copy. */
 static size_t place_slowly(const uint32_t *free_now, uint32_t pool, uint32_t type, uint32_t gpus,
                            struct lull_cluster_share *shares)
 {

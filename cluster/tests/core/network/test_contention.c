@@ -262,7 +262,7 @@ static void test_two_alike(void **state)
     }
 }
 
-/* What a policy expects of a job that is told to be slower, stops, and begins again. */
+/* The expectation of a policy for a job that is reported to be slower, stops, and starts again. */
 static void test_a_book_that_hears_of_paces(void **state)
 {
     static const int64_t second = 1000000000;

@@ -280,7 +280,8 @@ struct event_result {
     uint32_t late_ticks;
 };
 
-/* One event of a grid; nobody may be below what it bears, and who cannot be met is told. */
+/* One event of a grid. No job may be below its minimum, and a target that cannot be met is
+ * reported. */
 static struct event_result run_event(struct world *world, double target_w, uint32_t length_s)
 {
     struct event_result result = {.met_s = -1.0};

@@ -2,7 +2,7 @@
  * A libcuda whose GPU is this processor. Modules are the shared libraries of mock_nvrtc.c; the
  * threads of a block are fibres that change at barriers, and blocks follow one another, every other
  * with its threads from the last to the first, so that a missing barrier shows. Each buffer ends at
- * a page that nobody may touch, so that a wrong index shows too.
+ * a guard page, so that a wrong index shows too.
  *
  * LULL_MOCK_CAPABILITY (90), LULL_MOCK_MEMORY (bytes, 16 GB), LULL_MOCK_GPUS (1) and LULL_MOCK_FAIL
  * (the name of a call that fails) say what GPU it is; LULL_MOCK_LOG names a file that gets a line

@@ -72,7 +72,7 @@ struct pipe_sim {
     int64_t driver_free_ns;
     double energy_j;
     double told_energy_j;
-    uint64_t told_number; /* of the iteration that was told last */
+    uint64_t told_number; /* of the last reported iteration */
     uint64_t plan_iterations;
     uint64_t highest_iterations;
     struct pipe_sim_result result;
@@ -292,7 +292,7 @@ static void see_transfer(struct pipe_sim *sim, struct device *device, uint32_t p
         lull_op_tracker_take_transfer(device->tracker, peer, is_send, is_end, sim->now_ns);
 }
 
-/* Holds what the tracker tells against what really happened. */
+/* Compares the tracker's reports with the simulated events. */
 static void check_edge(struct pipe_sim *sim, struct device *device,
                        const struct lull_op_tracker_edge *edge)
 {

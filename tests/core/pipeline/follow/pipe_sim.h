@@ -34,7 +34,7 @@ struct pipe_sim_config {
     double slow_settle_ms;   /* instead, one time in a hundred; 0: never */
     uint32_t iterations;
     bool sees_transfers;   /* what sends and receives is seen; else sections */
-    double joins_ms;       /* nobody looks before that */
+    double joins_ms;       /* no event before that is used */
     uint32_t odd_at;       /* in this iteration the first device says a section too many; 0 never */
     bool ignores_lowering; /* the driver says yes and does nothing */
     uint64_t seed;
@@ -63,11 +63,11 @@ struct pipe_sim_result {
     double plan_j;          /* mean energy of those */
     double highest_j;
     uint64_t commands;
-    uint64_t wrong; /* edges that the tracker told and that had not happened so */
+    uint64_t wrong; /* edges that the tracker reported wrongly */
     uint64_t edges;
     double worst_edge_ms;                        /* largest error of their times */
     uint64_t first_told;                         /* iteration of the first edge */
-    int32_t iteration_plan[PIPE_SIM_ITERATIONS]; /* as the plan controller told */
+    int32_t iteration_plan[PIPE_SIM_ITERATIONS]; /* as the plan controller reported */
     uint32_t iterations_told;
     double low_while_lost_ms; /* longest time that a lost GPU stayed lowered */
 };

@@ -1,5 +1,5 @@
 /*
- * Stragglers in a job in virtual time: the plan is stretched while somebody is slow, saves energy,
+ * Stragglers in a job in virtual time: the plan is stretched while a rank is slow, saves energy,
  * and costs no time but that of the iteration in which it ends. SPDX-License-Identifier: Apache-2.0
  */
 #include <stdio.h>
@@ -25,7 +25,7 @@ struct job {
     struct lull_replan *replan;
     uint32_t *base;
     uint32_t *point; /* of the latest detour */
-    int32_t place;   /* what its iterations tell as their plan */
+    int32_t place;   /* the plan that its iterations report */
     bool is_twice;   /* each detour is replaced by another one at once */
     uint32_t detours;
     uint32_t returns;
@@ -33,7 +33,7 @@ struct job {
     double length_ms[ITERATIONS + 2];
     double energy_j[ITERATIONS + 2];
     bool is_stretched[ITERATIONS + 2];
-    bool is_off; /* nobody looks */
+    bool is_off; /* the response is off */
 };
 
 static double cpu_ms(void)
@@ -309,7 +309,7 @@ static int64_t slow_makespan_ns(const struct lull_pipeline_problem *problem, con
     return makespan_ns;
 }
 
-/* Within the time that a straggler leaves, whoever is slow. */
+/* Within the time that a straggler leaves, whichever rank is slow. */
 static void test_replans_hold_their_time(void **state)
 {
     struct pipe_sim_config config;

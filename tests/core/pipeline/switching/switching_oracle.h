@@ -17,7 +17,7 @@ enum { DWELL_ORACLE_MOST_OPS = 64 };
 const struct lull_pipeline_point *dwell_point_of(const struct pipeline_case *it,
                                                  const uint32_t *point, uint32_t op);
 
-/* The last clock that a device is told in an iteration; 0: none. */
+/* The last clock requested for a device in an iteration; 0: none. */
 uint32_t dwell_last_mhz(const struct pipeline_case *it, const uint32_t *point, uint32_t device);
 
 /* Returns whether a plan keeps time and dwell; and its changes of clock. */
