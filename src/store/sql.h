@@ -18,7 +18,7 @@
 
 enum { LULL_SQL_PARAMETERS = 16, LULL_SQL_COLUMNS = 24, LULL_SQL_NUMBER_BYTES = 32 };
 
-/* The parameters of a statement; begin with {0}. Text is borrowed until the statement has run. */
+/* The parameters of a statement; begin with {0}. Text must live until the statement has run. */
 struct lull_sql_values {
     size_t count;
     const char *texts[LULL_SQL_PARAMETERS]; /* NULL: SQL's NULL */

@@ -35,7 +35,7 @@ int lull_store_open(const char *directory, const struct lull_store_schema *schem
 /* Null is allowed. */
 void lull_store_close(struct lull_store *store);
 
-/* Returns the path of the file, for people; borrowed until close. */
+/* Returns the path of the file, for people; valid until close. */
 const char *lull_store_path(const struct lull_store *store);
 
 /* Prepares one statement, which the caller finalizes before close. Null on failure, with *err set.

@@ -110,7 +110,7 @@ static void test_ski_rental(void **state)
 enum { GAPS = 10, RENTALS = 300 };
 
 /* The least that idling and turning on can take: of all ways to be off in some gaps and not in
- * others. Whoever turns off does so at once. */
+ * others. A node that is turned off is turned off at once. */
 static double min_j(const struct lull_cluster_type *type, const double *gaps_s)
 {
     double least = INFINITY;

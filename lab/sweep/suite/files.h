@@ -35,7 +35,7 @@ int lull_suite_files_open(const char *path, struct lull_suite_files **files_out,
                           struct lull_error *err);
 void lull_suite_files_close(struct lull_suite_files *files); /* NULL is allowed */
 
-/* Returns the description, whose name is for messages; borrowed until the close. */
+/* Returns the description, whose name is for messages; valid until the close. */
 struct lull_suite_file lull_suite_files_description(const struct lull_suite_files *files);
 
 /* Finds a source; borrowed until the close. Errors: -ENOENT it is neither in the folder nor built

@@ -62,7 +62,7 @@ void lull_serve_write_saving_tile(FILE *out, const json_t *document)
     char more[96];
 
     if (count == 0) {
-        lull_serve_write_tile(out, "saving", "Saved now", "nothing", "no run goes on");
+        lull_serve_write_tile(out, "saving", "Saved now", "nothing", "no run is active");
         return;
     }
     if (count_nothing_yet(jobs) == count) {

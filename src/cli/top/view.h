@@ -54,7 +54,7 @@ struct lull_top_options {
     uint32_t pid_count;
 };
 
-/* Opens what there is. options is borrowed until close. Errors: -ENOMEM. */
+/* Opens the available sources. options must live until close. Errors: -ENOMEM. */
 int lull_top_open(const struct lull_top_options *options, struct lull_top **top_out,
                   struct lull_error *err);
 void lull_top_close(struct lull_top *top);

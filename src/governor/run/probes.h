@@ -41,7 +41,7 @@ int lull_probes_add(struct lull_probes *probes, uint32_t probe,
 
 /*
  * Returns all variables, with the path of a job's segment among them, NULL-terminated as
- * lull_child_start takes them. They are borrowed until the next call.
+ * lull_child_start takes them. They are valid until the next call.
  */
 const char *const *lull_probes_environment(struct lull_probes *probes, const char *job_path);
 

@@ -25,7 +25,7 @@ struct lull_sampler_round {
     bool lists;                            /* which processes compute on each GPU, too */
 };
 
-/* Starts the thread, for the devices gpus[]; devices is borrowed until stop. Errors: -errno. */
+/* Starts the thread, for the devices gpus[]; devices must live until stop. Errors: -errno. */
 int lull_sampler_start(struct lull_devices *devices, const uint32_t *gpus, uint32_t gpu_count,
                        struct lull_sampler **sampler_out, struct lull_error *err);
 

@@ -177,7 +177,7 @@ EXPORT(cuDevicePrimaryCtxRetain, void **context, int device)
     return device < gpus() ? OK : INVALID_VALUE;
 }
 
-/* Whoever releases the measured GPU, the last one, has freed everything. */
+/* The release of the measured GPU, the last one, comes after everything is freed. */
 EXPORT(cuDevicePrimaryCtxRelease_v2, int device)
 {
     mock.retained--;
@@ -370,7 +370,8 @@ static void resume(uint32_t number)
     setcontext(&fibre->context);
 }
 
-/* Lets go who waits where all wait that have not ended. Returns whether somebody continues. */
+/* Releases the waiting threads if all threads that have not ended wait. Returns whether any
+ * continues. */
 static bool release(uint32_t first, uint32_t last, enum state state)
 {
     bool has_any = false;

@@ -107,7 +107,7 @@ int nvrtcCreateProgram(struct program **program_out, const char *source, const c
     return OK;
 }
 
-/* The library stays: whoever runs the test removes TMPDIR. */
+/* The library stays: the test runner removes TMPDIR. */
 int nvrtcDestroyProgram(struct program **program)
 {
     free(*program);

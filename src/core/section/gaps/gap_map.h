@@ -98,7 +98,7 @@ void lull_gap_map_set_steady(struct lull_gap_map *map, uint32_t point);
 
 enum lull_gap_map_phase lull_gap_map_phase(const struct lull_gap_map *map);
 
-/* Gaps in the order of the iteration; none unless known. Borrowed until the next take. */
+/* Gaps in the order of the iteration; none unless known. Valid until the next take. */
 const struct lull_mapped_gap *lull_gap_map_gaps(const struct lull_gap_map *map,
                                                 uint32_t *count_out);
 
