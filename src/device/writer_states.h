@@ -62,7 +62,8 @@ enum lull_writer_event {
     LULL_EVENT_RECORD_FAILED,   /* the journal could not be written */
     LULL_EVENT_RECORD_REMOVED,  /* the GPU is restored */
     LULL_EVENT_RECORD_DEFERRED, /* the GPU is reset, but too idle to show it */
-    LULL_EVENT_RECORD_NEEDED,   /* a lease is over: a record that it could not extend is removed too */
+    LULL_EVENT_RECORD_NEEDED,   /* a lease is over: a record that it could not extend is removed too
+                                 */
     LULL_EVENT_RECORD_MOVED,    /* the keeper may have removed the record of a lease */
     LULL_EVENT_DEFERRED_FOUND,  /* by an earlier process */
     LULL_EVENT_DEFERRED_PROVEN, /* the GPU is busy and free */
