@@ -38,10 +38,11 @@ class Hung(unittest.TestCase):
         self.addCleanup(files.close)
 
     def run_job(self, options, environment=(), job=("sh", "-c", "exit 7")):
-        """What is said; the job's status must come through."""
+        """What is said; the job's status must come through. A variable of value None is unset."""
+        variables = {**os.environ, "LULL_RUNTIME_DIR": os.path.join(self.place, "runtime"), **dict(environment)}
         done = subprocess.run([LULL, "run", "--no-daemon", *options, "--", *job], capture_output=True, text=True, check=False,
                               timeout=PLENTY_S, cwd=self.place,
-                              env={**os.environ, "LULL_RUNTIME_DIR": os.path.join(self.place, "runtime"), **dict(environment)})
+                              env={name: value for name, value in variables.items() if value is not None})
         self.assertEqual(done.returncode, 7, done.stderr)
         return done.stderr
 
@@ -57,7 +58,7 @@ class Hung(unittest.TestCase):
                 ("scalars", (*report, "--scalars", inside), {}, "no scalars"),
                 ("plan", (*report, "--plan", inside), {}, "no plan is followed"),
                 ("configuration", report, {"LULL_CONFIG": inside}, "no price of energy"),
-                ("home", report, {"HOME": self.hung, "XDG_CONFIG_HOME": self.hung}, "no price of energy"),
+                ("home", report, {"LULL_CONFIG": None, "HOME": self.hung, "XDG_CONFIG_HOME": self.hung}, "no price of energy"),
                 ("state", report, {"LULL_STATE_DIR": self.hung}, "calibration: warning")):
             with self.subTest(name):
                 said = self.run_job(options, environment)

@@ -243,7 +243,7 @@ class Processes(Case):
     def test_program_says_what_it_is(self):
         done = call(os.path.join(self.node.directory, "keeper", "lull-keeper"))
         self.assertEqual(done.returncode, 2)
-        self.assertIn("lulld and lull start it", done.stderr)
+        self.assertIn("started by lulld and lull only", done.stderr)
 
     def test_ward_without_a_keeper_says_so_and_serves(self):
         os.unlink(os.path.join(self.node.directory, "keeper", "lull-keeper"))
