@@ -176,7 +176,7 @@ class Gpus(States):
         self.assertEqual(client.wait(20), 1)
         self.await_truth(0, "free")
         self.assertIn("lease revoked: its MIG partitions were changed", self.said())
-        self.assertIn("advice only", self.refused(0))
+        self.assertIn("only advice", self.refused(0))
         self.assertTrue(gpus()[0]["mig"])
         self.assertIn("only gives advice", call(TOOL, "hold", "daemon", "MIG-1234", "900").stderr)
         call(TOOL, "fault", "0:mig=0x1")
