@@ -7,12 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/process.h"
 #include "base/text.h"
 
 /* Writes what the variable of an addition is to be, as NAME=VALUE, which the caller frees. Errors:
@@ -134,7 +134,7 @@ int lull_child_start_as(char *const argv[], const char *const *environment,
         return lull_error_set(err, -code, "cannot start %s: %s; check the command after --",
                               argv[0], strerror(code));
     }
-    *child_out = (struct lull_child){.pid = pid, .pidfd = pidfd_open(pid, 0)};
+    *child_out = (struct lull_child){.pid = pid, .pidfd = lull_process_open_fd(pid)};
     return 0;
 }
 

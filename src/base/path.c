@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/process.h"
 
 /* A default, not measured: a file system under load answers within a second, and a job may be
  * delayed by this much for each path. */
@@ -40,8 +41,8 @@ _Noreturn static void look_and_end(const char *path, int pipe_fd)
     char above[PATH_MAX];
 
     if (pipe_fd > 0)
-        close_range(0, (unsigned)pipe_fd - 1, 0);
-    close_range((unsigned)pipe_fd + 1, UINT_MAX, 0);
+        lull_process_close_range(0, (unsigned int)pipe_fd - 1);
+    lull_process_close_range((unsigned int)pipe_fd + 1, UINT_MAX);
     look_at(path);
     if (strlen(path) < sizeof(above)) {
         memcpy(above, path, strlen(path) + 1);

@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Reads the beginning of a file as text. Returns its length; 0: it cannot be read. */
@@ -110,6 +112,32 @@ bool lull_process_has_descriptors(uint32_t least)
     for (rlim_t fd = 0; found < least && fd < limit.rlim_cur && fd <= INT_MAX; fd++)
         found += fcntl((int)fd, F_GETFD) < 0;
     return found >= least;
+}
+
+int lull_process_open_fd(pid_t pid)
+{
+    return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+void lull_process_kill_fd(int pid_fd)
+{
+    syscall(SYS_pidfd_send_signal, pid_fd, SIGKILL, NULL, 0);
+}
+
+void lull_process_close_range(unsigned int first, unsigned int last)
+{
+    const long end = sysconf(_SC_OPEN_MAX);
+
+    /* Linux before 5.9 has no such call. */
+    if (syscall(SYS_close_range, first, last, 0) == 0)
+        return;
+    for (long fd = (long)first; fd < end && fd <= (long)last; fd++)
+        close((int)fd);
+}
+
+pid_t lull_process_thread(void)
+{
+    return (pid_t)syscall(SYS_gettid);
 }
 
 int lull_boot_id(char boot_id_out[LULL_BOOT_ID_BYTES])

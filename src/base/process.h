@@ -37,6 +37,18 @@ bool lull_process_is_within(pid_t pid, uint64_t space, pid_t number);
  * that cannot open enough. Threads: no other thread may open or close descriptors meanwhile. */
 bool lull_process_has_descriptors(uint32_t least);
 
+/*
+ * System calls for which older C libraries (before glibc 2.36) have no function.
+ * lull_process_open_fd: a descriptor of a process, closed on exec; -1 with errno.
+ * lull_process_kill_fd: sends SIGKILL to the process of such a descriptor.
+ * lull_process_close_range: closes all descriptors from first to last.
+ * lull_process_thread: the number of the calling thread.
+ */
+int lull_process_open_fd(pid_t pid);
+void lull_process_kill_fd(int pid_fd);
+void lull_process_close_range(unsigned int first, unsigned int last);
+pid_t lull_process_thread(void);
+
 /* Writes the identifier of this boot, and zeros into the rest of the buffer. Errors: -EIO /proc
  * does not report it. */
 int lull_boot_id(char boot_id_out[LULL_BOOT_ID_BYTES]);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/process.h"
 #include "base/thread.h"
 
 #ifndef sigev_notify_thread_id
@@ -93,7 +94,7 @@ static bool create_timer(timer_t *timer_out)
     struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = INTERRUPT};
     sigset_t own;
 
-    event.sigev_notify_thread_id = gettid();
+    event.sigev_notify_thread_id = lull_process_thread();
     sigemptyset(&own);
     sigaddset(&own, INTERRUPT);
     pthread_sigmask(SIG_UNBLOCK, &own, NULL);

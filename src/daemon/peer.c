@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -28,7 +27,7 @@
 static int open_by_number(pid_t pid)
 {
     const int64_t before = lull_process_start_ticks(pid);
-    int fd = pidfd_open(pid, 0);
+    int fd = lull_process_open_fd(pid);
 
     if (fd < 0)
         return -errno;

@@ -2,7 +2,6 @@
 #include "daemon/users.h"
 
 #include <string.h>
-#include <sys/pidfd.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -18,7 +17,7 @@ void lull_users_init(struct lull_users *users)
 /* A process that has just ended has no user either; of one that lives that is said, once. */
 static void log_hidden(struct lull_users *users, pid_t pid)
 {
-    const int pid_fd = users->is_hidden_logged ? -1 : pidfd_open(pid, 0);
+    const int pid_fd = users->is_hidden_logged ? -1 : lull_process_open_fd(pid);
 
     if (pid_fd < 0)
         return;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/process.h"
 #include "base/thread.h"
 
 /* The longest calls that were published take some 20 ms, and a mistake costs only that two calls
@@ -88,7 +89,7 @@ bool lull_driver_owner_wait(struct lull_driver_owner *owner)
     }
     owner->is_taken = owner->is_taken || has_turn;
     if (has_turn)
-        atomic_store(&owner->thread, gettid());
+        atomic_store(&owner->thread, lull_process_thread());
     pthread_mutex_unlock(&owner->lock);
     own.owner = has_turn ? owner : NULL;
     own.is_lost = false;

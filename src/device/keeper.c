@@ -13,12 +13,12 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/thread.h"
 
 /* A keeper that dies younger than this is followed by the next one after a pause, which doubles
@@ -87,8 +87,6 @@ static int describe_fds(const struct lull_keeper *keeper, posix_spawn_file_actio
     if (result == 0)
         result = posix_spawn_file_actions_adddup2(actions, keeper->supervised_fd,
                                                   LULL_KEEPER_SUPERVISED_FD);
-    if (result == 0)
-        result = posix_spawn_file_actions_addclosefrom_np(actions, LULL_KEEPER_SUPERVISED_FD + 1);
     return -result;
 }
 
@@ -130,7 +128,7 @@ static int keeper_client_spawn(struct lull_keeper *keeper)
     result = -posix_spawn(&keeper->pid, keeper->program, &actions, &attributes, arguments, environ);
     if (result < 0)
         goto destroy_attributes;
-    keeper->keeper_fd = pidfd_open(keeper->pid, 0);
+    keeper->keeper_fd = lull_process_open_fd(keeper->pid);
     if (keeper->keeper_fd < 0) {
         result = -errno;
         kill(keeper->pid, SIGKILL);
@@ -212,7 +210,7 @@ static int keeper_client_open_all(struct lull_keeper *keeper, struct lull_error 
 {
     int result;
 
-    keeper->supervised_fd = move_up(pidfd_open(getpid(), 0));
+    keeper->supervised_fd = move_up(lull_process_open_fd(getpid()));
     keeper->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (keeper->supervised_fd < 0 || keeper->stop_fd < 0)
         return lull_error_set(err, -errno, "keeper: cannot watch this process: %s",
@@ -272,7 +270,7 @@ void lull_keeper_stop(struct lull_keeper *keeper, bool is_restored)
         pthread_join(keeper->thread, NULL);
     }
     if (keeper->keeper_fd >= 0 && is_restored) {
-        pidfd_send_signal(keeper->keeper_fd, SIGKILL, NULL, 0);
+        lull_process_kill_fd(keeper->keeper_fd);
         keeper_client_reap(keeper);
     }
     keeper_client_destroy(keeper);

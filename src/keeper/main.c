@@ -11,12 +11,12 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +24,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/thread.h"
 #include "device/device.h"
 #include "device/keeper.h"
@@ -84,7 +85,7 @@ failed:
 /* Waits for the child; one that is stuck in the driver is killed. */
 static enum restore_outcome keeper_await(pid_t pid)
 {
-    const int fd = pidfd_open(pid, 0);
+    const int fd = lull_process_open_fd(pid);
     struct pollfd ended = {.fd = fd, .events = POLLIN};
     int status = 0;
 
@@ -268,6 +269,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "lull-keeper: it was not started by lulld or lull\n");
         return LULL_EXIT_USAGE;
     }
+    lull_process_close_range(LULL_KEEPER_SUPERVISED_FD + 1, UINT_MAX);
     avoid_being_chosen();
     /* A job keeps every processor of its node busy, and some 10 ms of work would wait behind it. */
     lull_thread_set_realtime();

@@ -28,12 +28,12 @@ enum window_reader_state {
 
 static struct {
     pthread_mutex_t lock;   /* guards everything here, the windows and the accounts */
-    pthread_cond_t changed; /* of the state; waited for on CLOCK_MONOTONIC */
+    pthread_cond_t changed; /* of the state; timed waits use the monotonic clock */
     enum window_reader_state state;
     int64_t asked_ns; /* when the reading under way was requested */
     int64_t read_ns;  /* when the last reading was; 0: never */
     void (*taken)(void);
-} reader = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+} reader = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- the thread -------------------------------------------------------------------------- */
 
@@ -78,13 +78,14 @@ static void after_fork_in_child(void)
         reader.state = UNUSABLE;
     if (reader.state != UNUSABLE)
         reader.state = NO_THREAD;
-    reader.changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    lull_thread_init_condition(&reader.changed);
     pthread_mutex_unlock(&reader.lock);
 }
 
 void lull_window_reader_init(void (*taken)(void))
 {
     reader.taken = taken;
+    lull_thread_init_condition(&reader.changed);
     pthread_atfork(window_reader_before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
@@ -135,5 +136,5 @@ void lull_window_reader_refresh(void)
     until =
         (struct timespec){.tv_sec = until_ns / LULL_NS_PER_S, .tv_nsec = until_ns % LULL_NS_PER_S};
     while ((reader.state == ASKED || reader.state == READING) && lull_now_ns() < until_ns)
-        pthread_cond_clockwait(&reader.changed, &reader.lock, CLOCK_MONOTONIC, &until);
+        pthread_cond_timedwait(&reader.changed, &reader.lock, &until);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -75,6 +76,41 @@ static void test_boot_has_one_name(void **state)
     assert_memory_equal(first, second, sizeof(first));
 }
 
+static void test_a_range_of_descriptors_is_closed(void **state)
+{
+    const int first = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 200);
+    const int second = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, first + 1);
+    const int third = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, second + 1);
+
+    (void)state;
+    assert_true(first >= 200 && third > second);
+    lull_process_close_range((unsigned int)first, (unsigned int)second);
+    assert_int_equal(fcntl(first, F_GETFD), -1);
+    assert_int_equal(fcntl(second, F_GETFD), -1);
+    assert_true(fcntl(third, F_GETFD) >= 0);
+    close(third);
+}
+
+static void test_a_process_is_killed_by_its_descriptor(void **state)
+{
+    const pid_t pid = fork();
+    int status;
+    int fd;
+
+    (void)state;
+    if (pid == 0) {
+        pause();
+        _exit(0);
+    }
+    fd = lull_process_open_fd(pid);
+    assert_true(fd >= 0);
+    assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+    lull_process_kill_fd(fd);
+    close(fd);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -83,6 +119,8 @@ int main(void)
         cmocka_unit_test(test_living_child_began_no_earlier_than_its_parent),
         cmocka_unit_test(test_a_process_has_a_user),
         cmocka_unit_test(test_boot_has_one_name),
+        cmocka_unit_test(test_a_range_of_descriptors_is_closed),
+        cmocka_unit_test(test_a_process_is_killed_by_its_descriptor),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

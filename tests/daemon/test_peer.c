@@ -269,7 +269,7 @@ static void test_f26_control_groups_of_the_dead_are_unknown(void **state)
         pause();
         _exit(0);
     }
-    peer.pid_fd = pidfd_open(peer.pid, 0);
+    peer.pid_fd = lull_process_open_fd(peer.pid);
     assert_int_equal(lull_peer_cgroups(&peer, text), 0);
     assert_non_null(strchr(text, ':'));
     kill(peer.pid, SIGKILL);
@@ -450,7 +450,7 @@ static void a_connection_is_freed_when_nothing_holds_it(void **state)
     for (int has_pid = 0; has_pid < 2; has_pid++) {
         const int loop_fds = count_fds();
 
-        peer.pid_fd = has_pid ? pidfd_open(getpid(), 0) : -1;
+        peer.pid_fd = has_pid ? lull_process_open_fd(getpid()) : -1;
         connection = lull_connection_create(&server, 5, dup(fds[0]), &peer);
         assert_non_null(connection);
         assert_int_equal(connection->open_handles, 1 + has_pid);

@@ -222,8 +222,8 @@ static bool power_cap_query_policy(struct lull_power_capped *policy,
 {
     const struct lull_cluster_decider *inner = &policy->inner;
 
-    for (int looks = 0;
-         looks < MAX_LOOKS && policy->refused_count < MAX_LOOKS && policy->refused_node == NONE;
+    for (int looks = 0; looks < (int)MAX_LOOKS && policy->refused_count < MAX_LOOKS &&
+                        policy->refused_node == NONE;
          looks++) {
         if (!inner->calls->decide(inner->policy, state, now_ns, decision))
             return false;

@@ -144,7 +144,7 @@ static void find_seen(const struct lull_power_draw *draw, int level, int *below_
     *below_out = *above_out = level;
     while (*below_out >= 0 && draw->seen_w[*below_out] == 0.0)
         (*below_out)--;
-    while (*above_out < LULL_POWER_LEVELS && draw->seen_w[*above_out] == 0.0)
+    while (*above_out < (int)LULL_POWER_LEVELS && draw->seen_w[*above_out] == 0.0)
         (*above_out)++;
 }
 
@@ -178,7 +178,7 @@ static double doubt_w(const struct lull_power_draw *draw, const double *power_w,
     find_seen(draw, level, &below, &above);
     if (below >= 0)
         min_w = power_w[level] - power_w[below];
-    if (above < LULL_POWER_LEVELS)
+    if (above < (int)LULL_POWER_LEVELS)
         min_w = fmin(min_w, power_w[above] - power_w[level]);
     return doubt_ratio * fmax(min_w, 0.0);
 }
@@ -195,15 +195,15 @@ void lull_power_draw_predict(const struct lull_power_draw *draw, double unknown_
     if (highest_seen(&known) < 0)
         known.seen_w[LULL_POWER_LEVELS - 1] = fmax(unknown_w, 0.0);
     highest = highest_seen(&known);
-    for (int k = 0; k < LULL_POWER_LEVELS; k++)
+    for (int k = 0; k < (int)LULL_POWER_LEVELS; k++)
         power_w_out[k] = 0.0;
     if (highest < 0)
         return;
     curve = power_draw_fit(&known);
-    for (int k = 0; k < LULL_POWER_LEVELS; k++)
+    for (int k = 0; k < (int)LULL_POWER_LEVELS; k++)
         ratios[k] =
             known.seen_w[k] / (curve.a_w + curve.b_w * power_draw_shape(known.clock_ratio[k]));
-    for (int k = 0; k < LULL_POWER_LEVELS; k++) {
+    for (int k = 0; k < (int)LULL_POWER_LEVELS; k++) {
         const int at = k < highest ? k : highest;
 
         likely_w[k] = (curve.a_w + curve.b_w * power_draw_shape(known.clock_ratio[at])) *
@@ -211,7 +211,7 @@ void lull_power_draw_predict(const struct lull_power_draw *draw, double unknown_
                       (power_draw_steepest(known.clock_ratio[k]) /
                        power_draw_steepest(known.clock_ratio[at]));
     }
-    for (int k = 0; k < LULL_POWER_LEVELS; k++) {
+    for (int k = 0; k < (int)LULL_POWER_LEVELS; k++) {
         power_w_out[k] = likely_w[k] + (k < highest ? doubt_w(&known, likely_w, k) : 0.0);
         if (k > 0)
             power_w_out[k] = fmax(power_w_out[k], power_w_out[k - 1]);

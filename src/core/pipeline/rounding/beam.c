@@ -175,7 +175,6 @@ int lull_pipeline_beam(struct lull_pipeline_rounding *rounding, struct lull_fron
     struct beam_search search = {
         .rounding = rounding, .frontier = frontier, .deadline_ns = deadline_ns};
     int result = search_create(&search);
-    int64_t makespan_ns;
 
     if (result < 0)
         goto destroy;
@@ -190,8 +189,7 @@ int lull_pipeline_beam(struct lull_pipeline_rounding *rounding, struct lull_fron
     result = run_guides(&search);
     if (result < 0)
         goto destroy;
-    makespan_ns = lull_round_earliest(rounding, search.best);
-    assert(makespan_ns <= deadline_ns);
+    assert(lull_round_earliest(rounding, search.best) <= deadline_ns);
     lull_round_to_points(rounding, search.best, point_inout);
 destroy:
     search_destroy(&search);
