@@ -113,8 +113,10 @@ static int hold(int argc, char **argv)
     print_result("lowered", &result);
     for (;;) {
         lull_sleep_until_ns(lull_now_ns() + 500 * LULL_NS_PER_MS);
-        if (lull_actuator_poll(actuator, &error) < 0)
+        if (lull_actuator_poll(actuator, &error) < 0) {
+            lull_actuator_close(actuator);
             return fail(&error);
+        }
         now_ns = lull_now_ns();
         lull_actuator_set(actuator, slot, sm_mhz, now_ns + LULL_NS_PER_S,
                           now_ns + 4 * LULL_NS_PER_S);
@@ -156,8 +158,10 @@ static int limits(char **argv)
     fflush(stdout);
     for (;;) {
         lull_sleep_until_ns(lull_now_ns() + 500 * LULL_NS_PER_MS);
-        if (lull_actuator_poll(actuator, &error) < 0)
+        if (lull_actuator_poll(actuator, &error) < 0) {
+            lull_actuator_close(actuator);
             return fail(&error);
+        }
     }
 }
 
@@ -279,8 +283,10 @@ static int latency(char **argv)
               &result);
         delays_ns[i % 2 == 0][i / 2] = result.call_begin_ns - now_ns;
         calls_ns[i] = result.call_ns;
-        if (lull_actuator_poll(actuator, &error) < 0)
+        if (lull_actuator_poll(actuator, &error) < 0) {
+            lull_actuator_close(actuator);
             return fail(&error);
+        }
     }
     lull_actuator_close(actuator);
     print_times("raising", delays_ns[0], ROUNDS);
