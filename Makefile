@@ -9,13 +9,14 @@
 #   make bench             measures
 #   make experiment        runs Lull's policies on a real Slurm cluster of emulated GPUs beside the simulator (half an hour)
 #   make sbom              writes the list of what Lull is made of (SPDX 2.3), build/lull.spdx.json
+#   make wheel             builds the Python wheel for glibc 2.28 or newer in dist/, and tries it in an empty environment
 #   make figures           makes the pictures of docs/: of a run's page and of the live page, where Chromium is
 #                          installed, of lull top, where tmux is, and of models, where the measured kernels are
 
 BUILD ?= build
 MESON_FLAGS ?=
 
-.PHONY: all configure test test-thorough test-sanitizers faults check-tidy demo bench experiment sbom figures clean
+.PHONY: all configure test test-thorough test-sanitizers faults check-tidy demo bench experiment sbom wheel figures clean
 
 all: configure
 	ninja -C $(BUILD)
@@ -71,6 +72,10 @@ experiment:
 
 sbom: all
 	tools/sbom $(BUILD) >$(BUILD)/lull.spdx.json
+
+# Needs only what tools/make-wheel names.
+wheel:
+	python3 tests/packaging/test_wheel.py "$$(tools/make-wheel --output dist | tail -n 1)"
 
 figures: all
 	tools/figures $(BUILD)

@@ -79,7 +79,8 @@ class Find(unittest.TestCase):
 
     def test_the_wheels_come_first(self):
         program, library = self.put("bin", "lull"), self.put("lib", _native.LIBRARY)
-        with mock.patch.object(_native, "FOLDER", self.folder.name):
+        packages = os.path.join(self.folder.name, "lib", "python3.11", "site-packages")
+        with mock.patch.object(_native, "FOLDER", os.path.join(packages, "lull")):
             self.assertEqual(_native.find("lull"), program)
             self.assertEqual(_native.find(_native.LIBRARY), library)
 
