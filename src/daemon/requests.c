@@ -22,11 +22,15 @@ static const char *request_find_pod(struct lull_connection *connection)
 static int narrow_to_right(struct lull_server *server, struct lull_connection *connection,
                            uint32_t gpu, struct lull_band *band, struct lull_error *err)
 {
-    const char *const uuid = lull_device_info(server->devices, gpu)->uuid;
+    const struct lull_device_info *const info = lull_device_info(server->devices, gpu);
+    const char *const uuid = info->uuid;
     struct lull_policy_limits limits;
     int result = lull_server_judge(server, connection, gpu, &limits, err);
 
-    if (result == 0 && !lull_policy_fit_band(&limits, band))
+    /* The policy may leave no clock or power limit that the device has: whatever is set would then
+     * be outside. */
+    if (result == 0 &&
+        (!lull_policy_fit_band(&limits, band) || lull_device_fit_band(info, band, NULL) < 0))
         result = lull_error_set(
             err, -EACCES,
             "%s: the policy of lulld permits none of the requested clocks or power limits", uuid);

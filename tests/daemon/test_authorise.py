@@ -502,6 +502,11 @@ class Reload(Case):
         self.assertEqual(lull("reload").returncode, 0)  # it fits now, and stays
         self.assertEqual(truth(0), "locked")
 
+    def test_a_policy_between_two_clocks_refuses(self):
+        """Whatever clock were set would be outside: the GPU has 900 and 915 MHz."""
+        self.start(f"[user {ALICE}]\ngpus = all\n[gpu all]\nmin-sm-mhz = 901\nmax-sm-mhz = 909\n")
+        self.assertEqual(self.ask(ALICE).returncode, REFUSED)
+
     def test_viewers_see_runs_from_the_next_one_on(self):
         """The group is told to governors, whose runs open to it; without it they are private."""
         shown = r"""
