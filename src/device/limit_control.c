@@ -182,6 +182,23 @@ bool lull_limit_control_look(struct lull_limit_control *control, struct lull_dev
     return is_foreign;
 }
 
+/* Failed calls are repeated after growing pauses. */
+static void plan_next(struct lull_limit_control *control)
+{
+    const uint32_t shift = control->failures < 6 ? control->failures : 6;
+    const int64_t wait_ns = retry_first_ns << shift;
+
+    control->next_ns = lull_now_ns() + gap_ns;
+    if (control->failures > 0)
+        control->next_ns = lull_now_ns() + lull_earlier_ns(wait_ns, retry_last_ns);
+}
+
+void lull_limit_control_postpone(struct lull_limit_control *control)
+{
+    control->failures++;
+    plan_next(control);
+}
+
 void lull_limit_control_act(struct lull_limit_control *control, struct lull_devices *devices,
                             uint32_t gpu, int refusal, struct lull_error *err)
 {
@@ -197,13 +214,8 @@ void lull_limit_control_act(struct lull_limit_control *control, struct lull_devi
         control->applied_mw = control->wanted_mw;
     if (may_set(control))
         control->result.sequence = control->pending.sequence;
-    control->has_pending = false;
+    /* A client learns of the failure and may request its limit again, but a cap must hold. */
+    control->has_pending = control->result.status < 0 && control->cap_mw > 0;
     control->failures = control->result.status < 0 ? control->failures + 1 : 0;
-    control->next_ns = lull_now_ns() + gap_ns;
-    if (control->failures > 0) {
-        const uint32_t shift = control->failures < 6 ? control->failures : 6;
-        const int64_t wait_ns = retry_first_ns << shift;
-
-        control->next_ns = lull_now_ns() + (wait_ns < retry_last_ns ? wait_ns : retry_last_ns);
-    }
+    plan_next(control);
 }

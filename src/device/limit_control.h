@@ -75,6 +75,9 @@ int64_t lull_limit_control_due_ns(const struct lull_limit_control *control);
 bool lull_limit_control_look(struct lull_limit_control *control, struct lull_devices *devices,
                              uint32_t gpu);
 
+/* Notes that the limit could not even be tried: the next attempt follows after a growing pause. */
+void lull_limit_control_postpone(struct lull_limit_control *control);
+
 /*
  * Writes target_mw, with at most one driver call, and reads it back. Sets *err if result.status is
  * negative. refusal: 0, or the error that forbids writing.

@@ -96,18 +96,38 @@ static bool is_held(struct lull_writer *writer, uint32_t index)
            lull_writer_look(writer, index) == LULL_LOCK_FOREIGN;
 }
 
+/* Names the clock of a cap in the record. A lock at the cap is not the state without Lull, so
+ * unlike a reset it waits for a journal that fails. */
+static int note_cap(struct lull_writer *writer, uint32_t index, struct lull_error *err)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    const int result = lull_writer_note_clock(writer, index, gpu->lease.reference_mhz, err);
+
+    if (result < 0) /* the file may be gone: it is written again */
+        lull_writer_gpu_handle(gpu, LULL_EVENT_RECORD_FAILED);
+    return result;
+}
+
 /* Returns whether a GPU may be locked at its cap now. If not, it is tried again later, unless
  * another program holds the clock, and a request for it is refused. */
 static bool may_lock_at_cap(struct lull_writer *writer, uint32_t index)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     struct lull_error error = {.code = -EBUSY};
+    bool is_others = false;
+    int result = 0;
 
-    if (gpu->states.record != LULL_RECORD_KEPT && lull_writer_record(writer, index, &error) < 0) {
+    if (gpu->states.record != LULL_RECORD_KEPT)
+        result = lull_writer_record(writer, index, &error);
+    if (result == 0)
+        is_others = is_held(writer, index);
+    if (result == 0 && !is_others)
+        result = note_cap(writer, index, &error);
+    if (result == 0 && !is_others)
+        return true;
+    if (result < 0) {
         lull_writer_log_once(gpu, &error);
         lull_writer_plan_retry(gpu);
-    } else if (!is_held(writer, index)) {
-        return true;
     } else if (gpu->states.clock != LULL_CLOCK_FOREIGN) {
         gpu->clock.raise_ns = gpu->watch.next_ns;
     }
@@ -144,9 +164,9 @@ static void raise_gpu(struct lull_writer *writer, uint32_t index)
 
     if (is_doubtful(writer, index) || (reference_mhz != 0 && !may_lock_at_cap(writer, index)))
         return;
-    /* A raising does not wait for a journal that fails. */
-    if (gpu->states.record == LULL_RECORD_KEPT &&
-        lull_writer_note_clock(writer, index, reference_mhz, &error) < 0)
+    /* A reset does not wait for a journal that fails. */
+    if (reference_mhz == 0 && gpu->states.record == LULL_RECORD_KEPT &&
+        lull_writer_note_clock(writer, index, 0, &error) < 0)
         lull_writer_log_once(gpu, &error);
     if (gpu->request.is_pending && gpu->request.pending.sm_mhz == reference_mhz) {
         gpu->result.sequence = gpu->request.pending.sequence;
@@ -215,13 +235,34 @@ static void writer_act_on_gpu(struct lull_writer *writer, uint32_t index)
     lull_writer_show_state(writer, index);
 }
 
+/* Returns whether a GPU's limit may be set now. No client repeats a cap, so a record that failed is
+ * written again for it. */
+static bool may_write_limit(struct lull_writer *writer, uint32_t index)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    struct lull_error error;
+
+    if (!lull_writer_gpu_is_held(gpu) || gpu->states.record == LULL_RECORD_KEPT)
+        return true;
+    if (!lull_writer_is_keeper_at_work(writer)) { /* it would remove the new record */
+        if (lull_writer_record(writer, index, &error) == 0)
+            return true;
+        lull_writer_log_once(gpu, &error);
+    }
+    lull_limit_control_postpone(&gpu->limit);
+    return false;
+}
+
 static void write_limit_of(struct lull_writer *writer, uint32_t index)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     struct lull_error error = {0};
-    const bool is_foreign = lull_limit_control_look(&gpu->limit, writer->devices, index);
+    bool is_foreign;
     int result = 0;
 
+    if (!may_write_limit(writer, index))
+        return;
+    is_foreign = lull_limit_control_look(&gpu->limit, writer->devices, index);
     if (is_foreign || (gpu->limit.target_mw != 0 && gpu->limit.wanted_mw != 0))
         result = lull_writer_note_limit(writer, index, is_foreign, &error);
     /* Putting a limit back does not wait for a journal that fails. */
@@ -242,7 +283,7 @@ static void write_limit_of(struct lull_writer *writer, uint32_t index)
 int64_t lull_writer_limit_due_ns(const struct lull_writer_gpu *gpu)
 {
     if (lull_writer_gpu_is_held(gpu) && gpu->states.record != LULL_RECORD_KEPT)
-        return LULL_WRITER_NEVER_NS;
+        return gpu->limit.cap_mw > 0 ? gpu->limit.next_ns : LULL_WRITER_NEVER_NS;
     return lull_limit_control_due_ns(&gpu->limit);
 }
 

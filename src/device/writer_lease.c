@@ -215,17 +215,18 @@ static void adopt_one(struct lull_writer *writer, uint32_t index,
         begin_ending(writer, gpu, now_ns);
     if (is_held && !is_cap(&desired->cap) && !(is_new && desired->source != NULL))
         begin_ending(writer, gpu, now_ns);
-    if (gpu->states.lease == LULL_LEASE_FREE || (gpu->states.lease == LULL_LEASE_OWN)) {
-        const struct lull_writer_desired own = own_lease(info, gpu);
-
-        if (is_new && desired->source != NULL) {
+    if (is_new && (gpu->states.lease == LULL_LEASE_FREE || gpu->states.lease == LULL_LEASE_OWN)) {
+        if (desired->source != NULL) {
             writer_lease_begin(gpu, desired, now_ns);
-        } else if (is_new) { /* it was granted and has ended while this thread was busy */
+        } else { /* it was granted and has ended while this thread was busy */
             gpu->lease.epoch = desired->epoch;
             writer_lease_report_end(writer, index, 0);
-        } else if (gpu->states.lease == LULL_LEASE_FREE && is_cap(&desired->cap)) {
-            writer_lease_begin(gpu, &own, now_ns);
         }
+    }
+    if (gpu->states.lease == LULL_LEASE_FREE && is_cap(&desired->cap)) {
+        const struct lull_writer_desired own = own_lease(info, gpu);
+
+        writer_lease_begin(gpu, &own, now_ns);
     }
     if (lull_writer_gpu_is_held(gpu))
         writer_lease_take_cap(writer, index, &desired->cap, now_ns);

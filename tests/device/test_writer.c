@@ -2005,6 +2005,104 @@ static void test_a_cap_of_power_limits(void **state)
     assert_int_equal(fake.gpus[0].limit_mw, 350000);
 }
 
+/* The driver refuses it, or accepts it without effect: no client would set it again. */
+static void test_a_cap_of_power_limits_is_repeated(void **state)
+{
+    (void)state;
+    for (int is_leased = 0; is_leased < 2; is_leased++) {
+        begin(1);
+        if (is_leased)
+            grant(0, &wide);
+        fake.gpus[0].status = -EAGAIN;
+        fake.gpus[0].failures = 3;
+        cap(0, 0, 250000);
+        advance(T0 + 5 * LULL_NS_PER_S);
+        assert_int_equal(fake.gpus[0].limit_mw, 250000);
+        assert_int_equal(fake.gpus[0].limit_calls, 4);
+        fake.gpus[0].least_limit_mw = 240000; /* the driver sets another one */
+        cap(0, 0, 200000);
+        advance(T0 + 10 * LULL_NS_PER_S);
+        fake.gpus[0].least_limit_mw = 0;
+        advance(T0 + 15 * LULL_NS_PER_S);
+        assert_int_equal(fake.gpus[0].limit_mw, 200000);
+        assert_true(fake.gpus[0].limit_calls < 20); /* after growing pauses */
+        assert_int_equal(end(), 0);
+        assert_int_equal(fake.gpus[0].limit_mw, 350000);
+    }
+}
+
+/* The journal cannot be written when the cap comes. */
+static void test_a_cap_of_power_limits_waits_for_the_journal(void **state)
+{
+    struct lull_journal_record record;
+    char saved[96];
+    char hidden[96];
+
+    (void)state;
+    for (int is_leased = 0; is_leased < 2; is_leased++) {
+        begin(1);
+        snprintf(saved, sizeof(saved), "%s/saved", directory);
+        snprintf(hidden, sizeof(hidden), "%s/hidden", directory);
+        assert_int_equal(rename(saved, hidden), 0);
+        if (is_leased)
+            grant(0, &wide);
+        cap(0, 0, 250000);
+        advance(T0 + 5 * LULL_NS_PER_S);
+        assert_int_equal(fake.gpus[0].limit_mw, 350000);
+        assert_int_equal(rename(hidden, saved), 0);
+        advance(T0 + 10 * LULL_NS_PER_S);
+        assert_int_equal(fake.gpus[0].limit_mw, 250000);
+        assert_true(has_record(0, &record));
+        assert_int_equal(end(), 0);
+        assert_int_equal(fake.gpus[0].limit_mw, 350000);
+    }
+}
+
+/* The lease begins and ends while the writer is busy with something else. */
+static void test_a_cap_holds_after_a_lease_that_nothing_was_seen_of(void **state)
+{
+    (void)state;
+    begin(1);
+    grant(0, &wide);
+    cap(0, 600, 0);
+    lull_writer_end(writer, 0);
+    advance(T0 + LULL_NS_PER_S);
+    assert_int_equal(ends, 1);
+    assert_int_equal(fake.gpus[0].locked_mhz, 600);
+    assert_int_equal(end(), 0);
+    assert_int_equal(ends, 1);
+}
+
+/* A lease ends without a record, and its GPU does not answer: the cap's clock needs one as well. */
+static void test_a_cap_of_clocks_waits_for_the_journal(void **state)
+{
+    struct lull_journal_record record;
+    char saved[96];
+    char hidden[96];
+
+    (void)state;
+    begin(1);
+    snprintf(saved, sizeof(saved), "%s/saved", directory);
+    snprintf(hidden, sizeof(hidden), "%s/hidden", directory);
+    assert_int_equal(rename(saved, hidden), 0);
+    grant(0, &wide);
+    cap(0, 600, 0);
+    advance(T0 + 5 * LULL_NS_PER_S);
+    fake.gpus[0].status = LULL_E_NO_DEVICE;
+    fake.gpus[0].failures = 1;
+    lull_writer_end(writer, 0);
+    advance(T0 + 100 * LULL_NS_PER_S);
+    assert_int_equal(fake.gpus[0].failures, 0);
+    assert_int_equal(fake.gpus[0].locked_mhz, 0);
+    assert_int_equal(rename(hidden, saved), 0);
+    advance(T0 + 200 * LULL_NS_PER_S);
+    assert_int_equal(fake.gpus[0].locked_mhz, 600);
+    assert_true(has_record(0, &record));
+    assert_int_equal(record.written.sm_mhz[0], 600);
+    assert_int_equal(end(), 0);
+    assert_int_equal(fake.gpus[0].locked_mhz, 0);
+}
+
 /* A cap does not undo a lock that is another program's, and holds once that is gone. */
 static void test_a_cap_waits_for_others(void **state)
 {
@@ -2109,6 +2207,10 @@ int main(void)
         cmocka_unit_test(test_a_cap_leaves_a_lease_its_lowest_clock),
         cmocka_unit_test(test_a_client_takes_a_capped_gpu_over),
         cmocka_unit_test(test_a_cap_of_power_limits),
+        cmocka_unit_test(test_a_cap_holds_after_a_lease_that_nothing_was_seen_of),
+        cmocka_unit_test(test_a_cap_of_clocks_waits_for_the_journal),
+        cmocka_unit_test(test_a_cap_of_power_limits_is_repeated),
+        cmocka_unit_test(test_a_cap_of_power_limits_waits_for_the_journal),
         cmocka_unit_test(test_a_cap_waits_for_others),
         cmocka_unit_test(test_a_capped_lease_waits_for_others),
     };
