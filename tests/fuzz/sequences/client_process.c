@@ -72,6 +72,7 @@ struct own {
     uint64_t *words; /* the same memory */
     size_t size;
     int doorbell_fd;
+    struct client_answer answer;
 };
 
 static void keep_table(struct own *own, const int fds[2])
@@ -96,18 +97,92 @@ static void drop(struct own *own)
         munmap(own->words, own->size);
     if (own->doorbell_fd >= 0)
         close(own->doorbell_fd);
-    *own = (struct own){.fd = -1, .doorbell_fd = -1};
+    *own = (struct own){.fd = -1, .doorbell_fd = -1, .answer = own->answer};
+}
+
+/* -1: the daemon does not take it. */
+static int open_connection(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    snprintf(address.sun_path, sizeof(address.sun_path), "%.100s", path);
+    if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+        return fd;
+    close(fd);
+    return -1;
 }
 
 static void connect_to(struct own *own, const char *path)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-
     drop(own);
-    snprintf(address.sun_path, sizeof(address.sun_path), "%.100s", path);
-    own->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (connect(own->fd, (struct sockaddr *)&address, sizeof(address)) < 0)
-        drop(own);
+    own->fd = open_connection(path);
+}
+
+static bool is_welcomed(int fd)
+{
+    uint8_t packet[LULL_MESSAGE_MAX_BYTES];
+    struct lull_message message;
+    struct pollfd poller = {.fd = fd, .events = POLLIN};
+    ssize_t got;
+
+    if (fd < 0 || poll(&poller, 1, REPLY_MS) <= 0)
+        return false;
+    got = recv(fd, packet, sizeof(packet), MSG_DONTWAIT);
+    return got > 0 && lull_message_decode(packet, (size_t)got, &message) == 0 &&
+           message.type == LULL_MESSAGE_WELCOME;
+}
+
+/* More connections at the same time than a user may have. */
+static uint32_t crowd(const char *path)
+{
+    const struct lull_message hello = {.type = LULL_MESSAGE_HELLO};
+    uint8_t packet[LULL_MESSAGE_MAX_BYTES];
+    const int size = lull_message_encode(&hello, packet, sizeof(packet));
+    int fds[CLIENT_CROWD_SIZE];
+    uint32_t welcomed = 0;
+
+    for (int i = 0; i < CLIENT_CROWD_SIZE; i++) {
+        fds[i] = open_connection(path);
+        if (fds[i] >= 0)
+            send(fds[i], packet, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+    for (int i = 0; i < CLIENT_CROWD_SIZE; i++)
+        welcomed += is_welcomed(fds[i]);
+    for (int i = 0; i < CLIENT_CROWD_SIZE; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    return welcomed;
+}
+
+static void come_in_crowds(struct own *own, const struct client_task *task)
+{
+    own->answer.welcomed = own->answer.at_once = 0;
+    for (uint32_t i = 0; i < task->count; i++) {
+        const uint32_t welcomed = crowd((const char *)task->packet);
+
+        own->answer.welcomed += welcomed;
+        if (own->answer.at_once < welcomed)
+            own->answer.at_once = welcomed;
+    }
+}
+
+static void note_message(struct own *own, const uint8_t *packet, size_t size)
+{
+    struct lull_message message;
+    uint32_t type;
+
+    if (lull_message_decode(packet, size, &message) < 0)
+        return;
+    type = UINT32_C(1) << (message.sequence >> CLIENT_TYPE_SHIFT & 31);
+    if (message.type == LULL_MESSAGE_GRANT)
+        own->answer.granted |= UINT32_C(1) << (message.body.grant.slot & 31);
+    /* A restoring that takes too long was begun. */
+    if (message.type == LULL_MESSAGE_REPLY &&
+        (message.body.reply.code >= 0 || message.body.reply.code == -ETIMEDOUT))
+        own->answer.obeyed |= type;
+    if (message.type == LULL_MESSAGE_REPLY && message.body.reply.code == -EPERM)
+        own->answer.refused |= type;
 }
 
 static void receive(struct own *own)
@@ -122,6 +197,8 @@ static void receive(struct own *own)
         got = receive_with(own->fd, packet, sizeof(packet), fds);
         if (got > 0)
             keep_table(own, fds);
+        if (got > 0)
+            note_message(own, packet, (size_t)got);
     }
     if (got == 0)
         drop(own);
@@ -194,6 +271,9 @@ static void carry_out(struct own *own, const struct client_task *task)
     case CLIENT_CLOSE:
         drop(own);
         break;
+    case CLIENT_CROWD:
+        come_in_crowds(own, task);
+        break;
     }
 }
 
@@ -207,7 +287,7 @@ _Noreturn static void be_client(int fd)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     while (recv(fd, &task, sizeof(task), 0) == sizeof(task)) {
         carry_out(&own, &task);
-        if (send(fd, "", 1, MSG_NOSIGNAL) < 0)
+        if (send(fd, &own.answer, sizeof(own.answer), MSG_NOSIGNAL) < 0)
             break;
     }
     _exit(0);
@@ -267,16 +347,15 @@ void client_start(struct client *client)
     close(fds[1]);
     client->fd = fds[0];
     client->is_stopped = false;
+    client->answer = (struct client_answer){0};
 }
 
 bool client_do(struct client *client, const struct client_task *task)
 {
-    char byte;
-
     if (client->fd < 0 || client->pid == 0 || client->is_stopped)
         return false;
     return send(client->fd, task, sizeof(*task), MSG_NOSIGNAL) == sizeof(*task) &&
-           recv(client->fd, &byte, 1, 0) == 1;
+           recv(client->fd, &client->answer, sizeof(client->answer), 0) == sizeof(client->answer);
 }
 
 void client_stop(struct client *client)

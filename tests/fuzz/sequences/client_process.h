@@ -24,6 +24,18 @@ enum client_order {
     CLIENT_RING,     /* `count` times */
     CLIENT_FORK,     /* a child that keeps all descriptors and sends `packet` */
     CLIENT_CLOSE,    /* the connection */
+    CLIENT_CROWD,    /* `count` times, connect often to the socket that `packet` names */
+};
+
+enum { CLIENT_CROWD_SIZE = 80 };
+
+/* What the client knows from the daemon's messages since it was started. */
+struct client_answer {
+    uint32_t granted;  /* GPUs, a bit for each */
+    uint32_t obeyed;   /* types of messages that were not refused, a bit for each */
+    uint32_t refused;  /* types of messages that the client had no right to */
+    uint32_t welcomed; /* connections of the last CLIENT_CROWD, all of them... */
+    uint32_t at_once;  /* ...and the most of them at the same time */
 };
 
 struct client_task {
@@ -41,7 +53,11 @@ struct client {
     pid_t pid; /* 0: there is none */
     int fd;
     bool is_stopped;
+    struct client_answer answer; /* to the last task */
 };
+
+/* The number of a message tells its type, for client_answer.obeyed. */
+enum { CLIENT_TYPE_SHIFT = 24 };
 
 /* Forks the helper; before threads are started. */
 void client_helper_start(void);

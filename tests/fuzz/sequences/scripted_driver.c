@@ -10,12 +10,34 @@
 #include "device/vendor.h"
 #include "passing_time.h"
 
-enum { IDLE_MHZ = 210, SLOW_MS = 30, STEP_MHZ = 15, MOST_TOLD = 64 };
+/* A GPU's next STALE_CALLS calls may have been decided before the writer saw a new cap. */
+enum {
+    IDLE_MHZ = 210,
+    SLOW_MS = 30,
+    STEP_MHZ = 15,
+    MOST_TOLD = 64,
+    MAX_CAPS = 8,
+    STALE_CALLS = 1,
+};
 
-static struct {
+/* A lease's share (daemon/share.c), with one more for the call that is under way. */
+#define RAISING_NS (50 * LULL_NS_PER_MS)
+#define LIMIT_NS (200 * LULL_NS_PER_MS)
+enum { RAISINGS = 3, LIMITS = 6 };
+
+static struct gpu {
     uint32_t locked_mhz; /* 0: it is not */
     uint32_t limit_mw;
-    struct lull_band allowed;
+    struct lull_band allowed; /* to the last holder of the lease; zeros: there was none */
+    int64_t leased_ns;
+    uint32_t raisings; /* between two clocks, since the lease began */
+    uint32_t limits;   /* other limits than the one before, in the same time */
+    bool is_faulty;    /* calls are repeated */
+    bool is_unnamed;   /* a clock was ignored since the last call with an effect */
+    bool was_ignored;  /* the last call for a clock succeeded without effect: it is not repeated */
+    struct lull_cap caps[MAX_CAPS];
+    uint32_t cap_count; /* in this sequence; the last one applies */
+    uint32_t calls_since_cap;
     struct driver_faults faults;
 } gpus[DRIVER_GPUS];
 
@@ -35,9 +57,9 @@ static struct reported {
     bool has_effect;
 } reported[MOST_TOLD];
 
-static void uuid_of(uint32_t gpu, char *uuid_out, size_t size)
+void driver_uuid(uint32_t gpu, char *uuid_out, size_t size)
 {
-    snprintf(uuid_out, size, "GPU-%u", gpu);
+    snprintf(uuid_out, size, "GPU-scripted-%u", gpu);
 }
 
 void driver_init(struct lull_journal *journal, driver_violation *violation)
@@ -48,10 +70,37 @@ void driver_init(struct lull_journal *journal, driver_violation *violation)
         gpus[i].limit_mw = DRIVER_LIMIT_MW;
 }
 
-void driver_allow(uint32_t gpu, const struct lull_band *band)
+void driver_begin(void)
 {
     pthread_mutex_lock(&lock);
-    gpus[gpu].allowed = *band;
+    for (uint32_t i = 0; i < DRIVER_GPUS; i++) {
+        gpus[i].allowed = (struct lull_band){0};
+        gpus[i].cap_count = 0;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static bool has_fault(const struct driver_faults *faults)
+{
+    return faults->hangs_in_sets || faults->hangs_in_reads || faults->is_idle || faults->is_slow ||
+           faults->deaf_calls > 0 || faults->fails > 0;
+}
+
+void driver_lease(uint32_t gpu, const struct lull_band *allowed)
+{
+    pthread_mutex_lock(&lock);
+    gpus[gpu].allowed = *allowed;
+    gpus[gpu].leased_ns = lull_now_ns();
+    gpus[gpu].raisings = gpus[gpu].limits = 0;
+    gpus[gpu].is_faulty = has_fault(&gpus[gpu].faults);
+    pthread_mutex_unlock(&lock);
+}
+
+void driver_cap(uint32_t gpu, const struct lull_cap *cap)
+{
+    pthread_mutex_lock(&lock);
+    gpus[gpu].caps[gpus[gpu].cap_count++ % MAX_CAPS] = *cap;
+    gpus[gpu].calls_since_cap = 0;
     pthread_mutex_unlock(&lock);
 }
 
@@ -59,6 +108,7 @@ void driver_set_faults(uint32_t gpu, const struct driver_faults *faults)
 {
     pthread_mutex_lock(&lock);
     gpus[gpu].faults = *faults;
+    gpus[gpu].is_faulty |= has_fault(faults);
     pthread_cond_broadcast(&healed);
     pthread_mutex_unlock(&lock);
 }
@@ -96,7 +146,7 @@ static void check_record(uint32_t gpu, bool is_limit, uint32_t value)
     const uint32_t *const written = is_limit ? record.written.limit_mw : record.written.sm_mhz;
     char uuid[96];
 
-    uuid_of(gpu, uuid, sizeof(uuid));
+    driver_uuid(gpu, uuid, sizeof(uuid));
     if (lull_journal_load(journal_seen, uuid, &record, NULL) < 0)
         report("I2: a GPU is changed without a record", gpu, value);
     if (written[0] != value && written[1] != value)
@@ -105,23 +155,129 @@ static void check_record(uint32_t gpu, bool is_limit, uint32_t value)
         report("I2: the record has another power limit than there was", gpu, record.power_limit_mw);
 }
 
+/* The clock that a cap leaves: the highest one that is not above it, or the lowest of all. */
+static uint32_t clock_under(uint32_t max_mhz)
+{
+    uint32_t clock_mhz = DRIVER_HIGHEST_MHZ;
+
+    while (clock_mhz > max_mhz && clock_mhz > DRIVER_LOWEST_MHZ)
+        clock_mhz -= STEP_MHZ;
+    return clock_mhz;
+}
+
+/* The lowest clock of a band, which a lease keeps whatever the cap. */
+static uint32_t clock_from(uint32_t min_mhz)
+{
+    uint32_t clock_mhz = DRIVER_LOWEST_MHZ;
+
+    while (clock_mhz < min_mhz)
+        clock_mhz += STEP_MHZ;
+    return clock_mhz;
+}
+
+static uint32_t limit_under(uint32_t cap_mw)
+{
+    return cap_mw < DRIVER_LEAST_LIMIT_MW ? DRIVER_LEAST_LIMIT_MW : cap_mw;
+}
+
+static struct lull_cap cap_of(const struct gpu *gpu)
+{
+    return gpu->cap_count > 0 ? gpu->caps[(gpu->cap_count - 1) % MAX_CAPS] : (struct lull_cap){0};
+}
+
+/* Whether one of the last caps leads to this clock or this power limit; the other one is 0. */
+static bool is_of_cap(const struct gpu *gpu, uint32_t sm_mhz, uint32_t limit_mw)
+{
+    for (uint32_t i = 0; i < MAX_CAPS && i < gpu->cap_count; i++)
+        if ((sm_mhz != 0 && gpu->caps[i].max_mhz != 0 &&
+             sm_mhz == clock_under(gpu->caps[i].max_mhz)) ||
+            (limit_mw != 0 && gpu->caps[i].max_limit_mw != 0 &&
+             limit_mw == limit_under(gpu->caps[i].max_limit_mw)))
+            return true;
+    return false;
+}
+
+static bool is_above_cap(const struct gpu *gpu, uint32_t sm_mhz)
+{
+    const uint32_t cap_mhz = cap_of(gpu).max_mhz;
+
+    return cap_mhz != 0 && sm_mhz > clock_under(cap_mhz) &&
+           sm_mhz > clock_from(gpu->allowed.min_mhz);
+}
+
 static void check_lock(uint32_t gpu, uint32_t min_mhz, uint32_t max_mhz)
 {
-    if (min_mhz != max_mhz || max_mhz < gpus[gpu].allowed.min_mhz ||
-        max_mhz > gpus[gpu].allowed.max_mhz)
-        report("I3: a clock outside the band of every lease", gpu, max_mhz);
+    const struct gpu *const one = &gpus[gpu];
+
+    if (min_mhz != max_mhz || ((max_mhz < one->allowed.min_mhz || max_mhz > one->allowed.max_mhz) &&
+                               !is_of_cap(one, max_mhz, 0)))
+        report("I3: a clock that the lease's user may not set", gpu, max_mhz);
+    if (one->calls_since_cap > STALE_CALLS && is_above_cap(one, max_mhz))
+        report("C: a clock above the operator's cap", gpu, max_mhz);
     check_record(gpu, false, max_mhz);
 }
 
 static void check_limit(uint32_t gpu, uint32_t limit_mw)
 {
+    const struct gpu *const one = &gpus[gpu];
+    const uint32_t cap_mw = cap_of(one).max_limit_mw;
+
     if (limit_mw == DRIVER_LIMIT_MW)
         return;
     if (limit_mw > DRIVER_LIMIT_MW)
         report("I3: a power limit above the administrator's", gpu, limit_mw);
-    if (limit_mw < gpus[gpu].allowed.min_limit_mw || limit_mw > gpus[gpu].allowed.max_limit_mw)
-        report("I3: a power limit outside the band of every lease", gpu, limit_mw);
+    if ((limit_mw < one->allowed.min_limit_mw || limit_mw > one->allowed.max_limit_mw) &&
+        !is_of_cap(one, 0, limit_mw))
+        report("I3: a power limit that the lease's user may not set", gpu, limit_mw);
+    if (one->calls_since_cap > STALE_CALLS && cap_mw != 0 && limit_mw > limit_under(cap_mw))
+        report("C: a power limit above the operator's cap", gpu, limit_mw);
     check_record(gpu, true, limit_mw);
+}
+
+/* Counts what a lease has a share of. */
+static void check_share(uint32_t gpu, bool is_raising, bool is_limit)
+{
+    struct gpu *const one = &gpus[gpu];
+    const int64_t held_ns = lull_now_ns() - one->leased_ns;
+
+    one->raisings += is_raising;
+    one->limits += is_limit;
+    if (!one->is_faulty && one->raisings > RAISINGS + held_ns / RAISING_NS)
+        report("Q: more raisings than a lease's share", gpu, one->raisings);
+    if (!one->is_faulty && one->limits > LIMITS + one->cap_count + held_ns / LIMIT_NS)
+        report("Q: more power limits than a lease's share", gpu, one->limits);
+}
+
+int driver_find_capped(void)
+{
+    int found = -1;
+
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < DRIVER_GPUS; i++) {
+        const struct lull_cap cap = cap_of(&gpus[i]);
+
+        if (cap.max_mhz != 0 || cap.max_limit_mw != 0)
+            found = i;
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+int driver_find_uncapped(void)
+{
+    int found = -1;
+
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < DRIVER_GPUS; i++) {
+        const struct lull_cap cap = cap_of(&gpus[i]);
+        const uint32_t sm_mhz = gpus[i].locked_mhz != 0 ? gpus[i].locked_mhz : DRIVER_HIGHEST_MHZ;
+
+        if ((cap.max_mhz != 0 && sm_mhz > clock_under(cap.max_mhz) && !gpus[i].was_ignored) ||
+            (cap.max_limit_mw != 0 && gpus[i].limit_mw > limit_under(cap.max_limit_mw)))
+            found = i;
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
 }
 
 /* ---- the vendor's functions ----------------------------------------------------------------- */
@@ -160,7 +316,7 @@ static int describe(void *state, uint32_t gpu, struct lull_device_info *info_out
     };
     for (uint32_t i = 0; i < info_out->sm_clock_count; i++)
         info_out->sm_clocks_mhz[i] = DRIVER_HIGHEST_MHZ - i * STEP_MHZ;
-    uuid_of(gpu, info_out->uuid, sizeof(info_out->uuid));
+    driver_uuid(gpu, info_out->uuid, sizeof(info_out->uuid));
     return 0;
 }
 
@@ -193,6 +349,7 @@ static int call(uint32_t gpu, bool *has_effect_out, struct lull_error *err)
     struct driver_faults *const faults = &gpus[gpu].faults;
 
     calls++;
+    gpus[gpu].calls_since_cap++;
     while (faults->hangs_in_sets)
         pthread_cond_wait(&healed, &lock);
     if (faults->is_slow)
@@ -230,10 +387,18 @@ void driver_tell(int fd)
 static int set_clock(uint32_t gpu, uint32_t sm_mhz, struct lull_error *err)
 {
     bool has_effect;
+    const uint32_t before_mhz = gpus[gpu].locked_mhz;
     const int result = call(gpu, &has_effect, err);
 
+    /* The record names two clocks, so it cannot name what holds after two ignored ones. */
+    has_effect = has_effect || (result == 0 && sm_mhz != 0 && gpus[gpu].is_unnamed);
     if (has_effect)
         gpus[gpu].locked_mhz = sm_mhz;
+    gpus[gpu].was_ignored = result == 0 && !has_effect;
+    gpus[gpu].is_unnamed =
+        !has_effect && (gpus[gpu].is_unnamed || (gpus[gpu].was_ignored && sm_mhz != 0));
+    if (before_mhz != 0 && sm_mhz > before_mhz && !is_of_cap(&gpus[gpu], sm_mhz, 0))
+        check_share(gpu, true, false);
     tell(gpu, "clock", sm_mhz, result, has_effect);
     return result;
 }
@@ -273,6 +438,7 @@ static int set_power_limit(void *state, uint32_t gpu, uint32_t limit_mw, struct 
     (void)state;
     pthread_mutex_lock(&lock);
     check_limit(gpu, limit_mw);
+    check_share(gpu, false, limit_mw != DRIVER_LIMIT_MW && limit_mw != gpus[gpu].limit_mw);
     result = call(gpu, &has_effect, err);
     if (has_effect)
         gpus[gpu].limit_mw = limit_mw;

@@ -39,8 +39,22 @@ typedef void driver_violation(const char *what, uint32_t gpu, uint64_t value);
 /* The journal is looked into before each change, and must stay open. */
 void driver_init(struct lull_journal *journal, driver_violation *violation);
 
-/* All that leases of this GPU may get from now on. */
-void driver_allow(uint32_t gpu, const struct lull_band *band);
+/* The UUID of a GPU; at least 32 bytes. */
+void driver_uuid(uint32_t gpu, char *uuid_out, size_t size);
+
+/* A sequence begins: no lease and no cap is left of those before. */
+void driver_begin(void);
+
+/* A GPU is about to be leased: all that its holder may set from now on. No power limits: 0. */
+void driver_lease(uint32_t gpu, const struct lull_band *allowed);
+
+/* A GPU is about to be capped; zeros lift the cap. */
+void driver_cap(uint32_t gpu, const struct lull_cap *cap);
+
+/* Find a GPU that has a cap, and one whose clock or power limit is above its cap; -1: there is
+ * none. */
+int driver_find_capped(void);
+int driver_find_uncapped(void);
 
 void driver_set_faults(uint32_t gpu, const struct driver_faults *faults);
 

@@ -1,11 +1,14 @@
 /*
- * Drives the whole of lulld but its main function with random sequences: clients that do what they
- * like, a driver that fails, hangs and lies, a journal that cannot be written, time that leaps.
+ * Drives the whole of lulld but its main function with random sequences: clients of several users
+ * that take random steps, a driver that fails, hangs and lies, a journal that cannot be written,
+ * time that leaps.
  *
- * While a sequence runs, every change of a GPU is held against I2 (a record comes first) and I3
- * (nothing outside what the administrator and the leases allow); after it, when the clients are
- * dead and the driver is well again, the GPUs are as before (I1), no record is left, and neither
- * descriptors nor threads nor memory have grown (I5). I4 is of `lull run`, which has no part here.
+ * While a sequence runs, every change of a GPU is checked against I2 (a record comes first) and I3
+ * (nothing outside what the policy, the user's lease and the operator's caps allow), and every
+ * answer against the rights of its user. After the sequence, when the clients are dead and the
+ * driver works again, the caps hold. Once they are lifted the GPUs are as before (I1), no record is
+ * left, and neither descriptors nor threads nor memory have grown (I5). I4 is of `lull run`, which
+ * has no part here.
  *
  * A sequence follows from its number, but for what threads and processes do in their own time.
  * SPDX-License-Identifier: Apache-2.0
@@ -33,10 +36,11 @@
 #include "device/restore.h"
 #include "passing_time.h"
 #include "scripted_driver.h"
+#include "users.h"
 #include "wire/client.h"
 
 enum {
-    CLIENTS = 3,
+    FAVOURITES = 3, /* users that take most of a sequence's steps */
     LEAST_STEPS = 10,
     MAX_STEPS = 60,
     MOST_PATH = 160,
@@ -44,6 +48,14 @@ enum {
     SEQUENCES_PER_LIFE = 50, /* then the server stops and starts again */
     WARM_UP = 100,           /* sequences, before memory is compared */
     MEMORY_SLACK = 256 * 1024,
+    CLIMB = 8, /* steps of CLIMB_MHZ */
+    CLIMB_MHZ = 30,
+    CLIMB_END_MS = 250, /* then the power limit may be set again */
+    /* Connections of a user who is not root: at the same time, in a row, and one more in this time
+     * (daemon/accept.c, daemon/quota.h). */
+    MOST_AT_ONCE = 64,
+    MOST_IN_A_ROW = 200,
+    CONNECT_MS = 10,
 };
 
 /* ---- numbers, and what was done -------------------------------------------------------------- */
@@ -106,6 +118,7 @@ static struct {
     int result;
 } server;
 
+static char policy_path[MOST_PATH];
 static char saved[MOST_PATH];
 static char hidden[MOST_PATH];
 
@@ -116,6 +129,23 @@ static void *serve(void *unused)
     (void)unused;
     server.result = lull_server_run(server.devices, server.journal, &server.options, &err);
     return NULL;
+}
+
+static int find_no_name(const char *name, uint32_t *id_out)
+{
+    (void)name;
+    (void)id_out;
+    return -ENOENT;
+}
+
+static void read_policy(struct lull_policy *policy_out)
+{
+    static const struct lull_policy_names names = {find_no_name, find_no_name};
+    struct lull_error err = {0};
+
+    if (lull_policy_read("policy", users_policy, strlen(users_policy), &names, NULL, policy_out,
+                         &err) < 0)
+        violate(err.text, 0, 0);
 }
 
 static void start_server(void)
@@ -133,7 +163,9 @@ static void start_server(void)
     server.options = (struct lull_server_options){.runtime_dir = folder(),
                                                   .socket_mode = 0600,
                                                   .socket_group = (gid_t)-1,
+                                                  .policy_path = policy_path,
                                                   .ready_fd = fds[1]};
+    read_policy(&server.options.policy);
     require(pthread_create(&server.thread, NULL, serve, NULL) == 0);
     require(read(fds[0], &byte, 1) == 1);
     close(fds[0]);
@@ -151,10 +183,11 @@ static int stop_server(void)
 /* ---- steps -------------------------------------------------------------------------------------
  */
 
-static struct client clients[CLIENTS];
+static struct client clients[USERS]; /* one for each */
 static struct lull_band bands[DRIVER_GPUS];
 static struct driver_faults faults[DRIVER_GPUS];
-static uint32_t asked[CLIENTS]; /* the GPU that a client has requested last */
+static uint32_t asked[USERS]; /* the GPU that a client has requested last */
+static bool was_capped;
 
 /* Mostly a GPU that the client may hold. */
 static uint32_t some_gpu(const struct client *client)
@@ -162,21 +195,55 @@ static uint32_t some_gpu(const struct client *client)
     return below(8) == 0 ? below(DRIVER_GPUS) : asked[client - clients];
 }
 
+static enum users_user user_of(const struct client *client)
+{
+    return (enum users_user)(client - clients);
+}
+
+/* A client has learned nothing that its user must not have. */
+static void check_answer(const struct client *client)
+{
+    static const uint32_t types_of_operators =
+        UINT32_C(1) << LULL_MESSAGE_RESTORE | UINT32_C(1) << LULL_MESSAGE_RELOAD |
+        UINT32_C(1) << LULL_MESSAGE_REVOKE | UINT32_C(1) << LULL_MESSAGE_CAP;
+    const enum users_user user = user_of(client);
+
+    for (uint32_t gpu = 0; gpu < DRIVER_GPUS; gpu++)
+        if ((client->answer.granted >> gpu & 1) != 0 && !users_may_control(user, gpu))
+            violate("P: a client has a GPU that its user may not control", gpu, user);
+    if ((client->answer.obeyed & types_of_operators) != 0 && !users_may_administer(user))
+        violate("P: a client did what only operators may", 0, user);
+    if ((client->answer.refused & types_of_operators) != 0 && users_may_administer(user))
+        violate("P: an operator may not do what operators may", 0, user);
+}
+
+static void give_task(struct client *client, const struct client_task *task)
+{
+    client_do(client, task);
+    check_answer(client);
+}
+
 static void send_message(struct client *client, struct lull_message *message,
                          enum client_order order)
 {
     struct client_task task = {.order = order};
 
-    message->sequence = (uint32_t)next();
+    message->sequence = (uint32_t)message->type << CLIENT_TYPE_SHIFT |
+                        (uint32_t)(next() >> (64 - CLIENT_TYPE_SHIFT));
     task.size = (uint32_t)lull_message_encode(message, task.packet, LULL_MESSAGE_MAX_BYTES);
-    client_do(client, &task);
+    give_task(client, &task);
 }
 
 static void receive(struct client *client)
 {
     const struct client_task task = {.order = CLIENT_RECEIVE};
 
-    client_do(client, &task);
+    give_task(client, &task);
+}
+
+static void name_socket(struct client_task *task)
+{
+    snprintf((char *)task->packet, sizeof(task->packet), "%.100s/%s", folder(), LULL_CLIENT_SOCKET);
 }
 
 static void step_connect(struct client *client)
@@ -186,10 +253,12 @@ static void step_connect(struct client *client)
 
     if (client->pid != 0 && client->fd < 0)
         client_end(client);
-    if (client->pid == 0)
+    if (client->pid == 0) {
         client_start(client);
-    snprintf((char *)task.packet, sizeof(task.packet), "%.100s/%s", folder(), LULL_CLIENT_SOCKET);
-    client_do(client, &task);
+        users_note_process(client->pid, user_of(client));
+    }
+    name_socket(&task);
+    give_task(client, &task);
     if (below(16) != 0)
         send_message(client, &hello, CLIENT_SEND);
 }
@@ -200,7 +269,7 @@ static void step_lease(struct client *client)
     struct lull_message message = {.type = LULL_MESSAGE_LEASE};
     struct lull_message_lease *const lease = &message.body.lease;
 
-    snprintf(lease->uuid, sizeof(lease->uuid), "GPU-%u", gpu);
+    driver_uuid(gpu, lease->uuid, sizeof(lease->uuid));
     lease->min_mhz = bands[gpu].min_mhz;
     lease->max_mhz = bands[gpu].max_mhz;
     if (below(2) == 0) {
@@ -251,8 +320,30 @@ static void step_post(struct client *client)
     task.request.sm_mhz = is_honest ? bands[gpu].min_mhz : any_clock(gpu);
     task.request.deadline_ns = is_honest ? lull_now_ns() + LULL_NS_PER_S : any_time();
     task.request.valid_until_ns = is_honest ? lull_now_ns() + 4 * LULL_NS_PER_S : any_time();
-    client_do(client, &task);
+    give_task(client, &task);
     note("(%u %u) ", gpu, task.request.sm_mhz);
+    if (is_honest)
+        time_rest_ms(below(2)); /* else the next request may take its place */
+}
+
+/* Down, then up by one clock after the other, and to the top, which a cap may forbid. */
+static void step_climb(struct client *client)
+{
+    const uint32_t gpu = some_gpu(client);
+    struct client_task task = {.order = CLIENT_POST, .slot = gpu};
+
+    for (uint32_t i = 0; i <= CLIMB; i++) {
+        task.request.sm_mhz = i < CLIMB ? bands[gpu].min_mhz + i * CLIMB_MHZ : bands[gpu].max_mhz;
+        task.request.deadline_ns = lull_now_ns() + LULL_NS_PER_S;
+        task.request.valid_until_ns = lull_now_ns() + 4 * LULL_NS_PER_S;
+        give_task(client, &task);
+        time_rest_ms(1);
+    }
+    task.order = CLIENT_LIMIT;
+    task.limit_mw = bands[gpu].max_limit_mw;
+    time_leap(CLIMB_END_MS * LULL_NS_PER_MS);
+    give_task(client, &task);
+    note("(%u) ", gpu);
 }
 
 static void step_limit(struct client *client)
@@ -268,7 +359,7 @@ static void step_limit(struct client *client)
                                      .slot = gpu,
                                      .limit_mw = limits[below(sizeof(limits) / sizeof(limits[0]))]};
 
-    client_do(client, &task);
+    give_task(client, &task);
     note("(%u %u) ", gpu, task.limit_mw);
 }
 
@@ -276,14 +367,14 @@ static void step_scribble(struct client *client)
 {
     const struct client_task task = {.order = CLIENT_SCRIBBLE, .seed = next()};
 
-    client_do(client, &task);
+    give_task(client, &task);
 }
 
 static void step_ring(struct client *client)
 {
     const struct client_task task = {.order = CLIENT_RING, .count = 1 + below(100)};
 
-    client_do(client, &task);
+    give_task(client, &task);
 }
 
 static void step_renew(struct client *client)
@@ -317,6 +408,73 @@ static void step_restore(struct client *client)
     send_message(client, &message, CLIENT_SEND);
 }
 
+static void step_reload(struct client *client)
+{
+    struct lull_message message = {.type = LULL_MESSAGE_RELOAD};
+
+    send_message(client, &message, CLIENT_SEND);
+    receive(client);
+}
+
+static void step_revoke(struct client *client)
+{
+    struct lull_message message = {.type = LULL_MESSAGE_REVOKE};
+    struct lull_message_revoke *const revoke = &message.body.revoke;
+
+    revoke->target = below(2) == 0 ? LULL_MESSAGE_OF_USER : LULL_MESSAGE_OF_GPU;
+    revoke->uid = users_uid((enum users_user)below(USERS));
+    driver_uuid(below(DRIVER_GPUS), revoke->name, sizeof(revoke->name));
+    send_message(client, &message, CLIENT_SEND);
+    receive(client);
+}
+
+/* Its values name the user, for the check of who has set it. */
+static uint32_t mark(uint32_t value, enum users_user user)
+{
+    return value - value % USERS + (uint32_t)user;
+}
+
+/* Mostly the operator's. */
+static void step_cap(struct client *client)
+{
+    static const uint32_t times_ms[] = {60000, 1000, 5, 0};
+    struct client *const actor = below(4) == 0 ? client : &clients[USER_OPERATOR];
+    struct lull_message message = {.type = LULL_MESSAGE_CAP};
+    struct lull_message_cap *const cap = &message.body.cap;
+    const uint32_t kind = below(8);
+
+    if (actor->pid == 0)
+        step_connect(actor);
+    cap->gpu = below(DRIVER_GPUS);
+    if (kind < 5)
+        cap->max_mhz = mark(DRIVER_LOWEST_MHZ + below(1300), user_of(actor));
+    if (kind > 3)
+        cap->max_limit_mw = mark(DRIVER_LEAST_LIMIT_MW / 2 + below(300000), user_of(actor));
+    cap->ttl_ms = kind == 7 ? times_ms[below(4)] : times_ms[0];
+    was_capped |= users_may_administer(user_of(actor));
+    send_message(actor, &message, CLIENT_SEND);
+    receive(actor);
+    note("(user %u GPU %u %u %u) ", user_of(actor), cap->gpu, cap->max_mhz, cap->max_limit_mw);
+}
+
+/* More connections than a user may have, at once and in a row. */
+static void step_crowd(struct client *client)
+{
+    struct client_task task = {.order = CLIENT_CROWD, .count = 1 + below(4)};
+    const int64_t begin_ns = lull_now_ns();
+    uint64_t most;
+
+    name_socket(&task);
+    if (!client_do(client, &task) || user_of(client) == USER_ROOT)
+        return;
+    most = MOST_IN_A_ROW + 1 + (uint64_t)(lull_now_ns() - begin_ns) / (CONNECT_MS * LULL_NS_PER_MS);
+    if (client->answer.at_once > MOST_AT_ONCE)
+        violate("Q: more connections at once than a user may have", 0, client->answer.at_once);
+    if (client->answer.welcomed > most)
+        violate("Q: more connections in a row than a user may have", 0, client->answer.welcomed);
+    note("(%u of %u) ", client->answer.welcomed, task.count * CLIENT_CROWD_SIZE);
+}
+
 static void step_garbage(struct client *client)
 {
     struct client_task task = {.order = below(4) == 0 ? CLIENT_SEND_FD : CLIENT_SEND};
@@ -324,7 +482,7 @@ static void step_garbage(struct client *client)
     task.size = below(sizeof(task.packet));
     for (uint32_t i = 0; i < task.size; i++)
         task.packet[i] = (uint8_t)next();
-    client_do(client, &task);
+    give_task(client, &task);
 }
 
 static void step_fork(struct client *client)
@@ -333,14 +491,14 @@ static void step_fork(struct client *client)
     const struct lull_message message = {.type = LULL_MESSAGE_RENEW};
 
     task.size = (uint32_t)lull_message_encode(&message, task.packet, LULL_MESSAGE_MAX_BYTES);
-    client_do(client, &task);
+    give_task(client, &task);
 }
 
 static void step_close(struct client *client)
 {
     const struct client_task task = {.order = CLIENT_CLOSE};
 
-    client_do(client, &task);
+    give_task(client, &task);
 }
 
 static void step_time(struct client *client)
@@ -394,13 +552,19 @@ static const struct step {
     uint32_t weight;
     void (*take)(struct client *client);
 } steps[] = {
-    {"connect", 4, step_connect},     {"lease", 24, step_lease},      {"post", 24, step_post},
-    {"limit", 10, step_limit},        {"scribble", 2, step_scribble}, {"ring", 2, step_ring},
-    {"renew", 6, step_renew},         {"release", 6, step_release},   {"status", 2, step_status},
-    {"restore", 1, step_restore},     {"garbage", 1, step_garbage},   {"fork", 2, step_fork},
-    {"close", 2, step_close},         {"die", 3, client_kill},        {"stop", 2, client_stop},
-    {"continue", 2, client_continue}, {"time", 10, step_time},        {"rest", 10, step_rest},
-    {"fault", 6, step_fault},         {"journal", 2, step_journal},
+    {"connect", 4, step_connect},   {"lease", 24, step_lease},
+    {"post", 24, step_post},        {"limit", 10, step_limit},
+    {"scribble", 2, step_scribble}, {"ring", 2, step_ring},
+    {"renew", 6, step_renew},       {"release", 6, step_release},
+    {"status", 2, step_status},     {"restore", 1, step_restore},
+    {"garbage", 1, step_garbage},   {"fork", 2, step_fork},
+    {"close", 2, step_close},       {"die", 3, client_kill},
+    {"stop", 2, client_stop},       {"continue", 2, client_continue},
+    {"time", 10, step_time},        {"rest", 10, step_rest},
+    {"fault", 6, step_fault},       {"journal", 2, step_journal},
+    {"climb", 4, step_climb},       {"cap", 6, step_cap},
+    {"reload", 1, step_reload},     {"revoke", 1, step_revoke},
+    {"crowd", 1, step_crowd},
 };
 
 static const struct step *choose(void)
@@ -464,7 +628,7 @@ static void set_bands(void)
         band->max_limit_mw = band->min_limit_mw + below(100000);
         if (band->max_mhz > DRIVER_HIGHEST_MHZ)
             band->max_mhz = DRIVER_HIGHEST_MHZ;
-        driver_allow(gpu, band);
+        users_set_wanted(gpu, band);
     }
 }
 
@@ -474,11 +638,61 @@ static void heal(void)
     for (uint32_t gpu = 0; gpu < DRIVER_GPUS; gpu++)
         driver_set_faults(gpu, &faults[gpu]);
     (void)rename(hidden, saved);
-    for (int i = 0; i < CLIENTS; i++)
+    for (int i = 0; i < USERS; i++)
         client_end(&clients[i]);
 }
 
+/* Waits until there is no GPU of a kind. */
+static void wait_for_none(int (*find)(void), const char *what)
+{
+    const int64_t until_ns = time_real_ns() + SETTLE_S * LULL_NS_PER_S;
+
+    for (int gpu = find(); gpu >= 0; gpu = find()) {
+        if (time_real_ns() > until_ns)
+            violate(what, (uint32_t)gpu, records());
+        time_rest_ms(1);
+        time_leap(25 * LULL_NS_PER_MS);
+    }
+}
+
+/* Root is admitted whatever the other users did, and lifts all caps once they hold. */
+static void uncap(void)
+{
+    struct client *const root = &clients[USER_ROOT];
+    struct lull_message message = {.type = LULL_MESSAGE_CAP};
+
+    wait_for_none(driver_find_uncapped, "C: a GPU is above the operator's cap");
+    step_connect(root);
+    send_message(root, &(struct lull_message){.type = LULL_MESSAGE_HELLO}, CLIENT_SEND);
+    for (uint32_t gpu = 0; gpu < DRIVER_GPUS; gpu++) {
+        message.body.cap.gpu = gpu;
+        send_message(root, &message, CLIENT_SEND);
+        receive(root);
+    }
+    wait_for_none(driver_find_capped, "C: root cannot lift a cap");
+    client_end(root);
+}
+
+/* Sockets of this process: each connection of the server has one. */
+static uint32_t count_sockets(void)
+{
+    DIR *const directory = opendir("/proc/self/fd");
+    const struct dirent *entry;
+    char target[64];
+    uint32_t count = 0;
+
+    while (directory != NULL && (entry = readdir(directory)) != NULL) {
+        const ssize_t size = readlinkat(dirfd(directory), entry->d_name, target, sizeof(target));
+
+        count += size > 7 && memcmp(target, "socket:", 7) == 0;
+    }
+    if (directory != NULL)
+        closedir(directory);
+    return count;
+}
+
 static uint32_t descriptors;
+static uint32_t sockets; /* without a connection */
 
 /* Waits until all is as before; says what is not. */
 static void settle(void)
@@ -488,7 +702,7 @@ static void settle(void)
     for (uint32_t round = 1;; round++) {
         const int touched = driver_find_touched();
 
-        if (touched < 0 && records() == 0 &&
+        if (touched < 0 && records() == 0 && count_sockets() <= sockets &&
             (descriptors == 0 || entries_of("/proc/self/fd") <= descriptors))
             return;
         if (time_real_ns() > until_ns && touched >= 0)
@@ -505,24 +719,31 @@ static void settle(void)
 
 static void run_sequence(uint64_t seed)
 {
+    uint32_t favourites[FAVOURITES];
     uint32_t count;
 
     sequence = seed;
     state = seed;
     trace_used = 0;
+    was_capped = false;
+    driver_begin();
     set_bands();
-    for (int i = 0; i < CLIENTS; i++)
-        step_connect(&clients[i]);
+    for (int i = 0; i < FAVOURITES; i++)
+        favourites[i] = below(USERS);
     count = LEAST_STEPS + below(MAX_STEPS - LEAST_STEPS);
     for (uint32_t i = 0; i < count; i++) {
         const struct step *const step = choose();
-        const uint32_t client = below(CLIENTS);
+        const uint32_t client = below(8) == 0 ? below(USERS) : favourites[below(FAVOURITES)];
 
         note("%u:%s ", client, step->name);
+        if (clients[client].pid == 0)
+            step_connect(&clients[client]);
         step->take(&clients[client]);
     }
     note("; healed ");
     heal();
+    if (was_capped)
+        uncap();
     settle();
 }
 
@@ -561,6 +782,15 @@ static void live_again(void)
     start_server();
 }
 
+/* What a reload reads. */
+static void write_policy(void)
+{
+    FILE *const file = fopen(policy_path, "we");
+
+    require(file != NULL && fputs(users_policy, file) >= 0);
+    require(fclose(file) == 0 && chmod(policy_path, 0600) == 0);
+}
+
 static void init(struct lull_journal **looked_into)
 {
     require(setenv("LULL_VENDOR", "nvidia", 1) == 0);
@@ -569,10 +799,13 @@ static void init(struct lull_journal **looked_into)
     speak_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
     if (getenv("LULL_SEQUENCES_SHOW") == NULL)
         require(freopen("/dev/null", "w", stderr) != NULL);
+    snprintf(policy_path, sizeof(policy_path), "%.100s/policy.conf", folder());
+    write_policy();
     snprintf(saved, sizeof(saved), "%.100s/saved", folder());
     snprintf(hidden, sizeof(hidden), "%.100s/hidden", folder());
     require(lull_journal_open_unlocked(folder(), looked_into, NULL) == 0);
     driver_init(*looked_into, on_violation);
+    users_init(on_violation);
 }
 
 int main(int argc, char **argv)
@@ -583,6 +816,7 @@ int main(int argc, char **argv)
 
     init(&looked_into);
     start_server();
+    sockets = count_sockets();
     settle();
     for (uint64_t i = 0; i < count; i++) {
         run_sequence(first + i);
