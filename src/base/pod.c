@@ -123,7 +123,7 @@ static void find_in_path(const char *path, size_t length, struct lull_pod *pod)
         struct segment segment = {path + at, strcspn(path + at, "/:\n")};
 
         next = at + segment.length;
-        /* What lies around a pod is the container of a node. */
+        /* A container id above the pod is that of the node itself, as in kind. */
         if (pod->uid[0] == '\0' && segment_find_pod(segment, pod->uid))
             pod->container[0] = '\0';
         else if (pod->container[0] == '\0')

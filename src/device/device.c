@@ -419,7 +419,7 @@ static bool is_described(const struct lull_device_info *info)
     return info->status == 0 || info->uuid[0] != '\0';
 }
 
-/* The same for calls of a GPU that must be open. */
+/* Begins a call of a GPU. ABSENT: the driver has not opened it, or it is gone. */
 static uint32_t device_begin_call(struct lull_devices *devices, uint32_t gpu)
 {
     return is_described(lull_device_info(devices, gpu)) ? begin_check(devices, gpu) : ABSENT;

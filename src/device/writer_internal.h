@@ -73,7 +73,7 @@ struct lull_writer_lease_terms {
     uint32_t reference_mhz; /* the clock that the reference point is; 0: none is locked there */
 };
 
-/* What was written to the journal, while it has a record. */
+/* The journal record of a GPU; valid while the journal has one. */
 struct lull_writer_journal {
     struct lull_journal_record record;
     int file;      /* for notes; -1: it is not open */
@@ -98,7 +98,7 @@ struct lull_writer_watch {
     uint32_t doubted_mhz; /* ...by this clock */
 };
 
-/* What the client has requested and the driver does not have yet. */
+/* A request of the client that has not been passed to the driver yet. */
 struct lull_writer_request {
     bool is_pending;
     struct lull_switch_request pending;
@@ -113,7 +113,7 @@ struct lull_writer_faults {
     uint32_t raise_failures;
 };
 
-/* Whether the driver still has the GPU. */
+/* The checks of whether the driver still has the GPU. */
 struct lull_writer_alive {
     int64_t check_ns; /* when it is looked at next; NEVER_NS */
     uint32_t checks_failed;

@@ -79,10 +79,10 @@ class Rows(unittest.TestCase):
 
     def test_defaults_and_words_are_values(self):
         for row in ROWS:
-            usual = row.usual.rsplit(" or ")[-1] if "value of" not in row.usual else ""
+            default_value = row.default_value.rsplit(" or ")[-1] if "value of" not in row.default_value else ""
             values = [] if row.completion.startswith("@") else row.completion.split()
-            if re.fullmatch(r"[^ $][^ ]*", usual):  # not the name of a variable
-                values.append(usual)
+            if re.fullmatch(r"[^ $][^ ]*", default_value):  # not the name of a variable
+                values.append(default_value)
             for value in values:
                 done = run(row.command, f"--{row.name}={value}", "--help")
                 self.assertEqual((done.returncode, done.stderr), (0, ""), (row, value))
