@@ -12,6 +12,7 @@
 #include <jansson.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/shared/command.h"
 #include "cli/shared/answers.h"
@@ -177,10 +178,9 @@ static json_t *limit_hold_set(struct limit_holder *holder, uint32_t limit_mw)
 
 static json_t *limit_hold_answer(void *context, const char *line)
 {
-    char *end = NULL;
-    const double limit_w = strtod(line, &end);
+    double limit_w;
 
-    if (end == line || *end != '\0' || !isfinite(limit_w) || limit_w < 0.0 || limit_w > 1e6)
+    if (lull_text_parse_between(line, 0.0, 1e6, &limit_w) < 0)
         return lull_answers_error("not a power limit in watts; 0 is the previous one");
     return limit_hold_set(context, (uint32_t)llround(limit_w * 1e3));
 }

@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/shared/command.h"
 #include "cli/shared/answers.h"
@@ -146,15 +147,10 @@ static json_t *meter_window_json(struct lull_window_meter *meter, int64_t number
 static int64_t meter_parse(const char *line, const char *word)
 {
     const size_t length = strlen(word);
-    char *end = NULL;
-    long long number;
+    int64_t number;
 
-    if (strncmp(line, word, length) != 0 || line[length] != ' ' || line[length + 1] < '0' ||
-        line[length + 1] > '9')
-        return -EINVAL;
-    errno = 0;
-    number = strtoll(line + length + 1, &end, 10);
-    if (errno != 0 || *end != '\0')
+    if (strncmp(line, word, length) != 0 || line[length] != ' ' ||
+        lull_text_parse_int(line + length + 1, 0, INT64_MAX, &number) < 0)
         return -EINVAL;
     return number;
 }

@@ -93,7 +93,8 @@ class Meter(unittest.TestCase):
         chance = random.Random(seed)
         meter = self.start()
         meter.ask("begin")
-        known = [b"end", b"end ", b"end -1", b"end 0x0", b"end 1 ", b" begin", b"begin ", b"cancel", b"end 99999999999999999999"]
+        known = [b"end", b"end ", b"end -1", b"end 0x0", b"end 1 ", b" begin", b"begin ", b"cancel", b"end 99999999999999999999",
+                 b"end 0\0", b"begin\0begin"]
         for line in known + [bytes(chance.randrange(256) for _ in range(chance.randrange(250))) for _ in range(200)]:
             answer = meter.ask(line.replace(b"\n", b"") + b"\n")
             self.assertEqual(list(answer), ["error"], line)
@@ -138,7 +139,7 @@ class Hold(unittest.TestCase):
         self.assertEqual(holder.ask("600"), {"limits_w": [400]})  # not above the previous one
         self.assertEqual(holder.ask("10"), {"limits_w": [100]})
         self.assertEqual(holder.ask("0"), {"limits_w": [400]})
-        for line in ("", "-1", "nan", "inf", "1e9", "250 W", "x"):
+        for line in ("", "-1", "nan", "inf", "1e9", "250 W", "x", "0x20", " 200", "200\0 W"):
             self.assertEqual(list(holder.ask(line)), ["error"], line)
         holder.ask("150")
         self.assertEqual(holder.end()[0], 0)

@@ -33,6 +33,14 @@ static int answers_print(json_t *document, struct lull_error *err)
     return 0;
 }
 
+/* A NUL would hide the rest of a line. */
+static json_t *answers_get(const struct lull_answers *answers, const char *line, size_t length)
+{
+    if (memchr(line, '\0', length) != NULL)
+        return lull_answers_error("a request must not contain the byte 0");
+    return answers->answer(answers->context, line);
+}
+
 /* Answers the lines that have arrived. Returns 1 at the end of input. */
 static int answers_take(const struct lull_answers *answers, struct answers_input *input,
                         struct lull_error *err)
@@ -52,7 +60,7 @@ static int answers_take(const struct lull_answers *answers, struct answers_input
 
         *end = '\0';
         input->length -= (size_t)(end + 1 - line);
-        result = answers_print(answers->answer(answers->context, line), err);
+        result = answers_print(answers_get(answers, line, (size_t)(end - line)), err);
         if (result < 0)
             return result;
         line = end + 1;
