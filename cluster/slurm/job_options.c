@@ -49,7 +49,8 @@ int lull_job_options_set_tolerance(struct lull_job_options *job_options, const c
 
     *expected_out = "a ratio above 0 and below 1, such as 1% or 0.01";
     if (text == NULL || strlen(text) >= LULL_JOB_OPTIONS_TEXT ||
-        !(isdigit((unsigned char)text[0]) || text[0] == '.'))
+        !(isdigit((unsigned char)text[0]) || text[0] == '.') ||
+        strspn(text, "0123456789.eE+-%") != strlen(text))
         return -1;
     ratio = strtod(text, &end);
     if (end[0] == '%') {

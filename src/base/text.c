@@ -24,13 +24,16 @@ int lull_text_parse_int(const char *text, int64_t min, int64_t max, int64_t *val
     return 0;
 }
 
-/* Parses a finite number at the start of text; the rest goes to end_out. */
-static int parse_prefix(const char *text, double *value_out, const char **end_out)
+int lull_text_parse_prefix(const char *text, double *value_out, const char **end_out)
 {
+    const char *const digits = text + (text[0] == '-');
     char *end;
     double value;
 
-    if (!isdigit((unsigned char)text[0]) && text[0] != '-' && text[0] != '.')
+    if (!isdigit((unsigned char)digits[0]) && digits[0] != '.')
+        return -EINVAL;
+    /* strtod() reads hexadecimal numbers as well. */
+    if (digits[0] == '0' && tolower((unsigned char)digits[1]) == 'x')
         return -EINVAL;
     value = strtod(text, &end);
     if (end == text || !isfinite(value))
@@ -45,7 +48,7 @@ int lull_text_parse_number(const char *text, double *value_out)
     const char *end;
     double value;
 
-    if (parse_prefix(text, &value, &end) < 0 || *end != '\0')
+    if (lull_text_parse_prefix(text, &value, &end) < 0 || *end != '\0')
         return -EINVAL;
     *value_out = value;
     return 0;
@@ -224,7 +227,7 @@ int lull_text_parse_ratio(const char *text, double *ratio_out)
     const char *end;
     double value;
 
-    if (parse_prefix(text, &value, &end) < 0)
+    if (lull_text_parse_prefix(text, &value, &end) < 0)
         return -EINVAL;
     if (end[0] == '%' && end[1] == '\0')
         value /= 100.0;

@@ -33,6 +33,10 @@ static inline int lull_text_take_digits(const char **at, uint32_t limit, uint32_
     return 0;
 }
 
+/* Parses a finite decimal number at the start of text, and stores where the rest begins. -EINVAL:
+ * the text starts with none. */
+int lull_text_parse_prefix(const char *text, double *value_out, const char **end_out);
+
 /* Parses a finite decimal number. -EINVAL: the text is not one. */
 int lull_text_parse_number(const char *text, double *value_out);
 

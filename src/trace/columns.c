@@ -460,15 +460,14 @@ int lull_columns_quantity(const struct lull_columns *columns, uint32_t field, do
                           char unit_out[LULL_COLUMNS_UNIT])
 {
     char number[LULL_TEXT_NUMBER_BYTES];
-    char *unit;
+    const char *rest;
+    const char *unit;
     double value;
 
-    if (columns_plain(columns, field, number) != NULL)
+    if (columns_plain(columns, field, number) != NULL ||
+        lull_text_parse_prefix(number, &value, &rest) < 0)
         return -EINVAL;
-    value = strtod(number, &unit);
-    if (unit == number || !isfinite(value))
-        return -EINVAL;
-    unit = lull_text_trim(unit);
+    unit = lull_text_trim(number + (rest - number));
     if (strlen(unit) >= LULL_COLUMNS_UNIT)
         return -EINVAL;
     memcpy(unit_out, unit, strlen(unit) + 1);

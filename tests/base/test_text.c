@@ -37,8 +37,8 @@ static void test_a_bare_number_may_mean_percent(void **state)
 
 static void test_bad_numbers_are_refused_and_leave_the_output(void **state)
 {
-    static const char *const bad[] = {"",     " 1",  "1x",  "%",   "-1%",
-                                      "101%", "nan", "inf", "1%%", "1e999"};
+    static const char *const bad[] = {"",    " 1",  "1x",    "%",   "-1%",    "101%", "nan",
+                                      "inf", "1%%", "1e999", "0x0", "0X1p-3", "-0x0"};
     double value = 7.0;
     int64_t integer = 7;
 

@@ -106,7 +106,7 @@ static void test_tolerances(void **state)
 {
     static const char *const good[] = {"1%", "0.5%", "0.01", ".02", "99.9%", "1e-2"};
     static const char *const bad[] = {"",    "0", "1",   "100%", "-1%", "+1%",
-                                      "1%%", "x", "nan", "inf",  "1 %", "0x1p-9z"};
+                                      "1%%", "x", "nan", "inf",  "1 %", "0x1p-9"};
 
     (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
