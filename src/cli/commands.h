@@ -13,6 +13,7 @@ extern const struct lull_program_command lull_batch_list_command;
 extern const struct lull_program_command lull_batch_run_command;
 extern const struct lull_program_command lull_batch_show_command;
 extern const struct lull_program_command lull_calibrate_command;
+extern const struct lull_program_command lull_doctor_command;
 extern const struct lull_program_command lull_emulate_command;
 extern const struct lull_program_command lull_energy_command;
 extern const struct lull_program_command lull_gpus_command;

@@ -40,10 +40,11 @@ static const struct lull_option rows[] = {
         "(clocks may be set without root), xid, lost_ms, mig, reload_ms, foreign_mhz, "
         "foreign_limit_w, idle_reset, reset_code, energy_wrap_j, energy_stuck_j, "
         "energy_factor, power_w, power_factor, module_w (NVIDIA: power is that of a module whose "
-        "CPU draws so much, as on GH200) or sm_resets_memory.",
+        "CPU draws so much, as on GH200), sm_resets_memory or vgpu (NVIDIA).",
         .more = "A fault happens COUNT times instead of for ever, after AFTER calls without one. "
-                "Codes are the vendor's own. The last eight happen to the GPU itself, at its next "
-                "call: it reports an XID, is lost for some time, gets so many MIG partitions; the "
+                "Codes are the vendor's own. Those from xid to idle_reset, and sm_resets_memory, "
+                "happen to the GPU itself, at its next call: it reports an XID, is lost for some "
+                "time, gets so many MIG partitions; the "
                 "driver is reloaded, which takes some time; another program locks the clock (0: "
                 "unlocks it) or sets the power limit; a reset of the clock does nothing while the "
                 "GPU is idle; setting its clock undoes the limit of its memory clock (AMD). Give "

@@ -59,6 +59,7 @@ int main(int argc, char **argv)
                                                                   &lull_batch_list_command,
                                                                   &lull_batch_show_command,
                                                                   &lull_batch_forget_command,
+                                                                  &lull_doctor_command,
                                                                   &lull_gpus_command,
                                                                   &lull_meter_command,
                                                                   &lull_energy_command,

@@ -51,6 +51,7 @@ struct lull_device_info {
     /* The driver reports the power and the limit of a module, which are those of its CPU as well:
      * neither is the GPU's, so there is no reading of power, and the limit is not set. */
     bool has_only_module_power;
+    bool is_virtual; /* NVIDIA: a vGPU, whose clocks only the host can set */
     /* 0; else why the driver does not describe it completely yet. It says more at a later
      * lull_device_check(). Where it does not even open it, the UUID is "", the name says why, and
      * every other call fails with LULL_E_NO_DEVICE. */

@@ -29,6 +29,7 @@ enum {
     NVML_ARCHITECTURE_VOLTA = 5,
     NVML_ARCHITECTURE_AMPERE = 7,
     NVML_ARCHITECTURE_UNKNOWN = -1,
+    NVML_VIRTUALIZATION_VGPU = 2,
 };
 
 /* The functions that are bound: type, member, name in the library, and the name in older ones.
@@ -60,6 +61,7 @@ enum {
          "nvmlDeviceGetCurrentClocksThrottleReasons")                                              \
     CALL(nvml_call_device_utilization, utilization, "nvmlDeviceGetUtilizationRates", NULL)         \
     CALL(nvml_call_device_fields, fields, "nvmlDeviceGetFieldValues", NULL)                        \
+    CALL(nvml_call_device_value, virtualization, "nvmlDeviceGetVirtualizationMode", NULL)          \
     CALL(nvml_call_device_pair, mig_mode, "nvmlDeviceGetMigMode", NULL)                            \
     CALL(nvml_call_device_processes, processes, "nvmlDeviceGetComputeRunningProcesses_v3",         \
          "nvmlDeviceGetComputeRunningProcesses_v2")                                                \
@@ -390,6 +392,7 @@ static int nvml_describe(void *state, uint32_t gpu, struct lull_device_info *inf
     void *device = nvml->devices[gpu];
     struct lull_nvml_pci_info pci = {0};
     unsigned int architecture;
+    unsigned int mode;
     int status = device == NULL ? nvml->handle(gpu, &device) : NVML_SUCCESS;
 
     if (status != NVML_SUCCESS)
@@ -409,6 +412,8 @@ static int nvml_describe(void *state, uint32_t gpu, struct lull_device_info *inf
     if (INVOKE(nvml, architecture, device, &architecture) == NVML_SUCCESS &&
         (int)architecture != NVML_ARCHITECTURE_UNKNOWN)
         info->architecture = architecture;
+    info->is_virtual = INVOKE(nvml, virtualization, device, &mode) == NVML_SUCCESS &&
+                       mode == NVML_VIRTUALIZATION_VGPU;
     status = NVML_SUCCESS;
     describe_clocks(nvml, device, info, &status);
     info->capabilities = nvml_describe_capabilities(nvml, gpu, info, &status);

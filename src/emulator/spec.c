@@ -126,6 +126,7 @@ static const char *const names[LULL_FAULT_KINDS] = {
     [LULL_FAULT_POWER_FACTOR] = "power_factor",
     [LULL_FAULT_MODULE_W] = "module_w",
     [LULL_FAULT_SM_RESETS_MEMORY] = "sm_resets_memory",
+    [LULL_FAULT_VGPU] = "vgpu",
 };
 
 static int refuse_entry(const char *entry, size_t length, struct lull_error *err)

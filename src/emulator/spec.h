@@ -58,6 +58,7 @@ enum lull_fault_kind {
     LULL_FAULT_MODULE_W, /* module_w: power is the module's, with so much for its CPU, not the GPU's
                           */
     LULL_FAULT_SM_RESETS_MEMORY, /* sm_resets_memory: SM clock sets undo the memory clock's limit */
+    LULL_FAULT_VGPU,             /* vgpu: the GPU is a vGPU; 0: it is not */
     LULL_FAULT_KINDS,
 };
 

@@ -228,6 +228,22 @@ NVML_EXPORT(nvmlDeviceGetMigDeviceHandleByIndex, nvmlDevice_t device, unsigned i
 
 NVML_GET_FACT(nvmlDeviceIsMigDeviceHandle, unsigned, 0)
 
+/* ---- virtual machines: only a fault makes a GPU a vGPU ---- */
+
+enum { NVML_VIRTUALIZATION_NONE = 0, NVML_VIRTUALIZATION_VGPU = 2 };
+
+static int virtualization_of(const struct lull_nvml_gpu *gpu)
+{
+    double is_virtual;
+
+    if (lull_node_take_fault(gpu->node, gpu->index, LULL_FAULT_VGPU, &is_virtual) &&
+        is_virtual != 0.0)
+        return NVML_VIRTUALIZATION_VGPU;
+    return NVML_VIRTUALIZATION_NONE;
+}
+
+NVML_GET_FACT(nvmlDeviceGetVirtualizationMode, int, virtualization_of(gpu))
+
 /* ---- error counters ---- */
 
 static int has_ecc(const struct lull_nvml_gpu *gpu)

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "core/section/iteration.h"
 #include "core/stats/rhythm.h"
+#include "device/reason.h"
 #include "governor/run/run_missing.h"
 #include "governor/run/run_witness.h"
 #include "wire/job_file.h"
@@ -144,22 +145,11 @@ static bool is_denied(const struct lull_run_pass *pass, uint32_t gpu)
 
 static void finding_denied(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
-    switch (lull_control_gpu(pass->control, gpu)->driver.denial) {
-    case -EPERM:
-        finding_append(
-            text, "not managed: the driver does not permit its clocks to be set; run lulld, or "
-                  "lull run --no-daemon, as root on the host (root in a container or virtual "
-                  "machine is not enough)");
-        return;
-    case LULL_E_NO_DEVICE:
-        finding_append(text,
-                       "not managed: the driver has lost it; see dmesg for Xid, and lull gpus");
-        return;
-    default:
-        finding_append(
-            text, "not managed: its clocks cannot be set: not supported by this GPU or its driver");
+    const int code = lull_control_gpu(pass->control, gpu)->driver.denial;
+
+    finding_append(text, "not managed: %s", lull_reason_denied(code));
+    if (code != -EPERM && code != LULL_E_NO_DEVICE)
         finding_power_limit(pass, gpu, text);
-    }
 }
 
 /* ---- what others do to a GPU ----------------------------------------------------------------- */
@@ -213,22 +203,13 @@ static uint32_t busy_mhz(const struct lull_run_pass *pass, uint32_t gpu)
     return 0;
 }
 
-/* The command that frees the clocks of a vendor's GPU. */
-static const char *reset_command(const struct lull_run_pass *pass)
-{
-    const char *const vendor = lull_devices_vendor(pass->run->devices);
-
-    if (strcmp(vendor, "amd") == 0)
-        return "amd-smi reset --clocks";
-    return strcmp(vendor, "intel") == 0 ? "xpu-smi config --frequencyrange" : "nvidia-smi -rgc";
-}
-
 static void finding_locked(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
 {
-    finding_append(text,
-                   "not managed: another program has locked its clock at %" PRIu32
-                   " MHz; unlock it with %s as root, or stop that program",
-                   busy_mhz(pass, gpu), reset_command(pass));
+    char reason[192];
+
+    lull_reason_locked(lull_devices_vendor(pass->run->devices), busy_mhz(pass, gpu), reason,
+                       sizeof(reason));
+    finding_append(text, "not managed: %s", reason);
 }
 
 static struct lull_run_log_limits limits_of(const struct lull_run_pass *pass, uint32_t gpu)
@@ -549,10 +530,7 @@ static bool finding_log_unseen(struct lull_run_pass *pass)
     if (lull_control_is_blind(pass->control))
         lull_run_found(pass->run,
                        "no clock was changed: the job's GPU is unknown, because neither CUDA nor "
-                       "NCCL reports it, and the driver does not list the processes of this PID "
-                       "namespace. In a container, share the host's PID namespace (docker run "
-                       "--pid=host), or give the container the job's GPU alone (docker run --gpus "
-                       "device=N)");
+                       "NCCL reports it, and " LULL_REASON_PID_SPACE);
     else
         lull_run_found(pass->run,
                        "no clock was changed: no process of the job was seen on a GPU. If it "

@@ -17,11 +17,14 @@
 /* Timeout for finding the GPUs; after it the job runs unmanaged. */
 enum { OPEN_MS = 5000 };
 
+/* Ends the message of a run that manages no GPU. */
+#define DOCTOR ". `lull doctor` checks this node and names the command that fixes it"
+
 void lull_run_open_actuator(struct lull_managed_run *run)
 {
     const struct lull_run_options *options = run->options;
     struct lull_error err = {0};
-    char text[sizeof(err.text) + 64];
+    char text[sizeof(err.text) + 128];
     int result;
 
     if (run->devices == NULL || run->leases.actuator != NULL)
@@ -29,7 +32,7 @@ void lull_run_open_actuator(struct lull_managed_run *run)
     result = lull_run_leases_open(&run->leases, run->devices, options->runtime_dir,
                                   options->no_daemon, &err);
     if (result < 0) {
-        snprintf(text, sizeof(text), "the command is observed, not managed: %s", err.text);
+        snprintf(text, sizeof(text), "the command is observed, not managed: %s" DOCTOR, err.text);
         lull_run_note(run, text);
     }
 }
@@ -62,12 +65,12 @@ static void run_start_choose_gpus(struct lull_managed_run *run)
 void lull_run_open_devices(struct lull_managed_run *run)
 {
     struct lull_error err = {0};
-    char text[sizeof(err.text) + 64];
+    char text[sizeof(err.text) + 128];
 
     if (lull_devices_open_until(lull_now_ns() + OPEN_MS * LULL_NS_PER_MS, &run->devices, &err) <
         0) {
         run->devices = NULL;
-        snprintf(text, sizeof(text), "the command runs unmanaged: %s", err.text);
+        snprintf(text, sizeof(text), "the command runs unmanaged: %s" DOCTOR, err.text);
         lull_run_note(run, text);
         return;
     }
@@ -127,7 +130,7 @@ static void join_nodes(struct lull_run_pass *pass)
 {
     struct lull_managed_run *run = pass->run;
     struct lull_error err = {0};
-    char text[sizeof(err.text) + 64];
+    char text[sizeof(err.text) + 128];
 
     if (run->options->peers.endpoint == NULL ||
         lull_peers_create(&run->options->peers, &pass->peers, &err) == 0)
