@@ -17,6 +17,7 @@ extern const struct lull_program_command lull_doctor_command;
 extern const struct lull_program_command lull_emulate_command;
 extern const struct lull_program_command lull_energy_command;
 extern const struct lull_program_command lull_gpus_command;
+extern const struct lull_program_command lull_install_daemon_command;
 extern const struct lull_program_command lull_job_add_command;
 extern const struct lull_program_command lull_job_hold_command;
 extern const struct lull_program_command lull_job_remove_command;

@@ -66,6 +66,7 @@ int main(int argc, char **argv)
                                                                   &lull_calibrate_command,
                                                                   &lull_status_command,
                                                                   &lull_top_command,
+                                                                  &lull_install_daemon_command,
                                                                   &lull_restore_command,
                                                                   &lull_revoke_command,
                                                                   &lull_reload_command,
