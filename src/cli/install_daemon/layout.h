@@ -54,7 +54,8 @@ enum lull_install_owner lull_install_find_unit(const char *root, char path_out[P
  * Errors: -errno with the path. */
 int lull_install_write(const struct lull_install_layout *layout, struct lull_error *err);
 
-/* Removes the unit, if it is ours, and the copies. What is missing is no error. Errors: -errno. */
+/* Removes the unit, if it is ours, and the copies. What is missing is not an error. Errors: -errno.
+ */
 int lull_install_remove(const char *root, struct lull_error *err);
 
 #endif
