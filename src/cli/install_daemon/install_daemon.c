@@ -216,7 +216,7 @@ static const struct lull_option rows[] = {
     LULL_FLAG("yes", struct install_arguments, is_confirmed, "Do not ask.", .letter = 'y',
               .excludes = "dry-run"),
     LULL_FLAG("dry-run", struct install_arguments, is_dry,
-              "Print what would be done, and do nothing.", .letter = 'n'),
+              "Print what would be done, and do nothing."),
     LULL_VALUE("root", "DIR", TEXT, struct install_arguments, root,
                "Write everything below this directory, such as the root of an image, and start "
                "nothing.",
