@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,6 +109,12 @@ static void break_age(void)
 {
     strcpy(facts.driver.version, "534.99.1");
     facts.driver.module_version[0] = '\0';
+}
+
+static void break_list_first(void)
+{
+    strcpy(facts.driver.version, "535.43.02");
+    strcpy(facts.driver.module_version, "535.43.02");
 }
 
 static void break_list(void)
@@ -222,6 +229,12 @@ static void break_daemon_root(void)
     facts.node.has_admin = true;
 }
 
+static void break_daemon_capability(void)
+{
+    break_daemon_unit();
+    facts.node.has_admin = true; /* of an ordinary user, whom the driver refuses all the same */
+}
+
 static void break_policy(void)
 {
     set_error(&facts.gpus[1].lease.err, -EACCES, "the policy of lulld does not permit it");
@@ -230,6 +243,11 @@ static void break_policy(void)
 static void break_band(void)
 {
     facts.gpus[1].lease.granted_max_mhz = 1395;
+}
+
+static void break_band_below(void)
+{
+    facts.gpus[1].lease.granted_min_mhz = 225;
 }
 
 static void break_lease(void)
@@ -324,6 +342,7 @@ static const struct broken {
     {break_module, "driver_module", LULL_DOCTOR_PROBLEM, "sudo reboot"},
     {break_age, "driver_age", LULL_DOCTOR_WARNING, "install driver 535"},
     {break_list, "driver_age", LULL_DOCTOR_WARNING, "install driver 535"},
+    {break_list_first, "driver_age", LULL_DOCTOR_WARNING, "install driver 535"},
     {break_profiling, "profiling", LULL_DOCTOR_WARNING, "echo options nvidia"},
     {break_gpu, "gpu", LULL_DOCTOR_PROBLEM, "sudo nvidia-smi -i 1 --gpu-reset"},
     {break_vgpu, "vgpu", LULL_DOCTOR_PROBLEM, "run lulld and lull run on the host"},
@@ -343,8 +362,10 @@ static const struct broken {
     {break_daemon_pod, "lulld", LULL_DOCTOR_PROBLEM, "install the DaemonSet"},
     {break_daemon_container, "lulld", LULL_DOCTOR_PROBLEM, "mount the host's socket"},
     {break_daemon_root, "lulld", LULL_DOCTOR_WARNING, "sudo systemctl enable --now lulld"},
+    {break_daemon_capability, "lulld", LULL_DOCTOR_PROBLEM, "sudo systemctl enable --now lulld"},
     {break_policy, "policy", LULL_DOCTOR_PROBLEM, "printf '[user %s]"},
     {break_band, "policy", LULL_DOCTOR_WARNING, "remove min-sm-mhz"},
+    {break_band_below, "policy", LULL_DOCTOR_WARNING, "remove min-sm-mhz"},
     {break_lease, "lease", LULL_DOCTOR_PROBLEM, "sudo systemctl restart lulld"},
     {break_quiesced, "lease", LULL_DOCTOR_PROBLEM, "sudo lull resume 1"},
     {break_write, "last_write", LULL_DOCTOR_PROBLEM, "run lulld as root on the host"},
@@ -420,8 +441,8 @@ static void test_interfaces_of_nccl(void **state)
         int32_t version;
         const char *text;
     } cases[] = {
-        {22304, "v1"}, {22403, "v2"}, {22501, "v2"}, {22602, "v3"}, {22703, "v4"},
-        {22809, "v5"}, {22902, "v6"}, {23007, "v6"}, {23104, "v7"},
+        {22300, "v1"}, {22399, "v1"}, {22400, "v2"}, {22501, "v2"}, {22600, "v3"}, {22700, "v4"},
+        {22800, "v5"}, {22900, "v6"}, {23007, "v6"}, {23100, "v7"}, {23104, "v7"},
     };
 
     (void)state;
@@ -452,6 +473,44 @@ static void test_equal_findings_of_gpus_are_one(void **state)
             count++;
         }
     assert_int_equal(count, 1);
+}
+
+/* Facts that are no fault if another fact explains them. */
+static void test_facts_that_are_explained(void **state)
+{
+    (void)state;
+    set_well();
+    break_limit();
+    facts.gpus[1].lease.is_leased = true; /* that lease may have set the limit */
+    break_profiling();
+    facts.node.has_admin = true;
+    facts.node.has_persistence = false; /* lulld holds the driver open */
+    lull_doctor_judge(&facts, &findings);
+    assert_int_equal(lull_doctor_count(&findings, LULL_DOCTOR_OK), findings.count);
+}
+
+static bool has_check(const char *check, enum lull_doctor_level level)
+{
+    for (uint32_t i = 0; i < findings.count; i++)
+        if (strcmp(findings.items[i].check, check) == 0 && findings.items[i].level == level)
+            return true;
+    return false;
+}
+
+static void test_faults_that_come_together(void **state)
+{
+    (void)state;
+    set_well();
+    break_daemon();
+    facts.node.is_root = true; /* without the capability, as in a container */
+    facts.node.has_persistence = false;
+    lull_doctor_judge(&facts, &findings);
+    assert_true(has_check("lulld", LULL_DOCTOR_PROBLEM));
+    assert_true(has_check("permission", LULL_DOCTOR_PROBLEM));
+    assert_true(has_check("persistence", LULL_DOCTOR_WARNING));
+    facts.node.is_container = true; /* the host's processes are not visible */
+    lull_doctor_judge(&facts, &findings);
+    assert_false(has_check("persistence", LULL_DOCTOR_WARNING));
 }
 
 /* Any combination of what breaks, on 64 GPUs: every problem and warning has one line to fix it. */
@@ -494,6 +553,8 @@ int main(void)
         cmocka_unit_test(test_limits_of_numbers),
         cmocka_unit_test(test_interfaces_of_nccl),
         cmocka_unit_test(test_equal_findings_of_gpus_are_one),
+        cmocka_unit_test(test_facts_that_are_explained),
+        cmocka_unit_test(test_faults_that_come_together),
         cmocka_unit_test(test_all_combinations_have_a_line),
     };
 
