@@ -201,6 +201,7 @@ static void note_unseen(struct lull_devices *devices, struct job *job)
 /* Returns whether the clock is to be reset. */
 static bool wants_reset(struct lull_devices *devices, struct job *job)
 {
+    const struct lull_device_info *info = lull_device_info(devices, job->gpu);
     struct lull_device_reading reading;
     enum lull_lock_state lock_state;
 
@@ -214,7 +215,8 @@ static bool wants_reset(struct lull_devices *devices, struct job *job)
     lock_state = find_owner(devices, job, &reading);
     /* A reading may be off by one step, so a lock this high cannot be distinguished from none. */
     if (lock_state == LULL_LOCK_FREE &&
-        lull_lock_state_is_high(lull_device_info(devices, job->gpu), job->record.written.sm_mhz[0]))
+        (lull_lock_state_is_high(info, job->record.written.sm_mhz[0]) ||
+         lull_lock_state_is_high(info, job->record.written.sm_mhz[1])))
         return true;
     if (lock_state == LULL_LOCK_UNKNOWN && job->was_deferred) {
         /* It was reset before. Another reset would show no more, and might undo what an

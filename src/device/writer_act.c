@@ -37,7 +37,6 @@ static int writer_act_set_point(struct lull_writer *writer, uint32_t index, uint
         (uint32_t)lull_earlier_ns((end_ns - begin_ns) / LULL_NS_PER_US, UINT32_MAX);
     gpu->state.status = status;
     gpu->state.writes++;
-    gpu->journal.is_noted = status == 0;
     gpu->clock.is_seen_free = gpu->clock.is_seen_free && sm_mhz == 0;
     if (status == 0) {
         gpu->clock.applied_mhz = sm_mhz;

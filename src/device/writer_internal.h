@@ -73,11 +73,18 @@ struct lull_writer_lease_terms {
     uint32_t reference_mhz; /* the clock that the reference point is; 0: none is locked there */
 };
 
+/* What readings have shown of the clock that was noted last. */
+enum lull_writer_proof {
+    LULL_PROOF_NONE,       /* nothing: the clocks noted before it may still be locked */
+    LULL_PROOF_CONSISTENT, /* a busy GPU, limited otherwise, does not contradict it */
+    LULL_PROOF_SEEN,       /* it is locked, or no clock is: none of those before it is */
+};
+
 /* The journal record of a GPU; valid while the journal has one. */
 struct lull_writer_journal {
     struct lull_journal_record record;
-    int file;      /* for notes; -1: it is not open */
-    bool is_noted; /* the last note in it is of a call that has succeeded */
+    int file; /* for notes; -1: it is not open */
+    enum lull_writer_proof proof;
 };
 
 /* The lock of its clock. */
@@ -296,8 +303,12 @@ uint32_t lull_writer_unread_us(const struct lull_writer_gpu *gpu, int64_t now_ns
 void lull_writer_begin_observation(struct lull_writer_gpu *gpu, uint32_t before_mhz,
                                    int64_t call_end_ns);
 
-/* Determines which program has set the clock. Just after a write that cannot be determined, so the
- * clock counts as Lull's. */
+/* Determines from a reading which program has set the clock. */
+enum lull_lock_state lull_writer_judge(const struct lull_writer *writer, uint32_t index,
+                                       const struct lull_device_reading *reading);
+
+/* Reads the clock and determines which program has set it. Just after a write that cannot be
+ * determined, so the clock counts as Lull's. */
 enum lull_lock_state lull_writer_look(struct lull_writer *writer, uint32_t index);
 
 /* Resets again, because a busy GPU shows the clock that Lull had locked: the reset before has had
@@ -318,8 +329,9 @@ bool lull_writer_watch_one(struct lull_writer *writer, int64_t now_ns);
 /* Records what a GPU has before it is changed. Errors: those of lull_journal_save(). */
 int lull_writer_record(struct lull_writer *writer, uint32_t index, struct lull_error *err);
 
-/* Notes a clock before it is written. What was noted for a call that has failed is replaced: it is
- * not what the GPU has. */
+/* Notes a clock before it is written. The record names two clocks. Where a third may be locked,
+ * because no reading has shown the effect of the calls before, the record becomes blind: every lock
+ * may be Lull's. */
 int lull_writer_note_clock(struct lull_writer *writer, uint32_t index, uint32_t sm_mhz,
                            struct lull_error *err);
 

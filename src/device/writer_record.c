@@ -77,7 +77,7 @@ int lull_writer_record(struct lull_writer *writer, uint32_t index, struct lull_e
         result = lull_journal_save(writer->journal, &gpu->journal.record, err);
     }
     lull_writer_gpu_handle(gpu, result == 0 ? LULL_EVENT_RECORDED : LULL_EVENT_RECORD_FAILED);
-    gpu->journal.is_noted = true;
+    gpu->journal.proof = LULL_PROOF_NONE;
     if (result == 0 && !is_new)
         lull_limit_control_inherit(&gpu->limit, gpu->journal.record.power_limit_mw,
                                    gpu->journal.record.written.limit_mw);
@@ -89,22 +89,47 @@ int lull_writer_record(struct lull_writer *writer, uint32_t index, struct lull_e
     return result;
 }
 
+/* Puts a clock before those that may be locked at present. Of more than two, the highest is kept:
+ * a clock above it shows that none of them is locked. */
+static void name_clock(struct lull_writer_journal *journal, uint32_t sm_mhz)
+{
+    uint32_t *const named_mhz = journal->record.written.sm_mhz;
+    const uint32_t last_mhz = named_mhz[0];
+
+    if (journal->proof == LULL_PROOF_SEEN)
+        journal->record.is_blind = 0;
+    if (last_mhz == sm_mhz)
+        return;
+    if (journal->proof == LULL_PROOF_NONE && named_mhz[1] != 0 && named_mhz[1] != sm_mhz) {
+        journal->record.is_blind = 1;
+        named_mhz[1] = named_mhz[1] > last_mhz ? named_mhz[1] : last_mhz;
+    } else {
+        named_mhz[1] = last_mhz;
+    }
+    named_mhz[0] = sm_mhz;
+}
+
 int lull_writer_note_clock(struct lull_writer *writer, uint32_t index, uint32_t sm_mhz,
                            struct lull_error *err)
 {
-    struct lull_writer_gpu *gpu = &writer->gpus[index];
-    struct lull_journal_written *written = &gpu->journal.record.written;
+    struct lull_writer_journal *journal = &writer->gpus[index].journal;
+    const struct lull_journal_record before = journal->record;
+    int result;
 
-    /* A reset may have no effect, and then either of the two clocks before it may still hold. */
-    if (sm_mhz != 0) {
-        if (gpu->journal.is_noted && written->sm_mhz[0] != sm_mhz)
-            written->sm_mhz[1] = written->sm_mhz[0];
-        written->sm_mhz[0] = sm_mhz;
-    }
-    written->sm_at_ns = lull_now_ns();
-    gpu->journal.is_noted = false;
-    return lull_journal_note(writer->journal, gpu->journal.record.uuid, &gpu->journal.file, written,
-                             err);
+    /* A reset may have no effect, and then the clocks before it may still hold. */
+    if (sm_mhz != 0)
+        name_clock(journal, sm_mhz);
+    journal->record.written.sm_at_ns = lull_now_ns();
+    if (journal->record.is_blind != before.is_blind)
+        result = lull_journal_save(writer->journal, &journal->record, err);
+    else
+        result = lull_journal_note(writer->journal, journal->record.uuid, &journal->file,
+                                   &journal->record.written, err);
+    if (result < 0 && sm_mhz != 0) /* the clock will not be written */
+        journal->record = before;
+    else if (sm_mhz != 0)
+        journal->proof = LULL_PROOF_NONE;
+    return result;
 }
 
 int lull_writer_note_limit(struct lull_writer *writer, uint32_t index, bool is_foreign,
@@ -120,9 +145,12 @@ int lull_writer_note_limit(struct lull_writer *writer, uint32_t index, bool is_f
                  index, gpu->limit.before_mw / 1000);
         gpu->journal.record.power_limit_mw = gpu->limit.before_mw;
     }
+    /* What was written last may have had no effect, so the limit that was read is noted as well. */
     if (gpu->limit.target_mw != 0 && gpu->limit.wanted_mw != 0 &&
         written_mw[0] != gpu->limit.target_mw) {
         written_mw[1] = written_mw[0];
+        if (gpu->limit.present_mw != 0 && gpu->limit.present_mw != gpu->limit.before_mw)
+            written_mw[1] = gpu->limit.present_mw;
         written_mw[0] = gpu->limit.target_mw;
     }
     if (is_foreign)
@@ -164,6 +192,7 @@ void lull_writer_forget_clocks(struct lull_writer_gpu *gpu)
 {
     gpu->journal.record.is_blind = 0;
     gpu->journal.record.written = (struct lull_journal_written){0};
+    gpu->journal.proof = LULL_PROOF_NONE;
 }
 
 /* Puts the record of an idle GPU aside until its clock is seen. The keeper may have removed it. */
@@ -195,8 +224,7 @@ static int clear_record(struct lull_writer *writer, uint32_t index, struct lull_
 
     if (lull_writer_needs_proof(gpu)) {
         lull_device_read(writer->devices, index, LULL_LOCK_STATE_READINGS, &reading);
-        lock_state = lull_lock_state_of_clock(lull_device_info(writer->devices, index), &reading,
-                                              &gpu->journal.record.written);
+        lock_state = lull_writer_judge(writer, index, &reading);
         gpu->state.observed_mhz = reading.sm_mhz;
         if (lull_driver_owner_is_lost())
             return -EAGAIN;

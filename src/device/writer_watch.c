@@ -58,6 +58,25 @@ static void yield_clock(struct lull_writer_gpu *gpu, uint32_t index)
         lull_writer_refuse(gpu, index, -EBUSY);
 }
 
+enum lull_lock_state lull_writer_judge(const struct lull_writer *writer, uint32_t index,
+                                       const struct lull_device_reading *reading)
+{
+    const struct lull_journal_record *record = &writer->gpus[index].journal.record;
+    const enum lull_lock_state lock_state = lull_lock_state_of_clock(
+        lull_device_info(writer->devices, index), reading, &record->written);
+
+    if (lock_state == LULL_LOCK_FOREIGN && record->is_blind != 0)
+        return LULL_LOCK_OURS;
+    return lock_state;
+}
+
+/* A reading has shown that the reset has had an effect. */
+static void note_free(struct lull_writer_gpu *gpu)
+{
+    gpu->clock.is_seen_free = true;
+    gpu->journal.proof = LULL_PROOF_SEEN;
+}
+
 enum lull_lock_state lull_writer_look(struct lull_writer *writer, uint32_t index)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
@@ -69,15 +88,12 @@ enum lull_lock_state lull_writer_look(struct lull_writer *writer, uint32_t index
     if (now_ns - gpu->journal.record.written.sm_at_ns < LULL_LOCK_STATE_SETTLING_NS)
         return LULL_LOCK_OURS;
     lull_device_read(writer->devices, index, LULL_LOCK_STATE_READINGS, &reading);
-    lock_state = lull_lock_state_of_clock(lull_device_info(writer->devices, index), &reading,
-                                          &gpu->journal.record.written);
-    if (lock_state == LULL_LOCK_FOREIGN && gpu->journal.record.is_blind != 0)
-        lock_state = LULL_LOCK_OURS;
+    lock_state = lull_writer_judge(writer, index, &reading);
     gpu->state.observed_mhz = reading.sm_mhz;
     if (reading.valid != 0)
         gpu->state.seen_ns = now_ns;
-    gpu->clock.is_seen_free =
-        gpu->clock.is_seen_free || (lock_state == LULL_LOCK_FREE && gpu->clock.applied_mhz == 0);
+    if (lock_state == LULL_LOCK_FREE && gpu->clock.applied_mhz == 0)
+        note_free(gpu);
     gpu->watch.is_checked = gpu->watch.is_checked || lock_state != LULL_LOCK_FOREIGN;
     if (lock_state == LULL_LOCK_FREE || lock_state == LULL_LOCK_OURS)
         lull_writer_gpu_handle(gpu, LULL_EVENT_CLOCK_LEFT);
@@ -146,12 +162,30 @@ static bool is_applied(const struct lull_writer *writer, uint32_t index, uint32_
     return seen_mhz <= lull_lock_state_step_above(info, gpu->clock.applied_mhz);
 }
 
-static void writer_watch_end_observation(struct lull_writer_gpu *gpu, int64_t settle_ns)
+/* Notes what the end of an observation shows of the clocks that the record names. The clock of an
+ * idle GPU shows nothing, although it may be the lowest one, which was locked. */
+static void note_proof(struct lull_writer *writer, uint32_t index, uint32_t seen_mhz)
 {
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+
+    if (gpu->clock.applied_mhz == 0 || gpu->result.settle_ns == LULL_SETTLE_NOT_APPLIED ||
+        gpu->clock.applied_mhz != gpu->journal.record.written.sm_mhz[0] ||
+        writer_watch_is_idle(writer, index))
+        return;
+    gpu->journal.proof =
+        seen_mhz == gpu->clock.applied_mhz ? LULL_PROOF_SEEN : LULL_PROOF_CONSISTENT;
+}
+
+static void writer_watch_end_observation(struct lull_writer *writer, uint32_t index,
+                                         uint32_t seen_mhz, int64_t settle_ns)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+
     gpu->clock.observation.is_running = false;
     gpu->result.settle_ns = settle_ns;
     if (settle_ns == LULL_SETTLE_NOT_APPLIED)
         gpu->state.disobeyed++;
+    note_proof(writer, index, seen_mhz);
 }
 
 /* Returns whether a reading after a reset shows that it has had an effect. */
@@ -180,15 +214,18 @@ static void writer_watch_observe(struct lull_writer *writer, uint32_t index)
     gpu->state.observed_mhz = reading.sm_mhz;
     if (reading.valid != 0)
         gpu->state.seen_ns = now_ns;
-    gpu->clock.is_seen_free = gpu->clock.is_seen_free || is_seen_free(writer, index, &reading);
+    if (is_seen_free(writer, index, &reading))
+        note_free(gpu);
     observation->next_ns = now_ns + LULL_SWITCH_LOOK_NS;
     if (reading.valid != 0 && writer_watch_is_settled(writer, index, reading.sm_mhz))
-        writer_watch_end_observation(gpu, (observation->read_ns + now_ns) / 2 -
-                                              observation->call_end_ns);
+        writer_watch_end_observation(writer, index, reading.sm_mhz,
+                                     (observation->read_ns + now_ns) / 2 -
+                                         observation->call_end_ns);
     else if (now_ns >= observation->call_end_ns + OBSERVE_LIMIT_NS)
-        writer_watch_end_observation(gpu, is_applied(writer, index, reading.sm_mhz)
-                                              ? observation->changed_ns - observation->call_end_ns
-                                              : LULL_SETTLE_NOT_APPLIED);
+        writer_watch_end_observation(writer, index, reading.sm_mhz,
+                                     is_applied(writer, index, reading.sm_mhz)
+                                         ? observation->changed_ns - observation->call_end_ns
+                                         : LULL_SETTLE_NOT_APPLIED);
     if (!observation->is_running)
         gpu->result.unread_us = lull_writer_unread_us(gpu, now_ns);
     observation->read_ns = now_ns;

@@ -1166,7 +1166,7 @@ static void test_f45_the_journal_has_what_is_about_to_be_written(void **state)
     assert_int_equal(record.written.sm_mhz[1], 900);
     assert_int_equal(record.written.limit_mw[0], 250000);
     assert_int_equal(record.written.limit_mw[1], 200000);
-    /* What has failed is not what the GPU had before. */
+    /* What has failed may have had an effect, so a third clock may be locked. */
     fake.gpus[0].failures = 1;
     fake.gpus[0].status = -EIO;
     ask_soon(0, 200);
@@ -1176,6 +1176,7 @@ static void test_f45_the_journal_has_what_is_about_to_be_written(void **state)
     assert_true(has_record(0, &record));
     assert_int_equal(record.written.sm_mhz[0], 1200);
     assert_int_equal(record.written.sm_mhz[1], 600);
+    assert_int_equal(record.is_blind, 1);
     assert_int_equal(end(), 0);
 }
 
@@ -1391,6 +1392,65 @@ static void test_f16_two_calls_without_effect_leave_nothing_low(void **state)
     assert_int_equal(fake.gpus[0].ineffective, 0);
     assert_int_equal(fake.gpus[0].locked_mhz, 0);
     assert_false(has_record(0, &record));
+    assert_int_equal(end(), 0);
+}
+
+/* Locks follow a lock that has an effect: first calls that fail, then calls that are accepted
+ * without effect, so that any of them may hold. No reset has an effect before the third. */
+static void test_f16_no_series_of_locks_without_effect_leaves_one(void **state)
+{
+    static const uint32_t clocks_mhz[] = {200, 600, 900, 1200};
+    struct lull_journal_record record;
+
+    (void)state;
+    for (uint32_t i = 0; i < 2 * 2 * 3; i++) {
+        const bool is_quick = i % 2 == 0; /* no reading comes between two calls */
+        const bool is_idle = i / 2 % 2 == 1;
+        const uint32_t failing = i / 4; /* of the locks after the first */
+
+        begin(1);
+        grant(0, &wide);
+        ask_soon(0, clocks_mhz[0]);
+        advance(T0 + 200 * MS);
+        fake.gpus[0].reasons = is_idle ? LULL_CLOCK_REASON_IDLE : 0;
+        for (uint32_t j = 1; j < 4; j++) {
+            fake.gpus[0].failures = j <= failing ? 1 : 0;
+            fake.gpus[0].status = -EIO;
+            fake.gpus[0].ineffective = 4;
+            ask_soon(0, clocks_mhz[j]);
+            advance(fake_time_ns + (is_quick ? MS : 400 * MS));
+        }
+        fake.gpus[0].ineffective = 2;
+        lull_writer_end(writer, 0);
+        advance(fake_time_ns + 500 * MS);
+        fake.gpus[0].reasons = 0;
+        advance(fake_time_ns + 9 * LULL_NS_PER_S);
+        assert_int_equal(fake.gpus[0].ineffective, 0);
+        assert_int_equal(fake.gpus[0].locked_mhz, 0);
+        assert_false(has_record(0, &record));
+        assert_int_equal(end(), 0);
+    }
+}
+
+/* What was locked is noted as well as what is about to be, also after calls without effect. */
+static void test_f16_the_journal_has_the_limit_that_stays(void **state)
+{
+    struct lull_journal_record record;
+
+    (void)state;
+    begin(1);
+    grant(0, &limits);
+    ask_limit(0, 200000);
+    advance(T0 + 300 * MS);
+    fake.gpus[0].least_limit_mw = fake.gpus[0].limit_mw; /* lower limits have no effect */
+    ask_limit(0, 180000);
+    advance(T0 + 600 * MS);
+    ask_limit(0, 160000);
+    advance(T0 + 900 * MS);
+    assert_int_equal(fake.gpus[0].limit_mw, 200000);
+    assert_true(has_record(0, &record));
+    assert_int_equal(record.written.limit_mw[0], 160000);
+    assert_int_equal(record.written.limit_mw[1], 200000);
     assert_int_equal(end(), 0);
 }
 
@@ -2188,6 +2248,8 @@ int main(void)
         cmocka_unit_test(test_f46_an_idle_reset_without_effect_is_repeated_when_busy),
         cmocka_unit_test(test_f46_an_idle_reset_is_confirmed_when_busy),
         cmocka_unit_test(test_f16_two_calls_without_effect_leave_nothing_low),
+        cmocka_unit_test(test_f16_no_series_of_locks_without_effect_leaves_one),
+        cmocka_unit_test(test_f16_the_journal_has_the_limit_that_stays),
         cmocka_unit_test(test_f46_a_lease_takes_an_unconfirmed_gpu_over),
         cmocka_unit_test(test_f16_a_record_that_cannot_be_extended_is_not_forgotten),
         cmocka_unit_test(test_f16_a_deferred_record_that_cannot_be_renewed_is_not_forgotten),

@@ -33,7 +33,6 @@ static struct gpu {
     uint32_t raisings; /* between two clocks, since the lease began */
     uint32_t limits;   /* other limits than the one before, in the same time */
     bool is_faulty;    /* calls are repeated */
-    bool is_unnamed;   /* a clock was ignored since the last call with an effect */
     bool was_ignored;  /* the last call for a clock succeeded without effect: it is not repeated */
     struct lull_cap caps[MAX_CAPS];
     uint32_t cap_count; /* in this sequence; the last one applies */
@@ -390,13 +389,9 @@ static int set_clock(uint32_t gpu, uint32_t sm_mhz, struct lull_error *err)
     const uint32_t before_mhz = gpus[gpu].locked_mhz;
     const int result = call(gpu, &has_effect, err);
 
-    /* The record names two clocks, so it cannot name what holds after two ignored ones. */
-    has_effect = has_effect || (result == 0 && sm_mhz != 0 && gpus[gpu].is_unnamed);
     if (has_effect)
         gpus[gpu].locked_mhz = sm_mhz;
     gpus[gpu].was_ignored = result == 0 && !has_effect;
-    gpus[gpu].is_unnamed =
-        !has_effect && (gpus[gpu].is_unnamed || (gpus[gpu].was_ignored && sm_mhz != 0));
     if (before_mhz != 0 && sm_mhz > before_mhz && !is_of_cap(&gpus[gpu], sm_mhz, 0))
         check_share(gpu, true, false);
     tell(gpu, "clock", sm_mhz, result, has_effect);
