@@ -59,6 +59,7 @@ void lull_server_serve_reload(struct lull_server *server, struct lull_connection
     lull_server_publish_viewers(server);
     lull_log(LULL_LOG_INFO, "lulld", "policy read again (file=%s)", server->policy_path);
     lull_server_judge_again(server);
+    lull_writer_retry_caps(server->writer);
     lull_server_reply_code(connection, message->sequence, 0, "");
 }
 

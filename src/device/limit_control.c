@@ -6,10 +6,14 @@
 #include "base/clock.h"
 
 /* A limiter needs most of a second to follow, and each call keeps the driver busy for some 10 ms,
- * so a GPU's limit is set at most this often; a failed call is repeated with growing pauses. */
+ * so a GPU's limit is set at most this often; a failed call is repeated with growing pauses. The
+ * driver may refuse a cap as long as it runs. */
 static const int64_t gap_ns = 200 * LULL_NS_PER_MS;
 static const int64_t retry_first_ns = 20 * LULL_NS_PER_MS;
 static const int64_t retry_last_ns = LULL_NS_PER_S;
+static const int64_t retry_cap_last_ns = 60 * LULL_NS_PER_S;
+
+enum { MOST_DOUBLINGS_OF_LIMIT = 12 };
 
 static bool may_set(const struct lull_limit_control *control)
 {
@@ -44,6 +48,14 @@ void lull_limit_control_cap(struct lull_limit_control *control, uint32_t cap_mw)
         return;
     control->cap_mw = cap_mw;
     control->has_pending = may_set(control);
+    lull_limit_control_retry(control);
+}
+
+void lull_limit_control_retry(struct lull_limit_control *control)
+{
+    if (control->failures > 0)
+        control->next_ns = 0;
+    control->failures = 0;
 }
 
 void lull_limit_control_inherit(struct lull_limit_control *control, uint32_t before_mw,
@@ -64,6 +76,8 @@ int lull_limit_control_take(struct lull_limit_control *control,
     if (control->max_mw > 0) {
         control->has_pending = true;
         control->pending = *request;
+        /* It may succeed where the cap does not. */
+        control->next_ns = lull_earlier_ns(control->next_ns, lull_now_ns() + retry_last_ns);
         return 0;
     }
     control->result.sequence = request->sequence;
@@ -183,20 +197,21 @@ bool lull_limit_control_look(struct lull_limit_control *control, struct lull_dev
 }
 
 /* Failed calls are repeated after growing pauses. */
-static void plan_next(struct lull_limit_control *control)
+static void plan_next(struct lull_limit_control *control, int64_t last_ns)
 {
-    const uint32_t shift = control->failures < 6 ? control->failures : 6;
-    const int64_t wait_ns = retry_first_ns << shift;
+    uint32_t shift = control->failures;
 
+    if (shift > MOST_DOUBLINGS_OF_LIMIT)
+        shift = MOST_DOUBLINGS_OF_LIMIT;
     control->next_ns = lull_now_ns() + gap_ns;
     if (control->failures > 0)
-        control->next_ns = lull_now_ns() + lull_earlier_ns(wait_ns, retry_last_ns);
+        control->next_ns = lull_now_ns() + lull_earlier_ns(retry_first_ns << shift, last_ns);
 }
 
 void lull_limit_control_postpone(struct lull_limit_control *control)
 {
     control->failures++;
-    plan_next(control);
+    plan_next(control, retry_last_ns);
 }
 
 void lull_limit_control_act(struct lull_limit_control *control, struct lull_devices *devices,
@@ -217,5 +232,5 @@ void lull_limit_control_act(struct lull_limit_control *control, struct lull_devi
     /* A client learns of the failure and may request its limit again, but a cap must hold. */
     control->has_pending = control->result.status < 0 && control->cap_mw > 0;
     control->failures = control->result.status < 0 ? control->failures + 1 : 0;
-    plan_next(control);
+    plan_next(control, control->has_pending ? retry_cap_last_ns : retry_last_ns);
 }

@@ -75,6 +75,9 @@ int64_t lull_limit_control_due_ns(const struct lull_limit_control *control);
 bool lull_limit_control_look(struct lull_limit_control *control, struct lull_devices *devices,
                              uint32_t gpu);
 
+/* Tries a limit that has failed again at once, and after short pauses again. */
+void lull_limit_control_retry(struct lull_limit_control *control);
+
 /* Notes that the limit could not even be tried: the next attempt follows after a growing pause. */
 void lull_limit_control_postpone(struct lull_limit_control *control);
 

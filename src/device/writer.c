@@ -238,6 +238,14 @@ void lull_writer_cap(struct lull_writer *writer, uint32_t gpu, const struct lull
     lull_writer_wake(writer);
 }
 
+void lull_writer_retry_caps(struct lull_writer *writer)
+{
+    pthread_mutex_lock(&writer->mailbox_lock);
+    writer->is_retry_due = true;
+    pthread_mutex_unlock(&writer->mailbox_lock);
+    lull_writer_wake(writer);
+}
+
 void lull_writer_end(struct lull_writer *writer, uint32_t gpu)
 {
     pthread_mutex_lock(&writer->mailbox_lock);

@@ -66,8 +66,9 @@ struct lull_writer_options {
     struct lull_keeper *keeper; /* gets heartbeats; NULL: none runs */
     void *context;
     /* Called on a thread of the writer when the GPU of an ended lease was raised and read back and
-     * its record was removed (0), or when that has failed, and the writer continues trying;
-     * -ETIMEDOUT: its driver call does not return. May be NULL. */
+     * its record was removed (0), or, where it is capped, when it is as its cap says (0), or when
+     * that has failed, and the writer continues trying; -ETIMEDOUT: its driver call does not
+     * return. May be NULL. */
     void (*ended)(void *context, uint32_t gpu, int result);
     /* Called on a thread of the writer: a leased GPU can no longer be driven, so its lease is to be
      * ended. May be NULL: then it stays, and its requests are refused meanwhile. */
@@ -140,8 +141,12 @@ void lull_writer_remove_source(struct lull_writer *writer, struct lull_writer_so
 void lull_writer_grant(struct lull_writer *writer, uint32_t gpu, struct lull_writer_source *source,
                        const struct lull_band *band);
 
-/* Caps a GPU from now on; a cap of zeros lifts it. */
+/* Caps a GPU from now on; a cap of zeros lifts it. What the driver refuses, or accepts without
+ * effect, is tried again after pauses that grow to a minute. */
 void lull_writer_cap(struct lull_writer *writer, uint32_t gpu, const struct lull_cap *cap);
+
+/* Tries caps that could not be set again at once. */
+void lull_writer_retry_caps(struct lull_writer *writer);
 
 /* Ends a lease: the GPU is raised and restored, and ended() follows. Without a lease nothing
  * happens. */

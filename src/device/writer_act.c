@@ -12,15 +12,21 @@
 #include "device/lock_state.h"
 #include "device/driver_owner.h"
 
-/* A raising that failed is tried again after pauses that double. */
+/* A raising that failed is tried again after pauses that double, to a second, or to a minute where
+ * it would lower the clock to a cap: the driver may refuse that as long as it runs. */
 #define RETRY_FIRST_NS (2 * LULL_NS_PER_MS)
 #define RETRY_LAST_NS LULL_NS_PER_S
+#define RETRY_CAP_LAST_NS (60 * LULL_NS_PER_S)
+enum { MOST_DOUBLINGS = 15 };
 
 /* Makes the driver call for sm_mhz and records its result; applied_mhz changes only on success. */
 static int writer_act_set_point(struct lull_writer *writer, uint32_t index, uint32_t sm_mhz)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
-    const uint32_t before_mhz = gpu->clock.applied_mhz;
+    /* What the last write did not change still holds. */
+    const uint32_t before_mhz = gpu->result.settle_ns == LULL_SETTLE_NOT_APPLIED
+                                    ? gpu->clock.observation.before_mhz
+                                    : gpu->clock.applied_mhz;
     struct lull_error error = {0};
     int64_t begin_ns = lull_now_ns();
     int status = sm_mhz == 0 ? lull_device_reset_sm(writer->devices, index, &error)
@@ -57,11 +63,21 @@ static int writer_act_set_point(struct lull_writer *writer, uint32_t index, uint
     return status;
 }
 
+/* Returns whether the clock is above the GPU's cap, by what was written. */
+static bool is_above_cap(const struct lull_writer_gpu *gpu)
+{
+    return lull_writer_gpu_is_held(gpu) && gpu->lease.reference_mhz != 0 &&
+           (gpu->clock.applied_mhz == 0 || gpu->clock.applied_mhz > gpu->lease.reference_mhz);
+}
+
 void lull_writer_plan_retry(struct lull_writer_gpu *gpu)
 {
-    const uint32_t shift = gpu->faults.raise_failures < 9 ? gpu->faults.raise_failures : 9;
+    const int64_t last_ns = is_above_cap(gpu) ? RETRY_CAP_LAST_NS : RETRY_LAST_NS;
+    uint32_t shift = gpu->faults.raise_failures;
 
-    gpu->clock.raise_ns = lull_now_ns() + lull_earlier_ns(RETRY_FIRST_NS << shift, RETRY_LAST_NS);
+    if (shift > MOST_DOUBLINGS)
+        shift = MOST_DOUBLINGS;
+    gpu->clock.raise_ns = lull_now_ns() + lull_earlier_ns(RETRY_FIRST_NS << shift, last_ns);
     gpu->faults.raise_failures++;
     /* A GPU that is gone is raised by its return; asking for it all the time delays the others. */
     if (lull_fault_of(gpu->state.status) == LULL_FAULT_GONE)
@@ -107,6 +123,16 @@ static int note_cap(struct lull_writer *writer, uint32_t index, struct lull_erro
     return result;
 }
 
+/* Reports the end of a lease whose clock cannot be undone for long. */
+static void report_if_failing(struct lull_writer *writer, uint32_t index, int status)
+{
+    const struct lull_writer_gpu *gpu = &writer->gpus[index];
+
+    if (lull_writer_gpu_is_awaited(gpu) &&
+        gpu->faults.raise_failures == LULL_WRITER_FAILURES_TO_REPORT)
+        lull_writer_report_end(writer, index, status);
+}
+
 /* Returns whether a GPU may be locked at its cap now. If not, it is tried again later, unless
  * another program holds the clock, and a request for it is refused. */
 static bool may_lock_at_cap(struct lull_writer *writer, uint32_t index)
@@ -127,6 +153,8 @@ static bool may_lock_at_cap(struct lull_writer *writer, uint32_t index)
     if (result < 0) {
         lull_writer_log_once(gpu, &error);
         lull_writer_plan_retry(gpu);
+        gpu->clock.raise_ns = lull_earlier_ns(gpu->clock.raise_ns, lull_now_ns() + RETRY_LAST_NS);
+        report_if_failing(writer, index, result);
     } else if (gpu->states.clock != LULL_CLOCK_FOREIGN) {
         gpu->clock.raise_ns = gpu->watch.next_ns;
     }
@@ -171,15 +199,14 @@ static void raise_gpu(struct lull_writer *writer, uint32_t index)
         gpu->result.sequence = gpu->request.pending.sequence;
         gpu->request.is_pending = false;
     }
+    gpu->clock.raise_ns = LULL_WRITER_NEVER_NS; /* a GPU that the call finds again sets it */
     status = writer_act_set_point(writer, index, reference_mhz);
-    gpu->clock.raise_ns = LULL_WRITER_NEVER_NS;
     if (status < 0) {
         lull_writer_plan_retry(gpu);
-        if (lull_writer_gpu_is_ending(gpu) &&
-            gpu->faults.raise_failures == LULL_WRITER_FAILURES_TO_REPORT)
-            lull_writer_report_end(writer, index, status);
+        report_if_failing(writer, index, status);
     } else if (lull_writer_gpu_is_held(gpu)) {
-        gpu->faults.raise_failures = 0;
+        if (gpu->states.lease != LULL_LEASE_CAPPING) /* else the clock is to be seen first */
+            gpu->faults.raise_failures = 0;
         writer_act_wake(gpu);
         if (is_own && reason == LULL_E_STALE)
             gpu->result.status = LULL_E_STALE; /* the client must see that its clock was undone */
@@ -231,7 +258,26 @@ static void writer_act_on_gpu(struct lull_writer *writer, uint32_t index)
         gpu->result.sequence = gpu->request.pending.sequence;
         lull_writer_publish(gpu, index);
     }
+    if (gpu->lease.reference_mhz != 0 && gpu->result.status == 0 && !is_above_cap(gpu))
+        gpu->clock.raise_ns = LULL_WRITER_NEVER_NS; /* the cap holds now */
     lull_writer_show_state(writer, index);
+}
+
+/* Logs the first failure of a limit; a cap may be refused as long as the driver runs. */
+static void log_limit(struct lull_writer_gpu *gpu, const struct lull_error *error)
+{
+    if (gpu->limit.failures > 1)
+        lull_writer_count_failure(gpu, error);
+    else
+        lull_writer_log_once(gpu, error);
+}
+
+static void report_if_limit_fails(struct lull_writer *writer, uint32_t index, int status)
+{
+    const struct lull_writer_gpu *gpu = &writer->gpus[index];
+
+    if (lull_writer_gpu_is_awaited(gpu) && gpu->limit.failures == LULL_WRITER_FAILURES_TO_REPORT)
+        lull_writer_report_end(writer, index, status);
 }
 
 /* Returns whether a GPU's limit may be set now. No client repeats a cap, so a record that failed is
@@ -243,12 +289,15 @@ static bool may_write_limit(struct lull_writer *writer, uint32_t index)
 
     if (!lull_writer_gpu_is_held(gpu) || gpu->states.record == LULL_RECORD_KEPT)
         return true;
-    if (!lull_writer_is_keeper_at_work(writer)) { /* it would remove the new record */
-        if (lull_writer_record(writer, index, &error) == 0)
-            return true;
-        lull_writer_log_once(gpu, &error);
+    if (lull_writer_is_keeper_at_work(writer)) { /* it would remove the new record */
+        lull_limit_control_postpone(&gpu->limit);
+        return false;
     }
+    if (lull_writer_record(writer, index, &error) == 0)
+        return true;
     lull_limit_control_postpone(&gpu->limit);
+    log_limit(gpu, &error);
+    report_if_limit_fails(writer, index, error.code);
     return false;
 }
 
@@ -270,11 +319,10 @@ static void write_limit_of(struct lull_writer *writer, uint32_t index)
     if (gpu->limit.target_mw != 0 && (result == 0 || gpu->limit.wanted_mw == 0))
         gpu->state.writes++;
     if (gpu->limit.result.status < 0 || result < 0)
-        lull_writer_log_once(gpu, &error);
+        log_limit(gpu, &error);
     if (gpu->limit.result.status < 0 && !lull_driver_owner_is_lost())
         lull_writer_note_result(writer, index, gpu->limit.result.status, &error);
-    if (lull_writer_gpu_is_ending(gpu) && gpu->limit.failures == LULL_WRITER_FAILURES_TO_REPORT)
-        lull_writer_report_end(writer, index, gpu->limit.result.status);
+    report_if_limit_fails(writer, index, gpu->limit.result.status);
     lull_writer_publish_limit(gpu, index);
     lull_writer_show_state(writer, index);
 }

@@ -77,8 +77,7 @@ static void writer_driver_find_gpu(struct lull_writer *writer, uint32_t index)
     lull_writer_gpu_handle(gpu, LULL_EVENT_FOUND);
     gpu->faults.is_logged = false;
     gpu->state.status = 0;
-    if (gpu->clock.raise_ns != LULL_WRITER_NEVER_NS)
-        gpu->clock.raise_ns = now_ns;
+    lull_writer_retry_cap(gpu, now_ns);
     lull_writer_distrust(gpu, index, now_ns);
     plan_check(writer, gpu);
     /* One that was never there has not been claimed yet. */
@@ -168,8 +167,7 @@ static void writer_readmit_gpu(struct lull_writer *writer, uint32_t index, int64
     }
     gpu->faults.is_logged = false;
     gpu->state.status = 0;
-    if (gpu->clock.raise_ns != LULL_WRITER_NEVER_NS)
-        gpu->clock.raise_ns = now_ns;
+    lull_writer_retry_cap(gpu, now_ns);
     lull_writer_distrust(gpu, index, now_ns);
 }
 
@@ -336,7 +334,7 @@ static void end_lost(struct lull_writer *writer)
     for (uint32_t i = 0; i < writer->gpu_count; i++) {
         const struct lull_writer_gpu *gpu = &writer->gpus[i];
 
-        if (lull_writer_is_away(writer, i) || !lull_writer_gpu_is_ending(gpu))
+        if (lull_writer_is_away(writer, i) || !lull_writer_gpu_is_awaited(gpu))
             continue;
         if (gpu->states.presence == LULL_PRESENCE_LOST || !writer->is_driver_open)
             lull_writer_report_end(writer, i,

@@ -105,6 +105,12 @@ struct lull_writer_watch {
     uint32_t doubted_mhz; /* ...by this clock */
 };
 
+/* Whether the clock of its cap is in force. */
+struct lull_writer_cap_watch {
+    uint32_t failures; /* looks in a row that found the clock above it, each followed by a write */
+    int64_t retry_ns;  /* the next write comes no sooner */
+};
+
 /* A request of the client that has not been passed to the driver yet. */
 struct lull_writer_request {
     bool is_pending;
@@ -146,6 +152,7 @@ struct lull_writer_gpu {
     struct lull_writer_journal journal;
     struct lull_writer_lock clock;
     struct lull_writer_watch watch;
+    struct lull_writer_cap_watch cap;
     struct lull_writer_request request;
     struct lull_writer_faults faults;
     struct lull_writer_alive alive;
@@ -175,6 +182,7 @@ struct lull_writer {
     bool has_finished;
     struct lull_writer_state states[LULL_DEVICE_MAX_GPUS];
     uint64_t to_quiesce;
+    bool is_retry_due;              /* caps that the driver refuses are to be tried at once */
     uint32_t shown_gpus;            /* the GPUs that may be leased are those below it */
     struct lull_error driver_error; /* why it is away; code 0: it is not */
 
@@ -208,13 +216,20 @@ static inline void lull_writer_gpu_handle(struct lull_writer_gpu *gpu, enum lull
 /* Returns whether the GPU has a lease, of a client or of the writer itself. */
 static inline bool lull_writer_gpu_is_held(const struct lull_writer_gpu *gpu)
 {
-    return gpu->states.lease == LULL_LEASE_CLIENT || gpu->states.lease == LULL_LEASE_OWN;
+    return gpu->states.lease == LULL_LEASE_CLIENT || gpu->states.lease == LULL_LEASE_OWN ||
+           gpu->states.lease == LULL_LEASE_CAPPING;
 }
 
 static inline bool lull_writer_gpu_is_ending(const struct lull_writer_gpu *gpu)
 {
     return gpu->states.lease == LULL_LEASE_CLIENT_ENDING ||
            gpu->states.lease == LULL_LEASE_OWN_ENDING;
+}
+
+/* Returns whether the end of a lease is to be reported once what it has set is undone. */
+static inline bool lull_writer_gpu_is_awaited(const struct lull_writer_gpu *gpu)
+{
+    return lull_writer_gpu_is_ending(gpu) || gpu->states.lease == LULL_LEASE_CAPPING;
 }
 
 /* Returns whether the clock has to be reset before the GPU is as it was. */
@@ -242,7 +257,10 @@ void lull_writer_publish_limit(struct lull_writer_gpu *gpu, uint32_t index);
 /* Shows the owner how a GPU does. */
 void lull_writer_show_state(struct lull_writer *writer, uint32_t index);
 
-/* Counts every failure of a lease, but logs only the first. */
+/* Counts a failure of a lease and shows it to the owner. */
+void lull_writer_count_failure(struct lull_writer_gpu *gpu, const struct lull_error *error);
+
+/* The same, and logs the first one. */
 void lull_writer_log_once(struct lull_writer_gpu *gpu, const struct lull_error *error);
 
 /* What was set is undone, by this thread or by the keeper, and the client has to see it. */
@@ -250,6 +268,9 @@ void lull_writer_undo_lowering(struct lull_writer_gpu *gpu, uint32_t index, int6
 
 /* Frees a GPU whose lease has ended, and reports the result to the owner. */
 void lull_writer_report_end(struct lull_writer *writer, uint32_t index, int result);
+
+/* Tries a cap that could not be set again at once. */
+void lull_writer_retry_cap(struct lull_writer_gpu *gpu, int64_t now_ns);
 
 /* Takes what the mailbox holds: new and ended leases, sources to forget, the order to stop. */
 void lull_writer_adopt(struct lull_writer *writer, int64_t now_ns);

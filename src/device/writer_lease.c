@@ -54,6 +54,8 @@ void lull_writer_show_state(struct lull_writer *writer, uint32_t index)
     gpu->state.limit_mw = gpu->limit.applied_mw;
     gpu->state.cap = gpu->lease.cap;
     gpu->state.health = health_of(writer, gpu);
+    if (gpu->cap.failures > 1)
+        gpu->state.status = LULL_E_NOT_APPLIED;
     gpu->state.is_unrestored =
         !lull_writer_gpu_is_held(gpu) &&
         (lull_writer_gpu_is_changed(gpu) || !lull_limit_control_is_restored(&gpu->limit));
@@ -62,10 +64,15 @@ void lull_writer_show_state(struct lull_writer *writer, uint32_t index)
     pthread_mutex_unlock(&writer->mailbox_lock);
 }
 
-void lull_writer_log_once(struct lull_writer_gpu *gpu, const struct lull_error *error)
+void lull_writer_count_failure(struct lull_writer_gpu *gpu, const struct lull_error *error)
 {
     gpu->state.failed++;
     snprintf(gpu->state.trouble, sizeof(gpu->state.trouble), "%.190s", error->text);
+}
+
+void lull_writer_log_once(struct lull_writer_gpu *gpu, const struct lull_error *error)
+{
+    lull_writer_count_failure(gpu, error);
     if (!gpu->faults.is_logged)
         lull_log(LULL_LOG_ERROR, "writer", "%s", error->text);
     gpu->faults.is_logged = true;
@@ -78,12 +85,20 @@ void lull_writer_undo_lowering(struct lull_writer_gpu *gpu, uint32_t index, int6
     lull_writer_publish(gpu, index);
 }
 
+/* Plans to undo what a lease has set. A lost GPU is looked for at its own intervals, and once again
+ * at the end. */
+static void plan_raise(const struct lull_writer *writer, struct lull_writer_gpu *gpu,
+                       int64_t now_ns)
+{
+    const bool is_waiting = gpu->states.presence == LULL_PRESENCE_LOST && writer->stop_seen_ns == 0;
+
+    gpu->clock.raise_ns = lull_earlier_ns(
+        gpu->clock.raise_ns, now_ns + (is_waiting ? lull_fault_pause_ns(LULL_FAULT_GONE, 1) : 0));
+}
+
 static void begin_ending(const struct lull_writer *writer, struct lull_writer_gpu *gpu,
                          int64_t now_ns)
 {
-    /* A lost GPU is looked for at its own intervals, and once again at the end. */
-    const bool is_waiting = gpu->states.presence == LULL_PRESENCE_LOST && writer->stop_seen_ns == 0;
-
     lull_writer_gpu_handle(gpu, LULL_EVENT_LEASE_ENDS);
     lull_writer_gpu_handle(gpu, LULL_EVENT_RECORD_NEEDED);
     gpu->faults.raise_failures =
@@ -92,18 +107,15 @@ static void begin_ending(const struct lull_writer *writer, struct lull_writer_gp
     gpu->request.is_pending = false;
     gpu->lease.reference_mhz = 0;
     if (lull_writer_gpu_is_changed(gpu))
-        gpu->clock.raise_ns =
-            lull_earlier_ns(gpu->clock.raise_ns,
-                            now_ns + (is_waiting ? lull_fault_pause_ns(LULL_FAULT_GONE, 1) : 0));
+        plan_raise(writer, gpu, now_ns);
     lull_limit_control_end(&gpu->limit, now_ns);
 }
 
 /* Begins a lease, or takes over from the writer's own, in which case the clock stays. */
-static void writer_lease_begin(struct lull_writer_gpu *gpu,
+static void writer_lease_begin(struct lull_writer_gpu *gpu, enum lull_writer_event event,
                                const struct lull_writer_desired *desired, int64_t now_ns)
 {
-    lull_writer_gpu_handle(gpu, desired->source != NULL ? LULL_EVENT_CLIENT_LEASE
-                                                        : LULL_EVENT_OWN_LEASE);
+    lull_writer_gpu_handle(gpu, event);
     gpu->lease.source = desired->source;
     gpu->lease.reference_mhz = 0; /* the cap follows */
     gpu->lease.band = desired->band;
@@ -180,6 +192,8 @@ static void writer_lease_take_cap(struct lull_writer *writer, uint32_t index,
         lull_limit_control_cap(&gpu->limit, cap->max_limit_mw);
     if (gpu->lease.reference_mhz == before_mhz)
         return;
+    gpu->cap = (struct lull_writer_cap_watch){0};
+    lull_writer_retry_cap(gpu, now_ns);
     if (gpu->request.is_pending &&
         (gpu->request.pending.sm_mhz == before_mhz ||
          (gpu->lease.reference_mhz != 0 && gpu->request.pending.sm_mhz > gpu->lease.reference_mhz)))
@@ -203,21 +217,52 @@ static struct lull_writer_desired own_lease(const struct lull_device_info *info,
     return own;
 }
 
+/* Takes a GPU back from a lease that is over, or is ending, to its cap: it goes there at once, so
+ * that there is no moment without a cap. */
+static void writer_lease_take_back(struct lull_writer *writer, uint32_t index,
+                                   const struct lull_cap *cap, int64_t now_ns)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    const struct lull_writer_desired own = own_lease(lull_device_info(writer->devices, index), gpu);
+
+    lull_limit_control_end(&gpu->limit, now_ns);
+    gpu->request.is_pending = false;
+    writer_lease_begin(gpu, LULL_EVENT_LEASE_CAPPED, &own, now_ns);
+    writer_lease_take_cap(writer, index, cap, now_ns);
+    if (gpu->clock.applied_mhz != gpu->lease.reference_mhz ||
+        gpu->states.clock == LULL_CLOCK_UNSURE)
+        plan_raise(writer, gpu, now_ns);
+}
+
+/* Ends the lease that a GPU has, where the owner wants another or none. */
+static void adopt_end(struct lull_writer *writer, uint32_t index,
+                      const struct lull_writer_desired *desired, int64_t now_ns)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    const bool is_new = gpu->lease.epoch != desired->epoch;
+    const bool is_over =
+        gpu->states.lease == LULL_LEASE_CLIENT && (is_new || desired->source == NULL);
+
+    if (is_cap(&desired->cap)) {
+        if (is_over || lull_writer_gpu_is_ending(gpu))
+            writer_lease_take_back(writer, index, &desired->cap, now_ns);
+    } else if (is_over || gpu->states.lease == LULL_LEASE_CAPPING ||
+               (gpu->states.lease == LULL_LEASE_OWN && !(is_new && desired->source != NULL))) {
+        begin_ending(writer, gpu, now_ns);
+    }
+}
+
 static void adopt_one(struct lull_writer *writer, uint32_t index,
                       const struct lull_writer_desired *desired, int64_t now_ns)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     const struct lull_device_info *info = lull_device_info(writer->devices, index);
     const bool is_new = gpu->lease.epoch != desired->epoch;
-    const bool is_held = gpu->states.lease == LULL_LEASE_OWN;
 
-    if (gpu->states.lease == LULL_LEASE_CLIENT && (is_new || desired->source == NULL))
-        begin_ending(writer, gpu, now_ns);
-    if (is_held && !is_cap(&desired->cap) && !(is_new && desired->source != NULL))
-        begin_ending(writer, gpu, now_ns);
+    adopt_end(writer, index, desired, now_ns);
     if (is_new && (gpu->states.lease == LULL_LEASE_FREE || gpu->states.lease == LULL_LEASE_OWN)) {
         if (desired->source != NULL) {
-            writer_lease_begin(gpu, desired, now_ns);
+            writer_lease_begin(gpu, LULL_EVENT_CLIENT_LEASE, desired, now_ns);
         } else { /* it was granted and has ended while this thread was busy */
             gpu->lease.epoch = desired->epoch;
             writer_lease_report_end(writer, index, 0);
@@ -226,7 +271,7 @@ static void adopt_one(struct lull_writer *writer, uint32_t index,
     if (gpu->states.lease == LULL_LEASE_FREE && is_cap(&desired->cap)) {
         const struct lull_writer_desired own = own_lease(info, gpu);
 
-        writer_lease_begin(gpu, &own, now_ns);
+        writer_lease_begin(gpu, LULL_EVENT_OWN_LEASE, &own, now_ns);
     }
     if (lull_writer_gpu_is_held(gpu))
         writer_lease_take_cap(writer, index, &desired->cap, now_ns);
@@ -261,15 +306,28 @@ static void writer_lease_release(struct lull_writer *writer, struct lull_writer_
     }
 }
 
+void lull_writer_retry_cap(struct lull_writer_gpu *gpu, int64_t now_ns)
+{
+    gpu->cap.retry_ns = 0;
+    lull_limit_control_retry(&gpu->limit);
+    if (gpu->clock.raise_ns == LULL_WRITER_NEVER_NS)
+        return;
+    gpu->faults.raise_failures = 0;
+    gpu->clock.raise_ns = lull_earlier_ns(gpu->clock.raise_ns, now_ns);
+}
+
 void lull_writer_adopt(struct lull_writer *writer, int64_t now_ns)
 {
     struct lull_writer_desired desired[LULL_DEVICE_MAX_GPUS];
+    bool is_retry_due;
     struct lull_writer_source *removed;
     struct lull_writer_source *kept;
 
     pthread_mutex_lock(&writer->mailbox_lock);
     memcpy(desired, writer->desired, sizeof(desired));
     writer->to_quiesce_seen = writer->to_quiesce;
+    is_retry_due = writer->is_retry_due;
+    writer->is_retry_due = false;
     removed = writer->removed;
     writer->removed = NULL;
     writer->stop_seen_ns = writer->stop_ns;
@@ -278,9 +336,13 @@ void lull_writer_adopt(struct lull_writer *writer, int64_t now_ns)
         if ((writer->to_quiesce_seen >> i & 1) != 0) /* nothing is to be held there */
             desired[i].cap = (struct lull_cap){0};
 
-    for (uint32_t i = 0; i < writer->gpu_count; i++)
-        if (!lull_writer_is_away(writer, i))
-            adopt_one(writer, i, &desired[i], now_ns);
+    for (uint32_t i = 0; i < writer->gpu_count; i++) {
+        if (lull_writer_is_away(writer, i))
+            continue;
+        adopt_one(writer, i, &desired[i], now_ns);
+        if (is_retry_due && lull_writer_gpu_is_held(&writer->gpus[i]))
+            lull_writer_retry_cap(&writer->gpus[i], now_ns);
+    }
     kept = writer->kept;
     writer->kept = NULL;
     writer_lease_release(writer, kept);

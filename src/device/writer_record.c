@@ -269,6 +269,28 @@ static void writer_record_finish(struct lull_writer *writer, uint32_t index)
         lull_writer_report_end(writer, index, result);
 }
 
+/* Reports the end of a lease whose GPU is as its cap says. */
+static void writer_record_finish_capped(struct lull_writer *writer, uint32_t index)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    const bool is_applied = gpu->result.settle_ns != LULL_SETTLE_NOT_APPLIED;
+
+    if (!is_applied) {
+        lull_writer_gpu_handle(gpu, LULL_EVENT_CLOCK_UNSURE);
+        lull_writer_plan_retry(gpu);
+    }
+    if (is_applied || gpu->faults.raise_failures >= LULL_WRITER_FAILURES_TO_REPORT)
+        lull_writer_report_end(writer, index, is_applied ? 0 : LULL_E_NOT_APPLIED);
+}
+
+/* Returns whether a power limit is as its cap says, or as before the lease. */
+static bool is_limit_settled(const struct lull_writer_gpu *gpu)
+{
+    if (lull_writer_gpu_is_held(gpu) && gpu->limit.cap_mw > 0)
+        return !gpu->limit.has_pending;
+    return lull_limit_control_is_restored(&gpu->limit);
+}
+
 void lull_writer_finish_all(struct lull_writer *writer)
 {
     /* A thread that loses the driver in a reading keeps that GPU only: the others belong to the
@@ -276,10 +298,13 @@ void lull_writer_finish_all(struct lull_writer *writer)
     for (uint32_t i = 0; i < writer->gpu_count && !lull_driver_owner_is_lost(); i++) {
         const struct lull_writer_gpu *gpu = &writer->gpus[i];
 
-        if (!lull_writer_is_out(writer, i) && !lull_writer_gpu_is_held(gpu) &&
-            gpu->clock.raise_ns == LULL_WRITER_NEVER_NS && !gpu->clock.observation.is_running &&
-            lull_limit_control_is_restored(&gpu->limit) &&
-            (lull_writer_gpu_is_ending(gpu) || gpu->states.record == LULL_RECORD_KEPT))
+        if (lull_writer_is_out(writer, i) || gpu->clock.raise_ns != LULL_WRITER_NEVER_NS ||
+            gpu->clock.observation.is_running || !is_limit_settled(gpu))
+            continue;
+        if (gpu->states.lease == LULL_LEASE_CAPPING)
+            writer_record_finish_capped(writer, i);
+        else if (!lull_writer_gpu_is_held(gpu) &&
+                 (lull_writer_gpu_is_ending(gpu) || gpu->states.record == LULL_RECORD_KEPT))
             writer_record_finish(writer, i);
     }
 }

@@ -12,11 +12,12 @@
 #define FREE TO(LULL_LEASE_FREE)
 #define OWN TO(LULL_LEASE_OWN)
 #define CLIENT TO(LULL_LEASE_CLIENT)
+#define CAPPING TO(LULL_LEASE_CAPPING)
 #define OWN_ENDING TO(LULL_LEASE_OWN_ENDING)
 #define CLIENT_ENDING TO(LULL_LEASE_CLIENT_ENDING)
 #define ANY_LEASE                                                                                  \
     {                                                                                              \
-        FREE, OWN, CLIENT, OWN_ENDING, CLIENT_ENDING                                               \
+        FREE, OWN, CLIENT, CAPPING, OWN_ENDING, CLIENT_ENDING                                      \
     }
 
 #define NONE TO(LULL_RECORD_NONE)
@@ -76,12 +77,14 @@ struct transition {
 static const struct transition transitions[LULL_EVENTS] = {
     /* A new lease looks for another program's lock again. */
     [LULL_EVENT_CLIENT_LEASE] =
-        {{CLIENT, CLIENT, NEVER, NEVER, NEVER}, ANY_RECORD, {RESET, LOCKED, UNSURE, RESET}, ANY_PRESENCE},
+        {{CLIENT, CLIENT, NEVER, NEVER, NEVER, NEVER}, ANY_RECORD, {RESET, LOCKED, UNSURE, RESET}, ANY_PRESENCE},
     [LULL_EVENT_OWN_LEASE] =
-        {{OWN, NEVER, NEVER, NEVER, NEVER}, ANY_RECORD, {RESET, LOCKED, UNSURE, RESET}, ANY_PRESENCE},
-    /*                                       FREE   OWN         CLIENT         OWN_ENDING CLIENT_ENDING */
-    [LULL_EVENT_LEASE_ENDS] =       OF_LEASE(NEVER, OWN_ENDING, CLIENT_ENDING, NEVER,     NEVER),
-    [LULL_EVENT_END_REPORTED] =     OF_LEASE(NEVER, NEVER,      NEVER,         FREE,      FREE),
+        {{OWN, NEVER, NEVER, NEVER, NEVER, NEVER}, ANY_RECORD, {RESET, LOCKED, UNSURE, RESET}, ANY_PRESENCE},
+    [LULL_EVENT_LEASE_CAPPED] =
+        {{NEVER, NEVER, CAPPING, NEVER, OWN, CAPPING}, ANY_RECORD, {RESET, LOCKED, UNSURE, RESET}, ANY_PRESENCE},
+    /*                                       FREE   OWN         CLIENT         CAPPING        OWN_ENDING CLIENT_ENDING */
+    [LULL_EVENT_LEASE_ENDS] =       OF_LEASE(NEVER, OWN_ENDING, CLIENT_ENDING, CLIENT_ENDING, NEVER,     NEVER),
+    [LULL_EVENT_END_REPORTED] =     OF_LEASE(NEVER, NEVER,      NEVER,         OWN,           FREE,      FREE),
     /*                                        NONE      KEPT      DEFERRED */
     [LULL_EVENT_RECORDED] =         OF_RECORD(KEPT,     KEPT,     KEPT),
     [LULL_EVENT_RECORD_FAILED] =    OF_RECORD(NONE,     NONE,     NONE),

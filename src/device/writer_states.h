@@ -15,6 +15,8 @@ enum lull_writer_lease {
     LULL_LEASE_FREE,
     LULL_LEASE_OWN,           /* the writer itself, for a cap */
     LULL_LEASE_CLIENT,        /* a client */
+    LULL_LEASE_CAPPING,       /* the writer itself, after a client: once the GPU is as its cap says,
+                                 the owner gets the report that it waits for */
     LULL_LEASE_OWN_ENDING,    /* to be restored; then it is free */
     LULL_LEASE_CLIENT_ENDING, /* the same, and the owner waits for the report */
     LULL_LEASES,
@@ -56,7 +58,8 @@ enum lull_writer_event {
     LULL_EVENT_CLIENT_LEASE, /* a client's lease begins */
     LULL_EVENT_OWN_LEASE,    /* the writer's own lease begins */
     LULL_EVENT_LEASE_ENDS,   /* the lease is over; the GPU is to be restored */
-    LULL_EVENT_END_REPORTED, /* it is restored, or that has failed for long */
+    LULL_EVENT_LEASE_CAPPED, /* the lease is over or ending; the GPU is capped, not restored */
+    LULL_EVENT_END_REPORTED, /* it is restored or capped, or that has failed for long */
 
     LULL_EVENT_RECORDED,
     LULL_EVENT_RECORD_FAILED,   /* the journal could not be written */

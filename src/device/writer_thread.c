@@ -36,7 +36,7 @@ static int64_t next_due(const struct lull_writer *writer)
             due_ns = lull_earlier_ns(due_ns, gpu->clock.observation.next_ns);
         if (lull_writer_is_watched(gpu))
             due_ns = lull_earlier_ns(due_ns, gpu->watch.next_ns);
-        if (lull_writer_gpu_is_held(gpu))
+        if (gpu->lease.source != NULL)
             due_ns = lull_earlier_ns(due_ns, lull_writer_expires_ns(gpu));
         if (gpu->request.is_pending)
             due_ns = lull_earlier_ns(

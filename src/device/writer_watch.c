@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/switch_look.h"
+#include "device/fault.h"
 #include "device/lock_state.h"
 
 /* Reading a clock back is given up after several times the slowest settling that was published (48
@@ -183,8 +184,10 @@ static void writer_watch_end_observation(struct lull_writer *writer, uint32_t in
 
     gpu->clock.observation.is_running = false;
     gpu->result.settle_ns = settle_ns;
-    if (settle_ns == LULL_SETTLE_NOT_APPLIED)
+    if (settle_ns == LULL_SETTLE_NOT_APPLIED) {
         gpu->state.disobeyed++;
+        gpu->watch.next_ns = lull_now_ns();
+    }
     note_proof(writer, index, seen_mhz);
 }
 
@@ -249,12 +252,70 @@ bool lull_writer_observe_one(struct lull_writer *writer, int64_t now_ns)
     return false;
 }
 
+/* Returns whether a reading shows that the clock of the cap is not in force. A lock is an upper
+ * bound, whatever else limits the clock; a clock of Lull's below it is one that was not left. A
+ * reading may be off by one step, unless the clock did not move at all. */
+static bool is_cap_missed(const struct lull_writer *writer, uint32_t index,
+                          enum lull_lock_state lock_state)
+{
+    const struct lull_writer_gpu *gpu = &writer->gpus[index];
+    const struct lull_device_info *info = lull_device_info(writer->devices, index);
+    const uint32_t cap_mhz = gpu->lease.reference_mhz;
+    const uint32_t seen_mhz = gpu->state.observed_mhz;
+    const bool is_low = lock_state == LULL_LOCK_OURS && gpu->clock.applied_mhz == cap_mhz;
+
+    if (gpu->result.settle_ns == LULL_SETTLE_NOT_APPLIED)
+        return seen_mhz > cap_mhz || (is_low && seen_mhz < cap_mhz);
+    return seen_mhz > lull_lock_state_step_above(info, cap_mhz) ||
+           (is_low && lull_lock_state_step_above(info, seen_mhz) < cap_mhz);
+}
+
+static void note_cap_follows(struct lull_writer_gpu *gpu, uint32_t index)
+{
+    if (gpu->cap.failures > 1) {
+        lull_log(LULL_LOG_INFO, "writer", "GPU %u: its clock follows its cap again", index);
+        gpu->state.status = 0;
+    }
+    gpu->cap.failures = 0;
+}
+
+/* Sets the clock of a cap again that the driver has accepted without effect, or that another
+ * program has lifted, and logs it once. */
+static void watch_cap(struct lull_writer *writer, uint32_t index, enum lull_lock_state lock_state)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+    const int64_t now_ns = lull_now_ns();
+
+    if (lock_state == LULL_LOCK_FOREIGN || gpu->states.clock == LULL_CLOCK_FOREIGN)
+        return;
+    if (!is_cap_missed(writer, index, lock_state)) {
+        if (lock_state == LULL_LOCK_OURS)
+            note_cap_follows(gpu, index);
+        return;
+    }
+    if (gpu->cap.retry_ns > now_ns)
+        return;
+    gpu->cap.failures++;
+    gpu->cap.retry_ns = now_ns + lull_fault_pause_ns(LULL_FAULT_GONE, gpu->cap.failures);
+    if (gpu->cap.failures == 2)
+        lull_log(LULL_LOG_WARNING, "writer",
+                 "GPU %u: it runs at %u MHz although the driver has accepted the clock of its cap, "
+                 "%u MHz; that is set again after pauses up to a minute",
+                 index, gpu->state.observed_mhz, gpu->lease.reference_mhz);
+    if (gpu->clock.applied_mhz == gpu->lease.reference_mhz)
+        gpu->clock.raise_ns = now_ns;
+    else
+        lull_writer_undo_lowering(gpu, index, now_ns);
+}
+
 /* Looks at a GPU that nothing is written to: whether another program has locked it, and, where its
  * reset was not seen to have an effect, whether it has had one. */
 static void writer_watch_gpu(struct lull_writer *writer, uint32_t index)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
     const char *uuid = lull_device_info(writer->devices, index)->uuid;
+    const bool is_settled =
+        gpu->journal.record.written.sm_at_ns + LULL_LOCK_STATE_SETTLING_NS <= lull_now_ns();
     const enum lull_lock_state lock_state = lull_writer_look(writer, index);
     const bool is_over = gpu->states.record == LULL_RECORD_DEFERRED &&
                          (lock_state == LULL_LOCK_FREE || gpu->states.clock == LULL_CLOCK_FOREIGN);
@@ -272,11 +333,11 @@ static void writer_watch_gpu(struct lull_writer *writer, uint32_t index)
         if (result == 0)
             lull_writer_gpu_handle(gpu, LULL_EVENT_DEFERRED_FAILED);
         lull_writer_reset_again(gpu);
-    } else if (lull_writer_gpu_is_held(gpu) && gpu->clock.applied_mhz == 0 &&
-               lock_state == LULL_LOCK_OURS &&
-               gpu->journal.record.written.sm_at_ns + LULL_LOCK_STATE_SETTLING_NS <=
-                   lull_now_ns()) {
+    } else if (lull_writer_gpu_is_held(gpu) && is_settled && gpu->clock.applied_mhz == 0 &&
+               lock_state == LULL_LOCK_OURS) {
         lull_writer_reset_again(gpu);
+    } else if (lull_writer_gpu_is_held(gpu) && is_settled && gpu->lease.reference_mhz != 0) {
+        watch_cap(writer, index, lock_state);
     }
     if (result < 0)
         lull_writer_log_once(gpu, &error);

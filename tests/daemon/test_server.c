@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
@@ -122,6 +123,14 @@ void lull_writer_cap(struct lull_writer *writer, uint32_t gpu, const struct lull
     (void)writer;
     (void)gpu;
     (void)cap;
+}
+
+static uint32_t cap_retries;
+
+void lull_writer_retry_caps(struct lull_writer *writer)
+{
+    (void)writer;
+    cap_retries++;
 }
 
 int lull_writer_check(struct lull_writer *writer, uint32_t gpu, struct lull_error *err)
@@ -458,6 +467,35 @@ static void a_release_is_answered_when_the_gpus_are_restored(void **state)
     check_reply(0, 2, 6, 0);
     assert_string_equal(sent[0].body.reply.text, "");
     assert_int_equal(wakes, 5);
+}
+
+/* Caps that the driver has refused are tried again after a reload, but not after one that fails. */
+static void a_reload_tries_refused_caps_again(void **state)
+{
+    char folder[] = "/tmp/lull-server-XXXXXX";
+    char path[64];
+    char command[96];
+    FILE *file;
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof(path), "%s/policy.conf", folder);
+    server.runtime_dir = folder;
+    server.policy_path = path;
+    cap_retries = 0;
+    ask_plain(0, LULL_MESSAGE_RELOAD);
+    check_reply(0, 0, 77, -ENOENT);
+    assert_int_equal(cap_retries, 0);
+    file = fopen(path, "we");
+    assert_non_null(file);
+    fputs("[lulld]\n", file);
+    assert_int_equal(fchmod(fileno(file), 0600), 0);
+    fclose(file);
+    ask_plain(0, LULL_MESSAGE_RELOAD);
+    check_reply(0, 0, 77, 0);
+    assert_int_equal(cap_retries, 1);
+    snprintf(command, sizeof(command), "rm -rf %s", folder);
+    assert_int_equal(system(command), 0);
 }
 
 static void only_root_may_take_the_gpus_back(void **state)
@@ -825,6 +863,7 @@ int main(void)
         TEST(f48_lines_about_a_user_are_counted),
         TEST(f48_who_does_not_greet_is_closed),
         TEST(a_release_is_answered_when_the_gpus_are_restored),
+        TEST(a_reload_tries_refused_caps_again),
         TEST(only_root_may_take_the_gpus_back),
         TEST(a_client_that_goes_leaves_its_leases),
         TEST(the_state_of_a_gpu_is_told),

@@ -2018,8 +2018,8 @@ static void test_a_client_takes_a_capped_gpu_over(void **state)
     advance(T0 + LULL_NS_PER_S);
     assert_int_equal(ends, 1);
     assert_false(state_of(0).is_leased);
-    check_call(1, 0, 0, T0 + 200 * MS);
-    assert_int_equal(state_of(0).applied_mhz, 900); /* held again once it was restored */
+    assert_int_equal(fake.call_count, 1); /* nor is there one at the end */
+    assert_int_equal(state_of(0).applied_mhz, 900);
     cap(0, 0, 0);
     grant(0, &wide); /* while the cap's own lease ends */
     advance(T0 + 2 * LULL_NS_PER_S);
@@ -2133,7 +2133,7 @@ static void test_a_cap_holds_after_a_lease_that_nothing_was_seen_of(void **state
     assert_int_equal(ends, 1);
 }
 
-/* A lease ends without a record, and its GPU does not answer: the cap's clock needs one as well. */
+/* A lease ends without a record, and the cap's clock needs one as well. Its first call fails. */
 static void test_a_cap_of_clocks_waits_for_the_journal(void **state)
 {
     struct lull_journal_record record;
@@ -2152,8 +2152,9 @@ static void test_a_cap_of_clocks_waits_for_the_journal(void **state)
     fake.gpus[0].failures = 1;
     lull_writer_end(writer, 0);
     advance(T0 + 100 * LULL_NS_PER_S);
-    assert_int_equal(fake.gpus[0].failures, 0);
+    assert_int_equal(fake.gpus[0].failures, 1);
     assert_int_equal(fake.gpus[0].locked_mhz, 0);
+    assert_int_equal(end_results[0], -ENOENT);
     assert_int_equal(rename(hidden, saved), 0);
     advance(T0 + 200 * LULL_NS_PER_S);
     assert_int_equal(fake.gpus[0].locked_mhz, 600);
@@ -2200,6 +2201,249 @@ static void test_a_capped_lease_waits_for_others(void **state)
         fake.gpus[0].locked_mhz = 0;
         advance(T0 + 12 * LULL_NS_PER_S);
         assert_int_equal(state_of(0).applied_mhz, 600);
+        assert_int_equal(end(), 0);
+    }
+}
+
+/* Puts a file in the place of standard error; *stderr_out gets what was there. */
+static FILE *log_to_file(int *stderr_out)
+{
+    FILE *const log = tmpfile();
+
+    assert_non_null(log);
+    *stderr_out = dup(STDERR_FILENO);
+    fflush(stderr);
+    dup2(fileno(log), STDERR_FILENO);
+    return log;
+}
+
+/* Returns how many lines were logged meanwhile. */
+static uint32_t log_again(FILE *log, int old_stderr)
+{
+    uint32_t count = 0;
+
+    fflush(stderr);
+    dup2(old_stderr, STDERR_FILENO);
+    close(old_stderr);
+    rewind(log);
+    for (int c = fgetc(log); c != EOF; c = fgetc(log))
+        count += c == '\n';
+    fclose(log);
+    return count;
+}
+
+/* The driver accepts a cap's clock without effect: it is set again after growing pauses, and what
+ * stays is logged once. A second row: the step from the clock before is one that readings may be
+ * off by. */
+static void test_f16_a_cap_without_effect_is_set_again(void **state)
+{
+    static const struct {
+        uint32_t before_mhz, cap_mhz;
+    } rows[] = {{0, 600}, {900, 600}};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        uint32_t first;
+        int old_stderr;
+        FILE *log;
+
+        begin(1);
+        cap(0, rows[i].before_mhz, 0);
+        advance(T0 + LULL_NS_PER_S);
+        first = fake.call_count;
+        fake.gpus[0].ineffective = 5;
+        log = log_to_file(&old_stderr);
+        cap(0, rows[i].cap_mhz, 0);
+        advance(T0 + 5 * 60 * LULL_NS_PER_S);
+        assert_int_equal(log_again(log, old_stderr), 1);
+        assert_int_equal(fake.gpus[0].locked_mhz, rows[i].cap_mhz);
+        assert_int_equal(fake.call_count, first + 6);
+        for (uint32_t j = first + 3; j < fake.call_count; j++)
+            assert_true(fake.calls[j].begin_ns - fake.calls[j - 1].begin_ns >
+                        3 * (fake.calls[j - 1].begin_ns - fake.calls[j - 2].begin_ns) / 2);
+        assert_int_equal(state_of(0).disobeyed, 5);
+        assert_int_equal(end(), 0);
+    }
+}
+
+/* Nothing repeats a cap that never has an effect more than once a minute in the end. */
+static void test_f16_a_cap_that_never_has_an_effect(void **state)
+{
+    uint32_t before;
+
+    (void)state;
+    begin(1);
+    fake.gpus[0].ineffective = UINT32_MAX;
+    cap(0, 600, 0);
+    advance(T0 + 300 * LULL_NS_PER_S);
+    before = fake.call_count;
+    assert_int_equal(state_of(0).status, LULL_E_NOT_APPLIED);
+    advance(T0 + 900 * LULL_NS_PER_S);
+    assert_in_range(fake.call_count - before, 9, 10);
+    lull_writer_retry_caps(writer);
+    advance(T0 + 902 * LULL_NS_PER_S);
+    assert_in_range(fake.call_count - before, 10, 12);
+    fake.gpus[0].ineffective = 0;
+    assert_int_equal(end(), 0);
+    assert_int_equal(fake.gpus[0].locked_mhz, 0);
+}
+
+/* A client's lowering has no effect, and neither had the cap's: its client learns that it was
+ * undone. An idle or otherwise limited GPU below the cap is left as it is. */
+static void test_f16_a_cap_without_effect_in_a_lease(void **state)
+{
+    (void)state;
+    begin(1);
+    grant(0, &wide);
+    advance(T0 + 100 * MS);
+    fake.gpus[0].ineffective = 2;
+    cap(0, 900, 0);
+    advance(T0 + 101 * MS);
+    ask(0, 600, fake_time_ns + LULL_NS_PER_S, fake_time_ns + 90 * LULL_NS_PER_S);
+    advance(T0 + 3 * LULL_NS_PER_S);
+    assert_int_equal(fake.gpus[0].locked_mhz, 900);
+    assert_int_equal(client.results[0].status, LULL_E_STALE);
+    assert_int_equal(fake.call_count, 3);
+    fake.gpus[0].free_mhz = 600;
+    fake.gpus[0].reasons = LULL_CLOCK_REASON_IDLE;
+    advance(T0 + 100 * LULL_NS_PER_S);
+    assert_int_equal(fake.call_count, 3);
+    assert_int_equal(end(), 0);
+}
+
+/* The end of a lease leads from what it has set to the cap at once: no reset comes in between, and
+ * no power limit above the cap. */
+static void test_a_lease_ends_at_its_cap(void **state)
+{
+    (void)state;
+    begin(1);
+    cap(0, 900, 250000);
+    grant(0, &limits);
+    advance(T0 + 500 * MS);
+    ask_soon(0, 600);
+    ask_limit(0, 200000);
+    advance(T0 + LULL_NS_PER_S);
+    assert_int_equal(fake.gpus[0].locked_mhz, 600);
+    assert_int_equal(fake.gpus[0].limit_mw, 200000);
+    assert_int_equal(fake.gpus[0].limit_calls, 2);
+    lull_writer_end(writer, 0);
+    advance(T0 + 3 * LULL_NS_PER_S);
+    assert_int_equal(fake.call_count, 3);
+    check_call(2, 0, 900, T0 + LULL_NS_PER_S);
+    assert_int_equal(fake.gpus[0].limit_calls, 3);
+    assert_int_equal(fake.gpus[0].limit_mw, 250000);
+    assert_int_equal(ends, 1);
+    assert_int_equal(end_results[0], 0);
+    assert_true(end_ns[0] > T0 + LULL_NS_PER_S + FAKE_CALL_NS);
+    assert_false(state_of(0).is_leased);
+    cap(0, 0, 0);
+    advance(T0 + 5 * LULL_NS_PER_S);
+    assert_int_equal(fake.gpus[0].locked_mhz, 0);
+    assert_int_equal(fake.gpus[0].limit_mw, 350000);
+    assert_int_equal(ends, 1);
+    assert_int_equal(end(), 0);
+}
+
+/* A cap that comes while a lease ends, whose resets fail, takes the GPU over; the end is reported
+ * once, by its cap. */
+static void test_a_cap_takes_an_ending_gpu(void **state)
+{
+    (void)state;
+    for (uint32_t is_failing = 0; is_failing < 2; is_failing++) {
+        begin(1);
+        grant(0, &wide);
+        advance(T0);
+        ask_soon(0, 600);
+        advance(T0 + 100 * MS);
+        fake.gpus[0].status = -EAGAIN;
+        fake.gpus[0].failures = is_failing ? 5 : 1;
+        lull_writer_end(writer, 0);
+        advance(T0 + 101 * MS);
+        cap(0, 900, 0);
+        advance(T0 + 5 * LULL_NS_PER_S);
+        assert_int_equal(fake.gpus[0].locked_mhz, 900);
+        for (uint32_t i = 2; i < fake.call_count; i++)
+            assert_int_equal(fake.calls[i].sm_mhz, 900);
+        assert_int_equal(ends, 1);
+        assert_int_equal(end_results[0], is_failing ? -EAGAIN : 0);
+        grant(0, &wide);
+        advance(T0 + 6 * LULL_NS_PER_S);
+        assert_true(state_of(0).is_leased);
+        assert_int_equal(end(), 0);
+    }
+}
+
+/* The cap's clock has no effect when a lease ends, the cap is lifted, or the GPU is lost: the end
+ * is reported once. */
+static void test_the_end_at_a_cap_is_reported_once(void **state)
+{
+    static const int expected[] = {LULL_E_NOT_APPLIED, 0, LULL_E_NO_DEVICE};
+
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        begin(1);
+        cap(0, 900, 0);
+        grant(0, &wide);
+        advance(T0);
+        ask_soon(0, 600);
+        advance(T0 + 100 * MS);
+        fake.gpus[0].ineffective = i != 2 ? 6 : 0;
+        fake.gpus[0].failures = i == 2 ? 1 : 0;
+        fake.gpus[0].status = LULL_E_NO_DEVICE;
+        lull_writer_end(writer, 0);
+        advance(T0 + 200 * MS);
+        if (i == 1) {
+            fake.gpus[0].ineffective = 0;
+            cap(0, 0, 0);
+        }
+        advance(T0 + 100 * LULL_NS_PER_S);
+        assert_int_equal(ends, 1);
+        assert_int_equal(end_results[0], expected[i]);
+        assert_int_equal(fake.gpus[0].locked_mhz, i == 1 ? 0 : 900);
+        assert_int_equal(end(), 0);
+        assert_int_equal(fake.gpus[0].locked_mhz, 0);
+    }
+}
+
+/* The driver refuses a cap for ever: it is tried once a minute in the end, and logged once. A
+ * reload of the policy, a new cap and the driver's return try it at once. */
+static void test_a_refused_cap_is_tried_ever_more_slowly(void **state)
+{
+    (void)state;
+    for (uint32_t is_limit = 0; is_limit < 2; is_limit++) {
+        struct fake_gpu *const gpu = &fake.gpus[0];
+        const uint32_t *const calls = is_limit ? &gpu->limit_calls : &fake.call_count;
+        const uint32_t mhz = is_limit ? 0 : 900;
+        const uint32_t mw = is_limit ? 250000 : 0;
+        uint32_t before;
+        int old_stderr;
+        FILE *log;
+
+        begin(1);
+        gpu->status = -EINVAL;
+        gpu->failures = UINT32_MAX;
+        log = log_to_file(&old_stderr);
+        cap(0, mhz, mw);
+        advance(T0 + 300 * LULL_NS_PER_S);
+        before = *calls;
+        assert_in_range(before, 10, 25);
+        advance(T0 + 900 * LULL_NS_PER_S);
+        assert_in_range(*calls - before, 9, 10);
+        assert_int_equal(log_again(log, old_stderr), 1);
+        before = *calls;
+        cap(0, mhz, mw); /* a renewal */
+        advance(T0 + 900 * LULL_NS_PER_S + MS);
+        assert_int_equal(*calls, before);
+        lull_writer_retry_caps(writer);
+        advance(T0 + 900 * LULL_NS_PER_S + 2 * MS);
+        assert_int_equal(*calls, before + 1);
+        advance(T0 + 1200 * LULL_NS_PER_S);
+        before = *calls;
+        cap(0, mhz == 0 ? 0 : 600, mw == 0 ? 0 : 200000);
+        gpu->failures = 0;
+        advance(T0 + 1200 * LULL_NS_PER_S + MS);
+        assert_int_equal(*calls, before + 1);
+        assert_int_equal(is_limit ? gpu->limit_mw : gpu->locked_mhz, is_limit ? 200000 : 600);
         assert_int_equal(end(), 0);
     }
 }
@@ -2275,6 +2519,13 @@ int main(void)
         cmocka_unit_test(test_a_cap_of_power_limits_waits_for_the_journal),
         cmocka_unit_test(test_a_cap_waits_for_others),
         cmocka_unit_test(test_a_capped_lease_waits_for_others),
+        cmocka_unit_test(test_f16_a_cap_without_effect_is_set_again),
+        cmocka_unit_test(test_f16_a_cap_that_never_has_an_effect),
+        cmocka_unit_test(test_f16_a_cap_without_effect_in_a_lease),
+        cmocka_unit_test(test_a_lease_ends_at_its_cap),
+        cmocka_unit_test(test_a_cap_takes_an_ending_gpu),
+        cmocka_unit_test(test_the_end_at_a_cap_is_reported_once),
+        cmocka_unit_test(test_a_refused_cap_is_tried_ever_more_slowly),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,8 @@
 
 #include "device/writer_states.h"
 
-static const char *const leases[] = {"free", "own", "client", "own-ending", "client-ending"};
+static const char *const leases[] = {"free",    "own",        "client",
+                                     "capping", "own-ending", "client-ending"};
 static const char *const records[] = {"none", "kept", "deferred"};
 static const char *const clocks[] = {"reset", "locked", "unsure", "foreign"};
 static const char *const presences[] = {"up", "lost", "quiesced"};
@@ -20,6 +21,7 @@ static const char *const events[LULL_EVENTS] = {
     [LULL_EVENT_CLIENT_LEASE] = "client lease",
     [LULL_EVENT_OWN_LEASE] = "own lease",
     [LULL_EVENT_LEASE_ENDS] = "lease ends",
+    [LULL_EVENT_LEASE_CAPPED] = "lease capped",
     [LULL_EVENT_END_REPORTED] = "end reported",
     [LULL_EVENT_RECORDED] = "recorded",
     [LULL_EVENT_RECORD_FAILED] = "record failed",
@@ -52,23 +54,34 @@ static const struct {
     {"client lease", "free", "client"},
     {"client lease", "own", "client"},
     {"client lease", "client", NULL},
+    {"client lease", "capping", NULL},
     {"client lease", "own-ending", NULL},
     {"client lease", "client-ending", NULL},
     {"client lease", "foreign", "reset"},
     {"own lease", "free", "own"},
     {"own lease", "own", NULL},
     {"own lease", "client", NULL},
+    {"own lease", "capping", NULL},
     {"own lease", "own-ending", NULL},
     {"own lease", "client-ending", NULL},
     {"own lease", "foreign", "reset"},
     {"lease ends", "free", NULL},
     {"lease ends", "own", "own-ending"},
     {"lease ends", "client", "client-ending"},
+    {"lease ends", "capping", "client-ending"},
     {"lease ends", "own-ending", NULL},
     {"lease ends", "client-ending", NULL},
+    {"lease capped", "free", NULL},
+    {"lease capped", "own", NULL},
+    {"lease capped", "client", "capping"},
+    {"lease capped", "capping", NULL},
+    {"lease capped", "own-ending", "own"},
+    {"lease capped", "client-ending", "capping"},
+    {"lease capped", "foreign", "reset"},
     {"end reported", "free", NULL},
     {"end reported", "own", NULL},
     {"end reported", "client", NULL},
+    {"end reported", "capping", "own"},
     {"end reported", "own-ending", "free"},
     {"end reported", "client-ending", "free"},
     {"recorded", "none", "kept"},
