@@ -33,7 +33,6 @@ static struct gpu {
     uint32_t raisings; /* between two clocks, since the lease began */
     uint32_t limits;   /* other limits than the one before, in the same time */
     bool is_faulty;    /* calls are repeated */
-    bool was_ignored;  /* the last call for a clock succeeded without effect: it is not repeated */
     struct lull_cap caps[MAX_CAPS];
     uint32_t cap_count; /* in this sequence; the last one applies */
     uint32_t calls_since_cap;
@@ -196,10 +195,13 @@ static bool is_of_cap(const struct gpu *gpu, uint32_t sm_mhz, uint32_t limit_mw)
     return false;
 }
 
+/* A clock of 0 is none that is locked. */
 static bool is_above_cap(const struct gpu *gpu, uint32_t sm_mhz)
 {
     const uint32_t cap_mhz = cap_of(gpu).max_mhz;
 
+    if (sm_mhz == 0)
+        sm_mhz = DRIVER_HIGHEST_MHZ;
     return cap_mhz != 0 && sm_mhz > clock_under(cap_mhz) &&
            sm_mhz > clock_from(gpu->allowed.min_mhz);
 }
@@ -216,11 +218,19 @@ static void check_lock(uint32_t gpu, uint32_t min_mhz, uint32_t max_mhz)
     check_record(gpu, false, max_mhz);
 }
 
+static void check_reset(uint32_t gpu)
+{
+    if (gpus[gpu].calls_since_cap > STALE_CALLS && is_above_cap(&gpus[gpu], 0))
+        report("C: a capped GPU is set free", gpu, 0);
+}
+
 static void check_limit(uint32_t gpu, uint32_t limit_mw)
 {
     const struct gpu *const one = &gpus[gpu];
     const uint32_t cap_mw = cap_of(one).max_limit_mw;
 
+    if (one->calls_since_cap > STALE_CALLS && cap_mw != 0 && limit_mw > limit_under(cap_mw))
+        report("C: a power limit above the operator's cap", gpu, limit_mw);
     if (limit_mw == DRIVER_LIMIT_MW)
         return;
     if (limit_mw > DRIVER_LIMIT_MW)
@@ -228,8 +238,6 @@ static void check_limit(uint32_t gpu, uint32_t limit_mw)
     if ((limit_mw < one->allowed.min_limit_mw || limit_mw > one->allowed.max_limit_mw) &&
         !is_of_cap(one, 0, limit_mw))
         report("I3: a power limit that the lease's user may not set", gpu, limit_mw);
-    if (one->calls_since_cap > STALE_CALLS && cap_mw != 0 && limit_mw > limit_under(cap_mw))
-        report("C: a power limit above the operator's cap", gpu, limit_mw);
     check_record(gpu, true, limit_mw);
 }
 
@@ -271,12 +279,27 @@ int driver_find_uncapped(void)
         const struct lull_cap cap = cap_of(&gpus[i]);
         const uint32_t sm_mhz = gpus[i].locked_mhz != 0 ? gpus[i].locked_mhz : DRIVER_HIGHEST_MHZ;
 
-        if ((cap.max_mhz != 0 && sm_mhz > clock_under(cap.max_mhz) && !gpus[i].was_ignored) ||
+        /* Without a lease nothing may keep the clock below the cap either. */
+        if ((cap.max_mhz != 0 && sm_mhz != clock_under(cap.max_mhz)) ||
             (cap.max_limit_mw != 0 && gpus[i].limit_mw > limit_under(cap.max_limit_mw)))
             found = i;
     }
     pthread_mutex_unlock(&lock);
     return found;
+}
+
+bool driver_is_above_cap(uint32_t gpu)
+{
+    const struct gpu *const one = &gpus[gpu];
+    bool is_above;
+
+    pthread_mutex_lock(&lock);
+    is_above =
+        !has_fault(&one->faults) &&
+        (is_above_cap(one, one->locked_mhz) ||
+         (cap_of(one).max_limit_mw != 0 && one->limit_mw > limit_under(cap_of(one).max_limit_mw)));
+    pthread_mutex_unlock(&lock);
+    return is_above;
 }
 
 /* ---- the vendor's functions ----------------------------------------------------------------- */
@@ -391,7 +414,6 @@ static int set_clock(uint32_t gpu, uint32_t sm_mhz, struct lull_error *err)
 
     if (has_effect)
         gpus[gpu].locked_mhz = sm_mhz;
-    gpus[gpu].was_ignored = result == 0 && !has_effect;
     if (before_mhz != 0 && sm_mhz > before_mhz && !is_of_cap(&gpus[gpu], sm_mhz, 0))
         check_share(gpu, true, false);
     tell(gpu, "clock", sm_mhz, result, has_effect);
@@ -407,7 +429,9 @@ static int lock_sm(void *state, uint32_t gpu, uint32_t min_mhz, uint32_t max_mhz
 
     (void)state;
     pthread_mutex_lock(&lock);
-    if (!is_reset)
+    if (is_reset)
+        check_reset(gpu);
+    else
         check_lock(gpu, min_mhz, max_mhz);
     result = set_clock(gpu, is_reset ? 0 : max_mhz, err);
     pthread_mutex_unlock(&lock);
@@ -420,6 +444,7 @@ static int reset_sm(void *state, uint32_t gpu, struct lull_error *err)
 
     (void)state;
     pthread_mutex_lock(&lock);
+    check_reset(gpu);
     result = set_clock(gpu, 0, err);
     pthread_mutex_unlock(&lock);
     return result;

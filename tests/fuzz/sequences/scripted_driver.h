@@ -51,10 +51,13 @@ void driver_lease(uint32_t gpu, const struct lull_band *allowed);
 /* A GPU is about to be capped; zeros lift the cap. */
 void driver_cap(uint32_t gpu, const struct lull_cap *cap);
 
-/* Find a GPU that has a cap, and one whose clock or power limit is above its cap; -1: there is
+/* Find a GPU that has a cap, and one without a lease that is not as its cap says; -1: there is
  * none. */
 int driver_find_capped(void);
 int driver_find_uncapped(void);
+
+/* Whether a GPU that works, leased or not, is above its cap. */
+bool driver_is_above_cap(uint32_t gpu);
 
 void driver_set_faults(uint32_t gpu, const struct driver_faults *faults);
 

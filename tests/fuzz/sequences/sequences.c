@@ -434,27 +434,76 @@ static uint32_t mark(uint32_t value, enum users_user user)
     return value - value % USERS + (uint32_t)user;
 }
 
+static void cap_gpu(struct client *actor, const struct lull_message_cap *cap)
+{
+    struct lull_message message = {.type = LULL_MESSAGE_CAP, .body.cap = *cap};
+
+    if (actor->pid == 0)
+        step_connect(actor);
+    was_capped |= users_may_administer(user_of(actor));
+    send_message(actor, &message, CLIENT_SEND);
+    receive(actor);
+    note("(user %u GPU %u %u %u) ", user_of(actor), cap->gpu, cap->max_mhz, cap->max_limit_mw);
+}
+
 /* Mostly the operator's. */
 static void step_cap(struct client *client)
 {
     static const uint32_t times_ms[] = {60000, 1000, 5, 0};
     struct client *const actor = below(4) == 0 ? client : &clients[USER_OPERATOR];
-    struct lull_message message = {.type = LULL_MESSAGE_CAP};
-    struct lull_message_cap *const cap = &message.body.cap;
+    struct lull_message_cap cap = {.gpu = below(DRIVER_GPUS)};
     const uint32_t kind = below(8);
 
-    if (actor->pid == 0)
-        step_connect(actor);
-    cap->gpu = below(DRIVER_GPUS);
     if (kind < 5)
-        cap->max_mhz = mark(DRIVER_LOWEST_MHZ + below(1300), user_of(actor));
+        cap.max_mhz = mark(DRIVER_LOWEST_MHZ + below(1300), user_of(actor));
     if (kind > 3)
-        cap->max_limit_mw = mark(DRIVER_LEAST_LIMIT_MW / 2 + below(300000), user_of(actor));
-    cap->ttl_ms = kind == 7 ? times_ms[below(4)] : times_ms[0];
-    was_capped |= users_may_administer(user_of(actor));
-    send_message(actor, &message, CLIENT_SEND);
-    receive(actor);
-    note("(user %u GPU %u %u %u) ", user_of(actor), cap->gpu, cap->max_mhz, cap->max_limit_mw);
+        cap.max_limit_mw = mark(DRIVER_LEAST_LIMIT_MW / 2 + below(300000), user_of(actor));
+    cap.ttl_ms = kind == 7 ? times_ms[below(4)] : times_ms[0];
+    cap_gpu(actor, &cap);
+}
+
+/* Waits until a GPU that works is under its cap, whether it is leased or not. */
+static void wait_for_cap(uint32_t gpu)
+{
+    const int64_t until_ns = time_real_ns() + SETTLE_S * LULL_NS_PER_S;
+
+    while (driver_is_above_cap(gpu) && access(saved, F_OK) == 0) {
+        if (time_real_ns() > until_ns)
+            violate("C: a cap is not applied", gpu, 0);
+        time_rest_ms(1);
+        time_leap(25 * LULL_NS_PER_MS);
+    }
+}
+
+/* A client requests the highest power limit of its lease, before and after the operator's cap,
+ * which is below that. */
+static void step_press(struct client *client)
+{
+    struct lull_message lease = {.type = LULL_MESSAGE_LEASE};
+    const uint32_t gpu = some_gpu(client);
+    const struct client_task task = {
+        .order = CLIENT_LIMIT, .slot = gpu, .limit_mw = bands[gpu].max_limit_mw};
+    struct lull_message_cap cap = {.gpu = gpu, .ttl_ms = 60000};
+
+    driver_uuid(gpu, lease.body.lease.uuid, sizeof(lease.body.lease.uuid));
+    lease.body.lease.min_mhz = bands[gpu].min_mhz;
+    lease.body.lease.max_mhz = bands[gpu].max_mhz;
+    lease.body.lease.min_limit_mw = bands[gpu].min_limit_mw;
+    lease.body.lease.max_limit_mw = bands[gpu].max_limit_mw;
+    send_message(client, &lease, CLIENT_SEND);
+    receive(client);
+    give_task(client, &task);
+    time_rest_ms(1);
+    cap.max_limit_mw =
+        mark(DRIVER_LEAST_LIMIT_MW + below(bands[gpu].max_limit_mw - DRIVER_LEAST_LIMIT_MW + 1),
+             USER_OPERATOR);
+    if (below(2) == 0)
+        cap.max_mhz = mark(DRIVER_LOWEST_MHZ + below(1200), USER_OPERATOR);
+    cap_gpu(&clients[USER_OPERATOR], &cap);
+    wait_for_cap(gpu);
+    time_leap(CLIMB_END_MS * LULL_NS_PER_MS);
+    give_task(client, &task);
+    time_rest_ms(1);
 }
 
 /* More connections than a user may have, at once and in a row. */
@@ -564,7 +613,7 @@ static const struct step {
     {"fault", 6, step_fault},       {"journal", 2, step_journal},
     {"climb", 4, step_climb},       {"cap", 6, step_cap},
     {"reload", 1, step_reload},     {"revoke", 1, step_revoke},
-    {"crowd", 1, step_crowd},
+    {"crowd", 1, step_crowd},       {"press", 4, step_press},
 };
 
 static const struct step *choose(void)
