@@ -86,7 +86,7 @@ json_t *lull_node_gpu_json(uint32_t index, const struct lull_device_info *info,
 
 const char *lull_node_health_name(const struct lull_message_state *state)
 {
-    if (state->health > LULL_WRITER_QUIESCED)
+    if (state->health >= LULL_WRITER_HEALTHS)
         return "unknown";
     return lull_writer_health_name((enum lull_writer_health)state->health);
 }

@@ -49,7 +49,8 @@ static void print_state(const struct lull_message_state *state)
     if (state->limit_mw != 0)
         printf(", power limit %u W", state->limit_mw / 1000);
     if (state->cap_left_ms != 0 && state->cap_mhz != 0)
-        printf(", capped at %u MHz for %.0f s", state->cap_mhz, state->cap_left_ms * 1e-3);
+        printf(", capped at %u MHz for %.0f s%s", state->cap_mhz, state->cap_left_ms * 1e-3,
+               state->status == LULL_E_NOT_APPLIED ? " (without effect)" : "");
     if (state->cap_left_ms != 0 && state->cap_limit_mw != 0)
         printf(", capped at %u W for %.0f s", state->cap_limit_mw / 1000,
                state->cap_left_ms * 1e-3);

@@ -164,8 +164,9 @@ static int lulld_restore(struct lull_devices *devices, struct lull_journal *jour
                                          : lull_restore_all(devices, journal, &report, err);
 }
 
-/* Restores before serving, so that no client leases a GPU that a dead daemon has left lowered. The
- * sandbox is entered between the two: the driver is open by then, and no client can connect yet. */
+/* Restores before serving, so that no client leases a GPU that a dead daemon has left lowered. A
+ * GPU that cannot be restored now has a record, and the device writer tries again. The sandbox is
+ * entered between the two: the driver is open by then, and no client can connect yet. */
 static int lulld_restore_and_serve(struct lull_devices *devices, struct lull_journal *journal,
                                    struct settings *settings, struct lull_error *err)
 {

@@ -338,16 +338,43 @@ static bool restore_prepare(struct lull_devices *devices, struct lull_journal *j
     return true;
 }
 
+/* Returns a record that says no more than that any clock may be locked. */
+static struct lull_journal_record blind_record(struct lull_devices *devices, uint32_t gpu)
+{
+    struct lull_journal_record record = {.controls = LULL_CAPABILITY_SM_LOCK, .is_blind = 1};
+
+    memcpy(record.uuid, lull_device_info(devices, gpu)->uuid, sizeof(record.uuid));
+    snprintf(record.driver_version, sizeof(record.driver_version), "%s",
+             lull_devices_driver_version(devices));
+    return record;
+}
+
 /* Replaces the record by one that says no more than that the clock was reset. */
 static int save_blind(struct lull_devices *devices, struct lull_journal *journal,
                       const struct job *job, struct lull_error *err)
 {
-    struct lull_journal_record record = {.controls = LULL_CAPABILITY_SM_LOCK, .is_blind = 1};
+    const struct lull_journal_record record = blind_record(devices, job->gpu);
 
-    memcpy(record.uuid, lull_device_info(devices, job->gpu)->uuid, sizeof(record.uuid));
-    snprintf(record.driver_version, sizeof(record.driver_version), "%s",
-             lull_devices_driver_version(devices));
     return lull_journal_save(journal, &record, err);
+}
+
+/* Records what a GPU without a record is to be reset to, because that has failed: the device writer
+ * and the next start try again. */
+static void save_unreset(struct lull_devices *devices, struct lull_journal *journal,
+                         const struct job *job)
+{
+    const uint32_t default_mw = lull_device_info(devices, job->gpu)->power_limit_default_mw;
+    const uint32_t present_mw = restore_read_limit_mw(devices, job->gpu);
+    struct lull_journal_record record = blind_record(devices, job->gpu);
+    struct lull_error error;
+
+    if (default_mw != 0 && present_mw != default_mw) {
+        record.controls |= LULL_CAPABILITY_POWER_LIMIT;
+        record.power_limit_mw = record.power_limit_default_mw = default_mw;
+        record.written.limit_mw[0] = present_mw;
+    }
+    if (lull_journal_save(journal, &record, &error) < 0)
+        lull_log(LULL_LOG_ERROR, "restore", "%s", error.text);
 }
 
 static const char *why_unseen(const struct job *job)
@@ -369,8 +396,11 @@ static void settle_record(struct lull_devices *devices, struct lull_journal *jou
         result = lull_journal_set_aside(journal, uuid, &error);
         take_failure(job, result < 0 && result != -ENOENT ? result : 0, &error);
     }
-    if (job->result < 0 && job->result != -ENODATA)
+    if (job->result < 0 && job->result != -ENODATA) {
+        if (job->is_forced && !job->is_set_aside && job->record.uuid[0] == '\0')
+            save_unreset(devices, journal, job);
         return;
+    }
     if (!job->is_unseen) {
         take_failure(job, lull_journal_remove(journal, uuid, &error), &error);
         return;

@@ -72,19 +72,6 @@ static void init_locks(struct lull_writer *writer)
     pthread_mutex_init(&writer->mailbox_lock, NULL);
 }
 
-void lull_writer_take_over_deferred(struct lull_writer *writer, uint32_t first)
-{
-    for (uint32_t i = first; i < writer->gpu_count; i++) {
-        struct lull_writer_gpu *gpu = &writer->gpus[i];
-
-        if (lull_journal_load_deferred(writer->journal, lull_device_info(writer->devices, i)->uuid,
-                                       &gpu->journal.record, NULL) < 0)
-            continue;
-        lull_writer_gpu_handle(gpu, LULL_EVENT_DEFERRED_FOUND);
-        gpu->watch.next_ns = lull_now_ns() + LULL_WRITER_WATCH_NS;
-    }
-}
-
 /* Devices without a GPU have no driver yet (lull_devices_open_later()). */
 static void begin_without_driver(struct lull_writer *writer)
 {
@@ -124,7 +111,7 @@ int lull_writer_start(struct lull_devices *devices, struct lull_journal *journal
         lull_switch_budget_init(&writer->gpus[i].clock.budget, options->lowering_gap_ns,
                                 options->lowering_refill_ns);
     }
-    lull_writer_take_over_deferred(writer, 0);
+    lull_writer_take_over(writer);
     begin_without_driver(writer);
     result = writer_open_fds(writer);
     if (result == 0)
@@ -327,6 +314,11 @@ int lull_writer_check(struct lull_writer *writer, uint32_t gpu, struct lull_erro
                               "GPU %u: a call of its driver does not return (%s); it is leased "
                               "again when it has, or after a reset",
                               gpu, lull_writer_health_name(state.health));
+    if (state.health == LULL_WRITER_UNRESTORED)
+        return lull_error_set(err, -EBUSY,
+                              "GPU %u: what an earlier process has set is not undone yet%s%.100s; "
+                              "lulld keeps trying, and leases it then; see its log",
+                              gpu, state.trouble[0] != '\0' ? ": " : "", state.trouble);
     if (state.health == LULL_WRITER_LOST)
         return lull_error_set(
             err, LULL_E_NO_DEVICE,
@@ -340,8 +332,9 @@ int lull_writer_check(struct lull_writer *writer, uint32_t gpu, struct lull_erro
 
 const char *lull_writer_health_name(enum lull_writer_health health)
 {
-    static const char *const names[] = {"UP", "SUSPECT", "HUNG", "LOST", "FOREIGN", "QUIESCED"};
+    static const char *const names[LULL_WRITER_HEALTHS] = {
+        "UP", "SUSPECT", "HUNG", "LOST", "FOREIGN", "QUIESCED", "UNRESTORED"};
 
-    assert((size_t)health < sizeof(names) / sizeof(names[0]));
+    assert(health < LULL_WRITER_HEALTHS);
     return names[health];
 }

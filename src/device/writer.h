@@ -85,11 +85,13 @@ extern const struct lull_writer_options lull_writer_defaults;
 /* How a GPU's driver does. */
 enum lull_writer_health {
     LULL_WRITER_UP,
-    LULL_WRITER_SUSPECT,  /* a call has not returned for a second */
-    LULL_WRITER_HUNG,     /* nor for half a minute */
-    LULL_WRITER_LOST,     /* it is not there, or its driver is not */
-    LULL_WRITER_FOREIGN,  /* another program has locked its clock, which is left unchanged */
-    LULL_WRITER_QUIESCED, /* set free for the administrator: nothing of it is open */
+    LULL_WRITER_SUSPECT,    /* a call has not returned for a second */
+    LULL_WRITER_HUNG,       /* nor for half a minute */
+    LULL_WRITER_LOST,       /* it is not there, or its driver is not */
+    LULL_WRITER_FOREIGN,    /* another program has locked its clock, which is left unchanged */
+    LULL_WRITER_QUIESCED,   /* set free for the administrator: nothing of it is open */
+    LULL_WRITER_UNRESTORED, /* what an earlier process has set is not undone yet */
+    LULL_WRITER_HEALTHS,
 };
 
 /* The state of one GPU as the writer knows it. */

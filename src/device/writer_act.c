@@ -12,11 +12,12 @@
 #include "device/lock_state.h"
 #include "device/driver_owner.h"
 
-/* A raising that failed is tried again after pauses that double, to a second, or to a minute where
- * it would lower the clock to a cap: the driver may refuse that as long as it runs. */
+/* A raising that failed is tried again after pauses that double: to a second, or to a minute where
+ * it would lower the clock to a cap, or where an earlier process has failed as well. The driver may
+ * refuse those as long as it runs. */
 #define RETRY_FIRST_NS (2 * LULL_NS_PER_MS)
 #define RETRY_LAST_NS LULL_NS_PER_S
-#define RETRY_CAP_LAST_NS (60 * LULL_NS_PER_S)
+#define RETRY_LONG_LAST_NS (60 * LULL_NS_PER_S)
 enum { MOST_DOUBLINGS = 15 };
 
 /* Makes the driver call for sm_mhz and records its result; applied_mhz changes only on success. */
@@ -72,7 +73,8 @@ static bool is_above_cap(const struct lull_writer_gpu *gpu)
 
 void lull_writer_plan_retry(struct lull_writer_gpu *gpu)
 {
-    const int64_t last_ns = is_above_cap(gpu) ? RETRY_CAP_LAST_NS : RETRY_LAST_NS;
+    const int64_t last_ns =
+        is_above_cap(gpu) || gpu->is_left_over ? RETRY_LONG_LAST_NS : RETRY_LAST_NS;
     uint32_t shift = gpu->faults.raise_failures;
 
     if (shift > MOST_DOUBLINGS)

@@ -151,7 +151,7 @@ static int admit_gpus(struct lull_writer *writer, struct lull_error *err)
     pthread_mutex_lock(&writer->mailbox_lock);
     writer->gpu_count = writer->shown_gpus = lull_devices_count(writer->devices);
     pthread_mutex_unlock(&writer->mailbox_lock);
-    lull_writer_take_over_deferred(writer, 0);
+    lull_writer_take_over(writer);
     lull_log(LULL_LOG_INFO, "writer", "the driver is there: serving %u GPUs", writer->gpu_count);
     return 0;
 }

@@ -148,6 +148,7 @@ struct lull_writer_power {
 /* One GPU; only the thread touches it. */
 struct lull_writer_gpu {
     struct lull_writer_states states;
+    bool is_left_over; /* what an earlier process has set is not undone yet */
     struct lull_writer_lease_terms lease;
     struct lull_writer_journal journal;
     struct lull_writer_lock clock;
@@ -366,6 +367,10 @@ bool lull_writer_needs_proof(const struct lull_writer_gpu *gpu);
 /* Forgets which clocks may be locked, because none is. */
 void lull_writer_forget_clocks(struct lull_writer_gpu *gpu);
 
+/* Takes over what an earlier process has left: watches the GPUs that were reset while they were
+ * idle, and restores those that the start could not restore. They are not leased until then. */
+void lull_writer_take_over(struct lull_writer *writer);
+
 /* Records a GPU before its first request, so that the request does not wait for the file. */
 bool lull_writer_record_one(struct lull_writer *writer);
 
@@ -400,9 +405,6 @@ void lull_writer_read_power(struct lull_writer *writer, uint32_t index);
 
 /* Reads the counter again; from seek_ns on. */
 void lull_writer_seek_step(struct lull_writer *writer, uint32_t index);
-
-/* Begins to watch GPUs from first on that an earlier process has reset while they were idle. */
-void lull_writer_take_over_deferred(struct lull_writer *writer, uint32_t first);
 
 /* --- writer_alive.c --- */
 

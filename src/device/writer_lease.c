@@ -39,6 +39,8 @@ static enum lull_writer_health health_of(const struct lull_writer *writer,
     if (gpu->states.presence == LULL_PRESENCE_LOST ||
         (!writer->is_driver_open && gpu->states.presence != LULL_PRESENCE_QUIESCED))
         return LULL_WRITER_LOST;
+    if (gpu->is_left_over)
+        return LULL_WRITER_UNRESTORED;
     return gpu->states.clock == LULL_CLOCK_FOREIGN &&
                    (lull_writer_gpu_is_held(gpu) || gpu->states.record == LULL_RECORD_DEFERRED)
                ? LULL_WRITER_FOREIGN

@@ -159,6 +159,61 @@ int lull_writer_note_limit(struct lull_writer *writer, uint32_t index, bool is_f
                              &gpu->journal.record.written, err);
 }
 
+/* Loads the record of a GPU that the start could not restore. One that cannot be used is set aside
+ * for the administrator: every lock may be Lull's then, and the power limit stays. */
+static int load_left_over(struct lull_writer *writer, uint32_t index)
+{
+    struct lull_journal_record *record = &writer->gpus[index].journal.record;
+    const char *uuid = lull_device_info(writer->devices, index)->uuid;
+    const int result = lull_journal_load(writer->journal, uuid, record, NULL);
+    const bool is_usable = result == 0 && strcmp(record->driver_version,
+                                                 lull_devices_driver_version(writer->devices)) == 0;
+
+    if (is_usable || (result < 0 && result != LULL_E_FORMAT))
+        return result;
+    fill_record(writer, index, record);
+    record->power_limit_mw = 0;
+    record->controls = LULL_CAPABILITY_SM_LOCK;
+    record->is_blind = 1;
+    lull_journal_set_aside(writer->journal, uuid, NULL);
+    return lull_journal_save(writer->journal, record, NULL);
+}
+
+static void take_over_left(struct lull_writer *writer, uint32_t index)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+
+    gpu->is_left_over = true;
+    lull_writer_gpu_handle(gpu, LULL_EVENT_RECORDED);
+    lull_limit_control_inherit(&gpu->limit, gpu->journal.record.power_limit_mw,
+                               gpu->journal.record.written.limit_mw);
+    if (lull_writer_needs_proof(gpu)) {
+        lull_writer_gpu_handle(gpu, LULL_EVENT_CLOCK_UNSURE);
+        gpu->clock.applied_mhz = gpu->journal.record.written.sm_mhz[0];
+        gpu->clock.raise_ns = lull_now_ns();
+    }
+    lull_log(LULL_LOG_WARNING, "writer",
+             "GPU %u: not restored yet: it is not leased until it is; tried again after growing "
+             "pauses",
+             index);
+    lull_writer_show_state(writer, index);
+}
+
+void lull_writer_take_over(struct lull_writer *writer)
+{
+    for (uint32_t i = 0; i < writer->gpu_count; i++) {
+        struct lull_writer_gpu *gpu = &writer->gpus[i];
+
+        if (lull_journal_load_deferred(writer->journal, lull_device_info(writer->devices, i)->uuid,
+                                       &gpu->journal.record, NULL) == 0) {
+            lull_writer_gpu_handle(gpu, LULL_EVENT_DEFERRED_FOUND);
+            gpu->watch.next_ns = lull_now_ns() + LULL_WRITER_WATCH_NS;
+        }
+        if (load_left_over(writer, i) == 0)
+            take_over_left(writer, i);
+    }
+}
+
 bool lull_writer_record_one(struct lull_writer *writer)
 {
     if (lull_writer_is_keeper_at_work(writer)) /* it would remove the new record */
@@ -245,6 +300,17 @@ static int clear_record(struct lull_writer *writer, uint32_t index, struct lull_
     return lull_journal_remove(writer->journal, uuid, err);
 }
 
+static void end_left_over(struct lull_writer *writer, uint32_t index)
+{
+    struct lull_writer_gpu *gpu = &writer->gpus[index];
+
+    if (!gpu->is_left_over)
+        return;
+    gpu->is_left_over = false;
+    lull_log(LULL_LOG_INFO, "writer", "GPU %u: restored; it can be leased", index);
+    lull_writer_show_state(writer, index);
+}
+
 /* Finishes with a GPU that has no lease any more and was raised and read back: its record is not
  * needed any more. */
 static void writer_record_finish(struct lull_writer *writer, uint32_t index)
@@ -265,6 +331,8 @@ static void writer_record_finish(struct lull_writer *writer, uint32_t index)
     }
     if (result < 0)
         lull_writer_log_once(gpu, &error);
+    else
+        end_left_over(writer, index);
     if (lull_writer_gpu_is_ending(gpu))
         lull_writer_report_end(writer, index, result);
 }

@@ -665,6 +665,29 @@ static void test_f46_force_needs_no_journal(void **state)
     assert_true(is_deferred("GPU-1"));
 }
 
+/* What could not be reset has a record, so that the writer and the next start try again. */
+static void test_a_failed_reset_leaves_a_record(void **state)
+{
+    struct lull_journal_record record;
+
+    (void)state;
+    fake.gpus[0].locked_mhz = 900;
+    fake.gpus[0].limit_mw = 150000;
+    fake.gpus[0].failures = UINT32_MAX;
+    fake.gpus[0].status = -EIO;
+    assert_int_equal(force(), -EIO);
+    assert_int_equal(report.failed, 1);
+    assert_int_equal(lull_journal_load(journal, "GPU-0", &record, NULL), 0);
+    assert_int_equal(record.is_blind, 1);
+    assert_int_equal(record.power_limit_mw, 400000);
+    assert_int_equal(lull_journal_load(journal, "GPU-1", &record, NULL), -ENOENT);
+    fake.gpus[0].failures = 0;
+    assert_int_equal(lull_restore_all(NULL, journal, &report, NULL), 0);
+    assert_int_equal(fake.gpus[0].locked_mhz, 0);
+    assert_int_equal(fake.gpus[0].limit_mw, 400000);
+    assert_int_equal(lull_journal_load(journal, "GPU-0", &record, NULL), -ENOENT);
+}
+
 #define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -692,6 +715,7 @@ int main(void)
         CASE(test_f46_a_damaged_journal_is_not_success),
         CASE(test_f46_a_busy_gpu_with_a_damaged_journal_is_not_called_idle),
         CASE(test_f46_force_needs_no_journal),
+        CASE(test_a_failed_reset_leaves_a_record),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2205,6 +2205,75 @@ static void test_a_capped_lease_waits_for_others(void **state)
     }
 }
 
+/* Starts the writer again, after a process that has left a record. */
+static void restart_after(const struct lull_journal_record *left)
+{
+    struct lull_writer_options mine = lull_writer_defaults;
+    struct lull_error error;
+
+    assert_int_equal(lull_writer_stop(writer, LULL_NS_PER_S), 0);
+    assert_int_equal(lull_journal_save(journal, left, &error), 0);
+    timer_ns = INT64_MAX;
+    mine.context = &client;
+    mine.ended = keep_end;
+    assert_int_equal(lull_writer_start(NULL, journal, &mine, &writer, &error), 0);
+    assert_int_equal(lull_writer_add_source(writer, &client.source, &error), 0);
+}
+
+/* The start could not restore a GPU: the writer tries again, and no client gets it before it has. A
+ * record that cannot be used stays for the administrator. */
+static void test_a_gpu_that_could_not_be_restored_is_refused_until_it_is(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++) {
+        const bool is_capped = i == 2;
+        const bool is_of_other_driver = i == 3;
+        struct lull_journal_record record = {
+            .uuid = "GPU-0",
+            .driver_version = "550.54.15",
+            .controls = LULL_CAPABILITY_SM_LOCK | LULL_CAPABILITY_POWER_LIMIT,
+            .power_limit_mw = 350000,
+            .written = {.sm_mhz = {i == 1 ? 0 : 600, 0}, .limit_mw = {200000, 0}},
+        };
+        struct lull_error error = {0};
+        uint32_t before;
+
+        if (is_of_other_driver)
+            memcpy(record.driver_version, "1", 2);
+        begin(1);
+        advance(T0);
+        restart_after(&record);
+        fake.gpus[0].locked_mhz = i == 1 ? 0 : 600;
+        fake.gpus[0].limit_mw = 200000;
+        fake.gpus[0].failures = UINT32_MAX;
+        fake.gpus[0].status = -EIO;
+        advance(fake_time_ns + 300 * LULL_NS_PER_S);
+        assert_int_equal(lull_writer_check(writer, 0, &error), -EBUSY);
+        assert_non_null(strstr(error.text, "GPU 0: fails as it was told"));
+        assert_int_equal(state_of(0).health, LULL_WRITER_UNRESTORED);
+        before = fake.call_count;
+        cap(0, is_capped ? 900 : 0, 0);
+        advance(fake_time_ns + 300 * LULL_NS_PER_S);
+        if (!is_capped)
+            assert_in_range(fake.call_count - before, i == 1 ? 0 : 4, 6);
+        fake.gpus[0].failures = 0;
+        advance(fake_time_ns + (is_of_other_driver ? 122 : 61) * LULL_NS_PER_S);
+        if (is_capped) {
+            assert_int_equal(fake.gpus[0].locked_mhz, 900);
+            assert_int_equal(lull_writer_check(writer, 0, &error), -EBUSY);
+            cap(0, 0, 0);
+            advance(fake_time_ns + LULL_NS_PER_S);
+        }
+        assert_int_equal(fake.gpus[0].locked_mhz, 0);
+        assert_int_equal(fake.gpus[0].limit_mw, is_of_other_driver ? 200000 : 350000);
+        assert_int_equal(lull_writer_check(writer, 0, &error), 0);
+        assert_int_equal(state_of(0).health, LULL_WRITER_UP);
+        assert_false(has_record(0, &record));
+        assert_int_equal(ends, 0);
+        assert_int_equal(end(), 0);
+    }
+}
+
 /* Puts a file in the place of standard error; *stderr_out gets what was there. */
 static FILE *log_to_file(int *stderr_out)
 {
@@ -2519,6 +2588,7 @@ int main(void)
         cmocka_unit_test(test_a_cap_of_power_limits_waits_for_the_journal),
         cmocka_unit_test(test_a_cap_waits_for_others),
         cmocka_unit_test(test_a_capped_lease_waits_for_others),
+        cmocka_unit_test(test_a_gpu_that_could_not_be_restored_is_refused_until_it_is),
         cmocka_unit_test(test_f16_a_cap_without_effect_is_set_again),
         cmocka_unit_test(test_f16_a_cap_that_never_has_an_effect),
         cmocka_unit_test(test_f16_a_cap_without_effect_in_a_lease),
