@@ -111,8 +111,8 @@ int lull_writer_start(struct lull_devices *devices, struct lull_journal *journal
         lull_switch_budget_init(&writer->gpus[i].clock.budget, options->lowering_gap_ns,
                                 options->lowering_refill_ns);
     }
-    lull_writer_take_over(writer);
     begin_without_driver(writer);
+    lull_writer_take_over(writer);
     result = writer_open_fds(writer);
     if (result == 0)
         result = lull_thread_start(&thread, lull_writer_wait_and_run, writer);

@@ -164,17 +164,21 @@ static bool is_applied(const struct lull_writer *writer, uint32_t index, uint32_
 }
 
 /* Notes what the end of an observation shows of the clocks that the record names. The clock of an
- * idle GPU shows nothing, although it may be the lowest one, which was locked. */
+ * idle GPU shows nothing: it may be the lowest one, which was locked. */
 static void note_proof(struct lull_writer *writer, uint32_t index, uint32_t seen_mhz)
 {
     struct lull_writer_gpu *gpu = &writer->gpus[index];
+    const struct lull_device_info *info = lull_device_info(writer->devices, index);
+    const bool is_exact = seen_mhz == gpu->clock.applied_mhz;
 
     if (gpu->clock.applied_mhz == 0 || gpu->result.settle_ns == LULL_SETTLE_NOT_APPLIED ||
-        gpu->clock.applied_mhz != gpu->journal.record.written.sm_mhz[0] ||
-        writer_watch_is_idle(writer, index))
+        gpu->clock.applied_mhz != gpu->journal.record.written.sm_mhz[0])
         return;
-    gpu->journal.proof =
-        seen_mhz == gpu->clock.applied_mhz ? LULL_PROOF_SEEN : LULL_PROOF_CONSISTENT;
+    if (is_exact && info->sm_clock_count > 0 &&
+        seen_mhz > info->sm_clocks_mhz[info->sm_clock_count - 1])
+        gpu->journal.proof = LULL_PROOF_SEEN;
+    else if (!writer_watch_is_idle(writer, index))
+        gpu->journal.proof = is_exact ? LULL_PROOF_SEEN : LULL_PROOF_CONSISTENT;
 }
 
 static void writer_watch_end_observation(struct lull_writer *writer, uint32_t index,
