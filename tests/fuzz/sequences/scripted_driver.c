@@ -33,6 +33,7 @@ static struct gpu {
     uint32_t raisings; /* between two clocks, since the lease began */
     uint32_t limits;   /* other limits than the one before, in the same time */
     bool is_faulty;    /* calls are repeated */
+    bool was_ignored;  /* the last call for a clock succeeded without effect */
     struct lull_cap caps[MAX_CAPS];
     uint32_t cap_count; /* in this sequence; the last one applies */
     uint32_t calls_since_cap;
@@ -270,6 +271,18 @@ int driver_find_capped(void)
     return found;
 }
 
+static uint32_t clock_of(const struct gpu *gpu)
+{
+    return gpu->locked_mhz != 0 ? gpu->locked_mhz : DRIVER_HIGHEST_MHZ;
+}
+
+/* How far a clock may be from its cap: readings may be off by one step, so that a call without
+ * effect which would have changed it by one is not noticed. */
+static uint32_t tolerance_of(const struct gpu *gpu)
+{
+    return gpu->was_ignored ? STEP_MHZ : 0;
+}
+
 int driver_find_uncapped(void)
 {
     int found = -1;
@@ -277,10 +290,11 @@ int driver_find_uncapped(void)
     pthread_mutex_lock(&lock);
     for (int i = 0; i < DRIVER_GPUS; i++) {
         const struct lull_cap cap = cap_of(&gpus[i]);
-        const uint32_t sm_mhz = gpus[i].locked_mhz != 0 ? gpus[i].locked_mhz : DRIVER_HIGHEST_MHZ;
+        const uint32_t sm_mhz = clock_of(&gpus[i]);
 
         /* Without a lease nothing may keep the clock below the cap either. */
-        if ((cap.max_mhz != 0 && sm_mhz != clock_under(cap.max_mhz)) ||
+        if ((cap.max_mhz != 0 && (sm_mhz > clock_under(cap.max_mhz) + tolerance_of(&gpus[i]) ||
+                                  sm_mhz + tolerance_of(&gpus[i]) < clock_under(cap.max_mhz))) ||
             (cap.max_limit_mw != 0 && gpus[i].limit_mw > limit_under(cap.max_limit_mw)))
             found = i;
     }
@@ -296,7 +310,7 @@ bool driver_is_above_cap(uint32_t gpu)
     pthread_mutex_lock(&lock);
     is_above =
         !has_fault(&one->faults) &&
-        (is_above_cap(one, one->locked_mhz) ||
+        (is_above_cap(one, clock_of(one) - tolerance_of(one)) ||
          (cap_of(one).max_limit_mw != 0 && one->limit_mw > limit_under(cap_of(one).max_limit_mw)));
     pthread_mutex_unlock(&lock);
     return is_above;
@@ -414,6 +428,7 @@ static int set_clock(uint32_t gpu, uint32_t sm_mhz, struct lull_error *err)
 
     if (has_effect)
         gpus[gpu].locked_mhz = sm_mhz;
+    gpus[gpu].was_ignored = result == 0 && !has_effect;
     if (before_mhz != 0 && sm_mhz > before_mhz && !is_of_cap(&gpus[gpu], sm_mhz, 0))
         check_share(gpu, true, false);
     tell(gpu, "clock", sm_mhz, result, has_effect);
