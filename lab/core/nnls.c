@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <math.h>
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "lab/core/cholesky.h"
 

@@ -2,7 +2,6 @@
  * Checks of a dataset that need no GPU. Only rows that count as valid are checked: marked rows are
  * known to be bad. SPDX-License-Identifier: Apache-2.0
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>

@@ -2,7 +2,6 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <pwd.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/amount.h"
-#include "base/file.h"
 #include "core/stats/quantile.h"
 
 static int cluster_summary_compare(const void *left, const void *right)

@@ -2,7 +2,6 @@
 #include "trace/tracks.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdbool.h>
 #include <string.h>
 
 #include "base/amount.h"

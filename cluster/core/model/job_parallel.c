@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cluster/core/model/job_parallel.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 
 /* ---- what its parts take ------------------------------------------------------------------- */
 

@@ -2,7 +2,6 @@
 #include "cluster/core/model/placement.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdbool.h>
 
 /* ---- one node ----------------------------------------------------------------------------- */

@@ -6,7 +6,6 @@
 
 #include "base/file.h"
 #include "lab/reproduce/zeus/replay.h"
-#include "simulator/summary.h"
 
 enum { WIDTH = 900, HEIGHT = 420, LEFT = 70, RIGHT = 20, TOP = 50, BOTTOM = 50 };
 

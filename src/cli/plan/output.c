@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/plan/output.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/file.h"
 #include "cli/plan/picture.h"

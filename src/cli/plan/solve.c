@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "cli/plan/solver.h"
 
 /* ---- one plan ---------------------------------------------------------------------------- */

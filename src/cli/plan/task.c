@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "cli/plan/stages.h"
 #include "core/pipeline/schedule/schedule.h"

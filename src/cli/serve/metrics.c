@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/serve/metrics.h"
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /*
  * `lull serve`: the node for browsers, Prometheus and programs. SPDX-License-Identifier: Apache-2.0
  */
-#include <errno.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stddef.h>
 
 /* The reference is known exactly, but a fit wants some width: far less than anything measured. */
 static const double exact_half = 1e-7;

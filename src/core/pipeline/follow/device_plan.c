@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <stdbool.h>
-#include <stddef.h>
 
 static bool is_fixed(const struct lull_pipeline_problem *problem, uint32_t op)
 {

@@ -2,7 +2,6 @@
  * Plans, and what a GPU's clock should be at a moment: what its operations want, forecast as far as
  * a raising must be requested ahead. SPDX-License-Identifier: Apache-2.0
  */
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
