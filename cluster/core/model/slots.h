@@ -78,12 +78,4 @@ struct lull_slot_choice {
 
 #define LULL_SLOT_REJECTED UINT32_MAX
 
-/*
- * Returns the total cost of the choices, one per job. Errors: -ERANGE they exceed the GPUs of a
- * type or the cap; -EINVAL a mandatory job is rejected, or a start is outside its window; -ENOMEM.
- * O(jobs + slots * types).
- */
-int lull_slot_cost(const struct lull_slot_problem *problem, const struct lull_slot_choice *choices,
-                   double *cost_j_out);
-
 #endif

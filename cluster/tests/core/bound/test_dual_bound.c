@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "cluster/core/bound/dual_bound.h"
+#include "cluster/tests/core/model/slot_cost.h"
 #include "tests/core/property.h"
 #include "slots_case.h"
 
@@ -131,7 +132,7 @@ static void test_no_schedule_costs_less(void **state)
 
             draw_prices(&random, &price, 1e3 * lull_random_uniform(&random));
             draw_choices(&random, &it.problem, choices);
-            if (lull_slot_cost(&it.problem, choices, &cost_j) != 0)
+            if (slot_cost(&it.problem, choices, &cost_j) != 0)
                 continue;
             feasible++;
             holds(lull_dual_bound(&it.problem, &price.prices, &bound_j, NULL) == 0, seed);
@@ -222,20 +223,20 @@ static void test_bad_schedules_and_problems(void **state)
     double cost_j = -1.0;
 
     (void)state;
-    assert_int_equal(lull_slot_cost(&problem, choices, &cost_j), 0);
+    assert_int_equal(slot_cost(&problem, choices, &cost_j), 0);
     assert_near(cost_j, 9.0, 0.0);
     choices[1] = (struct lull_slot_choice){0, 0};
-    assert_int_equal(lull_slot_cost(&problem, choices, &cost_j), -ERANGE);
+    assert_int_equal(slot_cost(&problem, choices, &cost_j), -ERANGE);
     choices[0] = (struct lull_slot_choice){LULL_SLOT_REJECTED, 0};
-    assert_int_equal(lull_slot_cost(&problem, choices, &cost_j), -EINVAL);
+    assert_int_equal(slot_cost(&problem, choices, &cost_j), -EINVAL);
     choices[0] = (struct lull_slot_choice){0, 2};
-    assert_int_equal(lull_slot_cost(&problem, choices, &cost_j), -EINVAL);
+    assert_int_equal(slot_cost(&problem, choices, &cost_j), -EINVAL);
     choices[0] = (struct lull_slot_choice){1, 0};
-    assert_int_equal(lull_slot_cost(&problem, choices, &cost_j), -EINVAL);
+    assert_int_equal(slot_cost(&problem, choices, &cost_j), -EINVAL);
     problem.cap_w = 99;
     choices[0] = (struct lull_slot_choice){0, 0};
     choices[1] = (struct lull_slot_choice){LULL_SLOT_REJECTED, 0};
-    assert_int_equal(lull_slot_cost(&problem, choices, &cost_j), -ERANGE);
+    assert_int_equal(slot_cost(&problem, choices, &cost_j), -ERANGE);
     assert_near(cost_j, 9.0, 0.0);
     assert_int_equal(lull_slot_problem_check(&problem, NULL), 0);
     point.last = 2;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cluster/core/bound/slot_relaxation.h"
+#include "cluster/tests/core/model/slot_cost.h"
 #include "tests/core/property.h"
 
 enum { SEEDS = 4000, JOBS = 14, POINTS = 3, NODES = 3, TYPES = 2, HORIZON = 1000 };
@@ -228,7 +229,7 @@ static void hold_schedule(struct lull_random *random, uint64_t seed, int64_t uni
           seed);
     for (size_t i = 0; i < it->jobs.count; i++)
         choices[i] = choose(it, slotting, i, &relaxation.problem.jobs[i]);
-    holds(lull_slot_cost(&relaxation.problem, choices, &cost_j) == 0, seed);
+    holds(slot_cost(&relaxation.problem, choices, &cost_j) == 0, seed);
     holds(cost_j <= it->cost_j * (1.0 + 1e-12), seed);
     lull_slot_relaxation_fini(&relaxation);
 }

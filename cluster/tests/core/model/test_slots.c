@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tests/core/property.h"
+#include "slot_cost.h"
 
 /* ---- ranges -------------------------------------------------------------------------------- */
 
@@ -210,7 +211,7 @@ static void test_a_schedule_is_what_its_slots_are(void **state)
         }
         holds(lull_slot_problem_check(&problem, NULL) == 0, seed);
         expected = cost_of_slots(&problem, choices, &expected_j);
-        holds(lull_slot_cost(&problem, choices, &cost_j) == expected, seed);
+        holds(slot_cost(&problem, choices, &cost_j) == expected, seed);
         holds(expected < 0 ? isnan(cost_j) : cost_j == expected_j, seed);
         outcomes[expected < 0]++;
     }
@@ -234,9 +235,9 @@ static void test_choices_that_are_none(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        assert_int_equal(lull_slot_cost(&problem, &cases[i].choice, &cost_j), cases[i].rc);
+        assert_int_equal(slot_cost(&problem, &cases[i].choice, &cost_j), cases[i].rc);
     job.reject_j = 2.0;
-    assert_int_equal(lull_slot_cost(&problem, &cases[5].choice, &cost_j), 0);
+    assert_int_equal(slot_cost(&problem, &cases[5].choice, &cost_j), 0);
     assert_near(cost_j, 2.0, 0.0);
 }
 

@@ -7,6 +7,7 @@
 #include "cluster/core/bound/dual_search.h"
 #include "cluster/core/bound/slot_relaxation.h"
 #include "cluster/tests/core/bound/slot_lp.h"
+#include "cluster/tests/core/model/slot_cost.h"
 
 enum { STEPS = 100 };
 
@@ -116,7 +117,7 @@ struct online_verdict online_judge(const struct online_case *it)
         .scaled_j = certify(&made.problem, choices, tuned.welfare_j, 0),
         .certified_j = certify(&made.problem, choices, tuned.welfare_j, STEPS),
         .is_sound = greedy.is_sound && tuned.is_sound &&
-                    lull_slot_cost(&made.problem, choices, &cost_j) == 0 &&
+                    slot_cost(&made.problem, choices, &cost_j) == 0 &&
                     fabs(cost_j + tuned.welfare_j) <= 1e-9 * fabs(cost_j),
     };
     lull_slot_relaxation_fini(&made);
