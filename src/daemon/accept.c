@@ -1,6 +1,7 @@
 /* Decides which clients may connect. SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/internal.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -11,9 +12,8 @@
 #include "wire/client.h"
 
 enum {
-    MAX_CONNECTIONS = 4096,
     MAX_CONNECTIONS_PER_USER = 64,
-    MAX_DESCRIPTORS = 4 * MAX_CONNECTIONS + 256,
+    MAX_DESCRIPTORS = 4 * LULL_SERVER_MAX_CONNECTIONS + 256,
     DESCRIPTORS_OF_CLIENT = 4, /* socket, pidfd, command table, doorbell */
     DESCRIPTORS_OF_ROOT = 64,  /* and of the driver's libraries */
     MAX_STRAYS = 256,          /* refused clients whose descriptors are still being closed */
@@ -21,14 +21,31 @@ enum {
 
 static bool accept_has_room(const struct lull_server *server, uid_t uid)
 {
-    uint32_t total = 0;
+    const struct lull_admitted *const admitted = &server->admitted;
     uint32_t of_user = 0;
 
-    for (const struct lull_connection *c = server->connections; c != NULL; c = c->next) {
-        total += c->peer.uid != 0;
-        of_user += c->peer.uid == uid;
-    }
-    return total < server->max_connections && of_user < MAX_CONNECTIONS_PER_USER;
+    for (uint32_t i = 0; i < admitted->count; i++)
+        of_user += admitted->uids[i] == uid;
+    return admitted->count < server->max_connections && of_user < MAX_CONNECTIONS_PER_USER;
+}
+
+static void accept_count(struct lull_server *server, uid_t uid)
+{
+    if (uid != 0)
+        server->admitted.uids[server->admitted.count++] = uid;
+}
+
+void lull_server_discount(struct lull_server *server, uid_t uid)
+{
+    struct lull_admitted *const admitted = &server->admitted;
+    uint32_t index = 0;
+
+    if (uid == 0)
+        return;
+    while (index < admitted->count && admitted->uids[index] != uid)
+        index++;
+    assert(index < admitted->count);
+    admitted->uids[index] = admitted->uids[--admitted->count];
 }
 
 /* Refuses a client in words. The REPLY has sequence 0, because the greeting may not be there yet.
@@ -78,6 +95,7 @@ static void accept_admit(void *context, int fd)
         lull_peer_accept_descriptors(fd);
     connection->next = server->connections;
     server->connections = connection;
+    accept_count(server, uid);
     if (peer.pid_fd >= 0 && lull_enforcer_watch(server->enforcer, connection->id, peer.pid_fd) < 0)
         lull_connection_close(connection);
     lull_server_run_maintenance(server);
@@ -112,8 +130,8 @@ static void divide_descriptors(struct lull_server *server, uint64_t used)
         getrlimit(RLIMIT_NOFILE, &limit);
     }
     used += DESCRIPTORS_OF_ROOT + MAX_STRAYS;
-    server->max_connections = MAX_CONNECTIONS;
-    if (limit.rlim_cur < used + (uint64_t)DESCRIPTORS_OF_CLIENT * MAX_CONNECTIONS)
+    server->max_connections = LULL_SERVER_MAX_CONNECTIONS;
+    if (limit.rlim_cur < used + (uint64_t)DESCRIPTORS_OF_CLIENT * LULL_SERVER_MAX_CONNECTIONS)
         server->max_connections =
             limit.rlim_cur > used ? (uint32_t)((limit.rlim_cur - used) / DESCRIPTORS_OF_CLIENT) : 1;
 }

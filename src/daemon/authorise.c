@@ -94,6 +94,8 @@ static void answer_proof(struct lull_server *server, struct lull_connection *con
 
 void lull_server_end_proofs(struct lull_server *server)
 {
+    if (server->proving_count == 0)
+        return;
     for (struct lull_connection *c = server->connections; c != NULL; c = c->next)
         if (lull_connection_end_proof(c))
             answer_proof(server, c);

@@ -13,12 +13,11 @@
 
 enum {
     PACKETS_PER_TURN = 16, /* of one client, before the others get their turn */
-    /* An honest client sends some packets per second; one costs some 10 us by estimate, so that a
-     * client can have 1 % of a core. */
-    PACKETS_PER_S = 1000,
-    PACKETS_IN_A_ROW = 200,
-    PACKETS_OF_PROOF = 20,
+    PACKETS_OF_PROOF = 20, /* a proof costs as much as some packets */
 };
+
+/* A client that exceeds its share and then sends nothing for so long no longer exceeds it. */
+#define CALM_NS (50 * LULL_NS_PER_MS)
 
 /* Releases the connection, on any thread: after the subtraction it may be gone. */
 static void connection_release(void *context)
@@ -52,11 +51,34 @@ static void on_death(uv_poll_t *handle, int status, int events)
     lull_connection_close(handle->data);
 }
 
-static void pause_input(struct lull_connection *connection)
+static void on_input(uv_poll_t *handle, int status, int events);
+
+static void connection_listen(struct lull_connection *connection)
 {
-    connection->is_paused = true;
+    connection->resumed_ns = lull_now_ns();
+    uv_poll_start(&connection->input, UV_READABLE | UV_DISCONNECT, on_input);
+}
+
+/* Root has a share for each connection, because its programs serve all users. */
+static bool connection_may_ask(struct lull_connection *connection)
+{
+    const uid_t uid = connection->peer.uid;
+
+    if (uid == 0)
+        return lull_bucket_take(&connection->asking, lull_now_ns());
+    return lull_quota_allows_packet(&connection->server->quota, uid, lull_now_ns());
+}
+
+/* Subtracts packets from the client's share, and pauses a client that has exceeded it. */
+static void connection_charge(struct lull_connection *connection, int packets)
+{
+    for (int i = 0; i < packets; i++)
+        if (!connection_may_ask(connection))
+            connection->is_heavy = true;
+    if (!connection->is_heavy)
+        return;
     uv_poll_stop(&connection->input);
-    lull_server_note_pause(connection->server);
+    lull_server_pause(connection->server, connection);
 }
 
 /* --- on the proof's thread --- */
@@ -91,12 +113,8 @@ static int begin_proof(struct lull_connection *connection)
         return result;
     }
     connection->is_proving = true;
-    /* A proof costs as much as some packets. */
-    for (int i = 0; i < PACKETS_OF_PROOF; i++)
-        if (!lull_bucket_take(&connection->asking, lull_now_ns())) {
-            pause_input(connection);
-            break;
-        }
+    connection->server->proving_count++;
+    connection_charge(connection, PACKETS_OF_PROOF);
     uv_poll_stop(&connection->input);
     return 0;
 }
@@ -107,6 +125,8 @@ static void on_input(uv_poll_t *handle, int status, int events)
     uint8_t packet[LULL_MESSAGE_MAX_BYTES];
 
     (void)events;
+    if (lull_now_ns() - connection->resumed_ns >= CALM_NS)
+        connection->is_heavy = false;
     for (int i = 0; i < PACKETS_PER_TURN && status == 0 && !connection->is_closing; i++) {
         pid_t sender = 0;
         const ssize_t size = lull_peer_receive(connection->fd, packet, sizeof(packet), &sender);
@@ -117,13 +137,11 @@ static void on_input(uv_poll_t *handle, int status, int events)
             status = -1;
         else
             lull_server_serve(connection->server, connection, packet, (size_t)size, sender);
-        if (!connection->is_closing && !lull_bucket_take(&connection->asking, lull_now_ns())) {
-            pause_input(connection);
-            break;
-        }
+        if (!connection->is_closing && status == 0)
+            connection_charge(connection, 1);
         /* Most clients send one packet and wait; looking for another costs as much as reading it.
          * What is queued is read as a whole where the enforcer waits for that. */
-        if (connection->server->reading_since_ns == 0)
+        if (connection->is_paused || connection->server->reading_since_ns == 0)
             break;
     }
     if (status != 0)
@@ -159,8 +177,9 @@ struct lull_connection *lull_connection_create(struct lull_server *server, uint6
     connection->peer = *peer;
     connection->doorbell_fd = -1;
     connection->since_ns = lull_now_ns();
-    connection->asking = (struct lull_bucket){.interval_ns = LULL_NS_PER_S / PACKETS_PER_S,
-                                              .burst = PACKETS_IN_A_ROW};
+    connection->asking =
+        (struct lull_bucket){.interval_ns = LULL_NS_PER_S / LULL_QUOTA_PACKETS_PER_S,
+                             .burst = LULL_QUOTA_PACKETS_IN_A_ROW};
     if (connection_watch_fd(connection, &connection->input, fd, on_input) < 0 ||
         (peer->pid_fd >= 0 &&
          connection_watch_fd(connection, &connection->death, peer->pid_fd, on_death) < 0))
@@ -173,7 +192,9 @@ void lull_connection_close(struct lull_connection *connection)
     if (connection->is_closing)
         return;
     connection->is_closing = true;
+    connection->server->closing_count++;
     lull_server_forget(connection->server, connection);
+    lull_server_unpause(connection->server, connection);
     lull_connection_close_doorbell(connection);
     if (connection->input.data != NULL)
         uv_close((uv_handle_t *)&connection->input, on_handle_closed);
@@ -191,6 +212,7 @@ bool lull_connection_reap(struct lull_connection *connection)
         (connection->source_state != LULL_SOURCE_NONE &&
          !atomic_load(&connection->is_source_released)))
         return false;
+    connection->server->proving_count -= connection->is_proving;
     lull_command_table_close(connection->table);
     free(connection->share);
     if (connection->doorbell_fd >= 0)
@@ -311,12 +333,8 @@ void lull_connection_close_doorbell(struct lull_connection *connection)
 
 void lull_connection_resume(struct lull_connection *connection)
 {
-    if (!connection->is_paused || connection->is_closing)
-        return;
-    connection->is_paused = false;
-    if (connection->is_proving)
-        return;
-    uv_poll_start(&connection->input, UV_READABLE | UV_DISCONNECT, on_input);
+    if (!connection->is_proving)
+        connection_listen(connection);
 }
 
 bool lull_connection_end_proof(struct lull_connection *connection)
@@ -324,10 +342,11 @@ bool lull_connection_end_proof(struct lull_connection *connection)
     if (!connection->is_proving || !atomic_load(&connection->is_proof_done))
         return false;
     connection->is_proving = false;
+    connection->server->proving_count--;
     if (connection->is_closing)
         return false;
     connection->proven |= connection->proof.gpus;
     if (!connection->is_paused)
-        uv_poll_start(&connection->input, UV_READABLE | UV_DISCONNECT, on_input);
+        connection_listen(connection);
     return true;
 }

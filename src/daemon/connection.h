@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <uv.h>
 
 #include "base/bucket.h"
@@ -41,9 +42,14 @@ struct lull_connection {
     char pod[LULL_PEER_POD_BYTES]; /* lull_peer_describe_pod */
     uint16_t version;              /* of its messages, where that is not this program's; else 0 */
     bool is_closing;
-    bool is_paused;            /* it has sent too many requests; nothing is read for a moment */
-    struct lull_bucket asking; /* how often it may */
-    atomic_uint open_handles;  /* and whatever else holds it */
+    struct lull_bucket asking; /* how often a client of root may send a request */
+    /* It, or another client of its user, has sent too many. Each of its next ones waits among those
+     * of other such clients, until it is silent for a moment. */
+    bool is_heavy;
+    bool is_paused; /* it waits, and is not read */
+    TAILQ_ENTRY(lull_connection) paused_link;
+    int64_t resumed_ns;       /* since when it is read again */
+    atomic_uint open_handles; /* and whatever else holds it */
     uv_poll_t input;
     uv_poll_t death; /* watches the pidfd of its process */
 
@@ -98,7 +104,7 @@ void lull_connection_close_doorbell(struct lull_connection *connection);
  * had ended. */
 bool lull_connection_end_proof(struct lull_connection *connection);
 
-/* Reads again from a client that was paused. */
+/* Reads again from a client that was paused, and that the caller has taken from the queue. */
 void lull_connection_resume(struct lull_connection *connection);
 
 #endif

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <uv.h>
 
 #include "base/log.h"
@@ -31,6 +32,15 @@ enum { LULL_SERVER_LEASE_TTL_MS = 3000, LULL_SERVER_HEARTBEAT_MS = 500 };
 
 /* Results are 0 or negative, so this is none. */
 enum { LULL_SERVER_NO_RESULT = 1 };
+
+enum { LULL_SERVER_MAX_CONNECTIONS = 4096 }; /* of users other than root, together */
+
+/* The users of the connections that are not root's, one entry for each connection, in any order.
+ * They are counted for each client that connects, also while thousands are connected. */
+struct lull_admitted {
+    uint32_t count;
+    uid_t uids[LULL_SERVER_MAX_CONNECTIONS];
+};
 
 enum lull_ringer_state { LULL_RINGER_NONE, LULL_RINGER_SEARCHED, LULL_RINGER_FOUND };
 
@@ -82,6 +92,13 @@ struct lull_server {
     /* The GPUs whose leases it asks to end, a bit for each. */
     _Atomic uint64_t to_revoke[LULL_WRITER_REVOCATIONS];
     struct lull_connection *connections;
+    struct lull_admitted admitted;
+    uint32_t closing_count; /* of the connections: they wait to be freed */
+    uint32_t proving_count; /* of the connections: their proofs are being looked at */
+    /* Clients that exceed their share, in the order in which they are read next, and how many of
+     * them are. */
+    TAILQ_HEAD(lull_paused, lull_connection) paused;
+    struct lull_bucket resumes;
     uint64_t last_connection_id;
     uint64_t refused_senders;
     int64_t capped_until_ns[LULL_DEVICE_MAX_GPUS]; /* 0: the GPU is not capped */
@@ -99,6 +116,9 @@ struct lull_writer *lull_server_writer(struct lull_server *server);
  */
 int lull_server_open_listeners(struct lull_server *server,
                                const struct lull_server_options *options, struct lull_error *err);
+
+/* Notes that a connection of this user has been freed. */
+void lull_server_discount(struct lull_server *server, uid_t uid);
 
 /* --- authorise.c --- */
 
@@ -256,8 +276,15 @@ void lull_server_note_processes(struct lull_server *server, uint32_t gpu, const 
 /* Wakes the server's loop, from any thread. */
 void lull_server_wake(struct lull_server *server);
 
-/* Notes that a client was paused: it is to be resumed after a moment. */
-void lull_server_note_pause(struct lull_server *server);
+/* Prepares the queue of clients that exceed their share. */
+void lull_server_init_pauses(struct lull_server *server);
+
+/* Puts a client that exceeds its share at the end of the queue of such clients. It is resumed in
+ * its turn. */
+void lull_server_pause(struct lull_server *server, struct lull_connection *connection);
+
+/* Takes a client from that queue; harmless if it is not in there. */
+void lull_server_unpause(struct lull_server *server, struct lull_connection *connection);
 
 /* Notes, on the writer's thread, that some client keeps the writer busy. */
 void lull_server_note_flood(struct lull_server *server);

@@ -14,15 +14,15 @@
 
 /* All clients wait in one queue, and the kernel reports a client's user only after it was accepted.
  * A flood is therefore accepted fast enough that thousands of clients in front of an honest one
- * delay it by less than the 2 s that it waits, and not faster, because that is what slows the
- * clients of the flood. Chosen; measured with 3000 processes that connect again and again on two
- * cores: a greeting takes 0.4 s at most, and lulld 28 % of a core. */
+ * delay it by less than the 2 s that it waits, and not faster: clients of the flood wait for the
+ * queue, and each accept lets one of them use a processor again. Connected clients wait for one
+ * turn of accepts at most. Chosen; docs/measurements.md has the measurement. */
 enum {
-    ACCEPTS_PER_S = 20000,
+    ACCEPTS_PER_S = 5000,
     ACCEPTS_IN_A_ROW = 400,
-    ACCEPTS_PER_TURN = 64, /* before the clients that are connected get their turn */
+    ACCEPTS_PER_TURN = 4, /* before the clients that are connected get their turn */
     BACKLOG = 1024,
-    PAUSE_MS = 5,
+    PAUSE_MS = 1,
     EXHAUSTED_MS = 200,
 };
 

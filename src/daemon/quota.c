@@ -29,6 +29,8 @@ static struct lull_log_user *quota_find_user(struct lull_quota *quota, uid_t uid
         .used_ns = now_ns,
         .connects = {.interval_ns = LULL_NS_PER_S / LULL_QUOTA_CONNECTS_PER_S,
                      .burst = LULL_QUOTA_CONNECTS_IN_A_ROW},
+        .packets = {.interval_ns = LULL_NS_PER_S / LULL_QUOTA_PACKETS_PER_S,
+                    .burst = LULL_QUOTA_PACKETS_IN_A_ROW},
     };
     return oldest;
 }
@@ -89,6 +91,11 @@ bool lull_quota_has_left_out(const struct lull_quota *quota)
 bool lull_quota_allows_connect(struct lull_quota *quota, uid_t uid, int64_t now_ns)
 {
     return lull_bucket_take(&quota_find_user(quota, uid, now_ns)->connects, now_ns);
+}
+
+bool lull_quota_allows_packet(struct lull_quota *quota, uid_t uid, int64_t now_ns)
+{
+    return lull_bucket_take(&quota_find_user(quota, uid, now_ns)->packets, now_ns);
 }
 
 uint64_t lull_quota_count_refusal(struct lull_quota *quota, uid_t uid, int64_t now_ns)

@@ -21,6 +21,10 @@ enum {
     LULL_QUOTA_CONNECTS_PER_S = 100, /* of a user; a governor connects once per run. Chosen. */
     LULL_QUOTA_CONNECTS_IN_A_ROW = 200,
     LULL_QUOTA_REFUSALS_S = 10, /* between two lines about a user's refused connections */
+    /* Messages of a user, on all connections together. A governor sends some per second; one costs
+     * some 10 us by estimate, so that a user can have 1 % of a core. Chosen. */
+    LULL_QUOTA_PACKETS_PER_S = 1000,
+    LULL_QUOTA_PACKETS_IN_A_ROW = 200,
 };
 
 struct lull_log_user {
@@ -31,6 +35,7 @@ struct lull_log_user {
     uint64_t left_out;
     int64_t barred_until_ns;
     struct lull_bucket connects;
+    struct lull_bucket packets;
     uint64_t refused;   /* connections since the last line about them */
     int64_t refusal_ns; /* when that was; 0: never */
 };
@@ -56,6 +61,9 @@ bool lull_quota_has_left_out(const struct lull_quota *quota);
 
 /* Returns whether a user may connect now; the connection is counted. */
 bool lull_quota_allows_connect(struct lull_quota *quota, uid_t uid, int64_t now_ns);
+
+/* Returns whether a message of a user is within the user's share; it is counted. */
+bool lull_quota_allows_packet(struct lull_quota *quota, uid_t uid, int64_t now_ns);
 
 /* Counts a refused connection of a user. Returns how many were refused since the last line about
  * them where another line is due, else 0. */

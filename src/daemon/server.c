@@ -324,6 +324,7 @@ int lull_server_run(struct lull_devices *devices, struct lull_journal *journal,
     server->policy_path = options->policy_path;
     server->policy = options->policy;
     lull_users_init(&server->users);
+    lull_server_init_pauses(server);
     server_load_jobs(server, options->runtime_dir);
     server->runtime_dir = options->runtime_dir;
     lull_server_publish_viewers(server);

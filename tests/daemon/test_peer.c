@@ -57,6 +57,8 @@ static int64_t fake_start_ticks(pid_t pid)
 
 static uint32_t forgotten;
 static uint32_t wakes;
+static uint32_t pauses;
+static uint32_t served;
 
 void lull_server_serve(struct lull_server *server, struct lull_connection *connection,
                        const uint8_t *packet, size_t size, pid_t sender)
@@ -66,6 +68,7 @@ void lull_server_serve(struct lull_server *server, struct lull_connection *conne
     (void)packet;
     (void)size;
     (void)sender;
+    served++;
 }
 
 void lull_server_forget(struct lull_server *server, struct lull_connection *connection)
@@ -81,9 +84,17 @@ void lull_server_wake(struct lull_server *server)
     wakes++;
 }
 
-void lull_server_note_pause(struct lull_server *server)
+void lull_server_pause(struct lull_server *server, struct lull_connection *connection)
 {
     (void)server;
+    connection->is_paused = true;
+    pauses++;
+}
+
+void lull_server_unpause(struct lull_server *server, struct lull_connection *connection)
+{
+    (void)server;
+    connection->is_paused = false;
 }
 
 void lull_server_note_flood(struct lull_server *server)
@@ -123,7 +134,7 @@ static int set_up(void **state)
     const int on = 1;
 
     (void)state;
-    forgotten = wakes = 0;
+    forgotten = wakes = pauses = served = 0;
     return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0 ||
                    setsockopt(fds[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0
                ? -1
@@ -440,7 +451,7 @@ static void f42_f60_closing_does_not_wait_for_a_lingering_socket(void **state)
 
 static void a_connection_is_freed_when_nothing_holds_it(void **state)
 {
-    struct lull_server server;
+    struct lull_server server = {.closing_count = 0};
     struct lull_peer peer = {.pid = getpid(), .pid_fd = -1};
     struct lull_connection *connection;
     struct lull_error error;
@@ -478,7 +489,7 @@ static void a_client_that_does_not_read_is_closed(void **state)
 {
     const struct lull_message message = {.type = LULL_MESSAGE_REPLY};
     const struct lull_message nothing = {.type = 0};
-    struct lull_server server;
+    struct lull_server server = {.closing_count = 0};
     struct lull_connection connection = {
         .server = &server, .fd = fds[0], .peer = {.pid_fd = -1}, .doorbell_fd = -1};
     char buffer[LULL_MESSAGE_MAX_BYTES];
@@ -494,6 +505,53 @@ static void a_client_that_does_not_read_is_closed(void **state)
         lull_connection_send(&connection, &message, false);
     assert_true(connection.is_closing);
     assert_int_equal(fcntl(fds[0], F_GETFD), -1); /* it had no handles */
+}
+
+/* Sends packets and lets the connection read as long as it does; returns how many it has read. */
+static uint32_t serve_packets(struct lull_connection *connection, uint32_t count)
+{
+    const uint32_t before = served;
+
+    for (uint32_t i = 0; i < count && !connection->is_paused; i++) {
+        assert_int_equal(send(fds[1], "x", 1, 0), 1);
+        on_input(&connection->input, 0, 0);
+    }
+    return served - before;
+}
+
+/* F48: a client has its packets in a row; then each waits for its turn, until the client is silent
+ * for a moment. */
+static void f48_a_client_that_exceeds_its_share_waits_for_each_packet(void **state)
+{
+    struct lull_server server = {.closing_count = 0};
+    const struct lull_peer peer = {.pid = getpid(), .pid_fd = -1};
+    struct lull_connection *connection;
+
+    (void)state;
+    assert_int_equal(uv_loop_init(&server.loop), 0);
+    connection = lull_connection_create(&server, 5, dup(fds[0]), &peer);
+    assert_non_null(connection);
+    connection->asking.interval_ns = 3600 * LULL_NS_PER_S; /* however slow this host is */
+    assert_int_equal(serve_packets(connection, 2 * LULL_QUOTA_PACKETS_IN_A_ROW),
+                     LULL_QUOTA_PACKETS_IN_A_ROW + 1);
+    assert_int_equal(pauses, 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        connection->is_paused = false;
+        lull_connection_resume(connection);
+        connection->resumed_ns = INT64_MAX; /* however slow this host is */
+        connection->asking.empty_ns = 0;    /* what it may send again meanwhile changes nothing */
+        assert_int_equal(serve_packets(connection, 5), 1);
+    }
+    connection->is_paused = false;
+    lull_connection_resume(connection);
+    connection->resumed_ns -= CALM_NS;
+    assert_int_equal(serve_packets(connection, 5), 5);
+    assert_int_equal(pauses, 4);
+    lull_connection_close(connection);
+    assert_int_equal(server.closing_count, 1);
+    uv_run(&server.loop, UV_RUN_NOWAIT);
+    assert_true(lull_connection_reap(connection));
+    assert_int_equal(uv_loop_close(&server.loop), 0);
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
@@ -514,6 +572,7 @@ int main(void)
         TEST(f42_f60_closing_does_not_wait_for_a_lingering_socket),
         TEST(a_connection_is_freed_when_nothing_holds_it),
         TEST(a_client_that_does_not_read_is_closed),
+        TEST(f48_a_client_that_exceeds_its_share_waits_for_each_packet),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -115,9 +115,25 @@ static void a_barred_user_waits(void **state)
     assert_false(lull_quota_is_barred(&quota, 6, 99));
 }
 
+/* F48: the messages of a user are counted on all connections together. */
+static void f48_a_user_has_a_share_of_the_messages(void **state)
+{
+    static struct lull_quota quota;
+    uint32_t allowed = 0;
+
+    (void)state;
+    for (int64_t ms = 1; ms <= 3000; ms++)
+        for (int i = 0; i < 5; i++)
+            allowed += lull_quota_allows_packet(&quota, 1, ms * LULL_NS_PER_MS);
+    assert_in_range(allowed, LULL_QUOTA_PACKETS_IN_A_ROW + 3 * LULL_QUOTA_PACKETS_PER_S - 2,
+                    LULL_QUOTA_PACKETS_IN_A_ROW + 3 * LULL_QUOTA_PACKETS_PER_S);
+    assert_true(lull_quota_allows_packet(&quota, 2, 3000 * LULL_NS_PER_MS));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(f48_a_user_has_a_share_of_the_messages),
         cmocka_unit_test(a_bucket_gives_a_burst_and_then_its_rate),
         cmocka_unit_test(f48_lines_are_bounded_and_those_left_out_counted),
         cmocka_unit_test(f61_a_user_has_a_share_of_the_connections),

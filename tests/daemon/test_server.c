@@ -536,7 +536,13 @@ static void a_client_that_goes_leaves_its_leases(void **state)
     assert_int_equal(ended, 5);
     clients[0].is_closing = true;
     clients[2].is_closing = true;
+    server.closing_count = 2;
+    for (uint32_t i = 0; i < 3; i++)
+        accept_count(&server, clients[i].peer.uid);
     end_gpu(0, 0);
+    assert_int_equal(server.closing_count, 0);
+    assert_int_equal(server.admitted.count, 1); /* without the first one, which was root's */
+    assert_int_equal(server.admitted.uids[0], clients[1].peer.uid);
     assert_int_equal(lull_enforcer_settling(server.enforcer), 4);
     assert_ptr_equal(server.connections, &clients[1]); /* the others are gone */
     assert_null(clients[1].next);
@@ -688,24 +694,26 @@ static void a_gpu_that_cannot_be_driven_loses_its_lease(void **state)
 static void rooms_are_counted(void **state)
 {
     enum { ROOM = 256 };
-    static struct lull_connection many[ROOM];
 
     (void)state;
     server.max_connections = ROOM;
-    for (uint32_t i = 0; i < ROOM; i++)
-        many[i] = (struct lull_connection){.peer = {.uid = 1000 + i / MAX_CONNECTIONS_PER_USER},
-                                           .next = i > 0 ? &many[i - 1] : NULL};
-    server.connections = &many[ROOM - 2];
+    assert_true(accept_has_room(&server, 1000));
+    for (uint32_t i = 0; i < ROOM - 1; i++) {
+        accept_count(&server, 1000 + i / MAX_CONNECTIONS_PER_USER);
+        accept_count(&server, 0); /* root's take no place of others */
+    }
     assert_true(accept_has_room(&server, 500));
     assert_true(accept_has_room(&server, 1003)); /* its 64th */
     assert_false(accept_has_room(&server, 1000));
-    server.connections = &many[ROOM - 1];
+    accept_count(&server, 1003);
     assert_false(accept_has_room(&server, 500));
     assert_false(accept_has_room(&server, 1003));
-    many[0].peer.uid = 0; /* root's take no place of others */
+    lull_server_discount(&server, 0);
+    assert_false(accept_has_room(&server, 500));
+    lull_server_discount(&server, 1001);
     assert_true(accept_has_room(&server, 500));
-    server.connections = NULL;
-    assert_true(accept_has_room(&server, 1000));
+    assert_true(accept_has_room(&server, 1001));
+    assert_false(accept_has_room(&server, 1003));
 }
 
 /* F48: however few descriptors there are, others leave some to root. */
@@ -808,17 +816,47 @@ static void the_manager_is_told(void **state)
     unsetenv("NOTIFY_SOCKET");
 }
 
-/* F48: who asked too much is read from again. */
-static void who_was_paused_is_heard_again(void **state)
+/* F48: clients that have sent too much are read again one after the other, so many in a time. */
+static void f48_paused_clients_are_resumed_in_turn(void **state)
 {
+    static struct lull_connection many[RESUMES_IN_A_ROW + 3];
     uv_timer_t timer = {.data = &server};
+    uint32_t resumed = 0;
 
     (void)state;
-    clients[0].is_paused = true;
-    clients[1].is_paused = true;
+    lull_server_init_pauses(&server);
+    for (uint32_t i = 0; i < RESUMES_IN_A_ROW + 3; i++)
+        lull_server_pause(&server, &many[i]);
+    lull_server_unpause(&server, &many[1]); /* it has closed */
+    lull_server_unpause(&server, &many[1]);
+    house_timers = 0;
     on_resume(&timer);
-    assert_false(clients[0].is_paused);
-    assert_false(clients[1].is_paused);
+    for (uint32_t i = 0; i < RESUMES_IN_A_ROW + 3; i++)
+        assert_int_equal(many[i].is_paused, i > RESUMES_IN_A_ROW);
+    assert_int_equal(house_timers, 1);
+    lull_server_pause(&server, &many[0]); /* it goes behind the others */
+    fake_time_ns += LULL_NS_PER_S / RESUMES_PER_S;
+    on_resume(&timer);
+    assert_false(many[RESUMES_IN_A_ROW + 1].is_paused);
+    assert_true(many[RESUMES_IN_A_ROW + 2].is_paused);
+    fake_time_ns += 2 * LULL_NS_PER_S / RESUMES_PER_S;
+    house_timers = 0;
+    on_resume(&timer);
+    assert_int_equal(house_timers, 0); /* no client waits */
+    for (uint32_t i = 0; i < RESUMES_IN_A_ROW + 3; i++)
+        assert_false(many[i].is_paused);
+    for (uint32_t i = 0; i < RESUMES_IN_A_ROW + 3; i++)
+        lull_server_pause(&server, &many[i]);
+    for (uint32_t ms = 0; ms < 1000; ms++) { /* clients that never stop sending */
+        fake_time_ns += MS;
+        on_resume(&timer);
+        for (uint32_t i = 0; i < RESUMES_IN_A_ROW + 3; i++)
+            if (!many[i].is_paused) {
+                resumed++;
+                lull_server_pause(&server, &many[i]);
+            }
+    }
+    assert_in_range(resumed, RESUMES_PER_S, RESUMES_PER_S + RESUMES_IN_A_ROW);
 }
 
 static void readiness_is_written_and_the_descriptor_closed(void **state)
@@ -873,7 +911,7 @@ int main(void)
         TEST(rooms_are_counted),
         TEST(f48_descriptors_are_kept_for_root),
         TEST(the_manager_is_told),
-        TEST(who_was_paused_is_heard_again),
+        TEST(f48_paused_clients_are_resumed_in_turn),
         TEST(readiness_is_written_and_the_descriptor_closed),
     };
 

@@ -232,6 +232,36 @@ class Crowds(Trust):
         self.assertIn("uid=20001", lines[0])
         self.assertLess(len(lines), 5, lines)
 
+    @staticmethod
+    def ask_on(count, seconds):
+        """Asks without end on so many connections, with questions waiting on each of them; returns the answers."""
+        question = message(STATUS, struct.pack("<I", 0))
+        waiting = {greet(): 0 for _ in range(count)}
+        for connection in waiting:
+            connection.setblocking(False)
+        answers = 0
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            for connection in waiting:
+                for _ in range(4 - waiting[connection]):  # lulld closes a client with ten unread answers
+                    connection.send(question)
+                    waiting[connection] += 1
+                try:
+                    while connection.recv(512):
+                        answers += 1
+                        waiting[connection] -= 1
+                except BlockingIOError:
+                    pass
+        return answers
+
+    def test_f48_clients_that_ask_without_end_share_what_lulld_answers(self):
+        self.start("[everybody]\ngpus = all\n")
+        crowd = self.user(20005, lambda: self.ask_on(20, 3))
+        honest = self.user(20006, lambda: self.ask_on(1, 0.05))
+        self.assertGreater(int(honest.done()), 1)
+        self.assertLess(int(crowd.done()), 200 + 3 * 2000 + 4000)  # 20 connections with 1000 per second would be 64000
+        self.assertEqual(lull("status").returncode, 0)
+
     def test_f61_who_connects_too_often_is_refused_in_words(self):
         self.start("[everybody]\ngpus = all\n")
 
