@@ -119,6 +119,13 @@ int lull_process_open_fd(pid_t pid)
     return (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
+int lull_process_open_thread_fd(pid_t thread)
+{
+    const unsigned int of_thread = O_EXCL; /* PIDFD_THREAD */
+
+    return (int)syscall(SYS_pidfd_open, thread, of_thread);
+}
+
 void lull_process_kill_fd(int pid_fd)
 {
     syscall(SYS_pidfd_send_signal, pid_fd, SIGKILL, NULL, 0);

@@ -40,11 +40,13 @@ bool lull_process_has_descriptors(uint32_t least);
 /*
  * System calls for which older C libraries (before glibc 2.36) have no function.
  * lull_process_open_fd: a descriptor of a process, closed on exec; -1 with errno.
+ * lull_process_open_thread_fd: the same of a thread, of any process; EINVAL before Linux 6.9.
  * lull_process_kill_fd: sends SIGKILL to the process of such a descriptor.
  * lull_process_close_range: closes all descriptors from first to last.
  * lull_process_thread: the number of the calling thread.
  */
 int lull_process_open_fd(pid_t pid);
+int lull_process_open_thread_fd(pid_t thread);
 void lull_process_kill_fd(int pid_fd);
 void lull_process_close_range(unsigned int first, unsigned int last);
 pid_t lull_process_thread(void);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/thread.h"
 
+#include <dirent.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -31,11 +33,36 @@ void lull_thread_init_condition(pthread_cond_t *condition_out)
     pthread_condattr_destroy(&monotonic);
 }
 
-void lull_thread_set_realtime(void)
+/* thread 0: the calling one. */
+static void thread_raise(pid_t thread)
 {
     const struct sched_param lowest = {.sched_priority = sched_get_priority_min(SCHED_RR)};
 
-    sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &lowest);
+    sched_setscheduler(thread, SCHED_RR | SCHED_RESET_ON_FORK, &lowest);
+}
+
+void lull_thread_set_realtime(void)
+{
+    thread_raise(0);
+}
+
+void lull_thread_set_realtime_of_process(pid_t pid)
+{
+    char path[64];
+    const struct dirent *entry;
+    DIR *tasks;
+
+    snprintf(path, sizeof(path), "/proc/%ld/task", (long)pid);
+    tasks = opendir(path);
+    if (tasks == NULL)
+        return;
+    while ((entry = readdir(tasks)) != NULL) {
+        const long thread = strtol(entry->d_name, NULL, 10);
+
+        if (thread > 0)
+            thread_raise((pid_t)thread);
+    }
+    closedir(tasks);
 }
 
 /* Reads the first line of a file about a thread; false: there is none. */

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 /* Starts a thread that blocks every signal but SIGBUS. Errors: -errno; no thread was started. */
 int lull_thread_start(pthread_t *thread_out, void *(*run)(void *), void *argument);
@@ -23,6 +24,10 @@ void lull_thread_init_condition(pthread_cond_t *condition_out);
  * is not permitted (it needs root, CAP_SYS_NICE or RLIMIT_RTPRIO).
  */
 void lull_thread_set_realtime(void);
+
+/* Gives all threads of another process that priority, for its last moments. Nothing changes where
+ * this is not permitted. */
+void lull_thread_set_realtime_of_process(pid_t pid);
 
 /* Returns the state letter of a thread of this process (proc(5)), such as R, S or D; '?': unknown.
  */

@@ -72,6 +72,7 @@ static int open_page(struct lull_keeper *keeper)
         return -errno;
     keeper->page = page;
     atomic_store(&keeper->page->heartbeat_ns, lull_now_ns());
+    atomic_store(&keeper->page->pid, getpid());
     return 0;
 }
 
@@ -181,6 +182,8 @@ static void *keeper_client_thread(void *argument)
     bool is_logged = false;
 
     pthread_setname_np(pthread_self(), "lull-ward");
+    lull_thread_set_realtime();
+    atomic_store(&keeper->page->thread, lull_process_thread());
     while (!wait_for_stop(keeper, -1)) {
         keeper_client_reap(keeper);
         if (lull_now_ns() - begun_ns >= young_ns)
@@ -266,6 +269,7 @@ void lull_keeper_stop(struct lull_keeper *keeper, bool is_restored)
     if (keeper == NULL)
         return;
     if (keeper->is_watched) {
+        atomic_store(&keeper->page->thread, 0);
         eventfd_write(keeper->stop_fd, 1);
         pthread_join(keeper->thread, NULL);
     }

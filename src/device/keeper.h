@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -40,6 +41,10 @@ struct lull_keeper_page {
     /* Incremented when the keeper starts to restore the GPUs of a hung process, and again when it
      * has finished. The keeper is at work while it is odd. */
     _Atomic uint32_t takeovers;
+    /* The supervised process, and a real-time thread of it (lull_keeper_watch), which is the first
+     * one to end when the process is killed. 0: it has not started, or it ends as planned. */
+    _Atomic pid_t pid;
+    _Atomic pid_t thread;
 };
 
 struct lull_keeper; /* the supervised process's side */

@@ -49,6 +49,8 @@ struct keeper {
     bool is_process_dead;
     pid_t standby;  /* the child that waits; 0: there is none */
     int standby_fd; /* one byte to here begins its work: whether the supervised process is dead */
+    pid_t thread;   /* the thread of the supervised process that thread_fd is for; 0: none */
+    int thread_fd;  /* -1: there is none, or the kernel has no descriptors of threads */
 };
 
 /* --- restoring --- */
@@ -186,20 +188,56 @@ static bool keeper_take_over(struct keeper *keeper)
     return outcome == DONE;
 }
 
+/* Opens the thread that ends first, once there is one. */
+static void keeper_open_thread(struct keeper *keeper)
+{
+    const pid_t thread = atomic_load(&keeper->page->thread);
+
+    if (thread == keeper->thread)
+        return;
+    if (keeper->thread_fd >= 0)
+        close(keeper->thread_fd);
+    keeper->thread_fd = thread != 0 ? lull_process_open_thread_fd(thread) : -1;
+    keeper->thread = thread;
+}
+
+/* A process is dead when all of its threads have ended, and each of them needs a processor for
+ * that, which on an overloaded host it would wait for. */
+static void keeper_hasten_death(struct keeper *keeper)
+{
+    if (atomic_load(&keeper->page->thread) == keeper->thread)
+        lull_thread_set_realtime_of_process(atomic_load(&keeper->page->pid));
+    close(keeper->thread_fd);
+    keeper->thread_fd = -1;
+}
+
+/* Waits for the death of the supervised process for a moment, and returns whether it is dead. */
+static bool keeper_await_death(struct keeper *keeper)
+{
+    struct pollfd fds[] = {{.fd = LULL_KEEPER_SUPERVISED_FD, .events = POLLIN},
+                           {.fd = keeper->thread_fd, .events = POLLIN}};
+
+    if (poll(fds, 2, LOOK_MS) <= 0)
+        return false;
+    if (fds[1].revents != 0)
+        keeper_hasten_death(keeper);
+    return fds[0].revents != 0;
+}
+
 /* Watches the supervised process until it is dead. A stall is answered once, and again only where
  * that failed. */
 static void keeper_watch(struct keeper *keeper)
 {
-    struct pollfd supervised = {.fd = LULL_KEEPER_SUPERVISED_FD, .events = POLLIN};
     int64_t answered_ns = 0; /* the beat before the stall that was answered last */
     int64_t retry_ms = RETRY_FIRST_MS;
     int64_t next_ns = 0;
 
-    while (poll(&supervised, 1, LOOK_MS) <= 0) {
+    while (!keeper_await_death(keeper)) {
         const int64_t now_ns = lull_now_ns();
         const int64_t heartbeat_ns = atomic_load(&keeper->page->heartbeat_ns);
 
         keeper_prepare(keeper);
+        keeper_open_thread(keeper);
         if (!is_stalled(keeper, now_ns) || heartbeat_ns == answered_ns || now_ns < next_ns)
             continue;
         if (keeper_take_over(keeper)) {
@@ -255,7 +293,7 @@ static void avoid_being_chosen(void)
 
 int main(int argc, char **argv)
 {
-    struct keeper keeper = {0};
+    struct keeper keeper = {.thread_fd = -1};
 
     if (argc != 2) {
         fprintf(stderr, "lull-keeper: started by lulld and lull only; it has no function alone\n");
