@@ -21,6 +21,9 @@
 /* Some 30 of lulld's own, those of the driver's library, and the keeper's. */
 enum { MIN_DESCRIPTORS = 64 };
 
+/* Chosen; docs/measurements.md has the measurement. */
+enum { NICENESS = -20 };
+
 struct settings {
     struct lull_server_options server;
     bool is_for_all;
@@ -103,6 +106,16 @@ static void lulld_prepare(void *options)
     settings->server.ready_fd = -1;
     /* The sanitizers' runtime starts processes and makes calls of its own. */
     settings->is_unconfined = LULL_HAS_SANITIZER;
+}
+
+/* A crowd of processes of others would otherwise keep each of its threads waiting for a processor,
+ * also when they only have to end before the keeper restores. lulld computes for microseconds at a
+ * time, and the limits on its clients bound how much in all. Nothing changes where this is not
+ * permitted (it needs CAP_SYS_NICE or RLIMIT_NICE). Threads and the keeper inherit it. */
+static void raise_priority(void)
+{
+    if (getpriority(PRIO_PROCESS, 0) > NICENESS)
+        setpriority(PRIO_PROCESS, 0, NICENESS);
 }
 
 /* The keeper comes before the driver, so that every death of this process finds it. Without one,
@@ -260,6 +273,7 @@ static int lulld_run(void *options, const struct lull_operands *operands)
      * call that fails, also while it restores. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
+    raise_priority();
     lull_log_init(LULL_LOG_INFO);
     if (!settings->is_restoring)
         result = check_descriptors(&error);
