@@ -18,6 +18,24 @@ signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+def print_durations():
+    """For `make faults`: each case prints what it took, its preparation included."""
+    run = unittest.TestCase.run
+
+    def timed(case, result=None):
+        begin = time.monotonic()
+        try:
+            return run(case, result)
+        finally:
+            print(f"took {(time.monotonic() - begin) * 1e3:.1f} ms: {case._testMethodName}", file=sys.stderr, flush=True)
+
+    unittest.TestCase.run = timed
+
+
+if "LULL_TEST_DURATIONS" in os.environ:
+    print_durations()
+
+
 def find_packages():
     """Lets Python find the packages that tools/install-deps has installed for tests alone."""
     packages = os.environ.get("LULL_PACKAGES") or os.path.expanduser("~/.cache/lull/packages")

@@ -84,4 +84,4 @@ class Energy(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0]] + sys.argv[2:])
+    unittest.main(argv=[sys.argv[0]] + sys.argv[2:], verbosity=2)

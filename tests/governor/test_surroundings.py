@@ -13,6 +13,9 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import host  # noqa: E402,F401 (the durations of cases)
+
 LULL, JOB = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
 
 # Control characters that no text of a run has, in UTF-8.
@@ -164,4 +167,4 @@ class Surroundings(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -3,11 +3,15 @@
 write behind an array or a wrong jump is in the built files. Reads them with readelf.
 usage: test_hardening.py READELF IS_FORTIFIED ARCHIVE FILE...
 SPDX-License-Identifier: Apache-2.0"""
+import os
 import platform
 import re
 import subprocess
 import sys
 import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import host  # noqa: E402,F401 (the durations of cases)
 
 READELF, IS_FORTIFIED, ARCHIVE = sys.argv[1], sys.argv[2] == "true", sys.argv[3]
 FILES = sys.argv[4:]
@@ -64,4 +68,4 @@ class Hardening(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=sys.argv[:1], verbosity=2)
