@@ -10,13 +10,16 @@
 #   make experiment        runs Lull's policies on a real Slurm cluster of emulated GPUs beside the simulator (half an hour)
 #   make sbom              writes the list of what Lull is made of (SPDX 2.3), build/lull.spdx.json
 #   make wheel             builds the Python wheel for glibc 2.28 or newer in dist/, and tries it in an empty environment
+#   make deb               builds Debian packages in dist/, and tries them in a fresh root
+#   make release           builds what is installed, without tests, in build-release/
+#   make install           installs it; DESTDIR= and MESON_FLAGS=--prefix=... as for other packages
 #   make figures           makes the pictures of docs/: of a run's page and of the live page, where Chromium is
 #                          installed, of lull top, where tmux is, and of models, where the measured kernels are
 
 BUILD ?= build
 MESON_FLAGS ?=
 
-.PHONY: all configure test test-thorough test-sanitizers faults check-tidy demo bench experiment sbom wheel figures clean
+.PHONY: all configure test test-thorough test-sanitizers faults check-tidy demo bench experiment sbom wheel deb release install figures clean
 
 all: configure
 	ninja -C $(BUILD)
@@ -73,6 +76,11 @@ experiment:
 sbom: all
 	tools/sbom $(BUILD) >$(BUILD)/lull.spdx.json
 
+# Needs what packaging/debian/control names; the test of the packages needs mmdebstrap and root.
+deb:
+	tools/make-deb dist
+	python3 tests/packaging/test_deb.py tools/fresh-machine dist
+
 # Needs only what tools/make-wheel names.
 wheel:
 	python3 tests/packaging/test_wheel.py "$$(tools/make-wheel --output dist | tail -n 1)"
@@ -81,5 +89,12 @@ figures: all
 	tools/figures $(BUILD)
 	tools/model-figures $(BUILD) ../shared/data/dvfs
 
+release:
+	tools/configure $(BUILD)-release --buildtype=release -Dtests=false $(MESON_FLAGS)
+	ninja -C $(BUILD)-release
+
+install: release
+	meson install -C $(BUILD)-release --no-rebuild
+
 clean:
-	rm -rf $(BUILD)
+	rm -rf $(BUILD) $(BUILD)-release

@@ -32,7 +32,8 @@ def part_of(source):
     """The part by the file's place: programs and libraries by their folder, manuals by that of their text."""
     name = os.path.basename(source)
     for part in ("cluster", "lab"):
-        if source.startswith(os.path.join(BUILD, part) + os.sep) or glob.glob(f"{SOURCE}/{part}/docs/man/{name}.scd"):
+        places = tuple(os.path.join(root, part) + os.sep for root in (BUILD, SOURCE))
+        if os.path.normpath(source).startswith(places) or glob.glob(f"{SOURCE}/{part}/docs/man/{name}.scd"):
             return part
         program = name.removesuffix(".bash").removesuffix(".service")
         if name != program and glob.glob(f"{SOURCE}/{part}/docs/man/{program}.?.scd"):

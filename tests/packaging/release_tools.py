@@ -36,3 +36,12 @@ def end(program):
     if not program.result.wasSuccessful():
         return 1
     return 77 if skipped and len(skipped) == program.result.testsRun else 0
+
+
+def count(result):
+    """Appends what passed, failed and was skipped to the file that LULL_TEST_COUNTS names, for .ci/run."""
+    if "LULL_TEST_COUNTS" not in os.environ:
+        return
+    failed, skipped = len(result.failures) + len(result.errors), len(result.skipped)
+    with open(os.environ["LULL_TEST_COUNTS"], "a", encoding="ascii") as counts:
+        print(result.testsRun - failed - skipped, failed, skipped, file=counts)
