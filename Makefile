@@ -11,6 +11,9 @@
 #   make sbom              writes the list of what Lull is made of (SPDX 2.3), build/lull.spdx.json
 #   make wheel             builds the Python wheel for glibc 2.28 or newer in dist/, and tries it in an empty environment
 #   make deb               builds Debian packages in dist/, and tries them in a fresh root
+#   make reproducible      builds the Debian packages twice, which must give the same files
+#   make fresh-machine     runs the README's commands on fresh machines, as root and as an ordinary user (two hours)
+#   make fresh-quick       runs those that install on such a machine (ten minutes)
 #   make release           builds what is installed, without tests, in build-release/
 #   make install           installs it; DESTDIR= and MESON_FLAGS=--prefix=... as for other packages
 #   make figures           makes the pictures of docs/: of a run's page and of the live page, where Chromium is
@@ -19,7 +22,7 @@
 BUILD ?= build
 MESON_FLAGS ?=
 
-.PHONY: all configure test test-thorough test-sanitizers faults check-tidy demo bench experiment sbom wheel deb release install figures clean
+.PHONY: all configure test test-thorough test-sanitizers faults check-tidy demo bench experiment sbom wheel deb reproducible fresh-quick fresh-machine release install figures clean
 
 all: configure
 	ninja -C $(BUILD)
@@ -80,6 +83,17 @@ sbom: all
 deb:
 	tools/make-deb dist
 	python3 tests/packaging/test_deb.py tools/fresh-machine dist
+
+reproducible:
+	tools/check-reproducible
+
+# 77: there is no mmdebstrap or no mirror, as it has said.
+fresh-quick:
+	tools/fresh-machine --ccache --user --quick || [ $$? -eq 77 ]
+
+fresh-machine:
+	tools/fresh-machine --ccache
+	tools/fresh-machine --ccache --user
 
 # Needs only what tools/make-wheel names.
 wheel:

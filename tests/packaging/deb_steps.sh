@@ -19,7 +19,6 @@ install_packages() {
 
 list_traces >"$out/before"
 date +%s.%N >"$out/begin"
-apt-get update -qq || { echo "skipped: no mirror of Debian answers"; exit 77; }
 cd /mnt/first
 install_packages ./lull_*.deb ./lulld_*.deb ./liblull0_*.deb
 date +%s.%N >"$out/installed"
