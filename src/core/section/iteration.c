@@ -69,6 +69,7 @@ static void set_need(struct lull_iteration_finder *finder, uint32_t p)
 /* True if the break of this run of p was an interruption rather than the end of an inner loop. */
 static bool is_interruption(const struct lull_iteration_finder *finder, uint32_t p, uint32_t run)
 {
+    assert(p <= MAX_PERIOD);
     return run + p >= MAX_PERIOD || finder->irregular[p] >= LULL_ITERATION_IRREGULAR;
 }
 
