@@ -38,16 +38,25 @@ python3 -c 'import lull; lull.step(); print(lull.simulate(preset="resnet50-ddp",
 cat >/mnt/upgrade.sh <<'END'
 set -eu
 out=/mnt/out
+
+# Prints what COMMAND prints once TEXT is in COUNT of its lines, or after a minute.
+await() {
+    seconds=0
+    until [ "$($1 | grep -c "$2")" -ge "$3" ] || [ $seconds -eq 60 ]; do
+        sleep 1
+        seconds=$((seconds + 1))
+    done
+    $1
+}
+
 lulld 2>"$out/lulld-first.log" &
 daemon=$!
 until [ -S /run/lull/lulld.sock ]; do sleep 0.1; done
 lull run --report "$out/upgraded" -- lull play --preset resnet50-ddp --ranks 2 --iterations 300 >"$out/job.log" 2>&1 &
 job=$!
-lull job add --gpus 3 held >"$out/hold.log" 2>&1 || :
-lull job hold --gpus 3 --sm-clock 900 held >>"$out/hold.log" 2>&1 &
+lull job hold --gpus 3 --sm-clock 900 held >"$out/hold.log" 2>&1 &
 hold=$!
-sleep 8
-lull status --json >"$out/low.json"
+await "lull status --json" '"applied_sm_mhz": 900' 1 >"$out/low.json"
 dpkg -i /mnt/newer/*.deb >"$out/upgrade.log" 2>&1
 kill -0 $job
 lull status --json >"$out/upgraded.json"
@@ -62,9 +71,8 @@ kill $hold
 wait $hold || :
 lull status --json >"$out/after.json"
 # Under load a GPU whose clock was left low shows it.
-lull play --preset resnet50-ddp --ranks 4 --iterations 80 >/dev/null &
-sleep 4
-lull gpus --json >"$out/loaded.json"
+lull play --preset resnet50-ddp --ranks 4 --iterations 900 >/dev/null &
+await "lull gpus --json" '"sm_clock_mhz": 1410,' 4 >"$out/loaded.json"
 kill $!
 wait $! || :
 kill $daemon
