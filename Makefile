@@ -12,8 +12,8 @@
 #   make wheel             builds the Python wheel for glibc 2.28 or newer in dist/, and tries it in an empty environment
 #   make deb               builds Debian packages in dist/, and tries them in a fresh root
 #   make reproducible      builds the Debian packages twice, which must give the same files
-#   make fresh-machine     runs the README's commands on fresh machines, as root and as an ordinary user (two hours)
-#   make fresh-quick       runs those that install on such a machine (ten minutes)
+#   make fresh-machine     runs the README's commands on fresh machines, as root and as an ordinary user
+#   make fresh-quick       runs those that install on such a machine (7 minutes of CPU time)
 #   make release           builds what is installed, without tests, in build-release/
 #   make install           installs it; DESTDIR= and MESON_FLAGS=--prefix=... as for other packages
 #   make figures           makes the pictures of docs/: of a run's page and of the live page, where Chromium is
