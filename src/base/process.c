@@ -142,6 +142,13 @@ void lull_process_close_range(unsigned int first, unsigned int last)
         close((int)fd);
 }
 
+void lull_process_close_others(int fd)
+{
+    if (fd > 0)
+        lull_process_close_range(0, (unsigned int)fd - 1);
+    lull_process_close_range((unsigned int)fd + 1, UINT_MAX);
+}
+
 pid_t lull_process_thread(void)
 {
     return (pid_t)syscall(SYS_gettid);

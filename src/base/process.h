@@ -43,12 +43,14 @@ bool lull_process_has_descriptors(uint32_t least);
  * lull_process_open_thread_fd: the same of a thread, of any process; EINVAL before Linux 6.9.
  * lull_process_kill_fd: sends SIGKILL to the process of such a descriptor.
  * lull_process_close_range: closes all descriptors from first to last.
+ * lull_process_close_others: closes all descriptors but one.
  * lull_process_thread: the number of the calling thread.
  */
 int lull_process_open_fd(pid_t pid);
 int lull_process_open_thread_fd(pid_t thread);
 void lull_process_kill_fd(int pid_fd);
 void lull_process_close_range(unsigned int first, unsigned int last);
+void lull_process_close_others(int fd);
 pid_t lull_process_thread(void);
 
 /* Writes the identifier of this boot, and zeros into the rest of the buffer. Errors: -EIO /proc

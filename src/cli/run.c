@@ -362,17 +362,32 @@ static int run_command_check(void *options, const struct lull_operands *operands
 
 enum { MAX_REPORT_BYTES = 1 << 28 };
 
+struct report_file {
+    char path[PATH_MAX];
+    ino_t inode;
+};
+
+static int report_file_look(void *context, struct lull_error *err)
+{
+    struct report_file *const file = context;
+    struct stat info;
+
+    (void)err;
+    file->inode = stat(file->path, &info) == 0 ? info.st_ino : 0;
+    return 0;
+}
+
 /* Returns the inode of the report in a folder, 0 if there is none. Each run writes a new file, so
  * another inode means that this run has written one. */
 static ino_t find_report(const char *folder)
 {
-    char path[PATH_MAX];
-    struct stat info;
+    struct report_file file = {0};
 
     if (folder == NULL)
         return 0;
-    snprintf(path, sizeof(path), "%s/report.json", folder);
-    return lull_path_check(path, NULL) == 0 && stat(path, &info) == 0 ? info.st_ino : 0;
+    snprintf(file.path, sizeof(file.path), "%s/report.json", folder);
+    lull_path_do(file.path, LULL_PATH_LOOK_MS, report_file_look, &file, sizeof(file), NULL);
+    return file.inode;
 }
 
 /* Returns whether a run has written a report, where there was this one before. */
@@ -392,7 +407,7 @@ static int copy_report(const char *folder, int out, struct lull_error *err)
     int rc;
 
     snprintf(path, sizeof(path), "%s/report.json", folder);
-    rc = lull_file_read(path, MAX_REPORT_BYTES, &text, &size, err);
+    rc = lull_path_read(path, MAX_REPORT_BYTES, LULL_PATH_FILE_MS, &text, &size, err);
     while (rc == 0 && done < size) {
         const ssize_t written = write(out, text + done, size - done);
 
@@ -465,11 +480,18 @@ static void take_secret(struct run_arguments *arguments)
     unsetenv("LULL_TOGETHER_KEY");
 }
 
+/* In a process of its own: the folder's file system may hang. */
+static int run_add_page(void *context, struct lull_error *err)
+{
+    return lull_report_page_add(*(const char **)context, err);
+}
+
 /* Runs the job, and writes the page beside its report. Errors: what kept the job from running. */
 static int run_and_report(const struct run_arguments *arguments, int *status_out,
                           struct lull_error *err)
 {
     const ino_t before = find_report(arguments->run.report);
+    const char *folder = arguments->run.report;
     struct lull_error page_err = {0};
     int rc;
 
@@ -477,8 +499,9 @@ static int run_and_report(const struct run_arguments *arguments, int *status_out
         rc = run_for_json(&arguments->run, status_out, err);
     else
         rc = lull_run(&arguments->run, status_out, err);
-    if (rc == 0 && has_new_report(arguments->run.report, before) &&
-        lull_report_page_add(arguments->run.report, &page_err) < 0)
+    if (rc == 0 && has_new_report(folder, before) &&
+        lull_path_do(folder, LULL_PATH_FILE_MS, run_add_page, (void *)&folder, sizeof(folder),
+                     &page_err) < 0)
         lull_log(LULL_LOG_WARNING, "run", "no report.html: %s", page_err.text);
     return rc;
 }

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """F56: a file system hangs under a path of `lull run`: the job starts, runs and returns its status, and one sentence says what is missing.
 Usage: test_hung_files.py LULL, on an emulated node as root."""
+import concurrent.futures
 import os
 import subprocess
 import sys
@@ -20,7 +21,7 @@ LULL = os.path.abspath(sys.argv.pop(1))
 PLENTY_S = 60  # far more than the checks of all paths take together
 
 
-class Hung(unittest.TestCase):
+class Case(unittest.TestCase):
     def setUp(self):
         self.place = tempfile.mkdtemp(prefix="lull-hung-")
         self.addCleanup(host.remove, self.place)
@@ -29,13 +30,16 @@ class Hung(unittest.TestCase):
         os.mkdir(self.hung)
         os.mkdir(self.well)
 
-    def hang(self, takes_requests):
-        files = hung_files.HungFiles(takes_requests)
+    def mount_files(self, files, directory):
         try:
-            files.mount(self.hung)
+            files.mount(directory)
         except OSError as error:
             self.skipTest(f"no FUSE file system can be mounted here: {error}")
         self.addCleanup(files.close)
+        return files
+
+    def hang(self, takes_requests):
+        self.mount_files(hung_files.HungFiles(takes_requests), self.hung)
 
     def run_job(self, options, environment=(), job=("sh", "-c", "exit 7")):
         """What is said; the job's status must come through. A variable of value None is unset."""
@@ -46,6 +50,8 @@ class Hung(unittest.TestCase):
         self.assertEqual(done.returncode, 7, done.stderr)
         return done.stderr
 
+
+class Hung(Case):
     def check_paths(self, takes_requests):
         self.hang(takes_requests)
         report = ("--report", os.path.join(self.well, "report"))
@@ -115,6 +121,80 @@ class Hung(unittest.TestCase):
         if failed:
             self.skipTest(failed[0])
         self.assertRegex(said, rf"no report: {self.hung}: its file system does not answer")
+
+
+class HungOperations(Case):
+    """The file system answers the look of lull run, and hangs in one operation of the write after it. All at once: each waits long."""
+
+    def mount(self, operation):
+        directory = os.path.join(self.place, operation)
+        os.mkdir(directory)
+        return self.mount_files(hung_files.PartlyHungFiles([operation]), directory)
+
+    def run_all(self, operations, options, prepare=lambda files: None, **more):
+        """What is said in each case, by operation; options: of the directory."""
+        mounted = {operation: self.mount(operation) for operation in operations}
+        for files in mounted.values():
+            prepare(files)
+            files.hang()
+        with concurrent.futures.ThreadPoolExecutor(len(mounted)) as pool:
+            runs = {operation: pool.submit(self.run_job, *options(files.directory), **more) for operation, files in mounted.items()}
+        said = {operation: run.result() for operation, run in runs.items()}
+        for operation, files in mounted.items():
+            self.assertTrue(files.met.is_set(), operation)
+        return said
+
+    def test_report(self):
+        for operation, said in self.run_all(("make", "open", "write", "fsync", "rename", "close"),
+                                            lambda folder: (("--report", os.path.join(folder, "inside")),)).items():
+            with self.subTest(operation):
+                self.assertRegex(said, rf"no report: {self.place}/{operation}/inside: its file system does not answer")
+                self.assertEqual(said.count("does not answer"), 1, said)
+
+    def test_report_in_the_working_directory(self):
+        """Another folder is found for it."""
+        folder = self.mount("make")
+        folder.hang()
+        self.place = folder.directory
+        said = self.run_job((), {"LULL_RUNTIME_DIR": self.well, "TMPDIR": self.well})
+        self.assertRegex(said, rf"lull-report: its file system does not answer.*; the report goes to {self.well}/")
+
+    def test_scalars(self):
+        for operation, said in self.run_all(("open", "write", "close"), lambda folder: (
+                ("--report", os.path.join(self.well, os.path.basename(folder)), "--scalars", os.path.join(folder, "inside")),)).items():
+            with self.subTest(operation):
+                self.assertRegex(said, rf"{self.place}/{operation}/inside: the disk does not answer; its end is missing")
+
+    def test_configuration(self):
+        def prepare(files):
+            with open(os.path.join(files.directory, "lull.conf"), "wb") as file:
+                file.write(b"[energy]\n")
+
+        said = self.run_all(("open", "read"), lambda folder: (
+            ("--report", os.path.join(self.well, os.path.basename(folder))), {"LULL_CONFIG": os.path.join(folder, "lull.conf")}), prepare)
+        for operation, text in said.items():
+            with self.subTest(operation):
+                self.assertRegex(text, rf"no price of energy: {self.place}/{operation}/lull.conf: its file system does not answer")
+
+    def test_serve(self):
+        """The GPUs are served on, and the server ends, while the folder of runs cannot be listed, or a report in it not be read."""
+        for operation in ("list", "open", "read"):
+            with self.subTest(operation):
+                files = self.mount(operation)
+                os.mkdir(os.path.join(files.directory, "run"))
+                with open(os.path.join(files.directory, "run", "report.json"), "wb") as file:
+                    file.write(b"{}")
+                files.hang()
+                serve = subprocess.Popen([LULL, "serve", "--port", "0", "--runs", files.directory], stdin=subprocess.DEVNULL,
+                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                self.addCleanup(serve.kill)
+                address = serve.stdout.readline().strip()
+                self.assertTrue(files.met.wait(PLENTY_S))
+                with urllib.request.urlopen(address + "api/v1/node", timeout=PLENTY_S) as answer:
+                    self.assertEqual(answer.status, 200)
+                serve.terminate()
+                serve.communicate(timeout=PLENTY_S)
+                self.assertEqual(serve.returncode, 0)
 
 
 if __name__ == "__main__":

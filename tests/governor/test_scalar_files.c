@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,8 +22,11 @@
 
 /* ---- a disk that hangs --------------------------------------------------------------------- */
 
-static atomic_bool has_hung_disk;
-static atomic_bool hangs; /* a thread waits for it */
+/* Shared with the process that writes. */
+static struct disk {
+    atomic_bool is_hung;
+    atomic_bool hangs; /* a process waits for it */
+} * disk;
 
 ssize_t __real_write(int fd, const void *data, size_t size);
 ssize_t __wrap_write(int fd, const void *data, size_t size);
@@ -31,8 +35,8 @@ int __wrap_open64(const char *path, int flags, mode_t mode);
 
 static void reach_disk(void)
 {
-    while (atomic_load(&has_hung_disk)) {
-        atomic_store(&hangs, true);
+    while (atomic_load(&disk->is_hung)) {
+        atomic_store(&disk->hangs, true);
         for (;;)
             pause();
     }
@@ -79,12 +83,12 @@ static void add_row(struct lull_scalar_files *files, int64_t step)
     lull_scalar_files_add(files, &row);
 }
 
-/* Waits until the thread stands in the call that hangs. */
+/* Waits until the process is in the call that hangs. */
 static void wait_until_it_hangs(void)
 {
-    while (!atomic_load(&hangs))
+    while (!atomic_load(&disk->hangs))
         lull_sleep_until_ns(lull_now_ns() + LULL_NS_PER_MS);
-    atomic_store(&hangs, false);
+    atomic_store(&disk->hangs, false);
 }
 
 static void test_a_disk_that_hangs(void **state)
@@ -95,7 +99,7 @@ static void test_a_disk_that_hangs(void **state)
 
     (void)state;
     assert_false(lull_scalar_files_take_error(files, &text));
-    atomic_store(&has_hung_disk, true);
+    atomic_store(&disk->is_hung, true);
     for (int64_t step = 0; step < 200; step++)
         add_row(files, step);
     wait_until_it_hangs();
@@ -108,7 +112,7 @@ static void test_a_disk_that_hangs(void **state)
     assert_non_null(strstr(text.text, "does not answer"));
     /* None of it has waited for the disk, which never answers. */
     assert_true(lull_now_ns() - begin_ns < 60 * LULL_NS_PER_S);
-    atomic_store(&has_hung_disk, false);
+    atomic_store(&disk->is_hung, false);
     assert_int_equal(unlink(lines_path), 0);
 }
 
@@ -119,14 +123,14 @@ static void test_a_disk_that_hangs_from_the_beginning(void **state)
     struct lull_error text = {0};
 
     (void)state;
-    atomic_store(&has_hung_disk, true);
+    atomic_store(&disk->is_hung, true);
     files = open_files();
     wait_until_it_hangs();
     add_row(files, 1);
     lull_scalar_files_close(files, lull_now_ns() + 50 * LULL_NS_PER_MS, &text);
     assert_int_equal(text.code, -ETIMEDOUT);
     assert_non_null(strstr(text.text, "does not answer"));
-    atomic_store(&has_hung_disk, false);
+    atomic_store(&disk->is_hung, false);
 }
 
 /* F56: a pipe that others have put there is refused, whether a process reads it or not. */
@@ -229,7 +233,8 @@ int main(void)
     char command[96];
     int failed;
 
-    if (mkdtemp(folder) == NULL)
+    disk = mmap(NULL, sizeof(*disk), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (disk == MAP_FAILED || mkdtemp(folder) == NULL)
         return 1;
     snprintf(lines_path, sizeof(lines_path), "%s/scalars.jsonl", folder);
     failed = cmocka_run_group_tests(tests, NULL, NULL);

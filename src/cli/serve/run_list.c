@@ -55,17 +55,17 @@ int lull_serve_run_open(const char *folder, const char *name,
                         struct lull_report_document *document_out, struct lull_error *err)
 {
     char path[PATH_MAX];
-    struct stat info;
+    char *text = NULL;
+    size_t size = 0;
     int result;
 
     snprintf(path, sizeof(path), "%s/%s/report.json", folder, name);
-    result = lull_path_check(path, err);
-    if (result < 0)
-        return result;
-    if (stat(path, &info) == 0 && info.st_size > LULL_SERVE_MAX_REPORT)
-        return lull_error_set(err, -EFBIG, "%s: too large to be shown; use lull report", name);
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
-    result = lull_report_document_open(path, document_out, err);
+    result = lull_path_read(path, LULL_SERVE_MAX_REPORT, LULL_PATH_LOOK_MS, &text, &size, err);
+    if (result == -EFBIG)
+        return lull_error_set(err, result, "%s: too large to be shown; use lull report", name);
+    if (result == 0)
+        result = lull_report_document_parse(text, size, path, document_out, err);
+    free(text);
     if (result == 0)
         snprintf(document_out->name, sizeof(document_out->name), "%s", name);
     return result;
@@ -88,14 +88,17 @@ static void run_list_set_address(json_t *summary, const char *name)
     free(part);
 }
 
-static json_t *run_list_summarize(const struct lull_serve_run_list *list, const struct run *run)
+/* Makes the summary of a run; it has none if its report cannot be read. Errors: -ETIMEDOUT. */
+static int run_list_summarize(const struct lull_serve_run_list *list, struct run *run,
+                              struct lull_error *err)
 {
     struct lull_report_document document;
     const json_t *verdict;
     json_t *summary;
+    const int result = lull_serve_run_open(list->folder, run->name, &document, err);
 
-    if (lull_serve_run_open(list->folder, run->name, &document, NULL) < 0)
-        return NULL;
+    if (result < 0)
+        return result == -ETIMEDOUT ? result : 0;
     verdict = lull_report_at(document.root, "verdict");
     summary = json_object();
     lull_field_text(summary, "name", run->name);
@@ -116,7 +119,8 @@ static json_t *run_list_summarize(const struct lull_serve_run_list *list, const 
     lull_field_integer(summary, "gpus",
                        (json_int_t)lull_report_count(lull_report_at(document.root, "gpus")));
     lull_report_document_close(&document);
-    return summary;
+    run->summary = summary;
+    return 0;
 }
 
 /* ---- the folder -------------------------------------------------------------------------- */
@@ -142,12 +146,22 @@ static uint32_t run_list_insert(struct run *runs, uint32_t count, const struct r
     return count + 1;
 }
 
-static uint32_t find_newest(const char *path, struct run *runs)
+struct newest {
+    const char *path;
+    uint32_t count;
+    struct run runs[LULL_SERVE_RUNS];
+};
+
+static int find_newest(void *context, struct lull_error *err)
 {
+    struct newest *const newest = context;
+    const char *const path = newest->path;
     DIR *const folder = opendir(path);
     const struct dirent *entry;
     uint32_t looked = 0;
     uint32_t count = 0;
+
+    (void)err; /* a folder that is not there has no runs */
 
     while (folder != NULL && looked < LULL_SERVE_MAX_FOLDERS && (entry = readdir(folder)) != NULL) {
         char file[PATH_MAX];
@@ -162,41 +176,50 @@ static uint32_t find_newest(const char *path, struct run *runs)
             continue;
         snprintf(run.name, sizeof(run.name), "%s", entry->d_name);
         run.changed = info.st_mtim;
-        count = run_list_insert(runs, count, &run);
+        count = run_list_insert(newest->runs, count, &run);
     }
     if (folder != NULL)
         closedir(folder);
-    return count;
+    newest->count = count;
+    return 0;
 }
 
-/* Returns the summary that is known of a run, if its report has not changed. */
-static json_t *run_list_recall(const struct lull_serve_run_list *list, const struct run *run)
+/* Takes the summary that is known of a run, if its report has not changed, else makes it. Errors:
+ * -ETIMEDOUT. */
+static int run_list_recall(const struct lull_serve_run_list *list, struct run *run,
+                           struct lull_error *err)
 {
     for (uint32_t i = 0; i < list->count; i++)
         if (strcmp(list->runs[i].name, run->name) == 0 &&
             !is_after(&run->changed, &list->runs[i].changed) &&
-            !is_after(&list->runs[i].changed, &run->changed))
-            return json_incref(list->runs[i].summary);
-    return run_list_summarize(list, run);
+            !is_after(&list->runs[i].changed, &run->changed)) {
+            run->summary = json_incref(list->runs[i].summary);
+            return 0;
+        }
+    return run_list_summarize(list, run, err);
 }
 
-json_t *lull_serve_run_list_look(struct lull_serve_run_list *list)
+int lull_serve_run_list_look(struct lull_serve_run_list *list, json_t **runs_out,
+                             struct lull_error *err)
 {
-    struct run *const runs = calloc(LULL_SERVE_RUNS, sizeof(*runs));
-    json_t *const array = json_array();
-    uint32_t count;
+    struct newest newest = {.path = list->folder};
+    int result = 0;
 
-    if (runs == NULL)
-        return array;
-    count = find_newest(list->folder, runs);
-    for (uint32_t i = 0; i < count; i++) {
-        runs[i].summary = run_list_recall(list, &runs[i]);
-        if (runs[i].summary != NULL)
-            json_array_append_new(array, json_deep_copy(runs[i].summary));
+    if (list->folder != NULL)
+        result = lull_path_do(list->folder, LULL_PATH_LOOK_MS, find_newest, &newest, sizeof(newest),
+                              err);
+    for (uint32_t i = 0; i < newest.count && result == 0; i++)
+        result = run_list_recall(list, &newest.runs[i], err);
+    if (result < 0) {
+        run_list_forget(newest.runs, newest.count);
+        return result;
     }
+    *runs_out = json_array();
+    for (uint32_t i = 0; i < newest.count; i++)
+        if (newest.runs[i].summary != NULL)
+            json_array_append_new(*runs_out, json_deep_copy(newest.runs[i].summary));
     run_list_forget(list->runs, list->count);
-    memcpy(list->runs, runs, sizeof(list->runs));
-    list->count = count;
-    free(runs);
-    return array;
+    memcpy(list->runs, newest.runs, sizeof(list->runs));
+    list->count = newest.count;
+    return 0;
 }

@@ -24,13 +24,16 @@ struct lull_serve_run_list;
 struct lull_serve_run_list *lull_serve_run_list_create(const char *folder);
 void lull_serve_run_list_destroy(struct lull_serve_run_list *list);
 
-/* Looks at the folder and returns a new array, the last run first; what is no report, or may not be
- * read, is left out. A folder that is not there has no runs. */
-json_t *lull_serve_run_list_look(struct lull_serve_run_list *list);
+/* Looks at the folder, and writes a new array, the last run first; what is no report, or may not be
+ * read, is omitted. A folder that is not there has no runs. Errors: those of lull_path_do(), such
+ * as -ETIMEDOUT its file system does not answer. */
+int lull_serve_run_list_look(struct lull_serve_run_list *list, json_t **runs_out,
+                             struct lull_error *err);
 
 /*
  * Reads the report of a run in the folder by its name (lull_serve_is_run_name()). Errors: those of
- * lull_report_document_open(); -EFBIG it is too large to be shown.
+ * lull_path_read() and lull_report_document_parse(); -EFBIG it is too large to be
+ * shown.
  */
 int lull_serve_run_open(const char *folder, const char *name,
                         struct lull_report_document *document_out, struct lull_error *err);

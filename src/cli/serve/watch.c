@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/path.h"
 #include "base/thread.h"
 #include "cli/serve/history.h"
 #include "cli/serve/json_text.h"
@@ -241,12 +240,11 @@ static void serve_watch_scan_runs(struct lull_serve_watch *watch)
         return;
     watch->runs_due_ns = lull_now_ns() + runs_ns;
     /* The GPUs must not wait for a file system that hangs. */
-    if (watch->options.runs != NULL && lull_path_check(watch->options.runs, &err) < 0) {
+    if (lull_serve_run_list_look(watch->run_list, &runs, &err) < 0) {
         lull_log(LULL_LOG_WARNING, "serve", "no list of runs for now: %s", err.text);
         watch->runs_due_ns = lull_now_ns() + hung_runs_ns;
         return;
     }
-    runs = lull_serve_run_list_look(watch->run_list);
     pthread_mutex_lock(&watch->lock);
     json_decref(watch->runs);
     watch->runs = runs;

@@ -366,10 +366,7 @@ int lull_calibration_load(const char *directory, const char *gpu_name, const cha
     int result = calibration_file_make_path(directory, gpu_name, driver_version, path, err);
 
     if (result == 0)
-        result = lull_path_check(path, err);
-    if (result < 0)
-        return result;
-    result = lull_file_read(path, MAX_BYTES, &data, &size, err);
+        result = lull_path_read(path, MAX_BYTES, LULL_PATH_LOOK_MS, &data, &size, err);
     if (result < 0)
         return result;
     result = calibration_file_parse(data, size, path, gpu_name, driver_version, &record, err);

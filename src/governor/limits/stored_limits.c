@@ -2,12 +2,15 @@
 #include "governor/limits/stored_limits.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
+#include "base/path.h"
 
 /* Leaves out what was measured above the limit that is allowed now. */
 static void drop_above(struct lull_limit_profile *profile, double highest_w)
@@ -20,17 +23,56 @@ static void drop_above(struct lull_limit_profile *profile, double highest_w)
     profile->count = kept;
 }
 
-bool lull_stored_limits_recall(struct lull_limit_profile *profile, double highest_w)
+/* ---- in a process of its own: the file system of the state may hang -------------------------- */
+
+static int stored_limits_load(void *context, struct lull_error *err)
 {
+    struct lull_limit_profile *const profile = context;
     struct lull_limit_profile found = {0};
     struct lull_store *store = NULL;
-    struct lull_error err = {0};
-    int result = lull_store_open(NULL, &lull_limit_profiles_schema, false, &store, &err);
+    int result = lull_store_open(NULL, &lull_limit_profiles_schema, false, &store, err);
 
     if (result == 0)
         result = lull_limit_profile_load(store, profile->program, profile->gpu_name,
-                                         profile->gpu_count, &found, &err);
+                                         profile->gpu_count, &found, err);
     lull_store_close(store);
+    if (result == 0)
+        *profile = found;
+    return result;
+}
+
+static int stored_limits_save(void *context, struct lull_error *err)
+{
+    const struct lull_limit_profile *const profile = context;
+    struct lull_store *store = NULL;
+    int result = lull_store_open(NULL, &lull_limit_profiles_schema, true, &store, err);
+
+    if (result == 0)
+        result = lull_limit_profile_save(store, profile, err);
+    lull_store_close(store);
+    return result;
+}
+
+/* Calls one of these with a copy of the profile, which it may replace. */
+static int stored_limits_do(int (*work)(void *context, struct lull_error *err),
+                            struct lull_limit_profile *profile, struct lull_error *err)
+{
+    char place[PATH_MAX];
+    const int result = lull_file_state_directory(NULL, place, sizeof(place), err);
+
+    if (result < 0)
+        return result;
+    return lull_path_do(place, LULL_PATH_FILE_MS, work, profile, sizeof(*profile), err);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+
+bool lull_stored_limits_recall(struct lull_limit_profile *profile, double highest_w)
+{
+    struct lull_limit_profile found = *profile;
+    struct lull_error err = {0};
+    const int result = stored_limits_do(stored_limits_load, &found, &err);
+
     if (result < 0 && result != -ENOENT)
         lull_log(LULL_LOG_WARNING, "run", "%s", err.text);
     if (result < 0)
@@ -44,11 +86,9 @@ bool lull_stored_limits_recall(struct lull_limit_profile *profile, double highes
 
 void lull_stored_limits_remember(const struct lull_limit_profile *profile, struct lull_error *err)
 {
-    struct lull_store *store = NULL;
+    struct lull_limit_profile copy = *profile;
 
-    if (lull_store_open(NULL, &lull_limit_profiles_schema, true, &store, err) == 0)
-        lull_limit_profile_save(store, profile, err);
-    lull_store_close(store);
+    stored_limits_do(stored_limits_save, &copy, err);
 }
 
 void lull_stored_limits_sign(struct lull_limit_profile *profile)

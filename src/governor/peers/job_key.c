@@ -54,25 +54,42 @@ static bool job_key_parse(const struct lull_zmq *zmq, const char *text, size_t s
            strcmp(derived, key->public_key) == 0;
 }
 
-int lull_job_key_read(const char *path, struct lull_job_key *key_out, struct lull_error *err)
+struct key_file {
+    const char *path;
+    size_t size; /* FILE_CHARACTERS + 1: it is longer */
+    char text[FILE_CHARACTERS + 1];
+};
+
+static int key_file_read(void *context, struct lull_error *err)
 {
-    struct lull_job_key key;
-    struct lull_zmq zmq;
+    struct key_file *const file = context;
     char *text = NULL;
-    size_t size = 0;
-    bool is_good;
-    int result = lull_path_check(path, err);
+    int result = check_owner(file->path, err);
 
     if (result == 0)
-        result = check_owner(path, err);
+        result = lull_file_read(file->path, FILE_CHARACTERS, &text, &file->size, err);
+    if (result == -EFBIG) {
+        file->size = FILE_CHARACTERS + 1;
+        return 0;
+    }
+    if (result == 0)
+        memcpy(file->text, text, file->size);
+    free(text);
+    return result;
+}
+
+int lull_job_key_read(const char *path, struct lull_job_key *key_out, struct lull_error *err)
+{
+    struct key_file file = {.path = path};
+    struct lull_job_key key;
+    struct lull_zmq zmq;
+    bool is_good;
+    int result = lull_path_do(path, LULL_PATH_LOOK_MS, key_file_read, &file, sizeof(file), err);
 
     if (result == 0)
         result = lull_zmq_load(&zmq, err);
-    if (result == 0)
-        result = lull_file_read(path, FILE_CHARACTERS, &text, &size, err);
-    if (result == -EFBIG || result == 0) {
-        is_good = result == 0 && job_key_parse(&zmq, text, size, &key);
-        free(text);
+    if (result == 0) {
+        is_good = job_key_parse(&zmq, file.text, file.size, &key);
         if (!is_good)
             return lull_error_set(
                 err, LULL_E_FORMAT,
@@ -100,7 +117,7 @@ int lull_job_key_read_or_make(const char *path, struct lull_job_key *key_out,
                               zmq.strerror(errno));
     snprintf(text, sizeof(text), "%s\n%s\n", key.public_key, key.secret_key);
     /* Other nodes may read the key meanwhile: they see the complete key or none. */
-    result = lull_file_write_atomic(path, text, FILE_CHARACTERS, 0600, err);
+    result = lull_path_write(path, text, FILE_CHARACTERS, 0600, LULL_PATH_FILE_MS, err);
     return result < 0 ? result : lull_job_key_read(path, key_out, err);
 }
 

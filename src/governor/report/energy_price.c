@@ -149,6 +149,20 @@ static bool name_user_file(char *path_out, size_t size)
     return length > 0 && (size_t)length < size;
 }
 
+struct price_file {
+    const char *path;
+    bool exists;
+};
+
+static int price_file_look(void *context, struct lull_error *err)
+{
+    struct price_file *const file = context;
+
+    (void)err;
+    file->exists = access(file->path, F_OK) == 0;
+    return 0;
+}
+
 int lull_energy_price_load(struct lull_energy_price *price_out, struct lull_error *err)
 {
     const char *path = getenv("LULL_CONFIG");
@@ -158,8 +172,11 @@ int lull_energy_price_load(struct lull_energy_price *price_out, struct lull_erro
     int result = 0;
 
     if (path == NULL && name_user_file(user_path, sizeof(user_path))) {
-        result = lull_path_check(user_path, err);
-        if (result == 0 && access(user_path, F_OK) == 0)
+        struct price_file file = {.path = user_path};
+
+        result =
+            lull_path_do(user_path, LULL_PATH_LOOK_MS, price_file_look, &file, sizeof(file), err);
+        if (file.exists)
             path = user_path;
     }
     if (result < 0)
@@ -170,9 +187,8 @@ int lull_energy_price_load(struct lull_energy_price *price_out, struct lull_erro
     }
     if (path == NULL)
         path = system_file;
-    result = lull_path_check(path, err);
-    if (result == 0)
-        result = lull_file_read(path, LULL_ENERGY_PRICE_MAX_BYTES, &text, &size, err);
+    result =
+        lull_path_read(path, LULL_ENERGY_PRICE_MAX_BYTES, LULL_PATH_LOOK_MS, &text, &size, err);
     if (result == 0)
         result = lull_energy_price_read(path, text, size, price_out, err);
     free(text);

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/json_string.h"
+#include "base/path.h"
 #include "governor/report/frontier_report.h"
 #include "governor/report/report_fields.h"
 #include "governor/report/report_parts.h"
@@ -114,26 +115,44 @@ static int write_json(const json_t *root, const char *path, struct lull_error *e
     return result;
 }
 
-int lull_report_write(const struct lull_report *report, const char *directory,
-                      struct lull_error *err)
+struct report_files {
+    const struct lull_report *report;
+    const json_t *root; /* of report.json */
+    const char *directory;
+};
+
+/* In a process of its own: the folder's file system may hang. */
+static int report_write_files(void *context, struct lull_error *err)
 {
+    const struct report_files *const files = context;
+    const struct lull_report *const report = files->report;
+    const char *const directory = files->directory;
     char path[PATH_MAX];
-    json_t *root;
     int result = lull_file_make_directory(directory, 0777, err);
 
     if (result < 0)
         return result;
     if ((size_t)snprintf(path, sizeof(path), "%s/report.json", directory) >= sizeof(path))
         return lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long", directory);
-    root = report_json(report);
-    result = write_json(root, path, err);
+    result = write_json(files->root, path, err);
     if (result == 0 && report->online != NULL)
         result = lull_online_write_profile(report->online, directory, err);
     if (result == 0 && report->managed != NULL)
         result = lull_timeline_write(
             report->devices, report->managed,
-            json_string_value(json_object_get(json_object_get(root, "verdict"), "sentence")),
+            json_string_value(json_object_get(json_object_get(files->root, "verdict"), "sentence")),
             directory, err);
+    return result;
+}
+
+int lull_report_write(const struct lull_report *report, const char *directory,
+                      struct lull_error *err)
+{
+    json_t *const root = report_json(report);
+    struct report_files files = {report, root, directory};
+    const int result =
+        lull_path_do(directory, LULL_PATH_FILE_MS, report_write_files, &files, sizeof(files), err);
+
     json_decref(root);
     return result;
 }

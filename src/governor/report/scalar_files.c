@@ -6,20 +6,22 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
-#include <pthread.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/thread.h"
+#include "base/process.h"
 #include "trace/event_file.h"
 
-/* Rows that may wait: half a minute of them, at one a second. */
-enum { QUEUE_ROWS = 32 };
 enum { EVENTS, LINES, FILES };
 
 /* How long the beginning of a job waits for the files to open. */
@@ -32,37 +34,39 @@ struct scalar_file {
 };
 
 struct lull_scalar_files {
-    pthread_mutex_t lock; /* guards the queue, the complaint and the flags, not the files */
-    pthread_cond_t changed;
-    pthread_t thread;
-    struct lull_scalar_row rows[QUEUE_ROWS];
-    uint32_t first; /* of the rows that wait */
-    uint32_t waiting;
-    uint64_t lost;
-    struct lull_error failure; /* code 0: there is none */
-    bool is_lost_logged;
-    bool is_ending;
-    bool is_over;
-    bool is_given_up; /* the thread frees this */
-    int opened;       /* 0: not yet; 1; -errno, and the complaint says why */
-
+    int fd;        /* to the other process: rows there, messages of struct lull_error back */
     double unix_s; /* of the beginning */
     char folder[PATH_MAX];
-    struct scalar_file files[FILES]; /* the thread's */
     struct lull_scalar scalars[LULL_SCALARS_MAX];
-    bool is_described[LULL_SCALARS_MAX]; /* in the event file */
     uint32_t count;
+
+    /* the owner's */
+    pid_t pid;
+    uint64_t lost; /* rows */
+    bool is_lost_logged;
+    bool is_over;              /* the other process writes no more */
+    struct lull_error failure; /* code 0: there is none */
+
+    /* the other process's */
+    struct scalar_file files[FILES];
+    bool is_described[LULL_SCALARS_MAX]; /* in the event file */
 };
 
-/* ---- files ------------------------------------------------------------------------------- */
+/* ---- files, in the other process ----------------------------------------------------------- */
+
+/* Reports to the owner. code 0: the files are open. */
+static void scalar_files_send(const struct lull_scalar_files *files, const struct lull_error *err)
+{
+    send(files->fd, err, sizeof(*err), MSG_NOSIGNAL);
+}
 
 static void scalar_files_report(struct lull_scalar_files *files, int code, const char *path)
 {
-    pthread_mutex_lock(&files->lock);
-    lull_error_set(&files->failure, code,
-                   "%.200s: %s; the job runs on, and no more scalars are written there", path,
-                   strerror(-code));
-    pthread_mutex_unlock(&files->lock);
+    struct lull_error err = {0};
+
+    lull_error_set(&err, code, "%.200s: %s; the job runs on, and no more scalars are written there",
+                   path, strerror(-code));
+    scalar_files_send(files, &err);
 }
 
 /* Removes an incomplete last row, so that readers do not find it, unless another program has
@@ -207,88 +211,84 @@ static int open_files(struct lull_scalar_files *files, struct lull_error *err)
     return result;
 }
 
-/* ---- the thread -------------------------------------------------------------------------- */
-
-static void scalar_files_finish(struct lull_scalar_files *files)
+static _Noreturn void scalar_files_serve(struct lull_scalar_files *files)
 {
+    static const int signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+    struct lull_scalar_row row;
+    struct lull_error err = {0};
+
+    lull_process_close_others(files->fd);
+    /* A signal to the whole process group ends the job; the rows up to its end are still written.
+     */
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+        signal(signals[i], SIG_IGN);
+    open_files(files, &err);
+    scalar_files_send(files, &err);
+    while (err.code == 0 && recv(files->fd, &row, sizeof(row), 0) == (ssize_t)sizeof(row))
+        scalar_files_write_row(files, &row);
     for (int kind = 0; kind < FILES; kind++)
         if (files->files[kind].fd >= 0)
             close(files->files[kind].fd);
-    pthread_cond_destroy(&files->changed);
-    pthread_mutex_destroy(&files->lock);
-    free(files);
-}
-
-static void *scalar_files_thread(void *argument)
-{
-    struct lull_scalar_files *const files = argument;
-    struct lull_error err = {0};
-    bool is_given_up;
-    int opened;
-
-    pthread_setname_np(pthread_self(), "lull-scalars");
-    opened = open_files(files, &err);
-    pthread_mutex_lock(&files->lock);
-    files->opened = opened < 0 ? opened : 1;
-    if (opened < 0)
-        files->failure = err;
-    pthread_cond_broadcast(&files->changed);
-    for (;;) {
-        struct lull_scalar_row row;
-
-        while (files->waiting == 0 && !files->is_ending)
-            pthread_cond_wait(&files->changed, &files->lock);
-        if (files->waiting == 0)
-            break;
-        row = files->rows[files->first];
-        files->first = (files->first + 1) % QUEUE_ROWS;
-        files->waiting--;
-        pthread_mutex_unlock(&files->lock);
-        scalar_files_write_row(files, &row);
-        pthread_mutex_lock(&files->lock);
-    }
-    files->is_over = true;
-    is_given_up = files->is_given_up;
-    pthread_cond_broadcast(&files->changed);
-    pthread_mutex_unlock(&files->lock);
-    if (is_given_up)
-        scalar_files_finish(files);
-    return NULL;
+    _exit(0);
 }
 
 /* ---- the owner --------------------------------------------------------------------------- */
 
-static struct lull_scalar_files *scalar_files_create(void)
+/* Takes messages of the other process until one has arrived, it has ended, or until_ns has passed.
+ * Returns whether it was one of the first two. */
+static bool scalar_files_hear(struct lull_scalar_files *files, int64_t until_ns)
 {
-    struct lull_scalar_files *const files = calloc(1, sizeof(*files));
+    struct pollfd polled = {.fd = files->fd, .events = POLLIN};
+    struct lull_error err;
+    ssize_t got;
+    int result;
 
-    if (files == NULL)
-        return NULL;
-    pthread_mutex_init(&files->lock, NULL);
-    lull_thread_init_condition(&files->changed);
-    for (int kind = 0; kind < FILES; kind++)
-        files->files[kind].fd = -1;
-    return files;
+    do {
+        const int64_t left_ns = until_ns - lull_now_ns();
+
+        result = poll(&polled, 1, left_ns > 0 ? (int)(left_ns / LULL_NS_PER_MS) + 1 : 0);
+    } while (result < 0 && errno == EINTR);
+    if (result <= 0)
+        return false;
+    got = recv(files->fd, &err, sizeof(err), MSG_DONTWAIT);
+    if (got != (ssize_t)sizeof(err))
+        files->is_over = true;
+    else if (err.code != 0 && files->failure.code == 0)
+        files->failure = err;
+    return true;
 }
 
-/* Waits for the thread to open the files. A file system that hangs does not hold up the job. */
-static int wait_until_open(struct lull_scalar_files *files, struct lull_error *err)
+/* Ends the owner's side. A process that hangs ends when its call returns. */
+static void scalar_files_destroy(struct lull_scalar_files *files)
 {
-    const struct timespec until = lull_timespec_from_ns(lull_now_ns() + open_ns);
-    int opened;
+    close(files->fd);
+    if (!files->is_over)
+        kill(files->pid, SIGKILL);
+    waitpid(files->pid, NULL, files->is_over ? 0 : WNOHANG);
+    free(files);
+}
 
-    pthread_mutex_lock(&files->lock);
-    while (files->opened == 0)
-        if (pthread_cond_timedwait(&files->changed, &files->lock, &until) == ETIMEDOUT)
-            break;
-    opened = files->opened;
-    if (opened < 0) {
-        *err = files->failure;
-        files->is_ending = true;
-        pthread_cond_broadcast(&files->changed);
+/* Starts the other process. */
+static int scalar_files_start(struct lull_scalar_files *files)
+{
+    int ends[2];
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+        return -errno;
+    files->pid = fork();
+    if (files->pid == 0) {
+        files->fd = ends[1];
+        scalar_files_serve(files);
     }
-    pthread_mutex_unlock(&files->lock);
-    return opened < 0 ? opened : 0;
+    close(ends[1]);
+    if (files->pid < 0) {
+        const int code = errno;
+
+        close(ends[0]);
+        return -code;
+    }
+    files->fd = ends[0];
+    return 0;
 }
 
 int lull_scalar_files_open(const char *folder, const struct lull_scalar *scalars, uint32_t count,
@@ -300,23 +300,28 @@ int lull_scalar_files_open(const char *folder, const struct lull_scalar *scalars
 
     if (strlen(folder) >= sizeof(files->folder))
         return lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long", folder);
-    files = scalar_files_create();
+    files = calloc(1, sizeof(*files));
     if (files == NULL)
         return lull_error_set(err, -ENOMEM, "%s: no memory for scalars", folder);
+    for (int kind = 0; kind < FILES; kind++)
+        files->files[kind].fd = -1;
     files->count = count;
     files->unix_s = unix_s;
     memcpy(files->folder, folder, strlen(folder) + 1);
     memcpy(files->scalars, scalars, count * sizeof(*scalars));
-    result = lull_thread_start(&files->thread, scalar_files_thread, files);
+    result = scalar_files_start(files);
     if (result < 0) {
-        scalar_files_finish(files);
-        return lull_error_set(err, result, "%s: no thread to write scalars: %s", folder,
+        free(files);
+        return lull_error_set(err, result, "%s: no process to write scalars: %s", folder,
                               strerror(-result));
     }
-    result = wait_until_open(files, err);
-    if (result < 0) {
-        pthread_join(files->thread, NULL);
-        scalar_files_finish(files);
+    scalar_files_hear(files, lull_now_ns() + open_ns);
+    if (files->failure.code < 0) {
+        result = files->failure.code;
+        if (err != NULL)
+            *err = files->failure;
+        files->is_over = true;
+        scalar_files_destroy(files);
         return result;
     }
     *files_out = files;
@@ -325,20 +330,17 @@ int lull_scalar_files_open(const char *folder, const struct lull_scalar *scalars
 
 void lull_scalar_files_add(struct lull_scalar_files *files, const struct lull_scalar_row *row)
 {
-    pthread_mutex_lock(&files->lock);
-    if (files->waiting < QUEUE_ROWS)
-        files->rows[(files->first + files->waiting++) % QUEUE_ROWS] = *row;
-    else
+    if (!files->is_over &&
+        send(files->fd, row, sizeof(*row), MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof(*row))
         files->lost++;
-    pthread_cond_broadcast(&files->changed);
-    pthread_mutex_unlock(&files->lock);
 }
 
 bool lull_scalar_files_take_error(struct lull_scalar_files *files, struct lull_error *text_out)
 {
     bool is_logged = true;
 
-    pthread_mutex_lock(&files->lock);
+    while (!files->is_over && scalar_files_hear(files, 0))
+        continue;
     if (files->failure.code != 0) {
         *text_out = files->failure;
         files->failure.code = 0;
@@ -350,35 +352,21 @@ bool lull_scalar_files_take_error(struct lull_scalar_files *files, struct lull_e
     } else {
         is_logged = false;
     }
-    pthread_mutex_unlock(&files->lock);
     return is_logged;
 }
 
 void lull_scalar_files_close(struct lull_scalar_files *files, int64_t until_ns,
                              struct lull_error *text_out)
 {
-    const struct timespec until = lull_timespec_from_ns(until_ns);
-    bool is_over;
-
     if (files == NULL)
         return;
-    pthread_mutex_lock(&files->lock);
-    files->is_ending = true;
-    pthread_cond_broadcast(&files->changed);
-    while (!files->is_over)
-        if (pthread_cond_timedwait(&files->changed, &files->lock, &until) == ETIMEDOUT)
-            break;
-    is_over = files->is_over;
-    files->is_given_up = !is_over;
-    if (!is_over) {
+    shutdown(files->fd, SHUT_WR);
+    while (!files->is_over && scalar_files_hear(files, until_ns))
+        continue;
+    if (files->is_over)
+        lull_scalar_files_take_error(files, text_out);
+    else
         lull_error_set(text_out, -ETIMEDOUT, "%.200s: the disk does not answer; its end is missing",
                        files->folder);
-        pthread_detach(files->thread);
-    }
-    pthread_mutex_unlock(&files->lock);
-    if (!is_over)
-        return;
-    pthread_join(files->thread, NULL);
-    lull_scalar_files_take_error(files, text_out);
-    scalar_files_finish(files);
+    scalar_files_destroy(files);
 }

@@ -3,8 +3,9 @@
  * file (trace/event_file.h), which TensorBoard shows, and scalars.jsonl, a line of JSON for each
  * row, which any program can follow.
  *
- * A separate thread writes the rows from a queue of fixed size, so a disk that is slow, hangs or is
- * full delays no caller. A file that cannot be written ends with its last complete row.
+ * A separate process writes the rows from a socket of fixed size, so a disk that is slow, hangs or
+ * is full delays no caller, and not the end of its process either (base/path.h). A file that cannot
+ * be written ends with its last complete row.
  *
  * Threads: the owner calls these functions. Two of them wait for a disk: open up to 1 s, and close
  * up to the given time. SPDX-License-Identifier: Apache-2.0
@@ -43,7 +44,7 @@ int lull_scalar_files_open(const char *folder, const struct lull_scalar *scalars
                            double unix_s, struct lull_scalar_files **files_out,
                            struct lull_error *err);
 
-/* Queues a copy of a row. If the queue is full the row is lost, and lull_scalar_files_take_error
+/* Sends a copy of a row. If the socket is full the row is lost, and lull_scalar_files_take_error
  * reports it. */
 void lull_scalar_files_add(struct lull_scalar_files *files, const struct lull_scalar_row *row);
 
@@ -52,7 +53,7 @@ void lull_scalar_files_add(struct lull_scalar_files *files, const struct lull_sc
 bool lull_scalar_files_take_error(struct lull_scalar_files *files, struct lull_error *text_out);
 
 /* Waits until all rows are written or until_ns of CLOCK_MONOTONIC has passed, and closes the files.
- * A thread stuck in disk I/O is abandoned; text_out then has the message that rows are missing.
+ * A process stuck in disk I/O is left behind; text_out then has the message that rows are missing.
  * Otherwise text_out is unchanged. NULL is allowed. */
 void lull_scalar_files_close(struct lull_scalar_files *files, int64_t until_ns,
                              struct lull_error *text_out);

@@ -16,13 +16,17 @@
 #include "core/section/agreement.h"
 #include "governor/run/run_pass.h"
 
-static int run_check_folder(const char *option, const char *folder, struct lull_error *err)
-{
-    struct lull_error reason = {0};
-    const int result = lull_path_check(folder, err);
+struct checked_folder {
+    const char *option;
+    const char *path;
+};
 
-    if (result < 0)
-        return result;
+static int run_prepare_folder(void *context, struct lull_error *err)
+{
+    const char *const option = ((const struct checked_folder *)context)->option;
+    const char *const folder = ((const struct checked_folder *)context)->path;
+    struct lull_error reason = {0};
+
     if (lull_file_make_directory(folder, 0777, &reason) < 0)
         return lull_error_set(err, -EINVAL, "%s: %.200s; use another directory", option,
                               reason.text);
@@ -31,6 +35,14 @@ static int run_check_folder(const char *option, const char *folder, struct lull_
                               "%s: %.120s cannot be written: %s; use another directory", option,
                               folder, strerror(errno));
     return 0;
+}
+
+static int run_check_folder(const char *option, const char *folder, struct lull_error *err)
+{
+    struct checked_folder checked = {option, folder};
+
+    return lull_path_do(folder, LULL_PATH_LOOK_MS, run_prepare_folder, &checked, sizeof(checked),
+                        err);
 }
 
 /* A job must not wait for a file system that hangs: it runs without what would be written there.
@@ -65,47 +77,70 @@ int lull_run_check_paths(struct lull_run_options *options, struct lull_error *er
 /* Maximum number of runs that can begin in one second, such as those of a job's nodes. */
 enum { MAX_AT_ONCE = 10 * LULL_AGREEMENT_MAX_NODES };
 
+struct made_folder {
+    time_t unix_s;
+    char path[LULL_RUN_REPORT_SIZE];
+};
+
 /* Makes the folder of a report below the working directory. */
-static int make_here(time_t unix_s, char folder_out[LULL_RUN_REPORT_SIZE], struct lull_error *err)
+static int make_here(void *context, struct lull_error *err)
 {
-    const int result = run_check_folder("--report", LULL_RUN_REPORTS, err);
+    struct checked_folder reports = {"--report", LULL_RUN_REPORTS};
+    struct made_folder *const folder = context;
+    const int result = run_prepare_folder(&reports, err);
     struct tm now;
     char stamp[24];
 
     if (result < 0)
         return result;
-    localtime_r(&unix_s, &now);
+    localtime_r(&folder->unix_s, &now);
     strftime(stamp, sizeof(stamp), "%Y-%m-%d-%H%M%S", &now);
     for (int i = 1; i <= MAX_AT_ONCE; i++) {
         if (i == 1)
-            snprintf(folder_out, LULL_RUN_REPORT_SIZE, LULL_RUN_REPORTS "/%s", stamp);
+            snprintf(folder->path, LULL_RUN_REPORT_SIZE, LULL_RUN_REPORTS "/%s", stamp);
         else
-            snprintf(folder_out, LULL_RUN_REPORT_SIZE, LULL_RUN_REPORTS "/%s-%d", stamp, i);
-        if (mkdir(folder_out, 0777) == 0)
+            snprintf(folder->path, LULL_RUN_REPORT_SIZE, LULL_RUN_REPORTS "/%s-%d", stamp, i);
+        if (mkdir(folder->path, 0777) == 0)
             return 0;
         if (errno != EEXIST)
             break;
     }
     return lull_error_set(err, -EINVAL, "%s cannot be created: %s; choose a folder with --report",
-                          folder_out, strerror(errno));
+                          folder->path, strerror(errno));
+}
+
+/* Makes one of a random name; the path is a template of mkdtemp(). */
+static int make_elsewhere(void *context, struct lull_error *err)
+{
+    struct made_folder *const folder = context;
+
+    (void)err;
+    return mkdtemp(folder->path) != NULL ? 0 : -errno;
 }
 
 /* A job that names no report must not fail because its working directory is read-only. */
 int lull_run_make_report(time_t unix_s, char folder_out[LULL_RUN_REPORT_SIZE],
                          struct lull_error *err)
 {
-    const char *const place = getenv("TMPDIR");
+    const char *const places[] = {getenv("TMPDIR"), "/tmp"};
+    struct made_folder folder = {.unix_s = unix_s};
     struct lull_error why = {0};
+    bool is_made = false;
 
-    if (make_here(unix_s, folder_out, &why) == 0)
+    if (lull_path_do(LULL_RUN_REPORTS, LULL_PATH_LOOK_MS, make_here, &folder, sizeof(folder),
+                     &why) == 0) {
+        memcpy(folder_out, folder.path, LULL_RUN_REPORT_SIZE);
         return 0;
-    if (place == NULL ||
-        snprintf(folder_out, LULL_RUN_REPORT_SIZE, "%s/lull-report-XXXXXX", place) >=
-            LULL_RUN_REPORT_SIZE ||
-        lull_path_check(place, NULL) < 0)
-        snprintf(folder_out, LULL_RUN_REPORT_SIZE, "/tmp/lull-report-XXXXXX");
-    if (mkdtemp(folder_out) == NULL)
+    }
+    for (int i = 0; i < 2 && !is_made; i++)
+        is_made = places[i] != NULL &&
+                  snprintf(folder.path, sizeof(folder.path), "%s/lull-report-XXXXXX", places[i]) <
+                      (int)sizeof(folder.path) &&
+                  lull_path_do(places[i], LULL_PATH_LOOK_MS, make_elsewhere, &folder,
+                               sizeof(folder), NULL) == 0;
+    if (!is_made)
         return lull_error_set(err, -EINVAL, "%s", why.text);
+    memcpy(folder_out, folder.path, LULL_RUN_REPORT_SIZE);
     lull_log(LULL_LOG_WARNING, "run", "%s; the report goes to %s", why.text, folder_out);
     return 0;
 }
