@@ -41,7 +41,7 @@ int lull_path_check(const char *path, struct lull_error *err);
 int lull_path_read(const char *path, size_t limit, int wait_ms, char **data_out, size_t *size_out,
                    struct lull_error *err);
 
-/* lull_file_write_atomic() within wait_ms. Errors: those of both. */
+/* lull_file_write_atomic() within wait_ms, except for files in /dev. Errors: those of both. */
 int lull_path_write(const char *path, const char *data, size_t size, mode_t mode, int wait_ms,
                     struct lull_error *err);
 

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/path.h"
 #include "cluster/cli/budget/grid_file.h"
 #include "cluster/cli/budget/round.h"
 #include "cluster/cli/budget/openadr.h"
@@ -25,6 +26,9 @@
 #define ROUND_NS (600 * LULL_NS_PER_MS)
 #define LOOK_NS (20 * LULL_NS_PER_MS)
 
+/* How long a round waits for the file of --state; caps are held for two seconds or more. */
+enum { STATE_MS = 1000 };
+
 struct budget {
     const char *path;
     const char *state_path; /* NULL: none */
@@ -35,9 +39,10 @@ struct budget {
     struct lull_budget_round *round;
     struct lull_openadr *openadr; /* NULL: none */
     struct lull_webhook *webhook; /* NULL: none */
-    struct lull_grid_file *grid_file;
+    struct lull_grid_file grid_file;
     struct lull_grid_events file_grid;
     struct lull_grid_events server_grid;
+    struct lull_grid_events server_read; /* what it sent last */
 };
 
 struct budget_arguments {
@@ -76,21 +81,21 @@ static int budget_load_settings(const char *path, struct lull_budget_settings *s
 static double target_w(struct budget *budget)
 {
     const int64_t now_s = (int64_t)time(NULL);
+    const int64_t now_ns = lull_now_ns();
 
-    lull_grid_file_read(budget->grid_file, &budget->file_grid);
-    lull_openadr_read(budget->openadr, &budget->server_grid);
-    return fmin(lull_grid_target_w(&budget->file_grid, now_s),
-                lull_grid_target_w(&budget->server_grid, now_s));
+    lull_grid_update(&budget->file_grid, lull_grid_file_read(&budget->grid_file));
+    lull_openadr_read(budget->openadr, &budget->server_read);
+    lull_grid_update(&budget->server_grid, &budget->server_read);
+    return fmin(lull_grid_target_w(&budget->file_grid, now_s, now_ns),
+                lull_grid_target_w(&budget->server_grid, now_s, now_ns));
 }
 
 /* --- begin and end --- */
 
 static void stop_sources(struct budget *budget)
 {
-    lull_grid_file_stop(budget->grid_file);
     lull_openadr_stop(budget->openadr);
     lull_webhook_stop(budget->webhook);
-    budget->grid_file = NULL;
     budget->openadr = NULL;
     budget->webhook = NULL;
 }
@@ -122,9 +127,9 @@ static int budget_open(struct budget *budget, struct lull_budget_settings *setti
         result = lull_budget_round_create(settings, &budget->nodes, &budget->round);
     if (result < 0)
         return lull_error_set(err, result, "out of memory");
-    if (settings->grid_file[0] != '\0')
-        result = lull_grid_file_start(settings->grid_file, &budget->grid_file, err);
-    if (result == 0 && settings->openadr[0] != '\0')
+    budget->grid_file = (struct lull_grid_file){0};
+    snprintf(budget->grid_file.path, sizeof(budget->grid_file.path), "%s", settings->grid_file);
+    if (settings->openadr[0] != '\0')
         result = lull_openadr_start(settings, &budget->openadr, err);
     if (result == 0 && settings->webhook[0] != '\0')
         result = lull_webhook_start(settings, &budget->webhook, err);
@@ -199,7 +204,7 @@ static void budget_write_state(const struct budget *budget)
         return;
     text = lull_budget_round_print(budget->round);
     if (text == NULL ||
-        lull_file_write_atomic(budget->state_path, text, strlen(text), 0644, &error) < 0)
+        lull_path_write(budget->state_path, text, strlen(text), 0644, STATE_MS, &error) < 0)
         lull_log(LULL_LOG_WARNING, "budget", "%s",
                  text == NULL ? "not enough memory for the state" : error.text);
     free(text);

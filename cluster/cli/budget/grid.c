@@ -26,20 +26,18 @@ static int grid_refuse(const struct grid_reader *reader, size_t index, const cha
                           what);
 }
 
-static int grid_add_event(struct grid_reader *reader, size_t index, int64_t begin_s, int64_t end_s,
-                          double target_w)
+static int grid_add_event(struct grid_reader *reader, size_t index,
+                          const struct lull_grid_event *event)
 {
-    if (!(target_w >= 0.0 && target_w <= most_w))
+    if (!(event->target_w >= 0.0 && event->target_w <= most_w))
         return grid_refuse(reader, index, "the target must be a number of watts, at least 0");
-    if (end_s <= begin_s)
+    if (event->end_s <= (event->begins_now ? reader->now_s : event->begin_s) ||
+        event->until_s <= event->after_s)
         return grid_refuse(reader, index, "it ends before it has begun");
     if (reader->grid.count == LULL_GRID_MAX_EVENTS)
         return lull_error_set(reader->err, -EINVAL, "%.80s: more than %d events", reader->name,
                               LULL_GRID_MAX_EVENTS);
-    /* It holds until it is withdrawn, also where the clock is set back to before it was read. */
-    if (begin_s == reader->now_s && end_s == LULL_GRID_FOR_EVER)
-        begin_s = LULL_GRID_EVER_SINCE;
-    reader->grid.events[reader->grid.count++] = (struct lull_grid_event){begin_s, end_s, target_w};
+    reader->grid.events[reader->grid.count++] = *event;
     return 0;
 }
 
@@ -65,8 +63,10 @@ static int grid_read_time(const json_t *object, const char *key, int64_t *time_s
 static int grid_read_event(struct grid_reader *reader, size_t index, const json_t *event)
 {
     const json_t *duration = json_object_get(event, "duration_s");
-    int64_t begin_s = reader->now_s;
-    int64_t end_s = LULL_GRID_FOR_EVER;
+    struct lull_grid_event added = {.begins_now = json_object_get(event, "begin") == NULL,
+                                    .begin_s = reader->now_s,
+                                    .end_s = LULL_GRID_FOR_EVER,
+                                    .until_s = LULL_GRID_FOR_EVER};
     const char *key;
     json_t *unused;
 
@@ -80,7 +80,8 @@ static int grid_read_event(struct grid_reader *reader, size_t index, const json_
                         0) return grid_refuse(reader, index,
                                               "it has only \"target_w\", \"begin\", \"end\" and "
                                               "\"duration_s\"");
-    if (grid_read_time(event, "begin", &begin_s) < 0 || grid_read_time(event, "end", &end_s) < 0)
+    if (grid_read_time(event, "begin", &added.begin_s) < 0 ||
+        grid_read_time(event, "end", &added.end_s) < 0)
         return grid_refuse(reader, index, "a time is written 2026-11-28T17:00:00Z");
     if (duration != NULL) {
         const double duration_s = json_number_value(duration);
@@ -89,10 +90,10 @@ static int grid_read_event(struct grid_reader *reader, size_t index, const json_
             return grid_refuse(
                 reader, index,
                 "\"duration_s\" must be a number of seconds, at least 1; it replaces \"end\"");
-        end_s = later_by(begin_s, (int64_t)duration_s);
+        added.until_s = (int64_t)duration_s;
     }
-    return grid_add_event(reader, index, begin_s, end_s,
-                          json_number_value(json_object_get(event, "target_w")));
+    added.target_w = json_number_value(json_object_get(event, "target_w"));
+    return grid_add_event(reader, index, &added);
 }
 
 static int grid_read_own(struct grid_reader *reader, const json_t *root)
@@ -138,16 +139,17 @@ static int grid_find_unit(const json_t *event, const char *type, double *unit_w_
     return 0;
 }
 
-/* The begin of an interval and how long it lasts. */
+/* When an interval begins, how long after that it applies, and how long it lasts. */
 struct period {
+    bool begins_now;
     int64_t begin_s;
+    int64_t after_s;
     int64_t duration_s;
 };
 
 /* Reads the period of an event or interval. Fields that it omits stay unchanged. *has_begin: it
  * has a start. */
-static int read_period(const struct grid_reader *reader, const json_t *object,
-                       struct period *period, bool *has_begin)
+static int read_period(const json_t *object, struct period *period, bool *has_begin)
 {
     const json_t *value = json_object_get(object, "intervalPeriod");
     const json_t *duration = json_object_get(value, "duration");
@@ -157,9 +159,13 @@ static int read_period(const struct grid_reader *reader, const json_t *object,
         return 0;
     if (grid_read_time(value, "start", &period->begin_s) < 0)
         return -EINVAL;
-    if (*has_begin && strncmp(json_string_value(json_object_get(value, "start")), "0001-01-01",
-                              strlen("0001-01-01")) == 0)
-        period->begin_s = reader->now_s; /* the standard's value for "now" */
+    if (*has_begin) {
+        period->after_s = 0;
+        period->begins_now = strncmp(json_string_value(json_object_get(value, "start")),
+                                     "0001-01-01", strlen("0001-01-01")) == 0;
+        if (period->begins_now)
+            period->begin_s = 0; /* the server repeats it; the standard's value for "now" */
+    }
     if (duration == NULL || json_is_null(duration))
         return 0;
     if (!json_is_string(duration))
@@ -186,9 +192,14 @@ static int read_payloads(struct grid_reader *reader, size_t index, const json_t 
             return grid_refuse(reader, index, "the values of its payload are no numbers");
         if (grid_find_unit(event, type, &unit_w) < 0)
             return grid_refuse(reader, index, "its payload is in other units than W, KW and MW");
-        result = grid_add_event(reader, index, period->begin_s,
-                                later_by(period->begin_s, period->duration_s),
-                                json_number_value(value) * unit_w);
+        result = grid_add_event(
+            reader, index,
+            &(struct lull_grid_event){.begins_now = period->begins_now,
+                                      .begin_s = period->begin_s,
+                                      .end_s = LULL_GRID_FOR_EVER,
+                                      .after_s = period->after_s,
+                                      .until_s = later_by(period->after_s, period->duration_s),
+                                      .target_w = json_number_value(value) * unit_w});
         if (result < 0)
             return result;
     }
@@ -199,28 +210,28 @@ static int read_payloads(struct grid_reader *reader, size_t index, const json_t 
 static int read_openadr_event(struct grid_reader *reader, size_t index, const json_t *event)
 {
     const json_t *intervals = json_object_get(event, "intervals");
-    struct period whole = {reader->now_s, LULL_GRID_FOR_EVER};
-    int64_t next_s;
+    struct period whole = {.begins_now = true, .duration_s = LULL_GRID_FOR_EVER};
+    struct period next; /* where an interval without a start begins */
     bool has_begin;
     int result = 0;
 
     if (!json_is_object(event) || !json_is_array(intervals))
         return grid_refuse(reader, index, "not an OpenADR 3 event: it has no intervals");
-    if (read_period(reader, event, &whole, &has_begin) < 0)
+    if (read_period(event, &whole, &has_begin) < 0)
         return grid_refuse(reader, index, "its intervalPeriod is not supported");
-    next_s = whole.begin_s;
+    next = whole;
     for (size_t i = 0; i < json_array_size(intervals) && result == 0; i++) {
         const json_t *interval = json_array_get(intervals, i);
-        struct period period = whole;
+        struct period period = next;
 
-        if (read_period(reader, interval, &period, &has_begin) < 0)
+        period.duration_s = whole.duration_s;
+        if (read_period(interval, &period, &has_begin) < 0)
             return grid_refuse(reader, index, "the intervalPeriod of an interval is not supported");
-        if (!has_begin)
-            period.begin_s = next_s;
-        next_s = later_by(period.begin_s, period.duration_s);
+        next = period;
+        next.after_s = later_by(period.after_s, period.duration_s);
         if (period.duration_s == 0) /* the standard's value for "until further notice" */
             period.duration_s = LULL_GRID_FOR_EVER;
-        if (period.begin_s < LULL_GRID_FOR_EVER)
+        if (period.after_s < LULL_GRID_FOR_EVER)
             result = read_payloads(reader, index, event, interval, &period);
     }
     return result;
@@ -301,8 +312,11 @@ char *lull_grid_print(const struct lull_grid_events *grid)
         const struct lull_grid_event *event = &grid->events[i];
         json_t *object = json_pack("{s:f}", "target_w", event->target_w);
 
-        if (event->begin_s != LULL_GRID_EVER_SINCE || event->end_s != LULL_GRID_FOR_EVER)
+        /* A duration continues where another process reads this. */
+        if (!event->begins_now || event->until_s != LULL_GRID_FOR_EVER)
             json_object_set_new(object, "begin", grid_print_time(event->begin_s));
+        if (event->until_s != LULL_GRID_FOR_EVER)
+            json_object_set_new(object, "duration_s", json_integer(event->until_s));
         if (event->end_s != LULL_GRID_FOR_EVER)
             json_object_set_new(object, "end", grid_print_time(event->end_s));
         json_array_append_new(events, object);
@@ -312,12 +326,49 @@ char *lull_grid_print(const struct lull_grid_events *grid)
     return text;
 }
 
-double lull_grid_target_w(const struct lull_grid_events *grid, int64_t now_s)
+static bool grid_is_same(const struct lull_grid_event *a, const struct lull_grid_event *b)
+{
+    return a->begins_now == b->begins_now && a->begin_s == b->begin_s && a->end_s == b->end_s &&
+           a->after_s == b->after_s && a->until_s == b->until_s && a->target_w == b->target_w;
+}
+
+void lull_grid_update(struct lull_grid_events *grid, const struct lull_grid_events *read)
+{
+    struct lull_grid_events updated = *read;
+
+    for (uint32_t i = 0; i < updated.count; i++)
+        for (uint32_t j = 0; j < grid->count; j++)
+            if (grid_is_same(&updated.events[i], &grid->events[j])) {
+                updated.events[i] = grid->events[j];
+                break;
+            }
+    *grid = updated;
+}
+
+static bool grid_applies(struct lull_grid_event *event, int64_t now_s, double monotonic_s)
+{
+    double elapsed_s;
+
+    if (event->after_s == 0 && event->until_s == LULL_GRID_FOR_EVER)
+        return (event->begins_now || event->begin_s <= now_s) && now_s < event->end_s;
+    if (!event->has_begun && !event->begins_now && now_s < event->begin_s)
+        return false;
+    if (!event->has_begun) {
+        event->has_begun = true;
+        event->began_s = monotonic_s;
+        if (!event->begins_now)
+            event->began_s -= (double)(now_s - event->begin_s);
+    }
+    elapsed_s = monotonic_s - event->began_s;
+    return (double)event->after_s <= elapsed_s && elapsed_s < (double)event->until_s;
+}
+
+double lull_grid_target_w(struct lull_grid_events *grid, int64_t now_s, int64_t now_ns)
 {
     double target_w = INFINITY;
 
     for (uint32_t i = 0; i < grid->count; i++)
-        if (grid->events[i].begin_s <= now_s && now_s < grid->events[i].end_s)
+        if (grid_applies(&grid->events[i], now_s, (double)now_ns * 1e-9))
             target_w = fmin(target_w, grid->events[i].target_w);
     return target_w;
 }

@@ -10,6 +10,7 @@
 #ifndef LULL_CLUSTER_CLI_BUDGET_GRID_H
 #define LULL_CLUSTER_CLI_BUDGET_GRID_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,12 +22,22 @@ enum {
 };
 
 #define LULL_GRID_FOR_EVER (INT64_MAX / 4)
-#define LULL_GRID_EVER_SINCE INT64_C(0)
 
+/*
+ * A stated begin and end follow the wall clock, whatever it is set to. A duration is measured on
+ * CLOCK_MONOTONIC once its event has begun, so that no change of the wall clock changes it.
+ */
 struct lull_grid_event {
-    int64_t begin_s; /* since 1970; LULL_GRID_EVER_SINCE: it has begun and has no end */
-    int64_t end_s;   /* > begin_s; LULL_GRID_FOR_EVER: it continues */
+    bool begins_now; /* no begin is stated: it begins when it is first known */
+    /* The begin, since 1970. begins_now: when it was read, or 0 if the source repeats the event. */
+    int64_t begin_s;
+    int64_t end_s;   /* stated, since 1970; LULL_GRID_FOR_EVER: none is */
+    int64_t after_s; /* how long after the begin the target applies */
+    int64_t until_s; /* and until when, > after_s; LULL_GRID_FOR_EVER: no duration is stated */
     double target_w; /* >= 0 */
+    /* With a duration, once the event has begun: when, on CLOCK_MONOTONIC, in seconds. */
+    bool has_begun;
+    double began_s;
 };
 
 struct lull_grid_events {
@@ -44,7 +55,7 @@ int lull_grid_parse_time(const char *text, int64_t *time_s_out);
  * -EINVAL: it is none. */
 int lull_grid_parse_duration(const char *text, int64_t *duration_s_out);
 
-/* Reads Lull's own text of this name. now_s: the start of an event that has none. The grid is
+/* Reads Lull's own text of this name at now_s, since 1970. The grid is
  * written on success only. Errors: -EINVAL, with the reason in err. */
 int lull_grid_read(const char *name, const char *text, size_t size, int64_t now_s,
                    struct lull_grid_events *grid_out, struct lull_error *err);
@@ -60,7 +71,12 @@ int lull_grid_read_openadr(const char *name, const char *text, size_t size, int6
 /* Writes a grid as Lull's own text, which the caller frees; NULL: out of memory. */
 char *lull_grid_print(const struct lull_grid_events *grid);
 
-/* Returns the lowest target of the events at a time, W; INFINITY: there is none. */
-double lull_grid_target_w(const struct lull_grid_events *grid, int64_t now_s);
+/* Replaces the events by those that were read again. Those that were there already do not begin
+ * again. */
+void lull_grid_update(struct lull_grid_events *grid, const struct lull_grid_events *read);
+
+/* Returns the lowest target of the events at a time of the wall clock and of CLOCK_MONOTONIC, W;
+ * INFINITY: there is none. Events that have begun are marked. */
+double lull_grid_target_w(struct lull_grid_events *grid, int64_t now_s, int64_t now_ns);
 
 #endif

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/path.h"
 #include "base/text.h"
 #include "cluster/cli/budget/grid.h"
 #include "cli/shared/http_guard.h"
@@ -107,8 +108,8 @@ static int take_body(const struct lull_webhook *webhook, const struct webhook_re
     if (result == 0 && text == NULL)
         result = lull_error_set(err, -ENOMEM, "not enough memory for it");
     if (result == 0)
-        result =
-            lull_file_write_atomic(webhook->settings->grid_file, text, strlen(text), 0644, err);
+        result = lull_path_write(webhook->settings->grid_file, text, strlen(text), 0644,
+                                 LULL_PATH_LOOK_MS, err);
     if (result == 0)
         lull_log(LULL_LOG_INFO, "budget", "webhook: %u events", grid->count);
     free(text);
