@@ -92,7 +92,7 @@ static void run_list_set_address(json_t *summary, const char *name)
 static int run_list_summarize(const struct lull_serve_run_list *list, struct run *run,
                               struct lull_error *err)
 {
-    struct lull_report_document document;
+    struct lull_report_document document = {0};
     const json_t *verdict;
     json_t *summary;
     const int result = lull_serve_run_open(list->folder, run->name, &document, err);
