@@ -552,24 +552,22 @@ static uint32_t held_point(const struct audit_job *job, uint32_t index,
 
 bool audit_job_holds_any(const struct audit_job *job)
 {
-    uint32_t count;
-    const struct lull_target *targets = lull_controller_targets(job->controller, &count);
+    const struct lull_controller_view now = lull_controller_look(job->controller);
 
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < now.target_count; i++)
         for (uint32_t j = 0; j < job->config.ranks; j++)
-            if (held_point(job, j, &targets[i]) != 0)
+            if (held_point(job, j, &now.targets[i]) != 0)
                 return true;
     return false;
 }
 
 bool audit_job_keeps_any(const struct audit_job *job)
 {
-    uint32_t count;
-    const struct lull_target *targets = lull_controller_targets(job->controller, &count);
+    const struct lull_controller_view now = lull_controller_look(job->controller);
 
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < now.target_count; i++)
         for (uint32_t j = 0; j < job->config.ranks; j++)
-            if (lull_controller_kept_point(job->controller, j, &targets[i]) != 0)
+            if (lull_controller_kept_point(job->controller, j, &now.targets[i]) != 0)
                 return true;
     return false;
 }
@@ -577,12 +575,11 @@ bool audit_job_keeps_any(const struct audit_job *job)
 /* The steady point that a rank's computation is kept at beside sections; 0: none. */
 static uint32_t kept_steady(const struct audit_job *job, uint32_t index)
 {
-    uint32_t count;
-    const struct lull_target *targets = lull_controller_targets(job->controller, &count);
+    const struct lull_controller_view now = lull_controller_look(job->controller);
 
-    for (uint32_t i = 0; i < count; i++)
-        if (targets[i].signature == 0 && job->config.has_both)
-            return lull_controller_kept_point(job->controller, index, &targets[i]);
+    for (uint32_t i = 0; i < now.target_count; i++)
+        if (now.targets[i].signature == 0 && job->config.has_both)
+            return lull_controller_kept_point(job->controller, index, &now.targets[i]);
     return 0;
 }
 
@@ -601,15 +598,14 @@ static double kept_cost(const struct audit_job *job, uint32_t index,
 
 double audit_job_kept_slowdown(const struct audit_job *job)
 {
-    uint32_t count;
-    const struct lull_target *targets = lull_controller_targets(job->controller, &count);
+    const struct lull_controller_view now = lull_controller_look(job->controller);
     double sum = 0.0;
 
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < now.target_count; i++) {
         double most = 0.0;
 
         for (uint32_t j = 0; j < job->config.ranks; j++)
-            most = fmax(most, kept_cost(job, j, &targets[i]));
+            most = fmax(most, kept_cost(job, j, &now.targets[i]));
         sum += most;
     }
     return sum;

@@ -16,7 +16,7 @@ struct tally {
 /* The only candidate is proven harmless, or given up. */
 static bool is_decided(const struct audit_job *job)
 {
-    return lull_controller_has_settled(audit_job_controller(job));
+    return lull_controller_look(audit_job_controller(job)).has_settled;
 }
 
 static int run_once(const struct audit_job_config *config, uint32_t iterations, struct tally *tally)

@@ -40,8 +40,7 @@ struct tally {
 /* The bound of the whole run so far, as the report prints it. */
 static void look_at_bound(const struct audit_job *job, struct look *look)
 {
-    const struct lull_whole_slowdown whole =
-        lull_controller_whole_slowdown(audit_job_controller(job));
+    const struct lull_whole_slowdown whole = lull_controller_look(audit_job_controller(job)).whole;
 
     if (!isfinite(whole.upper_ratio))
         return;
@@ -63,9 +62,9 @@ static void look_at(const struct audit_job *job, double tolerance, uint32_t run,
 
 static void look_at_report(const struct audit_job *job, struct tally *tally)
 {
-    struct lull_guard_estimate estimate;
+    const struct lull_guard_estimate estimate =
+        lull_controller_look(audit_job_controller(job)).slowdown;
 
-    lull_controller_slowdown(audit_job_controller(job), &estimate);
     if (!audit_job_keeps_any(job) || estimate.pairs == 0 || !isfinite(estimate.upper_ratio))
         return;
     tally->reported[tally->reporting++] = estimate.upper_ratio;

@@ -83,7 +83,7 @@ static const struct lull_track *virtual_node_track_of(struct simulation *simulat
 {
     const struct node_site *site = site_of(simulation, rank);
 
-    return lull_controller_track(site->controller, rank - site->first);
+    return lull_controller_look_gpu(site->controller, rank - site->first).track;
 }
 
 /* ---- what happens on the GPUs ------------------------------------------------------------ */
@@ -126,7 +126,7 @@ static void take_gaps(struct simulation *simulation, uint32_t index, int64_t now
             begins_iteration(simulation, index, &call))
             mark_iteration(simulation, now_ns);
         lull_gap_map_set_steady(simulation->ranks[index].gaps,
-                                lull_controller_steady_point(site->controller, gpu));
+                                lull_controller_look_gpu(site->controller, gpu).steady_point);
     }
     simulation->ranks[index].gaps_wake_ns = lull_gap_map_wake_ns(simulation->ranks[index].gaps);
 }
@@ -199,10 +199,13 @@ static void virtual_node_take_compute(struct simulation *simulation, struct node
 static void note_settling(struct simulation *simulation, uint64_t period)
 {
     const struct lull_controller *controller = simulation->sites[0].controller;
-    const bool has_settled =
-        lull_controller_phase(controller) == LULL_PHASE_SETTLED ||
-        (lull_controller_has_settled(controller) && lull_controller_is_proven(controller));
+    bool has_settled = lull_controller_look_gpu(controller, 0).phase == LULL_PHASE_SETTLED;
+    struct lull_controller_view now;
 
+    if (!has_settled) {
+        now = lull_controller_look(controller);
+        has_settled = now.has_settled && now.is_proven;
+    }
     if (!has_settled)
         simulation->settled_in = 0;
     else if (simulation->settled_in == 0)
@@ -485,8 +488,7 @@ static void describe_target(const struct simulation *simulation,
     const struct lull_gpu_model *model = simulation->options->model;
     const uint32_t top = lull_gpu_model_step_count(model) - 1;
     const struct lull_controller *controller = simulation->sites[0].controller;
-    const struct lull_target *steady;
-    const struct lull_target *targets;
+    struct lull_controller_view now;
     uint32_t lowest = 0;
     uint32_t count;
 
@@ -495,20 +497,19 @@ static void describe_target(const struct simulation *simulation,
     outcome->point_mhz = outcome->steady_mhz;
     if (!simulation->is_managed)
         return;
-    outcome->given_up = lull_controller_swings(controller)->cut;
-    steady = lull_controller_steady(controller);
-    if (steady != NULL) {
-        outcome->steady_mhz = lull_gpu_model_step_mhz(model, top - steady->proven.common);
-        outcome->below_ratio = lull_target_below_ratio(steady);
+    now = lull_controller_look(controller);
+    outcome->given_up = now.swings->cut;
+    if (now.steady != NULL) {
+        outcome->steady_mhz = lull_gpu_model_step_mhz(model, top - now.steady->proven.common);
+        outcome->below_ratio = lull_target_below_ratio(now.steady);
     }
     outcome->unevenness_ratio = lull_controller_unevenness(controller, 0);
-    outcome->kept_others = lull_controller_kept_others(controller);
-    outcome->keeps = lull_controller_is_proven(controller) || outcome->kept_others != 0;
-    targets = lull_controller_targets(controller, &count);
-    for (uint32_t i = 0; i < count; i++)
-        lowest = lull_max_u32(lowest, targets[i].proven.common);
+    outcome->kept_others = now.kept_others;
+    outcome->keeps = now.is_proven || outcome->kept_others != 0;
+    for (uint32_t i = 0; i < now.target_count; i++)
+        lowest = lull_max_u32(lowest, now.targets[i].proven.common);
     outcome->point_mhz = lull_gpu_model_step_mhz(model, top - lowest);
-    lull_track_sections(lull_controller_track(controller, 0), &count);
+    lull_track_sections(lull_controller_look_gpu(controller, 0).track, &count);
     for (uint32_t i = 0; i < count; i++)
         outcome->switched += lull_controller_target_of(controller, 0, i) != NULL;
 }

@@ -66,7 +66,7 @@ struct lull_simulation_outcome {
     struct lull_swing swing; /* of the GPUs' power together, in pieces of a second */
     struct lull_swing_cut given_up; /* for its swings, at the end */
     uint32_t switched;    /* how many sections of the first GPU are switched in each pass */
-    uint64_t kept_others; /* what represents their points (lull_controller_kept_others) */
+    uint64_t kept_others; /* what represents their points (struct lull_controller_view) */
 };
 
 /* Simulates the node. Errors: -EINVAL; -EDEADLK: the ranks of the play wait for each other for

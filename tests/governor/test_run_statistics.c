@@ -22,11 +22,12 @@ static const struct lull_controller *controller_fake(const struct lull_control *
     return NULL;
 }
 
-static const struct lull_track *track_fake(const struct lull_controller *controller, uint32_t gpu)
+static struct lull_controller_gpu_view gpu_view_fake(const struct lull_controller *controller,
+                                                     uint32_t gpu)
 {
     (void)controller;
     (void)gpu;
-    return NULL;
+    return (struct lull_controller_gpu_view){0};
 }
 
 static const struct lull_section *sections_fake(const struct lull_track *track, uint32_t *count_out)
@@ -72,7 +73,7 @@ static double ratio_fake(const struct lull_run_sampling *sampling,
 #define lull_control_log log_fake
 #define lull_control_info info_fake
 #define lull_control_controller controller_fake
-#define lull_controller_track track_fake
+#define lull_controller_look_gpu gpu_view_fake
 #define lull_track_sections sections_fake
 #include "governor/run/run_statistics.c"
 

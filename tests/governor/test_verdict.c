@@ -38,18 +38,14 @@ static const struct lull_controller *controller_fake(const struct lull_control *
     return NULL;
 }
 
-static const struct lull_target *steady_fake(const struct lull_controller *controller)
+static struct lull_controller_view view_fake(const struct lull_controller *controller)
 {
     (void)controller;
-    return has_steady ? &made_up[STEADY] : NULL;
-}
-
-static const struct lull_target *targets_fake(const struct lull_controller *controller,
-                                              uint32_t *count_out)
-{
-    (void)controller;
-    *count_out = TARGETS;
-    return made_up;
+    return (struct lull_controller_view){
+        .targets = made_up,
+        .target_count = TARGETS,
+        .steady = has_steady ? &made_up[STEADY] : NULL,
+    };
 }
 
 static uint32_t kept_point_fake(const struct lull_controller *controller, uint32_t gpu,
@@ -66,11 +62,11 @@ static uint32_t kept_mhz_fake(const struct lull_report *report, uint32_t gpu,
     return kept_mhz[target - made_up][gpu];
 }
 
-static const struct lull_slack_record *slack_fake(const struct lull_controller *controller,
-                                                  uint32_t gpu)
+static struct lull_controller_gpu_view gpu_view_fake(const struct lull_controller *controller,
+                                                     uint32_t gpu)
 {
     (void)controller;
-    return &slack[gpu];
+    return (struct lull_controller_gpu_view){.slack = &slack[gpu]};
 }
 
 static const char *alone_fake(const struct lull_control *control, uint32_t gpu)
@@ -100,10 +96,9 @@ static bool plan_fake(const struct lull_report *report)
 #define lull_control_gpu(control, gpu) gpu_fake(control, gpu)
 #define lull_control_log log_fake
 #define lull_control_controller controller_fake
-#define lull_controller_steady steady_fake
-#define lull_controller_targets targets_fake
+#define lull_controller_look view_fake
 #define lull_controller_kept_point kept_point_fake
-#define lull_controller_slack slack_fake
+#define lull_controller_look_gpu gpu_view_fake
 #define lull_report_kept_mhz kept_mhz_fake
 #define lull_gpu_alone_text alone_fake
 #define lull_limits_summary(limits, out) summary_fake(limits, out)

@@ -41,9 +41,11 @@ void lull_control_meter(const struct lull_control *control, struct lull_governed
  * costs, as well. */
 static bool is_of_section(const struct lull_control *control, const struct lull_command *command)
 {
-    return control->decider == &lull_section_decider &&
-           lull_controller_has_sections(control->controller) &&
-           command->point != lull_controller_steady_point(control->controller, command->gpu);
+    const struct lull_controller_gpu_view now =
+        lull_controller_look_gpu(control->controller, command->gpu);
+
+    return control->decider == &lull_section_decider && now.has_sections &&
+           command->point != now.steady_point;
 }
 
 /* Returns whether the rank is in a section that may be lowered. */

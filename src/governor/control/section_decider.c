@@ -11,21 +11,24 @@
 
 static enum lull_controller_phase section_decider_phase_of(const struct lull_control *control)
 {
-    return control->has_phase ? control->phase : lull_controller_phase(control->controller);
+    return control->has_phase ? control->phase
+                              : lull_controller_look_gpu(control->controller, 0).phase;
 }
 
 static void section_decider_log_iteration(struct lull_control *control, uint32_t index,
                                           const struct lull_track *track, int64_t time_ns)
 {
-    const struct lull_boundary boundary = {
+    struct lull_boundary boundary;
+
+    if (lull_track_boundary_ns(track) != time_ns)
+        return;
+    boundary = (struct lull_boundary){
         .time_ns = time_ns,
         .first = lull_track_iteration(track) == 0,
         .phase = section_decider_phase_of(control),
         .visit = lull_controller_visit(control->controller, index),
     };
-
-    if (lull_track_boundary_ns(track) == time_ns)
-        lull_run_log_add_boundary(&control->gpus[index].log, &boundary);
+    lull_run_log_add_boundary(&control->gpus[index].log, &boundary);
 }
 
 static void log_section(struct lull_governed_gpu *gpu, const struct lull_call *call)
@@ -64,8 +67,9 @@ static void take_call(struct lull_control *control, uint32_t index, const struct
     if (!call->is_late)
         log_section(gpu, call);
     if (call->begin && gpu->enqueueing == NULL)
-        section_decider_log_iteration(
-            control, index, lull_controller_track(control->controller, index), call->time_ns);
+        section_decider_log_iteration(control, index,
+                                      lull_controller_look_gpu(control->controller, index).track,
+                                      call->time_ns);
 }
 
 static struct lull_call call_of(const struct lull_event *event)
@@ -169,7 +173,7 @@ static void emit_gaps(struct lull_control *control, uint32_t index, int64_t now_
         meter_gap(gpu, &call);
         take_call(control, index, &call);
         lull_gap_map_set_steady(gpu->gaps,
-                                lull_controller_steady_point(control->controller, index));
+                                lull_controller_look_gpu(control->controller, index).steady_point);
     }
 }
 
@@ -355,7 +359,7 @@ static int64_t section_decider_next_wake_ns(const void *state)
 
 static bool section_decider_has_settled(const void *state)
 {
-    return lull_controller_has_settled(((const struct lull_control *)state)->controller);
+    return lull_controller_look(((const struct lull_control *)state)->controller).has_settled;
 }
 
 const struct lull_decider lull_section_decider = {

@@ -366,6 +366,6 @@ void lull_plan_runner_rule(struct lull_plan_runner *runner, struct lull_control 
 
     runner->control = control;
     for (uint32_t i = 0; i < lull_control_gpu_count(control); i++)
-        runner->gpus[i].known = *lull_controller_switch_cost(controller, i);
+        runner->gpus[i].known = *lull_controller_look_gpu(controller, i).switch_cost;
     lull_control_set_decider(control, &plan_decider, runner);
 }

@@ -17,7 +17,7 @@ static json_t *gpu_report_section_json(const struct lull_report *report, uint32_
     const struct lull_target *target = lull_controller_target_of(controller, gpu, index);
     uint32_t count;
     const struct lull_section *section =
-        &lull_track_sections(lull_controller_track(controller, gpu), &count)[index];
+        &lull_track_sections(lull_controller_look_gpu(controller, gpu).track, &count)[index];
     json_t *object = json_object();
     struct lull_section_text text;
 
@@ -41,7 +41,7 @@ static json_t *gpu_report_sections_json(const struct lull_report *report, uint32
     json_t *sections = json_array();
     uint32_t count;
 
-    lull_track_sections(lull_controller_track(controller, gpu), &count);
+    lull_track_sections(lull_controller_look_gpu(controller, gpu).track, &count);
     for (uint32_t i = 0; i < count; i++)
         json_array_append_new(sections, gpu_report_section_json(report, gpu, i));
     return sections;
@@ -53,7 +53,7 @@ static json_t *gpu_report_steady_json(const struct lull_report *report, uint32_t
     const struct lull_target *target;
     json_t *object;
 
-    target = lull_controller_steady(controller);
+    target = lull_controller_look(controller).steady;
     if (target == NULL)
         return json_null();
     object = json_object();
@@ -68,7 +68,7 @@ static json_t *gpu_report_steady_json(const struct lull_report *report, uint32_t
 /* What came of the waiting of the GPU's rank for later ones. */
 static json_t *slack_json(const struct lull_controller *controller, uint32_t gpu)
 {
-    const struct lull_slack_record *record = lull_controller_slack(controller, gpu);
+    const struct lull_slack_record *record = lull_controller_look_gpu(controller, gpu).slack;
     json_t *object = json_object();
 
     lull_field_integer(object, "iterations", (json_int_t)record->iterations);
@@ -96,7 +96,7 @@ static json_t *direction_json(const struct lull_switch_cost *cost, enum lull_dir
 
 static json_t *switch_json(const struct lull_controller *controller, uint32_t gpu)
 {
-    const struct lull_switch_cost *cost = lull_controller_switch_cost(controller, gpu);
+    const struct lull_switch_cost *cost = lull_controller_look_gpu(controller, gpu).switch_cost;
     json_t *object = json_object();
 
     lull_field_json(object, "down", direction_json(cost, LULL_DIRECTION_DOWN));
@@ -190,7 +190,7 @@ json_t *lull_gpu_report_json(const struct lull_report *report, uint32_t gpu)
     const struct lull_controller *controller = lull_control_controller(control);
     const struct lull_control_gpu *state = lull_control_gpu(control, gpu);
     const struct lull_device_info *info = lull_control_info(control, gpu);
-    const struct lull_track *track = lull_controller_track(controller, gpu);
+    const struct lull_track *track = lull_controller_look_gpu(controller, gpu).track;
     const struct lull_run_log *log = lull_control_log(control, gpu);
     struct lull_track_totals totals;
     double life_ms;

@@ -108,7 +108,7 @@ static bool find_section(const struct lull_report *report, struct lever *lever)
 
         if (lull_gpu_alone_text(report->managed, gpu) != NULL)
             continue;
-        lull_track_sections(lull_controller_track(controller, gpu), &count);
+        lull_track_sections(lull_controller_look_gpu(controller, gpu).track, &count);
         for (uint32_t i = 0; i < count; i++)
             if (lull_controller_target_of(controller, gpu, i) == lever->target) {
                 lull_section_describe(report->managed, gpu, i, &lever->text);
@@ -136,7 +136,7 @@ static bool find_lever(const struct lull_report *report, const struct lull_targe
     const struct lull_controller *controller = lull_control_controller(report->managed);
 
     *lever = (struct lever){.target = target, .lever = "steady point"};
-    if (target == lull_controller_steady(controller)) {
+    if (target == lull_controller_look(controller).steady) {
         snprintf(lever->text.signature, sizeof(lever->text.signature), "whole iterations");
         lever->gpu = first_switched(report);
         return true;
@@ -152,8 +152,8 @@ static uint32_t most_lowered(const struct lull_report *report)
     uint32_t most = 0;
 
     for (uint32_t i = 1; i < lull_control_gpu_count(report->managed); i++)
-        if (lull_controller_slack(controller, i)->lowered >
-            lull_controller_slack(controller, most)->lowered)
+        if (lull_controller_look_gpu(controller, i).slack->lowered >
+            lull_controller_look_gpu(controller, most).slack->lowered)
             most = i;
     return most;
 }
@@ -162,13 +162,11 @@ static uint32_t most_lowered(const struct lull_report *report)
 static uint32_t levers_report_count_others(const struct lull_report *report)
 {
     const struct lull_controller *controller = lull_control_controller(report->managed);
-    uint32_t count;
-    const struct lull_target *targets = lull_controller_targets(controller, &count);
-    uint32_t others = lull_controller_slack(controller, most_lowered(report))->lowered > 0;
+    const struct lull_controller_view now = lull_controller_look(controller);
+    uint32_t others = lull_controller_look_gpu(controller, most_lowered(report)).slack->lowered > 0;
 
-    for (uint32_t i = 0; i < count; i++)
-        others += &targets[i] != lull_controller_steady(controller) &&
-                  lull_target_is_kept_low(&targets[i]);
+    for (uint32_t i = 0; i < now.target_count; i++)
+        others += &now.targets[i] != now.steady && lull_target_is_kept_low(&now.targets[i]);
     return others;
 }
 
@@ -200,7 +198,7 @@ static json_t *levers_report_lever_json(const struct lull_report *report, const 
     lull_field_text(object, "verdict", lull_target_verdict_text(lever->target));
     lull_field_text(object, "reason", lull_target_reason_text(lever->target));
     levers_report_add_saving(report, lull_target_is_kept_low(lever->target),
-                             lever->target == lull_controller_steady(controller), object);
+                             lever->target == lull_controller_look(controller).steady, object);
     return object;
 }
 
@@ -210,7 +208,7 @@ static json_t *waiting_json(const struct lull_report *report)
 {
     const uint32_t gpu = most_lowered(report);
     const struct lull_slack_record *record =
-        lull_controller_slack(lull_control_controller(report->managed), gpu);
+        lull_controller_look_gpu(lull_control_controller(report->managed), gpu).slack;
     json_t *object = json_object();
 
     lull_field_text(object, "lever", "waiting ranks");
@@ -228,15 +226,14 @@ static json_t *waiting_json(const struct lull_report *report)
 json_t *lull_levers_report_json(const struct lull_report *report)
 {
     json_t *levers = json_array();
-    const struct lull_target *targets;
+    struct lull_controller_view now;
     struct lever lever;
-    uint32_t count;
 
     if (report->managed == NULL || lull_control_gpu_count(report->managed) == 0)
         return levers;
-    targets = lull_controller_targets(lull_control_controller(report->managed), &count);
-    for (uint32_t i = 0; i < count; i++)
-        if (find_lever(report, &targets[i], &lever))
+    now = lull_controller_look(lull_control_controller(report->managed));
+    for (uint32_t i = 0; i < now.target_count; i++)
+        if (find_lever(report, &now.targets[i], &lever))
             json_array_append_new(levers, levers_report_lever_json(report, &lever));
     json_array_append_new(levers, waiting_json(report));
     return levers;
@@ -276,17 +273,18 @@ static void print_lever(const struct lull_report *report, const struct lever *le
 
 void lull_levers_report_print(const struct lull_report *report, FILE *out)
 {
-    const struct lull_target *targets;
+    struct lull_controller_view now;
     struct lever lever;
-    uint32_t count;
 
     if (lull_control_gpu_count(report->managed) == 0)
         return;
-    targets = lull_controller_targets(lull_control_controller(report->managed), &count);
-    for (uint32_t i = 0; i < count; i++)
-        if (find_lever(report, &targets[i], &lever))
+    now = lull_controller_look(lull_control_controller(report->managed));
+    for (uint32_t i = 0; i < now.target_count; i++)
+        if (find_lever(report, &now.targets[i], &lever))
             print_lever(report, &lever, out);
-    fprintf(out, "  waiting ranks: %s\n",
-            lull_slack_reason_text(lull_controller_slack(lull_control_controller(report->managed),
-                                                         most_lowered(report))));
+    fprintf(
+        out, "  waiting ranks: %s\n",
+        lull_slack_reason_text(
+            lull_controller_look_gpu(lull_control_controller(report->managed), most_lowered(report))
+                .slack));
 }

@@ -228,24 +228,19 @@ static void run_report_add_saving(const struct parts *parts, bool is_compared, j
 /* Results of the guard for this run. */
 static json_t *guard_json(const struct lull_report *report)
 {
-    struct lull_guard_estimate kept = {.slowdown_ratio = NAN, .upper_ratio = INFINITY};
-    const struct lull_controller *controller;
+    struct lull_controller_view now = {.rarest_excluded = NAN};
     json_t *object = json_object();
-    double rarest = NAN;
-    bool is_proven = false;
 
-    if (report->managed != NULL) {
-        controller = lull_control_controller(report->managed);
-        lull_controller_slowdown(controller, &kept);
-        is_proven = lull_controller_is_proven(controller);
-        rarest = lull_controller_rarest_excluded(controller);
-    }
-    lull_field_boolean(object, "proven", is_proven);
-    lull_field_integer(object, "pairs", (json_int_t)kept.pairs);
-    lull_field_known(object, "slowdown_ratio", kept.slowdown_ratio, kept.pairs >= 2);
-    lull_field_known(object, "slowdown_upper_ratio", kept.upper_ratio, kept.pairs >= 2);
+    if (report->managed != NULL)
+        now = lull_controller_look(lull_control_controller(report->managed));
+    lull_field_boolean(object, "proven", now.is_proven);
+    lull_field_integer(object, "pairs", (json_int_t)now.slowdown.pairs);
+    lull_field_known(object, "slowdown_ratio", now.slowdown.slowdown_ratio,
+                     now.slowdown.pairs >= 2);
+    lull_field_known(object, "slowdown_upper_ratio", now.slowdown.upper_ratio,
+                     now.slowdown.pairs >= 2);
     lull_field_number(object, "confidence_ratio", report->confidence);
-    lull_field_known(object, "rarest_excluded_ratio", rarest, is_proven);
+    lull_field_known(object, "rarest_excluded_ratio", now.rarest_excluded, now.is_proven);
     return object;
 }
 
@@ -260,7 +255,7 @@ static void add_slowdown(const struct lull_report *report, const struct parts *p
         whole = (struct lull_whole_slowdown){parts->difference.slowdown.ratio,
                                              parts->difference.slowdown.upper_ratio};
     else if (report->managed != NULL && report->limits == NULL)
-        whole = lull_controller_whole_slowdown(lull_control_controller(report->managed));
+        whole = lull_controller_look(lull_control_controller(report->managed)).whole;
     lull_field_text(root, "slowdown_basis", is_compared ? "runs" : "guard");
     lull_field_number(root, "slowdown_ratio", whole.ratio);
     lull_field_number(root, "slowdown_upper_ratio", whole.upper_ratio);
@@ -286,7 +281,8 @@ void lull_run_report_add(const struct lull_report *report, json_t *root)
     if (has_settled)
         lull_field_integer(
             root, "settled_after_iterations",
-            (json_int_t)lull_controller_settled_after(lull_control_controller(report->managed)));
+            (json_int_t)lull_controller_look(lull_control_controller(report->managed))
+                .settled_after);
     else
         lull_field_json(root, "settled_after_iterations", json_null());
     run_report_add_saving(&parts, is_compared, root);
@@ -410,23 +406,19 @@ static void print_difference(FILE *out, const struct lull_report *report, const 
 /* What the guard guarantees about accepted clocks, and what it does not. */
 static void print_guard(FILE *out, const struct lull_report *report)
 {
-    const struct lull_controller *controller;
-    struct lull_whole_slowdown whole;
-    double rarest;
+    struct lull_controller_view now;
 
     if (report->managed == NULL || report->limits != NULL)
         return; /* under a power limit the controller only observes, and compares nothing */
-    controller = lull_control_controller(report->managed);
-    whole = lull_controller_whole_slowdown(controller);
-    rarest = lull_controller_rarest_excluded(controller);
-    if (report->comparison == NULL && isfinite(whole.upper_ratio))
+    now = lull_controller_look(lull_control_controller(report->managed));
+    if (report->comparison == NULL && isfinite(now.whole.upper_ratio))
         fprintf(out,
                 "  slowdown of the run as a whole, by its own iterations at the highest clocks: "
                 "%+.2f %% (at most %.2f %%, at %g %% confidence)\n",
-                whole.ratio * 100.0, whole.upper_ratio * 100.0, report->confidence * 100.0);
-    if (lull_controller_is_proven(controller) && rarest < 1.0)
+                now.whole.ratio * 100.0, now.whole.upper_ratio * 100.0, report->confidence * 100.0);
+    if (now.is_proven && now.rarest_excluded < 1.0)
         fprintf(out, "  cannot be ruled out yet: slowdowns rarer than one in %.0f iterations\n",
-                1.0 / rarest);
+                1.0 / now.rarest_excluded);
 }
 
 void lull_run_report_print(const struct lull_report *report, FILE *out)

@@ -29,7 +29,7 @@ static uint32_t section_mhz(const struct lull_report *report, uint32_t gpu,
                             const struct lull_target *target)
 {
     const struct lull_target *steady =
-        lull_controller_steady(lull_control_controller(report->managed));
+        lull_controller_look(lull_control_controller(report->managed)).steady;
 
     return lull_min_u32(lull_report_kept_mhz(report, gpu, target),
                         lull_report_kept_mhz(report, gpu, steady));
@@ -55,8 +55,8 @@ static void section_table_print_line(uint32_t count, const char *name, double le
 static void section_table_print_steady(const struct lull_report *report, uint32_t gpu, FILE *out)
 {
     const struct lull_controller *controller = lull_control_controller(report->managed);
-    const struct lull_target *steady = lull_controller_steady(controller);
-    const struct lull_track *track = lull_controller_track(controller, gpu);
+    const struct lull_target *steady = lull_controller_look(controller).steady;
+    const struct lull_track *track = lull_controller_look_gpu(controller, gpu).track;
 
     if (steady == NULL)
         return;
@@ -86,7 +86,7 @@ static struct section_group section_table_describe(const struct lull_report *rep
     const struct lull_target *target = lull_controller_target_of(controller, gpu, index);
     uint32_t count;
     const struct lull_section *section =
-        &lull_track_sections(lull_controller_track(controller, gpu), &count)[index];
+        &lull_track_sections(lull_controller_look_gpu(controller, gpu).track, &count)[index];
     struct section_group group = {
         .has_reason = target != NULL || lull_gpu_alone_text(report->managed, gpu) != NULL,
         .mhz = section_mhz(report, gpu, target),
@@ -152,8 +152,8 @@ void lull_section_table_print(const struct lull_report *report, uint32_t gpu, FI
     uint32_t group_count = 0;
     uint32_t count;
 
-    lull_track_sections(lull_controller_track(lull_control_controller(report->managed), gpu),
-                        &count);
+    lull_track_sections(
+        lull_controller_look_gpu(lull_control_controller(report->managed), gpu).track, &count);
     section_table_print_steady(report, gpu, out);
     groups = report->verbose ? NULL : calloc(count, sizeof(*groups));
     if (groups == NULL) {

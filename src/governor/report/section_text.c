@@ -150,15 +150,16 @@ void lull_section_describe_untargeted(const struct lull_control *control, uint32
                                       double min_ms, double max_ms, char *text, size_t size)
 {
     const struct lull_controller *controller = lull_control_controller(control);
-    const struct lull_switch_cost *cost = lull_controller_switch_cost(controller, gpu);
+    const struct lull_controller_view now = lull_controller_look(controller);
+    const struct lull_switch_cost *cost = lull_controller_look_gpu(controller, gpu).switch_cost;
     char exposed[64];
 
     snprintf(exposed, sizeof(exposed), "%.2f", max_ms);
     if (min_ms < max_ms)
         snprintf(exposed, sizeof(exposed), "%.2f to %.2f", min_ms, max_ms);
-    if (lull_controller_is_suspended(controller))
+    if (now.is_suspended)
         snprintf(text, size, "driver calls block for longer than that");
-    else if (lull_controller_phase(controller) == LULL_PHASE_LEARNING)
+    else if (now.phase == LULL_PHASE_LEARNING)
         snprintf(text, size, "the run ended while it was being learned");
     else
         snprintf(
@@ -167,7 +168,7 @@ void lull_section_describe_untargeted(const struct lull_control *control, uint32
             exposed,
             lull_switch_cost_total_ms(cost, LULL_DIRECTION_DOWN, 0.5) +
                 lull_switch_cost_total_ms(cost, LULL_DIRECTION_UP, 0.95),
-            lull_controller_steady(controller) != NULL ? "; see the steady point" : "");
+            now.steady != NULL ? "; see the steady point" : "");
 }
 
 void lull_section_describe(const struct lull_control *control, uint32_t gpu, uint32_t index,
@@ -177,7 +178,7 @@ void lull_section_describe(const struct lull_control *control, uint32_t gpu, uin
     const struct lull_target *target = lull_controller_target_of(controller, gpu, index);
     uint32_t count;
     const struct lull_section *section =
-        &lull_track_sections(lull_controller_track(controller, gpu), &count)[index];
+        &lull_track_sections(lull_controller_look_gpu(controller, gpu).track, &count)[index];
 
     describe_name(control, gpu, section, text_out);
     text_out->verdict = lull_gpu_verdict_text(control, gpu, target);
@@ -209,7 +210,9 @@ const char *lull_gpu_state_text(const struct lull_control *control, uint32_t gpu
 {
     const struct lull_control_gpu *state = lull_control_gpu(control, gpu);
     const struct lull_controller *controller = lull_control_controller(control);
-    enum lull_track_phase phase = lull_track_phase(lull_controller_track(controller, gpu));
+    const struct lull_controller_view now = lull_controller_look(controller);
+    const struct lull_controller_gpu_view gpu_now = lull_controller_look_gpu(controller, gpu);
+    const enum lull_track_phase phase = lull_track_phase(gpu_now.track);
 
     if (state->process < 0)
         return "not used by the job";
@@ -229,16 +232,16 @@ const char *lull_gpu_state_text(const struct lull_control *control, uint32_t gpu
         return lull_control_decider(control)->gpu_text;
     if (lull_control_wants_limits(control))
         return "managed by its power limit";
-    if (lull_controller_is_suspended(controller))
+    if (now.is_suspended)
         return "not managed: driver calls block for too long";
     if (phase == LULL_TRACK_SEARCHING)
         return "not managed: the sequence of calls does not repeat (any more)";
-    if (lull_controller_steady(controller) == NULL)
+    if (now.steady == NULL)
         return "managed by section";
-    if (lull_controller_slack(controller, gpu)->lowered > 0)
+    if (gpu_now.slack->lowered > 0)
         return "managed by section, on a steady point that is lower where its rank waits for "
                "others";
-    if (!lull_controller_has_sections(controller))
+    if (!now.has_sections)
         return "managed by one steady point: no section is worth switching";
     return "managed by section, on one steady point";
 }

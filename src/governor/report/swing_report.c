@@ -23,14 +23,15 @@ static json_t *swing_report_side_json(const struct lull_swing *swing)
 /* Adds what the controller has given up while the job ran, and why, or why not. */
 static void add_given_up(json_t *object, const struct lull_controller *controller)
 {
-    const struct lull_swing_limit *limit = lull_controller_swings(controller);
+    const struct lull_controller_view now = lull_controller_look(controller);
+    const struct lull_swing_limit *limit = now.swings;
     char text[LULL_RUN_SWING_TEXT];
     const char *reason = lull_run_swing_given_up(limit, text);
     double length_s;
 
     lull_field_boolean(object, "gaps_given_up", limit->cut.gaps);
     lull_field_integer(object, "depth_halvings", (json_int_t)limit->cut.halvings);
-    if (reason == NULL && lull_controller_awaits_steady(controller))
+    if (reason == NULL && now.awaits_steady)
         reason = "the run was too short to search for a steady clock, so nothing was changed";
     else if (reason == NULL && lull_swing_limit_known(limit, &length_s) == NULL)
         reason = "fewer than six consecutive seconds at the highest clocks, or at the accepted "

@@ -10,7 +10,7 @@
 static uint32_t tried_report_mhz_of(const struct lull_report *report, uint32_t gpu, uint32_t point)
 {
     const struct lull_controller *controller = lull_control_controller(report->managed);
-    const struct lull_target *steady = lull_controller_steady(controller);
+    const struct lull_target *steady = lull_controller_look(controller).steady;
     const struct lull_device_info *info = lull_control_info(report->managed, gpu);
 
     if (steady != NULL)
@@ -95,7 +95,7 @@ json_t *lull_valley_report_json(const struct lull_report *report, uint32_t gpu)
 struct lull_report_gain lull_tried_report_gain(const struct lull_report *report)
 {
     const struct lull_whole_slowdown whole =
-        lull_controller_whole_slowdown(lull_control_controller(report->managed));
+        lull_controller_look(lull_control_controller(report->managed)).whole;
     struct lull_report_gain gain = lull_report_no_gain(NULL);
     const struct lull_job_frontier_tried *kept = NULL;
 

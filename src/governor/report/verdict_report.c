@@ -41,7 +41,7 @@ static void verdict_report_add_steady(const struct lull_report *report, uint32_t
                                       struct kept *kept)
 {
     const struct lull_controller *controller = lull_control_controller(report->managed);
-    const struct lull_target *steady = lull_controller_steady(controller);
+    const struct lull_target *steady = lull_controller_look(controller).steady;
     uint32_t mhz;
 
     if (steady == NULL || lull_controller_kept_point(controller, gpu, steady) == 0)
@@ -67,19 +67,18 @@ static uint64_t verdict_report_count_lowered(const struct lull_report *report, u
 static void add_sections(const struct lull_report *report, uint32_t gpu, struct kept *kept)
 {
     const struct lull_controller *controller = lull_control_controller(report->managed);
-    const struct lull_target *steady = lull_controller_steady(controller);
+    const struct lull_controller_view now = lull_controller_look(controller);
     uint32_t highest_mhz = 0;
-    uint32_t count;
-    const struct lull_target *targets = lull_controller_targets(controller, &count);
 
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < now.target_count; i++) {
+        const struct lull_target *target = &now.targets[i];
         uint32_t mhz;
 
-        if (&targets[i] == steady || lull_controller_kept_point(controller, gpu, &targets[i]) == 0)
+        if (target == now.steady || lull_controller_kept_point(controller, gpu, target) == 0)
             continue;
-        mhz = lull_report_kept_mhz(report, gpu, &targets[i]);
-        kept->has_gaps = kept->has_gaps || targets[i].of_gaps;
-        kept->has_sections = kept->has_sections || !targets[i].of_gaps;
+        mhz = lull_report_kept_mhz(report, gpu, target);
+        kept->has_gaps = kept->has_gaps || target->of_gaps;
+        kept->has_sections = kept->has_sections || !target->of_gaps;
         if (kept->sections_mhz == 0 || mhz < kept->sections_mhz)
             kept->sections_mhz = mhz;
         highest_mhz = lull_max_u32(highest_mhz, mhz);
@@ -100,7 +99,7 @@ static struct kept find_kept(const struct lull_report *report)
             continue;
         verdict_report_add_steady(report, gpu, &kept);
         add_sections(report, gpu, &kept);
-        if (lull_controller_slack(controller, gpu)->lowered > 0)
+        if (lull_controller_look_gpu(controller, gpu).slack->lowered > 0)
             kept.waiting |= UINT64_C(1) << gpu;
     }
     return kept;

@@ -132,18 +132,18 @@ static bool find_swing(struct lull_managed_run *run, const struct lull_run_pass 
                        const struct lull_run_pass *managed, struct lull_run_swing *swing_out)
 {
     char text[LULL_RUN_SWING_TEXT];
-    const struct lull_controller *controller;
+    struct lull_controller_view now;
     const char *given_up;
 
     if (managed->control == NULL)
         return false;
-    controller = lull_control_controller(managed->control);
+    now = lull_controller_look(lull_control_controller(managed->control));
     lull_run_swing_compute(managed->control, unmanaged != NULL ? unmanaged->control : NULL,
                            run->options->control.swing_ratio, swing_out);
-    given_up = lull_run_swing_given_up(lull_controller_swings(controller), text);
+    given_up = lull_run_swing_given_up(now.swings, text);
     if (given_up != NULL)
         lull_run_found(run, given_up);
-    else if (swing_out->is_wider && lull_controller_awaits_steady(controller))
+    else if (swing_out->is_wider && now.awaits_steady)
         lull_run_found(
             run,
             "the power of the job's GPUs fluctuates more than --swing permits. The run was too "

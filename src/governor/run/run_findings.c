@@ -351,7 +351,7 @@ static bool is_blocked(const struct lull_run_pass *pass, uint32_t gpu)
 {
     (void)gpu;
     return is_by_section(pass) &&
-           lull_controller_is_suspended(lull_control_controller(pass->control));
+           lull_controller_look(lull_control_controller(pass->control)).is_suspended;
 }
 
 static void finding_blocked(const struct lull_run_pass *pass, uint32_t gpu, struct text *text)
@@ -368,12 +368,11 @@ static void finding_blocked(const struct lull_run_pass *pass, uint32_t gpu, stru
 static bool finding_has_lowered(const struct lull_run_pass *pass, uint32_t gpu)
 {
     const struct lull_controller *controller = lull_control_controller(pass->control);
-    bool is_any = lull_controller_slack(controller, gpu)->lowered > 0;
-    uint32_t count;
-    const struct lull_target *targets = lull_controller_targets(controller, &count);
+    const struct lull_controller_view now = lull_controller_look(controller);
+    bool is_any = lull_controller_look_gpu(controller, gpu).slack->lowered > 0;
 
-    for (uint32_t i = 0; i < count; i++)
-        is_any = is_any || lull_controller_kept_point(controller, gpu, &targets[i]) > 0;
+    for (uint32_t i = 0; i < now.target_count; i++)
+        is_any = is_any || lull_controller_kept_point(controller, gpu, &now.targets[i]) > 0;
     return is_any;
 }
 

@@ -91,7 +91,7 @@ lull_run_frontier_find(const struct lull_run_frontier *frontier, uint32_t point,
 static uint32_t kept_point(const struct lull_control *control)
 {
     const struct lull_controller *controller = lull_control_controller(control);
-    const struct lull_target *steady = lull_controller_steady(controller);
+    const struct lull_target *steady = lull_controller_look(controller).steady;
     uint32_t kept = 0;
 
     for (uint32_t i = 0; steady != NULL && i < lull_control_gpu_count(control); i++)
@@ -104,21 +104,23 @@ bool lull_run_frontier_compute(const struct lull_control *control,
                                struct lull_run_frontier *frontier_out)
 {
     const uint32_t gpus = used_gpus(control);
+    struct lull_controller_view now;
     const struct lull_device_info *info;
     struct lull_run_trials *trials;
 
     if (gpus == 0)
         return false;
-    info = lull_control_info(control, lull_controller_lead(lull_control_controller(control)));
+    now = lull_controller_look(lull_control_controller(control));
+    info = lull_control_info(control, now.lead);
     trials = calloc(1, sizeof(*trials));
     if (info->sm_clock_count == 0 || trials == NULL) {
         free(trials);
         return false;
     }
     take_boundaries(control, ALL_GPUS, INT64_MAX, trials);
-    frontier_out->kept_others = lull_controller_kept_others(lull_control_controller(control));
+    frontier_out->kept_others = now.kept_others;
     frontier_out->kept_point = kept_point(control);
-    frontier_out->is_proven = lull_controller_is_proven(lull_control_controller(control));
+    frontier_out->is_proven = now.is_proven;
     lull_job_frontier_answer(&trials->pairs, frontier_out->kept_others, info->sm_clocks_mhz,
                              info->sm_clock_count, gpus, frontier_out->points);
     frontier_out->tried_count = lull_job_frontier_list(&trials->pairs, gpus, frontier_out->tried);
@@ -152,7 +154,7 @@ double lull_run_trials_saving(const struct lull_run_trials *trials,
                               const struct lull_control *control)
 {
     struct lull_job_frontier_tried tried[LULL_JOB_FRONTIER_SETTINGS];
-    const uint64_t others = lull_controller_kept_others(lull_control_controller(control));
+    const uint64_t others = lull_controller_look(lull_control_controller(control)).kept_others;
     const uint32_t point = kept_point(control);
     const uint32_t gpus = used_gpus(control);
     const struct lull_job_frontier_tried *kept;

@@ -191,7 +191,7 @@ static enum lull_live_state run_live_state_of(const struct lull_run_pass *pass, 
     if (state->shared || state->refusal.code != 0 || lull_driver_watch_denies(&state->driver) ||
         lull_driver_watch_has_no_effect(&state->driver) ||
         (pass->runner == NULL && pass->limits == NULL &&
-         lull_controller_is_suspended(lull_control_controller(pass->control))))
+         lull_controller_look(lull_control_controller(pass->control)).is_suspended))
         return LULL_LIVE_LEFT_ALONE;
     return state->leased ? LULL_LIVE_MANAGED : LULL_LIVE_OBSERVED;
 }
@@ -327,22 +327,22 @@ static void show_gpu(const struct lull_run_pass *pass, uint32_t index, int64_t n
 
 static enum lull_live_verdict verdict_of(const struct lull_run_pass *pass)
 {
-    const struct lull_controller *controller = lull_control_controller(pass->control);
+    const struct lull_controller_view now =
+        lull_controller_look(lull_control_controller(pass->control));
 
-    if (pass->live.run->ruler != LULL_LIVE_BY_SECTION ||
-        lull_controller_phase(controller) == LULL_PHASE_LEARNING)
+    if (pass->live.run->ruler != LULL_LIVE_BY_SECTION || now.phase == LULL_PHASE_LEARNING)
         return LULL_LIVE_NO_VERDICT;
-    if (lull_controller_is_proven(controller))
+    if (now.is_proven)
         return LULL_LIVE_PROVEN;
-    return lull_controller_phase(controller) == LULL_PHASE_SETTLED ? LULL_LIVE_NOTHING_KEPT
-                                                                   : LULL_LIVE_UNDECIDED;
+    return now.phase == LULL_PHASE_SETTLED ? LULL_LIVE_NOTHING_KEPT : LULL_LIVE_UNDECIDED;
 }
 
 static void show_slowdown(const struct lull_run_pass *pass, struct lull_live_run *run)
 {
-    const struct lull_controller *controller = lull_control_controller(pass->control);
+    const struct lull_controller_view now =
+        lull_controller_look(lull_control_controller(pass->control));
     const bool is_sought = run->ruler == LULL_LIVE_BY_SECTION;
-    const bool is_kept = is_sought && lull_controller_is_proven(controller);
+    const bool is_kept = is_sought && now.is_proven;
     const enum lull_live_unknown reason = is_sought ? LULL_LIVE_NOTHING_LOW : LULL_LIVE_NOT_SOUGHT;
     const enum lull_live_unknown early = is_sought ? LULL_LIVE_TOO_EARLY : LULL_LIVE_NOT_SOUGHT;
     struct lull_guard_estimate kept = {.slowdown_ratio = (double)NAN, .upper_ratio = (double)NAN};
@@ -350,10 +350,10 @@ static void show_slowdown(const struct lull_run_pass *pass, struct lull_live_run
     struct lull_loss_left budget = {(double)NAN, (double)NAN};
 
     if (is_kept)
-        lull_controller_slowdown(controller, &kept);
+        kept = now.slowdown;
     if (is_sought) {
-        whole = lull_controller_whole_slowdown(controller);
-        budget = lull_controller_loss_left(controller);
+        whole = now.whole;
+        budget = now.loss_left;
     }
     run->slowdown_ratio = lull_live_figure(kept.slowdown_ratio, reason);
     run->slowdown_upper_ratio = lull_live_figure(kept.upper_ratio, is_kept ? early : reason);
@@ -366,7 +366,7 @@ static void show_slowdown(const struct lull_run_pass *pass, struct lull_live_run
 /* The saving is computed from all trials, and changes slowly. */
 static void show_saving(struct lull_run_pass *pass, int64_t now_ns, struct lull_live_run *run)
 {
-    const bool is_proven = lull_controller_is_proven(lull_control_controller(pass->control));
+    const bool is_proven = lull_controller_look(lull_control_controller(pass->control)).is_proven;
 
     if (run->ruler != LULL_LIVE_BY_SECTION)
         run->saving_ratio = lull_live_figure((double)NAN, LULL_LIVE_NOT_SOUGHT);
@@ -378,22 +378,22 @@ static void show_saving(struct lull_run_pass *pass, int64_t now_ns, struct lull_
 
 static void show_search(struct lull_run_pass *pass, struct lull_live_run *run)
 {
-    const struct lull_controller *controller = lull_control_controller(pass->control);
+    const struct lull_controller_view now =
+        lull_controller_look(lull_control_controller(pass->control));
     const bool is_sought = run->ruler == LULL_LIVE_BY_SECTION;
-    const uint32_t lead = lull_controller_lead(controller);
-    const uint64_t iterations = lull_run_seen_iterations(pass, lead);
+    const uint64_t iterations = lull_run_seen_iterations(pass, now.lead);
     double left = (double)NAN;
 
     run->iterations = iterations;
     run->iteration_ms =
-        lull_live_figure(iterations == 0 ? (double)NAN : lull_run_iteration_s(pass, lead) * 1e3,
+        lull_live_figure(iterations == 0 ? (double)NAN : lull_run_iteration_s(pass, now.lead) * 1e3,
                          LULL_LIVE_TOO_EARLY);
     run->learning[0] = '\0';
     if (is_sought) {
         lull_run_progress_describe(pass->control, run->learning, sizeof(run->learning));
-        left = lull_controller_phase(controller) == LULL_PHASE_SETTLED
+        left = now.phase == LULL_PHASE_SETTLED
                    ? 0.0
-                   : (double)lull_run_missing_iterations(pass, lead);
+                   : (double)lull_run_missing_iterations(pass, now.lead);
     }
     run->iterations_left = lull_live_figure(left, LULL_LIVE_NOT_SOUGHT);
 }

@@ -11,7 +11,7 @@
 static inline const struct lull_track *lull_run_track(const struct lull_run_pass *pass,
                                                       uint32_t gpu)
 {
-    return lull_controller_track(lull_control_controller(pass->control), gpu);
+    return lull_controller_look_gpu(lull_control_controller(pass->control), gpu).track;
 }
 
 /* Returns how many iterations a GPU's rank has had; 0: not one is known. A track counts them from

@@ -19,29 +19,27 @@ enum { STATE_BYTES = 256 };
 
 /* ---- what is being learnt ---------------------------------------------------------------- */
 
-static const char *name_target(const struct lull_controller *controller,
-                               const struct lull_target *target)
+static const char *name_target(const struct lull_controller_view *now)
 {
-    if (target == lull_controller_steady(controller))
+    if (now->descending == now->steady)
         return "steady";
-    return target->of_gaps ? "in gaps" : "in sections";
+    return now->descending->of_gaps ? "in gaps" : "in sections";
 }
 
 void lull_run_progress_describe(const struct lull_control *control, char *text, size_t size)
 {
     const struct lull_controller *controller = lull_control_controller(control);
-    const uint32_t lead = lull_controller_lead(controller);
-    const struct lull_device_info *info = lull_control_info(control, lead);
-    const struct lull_target *target = lull_controller_descending(controller);
+    const struct lull_controller_view now = lull_controller_look(controller);
+    const struct lull_device_info *info = lull_control_info(control, now.lead);
     uint32_t point;
 
-    switch (lull_controller_phase(controller)) {
+    switch (now.phase) {
     case LULL_PHASE_LEARNING:
         snprintf(text, size, "learning its iterations");
         return;
     case LULL_PHASE_SETTLED:
         snprintf(text, size, "%s",
-                 lull_controller_is_searching(controller)
+                 now.is_searching
                      ? "low in sections; a clock for whole iterations is searched later"
                      : "settled");
         return;
@@ -49,25 +47,25 @@ void lull_run_progress_describe(const struct lull_control *control, char *text, 
         break;
     }
     snprintf(text, size, "testing the result of the search");
-    if (target == NULL)
+    if (now.descending == NULL)
         return;
-    point = lull_controller_point_on(controller, lead, target, lull_controller_candidate(target));
+    point = lull_controller_point_on(controller, now.lead, now.descending, now.candidate);
     if (point < info->sm_clock_count)
-        snprintf(text, size, "trying %u MHz %s", info->sm_clocks_mhz[point],
-                 name_target(controller, target));
+        snprintf(text, size, "trying %u MHz %s", info->sm_clocks_mhz[point], name_target(&now));
 }
 
 /* Adds how long it takes at least until something more can be kept. */
 static void add_rest(const struct lull_run_pass *pass, char *text, size_t size)
 {
     const size_t length = strlen(text);
-    const struct lull_controller *controller = lull_control_controller(pass->control);
-    const uint32_t lead = lull_controller_lead(controller);
+    const struct lull_controller_view now =
+        lull_controller_look(lull_control_controller(pass->control));
     double rest_s;
 
-    if (lull_controller_phase(controller) == LULL_PHASE_SETTLED)
+    if (now.phase == LULL_PHASE_SETTLED)
         return;
-    rest_s = (double)lull_run_missing_iterations(pass, lead) * lull_run_iteration_s(pass, lead);
+    rest_s =
+        (double)lull_run_missing_iterations(pass, now.lead) * lull_run_iteration_s(pass, now.lead);
     if (rest_s >= 1.0)
         snprintf(text + length, size - length, ", %.0f s or more", rest_s);
 }
@@ -106,7 +104,7 @@ static const struct lull_track *lead_track(const struct lull_run_pass *pass)
 {
     const struct lull_controller *controller = lull_control_controller(pass->control);
 
-    return lull_controller_track(controller, lull_controller_lead(controller));
+    return lull_controller_look_gpu(controller, lull_controller_look(controller).lead).track;
 }
 
 static bool run_progress_has_iterations(const struct lull_track *track)
@@ -201,7 +199,7 @@ static bool is_searching(struct lull_run_pass *pass)
     bool searches;
 
     lull_control_lock(pass->control);
-    searches = lull_controller_is_searching(lull_control_controller(pass->control));
+    searches = lull_controller_look(lull_control_controller(pass->control)).is_searching;
     lull_control_unlock(pass->control);
     return searches;
 }

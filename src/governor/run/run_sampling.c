@@ -22,7 +22,8 @@ static struct lull_energy_waveform find_waveform(const struct lull_run_sampling 
                                                  const struct lull_control *control, uint32_t gpu,
                                                  double iteration_ms, double window_ms)
 {
-    const struct lull_track *track = lull_controller_track(lull_control_controller(control), gpu);
+    const struct lull_track *track =
+        lull_controller_look_gpu(lull_control_controller(control), gpu).track;
     uint32_t count;
     const struct lull_section *sections = lull_track_sections(track, &count);
     uint32_t long_ones = 0;

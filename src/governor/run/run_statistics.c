@@ -169,7 +169,8 @@ bool lull_run_statistics_energy_between(const struct lull_control *control, int6
  * itself, where computation has just ended, this is an error of tens of joules. */
 static int64_t reading_offset_ns(const struct lull_control *control, uint32_t gpu)
 {
-    const struct lull_track *track = lull_controller_track(lull_control_controller(control), gpu);
+    const struct lull_track *track =
+        lull_controller_look_gpu(lull_control_controller(control), gpu).track;
     uint32_t count;
     const struct lull_section *sections = lull_track_sections(track, &count);
 

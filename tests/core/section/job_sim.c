@@ -164,7 +164,7 @@ static bool is_settled(const struct world *world)
 {
     for (uint32_t i = 0; i < world->nodes->node_count; i++)
         if (world->nodes->controllers[i] != NULL &&
-            lull_controller_phase(world->nodes->controllers[i]) != LULL_PHASE_SETTLED)
+            lull_controller_look(world->nodes->controllers[i]).phase != LULL_PHASE_SETTLED)
             return false;
     return true;
 }

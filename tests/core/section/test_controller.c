@@ -66,7 +66,7 @@ static void compare(struct comparison *c, enum lull_descent_strategy strategy, c
     c->ideal_saving = 1.0 - lowest_ideal_j(&c->config) / job_sim_ideal_energy_j(&c->config, 0);
     printf("%s: settled after %llu, slowdown %.2f %%, saving %.2f %% of ideal %.2f %%, "
            "computed low %.2f %%\n",
-           name, (unsigned long long)lull_controller_settled_after(c->controller),
+           name, (unsigned long long)lull_controller_look(c->controller).settled_after,
            c->slowdown * 100.0, c->saving * 100.0, c->ideal_saving * 100.0,
            100.0 * (double)c->managed.computed_low / (double)c->managed.computed);
 }
@@ -101,8 +101,8 @@ static void test_it_saves_nearly_all_at_no_time(void **state)
         c->config.gpus = gpus;
         snprintf(name, sizeof(name), "%u GPUs", gpus);
         compare(c, LULL_DESCENT_BISECT, name);
-        assert_true(lull_controller_settled_after(c->controller) > 0);
-        assert_true(lull_controller_settled_after(c->controller) <= 300);
+        assert_true(lull_controller_look(c->controller).settled_after > 0);
+        assert_true(lull_controller_look(c->controller).settled_after <= 300);
         assert_true(c->slowdown < 0.005);
         assert_true(c->saving > 0.7 * c->ideal_saving);
     }
@@ -135,12 +135,13 @@ static void test_the_leading_rank_may_leave(void **state)
     c->levers = SECTIONS;
     c->config.gpus = 2;
     compare(c, LULL_DESCENT_BISECT, "both ranks");
-    assert_int_equal(lull_controller_lead(c->controller), 0);
-    iterations = lull_track_iteration(lull_controller_track(c->controller, 0));
+    assert_int_equal(lull_controller_look(c->controller).lead, 0);
+    iterations = lull_track_iteration(lull_controller_look_gpu(c->controller, 0).track);
     lull_controller_take_exit(c->controller, 0);
-    assert_int_equal(lull_controller_lead(c->controller), 1);
-    assert_true(lull_track_iteration(lull_controller_track(c->controller, 1)) >= iterations - 1);
-    assert_int_equal(lull_controller_phase(c->controller), LULL_PHASE_SETTLED);
+    assert_int_equal(lull_controller_look(c->controller).lead, 1);
+    assert_true(lull_track_iteration(lull_controller_look_gpu(c->controller, 1).track) >=
+                iterations - 1);
+    assert_int_equal(lull_controller_look(c->controller).phase, LULL_PHASE_SETTLED);
 }
 
 /* How often computation begins low until the descent begins. */
@@ -180,11 +181,10 @@ static void test_all_strategies_end_at_the_knee(void **state)
     c->config.iterations = 900;
     for (uint32_t i = 0; i < 3; i++) {
         const struct lull_target *targets;
-        uint32_t count;
 
         compare(c, strategies[i], "knee");
-        targets = lull_controller_targets(c->controller, &count);
-        assert_int_equal(count, 1);
+        targets = lull_controller_look(c->controller).targets;
+        assert_int_equal(lull_controller_look(c->controller).target_count, 1);
         assert_true(targets[0].settled);
         printf("  ended at point %u of knee %u\n", targets[0].descent.good, c->config.knee_point);
         assert_in_range(targets[0].descent.good, c->config.knee_point - 1,
@@ -202,7 +202,7 @@ static void test_sections_too_short_are_left_alone(void **state)
     c->config.compute_ms = 100.0;
     c->config.memory_share = 0.0;
     compare(c, LULL_DESCENT_BISECT, "short sections");
-    assert_false(lull_controller_has_sections(c->controller));
+    assert_false(lull_controller_look(c->controller).has_sections);
     assert_true(c->slowdown < 0.003);
     assert_true(c->managed.total_ms / c->unmanaged.total_ms - 1.0 < 0.003);
 }
@@ -210,15 +210,14 @@ static void test_sections_too_short_are_left_alone(void **state)
 static void test_a_memory_bound_job_gets_a_steady_point(void **state)
 {
     struct comparison *c = *state;
-    uint32_t count;
 
     c->config.exposed_ms = 2.0;
     c->config.compute_ms = 100.0;
     c->config.memory_share = 1.0;
     c->config.iterations = 800;
     compare(c, LULL_DESCENT_BISECT, "memory bound");
-    assert_false(lull_controller_has_sections(c->controller));
-    assert_true(lull_controller_targets(c->controller, &count)[0].descent.good > 40);
+    assert_false(lull_controller_look(c->controller).has_sections);
+    assert_true(lull_controller_look(c->controller).targets[0].descent.good > 40);
     assert_true(c->slowdown < 0.003);
     assert_true(c->saving > 0.3);
 }
@@ -226,14 +225,12 @@ static void test_a_memory_bound_job_gets_a_steady_point(void **state)
 static void test_rare_extra_calls_raise_at_once_and_results_are_kept(void **state)
 {
     struct comparison *c = *state;
-    uint32_t count;
 
     c->levers = SECTIONS;
     c->config.odd_every = 150;
     c->config.iterations = 700;
     compare(c, LULL_DESCENT_BISECT, "extra calls");
-    lull_controller_targets(c->controller, &count);
-    assert_int_equal(count, 1);
+    assert_int_equal(lull_controller_look(c->controller).target_count, 1);
     assert_true(c->slowdown < 0.005);
     assert_true(c->saving > 0.6 * c->ideal_saving);
 }
@@ -246,7 +243,7 @@ static void test_a_job_that_changes_shape_is_learnt_again(void **state)
     c->config.change_at = 300;
     c->config.iterations = 800;
     compare(c, LULL_DESCENT_BISECT, "change of shape");
-    assert_int_equal(lull_controller_phase(c->controller), LULL_PHASE_SETTLED);
+    assert_int_equal(lull_controller_look(c->controller).phase, LULL_PHASE_SETTLED);
     assert_true(c->slowdown < 0.005);
 }
 
@@ -451,16 +448,14 @@ static void test_the_tail_may_count_as_well(void **state)
         struct lull_controller_config control;
         struct lull_controller *controller;
         struct job_sim_result result;
-        uint32_t count;
 
         lull_controller_config_default(&control);
         control.tail_tolerance_ratio = with_tail ? 0.05 : 0.0;
         control.only_sections = true;
         controller = lull_controller_create(&control, 1, &config.points);
         job_sim_run(&config, controller, &result);
-        assert_true(lull_controller_has_settled(controller));
-        assert_int_equal(lull_controller_targets(controller, &count)[0].descent.good > 0,
-                         !with_tail);
+        assert_true(lull_controller_look(controller).has_settled);
+        assert_int_equal(lull_controller_look(controller).targets[0].descent.good > 0, !with_tail);
         lull_controller_destroy(controller);
     }
 }
@@ -478,7 +473,7 @@ static void test_levers_add_up(void **state)
     for (enum levers levers = ALL; levers <= STEADY; levers++) {
         c->levers = levers;
         compare(c, LULL_DESCENT_BISECT, "levers");
-        assert_true(lull_controller_has_settled(c->controller));
+        assert_true(lull_controller_look(c->controller).has_settled);
         assert_true(c->slowdown < 0.01);
         savings[levers] = c->saving;
     }
@@ -498,9 +493,9 @@ static void test_sections_rest_before_a_steady_point_is_sought(void **state)
     for (enum levers levers = ALL; levers <= SECTIONS; levers++) {
         c->levers = levers;
         compare(c, LULL_DESCENT_BISECT, "rest");
-        assert_true(lull_controller_has_settled(c->controller));
+        assert_true(lull_controller_look(c->controller).has_settled);
         /* A run that rests is not at its end: it says so. */
-        assert_int_equal(lull_controller_is_searching(c->controller), levers == ALL);
+        assert_int_equal(lull_controller_look(c->controller).is_searching, levers == ALL);
         savings[levers] = c->saving;
     }
     assert_true(fabs(savings[ALL] - savings[SECTIONS]) < 0.005);
@@ -520,12 +515,12 @@ static void test_short_sections_do_not_rest(void **state)
     c->config.exposed_ms = 80.0;
     c->config.iterations = 1000;
     compare(c, LULL_DESCENT_BISECT, "short sections");
-    settled_after = lull_controller_settled_after(c->controller);
+    settled_after = lull_controller_look(c->controller).settled_after;
     assert_in_range(settled_after, 1, c->config.iterations - 1);
     c->config.iterations = (uint32_t)settled_after + 10;
     compare(c, LULL_DESCENT_BISECT, "short sections, settled");
-    assert_true(lull_controller_has_sections(c->controller));
-    assert_true(lull_controller_steady(c->controller)->proven.common > 0);
+    assert_true(lull_controller_look(c->controller).has_sections);
+    assert_true(lull_controller_look(c->controller).steady->proven.common > 0);
 }
 
 /* An inner loop that passed for the iteration must not make windows long. */
@@ -553,9 +548,9 @@ static void test_windows_are_of_the_present_iteration(void **state)
             now_ns += call.begin ? 1000000 : is_inner ? 2000000 : 200000000;
         }
         if (i == 290)
-            assert_int_equal(lull_controller_window(controller), 100);
+            assert_int_equal(lull_controller_look(controller).window_iterations, 100);
     }
-    assert_true(lull_controller_window(controller) <= config.window_iterations);
+    assert_true(lull_controller_look(controller).window_iterations <= config.window_iterations);
     lull_controller_destroy(controller);
 }
 

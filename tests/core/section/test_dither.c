@@ -39,7 +39,7 @@ static void run(const struct job_sim_config *config, const struct lull_controlle
     job_sim_run(config, NULL, &unmanaged);
     outcome_out->slowdown_ratio =
         outcome_out->managed.settled_iteration_ms / unmanaged.settled_iteration_ms - 1.0;
-    steady = lull_controller_steady(controller);
+    steady = lull_controller_look(controller).steady;
     outcome_out->point = steady->proven.common;
     outcome_out->below_ratio = lull_target_below_ratio(steady);
     lull_controller_destroy(controller);

@@ -165,7 +165,7 @@ static uint32_t count_switched(const struct node *node)
     for (uint32_t i = 0; i < node->gpu_count; i++) {
         uint32_t count;
 
-        lull_track_sections(lull_controller_track(node->controller, i), &count);
+        lull_track_sections(lull_controller_look_gpu(node->controller, i).track, &count);
         for (uint32_t j = 0; j < count; j++)
             switched += lull_controller_target_of(node->controller, i, j) != NULL;
     }
@@ -202,8 +202,8 @@ static struct node run(uint32_t gpus, double call_ms, double settle_ms, double s
         take_commands(&node);
         drive(&node);
     }
-    assert_true(spread > 0.0 || lull_controller_has_settled(node.controller));
-    assert_true(lull_controller_has_sections(node.controller));
+    assert_true(spread > 0.0 || lull_controller_look(node.controller).has_settled);
+    assert_true(lull_controller_look(node.controller).has_sections);
     node.switched = count_switched(&node);
     lull_controller_destroy(node.controller);
     return node;

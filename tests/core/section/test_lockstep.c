@@ -42,10 +42,9 @@ static uint32_t mhz_of(uint32_t point)
 static void propose(struct network *network, uint32_t node)
 {
     const struct lull_controller *controller = network->nodes.controllers[node];
-    const struct lull_track *track = lull_controller_track(controller, 0);
+    const struct lull_track *track = lull_controller_look_gpu(controller, 0).track;
     struct lull_proposal *proposal = &network->proposals[node];
-    uint32_t count;
-    const struct lull_target *targets = lull_controller_targets(controller, &count);
+    const struct lull_controller_view now = lull_controller_look(controller);
 
     proposal->node = node;
     proposal->nodes = NODES;
@@ -53,19 +52,19 @@ static void propose(struct network *network, uint32_t node)
     proposal->sequence++;
     proposal->structure =
         lull_track_phase(track) == LULL_TRACK_KNOWN ? lull_track_period(track) : 0;
-    proposal->window_iterations = lull_controller_window(controller);
-    proposal->entry_count = count;
-    for (uint32_t i = 0; i < count; i++) {
-        const struct lull_descent *descent = &targets[i].descent;
+    proposal->window_iterations = now.window_iterations;
+    proposal->entry_count = now.target_count;
+    for (uint32_t i = 0; i < now.target_count; i++) {
+        const struct lull_descent *descent = &now.targets[i].descent;
 
         if (proposal->entries[i].kept_mhz != mhz_of(descent->good))
             network->lowered_since[node] = lull_track_iteration(track) + 4;
         proposal->entries[i] = (struct lull_proposal_entry){
-            .signature = targets[i].signature,
+            .signature = now.targets[i].signature,
             .from_iteration = network->lowered_since[node],
             .kept_mhz = mhz_of(descent->good),
             .refused_mhz = descent->bad < descent->count ? mhz_of(descent->bad) : 0,
-            .settled = targets[i].settled,
+            .settled = now.targets[i].settled,
         };
     }
 }
@@ -99,17 +98,17 @@ static void apply(struct network *network, uint32_t node, int64_t now_ns)
 {
     struct lull_controller *controller = network->nodes.controllers[node];
     struct lull_agreement *agreement = network->agreements[node];
-    uint32_t count;
-    const struct lull_target *targets = lull_controller_targets(controller, &count);
+    const struct lull_controller_view now = lull_controller_look(controller);
 
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < now.target_count; i++) {
         const struct lull_agreement_clock clock =
-            lull_agreement_clock(agreement, targets[i].signature, now_ns);
+            lull_agreement_clock(agreement, now.targets[i].signature, now_ns);
 
-        lull_controller_agree(
-            controller, i, clock.mhz == LULL_AGREEMENT_REFERENCE ? 0 : (2000 - clock.mhz) / 10,
-            clock.from_iteration,
-            clock.refused_mhz == 0 ? targets[i].descent.count : (2000 - clock.refused_mhz) / 10);
+        lull_controller_agree(controller, i,
+                              clock.mhz == LULL_AGREEMENT_REFERENCE ? 0 : (2000 - clock.mhz) / 10,
+                              clock.from_iteration,
+                              clock.refused_mhz == 0 ? now.targets[i].descent.count
+                                                     : (2000 - clock.refused_mhz) / 10);
     }
     lull_controller_align(controller, lull_agreement_window(agreement));
     lull_controller_hold(controller,
@@ -190,10 +189,10 @@ static void test_nodes_descend_together_over_a_bad_network(void **state)
             (unsigned long long)seed, job_sim_slowdown(&unmanaged, &managed) * 100.0,
             (managed.total_ms / unmanaged.total_ms - 1.0) * 100.0,
             job_sim_saving(&unmanaged, &managed) * 100.0, managed.last_ran_at,
-            (unsigned long long)lull_controller_settled_after(network.nodes.controllers[0]),
-            (unsigned long long)lull_controller_settled_after(network.nodes.controllers[1]));
+            (unsigned long long)lull_controller_look(network.nodes.controllers[0]).settled_after,
+            (unsigned long long)lull_controller_look(network.nodes.controllers[1]).settled_after);
         for (uint32_t i = 0; i < NODES; i++)
-            assert_true(lull_controller_has_settled(network.nodes.controllers[i]));
+            assert_true(lull_controller_look(network.nodes.controllers[i]).has_settled);
         assert_in_range(managed.last_ran_at, 18, 27);
         assert_true(job_sim_slowdown(&unmanaged, &managed) < 0.01);
         assert_true(job_sim_saving(&unmanaged, &managed) > 0.05);
@@ -248,10 +247,9 @@ static void test_nodes_notice_together_that_the_job_has_changed(void **state)
 static void allow_less(void *context, int64_t now_ns)
 {
     const struct job_sim_nodes *nodes = context;
-    uint32_t count;
+    const uint32_t count = lull_controller_look(nodes->controllers[0]).target_count;
 
     (void)now_ns;
-    lull_controller_targets(nodes->controllers[0], &count);
     if (count > 0)
         lull_controller_agree(nodes->controllers[0], count - 1, 40, 100, 55);
 }
@@ -263,7 +261,6 @@ static void test_what_another_node_has_refused_is_not_even_tried(void **state)
     struct job_sim_result managed;
     struct job_sim_nodes nodes = {.node_count = 1, .exchange = allow_less, .context = &nodes};
     const struct lull_target *target;
-    uint32_t count;
 
     (void)state;
     job_sim_config_default(&config);
@@ -273,9 +270,9 @@ static void test_what_another_node_has_refused_is_not_even_tried(void **state)
     control.only_sections = true;
     nodes.controllers[0] = job_sim_create_controller(&config, &control);
     job_sim_run_nodes(&config, &nodes, &managed);
-    target = lull_controller_targets(nodes.controllers[0], &count);
-    assert_int_equal(count, 1);
-    assert_true(lull_controller_has_settled(nodes.controllers[0]));
+    target = lull_controller_look(nodes.controllers[0]).targets;
+    assert_int_equal(lull_controller_look(nodes.controllers[0]).target_count, 1);
+    assert_true(lull_controller_look(nodes.controllers[0]).has_settled);
     assert_int_equal(target->descent.good, 54);
     for (uint32_t i = 55; i < config.points; i++)
         assert_int_equal(managed.ran_at[i], 0);

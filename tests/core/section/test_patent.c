@@ -43,7 +43,8 @@ static void tell(struct story *story, uint32_t knee_point)
 static void run(struct story *story)
 {
     job_sim_run(&story->config, story->controller, &story->result);
-    story->target = lull_controller_targets(story->controller, &story->target_count);
+    story->target = lull_controller_look(story->controller).targets;
+    story->target_count = lull_controller_look(story->controller).target_count;
     assert_int_equal(story->target_count, 1);
 }
 
@@ -57,7 +58,7 @@ static void test_s210_the_communication_section_is_found(void **state)
     tell(&story, 3);
     run(&story);
     for (uint32_t i = 0; i < story.config.gpus; i++) {
-        sections = lull_track_sections(lull_controller_track(story.controller, i), &count);
+        sections = lull_track_sections(lull_controller_look_gpu(story.controller, i).track, &count);
         assert_int_equal(count, 1);
         assert_int_equal(sections[0].calls, 2); /* the collective and the short one behind it */
         assert_true(sections[0].length_ms.mean > story.config.exposed_ms);

@@ -20,11 +20,9 @@ struct outcome {
 static void run(const struct job_sim_config *config, const struct lull_controller_config *control,
                 struct outcome *outcome)
 {
-    uint32_t count;
-
     outcome->controller = job_sim_create_controller(config, control);
     job_sim_run(config, outcome->controller, &outcome->result);
-    outcome->target = lull_controller_targets(outcome->controller, &count);
+    outcome->target = lull_controller_look(outcome->controller).targets;
 }
 
 /* Three GPUs that arrive early and need little clock to transfer, and one that arrives last. */
@@ -58,11 +56,11 @@ static void compare(const struct job_sim_config *config, struct outcome *joint,
                   savings[0] * 100.0, job_sim_slowdown(&unmanaged, &joint->result) * 100.0);
     print_message("refined: saving %.2f %%, slowdown %.2f %%, settled after %llu, points",
                   savings[1] * 100.0, job_sim_slowdown(&unmanaged, &refined->result) * 100.0,
-                  (unsigned long long)lull_controller_settled_after(refined->controller));
+                  (unsigned long long)lull_controller_look(refined->controller).settled_after);
     for (uint32_t i = 0; i < config->gpus; i++)
         print_message(" %u", lull_controller_kept_point(refined->controller, i, refined->target));
     print_message("\n");
-    assert_true(lull_controller_has_settled(refined->controller));
+    assert_true(lull_controller_look(refined->controller).has_settled);
     assert_true(job_sim_slowdown(&unmanaged, &joint->result) < control.tolerance_ratio);
     assert_true(job_sim_slowdown(&unmanaged, &refined->result) < control.tolerance_ratio);
 }
@@ -132,7 +130,7 @@ static void test_gpus_that_are_alike_have_no_turns(void **state)
     lull_controller_config_default(&control);
     control.only_sections = true;
     run(&config, &control, &outcome);
-    assert_true(lull_controller_has_settled(outcome.controller));
+    assert_true(lull_controller_look(outcome.controller).has_settled);
     assert_false(outcome.target->has_own);
     for (uint32_t i = 0; i < outcome.target->record_count; i++)
         assert_int_equal(outcome.target->records[i].gpu, -1);
@@ -155,7 +153,7 @@ static void test_turns_that_come_to_nothing_end_soon(void **state)
     lull_controller_config_default(&control);
     control.only_sections = true;
     run(&config, &control, &outcome);
-    assert_true(lull_controller_has_settled(outcome.controller));
+    assert_true(lull_controller_look(outcome.controller).has_settled);
     for (uint32_t i = 0; i < outcome.target->record_count; i++) {
         if (outcome.target->records[i].gpu >= 0 && outcome.target->records[i].gpu != last)
             turns++;
@@ -192,7 +190,7 @@ static void test_a_rank_that_nobody_waits_for_is_not_slowed(void **state)
     job_sim_run(&config, NULL, &unmanaged);
     run(&config, &control, &outcome);
     print_message("common point %u\n", outcome.target->descent.good);
-    assert_true(lull_controller_has_settled(outcome.controller));
+    assert_true(lull_controller_look(outcome.controller).has_settled);
     assert_in_range(outcome.target->descent.good, 8, 11);
     for (uint32_t i = 0; i < 4; i++) {
         const double slower =
@@ -227,9 +225,9 @@ static void test_ranks_of_very_different_speed_come_to_an_end(void **state)
     control.only_sections = true;
     run(&config, &control, &outcome);
     print_message("settled after %llu at point %u\n",
-                  (unsigned long long)lull_controller_settled_after(outcome.controller),
+                  (unsigned long long)lull_controller_look(outcome.controller).settled_after,
                   outcome.target->descent.good);
-    assert_true(lull_controller_has_settled(outcome.controller));
+    assert_true(lull_controller_look(outcome.controller).has_settled);
     assert_in_range(outcome.target->descent.good, 1, 11);
     lull_controller_destroy(outcome.controller);
 }

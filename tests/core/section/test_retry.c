@@ -22,19 +22,18 @@ static void run(const struct job_sim_config *config, struct outcome *outcome_out
 {
     struct lull_controller_config control;
     struct lull_controller *controller;
-    const struct lull_target *targets;
-    uint32_t count;
+    struct lull_controller_view now;
 
     lull_controller_config_default(&control);
     control.only_sections = true;
     controller = job_sim_create_controller(config, &control);
     job_sim_run(config, controller, &outcome_out->managed);
-    targets = lull_controller_targets(controller, &count);
-    assert_int_equal(count, 1);
-    outcome_out->proven = lull_controller_kept_point(controller, 0, &targets[0]);
-    outcome_out->has_settled = lull_controller_has_settled(controller);
-    outcome_out->searches = lull_controller_descending(controller) != NULL;
-    outcome_out->verdicts = targets[0].record_count;
+    now = lull_controller_look(controller);
+    assert_int_equal(now.target_count, 1);
+    outcome_out->proven = lull_controller_kept_point(controller, 0, &now.targets[0]);
+    outcome_out->has_settled = now.has_settled;
+    outcome_out->searches = now.descending != NULL;
+    outcome_out->verdicts = now.targets[0].record_count;
     lull_controller_destroy(controller);
 }
 
@@ -124,11 +123,11 @@ static void test_a_retry_counts_from_the_end_of_the_search(void **state)
         lull_controller_destroy(controller);
         controller = job_sim_create_controller(&config, &control);
         job_sim_run(&config, controller, &managed);
-        assert_true(lull_controller_settled_after(controller) > 0);
-        config.iterations = (uint32_t)lull_controller_settled_after(controller) + 2048 + 10;
+        assert_true(lull_controller_look(controller).settled_after > 0);
+        config.iterations = (uint32_t)lull_controller_look(controller).settled_after + 2048 + 10;
     }
-    assert_true(lull_controller_steady(controller)->proven.common > 0);
-    assert_null(lull_controller_descending(controller));
+    assert_true(lull_controller_look(controller).steady->proven.common > 0);
+    assert_null(lull_controller_look(controller).descending);
     lull_controller_destroy(controller);
 }
 
@@ -140,9 +139,8 @@ static struct lull_target run_short(uint32_t iterations)
     struct lull_controller_config control;
     struct lull_controller *controller;
     struct job_sim_result result;
-    const struct lull_target *targets;
+    struct lull_controller_view now;
     struct lull_target found = {0};
-    uint32_t count;
 
     set_up(&config);
     config.gpus = 1;
@@ -153,12 +151,12 @@ static struct lull_target run_short(uint32_t iterations)
     lull_controller_config_default(&control);
     controller = job_sim_create_controller(&config, &control);
     job_sim_run(&config, controller, &result);
-    targets = lull_controller_targets(controller, &count);
-    assert_true(lull_controller_has_settled(controller));
-    for (uint32_t i = 0; i < count; i++)
-        if (&targets[i] != lull_controller_steady(controller))
-            found = targets[i];
-    assert_int_equal(count, 2);
+    now = lull_controller_look(controller);
+    assert_true(now.has_settled);
+    for (uint32_t i = 0; i < now.target_count; i++)
+        if (&now.targets[i] != now.steady)
+            found = now.targets[i];
+    assert_int_equal(now.target_count, 2);
     lull_controller_destroy(controller);
     return found;
 }

@@ -49,8 +49,8 @@ static struct outcome run(const struct job_sim_config *config, const char *name)
     job_sim_run(config, controller, &outcome.managed);
     outcome.lost_ms = outcome.managed.total_ms - unmanaged.total_ms;
     outcome.slowdown_ratio = outcome.lost_ms / unmanaged.total_ms;
-    outcome.is_withheld = lull_controller_is_suspended(controller);
-    outcome.has_settled = lull_controller_has_settled(controller);
+    outcome.is_withheld = lull_controller_look(controller).is_suspended;
+    outcome.has_settled = lull_controller_look(controller).has_settled;
     lull_controller_destroy(controller);
     printf("%s: %.0f s, %+.2f %%, %llu of %llu calls slow, longest low %.0f ms\n", name,
            unmanaged.total_ms * 1e-3, outcome.slowdown_ratio * 100.0,

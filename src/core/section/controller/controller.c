@@ -292,11 +292,6 @@ void lull_controller_receive(struct lull_controller *controller, const struct lu
     controller_raise_waited_for(controller, lull_slack_receive(&controller->slack, latest), now_ns);
 }
 
-bool lull_controller_has_sections(const struct lull_controller *controller)
-{
-    return controller->targets.count > (controller->targets.steady != LULL_CONTROLLER_NO_TARGET);
-}
-
 void lull_controller_take_call(struct lull_controller *controller, uint32_t index,
                                const struct lull_call *call)
 {
@@ -326,7 +321,7 @@ void lull_controller_take_call(struct lull_controller *controller, uint32_t inde
         return;
     if (note.iteration_ended)
         apply_steady(controller, gpu);
-    if (!lull_controller_has_sections(controller))
+    if (!lull_targets_have_sections(&controller->targets))
         return;
     gpu->has_gaps = call->place != 0 && !controller->config.reactive;
     if (gpu->has_gaps)
@@ -493,108 +488,4 @@ int64_t lull_controller_wake_ns(const struct lull_controller *controller)
         wake_ns = lull_earlier_ns(calibration_ns, wake_ns);
     }
     return wake_ns;
-}
-
-/* ---- looking ----------------------------------------------------------------------------- */
-
-enum lull_controller_phase lull_controller_phase(const struct lull_controller *controller)
-{
-    return controller->phase;
-}
-
-const struct lull_track *lull_controller_track(const struct lull_controller *controller,
-                                               uint32_t gpu)
-{
-    return controller->gpus[gpu].track;
-}
-
-const struct lull_target *lull_controller_targets(const struct lull_controller *controller,
-                                                  uint32_t *count_out)
-{
-    *count_out = controller->targets.count;
-    return controller->targets.list;
-}
-
-const struct lull_target *lull_controller_target_of(const struct lull_controller *controller,
-                                                    uint32_t gpu, uint32_t section)
-{
-    const int32_t target = controller->gpus[gpu].target_of[section];
-
-    if (target == LULL_CONTROLLER_NO_TARGET)
-        return NULL;
-    return &controller->targets.list[target];
-}
-
-const struct lull_slack_record *lull_controller_slack(const struct lull_controller *controller,
-                                                      uint32_t gpu)
-{
-    return lull_slack_record(&controller->slack, gpu);
-}
-
-uint32_t lull_controller_steady_point(const struct lull_controller *controller, uint32_t gpu)
-{
-    return controller->gpus[gpu].steady;
-}
-
-bool lull_controller_is_suspended(const struct lull_controller *controller)
-{
-    return controller->queue.suspended;
-}
-
-const struct lull_target *lull_controller_descending(const struct lull_controller *controller)
-{
-    if (controller->targets.current == LULL_CONTROLLER_NO_TARGET)
-        return NULL;
-    return &controller->targets.list[controller->targets.current];
-}
-
-void lull_controller_slowdown(const struct lull_controller *controller,
-                              struct lull_guard_estimate *estimate_out)
-{
-    lull_trial_estimate(&controller->trial, estimate_out);
-}
-
-struct lull_whole_slowdown lull_controller_whole_slowdown(const struct lull_controller *controller)
-{
-    return lull_trial_whole(&controller->trial);
-}
-
-struct lull_loss_left lull_controller_loss_left(const struct lull_controller *controller)
-{
-    return lull_trial_loss_left(&controller->trial);
-}
-
-bool lull_controller_is_proven(const struct lull_controller *controller)
-{
-    return lull_targets_any_is_proven(&controller->targets);
-}
-
-double lull_controller_rarest_excluded(const struct lull_controller *controller)
-{
-    return lull_trial_rarest_excluded(&controller->trial);
-}
-
-double lull_controller_unevenness(const struct lull_controller *controller, uint32_t gpu)
-{
-    assert(gpu < controller->gpu_count);
-    return lull_trial_unevenness(&controller->trial, gpu);
-}
-
-bool lull_controller_has_settled(const struct lull_controller *controller)
-{
-    /* While sections rest, the steady point is still to be sought. */
-    return controller->settled_after > 0 &&
-           (controller->is_retrying || controller->phase == LULL_PHASE_SETTLED ||
-            !lull_controller_is_searching(controller));
-}
-
-bool lull_controller_is_searching(const struct lull_controller *controller)
-{
-    return lull_targets_next(&controller->targets) != LULL_CONTROLLER_NO_TARGET ||
-           !lull_targets_are_proven(&controller->targets);
-}
-
-uint64_t lull_controller_settled_after(const struct lull_controller *controller)
-{
-    return controller->settled_after;
 }

@@ -185,6 +185,54 @@ struct lull_command {
                              * raising, a pulse, for a gap, or ahead of a forecast begin */
 };
 
+/* What the controller knows and has decided at one moment. What it borrows stays valid until the
+ * next take or poll. */
+struct lull_controller_view {
+    enum lull_controller_phase phase;
+    uint32_t lead; /* GPU whose iterations are counted, by decisions and for people: the first that
+                    * takes part, or until one does the first with a rank; 0 if there is none */
+    bool is_suspended;  /* nothing is lowered because driver calls block for too long */
+    bool has_sections;  /* something is switched within iterations */
+    bool awaits_steady; /* a steady point is still to be sought */
+    bool is_proven;     /* something is lowered, and proven not to slow the job down by more than is
+                         * tolerated */
+    bool has_settled;  /* every target has its result, and all of it together is proven harmless, or
+                        * nothing is lowered; whatever a job does at its very end */
+    bool is_searching; /* a target has no result yet, or the results are not proven: in a search and
+                        * a proof, and while sections are low and rest before the search for the
+                        * steady point */
+    uint64_t settled_after; /* iterations of the lead until the first settling; 0: not yet */
+    uint64_t kept_others;   /* represents the points of sections and gaps that are proven, and ranks
+                             * that wait, as in a visit; 0: there are none */
+    uint32_t window_iterations; /* length of the blocks that this node wants for its proofs */
+    uint32_t target_count;
+    const struct lull_target *targets;
+    const struct lull_target *steady;     /* the steady point's; null: there is no search */
+    const struct lull_target *descending; /* the one under test; null: none */
+    uint32_t candidate; /* the point under test of `descending`: of all together, or of the GPU
+                         * whose turn it is */
+    const struct lull_swing_limit *swings; /* what is given up because the node's power would swing
+                                            * too widely, and the swings that this comes from */
+    struct lull_guard_estimate slowdown;   /* of the accepted points against reference blocks of the
+                                            * same   run, of the rank that was slowed most */
+    struct lull_whole_slowdown whole; /* of the run so far, trials and all; valid at any time */
+    struct lull_loss_left loss_left;  /* time that trials and lowered points may have cost the rank
+                                       * that  has least of it left */
+    double rarest_excluded; /* the smallest share of iterations with harm that is excluded at the
+                             * accepted points, with the confidence of the run; 1: nothing is
+                             * accepted */
+};
+
+/* The same of one GPU. It is a few loads, for readers at every call. */
+struct lull_controller_gpu_view {
+    enum lull_controller_phase phase; /* of the job */
+    bool has_sections;                /* of the job */
+    uint32_t steady_point;            /* at which its computation runs now; 0: the reference */
+    const struct lull_track *track;
+    const struct lull_slack_record *slack;      /* what came of its rank's waiting for later ones */
+    const struct lull_switch_cost *switch_cost; /* as learnt */
+};
+
 struct lull_controller;
 
 /* null: no memory. point_counts[i] is the number of clocks of GPU i; gpu_count 1..MAX_GPUS. */
@@ -290,9 +338,6 @@ void lull_controller_receive(struct lull_controller *controller, const struct lu
 /* Blocks are to be at least this long, so that all nodes measure in the same iterations. */
 void lull_controller_align(struct lull_controller *controller, uint32_t window_iterations);
 
-/* The length of the blocks that this node wants for its proofs, iterations. */
-uint32_t lull_controller_window(const struct lull_controller *controller);
-
 /* Commands due at now_ns; returns how many were written to commands_out (at most max). */
 uint32_t lull_controller_poll(struct lull_controller *controller, int64_t now_ns,
                               struct lull_command *commands_out, uint32_t max);
@@ -300,42 +345,15 @@ uint32_t lull_controller_poll(struct lull_controller *controller, int64_t now_ns
 /* When to poll again at the latest; INT64_MAX: only after the next call. */
 int64_t lull_controller_wake_ns(const struct lull_controller *controller);
 
-/* What follows only looks; everything borrowed stays valid until the next take or poll. */
-enum lull_controller_phase lull_controller_phase(const struct lull_controller *controller);
-/* Returns the GPU whose iterations are counted, by decisions and for people: the first that takes
- * part, or until one does the first with a rank; 0 if there is none. */
-uint32_t lull_controller_lead(const struct lull_controller *controller);
-const struct lull_track *lull_controller_track(const struct lull_controller *controller,
-                                               uint32_t gpu);
-const struct lull_target *lull_controller_targets(const struct lull_controller *controller,
-                                                  uint32_t *count_out);
+/* Returns what the controller knows and has decided now. It compares all targets and ranks: at most
+ * a few times per iteration. */
+struct lull_controller_view lull_controller_look(const struct lull_controller *controller);
+struct lull_controller_gpu_view lull_controller_look_gpu(const struct lull_controller *controller,
+                                                         uint32_t gpu);
 
 /* The target that governs a section of a GPU, or null: left at the reference. */
 const struct lull_target *lull_controller_target_of(const struct lull_controller *controller,
                                                     uint32_t gpu, uint32_t section);
-
-/* True while nothing is lowered because driver calls block for too long. */
-bool lull_controller_is_suspended(const struct lull_controller *controller);
-
-/* Something is switched within iterations. */
-bool lull_controller_has_sections(const struct lull_controller *controller);
-
-/* Returns what is given up because the node's power would swing too widely, and the swings that
- * this comes from. */
-const struct lull_swing_limit *lull_controller_swings(const struct lull_controller *controller);
-
-/* Returns whether a steady point is still to be sought. */
-bool lull_controller_awaits_steady(const struct lull_controller *controller);
-
-/* The steady point at which this GPU's computation runs now; 0: the reference. */
-uint32_t lull_controller_steady_point(const struct lull_controller *controller, uint32_t gpu);
-
-/* Result of running this GPU lower than others because its rank waits for later ones. */
-const struct lull_slack_record *lull_controller_slack(const struct lull_controller *controller,
-                                                      uint32_t gpu);
-
-/* The steady point's target, or null: there is no search. */
-const struct lull_target *lull_controller_steady(const struct lull_controller *controller);
 
 /* A point of a target, as an index into this GPU's clock list. */
 uint32_t lull_controller_point_on(const struct lull_controller *controller, uint32_t gpu,
@@ -356,35 +374,6 @@ bool lull_target_is_kept_low(const struct lull_target *target);
 /* At which points the present iteration of a GPU's rank runs. */
 struct lull_visit lull_controller_visit(const struct lull_controller *controller, uint32_t gpu);
 
-/* Returns a number for the points of sections and gaps that are proven, and for ranks that wait, as
- * in a visit; 0: there are none. */
-uint64_t lull_controller_kept_others(const struct lull_controller *controller);
-
-/* The target that is descending, or null. */
-const struct lull_target *lull_controller_descending(const struct lull_controller *controller);
-
-/* The point of a target that is under test: of all together, or of the GPU whose turn it is. */
-uint32_t lull_controller_candidate(const struct lull_target *target);
-
-/* Slowdown of the accepted points against reference blocks of the same run, of the rank that was
- * slowed most. */
-void lull_controller_slowdown(const struct lull_controller *controller,
-                              struct lull_guard_estimate *estimate_out);
-
-/* Slowdown of the whole run so far, trials and all, with a bound that is valid at any time. */
-struct lull_whole_slowdown lull_controller_whole_slowdown(const struct lull_controller *controller);
-
-/* Returns the time that trials and lowered points may have cost the rank that has least of it left.
- */
-struct lull_loss_left lull_controller_loss_left(const struct lull_controller *controller);
-
-/* Something is lowered, and proven not to slow the job down by more than is tolerated. */
-bool lull_controller_is_proven(const struct lull_controller *controller);
-
-/* The smallest share of iterations with harm that is excluded at the accepted points, with the
- * confidence of the run; 1: nothing is accepted. */
-double lull_controller_rarest_excluded(const struct lull_controller *controller);
-
 /* Iterations cannot be tested once their unevenness exceeds the tolerance by this factor. Default:
  * stalls of a busy host add about the tolerance. */
 #define LULL_UNEVEN_FACTOR 3.0
@@ -392,19 +381,5 @@ double lull_controller_rarest_excluded(const struct lull_controller *controller)
 /* By how much the mean of a GPU's last iterations at the highest clock exceeds their median,
  * relative to it, where no rhythm explains that: see lull_trial_unevenness. */
 double lull_controller_unevenness(const struct lull_controller *controller, uint32_t gpu);
-
-/* Every target has its result, and all of it together is proven harmless, or nothing is lowered;
- * whatever a job does at its very end. */
-bool lull_controller_has_settled(const struct lull_controller *controller);
-/* True while a target has no result yet, or the results are not proven: in a search and a proof,
- * and while sections are low and rest before the search for the steady point. */
-bool lull_controller_is_searching(const struct lull_controller *controller);
-
-/* Iterations of GPU 0's track until the first settling; 0 not yet. */
-uint64_t lull_controller_settled_after(const struct lull_controller *controller);
-
-/* Switch cost of a GPU as learnt. */
-const struct lull_switch_cost *lull_controller_switch_cost(const struct lull_controller *controller,
-                                                           uint32_t gpu);
 
 #endif

@@ -81,7 +81,7 @@ static bool is_lowered(const struct lull_controller *controller)
 /* What is to be proven is a duty of a steady point that is proven already. */
 static bool is_refining(const struct lull_controller *controller)
 {
-    const struct lull_target *steady = lull_controller_steady(controller);
+    const struct lull_target *steady = lull_targets_steady(&controller->targets);
 
     return steady != NULL && steady->proven.common == steady->descent.good &&
            lull_target_duty(steady).low > steady->proven.duty.low;
@@ -317,7 +317,7 @@ static void decide_record(struct lull_controller *controller, struct lull_target
         return;
     entry = &target->records[target->record_count++];
     *entry = (struct lull_descent_record){
-        .point = lull_controller_candidate(target),
+        .point = lull_target_candidate(target),
         .gpu = target->turn,
         .slowdown_ratio = estimate.slowdown_ratio,
         .upper_ratio = estimate.upper_ratio,

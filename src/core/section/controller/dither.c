@@ -79,7 +79,7 @@ static double change_ms(const struct lull_controller *controller)
 
 struct lull_duty lull_controller_find_duty(const struct lull_controller *controller)
 {
-    const struct lull_target *steady = lull_controller_steady(controller);
+    const struct lull_target *steady = lull_targets_steady(&controller->targets);
     struct lull_duty duty = {0};
     double slope;
 

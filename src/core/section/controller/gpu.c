@@ -238,9 +238,3 @@ void lull_controller_learn_cost(struct lull_controller *controller, struct lull_
             lull_switch_cost_add_outcome(&controller->gpus[i].model_cost, direction,
                                          outcome->driver_ms, outcome);
 }
-
-const struct lull_switch_cost *lull_controller_switch_cost(const struct lull_controller *controller,
-                                                           uint32_t gpu)
-{
-    return &controller->gpus[gpu].cost;
-}

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/minmax.h"
+#include "core/section/controller/state.h"
 
 /* A node says something at least this often, and counts as silent when eight words in a row are
  * missing: a network may lose some. */
@@ -136,8 +138,7 @@ static struct voice *voice_of(struct lull_job_node *node, uint64_t signature)
 static uint64_t job_node_notice(const struct lull_job_node_view *view, uint32_t gpu,
                                 uint64_t iteration)
 {
-    const double iteration_ms =
-        lull_track_iteration_ms(lull_controller_track(view->controller, gpu))->mean;
+    const double iteration_ms = lull_track_iteration_ms(view->controller->gpus[gpu].track)->mean;
     const double iterations = iteration_ms > 0.0 ? ceil(notice_ms / iteration_ms) : 0.0;
 
     return iteration + (uint64_t)fmin(iterations, 1e9) + NOTICE_ITERATIONS;
@@ -165,7 +166,7 @@ static int32_t known_gpu(const struct lull_job_node_view *view)
 {
     for (uint32_t i = 0; i < view->gpu_count; i++)
         if (is_present(view, i) &&
-            lull_track_phase(lull_controller_track(view->controller, i)) == LULL_TRACK_KNOWN)
+            lull_track_phase(view->controller->gpus[i].track) == LULL_TRACK_KNOWN)
             return (int32_t)i;
     return -1;
 }
@@ -175,25 +176,24 @@ static int32_t known_gpu(const struct lull_job_node_view *view)
 static void voice_targets(struct lull_job_node *node, const struct lull_job_node_view *view,
                           uint32_t gpu)
 {
-    const uint64_t iteration = lull_track_iteration(lull_controller_track(view->controller, gpu));
+    const uint64_t iteration = lull_track_iteration(view->controller->gpus[gpu].track);
     const bool is_recounted = iteration < node->iteration;
     struct voice voices[LULL_PROPOSAL_MAX_ENTRIES] = {0};
-    uint32_t count;
-    const struct lull_target *targets = lull_controller_targets(view->controller, &count);
+    const struct lull_targets *targets = &view->controller->targets;
 
-    for (uint32_t i = 0; i < count && i < LULL_PROPOSAL_MAX_ENTRIES; i++) {
-        const struct voice *before = voice_of(node, targets[i].signature);
+    for (uint32_t i = 0; i < targets->count && i < LULL_PROPOSAL_MAX_ENTRIES; i++) {
+        const struct voice *before = voice_of(node, targets->list[i].signature);
 
         if (before != NULL)
             voices[i] = *before;
-        voices[i].entry = entry_of(view, &targets[i]);
+        voices[i].entry = entry_of(view, &targets->list[i]);
         voices[i].entry.from_iteration =
             before != NULL && !is_recounted && voices[i].entry.kept_mhz >= before->entry.kept_mhz
                 ? before->entry.from_iteration
                 : job_node_notice(view, gpu, iteration);
     }
     memcpy(node->voices, voices, sizeof(voices));
-    node->voice_count = count < LULL_PROPOSAL_MAX_ENTRIES ? count : LULL_PROPOSAL_MAX_ENTRIES;
+    node->voice_count = lull_min_u32(targets->count, LULL_PROPOSAL_MAX_ENTRIES);
     node->iteration = iteration;
 }
 
@@ -227,7 +227,7 @@ bool lull_job_node_send(struct lull_job_node *node, const struct lull_job_node_v
 
     proposal->structure = 0;
     if (gpu >= 0) {
-        const struct lull_track *track = lull_controller_track(view->controller, (uint32_t)gpu);
+        const struct lull_track *track = view->controller->gpus[gpu].track;
 
         proposal->structure = lull_signature_join(0, lull_track_period(track));
         proposal->window_iterations = lull_controller_window(view->controller);
@@ -326,12 +326,11 @@ static void note_overruling(struct lull_job_node *node, const struct lull_agreem
 void lull_job_node_apply(struct lull_job_node *node, const struct lull_job_node_view *view,
                          int64_t now_ns)
 {
-    uint32_t count;
-    const struct lull_target *targets = lull_controller_targets(view->controller, &count);
+    const struct lull_targets *targets = &view->controller->targets;
 
     node->agreed = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        const struct lull_target *target = &targets[i];
+    for (uint32_t i = 0; i < targets->count; i++) {
+        const struct lull_target *target = &targets->list[i];
         const struct lull_agreement_clock clock =
             lull_agreement_clock(node->agreement, target->signature, now_ns);
 

@@ -25,7 +25,7 @@ uint32_t lull_controller_agreed_point(const struct lull_controller *controller,
 
 static bool must_not_try(const struct lull_target *target)
 {
-    return !target->settled && lull_controller_candidate(target) >= target->refused_point;
+    return !target->settled && lull_target_candidate(target) >= target->refused_point;
 }
 
 void lull_controller_apply_refusals(struct lull_controller *controller)

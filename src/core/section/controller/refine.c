@@ -51,7 +51,7 @@ uint32_t lull_target_point_for(const struct lull_target *target, uint32_t gpu, b
                                     under_test ? target->descent.candidate : target->descent.good);
 }
 
-uint32_t lull_controller_candidate(const struct lull_target *target)
+uint32_t lull_target_candidate(const struct lull_target *target)
 {
     if (target->turn == LULL_CONTROLLER_NO_TURN)
         return target->descent.candidate;

@@ -121,7 +121,15 @@ void lull_controller_act_on(struct lull_controller *controller, enum lull_trial_
 void lull_controller_take_iteration(struct lull_controller *controller,
                                     struct lull_controlled_gpu *gpu, double iteration_ms);
 
+/* ---- visits.c ----------------------------------------------------------------- */
+
+/* Represents the points of sections and gaps that are proven; see struct lull_controller_view. */
+uint64_t lull_controller_kept_others(const struct lull_controller *controller);
+
 /* ---- blocks.c ----------------------------------------------------------------- */
+
+/* The length of the blocks that this node wants for its proofs, iterations. */
+uint32_t lull_controller_window(const struct lull_controller *controller);
 
 /* Iterations per block of a trial of this kind that begins now, at least 1. */
 uint32_t lull_controller_block(const struct lull_controller *controller, enum lull_trial_kind kind);
@@ -136,6 +144,9 @@ bool lull_controller_is_known(const struct lull_controlled_gpu *gpu);
 
 /* Both: its iterations count. */
 bool lull_controller_takes_part(const struct lull_controlled_gpu *gpu);
+
+/* The GPU whose iterations are counted; see struct lull_controller_view. */
+uint32_t lull_controller_lead(const struct lull_controller *controller);
 
 /* Lets a GPU that takes part lead, unless the present one still does. The job may use any of the
  * node's GPUs, so the first one may have no rank. */
@@ -205,6 +216,9 @@ bool lull_controller_set_agreed(struct lull_controller *controller, uint32_t ind
 void lull_controller_place_test(struct lull_controller *controller);
 
 /* ---- swings.c ----------------------------------------------------------------- */
+
+/* Returns whether a steady point is still to be sought. */
+bool lull_controller_awaits_steady(const struct lull_controller *controller);
 
 /* A section's point (an index of the GPU's clocks) with what is given up for the node's swings; 0:
  * it is not lowered. While something is tried nothing is given up: a proof is of all that it keeps.

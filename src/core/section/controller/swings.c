@@ -111,8 +111,3 @@ uint32_t lull_controller_cut_point(const struct lull_controller *controller,
     cut = lull_swing_cut_point(&controller->swings.cut, target->of_gaps, gpu->steady, point);
     return cut > gpu->steady ? cut : 0;
 }
-
-const struct lull_swing_limit *lull_controller_swings(const struct lull_controller *controller)
-{
-    return &controller->swings;
-}

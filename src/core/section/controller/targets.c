@@ -353,9 +353,17 @@ bool lull_targets_reopen(struct lull_targets *targets)
     return any;
 }
 
-const struct lull_target *lull_controller_steady(const struct lull_controller *controller)
+bool lull_targets_have_sections(const struct lull_targets *targets)
 {
-    if (controller->targets.steady == LULL_CONTROLLER_NO_TARGET)
-        return NULL;
-    return &controller->targets.list[controller->targets.steady];
+    return targets->count > (targets->steady != LULL_CONTROLLER_NO_TARGET);
+}
+
+const struct lull_target *lull_targets_steady(const struct lull_targets *targets)
+{
+    return targets->steady == LULL_CONTROLLER_NO_TARGET ? NULL : &targets->list[targets->steady];
+}
+
+const struct lull_target *lull_targets_descending(const struct lull_targets *targets)
+{
+    return targets->current == LULL_CONTROLLER_NO_TARGET ? NULL : &targets->list[targets->current];
 }

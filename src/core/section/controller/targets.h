@@ -90,6 +90,15 @@ struct lull_duty lull_target_duty(const struct lull_target *target);
 /* Returns whether anything has been found below the reference. */
 bool lull_targets_are_lowered(const struct lull_targets *targets);
 
+/* Returns whether something is switched within iterations. */
+bool lull_targets_have_sections(const struct lull_targets *targets);
+
+/* The steady point's target, or null: there is no search. */
+const struct lull_target *lull_targets_steady(const struct lull_targets *targets);
+
+/* The target under test, or null. */
+const struct lull_target *lull_targets_descending(const struct lull_targets *targets);
+
 /* A point of a target on this GPU's clock list. */
 uint32_t lull_targets_point_on(const struct lull_targets *targets, uint32_t gpu,
                                const struct lull_target *target, uint32_t point);
@@ -98,6 +107,9 @@ uint32_t lull_targets_point_on(const struct lull_targets *targets, uint32_t gpu,
 
 /* The point of a target that is under test, or settled, for one GPU; of the target's own scale. */
 uint32_t lull_target_point_for(const struct lull_target *target, uint32_t gpu, bool under_test);
+
+/* The point of a target that is under test: of all together, or of the GPU whose turn it is. */
+uint32_t lull_target_candidate(const struct lull_target *target);
 
 /* The same of a point that is common to all GPUs. */
 uint32_t lull_target_common_point(const struct lull_target *target, uint32_t gpu, uint32_t point);

@@ -8,7 +8,7 @@
 static uint32_t visits_point_of(const struct lull_controller *controller,
                                 const struct lull_target *target, uint32_t gpu, bool is_proven)
 {
-    const bool under_test = target == lull_controller_descending(controller);
+    const bool under_test = target == lull_targets_descending(&controller->targets);
 
     if (!is_proven)
         return lull_target_point_for(target, gpu, under_test);
@@ -52,7 +52,7 @@ static uint64_t others_of(const struct lull_controller *controller, bool is_prov
 
 struct lull_visit lull_controller_visit(const struct lull_controller *controller, uint32_t gpu)
 {
-    const struct lull_target *steady = lull_controller_steady(controller);
+    const struct lull_target *steady = lull_targets_steady(&controller->targets);
     struct lull_visit visit = {0};
     struct lull_pair_slot slot;
 
