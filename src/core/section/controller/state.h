@@ -1,12 +1,16 @@
 /*
  * The controller's state, shared by its files and no other process. Calls go down this list only:
  *   controller.c  what comes in and goes out
+ *   driver.c      what the driver's calls show
+ *   view.c        what readers see
  *   visits.c      at which points an iteration runs, for comparisons
- *   decide.c      what to do next: which trial runs, and what follows from its verdicts
+ *   iteration.c   an iteration that has ended: for the trial, and what is due after it
+ *   conclude.c    what follows from a trial's verdicts
+ *   decide.c      what to do next: which trial runs
  *   blocks.c      how many iterations the blocks of a trial have
  *   gaps.c        GPUs whose sections are gaps: what is asked of the driver for them, and when
  *   plan.c        which section has which target, point and forecast
- *   beats.c       the steady point between two clocks: which duty, and when it is low
+ *   dither.c      the steady point between two clocks: which duty, and when it is low
  *   expectation.c what trials of the steady point let expect of others
  *   swings.c      what is given up because the node's power would swing too widely
  *   peers.c       what the controllers of the job's other nodes have to say
@@ -33,6 +37,9 @@
 #include "core/switching/trial.h"
 
 enum { LULL_CONTROLLER_MIN_OCCURRENCES = 3 }; /* of a section, before it can be forecast */
+/* Iterations between two checks, and from the settling to a retry, at first; see conclude.c and
+ * iteration.c. */
+enum { LULL_CONTROLLER_FIRST_CHECK = 64, LULL_CONTROLLER_FIRST_RETRY = 2048 };
 
 struct lull_controlled_gpu {
     struct lull_track *track;
@@ -103,6 +110,12 @@ struct lull_controller {
     uint32_t aligned_window;    /* iterations, with other nodes; 0: the own */
 };
 
+/* ---- driver.c ----------------------------------------------------------------- */
+
+/* While the driver is not trusted everything is raised, and no test runs. */
+void lull_controller_act_on_driver(struct lull_controller *controller,
+                                   enum lull_driver_change change);
+
 /* ---- decide.c ----------------------------------------------------------------- */
 
 void lull_controller_init_decisions(struct lull_controller *controller);
@@ -111,11 +124,28 @@ void lull_controller_init_decisions(struct lull_controller *controller);
  */
 void lull_controller_reconsider(struct lull_controller *controller);
 
+/* Begins a fresh trial: guards, pairs, and the iteration from which the schedule counts. */
+void lull_controller_begin_trial(struct lull_controller *controller, enum lull_trial_kind kind);
+
+/* Returns whether something runs below the reference: for a section, for all, or because its rank
+ * waits. */
+bool lull_controller_is_lowered(const struct lull_controller *controller);
+
+/* Returns whether what is to be proven is a duty of a steady point that is proven already. */
+bool lull_controller_is_refining(const struct lull_controller *controller);
+
+/* The target to search now, if any. */
+int32_t lull_controller_next_target(const struct lull_controller *controller);
+
 /* Whatever has been proven holds no more. */
 void lull_controller_forget_proof(struct lull_controller *controller);
 
+/* ---- conclude.c --------------------------------------------------------------- */
+
 /* Acts on the result of a trial: takes a verdict, begins a check or the next stretch of a watch. */
 void lull_controller_act_on(struct lull_controller *controller, enum lull_trial_result result);
+
+/* ---- iteration.c -------------------------------------------------------------- */
 
 /* An iteration of this GPU's rank has ended: it may complete a block, a pair, a verdict. */
 void lull_controller_take_iteration(struct lull_controller *controller,
@@ -227,7 +257,7 @@ uint32_t lull_controller_cut_point(const struct lull_controller *controller,
                                    const struct lull_controlled_gpu *gpu,
                                    const struct lull_target *target, uint32_t point);
 
-/* ---- beats.c ------------------------------------------------------------------ */
+/* ---- dither.c ----------------------------------------------------------------- */
 
 /* Returns the slowdown that is aimed at with the steady point: some of the tolerance is left to the
  * proof. */
