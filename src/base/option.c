@@ -3,12 +3,11 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/minmax.h"
-#include "base/text.h"
+#include "base/nearest.h"
+#include "base/option_value.h"
 
 /* One row of any of the tables, and what the command line said of it. */
 struct option_slot {
@@ -38,255 +37,12 @@ static void option_collect(struct option_reading *reading)
         }
 }
 
-/* ---- words that are near ------------------------------------------------------------------- */
-
-enum { LONGEST_WORD = 48 };
-
-/* Counts the insertions, deletions, replacements and swaps of neighbours that make one word the
- * other. */
-static uint32_t option_distance(const char *a, const char *b)
-{
-    uint32_t rows[3][LONGEST_WORD + 1];
-    const size_t width = strlen(b);
-
-    if (strlen(a) > LONGEST_WORD || width > LONGEST_WORD)
-        return UINT32_MAX;
-    for (uint32_t j = 0; j <= width; j++)
-        rows[0][j] = j;
-    for (uint32_t i = 1; a[i - 1] != '\0'; i++) {
-        uint32_t *const now = rows[i % 3];
-        const uint32_t *const before = rows[(i - 1) % 3];
-
-        now[0] = i;
-        for (uint32_t j = 1; j <= width; j++) {
-            now[j] = lull_min_u32(before[j - 1] + (a[i - 1] != b[j - 1]),
-                                  lull_min_u32(before[j], now[j - 1]) + 1);
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                now[j] = lull_min_u32(now[j], rows[(i - 2) % 3][j - 2] + 1);
-        }
-    }
-    return rows[strlen(a) % 3][width];
-}
-
-struct lull_nearest lull_nearest_begin(const char *word)
-{
-    /* One slip in a short word, one more for each four letters: */
-    return (struct lull_nearest){.word = word, .distance = 2 + (uint32_t)strlen(word) / 4};
-}
-
-void lull_nearest_try(struct lull_nearest *nearest, const char *candidate)
-{
-    const size_t length = strlen(nearest->word);
-    uint32_t found = option_distance(nearest->word, candidate);
-
-    if (length >= 3 && strncmp(nearest->word, candidate, length) == 0)
-        found = 1; /* its beginning */
-    if (found < nearest->distance) {
-        nearest->best = candidate;
-        nearest->distance = found;
-    }
-}
-
-/* ---- values -------------------------------------------------------------------------------- */
-
-const char *lull_option_word(const struct lull_option *row, uint32_t index)
-{
-    if (row->word_at != NULL)
-        return row->word_at(index);
-    return row->words != NULL ? row->words[index] : NULL;
-}
-
-static bool option_find_word(const struct lull_option *row, const char *text, uint32_t *index_out)
-{
-    const char *word;
-
-    for (uint32_t i = 0; (word = lull_option_word(row, i)) != NULL; i++)
-        if (strcmp(word, text) == 0) {
-            *index_out = i;
-            return true;
-        }
-    return false;
-}
-
-static int option_take_whole(const struct lull_option *row, const char *text, void *place)
-{
-    const bool is_wide = row->size == sizeof(int64_t);
-    int64_t most = is_wide ? INT64_MAX : UINT32_MAX;
-    int64_t value;
-    uint32_t narrow;
-
-    assert(is_wide || row->size == sizeof(narrow));
-    if (row->most > 0.0)
-        most = (int64_t)row->most;
-    if (lull_text_parse_int(text, (int64_t)row->least, most, &value) < 0)
-        return -EINVAL;
-    narrow = (uint32_t)value;
-    memcpy(place, is_wide ? (const void *)&value : (const void *)&narrow, row->size);
-    return 0;
-}
-
-int lull_option_refuse_bare(double value, struct lull_error *err)
-{
-    return lull_error_set(err, -EINVAL, "that would be %g %%; write %g%% or %g", 100.0 * value,
-                          value, value / 100.0);
-}
-
-static int option_take_number(const struct lull_option *row, const char *text, void *place,
-                              struct lull_error *err)
-{
-    const double most = row->most > 0.0 ? row->most : INFINITY;
-    double value;
-    int rc;
-
-    assert(row->size == sizeof(value));
-    if (row->is_slowdown && lull_text_is_bare_percent(text, &value))
-        return lull_option_refuse_bare(value, err);
-    if (row->type == LULL_OPTION_RATIO)
-        rc = lull_text_parse_ratio(text, &value);
-    else
-        rc = lull_text_parse_number(text, &value);
-    if (rc < 0 || value < row->least || value > most || (row->is_open && value <= row->least))
-        return -EINVAL;
-    memcpy(place, &value, sizeof(value));
-    return 0;
-}
-
-/* The units that values represent in the help. */
-static const struct option_unit {
-    const char *value;
-    const char *name;
-    double ns; /* of a time */
-} units[] = {{"W", "watts", 0.0},       {"MS", "milliseconds", 1e6},
-             {"S", "seconds", 1e9},     {"J", "joules", 0.0},
-             {"MHZ", "megahertz", 0.0}, {"H", "hours", 3.6e12},
-             {"MIN", "minutes", 6e10},  {NULL, NULL, 0.0}};
-
-/* Finds the unit of a row; for a value that is no unit the last one, which has no name. */
-static const struct option_unit *option_unit_of(const struct lull_option *row)
-{
-    const struct option_unit *unit = units;
-
-    while (unit->name != NULL && (row->value == NULL || strcmp(row->value, unit->value) != 0))
-        unit++;
-    return unit;
-}
-
-static int take_time(const struct lull_option *row, const char *text, void *place)
-{
-    const double unit_ns = option_unit_of(row)->ns;
-    double value;
-    int64_t time_ns;
-
-    assert(row->size == sizeof(time_ns) && unit_ns > 0.0 && row->most > 0.0);
-    if (lull_text_parse_between(text, row->least, row->most, &value) < 0)
-        return -EINVAL;
-    time_ns = (int64_t)(value * unit_ns);
-    if (row->is_open && (double)time_ns <= row->least * unit_ns)
-        return -EINVAL;
-    memcpy(place, &time_ns, sizeof(time_ns));
-    return 0;
-}
-
-/* Takes the text if it is a value that the row allows. Prints nothing. */
-static int option_take_value(const struct option_slot *slot, const char *text,
-                             struct lull_error *err)
-{
-    const struct lull_option *const row = slot->row;
-    void *const place = slot->into + row->offset;
-    uint32_t index;
-
-    switch (row->type) {
-    case LULL_OPTION_FLAG:
-        assert(row->size == sizeof(bool));
-        *(bool *)place = true;
-        return 0;
-    case LULL_OPTION_WHOLE:
-        return option_take_whole(row, text, place);
-    case LULL_OPTION_NUMBER:
-    case LULL_OPTION_RATIO:
-        return option_take_number(row, text, place, err);
-    case LULL_OPTION_TIME:
-        return take_time(row, text, place);
-    case LULL_OPTION_WORD:
-        assert(row->size == sizeof(index));
-        if (!option_find_word(row, text, &index))
-            return -EINVAL;
-        memcpy(place, &index, sizeof(index));
-        return 0;
-    case LULL_OPTION_TEXT:
-        assert(row->size == sizeof(text));
-        if (lull_option_word(row, 0) != NULL && !option_find_word(row, text, &index))
-            return -EINVAL;
-        memcpy(place, &text, sizeof(text));
-        return 0;
-    default:
-        return row->parse(text, place, err);
-    }
-}
-
 /* ---- messages ------------------------------------------------------------------------------ */
 
 static int refer_to_help(const struct option_reading *reading)
 {
     fprintf(stderr, "Try `%s --help`.\n", reading->reader->name);
     return -EINVAL;
-}
-
-static void option_print_words(const struct lull_option *row, FILE *out)
-{
-    const char *word = lull_option_word(row, 0);
-
-    for (uint32_t i = 1; word != NULL; i++) {
-        const char *const next = lull_option_word(row, i);
-
-        if (i > 1)
-            fputs(next == NULL ? " or " : ", ", out);
-        fputs(word, out);
-        word = next;
-    }
-}
-
-static void print_bound(const struct lull_option *row, double value, FILE *out)
-{
-    if (row->type == LULL_OPTION_RATIO)
-        fprintf(out, "%.10g%%", 100.0 * value);
-    else
-        fprintf(out, "%.10g", value);
-}
-
-static void option_print_range(const struct lull_option *row, FILE *out)
-{
-    const double most = row->type == LULL_OPTION_RATIO && row->most == 0.0 ? 1.0 : row->most;
-
-    fputs(row->is_open ? " above " : " from ", out);
-    print_bound(row, row->least, out);
-    if (most > 0.0) {
-        fputs(row->is_open ? ", at most " : " to ", out);
-        print_bound(row, most, out);
-    } else if (!row->is_open) {
-        fputs(" on", out);
-    }
-}
-
-/* Describes the values that an option takes; an error text puts it after "give ". */
-static void print_expected(const struct lull_option *row, FILE *out)
-{
-    static const char *const kinds[] = {[LULL_OPTION_WHOLE] = "a whole number",
-                                        [LULL_OPTION_NUMBER] = "a number",
-                                        [LULL_OPTION_TIME] = "a number",
-                                        [LULL_OPTION_RATIO] = "a ratio such as 1% or 0.01,"};
-    const char *const unit = option_unit_of(row)->name;
-
-    if (row->expected != NULL) {
-        fputs(row->expected, out);
-    } else if (row->words != NULL || row->word_at != NULL) {
-        option_print_words(row, out);
-    } else {
-        fputs(kinds[row->type], out);
-        option_print_range(row, out);
-        if (unit != NULL)
-            fprintf(out, ", in %s", unit);
-    }
 }
 
 /* variable: the value is that of this variable of the environment; null: of the option. */
@@ -307,7 +63,7 @@ static int refuse_value(const struct option_reading *reading, const struct lull_
         fputs(err->text, stderr);
     } else {
         fputs("give ", stderr);
-        print_expected(row, stderr);
+        lull_option_print_expected(row, stderr);
         if (nearest.best != NULL)
             fprintf(stderr, "; did you mean %s?", nearest.best);
     }
@@ -327,7 +83,7 @@ static int option_set(struct option_reading *reading, struct option_slot *slot, 
     if (slot->row->given != 0)
         *(bool *)(slot->into + slot->row->given - 1) = true;
     if (text != NULL || slot->row->type == LULL_OPTION_FLAG)
-        rc = option_take_value(slot, text, &err);
+        rc = lull_option_take_value(slot->row, text, slot->into + slot->row->offset, &err);
     return rc < 0 ? refuse_value(reading, slot->row, NULL, text, rc, &err) : 0;
 }
 
@@ -343,7 +99,7 @@ static enum match match_name(const char *name, const char *word, size_t length)
 /* The nearest name is offered, because most unknown options are typing errors. */
 static int refuse_option(const struct option_reading *reading, const char *word, size_t length)
 {
-    char name[LONGEST_WORD + 1];
+    char name[LULL_NEAREST_LONGEST + 1];
     struct lull_nearest nearest = lull_nearest_begin(name);
 
     snprintf(name, sizeof(name), "%.*s", (int)length, word);
@@ -397,7 +153,7 @@ static int refuse_missing_value(const struct option_reading *reading, const stru
     if (row->type == LULL_OPTION_TEXT || (row->type == LULL_OPTION_OWN && row->expected == NULL))
         fputs(row->value, stderr);
     else
-        print_expected(row, stderr);
+        lull_option_print_expected(row, stderr);
     fputc('\n', stderr);
     return refer_to_help(reading);
 }
@@ -501,7 +257,9 @@ static int set_defaults(struct option_reading *reading)
 
         if (!is_variable)
             text = row->default_value;
-        rc = text != NULL ? option_take_value(slot, text, &err) : 0;
+        rc = text != NULL
+                 ? lull_option_take_value(slot->row, text, slot->into + slot->row->offset, &err)
+                 : 0;
         if (rc < 0)
             return refuse_value(reading, row, is_variable ? row->environment : NULL, text, rc,
                                 &err);

@@ -171,16 +171,4 @@ const char *lull_option_word(const struct lull_option *row, uint32_t index);
  */
 void lull_option_print_wrapped(const char *text, int column, int indent, FILE *out);
 
-/* The word that is likely to be meant by one that is mistyped. */
-struct lull_nearest {
-    const char *word;
-    const char *best; /* null: none is near */
-    uint32_t distance;
-};
-
-struct lull_nearest lull_nearest_begin(const char *word);
-
-/* Borrows the candidate. */
-void lull_nearest_try(struct lull_nearest *nearest, const char *candidate);
-
 #endif

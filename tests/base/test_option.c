@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/nearest.h"
 #include "base/option.h"
 
 struct values {
