@@ -1,294 +1,17 @@
 /* The GPUs of this node, behind the functions of the vendor that made them.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "device/device.h"
-
 #include <errno.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/process.h"
-#include "device/amdsmi.h"
-#include "device/fault.h"
-#include "device/levelzero.h"
-#include "device/nvml.h"
+#include "device/device_state.h"
 #include "device/driver_owner.h"
-
-/* The driver's number of a GPU that it does not have at present. */
-#define ABSENT UINT32_MAX
 
 /* No GPU has drawn more since its driver was loaded: 1500 W for 20 years. */
 #define MAX_ENERGY_MJ UINT64_C(1000000000000000)
-
-/* A counter that says 0 is read again after this time, which is several refreshes, and counts as
- * none if it still says 0. */
-#define ZERO_COUNTER_NS (300 * LULL_NS_PER_MS)
-
-struct lull_devices {
-    const struct lull_vendor *vendor; /* NULL: none has been found yet */
-    void *state;                      /* NULL: the library is closed */
-    /* A call counts itself in before it looks whether the driver is open, and a release closes it
-     * before it looks at the count: so no call is ever inside a library that is being closed. */
-    atomic_bool is_open;
-    atomic_uint inside;
-    atomic_uint count;
-    uint32_t listed;                              /* how many the driver lists */
-    _Atomic uint32_t slots[LULL_DEVICE_MAX_GPUS]; /* the driver's numbers of the GPUs */
-    char driver_version[96];
-    struct lull_device_info infos[LULL_DEVICE_MAX_GPUS];
-    /* The facts of GPUs that the driver did not describe at first and describes since; else NULL.
-     * They replace those of before, which others may still be reading. */
-    _Atomic(struct lull_device_info *) late_infos[LULL_DEVICE_MAX_GPUS];
-};
-
-/* The vendors in the order in which they are tried. */
-static const struct lull_vendor *const vendors[] = {&lull_nvml_vendor, &lull_amdsmi_vendor,
-                                                    &lull_levelzero_vendor};
-
-enum { VENDOR_COUNT = sizeof(vendors) / sizeof(vendors[0]) };
-
-/* Chooses the vendors that are tried, as the range [*first, *end) of the table: the one that
- * LULL_VENDOR names, or all of them. */
-static int choose_vendors(uint32_t *first, uint32_t *end, struct lull_error *err)
-{
-    const char *name = getenv("LULL_VENDOR");
-
-    *first = 0;
-    *end = VENDOR_COUNT;
-    /* Without the variable every vendor is tried. */
-    if (name == NULL || name[0] == '\0')
-        return 0;
-    while (*first < VENDOR_COUNT && strcmp(vendors[*first]->name, name) != 0)
-        (*first)++;
-    *end = *first + 1;
-    if (*first == VENDOR_COUNT)
-        return lull_error_set(err, -EINVAL, "LULL_VENDOR=%.40s: expected nvidia, amd or intel",
-                              name);
-    return 0;
-}
-
-/* Passes the error on. Where no driver is installed or loaded there is no device either. */
-static int fail_open(const struct lull_error *error, struct lull_error *err)
-{
-    if (error->code != -ENOENT && error->code != LULL_E_NO_DRIVER)
-        return lull_error_set(err, error->code, "%s", error->text);
-    return lull_error_set(err, LULL_E_NO_DEVICE, "%s", error->text);
-}
-
-/* Opens the first vendor that has a GPU. If a driver is installed and fails for another reason than
- * having no GPU, the search ends: the GPUs of another vendor must not take the place of one that is
- * broken. */
-static int open_vendor(const struct lull_vendor **vendor_out, void **state_out, uint32_t *count_out,
-                       struct lull_error *err)
-{
-    struct lull_error kept = {0};
-    uint32_t first;
-    uint32_t end;
-    int result = choose_vendors(&first, &end, err);
-
-    if (result < 0)
-        return result;
-    for (uint32_t i = first; i < end; i++) {
-        struct lull_error error = {0};
-
-        result = vendors[i]->open(state_out, count_out, &error);
-        if (result == 0) {
-            *vendor_out = vendors[i];
-            return 0;
-        }
-        if (result != -ENOENT && result != LULL_E_NO_DEVICE && result != LULL_E_NO_DRIVER)
-            return fail_open(&error, err);
-        if (i == first || (kept.code == -ENOENT && result != -ENOENT))
-            kept = error;
-    }
-    return fail_open(&kept, err);
-}
-
-/* Opens the vendor that these GPUs are of, or, where there are none yet, the first that has one. */
-static int device_open_library(struct lull_devices *devices, uint32_t *count_out,
-                               struct lull_error *err)
-{
-    struct lull_error error;
-    int result;
-
-    if (devices->vendor == NULL)
-        return open_vendor(&devices->vendor, &devices->state, count_out, err);
-    result = devices->vendor->open(&devices->state, count_out, &error);
-    return result < 0 ? fail_open(&error, err) : 0;
-}
-
-/* Returns whether the driver says of a counter that nothing was ever drawn. */
-static bool is_counter_zero(struct lull_devices *devices, uint32_t gpu)
-{
-    struct lull_device_reading reading = {0};
-
-    return (devices->infos[gpu].capabilities & LULL_CAPABILITY_ENERGY_COUNTER) != 0 &&
-           devices->vendor->read(devices->state, gpu, LULL_READING_ENERGY, &reading) &&
-           reading.energy_mj == 0;
-}
-
-/* A counter that stays at 0 is no counter. */
-static void drop_zero_counters(struct lull_devices *devices, uint32_t listed)
-{
-    uint64_t zero = 0;
-
-    for (uint32_t gpu = 0; gpu < listed; gpu++)
-        zero |= (uint64_t)is_counter_zero(devices, gpu) << gpu;
-    if (zero == 0)
-        return;
-    lull_sleep_until_ns(lull_now_ns() + ZERO_COUNTER_NS);
-    for (uint32_t gpu = 0; gpu < listed; gpu++)
-        if ((zero >> gpu & 1) != 0 && is_counter_zero(devices, gpu))
-            devices->infos[gpu].capabilities &= ~(uint32_t)LULL_CAPABILITY_ENERGY_COUNTER;
-}
-
-/* Describes a GPU, whether the driver opens it or not. */
-static int device_describe(struct lull_devices *devices, uint32_t slot,
-                           struct lull_device_info *info_out, struct lull_error *err)
-{
-    *info_out = (struct lull_device_info){0};
-    info_out->status = devices->vendor->describe(devices->state, slot, info_out, err);
-    if (info_out->status < 0 && info_out->uuid[0] == '\0') {
-        *info_out = (struct lull_device_info){.status = info_out->status};
-        snprintf(info_out->name, sizeof(info_out->name), "not opened: %.80s", err->text);
-    }
-    return info_out->status;
-}
-
-/* The same when the driver was just opened: one that is only busy is called again soon. */
-static void describe_first(struct lull_devices *devices, uint32_t gpu)
-{
-    struct lull_device_info *info = &devices->infos[gpu];
-    struct lull_error error = {0};
-
-    for (uint32_t failures = 1;
-         device_describe(devices, gpu, info, &error) < 0 &&
-         lull_fault_of(info->status) == LULL_FAULT_PASSING && failures <= LULL_FAULT_RETRIES;
-         failures++)
-        lull_sleep_until_ns(lull_now_ns() + lull_fault_pause_ns(LULL_FAULT_PASSING, failures));
-    if (info->status < 0)
-        lull_log(LULL_LOG_WARNING, "device", "GPU %u: %s: %s", gpu,
-                 info->uuid[0] == '\0' ? "not opened" : "not described completely", error.text);
-    if (info->has_only_module_power)
-        lull_log(LULL_LOG_WARNING, "device",
-                 "GPU %u: the driver reports only the power of GPU and CPU together; the GPU's own "
-                 "is not known, its energy is that of its own counter, and its power limit, which "
-                 "is the module's, is not changed",
-                 gpu);
-}
-
-/* Takes all GPUs of a driver that was just opened. */
-static void device_take_all(struct lull_devices *devices, uint32_t listed)
-{
-    for (uint32_t gpu = 0; gpu < listed; gpu++) {
-        describe_first(devices, gpu);
-        atomic_store(&devices->slots[gpu], gpu);
-    }
-    drop_zero_counters(devices, listed);
-    atomic_store(&devices->count, listed);
-}
-
-/* Finds the known GPUs among those that a driver lists, which may have other numbers than before.
- */
-static int match_all(struct lull_devices *devices, uint32_t listed, struct lull_error *err)
-{
-    struct lull_device_info *info = malloc(sizeof(*info));
-
-    if (info == NULL)
-        return lull_error_set(err, -ENOMEM, "no memory for %u GPUs", listed);
-    for (uint32_t gpu = 0; gpu < LULL_DEVICE_MAX_GPUS; gpu++)
-        atomic_store(&devices->slots[gpu], ABSENT);
-    for (uint32_t slot = 0; slot < listed; slot++) {
-        struct lull_error error = {0};
-        int gpu;
-
-        device_describe(devices, slot, info, &error);
-        gpu = lull_device_find(devices, info->uuid);
-        /* One that the driver does not open has no UUID, and its number is all that is known. */
-        if (info->uuid[0] == '\0' && lull_device_info(devices, slot)->uuid[0] == '\0')
-            gpu = (int)slot;
-        if (gpu >= 0)
-            atomic_store(&devices->slots[gpu], slot);
-        else if (info->uuid[0] != '\0')
-            lull_log(LULL_LOG_WARNING, "device",
-                     "%s: a GPU that was added after this process started; it is not managed until "
-                     "the next start",
-                     info->uuid);
-    }
-    free(info);
-    return 0;
-}
-
-int lull_devices_attach(struct lull_devices *devices, struct lull_error *err)
-{
-    uint32_t listed;
-    int result = device_open_library(devices, &listed, err);
-
-    if (result < 0)
-        return result;
-    devices->listed = listed;
-    if (atomic_load(&devices->count) == 0)
-        device_take_all(devices, listed);
-    else
-        result = match_all(devices, listed, err);
-    snprintf(devices->driver_version, sizeof(devices->driver_version), "%s",
-             devices->vendor->driver_version(devices->state));
-    atomic_store(&devices->is_open, true);
-    if (result < 0)
-        lull_devices_release(devices);
-    return result;
-}
-
-int lull_devices_release(struct lull_devices *devices)
-{
-    atomic_store(&devices->is_open, false);
-    if (atomic_load(&devices->inside) > 0)
-        return -EBUSY;
-    if (devices->state != NULL)
-        devices->vendor->close(devices->state);
-    devices->state = NULL;
-    return 0;
-}
-
-int lull_devices_open_later(struct lull_devices **devices_out, struct lull_error *err)
-{
-    struct lull_devices *devices = calloc(1, sizeof(*devices));
-
-    if (devices == NULL)
-        return lull_error_set(err, -ENOMEM, "no memory for the GPUs");
-    *devices_out = devices;
-    return 0;
-}
-
-int lull_devices_open(struct lull_devices **devices_out, struct lull_error *err)
-{
-    struct lull_devices *devices = NULL;
-    int result = lull_devices_open_later(&devices, err);
-
-    if (result == 0)
-        result = lull_devices_attach(devices, err);
-    if (result < 0) {
-        free(devices);
-        return result;
-    }
-    *devices_out = devices;
-    return 0;
-}
-
-void lull_devices_close(struct lull_devices *devices)
-{
-    if (devices == NULL)
-        return;
-    if (devices->state != NULL)
-        devices->vendor->close(devices->state);
-    for (uint32_t gpu = 0; gpu < LULL_DEVICE_MAX_GPUS; gpu++)
-        free(devices->late_infos[gpu]);
-    free(devices);
-}
 
 uint32_t lull_devices_count(const struct lull_devices *devices)
 {
@@ -320,93 +43,17 @@ int lull_device_find(const struct lull_devices *devices, const char *uuid)
     return -ENODEV;
 }
 
-static uint32_t device_max(uint32_t a, uint32_t b)
-{
-    return a > b ? a : b;
-}
-
-static uint32_t device_min(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
-/* A band between two clocks of the device would be left by whatever is set. */
-static bool has_clock_within(const struct lull_device_info *info, const struct lull_band *band)
-{
-    for (uint32_t i = 0; i < info->sm_clock_count; i++)
-        if (info->sm_clocks_mhz[i] >= band->min_mhz && info->sm_clocks_mhz[i] <= band->max_mhz)
-            return true;
-    return false;
-}
-
-static int check_clocks(const struct lull_device_info *info, const struct lull_band *band,
-                        struct lull_error *err)
-{
-    uint32_t highest_mhz;
-    uint32_t lowest_mhz;
-
-    if ((info->capabilities & LULL_CAPABILITY_SM_LOCK) == 0 || info->sm_clock_count == 0)
-        return lull_error_set(
-            err, LULL_E_UNSUPPORTED,
-            "GPU %s: its SM clock cannot be locked; see lull gpus for what it can do", info->uuid);
-    highest_mhz = info->sm_clocks_mhz[0];
-    lowest_mhz = info->sm_clocks_mhz[info->sm_clock_count - 1];
-    if (!has_clock_within(info, band))
-        return lull_error_set(
-            err, -EINVAL, "GPU %s: it has no clock between %u and %u MHz, but from %u to %u MHz",
-            info->uuid, band->min_mhz, band->max_mhz, lowest_mhz, highest_mhz);
-    return 0;
-}
-
-static int device_check_limits(const struct lull_device_info *info, const struct lull_band *band,
-                               struct lull_error *err)
-{
-    if ((info->capabilities & LULL_CAPABILITY_POWER_LIMIT) == 0)
-        return lull_error_set(
-            err, LULL_E_UNSUPPORTED,
-            "GPU %s: its power limit cannot be set; see lull gpus for what it can do", info->uuid);
-    if (band->min_limit_mw > band->max_limit_mw || band->min_limit_mw > info->power_limit_max_mw ||
-        band->max_limit_mw < info->power_limit_min_mw)
-        return lull_error_set(
-            err, -EINVAL,
-            "GPU %s: it takes no power limit between %u and %u W, but from %u to %u W", info->uuid,
-            band->min_limit_mw / 1000, band->max_limit_mw / 1000, info->power_limit_min_mw / 1000,
-            info->power_limit_max_mw / 1000);
-    return 0;
-}
-
-int lull_device_fit_band(const struct lull_device_info *info, struct lull_band *band,
-                         struct lull_error *err)
-{
-    const bool has_limits = band->max_limit_mw > 0;
-    int result = check_clocks(info, band, err);
-
-    if (result < 0)
-        return result;
-    if (has_limits)
-        result = device_check_limits(info, band, err);
-    if (result < 0)
-        return result;
-    band->min_mhz = device_max(band->min_mhz, info->sm_clocks_mhz[info->sm_clock_count - 1]);
-    band->max_mhz = device_min(band->max_mhz, info->sm_clocks_mhz[0]);
-    if (has_limits) {
-        band->min_limit_mw = device_max(band->min_limit_mw, info->power_limit_min_mw);
-        band->max_limit_mw = device_min(band->max_limit_mw, info->power_limit_max_mw);
-    }
-    return 0;
-}
-
 /* --- calls of the driver --- */
 
-/* Begins a call; ABSENT: it cannot be made. */
+/* Begins a call; LULL_DEVICE_ABSENT: it cannot be made. */
 static uint32_t begin_check(struct lull_devices *devices, uint32_t gpu)
 {
-    uint32_t slot = ABSENT;
+    uint32_t slot = LULL_DEVICE_ABSENT;
 
     atomic_fetch_add(&devices->inside, 1);
     if (atomic_load(&devices->is_open))
         slot = atomic_load(&devices->slots[gpu]);
-    if (slot == ABSENT)
+    if (slot == LULL_DEVICE_ABSENT)
         atomic_fetch_sub(&devices->inside, 1);
     else
         lull_driver_owner_call_begin(gpu);
@@ -419,10 +66,11 @@ static bool is_described(const struct lull_device_info *info)
     return info->status == 0 || info->uuid[0] != '\0';
 }
 
-/* Begins a call of a GPU. ABSENT: the driver has not opened it, or it is gone. */
+/* Begins a call of a GPU. LULL_DEVICE_ABSENT: the driver has not opened it, or it is gone. */
 static uint32_t device_begin_call(struct lull_devices *devices, uint32_t gpu)
 {
-    return is_described(lull_device_info(devices, gpu)) ? begin_check(devices, gpu) : ABSENT;
+    return is_described(lull_device_info(devices, gpu)) ? begin_check(devices, gpu)
+                                                        : LULL_DEVICE_ABSENT;
 }
 
 /* Ends it. False: the driver was given up meanwhile, so what the call says is void. */
@@ -477,7 +125,7 @@ void lull_device_read(struct lull_devices *devices, uint32_t gpu, uint32_t wante
     const uint32_t slot = device_begin_call(devices, gpu);
 
     *reading_out = (struct lull_device_reading){0};
-    if (slot == ABSENT)
+    if (slot == LULL_DEVICE_ABSENT)
         return;
     for (uint32_t field = 1; field <= LULL_READING_XIDS; field <<= 1)
         if ((wanted & field) != 0)
@@ -502,7 +150,7 @@ void lull_device_list_processes(struct lull_devices *devices, uint32_t gpu,
     if (devices->vendor == NULL || devices->vendor->list_processes == NULL)
         return;
     slot = device_begin_call(devices, gpu);
-    if (slot == ABSENT)
+    if (slot == LULL_DEVICE_ABSENT)
         return;
     processes_out->pid_space = pid_space();
     devices->vendor->list_processes(devices->state, slot, processes_out);
@@ -551,7 +199,7 @@ int lull_device_lock_sm(struct lull_devices *devices, uint32_t gpu, uint32_t min
 {
     const uint32_t slot = device_begin_call(devices, gpu);
 
-    if (slot == ABSENT)
+    if (slot == LULL_DEVICE_ABSENT)
         return fail_absent(devices, gpu, err);
     return leave_with(devices, gpu,
                       devices->vendor->lock_sm(devices->state, slot, min_mhz, max_mhz, err), err);
@@ -577,7 +225,7 @@ int lull_device_reset_sm(struct lull_devices *devices, uint32_t gpu, struct lull
 {
     const uint32_t slot = device_begin_call(devices, gpu);
 
-    if (slot == ABSENT)
+    if (slot == LULL_DEVICE_ABSENT)
         return fail_absent(devices, gpu, err);
     return leave_with(devices, gpu, free_clock(devices, gpu, slot, err), err);
 }
@@ -592,7 +240,7 @@ int lull_device_reset_memory(struct lull_devices *devices, uint32_t gpu, struct 
                               "such function",
                               gpu);
     slot = device_begin_call(devices, gpu);
-    if (slot == ABSENT)
+    if (slot == LULL_DEVICE_ABSENT)
         return fail_absent(devices, gpu, err);
     return leave_with(devices, gpu, devices->vendor->reset_memory(devices->state, slot, err), err);
 }
@@ -602,7 +250,7 @@ int lull_device_set_power_limit(struct lull_devices *devices, uint32_t gpu, uint
 {
     const uint32_t slot = device_begin_call(devices, gpu);
 
-    if (slot == ABSENT)
+    if (slot == LULL_DEVICE_ABSENT)
         return fail_absent(devices, gpu, err);
     return leave_with(devices, gpu,
                       devices->vendor->set_power_limit(devices->state, slot, limit_mw, err), err);
@@ -619,7 +267,7 @@ static int find_listed(struct lull_devices *devices, const char *uuid, uint32_t 
     for (uint32_t slot = 0; info != NULL && result < 0 && slot < devices->listed; slot++) {
         struct lull_error error = {0};
 
-        device_describe(devices, slot, info, &error);
+        lull_device_describe(devices, slot, info, &error);
         if (strcmp(info->uuid, uuid) != 0)
             continue;
         *slot_out = slot;
@@ -675,7 +323,7 @@ static int describe_late(struct lull_devices *devices, uint32_t gpu, uint32_t sl
         return 0;
     info = malloc(sizeof(*info));
     result = info == NULL ? lull_error_set(&error, -ENOMEM, "no memory for its facts")
-                          : device_describe(devices, slot, info, &error);
+                          : lull_device_describe(devices, slot, info, &error);
     if (result == 0) {
         atomic_store(&devices->late_infos[gpu], info);
         lull_log(LULL_LOG_INFO, "device", "GPU %u: the driver has opened it: %s (uuid=%s)", gpu,
@@ -696,10 +344,10 @@ int lull_device_check(struct lull_devices *devices, uint32_t gpu,
     int result;
 
     *update_out = (struct lull_device_update){0};
-    if (atomic_load(&devices->slots[gpu]) == ABSENT)
+    if (atomic_load(&devices->slots[gpu]) == LULL_DEVICE_ABSENT)
         find_absent(devices, gpu);
     slot = begin_check(devices, gpu);
-    if (slot == ABSENT)
+    if (slot == LULL_DEVICE_ABSENT)
         return fail_absent(devices, gpu, err);
     result = describe_late(devices, gpu, slot, err);
     if (result == 0)
@@ -711,11 +359,11 @@ void lull_device_release(struct lull_devices *devices, uint32_t gpu)
 {
     const uint32_t slot = device_begin_call(devices, gpu);
 
-    if (slot == ABSENT)
+    if (slot == LULL_DEVICE_ABSENT)
         return;
     if (devices->vendor->release != NULL) {
         devices->vendor->release(devices->state, slot);
-        atomic_store(&devices->slots[gpu], ABSENT);
+        atomic_store(&devices->slots[gpu], LULL_DEVICE_ABSENT);
     }
     device_end_call(devices);
 }

@@ -5,13 +5,8 @@
 #ifndef LULL_DEVICE_NVML_H
 #define LULL_DEVICE_NVML_H
 
-#include "device/library.h"
 #include "device/vendor.h"
 
 extern const struct lull_vendor lull_nvml_vendor;
-
-/* Returns the row for an nvmlReturn_t, never NULL; a code without documentation counts as 999,
- * unknown. Threads: any. */
-const struct lull_library_meaning *lull_nvml_meaning(int code);
 
 #endif

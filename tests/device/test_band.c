@@ -4,10 +4,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
-#include "device/device.c" /* to make up a list of GPUs */
+#include "device/device_state.h" /* to make up a list of GPUs */
 
 static const struct lull_device_info full = {
     .uuid = "GPU-1",

@@ -6,25 +6,27 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
 #include "device/library.h"
+#include "device/nvml.h"
 
 static void fake_bind(void *table);
 
 #define lull_library_open_driver(variable, names, ...) ((void)(names), 0)
 #define lull_library_bind(library, table, symbols, count) ((void)(symbols), fake_bind(table))
 
-#include "device/nvml.c"
+#include "device/nvml_library.c"
 
-static struct nvml made_up; /* the functions that the library has */
+static struct lull_nvml made_up; /* the functions that the library has */
 
 static void fake_bind(void *table)
 {
     memcpy((char *)table + sizeof(void *), (char *)&made_up + sizeof(void *),
-           offsetof(struct nvml, library_name) - sizeof(void *));
+           offsetof(struct lull_nvml, library_name) - sizeof(void *));
 }
 
 struct gpu {
@@ -256,7 +258,7 @@ static int set_up(void **state)
     gpu_count = 1;
     count_code = init_code = 0;
     shutdowns = 0;
-    made_up = (struct nvml){
+    made_up = (struct lull_nvml){
         .init = fake_init,
         .shutdown = fake_shutdown,
         .driver_version = fake_version,
@@ -301,7 +303,7 @@ static int set_up(void **state)
     return 0;
 }
 
-static struct nvml *opened;
+static struct lull_nvml *opened;
 static const uint32_t everything = LULL_CAPABILITY_SM_LOCK | LULL_CAPABILITY_MEMORY_LOCK |
                                    LULL_CAPABILITY_POWER_LIMIT | LULL_CAPABILITY_ENERGY_COUNTER |
                                    LULL_CAPABILITY_INSTANT_POWER;
@@ -470,28 +472,28 @@ static void each_missing_function_is_one_ability_less(void **state)
         uint32_t lost;
         uint32_t unread;
     } rows[] = {
-        {offsetof(struct nvml, lock_sm), LULL_CAPABILITY_SM_LOCK, 0},
-        {offsetof(struct nvml, reset_sm), LULL_CAPABILITY_SM_LOCK, 0},
-        {offsetof(struct nvml, graphics_clocks), LULL_CAPABILITY_SM_LOCK, 0},
-        {offsetof(struct nvml, memory_clocks), LULL_CAPABILITY_SM_LOCK, 0},
-        {offsetof(struct nvml, architecture), LULL_CAPABILITY_SM_LOCK | LULL_CAPABILITY_MEMORY_LOCK,
-         0},
-        {offsetof(struct nvml, lock_memory), LULL_CAPABILITY_MEMORY_LOCK, 0},
-        {offsetof(struct nvml, reset_memory), LULL_CAPABILITY_MEMORY_LOCK, 0},
-        {offsetof(struct nvml, set_power_limit), LULL_CAPABILITY_POWER_LIMIT, 0},
-        {offsetof(struct nvml, power_limit_range), LULL_CAPABILITY_POWER_LIMIT, 0},
-        {offsetof(struct nvml, energy), LULL_CAPABILITY_ENERGY_COUNTER, LULL_READING_ENERGY},
-        {offsetof(struct nvml, fields), LULL_CAPABILITY_INSTANT_POWER | LULL_CAPABILITY_MEMORY_LOCK,
-         0},
-        {offsetof(struct nvml, power_limit_default), 0, 0},
-        {offsetof(struct nvml, name), 0, 0},
-        {offsetof(struct nvml, pci_info), 0, 0},
-        {offsetof(struct nvml, driver_version), 0, 0},
-        {offsetof(struct nvml, temperature), 0, LULL_READING_TEMPERATURE},
-        {offsetof(struct nvml, reasons), 0, LULL_READING_REASONS},
-        {offsetof(struct nvml, power_limit), 0, LULL_READING_POWER_LIMIT},
-        {offsetof(struct nvml, utilization), 0, LULL_READING_UTILIZATION},
-        {offsetof(struct nvml, power_usage), 0, 0}, /* the field has it */
+        {offsetof(struct lull_nvml, lock_sm), LULL_CAPABILITY_SM_LOCK, 0},
+        {offsetof(struct lull_nvml, reset_sm), LULL_CAPABILITY_SM_LOCK, 0},
+        {offsetof(struct lull_nvml, graphics_clocks), LULL_CAPABILITY_SM_LOCK, 0},
+        {offsetof(struct lull_nvml, memory_clocks), LULL_CAPABILITY_SM_LOCK, 0},
+        {offsetof(struct lull_nvml, architecture),
+         LULL_CAPABILITY_SM_LOCK | LULL_CAPABILITY_MEMORY_LOCK, 0},
+        {offsetof(struct lull_nvml, lock_memory), LULL_CAPABILITY_MEMORY_LOCK, 0},
+        {offsetof(struct lull_nvml, reset_memory), LULL_CAPABILITY_MEMORY_LOCK, 0},
+        {offsetof(struct lull_nvml, set_power_limit), LULL_CAPABILITY_POWER_LIMIT, 0},
+        {offsetof(struct lull_nvml, power_limit_range), LULL_CAPABILITY_POWER_LIMIT, 0},
+        {offsetof(struct lull_nvml, energy), LULL_CAPABILITY_ENERGY_COUNTER, LULL_READING_ENERGY},
+        {offsetof(struct lull_nvml, fields),
+         LULL_CAPABILITY_INSTANT_POWER | LULL_CAPABILITY_MEMORY_LOCK, 0},
+        {offsetof(struct lull_nvml, power_limit_default), 0, 0},
+        {offsetof(struct lull_nvml, name), 0, 0},
+        {offsetof(struct lull_nvml, pci_info), 0, 0},
+        {offsetof(struct lull_nvml, driver_version), 0, 0},
+        {offsetof(struct lull_nvml, temperature), 0, LULL_READING_TEMPERATURE},
+        {offsetof(struct lull_nvml, reasons), 0, LULL_READING_REASONS},
+        {offsetof(struct lull_nvml, power_limit), 0, LULL_READING_POWER_LIMIT},
+        {offsetof(struct lull_nvml, utilization), 0, LULL_READING_UTILIZATION},
+        {offsetof(struct lull_nvml, power_usage), 0, 0}, /* the field has it */
     };
 
     (void)state;
@@ -534,7 +536,8 @@ static void readings_are_passed_on(void **state)
         uint64_t value = 0;
 
         gpus[0].fields[0].type = NVML_VALUE_UNSIGNED_LONG_LONG; /* ...unless it says 64 */
-        assert_int_equal(nvml_read_field(opened, &gpus[0], NVML_FIELD_POWER_INSTANT, 0, &value), 0);
+        assert_int_equal(
+            lull_nvml_read_field(opened, &gpus[0], NVML_FIELD_POWER_INSTANT, 0, &value), 0);
         assert_true(value == UINT64_C(0x100000007));
     }
     close_gpus();
@@ -606,9 +609,9 @@ static void what_is_set_and_what_fails(void **state)
 static void one_sick_gpu_does_not_hide_the_others(void **state)
 {
     static const size_t needed[] = {
-        offsetof(struct nvml, init),  offsetof(struct nvml, shutdown),
-        offsetof(struct nvml, count), offsetof(struct nvml, handle),
-        offsetof(struct nvml, uuid),  offsetof(struct nvml, clock),
+        offsetof(struct lull_nvml, init),  offsetof(struct lull_nvml, shutdown),
+        offsetof(struct lull_nvml, count), offsetof(struct lull_nvml, handle),
+        offsetof(struct lull_nvml, uuid),  offsetof(struct lull_nvml, clock),
     };
     struct lull_device_info info = {0};
     struct lull_device_update update = {0};

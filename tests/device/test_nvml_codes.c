@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "base/clock.h"
 #include "device/fault.h"
-#include "device/nvml.h"
+#include "device/nvml_library.h"
 
 static void test_every_documented_code_has_its_row(void **state)
 {
