@@ -11,14 +11,13 @@
 #include "trace/json_fields.h"
 #include "trace/timestamp.h"
 
-/* A time that the trace does not give; lull_cluster_jobs_add counts such rows. */
+/* A time that the trace does not give; lull_job_table_add counts such rows. */
 #define UNKNOWN_NS INT64_C(-1)
 
 enum { NANO = 9, GPUS_MAX = 1 << 20, WHOLE_MILLI = 1000 };
 
-int lull_cluster_jobs_add(struct lull_cluster_jobs_table *table,
-                          const struct lull_cluster_jobs_row *row, const char *path,
-                          struct lull_error *err)
+int lull_job_table_add(struct lull_job_table *table, const struct lull_job_table_row *row,
+                       const char *path, struct lull_error *err)
 {
     if (row->gpus == 0)
         table->without_gpus++;
@@ -35,9 +34,9 @@ int lull_cluster_jobs_add(struct lull_cluster_jobs_table *table,
 }
 
 /* A row with defaults for all fields except those that every format has. */
-static struct lull_cluster_jobs_row empty_row(void)
+static struct lull_job_table_row empty_row(void)
 {
-    return (struct lull_cluster_jobs_row){
+    return (struct lull_job_table_row){
         .vc = UINT32_MAX,
         .model = UINT32_MAX,
         .workload = UINT32_MAX,
@@ -45,7 +44,7 @@ static struct lull_cluster_jobs_row empty_row(void)
         .gpu_milli = WHOLE_MILLI,
         .submit_ns = UNKNOWN_NS,
         .duration_ns = UNKNOWN_NS,
-        .deadline_ns = LULL_CLUSTER_JOBS_NO_DEADLINE,
+        .deadline_ns = LULL_JOB_TABLE_NO_DEADLINE,
         .weight = 1.0,
         .preemptible = -1,
     };
@@ -187,17 +186,16 @@ static int read_attempt(struct lull_json_reader *reader, void *object)
     job->attempts++;
     if (job->attempt_gpus > job->gpus)
         job->gpus = job->attempt_gpus;
-    if (from_ns < 0 || to_ns < from_ns || to_ns - from_ns > LULL_CLUSTER_JOBS_MAX_SPAN_NS ||
-        job->ran_ns > LULL_CLUSTER_JOBS_MAX_SPAN_NS)
+    if (from_ns < 0 || to_ns < from_ns || to_ns - from_ns > LULL_JOB_TABLE_MAX_SPAN_NS ||
+        job->ran_ns > LULL_JOB_TABLE_MAX_SPAN_NS)
         job->is_unknown = true;
     else
         job->ran_ns += to_ns - from_ns;
     return 0;
 }
 
-static int add_names(const struct philly_job *job, const char *path,
-                     struct lull_cluster_jobs_table *table, struct lull_cluster_jobs_row *row,
-                     struct lull_error *err)
+static int add_names(const struct philly_job *job, const char *path, struct lull_job_table *table,
+                     struct lull_job_table_row *row, struct lull_error *err)
 {
     const int rc = lull_string_set_add(table->names, job->id, &row->id, path, err);
 
@@ -213,8 +211,8 @@ static int cluster_format_read_job(struct lull_json_reader *reader, void *object
         {LULL_JSON_OBJECTS("attempts", read_attempt)},
         {NULL},
     };
-    struct lull_cluster_jobs_table *const table = object;
-    struct lull_cluster_jobs_row row = empty_row();
+    struct lull_job_table *const table = object;
+    struct lull_job_table_row row = empty_row();
     struct philly_job job = {.ran_ns = 0};
     int rc = lull_json_read_fields(reader, fields, &job);
 
@@ -230,10 +228,10 @@ static int cluster_format_read_job(struct lull_json_reader *reader, void *object
         return rc;
     /* The trace does not give the number of GPUs of a job that never ran. */
     row.gpus = job.attempts == 0 ? 1 : job.gpus;
-    if (job.attempts > 0 && !job.is_unknown && job.ran_ns <= LULL_CLUSTER_JOBS_MAX_SPAN_NS)
+    if (job.attempts > 0 && !job.is_unknown && job.ran_ns <= LULL_JOB_TABLE_MAX_SPAN_NS)
         row.duration_ns = job.ran_ns;
     row.line = ++table->read_rows;
-    return lull_cluster_jobs_add(table, &row, reader->name, reader->err);
+    return lull_job_table_add(table, &row, reader->name, reader->err);
 }
 
 static ssize_t cluster_format_fill(void *context, char *buffer, size_t size, struct lull_error *err)
@@ -242,7 +240,7 @@ static ssize_t cluster_format_fill(void *context, char *buffer, size_t size, str
 }
 
 int lull_cluster_philly_read(struct lull_source *source, const char *path,
-                             struct lull_cluster_jobs_table *table, struct lull_error *err)
+                             struct lull_job_table *table, struct lull_error *err)
 {
     struct lull_json_reader reader = {.name = path, .err = err, .is_lenient = true};
     struct lull_json_text text;
@@ -274,9 +272,8 @@ enum swf_field {
 };
 
 /* Below 0 means unknown, whatever the number. */
-static int read_swf_row(const struct lull_lines *lines, char *line,
-                        struct lull_cluster_jobs_table *table, struct lull_cluster_jobs_row *row,
-                        struct lull_error *err)
+static int read_swf_row(const struct lull_lines *lines, char *line, struct lull_job_table *table,
+                        struct lull_job_table_row *row, struct lull_error *err)
 {
     int64_t values[SWF_FIELDS] = {0};
     char queue[24];
@@ -300,7 +297,7 @@ static int read_swf_row(const struct lull_lines *lines, char *line,
         values[SWF_ALLOCATED] = values[SWF_REQUESTED];
     if (values[SWF_ALLOCATED] > GPUS_MAX)
         return lull_lines_refuse(lines, err, "more than 2^20 processors");
-    if (values[SWF_RUN] > LULL_CLUSTER_JOBS_MAX_SPAN_NS)
+    if (values[SWF_RUN] > LULL_JOB_TABLE_MAX_SPAN_NS)
         return lull_lines_refuse(lines, err, "a run time of over 30 years");
     row->gpus = values[SWF_ALLOCATED] > 0 ? (uint32_t)values[SWF_ALLOCATED] : 0;
     row->submit_ns = values[SWF_SUBMIT];
@@ -312,7 +309,7 @@ static int read_swf_row(const struct lull_lines *lines, char *line,
     return lull_string_set_add(table->names, queue, &row->vc, lull_lines_name(lines), err);
 }
 
-int lull_cluster_swf_read(struct lull_lines *lines, struct lull_cluster_jobs_table *table,
+int lull_cluster_swf_read(struct lull_lines *lines, struct lull_job_table *table,
                           struct lull_error *err)
 {
     char *line = NULL;
@@ -320,7 +317,7 @@ int lull_cluster_swf_read(struct lull_lines *lines, struct lull_cluster_jobs_tab
 
     table->has_processors = true;
     while ((rc = lull_lines_next(lines, &line, err)) > 0) {
-        struct lull_cluster_jobs_row row = empty_row();
+        struct lull_job_table_row row = empty_row();
 
         line += strspn(line, LULL_TEXT_BLANKS);
         if (line[0] == '\0' || line[0] == ';')
@@ -328,7 +325,7 @@ int lull_cluster_swf_read(struct lull_lines *lines, struct lull_cluster_jobs_tab
         row.line = lull_lines_number(lines);
         rc = read_swf_row(lines, line, table, &row, err);
         if (rc == 0)
-            rc = lull_cluster_jobs_add(table, &row, lull_lines_name(lines), err);
+            rc = lull_job_table_add(table, &row, lull_lines_name(lines), err);
         if (rc < 0)
             return rc;
     }
@@ -349,9 +346,8 @@ static int read_gavel_time(const struct lull_lines *lines, const char *cell, int
     return lull_lines_refuse(lines, err, "%s (found '%.40s')", wrong, cell);
 }
 
-static int read_gavel_row(const struct lull_lines *lines, char *line,
-                          struct lull_cluster_jobs_table *table, struct lull_cluster_jobs_row *row,
-                          struct lull_error *err)
+static int read_gavel_row(const struct lull_lines *lines, char *line, struct lull_job_table *table,
+                          struct lull_job_table_row *row, struct lull_error *err)
 {
     const char *cells[SHOCKWAVE_FIELDS] = {NULL};
     char *rest = line;
@@ -384,21 +380,21 @@ static int read_gavel_row(const struct lull_lines *lines, char *line,
     return rc;
 }
 
-int lull_cluster_gavel_read(struct lull_lines *lines, struct lull_cluster_jobs_table *table,
+int lull_cluster_gavel_read(struct lull_lines *lines, struct lull_job_table *table,
                             struct lull_error *err)
 {
     char *line = NULL;
     int rc;
 
     while ((rc = lull_lines_next(lines, &line, err)) > 0) {
-        struct lull_cluster_jobs_row row = empty_row();
+        struct lull_job_table_row row = empty_row();
 
         if (line[0] == '\0')
             continue;
         row.line = lull_lines_number(lines);
         rc = read_gavel_row(lines, line, table, &row, err);
         if (rc == 0)
-            rc = lull_cluster_jobs_add(table, &row, lull_lines_name(lines), err);
+            rc = lull_job_table_add(table, &row, lull_lines_name(lines), err);
         if (rc < 0)
             return rc;
     }

@@ -9,7 +9,7 @@
  * duration, are rejected
  *
  * Jobs that never ran, or whose end is not known, are counted and left out as those of tables are.
- * Private to cluster_jobs.c. Threads: one at a time. SPDX-License-Identifier: Apache-2.0
+ * Private to job_table.c. Threads: one at a time. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LULL_CLUSTER_TRACE_CLUSTER_FORMATS_H
 #define LULL_CLUSTER_TRACE_CLUSTER_FORMATS_H
@@ -18,7 +18,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
-#include "cluster/trace/cluster_jobs.h"
+#include "cluster/trace/job_table.h"
 #include "trace/lines.h"
 #include "trace/source.h"
 
@@ -38,19 +38,18 @@ enum lull_cluster_format lull_cluster_format_of_line(const char *line);
 /* Reads all jobs of a text. Errors, with the byte of the text: LULL_E_FORMAT it is no such array;
  * a date that is none; -ENOMEM; those of lull_json_next. */
 int lull_cluster_philly_read(struct lull_source *source, const char *path,
-                             struct lull_cluster_jobs_table *table, struct lull_error *err);
+                             struct lull_job_table *table, struct lull_error *err);
 
 /* Reads all jobs of a file. Errors, with the line: LULL_E_FORMAT too few fields, a number that is
  * none or out of range; -ENOMEM; those of lull_lines_next. */
-int lull_cluster_swf_read(struct lull_lines *lines, struct lull_cluster_jobs_table *table,
+int lull_cluster_swf_read(struct lull_lines *lines, struct lull_job_table *table,
                           struct lull_error *err);
-int lull_cluster_gavel_read(struct lull_lines *lines, struct lull_cluster_jobs_table *table,
+int lull_cluster_gavel_read(struct lull_lines *lines, struct lull_job_table *table,
                             struct lull_error *err);
 
 /* Adds a row to the table, or counts it as left out and drops its steps, which were added last.
  * Errors: -ENOMEM. */
-int lull_cluster_jobs_add(struct lull_cluster_jobs_table *table,
-                          const struct lull_cluster_jobs_row *row, const char *path,
-                          struct lull_error *err);
+int lull_job_table_add(struct lull_job_table *table, const struct lull_job_table_row *row,
+                       const char *path, struct lull_error *err);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/proposal.h"
+#include "wire/peer_proposal.h"
 
 /* Two nodes say the same of how their ranks came: the latest of both are those of one. */
 static void take_arrival(const struct lull_proposal *proposal)

@@ -71,7 +71,7 @@ class Compatibility(unittest.TestCase):
 
     def test_the_document_names_the_versions(self):
         document = read("docs/compatibility.md")
-        for path, pattern in (("src/wire/message.h", r"LULL_MESSAGE_VERSION = (\d+)"), ("src/wire/proposal.h", r"LULL_PROPOSAL_VERSION = (\d+)"),
+        for path, pattern in (("src/wire/message.h", r"LULL_MESSAGE_VERSION = (\d+)"), ("src/wire/peer_proposal.h", r"LULL_PROPOSAL_VERSION = (\d+)"),
                               ("src/device/journal.h", r"LULL_JOURNAL_VERSION = (\d+)")):
             self.assertIn(f"| {re.search(pattern, read(path))[1]} |", document, path)
         for name in re.findall(r"`((?:test|fuzz)_\w+)`", document):

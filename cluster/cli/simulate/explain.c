@@ -19,7 +19,7 @@ static uint32_t explain_find_job(const struct lull_scenario_model *model, const 
     int64_t number;
 
     for (size_t i = 0; i < model->table.count; i++)
-        if (strcmp(lull_cluster_jobs_name(&model->table, model->table.rows[i].id), wanted) == 0)
+        if (strcmp(lull_job_table_name(&model->table, model->table.rows[i].id), wanted) == 0)
             return (uint32_t)i;
     if (lull_text_parse_int(wanted, 0, (int64_t)model->jobs.count - 1, &number) == 0)
         return (uint32_t)number;
@@ -249,14 +249,14 @@ static void explain_print_points(const struct lull_explained *explained, FILE *o
 static void print_workload(const struct lull_explained *explained, FILE *out)
 {
     const struct lull_scenario_model *model = explained->model;
-    const struct lull_cluster_jobs_row *row = &model->table.rows[explained->number];
+    const struct lull_job_table_row *row = &model->table.rows[explained->number];
     const struct lull_scenario_recorded *recorded =
         lull_scenario_workloads_of(&model->points.workloads, explained->number);
 
     if (recorded == NULL)
         return;
     fprintf(out, "  its modes are of the iteration recorded in %s:",
-            lull_printable(lull_cluster_jobs_name(&model->table, row->workload)).text);
+            lull_printable(lull_job_table_name(&model->table, row->workload)).text);
     fprintf(out, " %.3f ms, about %s of them; %.1f %% of it exposed communication\n",
             (double)recorded->made.step_ns * 1e-6,
             lull_amount_count((uint64_t)(row->duration_ns / recorded->made.step_ns)).text,
@@ -453,7 +453,7 @@ static json_t *explain_points_json(const struct lull_explained *explained)
 static json_t *workload_json(const struct lull_explained *explained)
 {
     const struct lull_scenario_model *model = explained->model;
-    const struct lull_cluster_jobs_row *row = &model->table.rows[explained->number];
+    const struct lull_job_table_row *row = &model->table.rows[explained->number];
     const struct lull_scenario_recorded *recorded =
         lull_scenario_workloads_of(&model->points.workloads, explained->number);
     json_t *exposed;
@@ -464,7 +464,7 @@ static json_t *workload_json(const struct lull_explained *explained)
     for (uint32_t i = 0; i < explained->job->point_count; i++)
         json_array_append_new(exposed, json_real((double)explained->job->points[i].exposed_ratio));
     return json_pack("{s:o, s:o, s:f, s:f, s:o}", "file",
-                     lull_json_string(lull_cluster_jobs_name(&model->table, row->workload)), "form",
+                     lull_json_string(lull_job_table_name(&model->table, row->workload)), "form",
                      lull_json_string(lull_job_workload_form(
                          model->points.workloads.files[recorded->file].read)),
                      "step_s", explain_seconds(recorded->made.step_ns), "iterations",

@@ -300,7 +300,7 @@ static void print_pools(const struct findings *findings)
 }
 
 /* Prints which rows of the table were not run. */
-static void print_left_out(const struct lull_cluster_jobs_table *table)
+static void print_left_out(const struct lull_job_table *table)
 {
     printf("left out            %s jobs without GPUs, %s of unknown duration",
            lull_amount_count(table->without_gpus).text,

@@ -142,7 +142,7 @@ static void complete_relaxed(struct lull_scenario_model *model)
  * rather a slip than wanted, so that one is named. */
 static int find_pools(struct lull_scenario_model *model, struct lull_error *err)
 {
-    const struct lull_cluster_jobs_table *table = &model->table;
+    const struct lull_job_table *table = &model->table;
     const struct lull_scenario_model_options *options = model->options;
     size_t lost = 0;
     size_t first = 0;
@@ -152,8 +152,8 @@ static int find_pools(struct lull_scenario_model *model, struct lull_error *err)
     if (table->rows[0].vc == UINT32_MAX)
         return lull_error_set(err, -EINVAL, "--pools needs a column vc in %s", options->path);
     for (size_t i = 0; i < table->count; i++) {
-        model->all[i].pool = lull_cluster_pools_find(
-            &model->pools, lull_cluster_jobs_name(table, table->rows[i].vc));
+        model->all[i].pool =
+            lull_cluster_pools_find(&model->pools, lull_job_table_name(table, table->rows[i].vc));
         if (model->all[i].pool == model->pools.count && lost++ == 0)
             first = i;
     }
@@ -163,14 +163,14 @@ static int find_pools(struct lull_scenario_model *model, struct lull_error *err)
             "no job of %s is in a pool of %s: line %zu has '%.60s', the pools are "
             "'%s'%s",
             options->path, options->pools, table->rows[first].line,
-            lull_cluster_jobs_name(table, table->rows[first].vc), model->pools.rows[0].name,
+            lull_job_table_name(table, table->rows[first].vc), model->pools.rows[0].name,
             model->pools.count > 1 ? ", ..." : "");
     if (lost > 0)
         lull_log(LULL_LOG_WARNING, "simulate cluster",
                  "%zu of %zu jobs are in no pool of %s, so they are rejected: line %zu of %s has "
                  "'%.60s'",
                  lost, table->count, options->pools, table->rows[first].line, options->path,
-                 lull_cluster_jobs_name(table, table->rows[first].vc));
+                 lull_job_table_name(table, table->rows[first].vc));
     return 0;
 }
 
@@ -180,14 +180,14 @@ static int scenario_make_jobs(struct lull_scenario_model *model, int64_t checkpo
                               bool is_bounded, struct lull_error *err)
 {
     const struct lull_scenario_model_options *options = model->options;
-    const struct lull_cluster_jobs_table *table = &model->table;
+    const struct lull_job_table *table = &model->table;
     int rc;
 
     model->all = calloc(table->count + 1, sizeof(*model->all));
     if (model->all == NULL)
         return lull_error_set(err, -ENOMEM, "no memory for %zu jobs", table->count);
     for (size_t i = 0; i < table->count; i++) {
-        const struct lull_cluster_jobs_row *row = &table->rows[i];
+        const struct lull_job_table_row *row = &table->rows[i];
         struct lull_cluster_job *job = &model->all[i];
 
         *job = (struct lull_cluster_job){
@@ -320,7 +320,7 @@ int lull_scenario_init(struct lull_scenario *scenario, const struct lull_scenari
                 .keeps_power = options->output.power_out != NULL || options->output.gantt != NULL,
             },
     };
-    rc = lull_cluster_jobs_read(options->model.path, &model->table, err);
+    rc = lull_job_table_read(options->model.path, &model->table, err);
     if (rc < 0)
         return rc;
     if (model->table.count > 0)
@@ -361,14 +361,14 @@ void lull_scenario_fini(struct lull_scenario *scenario)
     lull_scenario_points_fini(&scenario->model.points);
     lull_point_table_destroy(scenario->model.reported);
     lull_cluster_pools_fini(&scenario->model.pools);
-    lull_cluster_jobs_fini(&scenario->model.table);
+    lull_job_table_fini(&scenario->model.table);
 }
 
 /* ---- names -------------------------------------------------------------------------------- */
 
 struct lull_printable lull_scenario_job_name(const struct lull_scenario_model *model, uint32_t job)
 {
-    const char *name = lull_cluster_jobs_name(&model->table, model->table.rows[job].id);
+    const char *name = lull_job_table_name(&model->table, model->table.rows[job].id);
     struct lull_printable shown = lull_printable(name);
 
     if (name[0] == '\0')
@@ -378,7 +378,7 @@ struct lull_printable lull_scenario_job_name(const struct lull_scenario_model *m
 
 json_t *lull_scenario_job_json(const struct lull_scenario_model *model, uint32_t job)
 {
-    const char *const name = lull_cluster_jobs_name(&model->table, model->table.rows[job].id);
+    const char *const name = lull_job_table_name(&model->table, model->table.rows[job].id);
 
     return lull_json_string(name[0] != '\0' ? name : lull_scenario_job_name(model, job).text);
 }

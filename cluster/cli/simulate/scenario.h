@@ -17,14 +17,14 @@
 #include "cluster/cli/simulate/scenario_points.h"
 #include "base/printable.h"
 #include "cluster/simulator/engine.h"
-#include "cluster/trace/cluster_jobs.h"
+#include "cluster/trace/job_table.h"
 #include "cluster/trace/cluster_tables.h"
 #include "cluster/trace/point_table.h"
 
 /* What is simulated. It refers to itself, so it must not be copied. */
 struct lull_scenario_model {
     const struct lull_scenario_model_options *options;
-    struct lull_cluster_jobs_table table; /* row i is job i */
+    struct lull_job_table table; /* row i is job i */
     int64_t
         origin_ns; /* the first submission on the clock of the tables: time 0 of all else here */
     struct lull_cluster_pools_table pools; /* without rows, the cluster is one pool */

@@ -106,7 +106,7 @@ static struct lull_job_surface surface_of(const struct lull_scenario_points *poi
 
 /* Adds how the job runs on a type, unless its speed there is unknown. */
 static void offer_type(const struct lull_scenario_points *points, struct points_work *work,
-                       uint32_t type, uint32_t job_class, const struct lull_cluster_jobs_row *row)
+                       uint32_t type, uint32_t job_class, const struct lull_job_table_row *row)
 {
     const struct lull_job_rates *here = &work->rates[type];
     const double rate = lull_job_rate_with(here, row->gpus);
@@ -132,8 +132,7 @@ static void offer_type(const struct lull_scenario_points *points, struct points_
 }
 
 static void make_offers(const struct lull_scenario_points *points, struct points_work *work,
-                        uint32_t job_class, const struct lull_cluster_jobs_row *row,
-                        const char *model)
+                        uint32_t job_class, const struct lull_job_table_row *row, const char *model)
 {
     const struct lull_scenario_model_options *options = points->options;
     const bool is_consolidated = row->gpus <= options->gpus_per_node;
@@ -162,7 +161,7 @@ static int find_models(const struct lull_scenario_points *points, struct points_
 /* The number that the job requests comes first, then by powers of two fewer and more: within the
  * table's range, where it has one, else as far as --elastic goes. */
 static void make_counts(const struct lull_scenario_model_options *options, struct points_work *work,
-                        const struct lull_cluster_jobs_row *row)
+                        const struct lull_job_table_row *row)
 {
     uint32_t max_factor = (uint32_t)options->elastic;
     uint32_t least = 1;
@@ -236,9 +235,8 @@ static bool is_pipeline(const struct lull_scenario_points *points, uint32_t job_
            lull_job_pipelined_is_possible(&points->options->types[0], gpus);
 }
 
-static int make_pipeline(struct lull_scenario_points *points,
-                         const struct lull_cluster_jobs_row *row, struct lull_cluster_job *job,
-                         struct lull_error *err)
+static int make_pipeline(struct lull_scenario_points *points, const struct lull_job_table_row *row,
+                         struct lull_cluster_job *job, struct lull_error *err)
 {
     const struct lull_job_pipelined *pipelined = NULL;
     const int rc = find_pipelined(points, row->gpus, &pipelined, err);
@@ -254,9 +252,8 @@ static int make_pipeline(struct lull_scenario_points *points,
     return 0;
 }
 
-static int make_recorded(struct lull_scenario_points *points,
-                         const struct lull_cluster_jobs_table *table, size_t row,
-                         struct lull_cluster_job *job, struct lull_error *err)
+static int make_recorded(struct lull_scenario_points *points, const struct lull_job_table *table,
+                         size_t row, struct lull_cluster_job *job, struct lull_error *err)
 {
     const struct lull_scenario_model_options *options = points->options;
     const struct lull_job_setting setting = {
@@ -283,7 +280,7 @@ static int make_recorded(struct lull_scenario_points *points,
 }
 
 /* The one operating point of a job of which only the table's row is known. */
-static void make_plain(struct lull_scenario_points *points, const struct lull_cluster_jobs_row *row,
+static void make_plain(struct lull_scenario_points *points, const struct lull_job_table_row *row,
                        struct lull_cluster_job *job)
 {
     struct lull_cluster_point only = {
@@ -295,7 +292,7 @@ static void make_plain(struct lull_scenario_points *points, const struct lull_cl
     take_candidates(points, &only, 1, job);
 }
 
-static struct lull_cluster_point scenario_points_from_row(const struct lull_cluster_jobs_row *row,
+static struct lull_cluster_point scenario_points_from_row(const struct lull_job_table_row *row,
                                                           const struct lull_table_point *reported)
 {
     const double time_s = (double)row->duration_ns * 1e-9 * reported->time_ratio;
@@ -308,9 +305,8 @@ static struct lull_cluster_point scenario_points_from_row(const struct lull_clus
 
 /* The operating points that a table gives for a job. A job that is not in the table runs at full
  * clocks, as under lull-schedule. */
-static void make_reported(struct lull_scenario_points *points,
-                          const struct lull_cluster_jobs_row *row, const char *model,
-                          struct lull_cluster_job *job)
+static void make_reported(struct lull_scenario_points *points, const struct lull_job_table_row *row,
+                          const char *model, struct lull_cluster_job *job)
 {
     const struct lull_table_gpu *const gpu = lull_point_table_only_gpu(points->reported);
     const struct lull_table_point full = {.time_ratio = 1.0, .gpu_w = gpu->full_w};
@@ -329,13 +325,12 @@ static void make_reported(struct lull_scenario_points *points,
 /* ---- all jobs ----------------------------------------------------------------------------- */
 
 /* There is room for the operating points of one job. */
-static int make_job(struct lull_scenario_points *points,
-                    const struct lull_cluster_jobs_table *table, size_t number,
-                    struct lull_random *random, struct points_work *work,
+static int make_job(struct lull_scenario_points *points, const struct lull_job_table *table,
+                    size_t number, struct lull_random *random, struct points_work *work,
                     struct lull_cluster_job *job, struct lull_error *err)
 {
-    const struct lull_cluster_jobs_row *row = &table->rows[number];
-    const char *model = lull_cluster_jobs_name(table, row->model);
+    const struct lull_job_table_row *row = &table->rows[number];
+    const char *model = lull_job_table_name(table, row->model);
     const bool is_recorded = row->workload != UINT32_MAX;
     uint32_t job_class;
     size_t count;
@@ -409,9 +404,8 @@ static void point_jobs(const struct lull_scenario_point_list *list, struct lull_
     }
 }
 
-static int make_all(struct lull_scenario_points *points,
-                    const struct lull_cluster_jobs_table *table, struct points_work *work,
-                    struct lull_cluster_job *jobs, struct lull_error *err)
+static int make_all(struct lull_scenario_points *points, const struct lull_job_table *table,
+                    struct points_work *work, struct lull_cluster_job *jobs, struct lull_error *err)
 {
     struct lull_random random;
     int rc = prepare_relaxed(points, table->count, err);
@@ -441,7 +435,7 @@ static int make_all(struct lull_scenario_points *points,
 int lull_scenario_points_make(struct lull_scenario_points *points,
                               const struct lull_scenario_model_options *options,
                               const struct lull_point_table *reported,
-                              const struct lull_cluster_jobs_table *table, bool is_bounded,
+                              const struct lull_job_table *table, bool is_bounded,
                               struct lull_cluster_job *jobs, struct lull_error *err)
 {
     struct points_work *work;

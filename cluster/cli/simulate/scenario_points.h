@@ -16,7 +16,7 @@
 #include "cluster/core/model/job.h"
 #include "cluster/simulator/job_classes.h"
 #include "cluster/simulator/job_pipelines.h"
-#include "cluster/trace/cluster_jobs.h"
+#include "cluster/trace/job_table.h"
 #include "cluster/trace/job_rates.h"
 #include "cluster/trace/point_table.h"
 
@@ -62,7 +62,7 @@ struct lull_scenario_points {
 int lull_scenario_points_make(struct lull_scenario_points *points,
                               const struct lull_scenario_model_options *options,
                               const struct lull_point_table *reported,
-                              const struct lull_cluster_jobs_table *table, bool is_bounded,
+                              const struct lull_job_table *table, bool is_bounded,
                               struct lull_cluster_job *jobs, struct lull_error *err);
 void lull_scenario_points_fini(struct lull_scenario_points *points);
 

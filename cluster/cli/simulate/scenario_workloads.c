@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Prefixes the error with the line of the table that names the workload. */
-static int scenario_workload_prefix_error(const char *path, const struct lull_cluster_jobs_row *row,
+static int scenario_workload_prefix_error(const char *path, const struct lull_job_table_row *row,
                                           const struct lull_error *why, struct lull_error *err)
 {
     return lull_error_set(err, why->code, "%s: line %zu, workload: %s", path, row->line, why->text);
@@ -44,8 +44,7 @@ static int scenario_workload_read_file(const char *path, const char *name,
 
 /* Returns the number of the file of this name, which it reads when it is new. */
 static int64_t find_file(struct lull_scenario_workloads *workloads, const char *path,
-                         const struct lull_cluster_jobs_table *table, uint32_t name,
-                         struct lull_error *err)
+                         const struct lull_job_table *table, uint32_t name, struct lull_error *err)
 {
     struct lull_scenario_workload *files;
     size_t i = 0;
@@ -60,8 +59,7 @@ static int64_t find_file(struct lull_scenario_workloads *workloads, const char *
         return lull_error_set(err, -ENOMEM, "no memory for %zu workloads", i + 1);
     workloads->files = files;
     files[i].name = name;
-    rc =
-        scenario_workload_read_file(path, lull_cluster_jobs_name(table, name), &files[i].read, err);
+    rc = scenario_workload_read_file(path, lull_job_table_name(table, name), &files[i].read, err);
     if (rc < 0)
         return rc;
     workloads->file_count++;
@@ -95,7 +93,7 @@ static int64_t find_recorded(struct lull_scenario_workloads *workloads, uint32_t
 }
 
 int lull_scenario_workloads_add(struct lull_scenario_workloads *workloads, const char *path,
-                                const struct lull_cluster_jobs_table *table, size_t row,
+                                const struct lull_job_table *table, size_t row,
                                 const struct lull_job_setting *setting, struct lull_error *err)
 {
     struct lull_error why = {0};
@@ -120,7 +118,7 @@ void lull_scenario_workloads_fini(struct lull_scenario_workloads *workloads)
     *workloads = (struct lull_scenario_workloads){0};
 }
 
-int lull_scenario_workloads_refuse(const char *path, const struct lull_cluster_jobs_table *table,
+int lull_scenario_workloads_refuse(const char *path, const struct lull_job_table *table,
                                    struct lull_error *err)
 {
     struct lull_error why = {0};

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "cluster/simulator/job_workload.h"
-#include "cluster/trace/cluster_jobs.h"
+#include "cluster/trace/job_table.h"
 
 struct lull_scenario_workload {
     uint32_t name; /* the file's, among the names of the table */
@@ -42,13 +42,13 @@ struct lull_scenario_workloads {
  * lull_job_workload_make; -EINVAL the row names standard input; -ENOMEM.
  */
 int lull_scenario_workloads_add(struct lull_scenario_workloads *workloads, const char *path,
-                                const struct lull_cluster_jobs_table *table, size_t row,
+                                const struct lull_job_table *table, size_t row,
                                 const struct lull_job_setting *setting, struct lull_error *err);
 void lull_scenario_workloads_fini(struct lull_scenario_workloads *workloads);
 
 /* Where no type of GPU is known, no row may name a workload. -EINVAL: a row does; err names the
  * first one. */
-int lull_scenario_workloads_refuse(const char *path, const struct lull_cluster_jobs_table *table,
+int lull_scenario_workloads_refuse(const char *path, const struct lull_job_table *table,
                                    struct lull_error *err);
 
 /* The workload of a job; null: it has none. */

@@ -19,13 +19,13 @@ static void cluster_table_write_job(const struct source *source, size_t job, uin
                                     FILE *file)
 {
     static const char *const fates[] = {"waited", "done", "rejected"};
-    const struct lull_cluster_jobs_table *table = &source->model->table;
-    const struct lull_cluster_jobs_row *row = &table->rows[job];
+    const struct lull_job_table *table = &source->model->table;
+    const struct lull_job_table_row *row = &table->rows[job];
     const struct lull_cluster_outcome *outcome = &lull_cluster_run_outcomes(source->run)[job];
     const int64_t origin_ns = source->model->origin_ns;
 
-    fprintf(file, "%s,%s,%u,%s,%.6f,", lull_cluster_jobs_name(table, row->id),
-            lull_cluster_jobs_name(table, row->vc), row->gpus, fates[outcome->fate],
+    fprintf(file, "%s,%s,%u,%s,%.6f,", lull_job_table_name(table, row->id),
+            lull_job_table_name(table, row->vc), row->gpus, fates[outcome->fate],
             (double)row->submit_ns * 1e-9);
     if (outcome->fate == LULL_CLUSTER_DONE)
         fprintf(file, "%.6f,%.6f,", (double)(origin_ns + outcome->start_ns) * 1e-9,

@@ -7,6 +7,7 @@
 #include "base/json_string.h"
 #include "base/log.h"
 #include "cluster/slurm/schedule/report.h"
+#include "cluster/slurm/schedule/slurm_release.h"
 
 /* How often a job is placed that does not begin where there is room for it. */
 enum { MAX_TRIES = 4 };

@@ -1,39 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdint.h>
-/* Slurm's headers need it first. */
-#include <slurm/slurm.h>
-#include <slurm/slurm_errno.h>
+#include "cluster/slurm/schedule/slurm_state.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/array.h"
 #include "cluster/slurm/schedule/mark.h"
-#include "cluster/slurm/schedule/slurm_queue.h"
-
-static const int64_t minute_s = 60;
-
-struct lull_slurm {
-    const char *wanted;   /* partition; NULL: the default one */
-    bool is_operator;     /* may write AdminComments */
-    job_info_msg_t *jobs; /* the last answers */
-    node_info_msg_t *nodes;
-    partition_info_msg_t *partitions;
-    const partition_info_t *partition; /* among them */
-
-    struct lull_queue queue;
-    struct lull_queue_node *queue_nodes; /* as slurmctld numbers them */
-    struct lull_queue_job *queue_jobs;
-    const slurm_job_info_t **job_of; /* [queue's job] */
-    struct lull_memory memory;       /* of the queue's texts and shares */
-    uint32_t *refused;               /* jobs that Slurm does not permit this process to release */
-    size_t refused_count;
-};
 
 int lull_slurm_open(const char *partition, struct lull_slurm **slurm_out, struct lull_error *err)
 {
@@ -72,8 +47,7 @@ void lull_slurm_close(struct lull_slurm *slurm)
 
 /* ---- asking slurmctld ---------------------------------------------------------------------- */
 
-/* Sets the error of a request that failed. What Slurm has decided has numbers of its own. */
-static int slurm_queue_fail(struct lull_error *err, const char *what)
+int lull_slurm_fail(struct lull_error *err, const char *what)
 {
     const int code = slurm_get_errno();
 
@@ -91,7 +65,7 @@ static int slurm_queue_check_outcome(int code, const char *what, struct lull_err
 {
     if (code == SLURM_SUCCESS)
         return 1;
-    return slurm_get_errno() == SLURM_NO_CHANGE_IN_DATA ? 0 : slurm_queue_fail(err, what);
+    return slurm_get_errno() == SLURM_NO_CHANGE_IN_DATA ? 0 : lull_slurm_fail(err, what);
 }
 
 static int slurm_queue_load_jobs(struct lull_slurm *slurm, struct lull_error *err)
@@ -153,7 +127,7 @@ static int load_rights(struct lull_slurm *slurm, struct lull_error *err)
     slurm_conf_t *conf = NULL;
 
     if (slurm_load_ctl_conf(0, &conf) != SLURM_SUCCESS)
-        return slurm_queue_fail(err, "configuration");
+        return lull_slurm_fail(err, "configuration");
     slurm->is_operator = geteuid() == 0 || geteuid() == conf->slurm_user_id;
     slurm_free_ctl_conf(conf);
     return 0;
@@ -374,8 +348,8 @@ static bool slurm_queue_is_refused(const struct lull_slurm *slurm, uint32_t id)
 static int64_t slurm_queue_limit_of(const slurm_job_info_t *it, const struct lull_mark *mark)
 {
     if (mark->is_placed && mark->limit_min != 0)
-        return mark->limit_min * minute_s;
-    return it->time_limit < INFINITE - 1 ? it->time_limit * minute_s : 0;
+        return mark->limit_min * LULL_SLURM_MINUTE_S;
+    return it->time_limit < INFINITE - 1 ? it->time_limit * LULL_SLURM_MINUTE_S : 0;
 }
 
 /* Fills in a job; false: it has nothing to do with Lull or with GPUs. */
@@ -497,129 +471,6 @@ const char *lull_slurm_partition(const struct lull_slurm *slurm)
     return slurm->partition->name;
 }
 
-/* ---- acting -------------------------------------------------------------------------------- */
-
-/* A request that Slurm has rejected is not repeated, so that one job cannot delay others. */
-static int slurm_queue_update(struct lull_slurm *slurm, job_desc_msg_t *request,
-                              struct lull_error *err)
-{
-    char what[32];
-    int rc;
-
-    if (slurm_update_job(request) == SLURM_SUCCESS)
-        return 0;
-    snprintf(what, sizeof(what), "job %u", request->job_id);
-    rc = slurm_queue_fail(err, what);
-    if (rc != -EAGAIN &&
-        lull_array_grow(&slurm->refused, slurm->refused_count, sizeof(*slurm->refused)) == 0)
-        slurm->refused[slurm->refused_count++] = request->job_id;
-    return rc;
-}
-
-/* The names of a decision's nodes, with commas. The caller frees it; NULL: out of memory. */
-static char *name_nodes(const struct lull_slurm *slurm,
-                        const struct lull_schedule_decision *decision)
-{
-    size_t size = 1, used = 0;
-    char *names;
-
-    for (size_t i = 0; i < decision->share_count; i++)
-        size += strlen(slurm->queue_nodes[decision->shares[i].node].name) + 1;
-    names = malloc(size);
-    if (names == NULL)
-        return NULL;
-    names[0] = '\0';
-    for (size_t i = 0; i < decision->share_count; i++)
-        used += (size_t)snprintf(names + used, size - used, "%s%s", i > 0 ? "," : "",
-                                 slurm->queue_nodes[decision->shares[i].node].name);
-    return names;
-}
-
-/* A job on a lower clock may take longer than its user has allowed it at full clocks, by as much
- * as the clock makes it slower. */
-static void stretch_limit(const struct lull_queue_job *job, double slowdown_ratio,
-                          job_desc_msg_t *request, struct lull_mark *mark)
-{
-    if (job->limit_s == 0 || slowdown_ratio <= 1.0)
-        return;
-    mark->limit_min = (uint32_t)(job->limit_s / minute_s);
-    request->time_limit = (uint32_t)ceil(mark->limit_min * slowdown_ratio - 1e-9);
-}
-
-/* What an operator's client writes into a job beside its nodes. */
-static int mark_release(struct lull_slurm *slurm, const struct lull_schedule_decision *decision,
-                        job_desc_msg_t *request, char comment_out[LULL_MARK_BYTES],
-                        struct lull_error *err)
-{
-    const struct lull_queue_job *const job = &slurm->queue_jobs[decision->job];
-    struct lull_mark mark = {.is_placed = true,
-                             .placed_s = slurm->queue.now_s,
-                             .sm_mhz = decision->point->sm_mhz,
-                             .tries = job->tries};
-
-    if (!slurm->is_operator)
-        return 0;
-    stretch_limit(job, decision->slowdown_ratio, request, &mark);
-    if (lull_mark_write(slurm->job_of[decision->job]->admin_comment, &mark, comment_out) < 0)
-        return lull_error_set(err, -ECANCELED, "job %u: its AdminComment is too long", job->id);
-    request->admin_comment = comment_out;
-    return 0;
-}
-
-int lull_slurm_release(struct lull_slurm *slurm, const struct lull_schedule_decision *decision,
-                       struct lull_error *err)
-{
-    const struct lull_queue_job *const job = &slurm->queue_jobs[decision->job];
-    char comment[LULL_MARK_BYTES];
-    job_desc_msg_t request;
-    int rc;
-
-    if (job->stage != LULL_QUEUE_WAITS)
-        return 0;
-    slurm_init_job_desc_msg(&request);
-    request.job_id = job->id;
-    request.priority = INFINITE;
-    rc = mark_release(slurm, decision, &request, comment, err);
-    if (rc < 0)
-        return rc;
-    request.req_nodes = name_nodes(slurm, decision);
-    if (request.req_nodes == NULL)
-        return lull_error_set(err, -ENOMEM, "not enough memory for the names of nodes");
-    rc = slurm_queue_update(slurm, &request, err);
-    free(request.req_nodes);
-    return rc;
-}
-
-int lull_slurm_hand_over(struct lull_slurm *slurm, uint32_t job, struct lull_error *err)
-{
-    job_desc_msg_t request;
-
-    slurm_init_job_desc_msg(&request);
-    request.job_id = slurm->queue_jobs[job].id;
-    request.priority = INFINITE;
-    return slurm_queue_update(slurm, &request, err);
-}
-
-int lull_slurm_hold(struct lull_slurm *slurm, uint32_t job, struct lull_error *err)
-{
-    const slurm_job_info_t *const it = slurm->job_of[job];
-    const int64_t limit_min = slurm->queue_jobs[job].limit_s / minute_s;
-    const struct lull_mark mark = {.tries = slurm->queue_jobs[job].tries + 1};
-    char none[] = "", comment[LULL_MARK_BYTES];
-    job_desc_msg_t request;
-
-    slurm_init_job_desc_msg(&request);
-    request.job_id = slurm->queue_jobs[job].id;
-    request.priority = 0;
-    request.alloc_sid = ALLOC_SID_USER_HOLD;
-    request.req_nodes = none;
-    if (slurm->is_operator && lull_mark_write(it->admin_comment, &mark, comment) == 0)
-        request.admin_comment = comment;
-    if (slurm->is_operator && limit_min > 0 && it->time_limit != limit_min)
-        request.time_limit = (uint32_t)limit_min; /* as it was before the release */
-    return slurm_queue_update(slurm, &request, err);
-}
-
 int lull_slurm_clock(uint32_t id, uint32_t *sm_mhz_out, struct lull_error *err)
 {
     job_info_msg_t *jobs = NULL;
@@ -627,7 +478,7 @@ int lull_slurm_clock(uint32_t id, uint32_t *sm_mhz_out, struct lull_error *err)
 
     slurm_init(NULL);
     if (slurm_load_job(&jobs, id, 0) != SLURM_SUCCESS)
-        return slurm_queue_fail(err, "job");
+        return lull_slurm_fail(err, "job");
     *sm_mhz_out = 0;
     if (jobs->record_count > 0) {
         lull_mark_read(jobs->job_array[0].admin_comment, NULL, time(NULL), &mark);

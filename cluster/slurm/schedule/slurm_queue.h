@@ -1,6 +1,5 @@
 /*
- * Slurm's queue through libslurm: reads it, and releases or holds jobs. Nothing else of Lull knows
- * libslurm.
+ * Reads Slurm's queue through libslurm. Nothing but this and slurm_release.h knows libslurm.
  *
  * One thread. SPDX-License-Identifier: Apache-2.0
  */
@@ -26,20 +25,6 @@ int lull_slurm_read(struct lull_slurm *slurm, bool *has_changed_out,
 
 /* The partition's name, once the queue was read. */
 const char *lull_slurm_partition(const struct lull_slurm *slurm);
-
-/*
- * Releases a job of the queue as decided, in one request: its nodes, its clock and the end of its
- * hold. Does nothing to a job that is no longer held. Errors: -EACCES; -EAGAIN; -ECANCELED rejected
- * by Slurm, with its reason.
- */
-int lull_slurm_release(struct lull_slurm *slurm, const struct lull_schedule_decision *decision,
-                       struct lull_error *err);
-
-/* Gives a held job to Slurm's own scheduler. Errors: the same. */
-int lull_slurm_hand_over(struct lull_slurm *slurm, uint32_t job, struct lull_error *err);
-
-/* Holds a released job that has not begun, so that it can be placed again. Errors: the same. */
-int lull_slurm_hold(struct lull_slurm *slurm, uint32_t job, struct lull_error *err);
 
 /* The clock that the client has chosen for a job, MHz; 0: full clocks, or it is not one of its
  * jobs. Errors: -EAGAIN; -ENOENT. */

@@ -16,7 +16,7 @@
 
 #include "tests/core/property.h"
 #include "cluster/simulator/engine.h"
-#include "cluster/trace/cluster_jobs.h"
+#include "cluster/trace/job_table.h"
 #include "trace/lines.h"
 
 enum { VCS = 11, NODE_GPUS = 8, MOST_IDS = 200000, MAX_JOBS = 100000 };
@@ -204,17 +204,16 @@ static void test_every_start_and_placement(void **state)
 
 /* ---- Chronus -------------------------------------------------------------------------------- */
 
-static const struct lull_cluster_jobs_table *named;
+static const struct lull_job_table *named;
 
 static int by_submission_and_id(const void *a, const void *b)
 {
-    const struct lull_cluster_jobs_row *left = a;
-    const struct lull_cluster_jobs_row *right = b;
+    const struct lull_job_table_row *left = a;
+    const struct lull_job_table_row *right = b;
 
     if (left->submit_ns != right->submit_ns)
         return left->submit_ns < right->submit_ns ? -1 : 1;
-    return atoi(lull_cluster_jobs_name(named, left->id)) -
-           atoi(lull_cluster_jobs_name(named, right->id));
+    return atoi(lull_job_table_name(named, left->id)) - atoi(lull_job_table_name(named, right->id));
 }
 
 struct expected {
@@ -250,15 +249,15 @@ static void test_chronus(void **state)
     static struct lull_cluster_point points[MAX_JOBS];
     static struct lull_cluster_job all[MAX_JOBS];
     struct lull_cluster_jobs jobs = {all, 0};
-    struct lull_cluster_jobs_table table;
+    struct lull_job_table table;
 
     (void)state;
     assert_int_equal(
-        lull_cluster_jobs_read(LULL_CLUSTER_DATA "/chronus_philly_mix2.csv.gz", &table, NULL), 0);
+        lull_job_table_read(LULL_CLUSTER_DATA "/chronus_philly_mix2.csv.gz", &table, NULL), 0);
     named = &table;
     qsort(table.rows, table.count, sizeof(table.rows[0]), by_submission_and_id);
     for (; jobs.count < table.count; jobs.count++) {
-        const struct lull_cluster_jobs_row *row = &table.rows[jobs.count];
+        const struct lull_job_table_row *row = &table.rows[jobs.count];
 
         points[jobs.count] =
             (struct lull_cluster_point){.gpus = row->gpus, .time_ns = row->duration_ns};
@@ -272,7 +271,7 @@ static void test_chronus(void **state)
                                                    2204.2982, 29021, 7664});
     compare_with_chronus(&jobs, &(struct expected){lull_cluster_policy_find("edf"), 1165.4374,
                                                    901.9253, 28740, 21736});
-    lull_cluster_jobs_fini(&table);
+    lull_job_table_fini(&table);
 }
 
 int main(void)

@@ -17,7 +17,7 @@
 
 #include "base/thread.h"
 #include "governor/peers/zmq_library.h"
-#include "wire/proposal.h"
+#include "wire/peer_proposal.h"
 
 enum { QUEUE_LENGTH = 256, POLL_MS = 20, LINGER_MS = 200, HIGH_WATER = 256 };
 enum { IDENTITY_MAX = 64, CURVE_KEY_BYTES = 32, FRAME_MAX = 256, ZAP_FRAMES = 8 };

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "wire/proposal.h"
+#include "wire/peer_proposal.h"
 
 static const struct lull_proposal whole = {
     .node = 0x01020304,

@@ -33,7 +33,7 @@
  * Published tables are read by the names that they have: Helios, Acme and Tiresias (submit_time,
  * gpu_num, duration), openb (name, creation_time, scheduled_time, deletion_time), the later GPU
  * traces of Alibaba (gpu_request, worker_num, inst_num, plan_gpu in percent) and sacct -P (JobID,
- * Submit, Start, End, Elapsed, AllocTRES, State, Partition); cluster_jobs.c has them all. Times may
+ * Submit, Start, End, Elapsed, AllocTRES, State, Partition); job_table.c has them all. Times may
  * be dates (timestamp.h). Steps of Slurm's jobs are skipped and counted.
  *
  * Jobs without GPUs, without a submission, or without a known duration (also those that never ran
@@ -41,8 +41,8 @@
  *
  * Threads: a table belongs to its caller. SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LULL_CLUSTER_TRACE_CLUSTER_JOBS_H
-#define LULL_CLUSTER_TRACE_CLUSTER_JOBS_H
+#ifndef LULL_CLUSTER_TRACE_JOB_TABLE_H
+#define LULL_CLUSTER_TRACE_JOB_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,12 +53,12 @@
 
 enum { LULL_CLUSTER_STEPS_MAX = 16 }; /* deadlines of one job */
 
-#define LULL_CLUSTER_JOBS_NO_DEADLINE INT64_MAX
-#define LULL_CLUSTER_JOBS_MAX_VALUE_J 1e15
-#define LULL_CLUSTER_JOBS_MAX_WEIGHT 1e6
+#define LULL_JOB_TABLE_NO_DEADLINE INT64_MAX
+#define LULL_JOB_TABLE_MAX_VALUE_J 1e15
+#define LULL_JOB_TABLE_MAX_WEIGHT 1e6
 
 /* The longest duration, and the longest time from the first submission to the last: 30 years. */
-#define LULL_CLUSTER_JOBS_MAX_SPAN_NS INT64_C(1000000000000000000)
+#define LULL_JOB_TABLE_MAX_SPAN_NS INT64_C(1000000000000000000)
 
 /* Ending by a deadline is worth this much. */
 struct lull_cluster_step {
@@ -66,8 +66,8 @@ struct lull_cluster_step {
     double value;        /* >= 0; 1 where no value is given */
 };
 
-struct lull_cluster_jobs_row {
-    uint32_t id;         /* names by number: lull_cluster_jobs_name */
+struct lull_job_table_row {
+    uint32_t id;         /* names by number: lull_job_table_name */
     uint32_t vc;         /* UINT32_MAX: the table has no such column */
     uint32_t model;      /* UINT32_MAX: no such column */
     uint32_t workload;   /* UINT32_MAX: none; never read here */
@@ -77,19 +77,19 @@ struct lull_cluster_jobs_row {
     int64_t submit_ns;   /* >= 0, on the table's own clock */
     int64_t duration_ns; /* > 0 */
     int64_t deadline_ns; /* on the clock of submission */
-    double weight;       /* > 0, to LULL_CLUSTER_JOBS_MAX_WEIGHT; 1: not reported */
+    double weight;       /* > 0, to LULL_JOB_TABLE_MAX_WEIGHT; 1: not reported */
     uint32_t memory_mib; /* of each GPU; 0: not reported */
     int32_t preemptible; /* 1, 0; -1: not reported */
     uint32_t min_gpus;   /* 0: not reported; else 1 to gpus */
     uint32_t max_gpus;   /* 0: not reported; else gpus or more */
-    double value_j;      /* 0: not reported; else to LULL_CLUSTER_JOBS_MAX_VALUE_J */
+    double value_j;      /* 0: not reported; else to LULL_JOB_TABLE_MAX_VALUE_J */
     uint32_t first_step; /* in the table's; by rising deadlines and falling values */
     uint32_t step_count; /* 0: no deadline */
     size_t line;         /* of the file, from 1 */
 };
 
-struct lull_cluster_jobs_table {
-    struct lull_cluster_jobs_row *rows; /* by submission; equal ones in the order of the file */
+struct lull_job_table {
+    struct lull_job_table_row *rows; /* by submission; equal ones in the order of the file */
     size_t count;
     struct lull_cluster_step *steps; /* of all rows */
     size_t step_count;
@@ -110,11 +110,10 @@ struct lull_cluster_jobs_table {
  * that is not above 0, numbers of GPUs not around num_gpus, a workload's name of more than 255
  * bytes; -ENOMEM; those of lull_columns_read. The table is left empty then.
  */
-int lull_cluster_jobs_read(const char *path, struct lull_cluster_jobs_table *table_out,
-                           struct lull_error *err);
-void lull_cluster_jobs_fini(struct lull_cluster_jobs_table *table);
+int lull_job_table_read(const char *path, struct lull_job_table *table_out, struct lull_error *err);
+void lull_job_table_fini(struct lull_job_table *table);
 
 /* The text of a name; "" for UINT32_MAX. Lives as long as the table. */
-const char *lull_cluster_jobs_name(const struct lull_cluster_jobs_table *table, uint32_t name);
+const char *lull_job_table_name(const struct lull_job_table *table, uint32_t name);
 
 #endif

@@ -17,8 +17,8 @@
  *
  * Threads: any. SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LULL_WIRE_PROPOSAL_H
-#define LULL_WIRE_PROPOSAL_H
+#ifndef LULL_WIRE_PEER_PROPOSAL_H
+#define LULL_WIRE_PEER_PROPOSAL_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "wire/proposal.h"
+#include "wire/peer_proposal.h"
 
 #include <assert.h>
 

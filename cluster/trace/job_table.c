@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cluster/trace/cluster_jobs.h"
+#include "cluster/trace/job_table.h"
 
 #include <errno.h>
 #include <float.h>
@@ -114,17 +114,17 @@ static const struct lull_column known[] = {
 /* A table while it is read: the columns of the current record, and where the record goes. */
 struct row_reading {
     const struct lull_columns *columns;
-    struct lull_cluster_jobs_table *table;
+    struct lull_job_table *table;
     struct lull_error *err;
 };
 
-static int cluster_jobs_refuse(const struct row_reading *reading, enum job_field field,
-                               const char *what)
+static int job_table_refuse(const struct row_reading *reading, enum job_field field,
+                            const char *what)
 {
     return lull_columns_refuse(reading->columns, field, what, reading->err);
 }
 
-static bool cluster_jobs_has(const struct row_reading *reading, enum job_field field)
+static bool job_table_has(const struct row_reading *reading, enum job_field field)
 {
     return lull_columns_has(reading->columns, field);
 }
@@ -139,25 +139,25 @@ static bool has_value(const struct row_reading *reading, enum job_field field)
     return lull_columns_has_value(reading->columns, field);
 }
 
-static uint64_t cluster_jobs_column_bit(enum job_field field)
+static uint64_t job_table_column_bit(enum job_field field)
 {
     return UINT64_C(1) << field;
 }
 
 /* GPUs and times may be given in two ways, each by one column or two; this requests one complete
  * way of each. */
-static int cluster_jobs_check_header(const struct lull_columns *columns, void *context,
-                                     struct lull_error *err)
+static int job_table_check_header(const struct lull_columns *columns, void *context,
+                                  struct lull_error *err)
 {
-    uint64_t needed = cluster_jobs_column_bit(SUBMIT);
+    uint64_t needed = job_table_column_bit(SUBMIT);
 
     (void)context;
     if (!lull_columns_has(columns, TRES))
-        needed |= cluster_jobs_column_bit(GPUS);
+        needed |= job_table_column_bit(GPUS);
     if (!lull_columns_has(columns, SCHEDULED) || !lull_columns_has(columns, DELETED))
-        needed |= cluster_jobs_column_bit(DURATION);
+        needed |= job_table_column_bit(DURATION);
     if (lull_columns_has(columns, VALUES))
-        needed |= cluster_jobs_column_bit(DEADLINES);
+        needed |= job_table_column_bit(DEADLINES);
     if (lull_columns_has(columns, DEADLINE) && lull_columns_has(columns, DEADLINES))
         return lull_error_set(err, LULL_E_FORMAT,
                               "%s: line %zu, deadlines_min: another column has the same meaning",
@@ -167,8 +167,8 @@ static int cluster_jobs_check_header(const struct lull_columns *columns, void *c
 
 /* ---- times -------------------------------------------------------------------------------- */
 
-static int cluster_jobs_read_time(const struct row_reading *reading, enum job_field field,
-                                  int64_t *time_ns_out)
+static int job_table_read_time(const struct row_reading *reading, enum job_field field,
+                               int64_t *time_ns_out)
 {
     return lull_columns_time(reading->columns, field, time_ns_out, reading->err);
 }
@@ -181,12 +181,12 @@ static int read_instant(const struct row_reading *reading, enum job_field field,
 
 /* Accounting tables have rows of jobs that wait, and of jobs that still run, whose time so far is
  * not their duration. */
-static bool cluster_jobs_is_over(const struct row_reading *reading)
+static bool job_table_is_over(const struct row_reading *reading)
 {
     static const char *const unfinished[] = {"PENDING", "RUNNING", "SUSPENDED", "REQUEUED"};
 
     for (size_t i = 0;
-         cluster_jobs_has(reading, STATE) && i < sizeof(unfinished) / sizeof(unfinished[0]); i++)
+         job_table_has(reading, STATE) && i < sizeof(unfinished) / sizeof(unfinished[0]); i++)
         if (strcasecmp(reading->columns->cells[STATE], unfinished[i]) == 0)
             return false;
     return true;
@@ -205,7 +205,7 @@ static int read_span(const struct row_reading *reading, int64_t *duration_ns)
     if (rc < 0)
         return rc;
     if (to_ns < from_ns && !reading->columns->at[DELETED]->is_alias)
-        return cluster_jobs_refuse(reading, DELETED, "before scheduled_s");
+        return job_table_refuse(reading, DELETED, "before scheduled_s");
     if (to_ns >= from_ns)
         *duration_ns = to_ns - from_ns;
     return 0;
@@ -215,15 +215,14 @@ static int read_span(const struct row_reading *reading, int64_t *duration_ns)
  * has not ended. */
 static int read_duration(const struct row_reading *reading, int64_t *duration_ns_out)
 {
-    const bool has_span =
-        cluster_jobs_has(reading, SCHEDULED) && cluster_jobs_has(reading, DELETED);
+    const bool has_span = job_table_has(reading, SCHEDULED) && job_table_has(reading, DELETED);
     const bool has_ends = has_value(reading, SCHEDULED) && has_value(reading, DELETED);
 
     *duration_ns_out = UNKNOWN_NS;
-    if (!cluster_jobs_is_over(reading) || (has_span && !has_ends))
+    if (!job_table_is_over(reading) || (has_span && !has_ends))
         return 0;
     if (has_value(reading, DURATION))
-        return cluster_jobs_read_time(reading, DURATION, duration_ns_out);
+        return job_table_read_time(reading, DURATION, duration_ns_out);
     return has_ends ? read_span(reading, duration_ns_out) : 0;
 }
 
@@ -260,8 +259,8 @@ static const char *parse_steps(const char *text, int64_t unit_s, int64_t submit_
 }
 
 /* Parses a list like 10-8-5, falling, one for each of the steps. */
-static const char *cluster_jobs_parse_values(const char *text, struct lull_cluster_step *steps,
-                                             uint32_t count)
+static const char *job_table_parse_values(const char *text, struct lull_cluster_step *steps,
+                                          uint32_t count)
 {
     enum { NANO = 9 };
 
@@ -282,11 +281,11 @@ static const char *cluster_jobs_parse_values(const char *text, struct lull_clust
 }
 
 /* All rows share one array of steps, in which a row names its own. */
-static int cluster_jobs_append_steps(const struct row_reading *reading,
-                                     const struct lull_cluster_step *steps, uint32_t count,
-                                     struct lull_cluster_jobs_row *row)
+static int job_table_append_steps(const struct row_reading *reading,
+                                  const struct lull_cluster_step *steps, uint32_t count,
+                                  struct lull_job_table_row *row)
 {
-    struct lull_cluster_jobs_table *const table = reading->table;
+    struct lull_job_table *const table = reading->table;
 
     row->first_step = (uint32_t)table->step_count;
     row->step_count = count;
@@ -301,7 +300,7 @@ static int cluster_jobs_append_steps(const struct row_reading *reading,
     return 0;
 }
 
-static int read_deadlines(const struct row_reading *reading, struct lull_cluster_jobs_row *row)
+static int read_deadlines(const struct row_reading *reading, struct lull_job_table_row *row)
 {
     const struct lull_columns *const columns = reading->columns;
     struct lull_cluster_step steps[LULL_CLUSTER_STEPS_MAX];
@@ -310,22 +309,22 @@ static int read_deadlines(const struct row_reading *reading, struct lull_cluster
                                     row->submit_ns, steps, &count);
 
     if (wrong != NULL)
-        return cluster_jobs_refuse(reading, DEADLINES, wrong);
+        return job_table_refuse(reading, DEADLINES, wrong);
     if (is_filled(reading, VALUES))
-        wrong = cluster_jobs_parse_values(columns->cells[VALUES], steps, count);
+        wrong = job_table_parse_values(columns->cells[VALUES], steps, count);
     if (wrong != NULL)
-        return cluster_jobs_refuse(reading, VALUES, wrong);
-    return cluster_jobs_append_steps(reading, steps, count, row);
+        return job_table_refuse(reading, VALUES, wrong);
+    return job_table_append_steps(reading, steps, count, row);
 }
 
 /* A single deadline is a list of one step that is worth 1. */
-static int cluster_jobs_read_deadline(const struct row_reading *reading,
-                                      struct lull_cluster_jobs_row *row)
+static int job_table_read_deadline(const struct row_reading *reading,
+                                   struct lull_job_table_row *row)
 {
     struct lull_cluster_step step = {.value = 1.0};
     int rc;
 
-    row->deadline_ns = LULL_CLUSTER_JOBS_NO_DEADLINE;
+    row->deadline_ns = LULL_JOB_TABLE_NO_DEADLINE;
     row->first_step = row->step_count = 0;
     if (is_filled(reading, DEADLINES))
         return read_deadlines(reading, row);
@@ -335,30 +334,29 @@ static int cluster_jobs_read_deadline(const struct row_reading *reading,
     if (rc < 0)
         return rc;
     if (step.deadline_ns < row->submit_ns)
-        return cluster_jobs_refuse(reading, DEADLINE, "before the job's submission");
-    return cluster_jobs_append_steps(reading, &step, 1, row);
+        return job_table_refuse(reading, DEADLINE, "before the job's submission");
+    return job_table_append_steps(reading, &step, 1, row);
 }
 
 /* ---- rows --------------------------------------------------------------------------------- */
 
 /* Reads a name. An empty cell is one, too, but not of GPU models or of a workload. */
-static int cluster_jobs_read_name(const struct row_reading *reading, enum job_field field,
-                                  uint32_t *name_out)
+static int job_table_read_name(const struct row_reading *reading, enum job_field field,
+                               uint32_t *name_out)
 {
     const bool can_be_empty = field != GPU_MODELS && field != WORKLOAD;
 
     *name_out = UINT32_MAX;
-    if (!cluster_jobs_has(reading, field) || (!can_be_empty && !is_filled(reading, field)))
+    if (!job_table_has(reading, field) || (!can_be_empty && !is_filled(reading, field)))
         return 0;
     /* The set keeps that many bytes, and a part of a file's name would be another file. */
     if (field == WORKLOAD && strlen(reading->columns->cells[field]) > LULL_STRING_SET_BYTES)
-        return cluster_jobs_refuse(reading, WORKLOAD, "a name of more than 255 bytes");
+        return job_table_refuse(reading, WORKLOAD, "a name of more than 255 bytes");
     return lull_string_set_add(reading->table->names, reading->columns->cells[field], name_out,
                                reading->columns->name, reading->err);
 }
 
-static int cluster_jobs_read_names(const struct row_reading *reading,
-                                   struct lull_cluster_jobs_row *row)
+static int job_table_read_names(const struct row_reading *reading, struct lull_job_table_row *row)
 {
     const struct {
         enum job_field field;
@@ -370,7 +368,7 @@ static int cluster_jobs_read_names(const struct row_reading *reading,
                  {WORKLOAD, &row->workload}};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        const int rc = cluster_jobs_read_name(reading, names[i].field, names[i].name);
+        const int rc = job_table_read_name(reading, names[i].field, names[i].name);
 
         if (rc < 0)
             return rc;
@@ -378,8 +376,8 @@ static int cluster_jobs_read_names(const struct row_reading *reading,
     return 0;
 }
 
-static int cluster_jobs_read_integer(const struct row_reading *reading, enum job_field field,
-                                     int64_t min, int64_t max, const char *what, int64_t *value_out)
+static int job_table_read_integer(const struct row_reading *reading, enum job_field field,
+                                  int64_t min, int64_t max, const char *what, int64_t *value_out)
 {
     return lull_columns_integer(reading->columns, field, min, max, what, value_out, reading->err);
 }
@@ -390,7 +388,7 @@ static int read_filled(const struct row_reading *reading, enum job_field field, 
 {
     if (!has_value(reading, field))
         return 0;
-    return cluster_jobs_read_integer(reading, field, min, max, what, value_out);
+    return job_table_read_integer(reading, field, min, max, what, value_out);
 }
 
 /* Finds the GPUs in what Slurm has allocated, such as "cpu=4,gres/gpu:a100=2,gres/gpu=4". Entries
@@ -411,7 +409,7 @@ static int read_tres(const struct row_reading *reading, int64_t *gpus_out)
             (at[strlen(word)] == ':' || at[strlen(word)] == '=')) {
             if (lull_decimal_parse(sign + 1, length - (size_t)(sign + 1 - at), 0, &count) < 0 ||
                 count < 0 || count > GPUS_MAX)
-                return cluster_jobs_refuse(reading, TRES, "not a number of GPUs");
+                return job_table_refuse(reading, TRES, "not a number of GPUs");
             if (at[strlen(word)] == '=')
                 all = count;
             else
@@ -420,7 +418,7 @@ static int read_tres(const struct row_reading *reading, int64_t *gpus_out)
         at += length + (at[length] == ',');
     }
     *gpus_out = all >= 0 ? all : typed;
-    return *gpus_out <= GPUS_MAX ? 0 : cluster_jobs_refuse(reading, TRES, "not a number of GPUs");
+    return *gpus_out <= GPUS_MAX ? 0 : job_table_refuse(reading, TRES, "not a number of GPUs");
 }
 
 /* Reads a number of GPUs that may be a share of one, in thousandths. */
@@ -437,7 +435,7 @@ static int read_shared_gpus(const struct row_reading *reading, int64_t *gpus_out
         return rc;
     milli = milli * reading->columns->at[GPUS]->unit / WHOLE_MILLI;
     if (milli % WHOLE_MILLI != 0 && milli > WHOLE_MILLI)
-        return cluster_jobs_refuse(reading, GPUS, "neither whole GPUs nor a share of one");
+        return job_table_refuse(reading, GPUS, "neither whole GPUs nor a share of one");
     *gpus_out = (milli + WHOLE_MILLI - 1) / WHOLE_MILLI;
     if (milli > 0 && milli < WHOLE_MILLI)
         *milli_out = milli;
@@ -453,14 +451,13 @@ static int read_instance_gpus(const struct row_reading *reading, int64_t *gpus, 
         return has_value(reading, TRES) ? read_tres(reading, gpus) : 0;
     if (reading->columns->at[GPUS]->unit > 0)
         return read_shared_gpus(reading, gpus, milli);
-    rc = cluster_jobs_read_integer(reading, GPUS, 0, GPUS_MAX, "not a number of GPUs", gpus);
+    rc = job_table_read_integer(reading, GPUS, 0, GPUS_MAX, "not a number of GPUs", gpus);
     if (rc == 0 && *gpus > 0)
         rc = read_filled(reading, GPU_MILLI, 1, WHOLE_MILLI, "not from 1 to 1000", milli);
     return rc;
 }
 
-static int cluster_jobs_read_gpus(const struct row_reading *reading,
-                                  struct lull_cluster_jobs_row *row)
+static int job_table_read_gpus(const struct row_reading *reading, struct lull_job_table_row *row)
 {
     int64_t gpus = 0;
     int64_t milli = WHOLE_MILLI;
@@ -472,7 +469,7 @@ static int cluster_jobs_read_gpus(const struct row_reading *reading,
     if (rc < 0)
         return rc;
     if (gpus * instances > GPUS_MAX)
-        return cluster_jobs_refuse(reading, INSTANCES, "more than 2^20 GPUs");
+        return job_table_refuse(reading, INSTANCES, "more than 2^20 GPUs");
     row->gpus = (uint32_t)(gpus * instances);
     row->gpu_milli = (uint32_t)milli;
     return 0;
@@ -480,7 +477,7 @@ static int cluster_jobs_read_gpus(const struct row_reading *reading,
 
 /* Reads the range of GPUs of a job that has GPUs. If the table gives only one end, the other is
  * the job's request. */
-static int read_range(const struct row_reading *reading, struct lull_cluster_jobs_row *row)
+static int read_range(const struct row_reading *reading, struct lull_job_table_row *row)
 {
     int64_t least = row->gpus;
     int64_t most = row->gpus;
@@ -498,7 +495,7 @@ static int read_range(const struct row_reading *reading, struct lull_cluster_job
     return 0;
 }
 
-static int read_needs(const struct row_reading *reading, struct lull_cluster_jobs_row *row)
+static int read_needs(const struct row_reading *reading, struct lull_job_table_row *row)
 {
     int64_t memory_mib = 0;
     int64_t preemptible = -1;
@@ -511,7 +508,7 @@ static int read_needs(const struct row_reading *reading, struct lull_cluster_job
         return rc;
     row->weight = 1.0;
     if (is_filled(reading, WEIGHT))
-        rc = lull_columns_real(reading->columns, WEIGHT, 1e-6, LULL_CLUSTER_JOBS_MAX_WEIGHT,
+        rc = lull_columns_real(reading->columns, WEIGHT, 1e-6, LULL_JOB_TABLE_MAX_WEIGHT,
                                "not from 0.000001 to 1000000", &row->weight, reading->err);
     if (rc < 0)
         return rc;
@@ -521,18 +518,17 @@ static int read_needs(const struct row_reading *reading, struct lull_cluster_job
     return row->gpus > 0 ? read_range(reading, row) : 0;
 }
 
-static int cluster_jobs_read_value(const struct row_reading *reading,
-                                   struct lull_cluster_jobs_row *row)
+static int job_table_read_value(const struct row_reading *reading, struct lull_job_table_row *row)
 {
     row->value_j = 0.0;
     if (!is_filled(reading, VALUE))
         return 0;
-    return lull_columns_real(reading->columns, VALUE, DBL_MIN, LULL_CLUSTER_JOBS_MAX_VALUE_J,
+    return lull_columns_real(reading->columns, VALUE, DBL_MIN, LULL_JOB_TABLE_MAX_VALUE_J,
                              "not above 0 and at most 1e15 J; empty: the job has to run",
                              &row->value_j, reading->err);
 }
 
-static int read_times(const struct row_reading *reading, struct lull_cluster_jobs_row *row)
+static int read_times(const struct row_reading *reading, struct lull_job_table_row *row)
 {
     int rc = 0;
 
@@ -542,13 +538,11 @@ static int read_times(const struct row_reading *reading, struct lull_cluster_job
     return rc < 0 ? rc : read_duration(reading, &row->duration_ns);
 }
 
-static int cluster_jobs_read_row(const struct row_reading *reading,
-                                 struct lull_cluster_jobs_row *row)
+static int job_table_read_row(const struct row_reading *reading, struct lull_job_table_row *row)
 {
-    static int (*const parts[])(const struct row_reading *, struct lull_cluster_jobs_row *) = {
-        cluster_jobs_read_gpus,     read_times,
-        cluster_jobs_read_names,    read_needs,
-        cluster_jobs_read_deadline, cluster_jobs_read_value};
+    static int (*const parts[])(const struct row_reading *, struct lull_job_table_row *) = {
+        job_table_read_gpus,     read_times,          job_table_read_names, read_needs,
+        job_table_read_deadline, job_table_read_value};
 
     row->line = reading->columns->line_of[SUBMIT];
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
@@ -561,32 +555,32 @@ static int cluster_jobs_read_row(const struct row_reading *reading,
 }
 
 /* A row of sacct for a step, such as 7.batch, repeats the job's own row. */
-static bool cluster_jobs_is_step(const struct row_reading *reading)
+static bool job_table_is_step(const struct row_reading *reading)
 {
-    return cluster_jobs_has(reading, TRES) && cluster_jobs_has(reading, ID) &&
+    return job_table_has(reading, TRES) && job_table_has(reading, ID) &&
            strchr(reading->columns->cells[ID], '.') != NULL;
 }
 
-static int cluster_jobs_add_row(const struct lull_columns *columns, void *context,
-                                struct lull_error *err)
+static int job_table_add_row(const struct lull_columns *columns, void *context,
+                             struct lull_error *err)
 {
-    struct lull_cluster_jobs_table *const table = context;
+    struct lull_job_table *const table = context;
     const struct row_reading reading = {columns, table, err};
-    struct lull_cluster_jobs_row row;
+    struct lull_job_table_row row;
     int rc;
 
-    if (cluster_jobs_is_step(&reading)) {
+    if (job_table_is_step(&reading)) {
         table->job_steps++;
         return 0;
     }
-    rc = cluster_jobs_read_row(&reading, &row);
-    return rc < 0 ? rc : lull_cluster_jobs_add(table, &row, columns->name, err);
+    rc = job_table_read_row(&reading, &row);
+    return rc < 0 ? rc : lull_job_table_add(table, &row, columns->name, err);
 }
 
 static int by_submission(const void *a, const void *b)
 {
-    const struct lull_cluster_jobs_row *left = a;
-    const struct lull_cluster_jobs_row *right = b;
+    const struct lull_job_table_row *left = a;
+    const struct lull_job_table_row *right = b;
 
     if (left->submit_ns != right->submit_ns)
         return left->submit_ns < right->submit_ns ? -1 : 1;
@@ -594,12 +588,11 @@ static int by_submission(const void *a, const void *b)
 }
 
 /* Times are counted from the first submission later on, as far as ns reach. */
-static int check_span(const struct lull_cluster_jobs_table *table, const char *path,
-                      struct lull_error *err)
+static int check_span(const struct lull_job_table *table, const char *path, struct lull_error *err)
 {
-    const struct lull_cluster_jobs_row *const last = &table->rows[table->count - 1];
+    const struct lull_job_table_row *const last = &table->rows[table->count - 1];
 
-    if (last->submit_ns - table->rows[0].submit_ns <= LULL_CLUSTER_JOBS_MAX_SPAN_NS)
+    if (last->submit_ns - table->rows[0].submit_ns <= LULL_JOB_TABLE_MAX_SPAN_NS)
         return 0;
     return lull_error_set(err, LULL_E_FORMAT,
                           "%s: line %zu: submitted over 30 years after the job of line %zu; one of "
@@ -608,11 +601,11 @@ static int check_span(const struct lull_cluster_jobs_table *table, const char *p
 }
 
 /* Reads files that are not JSON. The first non-empty line identifies the format. */
-static int cluster_jobs_read_lines(struct lull_lines *lines, struct lull_cluster_jobs_table *table,
-                                   struct lull_error *err)
+static int job_table_read_lines(struct lull_lines *lines, struct lull_job_table *table,
+                                struct lull_error *err)
 {
-    static const struct lull_table jobs = {known, 0, "lull-simulate(1)", cluster_jobs_check_header,
-                                           cluster_jobs_add_row};
+    static const struct lull_table jobs = {known, 0, "lull-simulate(1)", job_table_check_header,
+                                           job_table_add_row};
     enum lull_cluster_format format = LULL_CLUSTER_TABLE;
     char *line = NULL;
     int rc;
@@ -635,7 +628,7 @@ static int cluster_jobs_read_lines(struct lull_lines *lines, struct lull_cluster
 
 /* Reads a file of any format. Standard input can be opened only once, so the format is detected
  * from its first bytes before it is read. */
-static int read_any(const char *path, struct lull_cluster_jobs_table *table, struct lull_error *err)
+static int read_any(const char *path, struct lull_job_table *table, struct lull_error *err)
 {
     struct lull_source *source = NULL;
     struct lull_lines *lines = NULL;
@@ -654,7 +647,7 @@ static int read_any(const char *path, struct lull_cluster_jobs_table *table, str
         rc = lull_lines_wrap(source, path, &lines, err);
         if (rc < 0)
             return rc;
-        rc = cluster_jobs_read_lines(lines, table, err);
+        rc = job_table_read_lines(lines, table, err);
         lull_lines_close(lines);
         return rc;
     }
@@ -662,12 +655,11 @@ static int read_any(const char *path, struct lull_cluster_jobs_table *table, str
     return rc;
 }
 
-int lull_cluster_jobs_read(const char *path, struct lull_cluster_jobs_table *table_out,
-                           struct lull_error *err)
+int lull_job_table_read(const char *path, struct lull_job_table *table_out, struct lull_error *err)
 {
     int rc;
 
-    *table_out = (struct lull_cluster_jobs_table){.names = lull_string_set_create()};
+    *table_out = (struct lull_job_table){.names = lull_string_set_create()};
     if (table_out->names == NULL)
         return lull_error_set(err, -ENOMEM, "%s: not enough memory for its jobs", path);
     rc = read_any(path, table_out, err);
@@ -676,19 +668,19 @@ int lull_cluster_jobs_read(const char *path, struct lull_cluster_jobs_table *tab
         rc = check_span(table_out, path, err);
     }
     if (rc < 0)
-        lull_cluster_jobs_fini(table_out);
+        lull_job_table_fini(table_out);
     return rc < 0 ? rc : 0;
 }
 
-void lull_cluster_jobs_fini(struct lull_cluster_jobs_table *table)
+void lull_job_table_fini(struct lull_job_table *table)
 {
     free(table->rows);
     free(table->steps);
     lull_string_set_destroy(table->names);
-    *table = (struct lull_cluster_jobs_table){0};
+    *table = (struct lull_job_table){0};
 }
 
-const char *lull_cluster_jobs_name(const struct lull_cluster_jobs_table *table, uint32_t name)
+const char *lull_job_table_name(const struct lull_job_table *table, uint32_t name)
 {
     return name == UINT32_MAX ? "" : lull_string_set_get(table->names, name);
 }

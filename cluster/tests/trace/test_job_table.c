@@ -14,11 +14,11 @@
 #include <cmocka.h>
 
 #include "tests/text_file.h"
-#include "cluster/trace/cluster_jobs.h"
+#include "cluster/trace/job_table.h"
 #include "cluster/trace/cluster_tables.h"
 
 /* How many jobs would do with less than a whole GPU. */
-static size_t count_fractional(const struct lull_cluster_jobs_table *table)
+static size_t count_fractional(const struct lull_job_table *table)
 {
     size_t count = 0;
 
@@ -29,15 +29,14 @@ static size_t count_fractional(const struct lull_cluster_jobs_table *table)
 
 static const char *data_folder;
 
-static int read_text(const char *text, struct lull_cluster_jobs_table *table,
-                     struct lull_error *err)
+static int read_text(const char *text, struct lull_job_table *table, struct lull_error *err)
 {
-    return lull_cluster_jobs_read(text_file(text, strlen(text)), table, err);
+    return lull_job_table_read(text_file(text, strlen(text)), table, err);
 }
 
 static void test_units_and_order(void **state)
 {
-    struct lull_cluster_jobs_table table;
+    struct lull_job_table table;
 
     (void)state;
     assert_int_equal(read_text("job_id,submit_min,num_gpus,duration_min,vc,deadlines_min,color\n"
@@ -51,17 +50,17 @@ static void test_units_and_order(void **state)
     assert_int_equal(table.count, 3);
     assert_int_equal(table.without_gpus, 1);
     assert_int_equal(table.without_duration, 1);
-    assert_string_equal(lull_cluster_jobs_name(&table, table.rows[0].id), "a");
+    assert_string_equal(lull_job_table_name(&table, table.rows[0].id), "a");
     assert_int_equal(table.rows[0].submit_ns, 60 * INT64_C(1000000000));
     assert_int_equal(table.rows[0].duration_ns, 15 * INT64_C(1000000000));
-    assert_int_equal(table.rows[0].deadline_ns, LULL_CLUSTER_JOBS_NO_DEADLINE);
+    assert_int_equal(table.rows[0].deadline_ns, LULL_JOB_TABLE_NO_DEADLINE);
     assert_int_equal(table.rows[0].model, UINT32_MAX);
     assert_int_equal(table.rows[0].vc, table.rows[1].vc);
-    assert_string_equal(lull_cluster_jobs_name(&table, table.rows[1].vc), "6214e9");
-    assert_string_equal(lull_cluster_jobs_name(&table, table.rows[1].id), "b");
+    assert_string_equal(lull_job_table_name(&table, table.rows[1].vc), "6214e9");
+    assert_string_equal(lull_job_table_name(&table, table.rows[1].id), "b");
     assert_int_equal(table.rows[1].deadline_ns, 12 * 60 * INT64_C(1000000000));
-    assert_string_equal(lull_cluster_jobs_name(&table, table.rows[2].id), "e");
-    lull_cluster_jobs_fini(&table);
+    assert_string_equal(lull_job_table_name(&table, table.rows[2].id), "e");
+    lull_job_table_fini(&table);
 }
 
 static void test_refused_with_the_place(void **state)
@@ -118,7 +117,7 @@ static void test_refused_with_the_place(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct lull_cluster_jobs_table table;
+        struct lull_job_table table;
         struct lull_error err = {0};
 
         assert_int_equal(read_text(cases[i].text, &table, &err), LULL_E_FORMAT);
@@ -131,7 +130,7 @@ static void test_refused_with_the_place(void **state)
 static void expect_job(const char *text, uint32_t gpus, uint32_t gpu_milli, int64_t submit_s,
                        int64_t duration_s)
 {
-    struct lull_cluster_jobs_table table;
+    struct lull_job_table table;
     struct lull_error err = {0};
 
     if (read_text(text, &table, &err) < 0)
@@ -142,7 +141,7 @@ static void expect_job(const char *text, uint32_t gpus, uint32_t gpu_milli, int6
     assert_int_equal(table.rows[0].gpu_milli, gpu_milli);
     assert_int_equal(table.rows[0].submit_ns, submit_s * INT64_C(1000000000));
     assert_int_equal(table.rows[0].duration_ns, duration_s * INT64_C(1000000000));
-    lull_cluster_jobs_fini(&table);
+    lull_job_table_fini(&table);
 }
 
 static void test_tables_as_programs_write_them(void **state)
@@ -213,7 +212,7 @@ static void test_formats_that_are_no_tables(void **state)
 
 static void test_what_is_left_out_is_counted(void **state)
 {
-    struct lull_cluster_jobs_table table;
+    struct lull_job_table table;
 
     (void)state;
     assert_int_equal(read_text("job_id,submit_s,num_gpus,duration_s\n"
@@ -225,12 +224,12 @@ static void test_what_is_left_out_is_counted(void **state)
     assert_int_equal(table.without_duration, 2);
     assert_int_equal(table.of_no_duration, 1);
     assert_int_equal(table.without_submission, 1);
-    lull_cluster_jobs_fini(&table);
+    lull_job_table_fini(&table);
 }
 
 static void test_needs(void **state)
 {
-    struct lull_cluster_jobs_table table;
+    struct lull_job_table table;
 
     (void)state;
     assert_int_equal(read_text("job_id,submit_s,num_gpus,duration_s,weight,gpu_memory_mib,"
@@ -251,12 +250,12 @@ static void test_needs(void **state)
     assert_int_equal(table.rows[1].min_gpus, 4);
     assert_int_equal(table.rows[1].max_gpus, 8);
     assert_int_equal(table.rows[2].max_gpus, 0);
-    lull_cluster_jobs_fini(&table);
+    lull_job_table_fini(&table);
 }
 
 static void test_shares_of_gpus_and_values(void **state)
 {
-    struct lull_cluster_jobs_table table;
+    struct lull_job_table table;
 
     (void)state;
     assert_int_equal(read_text("pod,submit_s,num_gpu,gpu_milli,gpu_spec,duration_s,deadlines_min,"
@@ -271,8 +270,7 @@ static void test_shares_of_gpus_and_values(void **state)
     assert_int_equal(table.count, 3);
     assert_int_equal(count_fractional(&table), 1);
     assert_int_equal(table.rows[0].gpu_milli, 460);
-    assert_string_equal(lull_cluster_jobs_name(&table, table.rows[0].gpu_models),
-                        "V100M16|V100M32");
+    assert_string_equal(lull_job_table_name(&table, table.rows[0].gpu_models), "V100M16|V100M32");
     assert_int_equal(table.rows[1].gpu_models, UINT32_MAX);
     assert_int_equal(table.rows[2].gpu_milli, 1000);
     assert_int_equal(table.step_count, 4);
@@ -282,28 +280,28 @@ static void test_shares_of_gpus_and_values(void **state)
     assert_int_equal(table.rows[1].first_step, 3);
     assert_true(table.steps[3].value == 1.0);
     assert_int_equal(table.rows[2].step_count, 0);
-    lull_cluster_jobs_fini(&table);
+    lull_job_table_fini(&table);
 }
 
 static void test_values_in_joules(void **state)
 {
-    struct lull_cluster_jobs_table table;
+    struct lull_job_table table;
 
     (void)state;
     assert_int_equal(
         read_text("submit_s,value_j,num_gpus,duration_s\n0,2.5e6,1,9\n1,,1,9\n", &table, NULL), 0);
     assert_true(table.rows[0].value_j == 2.5e6);
     assert_true(table.rows[1].value_j == 0.0);
-    lull_cluster_jobs_fini(&table);
+    lull_job_table_fini(&table);
     assert_int_equal(read_text("submit_s,num_gpus,duration_s\n0,1,9\n", &table, NULL), 0);
     assert_true(table.rows[0].value_j == 0.0);
-    lull_cluster_jobs_fini(&table);
+    lull_job_table_fini(&table);
 }
 
 static void test_workloads(void **state)
 {
     char text[512];
-    struct lull_cluster_jobs_table table;
+    struct lull_job_table table;
     struct lull_error err = {0};
 
     (void)state;
@@ -311,17 +309,17 @@ static void test_workloads(void **state)
                                "a,0,1,5,ranks/0.et\nb,1,1,5,\nc,2,1,5, ranks/0.et\nd,3,1,5,x\n",
                                &table, NULL),
                      0);
-    assert_string_equal(lull_cluster_jobs_name(&table, table.rows[0].workload), "ranks/0.et");
+    assert_string_equal(lull_job_table_name(&table, table.rows[0].workload), "ranks/0.et");
     assert_int_equal(table.rows[1].workload, UINT32_MAX);
     assert_int_equal(table.rows[2].workload, table.rows[0].workload);
     assert_true(table.rows[3].workload != table.rows[0].workload);
     assert_int_equal(table.rows[3].line, 5);
-    lull_cluster_jobs_fini(&table);
+    lull_job_table_fini(&table);
     for (int length = 255; length <= 256; length++) {
         snprintf(text, sizeof(text), "submit_s,num_gpus,duration_s,job_id,workload\n0,1,5,a,%0*d\n",
                  length, 7);
         assert_int_equal(read_text(text, &table, &err), length == 255 ? 0 : LULL_E_FORMAT);
-        lull_cluster_jobs_fini(&table);
+        lull_job_table_fini(&table);
     }
     assert_non_null(strstr(err.text, "line 2, workload: a name of more than 255 bytes"));
 }
@@ -358,7 +356,7 @@ static const struct published {
     {"openb_pods.csv.gz", 6203, 1088, 861, 51e3, 500.0, 8, 0, 0},
 };
 
-static void check_table(const struct lull_cluster_jobs_table *table, const struct published *file)
+static void check_table(const struct lull_job_table *table, const struct published *file)
 {
     double gpu_h = 0.0;
     uint32_t max_gpus = 0;
@@ -366,11 +364,11 @@ static void check_table(const struct lull_cluster_jobs_table *table, const struc
     uint32_t steps = 0;
 
     for (size_t i = 0; i < table->count; i++) {
-        const struct lull_cluster_jobs_row *row = &table->rows[i];
+        const struct lull_job_table_row *row = &table->rows[i];
 
         gpu_h += row->gpus * (row->gpu_milli / 1000.0) * (double)row->duration_ns / 3.6e12;
         max_gpus = row->gpus > max_gpus ? row->gpus : max_gpus;
-        with_deadline += row->deadline_ns != LULL_CLUSTER_JOBS_NO_DEADLINE;
+        with_deadline += row->deadline_ns != LULL_JOB_TABLE_NO_DEADLINE;
         steps = row->step_count > steps ? row->step_count : steps;
     }
     print_message("%s: %zu jobs, %.1f GPU-h, at most %u GPUs, %zu with deadlines\n", file->name,
@@ -389,7 +387,7 @@ static void test_published(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(published) / sizeof(published[0]); i++) {
-        struct lull_cluster_jobs_table table;
+        struct lull_job_table table;
         struct lull_error err;
         char path[512];
 
@@ -398,11 +396,11 @@ static void test_published(void **state)
             print_message("skipped: no %s\n", path);
             skip();
         }
-        if (lull_cluster_jobs_read(path, &table, &err) < 0)
+        if (lull_job_table_read(path, &table, &err) < 0)
             fail_msg("%s", err.text);
         check_table(&table, &published[i]);
         assert_int_equal(count_fractional(&table), i == 5 ? 2573 : 0);
-        lull_cluster_jobs_fini(&table);
+        lull_job_table_fini(&table);
     }
 }
 
