@@ -2,7 +2,9 @@
  * The oracle's state, shared by its files and no other process. Calls go down this list only:
  *   oracle_play_ask.c    the question, and the answers of all levers
  *   oracle_play_joint.c  all levers together
- *   oracle_play.c        one lever: runs, and the best clocks of gaps
+ *   oracle_play_best.c   one lever: the best clocks of gaps
+ *   oracle_play_gaps.c   the gaps that computation leaves
+ *   oracle_play_run.c    one run
  *   oracle_queue.c       the node's driver
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -90,7 +92,7 @@ struct lull_oracle_play {
     } ranks[LULL_PLAY_RANKS];
 };
 
-/* ---- oracle_play.c ---- */
+/* ---- oracle_play_run.c ---- */
 
 /* Runs the play once. LULL_ORACLE_MODE_STEADY locks every GPU at step; the other modes use the
  * steps of gaps. Each rank runs as far below all of them as the queue says. The reference is NULL
@@ -101,9 +103,13 @@ int lull_oracle_play_run(struct lull_oracle_play *oracle, enum lull_oracle_mode 
                          const struct lull_oracle_outcome *reference,
                          struct lull_oracle_outcome *outcome_out, struct lull_error *err);
 
+/* ---- oracle_play_gaps.c ---- */
+
 /* Finds the gaps that computation leaves at the present top_step. */
 int lull_oracle_play_foresee(struct lull_oracle_play *oracle, int64_t *period_ns_out,
                              struct lull_error *err);
+
+/* ---- oracle_play_best.c ---- */
 
 /* The share of the raisings that may be late, before anything is known of how many there are. */
 double lull_oracle_play_late(const struct lull_oracle_play *oracle);
