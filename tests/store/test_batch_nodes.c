@@ -11,7 +11,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "store/batch_jobs.c" /* to place a process on another node */
+#include "store/batch_rows.h" /* to place a process on another node */
 
 #include "batch_case.h"
 
