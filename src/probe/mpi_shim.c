@@ -17,17 +17,15 @@
  */
 #include <mpi.h>
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "probe/client.h"
-#include "probe/loaded_symbol.h"
+#include "probe/mpi_library.h"
+#include "probe/mpi_shim.h"
 
-#define EXPORT __attribute__((visibility("default")))
 #define UNPACK(...) __VA_ARGS__
 
 /*
@@ -37,7 +35,7 @@
 #define LONGEST_GAP_NS (2 * LULL_NS_PER_US)
 #define SHORTEST_RUN_NS (5 * LULL_NS_PER_US)
 
-enum { COMMUNICATORS = 128 /* a power of two */, TYPES = 256 /* a power of two */ };
+enum { COMMUNICATORS = 128 /* a power of two */ };
 
 enum mpi_shim_mode { UNRESOLVED, OFF, ON };
 
@@ -93,74 +91,22 @@ static const struct function functions[] = {EACH_FUNCTION(ROW)
 #undef EACH
 };
 
-/* A function that is not in the program's scope may be in a library that it loaded for itself. */
-static void *find_symbol(const char *name)
-{
-    static const char *const libraries[] = {
-#ifdef OPEN_MPI
-        "libmpi.so.40", "libmpi.so.80",
-#endif
-        "libmpich.so.12", "libmpi.so.12"};
-    void *symbol = dlsym(RTLD_DEFAULT, name);
-
-    for (size_t i = 0; symbol == NULL && i < sizeof(libraries) / sizeof(*libraries); i++) {
-        void *library = dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);
-
-        if (library != NULL) {
-            symbol = dlsym(library, name);
-            dlclose(library);
-        }
-    }
-    return symbol;
-}
-
-/* Whether the process uses the MPI that this shim is of. A library of another name and ABI is left
- * to its program. */
-#ifdef OPEN_MPI
-static int mpi_shim_is_own(void)
-{
-    return find_symbol("ompi_mpi_comm_world") != NULL;
-}
-#else
-static int mpi_shim_is_own(void)
-{
-    Dl_info info;
-    const char *name;
-
-    if (dladdr(find_symbol("PMPI_Init"), &info) == 0 || info.dli_fname == NULL)
-        return 0;
-    name = strrchr(info.dli_fname, '/');
-    name = name != NULL ? name + 1 : info.dli_fname;
-    return strncmp(name, "libmpich.so", 11) == 0 || strncmp(name, "libmpi.so.12", 12) == 0;
-}
-#endif
-
-/* The function to call behind a wrapper. In a process of another MPI it is the next loaded function
- * of the name without P, which may be in the shim of that MPI. */
-static void *mpi_shim_find_next(const char *name, int is_own)
-{
-    void *symbol = is_own ? NULL : dlsym(RTLD_NEXT, name + 1);
-
-    return symbol != NULL ? symbol : find_symbol(name);
-}
-
 static int all_found;
 
 static void mpi_shim_find_functions(void)
 {
-    const int is_own = mpi_shim_is_own();
+    const int is_own = lull_mpi_is_own();
 
     all_found = is_own;
     for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++) {
-        *functions[i].next = mpi_shim_find_next(functions[i].name, is_own);
+        *functions[i].next = lull_mpi_next(functions[i].name, is_own);
         if (*functions[i].next == NULL)
             all_found = 0;
     }
     atomic_store_explicit(&mode, OFF, memory_order_release);
 }
 
-/* Returns whether this call is to be recorded. */
-static inline int mpi_shim_is_recording(void)
+int lull_mpi_is_recording(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     const int now = atomic_load_explicit(&mode, memory_order_acquire);
@@ -172,123 +118,9 @@ static inline int mpi_shim_is_recording(void)
     return 0;
 }
 
-/* ---- sizes of data types ---- */
-
-#ifdef OPEN_MPI
-
-/* Open MPI's handles are addresses of objects in the library. The predefined ones are found by
- * name. */
-static struct {
-    const void *type;
-    uint64_t bytes;
-} types[TYPES];
-
-static const char *const type_symbols[] = {
-    "ompi_mpi_char",          "ompi_mpi_signed_char",     "ompi_mpi_unsigned_char",
-    "ompi_mpi_byte",          "ompi_mpi_short",           "ompi_mpi_unsigned_short",
-    "ompi_mpi_int",           "ompi_mpi_unsigned",        "ompi_mpi_long",
-    "ompi_mpi_unsigned_long", "ompi_mpi_long_long_int",   "ompi_mpi_unsigned_long_long",
-    "ompi_mpi_float",         "ompi_mpi_double",          "ompi_mpi_long_double",
-    "ompi_mpi_wchar",         "ompi_mpi_packed",          "ompi_mpi_cxx_bool",
-    "ompi_mpi_c_bool",        "ompi_mpi_cxx_cplex",       "ompi_mpi_cxx_dblcplex",
-    "ompi_mpi_c_complex",     "ompi_mpi_c_float_complex", "ompi_mpi_c_double_complex",
-    "ompi_mpi_int8_t",        "ompi_mpi_uint8_t",         "ompi_mpi_int16_t",
-    "ompi_mpi_uint16_t",      "ompi_mpi_int32_t",         "ompi_mpi_uint32_t",
-    "ompi_mpi_int64_t",       "ompi_mpi_uint64_t",        "ompi_mpi_aint",
-    "ompi_mpi_offset",        "ompi_mpi_count",           "ompi_mpi_float_int",
-    "ompi_mpi_double_int",    "ompi_mpi_longdbl_int",     "ompi_mpi_2int",
-    "ompi_mpi_short_int",     "ompi_mpi_long_int",        "ompi_mpi_logical",
-    "ompi_mpi_character",     "ompi_mpi_integer",         "ompi_mpi_real",
-    "ompi_mpi_dblprec",       "ompi_mpi_cplex",           "ompi_mpi_dblcplex",
-    "ompi_mpi_real4",         "ompi_mpi_real8",           "ompi_mpi_integer4",
-    "ompi_mpi_integer8",
-};
-
-_Static_assert(sizeof(type_symbols) / sizeof(*type_symbols) < TYPES / 2, "room to probe");
-
-static size_t type_index(const void *type)
-{
-    return (size_t)(((uintptr_t)type >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 56) % TYPES;
-}
-
-static void mpi_shim_learn_types(void)
-{
-    for (size_t i = 0; i < sizeof(type_symbols) / sizeof(*type_symbols); i++) {
-        void *type = find_symbol(type_symbols[i]);
-        size_t index = type_index(type);
-        int bytes = 0;
-
-        if (type == NULL || next_Type_size(type, &bytes) != MPI_SUCCESS || bytes <= 0)
-            continue;
-        while (types[index].type != NULL)
-            index = (index + 1) % TYPES;
-        types[index].type = type;
-        types[index].bytes = (uint64_t)bytes;
-    }
-}
-
-/* The size of a type; 0 for derived types, because their handles are reused and asking MPI about
- * one may raise an error. */
-static uint64_t mpi_shim_type_bytes(MPI_Datatype type)
-{
-    for (size_t index = type_index(type); types[index].type != NULL; index = (index + 1) % TYPES)
-        if (types[index].type == type)
-            return types[index].bytes;
-    return 0;
-}
-
-static int mpi_shim_find_world(MPI_Comm *world_out)
-{
-    *world_out = find_symbol("ompi_mpi_comm_world");
-    return *world_out != NULL;
-}
-
-static uint64_t mpi_shim_key_of(MPI_Comm comm)
-{
-    return (uintptr_t)comm;
-}
-
-static int mpi_shim_is_this(const char *library_version)
-{
-    return strstr(library_version, "Open MPI") != NULL;
-}
-
-#else
-
-static void mpi_shim_learn_types(void)
-{
-}
-
-/* The size of a type. The handle of a basic type (class bits 0x4c) carries it; 0 for derived types,
- * as above. */
-static uint64_t mpi_shim_type_bytes(MPI_Datatype type)
-{
-    const uint32_t handle = (uint32_t)type;
-
-    return handle >> 24 == 0x4c ? handle >> 8 & 0xff : 0;
-}
-
-static int mpi_shim_find_world(MPI_Comm *world_out)
-{
-    *world_out = MPI_COMM_WORLD;
-    return 1;
-}
-
-static uint64_t mpi_shim_key_of(MPI_Comm comm)
-{
-    return (uint32_t)comm;
-}
-
-static int mpi_shim_is_this(const char *library_version)
-{
-    return strstr(library_version, "Open MPI") == NULL;
-}
-
-#endif
-
 static uint64_t mpi_shim_bytes_of(int64_t count, MPI_Datatype type)
 {
-    return count > 0 ? (uint64_t)count * mpi_shim_type_bytes(type) : 0;
+    return count > 0 ? (uint64_t)count * lull_mpi_type_bytes(type) : 0;
 }
 
 /* ---- communicators ---- */
@@ -332,7 +164,7 @@ static struct mpi_shim_communicator *mpi_shim_claim_communicator(uint64_t key)
  * numbers. The governor then treats it as two communicators. */
 static void mpi_shim_add_communicator(MPI_Comm comm, struct lull_event *event)
 {
-    struct mpi_shim_communicator *entry = mpi_shim_claim_communicator(mpi_shim_key_of(comm));
+    struct mpi_shim_communicator *entry = mpi_shim_claim_communicator(lull_mpi_key_of(comm));
     int ranks = 0;
 
     if (entry == NULL)
@@ -343,12 +175,12 @@ static void mpi_shim_add_communicator(MPI_Comm comm, struct lull_event *event)
     entry->ranks = (uint32_t)ranks;
     event->communicator = entry->number;
     event->ranks = entry->ranks;
-    atomic_store_explicit(&entry->key, mpi_shim_key_of(comm), memory_order_release);
+    atomic_store_explicit(&entry->key, lull_mpi_key_of(comm), memory_order_release);
 }
 
 static void set_communicator(struct lull_event *event, MPI_Comm comm)
 {
-    const struct mpi_shim_communicator *entry = mpi_shim_find_communicator(mpi_shim_key_of(comm));
+    const struct mpi_shim_communicator *entry = mpi_shim_find_communicator(lull_mpi_key_of(comm));
 
     if (entry == NULL) {
         mpi_shim_add_communicator(comm, event);
@@ -363,7 +195,7 @@ static void mpi_shim_forget_communicator(MPI_Comm comm)
 {
     struct mpi_shim_communicator *entry;
 
-    while ((entry = mpi_shim_find_communicator(mpi_shim_key_of(comm))) != NULL)
+    while ((entry = mpi_shim_find_communicator(lull_mpi_key_of(comm))) != NULL)
         atomic_store_explicit(&entry->key, REMOVED, memory_order_release);
 }
 
@@ -376,7 +208,7 @@ static void push_at(struct lull_event *event, enum lull_event_kind kind, int64_t
     lull_client_push(event);
 }
 
-static struct lull_event new_event(enum lull_operation operation, int peer, uint64_t bytes)
+struct lull_event lull_mpi_new_event(enum lull_operation operation, int peer, uint64_t bytes)
 {
     return (struct lull_event){
         .bytes = bytes,
@@ -394,7 +226,7 @@ static struct lull_event new_event(enum lull_operation operation, int peer, uint
 static void mpi_shim_end_run(void)
 {
     if (run.begin_ns != 0 && run.end_ns - run.begin_ns >= SHORTEST_RUN_NS) {
-        struct lull_event event = new_event(LULL_OPERATION_POLL, -1, 0);
+        struct lull_event event = lull_mpi_new_event(LULL_OPERATION_POLL, -1, 0);
 
         push_at(&event, LULL_EVENT_BEGIN, run.begin_ns);
         push_at(&event, LULL_EVENT_END, run.end_ns);
@@ -402,9 +234,7 @@ static void mpi_shim_end_run(void)
     run.begin_ns = 0;
 }
 
-/* Adds a call that began at begin_ns and ends now. With is_done the run ends; a long enough one is
- * recorded. */
-static void add_to_run(int64_t begin_ns, int is_done)
+void lull_mpi_add_to_run(int64_t begin_ns, int is_done)
 {
     if (run.begin_ns != 0 && begin_ns - run.end_ns > LONGEST_GAP_NS)
         mpi_shim_end_run();
@@ -415,7 +245,7 @@ static void add_to_run(int64_t begin_ns, int is_done)
         mpi_shim_end_run();
 }
 
-static void mpi_shim_begin_section(struct lull_event *event)
+void lull_mpi_begin_section(struct lull_event *event)
 {
     if (run.begin_ns != 0)
         mpi_shim_end_run();
@@ -423,20 +253,20 @@ static void mpi_shim_begin_section(struct lull_event *event)
     push_at(event, LULL_EVENT_BEGIN, lull_now_ns());
 }
 
-static void mpi_shim_end_section(struct lull_event *event)
+void lull_mpi_end_section(struct lull_event *event)
 {
     push_at(event, LULL_EVENT_END, lull_now_ns());
     is_inside = 0;
 }
 
-static void begin_post(struct lull_event *event)
+void lull_mpi_begin_post(struct lull_event *event)
 {
     push_at(event, LULL_EVENT_POST, lull_now_ns());
 }
 
-static void end_post(struct lull_event *event)
+void lull_mpi_end_post(struct lull_event *event)
 {
-    add_to_run(event->time_ns, 0);
+    lull_mpi_add_to_run(event->time_ns, 0);
 }
 
 /* ---- life of the process ---- */
@@ -449,7 +279,7 @@ static void mpi_shim_identify(void)
     int size = 0;
 
     lull_client_info(&info);
-    if (mpi_shim_find_world(&world) && next_Comm_rank(world, &rank) == MPI_SUCCESS &&
+    if (lull_mpi_find_world(&world) && next_Comm_rank(world, &rank) == MPI_SUCCESS &&
         next_Comm_size(world, &size) == MPI_SUCCESS) {
         info.world_rank = rank;
         info.world_size = size;
@@ -464,7 +294,7 @@ static void mpi_shim_stop_in_child(void)
         atomic_store(&mode, OFF);
 }
 
-static void mpi_shim_start(void)
+void lull_mpi_start(void)
 {
     char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     struct lull_event event;
@@ -474,13 +304,13 @@ static void mpi_shim_start(void)
         OFF) /* a Fortran binding calls the C function, which has started it */
         return;
     if (!all_found || next_Get_library_version(version, &length) != MPI_SUCCESS ||
-        !mpi_shim_is_this(version) || (!lull_client_is_on() && !lull_client_join()))
+        !lull_mpi_is_this(version) || (!lull_client_is_on() && !lull_client_join()))
         return;
     if (pthread_atfork(NULL, NULL, mpi_shim_stop_in_child) != 0)
         return;
-    mpi_shim_learn_types();
+    lull_mpi_learn_types(next_Type_size);
     mpi_shim_identify();
-    event = new_event(LULL_OPERATION_NONE, -1, 0);
+    event = lull_mpi_new_event(LULL_OPERATION_NONE, -1, 0);
     push_at(&event, LULL_EVENT_ENTER, lull_now_ns());
     atomic_store_explicit(&mode, ON, memory_order_release);
 }
@@ -490,12 +320,12 @@ static void mpi_shim_start(void)
     {                                                                                              \
         int result;                                                                                \
                                                                                                    \
-        mpi_shim_is_recording(); /* called for its side effect: it finds the functions */          \
+        lull_mpi_is_recording(); /* called for its side effect: it finds the functions */          \
         if (next_##name == NULL)                                                                   \
             return MPI_ERR_INTERN;                                                                 \
         result = next_##name arguments;                                                            \
         if (result == MPI_SUCCESS)                                                                 \
-            mpi_shim_start();                                                                      \
+            lull_mpi_start();                                                                      \
         return result;                                                                             \
     }
 
@@ -506,7 +336,7 @@ WRAP_START(Init_thread, (int *argc, char ***argv, int required, int *provided),
 #define WRAP_END(name)                                                                             \
     EXPORT int MPI_##name(MPI_Comm *comm)                                                          \
     {                                                                                              \
-        if (mpi_shim_is_recording() && comm != NULL)                                               \
+        if (lull_mpi_is_recording() && comm != NULL)                                               \
             mpi_shim_forget_communicator(*comm);                                                   \
         return next_##name != NULL ? next_##name(comm) : MPI_ERR_INTERN;                           \
     }
@@ -514,21 +344,21 @@ WRAP_START(Init_thread, (int *argc, char ***argv, int required, int *provided),
 WRAP_END(Comm_free)
 WRAP_END(Comm_disconnect)
 
-static void finish(void)
+void lull_mpi_finish(void)
 {
     struct lull_event event;
 
-    if (!mpi_shim_is_recording())
+    if (!lull_mpi_is_recording())
         return;
     mpi_shim_end_run();
-    event = new_event(LULL_OPERATION_NONE, -1, 0);
+    event = lull_mpi_new_event(LULL_OPERATION_NONE, -1, 0);
     push_at(&event, LULL_EVENT_EXIT, lull_now_ns());
     atomic_store(&mode, OFF);
 }
 
 EXPORT int MPI_Finalize(void)
 {
-    finish();
+    lull_mpi_finish();
     return next_Finalize != NULL ? next_Finalize() : MPI_ERR_INTERN;
 }
 
@@ -549,9 +379,9 @@ EXPORT int MPI_Finalize(void)
         struct lull_event event;                                                                   \
         int result;                                                                                \
                                                                                                    \
-        if (!mpi_shim_is_recording())                                                              \
+        if (!lull_mpi_is_recording())                                                              \
             return next_##name != NULL ? next_##name arguments : MPI_ERR_INTERN;                   \
-        event = new_event(LULL_OPERATION_##operation, peer, bytes);                                \
+        event = lull_mpi_new_event(LULL_OPERATION_##operation, peer, bytes);                       \
         SET_COMMUNICATOR_##communicator(&event);                                                   \
         begin(&event);                                                                             \
         result = next_##name arguments;                                                            \
@@ -559,8 +389,8 @@ EXPORT int MPI_Finalize(void)
         return result;                                                                             \
     }
 
-#define WRAP_SECTION(...) WRAP(__VA_ARGS__, mpi_shim_begin_section, mpi_shim_end_section)
-#define WRAP_POSTED(...) WRAP(__VA_ARGS__, begin_post, end_post)
+#define WRAP_SECTION(...) WRAP(__VA_ARGS__, lull_mpi_begin_section, lull_mpi_end_section)
+#define WRAP_POSTED(...) WRAP(__VA_ARGS__, lull_mpi_begin_post, lull_mpi_end_post)
 
 #define POLL(name, operation, done, parameters, arguments)                                         \
     EXPORT int MPI_##name parameters                                                               \
@@ -568,11 +398,11 @@ EXPORT int MPI_Finalize(void)
         int64_t begin_ns;                                                                          \
         int result;                                                                                \
                                                                                                    \
-        if (!mpi_shim_is_recording())                                                              \
+        if (!lull_mpi_is_recording())                                                              \
             return next_##name != NULL ? next_##name arguments : MPI_ERR_INTERN;                   \
         begin_ns = lull_now_ns();                                                                  \
         result = next_##name arguments;                                                            \
-        add_to_run(begin_ns, result != MPI_SUCCESS || (done));                                     \
+        lull_mpi_add_to_run(begin_ns, result != MPI_SUCCESS || (done));                            \
         return result;                                                                             \
     }
 
@@ -600,157 +430,4 @@ EXPORT int MPI_Finalize(void)
     WRAP_POSTED(iname##_c, operation, communicator, peer, bytes,                                   \
                 (UNPACK parameters, MPI_Request * request), (UNPACK arguments, request))
 #include "probe/mpi_calls.def"
-#endif
-
-/* ---- Open MPI's Fortran bindings ---- */
-
-#ifdef OPEN_MPI
-
-#define P2 void *a, void *b
-#define P3 P2, void *c
-#define P4 P3, void *d
-#define P5 P4, void *e
-#define P6 P5, void *f
-#define P7 P6, void *g
-#define P8 P7, void *h
-#define P9 P8, void *i
-#define P10 P9, void *j
-#define P11 P10, void *k
-#define P12 P11, void *l
-#define P13 P12, void *m
-#define A2 a, b
-#define A3 A2, c
-#define A4 A3, d
-#define A5 A4, e
-#define A6 A5, f
-#define A7 A6, g
-#define A8 A7, h
-#define A9 A8, i
-#define A10 A9, j
-#define A11 A10, k
-#define A12 A11, l
-#define A13 A12, m
-
-static struct lull_event begin_fortran_SECTION(enum lull_operation operation)
-{
-    struct lull_event event = new_event(operation, -1, 0);
-
-    mpi_shim_begin_section(&event);
-    return event;
-}
-
-static void end_fortran_SECTION(struct lull_event *event)
-{
-    mpi_shim_end_section(event);
-}
-
-static struct lull_event begin_fortran_POSTED(enum lull_operation operation)
-{
-    struct lull_event event = new_event(operation, -1, 0);
-
-    begin_post(&event);
-    return event;
-}
-
-static void end_fortran_POSTED(struct lull_event *event)
-{
-    end_post(event);
-}
-
-static struct lull_event begin_fortran_POLL(enum lull_operation operation)
-{
-    return (struct lull_event){.time_ns = lull_now_ns(), .operation = (uint16_t)operation};
-}
-
-/* A Fortran LOGICAL would indicate whether the poll found something. It is not read, because a run
- * ends without it. */
-static void end_fortran_POLL(struct lull_event *event)
-{
-    add_to_run(event->time_ns, 0);
-}
-
-#define LAST2 b
-#define LAST3 c
-#define LAST4 d
-#define LAST5 e
-#define LAST6 f
-#define LAST7 g
-#define LAST8 h
-#define LAST9 i
-#define LAST10 j
-#define LAST11 k
-#define LAST12 l
-#define LAST13 m
-
-/* A program that calls a binding has the library, under whatever name; else the call has failed. */
-static void *find_fortran(const char *name)
-{
-    void *symbol = mpi_shim_find_next(name, mpi_shim_is_own());
-
-    if (symbol == NULL)
-        symbol = lull_loaded_symbol(name);
-    return symbol;
-}
-
-#define FORTRAN(name, count, what, kind)                                                           \
-    EXPORT void mpi_##name##_(P##count);                                                           \
-    EXPORT void mpi_##name##_(P##count)                                                            \
-    {                                                                                              \
-        static void (*_Atomic next)(P##count);                                                     \
-        void (*behind)(P##count) = atomic_load_explicit(&next, memory_order_relaxed);              \
-        struct lull_event event;                                                                   \
-                                                                                                   \
-        if (behind == NULL) {                                                                      \
-            *(void **)&behind = find_fortran("pmpi_" #name "_");                                   \
-            atomic_store_explicit(&next, behind, memory_order_relaxed);                            \
-        }                                                                                          \
-        if (behind == NULL) {                                                                      \
-            *(MPI_Fint *)LAST##count = MPI_ERR_INTERN;                                             \
-            return;                                                                                \
-        }                                                                                          \
-        if (!mpi_shim_is_recording()) {                                                            \
-            behind(A##count);                                                                      \
-            return;                                                                                \
-        }                                                                                          \
-        event = begin_fortran_##kind(LULL_OPERATION_##what);                                       \
-        behind(A##count);                                                                          \
-        end_fortran_##kind(&event);                                                                \
-    }
-#include "probe/mpi_fortran.def"
-
-#define FORTRAN_START(name, parameters, arguments)                                                 \
-    EXPORT void mpi_##name##_ parameters;                                                          \
-    EXPORT void mpi_##name##_ parameters                                                           \
-    {                                                                                              \
-        void(*behind) parameters;                                                                  \
-                                                                                                   \
-        *(void **)&behind = find_fortran("pmpi_" #name "_");                                       \
-        if (behind == NULL) {                                                                      \
-            *ierror = MPI_ERR_INTERN;                                                              \
-            return;                                                                                \
-        }                                                                                          \
-        mpi_shim_is_recording();                                                                   \
-        behind arguments;                                                                          \
-        if (*ierror == MPI_SUCCESS)                                                                \
-            mpi_shim_start();                                                                      \
-    }
-
-FORTRAN_START(init, (int *ierror), (ierror))
-FORTRAN_START(init_thread, (int *required, int *provided, int *ierror),
-              (required, provided, ierror))
-
-EXPORT void mpi_finalize_(int *ierror);
-
-EXPORT void mpi_finalize_(int *ierror)
-{
-    void (*behind)(int *);
-
-    *(void **)&behind = find_fortran("pmpi_finalize_");
-    finish();
-    if (behind == NULL)
-        *ierror = MPI_ERR_INTERN;
-    else
-        behind(ierror);
-}
-
 #endif
