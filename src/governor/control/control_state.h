@@ -111,6 +111,16 @@ struct lull_control {
     struct lull_governed_gpu gpus[LULL_CONTROLLER_MAX_GPUS];
 };
 
+/* Takes all events that the bound processes have pushed; those of others wait in their rings. */
+void lull_control_drain(struct lull_control *control);
+
+/*
+ * Jobs that keep restarting workers would use up the slots. Once half of them are used, slots of
+ * ended processes are released. One slot is checked at a time: a check takes some 20 us, which
+ * delays the handling of events.
+ */
+void lull_control_release_slots(struct lull_control *control, int64_t now_ns);
+
 /* Takes the results of the commands since the last call, and the state of the driver. */
 void lull_control_take_results(struct lull_control *control);
 
