@@ -20,9 +20,6 @@
 /* How long the reader of a named pipe may pause. */
 enum { PIPE_WAIT_MS = 2000 };
 
-/* The directory in which root keeps what is learnt. */
-#define NODE_STATE_DIRECTORY "/var/lib/lull"
-
 /* A write may be cut short, so it continues until all is written. */
 static int file_write_all(int fd, const char *data, size_t size)
 {
@@ -351,45 +348,4 @@ bool lull_file_is_node_emulated(void)
     const char *const node = getenv(LULL_EMULATED_NODE_VARIABLE);
 
     return node != NULL && *node != '\0';
-}
-
-/* Writes the path of the state directory; state of an emulated node has a folder of its own. */
-static int write_state_directory(const char *base, const char *below, char *path_out, size_t size,
-                                 struct lull_error *err)
-{
-    const char *const apart = lull_file_is_node_emulated() ? "/emulated" : "";
-
-    if (strlen(base) + strlen(below) + strlen(apart) >= size)
-        return lull_error_set(err, -ENAMETOOLONG, "%s: the path is too long", base);
-    snprintf(path_out, size, "%s%s%s", base, below, apart);
-    return 0;
-}
-
-int lull_file_state_directory(const char *chosen, char *path_out, size_t size,
-                              struct lull_error *err)
-{
-    static const struct {
-        const char *variable;
-        const char *below;
-    } places[] = {{"XDG_STATE_HOME", "/lull"}, {"HOME", "/.local/state/lull"}};
-    const char *base = chosen != NULL ? chosen : getenv("LULL_STATE_DIR");
-    const char *below = "";
-
-    if ((base == NULL || *base == '\0') && geteuid() == 0)
-        base = NODE_STATE_DIRECTORY;
-    for (size_t i = 0; (base == NULL || *base == '\0') && i < 2; i++) {
-        base = getenv(places[i].variable);
-        below = places[i].below;
-    }
-    if (base == NULL || *base == '\0')
-        return lull_error_set(err, -ENOENT, "no state directory: set HOME or LULL_STATE_DIR");
-    return write_state_directory(base, below, path_out, size, err);
-}
-
-int lull_file_node_state_directory(char *path_out, size_t size, struct lull_error *err)
-{
-    const char *const base = getenv("LULL_STATE_DIR");
-
-    return write_state_directory(base != NULL && *base != '\0' ? base : NODE_STATE_DIRECTORY, "",
-                                 path_out, size, err);
 }

@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 #include "base/file.h"
+#include "base/state_directory.h"
 #include "base/json_string.h"
 #include "base/text.h"
 #include "base/progress.h"
@@ -261,7 +262,7 @@ static int calibrate_write_file(const struct measured_gpus *findings, struct lul
 {
     const struct lull_calibration_record *const records = findings->records;
     char directory[PATH_MAX];
-    int result = lull_file_state_directory(NULL, directory, sizeof(directory), err);
+    int result = lull_state_directory_find(NULL, directory, sizeof(directory), err);
 
     for (uint32_t i = 0; i < findings->count && result == 0; i++)
         if (count_model(records, i, records[i].gpu_name) == 0)

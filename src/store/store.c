@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/state_directory.h"
 #include "base/path.h"
 #include "store/sql.h"
 
@@ -168,7 +169,7 @@ static int find_path(struct lull_store *store, const char *directory,
                      struct lull_error *err)
 {
     char place[PATH_MAX];
-    int result = lull_file_state_directory(directory, place, sizeof(place), err);
+    int result = lull_state_directory_find(directory, place, sizeof(place), err);
     int length;
 
     if (result < 0)

@@ -24,7 +24,7 @@ struct lull_store_schema {
 struct lull_store;
 
 /*
- * Opens NAME.db in lull_file_state_directory(directory), which may be null; makes both if
+ * Opens NAME.db in lull_state_directory_find(directory), which may be null; makes both if
  * may_create, and brings an older schema up to date, in one transaction. Errors: -ENOENT it is not
  * there; -EACCES; LULL_E_FORMAT it is no such database, or one of a newer Lull; -EBUSY another
  * process holds it; -errno. The text names the file.

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/state_directory.h"
 
 static void test_write_then_read_gives_the_same_bytes(void **state)
 {
@@ -175,7 +176,7 @@ static void require_state(const char *chosen, const char *expected)
 {
     char found[128];
 
-    assert_int_equal(lull_file_state_directory(chosen, found, sizeof(found), NULL), 0);
+    assert_int_equal(lull_state_directory_find(chosen, found, sizeof(found), NULL), 0);
     assert_string_equal(found, expected);
 }
 
@@ -201,17 +202,17 @@ static void test_state_of_an_emulated_node_stands_apart(void **state)
         require_state(NULL, expected);
         snprintf(expected, sizeof(expected), "/chosen%s", below);
         require_state("/chosen", expected);
-        assert_int_equal(lull_file_state_directory("/chosen", found, strlen(expected), NULL),
+        assert_int_equal(lull_state_directory_find("/chosen", found, strlen(expected), NULL),
                          -ENAMETOOLONG);
-        assert_int_equal(lull_file_state_directory("/chosen", found, strlen(expected) + 1, NULL),
+        assert_int_equal(lull_state_directory_find("/chosen", found, strlen(expected) + 1, NULL),
                          0);
-        assert_int_equal(lull_file_node_state_directory(found, sizeof(found), NULL), 0);
+        assert_int_equal(lull_state_directory_find_node(found, sizeof(found), NULL), 0);
         snprintf(expected, sizeof(expected), "/var/lib/lull%s", below);
         assert_string_equal(found, expected);
         setenv("LULL_STATE_DIR", "/own", 1);
         snprintf(expected, sizeof(expected), "/own%s", below);
         require_state(NULL, expected);
-        assert_int_equal(lull_file_node_state_directory(found, sizeof(found), NULL), 0);
+        assert_int_equal(lull_state_directory_find_node(found, sizeof(found), NULL), 0);
         assert_string_equal(found, expected);
         unsetenv("LULL_STATE_DIR");
     }

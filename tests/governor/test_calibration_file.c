@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/state_directory.h"
 #include "core/stats/random.h"
 #include "governor/control/calibration_file.h"
 
@@ -184,9 +185,9 @@ static void found_where_it_is_kept(void **state)
     char own[PATH_MAX];
 
     (void)state;
-    assert_int_equal(lull_file_state_directory(NULL, own, sizeof(own), NULL), 0);
+    assert_int_equal(lull_state_directory_find(NULL, own, sizeof(own), NULL), 0);
     assert_string_equal(own, directory);
-    assert_int_equal(lull_file_state_directory(NULL, own, 4, NULL), -ENAMETOOLONG);
+    assert_int_equal(lull_state_directory_find(NULL, own, 4, NULL), -ENAMETOOLONG);
     assert_int_equal(lull_calibration_store(own, &record, path, NULL), 0);
     assert_int_equal(lull_calibration_find(record.gpu_name, record.driver_version, &out), 0);
     assert_same(&record, &out);
@@ -207,9 +208,9 @@ static void what_an_emulated_node_teaches_stays_there(void **state)
 
     (void)state;
     unlink(path);
-    assert_int_equal(lull_file_state_directory(NULL, hardware, sizeof(hardware), NULL), 0);
+    assert_int_equal(lull_state_directory_find(NULL, hardware, sizeof(hardware), NULL), 0);
     setenv(LULL_EMULATED_NODE_VARIABLE, "/dev/shm/lull-node-x", 1);
-    assert_int_equal(lull_file_state_directory(NULL, apart, sizeof(apart), NULL), 0);
+    assert_int_equal(lull_state_directory_find(NULL, apart, sizeof(apart), NULL), 0);
     assert_int_equal(lull_calibration_store(apart, &emulated, kept, NULL), 0);
     unsetenv(LULL_EMULATED_NODE_VARIABLE);
     assert_int_equal(lull_calibration_find(real.gpu_name, real.driver_version, &out), -ENOENT);

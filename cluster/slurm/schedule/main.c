@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/state_directory.h"
 #include "base/log.h"
 #include "base/program.h"
 #include "cluster/slurm/schedule/report.h"
@@ -488,7 +489,7 @@ static int scheduler_prepare(struct schedule_work *work, struct lull_error *err)
     if (rc == 0)
         rc = load_tariff(work, &is_new, err);
     if (rc == 0)
-        rc = lull_file_state_directory(options->state, work->state, sizeof(work->state), err);
+        rc = lull_state_directory_find(options->state, work->state, sizeof(work->state), err);
     if (rc == 0)
         rc = lull_slurm_open(options->partition, &work->slurm, err);
     return rc;

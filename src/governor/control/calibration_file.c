@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/state_directory.h"
 #include "base/json_string.h"
 #include "base/log.h"
 #include "base/path.h"
@@ -386,9 +387,9 @@ int lull_calibration_find(const char *gpu_name, const char *driver_version,
     char directories[2][PATH_MAX];
     size_t count = 0;
 
-    if (lull_file_state_directory(NULL, directories[0], PATH_MAX, NULL) == 0)
+    if (lull_state_directory_find(NULL, directories[0], PATH_MAX, NULL) == 0)
         count++;
-    if (lull_file_node_state_directory(directories[count], PATH_MAX, NULL) == 0 &&
+    if (lull_state_directory_find_node(directories[count], PATH_MAX, NULL) == 0 &&
         (count == 0 || strcmp(directories[0], directories[1]) != 0))
         count++;
     for (size_t i = 0; i < count; i++) {

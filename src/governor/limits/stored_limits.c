@@ -8,9 +8,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/log.h"
 #include "base/path.h"
+#include "base/state_directory.h"
 
 /* Leaves out what was measured above the limit that is allowed now. */
 static void drop_above(struct lull_limit_profile *profile, double highest_w)
@@ -58,7 +58,7 @@ static int stored_limits_do(int (*work)(void *context, struct lull_error *err),
                             struct lull_limit_profile *profile, struct lull_error *err)
 {
     char place[PATH_MAX];
-    const int result = lull_file_state_directory(NULL, place, sizeof(place), err);
+    const int result = lull_state_directory_find(NULL, place, sizeof(place), err);
 
     if (result < 0)
         return result;
