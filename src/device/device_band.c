@@ -3,15 +3,7 @@
 
 #include <errno.h>
 
-static uint32_t device_max(uint32_t a, uint32_t b)
-{
-    return a > b ? a : b;
-}
-
-static uint32_t device_min(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
+#include "base/minmax.h"
 
 /* A band between two clocks of the device would be left by whatever is set. */
 static bool has_clock_within(const struct lull_device_info *info, const struct lull_band *band)
@@ -70,11 +62,11 @@ int lull_device_fit_band(const struct lull_device_info *info, struct lull_band *
         result = device_check_limits(info, band, err);
     if (result < 0)
         return result;
-    band->min_mhz = device_max(band->min_mhz, info->sm_clocks_mhz[info->sm_clock_count - 1]);
-    band->max_mhz = device_min(band->max_mhz, info->sm_clocks_mhz[0]);
+    band->min_mhz = lull_max_u32(band->min_mhz, info->sm_clocks_mhz[info->sm_clock_count - 1]);
+    band->max_mhz = lull_min_u32(band->max_mhz, info->sm_clocks_mhz[0]);
     if (has_limits) {
-        band->min_limit_mw = device_max(band->min_limit_mw, info->power_limit_min_mw);
-        band->max_limit_mw = device_min(band->max_limit_mw, info->power_limit_max_mw);
+        band->min_limit_mw = lull_max_u32(band->min_limit_mw, info->power_limit_min_mw);
+        band->max_limit_mw = lull_min_u32(band->max_limit_mw, info->power_limit_max_mw);
     }
     return 0;
 }
