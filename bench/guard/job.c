@@ -573,22 +573,20 @@ bool audit_job_keeps_any(const struct audit_job *job)
 }
 
 /* The steady point that a rank's computation is kept at beside sections; 0: none. */
-static uint32_t kept_steady(const struct audit_job *job, uint32_t index)
+static uint32_t kept_steady(const struct audit_job *job, const struct lull_target *steady,
+                            uint32_t index)
 {
-    const struct lull_controller_view now = lull_controller_look(job->controller);
-
-    for (uint32_t i = 0; i < now.target_count; i++)
-        if (now.targets[i].signature == 0 && job->config.has_both)
-            return lull_controller_kept_point(job->controller, index, &now.targets[i]);
-    return 0;
+    if (steady == NULL || !job->config.has_both)
+        return 0;
+    return lull_controller_kept_point(job->controller, index, steady);
 }
 
 /* What a target that is kept costs on a rank. Beside sections the steady point slows what is
  * computed, and a section that is not lowered further runs at it. */
-static double kept_cost(const struct audit_job *job, uint32_t index,
-                        const struct lull_target *target)
+static double kept_cost(const struct audit_job *job, const struct lull_controller_view *now,
+                        uint32_t index, const struct lull_target *target)
 {
-    const uint32_t steady = kept_steady(job, index);
+    const uint32_t steady = kept_steady(job, now->steady, index);
     const uint32_t point = lull_controller_kept_point(job->controller, index, target);
 
     if (job->config.has_both && target->signature == 0)
@@ -605,7 +603,7 @@ double audit_job_kept_slowdown(const struct audit_job *job)
         double most = 0.0;
 
         for (uint32_t j = 0; j < job->config.ranks; j++)
-            most = fmax(most, kept_cost(job, j, &now.targets[i]));
+            most = fmax(most, kept_cost(job, &now, j, &now.targets[i]));
         sum += most;
     }
     return sum;

@@ -51,7 +51,7 @@ static uint64_t block_iterations(const struct lull_run_pass *pass, uint32_t gpu)
     const double length_ms = lull_run_iteration_s(pass, gpu) * 1e3;
 
     if (lull_track_phase(lull_run_track(pass, gpu)) == LULL_TRACK_KNOWN)
-        return lull_controller_look(lull_control_controller(pass->control)).window_iterations;
+        return lull_controller_window(lull_control_controller(pass->control));
     if (!(length_ms > 0.0) || config->window_ms < length_ms * config->window_iterations)
         return config->window_iterations;
     return (uint64_t)ceil(config->window_ms / length_ms);

@@ -52,7 +52,7 @@ static void propose(struct network *network, uint32_t node)
     proposal->sequence++;
     proposal->structure =
         lull_track_phase(track) == LULL_TRACK_KNOWN ? lull_track_period(track) : 0;
-    proposal->window_iterations = now.window_iterations;
+    proposal->window_iterations = lull_controller_window(controller);
     proposal->entry_count = now.target_count;
     for (uint32_t i = 0; i < now.target_count; i++) {
         const struct lull_descent *descent = &now.targets[i].descent;

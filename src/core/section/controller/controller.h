@@ -204,7 +204,6 @@ struct lull_controller_view {
     uint64_t settled_after; /* iterations of the lead until the first settling; 0: not yet */
     uint64_t kept_others;   /* represents the points of sections and gaps that are proven, and ranks
                              * that wait, as in a visit; 0: there are none */
-    uint32_t window_iterations; /* length of the blocks that this node wants for its proofs */
     uint32_t target_count;
     const struct lull_target *targets;
     const struct lull_target *steady;     /* the steady point's; null: there is no search */
@@ -337,6 +336,9 @@ void lull_controller_receive(struct lull_controller *controller, const struct lu
 
 /* Blocks are to be at least this long, so that all nodes measure in the same iterations. */
 void lull_controller_align(struct lull_controller *controller, uint32_t window_iterations);
+
+/* The length of the blocks that this node wants for its proofs, iterations. */
+uint32_t lull_controller_window(const struct lull_controller *controller);
 
 /* Commands due at now_ns; returns how many were written to commands_out (at most max). */
 uint32_t lull_controller_poll(struct lull_controller *controller, int64_t now_ns,

@@ -158,9 +158,6 @@ uint64_t lull_controller_kept_others(const struct lull_controller *controller);
 
 /* ---- blocks.c ----------------------------------------------------------------- */
 
-/* The length of the blocks that this node wants for its proofs, iterations. */
-uint32_t lull_controller_window(const struct lull_controller *controller);
-
 /* Iterations per block of a trial of this kind that begins now, at least 1. */
 uint32_t lull_controller_block(const struct lull_controller *controller, enum lull_trial_kind kind);
 

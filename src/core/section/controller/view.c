@@ -27,7 +27,6 @@ struct lull_controller_view lull_controller_look(const struct lull_controller *c
         .is_searching = is_searching,
         .settled_after = controller->settled_after,
         .kept_others = lull_controller_kept_others(controller),
-        .window_iterations = lull_controller_window(controller),
         .target_count = targets->count,
         .targets = targets->list,
         .steady = lull_targets_steady(targets),
