@@ -13,15 +13,18 @@
 
 static const int64_t now_s = 1796000000; /* in November 2026 */
 
-static void check(const struct lull_grid_events *grid)
+static void check(struct lull_grid_events *grid)
 {
     require(grid->count <= LULL_GRID_MAX_EVENTS);
     for (uint32_t i = 0; i < grid->count; i++) {
         const struct lull_grid_event *event = &grid->events[i];
 
-        require(event->begin_s < event->end_s && event->end_s <= LULL_GRID_FOR_EVER);
+        require((event->begins_now ? now_s : event->begin_s) < event->end_s);
+        require(event->end_s <= LULL_GRID_FOR_EVER && event->until_s <= LULL_GRID_FOR_EVER);
+        require(event->after_s >= 0 && event->after_s < event->until_s);
         require(event->target_w >= 0.0 && isfinite(event->target_w));
-        require(lull_grid_target_w(grid, event->begin_s) <= event->target_w);
+        if (!event->begins_now && event->after_s == 0)
+            require(lull_grid_target_w(grid, event->begin_s, 0) <= event->target_w);
     }
 }
 
@@ -36,10 +39,12 @@ static void check_printing(const struct lull_grid_events *grid)
         require(lull_grid_read("printed", text, strlen(text), 0, &again, NULL) == 0);
         require(again.count == grid->count);
         for (uint32_t i = 0; i < grid->count; i++) {
-            require(again.events[i].begin_s == grid->events[i].begin_s);
-            require(again.events[i].end_s == grid->events[i].end_s);
-            require(fabs(again.events[i].target_w - grid->events[i].target_w) <=
-                    1e-9 * grid->events[i].target_w);
+            const struct lull_grid_event *event = &grid->events[i];
+
+            require(again.events[i].end_s == event->end_s);
+            require(again.events[i].until_s == event->until_s);
+            require(again.events[i].begin_s == event->begin_s || again.events[i].begins_now);
+            require(fabs(again.events[i].target_w - event->target_w) <= 1e-9 * event->target_w);
         }
     }
     free(text);
