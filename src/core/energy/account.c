@@ -6,7 +6,7 @@
 
 #include "core/energy/account_state.h"
 
-/* A counter that leaps by more than this many times what the device can draw has been reset. */
+/* A counter that jumps by more than this many times what the device can draw has been reset. */
 static const double leap_ratio = 2.0;
 /* A counter that has not grown for this many refreshes hangs, if this much energy was drawn:
  * counters count millijoules. A counter that cannot be read is missing after the same time, because
@@ -17,8 +17,8 @@ static const double missing_s = 3.0;
 /* A power that is read this long after the last one is late. Default: powers are read
  * ten times a second. */
 static const double late_s = 0.25;
-/* Where there is no counter, a gap between powers that is this many times the mean of those before
- * it is a time without a sensor. */
+/* Without a counter, a gap between power readings of this many
+ * times the mean gap before it counts as time without a sensor. */
 static const double gap_ratio = 10.0;
 /* A counter that grows again has counted during its silence if it grew by this share of the polled
  * energy. */
@@ -48,7 +48,8 @@ static void extend_polled(const struct lull_energy_account *account,
         before->polled_j + before->power_w * (gap_s - held_s) + after->power_w * held_s;
 }
 
-/* What one step of the integral may be wrong by: the power was another one for part of it. */
+/* The possible error of one step of the integral: the power may have differed for part of the step.
+ */
 static double step_variance(const struct lull_energy_account *account,
                             const struct lull_energy_point *before,
                             const struct lull_energy_point *after)
@@ -125,8 +126,8 @@ static void energy_account_estimate(struct lull_energy_account *account,
     note_estimate(account, before, after);
 }
 
-/* Replaces the growth of a counter that is silent. What is not known of it is the same in all steps
- * of a silence, so that the deviations add up and not the variances. */
+/* Replaces the growth of a counter that hangs. All steps of one silence
+ * share the same error, so standard deviations add up, not variances. */
 static void energy_account_replace(struct lull_energy_account *account,
                                    const struct lull_energy_point *before,
                                    struct lull_energy_point *after)
@@ -153,7 +154,8 @@ static void energy_account_replace(struct lull_energy_account *account,
     note_estimate(account, before, after);
 }
 
-/* What was surely drawn since the counter last grew: by the power, or else by the device's nature.
+/* The energy that was certainly drawn since the counter last grew: from the power readings, or else
+ * from the device's least power.
  */
 static double drawn_j(const struct lull_energy_account *account,
                       const struct lull_energy_point *after)
@@ -172,7 +174,7 @@ static bool stands_still(const struct lull_energy_account *account,
            account->source.lowest_w > 0.0 && drawn_j(account, after) >= still_j;
 }
 
-/* Returns whether a counter that grows again after a silence has gone on in the meantime. */
+/* Returns whether a counter that grows again after a silence counted during it. */
 static bool has_gone_on(const struct lull_energy_account *account,
                         const struct lull_energy_point *before,
                         const struct lull_energy_point *after, double grown_j)
@@ -212,7 +214,7 @@ static double most_grown_j(const struct lull_energy_account *account, int64_t si
 }
 
 /* Returns whether a counter continues from where it was before its reset rather than from where it
- * was read last: if both can be, the one nearer to what the power says. */
+ * was read last: if both are possible, the one nearer to the integral of the power. */
 static bool is_back_on_course(const struct lull_energy_account *account,
                               const struct lull_energy_point *after, double counter_j)
 {
@@ -244,8 +246,8 @@ static void resume_course(struct lull_energy_account *account, struct lull_energ
     account->glitches++;
 }
 
-/* A counter that falls, or leaps by more than the device can draw, has been reset; then the power
- * has to bridge the gap. */
+/* A counter that falls, or jumps by more than the device can
+ * draw, has been reset; the power then replaces its growth. */
 static void take_reset(struct lull_energy_account *account, const struct lull_energy_point *before,
                        struct lull_energy_point *after, double counter_j)
 {
@@ -352,7 +354,7 @@ static void energy_account_take_power(const struct lull_energy_account *account,
         step_variance(account, before, taken) + late_variance(account, before, taken);
 }
 
-/* Takes what can be true of a reading; a power that cannot be is counted. */
+/* Takes the plausible part of a reading; an impossible power is counted. */
 static struct lull_energy_reading energy_account_accept(struct lull_energy_account *account,
                                                         const struct lull_energy_reading *read)
 {
@@ -385,7 +387,7 @@ static void note_power(struct lull_energy_account *account,
 }
 
 /* Fills the point of a reading but for its energy. A power that was read too long ago says nothing
- * of the present one. */
+ * about the present one. */
 static void begin_point(struct lull_energy_account *account,
                         const struct lull_energy_reading *reading,
                         const struct lull_energy_point *before, struct lull_energy_point *taken)

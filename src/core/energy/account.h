@@ -94,7 +94,7 @@ struct lull_energy_account {
     double counter_j;        /* as read when it last grew... */
     int64_t counter_ns;      /* ...at this time... */
     double counter_polled_j; /* ...and the polled integral then */
-    double replaced_j;       /* what has been put instead of the counter's growth since */
+    double replaced_j;       /* energy that replaced the counter's growth since then */
     uint32_t resets;         /* of the counter */
     uint32_t leaps;          /* those of them that were rises beyond what the device can draw */
     uint32_t glitches;       /* wrong readings of the counter that it continued from */
@@ -116,10 +116,9 @@ struct lull_energy_account {
 struct lull_energy_edge {
     int64_t time_ns;
     double energy_j;
-    double edge_j2;      /* variance from where the edge lies between readings */
+    double edge_j2;      /* variance from the unknown place of the edge between readings */
     double path_j2;      /* variance collected up to here; differences of it count */
-    double bias_j;       /* possible systematic error of an edge at such a place: see struct
-                            lull_energy_sum */
+    double bias_j;       /* possible systematic error of such an edge: see struct lull_energy_sum */
     double resolution_s; /* shorter windows with this edge cannot be measured */
     double estimated_s;  /* before the edge, in which power stood in for the counter */
 };
@@ -127,8 +126,8 @@ struct lull_energy_edge {
 struct lull_energy_figure {
     double seconds;
     double joules;
-    double uncertainty_j; /* half of the 95 % interval, without the gain of the board */
-    double bias_j;        /* the part that many such windows may have in common */
+    double uncertainty_j; /* half of the 95 % interval, without the gain error of the board */
+    double bias_j;        /* the part of the error that many such windows may share */
     bool is_estimate;     /* estimated, not measured */
 };
 

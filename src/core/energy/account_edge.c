@@ -51,8 +51,8 @@ struct account_edge_gap {
     bool has_power;
 };
 
-/* The energy of a reading is that of a little before it, so the gap around an edge is found with
- * that age in mind. */
+/* A reading reports the energy of a slightly earlier time, so that
+ * age is included when the gap around an edge is searched for. */
 static bool account_edge_find_gap(const struct lull_energy_account *account, int64_t time_ns,
                                   struct account_edge_gap *gap)
 {
@@ -135,7 +135,8 @@ static void account_edge_look_back(const struct lull_energy_account *account,
     }
 }
 
-/* What the counter says of the gap's mean power; where power was read, they should agree. */
+/* The gap's mean power by the counter; it should agree with the power readings, if there are any.
+ */
 static void compare_with_counter(const struct lull_energy_account *account,
                                  struct account_edge_gap *gap)
 {
@@ -249,8 +250,8 @@ static double account_edge_variance(const struct lull_energy_account *account,
     return refresh_j2 + uneven_with_power(account, gap);
 }
 
-/* A window that is shorter lies within what a power reading is the mean of or, without power,
- * between two counts. */
+/* A shorter window lies within the averaging window of one
+ * power reading or, without power, between two counts. */
 static double resolution_s(const struct lull_energy_account *account,
                            const struct account_edge_gap *gap)
 {

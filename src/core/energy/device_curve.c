@@ -41,7 +41,7 @@ const struct lull_device_curve *lull_device_curve_find(const char *name, size_t 
     return NULL;
 }
 
-/* The words of a name, which anything else than letters and digits separates. */
+/* The words of a name. Any character other than a letter or digit separates words. */
 enum { MAX_WORDS = 16 };
 
 struct product_words {

@@ -18,8 +18,8 @@ static const int64_t late_ns = INT64_C(100000000);
 /* At the end of a block energy is read between two samples, 0.1 s apart, of which the later one
  * covers part of the next block, too. Half of that interval may be misplaced. */
 static const double misplaced_s = 0.05;
-/* An iteration that is longer than the median of the last ones by this factor is left out: more
- * than any clock costs that is tried for long. */
+/* An iteration that is longer than the median of the last ones by this factor
+ * is left out. No clock that is tried for long slows iterations down so much. */
 static const double stalled_ratio = 1.25;
 static const double two_sided = 0.975;
 static const double ns_per_s = 1e9;
@@ -57,8 +57,8 @@ static struct lull_job_frontier_setting *job_frontier_setting_of(struct lull_job
     return &frontier->settings[frontier->setting_count++];
 }
 
-/* A mean of more iterations is known better: a difference of two is known as well as one of this
- * many. */
+/* The precision of the difference of two means, as the number
+ * of iterations of one mean of the same precision. */
 static double weight_of(const struct lull_job_frontier_side sides[2])
 {
     return 1.0 /
@@ -172,7 +172,7 @@ void lull_job_frontier_take(struct lull_job_frontier *frontier,
     frontier->has_last = true;
 }
 
-/* ---- what is known ----------------------------------------------------------------------- */
+/* ---- means and intervals ----------------------------------------------------------------- */
 
 /* The variance of a ratio's logarithm of one iteration on each side, pooled. */
 struct scatter {
@@ -231,7 +231,7 @@ static void job_frontier_add_node(const struct lull_job_frontier_setting *settin
                                 });
 }
 
-/* What all pairs say of how much their ratios scatter. */
+/* Pools the scatter of the ratios over all pairs. */
 static void pool_all(const struct lull_job_frontier *frontier, struct scatter *times,
                      struct scatter *energies)
 {
@@ -296,7 +296,7 @@ void lull_job_frontier_answer(const struct lull_job_frontier *frontier, uint64_t
     }
 }
 
-/* ---- what was tried ---------------------------------------------------------------------- */
+/* ---- settings tried ---------------------------------------------------------------------- */
 
 static struct lull_job_frontier_tried tried_of(const struct lull_job_frontier_setting *setting,
                                                const struct scatter *times,
@@ -341,8 +341,8 @@ uint32_t lull_job_frontier_list(const struct lull_job_frontier *frontier, uint32
     return count;
 }
 
-/* What is within a budget is within each larger one: none that is known saves less than one before
- * it. */
+/* A setting within one budget is within every larger one, so no
+ * known saving is smaller than that of a smaller budget. */
 static void make_savings_rise(struct lull_job_frontier_point *points)
 {
     for (int b = 1; b < LULL_JOB_FRONTIER_BUDGETS; b++) {
@@ -356,8 +356,8 @@ static void make_savings_rise(struct lull_job_frontier_point *points)
     }
 }
 
-/* A proven setting that saves more than a budget's best clock, or of which alone something is
- * known, is the budget's best clock. */
+/* A proven setting is a budget's best clock if it saves more
+ * than the best clock so far, or if nothing else is known. */
 static bool is_best(const struct lull_job_frontier_tried *kept, double tolerance_ratio,
                     const struct lull_job_frontier_point *point)
 {

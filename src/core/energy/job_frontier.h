@@ -35,7 +35,8 @@
 
 enum {
     LULL_JOB_FRONTIER_BUDGETS = 6,
-    LULL_JOB_FRONTIER_SETTINGS = 128, /* that are distinguished; pairs of more are left out */
+    LULL_JOB_FRONTIER_SETTINGS =
+        128, /* settings that are distinguished; pairs of further ones are left out */
 };
 
 /* 0, 0.2, 0.5, 1, 2 and 5 % of time. */
@@ -56,7 +57,7 @@ struct lull_job_frontier_side {
     double energy_j;
 };
 
-/* A mean of values that are known differently well (West 1979). */
+/* A mean of values of different precision (West 1979). */
 struct lull_job_frontier_mean {
     uint32_t count;
     double weight;
@@ -64,13 +65,14 @@ struct lull_job_frontier_mean {
     double squares; /* weighted sum of squared deviations */
 };
 
-/* All pairs of one steady point and the same points of all else. */
+/* All pairs of one steady point with the same points of sections and gaps. */
 struct lull_job_frontier_setting {
     uint64_t others;
     uint32_t point;
     struct lull_job_frontier_mean time;   /* log of the ratio of times of an iteration */
     struct lull_job_frontier_mean energy; /* ...and of energies */
-    struct lull_job_frontier_mean blur;   /* share of the blocks that a late reading may misplace */
+    struct lull_job_frontier_mean
+        blur; /* share of the blocks' energy that a late reading may misplace */
     struct lull_job_frontier_side sums[2]; /* by visit.is_candidate, where energy is known */
 };
 
@@ -126,10 +128,11 @@ void lull_job_frontier_answer(const struct lull_job_frontier *frontier, uint64_t
 /*
  * Makes points consistent with a run's result for its accepted setting, so that one clock has one
  * saving and one interval. Where a budget's best clock is that of the setting, its figures become
- * the setting's. A proof has found the setting to be within tolerance_ratio, so that no budget from
- * there on saves less; INFINITY: nothing is proven. No budget saves less than a
- * smaller one then. points: of the setting's `others`, as above. A
- * setting whose saving is not known changes nothing; an interval that is not known becomes NAN.
+ * the setting's. A proof found the setting to be within tolerance_ratio (INFINITY:
+ * nothing is proven), so that no budget from there on saves less than
+ * the setting. Afterwards no budget saves less than a smaller one. points: of the setting's
+ * `others`, as above. A setting whose saving is not known changes nothing; an interval that is not
+ * known becomes NAN.
  */
 void lull_job_frontier_include(const struct lull_job_frontier_tried *kept, double tolerance_ratio,
                                struct lull_job_frontier_point *points);

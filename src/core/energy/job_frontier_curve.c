@@ -4,10 +4,11 @@
 #include <assert.h>
 #include <math.h>
 
-/* The reference is known exactly, but a fit wants some width: far less than anything measured. */
+/* The reference is exact, but the fit needs a width: one far smaller than that of any measurement.
+ */
 static const double exact_half = 1e-7;
 
-/* An interval that is as wide as this says nothing. */
+/* An interval as wide as this carries no information. */
 static const double informative_ratio = 0.5;
 
 void lull_job_frontier_curve_add(struct lull_job_frontier_curve *curve,

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Both are default: loggers skip a reading or two where a driver is slow. */
+/* Both are defaults: loggers skip a reading or two when a driver is slow. */
 static const double gap_steps = 5.0;
 static const int64_t shortest_gap_ns = INT64_C(3000000000);
 

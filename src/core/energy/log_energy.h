@@ -19,9 +19,9 @@
 #include "core/energy/account.h"
 
 struct lull_log_energy {
-    const char *reason;   /* null: the energy is known; else why not, for people */
+    const char *reason;   /* null: the energy is known; else the reason why not, as text */
     double joules;        /* drawn in the covered time */
-    double uncertainty_j; /* half of the 95 % interval, without the gain of the board */
+    double uncertainty_j; /* half of the 95 % interval, without the gain error of the board */
     double covered_s;     /* of the window: between its first and last reading, without gaps */
     double gap_s;         /* the rest of it */
     uint32_t gaps;        /* between readings */

@@ -3,11 +3,11 @@
 
 #include <math.h>
 
-/* A figure of which this share of the time was seen by no sensor is unknown, if that is this long
- * at least. */
+/* An energy is unknown if no sensor was read for this share of
+ * its time and for at least so long. */
 static const double blind_ratio = 0.02;
 static const double min_blind_s = 0.5;
-/* One leap may be a reset of the counter. */
+/* One jump may be a reset of the counter. */
 static const uint32_t max_leaps = 1;
 /* Sensors of one board differ by this ratio at most, sampling aside: polling in step with the
  * iterations of a job can hide a part of their power. */
@@ -36,7 +36,7 @@ static bool is_contradicted(const struct lull_energy_evidence *evidence)
 
 enum lull_energy_doubt lull_energy_judge(const struct lull_energy_evidence *evidence)
 {
-    /* A counter moves in steps, so a short time may have a step too many, or too few. */
+    /* A counter grows in steps, so a short time may contain one step too many or too few. */
     const double max_s = evidence->seconds + evidence->edge_s;
     const double min_s = evidence->seconds - evidence->edge_s;
 

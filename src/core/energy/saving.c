@@ -10,12 +10,12 @@ static const double deviations = 2.0;
 static const double upper_tail = 0.975;
 
 /*
- * By how much the energy per iteration of one run differs from that of the next is taken to follow
- * Student's t: the standard deviation of a run, and the degrees of freedom, because that deviation
- * differs from job to job. Measured by the GPUs' own counters: eight jobs of the Perseus artefact
- * (ml-energy/zeus, branch kronos; 4 A100 and 8 A40), each measured four times at the highest clock,
- * scatter by 0.64 % (by job 0.10 to 1.26 %). Half of all pairs differ by less than 0.27 %, and 95
- * of 100 by less than 2.1 %; the interval that follows from these numbers is +- 2.36 %.
+ * The difference of the energy per iteration between two runs is modelled by Student's t: the
+ * standard deviation of a run, and the degrees of freedom, because that deviation differs from job
+ * to job. Measured by the GPUs' own counters: eight jobs of the Perseus artefact (ml-energy/zeus,
+ * branch kronos; 4 A100 and 8 A40), each measured four times at the highest clock, scatter by 0.64
+ * % (by job 0.10 to 1.26 %). Half of all pairs differ by less than 0.27 %, and 95 of 100 by less
+ * than 2.1 %; the interval that follows from these numbers is +- 2.36 %.
  */
 static const double known_deviation = 0.006;
 static const double known_degrees = 4.0;

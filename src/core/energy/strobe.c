@@ -3,8 +3,9 @@
 
 #include <math.h>
 
-/* Harmonics of the refresh that are looked at. The windows of the known sensors, a quarter and a
- * half of the period, let nothing of the fourth one pass, and next to nothing of later ones. */
+/* Harmonics of the refresh that are evaluated. The averaging windows of the known sensors are a
+ * quarter and a half of the period. They suppress the fourth harmonic fully and later ones almost
+ * fully. */
 enum { HARMONICS = 4 };
 /* How far the period of a sensor may be from the one that is known. Measured: 100 ms and 101.2 +-
  * 0.6 ms on A100s. */
@@ -12,16 +13,17 @@ static const double period_ratio = 0.02;
 /* Periods are tried so densely that the last iteration moves by this share of a period from one to
  * the next. */
 static const double turn_per_trial = 0.125;
-/* The longest stretch of a run that is looked at: the work grows with its square. */
+/* The longest stretch of a run that is evaluated: the work grows with its square. */
 static const int64_t longest_ns = INT64_C(600000000000);
-/* Both edges of a section are misplaced by one sensor, so their errors are related: the variance of
+/* One sensor misplaces both edges of a section, so their errors are correlated: the variance of
  * their difference is at most 1.5 times the sum of their variances (sawteeth half a period apart).
  */
 static const double variance_per_section = 3.0;
 
-/* A sensor that meets one place of every iteration sees one level in one run and maybe the other in
- * the next. They differ by the whole swing then, which half an interval of two such runs has to
- * hold: 2 sqrt(2) of this are 1.13. */
+/* A sensor in step with the iterations samples each at the same place, so it may read one
+ * level in one run and the other level in the next. The runs then differ by the whole
+ * swing, which half the interval of two such runs must cover: 2 sqrt(2) times this is
+ * 1.13. */
 static const double max_overlooked = 0.4;
 /* A GPU that waits for others draws 20 to 35 % of what it draws while it computes (A100, V100). */
 static const double known_drop_ratio = 0.8;
@@ -51,8 +53,8 @@ static double strobe_sinc(double turns)
     return sin(pi * turns) / (pi * turns);
 }
 
-/* A beginning as a hand on the dial of the sensor's period, and how far the hand moves from one
- * period that is tried to the next. */
+/* The phase of a begin in the sensor's period, as a unit vector,
+ * and the vector's rotation from one tried period to the next. */
 struct hand {
     double x;
     double y;

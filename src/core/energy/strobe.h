@@ -26,7 +26,8 @@
 #include "core/energy/account.h"
 #include "core/stats/moments.h"
 
-/* So many iterations, of ten minutes at most, suffice to find their rhythm. More only take longer.
+/* This many iterations, of ten minutes at most, suffice to find their rhythm. More would only take
+ * longer.
  */
 enum { LULL_ENERGY_STROBE_KEPT = 1024 };
 
@@ -36,7 +37,7 @@ struct lull_energy_strobe {
     int64_t begins_ns[LULL_ENERGY_STROBE_KEPT];
 };
 
-/* The course of the power in every iteration. */
+/* The shape of the power over an iteration. */
 struct lull_energy_waveform {
     double iteration_s;
     double sections;    /* in which it is low, at least 1 */
@@ -51,9 +52,10 @@ double lull_energy_strobe_edge_s(const struct lull_energy_strobe *strobe,
                                  const struct lull_energy_source *source);
 
 /*
- * Returns the difference of the power's levels over its mean: as the sensor's readings scatter, and
- * no less than what is known of GPUs that wait for each other, because a sensor in step may meet
- * one level only. low_share is the share of its time that a job waits; 0 where that is not known.
+ * Returns the difference of the power's levels over its mean. It follows from the
+ * scatter of the readings, but is no less than the known difference between
+ * waiting and computing GPUs, because a sensor in step may sample one level only. low_share is the
+ * share of its time that a job waits; 0 where that is not known.
  */
 double lull_energy_strobe_swing_ratio(const struct lull_moments *readings_w, double low_share);
 

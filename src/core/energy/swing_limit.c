@@ -11,7 +11,7 @@ static const double step_s = 0.1;
 static const double step_spread_s = 0.05;
 /* The number of readings of a piece, shortest first. */
 static const uint32_t lengths[LULL_SWING_LENGTHS] = {10, 20, 50, 100};
-/* How long what is given up stays so, at first and at most. */
+/* How long a lever stays given up, at first and at most. */
 static const int64_t first_spacing_ns = 60 * LULL_NS_PER_S;
 static const int64_t longest_spacing_ns = 3600 * LULL_NS_PER_S;
 
@@ -25,7 +25,7 @@ void lull_swing_limit_init(struct lull_swing_limit *limit, double allowed_ratio)
     };
 }
 
-/* ---- what is given up -------------------------------------------------------------------- */
+/* ---- giving up levers -------------------------------------------------------------------- */
 
 bool lull_swing_cut_deepen(struct lull_swing_cut *cut, const struct lull_swing_levers *levers)
 {
@@ -83,7 +83,8 @@ static void break_off(struct lull_swing_limit *limit)
         limit->pieces[i].count = 0;
 }
 
-/* Forgets the swings of the points kept so far: they say nothing of those kept from now on. */
+/* Forgets the swings of the points accepted so far: they say nothing about those accepted from now
+ * on. */
 static void forget_managed(struct lull_swing_limit *limit)
 {
     for (uint32_t i = 0; i < LULL_SWING_LENGTHS; i++)
@@ -109,13 +110,14 @@ const struct lull_swing_pieces *lull_swing_limit_known(const struct lull_swing_l
 
 /* ---- decisions --------------------------------------------------------------------------- */
 
-/* Looks at what has been read, if that is twice as much as at the last look. */
+/* Judges the readings if there are twice as many as at the last judgement. */
 static bool looks_wider(struct lull_swing_limit *limit)
 {
     double length_s;
     const struct lull_swing_pieces *pieces = lull_swing_limit_known(limit, &length_s);
 
-    /* The shortest pieces come most often, and count how much has been read. */
+    /* The shortest pieces are the most frequent, so their number measures how much has been read.
+     */
     if (pieces == NULL || limit->pieces[0].managed.mean_w.count < limit->next_look)
         return false;
     limit->next_look = 2 * limit->pieces[0].managed.mean_w.count;

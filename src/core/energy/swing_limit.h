@@ -23,14 +23,15 @@
 
 #include "core/energy/swing.h"
 
-/* Fewer pieces of a side decide nothing. At the very edge of what is allowed 16 of 100 nodes then
- * give something up by chance within a minute, with three pieces 25, with eight 11
- * (test_swing_limit); but short iterations show few seconds in a row at the reference. */
+/* Fewer pieces of a side decide nothing. With swings exactly at the limit, 16 of 100 nodes then
+ * give a lever up by chance within a minute; with three pieces 25, with eight 11
+ * (test_swing_limit). A larger number would rarely be reached, because jobs of short iterations run
+ * few seconds in a row at the reference. */
 enum { LULL_SWING_LIMIT_PIECES = 6 };
 
 enum { LULL_SWING_LENGTHS = 4, LULL_SWING_MAX_READINGS = 100 };
 
-/* At what a node runs while its power is read. */
+/* What a node runs at while its power is read. */
 enum lull_swing_side {
     LULL_SWING_NEITHER, /* something is tried, or not all GPUs are at the same */
     LULL_SWING_REFERENCE,
@@ -54,7 +55,7 @@ struct lull_swing_pieces {
     double powers_w[LULL_SWING_MAX_READINGS]; /* of the piece under way */
     uint32_t count;
     struct lull_swing reference;
-    struct lull_swing managed; /* since what is given up has changed last */
+    struct lull_swing managed; /* since the given-up levers last changed */
 };
 
 /* Two sides that were compared. */
@@ -95,8 +96,9 @@ uint32_t lull_swing_cut_point(const struct lull_swing_cut *cut, bool is_gap, uin
                               uint32_t point);
 
 /*
- * The longest pieces of which both sides have enough, to hold them against each other, with their
- * length; NULL: too little has been read at the reference, or at the accepted points.
+ * The longest pieces of which both sides have enough for a comparison, with
+ * their length; NULL: too few readings at the reference or at the accepted
+ * points.
  */
 const struct lull_swing_pieces *lull_swing_limit_known(const struct lull_swing_limit *limit,
                                                        double *length_s_out);

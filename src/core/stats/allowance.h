@@ -21,7 +21,7 @@ struct lull_allowance {
     double left;
 };
 
-/* Starts with `saved` of the most that can be saved up. 0 <= saved <= most. */
+/* Starts with `saved` events of the at most `most` that can be saved up. 0 <= saved <= most. */
 void lull_allowance_init(struct lull_allowance *allowance, double rate, double most, double saved);
 
 void lull_allowance_earn(struct lull_allowance *allowance, double trials);

@@ -10,11 +10,11 @@
  * soonest where its pairs deviate by a third of the tolerance to the whole of it; 0.1 and 2 take up
  * to a third longer there (tools/audit-guard, power). */
 static const double prior_pairs = 0.5;
-/* A test whose chance to end within its pairs is below this ends. Default: it can only
+/* A test ends when its chance of a verdict within its pairs falls below this. Default: it can only
  * make "not degraded" rarer. */
 static const double hopeless = 0.05;
 /* A screen judges from this many pairs on, and after the second number by the estimate alone. It
- * refuses what is slower than pays by so many standard errors. */
+ * refuses a candidate whose slowdown exceeds the worthwhile one by so many standard errors. */
 enum { SCREEN_MIN = 3, SCREEN_MAX = 12 };
 static const double screen_errors = 2.0;
 

@@ -32,7 +32,7 @@ struct lull_rank_guard {
 };
 
 struct lull_joint_guard {
-    bool is_screen; /* asks lull_guard_screen() instead of lull_guard_verdict() */
+    bool is_screen; /* calls lull_guard_screen() instead of lull_guard_verdict() */
     uint32_t rank_count;
     struct lull_rank_guard ranks[LULL_JOINT_GUARD_MAX_RANKS];
 };

@@ -155,9 +155,9 @@ double lull_upper_tail_p99(const struct lull_upper_tail *tail)
     return tail->largest[lull_min_u32(above - 1, last)];
 }
 
-/* From this many values on one is bound to be a hiccup, which says little of the others. */
+/* From this many values on, one outlier is to be expected, and it says little about the others. */
 enum { CENSORED_FROM = 64 };
-/* The tail is a third of few values, but no fewer than eight. */
+/* With few values the tail is a third of them, but at least eight. */
 enum { TAIL_SHARE = 3, TAIL_MIN = 8 };
 
 /* The mean by which the kept values exceed the smallest of them. */

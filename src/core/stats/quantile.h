@@ -45,7 +45,7 @@ double lull_quantile_of_sorted(const double *sorted, size_t count, double p);
 
 /*
  * Mean of the smaller half of the values, the middle one included; NAN when empty. Times on a busy
- * machine have a long tail to one side only: this moves with the job, not with the neighbours.
+ * machine have a long tail to one side only: this follows the job, not the machine's other load.
  */
 double lull_quantile_lower_mean(const struct lull_quantile *quantile);
 
@@ -90,8 +90,8 @@ double lull_upper_tail_p99(const struct lull_upper_tail *tail);
  * to have been seen are extrapolated from the tail: the stored values, but of few values no more
  * than a third (or eight). Beyond its smallest value it is taken to be exponential (Pickands 1975,
  * shape 0), with the mean excess of the others, of many values the largest censored at the second
- * (Epstein and Sobel 1953): one is bound to be a hiccup. Shares larger than the tail's give its
- * smallest value: too high, never too low.
+ * (Epstein and Sobel 1953): one outlier among them is to be expected. Shares larger than the tail's
+ * give its smallest value: too high, never too low.
  */
 double lull_upper_tail_exceeded(const struct lull_upper_tail *tail, double share);
 

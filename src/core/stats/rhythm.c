@@ -11,11 +11,11 @@ static const double explained_share = 0.5;
 /* A longer period must leave at most this share of what a shorter one leaves: multiples of a period
  * explain as much. */
 static const double better_share = 0.5;
-/* Iterations that differ by less than this share of their mean have no rhythm worth subtracting:
- * pairs decide as soon without. */
+/* Iterations that differ by less than this share of their mean have
+ * no rhythm worth subtracting: pairs decide as early without it. */
 static const double notable_share = 0.01;
-/* A rhythm that leaves less than this share of the mean needs no longer period. Default: what is
- * left is the driver's. */
+/* A rhythm that leaves less than this share of the mean needs no longer period. Default: the rest
+ * is caused by the driver. */
 static const double settled_share = 0.0025;
 /* Iterations of each phase that make a period. Default: with fewer there is nothing to
  * compare. */

@@ -14,12 +14,12 @@
 static const double queue_ms = 10.0;
 static const double min_limit_ms = 200.0;
 /* After a breach nothing is lowered for this many times the time that it has cost, between the two
- * limits. What that comes to is measured in test_slow_driver: calls of 500 ms, which had cost 7.6
- * %, cost a hundredth of a per cent. */
+ * limits. test_slow_driver measures the effect: calls of 500 ms cost 0.01 % instead of 7.6 %. */
 static const double spread = 200.0;
 static const double min_wait_s = 20.0;
 static const double max_wait_s = 3600.0;
-/* Trust that has lasted for this many times the last wait is as good as before any breach. */
+/* After this many times the last wait without a breach, the driver is trusted as before any breach.
+ */
 static const int64_t clean_waits = 4;
 
 double lull_call_trust_limit_ms(double longest_section_ms, uint32_t gpu_count)
@@ -180,7 +180,7 @@ void lull_driver_queue_keep_busy(struct lull_driver_queue *queue, int64_t now_ns
     queue->free_ns += lull_driver_queue_call_ns(queue);
 }
 
-/* ---- what it should serve ------------------------------------------------------------------ */
+/* ---- choice of lowerings ------------------------------------------------------------------- */
 
 bool lull_driver_queue_may_lower(const struct lull_driver_queue *queue, int64_t now_ns)
 {

@@ -32,8 +32,9 @@
  *
  * A call that has blocked for longer than a limit is a breach, and a request that has waited longer
  * is an expected breach. From then on no GPU of the node is lowered, until the cost of the breach
- * is at most half a percent of the time. Then calls without cost (core/switching/switch_cost.h)
- * test the driver again. Another breach soon after that doubles the pause.
+ * is at most half a percent of the time. Then calls that cost the job nothing
+ * (core/switching/switch_cost.h) test the driver again. Another breach soon after that doubles the
+ * pause.
  *
  * Pure; caller's storage; zero-initialised is not suspended. Times are ns of one monotonic clock.
  */
@@ -73,7 +74,7 @@ bool lull_call_trust_poll(struct lull_call_trust *trust, int64_t now_ns);
  * answer. */
 int64_t lull_call_trust_wake_ns(const struct lull_call_trust *trust);
 
-/* ---- a plan of its calls ------------------------------------------------------------------- */
+/* ---- plan of the driver's calls ------------------------------------------------------------ */
 
 /*
  * A plan of the calls of a node's GPUs to their one driver, which serves them one after the other:
@@ -146,14 +147,14 @@ enum lull_driver_change {
 struct lull_lowering {
     uint32_t gpu;
     int64_t raise_by_ns; /* latest begin of the raising that follows from it */
-    int64_t cost_ns;     /* low time that it loses until it takes effect, >= 0 */
+    int64_t cost_ns;     /* low time that is lost until it takes effect, >= 0 */
     int64_t gain_ns;     /* out: low time that it gains for the node */
 };
 
 void lull_driver_queue_init(struct lull_driver_queue *queue,
                             const struct lull_driver_queue_config *config);
 
-/* A call has spent driver_ms inside the driver, without its waiting for other calls. */
+/* A call has spent driver_ms inside the driver, not counting its wait for other calls. */
 void lull_driver_queue_learn_call(struct lull_driver_queue *queue, double driver_ms);
 
 /* Returns the planned duration of a call, ns. */
@@ -170,8 +171,9 @@ void lull_driver_queue_init_plan(const struct lull_driver_queue *queue,
                                  struct lull_driver_plan *plan_out);
 
 /*
- * The lowering that wins most, or null where none wins more than min_gain_ns; all get their
- * gain_ns. plan: of raisings, as the clocks are now. O(count * gpu_count^2).
+ * The lowering that gains most low time, or null if none gains
+ * more than min_gain_ns; gain_ns is set in all. plan: of raisings, as the clocks are now. O(count *
+ * gpu_count^2).
  */
 struct lull_lowering *lull_driver_queue_choose(const struct lull_driver_queue *queue,
                                                const struct lull_driver_plan *plan, int64_t now_ns,

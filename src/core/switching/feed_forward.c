@@ -7,7 +7,7 @@
 
 /* A lowered clock is undone by the device's writer this long after its raising was due. */
 static const double overdue_ms = 250.0;
-/* A lowering ahead of time waits this long beyond the typical begin before it gives up. */
+/* A lowering ahead of its section is undone this long after the typical begin. */
 static const double patience_ms = 2.0;
 /* Each switch counts a quarter more than it takes. */
 static const double break_even_margin = 1.25;
@@ -85,7 +85,7 @@ bool lull_feed_forward_end(struct lull_feed_forward *feed, int64_t now_ns, uint3
                            const struct lull_forecast *next)
 {
     bool raise = lull_feed_forward_raise(feed);
-    /* What was raised ahead of this end has been raised by now, and takes no more time. */
+    /* A raising ahead of this end has taken effect by now and needs no more time. */
     const double raising_ms = raise ? next->lead_ms : 0.0;
 
     /* Too near to be both raised for the computation and lowered ahead of the section... */
@@ -97,7 +97,7 @@ bool lull_feed_forward_end(struct lull_feed_forward *feed, int64_t now_ns, uint3
     feed->ahead_point = next_point;
     feed->lower_at_ns = after_ms(now_ns, next->gap_low_ms - next->ahead_ms);
     set_deadline(feed, after_ms(now_ns, next->gap_high_ms), next);
-    /* Should the section not come, the lowering is taken back as if it had failed to. */
+    /* If the section does not come, the lowering is undone at this time. */
     feed->raise_at_ns = after_ms(now_ns, next->gap_high_ms + patience_ms);
     return raise;
 }

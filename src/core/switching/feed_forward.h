@@ -79,7 +79,7 @@ bool lull_feed_forward_raise(struct lull_feed_forward *feed);
 /* Requests the planned lowering: the caller posts feed->requested. */
 void lull_feed_forward_lower(struct lull_feed_forward *feed);
 
-/* The next time at which lull_feed_forward_poll() may want something; INT64_MAX: never. */
+/* The next time at which lull_feed_forward_poll() may return true; INT64_MAX: never. */
 int64_t lull_feed_forward_wake_ns(const struct lull_feed_forward *feed);
 
 #endif

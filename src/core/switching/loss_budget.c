@@ -8,9 +8,9 @@
 /* Iterations over which the reference is averaged. Default: as many as keep its error
  * small beside the tolerance, few enough to follow a job that drifts. */
 static const double reference_span = 128.0;
-/* Of what has been earned no more than this share is reserved. Chosen with tools/audit-guard. */
+/* At most this share of the earned time is reserved. Chosen with tools/audit-guard. */
 static const double reserved_share = 0.25;
-/* From so many standard errors on all of a loss counts. */
+/* A loss counts in full from so many standard errors on. */
 static const double certain_errors = 2.0;
 
 void lull_loss_budget_take_other(struct lull_loss_budget *budget, double iteration_ms)
@@ -62,8 +62,8 @@ static bool loss_budget_is_known(const struct lull_loss_budget *budget)
     return error_ms(budget) <= budget->rate * budget->reference.mean_ms;
 }
 
-/* Of the sum of the present point's excesses; those of a single iteration are taken for as spread
- * as iterations at the reference. */
+/* The variance of the sum of the present point's excesses. With
+ * a single iteration the variance at the reference is used. */
 static double sum_variance(const struct lull_loss_budget *budget)
 {
     const double count = (double)budget->excess_ms.count;
@@ -104,8 +104,8 @@ static double point_spent_ms(const struct lull_loss_budget *budget)
     return fmax(certain_ms(&loss), budget->at_risk_ms);
 }
 
-/* The known points and one more, of which losses that are too small to be certain of each add up to
- * one that is. What a point has gained pays for no other. */
+/* Adds one more point to the known ones. Losses that are uncertain each may add
+ * up to a certain one. A gain of one point never offsets the loss of another. */
 static struct lull_sum_loss loss_budget_pool(const struct lull_sum_loss *pooled,
                                              const struct lull_sum_loss *loss)
 {

@@ -42,9 +42,9 @@ struct lull_loss_budget {
     double earned_ms;
     double risk_ratio; /* share of a lowered iteration that its clocks can cost at most, [0, 1]; the
                         * owner's to change; 0: unknown */
-    struct lull_sum_loss pooled; /* of points no longer in use whose loss is known to the rate */
-    double charged_ms;           /* what the others can have cost at most */
-    double at_risk_ms;           /* what the present point can have cost at most */
+    struct lull_sum_loss pooled; /* sum over former points whose loss is known to within the rate */
+    double charged_ms;           /* the most that the other former points can have cost */
+    double at_risk_ms;           /* the most that the present point can have cost */
     double last_ratio;           /* slowdown of the last of them, as far as it is certain */
     struct lull_recent_level reference;
     struct lull_moments
@@ -70,8 +70,9 @@ struct lull_loss_left {
     double left_ms;
 };
 
-/* What is left, ms; below zero once more has been spent. A quarter of the earned time, but no more
- * than the length of this many iterations (>= 0), is reserved and does not count. */
+/* The time that may still be lost, ms; below zero once more has been spent. A quarter of the earned
+ * time, but no more than the length of this many iterations (>= 0), is reserved and does not count.
+ */
 double lull_loss_budget_left_ms(const struct lull_loss_budget *budget, double reserved_iterations);
 
 /* The expected loss of an iteration at the present point, ms: the mean loss of those so far, or

@@ -36,10 +36,10 @@ struct lull_pair_slot {
     uint64_t lowered; /* iterations of this pair at the candidate before this one */
 };
 
-/* The place of iteration number `iteration` (from 0) in a trial. O(1). */
+/* Returns the slot of iteration number `iteration` (from 0) in a trial. O(1). */
 struct lull_pair_slot lull_pair_slot(const struct lull_pair_schedule *schedule, uint64_t iteration);
 
-/* Iterations of two pairs: the lengths of pairs repeat after so many. O(1). */
+/* Iterations of two pairs. The lengths of pairs repeat after this many iterations. O(1). */
 uint64_t lull_pair_schedule_round(const struct lull_pair_schedule *schedule);
 
 /* The first iteration of a pair. O(1). */

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 
-/* What a change takes before any has been seen: V100, published. */
+/* The time of a change before any has been observed: V100, published. */
 static const double prior_call_ms = 5.0;
 static const double prior_settle_ms = 20.0;
 /* A clock that never settled counts as having taken this long. Default: longer than
@@ -38,10 +38,11 @@ void lull_switch_cost_add_outcome(struct lull_switch_cost *cost, enum lull_direc
 }
 
 /*
- * What a value within unsure >= 0 of `middle` most likely is: the mean of those known that it can
- * be like; else the bound that lies next to one that is known, if they are no further apart than
- * the bounds are. So if all are equal, what is taken for them lies between the first guess and the
- * truth, and no reading takes it further from there. Farther off than that it is something new.
+ * Estimates a value that is known only to lie within unsure >= 0 of `middle`. It is the mean of the
+ * known values within these bounds. If there are none, it is the bound nearest to a known value,
+ * provided that value is no further away from the bound than the bounds are from each other;
+ * otherwise it is `middle`, because the value is new. So repeated estimates of one true value lie
+ * between the first guess and the truth, and no reading moves them away from it.
  */
 static double likely_value(const struct lull_quantile *known, double middle, double unsure)
 {
@@ -159,7 +160,8 @@ void lull_switch_calibration_start(struct lull_switch_calibration *calibration, 
     if (calibration->started)
         return;
     calibration->started = true;
-    /* One edge more than pulses need: the last only waits for the results of the one before. */
+    /* One edge more than the pulses need: the last one only waits for the result of the one before.
+     */
     calibration->edges_left = 2 * LULL_CALIBRATION_PULSES + 1;
     calibration->next_ns = now_ns + (int64_t)calibration->index * stagger_ns;
 }

@@ -62,11 +62,11 @@ void lull_switch_cost_add_outcome(struct lull_switch_cost *cost, enum lull_direc
                                   double call_ms, const struct lull_switch_outcome *outcome);
 
 /*
- * The most likely outcome of a change that was not watched closely: a clock is read every so often,
- * and not while its driver is busy. `known`: of GPUs of its model, with the time inside the driver
- * for their calls. Where some of the last changes took as long as this one can have taken, it is
- * taken to be like these; one that was overtaken or not observed, like the typical one, if that is
- * longer.
+ * The most likely outcome of a change that was observed coarsely, because
+ * a clock is read only at intervals and not while its driver is busy. `known`: of GPUs of its
+ * model, with the time inside the driver for their calls. Where some of the last changes took as
+ * long as this one can have taken, it is taken to be like these; one that was overtaken or not
+ * observed, like the typical one, if that is longer.
  */
 struct lull_switch_outcome lull_switch_cost_likely(const struct lull_switch_cost *known,
                                                    enum lull_direction direction,
@@ -86,14 +86,14 @@ double lull_switch_cost_total_ms(const struct lull_switch_cost *cost, enum lull_
 double lull_switch_cost_lead_ms(const struct lull_switch_cost *cost, double allowed_ms);
 
 /*
- * A lowering has effect sooner than this in no more than this share of all cases, seen or
- * extrapolated, ms > 0; share in (0, 1).
+ * Returns the time, ms > 0, before which a lowering takes effect in at
+ * most this share of all cases, observed or extrapolated; share in (0, 1).
  */
 double lull_switch_cost_sure_ahead_ms(const struct lull_switch_cost *cost, double early_share);
 
 /*
- * The lead with which raising is late in no more than this share of all cases, seen or
- * extrapolated, ms; share in (0, 1).
+ * Returns the lead, ms, with which a raising is late in at most this
+ * share of all cases, observed or extrapolated; share in (0, 1).
  */
 double lull_switch_cost_sure_lead_ms(const struct lull_switch_cost *cost, double late_share);
 
@@ -103,7 +103,7 @@ double lull_switch_cost_sure_lead_ms(const struct lull_switch_cost *cost, double
  * A few pulses of one clock step, down and up, that measure what switching costs on this GPU before
  * anything depends on it. One step slows computation by about 1 % for a tenth of a second: too
  * little to affect a job. An edge waits until the driver has returned from the one before, so that
- * a driver that blocks for long is measured as it is, and at no cost.
+ * a driver that blocks for long is measured correctly and without cost to the job.
  *
  * Pure; caller's storage; times are ns of one monotonic clock.
  */

@@ -24,14 +24,14 @@ enum { AHEAD_MAX = 2 };
 enum { MAX_PAIRS = 60 };
 /* Pairs that any trial may have. Default: with fewer a proof could hardly pass. */
 enum { MIN_PAIRS = 12 };
-/* The chance that a harmless candidate is refused by the guard's lower bound. Default:
- * it costs savings only. */
+/* The chance that a harmless candidate is refused by the guard's lower bound. Default: a refusal
+ * costs only savings. */
 static const double refusal_error = 0.05;
 /* Iterations at the candidate, the slowest left out, that refuse it at once if they exceed the
- * reference by so many of its deviations, and by so many times what is tolerated. Default: no chain
- * of noise comes near, and less harm than that costs little until there are pairs. With once the
- * tolerance a preset job lost a point that slows it down by 0.7 of it, because four quiet
- * iterations at the reference were all that its deviation was known from. */
+ * reference by so many of its deviations, and by so many times what is tolerated. Default: noise
+ * does not reach this by chance, and a smaller slowdown costs little until there are pairs. With a
+ * factor of one a preset job lost a point that slows it down by 0.7 of the tolerance, because its
+ * deviation was known from only four quiet iterations. */
 enum { EARLY_ITERATIONS = 2 };
 static const double early_deviations = 6.0;
 static const double early_tolerances = 2.0;
@@ -42,10 +42,10 @@ enum { MIN_CHECK_BLOCK_MAX = 64 };
 /* A reference block that is off the level by so many standard errors shows that the job has
  * changed. */
 static const double changed_errors = 4.0;
-/* Trials of a run that are begun again, at most. Default: an intermittent rhythm must not keep
- * trials from ending. */
+/* The most restarts of trials in a run. Default: an
+ * intermittent rhythm must not keep trials from ending. */
 enum { MAX_RESTARTS = 16 };
-/* A level is compared with from so many iterations on. */
+/* A level is used for comparisons once it has so many iterations. */
 static const double min_compared = 4.0;
 
 void lull_trial_init(struct lull_trial *trial, const struct lull_trial_config *config,
@@ -80,7 +80,7 @@ static bool has_spent_error(const struct lull_trial *trial)
     return false;
 }
 
-/* A proof that has been broken off too early to pass gives its share of the error budget back. */
+/* A proof that ends too early to have passed returns its share of the error budget. */
 static void end_proof(struct lull_trial *trial)
 {
     const bool is_proof = trial->kind == LULL_TRIAL_PROOF || trial->kind == LULL_TRIAL_CHECK;
@@ -128,7 +128,7 @@ static void init_guards(struct lull_trial *trial, uint64_t present)
     }
 }
 
-/* As many iterations at the candidate as a check needs to outweigh what has called for it. */
+/* The iterations at the candidate that a check needs to outweigh the evidence that started it. */
 static uint32_t find_least_measured(const struct lull_trial *trial)
 {
     uint64_t most = (uint64_t)2 * LULL_TRIAL_WATCHED_BLOCK;
@@ -269,7 +269,7 @@ void lull_trial_make_change(struct lull_trial *trial)
     trial->made_changes++;
 }
 
-/* ---- what has been found so far ----------------------------------------------------------- */
+/* ---- estimates so far --------------------------------------------------------------------- */
 
 void lull_trial_estimate_test(const struct lull_trial *trial,
                               struct lull_guard_estimate *estimate_out)
@@ -336,15 +336,15 @@ static bool is_set_aside(const struct lull_trial *trial)
     return trial->is_disturbed && trial->set_aside < trial->config.most_set_aside;
 }
 
-/* Clocks stay high for want of allowance or of the driver's time, or while latencies are hardly
- * known: a pair without the changes it is about shows nothing. */
+/* Clocks stay high when the allowance or the driver's time is used up, or while
+ * latencies are hardly known. A pair without its clock changes proves nothing. */
 static bool is_untried(const struct lull_trial *trial)
 {
     return trial->made_changes < min_tried * trial->wanted_changes &&
            trial->untried_pairs < MAX_UNTRIED;
 }
 
-/* What the guards say so far: degraded by either measure; not degraded only by both. */
+/* The verdict so far: degraded if either guard says so; not degraded only if both do. */
 static enum lull_trial_result trial_read_guards(const struct lull_trial *trial)
 {
     const enum lull_verdict mean = lull_joint_guard_verdict(&trial->guard);
@@ -429,7 +429,8 @@ static enum lull_trial_result trial_judge_next_pair(struct lull_trial *trial, ui
     return judge_pairs(trial, lowest, present);
 }
 
-/* A rank's own pair: for its own test, and for the one of all once each has it. */
+/* A rank has completed a pair: it counts for the rank's own test, and for the joint test once all
+ * ranks have it. */
 static enum lull_trial_result end_pair(struct lull_trial *trial, uint32_t index, uint32_t pair,
                                        uint64_t present)
 {
@@ -468,8 +469,8 @@ enum lull_trial_result lull_trial_leave(struct lull_trial *trial, uint32_t rank,
 
 /* ---- iterations -------------------------------------------------------------------------- */
 
-/* A block at the reference is over: has the job become slower or faster since the one before? Then
- * its lowered iterations have to be compared with what lies between. */
+/* A block at the reference has ended. If the job became slower or faster since the block
+ * before, the lowered iterations in between are compared with the mean of both levels. */
 static void follow_level(struct lull_trial_rank *rank)
 {
     const struct lull_trial_side *block = &rank->sides[0];

@@ -65,7 +65,7 @@ struct lull_trial_terms {
     double worth_ratio;      /* slowdown above which it does not pay; 0: it always pays */
     double loss_ratio;       /* slowdown that all trials and points together may cost; 0: any */
     uint32_t max_iterations; /* at it, after which it is unproven; 0: as long as it may decide */
-    bool is_idle; /* of a watch: nothing is lowered, so all iterations are at the reference */
+    bool is_idle; /* of a watch: no clock is lowered, so all iterations are at the reference */
 };
 
 /* The iterations of one side of a pair that are measured. */
@@ -142,12 +142,12 @@ enum lull_trial_result {
     LULL_TRIAL_SET_ASIDE,    /* a pair has ended and does not count */
     LULL_TRIAL_NOT_DEGRADED, /* screen, proof or check: the verdict */
     LULL_TRIAL_DEGRADED,
-    LULL_TRIAL_UNPROVEN, /* proof or check: nothing can be said */
+    LULL_TRIAL_UNPROVEN, /* proof or check: no verdict is possible */
     LULL_TRIAL_GIVES_UP, /* proof: it is disturbed all the time */
-    LULL_TRIAL_RESTARTS, /* more has been learnt of the job than its pairs could take into account:
-                            to be begun again, as the same kind */
+    LULL_TRIAL_RESTARTS, /* something was learnt about the job that its pairs did not
+                            take into account: begin again, as the same kind */
     LULL_TRIAL_UNTRIED, /* screen: too few clocks were changed in some of its pairs; it continues */
-    LULL_TRIAL_HOLDS,   /* watch: one more pair is no reason for doubt; begin the next stretch */
+    LULL_TRIAL_HOLDS,   /* watch: the pair gives no reason to check; begin the next stretch */
     LULL_TRIAL_SLOW_PAIR,  /* watch: the pair that has ended is a reason to check */
     LULL_TRIAL_SLOW_BLOCK, /* watch: a block of iterations is; the present pair continues */
     LULL_TRIAL_SPENT,      /* watch: has spent the loss budget; to be checked */
@@ -165,10 +165,10 @@ void lull_trial_begin(struct lull_trial *trial, enum lull_trial_kind kind,
                       const struct lull_trial_terms *terms, uint32_t block_iterations,
                       uint64_t present);
 
-/* From now on another point is tried or accepted than before. */
+/* Notes that another point is tried or accepted from now on. */
 void lull_trial_change_point(struct lull_trial *trial);
 
-/* The rank's iterations have another length from now on: its job has changed. */
+/* Notes that the length of the rank's iterations has changed because its job has changed. */
 void lull_trial_forget_level(struct lull_trial *trial, uint32_t rank);
 
 /* The schedule begins with this iteration of the rank. */
@@ -178,7 +178,8 @@ void lull_trial_place(struct lull_trial *trial, uint32_t rank, uint64_t base);
  * at the reference and is not judged. */
 void lull_trial_join(struct lull_trial *trial, uint64_t iterations);
 
-/* Where an iteration of the rank stands; false: before the schedule begins, or in between. */
+/* Finds the slot of an iteration of the rank; false: it lies before the schedule, or between two
+ * schedules. */
 bool lull_trial_slot(const struct lull_trial *trial, uint32_t rank, uint64_t iteration,
                      struct lull_pair_slot *slot_out);
 
@@ -195,7 +196,7 @@ enum lull_trial_result lull_trial_add(struct lull_trial *trial, uint32_t rank,
 /* The rank, no more among those present, has ended: the others' pairs may be complete now. */
 enum lull_trial_result lull_trial_leave(struct lull_trial *trial, uint32_t rank, uint64_t present);
 
-/* Another cause than the candidate, such as heat, makes the present pair slow. */
+/* Notes that a cause other than the candidate, such as heat, slows the present pair. */
 void lull_trial_disturb(struct lull_trial *trial);
 
 /* A clock was to be changed for the candidate in the present pair; it has been requested. */
@@ -205,8 +206,8 @@ void lull_trial_make_change(struct lull_trial *trial);
 /* From now on a proof takes at least so many iterations at the candidate, 1024 at most. */
 void lull_trial_demand(struct lull_trial *trial, uint64_t iterations);
 
-/* Accepts the candidate that has been proven, or acquitted by a check: its pairs become those of
- * the accepted candidate. */
+/* Accepts the candidate that has passed a proof or a check: its
+ * pairs become those of the accepted candidate. */
 void lull_trial_keep(struct lull_trial *trial);
 
 /* Clears the accepted point. */
@@ -239,7 +240,7 @@ double lull_trial_rarest_excluded(const struct lull_trial *trial);
 
 /* By how much the mean of a rank's last iterations at the reference exceeds their median, relative
  * to it, where no rhythm explains that; 0: a rhythm does, or too few iterations were measured to
- * find one. Well beyond the tolerance few blocks are alike, so that a test takes many of them.
+ * find one. If it is well beyond the tolerance, blocks differ widely and a test needs many of them.
  * O(lull_rhythm_find). */
 double lull_trial_unevenness(const struct lull_trial *trial, uint32_t rank);
 

@@ -6,20 +6,20 @@
 
 #include "core/switching/trial_state.h"
 
-/* What must be left of the loss budget for a pair to begin: as many iterations as harm takes to be
- * seen, each as slow as those of this point, or of the one before it. */
+/* A pair may begin only if the loss budget covers the iterations until harm
+ * is noticed, each as slow as those of this point, or of the one before it. */
 static const double seen_iterations = 2.0;
-/* Iterations' worth of the loss budget that is reserved. Chosen with tools/audit-guard: runs of 100
- * and of 500 iterations stay within their tolerance so. */
+/* Iterations' worth of the loss budget that is reserved. Chosen with tools/audit-guard: with these
+ * values runs of 100 and of 500 iterations stay within their tolerance. */
 static const double reserved_new = 1.0;
 static const double reserved_kept = 0.5;
-/* What has been spent so far that it takes more iterations to earn it again is not checked any
- * more. */
+/* A candidate is not checked any more if earning the overspent
+ * loss back takes more iterations than this. */
 enum { WAIT_MAX = 512 };
 /* Ranks whose iterations differ by more than this factor do not wait for each other. */
 static const double unlike_ratio = 1.5;
 
-/* A loss shows an iteration or two later, and an untried candidate may lose more. */
+/* A loss is noticed an iteration or two late, and an untried candidate may lose more. */
 static double left_ms(const struct lull_trial *trial, uint32_t rank)
 {
     const bool is_new = trial->kind == LULL_TRIAL_SCREEN || trial->kind == LULL_TRIAL_PROOF;

@@ -6,12 +6,14 @@
 #include "base/minmax.h"
 #include "core/switching/trial_state.h"
 
-/* What carries over from the candidate to the reference is acted upon from this share of the
- * tolerance on, until so many iterations after a change are not measured. */
+/* A carry-over from the candidate to the reference of this share of the
+ * tolerance lengthens the unmeasured time after a change, up to so many
+ * iterations. */
 static const double carry_share = 0.25;
 enum { WASHOUT_MAX = 31 };
 
-/* The rank's block at the reference, which a coin has placed behind the candidate or not. */
+/* Records the rank's block at the reference, which a coin has placed after the candidate's block or
+ * before it. */
 void lull_trial_add_to_carry(const struct lull_trial *trial, struct lull_trial_rank *rank)
 {
     const uint32_t unmeasured = trial->schedule.washout + 1;
@@ -25,7 +27,7 @@ void lull_trial_add_to_carry(const struct lull_trial *trial, struct lull_trial_r
             (rank->sides[0].sum_ms / rank->sides[0].count) / rank->reference_level_ms - 1.0);
 }
 
-/* Nodes that act alike without a message cannot change the schedule each for itself. */
+/* Nodes that keep in step without messages cannot change the schedule individually. */
 bool lull_trial_follows_job(const struct lull_trial *trial)
 {
     return trial->kind != LULL_TRIAL_WATCH && !trial->config.is_aligned;
@@ -37,7 +39,7 @@ bool lull_trial_lacks_carry_test(const struct lull_trial *trial, const struct lu
            !lull_carry_over_is_tested(&rank->carry);
 }
 
-/* A rhythm of any rank is known now that was not when the trial began. */
+/* Returns whether a rank's rhythm is known now that was not known when the trial began. */
 bool lull_trial_has_new_rhythm(const struct lull_trial *trial)
 {
     for (uint32_t i = 0; i < trial->config.rank_count; i++) {

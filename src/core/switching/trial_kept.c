@@ -5,17 +5,18 @@
 
 #include "core/switching/trial_state.h"
 
-/* Pairs of a watch over which slowness is judged again and again. */
+/* Pairs of a watch that one verdict covers; verdicts follow each other. */
 enum { WATCHED_PAIRS = 14 };
-/* By how many deviations of a pair a block at the accepted candidate has to be slower than is
- * tolerated. */
+/* A block at the accepted candidate counts as slow if it
+ * exceeds the tolerance by so many deviations of a pair. */
 static const double watched_deviations = 3.0;
-/* A proof requests so many times the iterations that it took to find out that something proven
- * hurts. Chosen with tools/audit-guard, where harm in one of a hundred iterations is then hardly
- * proven twice. */
+/* If an accepted candidate turns out to be slower, the next proof takes so many
+ * times the iterations that revealed it. Chosen with tools/audit-guard: a
+ * candidate that slows one in a hundred iterations is then hardly ever accepted
+ * twice. */
 enum { PROOF_FACTOR = 2 };
-/* A check, or a watch that cannot be followed by one, refuses what has been kept if all its
- * iterations together are slower by this many standard errors, and by more than is tolerated. */
+/* A check, or a watch that no check can follow, refuses the accepted candidate if all its
+ * iterations together are slower by this many standard errors and by more than the tolerance. */
 static const double pooled_errors = 2.0;
 
 void lull_trial_demand(struct lull_trial *trial, uint64_t iterations)
@@ -100,11 +101,12 @@ double lull_trial_rarest_excluded(const struct lull_trial *trial)
             least = trial->ranks[i].kept_iterations;
     if (least == UINT64_MAX || least == 0)
         return 1.0;
-    /* An event that comes in a share p of n iterations has not come with chance (1 - p)^n. */
+    /* An event of probability p per iteration is absent from n iterations with probability (1 -
+     * p)^n. */
     return 1.0 - pow(1.0 - trial->config.confidence, 1.0 / (double)least);
 }
 
-/* A verdict on watched pairs, again and again. */
+/* Adds a watched pair. After each verdict the next pairs begin a new test. */
 static bool watched_verdict_hurts(struct lull_trial_rank *rank, double reference_ms,
                                   double candidate_ms)
 {
@@ -130,8 +132,8 @@ static bool kept_hurts(const struct lull_trial *trial, const struct lull_trial_r
     return estimate.lower_ratio > trial->terms.tolerance_ratio;
 }
 
-/* Relative deviation of a pair at the accepted candidate; of its iterations as long as that is not
- * known. */
+/* Relative deviation of a pair at the accepted candidate; until
+ * that is known, the deviation of its iterations. */
 static double deviation_of(const struct lull_trial_rank *rank)
 {
     const struct lull_recent_level *level = &rank->losses.reference;

@@ -11,7 +11,7 @@
 
 #include "core/switching/trial.h"
 
-/* No proof or check requests more iterations, whatever has called for it. */
+/* The most iterations that a proof or check requires. */
 enum { LULL_TRIAL_MIN_MEASURED_MAX = 1024 };
 /* Iterations in a row at the accepted candidate that are compared with the reference at a time. */
 enum { LULL_TRIAL_WATCHED_BLOCK = 16 };
@@ -23,11 +23,12 @@ static inline bool lull_trial_takes_part(uint64_t present, uint32_t rank)
 
 /* ---- trial_kept.c ---- */
 
-/* What has been proven hurts after all, as a check has found that so many iterations had called
- * for: the next proof takes twice as many. */
+/* An accepted candidate turned out to be slower. The next proof
+ * takes twice the iterations that revealed it. */
 void lull_trial_learn_from_harm(struct lull_trial *trial, uint32_t rank);
 
-/* A long stretch of what has been kept and its short reference; true: it hurts. */
+/* Takes a long stretch at the accepted candidate and its short reference. Returns true if the
+ * candidate is proven slower than tolerated. */
 bool lull_trial_watch_pair(struct lull_trial *trial, struct lull_trial_rank *rank,
                            double reference_ms, double candidate_ms);
 
@@ -41,23 +42,24 @@ bool lull_trial_is_slow_block(const struct lull_trial *trial, struct lull_trial_
  * tolerated. */
 bool lull_trial_pooled_hurts(struct lull_trial *trial, uint64_t present);
 
-/* What the last pair of a watch says. */
+/* Judges the last pair of a watch. */
 enum lull_trial_result lull_trial_find_watched(struct lull_trial *trial, uint64_t present);
 
 /* ---- trial_job.c ---- */
 
-/* The rank's block at the reference, which a coin has placed behind the candidate or not. */
+/* Records the rank's block at the reference, which a coin has placed after the candidate's block or
+ * before it. */
 void lull_trial_add_to_carry(const struct lull_trial *trial, struct lull_trial_rank *rank);
 
-/* Returns whether this trial may begin again for what it learns. Nodes that act alike without a
- * message cannot change the schedule each for itself. */
+/* Returns whether this trial may begin again when it learns about the job. Nodes
+ * that keep in step without messages cannot change the schedule individually. */
 bool lull_trial_follows_job(const struct lull_trial *trial);
 
 /* A proof or check must not pass before the rank's carry-over has been tested. */
 bool lull_trial_lacks_carry_test(const struct lull_trial *trial,
                                  const struct lull_trial_rank *rank);
 
-/* A rhythm of any rank is known now that was not when the trial began. */
+/* Returns whether a rank's rhythm is known now that was not known when the trial began. */
 bool lull_trial_has_new_rhythm(const struct lull_trial *trial);
 
 /* Returns whether something carries over on any rank. If so, the pairs so far are charged with it,
@@ -78,8 +80,8 @@ uint64_t lull_trial_wait_iterations(const struct lull_trial *trial, uint32_t ran
 /* The next pair begins once the budget allows it, in a new order. */
 void lull_trial_put_off_next_pair(struct lull_trial *trial);
 
-/* The rest of the pair runs at the reference; it counts with what it has. Ranks that wait for each
- * other are in the same pair; of others, each has to keep to its own cut. */
+/* Runs the rest of the pair at the reference; the pair counts with the iterations so far.
+ * Ranks that wait for each other are in the same pair; each other rank keeps its own cut. */
 void lull_trial_cut_pair(struct lull_trial *trial, struct lull_trial_rank *rank,
                          const struct lull_pair_slot *slot);
 

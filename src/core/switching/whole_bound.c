@@ -11,8 +11,8 @@ static const double level_span = 16.0;
 /* The bound is narrowest around a loss of this many iterations. Chosen with tools/audit-guard: from
  * 0.05 to 0.5 the bounds after 3000 iterations differ by a fifth. */
 static const double narrowest_loss = 0.1;
-/* Blocks of a pair that exceed those beside the reference by so many deviations of a block are no
- * chance. */
+/* An excess of a pair's blocks over the neighbouring reference
+ * by so many deviations of a block is not due to chance. */
 static const double grown_deviations = 2.0;
 
 void lull_whole_bound_init(struct lull_whole_bound *bound, double error)

@@ -90,17 +90,17 @@ void lull_whole_bound_take_unplaced(struct lull_whole_bound *bound, double itera
 void lull_whole_bound_take(struct lull_whole_bound *bound, const struct lull_pair_slot *slot,
                            double iteration_ms);
 
-/* The pair under way, if any, is broken off. */
+/* Breaks off the pair under way, if any. */
 void lull_whole_bound_break(struct lull_whole_bound *bound);
 
-/* What runs low from now on is another point. seen: its pairs so far; null: none. */
+/* Notes that another point is used from now on. seen: its pairs so far; null: none. */
 void lull_whole_bound_change_point(struct lull_whole_bound *bound, const struct lull_guard *seen);
 
-/* All iterations of the pairs so far may have been slower by carry_ratio (>= 0), of which the pairs
- * have shown nothing. */
+/* Charges a carry-over: all iterations of the pairs so far may have been
+ * slower by carry_ratio (>= 0) without a difference between their blocks. */
 void lull_whole_bound_charge_carry(struct lull_whole_bound *bound, double carry_ratio);
 
-/* The job's iterations have another length from now on. */
+/* Notes that the length of the job's iterations has changed. */
 void lull_whole_bound_forget_level(struct lull_whole_bound *bound);
 
 /* The slowdown so far and its bound. O(1). */

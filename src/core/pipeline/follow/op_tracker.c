@@ -9,8 +9,7 @@
 #include "base/clock.h"
 #include "core/pipeline/follow/sequence_locator.h"
 
-/* One device receives from at most this many others: there are two in every known schedule, and
- * some are to spare. */
+/* The most devices that one device can receive from. Known schedules need two. */
 enum { PEERS = 8 };
 
 /* How many receives from one device have been seen since the latest send. */
@@ -36,7 +35,7 @@ struct lull_op_tracker {
     int64_t *input_ns; /* of each operation of this iteration; 0: not received yet */
     uint32_t peer_count;
     struct op_tracker_peer peers[PEERS];
-    struct lull_op_tracker_edge *edges; /* ring of those found and not polled yet */
+    struct lull_op_tracker_edge *edges; /* ring of edges found and not polled yet */
     uint32_t edge_first;
     uint32_t edge_count;
     uint32_t edge_room;
@@ -76,7 +75,7 @@ struct lull_op_tracker *lull_op_tracker_create(const struct lull_op_tracker_op *
         return NULL;
     memcpy(tracker->ops, ops, count * sizeof(ops[0]));
     tracker->count = count;
-    tracker->edge_room = 4 * count + 8; /* more than one event can cause */
+    tracker->edge_room = 4 * count + 8; /* more edges than one event can cause */
     tracker->send_ops = lull_memory_take(&tracker->memory, count, sizeof(tracker->send_ops[0]));
     tracker->input_ns = lull_memory_take(&tracker->memory, count, sizeof(tracker->input_ns[0]));
     tracker->edges =
@@ -182,7 +181,7 @@ static void forget_inputs(struct lull_op_tracker *tracker)
     memset(tracker->input_ns, 0, tracker->count * sizeof(tracker->input_ns[0]));
 }
 
-/* Begins the next operation, at the earliest time that what is known allows. */
+/* Begins the next operation, at the earliest time that the observed events allow. */
 static void begin_next(struct lull_op_tracker *tracker)
 {
     const uint32_t next = (tracker->op + 1) % tracker->count;
@@ -192,7 +191,7 @@ static void begin_next(struct lull_op_tracker *tracker)
         time_ns = tracker->input_ns[next];
     op_tracker_begin(tracker, next, time_ns);
     if (next + 1 == tracker->count)
-        forget_inputs(tracker); /* all operations of the iteration have had theirs */
+        forget_inputs(tracker); /* all operations of the iteration have used their inputs */
 }
 
 static bool may_begin_next(const struct lull_op_tracker *tracker)
@@ -231,7 +230,7 @@ static void op_tracker_advance(struct lull_op_tracker *tracker, int64_t now_ns)
     }
 }
 
-/* The operation has certainly begun: those before it, of which nothing was seen, are over. */
+/* The operation has certainly begun, so earlier operations that were not observed have ended. */
 static void catch_up(struct lull_op_tracker *tracker, uint32_t op, int64_t time_ns)
 {
     assert(op < tracker->count);
@@ -311,7 +310,8 @@ static void take_send(struct lull_op_tracker *tracker, uint32_t device, int64_t 
         tracker->peers[i].received = 0;
 }
 
-/* A receive that no operation waits for contradicts the known place, which is then given up. */
+/* A receive that no operation waits for contradicts the known place; the tracker then forgets it.
+ */
 static void take_receive(struct lull_op_tracker *tracker, uint32_t device, int64_t time_ns)
 {
     struct op_tracker_peer *peer = peer_of(tracker, device);

@@ -21,7 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Stands for a device where there is no other device. */
+/* A device number that means "no other device". */
 #define LULL_OP_TRACKER_NONE UINT32_MAX
 
 struct lull_op_tracker_op {
@@ -59,7 +59,7 @@ void lull_op_tracker_take_transfer(struct lull_op_tracker *tracker, uint32_t dev
 bool lull_op_tracker_poll(struct lull_op_tracker *tracker, int64_t now_ns,
                           struct lull_op_tracker_edge *edge_out);
 
-/* When the next end is expected of which nothing will be seen; INT64_MAX: none is expected. */
+/* When the next end that no event reports is expected; INT64_MAX: none is expected. */
 int64_t lull_op_tracker_wake_ns(const struct lull_op_tracker *tracker);
 
 #endif

@@ -171,7 +171,7 @@ static void number_iteration(struct lull_plan_controller *plan_controller, uint3
 
     if (plan_controller->leader < 0 || (int32_t)index < plan_controller->leader) {
         plan_controller->leader = (int32_t)index;
-        plan_controller->iteration_ns = 0; /* it was the start on another GPU */
+        plan_controller->iteration_ns = 0; /* that was the begin on another GPU */
     }
     if (plan_controller->leader == (int32_t)index) {
         begin_iteration(plan_controller, time_ns);
@@ -205,7 +205,8 @@ static void learn_interval(struct lull_plan_controller *plan_controller,
         recent->count++;
 }
 
-/* An iteration teaches if it and the one before ran at the plan that is tried. */
+/* Intervals are learnt from an iteration only if it and the one before ran at the plan that is
+ * tried. */
 static bool plan_ctl_is_lesson(const struct lull_plan_controller *plan_controller,
                                uint64_t iteration)
 {
@@ -280,7 +281,7 @@ void lull_plan_controller_take_lost(struct lull_plan_controller *plan_controller
 
 /* ---- the driver -------------------------------------------------------------------------- */
 
-/* A GPU does not apply what was requested: no plan may lower anything any more. */
+/* A GPU does not apply requested clocks. From now on no plan may lower a clock. */
 static void withdraw_for_good(struct lull_plan_controller *plan_controller)
 {
     if (plan_controller->is_disobedient)
@@ -291,7 +292,7 @@ static void withdraw_for_good(struct lull_plan_controller *plan_controller)
     lull_plan_controller_use_plan(plan_controller, LULL_PLAN_CONTROLLER_HIGHEST);
 }
 
-/* Trust has been lost or has come back; either way the trial starts again. */
+/* The driver was suspended or resumed. Either way the trial starts again. */
 static void plan_ctl_act_on_driver(struct lull_plan_controller *plan_controller,
                                    enum lull_driver_change change)
 {
@@ -333,7 +334,7 @@ void lull_plan_controller_take_switch(struct lull_plan_controller *plan_controll
         of->raised_ns = 0;
     }
     lull_driver_queue_learn_call(&plan_controller->queue, outcome->driver_ms);
-    /* Waiting in the driver's queue is no part of the cost: the queue plans for it. */
+    /* Time spent waiting in the driver's queue is not part of the cost: the queue plans for it. */
     lull_switch_cost_add_outcome(
         &of->cost, outcome->point > outcome->was_point ? LULL_DIRECTION_DOWN : LULL_DIRECTION_UP,
         outcome->driver_ms, outcome);

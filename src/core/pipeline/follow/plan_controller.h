@@ -94,13 +94,13 @@ struct lull_plan_controller_iteration {
     int32_t plan;      /* index of the plan, -1: highest clocks */
     bool is_measured;  /* not the first after a change */
     bool is_whole;     /* no GPU left its order */
-    bool is_disturbed; /* something else than clocks may have made it longer */
+    bool is_disturbed; /* something other than clocks may have made it longer */
 };
 
 struct lull_plan_controller;
 
-/* gpu_count 1..LULL_PLAN_CONTROLLER_MAX_GPUS; op_counts[i] operations of GPU i, >= 1. null: no
- * memory. */
+/* gpu_count 1..LULL_PLAN_CONTROLLER_MAX_GPUS; op_counts[i]
+ * operations of GPU i, >= 1. Returns null if out of memory. */
 struct lull_plan_controller *
 lull_plan_controller_create(const struct lull_plan_controller_config *config, uint32_t gpu_count,
                             const uint32_t *op_counts);
@@ -108,27 +108,27 @@ void lull_plan_controller_destroy(struct lull_plan_controller *plan_controller);
 
 /*
  * Adds a plan, to be tried after those before it. ops[i] are the operations of GPU i;
- * slowdown_ratio is what it costs by its own account, >= 0. Plans may be added at any time, and
- * take effect when their turn comes. Error: -ENOMEM.
+ * slowdown_ratio is the slowdown that the plan itself predicts, >= 0. Plans may be added at any
+ * time, and take effect when their turn comes. Error: -ENOMEM.
  */
 int lull_plan_controller_add_plan(struct lull_plan_controller *plan_controller,
                                   const struct lull_plan_controller_op *const *ops,
                                   double slowdown_ratio);
 
-/* Continues with this plan and a new trial, from the next iteration that is still open; -1: the
- * highest clocks, permanently. */
+/* Continues with this plan and a new trial, from the next iteration that is not decided yet; -1:
+ * the highest clocks, permanently. */
 void lull_plan_controller_use_plan(struct lull_plan_controller *plan_controller, int32_t plan);
 
 /* Continues with this plan without a trial: it holds until another one is used (for profiling). */
 void lull_plan_controller_hold_plan(struct lull_plan_controller *plan_controller, int32_t plan);
 
 /*
- * Begins a detour: these clocks hold from the next iteration that is still open, without a trial of
- * their own, while the trial of the plan is paused. A detour may follow another. While a trial is
- * paused, _phase(), _plan() and _slowdown() still report it. Returns the number that iterations of
- * the detour report as their plan, at least LULL_PLAN_CONTROLLER_DETOUR. Errors: -EAGAIN no plan
- * holds or is tried, or the detour before the last one is still under way (three iterations);
- * -ENOMEM.
+ * Begins a detour: these clocks hold from the next iteration that is not decided
+ * yet, without a trial of their own, while the trial of the plan is paused. A detour may follow
+ * another. While a trial is paused, _phase(), _plan() and _slowdown() still report it. Returns the
+ * number that iterations of the detour report as their plan, at least LULL_PLAN_CONTROLLER_DETOUR.
+ * Errors: -EAGAIN no plan holds or is tried, or the detour before the last one is still under way
+ * (three iterations); -ENOMEM.
  */
 enum { LULL_PLAN_CONTROLLER_DETOUR = 256 };
 int lull_plan_controller_detour(struct lull_plan_controller *plan_controller,
@@ -153,8 +153,8 @@ void lull_plan_controller_take_lost(struct lull_plan_controller *plan_controller
 
 /* Notes that something other than clocks, such as heat or an error of a driver, may have made the
  * present iteration longer. Its pair is set aside as evidence, but not without limit: if
- * disturbances never end, a plan that is not accepted yet is given up, and an accepted one is
- * judged all the same. */
+ * disturbances never end, a plan that is not accepted yet is given up, and an accepted plan is
+ * judged despite them. */
 void lull_plan_controller_take_disturbance(struct lull_plan_controller *plan_controller);
 
 /* Takes the outcome of a command. If it failed, the plan is withdrawn permanently. */

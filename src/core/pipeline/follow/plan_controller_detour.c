@@ -30,7 +30,8 @@ static void forget_intervals(struct lull_plan_controller *plan_controller, int32
             plan_controller->gpus[i].learnt_plan = LULL_PLAN_CONTROLLER_HIGHEST;
 }
 
-/* What requests the detour was seen in the latest pair as well, on one side of it. */
+/* The cause of the detour, such as a straggler, also affected one side of the latest pair, so that
+ * pair is forgotten. */
 static void rest_trial(struct lull_plan_controller *plan_controller)
 {
     assert(!plan_controller->is_detoured);
@@ -70,7 +71,7 @@ int lull_plan_controller_detour(struct lull_plan_controller *plan_controller,
     if (!plan_controller->is_detoured)
         rest_trial(plan_controller);
     plan_controller->is_detoured = true;
-    /* The trial has no evidence: nothing is judged while its plan is held. */
+    /* The trial has no evidence, because nothing is judged while its plan is held. */
     plan_controller->trial =
         (struct lull_plan_controller_trial){.plan = place, .test = test, .is_held = true};
     lull_plan_controller_begin_test(plan_controller, LULL_PLAN_CONTROLLER_KEPT,

@@ -11,16 +11,16 @@
 static const int64_t ms_ns = 1000000;
 /* A lowered clock is requested again after renewal_ns; the device's writer undoes it after
  * validity_ns without a renewal, and overdue_ns after a raising that was not requested in time. All
- * three are default: twice the renewal fits into the validity. */
+ * three are defaults; two renewals fit into the validity. */
 static const int64_t renewal_ns = 1500 * ms_ns;
 static const int64_t validity_ns = 4000 * ms_ns;
 static const int64_t overdue_ns = 250 * ms_ns;
 /* A lowering that the driver has not begun after this is left out, unless there is more time. */
 static const int64_t min_patience_ns = 2 * ms_ns;
 
-/* ---- what is requested ------------------------------------------------------------------- */
+/* ---- requests of clocks ------------------------------------------------------------------- */
 
-/* One round of asking: what the GPUs want, and the driver's plan for it. */
+/* One round of requests: what the GPUs want, and the driver's plan for it. */
 struct round {
     struct lull_plan_controller *plan_controller;
     int64_t now_ns;
@@ -107,7 +107,7 @@ static int64_t next_begin_ns(const struct round *round)
     return lull_driver_plan_next_ns(round->begins_ns, round->plan.count, INT64_MIN);
 }
 
-/* Finds the lowering that wins most. Returns false if none wins anything. */
+/* Finds the lowering that gains most low time. Returns false if none gains any. */
 static bool plan_queue_find_lowering(const struct round *round, struct lull_lowering *lowering_out)
 {
     const struct lull_plan_controller *plan_controller = round->plan_controller;

@@ -233,7 +233,8 @@ static void plan_trial_accept(struct lull_plan_controller *plan_controller, uint
     lull_plan_controller_begin_test(plan_controller, LULL_PLAN_CONTROLLER_KEPT, since);
 }
 
-/* What a check cannot prove again stays as long as it does not look slower than is tolerated. */
+/* A check that proves nothing does not end a kept plan unless the estimated slowdown exceeds the
+ * tolerance. */
 static bool looks_harmless_in_check(const struct lull_plan_controller *plan_controller)
 {
     struct lull_guard_estimate estimate;
@@ -243,8 +244,8 @@ static bool looks_harmless_in_check(const struct lull_plan_controller *plan_cont
            estimate.slowdown_ratio <= plan_controller->evidence.terms.tolerance_ratio;
 }
 
-/* A kept plan is only ever given up by evidence that it hurts; a pair that was set aside lets the
- * watch continue. */
+/* A kept plan is given up only on evidence that it slows the job
+ * down; the watch continues after a pair that was set aside. */
 static void act_on(struct lull_plan_controller *plan_controller, enum lull_trial_result result,
                    uint64_t since)
 {
@@ -282,7 +283,7 @@ static void act_on(struct lull_plan_controller *plan_controller, enum lull_trial
         begin_check(plan_controller, since);
         break;
     case LULL_TRIAL_GOES_ON:
-    case LULL_TRIAL_SLOW_BLOCK: /* a straggler is as likely */
+    case LULL_TRIAL_SLOW_BLOCK: /* a straggler is an equally likely cause */
         break;
     }
 }
@@ -304,8 +305,8 @@ void lull_plan_controller_take_iteration(struct lull_plan_controller *plan_contr
                                  length_ms, slot->plan == LULL_PLAN_CONTROLLER_HIGHEST);
         return;
     }
-    /* A job that is held up anyway does not become slower by a plan, so that any plan would seem
-     * harmless. */
+    /* While something else holds the job up, a plan does not slow
+     * it down, so any plan would seem harmless. */
     if (never_ends && trial->phase == LULL_PLAN_CONTROLLER_TRYING) {
         give_way(plan_controller, iteration->number + 2);
         return;

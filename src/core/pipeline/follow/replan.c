@@ -11,8 +11,7 @@
 #include "core/pipeline/frontier/frontier.h"
 #include "core/pipeline/rounding/rounding.h"
 
-/* A device that is slower than this counts as slower by this much: beyond it nothing is left to
- * plan. */
+/* The largest slowness of a device that is planned for; a slower device counts as this slow. */
 static const double max_factor = 100.0;
 /* This many moves for each operation take some milliseconds. */
 static const uint64_t moves_per_op = 32;
@@ -220,8 +219,8 @@ static int replan_find(struct lull_replan *replan, const struct lull_pipeline_pr
     return !(outcome->energy_j > (1.0 - min_saving) * outcome->kept_j);
 }
 
-/* With slow devices the frontier that was prepared is of no use: one of the scaled problem is
- * computed again. */
+/* The prepared frontier does not apply with slow devices, so
+ * the frontier of the scaled problem is computed. */
 static int find_scaled(struct lull_replan *replan, const double *factor, int64_t extra_ns,
                        const struct lull_pipeline_switching *switching,
                        struct lull_replan_outcome *outcome)

@@ -38,7 +38,8 @@ struct lull_replan_outcome {
 
 /*
  * factor: how much slower each device is, >= 1; more than 100 counts as 100. extra_ns >= 0. Returns
- * 1 and the plan; or 0 where the old one is as good, and leaves point_out alone. Errors: -ENOMEM.
+ * 1 and the plan. Returns 0 and leaves point_out unchanged if the old plan is as good. Errors:
+ * -ENOMEM.
  */
 int lull_replan_make(struct lull_replan *replan, const double *factor, int64_t extra_ns,
                      const struct lull_pipeline_switching *switching, uint32_t *point_out,

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* None of these was measured; test_straggler_job shows what they come to together. */
+/* None of these was measured; test_straggler_job shows their combined effect. */
 /* The typical value of a quantity is the median of this many. */
 enum { LATEST = 5 };
 /* Iterations in a row before something is requested; doubled up to this after a stretch that lasted
@@ -36,12 +36,12 @@ struct lull_straggler_detector {
     bool is_stretched;
     struct typical gap;
     struct typical span; /* at the plan */
-    /* Iterations in a row that say the same. */
+    /* Consecutive iterations that agree. */
     uint32_t streak;
     double min_late_ns;
     double length_ns; /* sum */
     double late_ns;   /* sum */
-    /* What was requested, and how it was before. */
+    /* What was requested, and the values before it. */
     double extra_ns;
     double step_ns; /* the latest part of it */
     double before_length_ns;
@@ -200,7 +200,7 @@ static void begin_streak(struct lull_straggler_detector *straggler)
         straggler->devices[i].least = INFINITY;
 }
 
-/* Every iteration in a row must say the same, so only the least of what they say is acted on. */
+/* All iterations in a row must agree, so the smallest of their values is used. */
 static void extend_streak(struct lull_straggler_detector *straggler,
                           const struct lull_straggler_detector_sample *sample)
 {
@@ -217,7 +217,7 @@ static void extend_streak(struct lull_straggler_detector *straggler,
     straggler->streak++;
 }
 
-/* Requests what all iterations in a row say, less the margin: that much waiting stays. */
+/* Requests the waiting that all iterations in a row show, less the margin. */
 static enum lull_straggler_detector_verdict
 straggler_set_wait(struct lull_straggler_detector *straggler)
 {
@@ -297,8 +297,8 @@ static bool straggler_is_over(const struct lull_straggler_detector *straggler,
     return false;
 }
 
-/* The iteration takes as much longer as was requested just now, and waits as long as before; or a
- * copy with a slow device takes longer than when it was not stretched. */
+/* The stretch is refuted if the iteration became longer by what was just requested but waits
+ * as long as before, or if a copy with a slow device takes longer than without the stretch. */
 static bool is_refuted(const struct lull_straggler_detector *straggler,
                        const struct lull_straggler_detector_sample *sample)
 {
@@ -314,8 +314,8 @@ static bool is_refuted(const struct lull_straggler_detector *straggler,
     return grown_ns > margin_ns(straggler) && unshrunk_ns < 0.5 * grown_ns;
 }
 
-/* What looked like a straggler was a longer iteration of the job itself; it becomes the typical, so
- * that it is never acted on again. */
+/* What looked like a straggler was a longer iteration of the job itself.
+ * Its values become the typical ones, so that it is never acted on again. */
 static enum lull_straggler_detector_verdict
 straggler_refute(struct lull_straggler_detector *straggler,
                  const struct lull_straggler_detector_sample *sample)
@@ -331,8 +331,8 @@ straggler_refute(struct lull_straggler_detector *straggler,
     return straggler_end_late(straggler);
 }
 
-/* A stretched iteration ends the stretch as soon as the straggler is over or was none, and requests
- * more only if it still waits clearly longer than the margin. */
+/* The stretch ends as soon as the straggler is over or is refuted. It
+ * grows only if the iteration still waits clearly longer than the margin. */
 static enum lull_straggler_detector_verdict
 take_stretched(struct lull_straggler_detector *straggler,
                const struct lull_straggler_detector_sample *sample)

@@ -28,10 +28,10 @@
 #include <stdint.h>
 
 struct lull_straggler_detector_config {
-    double margin_ratio; /* waiting that is left, as a share of an iteration, (0, 0.1]; twice that
-                          * much is acted on */
+    double margin_ratio; /* waiting that a stretch leaves, as a share of an iteration,
+                          * (0, 0.1]; twice that much starts a stretch */
     uint32_t
-        patience; /* iterations in a row that say the same before anything is requested, >= 1 */
+        patience; /* consecutive iterations that must agree before anything is requested, >= 1 */
 };
 
 /* Sets a margin of 1 % and a patience of 2 iterations. */
@@ -79,8 +79,8 @@ lull_straggler_detector_take(struct lull_straggler_detector *straggler,
 int64_t lull_straggler_detector_request(const struct lull_straggler_detector *straggler,
                                         double *factor_out);
 
-/* Answers the request: whether the longer iteration is being run. If not, because nothing is to be
- * won by it, it is requested again later. */
+/* Answers the request: whether the longer iteration is being run. If it
+ * is not, because it would save nothing, it is requested again later. */
 void lull_straggler_detector_answer(struct lull_straggler_detector *straggler, bool is_stretched);
 
 /* Returns whether the iterations are stretched, as the last answer said. */

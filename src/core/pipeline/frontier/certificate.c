@@ -95,7 +95,7 @@ int lull_certificate_check(const struct lull_certificate *certificate,
     return 0;
 }
 
-/* A sum and the sum of its terms' magnitudes, which bounds what rounding did to it. */
+/* A sum, and the sum of its terms' magnitudes, which bounds the rounding error. */
 struct certificate_sum {
     double value;
     double magnitude;

@@ -84,8 +84,9 @@ static uint32_t *pipeline_graph_allocate(struct lull_pipeline_graph *graph, size
     return lull_memory_take(&graph->memory, count, sizeof(uint32_t));
 }
 
-/* A device runs its operations one after the other, which the graph says by edges without latency:
- * what works on a graph then needs no other notion of a device's order. */
+/* A device runs its operations one after the other. Edges without latency
+ * express that order, so algorithms on a graph need no other representation of
+ * it. */
 static int order_devices(struct lull_pipeline_graph *graph)
 {
     struct lull_pipeline_edge edge = {.latency_ns = 0};
@@ -123,7 +124,7 @@ static int by_ends(const void *a, const void *b)
     return (left->latency_ns < right->latency_ns) - (left->latency_ns > right->latency_ns);
 }
 
-/* Of edges between the same operations, the one with the longest latency says it all. */
+/* Of edges between the same operations, only the one with the longest latency has an effect. */
 static void drop_repeated(struct lull_pipeline_graph *graph)
 {
     size_t kept = 0;
@@ -166,9 +167,9 @@ static int make_lists(struct lull_pipeline_graph *graph)
 }
 
 /*
- * Takes one operation after the other that waits for none that is left (Kahn). waiting has op_count
- * places; in the end it says how many operations each one still waits for. Returns how many were
- * taken.
+ * Takes operations one by one that wait for no remaining operation (Kahn). waiting has
+ * op_count places; in the end it holds how many operations each one still waits for. Returns how
+ * many were taken.
  */
 static size_t sort_operations(struct lull_pipeline_graph *graph, uint32_t *waiting)
 {
@@ -209,7 +210,7 @@ static void pipeline_graph_sort_edges(struct lull_pipeline_graph *graph, uint32_
     list_edges(graph);
 }
 
-/* An operation that waits, and that `op`, which waits as well, waits for. */
+/* Returns an unsorted operation that the unsorted operation `op` waits for. */
 static uint32_t waits_for(const struct lull_pipeline_graph *graph, const uint32_t *waiting,
                           uint32_t op)
 {
@@ -259,8 +260,8 @@ static int name_cycle(const struct lull_pipeline_graph *graph,
     return lull_error_set(err, -ELOOP, "%s%s", text.text, length > NAMED ? " after ..." : "");
 }
 
-/* Everything that works on a finished graph looks classes up without asking, so a graph of unknown
- * classes must not be finished. */
+/* Users of a finished graph look classes up without a check, so
+ * a graph of unknown classes must not be finished. */
 static int check_classes(const struct lull_pipeline_graph *graph,
                          const struct lull_pipeline_profile *profile, struct lull_error *err)
 {

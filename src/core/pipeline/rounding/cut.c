@@ -11,8 +11,7 @@
 
 enum { UNREACHED = UINT32_MAX };
 
-/* An excess no larger than this is not worth a path: rounding to integers leaves as much at every
- * node. */
+/* A smaller excess is not worth a path: rounding to integers leaves as much at every node. */
 #define CRUMB (COST_LIMIT >> 26)
 
 /* A smaller gain than this is not worth a move, nor the search for it. Commit 2e0c524 measured

@@ -65,7 +65,7 @@ lull_pipeline_queue_walk(struct lull_pipeline_queue *queue,
 /*
  * Changes a plan so that it can be delivered: lowerings that come too late are left out, the latest
  * first, or their operations' clock is raised to the next one's. No operation becomes slower.
- * Error: -ENOMEM, the plan is then left somewhere between.
+ * Error: -ENOMEM; the plan is then partly changed.
  */
 int lull_pipeline_queue_deliver(const struct lull_pipeline_problem *problem,
                                 const struct lull_pipeline_switching *switching,

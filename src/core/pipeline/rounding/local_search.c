@@ -42,7 +42,8 @@ static void local_search_weigh(struct lull_pipeline_rounding *rounding,
     uint32_t end = 2 * op + 1;
 
     if (loss < gain)
-        loss = gain; /* It gains both ways, which no cut can express; then it costs nothing. */
+        loss =
+            gain; /* It gains in both directions, which no cut can express; its cost is then 0. */
     if (flow < gain)
         flow = gain;
     if (flow > loss)

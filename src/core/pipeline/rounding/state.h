@@ -85,7 +85,7 @@ struct lull_pipeline_rounding {
 
     /* Memory to work in, one of each per operation. */
     int64_t *end_ns;          /* earliest */
-    int64_t *latest_begin_ns; /* for the deadline at hand */
+    int64_t *latest_begin_ns; /* for the present deadline */
     int64_t *duration_ns;
     uint32_t *step;
     uint32_t *trial;
@@ -130,9 +130,10 @@ bool lull_round_latest(struct lull_pipeline_rounding *rounding, const uint32_t *
                        int64_t deadline_ns);
 int64_t lull_round_cost(const struct lull_pipeline_rounding *rounding, const uint32_t *step);
 
-/* Finds steps that fit relaxed durations and hand on what they leave. Returns whether the deadline
- * holds, which it does if it holds for the relaxed durations. Latest begins are then of this plan.
- * step_inout: before, any plan; the search is faster where it is like the plan that is found. */
+/* Finds steps that fit relaxed durations and pass their unused time on. Returns whether the
+ * deadline holds, which it does if it holds for the relaxed durations. Latest begins are then of
+ * this plan. step_inout: before, any plan; the search is faster where it is like the plan that is
+ * found. */
 bool lull_round_down(struct lull_pipeline_rounding *rounding, const int64_t *relaxed_ns,
                      int64_t deadline_ns, uint32_t *step_inout);
 

@@ -110,7 +110,8 @@ static bool order_choice_is_better(const struct lull_pipeline_choice *one,
 
 /* ---- EnvPipe's warm-up ------------------------------------------------------------------- */
 
-/* Finds how many more forwards EnvPipe's formula and memory allow, one number for each device. */
+/* Finds how many additional forwards EnvPipe's formula and the memory allow, one number for each
+ * device. */
 static int most_hoist(const struct choosing *it, struct lull_pipeline_schedule *schedule)
 {
     const struct lull_pipeline_shape *shape = it->options->shape;
@@ -198,9 +199,10 @@ static int search_hoist(struct choosing *it, struct lull_pipeline_choice *best)
     return rc < 0 ? rc : 0;
 }
 
-/* ---- all of them ------------------------------------------------------------------------- */
+/* ---- all schedules ----------------------------------------------------------------------- */
 
-/* Says why no order serves, if none does: memory comes first, since more time would not help there.
+/* Reports why no order is usable, if none is. Memory is reported first, because more time would not
+ * help then.
  * */
 static int order_choice_conclude(const struct choosing *it, struct lull_pipeline_choices *choices)
 {

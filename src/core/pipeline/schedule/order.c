@@ -175,7 +175,7 @@ static int find_missing(struct order_check *check)
     return 0;
 }
 
-/* The place at hand is kept up to date, so that whatever is wrong is reported with it. */
+/* The current place is kept up to date, so that every error is reported with its place. */
 static int check_all(struct order_check *check)
 {
     const struct lull_pipeline_order *order = check->order;

@@ -180,8 +180,8 @@ static int order_graph_add_copy(struct build *build, uint32_t copy)
     return 0;
 }
 
-/* Lets `to` wait for `from`. Within a device the order has it wait already, unless the order says
- * the contrary: then the edge makes a cycle, which the graph reports. */
+/* Makes `to` wait for `from`. Within a device the order already implies this. If
+ * the order contradicts it, the edge makes a cycle, which the graph reports. */
 static int order_graph_depend(struct build *build, uint32_t copy, uint32_t from, uint32_t to,
                               int64_t latency_ns, bool is_same_device)
 {
@@ -395,7 +395,8 @@ static int order_graph_allocate(struct build *build)
     return memory->has_failed ? order_graph_out_of_memory(build, -ENOMEM) : 0;
 }
 
-/* The order is checked first: the tables below are indexed by its numbers without asking again. */
+/* The order is checked first, because the tables below are indexed by its numbers without another
+ * check. */
 int lull_pipeline_order_build(const struct lull_pipeline_order *order,
                               const struct lull_pipeline_links *links,
                               const struct lull_pipeline_replicas *replicas,

@@ -151,7 +151,7 @@ int lull_pipeline_schedule_build(const struct lull_pipeline_schedule *schedule,
         .measured = measured,
         .fitted = &fitted,
         .parts = shape->by_chunk ? 1 : schedule->chunks,
-        .input_ratio = 0.5, /* the typical share; no command requests another */
+        .input_ratio = 0.5, /* the typical share; no command changes it */
     };
     int rc = lull_pipeline_schedule_order(schedule, shape, measured, &order, err);
 

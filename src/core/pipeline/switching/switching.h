@@ -59,8 +59,8 @@ int64_t lull_pipeline_switching_timeline(const struct lull_pipeline_problem *pro
                                          int64_t *end_out);
 
 /*
- * The energy that switching costs, J: what operations need more because the clock is still, or
- * already, higher than the plan says, the drivers' queues included. It is 0 unless switching is fed
+ * The energy that switching costs, J: the additional energy of operations whose clock is still, or
+ * already, higher than planned, drivers' queues included. It is 0 unless switching is fed
  * forward. One iteration follows the other. The changes themselves (switch_j) are not counted. It
  * returns NAN if memory runs out. O(n).
  */

@@ -102,7 +102,8 @@ static bool switch_search_set_clock(struct lull_switching_search *search, uint32
     return differs;
 }
 
-/* Takes a stretch's new clock if that makes the plan less wrong, or no more wrong and cheaper. */
+/* Takes a stretch's new clock if that reduces the plan's excess, or makes the plan cheaper without
+ * more excess. */
 static bool switch_search_try_clock(struct lull_switching_search *search, uint32_t from,
                                     uint32_t to, uint32_t mhz)
 {
@@ -121,7 +122,8 @@ static bool switch_search_try_clock(struct lull_switching_search *search, uint32
         saved_nj +=
             energy_nj(search, op, search->plan[op]) - energy_nj(search, op, search->trial[op]);
     }
-    /* Besides, it can save at most two changes and what the device's clocks on their way cost. */
+    /* Apart from that, it can save at most two changes and the cost of the device's unsettled
+     * clocks. */
     if (search->excess_ns == 0 &&
         saved_nj + search->switching->switch_j * 2e9 +
                 search->device_nj[graph->ops[graph->on_device[from]].device] <=
