@@ -33,8 +33,8 @@ lull_simulation_course_compare(const struct lull_simulation_course *course,
                                const struct lull_simulation_course *reference, uint64_t from,
                                uint64_t to);
 
-/* Returns the largest slowdown of any beginning of the run that has at least this many periods,
- * 1..periods, of the rank that loses most. */
+/* Returns the largest slowdown of the first n periods of the run
+ * over all n >= least, 1..periods, of the rank that loses most. */
 double lull_simulation_course_worst(const struct lull_simulation_course *course,
                                     const struct lull_simulation_course *reference, uint64_t least);
 

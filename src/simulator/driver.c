@@ -12,12 +12,13 @@
 static const int64_t lowering_gap_ns = INT64_C(20000000);
 static const int64_t lowering_refill_ns = INT64_C(50000000);
 static const int64_t never_ns = INT64_MAX;
-/* A clock that was read for this long without having followed will not (governor/control). */
+/* After this long without following the request, a clock counts as never following it
+ * (governor/control). */
 static const int64_t obedience_ns = INT64_C(60000000);
 
 enum { SETTLING = 8 };
 
-/* What reading the clock back after the last call has shown so far. */
+/* What the readings of the clock since the last call have shown. */
 struct observation {
     bool is_running;
     struct lull_switch_outcome outcome; /* its effect_ns: when the call returned */
@@ -124,7 +125,7 @@ static void virtual_driver_end_observation(struct lull_virtual_driver *driver, u
     driver->driven(driver->context, gpu, &observation->outcome);
 }
 
-/* The next call, begun at begun_ns, has ended the reading back of the one before. */
+/* The call begun at begun_ns ended the reading back of the call before it. */
 static void virtual_driver_overtake(struct lull_virtual_driver *driver, uint32_t gpu,
                                     int64_t begun_ns)
 {
@@ -180,7 +181,7 @@ static void virtual_driver_watch_clock(struct lull_virtual_driver *driver, uint3
     const uint64_t number = unit->observation.number;
 
     if (driver->look_ns == 0) {
-        /* Where too many wait, the last one is replaced: this switch has overtaken it. */
+        /* If too many wait, this switch replaces the last one, which it has overtaken. */
         if (unit->settling_count == SETTLING)
             unit->settling_count--;
         unit->settling[unit->settling_count++] = *outcome;
@@ -265,8 +266,8 @@ static int64_t ready_ns(const struct driver_unit *unit)
     return lull_switch_budget_from_ns(&unit->budget);
 }
 
-/* Returns whether a goes before b: raisings come first, in the order of asking, then lowerings by
- * deadline.
+/* Returns whether a goes before b: raisings come first, in the
+ * order of the requests, then lowerings by deadline.
  */
 static bool goes_before(const struct driver_unit *a, const struct driver_unit *b)
 {
@@ -280,7 +281,7 @@ static bool goes_before(const struct driver_unit *a, const struct driver_unit *b
     return a->command.deadline_ns < b->command.deadline_ns;
 }
 
-/* Begins the call that goes before all others that may be served now, if there is one. */
+/* Begins the first call in that order that may be served now, if there is one. */
 static void virtual_driver_begin_call(struct lull_virtual_driver *driver, int64_t now_ns)
 {
     int32_t best = -1;

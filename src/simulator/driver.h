@@ -16,8 +16,8 @@
 #include "core/section/controller/controller.h"
 #include "emulator/physics/physics.h"
 
-/* Called when the clock was seen to have reached what was requested, or was overtaken by the next
- * call. */
+/* Called when the clock has been read at its requested value,
+ * or was overtaken by the next call. */
 typedef void (*lull_driven_function)(void *context, uint32_t gpu,
                                      const struct lull_switch_outcome *outcome);
 

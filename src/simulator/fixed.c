@@ -4,12 +4,12 @@
 #include <assert.h>
 
 /* Periods of a comparison: jitter of a third of a per cent, as presets have it, leaves an error of
- * 0.05 % in the half that is measured. Longer plays are what is printed, and may correct it by a
- * setting. */
+ * 0.05 % in the half that is measured. The printed results come from longer plays, which may change
+ * the setting by one. */
 enum { COMPARED_PERIODS = 100 };
 static const double limit_step_w = 5.0;
 
-/* How many settings there are below none at all. */
+/* How many settings lie below the unrestricted one. */
 static uint32_t count_settings(const struct lull_gpu_model *model, enum lull_fixed_lever lever)
 {
     if (lever == LULL_FIXED_CLOCK)

@@ -17,7 +17,8 @@ enum lull_fixed_lever {
 
 /*
  * Simulates the node, unmanaged, at the lowest setting that costs at most tolerance_ratio (>= 0) of
- * time against `reference`, which is the same without any; *setting_out is it, MHz or W. Settings
+ * time against `reference`, the same node without a setting. *setting_out is that setting, MHz or
+ * W. Settings
  * are compared over a hundred periods at most. Errors: those of lull_simulate_node().
  */
 int lull_simulate_fixed(const struct lull_simulation_options *options, enum lull_fixed_lever lever,

@@ -86,9 +86,9 @@ static const struct lull_track *virtual_node_track_of(struct simulation *simulat
     return lull_controller_look_gpu(site->controller, rank - site->first).track;
 }
 
-/* ---- what happens on the GPUs ------------------------------------------------------------ */
+/* ---- events of the GPUs ------------------------------------------------------------------- */
 
-/* Notes at which points the iteration runs that the first rank begins. */
+/* Records the points at which the iteration runs that the first rank begins. */
 static void mark_iteration(struct simulation *simulation, int64_t now_ns)
 {
     struct lull_job_frontier_mark mark = {
@@ -194,8 +194,9 @@ static void virtual_node_take_compute(struct simulation *simulation, struct node
     }
 }
 
-/* Notes since when the search is over. What is proven stays in force while more is tried, but a
- * search that has nothing to fall back on continues, and so does one whose result was withdrawn. */
+/* Records when the search ended. A proven point stays in force while others are tried, so the
+ * search counts as ended. It has not ended while no point is proven, or after its result was
+ * withdrawn. */
 static void note_settling(struct simulation *simulation, uint64_t period)
 {
     const struct lull_controller *controller = simulation->sites[0].controller;
@@ -316,7 +317,7 @@ static int64_t virtual_node_read_power(struct simulation *simulation, int64_t no
     return power->next_ns;
 }
 
-/* ---- what is decided --------------------------------------------------------------------- */
+/* ---- decisions --------------------------------------------------------------------------- */
 
 static void on_driven(void *context, uint32_t gpu, const struct lull_switch_outcome *outcome)
 {
@@ -353,7 +354,7 @@ static int64_t on_timer(void *context, int64_t now_ns)
             take_gaps(simulation, i, now_ns);
         wake_ns = lull_earlier_ns(wake_ns, rank->gaps_wake_ns);
     }
-    /* As for readings of power: a play at a standstill must be noticed. */
+    /* As for readings of power: a play that hangs must be noticed. */
     if (simulation->nodes != NULL && wake_ns != LULL_PHYSICS_NEVER)
         wake_ns = lull_earlier_ns(wake_ns, lull_virtual_nodes_advance(simulation->nodes, now_ns));
     for (uint32_t i = 0; i < simulation->site_count; i++)
@@ -374,7 +375,7 @@ static uint32_t *number_communication(const struct lull_play_rank *rank)
     return orders;
 }
 
-/* What holds for the whole run. */
+/* Values of the whole run. */
 static void set_up_gpus(struct simulation *simulation)
 {
     const struct lull_simulation_options *options = simulation->options;
@@ -445,7 +446,7 @@ static bool join_sites(struct simulation *simulation)
     return simulation->nodes != NULL;
 }
 
-/* Makes what decides about the GPUs: gap maps, controllers and drivers. */
+/* Creates the gap maps, controllers and drivers. */
 static int make_managed(struct simulation *simulation, struct lull_error *err)
 {
     const struct lull_simulation_options *options = simulation->options;

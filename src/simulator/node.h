@@ -35,10 +35,10 @@ struct lull_simulation_options {
     struct lull_controller_config control;
     int64_t look_ns; /* how often a clock is read back (driver.h); 0: the driver reports it */
     uint64_t seed;   /* of the driver's latencies; control.seed is that of the trials */
-    uint32_t nodes;  /* that share the ranks, in their order; 0 represents 1, and more than ranks
-                      * or LULL_SIMULATION_NODES for as many as there can be. Of several the
-                      * results of decisions are those of the first */
-    int64_t way_ns;  /* how long a word from one node to another takes on average... */
+    uint32_t nodes;  /* that share the ranks, in their order; 0 represents 1, and a number above the
+                      * ranks or LULL_SIMULATION_NODES counts  as that limit. With several nodes the
+                      * results of decisions  are those of the first */
+    int64_t way_ns;  /* how long a message from one node to another takes on average... */
     uint32_t lost_every;  /* ...and one in this many is lost; 0: none is */
     uint32_t steps_below; /* of an unmanaged run: the highest clock is this many steps lower */
     double limit_w;       /* power limit of all GPUs; 0: the model's own */
@@ -60,17 +60,17 @@ struct lull_simulation_outcome {
                             accepted clocks; 0: the search has not ended */
     double unevenness_ratio; /* of rank 0's periods: see lull_controller_unevenness */
     bool keeps;              /* something is lowered and proven at the end */
-    double steady_mhz;       /* the point that whole iterations keep; the highest: they keep none */
+    double steady_mhz;       /* the accepted clock of whole iterations; the highest clock if none is
+                                accepted */
     double below_ratio;      /* share of the iterations that run one clock below that one */
-    double point_mhz;        /* the lowest point of all sections; the steady one: there is none */
-    struct lull_swing swing; /* of the GPUs' power together, in pieces of a second */
+    double point_mhz; /* the lowest clock of all sections; steady_mhz if no section is lowered */
+    struct lull_swing swing;        /* of the GPUs' power together, in pieces of a second */
     struct lull_swing_cut given_up; /* for its swings, at the end */
     uint32_t switched;    /* how many sections of the first GPU are switched in each pass */
     uint64_t kept_others; /* what represents their points (struct lull_controller_view) */
 };
 
-/* Simulates the node. Errors: -EINVAL; -EDEADLK: the ranks of the play wait for each other for
- * ever; -ENOMEM. */
+/* Simulates the node. Errors: -EINVAL; -EDEADLK: the ranks of the play deadlock; -ENOMEM. */
 int lull_simulate_node(const struct lull_simulation_options *options,
                        struct lull_simulation_outcome *outcome_out, struct lull_error *err);
 

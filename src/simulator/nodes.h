@@ -13,9 +13,9 @@
 
 struct lull_virtual_nodes; /* opaque */
 
-/* Borrows the views' controllers and clock lists. A word takes from 0 to 2 * way_ns to arrive, and
- * one in lost_every is lost (0: none is). 2 <= node_count <= LULL_AGREEMENT_MAX_NODES. NULL: out
- * of memory. */
+/* Borrows the views' controllers and clock lists. A message takes from 0 to 2 * way_ns to arrive,
+ * and one in lost_every is lost (0: none is). 2 <= node_count <= LULL_AGREEMENT_MAX_NODES. NULL:
+ * out of memory. */
 struct lull_virtual_nodes *lull_virtual_nodes_create(const struct lull_job_node_view *views,
                                                      uint32_t node_count, int64_t way_ns,
                                                      uint32_t lost_every, uint64_t seed);

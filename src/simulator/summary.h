@@ -26,9 +26,12 @@ struct lull_cluster_summary {
     double idle_j;
     double turn_on_j;
     uint64_t deadline_misses;
-    double bound_j;           /* no schedule as good as the run needs less; NAN if unknown */
-    double certificate_ratio; /* the energy is at most this many times the least; NAN if unknown */
-    bool is_of_gains;         /* instead the most gain is at most that many times the run's */
+    double
+        bound_j; /* lower bound on the energy of any schedule as good as the run; NAN if unknown */
+    double
+        certificate_ratio; /* the energy is at most this many times the minimum; NAN if unknown */
+    bool is_of_gains; /* the certificate is instead: the largest gain is at most that many times the
+                         run's */
 };
 
 /*

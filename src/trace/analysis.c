@@ -14,7 +14,7 @@
 #include "core/section/iteration.h"
 #include "core/stats/quantile.h"
 
-/* A communication kernel with what makes it one of its section. */
+/* A communication kernel with its section's key. */
 struct communication {
     uint64_t signature;
     const struct lull_trace_kernel *kernel;
@@ -51,8 +51,9 @@ static uint64_t signature_of(const struct lull_trace_kernel *kernel)
     return lull_signature_join(lull_call_signature(&call), lull_text_hash(kernel->operation));
 }
 
-/* Widens the span of kernels to as long as the marked iterations took: towards their begin first.
- * The GPU works later than the CPU marks, so the places of the marks alone are not enough. */
+/* Widens the span of kernels to the length of the marked iterations, first towards their
+ * begin. The GPU runs later than the CPU's marks, so the times of the marks alone do not
+ * suffice. */
 static void widen_span(const struct lull_trace *trace, struct lull_interval *span)
 {
     int64_t begin_ns = INT64_MAX;
@@ -142,7 +143,7 @@ static bool analysis_repeats(const struct communication *symbols, size_t a, size
 
 /*
  * Counts the whole periods around the one that ends before the given symbol, backwards too: the
- * finder has seen some of them before it was sure.
+ * finder passed some of them before it detected the period.
  */
 static void count_periods(const struct analysis_work *work, size_t end, size_t period,
                           struct lull_analysis *analysis)
@@ -355,8 +356,8 @@ static int64_t column_ns(const struct analysis_work *work, int column)
     return work->span.begin_ns + whole_ns + rest_ns;
 }
 
-/* A column shows what fills most of it; what is equal counts as computing first, then as
- * communication. */
+/* A column shows the state that fills most of it. Of equal ones
+ * computing comes first, then communication. */
 static void draw_timeline(const struct analysis_work *work, struct lull_analysis *analysis)
 {
     for (int i = 0; i < LULL_ANALYSIS_COLUMNS; i++) {

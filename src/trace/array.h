@@ -8,7 +8,7 @@
 #include "base/array.h"
 #include "base/error.h"
 
-/* Calls lull_array_grow. -ENOMEM, with the file's name in the text: the array is as it was. */
+/* Calls lull_array_grow. -ENOMEM, with the file's name in the text; the array is then unchanged. */
 static inline int lull_trace_grow(void *array_at, size_t count, size_t size, const char *file,
                                   struct lull_error *err)
 {

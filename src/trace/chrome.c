@@ -46,7 +46,7 @@ static int chrome_read_text(struct lull_json_reader *reader,
         rc = lull_json_read_events(reader, reading->event, reading->object);
     else if (rc >= 0)
         rc = lull_json_refuse(reader, "not a trace: it must begin with { or [");
-    /* After the trace only the end may come; the parser refuses everything else. */
+    /* Only the end of the text may follow the trace; the parser refuses everything else. */
     return rc < 0 ? rc : lull_json_next(reader->json, &text, reader->err);
 }
 

@@ -16,7 +16,7 @@
 #include "trace/source.h"
 #include "trace/trace.h"
 
-/* What a reader makes of a text. */
+/* The kind of a text. */
 struct lull_chrome_reading {
     const struct lull_json_field *fields; /* of the object around the events, for object */
     lull_json_value_fn event;             /* of an array of events that stands alone */
@@ -24,7 +24,8 @@ struct lull_chrome_reading {
     void *context;
 };
 
-/* Returns whether a text that begins so can be such a trace: after white space stands { or [. */
+/* Returns whether a text that begins so can be such a trace: it begins with { or [ after white
+ * space. */
 bool lull_chrome_sniff(const char *head, size_t size);
 
 /*

@@ -21,7 +21,7 @@ static int columns_refuse(const struct lull_columns *columns, size_t line, const
 
 /* ---- names -------------------------------------------------------------------------------- */
 
-/* A name in just these letters comes first: two names may differ by case alone. */
+/* An exact match comes first, because two names may differ by case alone. */
 static const struct lull_column *columns_find(const struct lull_columns *columns, const char *name)
 {
     for (const struct lull_column *known = columns->known; known->name != NULL; known++)
@@ -67,8 +67,9 @@ int lull_columns_note(struct lull_columns *columns, const char *name, const char
     return 0;
 }
 
-/* Lists the names of a field: "submit_s or submit_min"; those of published tables only where it has
- * no other. */
+/* Lists the names of a field: "submit_s or submit_min". Names
+ * from published tables are listed only if the field has no
+ * other. */
 static void list_names(const struct lull_column *known, uint32_t field, char *text, size_t size)
 {
     size_t used = 0;
@@ -421,7 +422,8 @@ static const char *columns_plain(const struct lull_columns *columns, uint32_t fi
     }
 }
 
-/* Whole numbers come as 8.0 or 8e0, too, as some programs write a column with a blank in it. */
+/* Whole numbers may be written as 8.0 or 8e0: some programs do that to a column with an empty cell.
+ */
 int lull_columns_integer(const struct lull_columns *columns, uint32_t field, int64_t min,
                          int64_t max, const char *what, int64_t *value_out, struct lull_error *err)
 {
@@ -527,7 +529,7 @@ int lull_columns_instant(const struct lull_columns *columns, uint32_t field, int
     int64_t time_ns = 0;
     int rc;
 
-    /* Eight digits alone are rather a number of seconds than a date. */
+    /* Eight digits alone are taken for a number of seconds, not a date. */
     if (strpbrk(columns->cells[field], ":-/") != NULL &&
         lull_timestamp_parse(columns->cells[field], time_ns_out) == 0)
         return 0;

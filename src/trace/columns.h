@@ -33,8 +33,9 @@ enum {
 struct lull_column { /* an array of them ends with a null name */
     const char *name;
     uint32_t field; /* < LULL_COLUMNS_FIELDS */
-    int64_t unit;   /* the reader's own: what a 1 in this column is */
-    bool is_alias;  /* of published tables: yields to a name of the field that stands above it */
+    int64_t unit;   /* defined by the reader: the value of a 1 in this column */
+    bool
+        is_alias; /* a name from published tables: a name of the same field above it has priority */
 };
 
 struct lull_columns {
@@ -57,12 +58,12 @@ struct lull_table {
     const struct lull_column *known;
     uint64_t needed;    /* bit i: the table must have a column for field i */
     const char *manual; /* the page that lists the columns, for messages; null: none does */
-    /* Looks at the columns that there are, ahead of the records; may be null. */
+    /* Checks the present columns before the first record; may be null. */
     int (*check)(const struct lull_columns *columns, void *context, struct lull_error *err);
     /* Takes the current record. */
     int (*read)(const struct lull_columns *columns, void *context, struct lull_error *err);
-    /* Takes note of a line that has not the cells of the header, and continues; null: it is
-     * refused.
+    /* Notes a line whose cells do not match the header, and
+     * continues; null: such a line is an error.
      */
     void (*broken)(void *context, size_t line);
 };
@@ -84,12 +85,14 @@ int lull_columns_read_lines(struct lull_lines *lines, const struct lull_table *t
  * LULL_E_FORMAT with the possible names of each missing field, and the names in the header. */
 int lull_columns_need(const struct lull_columns *columns, uint64_t fields, struct lull_error *err);
 
-/* Returns whether there is such a column; and whether the current record has something in it. */
+/* Returns whether there is such a column; returns whether the current record's cell is not empty.
+ */
 bool lull_columns_has(const struct lull_columns *columns, uint32_t field);
 bool lull_columns_is_filled(const struct lull_columns *columns, uint32_t field);
 
-/* Returns whether the current record has something in that column that is no word for a missing
- * value (lull_text_is_missing). For numbers and times; a name may be such a word. */
+/* Returns whether the current record's cell in that column is
+ * neither empty nor a word for a missing value
+ * (lull_text_is_missing). For numbers and times; a name may be such a word. */
 bool lull_columns_has_value(const struct lull_columns *columns, uint32_t field);
 
 /* LULL_E_FORMAT with file, line, column and cell of the current record, and what is wrong there. */
@@ -106,7 +109,8 @@ int lull_columns_real(const struct lull_columns *columns, uint32_t field, double
 enum { LULL_COLUMNS_UNIT = 8 };
 
 /* Parses the cell of a column that is there as a number with a unit behind it, or without one;
- * blanks between them do not count. -EINVAL: it is none; the outputs are left unchanged then. */
+ * blanks between them do not count. -EINVAL: the cell is not such a number; the outputs are then
+ * unchanged. */
 int lull_columns_quantity(const struct lull_columns *columns, uint32_t field, double *value_out,
                           char unit_out[LULL_COLUMNS_UNIT]);
 
@@ -114,7 +118,7 @@ int lull_columns_quantity(const struct lull_columns *columns, uint32_t field, do
 struct lull_columns_range {
     int shift;        /* a number is read times 10^shift */
     int64_t min, max; /* of that */
-    const char *what; /* is wrong with others, for the message */
+    const char *what; /* the error message for other numbers */
 };
 
 /* Parses the cell of a column that is there as a decimal number, exactly (lull_decimal_parse). */
@@ -138,8 +142,8 @@ int lull_columns_name(const struct lull_columns *columns, uint32_t field, char *
                       size_t size, struct lull_error *err);
 
 /*
- * For those who fill a record by other means (lab/reproduce/config_map.h): notes a cell under its
- * name, unless the reader does not know the name. LULL_E_FORMAT: another name says the same.
+ * For callers that fill a record by other means (lab/reproduce/config_map.h): records a cell under
+ * its name, if the reader knows the name. LULL_E_FORMAT: another name has already given this field.
  */
 int lull_columns_note(struct lull_columns *columns, const char *name, const char *cell, size_t line,
                       struct lull_error *err);

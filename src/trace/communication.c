@@ -126,7 +126,7 @@ static bool has_word(const char *path, const char *const *words)
     return false;
 }
 
-/* Null: the name is of none. */
+/* Null: the name is not that of a communication kernel. */
 static const struct lull_communication_name *find_name(const char *path)
 {
     if (has_word(path, lull_communication_computes))

@@ -39,7 +39,7 @@ const char *lull_communication_of(const char *kernel, const regex_t *others);
 const char *lull_communication_of_collective(const char *collective);
 
 /* Returns whether a kernel that lull_communication_of() takes for computation has the name of a
- * collective in it, so that its user should decide. */
+ * collective in it, so that the user should decide. */
 bool lull_communication_is_likely(const char *kernel);
 
 #endif

@@ -22,7 +22,7 @@ void lull_contents_add(struct lull_contents *contents, const char *phase, const 
     snprintf(contents->categories[contents->category_count], LULL_CONTENTS_CATEGORY_BYTES, "%s",
              category);
     for (char *at = contents->categories[contents->category_count++]; *at != '\0'; at++)
-        if (*at < ' ' || *at > '~') /* it is shown in a terminal */
+        if (*at < ' ' || *at > '~') /* the text is printed to a terminal */
             *at = '?';
 }
 

@@ -22,7 +22,7 @@ struct lull_contents {
     char categories[LULL_CONTENTS_CATEGORIES][LULL_CONTENTS_CATEGORY_BYTES]; /* the first ones */
 };
 
-/* Takes an event that is none of a kernel. */
+/* Takes an event that does not belong to a kernel. */
 void lull_contents_add(struct lull_contents *contents, const char *phase, const char *category);
 
 /* Writes the reason why a trace has no kernels, in the user's words. */

@@ -17,7 +17,7 @@ static bool is_digit_next(const struct scan *scan)
     return scan->at < scan->end && *scan->at >= '0' && *scan->at <= '9';
 }
 
-/* Scans digits; those that the mantissa has no room for are dropped. False: there is not one. */
+/* Scans digits; digits that do not fit into the mantissa are dropped. False: there is no digit. */
 static bool scan_digits(struct scan *scan, bool is_fraction)
 {
     const char *const begin = scan->at;
@@ -34,7 +34,7 @@ static bool scan_digits(struct scan *scan, bool is_fraction)
 
 static bool scan_exponent(struct scan *scan)
 {
-    enum { LARGE = 1000000 }; /* whatever follows, the result is out of range or 0 */
+    enum { LARGE = 1000000 }; /* whatever the mantissa, the result is out of range or 0 */
     const bool is_negative = scan->at < scan->end && *scan->at == '-';
     int64_t exponent = 0;
 

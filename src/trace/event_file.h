@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Longer texts are cut to these many bytes. */
+/* Longer texts are cut to this many bytes. */
 enum { LULL_EVENT_TAG_BYTES = 64, LULL_EVENT_DESCRIPTION_BYTES = 256 };
 
 struct lull_event_scalar {

@@ -105,7 +105,7 @@ static int64_t line_of(const struct lull_json *json)
     return json->lines + count_lines(json->buffer, json->at) + 1;
 }
 
-/* In messages: what should have come. */
+/* For messages: what was expected. */
 static const char *const wanted[] = {
     [EXPECT_VALUE] = "a value",
     [EXPECT_VALUE_OR_END] = "a value or ]",
@@ -522,7 +522,7 @@ static int json_read_value(struct lull_json *json, int first, struct lull_json_t
     return result;
 }
 
-/* A lenient stream takes an end there, too. */
+/* A lenient stream also accepts an end there. */
 static enum expectation expected_behind_comma(const struct lull_json *json)
 {
     const bool is_object = json->closing[json->depth - 1] == '}';
@@ -546,8 +546,8 @@ static int end_text(struct lull_json *json, struct lull_error *err)
     return result;
 }
 
-/* The grammar is a small state machine: what may come next is all that is remembered, besides what
- * is open. */
+/* The grammar is a small state machine: its only state is what may come next, and which objects and
+ * arrays are open. */
 int lull_json_next(struct lull_json *json, struct lull_json_text *text_out, struct lull_error *err)
 {
     int c;
@@ -610,7 +610,7 @@ int lull_json_leave(struct lull_json *json, struct lull_error *err)
 
 enum { KEY_BYTES = 32 };
 
-/* What the search has seen of the text. */
+/* State of the search through the text. */
 struct resumption {
     int64_t object;       /* offset of a brace that may begin the next object; negative: none */
     bool has_quote;       /* a key behind that brace has started */
@@ -628,8 +628,8 @@ static bool is_one_of(const struct resumption *seen, const char *const *words)
     return false;
 }
 
-/* Takes a quote, before or behind a text. Returns true if the first key of an object is complete
- * and one of those that are looked for. */
+/* Takes a quote, at the begin or end of a text. Returns true if the first key of an object is
+ * complete and one of those that are looked for. */
 static bool take_quote(struct resumption *seen, const char *const *keys,
                        const char *const *strangers, uint32_t *strangers_out)
 {

@@ -80,10 +80,9 @@ enum lull_json_fault lull_json_fault(const struct lull_json *json);
  * Resumes after MALFORMED text in a lenient stream, at the next object of an array that is `depth`
  * levels deep (lull_json_depth() behind its opening). The search begins at offset `from`, as far as
  * that text is still held (64 KiB). It ends before an object whose first key is one of `keys` and
- * that begins a line or follows a comma; where there is none, it ends with the text, as if that had
- * no more of the array. *strangers_out grows by how often one of `strangers` was passed, keys that
- * do not belong into such an array. NULL stands behind the last of the keys. Returns 0; errors:
- * what fill returned.
+ * that begins a line or follows a comma; if there is none, it ends with the text, as if the array
+ * ended there. *strangers_out is increased by the number of `strangers` passed: keys that do not
+ * belong into such an array. A NULL follows the last key. Returns 0; errors: what fill returned.
  */
 int lull_json_resume(struct lull_json *json, uint32_t depth, int64_t from, const char *const *keys,
                      const char *const *strangers, uint32_t *strangers_out, struct lull_error *err);

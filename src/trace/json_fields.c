@@ -26,7 +26,7 @@ int lull_json_expect(const struct lull_json_reader *reader, enum lull_json_token
 
 /* ---- values ---- */
 
-/* Numbers that are not JSON, but plain: +1, .5 and 5. */
+/* Numbers that JSON does not allow but whose meaning is clear: +1, .5 and 5. */
 static int parse_plain(const struct lull_json_text *text, int shift, int64_t *value_out)
 {
     const char *bytes = text->bytes;
@@ -121,7 +121,7 @@ static const struct {
     [LULL_JSON_IS_TUPLES] = {LULL_JSON_ARRAY_BEGIN, "expected an array"},
 };
 
-/* What a lenient reader does not want is read to its end, so that the next key is found. */
+/* A lenient reader reads an unwanted value to its end, so that the next key is found. */
 static int json_fields_read(struct lull_json_reader *reader, const struct lull_json_field *field,
                             void *object)
 {
@@ -212,7 +212,7 @@ int lull_json_read_items(struct lull_json_reader *reader, enum lull_json_token o
     }
 }
 
-/* Leaves out what is no event, the text of which began at an offset. */
+/* Skips text that is not an event and began at this offset. */
 static int json_fields_exclude(struct lull_json_reader *reader, uint32_t depth, int64_t from)
 {
     static const char *const keys[] = {"ph", "cat", "name", "pid", "tid",

@@ -28,7 +28,7 @@ struct lull_json_reader {
     struct lull_json *json;
     struct lull_error *err;
     void *context;              /* of the functions in the tables */
-    bool is_lenient;            /* a value that is not of its field's kind is as good as missing */
+    bool is_lenient;            /* a value of another kind than its field's is treated as missing */
     bool is_strict;             /* a key that is not wanted is refused, not passed over */
     struct lull_json_loss loss; /* of lull_json_read_events() */
 };

@@ -167,7 +167,7 @@ static int refuse_several_writers(const struct lull_kineto_reading *reading,
                           reading->name, loss->events, trace->loss.first_fault);
 }
 
-/* For a truncated text: reports how much of it there is. */
+/* For a truncated text: reports how much of it was read. */
 static int refuse_cut(const struct lull_kineto_reading *reading, const struct lull_error *err)
 {
     const struct lull_error fault = *err;

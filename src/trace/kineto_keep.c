@@ -46,8 +46,8 @@ static int add_string(struct lull_kineto_reading *reading, const char *text, uin
                                reading->err);
 }
 
-/* What represents a name in the list of operations beside these: one that was not looked at yet,
- * and one of a kernel that computes but has a collective's name. */
+/* Two further values in the list of operations: a name that has not been
+ * classified yet, and a kernel that computes but has a collective's name. */
 static const char unlooked[] = "unlooked";
 static const char likely[] = "likely";
 
@@ -59,7 +59,8 @@ static const char *kineto_keep_classify_event(const struct lull_kineto_reading *
     return operation == NULL && lull_communication_is_likely(name) ? likely : operation;
 }
 
-/* Finds out what a kernel communicates, null for nothing. A name is looked at once. */
+/* Finds the operation of a communication kernel, null for other kernels. Each name is classified
+ * once. */
 static int kineto_keep_find_operation(struct lull_kineto_reading *reading, uint32_t name,
                                       const char **operation_out)
 {
@@ -188,7 +189,7 @@ static int kineto_keep_kernel(struct lull_kineto_reading *reading, enum lull_kin
                              reading->name, reading->err);
 }
 
-/* A trace of many kernels without usable times is not to be trusted, so that they are counted. */
+/* Kernels without usable times are counted, because a trace with many of them is not reliable. */
 static int kineto_keep_add_kernel(struct lull_kineto_reading *reading, enum lull_kineto_class class)
 {
     const struct lull_kineto_event *const event = &reading->event;
@@ -229,7 +230,7 @@ static int add_step(struct lull_kineto_reading *reading, int64_t number)
                              sizeof(step), reading->name, reading->err);
 }
 
-/* ---- what an event is ---- */
+/* ---- kinds of events ---- */
 
 /* Returns the meaning of one word of a category. A category is a comma-separated list of words. */
 static enum lull_kineto_class classify_word(const char *word, size_t length, bool is_stream)
@@ -363,7 +364,7 @@ static int kineto_keep_begin(struct lull_kineto_reading *reading)
                              reading->name, reading->err);
 }
 
-/* An end belongs to what has started last on its thread, or with its id. */
+/* An end belongs to the latest begin on its thread, or with its id. */
 static int kineto_keep_end(struct lull_kineto_reading *reading)
 {
     const struct lull_kineto_event *const event = &reading->event;

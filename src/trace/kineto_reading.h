@@ -79,7 +79,7 @@ struct lull_kineto_reading {
     struct lull_kineto_event event; /* being read */
 };
 
-/* Keeps what the event that was read is worth: a kernel, a launch, a step, an operation, a name.
+/* Stores the event that was read if it is a kernel, a launch, a step, an operation or a name.
  * Errors: -ENOMEM. */
 int lull_kineto_keep(struct lull_kineto_reading *reading);
 

@@ -105,7 +105,7 @@ static int lines_make_room(struct lull_lines *lines, struct lull_error *err)
     return 0;
 }
 
-/* Reads as much as the buffer has room for, whatever that cuts: hand_out looks for the line's end.
+/* Fills the buffer, even if that cuts a line: hand_out searches for the line's end.
  * */
 static int lines_read_more(struct lull_lines *lines, struct lull_error *err)
 {

@@ -21,8 +21,8 @@ int lull_lines_open(const char *path, struct lull_lines **lines_out, struct lull
 
 struct lull_source;
 
-/* The same of a source that has been opened at path, and perhaps looked at; it belongs to the lines
- * from here on, also after an error. Errors: -ENOMEM. */
+/* The same for a source that has been opened at path, and perhaps
+ * peeked at. The lines own it from now on, also after an error. Errors: -ENOMEM. */
 int lull_lines_wrap(struct lull_source *source, const char *path, struct lull_lines **lines_out,
                     struct lull_error *err);
 

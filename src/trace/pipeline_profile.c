@@ -249,8 +249,8 @@ static size_t count_shards(const struct profile_reading *reading, size_t begin, 
     return count;
 }
 
-/* Makes one operating point of the rows from begin to end. A dp_rank of which a shard is missing
- * would make the stage look cheaper than it is. */
+/* Makes one operating point of the rows from begin to end. A dp_rank with a missing shard is left
+ * out, because it would make the stage look cheaper than it is. */
 static int profile_table_merge(struct profile_reading *reading, size_t begin, size_t end,
                                struct lull_pipeline_point *point_out, struct lull_error *err)
 {

@@ -17,7 +17,7 @@ enum { VERSION = 1, MAX_POINTS = 1024 };
 
 #define MAX_TIME_NS INT64_C(1000000000000000) /* 11 days */
 
-/* A plan as it stands in the file, before what refers to something else has been looked up. */
+/* A plan as it is in the file, before its references are resolved. */
 struct plan_operation {
     enum lull_pipeline_kind kind;
     int64_t stage;

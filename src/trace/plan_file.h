@@ -33,9 +33,9 @@ struct lull_plan_file {
     int64_t period_ns;   /* how long the iteration takes, waiting for others included */
 
     /* What the plan claims. */
-    int64_t time_ns; /* makespan, in the worst case of switching */
+    int64_t time_ns; /* makespan, in the worst case for switching */
     double energy_j; /* of an iteration of period_ns */
-    double bound_j;  /* no plan of this makespan needs less */
+    double bound_j;  /* lower bound on the energy of any plan of this makespan */
 
     struct lull_pipeline_switching switching; /* all 0: not considered */
     struct lull_pipeline_profile profile;
@@ -45,7 +45,8 @@ struct lull_plan_file {
     struct lull_certificate certificate;
 
     /* Gaps that wait at a clock of their own. Of a wait, only device, before_op, point, begin_ns
-     * and wake_ns are in the file. What the plan claims that they save is not in energy_j. */
+     * and wake_ns are in the file. The saving that the plan claims for them is not included in
+     * energy_j. */
     struct lull_pipeline_waiting_point *waiting_points;
     size_t waiting_point_count; /* 0: the plan has none */
     struct lull_pipeline_wait *waits;
@@ -55,7 +56,7 @@ struct lull_plan_file {
 
 void lull_plan_file_fini(struct lull_plan_file *plan);
 
-/* Writes a plan to a stream, whose errors the caller looks at. -ENOMEM: nothing was written. */
+/* Writes a plan to a stream, whose errors the caller checks. -ENOMEM: nothing was written. */
 int lull_plan_file_write(const struct lull_plan_file *plan, FILE *file);
 
 /*

@@ -171,8 +171,9 @@ static void find_ranges(struct lull_trace *trace)
     }
 }
 
-/* Returns the GPU that kernels belong to which do not say their device, or their process: another
- * of the same process, else the one that has most kernels; itself if it is known or alone. */
+/* Returns the GPU of kernels that lack a device or a process: another GPU of the same
+ * process, else the GPU with the most kernels. A GPU that is known, or the only one, stays
+ * itself. */
 static uint32_t home_of(const struct lull_trace *trace, uint32_t gpu)
 {
     const struct lull_trace_gpu *const own = &trace->gpus[gpu];
@@ -221,7 +222,7 @@ static void drop_idle_gpus(struct lull_trace *trace)
         trace->kernels[i].gpu = places[trace->kernels[i].gpu];
 }
 
-/* ---- what cannot be ----------------------------------------------------------------------- */
+/* ---- impossible kernels ------------------------------------------------------------------- */
 
 static void plausible_trace_drop_doubled(struct lull_trace *trace)
 {
@@ -235,7 +236,7 @@ static void plausible_trace_drop_doubled(struct lull_trace *trace)
     trace->kernel_count = kept;
 }
 
-/* Profilers write 0 where they had no time; in a trace that counts from 1970 nothing ran then. */
+/* Profilers write 0 for a missing time; in a trace that counts from 1970 no kernel ran at 0. */
 static void drop_timeless(struct lull_trace *trace)
 {
     bool counts_from_1970 = false;
@@ -278,7 +279,7 @@ static void drop_early(struct lull_trace *trace)
     trace->kernel_count = kept;
 }
 
-/* A place among kernels in order, before which nothing runs for long. */
+/* A place among the sorted kernels that a long time without kernels precedes. */
 struct hole {
     size_t at; /* the first kernel behind it */
     int64_t length_ns;
@@ -303,8 +304,8 @@ static struct hole find_hole(const struct lull_trace_kernel *kernels, size_t cou
     return hole;
 }
 
-/* Drops the fewer kernels of a GPU that lie behind or before a hole which no recording has. Returns
- * how many are kept, at the array's begin. */
+/* Splits the kernels of a GPU at a hole too long for a recording, and drops the smaller side.
+ * Returns how many are kept, at the array's begin. */
 static size_t drop_far(struct lull_trace_kernel *kernels, size_t count)
 {
     for (int i = 0; i < MAX_HOLES && count > 2; i++) {
@@ -382,7 +383,7 @@ static void cut_overruns(struct lull_trace *trace)
 
 /* ---- steps, and the origin ---------------------------------------------------------------- */
 
-/* Marks far from all kernels are by another clock. */
+/* Marks far from all kernels were taken with another clock. */
 static void drop_far_steps(struct lull_trace *trace)
 {
     int64_t first_ns = INT64_MAX;

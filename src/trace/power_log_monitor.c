@@ -95,8 +95,8 @@ struct monitor_row {
     const char *counter;
 };
 
-/* Splits a row; that of an entity has two words for it. Returns false where it is not whole, or not
- * of a GPU. */
+/* Splits a row; the row of an entity names it with two words.
+ * Returns false if the row is incomplete or not that of a GPU. */
 static bool split_row(struct monitor *monitor, char *line, struct monitor_row *row)
 {
     char *rest = line;
@@ -128,7 +128,7 @@ static bool split_row(struct monitor *monitor, char *line, struct monitor_row *r
 }
 
 /* Finds the time of a row: its date and time of day, the latter alone, where midnights show by
- * times that fall, or the number of the GPU's row. False: it is none. */
+ * times that fall, or the number of the GPU's row. False: it has no valid time. */
 static bool monitor_log_find_time(struct monitor *monitor, const struct monitor_row *row,
                                   size_t gpu, int64_t *time_ns_out)
 {

@@ -4,15 +4,15 @@
 #include <errno.h>
 #include <string.h>
 
-/* A board without a limit of its own draws no more than this: that of the largest boards in 2026 is
- * 1400 W. A power may exceed a limit by this ratio for a moment. */
+/* The limit of a board without a known one: the largest boards in 2026 have 1400 W. A power may
+ * exceed a limit by this ratio for a moment. */
 static const double highest_known_w = 1800.0;
 static const double overshoot_ratio = 1.5;
 
 /* ---- boards ------------------------------------------------------------------------------- */
 
-/* The highest power limit of boards, by a part of the names that drivers have for them; more
- * special ones come first. From the makers' data sheets. */
+/* The highest power limit of boards, by a part of the names
+ * that drivers report; more specific names come first. From the makers' data sheets. */
 static const struct {
     const char *part;
     double limit_w;

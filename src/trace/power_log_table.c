@@ -55,7 +55,7 @@ static const struct log_unit {
     {NULL, 0, false},
 };
 
-/* Finds a unit: as it stands, since mJ and MJ differ by case alone, then in any case. */
+/* Finds a unit: first with exact case, since mJ and MJ differ by case alone, then in any case. */
 static const struct log_unit *power_table_find_unit(const char *name, bool is_energy)
 {
     for (const struct log_unit *unit = units; unit->name != NULL; unit++)
@@ -202,7 +202,8 @@ static bool find_plain(const struct parted_name *parted, struct meaning *meaning
     return false;
 }
 
-/* Names of a power, or of a counter of energy: the longest ones would be guesses. */
+/* Names of a power, or of a counter of energy. Longer names are not accepted, because their meaning
+ * would be a guess. */
 static bool find_quantity(const struct parted_name *parted, struct meaning *meaning)
 {
     static const struct {
@@ -306,7 +307,7 @@ static bool power_table_has(const struct table_reading *reading, uint32_t field)
     return false;
 }
 
-/* Adds a name, unless one of a lower rank has its field. */
+/* Adds a name, unless a name of lower rank already gives its field. */
 static void power_table_add_name(struct table_reading *reading, const char *name,
                                  struct meaning meaning)
 {
@@ -328,7 +329,7 @@ static void power_table_add_name(struct table_reading *reading, const char *name
     reading->count += at == reading->count;
 }
 
-/* Finds what the names of a header mean under a separator. Errors: -ENOMEM. */
+/* Finds the meaning of a header's names when split at this separator. Errors: -ENOMEM. */
 static int find_names(struct table_reading *reading, const char *line, char separator)
 {
     char *rest;
@@ -350,7 +351,7 @@ static int find_names(struct table_reading *reading, const char *line, char sepa
     return 0;
 }
 
-/* Finds the separator under which most names mean something. */
+/* Finds the separator with which most names have a meaning. */
 static int power_table_read_names(struct table_reading *reading, const char *line)
 {
     static const char separators[] = {',', ';', '\t', '|'};
@@ -402,8 +403,8 @@ static void note_broken_line(void *context, size_t line)
     lull_power_log_note_broken(reading->state, line);
 }
 
-/* Parses a quantity in W or J. Returns false where there is none, and counts why. A cell without
- * the unit that those above have was cut off with the end of the log. */
+/* Parses a quantity in W or J. Returns false where there is none, and counts why. A cell that lacks
+ * the unit of the cells above it was cut off at the end of the log. */
 static bool find_quantity_of(struct table_reading *reading, const struct lull_columns *columns,
                              uint32_t field, bool is_energy, int64_t milli, double *value_out)
 {
@@ -609,7 +610,7 @@ static int read_run(const struct lull_columns *columns, void *context, struct lu
     return lull_power_log_add_window(state, gpu, name, seconds, energy_j, (uint32_t)gpus, err);
 }
 
-/* ---- all of it ---------------------------------------------------------------------------- */
+/* ---- whole table -------------------------------------------------------------------------- */
 
 int lull_power_log_read_table(struct lull_power_log_state *state, struct lull_lines *lines,
                               char *line, struct lull_error *err)

@@ -10,7 +10,8 @@
 #include "trace/array.h"
 #include "trace/chrome.h"
 
-/* A node has 64 GPUs, and each a few operations and some hundred clocks. More is no recording. */
+/* A node has 64 GPUs, and each a few operations and some hundred clocks. A file with more is not a
+ * recording. */
 enum { MAX_GPUS = 64, MAX_KINDS = 64 * 512 };
 
 /* An event as far as it has been read. */

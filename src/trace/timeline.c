@@ -204,7 +204,7 @@ static int compare_ops(const void *left, const void *right)
     return order != 0 ? order : timeline_read_compare(a->rank, b->rank);
 }
 
-/* Sorts an array and keeps one of what is equal. Returns how many are kept. */
+/* Sorts an array and removes duplicates. Returns how many elements are left. */
 static size_t sort_unique(void *array, size_t count, size_t size,
                           int (*order)(const void *, const void *))
 {

@@ -46,7 +46,7 @@ enum lull_timeline_kind {
     LULL_TIMELINE_KINDS
 };
 
-/* Whom an operation waits for: it continues when the last of them has started it. */
+/* The ranks that an operation waits for: it continues when the last of them has started it. */
 enum lull_timeline_scope {
     LULL_SCOPE_RANK,   /* no other rank */
     LULL_SCOPE_PAIR,   /* the stage that it sends to or receives from */
@@ -102,15 +102,15 @@ void lull_timeline_reading_destroy(struct lull_timeline_reading *reading);
 int lull_timeline_add_thread(struct lull_timeline_reading *reading, const char *process,
                              const char *thread, const char *name, struct lull_error *err);
 
-/* Takes an event; one that has no step is none of an operation. -ENOMEM. */
+/* Takes an event; an event without a step does not belong to an operation. -ENOMEM. */
 int lull_timeline_add_event(struct lull_timeline_reading *reading,
                             const struct lull_timeline_event *event, struct lull_error *err);
 
 /* Returns whether a thread of a rank, or an operation by its name, has been taken. */
 bool lull_timeline_is_one(const struct lull_timeline_reading *reading);
 
-/* Gives the timeline. events: all in the file, for the message. -ENOMEM; LULL_E_FORMAT there is no
- * operation of a rank. */
+/* Gives the timeline. events: all in the file, for the message. -ENOMEM; LULL_E_FORMAT no operation
+ * belongs to a rank. */
 int lull_timeline_finish(struct lull_timeline_reading *reading, uint64_t events,
                          struct lull_operation_timeline **timeline_out, struct lull_error *err);
 

@@ -342,11 +342,11 @@ static int torch_schedule_take_compute(struct torch_check *check, const struct t
 /* The transfers of a table. */
 static const struct transfer {
     enum torch_done done;   /* what the action does */
-    enum torch_done needed; /* what must be done before; 0: nothing */
-    enum torch_done other;  /* what the other end does */
+    enum torch_done needed; /* the action that must come before it; 0: none */
+    enum torch_done other;  /* the action at the other end */
     bool is_to_next;        /* the other end is the next stage; else the one before */
-    const char *twice;      /* what is wrong where it is done twice */
-    const char *missing;    /* what is wrong where the other end does nothing */
+    const char *twice;      /* the error if it is done twice */
+    const char *missing;    /* the error if the other end lacks its action */
 } transfers[TORCH_TYPES] = {
     [TORCH_SEND_F] = {SENT_F, DONE_FORWARD, RECEIVED_F, true, "sent twice", "no stage receives it"},
     [TORCH_RECV_F] = {RECEIVED_F, 0, SENT_F, false, "received twice", "no stage sends it"},
@@ -499,7 +499,7 @@ static int fill_order(const struct torch_table *table, struct lull_pipeline_orde
     return rc;
 }
 
-/* Finds the cell that an action of the order came from; null: that is not certain. */
+/* Finds the cell that an action of the order came from; null: unknown. */
 static const struct torch_cell *cell_at(const struct torch_table *table,
                                         const struct lull_pipeline_place *place)
 {

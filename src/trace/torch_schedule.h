@@ -20,9 +20,9 @@
 #include "core/pipeline/schedule/order.h"
 
 /*
- * Reads a file, plain or gzip ("-" is standard input) into an order that has been checked and is
- * never stuck; its devices are the ranks. order_out: not initialised before; written on success,
- * then the caller calls lull_pipeline_order_fini. Errors, with row and column (from 1):
+ * Reads a file, plain or gzip ("-" is standard input) into an order that has been checked and
+ * cannot deadlock; its devices are the ranks. order_out: not initialised before; written on
+ * success, then the caller calls lull_pipeline_order_fini. Errors, with row and column (from 1):
  * LULL_E_FORMAT an unknown action, a micro-batch or stage that is missing, comes twice or on two
  * ranks, an action that waits for what comes later (a cycle), a send without a receive, too large a
  * number, nothing at all; -ENOMEM; those of lull_lines_open and lull_lines_next.

@@ -61,7 +61,7 @@ struct lull_trace_step {
 /* One GPU of a file. */
 struct lull_trace_gpu {
     uint32_t process;    /* lull_trace_string(): the pid of its kernels; "" unknown */
-    uint32_t label;      /* the part of that which ranks have in common that were merged; "" none */
+    uint32_t label;      /* the common part of the pids of merged ranks; "" none */
     int64_t device;      /* its number */
     size_t first_kernel; /* its kernels among those of the trace */
     size_t kernel_count;
@@ -72,7 +72,7 @@ struct lull_trace_gpu {
     char name[64]; /* product; "" unknown */
 };
 
-/* What was left out of a trace, because it cannot be read or cannot be. */
+/* What was left out of a trace because it is unreadable or impossible. */
 struct lull_trace_loss {
     uint64_t events;        /* their text is not JSON */
     bool has_no_end;        /* the text ends behind an event, not behind the list of them */
@@ -83,10 +83,10 @@ struct lull_trace_loss {
     uint64_t doubled;       /* kernels that are there twice */
     uint64_t cut;    /* not left out: kernels that end, as far as is known, when the next one of
                       * their stream begins; the file has a later end */
-    uint64_t copies; /* which neither compute nor communicate: no loss */
+    uint64_t copies; /* kernels that neither compute nor communicate; not counted as a loss */
     uint64_t likely; /* not left out: kernels that compute, but have a collective's name */
     uint32_t likely_name;  /* of one of these */
-    char first_fault[160]; /* of the events: where, and what was wrong */
+    char first_fault[160]; /* the first error among the events, with its place */
 };
 
 struct lull_string_set; /* opaque */
@@ -112,7 +112,7 @@ struct lull_trace {
     char gpu[64];    /* product name of the first GPU; "" unknown */
     uint64_t events; /* of any kind */
     struct lull_trace_loss loss;
-    char contents[160]; /* what is there instead of kernels; "": there are kernels */
+    char contents[160]; /* what the file contains instead of kernels; "": it has kernels */
     int64_t text_bytes;
 };
 
@@ -139,14 +139,14 @@ int lull_trace_read(const char *path, const struct lull_trace_options *options,
 /* Null is allowed. */
 void lull_trace_fini(struct lull_trace *trace);
 
-/* The kernels that were left out because their times cannot be. */
+/* The number of kernels that were left out because their times are impossible. */
 uint64_t lull_trace_unusable_kernels(const struct lull_trace_loss *loss);
 
-/* LULL_E_FORMAT, with what is there instead, if a trace has no kernels; the text does not name the
- * file. Else 0. */
+/* Returns LULL_E_FORMAT if a trace has no kernels, with a text that says
+ * what the file contains instead but does not name the file. Else 0. */
 int lull_trace_require_kernels(const struct lull_trace *trace, struct lull_error *err);
 
-/* One GPU of a trace as a trace that has it alone and borrows all it has: it is not to be freed. */
+/* Returns a trace of one GPU only. It borrows all its data, so do not free it. */
 struct lull_trace lull_trace_of_gpu(const struct lull_trace *trace, size_t gpu);
 
 /* The text of a kernel's name or group, cut to 255 bytes. Lives as long as the trace. */

@@ -19,7 +19,7 @@ struct lull_trace lull_trace_of_gpu(const struct lull_trace *trace, size_t gpu)
     one.kernel_count = of->kernel_count;
     one.launch_count = of->launch_count;
     one.step_count = of->step_count;
-    /* An array of nothing may be NULL, to which nothing may be added. */
+    /* An empty array may be NULL, and arithmetic on NULL is undefined. */
     if (of->kernel_count > 0)
         one.kernels = trace->kernels + of->first_kernel;
     if (of->launch_count > 0)

@@ -13,10 +13,10 @@
 
 struct track {
     uint64_t key;  /* of a thread; processes have their own */
-    bool is_other; /* a thread that is no stream */
+    bool is_other; /* a thread that is not a stream */
 };
 
-/* GPUs are few, so that both lists are: the threads are those of GPUs alone. */
+/* Both lists are short, because GPUs are few and only threads of GPUs are listed. */
 struct lull_tracks {
     const char *file;
     struct track *gpus;

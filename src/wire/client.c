@@ -82,7 +82,7 @@ static int open_with(const char *runtime_dir, int flags, uint16_t version,
     message.body.hello.process_id = (uint32_t)getpid();
     if (result >= 0)
         result = lull_client_send(client, &message, err);
-    /* A daemon that has refused and closed the connection has left its answer. */
+    /* If the daemon refused and closed the connection, its answer is still readable. */
     if (result < 0 && result != -EPIPE) {
         lull_client_close(client);
         return result;
@@ -270,7 +270,7 @@ int lull_client_greet(struct lull_client *client, int timeout_ms,
 
 /* --- a daemon of another version --- */
 
-/* Greets in an older version. Daemons of before the frozen messages close the connection of any
+/* Greets in an older version. Daemons older than the frozen messages close connections of every
  * version but their own. */
 static int open_older(const char *runtime_dir, uint16_t version, struct lull_client **client_out,
                       struct lull_error *err)

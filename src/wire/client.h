@@ -44,7 +44,8 @@ int lull_client_greet(struct lull_client *client, int timeout_ms,
 /* Closes the connection; its leases end. NULL is allowed. */
 void lull_client_close(struct lull_client *client);
 
-/* Sends a message without waiting; its sequence is chosen here. Errors: -EPIPE gone; -errno. */
+/* Sends a message without waiting; this function chooses its sequence number. Errors: -EPIPE gone;
+ * -errno. */
 int lull_client_send(struct lull_client *client, struct lull_message *message,
                      struct lull_error *err);
 

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A reader that meets a writer this often gives up until the next doorbell. */
+/* A reader that finds a write in progress this often gives up until the next doorbell. */
 enum { READ_ATTEMPTS = 16 };
 
 /* A cache line for each record, so that the two sides do not slow each other. */
@@ -81,7 +81,7 @@ static int map_table(int memory_fd, int own_fd, struct lull_command_table **tabl
         free(table);
         return lull_error_set(err, result, "command table: cannot map: %s", strerror(-result));
     }
-    /* A forked child that lives on must not be able to command in its parent's name. */
+    /* A forked child that outlives its parent must not be able to send commands as the parent. */
     madvise(memory, sizeof(struct shared), MADV_DONTFORK);
     table->shared = memory;
     table->memory_fd = own_fd;
@@ -96,7 +96,7 @@ int lull_command_table_create(struct lull_command_table **table_out, struct lull
 
     if (fd < 0)
         return lull_error_set(err, -errno, "command table: %s", strerror(errno));
-    /* Without the seals a client could shrink the memory under the daemon's feet. */
+    /* Without the seals a client could shrink the memory while the daemon uses it. */
     if (ftruncate(fd, sizeof(struct shared)) < 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
         result = lull_error_set(err, -errno, "command table: %s", strerror(errno));
@@ -147,8 +147,8 @@ static void command_ring_write_record(struct record *record, uint64_t version,
     atomic_store_explicit(&record->version, version, memory_order_release);
 }
 
-/* Copies a record that is whole and returns its version. 0: it has none yet, it is the known one,
- * or it could not be read whole; value_out is then untouched. */
+/* Copies a record that is whole and returns its version. 0: it has no version yet, it is the known
+ * one, or it could not be read whole; value_out is then unchanged. */
 static uint64_t command_ring_read_record(struct record *record, uint64_t known,
                                          const struct part *part, void *value_out)
 {

@@ -103,9 +103,9 @@ enum lull_operation {
 const char *lull_operation_name(enum lull_operation operation);
 
 /*
- * Events of one thread arrive in the order of their pushes, except that a thread which is stopped
- * in the middle of a push is overtaken by the others. Times may lie in the past (a section of
- * polling calls is pushed when it is over).
+ * Events of one thread arrive in the order of their pushes, except that other threads overtake a
+ * thread that is stopped in the middle of a push. Times may lie in the past (a section of polling
+ * calls is pushed when it is over).
  */
 struct lull_event {
     int64_t time_ns;       /* CLOCK_MONOTONIC */
@@ -214,8 +214,8 @@ uint64_t lull_event_segment_lost(const struct lull_event_segment *job, uint32_t 
  * Sleeps until the doorbell rings or until_ns passes; returns at once if events are waiting. It
  * does not ring for ENQUEUE and COMMUNICATOR, which nothing waits for, until an eighth of a ring
  * is full. Producers pay for at most one wake-up per 200 us: for that long after one, the next call
- * dozes without the doorbell. lull_event_segment_wake ends a doze too. It may return early without
- * a cause.
+ * sleeps without the doorbell. lull_event_segment_wake ends that sleep too. The call may return
+ * early without a cause.
  */
 void lull_event_segment_wait(struct lull_event_segment *job, int64_t until_ns);
 

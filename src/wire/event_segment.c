@@ -59,7 +59,7 @@ const char *lull_operation_name(enum lull_operation operation)
 
 static void event_segment_write_header(struct lull_event_header *header)
 {
-    /* -errno lies below zero, so that a descriptor never comes without its segment. */
+    /* -errno is negative, so a valid descriptor always comes with its segment. */
     /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
     header->version = FORMAT_VERSION;
     header->processes = LULL_JOB_MAX_PROCESSES;
@@ -178,7 +178,8 @@ static int read_info(const struct lull_event_slot *slot, struct lull_process_inf
     return 0;
 }
 
-/* Two probes of one process may come here at once. The one that loses keeps what the other wrote.
+/* Two probes of one process may get here at once. The one that loses the race uses what the other
+ * wrote.
  */
 static void write_info(struct lull_event_slot *slot, const struct lull_process_info *info)
 {
@@ -342,7 +343,7 @@ uint32_t lull_event_segment_turned_away(const struct lull_event_segment *job)
     return atomic_load(&job->segment->header.without_room);
 }
 
-/* ---- what a slot says about its process ---- */
+/* ---- the process of a slot ---- */
 
 uint32_t lull_event_segment_process_count(const struct lull_event_segment *job)
 {
@@ -357,7 +358,7 @@ int lull_event_segment_process(const struct lull_event_segment *job, uint32_t sl
     return read_info(&job->segment->slots[slot], info_out);
 }
 
-/* A number means the same process only within one space of numbers. */
+/* A process id identifies a process only within one PID namespace. */
 bool lull_event_segment_has_ended(const struct lull_event_segment *job, uint32_t slot_index)
 {
     const struct lull_event_slot *slot = &job->segment->slots[slot_index % LULL_JOB_MAX_PROCESSES];
@@ -373,7 +374,7 @@ int lull_event_segment_release(struct lull_event_segment *job, uint32_t slot_ind
 {
     struct lull_event_slot *slot = &job->segment->slots[slot_index % LULL_JOB_MAX_PROCESSES];
 
-    /* No slot is claimed in a segment that was cut. */
+    /* No slot is claimed in a segment whose file was truncated. */
     if (slot_index >= claimed_slots(job->segment))
         return -EBUSY;
     if (atomic_load(&slot->holder) != SLOT_TAKEN || !lull_event_segment_has_ended(job, slot_index))

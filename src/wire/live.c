@@ -37,7 +37,7 @@ struct live_memory {
     _Alignas(64) _Atomic uint64_t words[RUN_WORDS];
 };
 
-/* What readers look at before they take a state. */
+/* The fields that readers check before they copy a state. */
 struct live_header {
     uint64_t magic;
     uint32_t version;
@@ -153,8 +153,8 @@ static int map_memory(int fd, struct live_memory **memory_out)
     return 0;
 }
 
-/* All of the file's memory is taken at once: later there might be none, and a write would end the
- * process. */
+/* All of the file's memory is allocated at once. A later write
+ * without memory would end the process with SIGBUS. */
 static int live_create_file(struct lull_live_writer *writer)
 {
     int result = 0;
@@ -199,8 +199,8 @@ int lull_live_writer_create(const char *directory, const char *pass,
 }
 
 /* An access control list as the kernel takes it: version 2, then entries of tag, permissions and
- * number, little-endian. A list reaches a group that the process is no member of; chown() would
- * not. */
+ * number, little-endian. A list can name a group that the process is not a member of; chown()
+ * cannot. */
 int lull_live_writer_share(struct lull_live_writer *writer, gid_t group, struct lull_error *err)
 {
     enum { USER_OBJ = 1, GROUP_OBJ = 4, GROUP = 8, MASK = 16, OTHER = 32, READ = 4, WRITE = 2 };
@@ -304,7 +304,7 @@ static int live_open_file(int directory_fd, const char *file, int flags)
     if (result == 0 &&
         (header.version != FORMAT_VERSION || header.run_bytes != sizeof(struct lull_live_run)))
         result = -EPROTONOSUPPORT;
-    /* Its governor has had it locked since before there was the magic number. */
+    /* Its governor locks it before it writes the magic number. */
     if (result == 0 && flock(fd, LOCK_SH | LOCK_NB) == 0)
         result = -ESRCH;
     if (result == 0)
@@ -348,8 +348,8 @@ static uint32_t count_of(const struct lull_live_entry *entries, uint32_t count, 
     return own;
 }
 
-/* Finds where an entry of a user goes: behind the others, or in a full list in place of the last
- * one of the user with the most, who must have at least two more. False: nowhere. */
+/* Finds the place for a user's entry: after the others or, in a full list, that of the last
+ * entry of the user with the most, who must have at least two more. False: there is no place. */
 static bool live_find_place(const struct lull_live_entry *entries, uint32_t count, uint32_t most,
                             uid_t user, uint32_t *place_out)
 {
@@ -396,7 +396,7 @@ uint32_t lull_live_list(const char *directory, struct lull_live_entry *entries_o
     return count;
 }
 
-/* Copies what is in use of the state, as one write left it or not. */
+/* Copies the used part of the state, without a check that one write left it. */
 static int copy_run(int fd, struct lull_live_run *run_out)
 {
     const size_t from = offsetof(struct live_memory, words);
@@ -503,7 +503,7 @@ int lull_live_ask(const char *directory, const char *file, enum lull_live_asked 
     return result < 0 ? live_describe_error(err, result, directory, file) : 0;
 }
 
-/* ---- what was copied --------------------------------------------------------------------- */
+/* ---- checks of a copy -------------------------------------------------------------------- */
 
 #define END_TEXT(TEXT) ((TEXT)[sizeof(TEXT) - 1] = '\0')
 

@@ -208,7 +208,7 @@ int lull_live_writer_share(struct lull_live_writer *writer, gid_t group, struct 
 /* Removes the file. NULL is allowed. */
 void lull_live_writer_destroy(struct lull_live_writer *writer);
 
-/* Publishes the state. Copies 0.1 MiB at most, and never waits. */
+/* Publishes the state. Copies at most 0.1 MiB and never waits. */
 void lull_live_write(struct lull_live_writer *writer, const struct lull_live_run *run);
 
 /* Returns the last request to the governor, LULL_LIVE_GO_ON before the first. */

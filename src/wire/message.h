@@ -36,14 +36,15 @@ enum lull_message_type {
     LULL_MESSAGE_RENEW =
         5, /* client: heartbeat for all its leases; the REPLY's code is the number of leases left */
     LULL_MESSAGE_RELEASE = 6, /* client: answered by REPLY when the GPUs are restored */
-    LULL_MESSAGE_STATUS = 7, /* anyone: requests the state of one GPU; answered by STATE or REPLY */
-    LULL_MESSAGE_STATE = 8,  /* daemon: reports the state of one GPU */
+    LULL_MESSAGE_STATUS =
+        7, /* any client: requests the state of one GPU; answered by STATE or REPLY */
+    LULL_MESSAGE_STATE = 8,    /* daemon: reports the state of one GPU */
     LULL_MESSAGE_RESTORE = 9,  /* administrator: revokes and undoes everything; REPLY when done */
     LULL_MESSAGE_REPLY = 10,   /* daemon: reports the result of a request */
     LULL_MESSAGE_REVOKED = 11, /* daemon, unsolicited: a lease has ended, and the reason */
     LULL_MESSAGE_QUIESCE = 12, /* administrator: sets GPUs free; REPLY at once, STATE says when it
                                 * is done */
-    LULL_MESSAGE_RESUME = 13,  /* administrator: takes them back; the same */
+    LULL_MESSAGE_RESUME = 13,  /* administrator: revokes that; answered in the same way */
     /* 14 to 20 are kept for the states of GPUs. */
     LULL_MESSAGE_RELOAD = 21,     /* administrator: reads the policy again; answered by REPLY */
     LULL_MESSAGE_REVOKE = 22,     /* administrator: ends leases; REPLY when the GPUs are restored */
@@ -51,9 +52,10 @@ enum lull_message_type {
     LULL_MESSAGE_JOB_REMOVE = 24, /* root: a job has ended; REPLY when its GPUs are restored */
     LULL_MESSAGE_PROVE = 25, /* client, with descriptors of the GPUs' devices; answered by REPLY */
     LULL_MESSAGE_CAP = 26,   /* administrator: caps a GPU for a time; answered by REPLY */
-    LULL_MESSAGE_JOB_NEXT = 27, /* anyone: requests the next pair of a job and a GPU; answered by
-                                 * JOB. Administrators see all pairs, others those of their jobs */
-    LULL_MESSAGE_JOB = 28,      /* daemon: one such pair, or that there are no more */
+    LULL_MESSAGE_JOB_NEXT =
+        27, /* any client: requests the next pair of a job and a GPU; answered by JOB.
+               Administrators see all pairs, others those of their jobs */
+    LULL_MESSAGE_JOB = 28, /* daemon: one such pair, or that there are no more */
     LULL_MESSAGE_TYPE_COUNT = 29,
 };
 

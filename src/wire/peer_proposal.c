@@ -8,7 +8,7 @@
 static const uint32_t proposal_magic = 0x47544c4c; /* "LLTG" */
 
 enum {
-    ARRIVAL_VERSION = 2, /* the first that has it */
+    ARRIVAL_VERSION = 2, /* the first version that has it */
     ARRIVAL_BYTES = 28,
     MIN_BYTES = LULL_PROPOSAL_HEADER_BYTES - ARRIVAL_BYTES,
 };

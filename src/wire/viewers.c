@@ -62,7 +62,7 @@ bool lull_viewers_read(const char *runtime_dir, gid_t *group_out)
         (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
         return false;
     newline = strchr(text, '\n');
-    if (newline == NULL) /* it is longer, or cut */
+    if (newline == NULL) /* it is longer than a group's id, or truncated */
         return false;
     *newline = '\0';
     if (lull_text_parse_int(text, 0, (int64_t)UINT32_MAX - 1, &number) < 0)

@@ -8,8 +8,8 @@
 
 enum {
     MAX_OPS = 1 << 24,
-    /* What ends so little after an operation has started counts as ended before: times of traces
-     * are rounded. */
+    /* An operation that ends less than this after another one starts
+     * counts as ended before it, because times of traces are rounded. */
     ROUNDING_NS = 1000,
 };
 
@@ -160,7 +160,7 @@ static int timeline_job_find_collectives(struct lull_timeline_job *job)
     return 0;
 }
 
-/* ---- what waits for what ---- */
+/* ---- dependencies ---- */
 
 static void timeline_job_await(struct lull_timeline_job *job, uint32_t op, uint32_t before)
 {

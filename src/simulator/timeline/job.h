@@ -39,7 +39,7 @@ struct lull_timeline_job {
     uint32_t stages;
 };
 
-/* Borrows the timeline. Errors: LULL_E_FORMAT the operations wait for each other in a circle;
+/* Borrows the timeline. Errors: LULL_E_FORMAT the operations wait for each other in a cycle;
  * -E2BIG there are more than 2^24 of them; -ENOMEM. */
 int lull_timeline_job_init(struct lull_timeline_job *job,
                            const struct lull_operation_timeline *timeline, struct lull_error *err);
@@ -51,7 +51,8 @@ static inline bool lull_timeline_computes(const struct lull_timeline_op *op)
     return op->stream == LULL_STREAM_COMPUTE;
 }
 
-/* Returns whether an operation is a forward or backward of some length, whose clock can be chosen.
+/* Returns whether an operation is a forward or backward of non-zero length, whose clock can be
+ * chosen.
  */
 static inline bool lull_timeline_is_chosen(const struct lull_timeline_job *job, uint32_t op)
 {

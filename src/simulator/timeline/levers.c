@@ -28,7 +28,7 @@ struct job_play {
     const int64_t *last_ns;  /* of each step */
 };
 
-/* What ranks draw in a play, and what low gaps would save. */
+/* The energy of the ranks in a play, and what lowering in gaps would save. */
 struct play_energy {
     double energy_j;
     double saved_j;
@@ -78,7 +78,7 @@ static void open_step(const struct levers_work *work, const struct job_play *pla
         work->until_ns[r] = play->first_ns != NULL ? play->first_ns[step] : 0;
 }
 
-/* A chosen operation draws what its rank's clock does, another one what the highest does. */
+/* A chosen operation draws the power of its rank's clock, another one that of the highest clock. */
 static void add_computing(const struct levers_work *work, const struct job_play *play, uint32_t op,
                           double latency_ms, struct play_energy *sum)
 {

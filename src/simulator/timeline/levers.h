@@ -64,9 +64,9 @@ struct lull_timeline_question {
 struct lull_timeline_answer {
     struct lull_timeline_lever levers[LULL_TIMELINE_LEVERS];
     uint32_t lever_count;
-    double replay_ratio;  /* the time of the replay over the recorded one; near 1 where what waits
-                           * for what is understood */
-    double compute_ratio; /* share of the recorded time in which ranks compute */
+    double replay_ratio;       /* the time of the replay over the recorded one; near 1 if the
+                                * dependencies are modelled correctly */
+    double compute_ratio;      /* share of the recorded time in which ranks compute */
     double frontier_gap_ratio; /* how far the more expensive plan of operations is above its bound;
                                 * NaN: there is none */
     double driver_ms;

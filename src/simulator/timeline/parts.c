@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* What is known of each meeting on the way to the parts. */
+/* Working data of each meeting while the parts are found. */
 struct parts_work {
     struct lull_timeline_parts *parts;
     struct lull_memory memory;
@@ -45,8 +45,8 @@ static bool is_chosen_behind(const struct parts_work *work, uint32_t collective)
     return false;
 }
 
-/* Hands on to what a meeting waits for, going backwards, what stands behind: chosen operations, or
- * the length of the tail. */
+/* Passes information about what follows a meeting back to the operations that
+ * it waits for: whether chosen operations follow, and the length of the tail. */
 static void parts_scan_after(const struct parts_work *work, uint32_t collective)
 {
     const struct lull_timeline_job *const job = work->parts->job;

@@ -17,7 +17,7 @@ struct lull_timeline_parts {
     struct lull_memory memory;
     int64_t *end_ns;   /* of each operation, with the recorded lengths */
     int64_t *step_ns;  /* of each step, with the recorded lengths */
-    int64_t *after_ns; /* of each operation: the longest way behind it that is all tail */
+    int64_t *after_ns; /* of each operation: the longest path after it that lies in the tail */
     uint32_t *part_of; /* of each meeting; LULL_TIMELINE_NONE: head or tail */
     uint32_t part_count;
     uint32_t *first_of;    /* part_count + 1, into meetings */

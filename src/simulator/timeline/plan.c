@@ -18,8 +18,8 @@ struct plan_part {
     struct lull_pipeline_profile profile;
     struct lull_pipeline_graph graph;
     double *blocking_w; /* of each device */
-    uint32_t first_op;  /* everything waits for it: the start of the step */
-    uint32_t last_op;   /* and it for everything: the end */
+    uint32_t first_op;  /* every operation waits for it: the start of the step */
+    uint32_t last_op;   /* it waits for every operation: the end of the step */
     uint32_t devices;
     uint32_t chosen_ranks;
 };
@@ -222,7 +222,7 @@ static int plan_part(const struct plan_part *part, double tolerance_ratio,
     return rc;
 }
 
-/* What the plans of parts do not have: ranks that are in no part of a step wait. */
+/* Adds what the plans of parts lack: ranks that are in no part of a step wait. */
 static void add_waiting(const struct plan_part *part, double tolerance_ratio,
                         struct lull_timeline_plan_sum *exact, struct lull_timeline_plan_sum *slower)
 {
@@ -266,8 +266,8 @@ static int timeline_plan_add_part(struct plan_part *part, double tolerance_ratio
     return rc;
 }
 
-/* The energy that every plan has: all ranks wait all the time; what is computed beside forwards and
- * backwards comes on top. */
+/* The energy common to all plans: the blocking power of all ranks over
+ * the whole time, plus the computation other than forwards and backwards. */
 static void begin_sums(const struct lull_timeline_parts *parts,
                        const struct lull_timeline_power *power, double tolerance_ratio,
                        struct lull_timeline_plan_sum *exact, struct lull_timeline_plan_sum *slower)

@@ -128,7 +128,7 @@ static uint32_t ranks_find_best(struct ranks_search *search)
         if (search->is_stale[r])
             ranks_try_lower(search, r);
         lost_ns = cost_ns(search, r);
-        /* A nanosecond beside what is lost makes free ones the best of all. */
+        /* The added nanosecond avoids a division by 0 and ranks steps without cost first. */
         if (lost_ns <= search->left_ns && saved_nj / (lost_ns + 1.0) > most) {
             most = saved_nj / (lost_ns + 1.0);
             best = r;
@@ -169,7 +169,7 @@ static void list_parts(struct ranks_search *search, uint32_t *ends)
             if (lull_timeline_is_chosen(job, op) && !is_last_part(search, ends, rank, p))
                 search->parts_of[ends[rank]++] = p;
         }
-    /* Ranks close up, since a part counts once and not per operation. */
+    /* The lists are compacted, since a part counts once and not per operation. */
     for (uint32_t r = 0, next = 0; r < timeline->rank_count; r++) {
         const uint32_t count = ends[r] - search->first_of[r];
 
